@@ -1,0 +1,66 @@
+#include "sim/core/text.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <numeric>
+#include <utility>
+#include <vector>
+
+namespace sim {
+
+int edit_distance(std::string_view a, std::string_view b) {
+  std::vector<int> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), 0);
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    int diagonal = std::exchange(row[0], static_cast<int>(i) + 1);
+    for (std::size_t j = 0; j < b.size(); ++j) {
+      const int substituted = diagonal + (a[i] != b[j] ? 1 : 0);
+      diagonal = std::exchange(row[j + 1], std::min({substituted, row[j] + 1, row[j + 1] + 1}));
+    }
+  }
+  return row.back();
+}
+
+std::string nearest(std::string_view given, std::span<const std::string> names) {
+  std::string best;
+  int best_distance = static_cast<int>(given.size()) / 2 + 1;
+  for (const std::string& name : names) {
+    const int distance = edit_distance(given, name);
+    if (distance < best_distance) {
+      best_distance = distance;
+      best = name;
+    }
+  }
+  return best;
+}
+
+std::string did_you_mean(std::string_view given, std::span<const std::string> names) {
+  const std::string name = nearest(given, names);
+  return name.empty() ? "" : fmt::format("; did you mean '{}'?", name);
+}
+
+std::string shortest(double value) {
+  std::array<char, 32> text{};
+  const auto end = std::to_chars(text.data(), text.data() + text.size(), value).ptr;
+  return {text.data(), end};
+}
+
+std::string human(Bytes bytes) {
+  const double n = static_cast<double>(bytes.n);
+  if (std::abs(n) >= 1024.0 * 1024 * 1024) return fmt::format("{:.2f} GiB", gib(bytes));
+  if (std::abs(n) >= 1024.0 * 1024) return fmt::format("{:.1f} MiB", n / (1024.0 * 1024));
+  if (std::abs(n) >= 1024.0) return fmt::format("{:.1f} KiB", n / 1024.0);
+  return fmt::format("{} B", bytes.n);
+}
+
+std::string human(Duration duration) {
+  const double s = seconds(duration);
+  if (std::abs(s) >= 1.0) return fmt::format("{:.2f} s", s);
+  if (std::abs(s) >= 1e-3) return fmt::format("{:.2f} ms", s * 1e3);
+  return fmt::format("{:.2f} us", s * 1e6);
+}
+
+}  // namespace sim
