@@ -1,0 +1,57 @@
+// architecture.h — the network to train: a decoder-only transformer as its config.json states it.
+//
+// Counts follow the published conventions: `parameters` counts every trainable number once (tied
+// embeddings once), with the vocabulary unpadded; a rank of a job pads the vocabulary to a multiple
+// of 128 x tp (Megatron-LM, --make-vocab-size-divisible-by).
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace sim::model {
+
+enum class Norm : std::uint8_t { rms, layer };             // LayerNorm has a bias, RMSNorm none
+enum class Position : std::uint8_t { rope, learned };      // learned: a table of max_positions rows
+enum class Activation : std::uint8_t { swiglu, gelu };     // swiglu has two input projections
+
+struct Architecture {
+  std::string name;
+  std::int64_t layers = 0;
+  std::int64_t hidden = 0;
+  std::int64_t ffn = 0;  // width of one MLP half
+  std::int64_t heads = 0;
+  std::int64_t kv_heads = 0;
+  std::int64_t head_dim = 0;
+  std::int64_t vocab = 0;  // as published, not padded
+  std::int64_t max_positions = 0;
+  Norm norm = Norm::rms;
+  Position position = Position::rope;
+  Activation activation = Activation::swiglu;
+  bool tied_embeddings = false;
+  bool qkv_bias = false;
+  bool linear_bias = false;  // biases of the attention output and of both MLP projections
+  double attention_dropout = 0.0;
+  double hidden_dropout = 0.0;
+
+  std::int64_t query_width() const { return heads * head_dim; }
+  std::int64_t kv_width() const { return kv_heads * head_dim; }
+};
+
+// Trainable parameters of one layer, of both ends, and of the whole network.
+std::int64_t layer_parameters(const Architecture& a);
+std::int64_t embedding_parameters(const Architecture& a, std::int64_t vocab);  // word (+ position)
+std::int64_t parameters(const Architecture& a);
+
+// The smallest multiple of divisor x tp that holds the vocabulary.
+std::int64_t padded_vocab(std::int64_t vocab, std::int64_t tp, std::int64_t divisor = 128);
+
+// FLOPs of one iteration over `sequences` sequences of `sequence` tokens, forward and backward,
+// no recomputation, in every convention people compare by. `vocab` is the padded vocabulary.
+struct FlopConvention {
+  const char* name;     // "paper", "megatron", "6n", ...
+  const char* summary;  // what it counts, and who uses it
+  double (*flops)(const Architecture& a, double sequences, double sequence, double vocab);
+};
+double flops_paper(const Architecture& a, double sequences, double sequence, double vocab);
+
+}  // namespace sim::model

@@ -1,0 +1,70 @@
+// operation.h — one kernel of a layer: its shape, the FLOPs it executes and the bytes it moves
+// through HBM. No times: device/ turns an operation and a profile into a duration.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "sim/core/units.h"
+
+namespace sim::model {
+
+enum class Precision : std::uint8_t { fp32, tf32, fp16, bf16, fp8 };
+
+constexpr std::int64_t bytes_of(Precision p) {
+  switch (p) {
+    case Precision::fp32:
+    case Precision::tf32:
+      return 4;
+    case Precision::fp16:
+    case Precision::bf16:
+      return 2;
+    case Precision::fp8:
+      return 1;
+  }
+  return 0;
+}
+
+enum class OperationKind : std::uint8_t {
+  gemm,                // C[m,n] (+)= A[m,k] B[k,n], `batch` of them
+  attention_forward,   // fused (flash) attention: never writes the scores
+  attention_backward,  // fused, recomputes the scores: 5 products where forward has 2
+  norm,                // RMSNorm or LayerNorm, forward or backward
+  elementwise,         // activation, residual add, rotary embedding, casts: one pass over bytes
+  softmax,             // unfused softmax and dropout over scores; passes over logits
+  copy,                // layout changes, concatenation, clears
+  reduction,           // sums and norms that read much and write little
+  optimizer,           // multi-tensor Adam over fp32 state
+  embedding,           // table lookups and their scattered gradients
+};
+
+enum class GemmRole : std::uint8_t { forward, input_gradient, weight_gradient };
+
+struct Operation {
+  OperationKind kind = OperationKind::elementwise;
+  Precision precision = Precision::bf16;
+  std::string_view name;  // static text: "fc1", "attention", "swiglu"
+  // GEMM.
+  std::int64_t m = 0, n = 0, k = 0, batch = 1;
+  GemmRole role = GemmRole::forward;
+  bool accumulates_fp32 = false;  // weight gradient added into fp32 main_grad
+  // Attention: `batch` sequences, query x key scores per head, half of them if causal.
+  std::int64_t heads = 0, kv_heads = 0, head_dim = 0, query = 0, key = 0;
+  bool causal = false;
+  // Executed FLOPs and HBM traffic (compulsory: each operand once).
+  double flops = 0;
+  Bytes bytes{};
+
+  friend bool operator==(const Operation&, const Operation&) = default;
+};
+
+Operation gemm(std::string_view name, std::int64_t m, std::int64_t n, std::int64_t k,
+               GemmRole role = GemmRole::forward, bool accumulates_fp32 = false,
+               Precision precision = Precision::bf16, std::int64_t batch = 1);
+Operation attention(std::string_view name, bool backward, std::int64_t batch, std::int64_t heads,
+                    std::int64_t kv_heads, std::int64_t head_dim, std::int64_t query,
+                    std::int64_t key, bool causal, Precision precision = Precision::bf16);
+// Everything that is bound by memory: one launch that moves `bytes`.
+Operation pass(OperationKind kind, std::string_view name, Bytes bytes);
+
+}  // namespace sim::model

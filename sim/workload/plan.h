@@ -1,0 +1,70 @@
+// plan.h — what to train and how it is parallelised: everything a launch script of Megatron-LM
+// decides and that changes what a rank issues.
+//
+// A plan says nothing about machines. `problems` lists every rule a plan breaks; a plan without
+// problems always has a program.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "sim/core/units.h"
+#include "sim/model/architecture.h"
+#include "sim/model/operation.h"
+
+namespace sim::workload {
+
+enum class Recompute : std::uint8_t { none, selective, full };
+enum class RecomputeMethod : std::uint8_t { uniform, block };
+enum class AttentionBackend : std::uint8_t {
+  flash,    // flash-attn: fp32 dQ accumulator, dK and dV expanded for grouped queries
+  cudnn,    // cuDNN fused attention, what TransformerEngine prefers on sm90
+  unfused,  // scores, softmax and dropout in memory
+};
+enum class CommunicatorBuffers : std::uint8_t { nccl };
+
+struct Plan {
+  model::Architecture architecture;
+
+  // Degrees. World size = tp x cp x pp x dp.
+  int tp = 1, cp = 1, pp = 1, dp = 1;
+  int virtual_stages = 1;  // model chunks per pipeline rank (interleaving)
+  int micro_batch = 1;     // sequences per microbatch
+  int global_batch = 1;    // sequences per step
+  std::int64_t sequence = 0;
+
+  std::string schedule = "1f1b";  // a name of schedule::catalog()
+  bool sequence_parallel = true;  // Megatron-LM turns it off at tp = 1
+  bool distributed_optimizer = true;
+  bool overlap_grad_reduce = true;
+  bool overlap_param_gather = true;
+  Recompute recompute = Recompute::none;
+  RecomputeMethod recompute_method = RecomputeMethod::uniform;
+  int recompute_layers = 1;  // uniform: layers per chunk; block: layers recomputed per stage
+  AttentionBackend attention = AttentionBackend::flash;
+  model::Precision precision = model::Precision::bf16;
+  bool fp32_gradients = true;  // --accumulate-allreduce-grads-in-fp32
+  bool swiglu_fusion = true;
+  bool rope_fusion = true;
+  bool gradient_accumulation_fusion = true;
+  bool attention_mask = true;       // dataloader mask b x 1 x s x s (--no-create-... turns it off)
+  bool check_for_nan = true;        // per-bucket norm and host sync
+  bool avoid_record_streams = false;  // TORCH_NCCL_AVOID_RECORD_STREAMS=1
+  bool gradient_clipping = true;
+  std::string allocator_options;    // PYTORCH_CUDA_ALLOC_CONF
+
+  int world() const { return tp * cp * pp * dp; }
+  // Microbatches per pipeline and step. REQUIRES: the plan has no problems.
+  int microbatches() const { return global_batch / (dp * micro_batch); }
+  std::int64_t local_sequence() const { return sequence / cp; }
+  bool uses_sequence_parallel() const { return sequence_parallel && tp > 1; }
+};
+
+// Every rule that the plan breaks, each with the values that would do. Empty: the plan is possible.
+std::vector<std::string> problems(const Plan& plan);
+
+// "tp2 cp1 pp2 dp8 mbs1 gbs1024 seq8192": for tables and point names.
+std::string short_name(const Plan& plan);
+
+}  // namespace sim::workload
