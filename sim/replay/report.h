@@ -1,0 +1,108 @@
+// report.h — what came out of a replay: time with its accounts, memory with its peak, and the
+// out-of-memory events, per rank class and for the run.
+//
+// Invariants
+//  (1) The accounts of a class are disjoint and sum exactly to the step time.
+//  (2) peak_allocated <= peak_reserved <= capacity, unless the class ran out of memory.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "sim/core/units.h"
+#include "sim/workload/program.h"
+
+namespace sim::replay {
+
+enum class Account : std::uint8_t {
+  compute,
+  tp_exposed,
+  cp_exposed,
+  ep_exposed,
+  dp_exposed,
+  pp_fill_drain,  // pipeline wait while the pipeline fills or drains
+  pp_imbalance,   // pipeline wait between unequal stages
+  pp_transfer,    // pipeline messages on the wire that nothing hides
+  optimizer,
+  host,           // the GPU waits for the CPU
+  other,
+  count_,
+};
+constexpr int account_count = static_cast<int>(Account::count_);
+std::string_view name(Account account);
+using Accounts = std::array<Duration, account_count>;
+
+// Bytes held per category.
+using Split = std::array<std::int64_t, workload::category_count>;
+
+// Where in the program something happened.
+struct Place {
+  int step = 0;         // 1-based; 0: set-up
+  int microbatch = -1;
+  workload::PassKind pass = workload::PassKind::setup;
+  int chunk = 0;
+  int layer = -1;
+  std::string block;
+  std::string label;    // tensor
+};
+
+struct Outside {        // device memory outside the caching allocator
+  std::string what;     // "CUDA context", "NCCL tp communicator"
+  Bytes bytes;
+};
+
+struct OutOfMemory {
+  int stage = 0, cp_rank = 0;
+  Time when{};          // since the start of the job
+  Place place;
+  Bytes requested{};    // what the tensor asked for
+  Bytes segment{};      // what the allocator asked the driver for
+  Bytes device_free{};
+  Bytes allocated{}, reserved{};
+  Bytes largest_free_block{};
+  Split split{};
+  int retries = 0;
+  bool fragmentation_alone = false;  // reserved but unallocated memory would have sufficed
+};
+
+struct ClassReport {
+  int stage = 0, cp_rank = 0;
+  int ranks = 1;
+  int layers = 0;
+  std::int64_t parameters = 0;
+
+  Accounts accounts{};            // of one steady step
+  Duration busy{};                // compute + optimizer
+  double bubble = 0;              // pipeline wait / step time
+
+  Bytes capacity{};               // for the caching allocator
+  std::vector<Outside> outside;
+  Bytes static_bytes{};           // weights, gradients, master weights, optimizer after step 1
+  Bytes peak_allocated{}, peak_reserved{}, peak_active{};
+  Place peak_place;               // of peak_allocated
+  Split peak_split{};             // at peak_allocated
+  Bytes reserved_at_peak{};
+  Bytes largest_free_at_peak{};
+  int alloc_retries = 0;
+  std::optional<OutOfMemory> out_of_memory;
+};
+
+struct RunReport {
+  Duration step_time{};           // one steady step
+  Duration first_step_time{};
+  std::vector<ClassReport> classes;
+  std::vector<std::size_t> out_of_memory;  // indices of classes, first in time first
+  double bubble = 0;              // mean over ranks of pipeline wait / step time
+  double executed_flops = 0;      // per step, all ranks, as issued (recomputation included)
+
+  // How the answer was found.
+  std::int64_t events = 0;        // operations that a full replay executes
+  std::int64_t replayed = 0;      // operations that were executed one by one
+  bool fits() const { return out_of_memory.empty(); }
+};
+
+}  // namespace sim::replay

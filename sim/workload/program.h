@@ -1,0 +1,195 @@
+// program.h — what one rank's CPU thread issues, in order: the device program.
+//
+// A program says what, never how long. It is a list of passes; a pass is a list of calls; a call
+// runs a block (a fixed sequence of instructions) on a frame of tensor slots:
+//
+//     pass F3 ── call embedding ── call layer 0 ── call layer 1 ── ... ── call head
+//                                     │
+//                                     └ alloc ln; kernel norm; alloc ln_total; collective tp; ...
+//
+// Invariants
+//  (1) Instructions are in issue order: memory is reused in the order the CPU asks for it.
+//  (2) Every tensor slot is empty before an alloc and full before a free; a step leaves exactly the
+//      static slots full that it found full (plus those that the first step creates).
+//  (3) A collective or a transfer names its stream's communicator; its partners issue the matching
+//      instruction in the same order.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "sim/collective/collective.h"
+#include "sim/core/units.h"
+#include "sim/model/operation.h"
+#include "sim/schedule/schedule.h"
+
+namespace sim::workload {
+
+// In-order queues of work on the GPU. Only `compute` and `cp_compute` own memory of their own.
+enum class Stream : std::uint8_t {
+  compute,     // the default stream
+  cp_compute,  // TransformerEngine's second stream for odd steps of ring attention
+  tp,          // NCCL streams, one per communicator
+  cp,
+  dp,          // data parallel (loss reporting)
+  dp_cp,       // data x context parallel (gradients and parameters)
+  pp_prev,     // pipeline neighbours; a batched exchange uses pp_prev for both
+  pp_next,
+  world,
+  count_,
+};
+constexpr int stream_count = static_cast<int>(Stream::count_);
+std::string_view name(Stream stream);
+
+enum class Category : std::uint8_t {
+  weights,
+  gradients,
+  master_weights,
+  optimizer,
+  activations,
+  temporaries,
+  communication,
+  logits,
+  other,
+  count_,
+};
+constexpr int category_count = static_cast<int>(Category::count_);
+std::string_view name(Category category);
+
+// Where a tensor handle lives. Frames are reused from microbatch to microbatch.
+enum class Space : std::uint8_t { fixed, local, microbatch, layer };
+
+struct Slot {
+  Space space = Space::local;
+  std::uint32_t index = 0;
+};
+
+enum class Op : std::uint8_t {
+  alloc,          // slot <- `value` bytes on stream's pool, category, label
+  free,           // slot
+  record_stream,  // slot is also used by `stream`
+  kernel,         // operation `index` on `stream`
+  collective,     // transfer `index` of its communicator's stream, ordered after `stream`
+  exchange,       // point-to-point batch `index`, ordered after `stream`
+  wait,           // `stream` waits for the end of event `index`
+  sync_stream,    // the CPU waits until `stream` is idle
+  sync_device,    // the CPU waits until every stream is idle
+  host,           // the CPU is busy for `value` units of HostWork `index`
+};
+
+// Flags of an instruction.
+inline constexpr std::uint8_t joins = 1;        // collective/exchange: `stream` waits for its end
+inline constexpr std::uint8_t overlapped = 2;   // kernel runs beside a collective, or the reverse
+inline constexpr std::uint8_t optimizer_work = 4;  // kernel belongs to the optimizer step
+inline constexpr std::uint8_t recomputed = 8;   // kernel repeats forward work in the backward pass
+
+enum class HostWork : std::uint8_t {
+  layer_forward,   // Python of one layer's forward beyond its launches
+  layer_backward,  // autograd of one layer's backward beyond its launches
+  microbatch,      // schedule, data loading
+  step,            // logging, learning rate, timers
+  blocking_read,   // one .item() beyond the synchronisation itself
+  count_,
+};
+
+struct Instruction {
+  Op op;
+  Stream stream = Stream::compute;
+  std::uint8_t flags = 0;
+  Category category = Category::other;
+  Space space = Space::local;
+  std::uint8_t event = 0;     // 0: none; collective/exchange records it, wait reads it
+  std::uint16_t label = 0;    // name of the tensor or of the work
+  std::uint32_t index = 0;    // slot, operation, transfer, batch, event or HostWork
+  std::int64_t value = 0;     // bytes or amount
+};
+
+struct Block {
+  std::string name;  // "layer forward"
+  std::vector<Instruction> code;
+};
+
+// One collective as this rank sees it.
+struct Transfer {
+  collective::Kind kind;
+  Stream communicator;
+  Bytes bytes;  // nccl-tests' size, see network.h
+  friend bool operator==(const Transfer&, const Transfer&) = default;
+};
+
+// One message of an exchange: to or from the pipeline rank `peer_offset` stages away (cyclic).
+struct Message {
+  bool send;
+  int peer_offset;      // -1 or +1
+  std::uint8_t channel; // 0: activations forward, 1: gradients backward
+  Bytes bytes;
+};
+struct Exchange {
+  Stream communicator;
+  std::vector<Message> messages;
+};
+
+struct Call {
+  std::uint32_t block;
+  std::int32_t layer;         // global layer number, -1: none
+  std::uint32_t layer_base;   // offset of Space::layer in the frame
+};
+
+enum class PassKind : std::uint8_t { setup, forward, backward, weight, step };
+std::string_view name(PassKind kind);
+
+// A sequence of calls that every microbatch of a kind repeats.
+struct Template {
+  PassKind kind;
+  int chunk = 0;
+  std::vector<Call> calls;
+};
+
+struct Pass {
+  std::uint32_t pattern;       // index into templates
+  std::int32_t microbatch;     // -1: none
+  std::uint32_t frame;         // index of the frame it runs on
+  bool steady = true;          // false while the pipeline fills or drains
+};
+
+// One rank class: ranks that run the same program with the same timing.
+struct Program {
+  int stage = 0;               // pipeline rank
+  int cp_rank = 0;
+  int ranks = 1;               // how many ranks of the job it stands for
+  int layers = 0;
+  std::int64_t parameters = 0; // of this rank
+
+  std::vector<std::string> labels;
+  std::vector<model::Operation> operations;
+  std::vector<Transfer> transfers;
+  std::vector<Exchange> exchanges;
+  std::vector<Block> blocks;
+  std::vector<Template> templates;
+
+  std::uint32_t fixed_slots = 0, local_slots = 0, frame_slots = 0, frames = 0;
+
+  std::vector<Pass> setup;       // model, buffers, optimizer objects
+  std::vector<Pass> first_step;  // creates optimizer state; no parameter gather
+  std::vector<Pass> step;        // every later step
+  // Positions in `first_step` and `step` (the same count on every class) after which the pipeline
+  // has completed microbatch k, inside the repeating part: where two states may be compared.
+  std::vector<std::uint32_t> cuts;
+
+  // Bytes outside the caching allocator are the replay's to add; these are the communicators this
+  // rank creates.
+  std::vector<Stream> communicators;
+};
+
+// All rank classes of a job. Class order: pipeline rank, then context-parallel rank.
+struct Job {
+  std::vector<Program> classes;
+  int tp = 1, cp = 1, pp = 1, dp = 1;
+
+  int class_of(int stage, int cp_rank) const;
+};
+
+}  // namespace sim::workload
