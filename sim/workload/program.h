@@ -38,6 +38,7 @@ enum class Stream : std::uint8_t {
   dp_cp,       // data x context parallel (gradients and parameters)
   pp_prev,     // pipeline neighbours; a batched exchange uses pp_prev for both
   pp_next,
+  embedding,   // first and last pipeline rank: gradients of tied embeddings
   world,
   count_,
 };
@@ -70,6 +71,7 @@ struct Slot {
 enum class Op : std::uint8_t {
   alloc,          // slot <- `value` bytes on stream's pool, category, label
   free,           // slot
+  move,           // slot `value` of Space::fixed takes the tensor of slot `index`
   record_stream,  // slot is also used by `stream`
   kernel,         // operation `index` on `stream`
   collective,     // transfer `index` of its communicator's stream, ordered after `stream`
@@ -85,6 +87,7 @@ inline constexpr std::uint8_t joins = 1;        // collective/exchange: `stream`
 inline constexpr std::uint8_t overlapped = 2;   // kernel runs beside a collective, or the reverse
 inline constexpr std::uint8_t optimizer_work = 4;  // kernel belongs to the optimizer step
 inline constexpr std::uint8_t recomputed = 8;   // kernel repeats forward work in the backward pass
+inline constexpr std::uint8_t maybe = 16;       // free: the slot may be empty
 
 enum class HostWork : std::uint8_t {
   layer_forward,   // Python of one layer's forward beyond its launches
@@ -138,7 +141,7 @@ struct Call {
   std::uint32_t layer_base;   // offset of Space::layer in the frame
 };
 
-enum class PassKind : std::uint8_t { setup, forward, backward, weight, step };
+enum class PassKind : std::uint8_t { setup, forward, backward, weight, exchange, step };
 std::string_view name(PassKind kind);
 
 // A sequence of calls that every microbatch of a kind repeats.
@@ -152,6 +155,8 @@ struct Pass {
   std::uint32_t pattern;       // index into templates
   std::int32_t microbatch;     // -1: none
   std::uint32_t frame;         // index of the frame it runs on
+  bool acquires = false;       // first pass on this frame for its (microbatch, chunk)
+  bool releases = false;       // last pass on it: the frame is empty afterwards
   bool steady = true;          // false while the pipeline fills or drains
 };
 

@@ -1,0 +1,23 @@
+// build.h — a plan becomes the device programs of its rank classes.
+//
+// What a rank issues follows Megatron-LM core 0.8-0.9 with TransformerEngine 1.x on PyTorch 2.3;
+// every tensor with its source stands in INVENTORY.md beside this file.
+#pragma once
+
+#include "sim/core/units.h"
+#include "sim/workload/plan.h"
+#include "sim/workload/program.h"
+
+namespace sim::workload {
+
+// Facts about the GPU and its libraries that change what is allocated (not how long it takes).
+struct Environment {
+  Bytes engine_workspace{};  // TransformerEngine's cuBLASLt workspace, once per process
+  Bytes cublas_workspace{};  // PyTorch's, per handle and stream
+  int sms = 108;             // rows of partial norm gradients
+};
+
+// REQUIRES: problems(plan) is empty.
+Job build(const Plan& plan, const Environment& environment);
+
+}  // namespace sim::workload

@@ -1,0 +1,156 @@
+#include "sim/workload/emit.h"
+
+#include <cassert>
+
+namespace sim::workload {
+namespace {
+
+std::uint64_t hash(const model::Operation& o) {
+  std::uint64_t h = 1469598103934665603ull;
+  const auto mix = [&h](std::int64_t v) {
+    h = (h ^ static_cast<std::uint64_t>(v)) * 1099511628211ull;
+    h ^= h >> 29;
+  };
+  for (const std::int64_t v : {static_cast<std::int64_t>(o.kind), o.m, o.n, o.k, o.batch, o.heads,
+                               o.query, o.key, o.bytes.n, static_cast<std::int64_t>(o.role)})
+    mix(v);
+  return h;
+}
+
+Instruction instruction(Op op) {
+  Instruction i{};
+  i.op = op;
+  return i;
+}
+
+}  // namespace
+
+std::uint32_t Tables::operation(const model::Operation& operation) {
+  const std::uint64_t key = hash(operation);
+  const auto [first, last] = operations_.equal_range(key);
+  for (auto it = first; it != last; ++it)
+    if (program_.operations[it->second] == operation) return it->second;
+  const auto index = static_cast<std::uint32_t>(program_.operations.size());
+  program_.operations.push_back(operation);
+  operations_.emplace(key, index);
+  return index;
+}
+
+std::uint32_t Tables::transfer(const Transfer& transfer) {
+  for (std::uint32_t i = 0; i < program_.transfers.size(); ++i)
+    if (program_.transfers[i] == transfer) return i;
+  program_.transfers.push_back(transfer);
+  return static_cast<std::uint32_t>(program_.transfers.size() - 1);
+}
+
+std::uint16_t Tables::label(std::string_view text) {
+  const auto [it, added] = labels_.emplace(text, static_cast<std::uint16_t>(labels_.size()));
+  if (added) program_.labels.emplace_back(text);
+  return it->second;
+}
+
+void Emitter::alloc(Slot slot, std::int64_t bytes, Category category, std::string_view label,
+                    Stream pool) {
+  assert(bytes > 0);
+  Instruction i = instruction(Op::alloc);
+  i.stream = pool;
+  i.category = category;
+  i.space = slot.space;
+  i.index = slot.index;
+  i.label = tables_.label(label);
+  i.value = bytes;
+  block_.code.push_back(i);
+}
+
+void Emitter::free(Slot slot, std::uint8_t flags) {
+  Instruction i = instruction(Op::free);
+  i.space = slot.space;
+  i.index = slot.index;
+  i.flags = flags;
+  block_.code.push_back(i);
+}
+
+void Emitter::move(Slot from, std::uint32_t to_fixed) {
+  Instruction i = instruction(Op::move);
+  i.space = from.space;
+  i.index = from.index;
+  i.value = to_fixed;
+  block_.code.push_back(i);
+}
+
+void Emitter::record_stream(Slot slot, Stream stream) {
+  Instruction i = instruction(Op::record_stream);
+  i.stream = stream;
+  i.space = slot.space;
+  i.index = slot.index;
+  block_.code.push_back(i);
+}
+
+void Emitter::kernel(const model::Operation& operation, std::uint8_t flags, Stream stream) {
+  Instruction i = instruction(Op::kernel);
+  i.stream = stream;
+  i.flags = flags;
+  i.index = tables_.operation(operation);
+  i.label = tables_.label(operation.name);
+  block_.code.push_back(i);
+}
+
+void Emitter::collective(collective::Kind kind, Stream communicator, std::int64_t bytes,
+                         std::string_view label, std::uint8_t flags, std::uint8_t event,
+                         Stream stream) {
+  assert(bytes > 0);
+  Instruction i = instruction(Op::collective);
+  i.stream = stream;
+  i.flags = flags;
+  i.event = event;
+  i.index = tables_.transfer({kind, communicator, Bytes{bytes}});
+  i.label = tables_.label(label);
+  block_.code.push_back(i);
+}
+
+void Emitter::exchange(Exchange exchange, std::string_view label, std::uint8_t flags,
+                       std::uint8_t event) {
+  assert(!exchange.messages.empty());
+  Instruction i = instruction(Op::exchange);
+  i.flags = flags;
+  i.event = event;
+  i.index = static_cast<std::uint32_t>(tables_.program().exchanges.size());
+  i.label = tables_.label(label);
+  tables_.program().exchanges.push_back(std::move(exchange));
+  block_.code.push_back(i);
+}
+
+void Emitter::wait(std::uint8_t event, Stream stream) {
+  Instruction i = instruction(Op::wait);
+  i.stream = stream;
+  i.event = event;
+  block_.code.push_back(i);
+}
+
+void Emitter::sync_stream(Stream stream, std::string_view label) {
+  Instruction i = instruction(Op::sync_stream);
+  i.stream = stream;
+  i.label = tables_.label(label);
+  block_.code.push_back(i);
+}
+
+void Emitter::sync_device(std::string_view label) {
+  Instruction i = instruction(Op::sync_device);
+  i.label = tables_.label(label);
+  block_.code.push_back(i);
+}
+
+void Emitter::host(HostWork work, std::int64_t amount) {
+  Instruction i = instruction(Op::host);
+  i.index = static_cast<std::uint32_t>(work);
+  i.value = amount;
+  block_.code.push_back(i);
+}
+
+std::uint32_t Emitter::finish() {
+  tables_.program().blocks.push_back(std::move(block_));
+  block_ = {};
+  return static_cast<std::uint32_t>(tables_.program().blocks.size() - 1);
+}
+
+}  // namespace sim::workload

@@ -1,0 +1,63 @@
+// emit.h — writes blocks: the vocabulary in which forward.cpp, backward.cpp, ends.cpp and step.cpp
+// say what a rank issues. Operations, transfers and labels are interned in the program.
+#pragma once
+
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+
+#include "sim/workload/program.h"
+
+namespace sim::workload {
+
+// Interns into one program.
+class Tables {
+ public:
+  explicit Tables(Program& program) : program_(program) {}
+
+  std::uint32_t operation(const model::Operation& operation);
+  std::uint32_t transfer(const Transfer& transfer);
+  std::uint16_t label(std::string_view text);
+  Program& program() { return program_; }
+
+ private:
+  Program& program_;
+  std::unordered_multimap<std::uint64_t, std::uint32_t> operations_;
+  std::unordered_map<std::string_view, std::uint16_t> labels_;
+};
+
+class Emitter {
+ public:
+  Emitter(Tables& tables, std::string name) : tables_(tables) { block_.name = std::move(name); }
+
+  void alloc(Slot slot, std::int64_t bytes, Category category, std::string_view label,
+             Stream pool = Stream::compute);
+  void free(Slot slot, std::uint8_t flags = 0);
+  // The tensor of `from` becomes the fixed slot `to`.
+  void move(Slot from, std::uint32_t to_fixed);
+  void record_stream(Slot slot, Stream stream);
+  void kernel(const model::Operation& operation, std::uint8_t flags = 0,
+              Stream stream = Stream::compute);
+  // One collective; bytes as network.h counts them.
+  void collective(collective::Kind kind, Stream communicator, std::int64_t bytes,
+                  std::string_view label, std::uint8_t flags = joins, std::uint8_t event = 0,
+                  Stream stream = Stream::compute);
+  void exchange(Exchange exchange, std::string_view label, std::uint8_t flags,
+                std::uint8_t event = 0);
+  void wait(std::uint8_t event, Stream stream = Stream::compute);
+  void sync_stream(Stream stream, std::string_view label);
+  void sync_device(std::string_view label);
+  void host(HostWork work, std::int64_t amount = 1);
+
+  bool empty() const { return block_.code.empty(); }
+  // Adds the block to the program and returns its index.
+  std::uint32_t finish();
+
+  Tables& tables() { return tables_; }
+
+ private:
+  Tables& tables_;
+  Block block_;
+};
+
+}  // namespace sim::workload
