@@ -9,17 +9,17 @@
 namespace sim::device {
 
 struct Gpu {
-  std::string name;            // "A100-SXM4-40GB"
-  std::string profile;         // calibration/<profile>.textproto
-  Bytes memory{};              // what PyTorch reports as total capacity
+  std::string name;                // "A100-SXM4-40GB"
+  std::string profile;             // calibration/<profile>.textproto
+  Bytes memory{};                  // what PyTorch reports as total capacity
   double memory_marketing_gb = 0;  // the number in the product's name: 40, 80, 94
-  Bandwidth hbm{};             // peak
+  Bandwidth hbm{};                 // peak
   int sms = 0;
-  double bf16_flops = 0;       // dense peak, FLOP/s
+  double bf16_flops = 0;  // dense peak, FLOP/s
   double tf32_flops = 0;
   double fp32_flops = 0;
-  double fp8_flops = 0;        // 0: not supported
-  int compute_capability = 80; // 80, 90, 100
+  double fp8_flops = 0;         // 0: not supported
+  int compute_capability = 80;  // 80, 90, 100
 
   double peak(model::Precision p) const {
     switch (p) {

@@ -1,0 +1,172 @@
+#include "sim/device/kernel.h"
+
+#include <algorithm>
+#include <cassert>
+#include <cmath>
+#include <limits>
+
+namespace sim::device {
+
+namespace {
+
+using model::GemmRole;
+using model::Operation;
+using model::OperationKind;
+
+double ceil_div(std::int64_t a, std::int64_t b) {
+  return static_cast<double>((a + b - 1) / b);
+}
+
+// Rounds of thread blocks over the SMs; `quantisation` of a partly filled round is paid for.
+double waves(double blocks, double sms, double quantisation) {
+  const double filled = blocks / sms;
+  return std::max(1.0, (1 - quantisation) * filled + quantisation * std::ceil(filled));
+}
+
+double peak_fraction(const GemmProfile& gemm, model::Precision precision) {
+  for (const GemmPeak& peak : gemm.peaks) {
+    if (peak.precision == precision) return peak.fraction;
+  }
+  return 0;
+}
+
+double role_rate(const GemmProfile& gemm, GemmRole role) {
+  switch (role) {
+    case GemmRole::forward:
+      return gemm.forward;
+    case GemmRole::input_gradient:
+      return gemm.input_gradient;
+    case GemmRole::weight_gradient:
+      return gemm.weight_gradient;
+  }
+  return 1;
+}
+
+double hbm_seconds(double bytes, const Gpu& gpu, double fraction) {
+  return bytes / (static_cast<double>(gpu.hbm.bytes_per_second) * fraction);
+}
+
+double gemm_seconds(const Operation& o, const Gpu& gpu, const Profile& profile) {
+  const GemmProfile& gemm = profile.gemm;
+  const double sms = gpu.sms;
+  const double rate_per_sm = gpu.peak(o.precision) * peak_fraction(gemm, o.precision) *
+                             role_rate(gemm, o.role) * profile.sustained_clock / sms;
+  assert(rate_per_sm > 0);
+  const double results =
+      static_cast<double>(o.m) * static_cast<double>(o.n) * static_cast<double>(o.batch);
+  // The ramp is a time: in a precision of half the bytes it spans twice the steps of k.
+  const double ramp = gemm.ramp_k * 2.0 / static_cast<double>(model::bytes_of(o.precision));
+  double main = std::numeric_limits<double>::infinity();
+  for (const Tile& tile : gemm.tiles) {
+    const double tiles =
+        static_cast<double>(o.batch) * ceil_div(o.m, tile.m) * ceil_div(o.n, tile.n);
+    const double flops_per_k = 2.0 * static_cast<double>(tile.m) * static_cast<double>(tile.n);
+    for (const std::int64_t slices : gemm.split_k) {
+      const double s = static_cast<double>(slices);
+      const double block =
+          flops_per_k * (static_cast<double>(o.k) / s + ramp) / (rate_per_sm * tile.efficiency);
+      double seconds = waves(tiles * s, sms, gemm.wave_quantisation) * block;
+      if (slices > 1) seconds += hbm_seconds(8.0 * s * results, gpu, gemm.hbm);
+      main = std::min(main, seconds);
+    }
+  }
+  if (o.accumulates_fp32) {
+    main += gemm.exposed_accumulation * hbm_seconds(8.0 * results, gpu, gemm.hbm);
+  }
+  return std::max(main, hbm_seconds(static_cast<double>(o.bytes.n), gpu, gemm.hbm));
+}
+
+// d / fraction(d), see kernel.h: what one element of a head costs, in units of peak.
+double head_cost(const std::vector<HeadEfficiency>& table, std::int64_t head_dim) {
+  assert(!table.empty());
+  const auto cost = [](const HeadEfficiency& h) {
+    return static_cast<double>(h.head_dim) / h.fraction;
+  };
+  if (head_dim <= table.front().head_dim) return cost(table.front());
+  for (std::size_t i = 1; i < table.size(); ++i) {
+    const HeadEfficiency& low = table[i - 1];
+    const HeadEfficiency& high = table[i];
+    if (head_dim > high.head_dim) continue;
+    const double share = static_cast<double>(head_dim - low.head_dim) /
+                         static_cast<double>(high.head_dim - low.head_dim);
+    return cost(low) + share * (cost(high) - cost(low));
+  }
+  return static_cast<double>(head_dim) / table.back().fraction;
+}
+
+double attention_seconds(const Operation& o, const Gpu& gpu, const Profile& profile) {
+  assert(!profile.attention.empty());
+  const AttentionProfile& attention = profile.attention.front();
+  const bool backward = o.kind == OperationKind::attention_backward;
+  const AttentionPass& pass = backward ? attention.backward : attention.forward;
+  // Forward blocks own queries and walk over keys; backward blocks own keys and walk over queries.
+  const std::int64_t owned = backward ? o.key : o.query;
+  const std::int64_t walked = backward ? o.query : o.key;
+  const double blocks = static_cast<double>(o.batch) * static_cast<double>(o.heads) *
+                        ceil_div(owned, attention.block_queries);
+  const double length = static_cast<double>(walked) * (o.causal ? 0.5 : 1.0) +
+                        (o.causal ? pass.ramp_keys_causal : pass.ramp_keys);
+  const double products = backward ? 5.0 : 2.0;
+  const double block_flops = 2.0 * products * static_cast<double>(attention.block_queries) *
+                             length * head_cost(o.causal ? pass.causal : pass.full, o.head_dim);
+  const double sms = gpu.sms;
+  const double rate_per_sm = gpu.peak(o.precision) * profile.sustained_clock / sms;
+  assert(rate_per_sm > 0);
+  const double main = waves(blocks, sms, attention.wave_quantisation) * block_flops / rate_per_sm;
+  return std::max(main, hbm_seconds(static_cast<double>(o.bytes.n), gpu, attention.hbm));
+}
+
+const PassProfile& pass_profile(const Profile& profile, OperationKind kind) {
+  switch (kind) {
+    case OperationKind::norm:
+      return profile.norm;
+    case OperationKind::softmax:
+      return profile.softmax;
+    case OperationKind::copy:
+      return profile.copy;
+    case OperationKind::reduction:
+      return profile.reduction;
+    case OperationKind::optimizer:
+      return profile.optimizer;
+    case OperationKind::embedding:
+      return profile.embedding;
+    case OperationKind::elementwise:
+    case OperationKind::gemm:
+    case OperationKind::attention_forward:
+    case OperationKind::attention_backward:
+      break;
+  }
+  return profile.elementwise;
+}
+
+double pass_seconds(const Operation& o, const Gpu& gpu, const Profile& profile) {
+  const PassProfile& pass = pass_profile(profile, o.kind);
+  return hbm_seconds(static_cast<double>(o.bytes.n + pass.ramp.n), gpu, pass.hbm);
+}
+
+}  // namespace
+
+bool supports(const Gpu& gpu, const Profile& profile, model::Precision precision) {
+  return gpu.peak(precision) > 0 && peak_fraction(profile.gemm, precision) > 0;
+}
+
+Duration time(const model::Operation& operation, const Gpu& gpu, const Profile& profile) {
+  assert(gpu.sms > 0);
+  assert(gpu.hbm.bytes_per_second > 0);
+  double seconds = 0;
+  switch (operation.kind) {
+    case OperationKind::gemm:
+      seconds = gemm_seconds(operation, gpu, profile);
+      break;
+    case OperationKind::attention_forward:
+    case OperationKind::attention_backward:
+      seconds = attention_seconds(operation, gpu, profile);
+      break;
+    default:
+      seconds = pass_seconds(operation, gpu, profile);
+      break;
+  }
+  return profile.kernel_overhead + from_seconds(seconds);
+}
+
+}  // namespace sim::device
