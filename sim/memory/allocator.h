@@ -1,0 +1,311 @@
+// allocator.h — PyTorch's CUDA caching allocator, block for block.
+//
+// DESCRIPTION. Memory comes from the driver in segments. A segment is a chain of blocks; a free
+// block waits in the list of its pool and stream and is handed out best fit first, lowest address
+// on a tie, split when the rest is worth keeping, merged with its neighbours when it returns.
+// Everything is exact to the byte: sizes, addresses, the order of driver calls, the statistics,
+// and the actions PyTorch's memory history records.
+//
+// Names. A pool is default or private (CUDA graphs, MemPool), small or large. A lane is one pool's
+// free memory of one stream; blocks never leave their lane.
+//
+// Invariants
+//  (1) The blocks of a segment tile it. Two neighbours are never both free in the same way.
+//  (2) A block that is neither allocated nor pending is in exactly one list of its lane: free when
+//      mapped, unmapped otherwise.
+//  (3) The first block of a segment keeps its id for the life of the segment.
+//  (4) A call is a pure function of the state and the driver's answers: no clock, no hashing.
+//
+// The rules are those of PyTorch's native backend, in two versions; where its own order follows a
+// hash table (events of several streams that are reached at once) ours is by stream number.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "sim/core/units.h"
+#include "sim/memory/driver.h"
+#include "sim/memory/free_list.h"
+#include "sim/memory/options.h"
+#include "sim/memory/statistics.h"
+
+namespace sim::memory {
+
+// What PyTorch's memory history records, with its names.
+enum class Action : std::uint8_t {
+  alloc,
+  free_requested,
+  free_completed,
+  segment_alloc,
+  segment_free,
+  segment_map,
+  segment_unmap,
+  oom,
+};
+const char* name(Action action);
+
+struct TraceEntry {
+  Action action = Action::alloc;
+  std::int64_t address = 0;  // for oom: the device's free memory
+  std::int64_t size = 0;     // requested bytes for alloc and free, rounded for oom, else bytes
+  int stream = 0;
+
+  friend bool operator==(const TraceEntry&, const TraceEntry&) = default;
+};
+
+enum class BlockState : std::uint8_t { active_allocated, active_pending_free, inactive };
+
+struct BlockView {
+  BlockId id = no_block;
+  std::int64_t address = 0;
+  std::int64_t size = 0;
+  std::int64_t requested = 0;  // a free block remembers its last request
+  BlockState state = BlockState::inactive;
+};
+
+// One cudaMalloc, or one contiguous mapped run of an expandable segment.
+struct SegmentView {
+  std::int64_t address = 0;
+  std::int64_t total = 0;
+  std::int64_t allocated = 0;
+  std::int64_t active = 0;
+  std::int64_t requested = 0;
+  int stream = 0;
+  int pool = 0;  // 0: the default pools
+  bool small = false;
+  bool expandable = false;
+  std::vector<BlockView> blocks;
+};
+
+struct OutOfMemory {
+  std::int64_t requested = 0;
+  std::int64_t rounded = 0;
+  std::int64_t segment = 0;  // what the driver was last asked for
+  std::int64_t device_free = 0;
+  int stream = 0;
+};
+
+struct PoolOptions {
+  bool use_on_oom = false;      // newer: a last resort for everyone
+  bool no_split = false;        // newer: hand out whole blocks
+  bool user_allocator = false;  // never expandable
+};
+
+class Allocator {
+ public:
+  explicit Allocator(Driver& driver, Options options = {}, Rules rules = Rules::newer);
+
+  // no_block when out of memory; last_out_of_memory() then says how.
+  // REQUIRES: 0 < size <= largest_request.
+  BlockId allocate(std::int64_t size, int stream = 0);
+  // REQUIRES: block is allocated.
+  void free(BlockId block);
+  // The block is used on `stream` too: after free it waits for that stream.
+  // REQUIRES: block is allocated.
+  void record_stream(BlockId block, int stream);
+  void empty_cache();
+  // REQUIRES: 0 <= fraction <= 1.
+  void set_memory_fraction(double fraction);
+  void set_options(const Options& options) { options_ = options, refresh(); }
+
+  // Private pools, by a number above 0. While a region is open, allocations go to its pool.
+  void begin_pool(int pool, PoolOptions options = {});
+  void end_pool(int pool);
+  // REQUIRES: users_of(pool) > 0.
+  void release_pool(int pool);
+  int users_of(int pool) const;
+
+  std::int64_t address(BlockId block) const { return at(block).address; }
+  std::int64_t size(BlockId block) const { return at(block).size; }
+  std::int64_t requested(BlockId block) const { return at(block).requested; }
+  const Options& options() const { return options_; }
+  Rules rules() const { return rules_; }
+  const Statistics& statistics() const { return statistics_; }
+  void reset_peaks() { statistics_.reset_peaks(); }
+  const OutOfMemory& last_out_of_memory() const { return last_oom_; }
+  Bytes reserved() const { return {total_}; }
+  // The largest free block of the default large pool and stream; 0 if there is none.
+  Bytes largest_free_block(int stream = 0) const;
+
+  // Trace actions are appended to `sink`; nullptr turns tracing off.
+  void set_trace(std::vector<TraceEntry>* sink) { trace_ = sink; }
+
+  std::vector<SegmentView> segments() const;  // by address
+  // Appends everything that decides future behaviour, in one canonical form: two states whose
+  // words are equal act alike, given that the driver does. Cumulative statistics are left out, as
+  // are the tickets of outstanding events, which are the driver's.
+  void save_state(std::vector<std::int64_t>& out) const;
+  // Rebuilds the state a recorded history starts from. Free blocks fill the gaps between the
+  // allocated ones. REQUIRES: no segments yet; blocks within their segments, by address.
+  struct InitialBlock {
+    std::int64_t address = 0;
+    std::int64_t size = 0;
+    std::int64_t requested = 0;
+  };
+  void restore_segment(std::int64_t address, std::int64_t size, int stream, bool small,
+                       std::span<const InitialBlock> blocks, std::vector<BlockId>& ids);
+
+ private:
+  static constexpr std::int32_t none = -1;
+
+  struct Block {
+    std::int64_t address = 0;
+    std::int64_t size = 0;
+    std::int64_t requested = 0;
+    std::int64_t stamp = 0;  // the pool's number of searches when it was last freed
+    BlockId left = no_block;
+    BlockId right = no_block;
+    std::int32_t lane = 0;
+    std::int32_t events = 0;
+    std::int32_t uses = none;  // index into stream_uses_
+    bool allocated = false;
+    bool mapped = true;
+    bool expandable = false;
+    bool small = false;
+
+    bool split() const { return left != no_block || right != no_block; }
+  };
+
+  struct Segment {
+    std::int64_t size = 0;
+    std::int64_t page = 0;  // 0 unless expandable
+    BlockId head = no_block;
+  };
+
+  struct Pool {
+    int number = 0;  // 0: default
+    bool small = false;
+    bool no_split = false;
+    bool user_allocator = false;
+    std::int64_t searches = 0;
+    std::vector<std::pair<int, std::int32_t>> lanes;  // (stream, lane), by stream
+  };
+
+  struct Lane {
+    std::int32_t pool = 0;
+    int stream = 0;
+    FreeList free;
+    std::vector<BlockId> unmapped;  // by address
+  };
+
+  struct PrivatePool {
+    std::int32_t small = 0;
+    std::int32_t large = 0;
+    int users = 0;
+    bool use_on_oom = false;
+  };
+
+  struct Request {
+    std::int64_t size = 0;
+    std::int64_t segment = 0;
+    std::int32_t lane = 0;
+    bool small = false;
+  };
+
+  // A free block that was found or obtained; `position` holds while it is still in the list.
+  struct Found {
+    BlockId block = no_block;
+    FreeList::Position position;
+    bool listed = false;
+  };
+
+  const Block& at(BlockId id) const { return blocks_[static_cast<std::size_t>(id)]; }
+  Block& at(BlockId id) { return blocks_[static_cast<std::size_t>(id)]; }
+  Lane& lane(std::int32_t i) { return lanes_[static_cast<std::size_t>(i)]; }
+  const Lane& lane(std::int32_t i) const { return lanes_[static_cast<std::size_t>(i)]; }
+  Pool& pool(std::int32_t i) { return pools_[static_cast<std::size_t>(i)]; }
+  const Pool& pool(std::int32_t i) const { return pools_[static_cast<std::size_t>(i)]; }
+  Pool& pool_of(const Block& block) { return pool(lane(block.lane).pool); }
+  const Pool& pool_of(const Block& block) const { return pool(lane(block.lane).pool); }
+  PoolStatistics& pool_statistics(bool small) {
+    return small ? statistics_.small_pool : statistics_.large_pool;
+  }
+  void refresh();
+  void trace(Action action, std::int64_t address, std::int64_t size, int stream) {
+    if (trace_ != nullptr) trace_->push_back({action, address, size, stream});
+  }
+
+  // allocator.cpp: the hot path.
+  BlockId new_block();
+  void delete_block(BlockId id);
+  std::int32_t lane_for(std::int32_t pool, int stream);
+  std::int32_t add_lane(std::int32_t pool, int stream);
+  std::int32_t pool_for(bool small) const;
+  bool find(const Request& request, Found& found);
+  bool choose_expandable(const Request& request, FreeList::Position& p) const;
+  BlockId hand_out(const Request& request, std::int64_t requested, const Found& found);
+  bool obtain(Request& request, int stream, Found& found);
+  bool worth_splitting(const Request& request, const Block& block) const;
+  void complete(BlockId block);
+  bool idle(BlockId id) const;
+  bool mergeable(BlockId id, bool mapped) const { return idle(id) && at(id).mapped == mapped; }
+
+  // allocator_grow.cpp: getting memory from the driver.
+  bool grow(const Request& request, bool retry, Found& found);
+  bool expandable_on(const Request& request) const;
+  bool grow_expandable(const Request& request, Found& found);
+  BlockId expandable_candidate(const Request& request);
+  BlockId new_expandable_segment(const Request& request);
+  BlockId map(BlockId block, std::int64_t bytes);
+  void report_oom(const Request& request, std::int64_t requested, int stream);
+  Segment& segment_of(const Block& block) {
+    return std::prev(segments_.upper_bound(block.address))->second;
+  }
+  BlockId cut(BlockId block, std::int64_t size);
+  void absorb(BlockId left, BlockId right);
+  BlockId merge_unlisted(BlockId block);
+  void list(BlockId block);
+  void unlist(BlockId block);
+
+  // allocator_release.cpp: giving it back.
+  bool release_available(const Request& request);
+  void release_all();
+  void release_pool_blocks(std::int32_t pool);
+  void release_block(BlockId block);
+  BlockId unmap(BlockId block);
+  void drop_if_unmapped(BlockId block);
+  void collect_garbage();
+  bool find_in_spare_pools(Request& request, int stream, Found& found);
+
+  // allocator_streams.cpp: blocks that other streams still use.
+  void process_events();
+  void record_events(BlockId block);
+  void record_deferred();
+  void synchronize_and_free();
+  void finish_event(BlockId block);
+
+  Driver& driver_;
+  Options options_;
+  Rules rules_;
+
+  std::vector<Block> blocks_;
+  std::vector<BlockId> unused_blocks_;
+  std::vector<Lane> lanes_;
+  std::vector<Pool> pools_;  // 0: default large, 1: default small, then the private ones
+  std::map<std::int64_t, Segment> segments_;  // by address
+  std::map<int, PrivatePool> private_pools_;
+  std::vector<int> open_regions_;  // oldest first
+
+  std::int64_t total_ = 0;
+  std::int64_t limit_ = unlimited;
+  bool divided_ = false;     // sizes are rounded by divisions of powers of two
+  bool collecting_ = false;  // a limit and a threshold are set: searches are counted
+
+  std::map<int, std::deque<std::pair<Event, BlockId>>> queues_;  // outstanding, by stream
+  std::vector<BlockId> deferred_;                                // freed during a capture
+  std::vector<std::vector<int>> stream_uses_;
+  std::vector<std::int32_t> unused_stream_uses_;
+  std::vector<std::pair<BlockId, int>> capture_uses_;  // recorded while a region was open
+  bool pending_ = false;                               // something may wait for a stream
+
+  Statistics statistics_;
+  OutOfMemory last_oom_;
+  std::vector<TraceEntry>* trace_ = nullptr;
+};
+
+}  // namespace sim::memory

@@ -1,0 +1,126 @@
+// allocator_streams.cpp — blocks that other streams still use, and the private pools of captures.
+//
+// A freed block that was recorded on other streams waits for an event on each of them. While a
+// region (a capture) is open no event may be queried: such blocks are kept aside until it ends.
+#include <algorithm>
+#include <cassert>
+
+#include "sim/memory/allocator.h"
+
+namespace sim::memory {
+
+void Allocator::record_stream(BlockId id, int stream) {
+  Block& block = at(id);
+  assert(block.allocated);
+  if (stream == lane(block.lane).stream) return;
+  if (block.uses == none) {
+    if (unused_stream_uses_.empty()) {
+      block.uses = static_cast<std::int32_t>(stream_uses_.size());
+      stream_uses_.emplace_back();
+    } else {
+      block.uses = unused_stream_uses_.back();
+      unused_stream_uses_.pop_back();
+    }
+  }
+  std::vector<int>& uses = stream_uses_[static_cast<std::size_t>(block.uses)];
+  const auto place = std::lower_bound(uses.begin(), uses.end(), stream);
+  if (place == uses.end() || *place != stream) uses.insert(place, stream);
+  if (!open_regions_.empty()) capture_uses_.emplace_back(id, stream);
+}
+
+// The uses become one event on each stream.
+void Allocator::record_events(BlockId id) {
+  Block& block = at(id);
+  std::vector<int>& uses = stream_uses_[static_cast<std::size_t>(block.uses)];
+  for (const int stream : uses) {
+    queues_[stream].emplace_back(driver_.record_event(stream), id);
+    ++block.events;
+  }
+  uses.clear();
+  unused_stream_uses_.push_back(block.uses);
+  block.uses = none;
+  std::erase_if(capture_uses_, [&](const auto& use) { return use.first == id; });
+}
+
+// Uses recorded during a capture are over once it has ended; the earlier ones get their events.
+void Allocator::record_deferred() {
+  for (const BlockId id : deferred_) {
+    std::vector<int>& uses = stream_uses_[static_cast<std::size_t>(at(id).uses)];
+    for (const auto& [block, stream] : capture_uses_) {
+      if (block == id) std::erase(uses, stream);
+    }
+    record_events(id);
+    if (at(id).events == 0) complete(id);
+  }
+  deferred_.clear();
+}
+
+void Allocator::process_events() {
+  record_deferred();
+  for (auto it = queues_.begin(); it != queues_.end();) {
+    auto& queue = it->second;
+    while (!queue.empty() && driver_.event_reached(queue.front().first)) {
+      const BlockId id = queue.front().second;
+      queue.pop_front();
+      finish_event(id);
+    }
+    it = queue.empty() ? queues_.erase(it) : std::next(it);
+  }
+  pending_ = !queues_.empty();
+}
+
+void Allocator::synchronize_and_free() {
+  ++statistics_.num_sync_all_streams;
+  record_deferred();
+  for (auto& [stream, queue] : queues_) {
+    for (const auto& [event, id] : queue) {
+      driver_.wait(event);
+      finish_event(id);
+    }
+  }
+  queues_.clear();
+  pending_ = false;
+}
+
+void Allocator::finish_event(BlockId id) {
+  if (--at(id).events == 0) complete(id);
+}
+
+void Allocator::begin_pool(int number, PoolOptions options) {
+  assert(number > 0);
+  auto [it, fresh] = private_pools_.try_emplace(number);
+  PrivatePool& own = it->second;
+  if (fresh) {
+    for (const bool small : {true, false}) {
+      (small ? own.small : own.large) = static_cast<std::int32_t>(pools_.size());
+      Pool& pool = pools_.emplace_back();
+      pool.number = number;
+      pool.small = small;
+      pool.no_split = options.no_split && rules_ == Rules::newer;
+      pool.user_allocator = options.user_allocator;
+    }
+    own.use_on_oom = options.use_on_oom;
+  }
+  ++own.users;
+  open_regions_.push_back(number);
+}
+
+void Allocator::end_pool(int number) {
+  const auto region = std::find(open_regions_.begin(), open_regions_.end(), number);
+  assert(region != open_regions_.end());
+  open_regions_.erase(region);
+}
+
+void Allocator::release_pool(int number) {
+  const auto it = private_pools_.find(number);
+  assert(it != private_pools_.end());
+  assert(it->second.users > 0);
+  --it->second.users;
+}
+
+int Allocator::users_of(int number) const {
+  const auto it = private_pools_.find(number);
+  return it == private_pools_.end() ? 0 : it->second.users;
+}
+
+}  // namespace sim::memory
