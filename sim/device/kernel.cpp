@@ -50,7 +50,7 @@ double gemm_seconds(const Operation& o, const Gpu& gpu, const Profile& profile) 
   const GemmProfile& gemm = profile.gemm;
   const double sms = gpu.sms;
   const double rate_per_sm = gpu.peak(o.precision) * peak_fraction(gemm, o.precision) *
-                             role_rate(gemm, o.role) * profile.sustained_clock / sms;
+                             role_rate(gemm, o.role) * gemm.sustained / sms;
   assert(rate_per_sm > 0);
   const double results =
       static_cast<double>(o.m) * static_cast<double>(o.n) * static_cast<double>(o.batch);
@@ -110,7 +110,7 @@ double attention_seconds(const Operation& o, const Gpu& gpu, const Profile& prof
   const double block_flops = 2.0 * products * static_cast<double>(attention.block_queries) *
                              length * head_cost(o.causal ? pass.causal : pass.full, o.head_dim);
   const double sms = gpu.sms;
-  const double rate_per_sm = gpu.peak(o.precision) * profile.sustained_clock / sms;
+  const double rate_per_sm = gpu.peak(o.precision) * attention.sustained / sms;
   assert(rate_per_sm > 0);
   const double main = waves(blocks, sms, attention.wave_quantisation) * block_flops / rate_per_sm;
   return std::max(main, hbm_seconds(static_cast<double>(o.bytes.n), gpu, attention.hbm));

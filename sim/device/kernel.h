@@ -7,7 +7,7 @@
 //      others fixed, and bytes and flops following the shape as in model/operation.h.
 //
 // Matrix products. A thread block computes one m_t x n_t tile of the result; S SMs run one block
-// each; peak P, fraction f of the precision, tile efficiency e, role r, sustained clock c:
+// each; peak P, fraction f of the precision, tile efficiency e, role r, sustained rate c:
 //
 //     tiles = batch ceil(m / m_t) ceil(n / n_t) s            s slices of k
 //     waves = max(1, (1 - q) tiles / S + q ceil(tiles / S))  q = wave_quantisation

@@ -62,6 +62,7 @@ void check_gemm(const GemmProfile& gemm, Checker& c) {
       c.report(fmt::format("gemm.peaks[{}].precision", i), "given twice: remove one");
     }
   }
+  c.fraction("gemm.sustained", gemm.sustained);
   if (gemm.tiles.empty()) c.report("gemm.tiles", "missing: give at least one tile");
   for (std::size_t i = 0; i < gemm.tiles.size(); ++i) {
     c.size(fmt::format("gemm.tiles[{}].m", i), gemm.tiles[i].m);
@@ -112,6 +113,7 @@ void check_attention(const std::string& field, const AttentionProfile& attention
   if (attention.implementation.empty()) {
     c.report(field + ".implementation", "missing: name the kernel, as in \"flash-attention-2\"");
   }
+  c.fraction(field + ".sustained", attention.sustained);
   direction(field + ".forward", attention.forward);
   direction(field + ".backward", attention.backward);
   c.size(field + ".block_queries", attention.block_queries);
@@ -142,7 +144,6 @@ void check_host(const HostProfile& host, Checker& c) {
 Diagnostics check(const Profile& profile) {
   Diagnostics problems;
   Checker c(problems);
-  c.fraction("sustained_clock", profile.sustained_clock);
   c.duration("kernel_overhead", profile.kernel_overhead);
   if (profile.kernel_overhead.ps == 0) {
     c.report("kernel_overhead", "0: every kernel takes time to start, write a few us");

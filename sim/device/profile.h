@@ -57,7 +57,10 @@ struct GemmPeak {
 
 // Matrix products: tiles over SMs, see kernel.h.
 struct GemmProfile {
-  std::vector<GemmPeak> peaks;              // one per precision that the GPU multiplies in
+  std::vector<GemmPeak> peaks;  // one per precision that the GPU multiplies in
+  // Rate that a long run sustains under the power limit, relative to the short benchmarks that
+  // `peaks` come from. (0, 1]; physical: 0.9-1 on A100, 0.7-1 on Hopper.
+  double sustained = 1;
   std::vector<Tile> tiles;                  // the library's choice: the fastest one is taken
   std::vector<std::int64_t> split_k = {1};  // slices of k tried; > 1 pays for summing the slices
   // Share of the last, partly filled wave of tiles that is paid for in full: 1 = whole waves,
@@ -95,6 +98,8 @@ struct AttentionPass {
 // A fused attention implementation; the first of a profile is what the GPU's runs use.
 struct AttentionProfile {
   std::string implementation;  // "flash-attention-2", "flash-attention-3", "cudnn"
+  // As in GemmProfile; attention draws less power than a matrix product: 0.85-1 on Hopper.
+  double sustained = 1;
   AttentionPass forward;
   AttentionPass backward;            // the whole call: dot(dO, O), main kernel, conversion of dQ
   std::int64_t block_queries = 128;  // queries of one thread block
@@ -151,9 +156,6 @@ struct ReservedMemory {
 struct Profile {
   std::string name;  // calibration/<name>.textproto
   Provenance provenance;
-  // Clock that a long run sustains under the power limit relative to the short benchmarks the
-  // efficiencies come from; scales all compute-bound times. (0, 1]; physical 0.75-1.
-  double sustained_clock = 1;
   Duration kernel_overhead{};  // start and drain of any kernel on the GPU; physical 1-5 us
   GemmProfile gemm;
   std::vector<AttentionProfile> attention;

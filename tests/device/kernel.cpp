@@ -170,9 +170,9 @@ TEST_CASE("device: times are whole and rounded up") {
   CHECK(time(o, sample::gpu(), sample::profile()).ps == 2'000'000 + 1'310'722);
 }
 
-TEST_CASE("device: a slower sustained clock slows compute and leaves memory alone") {
+TEST_CASE("device: a lower sustained rate slows products and leaves memory alone") {
   Profile slow = sample::profile();
-  slow.sustained_clock = 0.5;
+  slow.gemm.sustained = 0.5;
   const Operation product = model::gemm("x", 12800, 25600, 900);
   const Operation norm = model::pass(OperationKind::norm, "n", 64_MiB);
   CHECK(time(product, sample::gpu(), slow) == 16384_us + 2_us);
