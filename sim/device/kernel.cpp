@@ -112,7 +112,8 @@ double attention_seconds(const Operation& o, const Gpu& gpu, const Profile& prof
   const double sms = gpu.sms;
   const double rate_per_sm = gpu.peak(o.precision) * attention.sustained / sms;
   assert(rate_per_sm > 0);
-  const double main = waves(blocks, sms, attention.wave_quantisation) * block_flops / rate_per_sm;
+  const double rounds = std::max(1.0, blocks / sms + pass.tail);
+  const double main = rounds * block_flops / rate_per_sm;
   return std::max(main, hbm_seconds(static_cast<double>(o.bytes.n), gpu, attention.hbm));
 }
 

@@ -22,7 +22,7 @@
 // K = others, halved under a causal mask; d = head size; 2 products forward, 5 backward (Dao,
 // "FlashAttention-2", arXiv 2307.08691, section 3.1):
 //
-//     main = waves 2 products block_rows (K + ramp_keys) cost(d) / (P c / S)
+//     main = max(1, blocks / S + tail) 2 products block_rows (K + ramp_keys) cost(d) / (P c / S)
 //
 // cost(d) = d / fraction(d) at the head sizes of the profile, linear in between, constant below the
 // smallest (kernels pad the head), proportional to d above the largest.

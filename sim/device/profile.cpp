@@ -109,6 +109,7 @@ void check_attention(const std::string& field, const AttentionProfile& attention
     check_heads(name + ".causal", pass.causal, c);
     c.ramp(name + ".ramp_keys", pass.ramp_keys);
     c.ramp(name + ".ramp_keys_causal", pass.ramp_keys_causal);
+    c.ramp(name + ".tail", pass.tail);
   };
   if (attention.implementation.empty()) {
     c.report(field + ".implementation", "missing: name the kernel, as in \"flash-attention-2\"");
@@ -117,7 +118,6 @@ void check_attention(const std::string& field, const AttentionProfile& attention
   direction(field + ".forward", attention.forward);
   direction(field + ".backward", attention.backward);
   c.size(field + ".block_queries", attention.block_queries);
-  c.share(field + ".wave_quantisation", attention.wave_quantisation);
   c.fraction(field + ".hbm", attention.hbm);
 }
 

@@ -93,6 +93,9 @@ struct AttentionPass {
   // and under a causal mask the half-empty blocks on the diagonal). 50-600.
   double ramp_keys = 0;
   double ramp_keys_causal = 0;
+  // Rounds of average blocks that SMs idle at the end, while the last and (under a causal mask) the
+  // longest blocks finish. 0-2.
+  double tail = 0;
 };
 
 // A fused attention implementation; the first of a profile is what the GPU's runs use.
@@ -103,7 +106,6 @@ struct AttentionProfile {
   AttentionPass forward;
   AttentionPass backward;            // the whole call: dot(dO, O), main kernel, conversion of dQ
   std::int64_t block_queries = 128;  // queries of one thread block
-  double wave_quantisation = 1;      // as in GemmProfile, [0, 1]
   double hbm = 1;                    // (0, 1]
 };
 

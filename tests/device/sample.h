@@ -39,9 +39,8 @@ inline Profile profile() {
   p.gemm.hbm = 0.8;
   AttentionProfile a;
   a.implementation = "sample";
-  a.forward = {{{64, 0.5}, {128, 0.6}}, {{64, 0.4}, {128, 0.5}}, 100, 200};
-  a.backward = {{{64, 0.4}, {128, 0.5}}, {{64, 0.3}, {128, 0.4}}, 150, 250};
-  a.wave_quantisation = 0.3;
+  a.forward = {{{64, 0.5}, {128, 0.6}}, {{64, 0.4}, {128, 0.5}}, 100, 200, 0};
+  a.backward = {{{64, 0.4}, {128, 0.5}}, {{64, 0.3}, {128, 0.4}}, 150, 250, 0.5};
   a.hbm = 0.8;
   p.attention = {a};
   p.norm = {0.7, 2_MiB};
