@@ -1,6 +1,6 @@
-#include <catch2/catch.hpp>
-
 #include "sim/memory/allocator.h"
+
+#include <catch2/catch.hpp>
 
 using namespace sim;
 using namespace sim::memory;
