@@ -1,0 +1,233 @@
+#include "sim/report/json.h"
+
+#include <cmath>
+
+#include "sim/report/version.h"
+
+namespace sim::report {
+
+namespace {
+
+const char* text(workload::Recompute recompute) {
+  switch (recompute) {
+    case workload::Recompute::none:
+      return "none";
+    case workload::Recompute::selective:
+      return "selective";
+    case workload::Recompute::full:
+      break;
+  }
+  return "full";
+}
+
+const char* text(workload::AttentionBackend attention) {
+  switch (attention) {
+    case workload::AttentionBackend::flash:
+      return "flash";
+    case workload::AttentionBackend::cudnn:
+      return "cudnn";
+    case workload::AttentionBackend::unfused:
+      break;
+  }
+  return "unfused";
+}
+
+const char* text(model::Precision precision) {
+  switch (precision) {
+    case model::Precision::fp32:
+      return "fp32";
+    case model::Precision::tf32:
+      return "tf32";
+    case model::Precision::fp16:
+      return "fp16";
+    case model::Precision::bf16:
+      return "bf16";
+    case model::Precision::fp8:
+      break;
+  }
+  return "fp8";
+}
+
+Json architecture_json(const model::Architecture& a) {
+  return {{"name", a.name},
+          {"layers", a.layers},
+          {"hidden", a.hidden},
+          {"ffn", a.ffn},
+          {"heads", a.heads},
+          {"kv_heads", a.kv_heads},
+          {"head_dim", a.head_dim},
+          {"vocab", a.vocab},
+          {"max_positions", a.max_positions},
+          {"norm", a.norm == model::Norm::rms ? "rms" : "layer"},
+          {"position", a.position == model::Position::rope ? "rope" : "learned"},
+          {"activation", a.activation == model::Activation::swiglu ? "swiglu" : "gelu"},
+          {"tied_embeddings", a.tied_embeddings},
+          {"qkv_bias", a.qkv_bias},
+          {"linear_bias", a.linear_bias},
+          {"attention_dropout", a.attention_dropout},
+          {"hidden_dropout", a.hidden_dropout}};
+}
+
+Json split_json(const replay::Split& split) {
+  Json json = Json::object();
+  for (int c = 0; c < workload::category_count; ++c) {
+    json[std::string(workload::name(static_cast<workload::Category>(c)))] =
+        split[static_cast<std::size_t>(c)];
+  }
+  return json;
+}
+
+Json event_json(const replay::OutOfMemory& event) {
+  return {{"stage", event.stage},
+          {"cp_rank", event.cp_rank},
+          {"time_ps", event.when.ps},
+          {"place", report::to_json(event.place)},
+          {"requested_bytes", event.requested.n},
+          {"segment_bytes", event.segment.n},
+          {"device_free_bytes", event.device_free.n},
+          {"allocated_bytes", event.allocated.n},
+          {"reserved_bytes", event.reserved.n},
+          {"largest_free_block_bytes", event.largest_free_block.n},
+          {"held_bytes", split_json(event.split)},
+          {"retries", event.retries},
+          {"fragmentation_alone", event.fragmentation_alone}};
+}
+
+}  // namespace
+
+std::string version() {
+  return version_text;
+}
+
+Json document(const std::string& command, Json result) {
+  return {{"schema", "rehearse/" + command + "/1"},
+          {"version", version_text},
+          {"result", std::move(result)}};
+}
+
+Json to_json(const workload::Plan& p) {
+  return {{"architecture", architecture_json(p.architecture)},
+          {"tp", p.tp},
+          {"cp", p.cp},
+          {"pp", p.pp},
+          {"dp", p.dp},
+          {"virtual_stages", p.virtual_stages},
+          {"micro_batch", p.micro_batch},
+          {"global_batch", p.global_batch},
+          {"sequence", p.sequence},
+          {"schedule", p.schedule},
+          {"sequence_parallel", p.sequence_parallel},
+          {"distributed_optimizer", p.distributed_optimizer},
+          {"overlap_grad_reduce", p.overlap_grad_reduce},
+          {"overlap_param_gather", p.overlap_param_gather},
+          {"recompute", text(p.recompute)},
+          {"recompute_method",
+           p.recompute_method == workload::RecomputeMethod::uniform ? "uniform" : "block"},
+          {"recompute_layers", p.recompute_layers},
+          {"attention", text(p.attention)},
+          {"precision", text(p.precision)},
+          {"fp32_gradients", p.fp32_gradients},
+          {"swiglu_fusion", p.swiglu_fusion},
+          {"rope_fusion", p.rope_fusion},
+          {"gradient_accumulation_fusion", p.gradient_accumulation_fusion},
+          {"attention_mask", p.attention_mask},
+          {"check_for_nan", p.check_for_nan},
+          {"avoid_record_streams", p.avoid_record_streams},
+          {"gradient_clipping", p.gradient_clipping},
+          {"allocator_options", p.allocator_options}};
+}
+
+Json to_json(const replay::Place& place) {
+  return {{"step", place.step},
+          {"microbatch", place.microbatch},
+          {"pass", std::string(workload::name(place.pass))},
+          {"chunk", place.chunk},
+          {"layer", place.layer},
+          {"block", place.block},
+          {"tensor", place.label}};
+}
+
+Json to_json(const replay::ClassReport& who) {
+  Json accounts = Json::object();
+  for (int a = 0; a < replay::account_count; ++a) {
+    const auto account = static_cast<replay::Account>(a);
+    accounts[std::string(replay::name(account)) + "_ps"] =
+        who.accounts[static_cast<std::size_t>(a)].ps;
+  }
+  Json outside = Json::array();
+  for (const replay::Outside& part : who.outside) {
+    outside.push_back({{"what", part.what}, {"bytes", part.bytes.n}});
+  }
+  Json json = {{"stage", who.stage},
+               {"cp_rank", who.cp_rank},
+               {"ranks", who.ranks},
+               {"layers", who.layers},
+               {"parameters", who.parameters},
+               {"accounts", std::move(accounts)},
+               {"busy_ps", who.busy.ps},
+               {"bubble", who.bubble},
+               {"capacity_bytes", who.capacity.n},
+               {"outside_allocator", std::move(outside)},
+               {"static_bytes", who.static_bytes.n},
+               {"peak_allocated_bytes", who.peak_allocated.n},
+               {"peak_reserved_bytes", who.peak_reserved.n},
+               {"peak_active_bytes", who.peak_active.n},
+               {"peak_place", to_json(who.peak_place)},
+               {"peak_held_bytes", split_json(who.peak_split)},
+               {"reserved_at_peak_bytes", who.reserved_at_peak.n},
+               {"largest_free_block_at_peak_bytes", who.largest_free_at_peak.n},
+               {"allocation_retries", who.alloc_retries}};
+  json["out_of_memory"] = who.out_of_memory ? event_json(*who.out_of_memory) : Json(nullptr);
+  return json;
+}
+
+Json to_json(const Answer& answer) {
+  const replay::RunReport& run = answer.run;
+  const bool fits = run.fits();
+  Json json = {{"fits", fits}, {"limit", limit(answer)}};
+  json["plan"] = to_json(answer.plan);
+  json["machine"] = {{"cluster", answer.machine.cluster},
+                     {"gpu", answer.machine.gpu},
+                     {"gpus", answer.plan.world()},
+                     {"gpus_per_node", answer.machine.gpus_per_node},
+                     {"memory_bytes", answer.machine.memory.n},
+                     {"peak_flops", answer.machine.peak_flops}};
+  if (fits) {
+    json["step_time_ps"] = run.step_time.ps;
+    json["first_step_time_ps"] = run.first_step_time.ps;
+    json["tokens_s_gpu"] = tokens_per_second_gpu(answer);
+    Json rates = Json::array();
+    for (const Rate& rate : answer.rates) {
+      rates.push_back({{"convention", rate.convention},
+                       {"counts", rate.summary},
+                       {"tflops_gpu", rate.tflops_gpu}});
+    }
+    json["throughput"] = std::move(rates);
+    json["mfu"] = {{"convention", "megatron"}, {"fraction", answer.mfu}};
+    json["hfu"] = {{"convention", "executed"}, {"fraction", answer.hfu}};
+    json["bubble"] = run.bubble;
+    json["textbook_bubble"] = textbook_bubble(answer.plan);
+  }
+  json["estimate"] = {{"method", "closed form of arXiv 2411.06465, first stage"},
+                      {"gib", answer.estimate.gib},
+                      {"limit_gib", answer.estimate.limit_gib},
+                      {"fits", answer.estimate.fits}};
+  Json classes = Json::array();
+  for (const replay::ClassReport& who : run.classes) classes.push_back(to_json(who));
+  json["rank_classes"] = std::move(classes);
+  json["first_out_of_memory"] = fits ? Json(nullptr) : Json(run.out_of_memory.front());
+  json["executed_flops"] = run.executed_flops;
+  json["operations"] = run.events;
+  return json;
+}
+
+double rounded(double value, int digits) {
+  const double scale = std::pow(10.0, digits);
+  return std::round(value * scale) / scale;
+}
+
+std::string line(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+}  // namespace sim::report

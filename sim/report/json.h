@@ -1,0 +1,30 @@
+// json.h — answers as JSON: stable, versioned, every key with its unit, every rate with its
+// convention. Key order is fixed; doubles print the shortest text that reads back the same.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "sim/report/answer.h"
+
+namespace sim::report {
+
+using Json = nlohmann::ordered_json;
+
+// {"schema": "rehearse/<command>/1", "version": ..., "result": result}
+Json document(const std::string& command, Json result);
+std::string version();
+
+// Every field of the plan and of its architecture: the canonical form, also for hashing.
+Json to_json(const workload::Plan& plan);
+Json to_json(const replay::Place& place);
+Json to_json(const replay::ClassReport& who);
+Json to_json(const Answer& answer);
+
+// Rounded to `digits` after the point, for results that people read in tables.
+double rounded(double value, int digits);
+
+// One line without blanks.
+std::string line(const Json& json);
+
+}  // namespace sim::report

@@ -1,0 +1,54 @@
+// perfetto.h — writes a replay as a Perfetto trace (TrackEvent protobuf): one process per rank
+// class, one track per stream, counter tracks for memory by category. ui.perfetto.dev opens it.
+//
+// Invariants
+//  (1) Slices of one track never overlap: a stream runs one operation at a time, and the replay
+//      tells about them in order.
+//  (2) Times are nanoseconds, rounded down, so neighbours stay neighbours.
+//
+// Format: perfetto.proto beside this file.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "sim/replay/observer.h"
+#include "sim/report/output.h"
+
+namespace sim::report {
+
+class PerfettoTrace : public replay::Observer {
+ public:
+  // One name per rank class: "stage 0 (32 ranks)".
+  explicit PerfettoTrace(std::vector<std::string> classes) : classes_(std::move(classes)) {}
+
+  std::string open(const std::string& path);  // "" or what went wrong
+  std::string close();
+
+  void operation(int rank_class, workload::Stream stream, std::string_view name,
+                 const replay::Place& place, Time start, Time waited_until, Time end) override;
+  void memory(int rank_class, Time when, workload::Category category, std::int64_t delta,
+              std::string_view label, const replay::Place& place, Bytes allocated,
+              Bytes reserved) override;
+
+ private:
+  // What a rank class has shown so far: tracks are described when they are first used.
+  struct Tracks {
+    std::array<bool, workload::stream_count> stream{};
+    std::array<bool, workload::category_count + 2> counter{};
+    std::array<std::int64_t, workload::category_count> held{};
+    std::int64_t reserved = -1;
+  };
+
+  void describe_class(int rank_class);
+  void count(int rank_class, int counter, const std::string& name, Time when, std::int64_t value);
+
+  std::vector<std::string> classes_;
+  std::vector<Tracks> tracks_;
+  Stream file_;
+  bool first_ = true;
+};
+
+}  // namespace sim::report

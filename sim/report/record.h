@@ -1,0 +1,31 @@
+// record.h — one point of a sweep as a flat record: a line of results.jsonl, a row of results.csv.
+//
+// Invariants
+//  (1) A CSV cell is the text of the record's value; a value that does not exist (the step time of
+//      a run that does not fit) is null there and empty here.
+//  (2) A record holds no wall-clock time, host or path.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "sim/report/json.h"
+
+namespace sim::report {
+
+// What a record says besides its answer.
+struct PointName {
+  std::string id, point, family;
+};
+
+// outcome `fits` or `oom`; on `oom` the peaks are what was reached when memory ran out.
+Json record(const PointName& name, const Answer& answer);
+// outcome `impossible` (a plan that breaks a rule) or `failed` (our bug), with the reason.
+Json record(const PointName& name, const std::string& outcome, const std::string& reason,
+            const workload::Plan& plan, const std::string& cluster);
+
+const std::vector<std::string>& columns();
+std::string csv_header();
+std::string csv_row(const Json& record);
+
+}  // namespace sim::report

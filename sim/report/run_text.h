@@ -1,0 +1,19 @@
+// run_text.h — an answer as `rehearse run` prints it: the answer, what limits it, where the step
+// goes, the stages, the memory, the throughput in every convention.
+#pragma once
+
+#include <string>
+
+#include "sim/report/answer.h"
+
+namespace sim::report {
+
+std::string run_text(const Answer& answer);
+
+// The first line: what a person wants to know, in the user's units.
+std::string headline(const Answer& answer);
+
+// "82.7 %"
+std::string percent(double fraction);
+
+}  // namespace sim::report

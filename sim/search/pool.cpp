@@ -1,0 +1,216 @@
+#include "sim/search/pool.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cassert>
+#include <cerrno>
+#include <csignal>
+#include <cstdint>
+#include <cstring>
+#include <optional>
+#include <vector>
+
+#include "sim/report/output.h"
+
+namespace sim::search {
+
+namespace {
+
+constexpr int tick_ms = 100;
+
+struct Worker {
+  pid_t process = -1;
+  int to = -1, from = -1;
+  std::optional<std::size_t> item;  // under way
+  std::string received;
+
+  bool alive() const { return process > 0; }
+};
+
+struct Head {
+  std::uint64_t item;
+  std::uint64_t bytes;
+};
+
+// Reads exactly `bytes`; false at the end of the stream.
+bool read_exactly(int descriptor, void* into, std::size_t bytes) {
+  char* at = static_cast<char*>(into);
+  while (bytes > 0) {
+    const ssize_t got = ::read(descriptor, at, bytes);
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return false;
+    at += got;
+    bytes -= static_cast<std::size_t>(got);
+  }
+  return true;
+}
+
+// The life of a worker: an item in, an answer out, until the parent closes the pipe or is gone.
+[[noreturn]] void serve(int from_parent, int to_parent, const PoolCalls& calls) {
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  // Only the parent decides what an interrupt means: the item under way is finished.
+  std::signal(SIGINT, SIG_IGN);
+  std::signal(SIGTERM, SIG_IGN);
+  std::uint64_t item = 0;
+  while (read_exactly(from_parent, &item, sizeof item)) {
+    const std::string answer = calls.answer(static_cast<std::size_t>(item));
+    const Head head{item, answer.size()};
+    std::string bytes(reinterpret_cast<const char*>(&head), sizeof head);
+    bytes += answer;
+    if (!report::write_all(to_parent, bytes).empty()) break;
+  }
+  ::_exit(0);
+}
+
+class Pool {
+ public:
+  Pool(const std::vector<std::size_t>& items, const PoolCalls& calls)
+      : items_(items), calls_(calls) {}
+
+  bool run(int workers) {
+    struct sigaction ignore {};
+    struct sigaction before {};
+    ignore.sa_handler = SIG_IGN;
+    ::sigaction(SIGPIPE, &ignore, &before);  // a dead worker is seen when its answer is read
+    workers_.resize(static_cast<std::size_t>(workers));
+    for (Worker& worker : workers_) hand_out(worker);
+    while (busy()) wait_for_answers();
+    for (Worker& worker : workers_) bury(worker);
+    ::sigaction(SIGPIPE, &before, nullptr);
+    return done_ == items_.size();
+  }
+
+ private:
+  bool busy() const {
+    return std::any_of(workers_.begin(), workers_.end(),
+                       [](const Worker& worker) { return worker.item.has_value(); });
+  }
+
+  void start(Worker& worker) {
+    int down[2];
+    int up[2];
+    if (::pipe2(down, O_CLOEXEC) != 0) return;
+    if (::pipe2(up, O_CLOEXEC) != 0) {
+      ::close(down[0]);
+      ::close(down[1]);
+      return;
+    }
+    const pid_t process = ::fork();
+    if (process == 0) {
+      // A worker that held the pipes of others would keep them from seeing that the parent left.
+      for (const Worker& other : workers_) {
+        if (other.to >= 0) ::close(other.to);
+        if (other.from >= 0) ::close(other.from);
+      }
+      ::close(down[1]);
+      ::close(up[0]);
+      serve(down[0], up[1], calls_);
+    }
+    ::close(down[0]);
+    ::close(up[1]);
+    if (process < 0) {
+      ::close(down[1]);
+      ::close(up[0]);
+      return;
+    }
+    worker.process = process;
+    worker.to = down[1];
+    worker.from = up[0];
+  }
+
+  void hand_out(Worker& worker) {
+    if (stopped_ || next_ == items_.size()) return;
+    if (!calls_.go_on()) {
+      stopped_ = true;
+      return;
+    }
+    if (!worker.alive()) start(worker);
+    if (!worker.alive()) {
+      // No process to be had: go on with those there are, or give up with none.
+      if (!busy()) stopped_ = true;
+      return;
+    }
+    worker.item = items_[next_++];
+    const std::uint64_t item = *worker.item;
+    report::write_all(worker.to, {reinterpret_cast<const char*>(&item), sizeof item});
+  }
+
+  void wait_for_answers() {
+    std::vector<pollfd> waiting;
+    std::vector<Worker*> whose;
+    for (Worker& worker : workers_) {
+      if (!worker.item) continue;
+      waiting.push_back({worker.from, POLLIN, 0});
+      whose.push_back(&worker);
+    }
+    const int ready = ::poll(waiting.data(), waiting.size(), tick_ms);
+    if (!calls_.go_on()) stopped_ = true;
+    if (ready <= 0) return;
+    for (std::size_t i = 0; i < waiting.size(); ++i) {
+      if (waiting[i].revents != 0) receive(*whose[i]);
+    }
+  }
+
+  void receive(Worker& worker) {
+    char part[1 << 16];
+    const ssize_t got = ::read(worker.from, part, sizeof part);
+    if (got < 0 && errno == EINTR) return;
+    if (got <= 0) {
+      const std::size_t item = *worker.item;
+      const std::string why = bury(worker);
+      ++done_;
+      if (!calls_.failed(item, why)) stopped_ = true;
+      hand_out(worker);
+      return;
+    }
+    worker.received.append(part, static_cast<std::size_t>(got));
+    Head head{};
+    if (worker.received.size() < sizeof head) return;
+    std::memcpy(&head, worker.received.data(), sizeof head);
+    if (worker.received.size() < sizeof head + head.bytes) return;
+    assert(head.item == *worker.item);
+    const std::string answer = worker.received.substr(sizeof head);
+    worker.received.clear();
+    worker.item.reset();
+    ++done_;
+    if (!calls_.answered(static_cast<std::size_t>(head.item), answer)) stopped_ = true;
+    hand_out(worker);
+  }
+
+  // Ends a worker and says how it ended.
+  std::string bury(Worker& worker) {
+    if (!worker.alive()) return "";
+    ::close(worker.to);
+    ::close(worker.from);
+    int status = 0;
+    while (::waitpid(worker.process, &status, 0) < 0 && errno == EINTR) {
+    }
+    worker = Worker{};
+    if (WIFSIGNALED(status)) {
+      return "the simulator stopped with signal " + std::to_string(WTERMSIG(status)) + " (" +
+             ::strsignal(WTERMSIG(status)) + ")";
+    }
+    return "the simulator ended with status " + std::to_string(WEXITSTATUS(status));
+  }
+
+  const std::vector<std::size_t>& items_;
+  const PoolCalls& calls_;
+  std::vector<Worker> workers_;
+  std::size_t next_ = 0;
+  std::size_t done_ = 0;
+  bool stopped_ = false;
+};
+
+}  // namespace
+
+bool run_pool(const std::vector<std::size_t>& items, int workers, const PoolCalls& calls) {
+  assert(workers >= 1);
+  return Pool(items, calls).run(workers);
+}
+
+}  // namespace sim::search

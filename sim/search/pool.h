@@ -1,0 +1,36 @@
+// pool.h — many answers on all cores: worker processes, forked from one that has loaded
+// everything, are handed one item at a time.
+//
+// Invariants
+//  (1) Every item is answered exactly once, or reported as failed exactly once, unless the run was
+//      stopped: a worker that dies takes its own item with it and nothing else.
+//  (2) What an item's answer is does not depend on the number of workers.
+//
+// Processes, not threads: SimGrid allows one engine per process, and a crash must stay one item's.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace sim::search {
+
+struct PoolCalls {
+  // In a worker: the answer to an item.
+  std::function<std::string(std::size_t item)> answer;
+  // In the parent, as answers arrive. False: stop (the caller cannot store it).
+  std::function<bool(std::size_t item, const std::string& answer)> answered;
+  // In the parent: the worker died on this item. False: stop.
+  std::function<bool(std::size_t item, const std::string& why)> failed;
+  // In the parent, between answers and at least ten times a second. False: no new items are handed
+  // out, those under way are still answered.
+  std::function<bool()> go_on;
+};
+
+// Answers `items` in the order in which they are given, on `workers` processes. True when all were
+// answered or failed; false when it was stopped before.
+// REQUIRES: workers >= 1; the caller has no other threads.
+bool run_pool(const std::vector<std::size_t>& items, int workers, const PoolCalls& calls);
+
+}  // namespace sim::search

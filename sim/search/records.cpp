@@ -1,0 +1,202 @@
+#include "sim/search/records.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cassert>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <set>
+
+#include "sim/report/output.h"
+
+namespace sim::search {
+
+namespace {
+constexpr std::string_view head = "{\"id\":\"";
+constexpr std::size_t id_digits = 16;
+// A record of ours has some kilobytes; a file of a million points some gigabytes.
+constexpr off_t file_bytes_max = off_t{1} << 33;
+
+bool read_all(int descriptor, std::string& text) {
+  struct stat status {};
+  if (::fstat(descriptor, &status) != 0) return false;
+  if (status.st_size > file_bytes_max) {
+    errno = EFBIG;
+    return false;
+  }
+  text.resize(static_cast<std::size_t>(status.st_size));
+  std::size_t at = 0;
+  while (at < text.size()) {
+    const ssize_t got =
+        ::pread(descriptor, text.data() + at, text.size() - at, static_cast<off_t>(at));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return false;
+    if (got == 0) break;
+    at += static_cast<std::size_t>(got);
+  }
+  text.resize(at);
+  return true;
+}
+}  // namespace
+
+std::string_view record_id(std::string_view line) {
+  if (line.substr(0, head.size()) != head) return {};
+  const std::string_view id = line.substr(head.size(), id_digits);
+  if (id.find_first_not_of("0123456789abcdef") != std::string_view::npos) return {};
+  if (line.substr(head.size() + id_digits, 1) != "\"") return {};
+  return id;
+}
+
+bool is_failure(std::string_view line) {
+  return line.find("\"outcome\":\"failed\"") != std::string_view::npos;
+}
+
+RecordFile::~RecordFile() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+RecordProblem RecordFile::fail(RecordProblem problem, std::string message) {
+  message_ = std::move(message);
+  return problem;
+}
+
+// flock(2) on the file itself; the name must still mean the file once it is locked, because a
+// writer that finishes replaces it.
+RecordProblem RecordFile::lock() {
+  for (int attempt = 0; attempt < 100; ++attempt) {
+    descriptor_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+    if (descriptor_ < 0) return fail(RecordProblem::io, path_ + ": " + std::strerror(errno));
+    if (::flock(descriptor_, LOCK_EX | LOCK_NB) != 0) {
+      if (errno == EWOULDBLOCK) {
+        return fail(RecordProblem::locked, path_ + " is being written by another process");
+      }
+      // Some network file systems have no locks; a sweep is then its user's to keep alone.
+      if (errno != ENOLCK && errno != EOPNOTSUPP && errno != ENOSYS) {
+        return fail(RecordProblem::io, path_ + ": " + std::strerror(errno));
+      }
+    }
+    struct stat ours {};
+    struct stat named {};
+    if (::fstat(descriptor_, &ours) == 0 && ::stat(path_.c_str(), &named) == 0 &&
+        ours.st_ino == named.st_ino && ours.st_dev == named.st_dev) {
+      return RecordProblem::none;
+    }
+    ::close(descriptor_);
+    descriptor_ = -1;
+  }
+  return fail(RecordProblem::locked, path_ + " is being replaced by another process");
+}
+
+RecordProblem RecordFile::open(const std::string& folder, Mode mode,
+                               const std::vector<std::string>& ids) {
+  assert(descriptor_ < 0);
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error) return fail(RecordProblem::io, folder + ": " + error.message());
+  path_ = folder + "/results.jsonl";
+  ids_ = ids;
+  if (const RecordProblem problem = lock(); problem != RecordProblem::none) return problem;
+  if (const RecordProblem problem = read_back(); problem != RecordProblem::none) return problem;
+  if (mode == Mode::go_on) return RecordProblem::none;
+  // results.csv is written last: without it the sweep did not end.
+  const bool finished = std::filesystem::exists(folder + "/results.csv");
+  if (mode == Mode::fresh && !records_.empty() && !finished) {
+    return fail(RecordProblem::unfinished, path_ + " holds " + std::to_string(records_.size()) +
+                                               " records of a sweep that did not end");
+  }
+  records_.clear();
+  arrival_.clear();
+  dropped_ = foreign_ = 0;
+  std::filesystem::remove(folder + "/results.csv", error);
+  rewrite_ = false;
+  if (had_bytes_ && ::ftruncate(descriptor_, 0) != 0) {
+    return fail(RecordProblem::io, path_ + ": " + std::strerror(errno));
+  }
+  return RecordProblem::none;
+}
+
+RecordProblem RecordFile::read_back() {
+  std::string text;
+  if (!read_all(descriptor_, text)) {
+    return fail(RecordProblem::io, path_ + ": " + std::strerror(errno));
+  }
+  had_bytes_ = !text.empty();
+  const std::size_t last = text.rfind('\n');
+  const std::size_t keep = last == std::string::npos ? 0 : last + 1;
+  dropped_ = text.size() - keep;
+  if (dropped_ > 0 && ::ftruncate(descriptor_, static_cast<off_t>(keep)) != 0) {
+    return fail(RecordProblem::io, path_ + ": " + std::strerror(errno));
+  }
+  const std::set<std::string, std::less<>> known(ids_.begin(), ids_.end());
+  for (std::size_t begin = 0; begin < keep;) {
+    const std::size_t end = text.find('\n', begin);
+    const std::string line = text.substr(begin, end - begin);
+    begin = end + 1;
+    const std::string id(record_id(line));
+    if (known.count(id) == 0) {
+      ++foreign_;
+      rewrite_ = true;
+      continue;
+    }
+    if (is_failure(line)) {
+      rewrite_ = true;
+      continue;
+    }
+    const auto [there, is_new] = records_.emplace(id, line);
+    if (is_new) arrival_.push_back(id);
+    if (there->second != line) {
+      return fail(RecordProblem::mixed, path_ + " holds two different results of " + id);
+    }
+  }
+  return RecordProblem::none;
+}
+
+RecordProblem RecordFile::append(const std::string& id, const std::string& line) {
+  assert(descriptor_ >= 0);
+  assert(record_id(line) == id);
+  assert(line.find('\n') == std::string::npos);
+  const std::string bytes = line + "\n";
+  // One write: O_APPEND puts it at the end as a whole, or short when the disk is full.
+  ssize_t written = 0;
+  do {
+    written = ::write(descriptor_, bytes.data(), bytes.size());
+  } while (written < 0 && errno == EINTR);
+  if (written < 0) return fail(RecordProblem::io, path_ + ": " + std::strerror(errno));
+  if (static_cast<std::size_t>(written) < bytes.size()) {
+    return fail(RecordProblem::io, path_ + ": disk full after " + std::to_string(written) + " of " +
+                                       std::to_string(bytes.size()) + " bytes of a record");
+  }
+  if (records_.emplace(id, line).second) arrival_.push_back(id);
+  return RecordProblem::none;
+}
+
+const std::string* RecordFile::find(const std::string& id) const {
+  const auto there = records_.find(id);
+  return there == records_.end() ? nullptr : &there->second;
+}
+
+RecordProblem RecordFile::finish() {
+  assert(descriptor_ >= 0);
+  std::vector<std::string> wanted;
+  for (const std::string& id : ids_) {
+    if (records_.count(id) == 1) wanted.push_back(id);
+  }
+  if (wanted == arrival_ && !rewrite_) {
+    if (::fsync(descriptor_) != 0 && errno != EINVAL) {
+      return fail(RecordProblem::io, path_ + ": " + std::strerror(errno));
+    }
+    return RecordProblem::none;
+  }
+  std::string text;
+  for (const std::string& id : wanted) text += records_.at(id) + "\n";
+  const std::string problem = report::write_file(path_, text);
+  if (!problem.empty()) return fail(RecordProblem::io, problem);
+  return RecordProblem::none;
+}
+
+}  // namespace sim::search

@@ -1,0 +1,77 @@
+// sample.h — an answer made by hand: two stages, the numbers chosen so that sums are easy.
+#pragma once
+
+#include "sim/report/answer.h"
+
+namespace sample {
+
+inline constexpr std::int64_t gib = std::int64_t{1} << 30;
+
+// Step of 10 s on tp2 pp2 dp2: stage 0 computes 8 s and waits 2 s, stage 1 computes 10 s.
+inline sim::report::Answer fits() {
+  using namespace sim;
+  report::Answer answer;
+  answer.plan.architecture = {"toy", 4, 1024, 4096, 16, 16, 64, 32000, 4096};
+  answer.plan.tp = 2;
+  answer.plan.pp = 2;
+  answer.plan.dp = 2;
+  answer.plan.global_batch = 16;
+  answer.plan.sequence = 4096;
+  answer.machine = {"toy-cluster", "A100-SXM4-40GB", 8, {40 * gib}, 312e12};
+  answer.run.step_time = {10'000'000'000'000};
+  answer.run.first_step_time = {11'000'000'000'000};
+  answer.run.bubble = 0.1;
+  for (int stage = 0; stage < 2; ++stage) {
+    replay::ClassReport who;
+    who.stage = stage;
+    who.ranks = 4;
+    who.layers = 2;
+    who.parameters = 25'000'000;
+    const std::int64_t waits = stage == 0 ? 2 : 0;
+    who.accounts[static_cast<std::size_t>(replay::Account::compute)] = {(10 - waits) *
+                                                                        1'000'000'000'000};
+    who.accounts[static_cast<std::size_t>(replay::Account::pp_fill_drain)] = {waits *
+                                                                              1'000'000'000'000};
+    who.busy = who.accounts[0];
+    who.bubble = static_cast<double>(waits) / 10;
+    who.capacity = {38 * gib};
+    who.outside = {{"CUDA context", {gib}}, {"NCCL tp", {gib}}};
+    who.static_bytes = {8 * gib};
+    who.peak_allocated = {(20 - stage) * gib};
+    who.peak_reserved = {(22 - stage) * gib};
+    who.reserved_at_peak = who.peak_reserved;
+    who.peak_place = {2, 3, workload::PassKind::backward, 0, 1, "layer backward", "scores"};
+    who.peak_split[static_cast<std::size_t>(workload::Category::weights)] = 8 * gib;
+    who.peak_split[static_cast<std::size_t>(workload::Category::activations)] = 12 * gib;
+    answer.run.classes.push_back(who);
+  }
+  answer.rates = {{"paper", "full attention", 150.0}, {"megatron", "causal attention", 140.0}};
+  answer.mfu = 140.0 / 312.0;
+  answer.hfu = 0.5;
+  answer.estimate = {18.5, 32, true};
+  return answer;
+}
+
+// The same, but stage 1 asks for 2 GiB when 1 GiB is left.
+inline sim::report::Answer out_of_memory() {
+  using namespace sim;
+  report::Answer answer = fits();
+  replay::OutOfMemory event;
+  event.stage = 1;
+  event.when = {1'500'000'000'000};
+  event.place = {1, 0, workload::PassKind::forward, 0, 3, "layer forward", "scores"};
+  event.requested = {2 * gib};
+  event.segment = {2 * gib};
+  event.device_free = {gib};
+  event.allocated = {36 * gib};
+  event.reserved = {37 * gib};
+  event.largest_free_block = {gib / 2};
+  event.split[static_cast<std::size_t>(workload::Category::activations)] = 30 * gib;
+  event.split[static_cast<std::size_t>(workload::Category::weights)] = 6 * gib;
+  event.retries = 1;
+  answer.run.classes[1].out_of_memory = event;
+  answer.run.out_of_memory = {1};
+  return answer;
+}
+
+}  // namespace sample

@@ -1,0 +1,149 @@
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "sim/report/csv.h"
+#include "sim/report/json.h"
+#include "sim/report/output.h"
+#include "sim/report/record.h"
+#include "sim/report/run_text.h"
+#include "sim/report/table.h"
+#include "tests/report/sample.h"
+
+using namespace sim;
+
+TEST_CASE("report: a table aligns its columns and ends its lines without blanks") {
+  report::Table table({"<name", "GiB", "<note"});
+  table.row({"weights", "8.00", ""});
+  table.row({"grün", "12.50", "umlaut is one column"});
+  CHECK(table.text("") ==
+        "name       GiB  note\n"
+        "weights   8.00\n"
+        "grün     12.50  umlaut is one column\n");
+}
+
+TEST_CASE("report: a CSV field is quoted only where it must be") {
+  CHECK(report::csv_line({"a", "1.5", ""}) == "a,1.5,\n");
+  CHECK(report::csv_line({"a,b", "say \"no\"", "two\nlines"}) ==
+        "\"a,b\",\"say \"\"no\"\"\",\"two\nlines\"\n");
+}
+
+TEST_CASE("report: the textbook bubble is (p-1)/(mv+p-1)") {
+  workload::Plan plan = sample::fits().plan;  // p 2, m 16/(2 x 1) = 8
+  CHECK(report::textbook_bubble(plan) == Approx(1.0 / 9.0));
+  plan.virtual_stages = 4;
+  CHECK(report::textbook_bubble(plan) == Approx(1.0 / 33.0));
+  plan.pp = 1;
+  CHECK(report::textbook_bubble(plan) == 0);
+}
+
+TEST_CASE("report: the first line is the answer and the second what limits it") {
+  const report::Answer answer = sample::fits();
+  // Tokens: 16 sequences x 4096 / 10 s / 8 GPUs = 819.2.
+  CHECK(report::headline(answer) ==
+        "fits: 150.0 TFLOP/s/GPU (paper), 140.0 (megatron), 819 tokens/s/GPU, step 10.000 s, 22.0 "
+        "of 38.0 GiB (57.9 %)");
+  // Mean compute (8 + 10) / 2 = 9 of 10 s.
+  CHECK(report::limit(answer) ==
+        "limited by compute 90.0 % of the step; then pipeline: fill and drain 10.0 %");
+}
+
+TEST_CASE("report: running out of memory is told by place and amounts") {
+  const report::Answer answer = sample::out_of_memory();
+  CHECK(report::headline(answer) ==
+        "out of memory: stage 1 at step 1, microbatch 0, forward of layer 3 (layer forward): asked "
+        "for 2.00 GiB, 1.00 GiB of 38.00 GiB free");
+  CHECK(report::limit(answer) == "limited by memory: activations hold 30.00 of 38.00 GiB");
+}
+
+TEST_CASE("report: an out-of-memory event prints in the words of PyTorch") {
+  const report::Answer answer = sample::out_of_memory();
+  // Stage 1 begins at rank 1 x tp x cp x dp = 4, which is GPU 4 of its node of 8.
+  CHECK(report::pytorch_message(answer, answer.run.classes[1]) ==
+        "CUDA out of memory. Tried to allocate 2.00 GiB. GPU 4 has a total capacity of 40.00 GiB "
+        "of which 1024.00 MiB is free. Including non-PyTorch memory, this process has 39.00 GiB "
+        "memory in use. Of the allocated memory 36.00 GiB is allocated by PyTorch, and 1024.00 MiB "
+        "is reserved by PyTorch but unallocated.");
+}
+
+TEST_CASE("report: the text of a run names every part that it should") {
+  const std::string text = report::run_text(sample::fits());
+  for (const char* part :
+       {"where the step goes", "time by stage", "memory by stage", "CUDA context 1.00 GiB",
+        "throughput by convention", "textbook (p-1)/(mv+p-1) 11.1 % with p 2, m 8, v 1",
+        "closed-form estimate (arXiv 2411.06465, first stage): 18.50 GiB", "replay: fits"}) {
+    INFO(part);
+    CHECK(text.find(part) != std::string::npos);
+  }
+  const std::string oom = report::run_text(sample::out_of_memory());
+  for (const char* part : {"out of memory on stage 1, 1.500 s after the start",
+                           "one retry (cached blocks were given back)", "PyTorch would say",
+                           "replay: runs out of memory"}) {
+    INFO(part);
+    CHECK(oom.find(part) != std::string::npos);
+  }
+  CHECK(oom.find("throughput") == std::string::npos);  // there is none
+}
+
+TEST_CASE("report: accounts of every class in JSON sum to the step time") {
+  const report::Json json = report::to_json(sample::fits());
+  for (const auto& who : json["rank_classes"]) {
+    std::int64_t sum = 0;
+    for (const auto& [name, value] : who["accounts"].items()) sum += value.get<std::int64_t>();
+    CHECK(sum == json["step_time_ps"].get<std::int64_t>());
+  }
+  const report::Json whole = report::document("run", json);
+  CHECK(whole["schema"] == "rehearse/run/1");
+  CHECK(whole["result"]["throughput"][0]["convention"] == "paper");
+}
+
+TEST_CASE("report: a record has the same values in JSON and in CSV") {
+  const report::Json json = report::record({"0123456789abcdef", "toy/tp2", "toy"}, sample::fits());
+  CHECK(report::line(json).rfind("{\"id\":\"0123456789abcdef\",\"point\":\"toy/tp2\"", 0) == 0);
+  CHECK(report::csv_header().rfind(
+            "point,outcome,reason,step_time_s,tflops_gpu_paper,tokens_s_gpu,bubble_pct,"
+            "peak_allocated_gib,peak_reserved_gib,estimate_gib,estimate_says_fits,",
+            0) == 0);
+  CHECK(report::csv_row(json).rfind("toy/tp2,fits,,10.0,150.0,819.2,10.0,20.0,22.0,18.5,1,", 0) ==
+        0);
+}
+
+TEST_CASE("report: a record of a run that does not fit has no step time") {
+  const report::Json json =
+      report::record({"0123456789abcdef", "toy/tp2", "toy"}, sample::out_of_memory());
+  CHECK(report::csv_row(json).rfind(
+            "toy/tp2,oom,\"stage 1 at step 1, microbatch 0, forward of layer 3 (layer forward): "
+            "asked for 2.00 GiB, 1.00 GiB of 38.00 GiB free\",,,,,20.0,22.0,18.5,1,",
+            0) == 0);
+  const report::Json impossible =
+      report::record({"0123456789abcdef", "toy/tp3", "toy"}, "impossible",
+                     "tp 3 does not divide 16 heads", sample::fits().plan, "toy-cluster");
+  CHECK(report::csv_row(impossible)
+            .rfind("toy/tp3,impossible,tp 3 does not divide 16 heads,,,,,,,,,toy,toy,toy-cluster,",
+                   0) == 0);
+}
+
+TEST_CASE("report: a file is replaced at once or not at all") {
+  namespace fs = std::filesystem;
+  const fs::path folder = fs::path(REHEARSE_BINARY_DIR) / "report_output";
+  fs::create_directories(folder);
+  const std::string path = (folder / "file").string();
+  REQUIRE(report::write_file(path, "one").empty());
+  REQUIRE(report::write_file(path, "two").empty());
+  std::ifstream in(path);
+  std::stringstream text;
+  text << in.rdbuf();
+  CHECK(text.str() == "two");
+  CHECK_FALSE(fs::exists(path + ".new"));
+  CHECK(report::write_file((folder / "no" / "such").string(), "x").find("No such file") !=
+        std::string::npos);
+  CHECK(report::write_file("/dev/full", "x") == "/dev/full: No space left on device");
+}
+
+TEST_CASE("report: a stream keeps its first failure until it is closed") {
+  report::Stream stream;
+  REQUIRE(stream.open("/dev/full").empty());
+  stream.write("x");
+  CHECK(stream.close() == "/dev/full: No space left on device");
+}

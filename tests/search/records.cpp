@@ -1,0 +1,153 @@
+#include "sim/search/records.h"
+
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+using namespace sim::search;
+namespace fs = std::filesystem;
+
+namespace {
+
+const std::vector<std::string> ids = {"00000000000000a0", "00000000000000b0", "00000000000000c0"};
+
+std::string fresh_folder(const std::string& name) {
+  const fs::path folder = fs::path(REHEARSE_BINARY_DIR) / "records" / name;
+  fs::remove_all(folder);
+  return folder.string();
+}
+
+std::string record(int point) {
+  return "{\"id\":\"" + ids[static_cast<std::size_t>(point)] +
+         "\",\"outcome\":\"fits\",\"n\":" + std::to_string(point) + "}";
+}
+
+std::string text_of(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  std::stringstream text;
+  text << in.rdbuf();
+  return text.str();
+}
+
+RecordProblem add(RecordFile& file, int point) {
+  return file.append(ids[static_cast<std::size_t>(point)], record(point));
+}
+
+const std::string in_order = record(0) + "\n" + record(1) + "\n" + record(2) + "\n";
+
+}  // namespace
+
+TEST_CASE("search: records end in the order of the grid whatever order they came in") {
+  const std::string folder = fresh_folder("order");
+  RecordFile file;
+  REQUIRE(file.open(folder, RecordFile::Mode::fresh, ids) == RecordProblem::none);
+  for (const int point : {2, 0, 1}) REQUIRE(add(file, point) == RecordProblem::none);
+  CHECK(text_of(file.path()) == record(2) + "\n" + record(0) + "\n" + record(1) + "\n");
+  REQUIRE(file.finish() == RecordProblem::none);
+  CHECK(text_of(file.path()) == in_order);
+}
+
+TEST_CASE("search: a file that was cut at any byte of its last record goes on to the same bytes") {
+  const std::string whole = record(2) + "\n" + record(0) + "\n";
+  for (std::size_t kept = 0; kept <= whole.size(); ++kept) {
+    const std::string folder = fresh_folder("torn");
+    fs::create_directories(folder);
+    std::ofstream(folder + "/results.jsonl", std::ios::binary) << whole.substr(0, kept);
+    RecordFile file;
+    REQUIRE(file.open(folder, RecordFile::Mode::go_on, ids) == RecordProblem::none);
+    for (int point = 0; point < 3; ++point) {
+      if (file.find(ids[static_cast<std::size_t>(point)]) == nullptr) {
+        REQUIRE(add(file, point) == RecordProblem::none);
+      }
+    }
+    REQUIRE(file.finish() == RecordProblem::none);
+    CHECK(text_of(file.path()) == in_order);
+  }
+}
+
+TEST_CASE("search: a second writer is refused until the first has ended") {
+  const std::string folder = fresh_folder("locked");
+  {
+    RecordFile first;
+    REQUIRE(first.open(folder, RecordFile::Mode::fresh, ids) == RecordProblem::none);
+    RecordFile second;
+    CHECK(second.open(folder, RecordFile::Mode::go_on, ids) == RecordProblem::locked);
+    CHECK(second.message().find("is being written by another process") != std::string::npos);
+  }
+  RecordFile third;
+  CHECK(third.open(folder, RecordFile::Mode::go_on, ids) == RecordProblem::none);
+}
+
+TEST_CASE("search: an unfinished sweep is not thrown away by mistake") {
+  const std::string folder = fresh_folder("unfinished");
+  {
+    RecordFile file;
+    REQUIRE(file.open(folder, RecordFile::Mode::fresh, ids) == RecordProblem::none);
+    REQUIRE(add(file, 1) == RecordProblem::none);
+  }
+  {
+    RecordFile again;
+    CHECK(again.open(folder, RecordFile::Mode::fresh, ids) == RecordProblem::unfinished);
+  }
+  CHECK(text_of(folder + "/results.jsonl") == record(1) + "\n");
+  {
+    RecordFile over;
+    REQUIRE(over.open(folder, RecordFile::Mode::overwrite, ids) == RecordProblem::none);
+  }
+  CHECK(text_of(folder + "/results.jsonl").empty());
+}
+
+TEST_CASE("search: a finished sweep is replaced by a new one") {
+  const std::string folder = fresh_folder("finished");
+  fs::create_directories(folder);
+  std::ofstream(folder + "/results.jsonl") << in_order;
+  std::ofstream(folder + "/results.csv") << "point\n";
+  RecordFile file;
+  REQUIRE(file.open(folder, RecordFile::Mode::fresh, ids) == RecordProblem::none);
+  CHECK(text_of(folder + "/results.jsonl").empty());
+  CHECK_FALSE(fs::exists(folder + "/results.csv"));
+}
+
+TEST_CASE("search: records of another grid and of failures are left out in the end") {
+  const std::string folder = fresh_folder("foreign");
+  fs::create_directories(folder);
+  std::ofstream(folder + "/results.jsonl")
+      << "{\"id\":\"00000000000000ff\",\"outcome\":\"fits\"}\nnot a record\n"
+      << record(1) << "\n{\"id\":\"" << ids[0] << "\",\"outcome\":\"failed\"}\n";
+  RecordFile file;
+  REQUIRE(file.open(folder, RecordFile::Mode::go_on, ids) == RecordProblem::none);
+  CHECK(file.foreign() == 2);
+  CHECK(file.find(ids[0]) == nullptr);  // a failure is tried again
+  CHECK(file.find(ids[1]) != nullptr);
+  for (const int point : {0, 2}) REQUIRE(add(file, point) == RecordProblem::none);
+  REQUIRE(file.finish() == RecordProblem::none);
+  CHECK(text_of(file.path()) == in_order);
+}
+
+TEST_CASE("search: two different results of one point are an error") {
+  const std::string folder = fresh_folder("mixed");
+  fs::create_directories(folder);
+  std::ofstream(folder + "/results.jsonl")
+      << record(1) << "\n{\"id\":\"" << ids[1] << "\",\"outcome\":\"oom\"}\n";
+  RecordFile file;
+  CHECK(file.open(folder, RecordFile::Mode::go_on, ids) == RecordProblem::mixed);
+}
+
+TEST_CASE("search: a full disk is reported with the file") {
+  const std::string folder = fresh_folder("full");
+  fs::create_directories(folder);
+  fs::create_symlink("/dev/full", folder + "/results.jsonl");
+  RecordFile file;
+  REQUIRE(file.open(folder, RecordFile::Mode::fresh, ids) == RecordProblem::none);
+  CHECK(add(file, 0) == RecordProblem::io);
+  CHECK(file.message().find("results.jsonl: No space left on device") != std::string::npos);
+}
+
+TEST_CASE("search: an id is sixteen hex digits at the start of the line") {
+  CHECK(record_id(record(0)) == ids[0]);
+  CHECK(record_id("{\"id\":\"00000000000000A0\"}").empty());
+  CHECK(record_id("{\"id\":\"00000000\"}").empty());
+  CHECK(record_id("{}").empty());
+  CHECK(record_id("").empty());
+}
