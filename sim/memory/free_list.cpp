@@ -12,71 +12,60 @@ std::size_t index(int i) {
 
 }  // namespace
 
-inline void FreeList::Chunk::set(int i, std::int64_t size, std::int64_t address, BlockId block) {
-  sizes[index(i)] = size;
-  addresses[index(i)] = address;
-  blocks[index(i)] = block;
-}
-
 inline void FreeList::Chunk::shift(int from, int to, int n) {
-  const std::size_t length = index(n);
-  std::memmove(&sizes[0] + to, &sizes[0] + from, length * sizeof sizes[0]);
-  std::memmove(&addresses[0] + to, &addresses[0] + from, length * sizeof addresses[0]);
-  std::memmove(&blocks[0] + to, &blocks[0] + from, length * sizeof blocks[0]);
+  if (n == 0) return;
+  std::memmove(&entries[0] + to, &entries[0] + from, index(n) * sizeof entries[0]);
 }
 
-// Bitwise, so that the search has no branch to mispredict.
-inline bool FreeList::Chunk::before(int i, std::int64_t size, std::int64_t address) const {
-  const std::int64_t s = sizes[index(i)];
-  return (s < size) | ((s == size) & (addresses[index(i)] < address));
+inline bool FreeList::Chunk::before(int i, const Entry& entry) const {
+  const Entry& own = entries[index(i)];
+  return own.size < entry.size || (own.size == entry.size && own.address < entry.address);
 }
 
-// The first index in [low, high) whose key is not before (size, address), or high.
-inline int FreeList::Chunk::lower_bound(int low, int high, std::int64_t size,
-                                        std::int64_t address) const {
-  int length = high - low;
-  while (length > 0) {
+// The first index in [low, high) whose entry is not before `entry`, or high. Plain branches: what
+// a training step asks for repeats, and a predicted branch is free where a computed step waits.
+inline int FreeList::Chunk::lower_bound(int low, int high, const Entry& entry) const {
+  for (int length = high - low; length > 0;) {
     const int half = length / 2;
-    const bool right = before(low + half, size, address);
+    const bool right = before(low + half, entry);
     low += right ? half + 1 : 0;
     length = right ? length - half - 1 : half;
   }
   return low;
 }
 
-// The first chunk whose last key is not before (size, address); the number of chunks if none.
-inline int FreeList::chunk_of(std::int64_t size, std::int64_t address) const {
+// The first chunk whose last entry is not before `entry`; the last chunk if there is none.
+inline int FreeList::chunk_of(const Entry& entry) const {
   int low = 0;
-  int length = static_cast<int>(chunks_.size());
-  while (length > 0) {
+  for (int length = static_cast<int>(chunks_.size()) - 1; length > 0;) {
     const int half = length / 2;
     const Chunk& middle = *chunks_[index(low + half)];
-    const bool right = middle.before(middle.count - 1, size, address);
+    const bool right = middle.before(middle.count - 1, entry);
     low += right ? half + 1 : 0;
     length = right ? length - half - 1 : half;
   }
   return low;
 }
 
-FreeList::Position FreeList::lower_bound(std::int64_t size, std::int64_t address) const {
-  const int c = chunk_of(size, address);
-  if (c == static_cast<int>(chunks_.size())) return {c, 0};
+FreeList::Position FreeList::lower_bound(const Entry& entry) const {
+  if (chunks_.empty()) return {0, 0};
+  const int c = chunk_of(entry);
   const Chunk& home = *chunks_[index(c)];
-  return {c, home.lower_bound(0, home.count - 1, size, address)};
+  const int i = home.lower_bound(0, home.count, entry);
+  return i < home.count ? Position{c, i} : Position{c + 1, 0};
 }
 
 FreeList::Position FreeList::find(std::int64_t size, std::int64_t address) const {
-  const Position p = lower_bound(size, address);
+  const Position p = lower_bound({size, address, no_block});
   assert(!at_end(p));
-  assert(chunk(p).sizes[at(p)] == size);
-  assert(chunk(p).addresses[at(p)] == address);
+  assert(entry(p).size == size);
+  assert(entry(p).address == address);
   return p;
 }
 
 std::unique_ptr<FreeList::Chunk> FreeList::fresh_chunk() {
-  if (!spare_) return std::make_unique<Chunk>();
-  spare_->count = 0;
-  return std::move(spare_);
+  if (spare_) return std::move(spare_);
+  return std::make_unique<Chunk>();
 }
 
 void FreeList::halve(int c) {
@@ -84,27 +73,24 @@ void FreeList::halve(int c) {
   Chunk& left = *chunks_[index(c)];
   const int half = left.count / 2;
   right->count = left.count - half;
-  for (int i = 0; i < right->count; ++i) {
-    right->set(i, left.sizes[index(half + i)], left.addresses[index(half + i)],
-               left.blocks[index(half + i)]);
-  }
+  std::copy_n(left.entries.begin() + half, right->count, right->entries.begin());
   left.count = half;
   chunks_.insert(chunks_.begin() + c + 1, std::move(right));
 }
 
 void FreeList::insert(std::int64_t size, std::int64_t address, BlockId block) {
+  const Entry fresh{size, address, block};
   if (chunks_.empty()) chunks_.push_back(fresh_chunk());
-  // A key after all others joins the last chunk.
-  int c = std::min(chunk_of(size, address), static_cast<int>(chunks_.size()) - 1);
+  int c = chunk_of(fresh);
   if (chunks_[index(c)]->count == capacity) {
     halve(c);
     const Chunk& left = *chunks_[index(c)];
-    if (left.before(left.count - 1, size, address)) ++c;
+    if (left.before(left.count - 1, fresh)) ++c;
   }
   Chunk& home = *chunks_[index(c)];
-  const int i = home.lower_bound(0, home.count, size, address);
+  const int i = home.lower_bound(0, home.count, fresh);
   home.shift(i, i + 1, home.count - i);
-  home.set(i, size, address, block);
+  home.entries[index(i)] = fresh;
   ++home.count;
   ++size_;
 }
@@ -120,27 +106,39 @@ void FreeList::erase(Position p) {
 }
 
 void FreeList::move(Position p, std::int64_t size, std::int64_t address, BlockId block) {
+  const Entry changed{size, address, block};
   Chunk& home = chunk(p);
   const int i = p.index;
   const int last = home.count - 1;
-  if (home.before(i, size, address)) {
-    // The new key is larger: it stays here unless it belongs to a later chunk.
-    const bool is_last = p.chunk + 1 == static_cast<int>(chunks_.size());
-    if (!is_last && home.before(last, size, address)) {
+  if (home.before(i, changed)) {
+    if (i == last || !home.before(i + 1, changed)) {
+      const bool is_last = p.chunk + 1 == static_cast<int>(chunks_.size());
+      if (i < last || is_last) {
+        home.entries[index(i)] = changed;
+        return;
+      }
+    }
+    // The new key is larger: it stays in this chunk unless it belongs to a later one.
+    if (home.before(last, changed) && p.chunk + 1 < static_cast<int>(chunks_.size())) {
       erase(p);
       return insert(size, address, block);
     }
-    const int to = home.lower_bound(i + 1, home.count, size, address) - 1;
+    const int to = home.lower_bound(i + 1, home.count, changed) - 1;
     home.shift(i + 1, i, to - i);
-    return home.set(to, size, address, block);
+    home.entries[index(to)] = changed;
+    return;
   }
-  if (p.chunk > 0 && !home.before(0, size, address)) {
+  if (i > 0 && home.before(i - 1, changed)) {
+    home.entries[index(i)] = changed;
+    return;
+  }
+  if (p.chunk > 0 && !home.before(0, changed)) {
     erase(p);
     return insert(size, address, block);
   }
-  const int to = home.lower_bound(0, i, size, address);
+  const int to = home.lower_bound(0, i, changed);
   home.shift(to, to + 1, i - to);
-  home.set(to, size, address, block);
+  home.entries[index(to)] = changed;
 }
 
 }  // namespace sim::memory

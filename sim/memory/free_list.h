@@ -46,11 +46,11 @@ class FreeList {
     return {c, chunk({c, 0}).count - 1};
   }
 
-  BlockId block(Position p) const { return chunk(p).blocks[at(p)]; }
-  std::int64_t size_at(Position p) const { return chunk(p).sizes[at(p)]; }
+  BlockId block(Position p) const { return entry(p).block; }
+  std::int64_t size_at(Position p) const { return entry(p).size; }
 
   // The first entry whose size is at least `size`, or the end.
-  Position first_fit(std::int64_t size) const { return lower_bound(size, INT64_MIN); }
+  Position first_fit(std::int64_t size) const { return lower_bound({size, INT64_MIN, no_block}); }
   // REQUIRES: the entry is there.
   Position find(std::int64_t size, std::int64_t address) const;
 
@@ -62,23 +62,28 @@ class FreeList {
  private:
   static constexpr int capacity = 64;
 
-  struct Chunk {
-    int count = 0;
-    std::array<std::int64_t, capacity> sizes;
-    std::array<std::int64_t, capacity> addresses;
-    std::array<BlockId, capacity> blocks;
-
-    void set(int i, std::int64_t size, std::int64_t address, BlockId block);
-    void shift(int from, int to, int count);  // moves entries [from, from + count) to `to`
-    int lower_bound(int low, int high, std::int64_t size, std::int64_t address) const;
-    bool before(int i, std::int64_t size, std::int64_t address) const;
+  struct Entry {
+    std::int64_t size = 0;
+    std::int64_t address = 0;
+    BlockId block = no_block;
   };
 
-  static std::size_t at(Position p) { return static_cast<std::size_t>(p.index); }
+  struct Chunk {
+    int count = 0;
+    std::array<Entry, capacity> entries;
+
+    void shift(int from, int to, int n);  // moves n entries
+    bool before(int i, const Entry& entry) const;
+    int lower_bound(int low, int high, const Entry& entry) const;
+  };
+
   const Chunk& chunk(Position p) const { return *chunks_[static_cast<std::size_t>(p.chunk)]; }
   Chunk& chunk(Position p) { return *chunks_[static_cast<std::size_t>(p.chunk)]; }
-  Position lower_bound(std::int64_t size, std::int64_t address) const;
-  int chunk_of(std::int64_t size, std::int64_t address) const;
+  const Entry& entry(Position p) const {
+    return chunk(p).entries[static_cast<std::size_t>(p.index)];
+  }
+  Position lower_bound(const Entry& entry) const;
+  int chunk_of(const Entry& entry) const;
   void halve(int index);
   std::unique_ptr<Chunk> fresh_chunk();
 
