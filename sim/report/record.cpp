@@ -50,6 +50,21 @@ void share(Json& json, const Answer& answer) {
   json["host_pct"] = percent(Account::host);
 }
 
+Json event(const replay::OutOfMemory& event) {
+  return {{"stage", event.stage},
+          {"cp_rank", event.cp_rank},
+          {"step", event.place.step},
+          {"microbatch", event.place.microbatch},
+          {"pass", std::string(workload::name(event.place.pass))},
+          {"layer", event.place.layer},
+          {"tensor", event.place.label},
+          {"requested_bytes", event.requested.n},
+          {"device_free_bytes", event.device_free.n},
+          {"allocated_bytes", event.allocated.n},
+          {"reserved_bytes", event.reserved.n},
+          {"fragmentation_alone", event.fragmentation_alone}};
+}
+
 }  // namespace
 
 const std::vector<std::string>& columns() {
@@ -116,6 +131,7 @@ Json record(const PointName& name, const Answer& answer) {
   json["capacity_gib"] = rounded(gib(fullest(run).capacity), digits);
   json["estimate_gib"] = rounded(answer.estimate.gib, digits);
   json["estimate_says_fits"] = answer.estimate.fits ? 1 : 0;
+  if (!run.fits()) json["out_of_memory"] = event(*fullest(run).out_of_memory);
   return json;
 }
 

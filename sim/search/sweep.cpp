@@ -1,0 +1,142 @@
+#include "sim/search/sweep.h"
+
+#include <fmt/format.h>
+#include <xxhash.h>
+
+#include <cassert>
+#include <map>
+
+#include "sim/report/output.h"
+#include "sim/report/record.h"
+#include "sim/report/version.h"
+#include "sim/search/pool.h"
+
+namespace sim::search {
+
+namespace {
+
+using report::Json;
+
+std::string joined(const std::vector<std::string>& problems) {
+  return fmt::format("{}", fmt::join(problems, "; "));
+}
+
+class Sweep {
+ public:
+  Sweep(const std::vector<Point>& points, const SweepSettings& settings, const SweepCalls& calls)
+      : points_(points), settings_(settings), calls_(calls) {
+    for (const Point& point : points_) ids_.push_back(point_id(point));
+    counts_.total = points_.size();
+  }
+
+  SweepResult run() {
+    SweepResult result;
+    RecordProblem problem = file_.open(settings_.folder, settings_.mode, ids_);
+    if (problem != RecordProblem::none) return failure(problem);
+    result.foreign = file_.foreign();
+    result.dropped_bytes = file_.dropped_bytes();
+    std::vector<std::size_t> open_points;
+    for (std::size_t i = 0; i < points_.size(); ++i) {
+      if (const std::string* line = file_.find(ids_[i]); line != nullptr) {
+        ++result.reused;
+        count(*line);
+      } else if (!points_[i].problems.empty()) {
+        if (!keep(i, refused(i, "impossible", joined(points_[i].problems)))) break;
+      } else {
+        open_points.push_back(i);
+      }
+    }
+    if (problem_ == RecordProblem::none) {
+      result.complete = run_pool(open_points, settings_.workers, pool_calls());
+    }
+    if (problem_ != RecordProblem::none) return failure(problem_);
+    if (!result.complete) return result;
+    if (problem = finish(result); problem != RecordProblem::none) return failure(problem);
+    return result;
+  }
+
+ private:
+  report::PointName name(std::size_t i) const {
+    return {ids_[i], points_[i].name, points_[i].family};
+  }
+
+  std::string refused(std::size_t i, const std::string& outcome, const std::string& reason) const {
+    return report::line(
+        report::record(name(i), outcome, reason, points_[i].plan, points_[i].cluster));
+  }
+
+  SweepResult failure(RecordProblem problem) const {
+    SweepResult result;
+    result.problem = problem;
+    result.message = message_.empty() ? file_.message() : message_;
+    return result;
+  }
+
+  void count(const std::string& line) {
+    ++counts_.done;
+    if (line.find("\"outcome\":\"fits\"") != std::string::npos) ++counts_.fits;
+    if (line.find("\"outcome\":\"oom\"") != std::string::npos) ++counts_.oom;
+  }
+
+  bool keep(std::size_t i, const std::string& line) {
+    problem_ = file_.append(ids_[i], line);
+    if (problem_ == RecordProblem::none) count(line);
+    return problem_ == RecordProblem::none;
+  }
+
+  PoolCalls pool_calls() {
+    PoolCalls calls;
+    calls.answer = [this](std::size_t i) {
+      return report::line(report::record(name(i), calls_.evaluate(points_[i])));
+    };
+    calls.answered = [this](std::size_t i, const std::string& line) { return keep(i, line); };
+    calls.failed = [this](std::size_t i, const std::string& why) {
+      return keep(i, refused(i, "failed", why));
+    };
+    calls.go_on = [this] { return calls_.go_on(counts_); };
+    return calls;
+  }
+
+  RecordProblem finish(SweepResult& result) {
+    const RecordProblem problem = file_.finish();
+    if (problem != RecordProblem::none) return problem;
+    std::string csv = report::csv_header();
+    for (const std::string& id : ids_) {
+      result.records.push_back(Json::parse(*file_.find(id)));
+      csv += report::csv_row(result.records.back());
+    }
+    message_ = report::write_file(settings_.folder + "/results.csv", csv);
+    return message_.empty() ? RecordProblem::none : RecordProblem::io;
+  }
+
+  const std::vector<Point>& points_;
+  const SweepSettings& settings_;
+  const SweepCalls& calls_;
+  std::vector<std::string> ids_;
+  RecordFile file_;
+  SweepCounts counts_;
+  RecordProblem problem_ = RecordProblem::none;
+  std::string message_;
+};
+
+}  // namespace
+
+std::string point_id(const Point& point) {
+  const Json all = {{"version", report::version_text},
+                    {"point", point.name},
+                    {"family", point.family},
+                    {"cluster", point.cluster},
+                    {"machine", point.machine_digest},
+                    {"problems", point.problems},
+                    {"plan", report::to_json(point.plan)}};
+  const std::string text = report::line(all);
+  return fmt::format("{:016x}", XXH3_64bits(text.data(), text.size()));
+}
+
+SweepResult sweep(const std::vector<Point>& points, const SweepSettings& settings,
+                  const SweepCalls& calls) {
+  assert(settings.workers >= 1);
+  return Sweep(points, settings, calls).run();
+}
+
+}  // namespace sim::search

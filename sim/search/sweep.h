@@ -1,0 +1,63 @@
+// sweep.h — runs every point of a grid on all cores and keeps what comes out: results.jsonl while
+// it goes, results.csv at the end.
+//
+// Invariants
+//  (1) The bytes of both files do not depend on the number of workers, nor on how often the sweep
+//      was killed and resumed.
+//  (2) Every point of the grid has exactly one record: it fits, runs out of memory, is impossible
+//      for a reason, or our program failed on it.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "sim/report/answer.h"
+#include "sim/report/json.h"
+#include "sim/search/records.h"
+#include "sim/workload/plan.h"
+
+namespace sim::search {
+
+struct Point {
+  std::string name, family;  // names are unique in a grid
+  std::string cluster;
+  std::string machine_digest;  // of everything else that the answer depends on
+  workload::Plan plan;
+  std::vector<std::string> problems;  // why it is impossible; empty: it is possible
+};
+
+// Hash of everything that the point's record depends on, 16 hex digits.
+std::string point_id(const Point& point);
+
+struct SweepSettings {
+  std::string folder;
+  int workers = 1;
+  RecordFile::Mode mode = RecordFile::Mode::fresh;
+};
+
+struct SweepCounts {
+  std::size_t done = 0, total = 0, fits = 0, oom = 0;
+};
+
+struct SweepCalls {
+  // In a worker. REQUIRES: the point has no problems.
+  std::function<report::Answer(const Point&)> evaluate;
+  // In the parent, often. False: finish what is under way and stop.
+  std::function<bool(const SweepCounts&)> go_on;
+};
+
+struct SweepResult {
+  RecordProblem problem = RecordProblem::none;
+  std::string message;  // of the problem
+  bool complete = false;
+  std::size_t reused = 0;             // records that were there
+  std::size_t foreign = 0;            // records that were there and belong to no point
+  std::size_t dropped_bytes = 0;      // of a record that was cut short
+  std::vector<report::Json> records;  // in the order of the grid, when complete
+};
+
+SweepResult sweep(const std::vector<Point>& points, const SweepSettings& settings,
+                  const SweepCalls& calls);
+
+}  // namespace sim::search
