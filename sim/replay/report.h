@@ -28,7 +28,7 @@ enum class Account : std::uint8_t {
   pp_imbalance,   // pipeline wait between unequal stages
   pp_transfer,    // pipeline messages on the wire that nothing hides
   optimizer,
-  host,           // the GPU waits for the CPU
+  host,  // the GPU waits for the CPU
   other,
   count_,
 };
@@ -41,26 +41,26 @@ using Split = std::array<std::int64_t, workload::category_count>;
 
 // Where in the program something happened.
 struct Place {
-  int step = 0;         // 1-based; 0: set-up
+  int step = 0;  // 1-based; 0: set-up
   int microbatch = -1;
   workload::PassKind pass = workload::PassKind::setup;
   int chunk = 0;
   int layer = -1;
   std::string block;
-  std::string label;    // tensor
+  std::string label;  // tensor
 };
 
-struct Outside {        // device memory outside the caching allocator
-  std::string what;     // "CUDA context", "NCCL tp communicator"
+struct Outside {     // device memory outside the caching allocator
+  std::string what;  // "CUDA context", "NCCL tp communicator"
   Bytes bytes;
 };
 
 struct OutOfMemory {
   int stage = 0, cp_rank = 0;
-  Time when{};          // since the start of the job
+  Time when{};  // since the start of the job
   Place place;
-  Bytes requested{};    // what the tensor asked for
-  Bytes segment{};      // what the allocator asked the driver for
+  Bytes requested{};  // what the tensor asked for
+  Bytes segment{};    // what the allocator asked the driver for
   Bytes device_free{};
   Bytes allocated{}, reserved{};
   Bytes largest_free_block{};
@@ -75,16 +75,16 @@ struct ClassReport {
   int layers = 0;
   std::int64_t parameters = 0;
 
-  Accounts accounts{};            // of one steady step
-  Duration busy{};                // compute + optimizer
-  double bubble = 0;              // pipeline wait / step time
+  Accounts accounts{};  // of one steady step
+  Duration busy{};      // compute + optimizer
+  double bubble = 0;    // pipeline wait / step time
 
-  Bytes capacity{};               // for the caching allocator
+  Bytes capacity{};  // for the caching allocator
   std::vector<Outside> outside;
-  Bytes static_bytes{};           // weights, gradients, master weights, optimizer after step 1
+  Bytes static_bytes{};  // weights, gradients, master weights, optimizer after step 1
   Bytes peak_allocated{}, peak_reserved{}, peak_active{};
-  Place peak_place;               // of peak_allocated
-  Split peak_split{};             // at peak_allocated
+  Place peak_place;    // of peak_allocated
+  Split peak_split{};  // at peak_allocated
   Bytes reserved_at_peak{};
   Bytes largest_free_at_peak{};
   int alloc_retries = 0;
@@ -92,16 +92,16 @@ struct ClassReport {
 };
 
 struct RunReport {
-  Duration step_time{};           // one steady step
+  Duration step_time{};  // one steady step
   Duration first_step_time{};
   std::vector<ClassReport> classes;
   std::vector<std::size_t> out_of_memory;  // indices of classes, first in time first
-  double bubble = 0;              // mean over ranks of pipeline wait / step time
-  double executed_flops = 0;      // per step, all ranks, as issued (recomputation included)
+  double bubble = 0;                       // mean over ranks of pipeline wait / step time
+  double executed_flops = 0;  // per step, all ranks, as issued (recomputation included)
 
   // How the answer was found.
-  std::int64_t events = 0;        // operations that a full replay executes
-  std::int64_t replayed = 0;      // operations that were executed one by one
+  std::int64_t events = 0;    // operations that a full replay executes
+  std::int64_t replayed = 0;  // operations that were executed one by one
   bool fits() const { return out_of_memory.empty(); }
 };
 

@@ -70,11 +70,11 @@ void Emitter::free(Slot slot, std::uint8_t flags) {
   block_.code.push_back(i);
 }
 
-void Emitter::move(Slot from, std::uint32_t to_fixed) {
+void Emitter::move(Slot from, Slot to) {
   Instruction i = instruction(Op::move);
   i.space = from.space;
   i.index = from.index;
-  i.value = to_fixed;
+  i.value = static_cast<std::int64_t>(to.space) << 32 | to.index;
   block_.code.push_back(i);
 }
 

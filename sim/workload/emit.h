@@ -33,8 +33,7 @@ class Emitter {
   void alloc(Slot slot, std::int64_t bytes, Category category, std::string_view label,
              Stream pool = Stream::compute);
   void free(Slot slot, std::uint8_t flags = 0);
-  // The tensor of `from` becomes the fixed slot `to`.
-  void move(Slot from, std::uint32_t to_fixed);
+  void move(Slot from, Slot to);  // the tensor changes its holder, nothing happens to memory
   void record_stream(Slot slot, Stream stream);
   void kernel(const model::Operation& operation, std::uint8_t flags = 0,
               Stream stream = Stream::compute);

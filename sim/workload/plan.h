@@ -48,11 +48,12 @@ struct Plan {
   bool swiglu_fusion = true;
   bool rope_fusion = true;
   bool gradient_accumulation_fusion = true;
-  bool attention_mask = true;       // dataloader mask b x 1 x s x s (--no-create-... turns it off)
-  bool check_for_nan = true;        // per-bucket norm and host sync
+  bool attention_mask = true;  // dataloader mask b x 1 x s x s (--no-create-... turns it off)
+  bool check_for_nan = true;   // per-bucket norm and host sync
   bool avoid_record_streams = false;  // TORCH_NCCL_AVOID_RECORD_STREAMS=1
   bool gradient_clipping = true;
-  std::string allocator_options;    // PYTORCH_CUDA_ALLOC_CONF
+  bool logs_optimizer_state = false;  // the paper authors' fork reads every shard back each step
+  std::string allocator_options;      // PYTORCH_CUDA_ALLOC_CONF
 
   int world() const { return tp * cp * pp * dp; }
   // Microbatches per pipeline and step. REQUIRES: the plan has no problems.

@@ -34,11 +34,14 @@ enum class Stream : std::uint8_t {
   cp_compute,  // TransformerEngine's second stream for odd steps of ring attention
   tp,          // NCCL streams, one per communicator
   cp,
-  dp,          // data parallel (loss reporting)
-  dp_cp,       // data x context parallel (gradients and parameters)
-  pp_prev,     // pipeline neighbours; a batched exchange uses pp_prev for both
-  pp_next,
-  embedding,   // first and last pipeline rank: gradients of tied embeddings
+  dp,     // data parallel (loss reporting)
+  dp_cp,  // data x context parallel (gradients and parameters)
+  pp,     // pipeline neighbours, batched exchanges
+  pp_send_forward,
+  pp_receive_forward,  // ... exchanges that overlap, one stream per direction
+  pp_send_backward,
+  pp_receive_backward,
+  embedding,  // first and last pipeline rank: gradients of tied embeddings
   world,
   count_,
 };
@@ -71,7 +74,7 @@ struct Slot {
 enum class Op : std::uint8_t {
   alloc,          // slot <- `value` bytes on stream's pool, category, label
   free,           // slot
-  move,           // slot `value` of Space::fixed takes the tensor of slot `index`
+  move,           // the tensor goes to slot `value` (space << 32 | index)
   record_stream,  // slot is also used by `stream`
   kernel,         // operation `index` on `stream`
   collective,     // transfer `index` of its communicator's stream, ordered after `stream`
@@ -83,11 +86,11 @@ enum class Op : std::uint8_t {
 };
 
 // Flags of an instruction.
-inline constexpr std::uint8_t joins = 1;        // collective/exchange: `stream` waits for its end
-inline constexpr std::uint8_t overlapped = 2;   // kernel runs beside a collective, or the reverse
+inline constexpr std::uint8_t joins = 1;       // collective/exchange: `stream` waits for its end
+inline constexpr std::uint8_t overlapped = 2;  // kernel runs beside a collective, or the reverse
 inline constexpr std::uint8_t optimizer_work = 4;  // kernel belongs to the optimizer step
-inline constexpr std::uint8_t recomputed = 8;   // kernel repeats forward work in the backward pass
-inline constexpr std::uint8_t maybe = 16;       // free: the slot may be empty
+inline constexpr std::uint8_t recomputed = 8;  // kernel repeats forward work in the backward pass
+inline constexpr std::uint8_t maybe = 16;      // free: the slot may be empty
 
 enum class HostWork : std::uint8_t {
   layer_forward,   // Python of one layer's forward beyond its launches
@@ -104,10 +107,10 @@ struct Instruction {
   std::uint8_t flags = 0;
   Category category = Category::other;
   Space space = Space::local;
-  std::uint8_t event = 0;     // 0: none; collective/exchange records it, wait reads it
-  std::uint16_t label = 0;    // name of the tensor or of the work
-  std::uint32_t index = 0;    // slot, operation, transfer, batch, event or HostWork
-  std::int64_t value = 0;     // bytes or amount
+  std::uint8_t event = 0;   // 0: none; collective/exchange records it, wait reads it
+  std::uint16_t label = 0;  // name of the tensor or of the work
+  std::uint32_t index = 0;  // slot, operation, transfer, batch, event or HostWork
+  std::int64_t value = 0;   // bytes or amount
 };
 
 struct Block {
@@ -126,8 +129,8 @@ struct Transfer {
 // One message of an exchange: to or from the pipeline rank `peer_offset` stages away (cyclic).
 struct Message {
   bool send;
-  int peer_offset;      // -1 or +1
-  std::uint8_t channel; // 0: activations forward, 1: gradients backward
+  int peer_offset;       // -1 or +1
+  std::uint8_t channel;  // 0: activations forward, 1: gradients backward
   Bytes bytes;
 };
 struct Exchange {
@@ -137,8 +140,8 @@ struct Exchange {
 
 struct Call {
   std::uint32_t block;
-  std::int32_t layer;         // global layer number, -1: none
-  std::uint32_t layer_base;   // offset of Space::layer in the frame
+  std::int32_t layer;        // global layer number, -1: none
+  std::uint32_t layer_base;  // offset of Space::layer in the frame
 };
 
 enum class PassKind : std::uint8_t { setup, forward, backward, weight, exchange, step };
@@ -152,21 +155,21 @@ struct Template {
 };
 
 struct Pass {
-  std::uint32_t pattern;       // index into templates
-  std::int32_t microbatch;     // -1: none
-  std::uint32_t frame;         // index of the frame it runs on
-  bool acquires = false;       // first pass on this frame for its (microbatch, chunk)
-  bool releases = false;       // last pass on it: the frame is empty afterwards
-  bool steady = true;          // false while the pipeline fills or drains
+  std::uint32_t pattern;    // index into templates
+  std::int32_t microbatch;  // -1: none
+  std::uint32_t frame;      // index of the frame it runs on
+  bool acquires = false;    // first pass on this frame for its (microbatch, chunk)
+  bool releases = false;    // last pass on it: the frame is empty afterwards
+  bool steady = true;       // false while the pipeline fills or drains
 };
 
 // One rank class: ranks that run the same program with the same timing.
 struct Program {
-  int stage = 0;               // pipeline rank
+  int stage = 0;  // pipeline rank
   int cp_rank = 0;
-  int ranks = 1;               // how many ranks of the job it stands for
+  int ranks = 1;  // how many ranks of the job it stands for
   int layers = 0;
-  std::int64_t parameters = 0; // of this rank
+  std::int64_t parameters = 0;  // of this rank
 
   std::vector<std::string> labels;
   std::vector<model::Operation> operations;

@@ -1,0 +1,318 @@
+// backward.cpp — one transformer layer backward, in issue order.
+//
+// INVENTORY.md section 4 has a line per tensor with its source. Autograd runs nodes in reverse
+// order of creation; a node's saved tensors go after it returned, except what TransformerEngine
+// clears by hand; the incoming gradient lives until the node returns. Weight gradients are added
+// into main_grad by the GEMM itself (gradient accumulation fusion); an uninitialised dummy of the
+// weight's shape makes autograd's hooks fire. Where the schedule splits the pass (zero bubble), the
+// operands of the weight gradients stay until the weight pass, which gathers the inputs again.
+#include "sim/workload/data_parallel.h"
+#include "sim/workload/rank.h"
+
+namespace sim::workload {
+namespace {
+
+using collective::Kind;
+using model::GemmRole;
+using model::OperationKind;
+
+enum Local : std::uint32_t {
+  gathered_gradient,
+  d_fc2_in,
+  d_up,
+  gathered_input,
+  d_gathered,
+  d_norm,
+  d_input,
+  d_gamma,
+  d_gamma_parts,
+  dummy,
+  d_out,
+  d_query,
+  d_key,
+  d_value,
+  d_query0,
+  d_key0,
+  d_mixed,
+  received_sum,
+};
+
+struct Backward {
+  Rank& rank;
+  Emitter& e;
+  const Variant& variant;
+  const Dimensions& dim = rank.dim;
+  const model::Architecture& a = rank.plan.architecture;
+  bool sp = rank.plan.uses_sequence_parallel();
+  bool held = variant.holds_gradient;  // Python still holds the incoming gradient
+
+  void temporary(std::uint32_t slot, std::int64_t bytes, std::string_view label) {
+    e.alloc(local_slot(slot), bytes, Category::temporaries, label);
+  }
+  void pass(OperationKind kind, std::string_view name, std::int64_t bytes) {
+    e.kernel(model::pass(kind, name, Bytes{bytes}));
+  }
+
+  void ready(LayerParameter p) {
+    if (variant.reduce) variant.reduce->gradient_ready(e, variant.layer, p);
+  }
+
+  void input_gradient(std::string_view name, std::int64_t n, std::int64_t k,
+                      std::uint8_t flags = 0) {
+    e.kernel(
+        model::gemm(name, dim.tokens, n, k, GemmRole::input_gradient, false, rank.plan.precision),
+        flags);
+  }
+  // dW[m, n] from `tokens` rows; into fp32 main_grad, which the first microbatch overwrites.
+  void weight_gradient(std::string_view name, std::int64_t m, std::int64_t n,
+                       std::uint8_t flags = 0) {
+    const bool fused = rank.plan.gradient_accumulation_fusion;
+    e.kernel(model::gemm(name, m, n, dim.tokens, GemmRole::weight_gradient,
+                         fused && rank.plan.fp32_gradients && !variant.first_microbatch,
+                         rank.plan.precision),
+             flags);
+  }
+  // The dummy (or, unfused, the real) gradient of a weight, and its hook.
+  void make_dummy(std::int64_t elements) {
+    temporary(dummy, dim.element * elements, "weight gradient handle");
+  }
+  void hook(std::int64_t elements, LayerParameter p) {
+    if (!rank.plan.gradient_accumulation_fusion)
+      pass(OperationKind::elementwise, "main_grad add",
+           (dim.element + 2 * (rank.plan.fp32_gradients ? 4 : 2)) * elements);
+    e.free(local_slot(dummy));
+    ready(p);
+  }
+  void bias_ready(LayerParameter p, bool present, std::int64_t width) {
+    if (!present) return;
+    pass(OperationKind::elementwise, "bias main_grad add", 10 * width);
+    ready(p);
+  }
+
+  // The gradient of a row-parallel product's output: reduce-scatter's backward is an all-gather.
+  void gather_gradient() {
+    if (!sp) return;
+    temporary(gathered_gradient, dim.full(), "gathered output gradient");
+    e.collective(Kind::all_gather, Stream::tp, dim.full(), "all-gather");
+  }
+  void drop_gathered_gradient() {
+    if (sp) e.free(local_slot(gathered_gradient));
+  }
+
+  // The weight pass reads the output gradient: gathered, or the stream itself, in whose place the
+  // sum of the residual then needs memory of its own.
+  void keep_output_gradient(LayerSlot slot) {
+    if (sp)
+      e.move(local_slot(gathered_gradient), layer_slot(slot));
+    else
+      e.alloc(layer_slot(slot), dim.residual(), Category::activations, "output gradient for W");
+  }
+
+  void hidden_dropout() {
+    if (a.hidden_dropout > 0)
+      pass(OperationKind::elementwise, "dropout backward", 3 * dim.residual());
+  }
+
+  // Steps 7-13 of a column-parallel product with its norm in front: `output_gradient` is the
+  // gradient of the product (width n), `x` the norm's saved input.
+  void column_parallel(std::string_view name, std::uint32_t output_gradient, std::int64_t n,
+                       LayerSlot norm_out, LayerSlot rsigma, LayerSlot mu, LayerSlot kept,
+                       LayerParameter weight, LayerParameter norm) {
+    const bool split = variant.split;
+    const bool overlap = dim.tp > 1;
+    const std::uint8_t beside = overlap ? overlapped : std::uint8_t{0};
+    if (sp && !split) {
+      temporary(gathered_input, dim.full(), "gathered norm output");
+      e.collective(Kind::all_gather, Stream::tp, dim.full(), "all-gather", overlapped,
+                   gather_event);
+      if (!rank.plan.avoid_record_streams) e.record_stream(local_slot(gathered_input), Stream::tp);
+    }
+    temporary(d_gathered, dim.full(), "input gradient");
+    input_gradient(name, dim.hidden, n, sp && !split ? overlapped : std::uint8_t{0});
+    std::uint32_t norm_gradient = d_gathered;
+    if (sp) {
+      if (!split) e.wait(gather_event);
+      temporary(d_norm, dim.residual(), "norm output gradient");
+      e.collective(Kind::reduce_scatter, Stream::tp, dim.full(), "reduce-scatter",
+                   split ? joins : overlapped, scatter_event);
+      if (!rank.plan.avoid_record_streams && !split) {
+        e.record_stream(local_slot(d_gathered), Stream::tp);
+        e.record_stream(local_slot(d_norm), Stream::tp);
+        e.free(local_slot(d_gathered));
+      }
+      norm_gradient = d_norm;
+    } else if (overlap) {
+      e.collective(Kind::all_reduce, Stream::tp, dim.full(), "all-reduce",
+                   split ? joins : overlapped, scatter_event);
+    }
+    if (split) {
+      e.move(local_slot(output_gradient), layer_slot(kept));
+    } else {
+      weight_gradient(name, n, dim.hidden, beside);
+      if (sp) e.free(local_slot(gathered_input));
+    }
+    if (overlap && !split) e.wait(scatter_event);
+    if (sp && (rank.plan.avoid_record_streams || split)) e.free(local_slot(d_gathered));
+    norm_backward(norm_gradient);
+    if (!split) make_dummy(n * dim.hidden);
+    if (!split) e.free(local_slot(output_gradient));
+    if (!split) e.free(layer_slot(norm_out));
+    e.free(layer_slot(rsigma));
+    if (a.norm == model::Norm::layer) e.free(layer_slot(mu));
+    norm_hook(norm);
+    if (!split) hook(n * dim.hidden, weight);
+  }
+
+  void norm_backward(std::uint32_t gradient_slot) {
+    temporary(d_input, dim.residual(), "norm input gradient");
+    temporary(d_gamma, dim.element * dim.hidden, "norm weight gradient");
+    temporary(d_gamma_parts, 4 * rank.environment.sms * dim.hidden, "norm weight gradient parts");
+    pass(OperationKind::norm, "norm backward", 3 * dim.residual());
+    pass(OperationKind::reduction, "norm weight gradient", 4 * rank.environment.sms * dim.hidden);
+    e.free(local_slot(d_gamma_parts));
+    e.free(local_slot(gradient_slot));
+  }
+  void norm_hook(LayerParameter p) {
+    pass(OperationKind::elementwise, "norm main_grad add", 10 * dim.hidden);
+    e.free(local_slot(d_gamma));
+    ready(p);
+    if (a.norm == model::Norm::layer)
+      ready(p == LayerParameter::qkv_norm ? LayerParameter::qkv_norm_bias
+                                          : LayerParameter::fc1_norm_bias);
+  }
+
+  // g += d: in place, unless Python still holds the gradient that came by point to point.
+  void accumulate_residual() {
+    if (held) {
+      e.alloc(frame_slot(gradient), dim.residual(), Category::temporaries, "gradient stream");
+      held = false;
+    }
+    pass(OperationKind::elementwise, "gradient add", 3 * dim.residual());
+    e.free(local_slot(d_input));
+  }
+
+  void mlp() {
+    hidden_dropout();
+    gather_gradient();
+    temporary(d_fc2_in, dim.rows(dim.ffn), "fc2 input gradient");
+    input_gradient("fc2", dim.ffn, dim.hidden);
+    if (variant.split) {
+      keep_output_gradient(weight_fc2);
+    } else {
+      weight_gradient("fc2", dim.hidden, dim.ffn);
+      e.free(layer_slot(fc2_in));
+      make_dummy(dim.hidden * dim.ffn);
+      drop_gathered_gradient();
+      hook(dim.hidden * dim.ffn, LayerParameter::fc2);
+    }
+    bias_ready(LayerParameter::fc2_bias, a.linear_bias, dim.hidden);
+    if (a.hidden_dropout > 0) e.free(layer_slot(dropout2));
+    temporary(d_up, dim.rows(dim.up), "fc1 output gradient");
+    const bool gated = a.activation == model::Activation::swiglu;
+    pass(OperationKind::elementwise, gated ? "swiglu backward" : "bias gelu backward",
+         2 * dim.rows(dim.up) + dim.rows(dim.ffn));
+    e.free(local_slot(d_fc2_in));
+    e.free(layer_slot(fc1_out));
+    if (gated && !rank.plan.swiglu_fusion) e.free(layer_slot(swiglu_gate));
+    column_parallel("fc1", d_up, dim.up, norm2, rsigma2, mu2, weight_fc1, LayerParameter::fc1,
+                    LayerParameter::fc1_norm);
+    bias_ready(LayerParameter::fc1_bias, a.linear_bias, dim.up);
+    accumulate_residual();
+    e.free(layer_slot(middle));
+  }
+
+  void self_attention() {
+    const bool unfused = rank.plan.attention == AttentionBackend::unfused;
+    const bool copied = dim.batch > 1 && !unfused;
+    hidden_dropout();
+    gather_gradient();
+    temporary(d_out, dim.rows(dim.query), "attention output gradient");
+    input_gradient("projection", dim.query, dim.hidden);
+    if (variant.split) {
+      keep_output_gradient(weight_projection);
+    } else {
+      weight_gradient("projection", dim.hidden, dim.query);
+      if (copied) e.free(layer_slot(projection_input));
+      make_dummy(dim.hidden * dim.query);
+      drop_gathered_gradient();
+      hook(dim.hidden * dim.query, LayerParameter::projection);
+    }
+    bias_ready(LayerParameter::projection_bias, a.linear_bias, dim.hidden);
+    if (a.hidden_dropout > 0) e.free(layer_slot(dropout1));
+    // The weight pass reads the projection's input: attention's output unless it was copied.
+    attention_backward(rank, e, variant.split && !copied, d_query, d_key, d_value);
+    e.free(local_slot(d_out));
+    rope_backward();
+    column_parallel("qkv", d_mixed, dim.mixed_width(), norm1, rsigma1, mu1, weight_qkv,
+                    LayerParameter::qkv, LayerParameter::qkv_norm);
+    bias_ready(LayerParameter::qkv_bias, a.qkv_bias, dim.mixed_width());
+    accumulate_residual();
+    e.free(layer_slot(input));
+  }
+
+  void rope_backward() {
+    const bool rope = a.position == model::Position::rope;
+    const OperationKind kind = rope ? OperationKind::elementwise : OperationKind::copy;
+    temporary(d_key0, dim.rows(dim.key_value), "key gradient before rope");
+    pass(kind, "rope k backward", 2 * dim.rows(dim.key_value));
+    e.free(local_slot(d_key));
+    temporary(d_query0, dim.rows(dim.query), "query gradient before rope");
+    pass(kind, "rope q backward", 2 * dim.rows(dim.query));
+    e.free(local_slot(d_query));
+    if (rope && !rank.plan.rope_fusion) e.free(layer_slot(rope_tables));
+    temporary(d_mixed, dim.rows(dim.mixed_width()), "mixed qkv gradient");
+    pass(OperationKind::copy, "cat qkv gradient", 2 * dim.rows(dim.mixed_width()));
+    e.free(local_slot(d_query0));
+    e.free(local_slot(d_key0));
+    e.free(local_slot(d_value));
+  }
+};
+
+}  // namespace
+
+std::uint32_t layer_backward(Rank& rank, const Variant& variant) {
+  Emitter e(rank.tables, variant.split ? "layer input gradients" : "layer backward");
+  e.host(HostWork::layer_backward);
+  Backward backward{rank, e, variant};
+  backward.mlp();
+  backward.self_attention();
+  return e.finish();
+}
+
+std::uint32_t layer_weight(Rank& rank, const Variant& variant) {
+  Emitter e(rank.tables, "layer weight gradients");
+  Backward backward{rank, e, variant};
+  const Dimensions& dim = rank.dim;
+  const bool sp = backward.sp;
+  e.host(HostWork::layer_backward);
+  const auto gather = [&] {
+    if (!sp) return;
+    backward.temporary(gathered_input, dim.full(), "gathered norm output");
+    e.collective(Kind::all_gather, Stream::tp, dim.full(), "all-gather");
+  };
+  const auto column = [&](std::string_view name, std::int64_t n, LayerSlot norm_out, LayerSlot kept,
+                          LayerParameter p) {
+    gather();
+    backward.weight_gradient(name, n, dim.hidden);
+    if (sp) e.free(local_slot(gathered_input));
+    backward.make_dummy(n * dim.hidden);
+    e.free(layer_slot(kept));
+    e.free(layer_slot(norm_out));
+    backward.hook(n * dim.hidden, p);
+  };
+  backward.weight_gradient("fc2", dim.hidden, dim.ffn);
+  e.free(layer_slot(fc2_in));
+  backward.make_dummy(dim.hidden * dim.ffn);
+  e.free(layer_slot(weight_fc2));
+  backward.hook(dim.hidden * dim.ffn, LayerParameter::fc2);
+  column("fc1", dim.up, norm2, weight_fc1, LayerParameter::fc1);
+  backward.weight_gradient("projection", dim.hidden, dim.query);
+  e.free(layer_slot(projection_input));
+  backward.make_dummy(dim.hidden * dim.query);
+  e.free(layer_slot(weight_projection));
+  backward.hook(dim.hidden * dim.query, LayerParameter::projection);
+  column("qkv", dim.mixed_width(), norm1, weight_qkv, LayerParameter::qkv);
+  return e.finish();
+}
+
+}  // namespace sim::workload

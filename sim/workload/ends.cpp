@@ -1,0 +1,371 @@
+// ends.cpp — what stands before the first layer and after the last: data, embedding, final norm,
+// vocabulary-parallel head and cross entropy, and their backward passes.
+//
+// INVENTORY.md sections 5 to 7. L = 2 S b v / t bytes, the bf16 logits: cross entropy holds 3 L at
+// its top in both directions and 2 L (the fp32 softmax) from forward to backward.
+#include "sim/workload/data_parallel.h"
+#include "sim/workload/rank.h"
+
+namespace sim::workload {
+namespace {
+
+using collective::Kind;
+using model::GemmRole;
+using model::OperationKind;
+
+enum Local : std::uint32_t {
+  whole_ids,
+  whole_positions,
+  whole_labels,
+  whole_loss_mask,
+  lookup,
+  transposed,
+  gathered,
+  logits,
+  row_max,
+  row_index,
+  predicted,
+  sums,
+  d_logits,
+  d_input,
+  d_shard,
+  dummy,
+  sorting,
+  d_gamma,
+  d_gamma_parts,
+  position_lookup,
+};
+
+struct End {
+  Rank& rank;
+  Emitter& e;
+  const Dimensions& dim = rank.dim;
+  const model::Architecture& a = rank.plan.architecture;
+  bool sp = rank.plan.uses_sequence_parallel();
+
+  void temporary(Local slot, std::int64_t bytes, std::string_view label,
+                 Category category = Category::temporaries) {
+    e.alloc(local_slot(slot), bytes, category, label);
+  }
+  void keep(FrameSlot slot, std::int64_t bytes, std::string_view label,
+            Category category = Category::activations) {
+    e.alloc(frame_slot(slot), bytes, category, label);
+  }
+  void pass(OperationKind kind, std::string_view name, std::int64_t bytes) {
+    e.kernel(model::pass(kind, name, Bytes{bytes}));
+  }
+  std::int64_t logits_bytes() const { return dim.element * dim.tokens * dim.vocab; }
+  std::int64_t weight() const { return dim.vocab * dim.hidden; }
+
+  // One field of the batch: whole sequence on every rank, broadcast over the tensor-parallel
+  // group, then cut to this context-parallel rank's two chunks.
+  void field(Local whole, FrameSlot kept, std::int64_t whole_bytes, std::int64_t local_bytes,
+             std::string_view label) {
+    const bool cut = dim.cp > 1;
+    if (cut)
+      temporary(whole, whole_bytes, label, Category::other);
+    else
+      keep(kept, whole_bytes, label, Category::other);
+    pass(OperationKind::copy, "batch to device", whole_bytes);
+    if (dim.tp > 1) e.collective(Kind::broadcast, Stream::tp, whole_bytes, "broadcast batch");
+    if (!cut) return;
+    keep(kept, local_bytes, label, Category::other);
+    pass(OperationKind::copy, "index select", 2 * local_bytes);
+    e.free(local_slot(whole));
+  }
+
+  void cross_entropy();
+  void loss();
+};
+
+void End::cross_entropy() {
+  const std::int64_t l = logits_bytes();
+  const std::int64_t rows = dim.tokens;
+  const bool tp = dim.tp > 1;
+  keep(softmax, 2 * l, "fp32 logits, then softmax", Category::logits);
+  pass(OperationKind::softmax, "logits to fp32", 3 * l);
+  temporary(row_max, 4 * rows, "row maximum");
+  temporary(row_index, 8 * rows, "row maximum index");
+  pass(OperationKind::softmax, "row maximum", 2 * l);
+  e.free(local_slot(row_index));
+  if (tp) e.collective(Kind::all_reduce, Stream::tp, 4 * rows, "all-reduce maximum");
+  pass(OperationKind::softmax, "subtract maximum", 4 * l);
+  e.free(local_slot(row_max));
+  keep(target_mask, rows, "target mask");
+  keep(target_ids, 8 * rows, "masked target");
+  temporary(predicted, 4 * rows, "predicted logit");
+  pass(OperationKind::embedding, "target logit", 16 * rows);
+  pass(OperationKind::softmax, "exp", 4 * l);
+  temporary(sums, 4 * rows, "sum of exp");
+  pass(OperationKind::softmax, "sum", 2 * l);
+  if (tp) {
+    e.collective(Kind::all_reduce, Stream::tp, 4 * rows, "all-reduce predicted");
+    e.collective(Kind::all_reduce, Stream::tp, 4 * rows, "all-reduce sum");
+  }
+  keep(FrameSlot::loss, 4 * rows, "token losses");
+  pass(OperationKind::elementwise, "loss", 12 * rows);
+  pass(OperationKind::softmax, "divide", 4 * l);
+  e.free(local_slot(predicted));
+  e.free(local_slot(sums));
+}
+
+// Masked mean of the losses, what the ranks report to each other, and the reads that stall the
+// CPU [pretrain_gpt.py:loss_func].
+void End::loss() {
+  pass(OperationKind::reduction, "masked loss", 8 * dim.tokens);
+  if (dim.cp > 1) e.collective(Kind::all_reduce, Stream::cp, 8, "all-reduce loss over cp");
+  e.sync_stream(Stream::compute, "loss nan check");
+  e.host(HostWork::blocking_read);
+  if (dim.dp > 1) e.collective(Kind::all_reduce, Stream::dp, 8, "all-reduce loss over dp");
+  e.sync_stream(Stream::compute, "token count");
+  e.host(HostWork::blocking_read);
+}
+
+}  // namespace
+
+std::uint32_t batch_begin(Rank& rank, int chunk) {
+  Emitter e(rank.tables, "batch");
+  End end{rank, e};
+  const Dimensions& dim = rank.dim;
+  const bool first = rank.is_first_part(chunk);
+  const bool last = rank.is_last_part(chunk);
+  e.host(HostWork::microbatch);
+  const std::int64_t tokens = dim.batch * dim.sequence;
+  if (first) end.field(whole_ids, ids, 8 * tokens, 8 * dim.tokens, "tokens");
+  if (last) {
+    end.field(whole_labels, labels, 8 * tokens, 8 * dim.tokens, "labels");
+    end.field(whole_loss_mask, loss_mask, 4 * tokens, 4 * dim.tokens, "loss mask");
+  }
+  if ((first || last) && rank.plan.attention_mask)
+    end.field(whole_positions, attention_mask, tokens * dim.sequence, tokens * dim.local,
+              "attention mask");
+  if (first) end.field(whole_positions, position_ids, 8 * tokens, 8 * dim.tokens, "position ids");
+  if (rank.plan.architecture.position == model::Position::rope) {
+    // Angles of the whole sequence, then this rank's part; recomputed every microbatch.
+    const std::int64_t whole = 4 * dim.sequence * dim.head_dim;
+    if (dim.cp > 1) {
+      e.alloc(local_slot(lookup), whole, Category::temporaries, "rotary table");
+      end.pass(OperationKind::copy, "rotary table", 2 * whole);
+      e.alloc(frame_slot(rotary), whole / dim.cp, Category::activations, "rotary table");
+      end.pass(OperationKind::copy, "rotary chunks", 2 * whole / dim.cp);
+      e.free(local_slot(lookup));
+    } else {
+      e.alloc(frame_slot(rotary), whole, Category::activations, "rotary table");
+      end.pass(OperationKind::copy, "rotary table", 2 * whole);
+    }
+  }
+  return e.finish();
+}
+
+std::uint32_t batch_end(Rank& rank, int chunk) {
+  Emitter e(rank.tables, "batch end");
+  // Selective recomputation keeps the mask as an argument of its checkpoints.
+  const bool mask = rank.plan.attention_mask && rank.plan.recompute == Recompute::none &&
+                    (rank.is_first_part(chunk) || rank.is_last_part(chunk));
+  if (mask) e.free(frame_slot(attention_mask));
+  if (rank.is_first_part(chunk)) e.free(frame_slot(position_ids));
+  return e.finish();
+}
+
+std::uint32_t embedding_forward(Rank& rank, const Variant& variant) {
+  Emitter e(rank.tables, "embedding");
+  End end{rank, e};
+  const Dimensions& dim = rank.dim;
+  const bool tp = dim.tp > 1;
+  if (variant.gather) {
+    variant.gather->before_use(e, EndParameter::word_embedding);
+    variant.gather->before_use(e, EndParameter::position_embedding);
+  }
+  if (tp) {
+    end.keep(embedding_mask, dim.tokens, "embedding mask");
+    end.keep(embedding_ids, 8 * dim.tokens, "masked ids");
+    end.pass(OperationKind::elementwise, "mask ids", 25 * dim.tokens);
+  }
+  end.temporary(lookup, dim.full(), "embedding rows");
+  end.pass(OperationKind::embedding, "embedding lookup", 2 * dim.full());
+  if (tp) end.pass(OperationKind::elementwise, "zero masked rows", dim.full());
+  const bool learned = rank.plan.architecture.position == model::Position::learned;
+  if (learned) {
+    end.temporary(position_lookup, dim.full(), "position rows");
+    end.pass(OperationKind::embedding, "position lookup", 2 * dim.full());
+  }
+  Local rows = lookup;
+  if (dim.batch > 1) {
+    end.temporary(transposed, dim.full(), "transposed embedding");
+    end.pass(OperationKind::copy, "transpose", 2 * dim.full());
+    e.free(local_slot(lookup));
+    rows = transposed;
+  }
+  e.alloc(layer_slot(input), dim.residual(), Category::activations, "residual stream");
+  if (end.sp)
+    e.collective(Kind::reduce_scatter, Stream::tp, dim.full(), "reduce-scatter");
+  else if (tp)
+    e.collective(Kind::all_reduce, Stream::tp, dim.full(), "all-reduce");
+  if (learned) {
+    end.pass(OperationKind::elementwise, "add positions", 3 * dim.residual());
+    e.free(local_slot(position_lookup));
+  } else if (!end.sp) {
+    end.pass(OperationKind::copy, "hidden states", 2 * dim.residual());
+  }
+  e.free(local_slot(rows));
+  if (rank.plan.architecture.hidden_dropout > 0) {
+    end.keep(embedding_dropout, dim.shard * dim.hidden, "embedding dropout mask");
+    end.pass(OperationKind::elementwise, "embedding dropout", 2 * dim.residual());
+  }
+  return e.finish();
+}
+
+std::uint32_t embedding_backward(Rank& rank, const Variant& variant) {
+  Emitter e(rank.tables, "embedding backward");
+  End end{rank, e};
+  const Dimensions& dim = rank.dim;
+  const bool tp = dim.tp > 1;
+  if (rank.plan.architecture.hidden_dropout > 0) {
+    end.pass(OperationKind::elementwise, "embedding dropout backward", 2 * dim.residual());
+    e.free(frame_slot(embedding_dropout));
+  }
+  if (rank.plan.architecture.position == model::Position::learned) {
+    const std::int64_t table = rank.plan.architecture.max_positions * dim.hidden;
+    end.temporary(dummy, dim.element * table, "position embedding gradient");
+    end.pass(OperationKind::embedding, "position embedding backward",
+             dim.residual() + dim.element * table);
+    end.pass(OperationKind::elementwise, "main_grad add", 10 * table);
+    e.free(local_slot(dummy));
+    if (variant.reduce) variant.reduce->gradient_ready(e, EndParameter::position_embedding);
+  }
+  Slot from = frame_slot(gradient);
+  if (end.sp) {
+    end.temporary(gathered, dim.full(), "gathered gradient");
+    e.collective(Kind::all_gather, Stream::tp, dim.full(), "all-gather");
+    from = local_slot(gathered);
+  }
+  if (tp) {
+    end.temporary(transposed, dim.full(), "masked gradient");
+    end.pass(OperationKind::copy, "mask gradient rows", 3 * dim.full());
+  }
+  end.temporary(dummy, dim.element * end.weight(), "embedding gradient");
+  end.temporary(sorting, 32 * dim.tokens, "sorted ids");
+  end.pass(OperationKind::copy, "clear embedding gradient", dim.element * end.weight());
+  end.pass(OperationKind::embedding, "embedding backward", 3 * dim.full());
+  e.free(local_slot(sorting));
+  if (tp) e.free(local_slot(transposed));
+  if (end.sp) e.free(from);
+  end.pass(OperationKind::elementwise, "main_grad add", 10 * end.weight());
+  e.free(local_slot(dummy));
+  if (variant.reduce) variant.reduce->gradient_ready(e, EndParameter::word_embedding);
+  if (tp) {
+    e.free(frame_slot(embedding_mask));
+    e.free(frame_slot(embedding_ids));
+  }
+  return e.finish();
+}
+
+std::uint32_t head_forward(Rank& rank, const Variant& variant) {
+  Emitter e(rank.tables, "head and loss");
+  End end{rank, e};
+  const Dimensions& dim = rank.dim;
+  const bool layer_norm = rank.plan.architecture.norm == model::Norm::layer;
+  if (variant.gather) {
+    variant.gather->before_use(e, EndParameter::final_norm);
+    variant.gather->before_use(e, EndParameter::output);
+  }
+  end.keep(final_norm_out, dim.residual(), "final norm output");
+  end.keep(final_norm_rsigma, 4 * dim.shard, "rsigma");
+  if (layer_norm) end.keep(final_norm_mu, 4 * dim.shard, "mu");
+  end.pass(OperationKind::norm, "norm", 2 * dim.residual());
+  if (variant.first_use && rank.environment.cublas_workspace.n > 0)
+    e.alloc(fixed_slot(blas_workspace_forward), rank.environment.cublas_workspace.n,
+            Category::other, "cuBLAS workspace of the forward thread");
+  if (end.sp) {
+    if (variant.first_use && rank.plan.attention != AttentionBackend::unfused)
+      e.alloc(fixed_slot(global_buffer), dim.full(), Category::temporaries, "global memory buffer");
+    e.collective(Kind::all_gather, Stream::tp, dim.full(), "all-gather");
+  }
+  end.temporary(logits, end.logits_bytes(), "logits", Category::logits);
+  e.kernel(model::gemm("head", dim.tokens, dim.vocab, dim.hidden, GemmRole::forward, false,
+                       rank.plan.precision));
+  end.cross_entropy();
+  e.free(local_slot(logits));  // the model's forward returns
+  end.loss();
+  return e.finish();
+}
+
+std::uint32_t head_backward(Rank& rank, const Variant& variant) {
+  Emitter e(rank.tables, "head and loss backward");
+  End end{rank, e};
+  const Dimensions& dim = rank.dim;
+  const std::int64_t l = end.logits_bytes();
+  if (variant.first_use && rank.environment.cublas_workspace.n > 0)
+    e.alloc(fixed_slot(blas_workspace_backward), rank.environment.cublas_workspace.n,
+            Category::other, "cuBLAS workspace of the backward thread");
+  end.pass(OperationKind::embedding, "subtract one-hot", 24 * dim.tokens);
+  end.pass(OperationKind::softmax, "scale softmax", 4 * l);
+  end.temporary(d_logits, l, "logits gradient", Category::logits);
+  end.pass(OperationKind::softmax, "gradient to bf16", 3 * l);
+  e.free(frame_slot(softmax));
+  e.free(frame_slot(target_mask));
+  e.free(frame_slot(target_ids));
+  e.free(frame_slot(FrameSlot::loss));
+  if (end.sp)
+    e.collective(Kind::all_gather, Stream::tp, dim.full(), "all-gather", overlapped, gather_event);
+  end.temporary(d_input, dim.full(), "head input gradient");
+  e.kernel(model::gemm("head", dim.tokens, dim.hidden, dim.vocab, GemmRole::input_gradient, false,
+                       rank.plan.precision),
+           end.sp ? overlapped : std::uint8_t{0});
+  Local norm_gradient = d_input;
+  if (end.sp) {
+    e.wait(gather_event);
+    end.temporary(d_shard, dim.residual(), "head input gradient shard");
+    e.collective(Kind::reduce_scatter, Stream::tp, dim.full(), "reduce-scatter", overlapped,
+                 scatter_event);
+    norm_gradient = d_shard;
+  } else if (dim.tp > 1) {
+    e.collective(Kind::all_reduce, Stream::tp, dim.full(), "all-reduce", overlapped, scatter_event);
+  }
+  e.kernel(model::gemm("head", dim.vocab, dim.hidden, dim.tokens, GemmRole::weight_gradient,
+                       rank.plan.fp32_gradients && !variant.first_microbatch, rank.plan.precision),
+           dim.tp > 1 ? overlapped : std::uint8_t{0});
+  end.temporary(dummy, dim.element * end.weight(), "weight gradient handle");
+  if (dim.tp > 1) e.wait(scatter_event);
+  if (end.sp) e.free(local_slot(d_input));
+  e.free(local_slot(d_logits));
+  e.free(local_slot(dummy));
+  if (variant.reduce) variant.reduce->gradient_ready(e, EndParameter::output);
+  // Final norm.
+  e.alloc(frame_slot(gradient), dim.residual(), Category::temporaries, "gradient stream");
+  end.temporary(d_gamma, dim.element * dim.hidden, "norm weight gradient");
+  end.temporary(d_gamma_parts, 4 * rank.environment.sms * dim.hidden, "norm weight gradient parts");
+  end.pass(OperationKind::norm, "norm backward", 3 * dim.residual());
+  end.pass(OperationKind::reduction, "norm weight gradient", 4 * rank.environment.sms * dim.hidden);
+  e.free(local_slot(d_gamma_parts));
+  e.free(local_slot(norm_gradient));
+  end.pass(OperationKind::elementwise, "norm main_grad add", 10 * dim.hidden);
+  e.free(local_slot(d_gamma));
+  e.free(frame_slot(final_norm_out));
+  e.free(frame_slot(final_norm_rsigma));
+  if (rank.plan.architecture.norm == model::Norm::layer) e.free(frame_slot(final_norm_mu));
+  e.free(layer_slot(input));  // the last residual, saved by the final norm
+  if (variant.reduce) {
+    variant.reduce->gradient_ready(e, EndParameter::final_norm);
+    variant.reduce->gradient_ready(e, EndParameter::final_norm_bias);
+  }
+  return e.finish();
+}
+
+std::uint32_t microbatch_end(Rank& rank, int chunk) {
+  Emitter e(rank.tables, "microbatch end");
+  const bool first = rank.is_first_part(chunk);
+  const bool last = rank.is_last_part(chunk);
+  if (rank.plan.architecture.position == model::Position::rope) e.free(frame_slot(rotary));
+  if (!last) e.free(frame_slot(output_stub));
+  if (first) e.free(frame_slot(ids));
+  if (last) {
+    e.free(frame_slot(labels));
+    e.free(frame_slot(loss_mask));
+  }
+  if (rank.plan.attention_mask && rank.plan.recompute != Recompute::none && (first || last))
+    e.free(frame_slot(attention_mask));
+  return e.finish();
+}
+
+}  // namespace sim::workload

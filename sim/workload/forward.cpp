@@ -1,0 +1,173 @@
+// forward.cpp — one transformer layer forward, in issue order.
+//
+// INVENTORY.md section 1 has a line per tensor with its source. Order of frees: Python reference
+// counts, i.e. a temporary goes when the module that made it returns.
+#include "sim/workload/data_parallel.h"
+#include "sim/workload/rank.h"
+
+namespace sim::workload {
+namespace {
+
+using collective::Kind;
+using model::OperationKind;
+
+enum Local : std::uint32_t { gathered, mixed, query_copy, partial, reduced, workspace };
+
+struct Forward {
+  Rank& rank;
+  Emitter& e;
+  const Variant& variant;
+  const Dimensions& dim = rank.dim;
+  const model::Architecture& a = rank.plan.architecture;
+  bool sp = rank.plan.uses_sequence_parallel();
+  std::uint8_t flags = static_cast<std::uint8_t>(variant.recompute ? recomputed : 0);
+
+  void alloc(Slot slot, std::int64_t bytes, std::string_view label,
+             Category category = Category::activations) {
+    e.alloc(slot, bytes, category, label);
+  }
+  void temporary(Local slot, std::int64_t bytes, std::string_view label) {
+    e.alloc(local_slot(slot), bytes, Category::temporaries, label);
+  }
+  void pass(OperationKind kind, std::string_view name, std::int64_t bytes) {
+    e.kernel(model::pass(kind, name, Bytes{bytes}), flags);
+  }
+  // A tensor that only backward needs goes at once where nothing is kept.
+  void drop(LayerSlot slot) {
+    if (!variant.keep) e.free(layer_slot(slot));
+  }
+
+  void before(std::initializer_list<LayerParameter> parameters) {
+    if (!variant.gather) return;
+    for (const LayerParameter p : parameters) variant.gather->before_use(e, variant.layer, p);
+  }
+
+  void norm(LayerSlot out, LayerSlot rsigma, LayerSlot mu) {
+    alloc(layer_slot(out), dim.residual(), "norm output");
+    alloc(layer_slot(rsigma), 4 * dim.shard, "rsigma");
+    const bool layer_norm = a.norm == model::Norm::layer;
+    if (layer_norm) alloc(layer_slot(mu), 4 * dim.shard, "mu");
+    temporary(workspace, 1, "norm workspace");
+    pass(OperationKind::norm, "norm", 2 * dim.residual());
+    e.free(local_slot(workspace));
+    if (variant.keep) return;
+    e.free(layer_slot(rsigma));
+    if (layer_norm) e.free(layer_slot(mu));
+  }
+
+  // Input of a column-parallel product: the norm's output, gathered over the sequence.
+  void gather() {
+    if (!sp) return;
+    temporary(gathered, dim.full(), "gathered norm output");
+    e.collective(Kind::all_gather, Stream::tp, dim.full(), "all-gather");
+  }
+
+  void gemm(std::string_view name, std::int64_t n, std::int64_t k) {
+    e.kernel(
+        model::gemm(name, dim.tokens, n, k, model::GemmRole::forward, false, rank.plan.precision),
+        flags);
+  }
+
+  // Row-parallel product, its reduction over the tensor-parallel group, and the residual add into
+  // `out`. Frees `in` where it is not kept.
+  void project_and_add(std::string_view name, std::int64_t k, Slot out, LayerSlot in,
+                       LayerSlot dropout_mask) {
+    temporary(partial, dim.full(), "row-parallel output");
+    gemm(name, dim.hidden, k);
+    drop(in);
+    Local summand = partial;
+    if (sp) {
+      temporary(reduced, dim.residual(), "reduce-scattered output");
+      e.collective(Kind::reduce_scatter, Stream::tp, dim.full(), "reduce-scatter");
+      e.free(local_slot(partial));
+      summand = reduced;
+    } else if (dim.tp > 1) {
+      e.collective(Kind::all_reduce, Stream::tp, dim.full(), "all-reduce");
+    }
+    if (in == attention_out) e.free(local_slot(mixed));
+    alloc(out, dim.residual(), "residual stream");
+    if (a.hidden_dropout > 0 && variant.keep)
+      alloc(layer_slot(dropout_mask), dim.shard * dim.hidden, "dropout mask");
+    pass(OperationKind::elementwise, "residual add", 3 * dim.residual());
+    e.free(local_slot(summand));
+  }
+
+  void self_attention() {
+    before({LayerParameter::qkv_norm, LayerParameter::qkv});
+    norm(norm1, rsigma1, mu1);
+    gather();
+    if (variant.first_use && rank.environment.engine_workspace.n > 0)
+      e.alloc(fixed_slot(engine_workspace), rank.environment.engine_workspace.n, Category::other,
+              "TransformerEngine workspace");
+    temporary(mixed, dim.rows(dim.mixed_width()), "mixed qkv");
+    gemm("qkv", dim.mixed_width(), dim.hidden);
+    if (sp) e.free(local_slot(gathered));
+    drop(norm1);
+    // The grouped query layout needs a copy before RoPE unless a rank has one group.
+    const bool copies = dim.heads > dim.groups && dim.groups > 1;
+    const bool rope = a.position == model::Position::rope;
+    if (copies) {
+      temporary(query_copy, dim.rows(dim.query), "query copy");
+      pass(OperationKind::copy, "query copy", 2 * dim.rows(dim.query));
+    }
+    alloc(layer_slot(query_rotated), dim.rows(dim.query), "query");
+    if (rope && !rank.plan.rope_fusion)
+      alloc(layer_slot(rope_tables), 8 * dim.local * dim.head_dim, "cos and sin");
+    pass(rope ? OperationKind::elementwise : OperationKind::copy, rope ? "rope q" : "query layout",
+         2 * dim.rows(dim.query));
+    if (copies) e.free(local_slot(query_copy));
+    alloc(layer_slot(key_rotated), dim.rows(dim.key_value), "key");
+    pass(rope ? OperationKind::elementwise : OperationKind::copy, rope ? "rope k" : "key layout",
+         2 * dim.rows(dim.key_value));
+    if (rope && !rank.plan.rope_fusion) drop(rope_tables);
+    alloc(layer_slot(value_copy), dim.rows(dim.key_value), "value");
+    pass(OperationKind::copy, "value copy", 2 * dim.rows(dim.key_value));
+    attention_forward(rank, e, variant);
+    if (dim.batch > 1 && rank.plan.attention != AttentionBackend::unfused) {
+      // The transposed view of `out` is made contiguous; the projection saves that copy.
+      alloc(layer_slot(projection_input), dim.rows(dim.query), "projection input");
+      pass(OperationKind::copy, "projection input", 2 * dim.rows(dim.query));
+    }
+    before({LayerParameter::projection});
+    project_and_add("projection", dim.query, layer_slot(middle), attention_out, dropout1);
+    if (dim.batch > 1 && rank.plan.attention != AttentionBackend::unfused) drop(projection_input);
+  }
+
+  void mlp() {
+    before({LayerParameter::fc1_norm, LayerParameter::fc1});
+    norm(norm2, rsigma2, mu2);
+    gather();
+    alloc(layer_slot(fc1_out), dim.rows(dim.up), "fc1 output");
+    gemm("fc1", dim.up, dim.hidden);
+    if (sp) e.free(local_slot(gathered));
+    drop(norm2);
+    const bool gated = a.activation == model::Activation::swiglu;
+    if (gated && !rank.plan.swiglu_fusion) {
+      alloc(layer_slot(swiglu_gate), dim.rows(dim.ffn), "silu(gate)");
+      pass(OperationKind::elementwise, "silu", 2 * dim.rows(dim.ffn));
+    }
+    alloc(layer_slot(fc2_in), dim.rows(dim.ffn), "activation output");
+    pass(OperationKind::elementwise, gated ? "swiglu" : "bias gelu",
+         dim.rows(dim.up) + dim.rows(dim.ffn));
+    if (gated && !rank.plan.swiglu_fusion) drop(swiglu_gate);
+    drop(fc1_out);
+    before({LayerParameter::fc2});
+    project_and_add("fc2", dim.ffn, layer_slot(input, 1), fc2_in, dropout2);
+    drop(middle);
+  }
+};
+
+}  // namespace
+
+std::uint32_t layer_forward(Rank& rank, const Variant& variant) {
+  Emitter e(rank.tables, variant.recompute ? "layer recompute"
+                         : variant.keep    ? "layer forward"
+                                           : "layer forward without saving");
+  Forward forward{rank, e, variant};
+  e.host(HostWork::layer_forward);
+  forward.self_attention();
+  forward.mlp();
+  return e.finish();
+}
+
+}  // namespace sim::workload

@@ -1,0 +1,37 @@
+#include "sim/workload/program.h"
+
+#include <array>
+
+namespace sim::workload {
+
+std::string_view name(Stream stream) {
+  static constexpr std::array<std::string_view, stream_count> names{"compute",
+                                                                    "cp compute",
+                                                                    "tp",
+                                                                    "cp",
+                                                                    "dp",
+                                                                    "dp-cp",
+                                                                    "pp",
+                                                                    "pp send forward",
+                                                                    "pp receive forward",
+                                                                    "pp send backward",
+                                                                    "pp receive backward",
+                                                                    "embedding",
+                                                                    "world"};
+  return names[static_cast<std::size_t>(stream)];
+}
+
+std::string_view name(Category category) {
+  static constexpr std::array<std::string_view, category_count> names{
+      "weights",     "gradients",     "master weights", "optimizer", "activations",
+      "temporaries", "communication", "logits",         "other"};
+  return names[static_cast<std::size_t>(category)];
+}
+
+std::string_view name(PassKind kind) {
+  static constexpr std::array<std::string_view, 6> names{"set-up", "forward",  "backward",
+                                                         "weight", "exchange", "step"};
+  return names[static_cast<std::size_t>(kind)];
+}
+
+}  // namespace sim::workload

@@ -1,0 +1,200 @@
+// rank.h — one pipeline rank while its program is being written: its dimensions, its slots, its
+// parameters. forward.cpp, backward.cpp, ends.cpp, data_parallel.cpp and pipeline.cpp add to it.
+//
+// Letters in comments: S local sequence (s/c), b microbatch, h hidden, f FFN width, a heads, d head
+// size, k = query groups x d, v padded vocabulary, t c p D = tensor, context, pipeline, data
+// degree, U = 2 S b h bytes. "shard" = tokens of this rank between tensor-parallel regions.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "sim/workload/build.h"
+#include "sim/workload/emit.h"
+#include "sim/workload/plan.h"
+
+namespace sim::workload {
+
+struct Dimensions {
+  explicit Dimensions(const Plan& plan);
+
+  std::int64_t element;        // bytes of an activation
+  std::int64_t batch;          // b
+  std::int64_t sequence;       // s, whole
+  std::int64_t local;          // S
+  std::int64_t tokens;         // S b
+  std::int64_t shard;          // tokens / t with sequence parallel, else tokens
+  std::int64_t hidden;         // h
+  std::int64_t query;          // a d / t
+  std::int64_t key_value;      // k / t
+  std::int64_t heads, groups;  // per tensor-parallel rank
+  std::int64_t head_dim;       // d
+  std::int64_t ffn;            // f / t
+  std::int64_t up;             // width of fc1's output: 2 f / t with SwiGLU, else f / t
+  std::int64_t vocab;          // v / t
+  std::int64_t tp, cp, pp, dp;
+
+  std::int64_t full() const { return element * tokens * hidden; }     // U
+  std::int64_t residual() const { return element * shard * hidden; }  // U/t with SP
+  std::int64_t mixed_width() const { return query + 2 * key_value; }  // of qkv's output
+  std::int64_t rows(std::int64_t width) const { return element * tokens * width; }
+};
+
+// Slots of a frame outside the layers.
+enum FrameSlot : std::uint32_t {
+  ids,
+  position_ids,
+  labels,
+  loss_mask,
+  attention_mask,
+  rotary,
+  embedding_mask,
+  embedding_ids,
+  embedding_dropout,
+  final_norm_out,
+  final_norm_rsigma,
+  final_norm_mu,
+  softmax,
+  target_mask,
+  target_ids,
+  gradient,
+  incoming_gradient,
+  output_stub,
+  loss,
+  frame_slot_count,
+};
+
+// Slots of one layer in a frame. `input` is the residual stream; the next layer's `input` is this
+// layer's output.
+enum LayerSlot : std::uint32_t {
+  input,
+  norm1,
+  rsigma1,
+  mu1,
+  query_rotated,
+  key_rotated,
+  value_copy,
+  key_value_ring,
+  rope_tables,
+  scores_softmax,
+  scores_mask,
+  scores_dropped,
+  attention_out,
+  log_sum_exp,
+  rng_state,
+  projection_input,
+  dropout1,
+  middle,
+  norm2,
+  rsigma2,
+  mu2,
+  fc1_out,
+  swiglu_gate,
+  fc2_in,
+  dropout2,
+  // Kept from B to W where the schedule splits the backward pass.
+  weight_fc2,
+  weight_fc1,
+  weight_projection,
+  weight_qkv,
+  layer_slot_count,
+};
+
+// Fixed slots with a name; parameters, buffers and optimizer state follow them.
+enum FixedSlot : std::uint32_t {
+  output,
+  sent_gradient,
+  received_gradient,
+  engine_workspace,
+  blas_workspace_forward,
+  blas_workspace_backward,
+  global_buffer,
+  kept_attention_out,
+  fixed_slot_count,
+};
+
+inline Slot frame_slot(FrameSlot s) {
+  return {Space::microbatch, s};
+}
+inline Slot layer_slot(LayerSlot s, std::uint32_t layers_on = 0) {
+  return {Space::layer, s + layers_on * layer_slot_count};
+}
+inline Slot fixed_slot(std::uint32_t s) {
+  return {Space::fixed, s};
+}
+inline Slot local_slot(std::uint32_t s) {
+  return {Space::local, s};
+}
+
+// Events: a stream waits for the end of what recorded them last.
+enum Event : std::uint8_t {
+  no_event,
+  gather_event,
+  scatter_event,
+  parameter_event,
+  bucket_event,
+  send_forward_event,
+  receive_forward_event,
+  send_backward_event,
+  receive_backward_event,
+  cp_ring_event,  // + step of the ring
+};
+
+class DataParallel;
+
+// What the rank's blocks share while they are written.
+struct Rank {
+  Rank(const Plan& plan, const Environment& environment, Program& program);
+
+  const Plan& plan;
+  const Environment& environment;
+  Dimensions dim;
+  Program& program;
+  Tables tables;
+
+  bool is_first_part(int chunk) const { return program.stage == 0 && chunk == 0; }
+  bool is_last_part(int chunk) const {
+    return program.stage == plan.pp - 1 && chunk == plan.virtual_stages - 1;
+  }
+  int layers_per_chunk() const {
+    return static_cast<int>(plan.architecture.layers) / (plan.pp * plan.virtual_stages);
+  }
+  std::uint32_t new_fixed() { return program.fixed_slots++; }
+};
+
+// Which variant of a block is wanted.
+struct Variant {
+  bool keep = true;                // forward: tensors for backward are kept
+  bool first_use = false;          // forward: library workspaces come into being
+  bool recompute = false;          // forward: runs inside a backward pass
+  bool holds_gradient = false;     // backward: the incoming gradient is also held by Python
+  bool split = false;              // backward: weight gradients come in a pass of their own
+  bool first_microbatch = false;   // weight gradients overwrite main_grad instead of adding to it
+  DataParallel* gather = nullptr;  // forward: parameters are being gathered
+  DataParallel* reduce = nullptr;  // backward: gradients are ready for reduction
+  int layer = 0;                   // of the chunk, for `gather` and `reduce`
+};
+
+// forward.cpp: one layer, from Space::layer's `input` to the next layer's `input`.
+std::uint32_t layer_forward(Rank& rank, const Variant& variant);
+// backward.cpp: one layer; the gradient stream is the frame's `gradient`.
+std::uint32_t layer_backward(Rank& rank, const Variant& variant);
+std::uint32_t layer_weight(Rank& rank, const Variant& variant);
+
+// attention.cpp: from q, k, v in their slots to attention_out, and back.
+void attention_forward(Rank& rank, Emitter& e, const Variant& variant);
+// From the gradient of attention_out to three local slots dq, dk, dv. `keep_output`: attention_out
+// moves to projection_input for the weight pass.
+void attention_backward(Rank& rank, Emitter& e, bool keep_output, std::uint32_t dq,
+                        std::uint32_t dk, std::uint32_t dv);
+
+// ends.cpp
+std::uint32_t batch_begin(Rank& rank, int chunk);  // data and rotary table
+std::uint32_t batch_end(Rank& rank, int chunk);    // forward_step returns
+std::uint32_t embedding_forward(Rank& rank, const Variant& variant);
+std::uint32_t embedding_backward(Rank& rank, const Variant& variant);
+std::uint32_t head_forward(Rank& rank, const Variant& variant);  // norm, logits, loss
+std::uint32_t head_backward(Rank& rank, const Variant& variant);
+std::uint32_t microbatch_end(Rank& rank, int chunk);  // what a frame still holds after backward
+
+}  // namespace sim::workload
