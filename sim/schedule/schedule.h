@@ -14,6 +14,10 @@
 
 namespace sim::schedule {
 
+// The largest shape that any schedule accepts: stages, and microbatches x chunks.
+constexpr int max_stages = 1 << 16;
+constexpr int max_passes = 1 << 20;
+
 struct Shape {
   int stages = 1;
   int microbatches = 1;
@@ -50,5 +54,7 @@ struct Schedule {
 // Every schedule, in the order `rehearse list` prints them.
 std::span<const Schedule> catalog();
 const Schedule* find(std::string_view name);  // null when there is none
+// What to say when there is none: the nearest name, and all of them.
+std::string unknown(std::string_view name);
 
 }  // namespace sim::schedule
