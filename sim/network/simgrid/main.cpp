@@ -1,0 +1,41 @@
+// rehearse-network: reads a query (query.h) on stdin and prints when each flow ends; the only
+// program that links SimGrid.
+//
+//     rehearse-network < query           one query, answer as text
+//     rehearse-network --serve           framed queries until the input ends (frame.h)
+#include <cstdio>
+#include <cstring>
+#include <string>
+
+#include "sim/network/simgrid/engine.h"
+#include "sim/network/simgrid/serve.h"
+
+namespace {
+
+int answer_one() {
+  std::string input;
+  char buffer[1 << 16];
+  while (input.size() <= sim::network::query_text_limit) {
+    const std::size_t got = std::fread(buffer, 1, sizeof buffer, stdin);
+    if (got == 0) break;
+    input.append(buffer, got);
+  }
+  const auto query = sim::network::parse_query(input);
+  if (const auto* problem = std::get_if<std::string>(&query)) {
+    std::fprintf(stderr, "rehearse-network: %s\n", problem->c_str());
+    return 65;
+  }
+  const std::string answer =
+      sim::network::text(sim::network::solve_with_simgrid(std::get<sim::network::Query>(query)));
+  std::fwrite(answer.data(), 1, answer.size(), stdout);
+  return std::fflush(stdout) == 0 ? 0 : 74;
+}
+
+}  // namespace
+
+int main(int count, char** arguments) {
+  if (count == 1) return answer_one();
+  if (count == 2 && std::strcmp(arguments[1], "--serve") == 0) return sim::network::serve();
+  std::fputs("usage: rehearse-network [--serve] < query\n", stderr);
+  return 64;
+}
