@@ -1,0 +1,257 @@
+#include "sim/calibrate/row_plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <regex>
+
+#include "sim/calibrate/row_text.h"
+
+namespace sim::calibrate {
+
+namespace {
+
+constexpr std::int64_t count_max = 1 << 24;
+
+// What a framework does where a row is silent.
+struct Framework {
+  const char* name;            // start of the column `framework`
+  const char* refused;         // why it cannot be represented; "": it can
+  bool overlaps;               // gradients and parameters travel beside compute
+  bool fp32_gradients;         // at 16-bit training in bf16
+  bool fused_weight_gradient;  // accumulates into main_grad inside the product
+  bool checks_nan;
+  bool attention_mask;  // the data loader builds it
+};
+constexpr std::array<Framework, 13> frameworks = {{
+    {"Megatron-LM (authors' fork", "", true, true, true, true, true},
+    {"Megatron-DeepSpeed", "", false, true, false, false, true},
+    {"Megatron-Bridge", "", true, true, true, true, false},
+    {"Megatron-Core", "", true, true, true, true, true},
+    {"Megatron-LM", "", false, true, true, false, true},
+    {"NeMo", "", true, false, true, false, false},
+    {"InternEvo", "", true, false, false, false, false},
+    {"MegaScale", "changes the algorithm (parallel blocks, sliding window, LAMB)", true, true, true,
+     false, false},
+    {"composer", "FSDP is not represented", true, true, true, false, false},
+    {"torchtitan", "FSDP2 is not represented", true, true, true, false, false},
+    {"DeepSpeed", "", false, true, false, false, true},
+    {"Paxml", "JAX programs are not represented", true, true, true, false, false},
+    {"MaxText", "JAX programs are not represented", true, true, true, false, false},
+}};
+
+const Framework* framework_of(const Row& row) {
+  const auto found =
+      std::find_if(frameworks.begin(), frameworks.end(), [&](const Framework& candidate) {
+        return starts_with(cell(row, "framework"), candidate.name);
+      });
+  return found == frameworks.end() ? nullptr : &*found;
+}
+
+int degree(const Row& row, const char* column) {
+  const std::int64_t value = leading_number(cell(row, column)).value_or(0);
+  return value >= 1 && value <= count_max ? static_cast<int>(value) : 0;
+}
+
+// tp, cp, pp, dp and the batch; "" or what is missing or contradictory.
+std::string read_degrees(const Row& row, RowPlan& out) {
+  workload::Plan& plan = out.plan;
+  std::string missing;
+  const auto need = [&](const char* column, int otherwise) {
+    const int value = cell(row, column).empty() ? otherwise : degree(row, column);
+    if (value == 0) missing += fmt::format("{}{}", missing.empty() ? "" : ", ", column);
+    return value;
+  };
+  plan.tp = need("tp", 0);
+  plan.pp = need("pp", 0);
+  plan.cp = need("cp", 1);
+  plan.micro_batch = need("mbs", 0);
+  const int gpus = degree(row, "n_gpus");
+  const std::int64_t model_parallel = std::int64_t{plan.tp} * plan.pp * std::max(plan.cp, 1);
+  plan.dp = degree(row, "dp");
+  if (plan.dp == 0 && gpus == 0) missing += missing.empty() ? "n_gpus" : ", n_gpus";
+  if (!missing.empty()) return "not published: " + missing;
+  if (plan.dp == 0) {
+    if (gpus % model_parallel != 0) {
+      return fmt::format("{} GPUs are not a multiple of tp x cp x pp = {}", gpus, model_parallel);
+    }
+    plan.dp = static_cast<int>(gpus / model_parallel);
+  }
+  const std::int64_t world = model_parallel * plan.dp;
+  if (world > count_max) return "more GPUs than can be";
+  if (gpus != 0 && world != gpus) {
+    return fmt::format("tp x cp x pp x dp = {} is not the row's {} GPUs", world, gpus);
+  }
+  plan.global_batch = degree(row, "gbs");
+  const std::int64_t microbatches = leading_number(cell(row, "n_microbatch")).value_or(0);
+  if (plan.global_batch == 0 && microbatches > 0) {
+    const std::int64_t batch = std::min(microbatches, count_max) * plan.dp * plan.micro_batch;
+    if (batch <= count_max) plan.global_batch = static_cast<int>(batch);
+  }
+  return plan.global_batch == 0 ? "not published: gbs" : "";
+}
+
+std::string read_schedule(const Row& row, const nlohmann::json& extra, RowPlan& out) {
+  workload::Plan& plan = out.plan;
+  const std::string& text = cell(row, "schedule");
+  plan.virtual_stages = std::max(degree(row, "vp"), 1);
+  for (const char* variant : {"ZB-2p", "ZB-V", "redis", "vocab-", "interlaced", "DualPipe"}) {
+    if (contains(text, variant)) return fmt::format("schedule '{}' is not represented", text);
+  }
+  if (flag(extra, "first_last_stage_one_layer_less")) {
+    return "uneven stages are not represented (first and last have one layer less)";
+  }
+  if (plan.pp == 1) {
+    plan.virtual_stages = 1;
+    plan.schedule = "1f1b";
+  } else if (contains(text, "ZB-1p") || contains(text, "ZB-H1")) {
+    plan.schedule = "zb-h1";
+    if (contains(text, "ZB-1p")) out.assumptions.emplace_back("ZB-1p as zb-h1");
+  } else if (contains(text, "gpipe")) {
+    plan.schedule = "gpipe";
+  } else {
+    plan.schedule = plan.virtual_stages > 1 ? "interleaved-1f1b" : "1f1b";
+    if (contains(text, "interleaved") && plan.virtual_stages == 1 && cell(row, "vp").empty()) {
+      return "not published: vp";
+    }
+  }
+  const std::int64_t parts = std::int64_t{plan.pp} * plan.virtual_stages;
+  if (plan.architecture.layers % parts != 0) {
+    return fmt::format("uneven stages are not represented ({} layers on {} x {})",
+                       plan.architecture.layers, plan.pp, plan.virtual_stages);
+  }
+  return "";
+}
+
+std::string read_precision(const Row& row, RowPlan& out) {
+  const std::string& text = cell(row, "precision");
+  if (contains(text, "fp8")) {
+    out.plan.precision = model::Precision::fp8;
+  } else if (starts_with(text, "fp32") || starts_with(text, "tf32")) {
+    return "training in fp32 is not represented";
+  } else if (starts_with(text, "fp16")) {
+    out.plan.precision = model::Precision::fp16;
+  } else {
+    out.plan.precision = model::Precision::bf16;
+    if (!contains(text, "bf16")) out.assumptions.emplace_back("bf16");
+  }
+  return "";
+}
+
+std::string read_sharding(const Row& row, RowPlan& out) {
+  const std::string& text = cell(row, "zero");
+  const bool sharded =
+      starts_with(text, "1") || starts_with(text, "zero1") || starts_with(text, "ZeRO-1");
+  const bool whole = text.empty() || starts_with(text, "0") || starts_with(text, "ZeRO-0");
+  if (!sharded && !whole) return fmt::format("sharding '{}' is not represented", text);
+  out.plan.distributed_optimizer = sharded;
+  if (starts_with(text, "zero1 size=") && text != "zero1 size=-1") {
+    out.assumptions.push_back(text + " as sharded over all replicas");
+  }
+  return "";
+}
+
+void read_recompute(const Row& row, RowPlan& out) {
+  const std::string& text = cell(row, "recompute");
+  if (starts_with(text, "full")) {
+    out.plan.recompute = workload::Recompute::full;
+  } else if (starts_with(text, "selective")) {
+    out.plan.recompute = workload::Recompute::selective;
+  } else if (!starts_with(text, "none") || contains(text, "?") || contains(text, "unstated")) {
+    out.assumptions.emplace_back("no recomputation");
+  }
+}
+
+void read_attention(const Row& row, RowPlan& out) {
+  const std::string& text = cell(row, "attention");
+  const bool hopper = contains(cell(row, "gpu"), "H100");
+  if (starts_with(text, "unfused")) {
+    out.plan.attention = workload::AttentionBackend::unfused;
+  } else if ((contains(text, "TE") || contains(text, "fused")) && hopper) {
+    out.plan.attention = workload::AttentionBackend::cudnn;
+  } else {
+    out.plan.attention = workload::AttentionBackend::flash;
+    if (!contains(text, "flash") && !contains(text, "fused") && !contains(text, "te ")) {
+      out.assumptions.emplace_back("flash attention");
+    }
+  }
+}
+
+void read_switches(const Row& row, const nlohmann::json& extra, const Framework& framework,
+                   RowPlan& out) {
+  workload::Plan& plan = out.plan;
+  const std::string& notes = cell(row, "notes");
+  const bool ci = cell(row, "source_group") == "megatron-ci";
+  const bool half = plan.precision == model::Precision::fp16;
+  plan.sequence_parallel = cell(row, "sp").empty() ? framework.overlaps : cell(row, "sp") == "1";
+  plan.overlap_grad_reduce = ci ? flag(extra, "overlap-grad-reduce") : framework.overlaps;
+  plan.overlap_param_gather =
+      (ci ? flag(extra, "overlap-param-gather") : framework.overlaps) && plan.distributed_optimizer;
+  // Megatron-LM accumulates in fp32 with bf16, in the training precision with fp16; NVIDIA's
+  // recipes say so per row.
+  const auto dtype = extra.find("grad_sync_dtype");
+  plan.fp32_gradients = framework.fp32_gradients && !half;
+  if (dtype != extra.end() && *dtype == "bf16") plan.fp32_gradients = false;
+  if (contains(cell(row, "precision"), "fp32 grad")) plan.fp32_gradients = true;
+  plan.gradient_accumulation_fusion =
+      framework.fused_weight_gradient && !flag(extra, "no-gradient-accumulation-fusion");
+  plan.rope_fusion = !flag(extra, "no-rope-fusion");
+  plan.attention_mask =
+      framework.attention_mask && !flag(extra, "no-create-attention-mask-in-dataloader");
+  plan.check_for_nan = ci || framework.checks_nan;
+  plan.avoid_record_streams = contains(notes, "\"TORCH_NCCL_AVOID_RECORD_STREAMS\": 1");
+  if (contains(notes, "expandable_segments:True")) {
+    plan.allocator_options = "expandable_segments:True";
+  }
+}
+
+void read_scope(const Row& row, RowPlan& out) {
+  const std::string& scope = cell(row, "mem_scope");
+  if (starts_with(scope, "last")) out.memory_rank = MemoryRank::last;
+  if (starts_with(scope, "rank 0")) out.memory_rank = MemoryRank::first;
+}
+
+// "4x200Gb/s per node", "IB HDR 4x200 = 800 Gb/s/node", "8x 400": NICs of a node and their rate.
+void read_machine(const Row& row, RowMachine& machine) {
+  static const std::regex links(R"((\d{1,2})x ?(\d{2,4}) ?(Gb/s|=|\())");
+  std::smatch found;
+  const std::string& text = cell(row, "inter_net");
+  if (text.size() < 200 && std::regex_search(text, found, links)) {
+    machine.nics = std::stoi(found[1]);
+    machine.nic = {std::stoll(found[2]) * 125'000'000};
+  }
+  machine.gpus_per_node = degree(row, "gpus_per_node");
+}
+
+}  // namespace
+
+RowPlan plan_of(const Row& row) {
+  RowPlan out;
+  const ClusterChoice choice = cluster_of(row);
+  const Framework* framework = framework_of(row);
+  const nlohmann::json more = extra(row);
+  out.unsupported = choice.problem;
+  const auto also = [&](const std::string& problem) {
+    if (out.unsupported.empty()) out.unsupported = problem;
+  };
+  also(read_architecture(row, more, out));
+  if (framework == nullptr) also("framework '" + cell(row, "framework") + "' is not known");
+  if (framework != nullptr && *framework->refused != '\0') {
+    also(std::string(framework->name) + ": " + framework->refused);
+  }
+  also(read_sharding(row, out));
+  also(read_precision(row, out));
+  if (out.unsupported.empty()) also(read_degrees(row, out));
+  if (out.unsupported.empty()) also(read_schedule(row, more, out));
+  if (!out.unsupported.empty()) return out;
+  read_recompute(row, out);
+  read_attention(row, out);
+  read_switches(row, more, *framework, out);
+  read_scope(row, out);
+  read_machine(row, out.machine);
+  out.machine.cluster = choice.cluster;
+  return out;
+}
+
+}  // namespace sim::calibrate

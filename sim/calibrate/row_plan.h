@@ -1,0 +1,54 @@
+// row_plan.h — a row of a table of measured runs becomes a plan and a machine, or the reason why it
+// cannot.
+//
+// The schema names what papers and logs publish; what a row leaves open is filled with the defaults
+// of its framework, and every such guess is listed. Nothing is represented by something else in
+// silence: a feature that the device program does not have (experts, ZeRO-3, LoRA, uneven stages)
+// makes the row unsupported, by name.
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "sim/core/units.h"
+#include "sim/workload/plan.h"
+
+namespace sim::calibrate {
+
+using Row = std::map<std::string, std::string, std::less<>>;  // column -> text
+
+// "" when the column is absent or blank.
+const std::string& cell(const Row& row, std::string_view column);
+
+// Which rank's memory the row states.
+enum class MemoryRank { largest, first, last };
+
+struct RowMachine {
+  std::string cluster;  // topologies/<cluster>.textproto
+  int nodes = 1;
+  int gpus_per_node = 0;  // 0: as the cluster
+  int nics = 0;           // per node; 0: as the cluster
+  Bandwidth nic{};
+};
+
+struct RowPlan {
+  std::string unsupported;  // why the row cannot be represented; "": it can
+  workload::Plan plan;
+  RowMachine machine;
+  std::string convention;         // of tflops_gpu, a name of flops.h
+  bool counts_recompute = false;  // ... times 4/3 under full recompute
+  MemoryRank memory_rank = MemoryRank::largest;
+  std::vector<std::string> assumptions;
+};
+
+RowPlan plan_of(const Row& row);
+
+// The cluster that stands for a GPU as tables name it; "" with the reason when there is none.
+struct ClusterChoice {
+  std::string cluster, problem;
+};
+ClusterChoice cluster_of(const Row& row);
+
+}  // namespace sim::calibrate

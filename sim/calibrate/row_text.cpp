@@ -1,0 +1,61 @@
+#include "sim/calibrate/row_text.h"
+
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+
+namespace sim::calibrate {
+
+namespace {
+constexpr std::size_t extra_bytes_max = 1 << 16;
+
+char lower(char c) {
+  return static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+}
+}  // namespace
+
+const std::string& cell(const Row& row, std::string_view column) {
+  static const std::string blank;
+  const auto found = row.find(column);
+  return found == row.end() ? blank : found->second;
+}
+
+std::optional<std::int64_t> leading_number(std::string_view text) {
+  std::int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{}) return std::nullopt;
+  return value;
+}
+
+std::optional<double> number(std::string_view text) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+bool contains(std::string_view text, std::string_view word) {
+  return std::search(text.begin(), text.end(), word.begin(), word.end(),
+                     [](char a, char b) { return lower(a) == lower(b); }) != text.end();
+}
+
+bool starts_with(std::string_view text, std::string_view word) {
+  return text.size() >= word.size() && contains(text.substr(0, word.size()), word);
+}
+
+nlohmann::json extra(const Row& row) {
+  const std::string& text = cell(row, "extra");
+  if (text.empty() || text.size() > extra_bytes_max) return nlohmann::json::object();
+  nlohmann::json json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+  return json.is_object() ? json : nlohmann::json::object();
+}
+
+bool flag(const nlohmann::json& extra, const char* key) {
+  const auto found = extra.find(key);
+  if (found == extra.end()) return false;
+  if (found->is_boolean()) return found->get<bool>();
+  if (found->is_number_integer()) return found->get<std::int64_t>() != 0;
+  return found->is_string() && (*found == "1" || contains(found->get<std::string>(), "true"));
+}
+
+}  // namespace sim::calibrate

@@ -1,0 +1,31 @@
+// row_text.h — how the cells of a table of measured runs are read: numbers that may carry a unit or
+// a fraction, words inside of remarks, the JSON of the column `extra`.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string_view>
+
+#include "sim/calibrate/row_plan.h"
+
+namespace sim::calibrate {
+
+// The whole number at the start of a cell: "80GB" and "1024.0" and "81559 MiB" have one, "" has
+// not.
+std::optional<std::int64_t> leading_number(std::string_view text);
+// A cell that is a number and nothing else.
+std::optional<double> number(std::string_view text);
+
+bool contains(std::string_view text, std::string_view word);  // letters of either case
+bool starts_with(std::string_view text, std::string_view word);
+
+// The column `extra`, an empty object when it is blank or not an object.
+nlohmann::json extra(const Row& row);
+// True for true, 1, "1" and "True".
+bool flag(const nlohmann::json& extra, const char* key);
+
+// Fills plan.architecture from the columns; "" or why it cannot.
+std::string read_architecture(const Row& row, const nlohmann::json& extra, RowPlan& out);
+
+}  // namespace sim::calibrate
