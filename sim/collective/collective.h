@@ -3,7 +3,14 @@
 // of this round have arrived.
 //
 // The buffer is cut into `ranks` equal chunks. An algorithm moves chunks; it never sees bytes,
-// links or time.
+// links or time. What a rank starts and ends with, by kind:
+//
+//     all_reduce      its share of every chunk          every chunk, summed over all ranks
+//     reduce_scatter  its share of every chunk          chunk r on rank r, summed over all ranks
+//     all_gather      chunk r on rank r                 every chunk
+//     broadcast       every chunk on rank 0             every chunk
+//     send_receive    every chunk                       also those of rank r - 1 (not rank 0)
+//     ring_exchange   chunk r on rank r                 also chunk r - 1, of its left neighbour
 #pragma once
 
 #include <cstdint>
@@ -32,7 +39,7 @@ using Round = std::vector<Message>;
 using Rounds = std::vector<Round>;
 
 struct Algorithm {
-  std::string_view name;  // "ring all-reduce"
+  std::string_view name;  // "ring-all-reduce", also the stem of its file
   Kind kind;
   std::string_view summary;
   std::string_view source;
@@ -40,6 +47,20 @@ struct Algorithm {
 };
 
 std::span<const Algorithm> catalog();
+const Algorithm* find(std::string_view name);  // nullptr when there is none
 std::string_view name(Kind kind);
+
+// Bytes that every edge of a ring carries, per byte of the whole array: nccl-tests' factor between
+// algorithm and bus bandwidth (NVIDIA/nccl-tests doc/PERFORMANCE.md). All-reduce 2(n-1)/n,
+// all-gather, reduce-scatter and all-to-all (n-1)/n, the others 1. REQUIRES: ranks >= 1.
+double bus_factor(Kind kind, int ranks);
+
+// Steps one after the other that a ring takes: all-reduce 2(n-1), all-gather, reduce-scatter and
+// all-to-all n-1, broadcast n-1, one exchange 1. A ring of one rank takes none.
+int ring_steps(Kind kind, int ranks);
+
+// Closed form of a ring on links of its own, seconds: steps x latency + factor x bytes / rate.
+double ring_seconds(Kind kind, int ranks, double bytes, double bytes_per_second,
+                    double latency_seconds);
 
 }  // namespace sim::collective
