@@ -24,7 +24,6 @@
 #include <deque>
 #include <map>
 #include <optional>
-#include <span>
 #include <utility>
 #include <vector>
 
@@ -140,15 +139,29 @@ class Allocator {
   // words are equal act alike, given that the driver does. Cumulative statistics are left out, as
   // are the tickets of outstanding events, which are the driver's.
   void save_state(std::vector<std::int64_t>& out) const;
-  // Rebuilds the state a recorded history starts from. Free blocks fill the gaps between the
-  // allocated ones. REQUIRES: no segments yet; blocks within their segments, by address.
-  struct InitialBlock {
-    std::int64_t address = 0;
+
+  // For recorded histories. Completes what the driver says is reached, as any allocation would.
+  void poll();
+  // Frees one whole cached segment, as pressure would. False if it is not one.
+  bool release_segment(std::int64_t address);
+  // Rebuilds one segment as it was when the recording began: its blocks from left to right.
+  // Appends the ids of the allocated ones to `ids`.
+  // REQUIRES: the address range is new; sizes > 0; free pieces do not touch.
+  struct Piece {
+    enum class Kind : std::uint8_t { allocated, free, unmapped };
+    Kind kind = Kind::free;
     std::int64_t size = 0;
     std::int64_t requested = 0;
   };
-  void restore_segment(std::int64_t address, std::int64_t size, int stream, bool small,
-                       std::span<const InitialBlock> blocks, std::vector<BlockId>& ids);
+  struct InitialSegment {
+    std::int64_t address = 0;
+    int stream = 0;
+    int pool = 0;
+    bool small = false;
+    std::int64_t page = 0;  // 0 unless expandable
+    std::vector<Piece> pieces;
+  };
+  void restore(const InitialSegment& segment, std::vector<BlockId>& ids);
 
  private:
   static constexpr std::int32_t none = -1;
@@ -274,6 +287,7 @@ class Allocator {
 
   // allocator_streams.cpp: blocks that other streams still use.
   void process_events();
+  PrivatePool& private_pool(int number, const PoolOptions& options);
   void record_events(BlockId block);
   void record_deferred();
   void synchronize_and_free();

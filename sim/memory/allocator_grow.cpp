@@ -109,7 +109,7 @@ BlockId Allocator::map(BlockId id, std::int64_t bytes) {
   assert(bytes <= at(id).size);
   const std::int64_t page = segment_of(at(id)).page;
   const std::int64_t start = at(id).address;
-  const std::int64_t mapped = (bytes + page - 1) / page * page;
+  const std::int64_t mapped = std::min((bytes + page - 1) / page * page, at(id).size);
   if (!driver_.map(start, {mapped})) return no_block;
 
   unlist(id);

@@ -70,6 +70,15 @@ void Allocator::release_pool_blocks(std::int32_t pool_index) {
   for (const BlockId id : expandable) drop_if_unmapped(unmap(id));
 }
 
+bool Allocator::release_segment(std::int64_t address) {
+  const auto it = segments_.find(address);
+  if (it == segments_.end() || it->second.page > 0) return false;
+  const BlockId id = it->second.head;
+  if (!idle(id) || at(id).split()) return false;
+  release_block(id);
+  return true;
+}
+
 void Allocator::release_block(BlockId id) {
   const Block block = at(id);
   assert(!block.expandable);

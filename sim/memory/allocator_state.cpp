@@ -95,62 +95,59 @@ void Allocator::save_state(std::vector<std::int64_t>& out) const {
   out.insert(out.end(), options_.roundup_divisions.begin(), options_.roundup_divisions.end());
 }
 
-void Allocator::restore_segment(std::int64_t address, std::int64_t size, int stream, bool small,
-                                std::span<const InitialBlock> blocks, std::vector<BlockId>& ids) {
-  assert(size > 0);
-  const std::int32_t lane_index = lane_for(small ? 1 : 0, stream);
-  BlockId last = new_block();
-  at(last) = {};
-  at(last).address = address;
-  at(last).size = size;
-  at(last).lane = lane_index;
-  at(last).small = small;
-  segments_[address] = {size, 0, last};
-  total_ += size;
-  std::vector<BlockId> gaps;
-  std::int64_t allocated = 0;
-  std::int64_t requested = 0;
-  // `last` is what remains of the segment to the right of the blocks placed so far.
-  for (const InitialBlock& initial : blocks) {
-    assert(last != no_block);
-    assert(initial.address >= at(last).address);
-    assert(initial.address + initial.size <= address + size);
-    if (initial.address > at(last).address) {
-      const BlockId rest = cut(last, initial.address - at(last).address);
-      gaps.push_back(last);
-      last = rest;
+void Allocator::restore(const InitialSegment& segment, std::vector<BlockId>& ids) {
+  std::int32_t pool_index = segment.small ? 1 : 0;
+  if (segment.pool != 0) {
+    const PrivatePool& own = private_pool(segment.pool, {});
+    pool_index = segment.small ? own.small : own.large;
+  }
+  const std::int32_t lane_index = lane_for(pool_index, segment.stream);
+  PoolStatistics& own = pool_statistics(segment.small);
+  const bool expandable = segment.page > 0;
+  std::int64_t address = segment.address;
+  BlockId left = no_block;
+  for (const Piece& piece : segment.pieces) {
+    assert(piece.size > 0);
+    const BlockId id = new_block();
+    Block& block = at(id);
+    block = {};
+    block.address = address;
+    block.size = piece.size;
+    block.requested = piece.requested;
+    block.lane = lane_index;
+    block.left = left;
+    block.small = segment.small;
+    block.expandable = expandable;
+    block.mapped = piece.kind != Piece::Kind::unmapped;
+    block.allocated = piece.kind == Piece::Kind::allocated;
+    if (left != no_block) at(left).right = id;
+    if (left == no_block) segments_[segment.address] = {0, segment.page, id};
+    left = id;
+    address += piece.size;
+    if (!block.allocated) list(id);
+    if (block.mapped) total_ += piece.size;
+    const bool inactive_split =
+        piece.kind == Piece::Kind::free && !expandable && segment.pieces.size() > 1;
+    for (PoolStatistics* s : {&statistics_.all, &own}) {
+      if (block.mapped) s->reserved_bytes.up(piece.size);
+      s->inactive_split.up(inactive_split ? 1 : 0);
+      s->inactive_split_bytes.up(inactive_split ? piece.size : 0);
+      if (!block.allocated) continue;
+      s->allocation.up(1);
+      s->active.up(1);
+      s->allocated_bytes.up(piece.size);
+      s->active_bytes.up(piece.size);
+      s->requested_bytes.up(piece.requested);
     }
-    const BlockId rest = initial.size < at(last).size ? cut(last, initial.size) : no_block;
-    Block& block = at(last);
-    block.allocated = true;
-    block.requested = initial.requested;
-    ids.push_back(last);
-    allocated += block.size;
-    requested += initial.requested;
-    if (block.size >= options_.max_split_size) statistics_.oversize_allocations.up(1);
-    last = rest;
+    if (!block.allocated) continue;
+    ids.push_back(id);
+    if (piece.size >= options_.max_split_size) statistics_.oversize_allocations.up(1);
   }
-  if (last != no_block) gaps.push_back(last);
-
-  const auto count = static_cast<std::int64_t>(blocks.size());
-  for (PoolStatistics* s : {&statistics_.all, &pool_statistics(small)}) {
-    s->segment.up(1);
-    s->reserved_bytes.up(size);
-    s->allocation.up(count);
-    s->active.up(count);
-    s->allocated_bytes.up(allocated);
-    s->active_bytes.up(allocated);
-    s->requested_bytes.up(requested);
-  }
-  if (size >= options_.max_split_size) statistics_.oversize_segments.up(1);
-  for (const BlockId id : gaps) {
-    list(id);
-    if (!at(id).split()) continue;
-    for (PoolStatistics* s : {&statistics_.all, &pool_statistics(small)}) {
-      s->inactive_split.up(1);
-      s->inactive_split_bytes.up(at(id).size);
-    }
-  }
+  segments_[segment.address].size = address - segment.address;
+  if (expandable) return;
+  statistics_.all.segment.up(1);
+  own.segment.up(1);
+  if (address - segment.address >= options_.max_split_size) statistics_.oversize_segments.up(1);
 }
 
 }  // namespace sim::memory

@@ -69,6 +69,10 @@ void Allocator::process_events() {
   pending_ = !queues_.empty();
 }
 
+void Allocator::poll() {
+  if (pending_ && open_regions_.empty()) process_events();
+}
+
 void Allocator::synchronize_and_free() {
   ++statistics_.num_sync_all_streams;
   record_deferred();
@@ -86,22 +90,25 @@ void Allocator::finish_event(BlockId id) {
   if (--at(id).events == 0) complete(id);
 }
 
-void Allocator::begin_pool(int number, PoolOptions options) {
+Allocator::PrivatePool& Allocator::private_pool(int number, const PoolOptions& options) {
   assert(number > 0);
   auto [it, fresh] = private_pools_.try_emplace(number);
   PrivatePool& own = it->second;
-  if (fresh) {
-    for (const bool small : {true, false}) {
-      (small ? own.small : own.large) = static_cast<std::int32_t>(pools_.size());
-      Pool& pool = pools_.emplace_back();
-      pool.number = number;
-      pool.small = small;
-      pool.no_split = options.no_split && rules_ == Rules::newer;
-      pool.user_allocator = options.user_allocator;
-    }
-    own.use_on_oom = options.use_on_oom;
+  if (!fresh) return own;
+  for (const bool small : {true, false}) {
+    (small ? own.small : own.large) = static_cast<std::int32_t>(pools_.size());
+    Pool& pool = pools_.emplace_back();
+    pool.number = number;
+    pool.small = small;
+    pool.no_split = options.no_split && rules_ == Rules::newer;
+    pool.user_allocator = options.user_allocator;
   }
-  ++own.users;
+  own.use_on_oom = options.use_on_oom;
+  return own;
+}
+
+void Allocator::begin_pool(int number, PoolOptions options) {
+  ++private_pool(number, options).users;
   open_regions_.push_back(number);
 }
 

@@ -1,0 +1,438 @@
+// recording_replay.cpp — replays a recorded history and counts what comes out as recorded.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+#include <unordered_map>
+#include <utility>
+
+#include "sim/memory/recorded_driver.h"
+#include "sim/memory/recording.h"
+
+namespace sim::memory {
+namespace {
+
+constexpr std::int64_t longest_range = std::int64_t{1} << 40;
+constexpr int first_hidden_stream = 1 << 24;
+// Looking at every segment before each release may cost this many looks in all.
+constexpr std::int64_t most_looks = 100'000'000;
+
+bool is_segment_event(Action action) {
+  return action == Action::segment_alloc || action == Action::segment_free ||
+         action == Action::segment_map || action == Action::segment_unmap;
+}
+
+bool gives_back(Action action) {
+  return action == Action::segment_free || action == Action::segment_unmap;
+}
+
+// Streams in the order of their handles, so that lists sort as they did in the process.
+std::map<std::uint64_t, int> stream_numbers(const Recording& recording) {
+  std::map<std::uint64_t, int> numbers = {{0, 0}};
+  const auto add = [&](std::int64_t stream) {
+    numbers.try_emplace(static_cast<std::uint64_t>(stream), 0);
+  };
+  for (const auto& segment : recording.segments) add(segment.stream);
+  for (const auto& event : recording.events) add(event.stream);
+  for (const auto& segment : recording.end) add(segment.stream);
+  int next = 0;
+  for (auto& [handle, number] : numbers) number = next++;
+  return numbers;
+}
+
+// All runs of one pool and stream are one expandable segment. How far its addresses reach is not
+// recorded: to the next one at most.
+using Group = std::tuple<std::int64_t, int, bool>;  // stream, pool, small
+
+struct Ranges {
+  std::map<Group, std::pair<std::int64_t, std::int64_t>> of;  // base, bytes
+  std::int64_t shortest = longest_range;
+};
+
+Ranges address_ranges(const Recording& recording) {
+  Ranges ranges;
+  std::map<std::int64_t, bool> starts;  // every address where some segment or run begins
+  const auto add = [&](std::int64_t address, const Group& group, bool expandable) {
+    if (!expandable) {
+      starts[address] = true;
+      return;
+    }
+    const auto [it, fresh] = ranges.of.try_emplace(group, address, 0);
+    it->second.first = std::min(it->second.first, address);
+  };
+  for (const auto& s : recording.segments)
+    add(s.address, {s.stream, s.pool, s.small}, s.expandable);
+  for (const SnapshotEntry& event : recording.events) {
+    if (event.action == Action::segment_alloc) add(event.address, {}, false);
+  }
+  for (const auto& s : recording.end) {
+    if (!s.expandable) add(s.address, {}, false);
+  }
+  for (const auto& [group, range] : ranges.of) starts[range.first] = true;
+  for (auto& [group, range] : ranges.of) {
+    const auto next = starts.upper_bound(range.first);
+    range.second =
+        next == starts.end() ? longest_range : std::min(longest_range, next->first - range.first);
+    ranges.shortest = std::min(ranges.shortest, range.second);
+  }
+  return ranges;
+}
+
+Options options_for(const Recording& recording, const Ranges& ranges) {
+  Options options = recording.options;
+  options.expandable_reserve_bytes = std::max(ranges.shortest, options.large_segment);
+  options.expandable_reserve_fraction = 0.0;
+  options.per_process_memory_fraction = 1.0;  // what the limit did is in the events
+  options.garbage_collection_threshold = 0.0;
+  return options;
+}
+
+class Replayer {
+ public:
+  Replayer(const Recording& recording, Rules rules)
+      : recording_(recording),
+        streams_(stream_numbers(recording)),
+        ranges_(address_ranges(recording)),
+        allocator_(driver_, options_for(recording, ranges_), rules) {}
+
+  RecordingReplay run() {
+    restore();
+    allocator_.set_trace(&produced_);
+    for (std::size_t i = 0; i < recording_.events.size();) i = step(i);
+    allocator_.poll();
+    result_.final_map_identical = compare_maps();
+    result_.statistics = allocator_.statistics();
+    return result_;
+  }
+
+ private:
+  using Piece = Allocator::Piece;
+
+  int stream(std::int64_t handle) const { return streams_.at(static_cast<std::uint64_t>(handle)); }
+
+  void differ(const std::string& what) {
+    if (result_.first_difference.empty()) result_.first_difference = what;
+  }
+
+  // Cuts [from, to) of a mapped run into the blocks in use and the free rest.
+  void add_pieces(std::int64_t from, std::int64_t to, std::vector<Piece>& pieces) {
+    for (; next_block_ < recording_.blocks.size(); ++next_block_) {
+      const InitialBlock& block = recording_.blocks[next_block_];
+      if (block.address >= to) break;
+      if (block.address > from) pieces.push_back({Piece::Kind::free, block.address - from, 0});
+      pieces.push_back({Piece::Kind::allocated, block.size, block.requested});
+      from = block.address + block.size;
+    }
+    if (from < to) pieces.push_back({Piece::Kind::free, to - from, 0});
+  }
+
+  void restore() {
+    std::map<Group, Allocator::InitialSegment> expandable;
+    std::vector<const InitialBlock*> order;
+    for (const Recording::Segment& segment : recording_.segments) {
+      const std::size_t first = next_block_;
+      Allocator::InitialSegment made{
+          segment.address, stream(segment.stream), segment.pool, segment.small, 0, {}};
+      if (!segment.expandable) {
+        add_pieces(segment.address, segment.address + segment.total, made.pieces);
+        driver_.occupy(segment.address, segment.total);
+        restore_segment(made, first);
+        continue;
+      }
+      const Group group{segment.stream, segment.pool, segment.small};
+      auto [it, fresh] = expandable.try_emplace(group, made);
+      Expandable& state = expandable_[group];
+      if (fresh) {
+        it->second.page = segment.small ? small_segment : recording_.options.large_segment;
+        state.end = segment.address;
+      } else if (segment.address > state.end) {
+        it->second.pieces.push_back({Piece::Kind::unmapped, segment.address - state.end, 0});
+      }
+      add_pieces(segment.address, segment.address + segment.total, it->second.pieces);
+      state.end = segment.address + segment.total;
+      for (std::size_t i = first; i < next_block_; ++i) state.blocks.push_back(i);
+    }
+    for (auto& [group, segment] : expandable) restore_expandable(group, segment);
+    for (const std::size_t i : pending_) free_later(recording_.blocks[i].address);
+  }
+
+  void restore_segment(const Allocator::InitialSegment& segment, std::size_t first) {
+    std::vector<BlockId> ids;
+    allocator_.restore(segment, ids);
+    for (std::size_t i = 0; i < ids.size(); ++i) own(first + i, ids[i]);
+  }
+
+  void restore_expandable(const Group& group, Allocator::InitialSegment& segment) {
+    const Expandable& state = expandable_[group];
+    const auto& [base, bytes] = ranges_.of.at(group);
+    if (base + bytes > state.end) {
+      segment.pieces.push_back({Piece::Kind::unmapped, base + bytes - state.end, 0});
+    }
+    if (segment.address > base) {
+      segment.pieces.insert(segment.pieces.begin(),
+                            {Piece::Kind::unmapped, segment.address - base, 0});
+      segment.address = base;
+    }
+    driver_.occupy(base, std::max(bytes, state.end - base));
+    std::vector<BlockId> ids;
+    allocator_.restore(segment, ids);
+    for (std::size_t i = 0; i < ids.size(); ++i) own(state.blocks[i], ids[i]);
+  }
+
+  void own(std::size_t initial_block, BlockId id) {
+    const InitialBlock& block = recording_.blocks[initial_block];
+    live_[block.address] = id;
+    if (block.pending) pending_.push_back(initial_block);
+  }
+
+  // Returns the index of the next event to look at.
+  std::size_t step(std::size_t i) {
+    const SnapshotEntry& event = recording_.events[i];
+    switch (event.action) {
+      case Action::free_requested:
+        return free(i);
+      case Action::free_completed:
+        return complete(event), i + 1;
+      case Action::alloc:
+      case Action::oom:
+        return call(i, i);
+      default:
+        break;
+    }
+    // The segment events up to the next call belong together.
+    std::size_t end = i;
+    while (end < recording_.events.size() &&
+           (is_segment_event(recording_.events[end].action) ||
+            recording_.events[end].action == Action::free_completed)) {
+      ++end;
+    }
+    return call(i, end);
+  }
+
+  std::size_t free(std::size_t i) {
+    const SnapshotEntry& event = recording_.events[i];
+    const bool at_once = i + 1 < recording_.events.size() &&
+                         recording_.events[i + 1].action == Action::free_completed &&
+                         recording_.events[i + 1].address == event.address;
+    if (!at_once) {
+      free_later(event.address);
+      return i + 1;
+    }
+    const auto it = live_.find(event.address);
+    if (it != live_.end()) {
+      allocator_.free(it->second);
+      live_.erase(it);
+    }
+    return i + 2;
+  }
+
+  // Another stream still uses the block: it comes back when the recording says so.
+  void free_later(std::int64_t address) {
+    const auto it = live_.find(address);
+    if (it == live_.end()) return;
+    hidden_[address] = next_hidden_;
+    allocator_.record_stream(it->second, next_hidden_++);
+    allocator_.free(it->second);
+    live_.erase(it);
+  }
+
+  void complete(const SnapshotEntry& event) {
+    const auto it = hidden_.find(event.address);
+    if (it == hidden_.end()) return;
+    driver_.reach(it->second);
+    hidden_.erase(it);
+  }
+
+  // Events [begin, end) happened before or inside the call at `end`, if there is one.
+  std::size_t call(std::size_t begin, std::size_t end) {
+    std::vector<SnapshotEntry> recorded;
+    for (std::size_t i = begin; i < end; ++i) {
+      const SnapshotEntry& event = recording_.events[i];
+      if (event.action == Action::free_completed) {
+        complete(event);
+      } else {
+        recorded.push_back(event);
+      }
+    }
+    produced_.clear();
+    // Memory given back first: empty_cache, or a retry, which leads to the same state. Memory
+    // taken first and then given back: the call itself ran into the limit.
+    const auto taken = std::find_if_not(recorded.begin(), recorded.end(),
+                                        [](const auto& e) { return gives_back(e.action); });
+    const bool pressed =
+        std::any_of(taken, recorded.end(), [](const auto& e) { return gives_back(e.action); });
+    if (taken != recorded.begin()) release({recorded.begin(), taken});
+    driver_.expect({taken, recorded.end()}, pressed);
+    std::size_t next = end;
+    if (end < recording_.events.size()) {
+      const SnapshotEntry& event = recording_.events[end];
+      if (event.action == Action::alloc) allocate(event, end), ++next;
+      if (event.action == Action::oom) fail(event, pressed), ++next;
+    }
+    compare_segment_events(recorded, begin);
+    return next;
+  }
+
+  void allocate(const SnapshotEntry& event, std::size_t index) {
+    ++result_.allocations;
+    if (event.size <= 0) return;
+    const int pool = pool_at(event.address);
+    if (pool != 0) {
+      allocator_.poll();
+      allocator_.begin_pool(pool);
+    }
+    const BlockId id = allocator_.allocate(event.size, stream(event.stream));
+    if (pool != 0) {
+      allocator_.end_pool(pool);
+      allocator_.release_pool(pool);
+    }
+    if (id == no_block) {
+      return differ(fmt::format("entry {}: {} bytes are out of memory", index, event.size));
+    }
+    live_[event.address] = id;
+    if (allocator_.address(id) == event.address) {
+      ++result_.allocations_at_recorded_address;
+    } else {
+      differ(fmt::format("entry {}: {} bytes land at {}, recorded {}", index, event.size,
+                         allocator_.address(id), event.address));
+    }
+  }
+
+  void fail(const SnapshotEntry& event, bool pressed) {
+    allocator_.poll();
+    if (!pressed || event.size <= 0) return;
+    const BlockId id = allocator_.allocate(event.size, stream(event.stream));
+    if (id != no_block) allocator_.free(id);
+  }
+
+  // The private pool whose memory lies at the address.
+  int pool_at(std::int64_t address) const {
+    const auto after =
+        std::upper_bound(recording_.segments.begin(), recording_.segments.end(), address,
+                         [](std::int64_t a, const Recording::Segment& s) { return a < s.address; });
+    if (after == recording_.segments.begin()) return 0;
+    const Recording::Segment& segment = *std::prev(after);
+    return address < segment.address + segment.total ? segment.pool : 0;
+  }
+
+  void release(const std::vector<SnapshotEntry>& run) {
+    driver_.expect(run, false);
+    const bool unmaps = std::any_of(
+        run.begin(), run.end(), [](const auto& e) { return e.action == Action::segment_unmap; });
+    if (unmaps || is_everything(run)) return allocator_.empty_cache();
+    for (const SnapshotEntry& event : run) allocator_.release_segment(event.address);
+  }
+
+  // Whether these are all the segments that empty_cache would free.
+  bool is_everything(const std::vector<SnapshotEntry>& run) {
+    if (looks_ > most_looks) return false;
+    std::size_t cached = 0;
+    for (const SegmentView& segment : allocator_.segments()) {
+      ++looks_;
+      const bool whole = segment.blocks.size() == 1 && segment.active == 0;
+      if (whole && segment.pool == 0 && !segment.expandable) ++cached;
+    }
+    return cached == run.size();
+  }
+
+  void compare_segment_events(const std::vector<SnapshotEntry>& recorded, std::size_t index) {
+    std::vector<TraceEntry> own;
+    for (const TraceEntry& entry : produced_) {
+      if (is_segment_event(entry.action)) own.push_back(entry);
+    }
+    result_.segment_events += static_cast<std::int64_t>(recorded.size());
+    for (std::size_t i = 0; i < recorded.size(); ++i) {
+      const SnapshotEntry& want = recorded[i];
+      if (i < own.size() && own[i].action == want.action && own[i].address == want.address &&
+          own[i].size == want.size && own[i].stream == stream(want.stream)) {
+        ++result_.segment_events_matched;
+        continue;
+      }
+      differ(fmt::format("entry {}: recorded {} of {} bytes at {} does not happen", index + i,
+                         name(want.action), want.size, want.address));
+    }
+    if (own.size() <= recorded.size()) return;
+    result_.segment_events_unexpected += static_cast<std::int64_t>(own.size() - recorded.size());
+    differ(fmt::format("entry {}: {} of {} bytes is not recorded", index,
+                       name(own[recorded.size()].action), own[recorded.size()].size));
+  }
+
+  bool compare_maps() {
+    const std::vector<SegmentView> own = allocator_.segments();
+    const auto wrong = [&](std::int64_t address) {
+      differ(fmt::format("the last map differs at address {}", address));
+      return false;
+    };
+    for (std::size_t i = 0; i < std::max(own.size(), recording_.end.size()); ++i) {
+      if (i >= own.size()) return wrong(recording_.end[i].address);
+      if (i >= recording_.end.size()) return wrong(own[i].address);
+      const SegmentView& a = own[i];
+      const SnapshotSegment& b = recording_.end[i];
+      if (std::tuple(a.address, a.total, a.stream, a.small, a.expandable, a.blocks.size()) !=
+          std::tuple(b.address, b.total, stream(b.stream), b.small, b.expandable,
+                     b.blocks.size())) {
+        return wrong(b.address);
+      }
+      for (std::size_t k = 0; k < b.blocks.size(); ++k) {
+        const BlockView& x = a.blocks[k];
+        const SnapshotBlock& y = b.blocks[k];
+        const bool active = y.state != BlockState::inactive;
+        if (std::tuple(x.address, x.size, x.state) != std::tuple(y.address, y.size, y.state) ||
+            (active && x.requested != y.requested)) {
+          return wrong(y.address);
+        }
+      }
+    }
+    return true;
+  }
+
+  struct Expandable {
+    std::int64_t end = 0;
+    std::vector<std::size_t> blocks;  // indices into recording_.blocks
+  };
+
+  const Recording& recording_;
+  std::map<std::uint64_t, int> streams_;
+  Ranges ranges_;
+  RecordedDriver driver_;
+  Allocator allocator_;
+  std::vector<TraceEntry> produced_;
+  std::unordered_map<std::int64_t, BlockId> live_;  // by recorded address
+  std::unordered_map<std::int64_t, int> hidden_;    // pending, by recorded address
+  std::map<Group, Expandable> expandable_;
+  std::vector<std::size_t> pending_;
+  std::size_t next_block_ = 0;
+  int next_hidden_ = first_hidden_stream;
+  std::int64_t looks_ = 0;
+  RecordingReplay result_;
+};
+
+}  // namespace
+
+RecordingReplay replay_recording(const Recording& recording, Rules rules) {
+  return Replayer(recording, rules).run();
+}
+
+Result<RecordingReplay> replay_snapshot(const Snapshot& snapshot, Rules rules,
+                                        std::string_view name) {
+  RecordingReplay sum;
+  sum.final_map_identical = true;
+  for (std::size_t d = 0; d < snapshot.devices.size(); ++d) {
+    const std::string where = fmt::format("{}:device {}", name, d);
+    const auto recording = recover(snapshot.devices[d], snapshot.options, where);
+    if (!recording) return recording.errors();
+    const RecordingReplay one = replay_recording(*recording, rules);
+    sum.allocations += one.allocations;
+    sum.allocations_at_recorded_address += one.allocations_at_recorded_address;
+    sum.segment_events += one.segment_events;
+    sum.segment_events_matched += one.segment_events_matched;
+    sum.segment_events_unexpected += one.segment_events_unexpected;
+    sum.final_map_identical = sum.final_map_identical && one.final_map_identical;
+    if (sum.first_difference.empty()) sum.first_difference = one.first_difference;
+    if (d == 0 || one.allocations > 0) sum.statistics = one.statistics;
+  }
+  return sum;
+}
+
+}  // namespace sim::memory
