@@ -1,0 +1,204 @@
+#include "sim/config/cluster.h"
+
+#include <fmt/format.h>
+
+#include "sim/config/cluster.pb.h"
+#include "sim/config/locate.h"
+#include "sim/config/rules.h"
+#include "sim/config/textproto.h"
+
+namespace sim::config {
+namespace {
+
+namespace v1 = rehearse::v1;
+using topology::FabricKind;
+using topology::GpuInterconnect;
+using topology::HostCpu;
+
+struct Load {
+  const Source& source;
+  Diagnostics problems;
+
+  void add(const google::protobuf::Message& message, std::string_view field, std::string text,
+           int index = 0) {
+    problems.push_back({source.where(message, field, index), std::move(text)});
+  }
+};
+
+GpuInterconnect interconnect(v1::Node::Interconnect value) {
+  if (value == v1::Node::mesh) return GpuInterconnect::mesh;
+  return value == v1::Node::pcie ? GpuInterconnect::pcie : GpuInterconnect::nvswitch;
+}
+
+HostCpu cpu(v1::Node::Cpu value) {
+  if (value == v1::Node::amd) return HostCpu::amd;
+  return value == v1::Node::arm ? HostCpu::arm : HostCpu::intel;
+}
+
+FabricKind fabric_kind(v1::Fabric::Kind value) {
+  if (value == v1::Fabric::single_switch) return FabricKind::single_switch;
+  return value == v1::Fabric::rail_optimised ? FabricKind::rail_optimised : FabricKind::fat_tree;
+}
+
+// The GPUs need NVLinks of the kind that `interconnect` names, and no others.
+void check_links(const v1::Node& node, Load& load) {
+  const bool has_links = node.interconnect() != v1::Node::pcie && node.gpus() > 1;
+  if (has_links && node.nvlink_bandwidth().empty())
+    load.add(node, "nvlink_bandwidth",
+             "GPUs that are linked need 'nvlink_bandwidth', one link in one direction; write for "
+             "example nvlink_bandwidth: \"25GB/s\"");
+  if (node.interconnect() == v1::Node::nvswitch && node.nvlinks_per_gpu() < 1 && node.gpus() > 1)
+    load.add(node, "nvlinks_per_gpu",
+             "'nvswitch' needs 'nvlinks_per_gpu', the links of one GPU to the switches: 12 on "
+             "A100, 18 on H100");
+  if (node.interconnect() == v1::Node::mesh && node.nvlinks_per_pair() < 1 && node.gpus() > 1)
+    load.add(node, "nvlinks_per_pair",
+             "'mesh' needs 'nvlinks_per_pair', the links between each two GPUs: 4 on a node of "
+             "four A100, 6 on four H100");
+  if (node.interconnect() == v1::Node::mesh && node.nvlinks_per_gpu() > 0)
+    load.add(node, "nvlinks_per_gpu", "a 'mesh' has 'nvlinks_per_pair', not 'nvlinks_per_gpu'");
+  if (node.interconnect() == v1::Node::nvswitch && node.nvlinks_per_pair() > 0)
+    load.add(node, "nvlinks_per_pair", "'nvswitch' has 'nvlinks_per_gpu', not 'nvlinks_per_pair'");
+}
+
+std::vector<int> nics_of_gpus(const v1::Node& node, Load& load) {
+  std::vector<int> nics;
+  if (node.nics() == 0 && node.nic_of_gpu_size() > 0)
+    load.add(node, "nic_of_gpu", "the node has no NICs ('nics' is 0 or left out)");
+  if (node.nics() == 0) return nics;
+  if (node.nic_bandwidth().empty())
+    load.add(node, "nic_bandwidth",
+             "a node with NICs needs 'nic_bandwidth'; write for example nic_bandwidth: "
+             "\"200Gb/s\"");
+  if (node.nic_of_gpu_size() == 0) {
+    for (int gpu = 0; gpu < node.gpus(); ++gpu) {
+      const std::int64_t dealt = std::int64_t{gpu} * node.nics() / node.gpus();
+      nics.push_back(static_cast<int>(dealt));
+    }
+    return nics;
+  }
+  if (node.nic_of_gpu_size() != node.gpus())
+    load.add(node, "nic_of_gpu",
+             fmt::format("{} entries for {} GPUs; give one NIC per GPU, or leave the field out to "
+                         "deal them out evenly",
+                         node.nic_of_gpu_size(), node.gpus()));
+  for (int i = 0; i < node.nic_of_gpu_size(); ++i) {
+    if (node.nic_of_gpu(i) >= node.nics())
+      load.add(node, "nic_of_gpu",
+               fmt::format("NIC {} does not exist; the node has NICs 0 to {}", node.nic_of_gpu(i),
+                           node.nics() - 1),
+               i);
+    nics.push_back(node.nic_of_gpu(i));
+  }
+  return nics;
+}
+
+topology::Node node(const v1::Node& from, Load& load) {
+  check_links(from, load);
+  topology::Node to;
+  to.gpus = from.gpus();
+  to.interconnect = interconnect(from.interconnect());
+  to.nvlinks_per_gpu = from.nvlinks_per_gpu();
+  to.nvlinks_per_pair = from.nvlinks_per_pair();
+  to.nvlink = to_bandwidth(from.nvlink_bandwidth());
+  to.pcie = to_bandwidth(from.pcie_bandwidth());
+  to.nics = from.nics();
+  to.nic = to_bandwidth(from.nic_bandwidth());
+  to.nic_of_gpu = nics_of_gpus(from, load);
+  to.cpu = cpu(from.cpu());
+  return to;
+}
+
+topology::Fabric fabric(const v1::Cluster& cluster, Load& load) {
+  const v1::Fabric& from = cluster.fabric();
+  topology::Fabric to;
+  to.kind = fabric_kind(from.kind());
+  to.nodes_per_leaf = from.nodes_per_leaf();
+  to.oversubscription = from.has_oversubscription() ? from.oversubscription() : 1.0;
+  to.leaf_hop = to_duration(from.leaf_hop());
+  to.spine_hop = to_duration(from.spine_hop());
+  if (to.kind == FabricKind::single_switch) {
+    if (to.nodes_per_leaf == 0) to.nodes_per_leaf = cluster.nodes();
+    if (to.nodes_per_leaf < cluster.nodes())
+      load.add(
+          from, "nodes_per_leaf",
+          fmt::format("a single switch holds all {} nodes; leave the field out", cluster.nodes()));
+  } else if (to.nodes_per_leaf < 1) {
+    load.add(from, "nodes_per_leaf",
+             "a fabric of leaves and spines needs 'nodes_per_leaf', the nodes that share a leaf; "
+             "write for example nodes_per_leaf: 20");
+  }
+  if (cluster.nodes() > 1 && cluster.node().nics() < 1)
+    load.add(cluster.node(), "nics",
+             fmt::format("{} nodes cannot reach each other without NICs; write for example "
+                         "nics: 8",
+                         cluster.nodes()));
+  return to;
+}
+
+device::Gpu gpu(const v1::Gpu& from, Load& load) {
+  device::Gpu to;
+  to.name = from.name();
+  to.profile = from.profile();
+  to.memory = to_bytes(from.memory());
+  to.memory_marketing_gb = static_cast<double>(to_bytes(from.memory_marketing()).n) / 1e9;
+  to.hbm = to_bandwidth(from.memory_bandwidth());
+  to.sms = from.sms();
+  to.bf16_flops = to_flop_rate(from.bf16());
+  to.tf32_flops = to_flop_rate(from.tf32());
+  to.fp32_flops = to_flop_rate(from.fp32());
+  to.fp8_flops = to_flop_rate(from.fp8());
+  to.compute_capability = from.compute_capability();
+  if (to.memory_marketing_gb > 0 && gib(to.memory) > to.memory_marketing_gb * 1.1)
+    load.add(from, "memory",
+             fmt::format("{} is more than a GPU sold as {} can report", from.memory(),
+                         from.memory_marketing()));
+  return to;
+}
+
+void add_sources(std::string_view block,
+                 const google::protobuf::RepeatedPtrField<std::string>& from,
+                 std::vector<std::string>& to) {
+  for (const std::string& source : from) to.push_back(fmt::format("{}: {}", block, source));
+}
+
+}  // namespace
+
+Result<Machine> load_cluster(const std::string& path) {
+  v1::Cluster cluster;
+  Source source(path);
+  Diagnostics problems = load(source, cluster);
+  if (!problems.empty()) return problems;
+
+  Load state{source, {}};
+  Machine machine;
+  machine.path = path;
+  machine.cluster.name = cluster.name();
+  machine.cluster.nodes = cluster.nodes();
+  machine.cluster.node = node(cluster.node(), state);
+  machine.cluster.fabric = fabric(cluster, state);
+  machine.gpu = gpu(cluster.gpu(), state);
+  machine.communication =
+      cluster.communication().empty() ? machine.gpu.profile : cluster.communication();
+  if (std::int64_t{cluster.nodes()} * cluster.node().gpus() > 1 << 20)
+    state.add(cluster, "nodes",
+              fmt::format("{} nodes of {} GPUs are more than 1,048,576 GPUs, the most that is "
+                          "simulated",
+                          cluster.nodes(), cluster.node().gpus()));
+  if (!state.problems.empty()) return state.problems;
+
+  add_sources("cluster", cluster.source(), machine.sources);
+  add_sources("GPU", cluster.gpu().source(), machine.sources);
+  add_sources("node", cluster.node().source(), machine.sources);
+  add_sources("fabric", cluster.fabric().source(), machine.sources);
+  machine.text = cluster.DebugString();
+  return machine;
+}
+
+Result<Machine> find_cluster(std::string_view name, const std::string& beside) {
+  const Result<std::string> path = locate(Kind::topology, name, beside);
+  if (!path) return path.errors();
+  return load_cluster(*path);
+}
+
+}  // namespace sim::config

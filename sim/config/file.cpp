@@ -1,0 +1,49 @@
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "sim/config/textproto.h"
+
+namespace sim::config {
+namespace {
+
+Diagnostics unreadable(const std::string& path, std::string_view why) {
+  return {{path, fmt::format("cannot read the file: {}", why), Fault::missing}};
+}
+
+}  // namespace
+
+Result<std::string> read_file(const std::string& path, std::int64_t limit) {
+  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (file < 0) return unreadable(path, std::strerror(errno));
+  struct Closer {
+    int file;
+    ~Closer() { ::close(file); }
+  } closer{file};
+
+  struct stat state {};
+  if (::fstat(file, &state) != 0) return unreadable(path, std::strerror(errno));
+  if (S_ISDIR(state.st_mode)) return unreadable(path, "it is a directory; name a file in it");
+  const auto too_large = [&]() -> Diagnostics {
+    return {
+        {path, fmt::format("the file is larger than {} MiB, the most that is read", limit >> 20)}};
+  };
+  if (S_ISREG(state.st_mode) && state.st_size > limit) return too_large();
+
+  std::string text;
+  char block[1 << 16];
+  while (true) {
+    const ssize_t got = ::read(file, block, sizeof block);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return unreadable(path, std::strerror(errno));
+    if (got == 0) return text;
+    text.append(block, static_cast<std::size_t>(got));
+    if (static_cast<std::int64_t>(text.size()) > limit) return too_large();
+  }
+}
+
+}  // namespace sim::config

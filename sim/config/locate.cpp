@@ -1,0 +1,104 @@
+#include "sim/config/locate.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cassert>
+#include <cstdlib>
+#include <filesystem>
+#include <system_error>
+
+#include "sim/core/text.h"
+
+namespace sim::config {
+namespace fs = std::filesystem;
+namespace {
+
+struct Place {
+  Kind kind;
+  std::string_view noun, folder, extension;
+};
+constexpr Place places[] = {{Kind::model, "model", "models", ".json"},
+                            {Kind::topology, "cluster", "topologies", ".textproto"},
+                            {Kind::workload, "plan or grid", "workloads", ".textproto"},
+                            {Kind::profile, "profile", "calibration", ".textproto"}};
+
+const Place& place_of(Kind kind) {
+  const Place& place = places[static_cast<std::size_t>(kind)];
+  assert(place.kind == kind);
+  return place;
+}
+
+bool is_root(const fs::path& folder) {
+  std::error_code error;
+  return fs::is_directory(folder / "models", error) &&
+         fs::is_directory(folder / "topologies", error);
+}
+
+bool is_there(const fs::path& path) {
+  std::error_code error;
+  return fs::exists(path, error);
+}
+
+bool looks_like_path(std::string_view name) {
+  return name.find('/') != std::string_view::npos || name.ends_with(".textproto") ||
+         name.ends_with(".json");
+}
+
+}  // namespace
+
+std::string repository_root() {
+  if (const char* root = std::getenv("REHEARSE_ROOT"); root && *root) return root;
+  std::error_code error;
+  fs::path folder = fs::read_symlink("/proc/self/exe", error).parent_path();
+  while (!folder.empty()) {
+    if (is_root(folder)) return folder.string();
+    if (folder == folder.root_path()) break;
+    folder = folder.parent_path();
+  }
+  return "";
+}
+
+Result<std::string> locate(Kind kind, std::string_view name, const std::string& beside) {
+  const Place& place = place_of(kind);
+  if (name.empty()) return Diagnostics{{"", fmt::format("no {} is named", place.noun)}};
+  if (looks_like_path(name)) {
+    const fs::path given(name);
+    const fs::path near = fs::path(beside).parent_path() / given;
+    if (!beside.empty() && is_there(near)) return near.lexically_normal().string();
+    if (is_there(given) || given.is_absolute()) return given.string();
+    const fs::path in_root = fs::path(repository_root()) / given;
+    if (!repository_root().empty() && is_there(in_root)) return in_root.string();
+    return Diagnostics{{"", fmt::format("there is no file '{}'", name), Fault::missing}};
+  }
+  const std::string root = repository_root();
+  if (root.empty())
+    return Diagnostics{{"",
+                        fmt::format("the folder of '{}' was not found; set REHEARSE_ROOT to "
+                                    "the repository, or give the path of a file",
+                                    name),
+                        Fault::missing}};
+  const fs::path folder = fs::path(root) / place.folder;
+  const fs::path file = folder / fmt::format("{}{}", name, place.extension);
+  if (is_there(file)) return file.string();
+  const std::vector<std::string> all = names(kind);
+  std::string listed;
+  for (const std::string& one : all) listed += (listed.empty() ? "" : ", ") + one;
+  return Diagnostics{{"",
+                      fmt::format("there is no {} '{}'{}; {} has: {}", place.noun, name,
+                                  did_you_mean(name, all), folder.string(), listed),
+                      Fault::missing}};
+}
+
+std::vector<std::string> names(Kind kind) {
+  const Place& place = place_of(kind);
+  std::vector<std::string> found;
+  std::error_code error;
+  const fs::path folder = fs::path(repository_root()) / place.folder;
+  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error))
+    if (it->path().extension() == place.extension) found.push_back(it->path().stem().string());
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+}  // namespace sim::config
