@@ -10,9 +10,9 @@
 
 namespace sim::model {
 
-enum class Norm : std::uint8_t { rms, layer };             // LayerNorm has a bias, RMSNorm none
-enum class Position : std::uint8_t { rope, learned };      // learned: a table of max_positions rows
-enum class Activation : std::uint8_t { swiglu, gelu };     // swiglu has two input projections
+enum class Norm : std::uint8_t { rms, layer };          // LayerNorm has a bias, RMSNorm none
+enum class Position : std::uint8_t { rope, learned };   // learned: a table of max_positions rows
+enum class Activation : std::uint8_t { swiglu, gelu };  // swiglu has two input projections
 
 struct Architecture {
   std::string name;
@@ -45,13 +45,17 @@ std::int64_t parameters(const Architecture& a);
 // The smallest multiple of divisor x tp that holds the vocabulary.
 std::int64_t padded_vocab(std::int64_t vocab, std::int64_t tp, std::int64_t divisor = 128);
 
-// FLOPs of one iteration over `sequences` sequences of `sequence` tokens, forward and backward,
-// no recomputation, in every convention people compare by. `vocab` is the padded vocabulary.
-struct FlopConvention {
-  const char* name;     // "paper", "megatron", "6n", ...
-  const char* summary;  // what it counts, and who uses it
-  double (*flops)(const Architecture& a, double sequences, double sequence, double vocab);
+// What one stage of a pipeline asks of a tensor-parallel rank: `layers` of the network, and the
+// ends it holds. Weights are split over tp ranks; norms, the biases added after a row-parallel
+// product and learned positions are whole on every rank (Megatron-LM). Tied embeddings stand once
+// where a stage is first and last, else on both stages.
+struct StageShape {
+  std::int64_t layers = 0;
+  std::int64_t tp = 1;
+  bool first = false;  // word and position embedding
+  bool last = false;   // final norm and head
 };
-double flops_paper(const Architecture& a, double sequences, double sequence, double vocab);
+// REQUIRES: tp divides heads, kv_heads and ffn; `vocab` is padded for tp.
+std::int64_t rank_parameters(const Architecture& a, const StageShape& stage, std::int64_t vocab);
 
 }  // namespace sim::model

@@ -1,0 +1,172 @@
+#include "sim/model/flops.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <string>
+#include <vector>
+
+#include "sim/core/text.h"
+
+namespace sim::model {
+namespace {
+
+double real(std::int64_t n) {
+  return static_cast<double>(n);
+}
+
+// Forward FLOPs of one token: the weight matrices of all layers, the head, and the attention core
+// over all s x s scores (q k^T and the product with v).
+struct Forward {
+  double layers = 0;
+  double head = 0;
+  double attention = 0;
+};
+
+Forward forward(const Architecture& a, const Batch& batch) {
+  const double matrices = a.activation == Activation::swiglu ? 3 : 2;
+  const double widths = 2 * real(a.query_width()) + 2 * real(a.kv_width()) + matrices * real(a.ffn);
+  Forward f;
+  f.layers = 2 * real(a.layers) * real(a.hidden) * widths;
+  f.head = 2 * real(a.hidden) * batch.vocab;
+  f.attention = 4 * real(a.layers) * batch.sequence * real(a.query_width());
+  return f;
+}
+
+double tokens(const Batch& batch) {
+  return batch.sequences * batch.sequence;
+}
+
+double full(const Architecture& a, const Batch& batch) {
+  const Forward f = forward(a, batch);
+  return 3 * tokens(batch) * (f.layers + f.attention + f.head);
+}
+
+double megatron(const Architecture& a, const Batch& batch) {
+  const Forward f = forward(a, batch);
+  return 3 * tokens(batch) * (f.layers + f.attention / 2 + f.head);
+}
+
+double hardware(const Architecture& a, const Batch& batch) {
+  const Forward f = forward(a, batch);
+  const double again = batch.recompute == Recompute::full        ? f.layers + f.attention / 2
+                       : batch.recompute == Recompute::selective ? f.attention / 2
+                                                                 : 0;
+  return megatron(a, batch) + tokens(batch) * again;
+}
+
+double six_n(const Architecture& a, const Batch& batch) {
+  return 6 * real(parameters(a)) * tokens(batch);
+}
+
+double six_n_12_lhs(const Architecture& a, const Batch& batch) {
+  const double attention = 12 * real(a.layers) * real(a.hidden) * batch.sequence;
+  return six_n(a, batch) + attention * tokens(batch);
+}
+
+// B s L h^2, what the formulas for GPT (f = 4h, k = a) are multiples of.
+double gpt(const Architecture& a, const Batch& batch) {
+  return tokens(batch) * real(a.layers) * real(a.hidden) * real(a.hidden);
+}
+
+double narayanan(const Architecture& a, const Batch& batch) {
+  const double h = real(a.hidden);
+  const double passes = batch.recompute == Recompute::full ? 4 : 3;
+  return 24 * passes * gpt(a, batch) *
+         (1 + batch.sequence / (6 * h) + batch.vocab / (16 * real(a.layers) * h));
+}
+
+double korthikanti(const Architecture& a, const Batch& batch) {
+  const double h = real(a.hidden);
+  return 72 * gpt(a, batch) *
+         (1 + batch.sequence / (6 * h) + batch.vocab / (12 * real(a.layers) * h));
+}
+
+double eight_n_layers(const Architecture& a, const Batch& batch) {
+  return 96 * gpt(a, batch);
+}
+
+constexpr std::array table{
+    FlopConvention{"paper", "model FLOPs, full s x s attention, no recomputation",
+                   "Fujii et al. arXiv:2411.06465; logged by Megatron-LM core 0.8 and 0.9", full},
+    FlopConvention{"full", "the same as paper, by its general name",
+                   "NeMo and DGX Cloud tables; arXiv:2205.05198 for GPT", full},
+    FlopConvention{"megatron", "model FLOPs, causal half of attention, no recomputation",
+                   "logged by Megatron-LM core 0.12 and later; Megatron Bridge", megatron},
+    FlopConvention{"6n", "6 x parameters per token", "Kaplan et al. arXiv:2001.08361", six_n},
+    FlopConvention{"6n+12lhs", "6 x parameters per token, and full attention",
+                   "Chowdhery et al. arXiv:2204.02311 appendix B; llm-foundry", six_n_12_lhs},
+    FlopConvention{
+        "narayanan",
+        "GPT formula 96 B s L h^2 (1 + s/6h + v/16Lh), 72 where layers are not recomputed",
+        "Narayanan et al. arXiv:2104.04473 section 5.1", narayanan},
+    FlopConvention{"korthikanti", "GPT formula 72 B s L h^2 (1 + s/6h + v/12Lh), model FLOPs",
+                   "Korthikanti et al. arXiv:2205.05198 appendix A", korthikanti},
+    FlopConvention{"8n-layers", "96 B s L h^2: recomputed GPT layers without attention and head",
+                   "Megatron-DeepSpeed logs before the formula of arXiv:2104.04473",
+                   eight_n_layers},
+    FlopConvention{
+        "hardware",
+        "executed: causal half of attention, and recomputed layers or attention once more",
+        "HFU as in Chowdhery et al. arXiv:2204.02311 appendix B", hardware},
+};
+
+struct Rule {
+  std::string_view part;
+  std::string_view convention;
+};
+
+constexpr std::array rules{
+    Rule{"older formula", "8n-layers"},
+    Rule{"96bslh", "narayanan"},
+    Rule{"narayanan", "narayanan"},
+    Rule{"sc21", "narayanan"},
+    Rule{"(72", "korthikanti"},
+    Rule{"6n+12lhs", "6n+12lhs"},
+    Rule{"6n", "6n"},
+    Rule{"megatron log", "paper"},
+    Rule{"full attention", "full"},
+    Rule{"appendix a", "full"},
+    Rule{"readme formula", "full"},
+    Rule{"mfu*", "full"},
+    Rule{"as reported", "megatron"},
+    Rule{"megatron convention", "megatron"},
+};
+
+}  // namespace
+
+std::span<const FlopConvention> flop_conventions() {
+  return table;
+}
+
+const FlopConvention* find_flop_convention(std::string_view name) {
+  for (const FlopConvention& convention : table)
+    if (convention.name == name) return &convention;
+  return nullptr;
+}
+
+std::string unknown_flop_convention(std::string_view name) {
+  std::vector<std::string> names;
+  std::string all;
+  for (const FlopConvention& convention : table) {
+    all += (names.empty() ? "" : " ") + std::string(convention.name);
+    names.emplace_back(convention.name);
+  }
+  return "no FLOP convention '" + std::string(name) + "'" + did_you_mean(name, names) +
+         " (there are: " + all + ")";
+}
+
+const FlopConvention* convention_for(std::string_view tflops_kind) {
+  std::string kind(tflops_kind);
+  std::transform(kind.begin(), kind.end(), kind.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  for (const Rule& rule : rules)
+    if (kind.find(rule.part) != std::string::npos) return find_flop_convention(rule.convention);
+  return find_flop_convention(kind);
+}
+
+double flops_paper(const Architecture& a, double sequences, double sequence, double vocab) {
+  return full(a, {sequences, sequence, vocab, Recompute::none});
+}
+
+}  // namespace sim::model

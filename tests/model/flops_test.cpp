@@ -1,0 +1,150 @@
+#include "sim/model/flops.h"
+
+#include <catch2/catch.hpp>
+#include <set>
+
+#include "tests/model/known.h"
+
+namespace sim::model {
+namespace {
+
+double count(const char* convention, const Architecture& a, const Batch& batch) {
+  return find_flop_convention(convention)->flops(a, batch);
+}
+
+}  // namespace
+
+TEST_CASE("flops: paper gives the authors' figures for Llama-3.1-8B at 8K and 16K") {
+  // arXiv:2411.06465's code: 12 B s L h^2 (1 + k/a + s/h + 1.5 f/h + v/2Lh) with B = 1024.
+  CHECK(flops_paper(llama_8b(), 1024, 8192, 128256) == Approx(4.858082e17).epsilon(1e-6));
+  CHECK(flops_paper(llama_8b(), 1024, 16384, 128256) == Approx(1.18778e18).epsilon(1e-5));
+  const double h = 4096;
+  const double formula = 12 * 1024 * 8192.0 * 32 * h * h *
+                         (1 + 8 / 32.0 + 8192 / h + 1.5 * 14336 / h + 128256 / (2 * 32 * h));
+  CHECK(flops_paper(llama_8b(), 1024, 8192, 128256) == Approx(formula).epsilon(1e-12));
+}
+
+TEST_CASE("flops: the attention core is 22.2 % of the paper's count at 8K and 36.4 % at 16K") {
+  for (const auto& [sequence, share] : {std::pair{8192.0, 0.222}, {16384.0, 0.364}}) {
+    const Batch batch{1024, sequence, 128256};
+    const double full = count("full", llama_8b(), batch);
+    const double causal = count("megatron", llama_8b(), batch);
+    CHECK(2 * (full - causal) / full == Approx(share).margin(5e-4));
+  }
+}
+
+TEST_CASE("flops: for GPT the general count equals the formula of Korthikanti et al.") {
+  // f = 4h, k = a, two MLP matrices: 12 (1 + 1 + s/h + 4 + v/2Lh) = 72 (1 + s/6h + v/12Lh).
+  const Batch batch{512, 2048, 51200};
+  const Architecture a = gpt(128, 25600, 160);
+  CHECK(count("full", a, batch) == Approx(count("korthikanti", a, batch)).epsilon(1e-12));
+}
+
+TEST_CASE("flops: korthikanti turns the published iteration times into the published MFU") {
+  // arXiv:2205.05198 table 5, A100 at 312 TFLOP/s, sequence parallelism and selective recompute.
+  struct Row {
+    Architecture a;
+    double gpus, sequences, time, mfu;
+  };
+  for (const Row& row :
+       {Row{gpt(48, 6144, 64), 8, 4, 1.10, 41.5}, Row{gpt(96, 12288, 96), 64, 64, 13.75, 51.4},
+        Row{gpt(105, 20480, 128), 280, 280, 37.83, 56.0},
+        Row{gpt(128, 25600, 160), 512, 512, 71.49, 56.3}}) {
+    const double model = count("korthikanti", row.a, {row.sequences, 2048, 51200});
+    // Both are printed to three digits; 1.10 s alone is uncertain by 0.5 %.
+    CHECK(100 * model / (row.time * row.gpus * 312e12) == Approx(row.mfu).epsilon(5e-3));
+  }
+}
+
+TEST_CASE("flops: narayanan gives the training times that its paper derives") {
+  // arXiv:2104.04473 section 5.1: GPT-3 on 300e9 tokens, 1024 A100 at 140 TFLOP/s: 34 days; 1T on
+  // 450e9 tokens, 3072 A100 at 163 TFLOP/s: 84 days. It drops the attention and head terms there.
+  const auto days = [](const Architecture& a, double tokens, double rate) {
+    const Batch batch{tokens / 2048, 2048, 51200, Recompute::full};
+    return count("narayanan", a, batch) / rate / 86400;
+  };
+  CHECK(days(gpt(96, 12288, 96), 300e9, 1024 * 140e12) == Approx(34).epsilon(0.03));
+  CHECK(days(gpt(128, 25600, 160), 450e9, 3072 * 163e12) == Approx(84).epsilon(0.03));
+}
+
+TEST_CASE("flops: narayanan counts recomputation only where layers are recomputed") {
+  const Architecture a = gpt(48, 6144, 64);
+  const double full = count("narayanan", a, {4, 2048, 51200, Recompute::full});
+  for (const Recompute other : {Recompute::none, Recompute::selective})
+    CHECK(count("narayanan", a, {4, 2048, 51200, other}) == Approx(full * 3 / 4).epsilon(1e-12));
+}
+
+TEST_CASE("flops: 6n and its attention term follow their definitions") {
+  const Batch batch{2, 4096, 128256};
+  CHECK(count("6n", llama_8b(), batch) == Approx(6 * 8030261248.0 * 8192));
+  CHECK(count("6n+12lhs", llama_8b(), batch) - count("6n", llama_8b(), batch) ==
+        Approx(12.0 * 32 * 4096 * 4096 * 8192));
+}
+
+TEST_CASE("flops: hardware adds what is recomputed to the causal model count") {
+  const Architecture a = llama_8b();
+  const auto hardware = [&](Recompute r) { return count("hardware", a, {1, 8192, 128256, r}); };
+  const double model = count("megatron", a, {1, 8192, 128256});
+  const double core = count("full", a, {1, 8192, 128256}) - model;  // half of three passes
+  CHECK(hardware(Recompute::none) == model);
+  CHECK(hardware(Recompute::selective) - model == Approx(core / 3));
+  // A third of everything but the head, 6 s h v.
+  CHECK(hardware(Recompute::full) - model == Approx((model - 6.0 * 8192 * 4096 * 128256) / 3));
+}
+
+TEST_CASE("flops: a head width of its own counts by the width and not by hidden") {
+  Architecture wide = llama_8b();
+  wide.head_dim = 256;  // query width 8192 = 2h
+  const Batch batch{1, 8192, 128256};
+  // Attention projections double: + 12 s L h^2 (1 + k/a); and so does the core: + 12 s^2 L h.
+  const double h = 4096;
+  const double more = 12.0 * 8192 * 32 * h * h * 1.25 + 12.0 * 8192 * 8192 * 32 * h;
+  CHECK(count("full", wide, batch) - count("full", llama_8b(), batch) == Approx(more));
+}
+
+TEST_CASE("flops: conventions have distinct names and a source and find each other") {
+  std::set<std::string_view> names;
+  for (const FlopConvention& convention : flop_conventions()) {
+    CHECK(names.insert(convention.name).second);
+    CHECK_FALSE(convention.summary.empty());
+    CHECK_FALSE(convention.source.empty());
+    CHECK(find_flop_convention(convention.name) == &convention);
+    CHECK(convention_for(convention.name) != nullptr);
+  }
+  CHECK(find_flop_convention("papr") == nullptr);
+  CHECK(unknown_flop_convention("papr") ==
+        "no FLOP convention 'papr'; did you mean 'paper'? (there are: paper full megatron 6n "
+        "6n+12lhs narayanan korthikanti 8n-layers hardware)");
+}
+
+TEST_CASE("flops: every text of the measured tables names its convention") {
+  const std::pair<const char*, const char*> kinds[] = {
+      {"model (Megatron log formula)", "paper"},
+      {"model (Megatron log)", "paper"},
+      {"hardware incl. recompute (96BSLh^2(1+S/6h+V/16Lh))", "narayanan"},
+      {"hardware (incl. recompute, factor 4); Narayanan formula", "narayanan"},
+      {"hardware-style Megatron SC21 formula (includes recompute when enabled)", "narayanan"},
+      {"hardware (incl. recompute, factor 4); older formula, ~3% lower", "8n-layers"},
+      {"model (72..), computed by us with V=50304", "korthikanti"},
+      {"model (72BLSh^2...), computed by us", "korthikanti"},
+      {"model (72BSLh^2(1+S/6h+V/12Lh)), computed by us, no recompute", "korthikanti"},
+      {"model (Korthikanti appendix A)", "full"},
+      {"model (README formula: attention+mlp+vocab, x3)", "full"},
+      {"model (formula in show_result_full_exp.py, full attention)", "full"},
+      {"model = mfu*312", "full"},
+      {"model (6N+12Lhs)", "6n+12lhs"},
+      {"model (6N+12Lhs), computed by us", "6n+12lhs"},
+      {"model (as reported)", "megatron"},
+      {"as reported", "megatron"},
+      {"as plotted (SimuMax/Megatron convention)", "megatron"},
+  };
+  for (const auto& [kind, name] : kinds) {
+    CAPTURE(kind);
+    REQUIRE(convention_for(kind) != nullptr);
+    CHECK(convention_for(kind)->name == name);
+  }
+  CHECK(convention_for("") == nullptr);
+  CHECK(convention_for("estimated by eye") == nullptr);
+}
+
+}  // namespace sim::model
