@@ -212,6 +212,16 @@ void read_scope(const Row& row, RowPlan& out) {
   if (starts_with(scope, "rank 0")) out.memory_rank = MemoryRank::first;
 }
 
+// The convention of the row's TFLOP/s; the paper's where the row does not say.
+void read_convention(const Row& row, RowPlan& out) {
+  out.convention = model::convention_for(cell(row, "tflops_kind"));
+  if (out.convention != nullptr) return;
+  out.convention = model::find_flop_convention("paper");
+  if (!cell(row, "tflops_gpu").empty()) {
+    out.assumptions.emplace_back("TFLOP/s by the paper's formula");
+  }
+}
+
 // "4x200Gb/s per node", "IB HDR 4x200 = 800 Gb/s/node", "8x 400": NICs of a node and their rate.
 void read_machine(const Row& row, RowMachine& machine) {
   static const std::regex links(R"((\d{1,2})x ?(\d{2,4}) ?(Gb/s|=|\())");
@@ -249,6 +259,7 @@ RowPlan plan_of(const Row& row) {
   read_attention(row, out);
   read_switches(row, more, *framework, out);
   read_scope(row, out);
+  read_convention(row, out);
   read_machine(row, out.machine);
   out.machine.cluster = choice.cluster;
   return out;

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "sim/core/units.h"
+#include "sim/model/flops.h"
 #include "sim/workload/plan.h"
 
 namespace sim::calibrate {
@@ -37,8 +38,7 @@ struct RowPlan {
   std::string unsupported;  // why the row cannot be represented; "": it can
   workload::Plan plan;
   RowMachine machine;
-  std::string convention;         // of tflops_gpu, a name of flops.h
-  bool counts_recompute = false;  // ... times 4/3 under full recompute
+  const model::FlopConvention* convention = nullptr;  // of tflops_gpu
   MemoryRank memory_rank = MemoryRank::largest;
   std::vector<std::string> assumptions;
 };

@@ -1,0 +1,54 @@
+#include "tests/golden/program.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+namespace golden {
+
+namespace fs = std::filesystem;
+
+std::string text_of(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  std::stringstream text;
+  text << in.rdbuf();
+  return text.str();
+}
+
+void write(const std::string& path, const std::string& text) {
+  std::ofstream(path, std::ios::binary) << text;
+}
+
+std::string scratch(const std::string& name) {
+  const fs::path folder = fs::path(REHEARSE_BINARY_DIR) / "golden" / name;
+  fs::remove_all(folder);
+  fs::create_directories(folder);
+  for (const char* data : {"models", "topologies", "workloads", "calibration"}) {
+    fs::create_directory_symlink(fs::path(REHEARSE_SOURCE_DIR) / data, folder / data);
+  }
+  fs::create_symlink(fs::path(REHEARSE_BINARY_DIR) / "rehearse", folder / "rehearse");
+  return folder.string();
+}
+
+Finished run(const std::string& command, const std::string& folder) {
+  const std::string out = folder + "/.stdout";
+  const std::string err = folder + "/.stderr";
+  ::setenv("REHEARSE_ROOT", REHEARSE_SOURCE_DIR, 1);
+  const std::string line =
+      "cd '" + folder + "' && { " + command + "\n} >'" + out + "' 2>'" + err + "' </dev/null";
+  const int status = std::system(line.c_str());
+  Finished finished;
+  finished.code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  finished.out = text_of(out);
+  finished.err = text_of(err);
+  fs::remove(out);
+  fs::remove(err);
+  return finished;
+}
+
+}  // namespace golden

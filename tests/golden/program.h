@@ -1,0 +1,24 @@
+// program.h — runs the real program as a user would: a shell command in a scratch folder in which
+// the data folders of the repository are visible.
+#pragma once
+
+#include <string>
+
+namespace golden {
+
+struct Finished {
+  int code = 0;  // exit code; 128 + signal when a signal ended it
+  std::string out, err;
+};
+
+// Runs `command` with sh in a scratch folder; "./rehearse" and "rehearse" are the program under
+// test.
+Finished run(const std::string& command, const std::string& folder);
+
+// An empty scratch folder with links to models, topologies, workloads and calibration.
+std::string scratch(const std::string& name);
+
+std::string text_of(const std::string& path);
+void write(const std::string& path, const std::string& text);
+
+}  // namespace golden

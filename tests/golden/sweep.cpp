@@ -1,0 +1,99 @@
+// sweep.cpp — a sweep against what happens to sweeps: kills, full disks, second writers, signals.
+#include <sys/mount.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <filesystem>
+
+#include "tests/golden/program.h"
+
+using golden::run;
+using golden::text_of;
+namespace fs = std::filesystem;
+
+namespace {
+const std::string grid = "workloads/paper-454.textproto";
+
+// Starts the sweep, kills its process with `signal` as soon as it has written some records.
+std::string killed_after(const std::string& signal, int records, const std::string& options) {
+  return "./rehearse sweep " + grid + " -o out " + options +
+         " & pid=$!\n"
+         "while kill -0 $pid 2>/dev/null; do\n"
+         "  n=$(wc -l <out/results.jsonl 2>/dev/null || echo 0)\n"
+         "  if [ \"$n\" -ge " +
+         std::to_string(records) +
+         " ]; then break; fi\n"
+         "done\n"
+         "kill -" +
+         signal + " $pid; wait $pid";
+}
+}  // namespace
+
+TEST_CASE("golden: a sweep killed with -9 resumes to the bytes of an uninterrupted one") {
+  const std::string folder = golden::scratch("kill");
+  REQUIRE(run("./rehearse sweep " + grid + " -o whole -j 1", folder).code == 0);
+  const std::string jsonl = text_of(folder + "/whole/results.jsonl");
+  const std::string csv = text_of(folder + "/whole/results.csv");
+  REQUIRE_FALSE(csv.empty());
+
+  run(killed_after("KILL", 150, "-j 2"), folder);
+  REQUIRE_FALSE(fs::exists(folder + "/out/results.csv"));
+  run(killed_after("KILL", 300, "-j 2 --resume"), folder);
+  const golden::Finished last = run("./rehearse sweep " + grid + " -o out --resume", folder);
+  CHECK(last.code == 0);
+  CHECK(text_of(folder + "/out/results.jsonl") == jsonl);
+  CHECK(text_of(folder + "/out/results.csv") == csv);
+}
+
+TEST_CASE("golden: an interrupted sweep says how to go on and exits 75") {
+  for (const char* signal : {"TERM"}) {
+    const std::string folder = golden::scratch("interrupt");
+    const golden::Finished finished = run(killed_after(signal, 100, ""), folder);
+    INFO(signal << "\n" << finished.err);
+    CHECK(finished.code == 75);
+    CHECK(finished.err.find("rehearse sweep " + grid + " -o out --resume") != std::string::npos);
+    const golden::Finished fresh = run("./rehearse sweep " + grid + " -o out", folder);
+    CHECK(fresh.code == 75);  // records are not thrown away by mistake
+    CHECK(run("./rehearse sweep " + grid + " -o out --resume", folder).code == 0);
+  }
+}
+
+TEST_CASE("golden: a second sweep into the same folder is refused") {
+  const std::string folder = golden::scratch("second");
+  fs::create_directories(folder + "/out");
+  golden::write(folder + "/out/results.jsonl", "");
+  const golden::Finished finished =
+      run("flock out/results.jsonl ./rehearse sweep " + grid + " -o out", folder);
+  CHECK(finished.code == 75);
+  CHECK(finished.err.find("is being written by another process") != std::string::npos);
+}
+
+TEST_CASE("golden: a full disk stops a sweep with 74 and the way to go on") {
+  const std::string folder = golden::scratch("full");
+  fs::create_directories(folder + "/out");
+  fs::create_symlink("/dev/full", folder + "/out/results.jsonl");
+  const golden::Finished finished = run("./rehearse sweep " + grid + " -o out", folder);
+  CHECK(finished.code == 74);
+  CHECK(finished.err.find("out/results.jsonl: No space left on device") != std::string::npos);
+  CHECK(finished.err.find("--resume") != std::string::npos);
+}
+
+TEST_CASE("golden: a sweep on a small disk goes on once there is space") {
+  const std::string folder = golden::scratch("tmpfs");
+  const std::string disk = folder + "/out";
+  fs::create_directories(disk);
+  if (::geteuid() != 0 || ::mount("tmpfs", disk.c_str(), "tmpfs", 0, "size=64k") != 0) {
+    WARN("needs root to mount a small tmpfs: skipped");
+    return;
+  }
+  const golden::Finished full = run("./rehearse sweep " + grid + " -o out", folder);
+  const int grown = ::mount("tmpfs", disk.c_str(), "tmpfs", MS_REMOUNT, "size=64m");
+  const golden::Finished resumed = run("./rehearse sweep " + grid + " -o out --resume", folder);
+  const std::string csv = text_of(disk + "/results.csv");
+  ::umount(disk.c_str());
+  CHECK(grown == 0);
+  CHECK(full.code == 74);
+  CHECK(resumed.code == 0);
+  REQUIRE(run("./rehearse sweep " + grid + " -o whole", folder).code == 0);
+  CHECK(csv == text_of(folder + "/whole/results.csv"));
+}
