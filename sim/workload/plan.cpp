@@ -1,0 +1,227 @@
+// plan.cpp — the rules of a plan. They are Megatron-LM's (core 0.8-0.9: training/arguments.py,
+// core/transformer/transformer_config.py, core/tensor_parallel/utils.py,
+// core/transformer/transformer_block.py) and TransformerEngine's for context parallelism; each
+// message says which values would do.
+#include "sim/workload/plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdint>
+
+#include "sim/schedule/schedule.h"
+
+namespace sim::workload {
+namespace {
+
+constexpr std::int64_t max_ranks = 1 << 20;
+constexpr std::int64_t max_batch = 1 << 24;
+constexpr std::int64_t max_sequence = 1 << 26;
+constexpr double max_tensor_bytes = 1099511627776.0 * 16;  // 16 TiB: far beyond any GPU
+
+using Problems = std::vector<std::string>;
+
+// "1, 2, 4 or 8": the divisors of n, at most twelve of them.
+std::string divisors(std::int64_t n) {
+  std::vector<std::int64_t> found;
+  for (std::int64_t d = 1; d <= n && found.size() < 13; ++d)
+    if (n % d == 0) found.push_back(d);
+  const bool more = found.size() == 13;
+  if (more) found.pop_back();
+  std::string text;
+  for (std::size_t i = 0; i < found.size(); ++i)
+    text += fmt::format("{}{}",
+                        i == 0                           ? ""
+                        : i + 1 == found.size() && !more ? " or "
+                                                         : ", ",
+                        found[i]);
+  return more ? text + ", ..." : text;
+}
+
+// "8184 or 8192": the multiples of `step` next to `value`.
+std::string neighbours(std::int64_t value, std::int64_t step) {
+  const std::int64_t below = value / step * step;
+  if (below == 0) return fmt::format("{}", step);
+  return fmt::format("{} or {}", below, below + step);
+}
+
+void must_be_within(const char* what, std::int64_t value, std::int64_t most, Problems& problems) {
+  if (value < 1 || value > most)
+    problems.push_back(fmt::format("{} is {}; it must be 1 to {}", what, value, most));
+}
+
+// Nothing is divided or multiplied before these hold.
+Problems ranges(const Plan& plan) {
+  Problems problems;
+  const model::Architecture& a = plan.architecture;
+  must_be_within("tp", plan.tp, max_ranks, problems);
+  must_be_within("cp", plan.cp, max_ranks, problems);
+  must_be_within("pp", plan.pp, max_ranks, problems);
+  must_be_within("dp", plan.dp, max_ranks, problems);
+  must_be_within("virtual_stages", plan.virtual_stages, 1 << 16, problems);
+  must_be_within("micro_batch", plan.micro_batch, max_batch, problems);
+  must_be_within("global_batch", plan.global_batch, max_batch, problems);
+  must_be_within("sequence", plan.sequence, max_sequence, problems);
+  must_be_within("the model's number of layers", a.layers, 1 << 16, problems);
+  must_be_within("the model's hidden size", a.hidden, 1 << 20, problems);
+  must_be_within("the model's MLP width", a.ffn, 1 << 24, problems);
+  must_be_within("the model's number of heads", a.heads, 1 << 16, problems);
+  must_be_within("the model's number of key-value heads", a.kv_heads, 1 << 16, problems);
+  must_be_within("the model's head size", a.head_dim, 1 << 16, problems);
+  must_be_within("the model's vocabulary", a.vocab, 1 << 28, problems);
+  if (!problems.empty()) return problems;
+  const __int128 world = static_cast<__int128>(plan.tp) * plan.cp * plan.pp * plan.dp;
+  if (world > max_ranks)
+    problems.push_back(
+        fmt::format("tp x cp x pp x dp is more than {} ranks, the most that is "
+                    "simulated",
+                    max_ranks));
+  return problems;
+}
+
+void tensor_parallel(const Plan& plan, Problems& problems) {
+  const model::Architecture& a = plan.architecture;
+  const auto must_divide = [&](const char* what, std::int64_t n) {
+    if (n % plan.tp != 0)
+      problems.push_back(fmt::format("tp {} does not divide the {} {}; tp may be {}", plan.tp, n,
+                                     what, divisors(n)));
+  };
+  must_divide("attention heads", a.heads);
+  if (a.kv_heads != a.heads) must_divide("key-value heads", a.kv_heads);
+  must_divide("columns of the MLP", a.ffn);
+  if (a.heads % a.kv_heads != 0)
+    problems.push_back(
+        fmt::format("the model's {} heads do not share {} key-value heads evenly; "
+                    "there may be {}",
+                    a.heads, a.kv_heads, divisors(a.heads)));
+}
+
+void sequence_split(const Plan& plan, Problems& problems) {
+  const model::Architecture& a = plan.architecture;
+  // A context-parallel rank holds two parts, one from each end (zig-zag order).
+  const std::int64_t parts = plan.cp > 1 ? 2 * std::int64_t{plan.cp} : 1;
+  if (plan.sequence % parts != 0) {
+    problems.push_back(fmt::format("sequence {} does not split into 2 x cp = {} parts; write {}",
+                                   plan.sequence, parts, neighbours(plan.sequence, parts)));
+  } else if (plan.uses_sequence_parallel() && plan.sequence / plan.cp % plan.tp != 0) {
+    const std::int64_t step = std::int64_t{plan.cp} * plan.tp * (plan.cp > 1 ? 2 : 1);
+    problems.push_back(
+        fmt::format("sequence parallelism needs sequence / cp = {} to be a multiple of tp {}; "
+                    "write sequence {}, or turn sequence_parallel off",
+                    plan.sequence / plan.cp, plan.tp, neighbours(plan.sequence, step)));
+  }
+  if (a.position == model::Position::learned && plan.sequence > a.max_positions)
+    problems.push_back(
+        fmt::format("sequence {} is longer than the model's table of {} learned "
+                    "positions; write at most {}",
+                    plan.sequence, a.max_positions, a.max_positions));
+  if (plan.cp > 1 && plan.attention == AttentionBackend::unfused)
+    problems.push_back(
+        fmt::format("cp {} needs fused attention; write attention flash or cudnn, "
+                    "or cp 1",
+                    plan.cp));
+}
+
+void batch(const Plan& plan, Problems& problems) {
+  const std::int64_t together = std::int64_t{plan.dp} * plan.micro_batch;
+  if (plan.global_batch % together != 0)
+    problems.push_back(fmt::format(
+        "global_batch {} is not a multiple of dp x micro_batch = {} x {} = {}; write {}",
+        plan.global_batch, plan.dp, plan.micro_batch, together,
+        neighbours(plan.global_batch, together)));
+}
+
+void pipeline(const Plan& plan, Problems& problems) {
+  const std::int64_t layers = plan.architecture.layers;
+  const std::int64_t parts = std::int64_t{plan.pp} * plan.virtual_stages;
+  if (layers % plan.pp != 0) {
+    problems.push_back(fmt::format("pp {} does not divide the {} layers; pp may be {}", plan.pp,
+                                   layers, divisors(layers)));
+  } else if (layers % parts != 0) {
+    problems.push_back(
+        fmt::format("virtual_stages {} does not divide the {} layers of a stage; it may be {}",
+                    plan.virtual_stages, layers / plan.pp, divisors(layers / plan.pp)));
+  }
+  const schedule::Schedule* schedule = schedule::find(plan.schedule);
+  if (!schedule) {
+    problems.push_back(schedule::unknown(plan.schedule));
+    return;
+  }
+  if (plan.global_batch % (std::int64_t{plan.dp} * plan.micro_batch) != 0) return;
+  const std::string problem =
+      schedule->problem({plan.pp, plan.microbatches(), plan.virtual_stages});
+  if (!problem.empty()) problems.push_back(fmt::format("schedule {}: {}", plan.schedule, problem));
+}
+
+void recompute(const Plan& plan, Problems& problems) {
+  if (plan.recompute != Recompute::full) return;
+  const std::int64_t parts = std::int64_t{plan.pp} * plan.virtual_stages;
+  if (plan.architecture.layers % parts != 0) return;
+  const std::int64_t chunk = plan.architecture.layers / parts;
+  const bool uniform = plan.recompute_method == RecomputeMethod::uniform;
+  if (uniform && (plan.recompute_layers < 1 || chunk % plan.recompute_layers != 0))
+    problems.push_back(
+        fmt::format("uniform recompute in groups of {} layers does not divide the {} layers of a "
+                    "{}; recompute_layers may be {}",
+                    plan.recompute_layers, chunk, plan.virtual_stages > 1 ? "chunk" : "stage",
+                    divisors(chunk)));
+  if (!uniform && (plan.recompute_layers < 0 || plan.recompute_layers > chunk))
+    problems.push_back(
+        fmt::format("block recompute of {} layers; recompute_layers may be 0 to {}, "
+                    "the layers of a {}",
+                    plan.recompute_layers, chunk, plan.virtual_stages > 1 ? "chunk" : "stage"));
+}
+
+void data_parallel(const Plan& plan, Problems& problems) {
+  if (plan.overlap_param_gather && !plan.distributed_optimizer)
+    problems.push_back(
+        "overlap_param_gather needs distributed_optimizer (without it no parameters are gathered); "
+        "turn it off");
+  if (plan.overlap_param_gather && plan.distributed_optimizer && !plan.overlap_grad_reduce)
+    problems.push_back("overlap_param_gather needs overlap_grad_reduce; turn both on or both off");
+  if (plan.precision == model::Precision::fp8 || plan.precision == model::Precision::tf32)
+    problems.push_back("precision is one of bf16, fp16, fp32; others are not simulated");
+}
+
+// The largest single tensors, so that nothing downstream overflows.
+void sizes(const Plan& plan, Problems& problems) {
+  const model::Architecture& a = plan.architecture;
+  const double tokens = static_cast<double>(plan.micro_batch) * static_cast<double>(plan.sequence) /
+                        static_cast<double>(plan.cp);
+  const double width = static_cast<double>(std::max(
+      {model::padded_vocab(a.vocab, plan.tp), 4 * a.ffn, 4 * a.hidden, 3 * a.query_width()}));
+  const double keys = static_cast<double>(plan.sequence);
+  double largest = tokens * width * 4;
+  if (plan.attention == AttentionBackend::unfused)
+    largest = std::max(largest, tokens * keys * static_cast<double>(a.heads) * 4);
+  if (plan.attention_mask) largest = std::max(largest, tokens * keys);
+  if (largest > max_tensor_bytes)
+    problems.push_back(
+        fmt::format("a single tensor of a microbatch would have {:.3g} TiB; make "
+                    "micro_batch or sequence smaller",
+                    largest / 1099511627776.0));
+}
+
+}  // namespace
+
+std::vector<std::string> problems(const Plan& plan) {
+  Problems problems = ranges(plan);
+  if (!problems.empty()) return problems;
+  tensor_parallel(plan, problems);
+  sequence_split(plan, problems);
+  batch(plan, problems);
+  pipeline(plan, problems);
+  recompute(plan, problems);
+  data_parallel(plan, problems);
+  sizes(plan, problems);
+  return problems;
+}
+
+std::string short_name(const Plan& plan) {
+  std::string text = fmt::format("tp{} cp{} pp{}", plan.tp, plan.cp, plan.pp);
+  if (plan.virtual_stages > 1) text += fmt::format(" vp{}", plan.virtual_stages);
+  return text + fmt::format(" dp{} mbs{} gbs{} seq{}", plan.dp, plan.micro_batch, plan.global_batch,
+                            plan.sequence);
+}
+
+}  // namespace sim::workload
