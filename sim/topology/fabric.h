@@ -1,0 +1,19 @@
+// fabric.h — what the kinds of fabric share: finding NICs, adding switches and trunks.
+#pragma once
+
+#include "sim/topology/graph.h"
+
+namespace sim::topology {
+
+std::size_t nic_vertex(const NodeLayout& layout, int node, int nic);
+std::size_t add_switch(Graph& graph, VertexKind kind, int index);
+
+// Joins a NIC to its leaf; a crossing of the leaf costs leaf_hop, paid on the way up.
+void join_leaf(const Cluster& cluster, Graph& graph, std::size_t nic, std::size_t leaf);
+
+// Joins a leaf that has `nics` ports down to the spine level, with 1 / oversubscription of their
+// capacity; leaf - spine - leaf costs spine_hop, paid on the way up.
+void join_spine(const Cluster& cluster, Graph& graph, std::size_t leaf, std::size_t spine,
+                int nics);
+
+}  // namespace sim::topology

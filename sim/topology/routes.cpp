@@ -1,0 +1,154 @@
+#include "sim/topology/routes.h"
+
+#include <algorithm>
+#include <cassert>
+#include <limits>
+
+namespace sim::topology {
+namespace {
+
+constexpr int cost(LinkKind kind) {
+  return kind == LinkKind::nvlink ? 1 : 4;
+}
+
+// Dijkstra's algorithm on a small graph; the unfinished vertex of least cost is found by looking at
+// all of them, the first one on a tie. Graphs of a node have a few dozen vertices.
+template <class Hop, class Cost>
+std::vector<Hop> cheapest_tree(const std::vector<std::vector<Hop>>& next, std::size_t source,
+                               Cost cost_of) {
+  constexpr int far = std::numeric_limits<int>::max();
+  std::vector<int> distance(next.size(), far);
+  std::vector<bool> finished(next.size(), false);
+  std::vector<Hop> tree(next.size());
+  distance[source] = 0;
+  for (;;) {
+    std::size_t best = next.size();
+    for (std::size_t v = 0; v < next.size(); ++v) {
+      if (finished[v] || distance[v] == far) continue;
+      if (best == next.size() || distance[v] < distance[best]) best = v;
+    }
+    if (best == next.size()) return tree;
+    finished[best] = true;
+    for (const Hop& hop : next[best]) {
+      const auto to = static_cast<std::size_t>(hop.to);
+      const int through = distance[best] + cost_of(hop.link);
+      if (through >= distance[to]) continue;
+      distance[to] = through;
+      tree[to] = {static_cast<int>(best), hop.link};
+    }
+  }
+}
+
+}  // namespace
+
+Routes::Routes(const Cluster& cluster) : cluster_(cluster), layout_(cluster.node) {
+  const Graph graph = build_graph(cluster);
+  links_.resize(static_cast<std::size_t>(graph[boost::graph_bundle].links));
+  const int nodes = cluster.nodes;
+  const int per_node = layout_.size();
+  first_switch_ = nodes * per_node;
+  const int switches = static_cast<int>(boost::num_vertices(graph)) - first_switch_;
+  next_.resize(static_cast<std::size_t>(per_node));
+  std::vector<std::vector<Hop>> fabric(static_cast<std::size_t>(switches));
+  nic_up_.resize(static_cast<std::size_t>(nodes * layout_.nics));
+  nic_down_.resize(nic_up_.size(), -1);
+  const auto nic_of = [&](int vertex) {
+    return static_cast<std::size_t>(vertex / per_node * layout_.nics + vertex % per_node -
+                                    layout_.nic(0));
+  };
+  for (auto [edge, end] = boost::edges(graph); edge != end; ++edge) {
+    const int from = static_cast<int>(boost::source(*edge, graph));
+    const int to = static_cast<int>(boost::target(*edge, graph));
+    const Link& link = graph[*edge];
+    links_[static_cast<std::size_t>(link.id)] = link;
+    const bool from_switch = from >= first_switch_, to_switch = to >= first_switch_;
+    if (from_switch && to_switch) {
+      fabric[static_cast<std::size_t>(from - first_switch_)].push_back(
+          {to - first_switch_, link.id});
+    } else if (to_switch) {
+      nic_up_[nic_of(from)] = {to - first_switch_, link.id};
+    } else if (from_switch) {
+      nic_down_[nic_of(to)] = link.id;
+    } else if (from < per_node) {
+      next_[static_cast<std::size_t>(from)].push_back({to, link.id});
+      ++links_per_node_;
+    }
+  }
+  for (int v = 0; v < per_node; ++v) {
+    local_trees_.push_back(cheapest_tree(next_, static_cast<std::size_t>(v), [&](int link) {
+      return cost(links_[static_cast<std::size_t>(link)].kind);
+    }));
+  }
+  next_ = std::move(fabric);
+  fabric_trees_.resize(next_.size());
+}
+
+Path Routes::local(int node, int from, int to) const {
+  Path path;
+  const Tree& tree = local_trees_[static_cast<std::size_t>(from)];
+  for (int v = to; v != from; v = tree[static_cast<std::size_t>(v)].to) {
+    const int link = tree[static_cast<std::size_t>(v)].link;
+    assert(link >= 0);
+    path.links.push_back(node * links_per_node_ + link);
+  }
+  std::ranges::reverse(path.links);
+  return path;
+}
+
+Path Routes::between_gpus(int from, int to) const {
+  const int gpus = layout_.gpus;
+  assert(from / gpus == to / gpus);
+  return local(from / gpus, layout_.gpu(from % gpus), layout_.gpu(to % gpus));
+}
+
+Path Routes::gpu_to_nic(int gpu, int nic) const {
+  assert(gpu / layout_.gpus == nic / layout_.nics);
+  return local(gpu / layout_.gpus, layout_.gpu(gpu % layout_.gpus),
+               layout_.nic(nic % layout_.nics));
+}
+
+Path Routes::nic_to_gpu(int nic, int gpu) const {
+  assert(gpu / layout_.gpus == nic / layout_.nics);
+  return local(gpu / layout_.gpus, layout_.nic(nic % layout_.nics),
+               layout_.gpu(gpu % layout_.gpus));
+}
+
+// Fewest switches, breadth first: switches are numerous, and all their links cost the same.
+const Routes::Tree& Routes::fabric_tree(int source) const {
+  Tree& tree = fabric_trees_[static_cast<std::size_t>(source)];
+  if (!tree.empty()) return tree;
+  tree.resize(next_.size());
+  std::vector<bool> seen(next_.size(), false);
+  std::vector<int> queue = {source};
+  seen[static_cast<std::size_t>(source)] = true;
+  for (std::size_t i = 0; i < queue.size(); ++i) {
+    for (const Hop& hop : next_[static_cast<std::size_t>(queue[i])]) {
+      if (seen[static_cast<std::size_t>(hop.to)]) continue;
+      seen[static_cast<std::size_t>(hop.to)] = true;
+      tree[static_cast<std::size_t>(hop.to)] = {queue[i], hop.link};
+      queue.push_back(hop.to);
+    }
+  }
+  return tree;
+}
+
+Path Routes::between_nics(int from, int to) const {
+  assert(from / layout_.nics != to / layout_.nics);
+  const Hop& up = nic_up_[static_cast<std::size_t>(from)];
+  const int target = nic_up_[static_cast<std::size_t>(to)].to;
+  Path path;
+  path.links.push_back(nic_down_[static_cast<std::size_t>(to)]);
+  if (up.to != target) {
+    const Tree& tree = fabric_tree(up.to);
+    for (int v = target; v != up.to; v = tree[static_cast<std::size_t>(v)].to) {
+      assert(tree[static_cast<std::size_t>(v)].link >= 0);
+      path.links.push_back(tree[static_cast<std::size_t>(v)].link);
+    }
+  }
+  path.links.push_back(up.link);
+  std::ranges::reverse(path.links);
+  for (const int id : path.links) path.latency += link(id).latency;
+  return path;
+}
+
+}  // namespace sim::topology

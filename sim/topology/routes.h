@@ -1,0 +1,63 @@
+// routes.h — which links a message crosses: shortest paths through the cluster's graph, the same
+// ones on every run.
+//
+// Inside a node a path prefers NVLink: it costs 1, any other link 4. Between nodes a message goes
+// from the GPU to a NIC, by the fewest switches to the other NIC, and from there to the GPU. Among
+// paths of equal cost the one whose vertices come first in the graph is taken. All nodes of a
+// cluster are alike, so paths inside a node are found once.
+//
+// Not for two threads at the same time: paths are remembered as they are found.
+#pragma once
+
+#include <vector>
+
+#include "sim/topology/cluster.h"
+#include "sim/topology/graph.h"
+
+namespace sim::topology {
+
+// Links in the order they are crossed, and the latency they add to NCCL's own.
+struct Path {
+  std::vector<int> links;
+  Duration latency{};
+};
+
+class Routes {
+ public:
+  // REQUIRES: problems(cluster) is empty.
+  explicit Routes(const Cluster& cluster);
+
+  // `gpu` is a GPU of the cluster (node x gpus + index), `nic` a NIC (node x nics + index).
+  Path between_gpus(int from, int to) const;  // REQUIRES: both in one node
+  Path gpu_to_nic(int gpu, int nic) const;    // REQUIRES: both in one node
+  Path nic_to_gpu(int nic, int gpu) const;    // REQUIRES: both in one node
+  Path between_nics(int from, int to) const;  // REQUIRES: in different nodes
+
+  int link_count() const { return static_cast<int>(links_.size()); }
+  const Link& link(int id) const { return links_[static_cast<std::size_t>(id)]; }
+  const Cluster& cluster() const { return cluster_; }
+
+ private:
+  struct Hop {
+    int to = -1;
+    int link = -1;
+  };
+  // Predecessor of every vertex on its cheapest path from one source.
+  using Tree = std::vector<Hop>;
+
+  Path local(int node, int from, int to) const;
+  const Tree& fabric_tree(int source) const;
+
+  Cluster cluster_;
+  NodeLayout layout_;
+  std::vector<Link> links_;             // by id
+  std::vector<std::vector<Hop>> next_;  // of node 0's vertices and of the fabric's switches
+  int links_per_node_ = 0;
+  int first_switch_ = 0;                    // vertex
+  std::vector<Hop> nic_up_;                 // NIC -> its leaf
+  std::vector<int> nic_down_;               // link from the leaf to the NIC
+  std::vector<Tree> local_trees_;           // by source vertex in a node
+  mutable std::vector<Tree> fabric_trees_;  // by source switch; empty: not asked yet
+};
+
+}  // namespace sim::topology
