@@ -12,13 +12,15 @@ void Allocator::empty_cache() {
 }
 
 // Oversized blocks only (max_split_size): one that is large enough, or several from the largest
-// down. What was freed stays freed even if it was not enough.
+// down. What was freed stays freed even if it was not enough. A piece of a segment can be as large
+// only if the option was set after it was split; it is left alone, since cudaFree would fail.
 bool Allocator::release_available(const Request& request) {
   if (options_.max_split_size == unlimited) return false;
   const std::int64_t want = std::max(request.size, options_.max_split_size);
   FreeList& free = lane(request.lane).free;
   const FreeList::Position fit = free.first_fit(want);
-  if (!free.at_end(fit) && !at(free.block(fit)).expandable) {
+  const auto whole = [&](BlockId id) { return !at(id).expandable && !at(id).split(); };
+  if (!free.at_end(fit) && whole(free.block(fit))) {
     release_block(free.block(fit));
     return true;
   }
@@ -32,7 +34,7 @@ bool Allocator::release_available(const Request& request) {
   while (freed < want && !smaller.empty()) {
     const BlockId largest = smaller.back();
     smaller.pop_back();
-    if (at(largest).expandable) continue;
+    if (!whole(largest)) continue;
     freed += at(largest).size;
     release_block(largest);
   }

@@ -266,7 +266,7 @@ class PickleReader {
     if (!error_.empty() || !above_mark(1)) return;
     const Value& target = pickle_.at(stack_.back());
     if (target.kind != kind) {
-      return fail(std::string("adds to a ") + memory::name(target.kind) + ", not a " +
+      return fail(std::string("adds to ") + memory::name(target.kind) + ", not " +
                   memory::name(kind));
     }
     if (kind == PickleKind::dict && added.size() % 2 != 0) return fail("a key without a value");

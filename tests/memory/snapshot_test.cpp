@@ -1,0 +1,180 @@
+#include "sim/memory/snapshot.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "sim/memory/pickle.h"
+#include "sim/memory/recording.h"
+#include "sim/memory/replay.h"
+#include "support.h"
+
+using namespace sim;
+using namespace sim::memory;
+
+namespace {
+
+std::string corpus(const std::string& name) {
+  return std::string(REHEARSE_SOURCE_DIR) + "/tests/fuzz/corpus/" + name;
+}
+
+// The first diagnostic of a snapshot that must be refused, or of its replay.
+std::string refusal(const std::string& name) {
+  const std::string bytes = read_file(corpus("pickle/" + name + ".pickle"));
+  const auto snapshot = read_snapshot(bytes, "p");
+  if (!snapshot) return snapshot.errors()[0].where + ": " + snapshot.errors()[0].message;
+  const auto replay = replay_snapshot(*snapshot, Rules::newer, "p");
+  if (!replay) return replay.errors()[0].where + ": " + replay.errors()[0].message;
+  return "accepted";
+}
+
+RecordingReplay replayed(const std::string& path) {
+  const std::string bytes = read_file(path);
+  const auto snapshot = read_snapshot(bytes, "p");
+  REQUIRE(snapshot);
+  const auto replay = replay_snapshot(*snapshot, Rules::newer, "p");
+  REQUIRE(replay);
+  return *replay;
+}
+
+}  // namespace
+
+TEST_CASE("memory: a recorded training step replays at every real address") {
+  const auto replay = replayed(memory_test_path("data/magma27_cs336_memory_snapshot.pickle"));
+  // 5,163 events: 1,721 allocations with their two free events, no driver call in steady state.
+  CHECK(replay.allocations == 1721);
+  CHECK(replay.allocations_at_recorded_address == 1721);
+  CHECK(replay.segment_events == 0);
+  CHECK(replay.final_map_identical);
+  CHECK(replay.exact());
+  CHECK(replay.first_difference.empty());
+}
+
+TEST_CASE("memory: the start of a recording is recovered and no block is out of place") {
+  const std::string bytes =
+      read_file(memory_test_path("data/magma27_cs336_memory_snapshot.pickle"));
+  const auto snapshot = read_snapshot(bytes, "p");
+  REQUIRE(snapshot);
+  REQUIRE(snapshot->devices.size() == 1);
+  const auto recording = recover(snapshot->devices[0], snapshot->options, "p");
+  REQUIRE(recording);
+  CHECK(recording->segments.size() == 216);  // as many as at the end: none came or went
+  CHECK(recording->blocks.size() == 229);
+  for (std::size_t i = 1; i < recording->blocks.size(); ++i) {
+    CHECK(recording->blocks[i - 1].address + recording->blocks[i - 1].size <=
+          recording->blocks[i].address);
+  }
+}
+
+TEST_CASE("memory: a changed recording is not called exact") {
+  const std::string bytes =
+      read_file(memory_test_path("data/magma27_cs336_memory_snapshot.pickle"));
+  auto snapshot = read_snapshot(bytes, "p");
+  REQUIRE(snapshot);
+  Snapshot changed = *snapshot;
+  // The last segment of the final map becomes a stream's that never allocated.
+  changed.devices[0].segments.back().stream = 77;
+  const auto replay = replay_snapshot(changed, Rules::newer, "p");
+  REQUIRE(replay);
+  CHECK_FALSE(replay->exact());
+  CHECK_FALSE(replay->first_difference.empty());
+}
+
+TEST_CASE("memory: small snapshots replay exactly in every pickle protocol") {
+  for (const int protocol : {2, 3, 4, 5}) {
+    const auto replay =
+        replayed(corpus("pickle/tiny_protocol_" + std::to_string(protocol) + ".pickle"));
+    CHECK(replay.allocations == 2);
+    CHECK(replay.segment_events_matched == 1);
+    CHECK(replay.exact());
+  }
+}
+
+TEST_CASE("memory: slack, pending blocks, out of memory and expandable segments are recovered") {
+  // 25 MiB lay in a 26 MiB segment: the slack shows only in the segment that is given back.
+  const auto slack = replayed(corpus("pickle/slack_pending_oom.pickle"));
+  CHECK(slack.allocations == 1);
+  CHECK(slack.segment_events == 2);
+  CHECK(slack.exact());
+  const auto expandable = replayed(corpus("pickle/expandable.pickle"));
+  CHECK(expandable.allocations == 2);
+  CHECK(expandable.segment_events == 3);
+  CHECK(expandable.exact());
+}
+
+TEST_CASE("memory: pickles that would run code are refused by name and offset") {
+  CHECK(refusal("global") ==
+        "p:2: refused opcode GLOBAL (imports code); a memory snapshot holds "
+        "plain data only");
+  CHECK(refusal("stack_global").find("p:14: refused opcode STACK_GLOBAL") == 0);
+  CHECK(refusal("reduce_2").find("p:2: refused opcode GLOBAL") == 0);
+  CHECK(refusal("reduce_4").find("refused opcode STACK_GLOBAL") != std::string::npos);
+  CHECK(refusal("build").find("p:4: refused opcode BUILD") == 0);
+  CHECK(refusal("inst").find("p:3: refused opcode INST") == 0);
+  CHECK(refusal("obj").find("p:5: refused opcode OBJ") == 0);
+  CHECK(refusal("newobj").find("p:4: refused opcode NEWOBJ") == 0);
+  CHECK(refusal("ext").find("p:2: refused opcode EXT1") == 0);
+  CHECK(refusal("persid").find("p:2: refused opcode PERSID") == 0);
+}
+
+TEST_CASE("memory: broken and hostile pickles are refused with the reason") {
+  const std::pair<const char*, const char*> cases[] = {
+      {"truncated_1", "p:0: not a pickle of protocol 2 or newer"},
+      {"truncated_2", "p:2: ends before STOP"},
+      {"truncated_200", "p:2: claims 1014 bytes, 189 are left"},
+      {"claims_terabyte_text", "p:2: claims 1000000000000 bytes, 4 are left"},
+      {"claims_terabyte_frame", "p:2: claims 1000000000000 bytes, 2 are left"},
+      {"claims_4g_long", "p:2: claims 4294967295 bytes, 1 are left"},
+      {"memo_out_of_reach", "p:3: memo index 4294967294 is out of reach"},
+      {"memo_never_stored", "p:2: memo entry 5 was never stored"},
+      {"stack_underflow", "p:2: needs 1 values on the stack, there are 0"},
+      {"no_mark", "p:3: needs a MARK, none is on the stack"},
+      {"odd_items", "p:5: a key without a value"},
+      {"append_to_int", "p:5: adds to int, not list"},
+      {"wide_integer", "p:2: an integer wider than 64 bits"},
+      {"memo_bomb", "p:the snapshot: must be a dict, not list"},
+      {"list_of_itself", "p:the snapshot: must be a dict, not list"},
+      {"deep_nesting", "p:the snapshot: must be a dict, not tuple"},
+      {"not_a_dict", "p:the snapshot: must be a dict, not list"},
+      {"empty_dict", "p:device_traces: is missing"},
+      {"negative_size", "p:segments[0].blocks[0].size: -512 is not from 1 to 1125899906842624"},
+      {"petabytes",
+       "p:device_traces[0][1].size: 2000000000000000 is not from 0 to 1125899906842624"},
+      {"unknown_action", "p:device_traces[0][1].action: is not an action of a memory history"},
+      {"missing_key_and_wrong_type", "p:device_traces[0][0]: must be a dict, not str"},
+  };
+  for (const auto& [name, message] : cases) CHECK(refusal(name) == message);
+  CHECK(refusal("same_segment_400_times").find("more entries than its bytes can describe") !=
+        std::string::npos);
+  CHECK(refusal("frees_what_never_lived").find("p:device 0:entry") == 0);
+}
+
+TEST_CASE("memory: a claimed terabyte is replayed and found not to be as recorded") {
+  CHECK_FALSE(replayed(corpus("pickle/terabyte_request.pickle")).exact());
+}
+
+TEST_CASE("memory: the fuzz corpus runs through both readers") {
+  int files = 0;
+  for (const char* const folder : {"pickle", "trace"}) {
+    std::vector<std::string> paths;
+    for (const auto& entry : std::filesystem::directory_iterator(corpus(folder))) {
+      paths.push_back(entry.path().string());
+    }
+    std::sort(paths.begin(), paths.end());
+    for (const std::string& path : paths) {
+      CAPTURE(path);
+      const std::string bytes = read_file(path);
+      ++files;
+      for (const Rules rules : {Rules::newer, Rules::v2_4_0}) {
+        if (const auto trace = parse_trace(bytes, "t", rules)) {
+          const ReplaySummary summary = replay_trace(*trace, rules, {});
+          CHECK(summary.commands == static_cast<std::int64_t>(trace->commands.size()));
+        }
+        const auto snapshot = read_snapshot(bytes, "p");
+        if (!snapshot) continue;
+        const auto replay = replay_snapshot(*snapshot, rules, "p");
+        if (replay) CHECK(replay->allocations_at_recorded_address <= replay->allocations);
+      }
+    }
+  }
+  CHECK(files >= 49);
+}
