@@ -200,6 +200,7 @@ void read_switches(const Row& row, const nlohmann::json& extra, const Framework&
   plan.attention_mask =
       framework.attention_mask && !flag(extra, "no-create-attention-mask-in-dataloader");
   plan.check_for_nan = ci || framework.checks_nan;
+  plan.logs_optimizer_state = contains(cell(row, "framework"), "authors' fork");
   plan.avoid_record_streams = contains(notes, "\"TORCH_NCCL_AVOID_RECORD_STREAMS\": 1");
   if (contains(notes, "expandable_segments:True")) {
     plan.allocator_options = "expandable_segments:True";

@@ -1,0 +1,169 @@
+// predict.cpp — one row: plan, machine, replay, and the numbers in the row's own terms.
+#include <fmt/format.h>
+
+#include "sim/calibrate/row_text.h"
+#include "sim/calibrate/validate.h"
+#include "sim/report/csv.h"
+
+namespace sim::calibrate {
+
+namespace {
+
+using report::Json;
+
+std::string joined(const std::vector<std::string>& parts) {
+  return fmt::format("{}", fmt::join(parts, "; "));
+}
+
+// The cluster of the description, changed only where the row says something else.
+search::SiteChange change_for(const RowMachine& wanted, const topology::Cluster& cluster,
+                              int world) {
+  search::SiteChange change;
+  const topology::Node& node = cluster.node;
+  if (wanted.gpus_per_node > 0 && wanted.gpus_per_node != node.gpus) {
+    change.gpus_per_node = wanted.gpus_per_node;
+  }
+  if (wanted.nics > 0 && (wanted.nics != node.nics || wanted.nic != node.nic)) {
+    change.nics = wanted.nics;
+    change.nic = wanted.nic;
+  }
+  const int per_node = change.gpus_per_node > 0 ? change.gpus_per_node : node.gpus;
+  const int nodes = (world + per_node - 1) / per_node;
+  if (nodes > cluster.nodes) change.nodes = nodes;
+  return change;
+}
+
+void fill(const RowPlan& mapped, const report::Answer& answer, Prediction& out) {
+  const replay::RunReport& run = answer.run;
+  out.oom = !run.fits();
+  out.rule_says_oom = !answer.estimate.fits;
+  if (!run.fits()) {
+    out.reason = report::oom_reason(run);
+    return;
+  }
+  const workload::Plan& plan = mapped.plan;
+  const double time = report::step_seconds(answer);
+  model::Batch batch;
+  batch.sequences = plan.global_batch;
+  batch.sequence = static_cast<double>(plan.sequence);
+  batch.vocab = static_cast<double>(model::padded_vocab(plan.architecture.vocab, plan.tp));
+  batch.recompute = search::flops_recompute(plan.recompute);
+  const double flops = mapped.convention->flops(plan.architecture, batch);
+  out.iter_time_s = time;
+  out.tflops_gpu = flops / time / plan.world() * 1e-12;
+  out.bubble_pct = 100 * run.bubble;
+  const auto memory_of = [&](Bytes allocated, Bytes reserved) {
+    out.allocated_gib = gib(allocated);
+    out.reserved_gib = gib(reserved);
+  };
+  switch (mapped.memory_rank) {
+    case MemoryRank::largest:
+      return memory_of(report::peak_allocated(run), report::peak_reserved(run));
+    case MemoryRank::first:
+      return memory_of(run.classes.front().peak_allocated, run.classes.front().peak_reserved);
+    case MemoryRank::last:
+      return memory_of(run.classes.back().peak_allocated, run.classes.back().peak_reserved);
+  }
+}
+
+std::string cell_of(const std::optional<double>& value, int digits) {
+  return value ? fmt::format("{:.{}f}", *value, digits) : "";
+}
+
+Json json_of(const std::optional<double>& value) {
+  return value ? Json(*value) : Json(nullptr);
+}
+Json json_of(const std::optional<bool>& value) {
+  return value ? Json(*value) : Json(nullptr);
+}
+
+template <class T>
+std::optional<T> optional_of(const Json& json) {
+  return json.is_null() ? std::nullopt : std::optional<T>(json.get<T>());
+}
+
+}  // namespace
+
+Prediction predict(const Row& row, search::Sites& sites) {
+  Prediction out;
+  out.row_id = cell(row, "row_id");
+  RowPlan mapped = plan_of(row);
+  out.assumptions = mapped.assumptions;
+  if (!mapped.unsupported.empty()) {
+    out.status = "unsupported";
+    out.reason = mapped.unsupported;
+    return out;
+  }
+  out.plan = workload::short_name(mapped.plan);
+  Result<search::Site*> site = sites.find(mapped.machine.cluster);
+  if (site) {
+    site = sites.find(mapped.machine.cluster, "",
+                      change_for(mapped.machine, (*site)->machine.cluster, mapped.plan.world()));
+  }
+  if (!site) {
+    out.status = "unsupported";
+    out.reason = site.errors().front().where + ": " + site.errors().front().message;
+    return out;
+  }
+  const std::vector<std::string> problems = search::problems(mapped.plan, **site);
+  if (!problems.empty()) {
+    out.status = "impossible";
+    out.reason = joined(problems);
+    return out;
+  }
+  out.status = "predicted";
+  fill(mapped, search::evaluate(mapped.plan, **site), out);
+  if (out.reason.empty() && !out.assumptions.empty()) {
+    out.reason = "assumed: " + joined(out.assumptions);
+  }
+  return out;
+}
+
+std::string to_text(const Prediction& p) {
+  return report::line({{"row_id", p.row_id},
+                       {"status", p.status},
+                       {"reason", p.reason},
+                       {"assumptions", p.assumptions},
+                       {"plan", p.plan},
+                       {"predicted_iter_time_s", json_of(p.iter_time_s)},
+                       {"predicted_tflops_gpu", json_of(p.tflops_gpu)},
+                       {"predicted_mem_alloc_peak_gib", json_of(p.allocated_gib)},
+                       {"predicted_mem_reserved_peak_gib", json_of(p.reserved_gib)},
+                       {"predicted_oom", json_of(p.oom)},
+                       {"predicted_bubble_pct", json_of(p.bubble_pct)},
+                       {"rule_80_percent_says_oom", json_of(p.rule_says_oom)}});
+}
+
+Prediction from_text(const std::string& text) {
+  const Json json = Json::parse(text);
+  Prediction p;
+  p.row_id = json.at("row_id");
+  p.status = json.at("status");
+  p.reason = json.at("reason");
+  p.assumptions = json.at("assumptions").get<std::vector<std::string>>();
+  p.plan = json.at("plan");
+  p.iter_time_s = optional_of<double>(json.at("predicted_iter_time_s"));
+  p.tflops_gpu = optional_of<double>(json.at("predicted_tflops_gpu"));
+  p.allocated_gib = optional_of<double>(json.at("predicted_mem_alloc_peak_gib"));
+  p.reserved_gib = optional_of<double>(json.at("predicted_mem_reserved_peak_gib"));
+  p.oom = optional_of<bool>(json.at("predicted_oom"));
+  p.bubble_pct = optional_of<double>(json.at("predicted_bubble_pct"));
+  p.rule_says_oom = optional_of<bool>(json.at("rule_80_percent_says_oom"));
+  return p;
+}
+
+std::string predictions_csv(const std::vector<Prediction>& predictions) {
+  std::string text = report::csv_line({"row_id", "status", "reason", "predicted_iter_time_s",
+                                       "predicted_tflops_gpu", "predicted_mem_alloc_peak_gib",
+                                       "predicted_mem_reserved_peak_gib", "predicted_oom",
+                                       "predicted_bubble_pct"});
+  for (const Prediction& p : predictions) {
+    text += report::csv_line({p.row_id, p.status, p.reason, cell_of(p.iter_time_s, 6),
+                              cell_of(p.tflops_gpu, 4), cell_of(p.allocated_gib, 4),
+                              cell_of(p.reserved_gib, 4), p.oom ? (*p.oom ? "1" : "0") : "",
+                              cell_of(p.bubble_pct, 4)});
+  }
+  return text;
+}
+
+}  // namespace sim::calibrate

@@ -1,0 +1,71 @@
+// validate.h — predicted against measured: replays every row of a table of measured runs and
+// compares throughput, iteration time, peak memory, bubble and outcome.
+//
+// Invariants
+//  (1) Every row has exactly one prediction, in the order of the table; a row that cannot be
+//      represented says why.
+//  (2) A row is compared only in what it publishes, in its own convention and of the rank whose
+//      memory it states.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "sim/calibrate/row_plan.h"
+#include "sim/report/json.h"
+#include "sim/search/evaluate.h"
+
+namespace sim::calibrate {
+
+struct Prediction {
+  std::string row_id, status, reason;  // predicted, unsupported, impossible
+  std::vector<std::string> assumptions;
+  std::string plan;  // short name
+  std::optional<double> iter_time_s, tflops_gpu, allocated_gib, reserved_gib, bubble_pct;
+  std::optional<bool> oom;
+  std::optional<bool> rule_says_oom;  // the closed form's 80 % rule
+};
+
+Prediction predict(const Row& row, search::Sites& sites);
+
+// To and from the worker that predicts.
+std::string to_text(const Prediction& prediction);
+Prediction from_text(const std::string& text);
+
+// row_id,status,reason,predicted_iter_time_s,... one line per prediction.
+std::string predictions_csv(const std::vector<Prediction>& predictions);
+
+// What is compared: a column of the table with what stands for it in a prediction.
+struct Quantity {
+  const char* name;
+  const char* column;
+  std::optional<double> (*predicted)(const Prediction& prediction);
+};
+const std::vector<Quantity>& quantities();
+
+// Errors of a set of rows in one quantity: |predicted - measured| / measured.
+struct Errors {
+  std::size_t rows = 0;
+  double mean = 0, median = 0, p90 = 0, most = 0, bias = 0;  // percent
+  std::string worst;                                         // row_id
+};
+Errors errors(const std::vector<Row>& rows, const std::vector<Prediction>& predictions,
+              const Quantity& quantity);
+
+// [measured out of memory][said out of memory], over rows that state their outcome.
+struct Outcomes {
+  std::size_t counts[2][2] = {};
+  std::size_t rows() const;
+  double right_pct() const;
+};
+Outcomes outcomes(const std::vector<Row>& rows, const std::vector<Prediction>& predictions,
+                  bool by_rule);
+
+// Everything as text: overall, by group, why rows are missing, and row by row.
+std::string validation_text(const std::vector<Row>& rows,
+                            const std::vector<Prediction>& predictions);
+report::Json validation_json(const std::vector<Row>& rows,
+                             const std::vector<Prediction>& predictions);
+
+}  // namespace sim::calibrate

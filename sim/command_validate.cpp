@@ -1,0 +1,84 @@
+// command_validate.cpp — `rehearse validate`: a table of measured runs, predicted on all cores.
+#include <fmt/format.h>
+
+#include <thread>
+
+#include "sim/calibrate/validate.h"
+#include "sim/command.h"
+#include "sim/config/runs_csv.h"
+#include "sim/interrupt.h"
+#include "sim/progress.h"
+#include "sim/report/output.h"
+#include "sim/search/pool.h"
+
+namespace sim {
+
+namespace {
+
+struct Predicted {
+  std::vector<calibrate::Prediction> rows;
+  bool complete = false;
+  std::size_t crashed = 0;
+};
+
+Predicted predict_all(const std::vector<calibrate::Row>& rows, int workers, Globals globals) {
+  Predicted out;
+  out.rows.resize(rows.size());
+  search::Sites sites;
+  Progress progress("validate", rows.size(), globals.quiet);
+  std::size_t done = 0;
+  std::vector<std::size_t> items;
+  for (std::size_t i = 0; i < rows.size(); ++i) items.push_back(i);
+  search::PoolCalls calls;
+  calls.answer = [&](std::size_t i) {
+    return calibrate::to_text(calibrate::predict(rows[i], sites));
+  };
+  calls.answered = [&](std::size_t i, const std::string& text) {
+    out.rows[i] = calibrate::from_text(text);
+    ++done;
+    return true;
+  };
+  calls.failed = [&](std::size_t i, const std::string& why) {
+    out.rows[i].row_id = calibrate::cell(rows[i], "row_id");
+    out.rows[i].status = "unsupported";
+    out.rows[i].reason = "our bug: " + why;
+    ++out.crashed;
+    ++done;
+    return true;
+  };
+  calls.go_on = [&] {
+    progress.show(done, "");
+    return !interrupted();
+  };
+  out.complete = search::run_pool(items, workers, calls);
+  return out;
+}
+
+}  // namespace
+
+int run_validate(const Arguments& arguments, Globals globals) {
+  Options options("validate");
+  options.value("csv", "FILE", "write one line per row of the table to FILE")
+      .value("jobs,j", "N", "worker processes (default: the cores)")
+      .words(1, 1)
+      .parse(arguments, globals);
+  const auto cores = static_cast<std::int64_t>(std::max(1U, std::thread::hardware_concurrency()));
+  const int workers = static_cast<int>(options.number("jobs", cores, 1, 1024));
+  const std::vector<calibrate::Row> rows = need(config::load_runs(options.words()[0]));
+  catch_interrupts();
+  const Predicted predicted = predict_all(rows, workers, globals);
+  if (!predicted.complete) throw Stop{exit_interrupted, "interrupted"};
+  if (options.has("csv")) {
+    const std::string problem =
+        report::write_file(options.text("csv"), calibrate::predictions_csv(predicted.rows));
+    if (!problem.empty()) throw Stop{exit_io, problem};
+  }
+  print(
+      globals.json
+          ? report::document("validate", calibrate::validation_json(rows, predicted.rows)).dump(2) +
+                "\n"
+          : calibrate::validation_text(rows, predicted.rows));
+  return predicted.crashed == 0 ? exit_yes : exit_bug;
+}
+
+}  // namespace sim

@@ -1,0 +1,151 @@
+#include "sim/search/evaluate.h"
+
+#include <fmt/format.h>
+#include <xxhash.h>
+
+#include <cassert>
+
+#include "sim/memory/estimator.h"
+#include "sim/model/flops.h"
+#include "sim/workload/build.h"
+
+namespace sim::search {
+
+namespace {
+
+std::string digest(const std::string& text) {
+  const XXH128_hash_t hash = XXH3_128bits(text.data(), text.size());
+  return fmt::format("{:016x}{:016x}", hash.high64, hash.low64);
+}
+
+void apply(const SiteChange& change, topology::Cluster& cluster) {
+  topology::Node& node = cluster.node;
+  if (change.nodes > 0) cluster.nodes = change.nodes;
+  if (change.gpus_per_node > 0) node.gpus = change.gpus_per_node;
+  if (change.nics > 0) {
+    node.nics = change.nics;
+    node.nic = change.nic;
+  }
+  if (change.gpus_per_node == 0 && change.nics == 0) return;
+  // Deal the NICs out evenly again.
+  node.nic_of_gpu.clear();
+  for (int gpu = 0; gpu < node.gpus && node.nics > 0; ++gpu) {
+    node.nic_of_gpu.push_back(gpu * node.nics / node.gpus);
+  }
+}
+
+void add_rates(report::Answer& answer) {
+  const workload::Plan& plan = answer.plan;
+  const double time = report::step_seconds(answer);
+  if (time <= 0) return;
+  const double per_gpu = 1.0 / time / plan.world();
+  const model::Batch batch = {
+      static_cast<double>(plan.global_batch), static_cast<double>(plan.sequence),
+      static_cast<double>(model::padded_vocab(plan.architecture.vocab, plan.tp)),
+      flops_recompute(plan.recompute)};
+  for (const model::FlopConvention& convention : model::flop_conventions()) {
+    const double flops = convention.flops(plan.architecture, batch);
+    answer.rates.push_back(
+        {std::string(convention.name), std::string(convention.summary), flops * per_gpu * 1e-12});
+  }
+  const double peak = answer.machine.peak_flops;
+  answer.mfu = report::rate(answer, "megatron").tflops_gpu * 1e12 / peak;
+  answer.hfu = answer.run.executed_flops * per_gpu / peak;
+}
+
+}  // namespace
+
+model::Recompute flops_recompute(workload::Recompute recompute) {
+  switch (recompute) {
+    case workload::Recompute::none:
+      return model::Recompute::none;
+    case workload::Recompute::selective:
+      return model::Recompute::selective;
+    case workload::Recompute::full:
+      break;
+  }
+  return model::Recompute::full;
+}
+
+Result<Site*> Sites::of(const config::Machine& machine) {
+  const std::string key = fmt::format("{}\n{} x {}, {} x {}", machine.text, machine.cluster.nodes,
+                                      machine.cluster.node.gpus, machine.cluster.node.nics,
+                                      machine.cluster.node.nic.bytes_per_second);
+  if (const auto there = sites_.find(key); there != sites_.end()) return there->second.get();
+  Result<config::Profile> profile = config::find_profile(machine);
+  if (!profile) return profile.errors();
+  auto site = std::make_unique<Site>();
+  site->machine = machine;
+  site->profile = *profile;
+  site->network = std::make_unique<network::Network>(machine.cluster, site->profile.communication);
+  site->digest = digest(key + "\n" + site->profile.text);
+  return (sites_[key] = std::move(site)).get();
+}
+
+Result<Site*> Sites::find(const std::string& name, const std::string& beside,
+                          const SiteChange& change) {
+  const std::string file = name + "\n" + beside;
+  auto there = machines_.find(file);
+  if (there == machines_.end()) {
+    Result<config::Machine> loaded = config::find_cluster(name, beside);
+    if (!loaded) return loaded.errors();
+    there = machines_.emplace(file, *loaded).first;
+  }
+  config::Machine machine = there->second;
+  apply(change, machine.cluster);
+  return of(machine);
+}
+
+std::vector<std::string> problems(const workload::Plan& plan, const Site& site) {
+  std::vector<std::string> found = workload::problems(plan);
+  const int there = site.machine.cluster.gpus();
+  if (plan.world() > there) {
+    found.push_back(fmt::format("{} GPUs are needed and {} has {}", plan.world(),
+                                site.machine.cluster.name, there));
+  }
+  return found;
+}
+
+report::Estimate estimate(const workload::Plan& plan, const device::Gpu& gpu) {
+  const model::Architecture& a = plan.architecture;
+  memory::EstimatorInput in;
+  in.layers = a.layers;
+  in.hidden = a.hidden;
+  in.heads = a.heads;
+  in.kv_heads = a.kv_heads;
+  in.ffn = a.ffn;
+  in.vocabulary = a.vocab;
+  in.sequence = plan.sequence;
+  in.microbatch = plan.micro_batch;
+  in.tensor_parallel = plan.tp;
+  in.context_parallel = plan.cp;
+  in.pipeline_parallel = plan.pp;
+  in.data_parallel = plan.dp;
+  if (plan.virtual_stages > 1) in.virtual_stages = plan.virtual_stages;
+  in.microbatches = plan.microbatches();
+  in.gradient_bytes = plan.fp32_gradients ? 4 : 2;
+  in.distributed_optimizer = plan.distributed_optimizer;
+  const memory::Estimate result = memory::estimate(in);
+  constexpr double bytes_per_gib = 1024.0 * 1024.0 * 1024.0;
+  return {result.total / bytes_per_gib, 0.8 * gpu.memory_marketing_gb,
+          memory::fits_by_80_percent_rule(result, gpu.memory_marketing_gb)};
+}
+
+report::Answer evaluate(const workload::Plan& plan, Site& site, const replay::Options& options) {
+  assert(problems(plan, site).empty());
+  const device::Gpu& gpu = site.machine.gpu;
+  const device::Profile& profile = site.profile.device;
+  const workload::Job job = workload::build(plan, replay::environment(gpu, profile));
+  const replay::Times times = replay::price(job, gpu, profile, *site.network);
+  const replay::Memory memory = replay::outside_memory(job, plan, gpu, profile, *site.network);
+  report::Answer answer;
+  answer.plan = plan;
+  answer.machine = {site.machine.cluster.name, gpu.name, site.machine.cluster.node.gpus, gpu.memory,
+                    gpu.peak(plan.precision)};
+  answer.run = replay::run(job, times, memory, options);
+  answer.estimate = estimate(plan, gpu);
+  if (answer.run.fits()) add_rates(answer);
+  return answer;
+}
+
+}  // namespace sim::search

@@ -1,0 +1,62 @@
+// evaluate.h — a plan on a cluster becomes an answer: build the device programs, price them, replay
+// them, and put the closed-form estimate beside. `run`, `sweep` and `validate` all go through here.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "sim/config/cluster.h"
+#include "sim/config/profile.h"
+#include "sim/model/flops.h"
+#include "sim/network/network.h"
+#include "sim/replay/replay.h"
+#include "sim/report/answer.h"
+
+namespace sim::search {
+
+// A cluster that can be asked: what it is, how efficient it is, how its network behaves.
+struct Site {
+  config::Machine machine;
+  config::Profile profile;
+  std::unique_ptr<network::Network> network;
+  std::string digest;  // of everything in the data files that an answer depends on
+};
+
+// What a table of measured runs says about its machine beyond the name of the cluster.
+struct SiteChange {
+  int nodes = 0;  // 0: as the description
+  int gpus_per_node = 0;
+  int nics = 0;
+  Bandwidth nic{};
+};
+
+// Clusters by name, loaded once per process and shared by every point.
+class Sites {
+ public:
+  // `beside`: the file that names the cluster, "" for the command line.
+  Result<Site*> find(const std::string& name, const std::string& beside = "",
+                     const SiteChange& change = {});
+  Result<Site*> of(const config::Machine& machine);
+
+ private:
+  std::map<std::string, config::Machine> machines_;     // by name and place
+  std::map<std::string, std::unique_ptr<Site>> sites_;  // by everything they are
+};
+
+// Why the plan cannot run there: the plan's own problems, and those of its size.
+std::vector<std::string> problems(const workload::Plan& plan, const Site& site);
+
+// REQUIRES: problems(plan, site) is empty.
+report::Answer evaluate(const workload::Plan& plan, Site& site,
+                        const replay::Options& options = {});
+
+// The same word where FLOPs are counted.
+model::Recompute flops_recompute(workload::Recompute recompute);
+
+// The closed form alone.
+report::Estimate estimate(const workload::Plan& plan, const device::Gpu& gpu);
+
+}  // namespace sim::search
