@@ -1,6 +1,22 @@
 // replay.h — runs the device programs of a job: streams, rendezvous, allocator.
+//
+// The same meaning, two engines. `reference` (reference.cpp) executes every operation as events on
+// a queue, in the order of simulated time. `fast` (dataflow.cpp) computes when each operation
+// starts from what it waits for, rank class by rank class, and skips the microbatches that provably
+// repeat. Both give the same picoseconds and the same bytes; a differential test says so.
+//
+// Meaning of a program (times are of one rank class)
+//   kernel      issued at the CPU clock; starts when its stream, the SMs (one kernel at a time)
+//   and,
+//               with a single hardware queue, every earlier launch have started
+//   collective  on its communicator's stream, after the issuing stream's work so far; runs when
+//               every rank class of the group has got there
+//   exchange    each message runs when both sides have got there; ends when all its messages have
+//   alloc/free  at the CPU clock, in issue order; blocks recorded on another stream wait for it
 #pragma once
 
+#include <array>
+#include <string>
 #include <vector>
 
 #include "sim/core/units.h"
@@ -9,13 +25,14 @@
 #include "sim/network/network.h"
 #include "sim/replay/observer.h"
 #include "sim/replay/report.h"
+#include "sim/workload/build.h"
 #include "sim/workload/plan.h"
 #include "sim/workload/program.h"
 
 namespace sim::replay {
 
-// Everything a rank class needs to know about time, from profile and network. Indices are those of
-// the class's program.
+// What a rank class needs to know about time, from profile and network, by the indices of its
+// program.
 struct ClassTimes {
   std::vector<Duration> kernel, kernel_overlapped;      // per operation
   std::vector<Duration> transfer, transfer_overlapped;  // per transfer
@@ -24,28 +41,31 @@ struct ClassTimes {
 
 struct Times {
   std::vector<ClassTimes> classes;
-  Duration launch{};             // CPU time to issue one kernel
-  Duration launch_collective{};  // ... one collective or exchange
-  Duration allocation{};         // ... one caching-allocator hit
-  Duration device_malloc{}, device_free{};
-  Duration synchronize{};  // CPU time after the GPU became idle
-  Duration host[static_cast<int>(workload::HostWork::count_)]{};
+  // CPU time to issue one kernel, collective, exchange, wait; to hit the allocator, to free.
+  Duration launch{}, launch_collective{}, launch_exchange{}, event{}, allocation{}, release{};
+  Duration device_malloc{}, device_malloc_per_gib{}, device_free{};
+  Duration synchronize{};  // from the GPU's last instruction to the CPU going on
+  std::array<Duration, static_cast<std::size_t>(workload::HostWork::count_)> host{};
   bool single_queue = true;  // CUDA_DEVICE_MAX_CONNECTIONS=1
 };
 
 struct Memory {
   Bytes total{};                              // what the device has
   std::vector<std::vector<Outside>> outside;  // per class
-  std::string options;                        // PYTORCH_CUDA_ALLOC_CONF
+  std::string options;                        // PYTORCH_CUDA_ALLOC_CONF, checked
 };
 
-enum class Method { fast, reference };
+enum class Method : std::uint8_t { fast, reference };
 
 struct Options {
   Method method = Method::fast;
   int steps = 3;                 // replayed after set-up; the last is reported
   Observer* observer = nullptr;  // switches the shortcuts of the fast path off
+  bool shortcuts = true;         // fast: skip what repeats
 };
+
+// Facts of the machine that decide what a program allocates.
+workload::Environment environment(const device::Gpu& gpu, const device::Profile& profile);
 
 // Prices a job on a machine: every operation, transfer and message of every class.
 Times price(const workload::Job& job, const device::Gpu& gpu, const device::Profile& profile,

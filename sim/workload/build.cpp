@@ -283,7 +283,7 @@ void Builder::build() {
     step.push_back(single(PassKind::step, step_end(rank_, chunks, first)));
   }
   for (const std::uint32_t position : pipeline.completed()) program.cuts.push_back(position + 1);
-  program.local_slots = 128;
+  program.local_slots = local_slot_count;
   program.frame_slots = layer_base(rank_.layers_per_chunk()) + 1;
   program.communicators = communicators(rank_);
 }

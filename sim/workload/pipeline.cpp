@@ -172,6 +172,9 @@ std::vector<Pass> Pipeline::passes(const Patterns& patterns) {
       passes_.begin(), passes_.end(), [&](const Pass& p) { return is(p, PassKind::backward); });
   const auto last_forward = std::find_if(passes_.rbegin(), passes_.rend(),
                                          [&](const Pass& p) { return is(p, PassKind::forward); });
+  // A microbatch is complete for the neighbours when its gradient is on the way.
+  for (std::uint32_t& position : completed_)
+    while (position < passes_.size() && is(passes_[position], PassKind::exchange)) ++position;
   for (auto it = passes_.begin(); it != passes_.end(); ++it)
     it->steady = it >= first_backward && it < last_forward.base();
   return passes_;

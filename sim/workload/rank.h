@@ -113,6 +113,9 @@ enum FixedSlot : std::uint32_t {
   fixed_slot_count,
 };
 
+// attention.cpp uses the upper ones.
+constexpr std::uint32_t local_slot_count = 160;
+
 inline Slot frame_slot(FrameSlot s) {
   return {Space::microbatch, s};
 }

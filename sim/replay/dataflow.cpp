@@ -1,0 +1,618 @@
+#include "sim/replay/dataflow.h"
+
+#include <algorithm>
+#include <cassert>
+#include <deque>
+#include <map>
+#include <memory>
+#include <span>
+
+#include "sim/memory/options.h"
+#include "sim/replay/dataflow_rank.h"
+
+namespace sim::replay {
+namespace {
+
+using workload::Instruction;
+using workload::Op;
+using workload::Stream;
+
+constexpr std::size_t at(Stream s) {
+  return static_cast<std::size_t>(s);
+}
+
+// One direction between two classes: the n-th send meets the n-th receive.
+struct Channel {
+  std::vector<Time> sends, receives;  // posts that a side may still ask for
+  std::int64_t base = 0;              // number of the first of them
+  std::int64_t sends_posted = 0, receives_posted = 0;
+  std::int64_t sends_done = 0, receives_done = 0;  // whose exchanges are complete
+
+  void prune() {
+    const std::int64_t gone = std::min(sends_done, receives_done) - base;
+    if (gone < 64) return;
+    sends.erase(sends.begin(), sends.begin() + gone);
+    receives.erase(receives.begin(), receives.begin() + gone);
+    base += gone;
+  }
+};
+
+// Rank classes of one group that meet in its collectives, in order.
+struct Meetings {
+  std::vector<int> members;
+  struct Meeting {
+    int posted = 0, left = 0;
+    Time latest{};
+  };
+  std::deque<Meeting> open;
+  std::int64_t first = 0;
+};
+
+class Dataflow {
+ public:
+  Dataflow(const workload::Job& job, const Times& times, const Memory& memory,
+           const Options& options);
+
+  RunReport run();
+
+ private:
+  struct Snapshot {
+    std::vector<std::int64_t> state;
+    std::vector<Accounts> accounts;
+    Time origin;
+  };
+
+  void setup_meetings();
+  void play(int step);
+  bool drive();
+  bool advance(int c);
+  bool execute(int c, RankState& r, const Instruction& i, std::uint32_t frame_base,
+               std::uint32_t layer_base);
+  bool collective(int c, RankState& r, const Instruction& i);
+  bool exchange(int c, RankState& r, const Instruction& i);
+  void kernel(int c, RankState& r, const Instruction& i);
+  void wait(RankState& r, const Instruction& i);
+  bool complete(int c, RankState& r, PendingExchange& pending);
+  bool complete_all(int c, RankState& r, std::uint32_t streams);
+  void lift(RankState& r, Stream stream, Time until, Account account);
+  Account why(const RankState& r, Time start, Account otherwise) const;
+  Channel& channel(int from, int to, std::uint8_t number) {
+    return channels_[{from * static_cast<int>(ranks_.size()) + to, number}];
+  }
+  bool all_stopped() const;
+
+  Snapshot snapshot() const;
+  void save(const RankState& r, Time origin, std::vector<std::int64_t>& out) const;
+  std::size_t skip(const Snapshot& before, const Snapshot& now, std::size_t from, std::size_t cut);
+  void observe(int c, const RankState& r, Stream stream, const Instruction& i, Time start,
+               Time waited, Time end) const;
+  void observe_memory(int c, const RankState& r, workload::Category category, std::int64_t delta,
+                      std::string_view label) const;
+
+  const workload::Job& job_;
+  const Times& times_;
+  const Options& options_;
+  std::vector<std::unique_ptr<RankState>> ranks_;
+  std::map<std::pair<int, std::uint8_t>, Channel> channels_;
+  std::vector<Meetings> meetings_;
+  std::vector<std::array<int, workload::stream_count>> meeting_of_;  // [class][stream], -1: alone
+};
+
+Dataflow::Dataflow(const workload::Job& job, const Times& times, const Memory& memory,
+                   const Options& options)
+    : job_(job), times_(times), options_(options) {
+  const auto parsed = memory::parse_options(memory.options);
+  assert(parsed);
+  const DriverCosts costs{times.device_malloc, times.device_malloc_per_gib, times.device_free};
+  for (std::size_t c = 0; c < job.classes.size(); ++c)
+    ranks_.push_back(std::make_unique<RankState>(job.classes[c], times.classes[c],
+                                                 capacity(memory, c), costs, *parsed));
+  setup_meetings();
+}
+
+void Dataflow::setup_meetings() {
+  meeting_of_.resize(ranks_.size());
+  std::map<std::pair<std::size_t, int>, int> known;  // (stream, first member) -> index
+  for (int c = 0; c < static_cast<int>(ranks_.size()); ++c)
+    for (std::size_t s = 0; s < workload::stream_count; ++s) {
+      std::vector<int> who = members(job_, static_cast<Stream>(s), c);
+      int& slot = meeting_of_[static_cast<std::size_t>(c)][s];
+      slot = -1;
+      if (who.size() < 2) continue;
+      const auto [it, added] =
+          known.emplace(std::pair{s, who.front()}, static_cast<int>(meetings_.size()));
+      if (added) meetings_.push_back({std::move(who), {}, 0});
+      slot = it->second;
+    }
+}
+
+void Dataflow::observe(int c, const RankState& r, Stream stream, const Instruction& i, Time start,
+                       Time waited, Time end) const {
+  options_.observer->operation(c, stream, r.program.labels[i.label], resolve(r.program, r.at),
+                               start, waited, end);
+}
+
+void Dataflow::observe_memory(int c, const RankState& r, workload::Category category,
+                              std::int64_t delta, std::string_view label) const {
+  options_.observer->memory(c, r.clock.cpu, category, delta, label, resolve(r.program, r.at),
+                            {r.memory.allocated()}, {r.memory.reserved()});
+}
+
+void Dataflow::lift(RankState& r, Stream stream, Time until, Account account) {
+  Time& tail = r.clock.tail[at(stream)];
+  if (until <= tail) return;
+  if (stream == Stream::compute) r.timeline.lift(account, until - tail);
+  tail = until;
+}
+
+Account Dataflow::why(const RankState& r, Time start, Account otherwise) const {
+  if (start == r.clock.cpu) return Account::host;
+  if (times_.single_queue && start == r.queue) return r.queue_account;
+  return otherwise;
+}
+
+void Dataflow::kernel(int c, RankState& r, const Instruction& i) {
+  r.clock.cpu = r.clock.cpu + times_.launch;
+  Time& tail = r.clock.tail[at(i.stream)];
+  Time start = std::max({r.clock.cpu, tail, r.sms});
+  if (times_.single_queue) start = std::max(start, r.queue);
+  const auto& durations =
+      i.flags & workload::overlapped ? r.times.kernel_overlapped : r.times.kernel;
+  const Time end = start + durations[i.index];
+  const Account idle =
+      why(r, start, i.stream == Stream::compute ? Account::other : Account::cp_exposed);
+  r.timeline.kernel(start, end, kernel_account(i.flags), idle);
+  tail = end;
+  r.sms = end;
+  r.queue = start;
+  r.queue_account = idle;
+  if (options_.observer) observe(c, r, i.stream, i, start, start, end);
+}
+
+bool Dataflow::collective(int c, RankState& r, const Instruction& i) {
+  const workload::Transfer& transfer = r.program.transfers[i.index];
+  const Stream q = transfer.communicator;
+  Time& tail = r.clock.tail[at(q)];
+  const Account account = account_of(q);
+  const int group = meeting_of_[static_cast<std::size_t>(c)][at(q)];
+  if (!r.posted) {
+    r.clock.cpu = r.clock.cpu + times_.launch_collective;
+    r.post = std::max({r.clock.cpu, tail, r.clock.tail[at(i.stream)]});
+    if (times_.single_queue) r.post = std::max(r.post, r.queue);
+    if (group >= 0) {
+      Meetings& m = meetings_[static_cast<std::size_t>(group)];
+      const auto n = static_cast<std::size_t>(r.meetings[at(q)] - m.first);
+      if (m.open.size() <= n) m.open.resize(n + 1);
+      ++m.open[n].posted;
+      m.open[n].latest = std::max(m.open[n].latest, r.post);
+      r.posted = true;
+    }
+  }
+  Time start = r.post;
+  if (group >= 0) {
+    Meetings& m = meetings_[static_cast<std::size_t>(group)];
+    Meetings::Meeting& meeting = m.open[static_cast<std::size_t>(r.meetings[at(q)] - m.first)];
+    if (meeting.posted < static_cast<int>(m.members.size())) return false;
+    start = meeting.latest;
+    ++r.meetings[at(q)];
+    ++meeting.left;
+    while (!m.open.empty() && m.open.front().left == static_cast<int>(m.members.size())) {
+      m.open.pop_front();
+      ++m.first;
+    }
+    r.posted = false;
+  }
+  const auto& durations =
+      i.flags & workload::overlapped ? r.times.transfer_overlapped : r.times.transfer;
+  const Time end = start + durations[i.index];
+  const Account late = why(r, r.post, account);
+  r.queue = r.post;
+  r.queue_account = late;
+  tail = end;
+  const bool waits_for_stages = q == Stream::world || q == Stream::embedding;
+  const Account waiting = waits_for_stages ? Account::pp_fill_drain : account;
+  if (i.flags & workload::joins) {
+    lift(r, i.stream, r.post, late);
+    lift(r, i.stream, start, waiting);
+    lift(r, i.stream, end, account);
+  }
+  if (i.event != 0) r.events[i.event] = {end, durations[i.index], account, waiting};
+  if (options_.observer) observe(c, r, q, i, r.post, start, end);
+  return true;
+}
+
+// Whether every message of a posted exchange has met its partner; if so, its end takes effect.
+bool Dataflow::complete(int c, RankState& r, PendingExchange& pending) {
+  const workload::Exchange& exchange = r.program.exchanges[pending.exchange];
+  Time end = pending.post, met = pending.post;
+  Duration longest{};
+  for (std::size_t k = 0; k < exchange.messages.size(); ++k) {
+    const workload::Message& message = exchange.messages[k];
+    const int other = peer(job_, c, message.peer_offset);
+    const Channel& ch =
+        message.send ? channel(c, other, message.channel) : channel(other, c, message.channel);
+    const std::int64_t n = pending.numbers[k] - ch.base;
+    const std::vector<Time>& theirs = message.send ? ch.receives : ch.sends;
+    if (n >= static_cast<std::int64_t>(theirs.size())) return false;
+    const Duration duration = r.times.message[pending.exchange][k];
+    const Time start = std::max(pending.post, theirs[static_cast<std::size_t>(n)]);
+    met = std::max(met, start);
+    end = std::max(end, start + duration);
+    longest = std::max(longest, duration);
+  }
+  for (std::size_t k = 0; k < exchange.messages.size(); ++k) {
+    const workload::Message& message = exchange.messages[k];
+    const int other = peer(job_, c, message.peer_offset);
+    Channel& ch =
+        message.send ? channel(c, other, message.channel) : channel(other, c, message.channel);
+    ++(message.send ? ch.sends_done : ch.receives_done);
+    ch.prune();
+  }
+  r.clock.tail[at(pending.communicator)] = end;
+  if (pending.event != 0)
+    r.events[pending.event] = {end, longest, Account::pp_transfer, pending.waiting};
+  if (pending.joins) {
+    const Duration wire = std::min(longest, end - pending.post);
+    lift(r, Stream::compute, Time{end.ps - wire.ps}, pending.waiting);
+    lift(r, Stream::compute, end, Account::pp_transfer);
+  }
+  if (options_.observer)
+    options_.observer->operation(c, pending.communicator, pending.place.label, pending.place,
+                                 pending.post, met, end);
+  return true;
+}
+
+// Completes what is outstanding on any of `streams` (a bit each), in order of issue.
+bool Dataflow::complete_all(int c, RankState& r, std::uint32_t streams) {
+  for (auto it = r.pending.begin(); it != r.pending.end();) {
+    if (!(streams >> at(it->communicator) & 1u)) {
+      ++it;
+      continue;
+    }
+    if (!complete(c, r, *it)) return false;
+    it = r.pending.erase(it);
+  }
+  return true;
+}
+
+bool Dataflow::exchange(int c, RankState& r, const Instruction& i) {
+  const workload::Exchange& exchange = r.program.exchanges[i.index];
+  const Stream q = exchange.communicator;
+  if (!r.posted) {
+    if (!complete_all(c, r, 1u << at(q))) return false;
+    r.clock.cpu =
+        r.clock.cpu + static_cast<std::int64_t>(exchange.messages.size()) * times_.launch_exchange;
+    PendingExchange pending;
+    pending.exchange = i.index;
+    pending.communicator = q;
+    pending.event = i.event;
+    pending.joins = i.flags & workload::joins;
+    pending.post = std::max({r.clock.cpu, r.clock.tail[at(q)], r.clock.tail[at(i.stream)]});
+    if (times_.single_queue) pending.post = std::max(pending.post, r.queue);
+    pending.waiting = waiting_account((*r.at.passes)[r.at.pass]);
+    if (options_.observer) pending.place = resolve(r.program, r.at);
+    const Account late = why(r, pending.post, Account::pp_transfer);
+    if (pending.joins) lift(r, Stream::compute, pending.post, late);
+    r.queue = pending.post;
+    r.queue_account = late;
+    for (const workload::Message& message : exchange.messages) {
+      const int other = peer(job_, c, message.peer_offset);
+      Channel& ch =
+          message.send ? channel(c, other, message.channel) : channel(other, c, message.channel);
+      pending.numbers.push_back(message.send ? ch.sends_posted++ : ch.receives_posted++);
+      (message.send ? ch.sends : ch.receives).push_back(pending.post);
+    }
+    r.pending.push_back(std::move(pending));
+    if (!(i.flags & workload::joins)) return true;
+    r.posted = true;
+  }
+  if (!complete_all(c, r, 1u << at(q))) return false;
+  r.posted = false;
+  return true;
+}
+
+void Dataflow::wait(RankState& r, const Instruction& i) {
+  const EventEnd& event = r.events[i.event];
+  const Time tail = r.clock.tail[at(i.stream)];
+  if (event.when <= tail) return;
+  const Duration own = std::min(event.transfer, event.when - tail);
+  lift(r, i.stream, Time{event.when.ps - own.ps}, event.waiting);
+  lift(r, i.stream, event.when, event.account);
+}
+
+// False when the instruction needs something that another class has not issued yet.
+bool Dataflow::execute(int c, RankState& r, const Instruction& i, std::uint32_t frame_base,
+                       std::uint32_t layer_base) {
+  const auto slot_of = [&](workload::Space space, std::uint32_t index) {
+    switch (space) {
+      case workload::Space::fixed:
+        return index;
+      case workload::Space::local:
+        return r.program.fixed_slots + index;
+      case workload::Space::microbatch:
+        return frame_base + index;
+      case workload::Space::layer:
+        break;
+    }
+    return layer_base + index;
+  };
+  switch (i.op) {
+    case Op::alloc:
+      r.clock.cpu = r.clock.cpu + times_.allocation;
+      r.memory.allocate(slot_of(i.space, i.index), i, r.at);
+      if (options_.observer)
+        observe_memory(c, r, i.category, r.memory.size(slot_of(i.space, i.index)),
+                       r.program.labels[i.label]);
+      return true;
+    case Op::free: {
+      const std::uint32_t slot = slot_of(i.space, i.index);
+      if (!r.pending.empty() && !complete_all(c, r, r.memory.recorded(slot))) return false;
+      r.clock.cpu = r.clock.cpu + times_.release;
+      const bool full = r.memory.full(slot);
+      const std::int64_t size = full && options_.observer ? r.memory.size(slot) : 0;
+      const workload::Category category = r.memory.category(slot);
+      r.memory.free(slot, i.flags & workload::maybe);
+      if (options_.observer && full) observe_memory(c, r, category, -size, "");
+      return true;
+    }
+    case Op::move: {
+      const auto to = static_cast<workload::Space>(i.value >> 32);
+      r.memory.move(slot_of(i.space, i.index),
+                    slot_of(to, static_cast<std::uint32_t>(i.value & 0xffffffff)));
+      return true;
+    }
+    case Op::record_stream:
+      r.memory.record_stream(slot_of(i.space, i.index), i.stream);
+      return true;
+    case Op::kernel:
+      kernel(c, r, i);
+      return true;
+    case Op::collective:
+      return collective(c, r, i);
+    case Op::exchange:
+      return exchange(c, r, i);
+    case Op::wait:
+      for (const PendingExchange& p : r.pending)
+        if (p.event == i.event) {
+          if (!complete_all(c, r, 1u << at(p.communicator))) return false;
+          break;
+        }
+      r.clock.cpu = r.clock.cpu + times_.event;
+      wait(r, i);
+      return true;
+    case Op::sync_stream:
+      r.clock.cpu = std::max(r.clock.cpu, r.clock.tail[at(i.stream)]) + times_.synchronize;
+      return true;
+    case Op::sync_device:
+      if (!complete_all(c, r, ~0u)) return false;
+      lift(r, Stream::compute, r.clock.idle(), Account::other);
+      r.clock.cpu = std::max(r.clock.cpu, r.clock.idle()) + times_.synchronize;
+      return true;
+    case Op::host:
+      r.clock.cpu = r.clock.cpu + i.value * times_.host[i.index];
+      return true;
+  }
+  return true;
+}
+
+// Runs a class until it stops or lacks something; whether it got anywhere.
+bool Dataflow::advance(int c) {
+  RankState& r = *ranks_[static_cast<std::size_t>(c)];
+  const std::int64_t before = r.executed;
+  const std::vector<workload::Pass>& passes = *r.at.passes;
+  const std::uint32_t frames = r.program.fixed_slots + r.program.local_slots;
+  while (r.at.pass < r.stop) {
+    const workload::Pass& pass = passes[r.at.pass];
+    const std::vector<workload::Call>& calls = r.program.templates[pass.pattern].calls;
+    if (r.at.call == 0 && r.at.instruction == 0 && !r.posted && pass.acquires &&
+        (r.live.empty() || r.live.back() != pass.frame))
+      r.live.push_back(pass.frame);
+    const std::uint32_t frame_base = frames + pass.frame * r.program.frame_slots;
+    while (r.at.call < calls.size()) {
+      const workload::Call& call = calls[r.at.call];
+      const std::vector<Instruction>& code = r.program.blocks[call.block].code;
+      const std::uint32_t layer_base = frame_base + call.layer_base;
+      while (r.at.instruction < code.size()) {
+        if (!execute(c, r, code[r.at.instruction], frame_base, layer_base))
+          return r.executed != before;
+        ++r.executed;
+        ++r.at.instruction;
+      }
+      r.at.instruction = 0;
+      ++r.at.call;
+    }
+    if (pass.releases) std::erase(r.live, pass.frame);
+    r.at.call = 0;
+    ++r.at.pass;
+  }
+  return r.executed != before;
+}
+
+bool Dataflow::drive() {
+  bool any = false;
+  for (bool moved = true; moved;) {
+    moved = false;
+    for (int c = 0; c < static_cast<int>(ranks_.size()); ++c) moved |= advance(c);
+    any |= moved;
+  }
+  return any;
+}
+
+bool Dataflow::all_stopped() const {
+  return std::all_of(ranks_.begin(), ranks_.end(),
+                     [](const auto& r) { return r->at.pass >= r->stop; });
+}
+
+// Everything that decides what a class does next, relative to `origin`. Times that lie behind the
+// CPU clock decide nothing any more: they are all alike.
+void Dataflow::save(const RankState& r, Time origin, std::vector<std::int64_t>& out) const {
+  const auto put = [&](Time t) { out.push_back(t.ps - origin.ps); };
+  const Time cpu = r.clock.cpu;
+  put(cpu);
+  put(r.clock.tail[0]);
+  for (std::size_t s = 1; s < workload::stream_count; ++s) put(std::max(r.clock.tail[s], cpu));
+  put(std::max(r.sms, cpu));
+  put(std::max(r.queue, cpu));
+  out.push_back(r.queue > cpu ? static_cast<std::int64_t>(r.queue_account) : -1);
+  const Time past = std::min(cpu, r.clock.tail[0]);
+  for (const EventEnd& e : r.events) {
+    put(std::max(e.when, past));
+    if (e.when <= past) continue;
+    out.push_back(e.transfer.ps);
+    out.push_back(static_cast<std::int64_t>(e.account) * account_count +
+                  static_cast<std::int64_t>(e.waiting));
+  }
+  put(r.timeline.front());
+  for (const Duration d : r.timeline.lifted()) out.push_back(d.ps);
+  out.push_back(static_cast<std::int64_t>(r.pending.size()));
+  for (const PendingExchange& p : r.pending) {
+    out.push_back(p.exchange);
+    put(p.post);
+  }
+  r.memory.save_state(out, r.live, origin);
+}
+
+Dataflow::Snapshot Dataflow::snapshot() const {
+  Snapshot s;
+  s.origin = ranks_.front()->clock.cpu;
+  for (const auto& r : ranks_) {
+    save(*r, s.origin, s.state);
+    s.accounts.push_back(r->timeline.accounts());
+  }
+  for (const auto& [key, ch] : channels_) {
+    const std::int64_t open = std::min(ch.sends_done, ch.receives_done) - ch.base;
+    for (const std::vector<Time>* posts : {&ch.sends, &ch.receives}) {
+      s.state.push_back(static_cast<std::int64_t>(posts->size()) - open);
+      for (std::size_t i = static_cast<std::size_t>(open); i < posts->size(); ++i)
+        s.state.push_back((*posts)[i].ps - s.origin.ps);
+    }
+    s.state.push_back(ch.sends_done - ch.receives_done);
+  }
+  return s;
+}
+
+// The state at cut `cut` is the one at cut `from`: adds up the whole periods that are left.
+// Returns the cut at which the classes then stand.
+std::size_t Dataflow::skip(const Snapshot& before, const Snapshot& now, std::size_t from,
+                           std::size_t cut) {
+  const std::size_t period = cut - from;
+  const std::size_t last = ranks_.front()->program.cuts.size() - 1;
+  const auto times = static_cast<std::int64_t>((last - cut) / period);
+  if (times == 0) return cut;
+  const std::size_t target = cut + static_cast<std::size_t>(times) * period;
+  const Duration by = times * (now.origin - before.origin);
+  for (std::size_t c = 0; c < ranks_.size(); ++c) {
+    RankState& r = *ranks_[c];
+    r.clock.cpu = r.clock.cpu + by;
+    for (Time& t : r.clock.tail) t = t + by;
+    r.sms = r.sms + by;
+    r.queue = r.queue + by;
+    for (EventEnd& e : r.events) e.when = e.when + by;
+    for (PendingExchange& p : r.pending) p.post = p.post + by;
+    Accounts gained = now.accounts[c];
+    for (std::size_t i = 0; i < gained.size(); ++i) gained[i] -= before.accounts[c][i];
+    r.timeline.skip(gained, times, by);
+    r.memory.shift(by);
+    std::vector<std::uint32_t> live = r.live;
+    for (std::uint32_t p = r.program.cuts[cut]; p < r.program.cuts[target]; ++p) {
+      const workload::Pass& pass = (*r.at.passes)[p];
+      if (pass.acquires) live.push_back(pass.frame);
+      if (pass.releases) std::erase(live, pass.frame);
+    }
+    r.memory.renumber_frames(r.live, live);
+    r.live = std::move(live);
+    r.at.pass = r.program.cuts[target];
+  }
+  for (auto& [key, ch] : channels_) {
+    for (Time& t : ch.sends) t = t + by;
+    for (Time& t : ch.receives) t = t + by;
+  }
+  return target;
+}
+
+void Dataflow::play(int step) {
+  constexpr std::size_t remembered = 48;
+  const std::size_t cuts =
+      step > 0 && options_.shortcuts && !options_.observer ? ranks_[0]->program.cuts.size() : 0;
+  std::size_t next = cuts > 2 ? 0 : cuts;
+  std::vector<std::pair<std::size_t, Snapshot>> seen;
+  for (auto& r : ranks_) {
+    const workload::Program& p = r->program;
+    r->at = {step, step == 0 ? &p.setup : step == 1 ? &p.first_step : &p.step, 0, 0, 0};
+    r->live.clear();
+  }
+  while (true) {
+    for (auto& r : ranks_)
+      r->stop =
+          next < cuts ? r->program.cuts[next] : static_cast<std::uint32_t>(r->at.passes->size());
+    drive();
+    if (!all_stopped()) {
+      // A class needs what another issues behind its cut: no consistent cut here.
+      assert(next < cuts);
+      next = cuts;
+      continue;
+    }
+    if (next >= cuts) break;
+    Snapshot now = snapshot();
+    const auto same = std::find_if(seen.begin(), seen.end(),
+                                   [&](const auto& s) { return s.second.state == now.state; });
+    if (same != seen.end()) {
+      skip(same->second, now, same->first, next);
+      next = cuts;
+      continue;
+    }
+    if (seen.size() == remembered) {
+      next = cuts;  // still settling after so long: run the rest as it is
+      continue;
+    }
+    seen.emplace_back(next, std::move(now));
+    ++next;
+  }
+}
+
+RunReport Dataflow::run() {
+  RunReport report;
+  Time begin{};
+  std::vector<Accounts> before(ranks_.size());
+  Snapshot previous;
+  for (int step = 0; step <= options_.steps; ++step) {
+    Snapshot start;
+    if (step >= 2 && options_.shortcuts && !options_.observer) {
+      start = snapshot();
+      if (step >= 3 && start.state == previous.state) break;  // the step before, once more
+    }
+    play(step);
+    Time end{};
+    for (auto& r : ranks_) end = std::max(end, r->clock.cpu);
+    for (std::size_t c = 0; c < ranks_.size(); ++c) {
+      RankState& r = *ranks_[c];
+      r.timeline.settle(end, Account::other);
+      Accounts now = r.timeline.accounts();
+      for (std::size_t i = 0; i < now.size(); ++i) now[i] -= before[c][i];
+      r.accounts_at_step = now;
+      before[c] = r.timeline.accounts();
+      if (step == 1) r.memory.mark_static();
+    }
+    if (step == 1) report.first_step_time = end - begin;
+    if (step >= 1) report.step_time = end - begin;
+    begin = end;
+    previous = std::move(start);
+  }
+  for (auto& r : ranks_) {
+    ClassReport c;
+    c.accounts = r->accounts_at_step;
+    r->memory.report(c);
+    report.classes.push_back(std::move(c));
+    report.replayed += r->executed;
+  }
+  return report;
+}
+
+}  // namespace
+
+RunReport run_dataflow(const workload::Job& job, const Times& times, const Memory& memory,
+                       const Options& options) {
+  return Dataflow(job, times, memory, options).run();
+}
+
+}  // namespace sim::replay

@@ -1,0 +1,152 @@
+// price.cpp — turns a job's operations, transfers and messages into times on one machine, and
+// counts what a rank holds outside the caching allocator.
+#include <algorithm>
+#include <cassert>
+#include <map>
+
+#include "sim/device/kernel.h"
+#include "sim/device/overlap.h"
+#include "sim/replay/job_view.h"
+#include "sim/topology/placement.h"
+
+namespace sim::replay {
+namespace {
+
+using workload::Stream;
+
+topology::GroupKind kind_of(Stream communicator) {
+  switch (communicator) {
+    case Stream::tp:
+      return topology::GroupKind::tp;
+    case Stream::cp:
+      return topology::GroupKind::cp;
+    case Stream::dp:
+      return topology::GroupKind::dp;
+    case Stream::dp_cp:
+      return topology::GroupKind::dp_cp;
+    case Stream::embedding:
+      return topology::GroupKind::embedding;
+    case Stream::world:
+      return topology::GroupKind::world;
+    default:
+      return topology::GroupKind::pp;
+  }
+}
+
+// Groups of a job by communicator, made once.
+class Layout {
+ public:
+  explicit Layout(const workload::Job& job) : degrees_{job.tp, job.cp, 1, job.dp, job.pp} {}
+
+  const network::Groups& of(Stream communicator) {
+    auto [it, added] = groups_.try_emplace(communicator);
+    if (added) it->second.ranks = topology::groups(kind_of(communicator), degrees_);
+    return it->second;
+  }
+  const network::Groups& pairs(int from, int to) {
+    auto [it, added] = pairs_.try_emplace({from, to});
+    if (added) it->second.ranks = topology::stage_pairs(from, to, degrees_);
+    return it->second;
+  }
+
+ private:
+  topology::Degrees degrees_;
+  std::map<Stream, network::Groups> groups_;
+  std::map<std::pair<int, int>, network::Groups> pairs_;
+};
+
+Duration scaled(Duration d, double rate) {
+  assert(rate > 0 && rate <= 1);
+  return rate == 1.0 ? d : from_seconds(seconds(d) / rate);
+}
+
+}  // namespace
+
+workload::Environment environment(const device::Gpu& gpu, const device::Profile& profile) {
+  return {profile.memory.engine_workspace, profile.memory.cublas_workspace, gpu.sms};
+}
+
+Times price(const workload::Job& job, const device::Gpu& gpu, const device::Profile& profile,
+            network::Network& network) {
+  Times times;
+  const device::HostProfile& host = profile.host;
+  times.launch = host.kernel;
+  times.launch_collective = host.collective;
+  times.launch_exchange = host.point_to_point;
+  times.event = host.event;
+  times.allocation = host.allocation;
+  times.release = host.release;
+  times.device_malloc = host.cuda_malloc;
+  times.device_malloc_per_gib = host.cuda_malloc_per_gib;
+  times.device_free = host.cuda_free;
+  times.synchronize = host.synchronisation;
+  using workload::HostWork;
+  const auto set = [&](HostWork w, Duration d) { times.host[static_cast<std::size_t>(w)] = d; };
+  set(HostWork::layer_forward, host.layer_forward);
+  set(HostWork::layer_backward, host.layer_backward);
+  set(HostWork::microbatch, host.microbatch);
+  set(HostWork::step, host.step);
+  set(HostWork::blocking_read, host.kernel + host.synchronisation);
+
+  Layout layout(job);
+  // Stages share most of their operations and transfers.
+  std::map<std::pair<std::string_view, std::array<std::int64_t, 8>>, Duration> kernels;
+  for (const workload::Program& program : job.classes) {
+    ClassTimes& c = times.classes.emplace_back();
+    // Kernels run beside the tensor-parallel traffic in backward and the data-parallel traffic of
+    // the last microbatch; the more channels, the fewer SMs.
+    int channels = 0;
+    for (const Stream s : program.communicators)
+      if (s == Stream::tp || s == Stream::dp_cp)
+        channels = std::max(channels, network.channels(layout.of(s)));
+    channels = std::min(channels, gpu.sms - 1);
+    for (const model::Operation& o : program.operations) {
+      const auto key = std::pair{
+          o.name,
+          std::array{o.m, o.n, o.k, o.batch, o.query, o.key, o.bytes.n,
+                     static_cast<std::int64_t>(o.role) * 16 + static_cast<std::int64_t>(o.kind)}};
+      const auto [it, added] = kernels.try_emplace(key);
+      if (added) it->second = device::time(o, gpu, profile);
+      c.kernel.push_back(it->second);
+      c.kernel_overlapped.push_back(
+          scaled(it->second, device::kernel_rate(o.kind, gpu, profile, channels)));
+    }
+    for (const workload::Transfer& t : program.transfers) {
+      const network::Groups& groups = layout.of(t.communicator);
+      const Duration d = network.duration(t.kind, groups, t.bytes);
+      c.transfer.push_back(d);
+      c.transfer_overlapped.push_back(
+          scaled(d, device::collective_rate(profile, network.crosses_nodes(groups))));
+    }
+    for (const workload::Exchange& e : program.exchanges) {
+      std::vector<Duration>& messages = c.message.emplace_back();
+      for (const workload::Message& m : e.messages) {
+        const int other = (program.stage + m.peer_offset + job.pp) % job.pp;
+        const network::Groups& pairs =
+            m.send ? layout.pairs(program.stage, other) : layout.pairs(other, program.stage);
+        messages.push_back(network.duration(collective::Kind::send_receive, pairs, m.bytes));
+      }
+    }
+  }
+  return times;
+}
+
+Memory outside_memory(const workload::Job& job, const workload::Plan& plan, const device::Gpu& gpu,
+                      const device::Profile& profile, network::Network& network) {
+  Memory memory;
+  memory.total = gpu.memory;
+  memory.options = plan.allocator_options;
+  Layout layout(job);
+  for (const workload::Program& program : job.classes) {
+    std::vector<Outside> outside;
+    outside.push_back({"CUDA context", profile.memory.context});
+    if (profile.memory.libraries.n > 0) outside.push_back({"libraries", profile.memory.libraries});
+    for (const Stream s : program.communicators)
+      outside.push_back(
+          {"NCCL " + std::string(name(s)), network.communicator_memory(layout.of(s))});
+    memory.outside.push_back(std::move(outside));
+  }
+  return memory;
+}
+
+}  // namespace sim::replay

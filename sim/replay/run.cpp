@@ -1,0 +1,18 @@
+#include "sim/replay/dataflow.h"
+#include "sim/replay/job_view.h"
+#include "sim/replay/reference.h"
+
+namespace sim::replay {
+
+RunReport run(const workload::Job& job, const Times& times, const Memory& memory,
+              const Options& options) {
+  RunReport report = options.method == Method::reference
+                         ? run_reference(job, times, memory, options)
+                         : run_dataflow(job, times, memory, options);
+  for (std::size_t c = 0; c < report.classes.size(); ++c)
+    report.classes[c].outside = memory.outside[c];
+  describe(job, report);
+  return report;
+}
+
+}  // namespace sim::replay

@@ -1,0 +1,63 @@
+// timeline.h — where the time of one rank goes: the GPU's compute timeline, cut into accounts.
+//
+// The timeline is the union of the compute streams. A kernel fills it; what lies between two
+// kernels is attributed to what the second one waited for. Waits are noted as they lift the main
+// stream (`lift`) and settled at the next kernel (`kernel`), so that the accounts are disjoint and
+// sum to the time that passed.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cassert>
+
+#include "sim/core/units.h"
+#include "sim/replay/report.h"
+
+namespace sim::replay {
+
+class Timeline {
+ public:
+  // The main stream now waits `by` longer, for `account`.
+  void lift(Account account, Duration by) {
+    if (by.ps > 0) lifted_[static_cast<std::size_t>(account)] += by;
+  }
+
+  // A kernel runs from `start` to `end`. What nothing noted is `rest`'s fault.
+  void kernel(Time start, Time end, Account account, Account rest) {
+    settle(start, rest);
+    accounts_[static_cast<std::size_t>(account)] += end - start;
+    front_ = end;
+  }
+
+  // Attributes everything up to `until`, as if a kernel of no length started there.
+  void settle(Time until, Account rest) {
+    assert(until >= front_);
+    Duration gap = until - front_;
+    for (std::size_t i = 0; i < lifted_.size(); ++i) {
+      if (lifted_[i].ps == 0) continue;
+      const Duration share = std::min(gap, lifted_[i]);
+      accounts_[i] += share;
+      gap -= share;
+      lifted_[i] = {};
+    }
+    accounts_[static_cast<std::size_t>(rest)] += gap;
+    front_ = until;
+  }
+
+  Time front() const { return front_; }
+  const Accounts& accounts() const { return accounts_; }
+  const Accounts& lifted() const { return lifted_; }
+
+  // Repeats `by` (accounts of a period) and moves on in time.
+  void skip(const Accounts& by, std::int64_t times, Duration shift) {
+    for (std::size_t i = 0; i < accounts_.size(); ++i) accounts_[i] += times * by[i];
+    front_ = front_ + shift;
+  }
+
+ private:
+  Time front_{};
+  Accounts accounts_{};
+  Accounts lifted_{};
+};
+
+}  // namespace sim::replay
