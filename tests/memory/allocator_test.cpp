@@ -1,9 +1,21 @@
 #include "sim/memory/allocator.h"
 
-#include <catch2/catch.hpp>
+#include "support.h"
 
 using namespace sim;
 using namespace sim::memory;
+
+namespace {
+
+constexpr std::int64_t mib = 1 << 20;
+
+std::vector<std::int64_t> state(const Allocator& allocator) {
+  std::vector<std::int64_t> words;
+  allocator.save_state(words);
+  return words;
+}
+
+}  // namespace
 
 TEST_CASE("memory: a small request takes 2 MiB from the driver and leaves the rest free") {
   BumpDriver driver({1 << 30});
@@ -12,10 +24,226 @@ TEST_CASE("memory: a small request takes 2 MiB from the driver and leaves the re
   // 1000 rounds up to 1024; the segment of the small pool is 2 MiB.
   REQUIRE(allocator.address(block) == 0);
   REQUIRE(allocator.size(block) == 1024);
-  REQUIRE(allocator.statistics().all.reserved_bytes.current == 2 << 20);
-  REQUIRE(allocator.statistics().all.inactive_split_bytes.current == (2 << 20) - 1024);
+  REQUIRE(allocator.requested(block) == 1000);
+  REQUIRE(allocator.statistics().all.reserved_bytes.current == 2 * mib);
+  REQUIRE(allocator.statistics().all.inactive_split_bytes.current == 2 * mib - 1024);
   allocator.free(block);
   REQUIRE(allocator.statistics().all.inactive_split_bytes.current == 0);
   allocator.empty_cache();
   REQUIRE(allocator.statistics().all.reserved_bytes.current == 0);
+}
+
+TEST_CASE("memory: sizes round to 512 bytes and segments to the four sizes of the rules") {
+  const Options options;
+  CHECK(round_size(1, options) == 512);
+  CHECK(round_size(512, options) == 512);
+  CHECK(round_size(513, options) == 1024);
+  CHECK(segment_size(mib, options) == 2 * mib);
+  CHECK(segment_size(mib + 512, options) == 20 * mib);
+  CHECK(segment_size(10 * mib - 512, options) == 20 * mib);
+  CHECK(segment_size(10 * mib, options) == 10 * mib);
+  CHECK(segment_size(10 * mib + 512, options) == 12 * mib);
+}
+
+TEST_CASE("memory: power-of-two divisions round up within the power") {
+  Options options;
+  options.roundup_divisions.fill(4);
+  // Between 1024 and 2048 with four divisions: steps of 256, but 1200 <= 512 * 4 stays on 512s.
+  CHECK(round_size(1200, options) == 1536);
+  // Between 4096 and 8192: steps of 1024.
+  CHECK(round_size(4097, options) == 5120);
+  CHECK(round_size(5120, options) == 5120);
+  CHECK(round_size(8192, options) == 8192);
+}
+
+TEST_CASE("memory: statistics count allocated and freed bytes and reset only peaks") {
+  BumpDriver driver({1 << 30});
+  Allocator allocator(driver);
+  const BlockId a = allocator.allocate(30 * mib);
+  const BlockId b = allocator.allocate(12 * mib);
+  allocator.free(a);
+  const Statistic& bytes = allocator.statistics().large_pool.allocated_bytes;
+  CHECK(bytes.current == 12 * mib);
+  CHECK(bytes.peak == 42 * mib);
+  CHECK(bytes.allocated() == 42 * mib);
+  CHECK(bytes.freed() == 30 * mib);
+  allocator.reset_peaks();
+  CHECK(bytes.peak == 12 * mib);
+  CHECK(bytes.allocated() == 42 * mib);
+  CHECK(allocator.largest_free_block() == Bytes{30 * mib});
+  allocator.free(b);
+}
+
+TEST_CASE("memory: out of memory leaves the allocator as it was and says what was asked") {
+  BumpDriver driver({64 * mib});
+  Allocator allocator(driver);
+  const BlockId block = allocator.allocate(40 * mib);
+  REQUIRE(allocator.allocate(30 * mib + 1) == no_block);
+  const OutOfMemory& oom = allocator.last_out_of_memory();
+  CHECK(oom.requested == 30 * mib + 1);
+  CHECK(oom.rounded == 30 * mib + 512);
+  CHECK(oom.segment == 32 * mib);
+  CHECK(oom.device_free == 24 * mib);
+  CHECK(allocator.statistics().num_ooms == 1);
+  CHECK(allocator.statistics().num_alloc_retries == 1);
+  CHECK(allocator.statistics().all.allocated_bytes.current == 40 * mib);
+  allocator.free(block);
+  CHECK(allocator.allocate(30 * mib + 1) != no_block);  // cut from the cached 40 MiB
+}
+
+TEST_CASE("memory: a block used on another stream returns when that stream is done") {
+  BumpDriver driver({1 << 30});
+  Allocator allocator(driver);
+  const BlockId block = allocator.allocate(20 * mib);
+  allocator.record_stream(block, 1);
+  allocator.free(block);
+  const BlockId other = allocator.allocate(20 * mib);
+  CHECK(allocator.address(other) != 0);  // address 0 is still pending
+  allocator.free(other);
+  driver.complete(1);
+  // Both are free now; equal sizes go by the lowest address.
+  CHECK(allocator.address(allocator.allocate(20 * mib)) == 0);
+}
+
+TEST_CASE("memory: saved states are equal exactly when the future is") {
+  BumpDriver driver({std::int64_t{1} << 34});
+  Allocator allocator(driver);
+  const auto microbatch = [&] {
+    const BlockId a = allocator.allocate(30 * mib);
+    const BlockId b = allocator.allocate(5 * mib);
+    const BlockId c = allocator.allocate(700);
+    allocator.free(a);
+    allocator.free(c);
+    allocator.free(b);
+  };
+  const auto empty = state(allocator);
+  microbatch();
+  const auto once = state(allocator);
+  microbatch();
+  CHECK(state(allocator) == once);  // steady from the first on
+  CHECK(once != empty);
+
+  const BlockId held = allocator.allocate(700);
+  const auto with_700 = state(allocator);
+  allocator.free(held);
+  CHECK(state(allocator) == once);
+  const BlockId other = allocator.allocate(701);  // same block, other request
+  CHECK(state(allocator) != with_700);
+  allocator.record_stream(other, 2);
+  const auto recorded = state(allocator);
+  allocator.free(other);
+  CHECK(state(allocator) != recorded);  // pending now
+  driver.complete(2);
+  allocator.poll();
+  CHECK(state(allocator) == once);
+}
+
+TEST_CASE("memory: a copy of the state in another allocator acts alike") {
+  BumpDriver driver({std::int64_t{1} << 34});
+  Allocator first(driver);
+  const BlockId a = first.allocate(26 * mib);
+  const BlockId b = first.allocate(3 * mib);
+  first.free(a);
+  // 26 MiB free whole, 3 MiB in use at the front of a 20 MiB segment.
+  BumpDriver other_driver({std::int64_t{1} << 34});
+  Allocator second(other_driver);
+  std::vector<BlockId> ids;
+  using Piece = Allocator::Piece;
+  second.restore({0, 0, 0, false, 0, {{Piece::Kind::free, 26 * mib, 0}}}, ids);
+  second.restore({26 * mib,
+                  0,
+                  0,
+                  false,
+                  0,
+                  {{Piece::Kind::allocated, 3 * mib, 3 * mib}, {Piece::Kind::free, 17 * mib, 0}}},
+                 ids);
+  REQUIRE(ids.size() == 1);
+  CHECK(state(first) == state(second));
+  first.free(b);
+  second.free(ids[0]);
+  CHECK(state(first) == state(second));
+  CHECK(second.statistics().all.inactive_split_bytes.current == 0);
+}
+
+TEST_CASE("memory: a pool offered as a last resort serves what would be out of memory") {
+  const auto serve = [](Rules rules) {
+    BumpDriver driver({64 * mib});
+    Allocator allocator(driver, {}, rules);
+    allocator.begin_pool(1, {.use_on_oom = true});
+    const BlockId block = allocator.allocate(40 * mib);
+    allocator.end_pool(1);
+    allocator.free(block);  // stays cached in the pool, which still has a user
+    return allocator.allocate(30 * mib) != no_block;
+  };
+  CHECK(serve(Rules::newer));
+  CHECK_FALSE(serve(Rules::v2_4_0));
+}
+
+TEST_CASE("memory: a pool without splitting hands out whole blocks") {
+  BumpDriver driver({1 << 30});
+  Allocator allocator(driver);
+  allocator.begin_pool(1, {.no_split = true});
+  const BlockId block = allocator.allocate(1000);
+  CHECK(allocator.size(block) == 2 * mib);
+  allocator.end_pool(1);
+}
+
+TEST_CASE("memory: uses recorded during a capture are over when it ends") {
+  BumpDriver driver({1 << 30});
+  Allocator allocator(driver);
+  const BlockId before = allocator.allocate(20 * mib);
+  const BlockId during = allocator.allocate(20 * mib);
+  allocator.record_stream(before, 1);
+  allocator.begin_pool(1);
+  allocator.record_stream(during, 1);
+  allocator.free(before);
+  allocator.free(during);
+  CHECK(allocator.statistics().all.active.current == 2);
+  allocator.end_pool(1);
+  allocator.poll();
+  // Only the use from before the capture waits for stream 1.
+  CHECK(allocator.statistics().all.active.current == 1);
+  driver.complete(1);
+  allocator.poll();
+  CHECK(allocator.statistics().all.active.current == 0);
+}
+
+TEST_CASE("memory: options are read, checked together and kept across changes at run time") {
+  const auto first = parse_options("expandable_segments:True,max_split_size_mb:200");
+  REQUIRE(first);
+  CHECK(first->expandable_segments);
+  CHECK(first->max_split_size == 200 * mib);
+  const auto second = parse_options("garbage_collection_threshold:0.8", Rules::newer, *first);
+  REQUIRE(second);
+  CHECK(second->expandable_segments);          // keeps its value
+  CHECK(second->max_split_size == unlimited);  // starts afresh
+  CHECK(second->garbage_collection_threshold == 0.8);
+
+  const auto list = parse_options("roundup_power2_divisions:[2:4,8:2,>:8]");
+  REQUIRE(list);
+  // The first pair fills the entries below it; what lies between stays 0; > begins after 8 MiB.
+  CHECK(list->roundup_divisions ==
+        std::array<int, 16>{4, 4, 0, 2, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8});
+  const auto old = parse_options("roundup_power2_divisions:[2:4,8:2,>:8]", Rules::v2_4_0);
+  REQUIRE(old);
+  CHECK(old->roundup_divisions[3] == 8);  // 2.4.0 overwrites the last named entry
+}
+
+TEST_CASE("memory: wrong options are all reported with their columns") {
+  const auto options = parse_options(
+      "max_split_size:100,expandable_segments:yes,roundup_power2_divisions:[3:2],"
+      "garbage_collection_threshold:1,backend:cudaMallocAsync,x");
+  REQUIRE_FALSE(options);
+  std::vector<std::string> found;
+  for (const Diagnostic& e : options.errors()) found.push_back(e.where + ": " + e.message);
+  CHECK(found ==
+        std::vector<std::string>{
+            "options:130: \"x\" is not key:value",
+            "options:1: unknown allocator option \"max_split_size\"; did you mean "
+            "'max_split_size_mb'?",
+            "options:20: expandable_segments must be True or False",
+            "options:44: roundup_power2_divisions: \"3:2\" is not MiB:n, both powers of two",
+            "options:75: garbage_collection_threshold must lie between 0 and 1, both excluded",
+            "options:106: backend cudaMallocAsync is not modelled; write native",
+        });
 }
