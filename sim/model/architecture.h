@@ -32,6 +32,7 @@ struct Architecture {
   bool linear_bias = false;  // biases of the attention output and of both MLP projections
   double attention_dropout = 0.0;
   double hidden_dropout = 0.0;
+  std::int64_t sliding_window = 0;  // tokens a query attends to, 0 = all before it
 
   std::int64_t query_width() const { return heads * head_dim; }
   std::int64_t kv_width() const { return kv_heads * head_dim; }

@@ -1,0 +1,302 @@
+#include "sim/config/huggingface.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <filesystem>
+#include <span>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "sim/config/huggingface_json.h"
+#include "sim/config/textproto.h"
+#include "sim/core/text.h"
+
+namespace sim::config {
+namespace {
+
+using Kind = JsonValue::Kind;
+using model::Architecture;
+
+// Limits far above any network, low enough that no product of them overflows 64 bits.
+constexpr std::int64_t max_layers = 10'000;
+constexpr std::int64_t max_hidden = 1 << 20;
+constexpr std::int64_t max_width = 1 << 24;  // ffn, vocabulary, heads x head_dim
+constexpr std::int64_t max_heads = 1 << 16;
+constexpr std::int64_t max_positions = std::int64_t{1} << 31;
+constexpr std::int64_t max_parameters = 1'000'000'000'000'000;
+
+constexpr std::array llama_keys{"num_hidden_layers",
+                                "hidden_size",
+                                "intermediate_size",
+                                "num_attention_heads",
+                                "vocab_size",
+                                "head_dim",
+                                "num_key_value_heads",
+                                "max_position_embeddings",
+                                "hidden_act",
+                                "attention_bias",
+                                "mlp_bias",
+                                "attention_dropout",
+                                "sliding_window",
+                                "use_sliding_window",
+                                "tie_word_embeddings",
+                                "model_type"};
+constexpr std::array gpt2_keys{"n_layer",
+                               "n_embd",
+                               "n_head",
+                               "n_inner",
+                               "n_positions",
+                               "vocab_size",
+                               "attn_pdrop",
+                               "resid_pdrop",
+                               "embd_pdrop",
+                               "activation_function",
+                               "tie_word_embeddings",
+                               "model_type"};
+constexpr std::array expert_keys{"num_local_experts", "num_experts", "n_routed_experts",
+                                 "moe_num_experts"};
+
+// Typed access to the keys; what is wrong is collected. A number that is wrong reads as 0.
+class Keys {
+ public:
+  Keys(const JsonObject& object, Diagnostics& problems) : object_(object), problems_(problems) {}
+
+  void problem(const JsonValue* at, std::string message) {
+    add(at ? at->start : object_.start(), std::move(message));
+  }
+
+  std::string spelled(const JsonValue& value) const { return object_.spelled(value); }
+
+  // Null when the key is left out or null, which means the same in a config.json.
+  const JsonValue* given(std::string_view key) const {
+    const JsonValue* value = object_.find(key);
+    return value && value->kind != Kind::null ? value : nullptr;
+  }
+
+  std::int64_t required(std::string_view key, std::int64_t most, std::string_view example) {
+    if (given(key)) return optional(key, 0, most);
+    problem(object_.find(key),
+            fmt::format("key \"{}\" is missing; write \"{}\": {}, say", key, key, example));
+    return 0;
+  }
+
+  std::int64_t optional(std::string_view key, std::int64_t otherwise, std::int64_t most) {
+    const JsonValue* value = given(key);
+    if (!value) return otherwise;
+    if (value->kind != Kind::integer && !(value->kind == Kind::real && beyond(value->real))) {
+      problem(value, fmt::format("{} is {}; it must be a whole number, 1 to {}, without quotes or "
+                                 "a point",
+                                 key, object_.spelled(*value), most));
+      return 0;
+    }
+    if (value->kind == Kind::integer && value->integer >= 1 && value->integer <= most)
+      return value->integer;
+    problem(value, fmt::format("{} is {}; it must be 1 to {}", key, object_.spelled(*value), most));
+    return 0;
+  }
+
+  bool boolean(std::string_view key, bool otherwise) {
+    const JsonValue* value = given(key);
+    if (!value) return otherwise;
+    if (value->kind == Kind::boolean) return value->boolean;
+    problem(value, fmt::format("{} is {}; it must be true or false", key, object_.spelled(*value)));
+    return otherwise;
+  }
+
+  double probability(std::string_view key, double otherwise) {
+    const JsonValue* value = given(key);
+    if (!value) return otherwise;
+    const bool number = value->kind == Kind::real || value->kind == Kind::integer;
+    if (number && value->real >= 0 && value->real < 1) return value->real;
+    problem(value, fmt::format("{} is {}; it must be a number from 0 to less than 1", key,
+                               object_.spelled(*value)));
+    return otherwise;
+  }
+
+  // The value must be one of `accepted`; left out is fine.
+  void choice(std::string_view key, std::span<const std::string> accepted) {
+    const JsonValue* value = given(key);
+    if (!value) return;
+    for (const std::string& name : accepted)
+      if (value->kind == Kind::text && value->text == name) return;
+    problem(value, fmt::format("{} is {}; only {} are modelled", key, object_.spelled(*value),
+                               fmt::join(accepted, ", ")));
+  }
+
+  // A key that is almost one that is read would be ignored in silence.
+  void misspelt(std::span<const char* const> known) {
+    std::vector<std::string> absent;
+    for (const char* key : known)
+      if (!object_.find(key)) absent.emplace_back(key);
+    for (const auto& [key, value] : object_.values()) {
+      constexpr std::size_t shortest_key = 6;
+      if (key.size() < shortest_key) continue;
+      for (const std::string& name : absent)
+        if (key.size() + 2 >= name.size() && key.size() <= name.size() + 2 &&
+            edit_distance(key, name) <= 2)
+          add(value.key, fmt::format("unknown key \"{}\"; did you mean \"{}\"?", key, name));
+    }
+  }
+
+ private:
+  void add(std::size_t offset, std::string message) {
+    if (problems_.size() < max_problems)
+      problems_.push_back({object_.where(offset), std::move(message)});
+  }
+  static bool beyond(double x) { return x > 9e18 || x < -9e18; }  // whole, but not in 64 bits
+
+  const JsonObject& object_;
+  Diagnostics& problems_;
+};
+
+Architecture llama_like(Keys& keys, std::string_view type) {
+  Architecture a;
+  keys.misspelt(llama_keys);
+  a.layers = keys.required("num_hidden_layers", max_layers, "32");
+  a.hidden = keys.required("hidden_size", max_hidden, "4096");
+  a.ffn = keys.required("intermediate_size", max_width, "14336");
+  a.heads = keys.required("num_attention_heads", max_heads, "32");
+  a.vocab = keys.required("vocab_size", max_width, "128256");
+  a.kv_heads = keys.optional("num_key_value_heads", a.heads, max_heads);
+  a.head_dim = keys.optional("head_dim", 0, max_heads);
+  // Defaults of LlamaConfig, MistralConfig, Qwen2Config.
+  const std::int64_t positions = type == "llama" ? 2048 : type == "mistral" ? 131072 : 32768;
+  a.max_positions = keys.optional("max_position_embeddings", positions, max_positions);
+  a.norm = model::Norm::rms;
+  a.position = model::Position::rope;
+  a.activation = model::Activation::swiglu;
+  keys.choice("hidden_act", std::array<std::string, 2>{"silu", "swish"});
+  a.tied_embeddings = keys.boolean("tie_word_embeddings", false);
+  a.attention_dropout = keys.probability("attention_dropout", 0.0);
+  if (type == "mistral" || keys.boolean("use_sliding_window", false))
+    a.sliding_window = keys.optional("sliding_window", 0, max_positions);
+  if (type == "qwen2") {
+    a.qkv_bias = true;
+  } else if (type == "llama") {
+    a.qkv_bias = keys.boolean("attention_bias", false);
+    a.linear_bias = keys.boolean("mlp_bias", false);
+    if (a.qkv_bias != a.linear_bias)
+      keys.problem(keys.given(a.qkv_bias ? "attention_bias" : "mlp_bias"),
+                   "attention_bias and mlp_bias differ; only both true or both false is modelled");
+  }
+  return a;
+}
+
+Architecture gpt2(Keys& keys) {
+  Architecture a;
+  keys.misspelt(gpt2_keys);
+  a.layers = keys.required("n_layer", max_layers, "96");
+  a.hidden = keys.required("n_embd", max_hidden, "12288");
+  a.heads = keys.required("n_head", max_heads, "96");
+  a.vocab = keys.required("vocab_size", max_width, "50257");
+  a.max_positions = keys.required("n_positions", max_width, "2048");
+  a.ffn = keys.optional("n_inner", 4 * a.hidden, max_width);
+  a.kv_heads = a.heads;
+  a.norm = model::Norm::layer;
+  a.position = model::Position::learned;
+  a.activation = model::Activation::gelu;
+  keys.choice("activation_function",
+              std::array<std::string, 4>{"gelu_new", "gelu", "gelu_fast", "gelu_pytorch_tanh"});
+  a.tied_embeddings = keys.boolean("tie_word_embeddings", true);
+  a.qkv_bias = true;
+  a.linear_bias = true;
+  a.attention_dropout = keys.probability("attn_pdrop", 0.1);
+  a.hidden_dropout = keys.probability("resid_pdrop", 0.1);
+  if (keys.probability("embd_pdrop", 0.1) != a.hidden_dropout)
+    keys.problem(keys.given("embd_pdrop"),
+                 "embd_pdrop differs from resid_pdrop; one dropout for both is modelled");
+  return a;
+}
+
+// Rules between numbers that are each right by themselves.
+void check_products(Keys& keys, Architecture& a, bool is_gpt2) {
+  const std::string_view heads = is_gpt2 ? "n_head" : "num_attention_heads";
+  const std::string_view hidden = is_gpt2 ? "n_embd" : "hidden_size";
+  const bool has_head_dim = !is_gpt2 && keys.given("head_dim");
+  if (!has_head_dim && a.hidden > 0 && a.heads > 0) {
+    if (a.hidden % a.heads != 0)
+      keys.problem(
+          keys.given(heads),
+          fmt::format("{} ({}) does not divide {} ({}){}", heads, a.heads, hidden, a.hidden,
+                      is_gpt2 ? "" : "; choose one that does, or give head_dim"));
+    else
+      a.head_dim = a.hidden / a.heads;
+  }
+  if (a.heads > 0 && a.kv_heads > 0 && a.heads % a.kv_heads != 0)
+    keys.problem(keys.given("num_key_value_heads"),
+                 fmt::format("num_key_value_heads ({}) does not divide num_attention_heads ({})",
+                             a.kv_heads, a.heads));
+  if (a.query_width() > max_width)
+    keys.problem(keys.given("head_dim"), fmt::format("{} x head_dim is {}; it must be at most {}",
+                                                     heads, a.query_width(), max_width));
+}
+
+// Says why the model_type cannot be built, or nothing.
+void check_type(Keys& keys, const JsonValue* type, std::span<const std::string> known) {
+  const std::string list = fmt::format("{}", fmt::join(known, ", "));
+  if (!type) {
+    keys.problem(nullptr, fmt::format("key \"model_type\" is missing; write one of {}", list));
+    return;
+  }
+  for (const char* key : expert_keys)
+    if (const JsonValue* value = keys.given(key);
+        value && !(value->kind == Kind::integer && value->integer <= 1)) {
+      keys.problem(value, fmt::format("{} says that this model is a mixture of experts, which is "
+                                      "not supported yet; use a dense model",
+                                      key));
+      return;
+    }
+  if (type->kind == Kind::text && (type->text == "mixtral" || type->text.ends_with("_moe"))) {
+    keys.problem(type, fmt::format("model_type \"{}\" is a mixture of experts, which is not "
+                                   "supported yet; use a dense model",
+                                   type->text));
+    return;
+  }
+  for (const std::string& name : known)
+    if (type->kind == Kind::text && type->text == name) return;
+  const std::string given = type->kind == Kind::text ? type->text.substr(0, 40) : "";
+  keys.problem(type, fmt::format("model_type {} is not supported{} ({})", keys.spelled(*type),
+                                 did_you_mean(given, known), list));
+}
+
+std::string name_of(const std::string& path) {
+  const std::filesystem::path file(path);
+  if (file.filename() == "config.json" && file.has_parent_path())
+    return file.parent_path().filename().string();
+  return file.stem().string();
+}
+
+}  // namespace
+
+Result<Architecture> parse_huggingface(const std::string& text, const std::string& name) {
+  Diagnostics problems;
+  const std::optional<JsonObject> object = JsonObject::read(text, name, problems);
+  if (!object) return problems;
+
+  Keys keys(*object, problems);
+  const std::array<std::string, 4> known{"llama", "mistral", "qwen2", "gpt2"};
+  const JsonValue* type = keys.given("model_type");
+  const std::size_t before = problems.size();
+  check_type(keys, type, known);
+  if (problems.size() > before) return problems;
+
+  const bool is_gpt2 = type->text == "gpt2";
+  Architecture a = is_gpt2 ? gpt2(keys) : llama_like(keys, type->text);
+  a.name = name_of(name);
+  check_products(keys, a, is_gpt2);
+  if (problems.empty() && model::parameters(a) > max_parameters)
+    keys.problem(nullptr, fmt::format("the model has {} parameters; at most {} are modelled",
+                                      model::parameters(a), max_parameters));
+  if (!problems.empty()) return problems;
+  return a;
+}
+
+Result<Architecture> load_huggingface(const std::string& path) {
+  const Result<std::string> text = read_file(path, max_json_bytes);
+  if (!text) return text.errors();
+  return parse_huggingface(*text, path);
+}
+
+}  // namespace sim::config
