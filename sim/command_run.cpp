@@ -7,6 +7,7 @@
 #include "sim/report/perfetto.h"
 #include "sim/report/run_text.h"
 #include "sim/search/evaluate.h"
+#include "sim/search/fixes.h"
 #include "sim/workload/build.h"
 
 namespace sim {
@@ -78,8 +79,15 @@ int run_run(const Arguments& arguments, Globals globals) {
     const std::string problem = writer->close();
     if (!problem.empty()) throw Stop{exit_io, problem};
   }
-  print(globals.json ? report::document("run", report::to_json(answer)).dump(2) + "\n"
-                     : report::run_text(answer));
+  std::vector<search::Fix> fixes;
+  if (!answer.run.fits()) fixes = search::try_changes(file.plan, site);
+  if (globals.json) {
+    report::Json json = report::to_json(answer);
+    if (!answer.run.fits()) json["single_changes"] = search::fixes_json(fixes);
+    print(report::document("run", std::move(json)).dump(2) + "\n");
+  } else {
+    print(report::run_text(answer) + (answer.run.fits() ? "" : search::fixes_text(fixes)));
+  }
   return answer.run.fits() ? exit_yes : exit_no;
 }
 
