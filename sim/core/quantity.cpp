@@ -35,7 +35,9 @@ constexpr Unit frequency_units[] = {{"Hz", 1.0}, {"kHz", 1e3}, {"MHz", 1e6}, {"G
 
 std::string examples(std::string_view number, std::span<const Unit> units) {
   std::string text;
-  for (const Unit& unit : units) text += fmt::format("{}\"{}{}\"", text.empty() ? "" : ", ", number, unit.name);
+  for (const Unit& unit : units) {
+    text += fmt::format("{}\"{}{}\"", text.empty() ? "" : ", ", number, unit.name);
+  }
   return text;
 }
 
