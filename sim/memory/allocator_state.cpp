@@ -1,4 +1,4 @@
-// allocator_state.cpp — looking at the allocator: segments and blocks, exact comparison, restoring.
+// allocator_state.cpp — looking at the allocator: segments, exact comparison, restoring.
 #include <algorithm>
 #include <bit>
 #include <cassert>

@@ -9,11 +9,11 @@
 
 #include "sim/memory/recorded_driver.h"
 #include "sim/memory/recording.h"
+#include "sim/memory/recording_ranges.h"
 
 namespace sim::memory {
 namespace {
 
-constexpr std::int64_t longest_range = std::int64_t{1} << 40;
 constexpr int first_hidden_stream = 1 << 24;
 // Looking at every segment before each release may cost this many looks in all.
 constexpr std::int64_t most_looks = 100'000'000;
@@ -25,58 +25,6 @@ bool is_segment_event(Action action) {
 
 bool gives_back(Action action) {
   return action == Action::segment_free || action == Action::segment_unmap;
-}
-
-// Streams in the order of their handles, so that lists sort as they did in the process.
-std::map<std::uint64_t, int> stream_numbers(const Recording& recording) {
-  std::map<std::uint64_t, int> numbers = {{0, 0}};
-  const auto add = [&](std::int64_t stream) {
-    numbers.try_emplace(static_cast<std::uint64_t>(stream), 0);
-  };
-  for (const auto& segment : recording.segments) add(segment.stream);
-  for (const auto& event : recording.events) add(event.stream);
-  for (const auto& segment : recording.end) add(segment.stream);
-  int next = 0;
-  for (auto& [handle, number] : numbers) number = next++;
-  return numbers;
-}
-
-// All runs of one pool and stream are one expandable segment. How far its addresses reach is not
-// recorded: to the next one at most.
-using Group = std::tuple<std::int64_t, int, bool>;  // stream, pool, small
-
-struct Ranges {
-  std::map<Group, std::pair<std::int64_t, std::int64_t>> of;  // base, bytes
-  std::int64_t shortest = longest_range;
-};
-
-Ranges address_ranges(const Recording& recording) {
-  Ranges ranges;
-  std::map<std::int64_t, bool> starts;  // every address where some segment or run begins
-  const auto add = [&](std::int64_t address, const Group& group, bool expandable) {
-    if (!expandable) {
-      starts[address] = true;
-      return;
-    }
-    const auto [it, fresh] = ranges.of.try_emplace(group, address, 0);
-    it->second.first = std::min(it->second.first, address);
-  };
-  for (const auto& s : recording.segments)
-    add(s.address, {s.stream, s.pool, s.small}, s.expandable);
-  for (const SnapshotEntry& event : recording.events) {
-    if (event.action == Action::segment_alloc) add(event.address, {}, false);
-  }
-  for (const auto& s : recording.end) {
-    if (!s.expandable) add(s.address, {}, false);
-  }
-  for (const auto& [group, range] : ranges.of) starts[range.first] = true;
-  for (auto& [group, range] : ranges.of) {
-    const auto next = starts.upper_bound(range.first);
-    range.second =
-        next == starts.end() ? longest_range : std::min(longest_range, next->first - range.first);
-    ranges.shortest = std::min(ranges.shortest, range.second);
-  }
-  return ranges;
 }
 
 Options options_for(const Recording& recording, const Ranges& ranges) {

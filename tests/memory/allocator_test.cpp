@@ -208,7 +208,7 @@ TEST_CASE("memory: uses recorded during a capture are over when it ends") {
   CHECK(allocator.statistics().all.active.current == 0);
 }
 
-TEST_CASE("memory: options are read, checked together and kept across changes at run time") {
+TEST_CASE("memory: options are read and checked together and kept across changes at run time") {
   const auto first = parse_options("expandable_segments:True,max_split_size_mb:200");
   REQUIRE(first);
   CHECK(first->expandable_segments);

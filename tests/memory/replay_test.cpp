@@ -122,7 +122,7 @@ TEST_CASE("memory: a trace with endless problems reports the first twenty") {
   CHECK(problems("a t1 5\n").size() == 1);
 }
 
-TEST_CASE("memory: a request far beyond the device is out of memory, not a failure") {
+TEST_CASE("memory: a request far beyond the device is out of memory and no failure") {
   const std::string out =
       replayed("# capacity=1048576 conf=-\na t1 1000000000000\nf t1\n", "t", Rules::newer);
   CHECK(out.find("E 1 [a t1 1000000000000] oom -1") != std::string::npos);
