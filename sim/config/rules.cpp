@@ -85,8 +85,10 @@ std::string value_problem(const Message& message, const FieldDescriptor& field, 
 void check_field(const Source& source, const Message& message, const FieldDescriptor& field,
                  bool whole, Diagnostics& problems) {
   const auto* reflection = message.GetReflection();
-  const bool present = source.has(message, field.name()) ||
-                       (!field.is_repeated() && reflection->HasField(message, &field));
+  // proto3 does not keep a plain 0 or "": their place in the file says that they were written.
+  const bool present =
+      !field.is_repeated() && (reflection->HasField(message, &field) ||
+                               (!field.has_presence() && source.has(message, field.name())));
   const int count =
       field.is_repeated() ? reflection->FieldSize(message, &field) : (present ? 1 : 0);
   if (count == 0 && whole && rule_of(field).required())

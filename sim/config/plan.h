@@ -1,0 +1,37 @@
+// plan.h — loads a plan: a file of workloads/, a launch script of Megatron-LM, or settings given on
+// the command line, with the model and the cluster it names.
+//
+// Invariant: a PlanFile that comes back has no problems: workload::problems is empty and the world
+// fits the cluster.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "sim/config/cluster.h"
+#include "sim/core/result.h"
+#include "sim/workload/plan.h"
+
+namespace sim::config {
+
+struct PlanFile {
+  std::string name;
+  std::string path;  // "" when everything came from the command line
+  workload::Plan plan;
+  Machine machine;
+  std::vector<std::string> notes;  // what a launch script says and the simulator leaves out
+};
+
+// `overrides` are "key=value" with a field of plan.proto or a synonym: "tp=4", "mbs=2",
+// "tensor-model-parallel-size=4", "architecture.layers=8". They replace what the file says; the
+// data-parallel degree follows the world again unless it is given. An empty path: overrides only.
+Result<PlanFile> load_plan(const std::string& path, const std::vector<std::string>& overrides = {});
+
+// The arguments of a launch script as pasted: line continuations, quotes, NAME=value and $NAME,
+// torchrun's --nnodes and --nproc_per_node, the environment variables that matter. What the script
+// leaves out has Megatron-LM's default. The cluster (and where the script does not describe it, the
+// model or its vocabulary) comes from the overrides.
+Result<PlanFile> load_megatron(const std::string& path,
+                               const std::vector<std::string>& overrides = {});
+
+}  // namespace sim::config

@@ -1,0 +1,164 @@
+#include "sim/config/plan_fields.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "sim/config/rules.h"
+#include "sim/core/text.h"
+
+namespace sim::config {
+namespace {
+
+namespace v1 = rehearse::v1;
+using google::protobuf::FieldDescriptor;
+using google::protobuf::Message;
+
+constexpr std::array synonyms{
+    Synonym{"tensor_model_parallel_size", "tp"},
+    Synonym{"tensor_parallel_degree", "tp"},
+    Synonym{"context_parallel_size", "cp"},
+    Synonym{"context_parallel_degree", "cp"},
+    Synonym{"pipeline_model_parallel_size", "pp"},
+    Synonym{"pipeline_parallel_degree", "pp"},
+    Synonym{"data_parallel_size", "dp"},
+    Synonym{"virtual_pipeline_model_parallel_size", "virtual_stages"},
+    Synonym{"num_virtual_stages_per_pipeline_rank", "virtual_stages"},
+    Synonym{"vpp", "virtual_stages"},
+    Synonym{"vp", "virtual_stages"},
+    Synonym{"num_layers_per_virtual_pipeline_stage", "layers_per_virtual_stage"},
+    Synonym{"micro_batch_size", "micro_batch"},
+    Synonym{"local_batch_size", "micro_batch"},
+    Synonym{"mbs", "micro_batch"},
+    Synonym{"global_batch_size", "global_batch"},
+    Synonym{"gbs", "global_batch"},
+    Synonym{"seq_length", "sequence"},
+    Synonym{"seq_len", "sequence"},
+    Synonym{"seq", "sequence"},
+    Synonym{"world_size", "gpus"},
+    Synonym{"n_gpus", "gpus"},
+    Synonym{"nnodes", "nodes"},
+    Synonym{"pipeline_parallel_schedule", "schedule"},
+    Synonym{"use_distributed_optimizer", "distributed_optimizer"},
+    Synonym{"recompute_granularity", "recompute"},
+    Synonym{"recompute_num_layers", "recompute_layers"},
+    Synonym{"attention_backend", "attention"},
+    Synonym{"accumulate_allreduce_grads_in_fp32", "fp32_gradients"},
+    Synonym{"check_for_nan_in_loss_and_grad", "check_for_nan"},
+    Synonym{"bias_swiglu_fusion", "swiglu_fusion"},
+    Synonym{"create_attention_mask_in_dataloader", "attention_mask"},
+    Synonym{"torch_nccl_avoid_record_streams", "avoid_record_streams"},
+    Synonym{"pytorch_cuda_alloc_conf", "allocator_options"},
+};
+
+// "Tensor-Model-Parallel-Size" -> "tensor_model_parallel_size".
+std::string plain_key(std::string_view key) {
+  while (key.starts_with('-')) key.remove_prefix(1);
+  std::string text(key);
+  for (char& c : text) {
+    if (c == '-') c = '_';
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  }
+  return text;
+}
+
+std::vector<std::string> all_names(const Message& message) {
+  std::vector<std::string> names;
+  const auto* descriptor = message.GetDescriptor();
+  for (int i = 0; i < descriptor->field_count(); ++i) names.push_back(descriptor->field(i)->name());
+  if (descriptor == v1::Plan::descriptor())
+    for (const Synonym& synonym : synonyms) names.emplace_back(synonym.given);
+  return names;
+}
+
+std::string quoted(std::string_view value) {
+  std::string text = "\"";
+  for (const char c : value) {
+    if (c == '"' || c == '\\') text += '\\';
+    text += c;
+  }
+  return text + '"';
+}
+
+// The value as the text format would have it.
+std::string written(const FieldDescriptor& field, std::string value) {
+  if (field.cpp_type() == FieldDescriptor::CPPTYPE_STRING) return quoted(value);
+  if (field.cpp_type() == FieldDescriptor::CPPTYPE_BOOL) {
+    if (value == "on" || value == "yes" || value == "TRUE") return "true";
+    if (value == "off" || value == "no" || value == "FALSE") return "false";
+  }
+  return value;
+}
+
+Diagnostics one(const Setting& setting, v1::Plan& plan, Source& source, std::string& done) {
+  const std::size_t equals = setting.text.find('=');
+  if (equals == std::string::npos || equals == 0)
+    return {{setting.where, fmt::format("'{}' is not key=value; write for example tp=4",
+                                        setting.text.substr(0, 80))}};
+  std::string key = plain_key(std::string_view(setting.text).substr(0, equals));
+  const std::string value = setting.text.substr(equals + 1);
+  Message* target = &plan;
+  if (key.starts_with("architecture.")) {
+    key = key.substr(std::string_view("architecture.").size());
+    target = plan.mutable_architecture();
+  }
+  for (const Synonym& synonym : synonyms)
+    if (target == &plan && synonym.given == key) key = synonym.field;
+  const auto* field = target->GetDescriptor()->FindFieldByName(key);
+  if (!field || field->is_repeated() || field->message_type())
+    return {{setting.where, fmt::format("a plan has no setting '{}'{}", key.substr(0, 80),
+                                        did_you_mean(key.substr(0, 80), all_names(*target)))}};
+  if (value.empty())
+    return {{setting.where, fmt::format("'{}' has no value; write for example {}=...", key, key)}};
+
+  const std::unique_ptr<Message> parsed(target->New());
+  Source single("");
+  Diagnostics problems =
+      single.read(fmt::format("{}: {}", key, written(*field, value)), *parsed, {}, false);
+  if (problems.empty()) problems = single.check(*parsed, false);
+  std::vector<const FieldDescriptor*> filled;
+  parsed->GetReflection()->ListFields(*parsed, &filled);
+  if (problems.empty() && (filled.size() != 1 || filled.front() != field))
+    problems.push_back({"", fmt::format("'{}' is not one value of '{}'", value, key)});
+  for (Diagnostic& problem : problems) problem.where = setting.where;
+  if (!problems.empty()) return {problems.front()};  // the rest follows from it
+  target->GetReflection()->ClearField(target, field);
+  target->MergeFrom(*parsed);
+  source.place(*target, key, setting.where);
+  done = target == &plan ? key : "architecture." + key;
+  return {};
+}
+
+}  // namespace
+
+std::span<const Synonym> plan_synonyms() {
+  return synonyms;
+}
+
+Diagnostics apply(std::span<const Setting> settings, v1::Plan& plan, Source& source) {
+  Diagnostics problems;
+  std::vector<std::string> set;
+  for (const Setting& setting : settings) {
+    std::string done;
+    for (Diagnostic& problem : one(setting, plan, source, done)) problems.push_back(problem);
+    set.push_back(done);
+  }
+  const auto has = [&](std::string_view name) {
+    return std::find(set.begin(), set.end(), name) != set.end();
+  };
+  if (has("gpus") && !has("nodes")) plan.clear_nodes();
+  if (has("nodes") && !has("gpus")) plan.clear_gpus();
+  if (has("dp") && !has("gpus") && !has("nodes")) {
+    plan.clear_gpus();
+    plan.clear_nodes();
+  }
+  const bool world_follows = has("tp") || has("cp") || has("pp") || has("gpus") || has("nodes");
+  if (world_follows && !has("dp") && (plan.has_gpus() || plan.has_nodes())) plan.clear_dp();
+  if (has("virtual_stages")) plan.clear_layers_per_virtual_stage();
+  if (has("layers_per_virtual_stage") && !has("virtual_stages")) plan.clear_virtual_stages();
+  if (has("model")) plan.clear_architecture();
+  return problems;
+}
+
+}  // namespace sim::config

@@ -1,0 +1,27 @@
+// plan_fields.h — the fields of a plan by all their names, and settings "key=value" applied to it.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "sim/config/plan.pb.h"
+#include "sim/config/textproto.h"
+
+namespace sim::config {
+
+// Names from Megatron-LM, torchtitan, NeMo and the tables people publish.
+std::span<const Synonym> plan_synonyms();
+
+// One "key=value"; `where` is what diagnostics of the field say from now on.
+struct Setting {
+  std::string text;   // "tp=4"
+  std::string where;  // "command line 'tp=4'", "train.sh:12:5"
+};
+
+// Applies the settings in order. What they imply is dropped from the plan: other statements of the
+// world's size, of the chunks, of the model.
+Diagnostics apply(std::span<const Setting> settings, rehearse::v1::Plan& plan, Source& source);
+
+}  // namespace sim::config

@@ -1,0 +1,218 @@
+#include "sim/config/resolve.h"
+
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <limits>
+
+#include "sim/config/plan_fields.h"
+
+namespace sim::config {
+namespace {
+
+namespace v1 = rehearse::v1;
+using workload::AttentionBackend;
+
+template <class T>
+T given_or(bool given, T value, T otherwise) {
+  return given ? value : otherwise;
+}
+
+void switches(const v1::Plan& from, workload::Plan& to) {
+  const auto set = [](bool given, bool value, bool& target) {
+    if (given) target = value;
+  };
+  set(from.has_sequence_parallel(), from.sequence_parallel(), to.sequence_parallel);
+  set(from.has_distributed_optimizer(), from.distributed_optimizer(), to.distributed_optimizer);
+  set(from.has_overlap_grad_reduce(), from.overlap_grad_reduce(), to.overlap_grad_reduce);
+  to.overlap_param_gather = to.distributed_optimizer && to.overlap_grad_reduce;
+  set(from.has_overlap_param_gather(), from.overlap_param_gather(), to.overlap_param_gather);
+  set(from.has_fp32_gradients(), from.fp32_gradients(), to.fp32_gradients);
+  set(from.has_swiglu_fusion(), from.swiglu_fusion(), to.swiglu_fusion);
+  set(from.has_rope_fusion(), from.rope_fusion(), to.rope_fusion);
+  set(from.has_gradient_accumulation_fusion(), from.gradient_accumulation_fusion(),
+      to.gradient_accumulation_fusion);
+  set(from.has_attention_mask(), from.attention_mask(), to.attention_mask);
+  set(from.has_check_for_nan(), from.check_for_nan(), to.check_for_nan);
+  set(from.has_avoid_record_streams(), from.avoid_record_streams(), to.avoid_record_streams);
+  set(from.has_gradient_clipping(), from.gradient_clipping(), to.gradient_clipping);
+  set(from.has_logs_optimizer_state(), from.logs_optimizer_state(), to.logs_optimizer_state);
+}
+
+void choices(const v1::Plan& from, const Machine& machine, workload::Plan& to) {
+  if (from.recompute() == v1::Plan::selective) to.recompute = workload::Recompute::selective;
+  if (from.recompute() == v1::Plan::full) to.recompute = workload::Recompute::full;
+  if (from.recompute_method() == v1::Plan::block)
+    to.recompute_method = workload::RecomputeMethod::block;
+  if (from.has_recompute_layers()) to.recompute_layers = from.recompute_layers();
+  if (from.precision() == v1::Plan::fp16) to.precision = model::Precision::fp16;
+  if (from.precision() == v1::Plan::fp32) to.precision = model::Precision::fp32;
+  switch (from.attention()) {
+    case v1::Plan::flash:
+      to.attention = AttentionBackend::flash;
+      break;
+    case v1::Plan::cudnn:
+      to.attention = AttentionBackend::cudnn;
+      break;
+    case v1::Plan::unfused:
+      to.attention = AttentionBackend::unfused;
+      break;
+    default:
+      to.attention =
+          machine.gpu.compute_capability == 90 ? AttentionBackend::cudnn : AttentionBackend::flash;
+  }
+  to.allocator_options = from.allocator_options();
+}
+
+// Model chunks, given as a count or as the layers of one.
+void chunks(const v1::Plan& from, Resolved& out) {
+  workload::Plan& plan = out.plan;
+  if (from.has_virtual_stages()) plan.virtual_stages = from.virtual_stages();
+  if (from.has_layers_per_virtual_stage()) {
+    const std::int64_t layers = plan.architecture.layers;
+    const std::int64_t part = std::int64_t{from.layers_per_virtual_stage()} * plan.pp;
+    if (layers % part != 0) {
+      out.problems.push_back({"layers_per_virtual_stage",
+                              fmt::format("{} layers do not split into chunks of {} on {} stages",
+                                          layers, from.layers_per_virtual_stage(), plan.pp)});
+    } else if (from.has_virtual_stages() && layers / part != from.virtual_stages()) {
+      out.problems.push_back(
+          {"virtual_stages", fmt::format("virtual_stages {} and layers_per_virtual_stage {} "
+                                         "disagree; leave one out",
+                                         from.virtual_stages(), from.layers_per_virtual_stage())});
+    } else {
+      plan.virtual_stages = static_cast<int>(layers / part);
+    }
+  }
+  if (from.has_schedule()) {
+    plan.schedule = from.schedule();
+  } else {
+    plan.schedule = plan.virtual_stages > 1 ? "interleaved-1f1b" : "1f1b";
+  }
+}
+
+// The GPUs that the plan states, 0 when it states none.
+std::int64_t stated_world(const v1::Plan& from, const Machine& machine, Resolved& out) {
+  const std::int64_t by_nodes = std::int64_t{from.nodes()} * machine.cluster.node.gpus;
+  if (from.has_gpus() && from.has_nodes() && from.gpus() != by_nodes)
+    out.problems.push_back(
+        {"gpus", fmt::format("gpus {} and nodes {} (of {} GPUs each) disagree; leave one out",
+                             from.gpus(), from.nodes(), machine.cluster.node.gpus)});
+  if (from.has_gpus()) return from.gpus();
+  return from.has_nodes() ? by_nodes : 0;
+}
+
+std::string factors(std::int64_t model_parallel) {
+  return fmt::format("tp x cp x pp = {}; write a multiple of {}", model_parallel, model_parallel);
+}
+
+void world(const v1::Plan& from, const Machine& machine, Resolved& out) {
+  workload::Plan& plan = out.plan;
+  const std::int64_t stated = stated_world(from, machine, out);
+  const std::string_view stater = from.has_gpus() ? "gpus" : "nodes";
+  const __int128 exact = static_cast<__int128>(plan.tp) * plan.cp * plan.pp;
+  constexpr std::int64_t most = 1 << 20;
+  if (exact > most) {
+    out.problems.push_back({"tp", fmt::format("tp x cp x pp is more than {} ranks", most)});
+    return;
+  }
+  const auto model_parallel = static_cast<std::int64_t>(exact);
+  if (stated == 0 && !from.has_dp()) {
+    out.problems.push_back({"cluster", "say how many GPUs run: gpus, nodes or dp"});
+    return;
+  }
+  if (stated != 0 && stated % model_parallel != 0) {
+    out.problems.push_back({std::string(stater), fmt::format("{} GPUs do not factor into {}",
+                                                             stated, factors(model_parallel))});
+    return;
+  }
+  if (stated != 0) {
+    plan.dp = static_cast<int>(stated / model_parallel);
+    if (from.has_dp() && from.dp() != plan.dp)
+      out.problems.push_back(
+          {"dp", fmt::format("dp {} x tp x cp x pp = {} is not the {} GPUs; leave dp out, or write "
+                             "dp {}",
+                             from.dp(), from.dp() * model_parallel, stated, plan.dp)});
+  } else {
+    plan.dp = from.dp();
+  }
+}
+
+// The job's GPUs must be there, and whole nodes where it takes more than one.
+void placement(const v1::Plan& from, const Machine& machine, Resolved& out) {
+  const topology::Cluster& cluster = machine.cluster;
+  const std::int64_t gpus = std::int64_t{out.plan.tp} * out.plan.cp * out.plan.pp * out.plan.dp;
+  const std::string field = from.has_gpus() ? "gpus" : from.has_nodes() ? "nodes" : "dp";
+  if (gpus > cluster.gpus())
+    out.problems.push_back(
+        {field, fmt::format("{} GPUs; {} has {} ({} nodes of {})", gpus, cluster.name,
+                            cluster.gpus(), cluster.nodes, cluster.node.gpus)});
+  if (gpus > cluster.node.gpus && gpus % cluster.node.gpus != 0)
+    out.problems.push_back(
+        {field, fmt::format("{} GPUs are not whole nodes of {}; write {} or {}", gpus,
+                            cluster.node.gpus, gpus / cluster.node.gpus * cluster.node.gpus,
+                            (gpus / cluster.node.gpus + 1) * cluster.node.gpus)});
+}
+
+// The field that a message of workload::problems is about: the first one that it names.
+std::string named_field(const std::string& message) {
+  std::string word;
+  for (const char c : message + ' ') {
+    if ((c >= 'a' && c <= 'z') || c == '_') {
+      word += c;
+      continue;
+    }
+    if (!word.empty() && v1::Plan::descriptor()->FindFieldByName(word)) return word;
+    word.clear();
+  }
+  return "model";
+}
+
+}  // namespace
+
+Resolved resolve(const v1::Plan& from, const model::Architecture& architecture,
+                 const Machine& machine) {
+  Resolved out;
+  workload::Plan& plan = out.plan;
+  plan.architecture = architecture;
+  plan.tp = given_or(from.has_tp(), from.tp(), 1);
+  plan.cp = given_or(from.has_cp(), from.cp(), 1);
+  plan.pp = given_or(from.has_pp(), from.pp(), 1);
+  plan.micro_batch = given_or(from.has_micro_batch(), from.micro_batch(), 1);
+  plan.global_batch = from.global_batch();
+  plan.sequence = from.sequence();
+  switches(from, plan);
+  choices(from, machine, plan);
+  chunks(from, out);
+  world(from, machine, out);
+  if (out.problems.empty()) placement(from, machine, out);
+  for (std::string& message : workload::problems(plan)) {
+    std::string field = named_field(message);
+    out.problems.push_back({std::move(field), std::move(message)});
+  }
+  return out;
+}
+
+model::Architecture architecture_of(const v1::Architecture& from, std::int64_t sequence) {
+  model::Architecture to;
+  to.layers = from.layers();
+  to.hidden = from.hidden();
+  to.heads = from.heads();
+  to.ffn = from.has_ffn() ? from.ffn() : 4 * to.hidden;
+  to.kv_heads = from.has_kv_heads() ? from.kv_heads() : to.heads;
+  to.head_dim = from.has_head_dim() ? from.head_dim() : to.hidden / to.heads;
+  to.vocab = from.vocab();
+  to.max_positions = from.has_max_positions() ? from.max_positions() : sequence;
+  if (from.norm() == v1::Architecture::layer) to.norm = model::Norm::layer;
+  if (from.position() == v1::Architecture::learned) to.position = model::Position::learned;
+  if (from.activation() == v1::Architecture::gelu) to.activation = model::Activation::gelu;
+  to.tied_embeddings = from.tied_embeddings();
+  to.qkv_bias = from.qkv_bias();
+  to.linear_bias = from.linear_bias();
+  to.attention_dropout = from.attention_dropout();
+  to.hidden_dropout = from.hidden_dropout();
+  to.name = from.has_name() ? from.name() : fmt::format("{} layers of {}", to.layers, to.hidden);
+  return to;
+}
+
+}  // namespace sim::config

@@ -1,0 +1,268 @@
+#include "sim/config/plan.h"
+
+#include <catch2/catch.hpp>
+
+#include "support.h"
+
+using sim::config::load_megatron;
+using sim::config::load_plan;
+using support::contains;
+using support::problems;
+using support::replaced;
+
+namespace {
+
+const std::string plan_text = R"(# a plan
+model: "llama-3.1-8b"
+cluster: "abci-a"
+gpus: 16
+tp: 4
+pp: 2
+micro_batch: 2
+global_batch: 1024
+sequence: 8192
+)";
+
+std::string with(const std::string& from, const std::string& to) {
+  static support::Scratch scratch;
+  return problems(load_plan(scratch.write("p.textproto", replaced(plan_text, from, to))));
+}
+
+}  // namespace
+
+TEST_CASE("config: a plan file becomes a plan on a machine") {
+  support::Scratch scratch;
+  const auto file = load_plan(scratch.write("p.textproto", plan_text));
+  CAPTURE(problems(file));
+  REQUIRE(file);
+  CHECK(file->name == "p");
+  CHECK(file->plan.architecture.layers == 32);
+  CHECK(file->plan.dp == 2);  // 16 / (4 x 2)
+  CHECK(file->plan.microbatches() == 256);
+  CHECK(file->plan.schedule == "1f1b");
+  CHECK(file->plan.attention == sim::workload::AttentionBackend::flash);
+  CHECK(file->plan.overlap_param_gather);
+  CHECK(file->machine.cluster.name == "abci-a");
+}
+
+TEST_CASE("config: settings of the command line replace those of the file") {
+  support::Scratch scratch;
+  const std::string path = scratch.write("p.textproto", plan_text);
+  const auto file = load_plan(path, {"tp=2", "tensor-model-parallel-size=8", "mbs=1",
+                                     "sequence_parallel=off", "allocator_options=a:1,b:[2]"});
+  CAPTURE(problems(file));
+  REQUIRE(file);
+  CHECK(file->plan.tp == 8);  // the last one holds
+  CHECK(file->plan.dp == 1);  // follows the world
+  CHECK(file->plan.micro_batch == 1);
+  CHECK_FALSE(file->plan.sequence_parallel);
+  CHECK(file->plan.allocator_options == "a:1,b:[2]");
+
+  const auto by_dp = load_plan(path, {"dp=16"});
+  CAPTURE(problems(by_dp));
+  REQUIRE(by_dp);
+  CHECK(by_dp->plan.world() == 128);
+  const auto by_nodes = load_plan(path, {"nodes=4"});
+  REQUIRE(by_nodes);
+  CHECK(by_nodes->plan.world() == 32);
+  const auto chunks = load_plan(path, {"num-layers-per-virtual-pipeline-stage=4"});
+  REQUIRE(chunks);
+  CHECK(chunks->plan.virtual_stages == 4);  // 32 / (2 x 4)
+  CHECK(chunks->plan.schedule == "interleaved-1f1b");
+  const auto other = load_plan(path, {"cluster=dgx-h100"});
+  REQUIRE(other);
+  CHECK(other->plan.attention == sim::workload::AttentionBackend::cudnn);
+}
+
+TEST_CASE("config: a plan may come from settings alone and describe its own network") {
+  support::Scratch scratch;
+  const auto file =
+      load_plan("", {"cluster=dgx-h100", "architecture.layers=8", "architecture.hidden=1024",
+                     "architecture.heads=16", "architecture.vocab=50257", "gpus=8", "tp=2",
+                     "gbs=64", "seq=2048"});
+  CAPTURE(problems(file));
+  REQUIRE(file);
+  CHECK(file->plan.architecture.ffn == 4096);
+  CHECK(file->plan.architecture.head_dim == 64);
+  CHECK(file->plan.dp == 4);
+}
+
+TEST_CASE("config: wrong settings are named with the nearest right one") {
+  support::Scratch scratch;
+  const std::string path = scratch.write("p.textproto", plan_text);
+  const std::string all = problems(load_plan(
+      path, {"tpp=4", "mbs", "gbs=many", "tp=-2", "pp=0", "model=", "precision=bf61", "source=x"}));
+  CAPTURE(all);
+  CHECK(contains(all, "no setting 'tpp'; did you mean 'tp'?"));
+  CHECK(contains(all, "'mbs' is not key=value"));
+  CHECK(contains(all, "'global_batch' is a whole number, got 'many'"));
+  CHECK(contains(all, "'tp' is -2; it must be between 1 and"));
+  CHECK(contains(all, "'pp' is 0; it must be between 1 and"));
+  CHECK(contains(all, "'model' has no value"));
+  CHECK(contains(all, "did you mean 'bf16'?"));
+  CHECK(contains(all, "no setting 'source'"));
+}
+
+TEST_CASE("config: text in a setting cannot smuggle in another field") {
+  support::Scratch scratch;
+  const std::string path = scratch.write("p.textproto", plan_text);
+  CHECK_FALSE(load_plan(path, {"tp=4 pp: 4"}));
+  const auto file = load_plan(path, {"allocator_options=x\" tp: 8 name: \"y"});
+  REQUIRE(file);
+  CHECK(file->plan.tp == 4);
+}
+
+TEST_CASE("config: misspelt keys of a plan are named with their place") {
+  CHECK(contains(with("tp: 4", "tpp: 4"),
+                 "p.textproto:5:1: 'Plan' has no field 'tpp'; did you "
+                 "mean 'tp'?"));
+  CHECK(contains(with("tp: 4", "tensor_model_parallel_siz: 4"), "'tensor_model_parallel_siz'"));
+  CHECK(with("tp: 4", "tensor_model_parallel_size: 4").empty());
+  CHECK(contains(with("llama-3.1-8b", "llama-3.1-9b"),
+                 "p.textproto:2:8: there is no model "
+                 "'llama-3.1-9b'; did you mean "
+                 "'llama-3.1-8b'?"));
+  CHECK(contains(with("abci-a", "abci-b"), "did you mean 'abci-a'?"));
+  CHECK(contains(with("sequence: 8192", ""), "'Plan' needs the field 'sequence'"));
+}
+
+TEST_CASE("config: impossible plans say the rule at the field that breaks it") {
+  CHECK(contains(with("tp: 4", "tp: 3"),
+                 "p.textproto:4:7: 16 GPUs do not factor into tp x cp x "
+                 "pp = 6; write a multiple of 6"));
+  CHECK(contains(with("tp: 4", "tp: 3"), "p.textproto:5:5: tp 3 does not divide the 32 attention"));
+  CHECK(contains(with("pp: 2", "pp: 2 dp: 3"), "dp 3 x tp x cp x pp = 24 is not the 16 GPUs"));
+  CHECK(contains(with("gpus: 16", "gpus: 16 nodes: 3"), "gpus 16 and nodes 3 (of 8 GPUs each)"));
+  CHECK(contains(with("gpus: 16", ""), "say how many GPUs run"));
+  CHECK(contains(with("gpus: 16", "gpus: 2048"), "2048 GPUs; abci-a has 960"));
+  CHECK(contains(with("gpus: 16\ntp: 4\npp: 2", "gpus: 12\ntp: 4\npp: 1"),
+                 "12 GPUs are not whole nodes of 8; write 8 or 16"));
+  CHECK(contains(with("sequence: 8192", "sequence: 8192 schedule: \"1f1bb\""),
+                 "did you mean '1f1b'?"));
+  CHECK(contains(with("tp: 4", "tp: 1048576 cp: 1048576"), "more than 1048576 ranks"));
+}
+
+TEST_CASE("config: every plan of workloads loads") {
+  support::Scratch scratch;
+  struct Case {
+    const char* name;
+    int world, dp;
+  };
+  for (const Case& one : {Case{"llama-2-7b-64", 64, 4}, Case{"gpt3-175b-1024", 1024, 16},
+                          Case{"llama-3.1-70b-64", 64, 4}, Case{"llama-3.1-405b-16384", 16384, 128},
+                          Case{"llama-3.1-8b-abci", 16, 2}}) {
+    const auto file =
+        load_plan(support::in_repository(std::string("workloads/") + one.name + ".textproto"));
+    CAPTURE(one.name, problems(file));
+    REQUIRE(file);
+    CHECK(file->plan.world() == one.world);
+    CHECK(file->plan.dp == one.dp);
+  }
+}
+
+TEST_CASE("config: a launch script of Megatron-LM is read as pasted") {
+  support::Scratch scratch;
+  const std::string script = R"(#!/bin/bash
+# 8B on two nodes
+export CUDA_DEVICE_MAX_CONNECTIONS=1
+export TORCH_NCCL_AVOID_RECORD_STREAMS=1
+GPUS_PER_NODE=8
+TP=4
+DISTRIBUTED_ARGS="--nproc_per_node ${GPUS_PER_NODE} --nnodes 2 --node_rank $RANK"
+GPT_ARGS="
+    --tensor-model-parallel-size $TP \
+    --pipeline-model-parallel-size 2 \
+    --num-layers 32 --hidden-size 4096 --ffn-hidden-size 14336 \
+    --num-attention-heads 32 --group-query-attention --num-query-groups 8 \
+    --seq-length 8192 --max-position-embeddings 8192 \
+    --position-embedding-type rope --normalization RMSNorm --swiglu \
+    --disable-bias-linear --untie-embeddings-and-output-weights \
+    --attention-dropout 0 --hidden-dropout 0 \
+    --micro-batch-size 1 --global-batch-size 1024 --lr 3.0e-5 --split 949,50,1 \
+    --bf16 --use-distributed-optimizer --overlap-grad-reduce --tp-comm-overlap"
+torchrun $DISTRIBUTED_ARGS pretrain_gpt.py $GPT_ARGS \
+    --sequence-parallel \
+    --tokenizer-type Llama3Tokenizer
+)";
+  const auto file = load_megatron(scratch.write("train.sh", script),
+                                  {"cluster=abci-a", "architecture.vocab=128256"});
+  CAPTURE(problems(file));
+  REQUIRE(file);
+  const sim::workload::Plan& plan = file->plan;
+  CHECK(plan.tp == 4);
+  CHECK(plan.pp == 2);
+  CHECK(plan.dp == 2);
+  CHECK(plan.architecture.kv_heads == 8);
+  CHECK(plan.architecture.norm == sim::model::Norm::rms);
+  CHECK_FALSE(plan.architecture.linear_bias);
+  CHECK_FALSE(plan.architecture.tied_embeddings);
+  // The network is that of the published config.
+  CHECK(sim::model::parameters(plan.architecture) == 8'030'261'248);
+  CHECK(plan.sequence_parallel);
+  CHECK(plan.fp32_gradients);  // Megatron-LM turns it on with bf16
+  CHECK(plan.avoid_record_streams);
+  CHECK_FALSE(plan.overlap_param_gather);  // not in the script
+  REQUIRE(file->notes.size() == 1);
+  CHECK(contains(file->notes[0], "tp-comm-overlap"));
+
+  // A model by name stands for the flags of the network.
+  const auto named =
+      load_megatron(scratch.path("train.sh"), {"cluster=abci-a", "model=llama-3.1-8b"});
+  REQUIRE(named);
+  CHECK(named->plan.architecture.vocab == 128256);
+}
+
+TEST_CASE("config: what a launch script leaves to the shell is reported where a plan needs it") {
+  support::Scratch scratch;
+  const std::string all = problems(
+      load_megatron(scratch.write("train.sh",
+                                  "--tensor-model-parallel-size $TP \\\n"
+                                  "--pipeline-model-paralel-size 2 --lr $LR --num-experts 8\n"
+                                  "--micro-batch-size $((2*2)) --global-batch-size 8 --bf16\n"
+                                  "--seq-length ${SEQ:-2048}"),
+                    {"cluster=abci-a", "model=llama-3.1-8b", "gpus=8"}));
+  CAPTURE(all);
+  CHECK(contains(all, "train.sh:1:1: the value of --tensor-model-parallel-size is $TP, which"));
+  CHECK(contains(all,
+                 "train.sh:2:1: Megatron-LM has no flag --pipeline-model-paralel-size; did "
+                 "you mean --pipeline-model-parallel-size?"));
+  CHECK(contains(all, "--num-experts is not simulated"));
+  CHECK(contains(all, "train.sh:3:1: the value of --micro-batch-size is $((2*2))"));
+  CHECK_FALSE(contains(all, "LR"));
+  CHECK_FALSE(contains(all, "SEQ"));
+}
+
+TEST_CASE("config: a GPT of Megatron-LM has its defaults") {
+  support::Scratch scratch;
+  const auto file = load_megatron(
+      scratch.write("train.sh",
+                    "--num-layers 24 --hidden-size 2048 --num-attention-heads 16 "
+                    "--seq-length 2048 --max-position-embeddings 2048 --vocab-size 50257 "
+                    "--micro-batch-size 4 --global-batch-size 256 --fp16 "
+                    "--recompute-activations --transformer-impl local"),
+      {"cluster=dgx-a100", "gpus=8"});
+  CAPTURE(problems(file));
+  REQUIRE(file);
+  const auto& a = file->plan.architecture;
+  CHECK(a.position == sim::model::Position::learned);
+  CHECK(a.norm == sim::model::Norm::layer);
+  CHECK(a.activation == sim::model::Activation::gelu);
+  CHECK(a.tied_embeddings);
+  CHECK(a.linear_bias);
+  CHECK(a.ffn == 8192);
+  CHECK(a.hidden_dropout == 0.1);
+  CHECK(file->plan.precision == sim::model::Precision::fp16);
+  CHECK_FALSE(file->plan.fp32_gradients);
+  CHECK_FALSE(file->plan.distributed_optimizer);
+  CHECK(file->plan.recompute == sim::workload::Recompute::selective);
+  CHECK(file->plan.attention == sim::workload::AttentionBackend::unfused);
+}
+
+TEST_CASE("config: launch scripts that make no sense end quickly") {
+  support::Scratch scratch;
+  std::string dollars(200'000, '$'), quotes(200'000, '"'), words;
+  for (int i = 0; i < 200'000; ++i) words += "--x y ";
+  for (const std::string& text : {dollars, quotes, words, std::string("$("), std::string("\\"),
+                                  std::string("${"), std::string("'"), std::string(1000, '\0')})
+    CHECK_FALSE(load_megatron(scratch.write("t.sh", text), {}));
+}
