@@ -165,6 +165,20 @@ TEST_CASE("memory: a copy of the state in another allocator acts alike") {
   CHECK(second.statistics().all.inactive_split_bytes.current == 0);
 }
 
+TEST_CASE("memory: an oversized block serves a request less than 20 MiB smaller") {
+  const auto reuses = [](std::int64_t request) {
+    BumpDriver driver({1 << 30});
+    Options options;
+    options.max_split_size = 100 * mib;
+    Allocator allocator(driver, options);
+    allocator.free(allocator.allocate(150 * mib));
+    return allocator.address(allocator.allocate(request)) == 0;
+  };
+  CHECK(reuses(130 * mib + 512));
+  CHECK_FALSE(reuses(130 * mib));  // 150 >= 130 + 20
+  CHECK_FALSE(reuses(50 * mib));   // below the limit: never cut from an oversized block
+}
+
 TEST_CASE("memory: a pool offered as a last resort serves what would be out of memory") {
   const auto serve = [](Rules rules) {
     BumpDriver driver({64 * mib});

@@ -65,6 +65,37 @@ TEST_CASE("memory: the start of a recording is recovered and no block is out of 
   }
 }
 
+TEST_CASE("memory: a block freed during the recording gets back the slack it was given") {
+  constexpr std::int64_t mib = 1 << 20;
+  // 25 MiB were asked for and are freed; at the end all of the segment is free.
+  const auto size_at_start = [&](std::int64_t segment, std::int64_t lands) {
+    DeviceSnapshot device;
+    SnapshotSegment end;
+    end.total = segment;
+    end.blocks.push_back({0, segment, 0, BlockState::inactive});
+    device.segments.push_back(end);
+    if (lands > 0) {
+      device.entries.push_back({Action::alloc, lands, 2 * mib, 0});
+      device.entries.push_back({Action::free_requested, lands, 2 * mib, 0});
+      device.entries.push_back({Action::free_completed, lands, 2 * mib, 0});
+    }
+    device.entries.push_back({Action::free_requested, 0, 25 * mib, 0});
+    device.entries.push_back({Action::free_completed, 0, 25 * mib, 0});
+    const auto recording = recover(device, {}, "r");
+    REQUIRE(recording);
+    REQUIRE(recording->blocks.size() == 1);
+    CHECK(replay_recording(*recording).exact());
+    return recording->blocks[0].size;
+  };
+  // Up to 1 MiB behind it is not worth splitting: it was part of the block.
+  CHECK(size_at_start(26 * mib, 0) == 26 * mib);
+  CHECK(size_at_start(26 * mib + 512, 0) == 25 * mib);
+  // With more behind it, the first allocation there shows where the block ended.
+  CHECK(size_at_start(40 * mib, 25 * mib + 512) == 25 * mib + 512);
+  CHECK(size_at_start(40 * mib, 25 * mib) == 25 * mib);
+  CHECK(size_at_start(40 * mib, 0) == 25 * mib);
+}
+
 TEST_CASE("memory: a changed recording is not called exact") {
   const std::string bytes =
       read_file(memory_test_path("data/magma27_cs336_memory_snapshot.pickle"));
