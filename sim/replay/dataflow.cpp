@@ -469,7 +469,8 @@ void Dataflow::save(const RankState& r, Time origin, std::vector<std::int64_t>& 
     out.push_back(p.exchange);
     put(p.post);
   }
-  r.memory.save_state(out, r.live, origin);
+  r.driver.save_state(out, origin);
+  r.memory.save_state(out, r.live);
 }
 
 Dataflow::Snapshot Dataflow::snapshot() const {
@@ -512,7 +513,7 @@ std::size_t Dataflow::skip(const Snapshot& before, const Snapshot& now, std::siz
     Accounts gained = now.accounts[c];
     for (std::size_t i = 0; i < gained.size(); ++i) gained[i] -= before.accounts[c][i];
     r.timeline.skip(gained, times, by);
-    r.memory.shift(by);
+    r.driver.shift(by);
     std::vector<std::uint32_t> live = r.live;
     for (std::uint32_t p = r.program.cuts[cut]; p < r.program.cuts[target]; ++p) {
       const workload::Pass& pass = (*r.at.passes)[p];

@@ -1,8 +1,10 @@
 // dataflow_rank.h — the state of one rank class in the fast engine. See dataflow.h.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
+#include <deque>
 #include <vector>
 
 #include "sim/replay/job_view.h"
@@ -12,6 +14,44 @@
 namespace sim::replay {
 
 constexpr std::size_t event_count = 64;
+
+// The CPU clock of a rank and the ends of its streams, as far as they are known.
+struct Clock {
+  Time cpu{};
+  std::array<Time, workload::stream_count> tail{};
+
+  Time idle() const { return *std::max_element(tail.begin(), tail.end()); }
+};
+
+// Tickets are numbers of recorded events; an event carries the time at which it is reached.
+class ClockDriver final : public TimedDriver {
+ public:
+  ClockDriver(Clock& clock, Bytes capacity, DriverCosts costs)
+      : TimedDriver(capacity, costs), clock_(clock) {}
+
+  memory::Event record_event(int stream) override;
+  bool event_reached(const memory::Event& event) override;
+  void wait(const memory::Event& event) override;
+  Time& cpu() override { return clock_.cpu; }
+  Time idle() const override { return clock_.idle(); }
+
+  // Outstanding events, oldest first, relative to `origin`; those that time has passed are alike.
+  void save_state(std::vector<std::int64_t>& out, Time origin) const;
+  void shift(Duration by);
+
+ private:
+  struct Outstanding {
+    Time when;
+    bool reached = false;
+  };
+  Outstanding& at(const memory::Event& event) {
+    return events_[static_cast<std::size_t>(event.ticket - first_ticket_)];
+  }
+
+  Clock& clock_;
+  std::deque<Outstanding> events_;
+  std::int64_t first_ticket_ = 0;
+};
 
 // What a stream waits for when it waits for an event.
 struct EventEnd {
@@ -38,7 +78,8 @@ struct RankState {
             DriverCosts costs, const memory::Options& options)
       : program(its_program),
         times(its_times),
-        memory(its_program, clock, capacity, costs, options) {}
+        driver(clock, capacity, costs),
+        memory(its_program, driver, options) {}
 
   const workload::Program& program;
   const ClassTimes& times;
@@ -49,6 +90,7 @@ struct RankState {
   Account queue_account = Account::host;
   std::array<EventEnd, event_count> events{};
   Timeline timeline;
+  ClockDriver driver;
   RankMemory memory;
 
   // Place in the program.

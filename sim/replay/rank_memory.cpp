@@ -8,77 +8,40 @@ namespace sim::replay {
 using workload::Category;
 using workload::Instruction;
 
-Time Clock::idle() const {
-  return *std::max_element(tail.begin(), tail.end());
-}
-
-bool SimulatedDriver::take(std::int64_t bytes) {
+bool TimedDriver::take(std::int64_t bytes) {
   if (!unlimited_ && used_ + bytes > capacity_) return false;
   used_ += bytes;
   return true;
 }
 
-std::optional<std::int64_t> SimulatedDriver::cuda_malloc(Bytes size) {
-  clock_.cpu =
-      clock_.cpu + costs_.malloc + Duration{costs_.malloc_per_gib.ps / 1024 * (size.n >> 20)};
+std::optional<std::int64_t> TimedDriver::cuda_malloc(Bytes size) {
+  cpu() = cpu() + costs_.malloc + Duration{costs_.malloc_per_gib.ps / 1024 * (size.n >> 20)};
   if (!take(size.n)) return std::nullopt;
   return *reserve_addresses(size);
 }
 
-void SimulatedDriver::cuda_free(std::int64_t, Bytes size) {
+void TimedDriver::cuda_free(std::int64_t, Bytes size) {
   // cudaFree waits for the whole device.
-  clock_.cpu = std::max(clock_.cpu, clock_.idle()) + costs_.free;
+  cpu() = std::max(cpu(), idle()) + costs_.free;
   used_ -= size.n;
 }
 
-std::optional<std::int64_t> SimulatedDriver::reserve_addresses(Bytes size) {
+std::optional<std::int64_t> TimedDriver::reserve_addresses(Bytes size) {
   constexpr std::int64_t step = std::int64_t{2} << 20;
   const std::int64_t address = next_address_;
   next_address_ += (size.n + step - 1) / step * step;
   return address;
 }
 
-bool SimulatedDriver::map(std::int64_t, Bytes size) {
-  clock_.cpu = clock_.cpu + costs_.malloc;
+bool TimedDriver::map(std::int64_t, Bytes size) {
+  cpu() = cpu() + costs_.malloc;
   return take(size.n);
 }
 
-void SimulatedDriver::unmap(int stream, std::int64_t, Bytes size) {
-  clock_.cpu = std::max(clock_.cpu, clock_.tail[static_cast<std::size_t>(stream)]) + costs_.free;
+void TimedDriver::unmap(int, std::int64_t, Bytes size) {
+  // Unmapping waits for its stream; the others of a training rank hang on it.
+  cpu() = std::max(cpu(), idle()) + costs_.free;
   used_ -= size.n;
-}
-
-memory::Event SimulatedDriver::record_event(int stream) {
-  events_.push_back({clock_.tail[static_cast<std::size_t>(stream)], false});
-  return {stream, first_ticket_ + static_cast<std::int64_t>(events_.size()) - 1};
-}
-
-bool SimulatedDriver::event_reached(const memory::Event& event) {
-  Outstanding& outstanding = events_[static_cast<std::size_t>(event.ticket - first_ticket_)];
-  if (outstanding.when > clock_.cpu) return false;
-  outstanding.reached = true;
-  std::size_t gone = 0;
-  while (gone < events_.size() && events_[gone].reached) ++gone;
-  events_.erase(events_.begin(), events_.begin() + static_cast<std::ptrdiff_t>(gone));
-  first_ticket_ += static_cast<std::int64_t>(gone);
-  return true;
-}
-
-void SimulatedDriver::wait(const memory::Event& event) {
-  const Outstanding& outstanding = events_[static_cast<std::size_t>(event.ticket - first_ticket_)];
-  clock_.cpu = std::max(clock_.cpu, outstanding.when);
-  (void)event_reached(event);
-}
-
-void SimulatedDriver::save_state(std::vector<std::int64_t>& out, Time origin) const {
-  // Reached events in the middle still number the others; times gone by are all alike.
-  out.push_back(static_cast<std::int64_t>(events_.size()));
-  for (const Outstanding& e : events_)
-    out.push_back(e.reached ? -1 : std::max(e.when, clock_.cpu).ps - origin.ps);
-}
-
-void SimulatedDriver::shift(Duration by) {
-  for (Outstanding& e : events_) e.when = e.when + by;
 }
 
 Place resolve(const workload::Program& program, const Position& position) {
@@ -98,13 +61,9 @@ Place resolve(const workload::Program& program, const Position& position) {
   return place;
 }
 
-RankMemory::RankMemory(const workload::Program& program, Clock& clock, Bytes capacity,
-                       DriverCosts costs, const memory::Options& options)
-    : program_(program),
-      clock_(clock),
-      capacity_(capacity),
-      driver_(clock, capacity, costs),
-      allocator_(driver_, options) {
+RankMemory::RankMemory(const workload::Program& program, TimedDriver& driver,
+                       const memory::Options& options)
+    : program_(program), driver_(driver), allocator_(driver, options) {
   const std::size_t slots = frame_slot(program.frames);
   blocks_.assign(slots, memory::no_block);
   categories_.assign(slots, 0);
@@ -140,7 +99,7 @@ void RankMemory::out_of_memory(const Instruction& i, const Position& position) {
   OutOfMemory event;
   event.stage = program_.stage;
   event.cp_rank = program_.cp_rank;
-  event.when = clock_.cpu;
+  event.when = driver_.cpu();
   event.place = resolve(program_, position);
   event.requested = {i.value};
   event.segment = {last.segment};
@@ -152,6 +111,11 @@ void RankMemory::out_of_memory(const Instruction& i, const Position& position) {
   event.retries = static_cast<int>(allocator_.statistics().num_alloc_retries);
   event.fragmentation_alone = reserved() - allocated() + last.device_free >= last.segment;
   out_of_memory_ = std::move(event);
+}
+
+bool RankMemory::lacks(std::int64_t bytes, int stream) {
+  allocator_.poll();
+  return allocator_.largest_free_block(stream).n < bytes;
 }
 
 void RankMemory::free(std::uint32_t slot, bool maybe) {
@@ -179,10 +143,9 @@ void RankMemory::record_stream(std::uint32_t slot, workload::Stream stream) {
   allocator_.record_stream(blocks_[slot], static_cast<int>(stream));
 }
 
-void RankMemory::save_state(std::vector<std::int64_t>& out, std::span<const std::uint32_t> frames,
-                            Time origin) const {
+void RankMemory::save_state(std::vector<std::int64_t>& out,
+                            std::span<const std::uint32_t> frames) const {
   allocator_.save_state(out);
-  driver_.save_state(out, origin);
   const auto add = [&](std::uint32_t begin, std::uint32_t count) {
     for (std::uint32_t s = begin; s < begin + count; ++s)
       out.push_back(blocks_[s] == memory::no_block ? -1 : allocator_.address(blocks_[s]));
@@ -226,7 +189,7 @@ void RankMemory::mark_static() {
 
 void RankMemory::report(ClassReport& report) const {
   const memory::PoolStatistics& all = allocator_.statistics().all;
-  report.capacity = capacity_;
+  report.capacity = driver_.total_memory();
   report.static_bytes = {static_bytes_};
   report.peak_allocated = {all.allocated_bytes.peak};
   report.peak_reserved = {all.reserved_bytes.peak};

@@ -8,7 +8,6 @@
 //      can still be told what it would have needed.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -21,25 +20,17 @@
 
 namespace sim::replay {
 
-// The CPU clock of a rank and the ends of its streams, as far as they are known.
-struct Clock {
-  Time cpu{};
-  std::array<Time, workload::stream_count> tail{};
-
-  Time idle() const;  // when every stream is idle
-};
-
 // What driver calls cost the CPU.
 struct DriverCosts {
   Duration malloc{}, malloc_per_gib{}, free{};
 };
 
 // A device of fixed capacity in simulated time. Addresses are handed out upwards from 0 in steps
-// of 2 MiB; like the real driver's they say nothing about time.
-class SimulatedDriver final : public memory::Driver {
+// of 2 MiB; like the real driver's they say nothing about time. The engines add what they know of
+// streams and events.
+class TimedDriver : public memory::Driver {
  public:
-  SimulatedDriver(Clock& clock, Bytes capacity, DriverCosts costs)
-      : clock_(clock), capacity_(capacity.n), costs_(costs) {}
+  TimedDriver(Bytes capacity, DriverCosts costs) : capacity_(capacity.n), costs_(costs) {}
 
   std::optional<std::int64_t> cuda_malloc(Bytes size) override;
   void cuda_free(std::int64_t address, Bytes size) override;
@@ -47,33 +38,22 @@ class SimulatedDriver final : public memory::Driver {
   void release_addresses(std::int64_t, Bytes) override {}
   bool map(std::int64_t address, Bytes size) override;
   void unmap(int stream, std::int64_t address, Bytes size) override;
-  memory::Event record_event(int stream) override;
-  bool event_reached(const memory::Event& event) override;
-  void wait(const memory::Event& event) override;
   Bytes total_memory() const override { return {capacity_}; }
   Bytes free_memory() const override { return {capacity_ - used_}; }
 
+  virtual Time& cpu() = 0;
+  const Time& cpu() const { return const_cast<TimedDriver*>(this)->cpu(); }
+  virtual Time idle() const = 0;  // when every stream is idle
   void lift_limit() { unlimited_ = true; }
-  // Outstanding events, oldest first: their times, for comparing and shifting states.
-  void save_state(std::vector<std::int64_t>& out, Time origin) const;
-  void shift(Duration by);
 
  private:
   bool take(std::int64_t bytes);
 
-  Clock& clock_;
   std::int64_t capacity_;
   DriverCosts costs_;
   bool unlimited_ = false;
   std::int64_t used_ = 0;
   std::int64_t next_address_ = 0;
-  // Tickets are numbers of events; reached ones are forgotten from the front.
-  struct Outstanding {
-    Time when;
-    bool reached = false;
-  };
-  std::vector<Outstanding> events_;
-  std::int64_t first_ticket_ = 0;
 };
 
 // Where the rank is in its program; resolved to a Place only when someone asks.
@@ -86,14 +66,15 @@ Place resolve(const workload::Program& program, const Position& position);
 
 class RankMemory {
  public:
-  RankMemory(const workload::Program& program, Clock& clock, Bytes capacity, DriverCosts costs,
-             const memory::Options& options);
+  RankMemory(const workload::Program& program, TimedDriver& driver, const memory::Options& options);
 
   void allocate(std::uint32_t slot, const workload::Instruction& i, const Position& position);
   void free(std::uint32_t slot, bool maybe);
   void move(std::uint32_t from, std::uint32_t to);
   void record_stream(std::uint32_t slot, workload::Stream stream);
 
+  // Whether an allocation of `bytes` finds no free block now.
+  bool lacks(std::int64_t bytes, int stream);
   const memory::Allocator& allocator() const { return allocator_; }
   std::int64_t allocated() const { return allocator_.statistics().all.allocated_bytes.current; }
   std::int64_t reserved() const { return allocator_.statistics().all.reserved_bytes.current; }
@@ -106,13 +87,11 @@ class RankMemory {
     return static_cast<workload::Category>(categories_[slot]);
   }
 
-  // Everything that decides what memory does next, relative to `origin`: allocator, events, fixed
+  // Everything that decides what memory does next, without the driver's events: allocator, fixed
   // slots, and the live frames in the order given.
-  void save_state(std::vector<std::int64_t>& out, std::span<const std::uint32_t> frames,
-                  Time origin) const;
+  void save_state(std::vector<std::int64_t>& out, std::span<const std::uint32_t> frames) const;
   // The tensors of frame from[i] go to frame to[i].
   void renumber_frames(std::span<const std::uint32_t> from, std::span<const std::uint32_t> to);
-  void shift(Duration by) { driver_.shift(by); }
 
   void mark_static();  // what is allocated now is what a rank holds between steps
   void report(ClassReport& report) const;
@@ -125,9 +104,7 @@ class RankMemory {
   }
 
   const workload::Program& program_;
-  Clock& clock_;
-  Bytes capacity_;
-  SimulatedDriver driver_;
+  TimedDriver& driver_;
   memory::Allocator allocator_;
   std::vector<memory::BlockId> blocks_;   // by slot
   std::vector<std::uint8_t> categories_;  // by slot

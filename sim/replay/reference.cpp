@@ -1,0 +1,638 @@
+#include "sim/replay/reference.h"
+
+#include <algorithm>
+#include <array>
+#include <cassert>
+#include <deque>
+#include <map>
+#include <memory>
+
+#include "sim/core/event_queue.h"
+#include "sim/memory/options.h"
+#include "sim/replay/job_view.h"
+#include "sim/replay/rank_memory.h"
+#include "sim/replay/timeline.h"
+
+namespace sim::replay {
+namespace {
+
+using workload::Instruction;
+using workload::Op;
+using workload::Stream;
+
+constexpr std::size_t at(Stream s) {
+  return static_cast<std::size_t>(s);
+}
+constexpr std::size_t streams = workload::stream_count;
+
+// How far a stream has got: its first `count` entries are done.
+struct Mark {
+  std::size_t stream = 0;
+  std::int64_t count = 0;
+};
+
+enum class EntryKind : std::uint8_t { kernel, collective, exchange, wait };
+
+struct Entry {
+  EntryKind kind = EntryKind::kernel;
+  bool running = false;
+  std::uint8_t flags = 0;
+  std::uint32_t index = 0;   // operation, transfer or exchange
+  std::int64_t launch = -1;  // number of the launch on this rank
+  std::int64_t kernel = -1;  // number of the kernel on this rank
+  Mark after;                // what must have happened: the issuing stream, or the event
+  Time issued{};
+  Account waiting = Account::other;  // whose time the wait for partners is
+  std::uint16_t label = 0;
+  Place place;  // for observers
+};
+
+// What a finished collective or exchange says to those who wait for it.
+struct Finished {
+  Time post{}, met{}, end{};
+  Account late = Account::other, waiting = Account::other, account = Account::other;
+};
+
+struct Rank;
+
+class MarkDriver final : public TimedDriver {
+ public:
+  MarkDriver(Rank& rank, Bytes capacity, DriverCosts costs)
+      : TimedDriver(capacity, costs), rank_(rank) {}
+  memory::Event record_event(int stream) override;
+  bool event_reached(const memory::Event& event) override;
+  void wait(const memory::Event& event) override;
+  Time& cpu() override;
+  Time idle() const override;
+
+ private:
+  Rank& rank_;
+};
+
+struct Rank {
+  Rank(const workload::Program& its_program, const ClassTimes& its_times, Bytes capacity,
+       DriverCosts costs, const memory::Options& options)
+      : program(its_program),
+        times(its_times),
+        driver(*this, capacity, costs),
+        memory(its_program, driver, options) {}
+
+  const workload::Program& program;
+  const ClassTimes& times;
+
+  std::array<std::deque<Entry>, streams> queue;
+  std::array<std::int64_t, streams> issued{}, done{};
+  std::array<Time, streams> last_end{};
+  std::array<std::vector<Finished>, streams> finished;  // by entry number
+  std::array<Mark, 64> events{};
+  std::int64_t launches = 0, launches_started = 0;
+  std::int64_t kernels = 0, kernels_done = 0;
+  Time last_start{};
+  Account last_start_account = Account::host;
+  Time main_tail{};  // the compute stream's end as far as it has got, waits included
+  Timeline timeline;
+
+  Time cpu{};
+  Position at;
+  bool at_end = false;
+  bool waits = false;  // the CPU waits for `until`
+  std::vector<Mark> until;
+  bool idle_for_memory = false;  // ... because an allocation may have to wait for the device
+
+  std::array<std::int64_t, streams> meetings{};
+  MarkDriver driver;
+  RankMemory memory;
+  std::int64_t executed = 0;
+  Accounts accounts_before{}, accounts{};
+
+  bool reached(const Mark& mark) const { return done[mark.stream] >= mark.count; }
+};
+
+memory::Event MarkDriver::record_event(int stream) {
+  return {stream, rank_.issued[static_cast<std::size_t>(stream)]};
+}
+bool MarkDriver::event_reached(const memory::Event& event) {
+  return rank_.reached({static_cast<std::size_t>(event.stream), event.ticket});
+}
+void MarkDriver::wait(const memory::Event& event) {
+  rank_.cpu = std::max(rank_.cpu, rank_.last_end[static_cast<std::size_t>(event.stream)]);
+}
+Time& MarkDriver::cpu() {
+  return rank_.cpu;
+}
+Time MarkDriver::idle() const {
+  return *std::max_element(rank_.last_end.begin(), rank_.last_end.end());
+}
+
+struct Event {
+  enum Kind : std::uint8_t { finish, message, cpu } kind;
+  std::int32_t rank;
+  std::uint32_t stream;  // finish
+  std::int64_t number;   // message: key into transfers in flight
+};
+
+class Reference {
+ public:
+  Reference(const workload::Job& job, const Times& times, const Memory& memory,
+            const Options& options);
+  RunReport run();
+
+ private:
+  struct Meeting {
+    std::vector<std::pair<int, Entry*>> arrived;
+  };
+  // One direction between two classes; posts that have not met yet, and how many ever were made.
+  struct Post {
+    int rank;
+    Stream stream;
+    Duration duration;
+  };
+  struct Channel {
+    std::deque<Post> sends, receives;
+  };
+  struct Transfer {
+    Post a, b;
+  };
+  struct Exchanging {
+    int open = 0;
+    Time post{}, met{};
+    Duration longest{};
+  };
+
+  void play(int step);
+  void cpu_step(int c);
+  void next_instruction(Rank& r);
+  Duration cost(const Rank& r, const Instruction& i) const;
+  void handle(int c, Rank& r, const Instruction& i);
+  std::uint32_t slot(const Rank& r, workload::Space space, std::uint32_t index) const;
+  bool may_sync(Rank& r, const Instruction& i);
+  void schedule_cpu(int c);
+  void issue(int c, Rank& r, Stream stream, Entry entry);
+  void try_start(int c);
+  bool ready(const Rank& r, std::size_t s, const Entry& e) const;
+  void start(int c, Rank& r, std::size_t s, Entry& e);
+  void finish(int c, std::size_t s);
+  void settle_wait(Rank& r, std::size_t s, const Entry& e);
+  Account why(const Rank& r, const Entry& e, Account otherwise) const;
+
+  const workload::Job& job_;
+  const Times& times_;
+  const Options& options_;
+  EventQueue<Event> agenda_;
+  std::vector<std::unique_ptr<Rank>> ranks_;
+  std::map<std::pair<std::size_t, int>, std::map<std::int64_t, Meeting>> meetings_;
+  std::map<std::pair<int, int>, Channel> channels_;
+  std::map<std::pair<int, std::size_t>, Exchanging> exchanging_;
+  std::map<std::int64_t, Transfer> in_flight_;
+  std::int64_t transfers_ = 0;
+};
+
+Reference::Reference(const workload::Job& job, const Times& times, const Memory& memory,
+                     const Options& options)
+    : job_(job), times_(times), options_(options) {
+  const auto parsed = memory::parse_options(memory.options);
+  assert(parsed);
+  const DriverCosts costs{times.device_malloc, times.device_malloc_per_gib, times.device_free};
+  for (std::size_t c = 0; c < job.classes.size(); ++c)
+    ranks_.push_back(std::make_unique<Rank>(job.classes[c], times.classes[c], capacity(memory, c),
+                                            costs, *parsed));
+}
+
+std::uint32_t Reference::slot(const Rank& r, workload::Space space, std::uint32_t index) const {
+  const workload::Pass& pass = (*r.at.passes)[r.at.pass];
+  const workload::Call& call = r.program.templates[pass.pattern].calls[r.at.call];
+  const std::uint32_t frame =
+      r.program.fixed_slots + r.program.local_slots + pass.frame * r.program.frame_slots;
+  switch (space) {
+    case workload::Space::fixed:
+      return index;
+    case workload::Space::local:
+      return r.program.fixed_slots + index;
+    case workload::Space::microbatch:
+      return frame + index;
+    case workload::Space::layer:
+      break;
+  }
+  return frame + call.layer_base + index;
+}
+
+Duration Reference::cost(const Rank& r, const Instruction& i) const {
+  switch (i.op) {
+    case Op::alloc:
+      return times_.allocation;
+    case Op::free:
+      return times_.release;
+    case Op::kernel:
+      return times_.launch;
+    case Op::collective:
+      return times_.launch_collective;
+    case Op::exchange:
+      return static_cast<std::int64_t>(r.program.exchanges[i.index].messages.size()) *
+             times_.launch_exchange;
+    case Op::wait:
+      return times_.event;
+    case Op::host:
+      return i.value * times_.host[i.index];
+    case Op::move:
+    case Op::record_stream:
+    case Op::sync_stream:
+    case Op::sync_device:
+      break;
+  }
+  return {};
+}
+
+const Instruction& instruction_of(const Rank& r) {
+  const workload::Pass& pass = (*r.at.passes)[r.at.pass];
+  const workload::Call& call = r.program.templates[pass.pattern].calls[r.at.call];
+  return r.program.blocks[call.block].code[r.at.instruction];
+}
+
+// Skips empty blocks; sets at_end behind the last pass.
+void normalise(Rank& r) {
+  while (r.at.pass < r.at.passes->size()) {
+    const auto& calls = r.program.templates[(*r.at.passes)[r.at.pass].pattern].calls;
+    if (r.at.call >= calls.size()) {
+      ++r.at.pass;
+      r.at.call = r.at.instruction = 0;
+    } else if (r.at.instruction >= r.program.blocks[calls[r.at.call].block].code.size()) {
+      ++r.at.call;
+      r.at.instruction = 0;
+    } else {
+      return;
+    }
+  }
+  r.at_end = true;
+}
+
+void Reference::schedule_cpu(int c) {
+  Rank& r = *ranks_[static_cast<std::size_t>(c)];
+  if (r.at_end) return;
+  r.cpu = std::max(r.cpu + cost(r, instruction_of(r)), agenda_.now());
+  agenda_.schedule(r.cpu, Event::cpu, {Event::cpu, c, 0, 0});
+}
+
+void Reference::next_instruction(Rank& r) {
+  ++r.executed;
+  ++r.at.instruction;
+  normalise(r);
+}
+
+// Whether this allocation may have to wait for the device: not in the cache, not in the device.
+bool Reference::may_sync(Rank& r, const Instruction& i) {
+  const std::int64_t left = r.driver.free_memory().n;
+  if (left > std::max<std::int64_t>(i.value, 64 << 20) * 2) return false;
+  return r.memory.lacks(i.value, static_cast<int>(i.stream)) && left < i.value + (20 << 20);
+}
+
+// The CPU has reached the effect of its instruction.
+void Reference::cpu_step(int c) {
+  Rank& r = *ranks_[static_cast<std::size_t>(c)];
+  const Instruction& i = instruction_of(r);
+  if (i.op == Op::alloc && !r.idle_for_memory && may_sync(r, i)) {
+    for (std::size_t s = 0; s < streams; ++s) r.until.push_back({s, r.issued[s]});
+    r.waits = r.idle_for_memory = true;
+    try_start(c);
+    return;
+  }
+  handle(c, r, i);
+  if (!r.waits) {
+    next_instruction(r);
+    schedule_cpu(c);
+  } else {
+    try_start(c);
+  }
+}
+
+void Reference::handle(int c, Rank& r, const Instruction& i) {
+  const auto mark = [&r](Stream s) { return Mark{at(s), r.issued[at(s)]}; };
+  Entry e;
+  e.flags = i.flags;
+  e.index = i.index;
+  e.label = i.label;
+  if (options_.observer) e.place = resolve(r.program, r.at);
+  const workload::Pass& pass = (*r.at.passes)[r.at.pass];
+  switch (i.op) {
+    case Op::alloc: {
+      const std::uint32_t s = slot(r, i.space, i.index);
+      r.memory.allocate(s, i, r.at);
+      r.idle_for_memory = false;
+      if (options_.observer)
+        options_.observer->memory(c, r.cpu, i.category, r.memory.size(s), r.program.labels[i.label],
+                                  e.place, {r.memory.allocated()}, {r.memory.reserved()});
+      return;
+    }
+    case Op::free: {
+      const std::uint32_t s = slot(r, i.space, i.index);
+      const bool full = r.memory.full(s);
+      const std::int64_t size = full && options_.observer ? r.memory.size(s) : 0;
+      const workload::Category category = r.memory.category(s);
+      r.memory.free(s, i.flags & workload::maybe);
+      if (options_.observer && full)
+        options_.observer->memory(c, r.cpu, category, -size, "", e.place, {r.memory.allocated()},
+                                  {r.memory.reserved()});
+      return;
+    }
+    case Op::move: {
+      const auto to = static_cast<workload::Space>(i.value >> 32);
+      r.memory.move(slot(r, i.space, i.index),
+                    slot(r, to, static_cast<std::uint32_t>(i.value & 0xffffffff)));
+      return;
+    }
+    case Op::record_stream:
+      r.memory.record_stream(slot(r, i.space, i.index), i.stream);
+      return;
+    case Op::kernel:
+      e.kind = EntryKind::kernel;
+      e.kernel = r.kernels++;
+      e.after = {at(i.stream), 0};
+      e.launch = r.launches++;
+      issue(c, r, i.stream, std::move(e));
+      return;
+    case Op::collective:
+    case Op::exchange: {
+      const bool exchange = i.op == Op::exchange;
+      const Stream q = exchange ? r.program.exchanges[i.index].communicator
+                                : r.program.transfers[i.index].communicator;
+      e.kind = exchange ? EntryKind::exchange : EntryKind::collective;
+      e.after = mark(i.stream);
+      e.launch = r.launches++;
+      const bool stages = q == Stream::world || q == Stream::embedding;
+      e.waiting = exchange ? waiting_account(pass)
+                  : stages ? Account::pp_fill_drain
+                           : account_of(q);
+      issue(c, r, q, std::move(e));
+      if (i.event != 0) r.events[i.event] = mark(q);
+      if (i.flags & workload::joins) {
+        Entry join;
+        join.kind = EntryKind::wait;
+        join.flags = workload::joins;
+        join.after = mark(q);
+        issue(c, r, i.stream, std::move(join));
+      }
+      return;
+    }
+    case Op::wait:
+      e.kind = EntryKind::wait;
+      e.flags = 0;
+      e.after = r.events[i.event];
+      issue(c, r, i.stream, std::move(e));
+      return;
+    case Op::sync_stream:
+      r.until.push_back(mark(i.stream));
+      r.waits = true;
+      return;
+    case Op::sync_device:
+      for (std::size_t s = 0; s < streams; ++s) r.until.push_back({s, r.issued[s]});
+      r.waits = true;
+      return;
+    case Op::host:
+      return;
+  }
+}
+
+void Reference::issue(int c, Rank& r, Stream stream, Entry entry) {
+  entry.issued = agenda_.now();
+  ++r.issued[at(stream)];
+  r.finished[at(stream)].emplace_back();
+  r.queue[at(stream)].push_back(std::move(entry));
+  try_start(c);
+}
+
+bool Reference::ready(const Rank& r, std::size_t s, const Entry& e) const {
+  if (e.kind == EntryKind::wait) return r.reached(e.after);
+  if (times_.single_queue && e.launch != r.launches_started) return false;
+  if (e.kind == EntryKind::kernel) return e.kernel == r.kernels_done;
+  (void)s;
+  return r.reached(e.after);
+}
+
+Account Reference::why(const Rank& r, const Entry& e, Account otherwise) const {
+  if (agenda_.now() == e.issued) return Account::host;
+  if (times_.single_queue && agenda_.now() == r.last_start) return r.last_start_account;
+  return otherwise;
+}
+
+// Starts every head that may start, and lets the CPU go on if it may.
+void Reference::try_start(int c) {
+  Rank& r = *ranks_[static_cast<std::size_t>(c)];
+  for (bool moved = true; moved;) {
+    moved = false;
+    for (std::size_t s = 0; s < streams; ++s) {
+      if (r.queue[s].empty()) continue;
+      Entry& e = r.queue[s].front();
+      if (e.running || !ready(r, s, e)) continue;
+      moved = true;
+      if (e.kind == EntryKind::wait) {
+        settle_wait(r, s, e);
+        r.queue[s].pop_front();
+        ++r.done[s];
+      } else {
+        start(c, r, s, e);
+      }
+    }
+  }
+  if (!r.waits) return;
+  if (!std::all_of(r.until.begin(), r.until.end(), [&](const Mark& m) { return r.reached(m); }))
+    return;
+  r.waits = false;
+  r.until.clear();
+  if (r.idle_for_memory) {  // the allocation happens as of the CPU's own time
+    agenda_.schedule(agenda_.now(), Event::cpu, {Event::cpu, c, 0, 0});
+    return;
+  }
+  const Instruction& i = instruction_of(r);
+  if (i.op == Op::sync_device && agenda_.now() > r.main_tail) {
+    r.timeline.lift(Account::other, r.driver.idle() - std::min(r.driver.idle(), r.main_tail));
+    r.main_tail = std::max(r.main_tail, r.driver.idle());
+  }
+  r.cpu = std::max(r.cpu, agenda_.now()) + times_.synchronize;
+  next_instruction(r);
+  schedule_cpu(c);
+}
+
+// The main stream has waited for a collective or an exchange: whose time was it?
+void Reference::settle_wait(Rank& r, std::size_t s, const Entry& e) {
+  const Time now = agenda_.now();
+  r.last_end[s] = std::max(r.last_end[s], now);
+  if (s != at(Stream::compute) || e.after.count == 0) return;
+  const Finished& f = r.finished[e.after.stream][static_cast<std::size_t>(e.after.count) - 1];
+  if (f.end <= r.main_tail) return;
+  const auto lift = [&](Time until, Account account) {
+    if (until <= r.main_tail) return;
+    r.timeline.lift(account, until - r.main_tail);
+    r.main_tail = until;
+  };
+  if (e.flags & workload::joins) lift(f.post, f.late);
+  lift(f.met, f.waiting);
+  lift(f.end, f.account);
+}
+
+void Reference::start(int c, Rank& r, std::size_t s, Entry& e) {
+  const Time now = agenda_.now();
+  e.running = true;
+  if (e.kind == EntryKind::kernel) {
+    const auto& durations =
+        e.flags & workload::overlapped ? r.times.kernel_overlapped : r.times.kernel;
+    const Time end = now + durations[e.index];
+    const bool main = s == at(Stream::compute);
+    const Account idle = why(r, e, main ? Account::other : Account::cp_exposed);
+    r.timeline.kernel(now, end, kernel_account(e.flags), idle);
+    if (main) r.main_tail = end;
+    r.last_start_account = idle;
+    agenda_.schedule(end, Event::finish, {Event::finish, c, static_cast<std::uint32_t>(s), 0});
+    if (options_.observer)
+      options_.observer->operation(c, static_cast<Stream>(s), r.program.labels[e.label], e.place,
+                                   now, now, end);
+  } else {
+    const auto number = static_cast<std::size_t>(r.done[s]);
+    Finished& f = r.finished[s][number];
+    f.post = now;
+    f.account = account_of(static_cast<Stream>(s));
+    f.waiting = e.waiting;
+    f.late = why(r, e, f.account);
+    r.last_start_account = f.late;
+    if (e.kind == EntryKind::collective) {
+      const std::vector<int> who = members(job_, static_cast<Stream>(s), c);
+      auto& group = meetings_[{s, who.front()}];
+      Meeting& meeting = group[r.meetings[s]];
+      meeting.arrived.emplace_back(c, &e);
+      if (meeting.arrived.size() == who.size()) {
+        for (const auto& [member, entry] : meeting.arrived) {
+          Rank& m = *ranks_[static_cast<std::size_t>(member)];
+          const auto& durations =
+              entry->flags & workload::overlapped ? m.times.transfer_overlapped : m.times.transfer;
+          m.finished[s][static_cast<std::size_t>(m.done[s])].met = now;
+          agenda_.schedule(now + durations[entry->index], Event::finish,
+                           {Event::finish, member, static_cast<std::uint32_t>(s), 0});
+        }
+        group.erase(r.meetings[s]);
+      }
+      ++r.meetings[s];
+    } else {
+      const workload::Exchange& x = r.program.exchanges[e.index];
+      exchanging_[{c, s}] = {static_cast<int>(x.messages.size()), now, now, {}};
+      for (std::size_t k = 0; k < x.messages.size(); ++k) {
+        const workload::Message& m = x.messages[k];
+        const int other = peer(job_, c, m.peer_offset);
+        const int from = m.send ? c : other, to = m.send ? other : c;
+        Channel& ch = channels_[{from * static_cast<int>(ranks_.size()) + to, m.channel}];
+        (m.send ? ch.sends : ch.receives)
+            .push_back({c, static_cast<Stream>(s), r.times.message[e.index][k]});
+        while (!ch.sends.empty() && !ch.receives.empty()) {
+          // Each side is done after its own duration of the message.
+          for (const Post& p : {ch.sends.front(), ch.receives.front()}) {
+            Exchanging& open = exchanging_[{p.rank, at(p.stream)}];
+            open.met = std::max(open.met, now);
+            open.longest = std::max(open.longest, p.duration);
+            in_flight_[transfers_] = {p, p};
+            agenda_.schedule(now + p.duration, Event::message,
+                             {Event::message, p.rank, 0, transfers_++});
+          }
+          ch.sends.pop_front();
+          ch.receives.pop_front();
+        }
+      }
+    }
+  }
+  r.last_start = now;
+  ++r.launches_started;
+}
+
+void Reference::finish(int c, std::size_t s) {
+  Rank& r = *ranks_[static_cast<std::size_t>(c)];
+  const Time now = agenda_.now();
+  Entry& e = r.queue[s].front();
+  assert(e.running);
+  r.last_end[s] = now;
+  if (e.kind == EntryKind::kernel) {
+    ++r.kernels_done;
+  } else {
+    Finished& f = r.finished[s][static_cast<std::size_t>(r.done[s])];
+    f.end = now;
+    if (e.kind == EntryKind::exchange) {
+      // The wire's part of an exchange comes last.
+      const auto it = exchanging_.find({c, s});
+      const Duration wire = std::min(it->second.longest, now - f.post);
+      f.met = Time{now.ps - wire.ps};
+      f.account = Account::pp_transfer;
+      if (options_.observer)
+        options_.observer->operation(c, static_cast<Stream>(s), e.place.label, e.place, f.post,
+                                     it->second.met, now);
+      exchanging_.erase(it);
+    } else if (options_.observer) {
+      options_.observer->operation(c, static_cast<Stream>(s), r.program.labels[e.label], e.place,
+                                   f.post, f.met, now);
+    }
+  }
+  r.queue[s].pop_front();
+  ++r.done[s];
+  try_start(c);
+}
+
+void Reference::play(int step) {
+  for (int c = 0; c < static_cast<int>(ranks_.size()); ++c) {
+    Rank& r = *ranks_[static_cast<std::size_t>(c)];
+    const workload::Program& p = r.program;
+    r.at = {step, step == 0 ? &p.setup : step == 1 ? &p.first_step : &p.step, 0, 0, 0};
+    r.at_end = false;
+    normalise(r);
+    schedule_cpu(c);
+  }
+  while (!agenda_.empty()) {
+    const Event event = agenda_.pop();
+    switch (event.kind) {
+      case Event::cpu:
+        cpu_step(event.rank);
+        break;
+      case Event::finish:
+        finish(event.rank, event.stream);
+        break;
+      case Event::message: {
+        const Post post = in_flight_.at(event.number).a;
+        in_flight_.erase(event.number);
+        if (--exchanging_.at({post.rank, at(post.stream)}).open == 0)
+          finish(post.rank, at(post.stream));
+        break;
+      }
+    }
+  }
+  for ([[maybe_unused]] const auto& r : ranks_) assert(r->at_end);
+}
+
+RunReport Reference::run() {
+  RunReport report;
+  Time begin{};
+  for (int step = 0; step <= options_.steps; ++step) {
+    play(step);
+    Time end{};
+    for (const auto& r : ranks_) end = std::max(end, r->cpu);
+    for (const auto& r : ranks_) {
+      r->timeline.settle(std::max(end, r->timeline.front()), Account::other);
+      r->accounts = r->timeline.accounts();
+      for (std::size_t i = 0; i < r->accounts.size(); ++i) r->accounts[i] -= r->accounts_before[i];
+      r->accounts_before = r->timeline.accounts();
+      if (step == 1) r->memory.mark_static();
+    }
+    if (step == 1) report.first_step_time = end - begin;
+    if (step >= 1) report.step_time = end - begin;
+    begin = end;
+  }
+  for (const auto& r : ranks_) {
+    ClassReport c;
+    c.accounts = r->accounts;
+    r->memory.report(c);
+    report.classes.push_back(std::move(c));
+    report.replayed += r->executed;
+  }
+  return report;
+}
+
+}  // namespace
+
+RunReport run_reference(const workload::Job& job, const Times& times, const Memory& memory,
+                        const Options& options) {
+  return Reference(job, times, memory, options).run();
+}
+
+}  // namespace sim::replay
