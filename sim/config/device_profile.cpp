@@ -1,0 +1,127 @@
+#include "sim/config/profile_fields.h"
+#include "sim/config/rules.h"
+
+namespace sim::config {
+namespace {
+
+namespace v1 = rehearse::v1;
+
+model::Precision precision(v1::GemmPeak::Precision from) {
+  switch (from) {
+    case v1::GemmPeak::fp32:
+      return model::Precision::fp32;
+    case v1::GemmPeak::tf32:
+      return model::Precision::tf32;
+    case v1::GemmPeak::fp16:
+      return model::Precision::fp16;
+    case v1::GemmPeak::fp8:
+      return model::Precision::fp8;
+    default:
+      return model::Precision::bf16;
+  }
+}
+
+device::Provenance provenance(const v1::Provenance& from) {
+  device::Provenance to;
+  to.device = from.device();
+  for (const std::string& source : from.source())
+    to.source += (to.source.empty() ? "" : "; ") + source;
+  to.date = from.date();
+  to.command = from.command();
+  for (const v1::Residual& residual : from.residuals())
+    to.residuals.push_back({residual.group(), residual.source(), residual.samples(),
+                            residual.mean_absolute_percent(), residual.bias_percent()});
+  return to;
+}
+
+device::GemmProfile gemm(const v1::GemmProfile& from) {
+  device::GemmProfile to;
+  for (const v1::GemmPeak& peak : from.peaks())
+    to.peaks.push_back({precision(peak.precision()), peak.fraction()});
+  to.sustained = from.sustained();
+  for (const v1::Tile& tile : from.tiles())
+    to.tiles.push_back({tile.m(), tile.n(), tile.efficiency()});
+  if (from.split_k_size() > 0) to.split_k.assign(from.split_k().begin(), from.split_k().end());
+  to.wave_quantisation = from.wave_quantisation();
+  to.ramp_k = from.ramp_k();
+  to.forward = from.forward();
+  to.input_gradient = from.input_gradient();
+  to.weight_gradient = from.weight_gradient();
+  to.exposed_accumulation = from.exposed_accumulation();
+  to.hbm = from.hbm();
+  return to;
+}
+
+device::AttentionPass attention_pass(const v1::AttentionPass& from) {
+  device::AttentionPass to;
+  for (const v1::HeadEfficiency& one : from.full())
+    to.full.push_back({one.head_dim(), one.fraction()});
+  for (const v1::HeadEfficiency& one : from.causal())
+    to.causal.push_back({one.head_dim(), one.fraction()});
+  to.ramp_keys = from.ramp_keys();
+  to.ramp_keys_causal = from.ramp_keys_causal();
+  to.tail = from.tail();
+  return to;
+}
+
+device::AttentionProfile attention(const v1::AttentionProfile& from) {
+  device::AttentionProfile to;
+  to.implementation = from.implementation();
+  to.sustained = from.sustained();
+  to.forward = attention_pass(from.forward());
+  to.backward = attention_pass(from.backward());
+  to.block_queries = from.block_queries();
+  to.hbm = from.hbm();
+  return to;
+}
+
+device::PassProfile pass(const v1::PassProfile& from) {
+  return {from.hbm(), to_bytes(from.ramp())};
+}
+
+device::HostProfile host(const v1::HostProfile& from) {
+  device::HostProfile to;
+  to.kernel = to_duration(from.kernel());
+  to.collective = to_duration(from.collective());
+  to.point_to_point = to_duration(from.point_to_point());
+  to.event = to_duration(from.event());
+  to.allocation = to_duration(from.allocation());
+  to.release = to_duration(from.release());
+  to.cuda_malloc = to_duration(from.cuda_malloc());
+  to.cuda_malloc_per_gib = to_duration(from.cuda_malloc_per_gib());
+  to.cuda_free = to_duration(from.cuda_free());
+  to.synchronisation = to_duration(from.synchronisation());
+  to.layer_forward = to_duration(from.layer_forward());
+  to.layer_backward = to_duration(from.layer_backward());
+  to.microbatch = to_duration(from.microbatch());
+  to.step = to_duration(from.step());
+  to.parameter = to_duration(from.parameter());
+  return to;
+}
+
+}  // namespace
+
+device::Profile device_profile(const v1::Profile& from) {
+  device::Profile to;
+  to.name = from.name();
+  to.provenance = provenance(from.provenance());
+  to.kernel_overhead = to_duration(from.kernel_overhead());
+  to.gemm = gemm(from.gemm());
+  for (const v1::AttentionProfile& one : from.attention()) to.attention.push_back(attention(one));
+  to.norm = pass(from.norm());
+  to.elementwise = pass(from.elementwise());
+  to.softmax = pass(from.softmax());
+  to.copy = pass(from.copy());
+  to.reduction = pass(from.reduction());
+  to.optimizer = pass(from.optimizer());
+  to.embedding = pass(from.embedding());
+  to.host = host(from.host());
+  to.overlap = {from.overlap().compute(), from.overlap().memory(), from.overlap().collective_node(),
+                from.overlap().collective_network()};
+  to.memory = {to_bytes(from.memory().context()), to_bytes(from.memory().libraries()),
+               to_bytes(from.memory().cublas_workspace()),
+               to_bytes(from.memory().engine_workspace())};
+  return to;
+}
+
+}  // namespace sim::config

@@ -1,0 +1,28 @@
+// profile.h — loads what calibration knows of a GPU and of NCCL (calibration/*.textproto, schema
+// profile.proto).
+#pragma once
+
+#include <string>
+
+#include "sim/config/cluster.h"
+#include "sim/core/result.h"
+#include "sim/device/profile.h"
+#include "sim/network/profile.h"
+
+namespace sim::config {
+
+struct ProfileFile {
+  device::Profile device;
+  network::CommunicationProfile communication;
+  bool has_communication = false;
+  std::string path;
+  std::string text;  // every field in a fixed order, without comments: what an answer depends on
+};
+
+Result<ProfileFile> load_profile(const std::string& path);
+
+// Both profiles of a machine: that of its GPU, and the communication of its fabric, which another
+// file may hold. A machine whose fabric has no profile is an error.
+Result<ProfileFile> find_profiles(const Machine& machine);
+
+}  // namespace sim::config
