@@ -184,6 +184,11 @@ class Allocator {
     bool split() const { return left != no_block || right != no_block; }
   };
 
+  struct StreamUse {
+    int stream = 0;
+    bool in_capture = false;  // recorded while a region was open
+  };
+
   struct Segment {
     std::int64_t size = 0;
     std::int64_t page = 0;  // 0 unless expandable
@@ -312,10 +317,9 @@ class Allocator {
 
   std::map<int, std::deque<std::pair<Event, BlockId>>> queues_;  // outstanding, by stream
   std::vector<BlockId> deferred_;                                // freed during a capture
-  std::vector<std::vector<int>> stream_uses_;
+  std::vector<std::vector<StreamUse>> stream_uses_;
   std::vector<std::int32_t> unused_stream_uses_;
-  std::vector<std::pair<BlockId, int>> capture_uses_;  // recorded while a region was open
-  bool pending_ = false;                               // something may wait for a stream
+  bool pending_ = false;  // something may wait for a stream
 
   Statistics statistics_;
   OutOfMemory last_oom_;

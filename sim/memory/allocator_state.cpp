@@ -74,7 +74,7 @@ void Allocator::save_state(std::vector<std::int64_t>& out) const {
       if (used) {
         const auto& uses = stream_uses_[static_cast<std::size_t>(block.uses)];
         out.push_back(static_cast<std::int64_t>(uses.size()));
-        out.insert(out.end(), uses.begin(), uses.end());
+        for (const StreamUse& use : uses) out.push_back(use.stream * 2 + (use.in_capture ? 1 : 0));
       }
     }
   }
@@ -85,7 +85,6 @@ void Allocator::save_state(std::vector<std::int64_t>& out) const {
   }
   out.push_back(static_cast<std::int64_t>(deferred_.size()));
   for (const BlockId id : deferred_) out.push_back(at(id).address);
-  for (const auto& [id, stream] : capture_uses_) out.insert(out.end(), {at(id).address, stream});
   for (const int number : open_regions_) out.push_back(number);
   for (const auto& [number, own] : private_pools_) out.insert(out.end(), {number, own.users});
   // Options that were changed at run time.

@@ -22,33 +22,31 @@ void Allocator::record_stream(BlockId id, int stream) {
       unused_stream_uses_.pop_back();
     }
   }
-  std::vector<int>& uses = stream_uses_[static_cast<std::size_t>(block.uses)];
-  const auto place = std::lower_bound(uses.begin(), uses.end(), stream);
-  if (place == uses.end() || *place != stream) uses.insert(place, stream);
-  if (!open_regions_.empty()) capture_uses_.emplace_back(id, stream);
+  std::vector<StreamUse>& uses = stream_uses_[static_cast<std::size_t>(block.uses)];
+  auto place = std::lower_bound(uses.begin(), uses.end(), stream,
+                                [](const StreamUse& use, int s) { return use.stream < s; });
+  if (place == uses.end() || place->stream != stream) place = uses.insert(place, {stream, false});
+  if (!open_regions_.empty()) place->in_capture = true;
 }
 
 // The uses become one event on each stream.
 void Allocator::record_events(BlockId id) {
   Block& block = at(id);
-  std::vector<int>& uses = stream_uses_[static_cast<std::size_t>(block.uses)];
-  for (const int stream : uses) {
-    queues_[stream].emplace_back(driver_.record_event(stream), id);
+  std::vector<StreamUse>& uses = stream_uses_[static_cast<std::size_t>(block.uses)];
+  for (const StreamUse& use : uses) {
+    queues_[use.stream].emplace_back(driver_.record_event(use.stream), id);
     ++block.events;
   }
   uses.clear();
   unused_stream_uses_.push_back(block.uses);
   block.uses = none;
-  std::erase_if(capture_uses_, [&](const auto& use) { return use.first == id; });
 }
 
 // Uses recorded during a capture are over once it has ended; the earlier ones get their events.
 void Allocator::record_deferred() {
   for (const BlockId id : deferred_) {
-    std::vector<int>& uses = stream_uses_[static_cast<std::size_t>(at(id).uses)];
-    for (const auto& [block, stream] : capture_uses_) {
-      if (block == id) std::erase(uses, stream);
-    }
+    auto& uses = stream_uses_[static_cast<std::size_t>(at(id).uses)];
+    std::erase_if(uses, [](const StreamUse& use) { return use.in_capture; });
     record_events(id);
     if (at(id).events == 0) complete(id);
   }

@@ -7,6 +7,7 @@ namespace sim::memory {
 namespace {
 
 constexpr std::int64_t address_step = std::int64_t{2} << 20;
+constexpr std::int64_t last_address = std::int64_t{1} << 62;
 
 }  // namespace
 
@@ -14,7 +15,8 @@ bool BumpDriver::fits(std::int64_t bytes) const {
   return bytes <= capacity_ - std::min(outside_, capacity_) - used_;
 }
 
-std::int64_t BumpDriver::take_addresses(std::int64_t bytes) {
+std::optional<std::int64_t> BumpDriver::take_addresses(std::int64_t bytes) {
+  if (bytes > last_address - next_address_) return std::nullopt;
   const std::int64_t address = next_address_;
   next_address_ += (bytes + address_step - 1) / address_step * address_step;
   return address;
@@ -22,8 +24,9 @@ std::int64_t BumpDriver::take_addresses(std::int64_t bytes) {
 
 std::optional<std::int64_t> BumpDriver::cuda_malloc(Bytes size) {
   if (!fits(size.n)) return std::nullopt;
-  used_ += size.n;
-  return take_addresses(size.n);
+  const auto address = take_addresses(size.n);
+  if (address) used_ += size.n;
+  return address;
 }
 
 void BumpDriver::cuda_free(std::int64_t, Bytes size) {

@@ -76,7 +76,7 @@ class BumpDriver final : public Driver {
   };
 
   bool fits(std::int64_t bytes) const;
-  std::int64_t take_addresses(std::int64_t bytes);
+  std::optional<std::int64_t> take_addresses(std::int64_t bytes);
 
   std::int64_t capacity_;
   std::int64_t outside_ = 0;

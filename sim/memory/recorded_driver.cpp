@@ -4,6 +4,11 @@
 #include <utility>
 
 namespace sim::memory {
+namespace {
+
+constexpr std::int64_t last_address = std::int64_t{1} << 62;
+
+}  // namespace
 
 void RecordedDriver::expect(std::vector<SnapshotEntry> events, bool strict) {
   expected_ = std::move(events);
@@ -17,8 +22,9 @@ bool RecordedDriver::overlaps(std::int64_t address, std::int64_t bytes) const {
   return next != used_.begin() && std::prev(next)->first + std::prev(next)->second > address;
 }
 
-std::int64_t RecordedDriver::take(std::int64_t address, std::int64_t bytes) {
+std::optional<std::int64_t> RecordedDriver::take(std::int64_t address, std::int64_t bytes) {
   if (address < 0 || overlaps(address, bytes)) {
+    if (bytes > last_address - invented_) return std::nullopt;
     address = invented_;
     invented_ += (bytes + round_large - 1) / round_large * round_large;
   }

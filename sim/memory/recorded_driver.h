@@ -43,7 +43,7 @@ class RecordedDriver final : public Driver {
   bool next_is(Action action) const {
     return next_ < expected_.size() && expected_[next_].action == action;
   }
-  std::int64_t take(std::int64_t address, std::int64_t bytes);
+  std::optional<std::int64_t> take(std::int64_t address, std::int64_t bytes);
   bool overlaps(std::int64_t address, std::int64_t bytes) const;
 
   std::vector<SnapshotEntry> expected_;

@@ -56,7 +56,8 @@ class Recoverer {
   int pool_number(const SnapshotSegment& segment) {
     const std::pair id(segment.pool_first, segment.pool_second);
     if (id == std::pair<std::int64_t, std::int64_t>(0, 0)) return 0;
-    return pools_.try_emplace(id, static_cast<int>(pools_.size()) + 1).first->second;
+    auto& pools = recording_.pools;
+    return pools.try_emplace(id, static_cast<int>(pools.size()) + 1).first->second;
   }
 
   void load_end() {
@@ -229,7 +230,7 @@ class Recoverer {
       if (next != live_.end()) end = std::min(end, next->first);
       const std::int64_t size =
           live.size > 0 ? live.size : unsplit_size(address, live, run->second, end);
-      if (live.requested <= 0 || size > end - address) {
+      if (live.requested <= 0 || live.requested > size || size > end - address) {
         return fail(0, fmt::format("the block at {} does not fit where it lies", address));
       }
       recording_.blocks.push_back({address, size, live.requested, live.pending});
@@ -261,7 +262,6 @@ class Recoverer {
   std::map<std::int64_t, Live> live_;
   std::map<std::int64_t, Mapped> mapped_;
   std::map<std::int64_t, std::int64_t> behind_;
-  std::map<std::pair<std::int64_t, std::int64_t>, int> pools_;
   Diagnostics errors_;
 };
 

@@ -11,7 +11,9 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "sim/core/result.h"
@@ -43,6 +45,13 @@ struct Recording {
   std::vector<InitialBlock> blocks;   // at the start, by address
   std::vector<SnapshotEntry> events;  // oldest first
   std::vector<SnapshotSegment> end;   // by address
+  // How the private pools of the snapshot are numbered, from 1.
+  std::map<std::pair<std::int64_t, std::int64_t>, int> pools;
+
+  int pool_number(const SnapshotSegment& segment) const {
+    const auto it = pools.find({segment.pool_first, segment.pool_second});
+    return it == pools.end() ? 0 : it->second;
+  }
 };
 
 // `name` opens the diagnostics: a history that cannot lead to its snapshot.

@@ -254,14 +254,21 @@ class Replayer {
     if (id != no_block) allocator_.free(id);
   }
 
-  // The private pool whose memory lies at the address.
+  // The private pool whose memory lies at the address, by what was there first or is there last.
   int pool_at(std::int64_t address) const {
-    const auto after =
-        std::upper_bound(recording_.segments.begin(), recording_.segments.end(), address,
-                         [](std::int64_t a, const Recording::Segment& s) { return a < s.address; });
-    if (after == recording_.segments.begin()) return 0;
-    const Recording::Segment& segment = *std::prev(after);
-    return address < segment.address + segment.total ? segment.pool : 0;
+    if (recording_.pools.empty()) return 0;
+    const auto holder = [&](const auto& segments) {
+      const auto after =
+          std::upper_bound(segments.begin(), segments.end(), address,
+                           [](std::int64_t a, const auto& s) { return a < s.address; });
+      const bool inside = after != segments.begin() &&
+                          address < std::prev(after)->address + std::prev(after)->total;
+      return inside ? std::prev(after) : segments.end();
+    };
+    const auto first = holder(recording_.segments);
+    if (first != recording_.segments.end()) return first->pool;
+    const auto last = holder(recording_.end);
+    return last == recording_.end.end() ? 0 : recording_.pool_number(*last);
   }
 
   void release(const std::vector<SnapshotEntry>& run) {
@@ -317,9 +324,10 @@ class Replayer {
       if (i >= recording_.end.size()) return wrong(own[i].address);
       const SegmentView& a = own[i];
       const SnapshotSegment& b = recording_.end[i];
-      if (std::tuple(a.address, a.total, a.stream, a.small, a.expandable, a.blocks.size()) !=
-          std::tuple(b.address, b.total, stream(b.stream), b.small, b.expandable,
-                     b.blocks.size())) {
+      if (std::tuple(a.address, a.total, a.stream, a.pool, a.small, a.expandable,
+                     a.blocks.size()) != std::tuple(b.address, b.total, stream(b.stream),
+                                                    recording_.pool_number(b), b.small,
+                                                    b.expandable, b.blocks.size())) {
         return wrong(b.address);
       }
       for (std::size_t k = 0; k < b.blocks.size(); ++k) {

@@ -110,21 +110,16 @@ class Reader {
     return (kind == PickleKind::boolean || kind == PickleKind::integer) && pickle_.integer(id) != 0;
   }
 
-  // The options as the process had them; the values win over the text, which may be older.
+  // The options as the process had them. The values win over the text, which may be older or name
+  // options of another version; what that changes shows in the replay.
   void settings(PickleId root) {
     const PickleId id = pickle_.find(root, "allocator_settings");
     if (id == no_value) return;
     const std::string path = "allocator_settings";
     if (!is_dict(id, path)) return;
     Options& options = snapshot_.options;
-    auto parsed = parse_options(text(id, "PYTORCH_CUDA_ALLOC_CONF"), Rules::newer, {},
-                                std::string(name_) + ":" + path + ".PYTORCH_CUDA_ALLOC_CONF");
-    if (parsed) {
-      options = *parsed;
-    } else {
-      for (const Diagnostic& error : parsed.errors()) errors_.push_back(error);
-      return;
-    }
+    auto parsed = parse_options(text(id, "PYTORCH_CUDA_ALLOC_CONF"));
+    if (parsed) options = *parsed;
     if (pickle_.find(id, "expandable_segments") != no_value) {
       options.expandable_segments = truth(id, "expandable_segments");
     }

@@ -12,15 +12,17 @@ namespace sim::memory {
 struct Statistic {
   std::int64_t current = 0;
   std::int64_t peak = 0;
-  std::int64_t increased = 0;
+  std::uint64_t increased = 0;  // unsigned: a sum over any number of steps may wrap
 
-  std::int64_t allocated() const { return increased; }
-  std::int64_t freed() const { return increased - current; }
+  std::int64_t allocated() const { return static_cast<std::int64_t>(increased); }
+  std::int64_t freed() const {
+    return static_cast<std::int64_t>(increased - static_cast<std::uint64_t>(current));
+  }
 
   // REQUIRES: n >= 0.
   void up(std::int64_t n) {
     current += n;
-    increased += n;
+    increased += static_cast<std::uint64_t>(n);
     peak = current > peak ? current : peak;
   }
   void down(std::int64_t n) { current -= n; }

@@ -15,7 +15,7 @@ namespace {
 using Kind = TraceCommand::Kind;
 
 constexpr std::size_t most_errors = 20;
-constexpr int most_streams = 1 << 20;
+constexpr int most_streams = 1 << 16;
 constexpr std::int64_t largest_capacity = largest_request;
 
 struct Word {
@@ -196,7 +196,7 @@ class Parser {
 
   bool stream(const Word& word, int& out) {
     if (read_number(word.text, out) && out >= 0 && out < most_streams) return true;
-    fail(word.column, quoted(word.text) + " is not a stream number from 0 to 1048575");
+    fail(word.column, quoted(word.text) + " is not a stream number from 0 to 65535");
     return false;
   }
 
@@ -271,7 +271,7 @@ class Parser {
 
   bool pool(const Word& word, TraceCommand& out) {
     if (!read_number(word.text, out.number) || out.number < 1 || out.number >= most_streams) {
-      fail(word.column, quoted(word.text) + " is not a pool number from 1 to 1048575");
+      fail(word.column, quoted(word.text) + " is not a pool number from 1 to 65535");
       return false;
     }
     PoolUse& use = pools_[out.number];

@@ -106,7 +106,7 @@ TEST_CASE("memory: a malformed trace reports every problem with line and column"
       "t:7:3: unknown command \"q\"; known are a f r s e m x c pb pe pr k d",
       "t:8:6: \"-5\" is not a number of bytes from 0 to 2^50",
       "t:9:6: \"99999999999999999999\" is not a number of bytes from 0 to 2^50",
-      "t:10:6: \"x\" is not a stream number from 0 to 1048575",
+      "t:10:6: \"x\" is not a stream number from 0 to 65535",
       "t:11:4: pool 1 is not open",
       "t:12:3: \"1.5\" is not a fraction from 0 to 1",
       "t:13:1: expected \"a ID SIZE [STREAM]\"",
@@ -127,4 +127,17 @@ TEST_CASE("memory: a request far beyond the device is out of memory and no failu
       replayed("# capacity=1048576 conf=-\na t1 1000000000000\nf t1\n", "t", Rules::newer);
   CHECK(out.find("E 1 [a t1 1000000000000] oom -1") != std::string::npos);
   CHECK(out.find("E 2 [f t1] noop -1") != std::string::npos);
+}
+
+TEST_CASE("memory: addresses run out before they overflow") {
+  // Each stream reserves 9/8 PiB; 2^62 bytes hold fewer than 4096 of them.
+  std::string text = "# capacity=1125899906842624 conf=expandable_segments:True\n";
+  for (int i = 0; i < 5000; ++i) {
+    text += "a t" + std::to_string(i) + " 20971520 " + std::to_string(i) + "\n";
+  }
+  const auto trace = parse_trace(text, "t", Rules::newer);
+  REQUIRE(trace);
+  const ReplaySummary summary = replay_trace(*trace, Rules::newer, {});
+  CHECK(summary.allocations == 5000);
+  CHECK(summary.out_of_memory == 5000 - 3640);  // 2^62 / (9/8 * 2^50), in whole 20 MiB pages
 }
