@@ -36,7 +36,12 @@ Progress::Progress(std::string what, std::size_t total, bool quiet)
       last_(began_) {}
 
 Progress::~Progress() {
+  clear();
+}
+
+void Progress::clear() {
   if (drawn_) draw("\r\x1b[K");
+  drawn_ = false;
 }
 
 void Progress::show(std::size_t done, const std::string& text) {

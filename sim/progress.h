@@ -15,6 +15,8 @@ class Progress {
 
   // `done` of the total; `text` is what else there is to say ("oom 37").
   void show(std::size_t done, const std::string& text);
+  // Takes the bar away.
+  void clear();
 
  private:
   using Clock = std::chrono::steady_clock;

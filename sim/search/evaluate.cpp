@@ -72,12 +72,14 @@ Result<Site*> Sites::of(const config::Machine& machine) {
                                       machine.cluster.node.gpus, machine.cluster.node.nics,
                                       machine.cluster.node.nic.bytes_per_second);
   if (const auto there = sites_.find(key); there != sites_.end()) return there->second.get();
-  Result<config::Profile> profile = config::find_profile(machine);
+  Result<config::ProfileFile> profile = config::find_profiles(machine);
   if (!profile) return profile.errors();
   auto site = std::make_unique<Site>();
   site->machine = machine;
   site->profile = *profile;
-  site->network = std::make_unique<network::Network>(machine.cluster, site->profile.communication);
+  site->network = std::make_unique<network::Network>(
+      machine.cluster,
+      std::make_shared<const network::CommunicationProfile>(site->profile.communication));
   site->digest = digest(key + "\n" + site->profile.text);
   return (sites_[key] = std::move(site)).get();
 }

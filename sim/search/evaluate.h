@@ -20,7 +20,7 @@ namespace sim::search {
 // A cluster that can be asked: what it is, how efficient it is, how its network behaves.
 struct Site {
   config::Machine machine;
-  config::Profile profile;
+  config::ProfileFile profile;
   std::unique_ptr<network::Network> network;
   std::string digest;  // of everything in the data files that an answer depends on
 };

@@ -23,10 +23,10 @@ std::string joined(const std::vector<std::string>& problems) {
 
 class Sweep {
  public:
-  Sweep(const std::vector<Point>& points, const SweepSettings& settings, const SweepCalls& calls)
+  Sweep(const Points& points, const SweepSettings& settings, const SweepCalls& calls)
       : points_(points), settings_(settings), calls_(calls) {
-    for (const Point& point : points_) ids_.push_back(point_id(point));
-    counts_.total = points_.size();
+    for (std::size_t i = 0; i < points_.count; ++i) ids_.push_back(point_id(points_.at(i)));
+    counts_.total = points_.count;
   }
 
   SweepResult run() {
@@ -36,14 +36,17 @@ class Sweep {
     result.foreign = file_.foreign();
     result.dropped_bytes = file_.dropped_bytes();
     std::vector<std::size_t> open_points;
-    for (std::size_t i = 0; i < points_.size(); ++i) {
+    for (std::size_t i = 0; i < points_.count; ++i) {
       if (const std::string* line = file_.find(ids_[i]); line != nullptr) {
         ++result.reused;
         count(*line);
-      } else if (!points_[i].problems.empty()) {
-        if (!keep(i, refused(i, "impossible", joined(points_[i].problems)))) break;
-      } else {
+        continue;
+      }
+      const Point point = points_.at(i);
+      if (point.problems.empty()) {
         open_points.push_back(i);
+      } else if (!keep(i, refused(i, point, "impossible", joined(point.problems)))) {
+        break;
       }
     }
     if (problem_ == RecordProblem::none) {
@@ -56,13 +59,13 @@ class Sweep {
   }
 
  private:
-  report::PointName name(std::size_t i) const {
-    return {ids_[i], points_[i].name, points_[i].family};
+  report::PointName name(std::size_t i, const Point& point) const {
+    return {ids_[i], point.name, point.family};
   }
 
-  std::string refused(std::size_t i, const std::string& outcome, const std::string& reason) const {
-    return report::line(
-        report::record(name(i), outcome, reason, points_[i].plan, points_[i].cluster));
+  std::string refused(std::size_t i, const Point& point, const std::string& outcome,
+                      const std::string& reason) const {
+    return report::line(report::record(name(i, point), outcome, reason, point.plan, point.cluster));
   }
 
   SweepResult failure(RecordProblem problem) const {
@@ -87,11 +90,12 @@ class Sweep {
   PoolCalls pool_calls() {
     PoolCalls calls;
     calls.answer = [this](std::size_t i) {
-      return report::line(report::record(name(i), calls_.evaluate(points_[i])));
+      const Point point = points_.at(i);
+      return report::line(report::record(name(i, point), calls_.evaluate(point)));
     };
     calls.answered = [this](std::size_t i, const std::string& line) { return keep(i, line); };
     calls.failed = [this](std::size_t i, const std::string& why) {
-      return keep(i, refused(i, "failed", why));
+      return keep(i, refused(i, points_.at(i), "failed", why));
     };
     calls.go_on = [this] { return calls_.go_on(counts_); };
     return calls;
@@ -109,7 +113,7 @@ class Sweep {
     return message_.empty() ? RecordProblem::none : RecordProblem::io;
   }
 
-  const std::vector<Point>& points_;
+  const Points& points_;
   const SweepSettings& settings_;
   const SweepCalls& calls_;
   std::vector<std::string> ids_;
@@ -133,8 +137,7 @@ std::string point_id(const Point& point) {
   return fmt::format("{:016x}", XXH3_64bits(text.data(), text.size()));
 }
 
-SweepResult sweep(const std::vector<Point>& points, const SweepSettings& settings,
-                  const SweepCalls& calls) {
+SweepResult sweep(const Points& points, const SweepSettings& settings, const SweepCalls& calls) {
   assert(settings.workers >= 1);
   return Sweep(points, settings, calls).run();
 }

@@ -9,9 +9,11 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "sim/config/cluster.h"
 #include "sim/report/answer.h"
 #include "sim/report/json.h"
 #include "sim/search/records.h"
@@ -22,9 +24,16 @@ namespace sim::search {
 struct Point {
   std::string name, family;  // names are unique in a grid
   std::string cluster;
+  std::shared_ptr<const config::Machine> machine;
   std::string machine_digest;  // of everything else that the answer depends on
   workload::Plan plan;
   std::vector<std::string> problems;  // why it is impossible; empty: it is possible
+};
+
+// The points of a grid, made when they are asked for: a grid may be large.
+struct Points {
+  std::size_t count = 0;
+  std::function<Point(std::size_t index)> at;
 };
 
 // Hash of everything that the point's record depends on, 16 hex digits.
@@ -57,7 +66,6 @@ struct SweepResult {
   std::vector<report::Json> records;  // in the order of the grid, when complete
 };
 
-SweepResult sweep(const std::vector<Point>& points, const SweepSettings& settings,
-                  const SweepCalls& calls);
+SweepResult sweep(const Points& points, const SweepSettings& settings, const SweepCalls& calls);
 
 }  // namespace sim::search

@@ -32,6 +32,10 @@ std::vector<Point> grid(int count) {
   return points;
 }
 
+Points all_of(const std::vector<Point>& points) {
+  return {points.size(), [&points](std::size_t i) { return points[i]; }};
+}
+
 report::Answer answer(const Point& point) {
   report::Answer answer =
       point.plan.micro_batch % 3 == 0 ? sample::out_of_memory() : sample::fits();
@@ -58,7 +62,7 @@ SweepResult run(const std::string& folder, int workers, RecordFile::Mode mode,
   SweepCalls calls;
   calls.evaluate = answer;
   calls.go_on = [&](const SweepCounts& counts) { return counts.done < stop_after; };
-  return sweep(points, {folder, workers, mode}, calls);
+  return sweep(all_of(points), {folder, workers, mode}, calls);
 }
 
 }  // namespace
@@ -103,7 +107,7 @@ TEST_CASE("search: a point on which the program crashes is a record and is tried
     if (point.name == "toy/2") ::raise(SIGKILL);
     return answer(point);
   };
-  const SweepResult crashed = sweep(points, {folder, 2, RecordFile::Mode::fresh}, calls);
+  const SweepResult crashed = sweep(all_of(points), {folder, 2, RecordFile::Mode::fresh}, calls);
   REQUIRE(crashed.complete);
   CHECK(crashed.records[2]["outcome"] == "failed");
   CHECK(crashed.records[3]["outcome"] == "fits");
