@@ -1,17 +1,35 @@
 // network.h — how long a collective takes on a cluster: NCCL's latencies and channels on top of
 // bandwidths that SimGrid solved for all groups that work at the same time.
 //
-// The answer for (kind, group layout, concurrency) is affine in bytes: solved once per cluster and
-// remembered, in the process and in a cache folder.
+//     duration = latency(steps, algorithm, protocol, nodes) + bytes / rate
+//
+// NCCL's own model picks the algorithm and the protocol (cost.h) as it would on this cluster; the
+// rate is what the links carry when every group of the kind runs the collective at once (flows.h),
+// less what the protocol costs and what the profile says is lost at this size. The rate of a
+// pattern is solved once per cluster and set of groups and remembered, in the process and on disk.
+//
+// Invariants
+//  (1) Durations are whole picoseconds, rounded up. No bytes, or one rank, take no time.
+//  (2) The answer is the same with and without caches, helpers and merging by symmetry, bit for bit
+//      for caches, to 1e-9 for the rest.
+//  (3) Building a Network starts nothing and builds no graph; the first question does. After a fork
+//      each process asks a helper of its own.
+//
+// Not for two threads at the same time.
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <stdexcept>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "sim/collective/collective.h"
 #include "sim/core/result.h"
 #include "sim/core/units.h"
+#include "sim/network/profile.h"
+#include "sim/network/solver.h"
 #include "sim/topology/cluster.h"
 
 namespace sim::network {
@@ -19,27 +37,54 @@ namespace sim::network {
 // Ranks of every group of one kind (all tensor-parallel groups, ...); they communicate at the same
 // time and share links. Rank r sits on GPU r % node.gpus of node r / node.gpus.
 struct Groups {
-  std::vector<std::vector<int>> ranks;  // groups of equal size
+  std::vector<std::vector<int>> ranks;  // groups of equal size, no rank twice
 };
 
-// What calibration knows about communication (calibration/*.textproto, section `communication`).
-struct CommunicationProfile;
+// Why an answer is what it is, of the slowest group.
+struct Answer {
+  Duration duration{};
+  std::string_view
+      algorithm;              // "Ring", "Tree", "NVLS", "NVLSTree", "send"; "" when it took no time
+  std::string_view protocol;  // "LL", "LL128", "Simple"
+  Duration latency{};
+  double algorithm_bandwidth = 0;  // bytes of the whole array per second, without the latency
+};
+
+// The helper could not be started, died or fell silent.
+class SolverFailed : public std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
 
 class Network {
  public:
-  Network(topology::Cluster cluster, std::shared_ptr<const CommunicationProfile> profile);
+  // REQUIRES: topology::problems(cluster) and check(*profile) are empty.
+  Network(topology::Cluster cluster, std::shared_ptr<const CommunicationProfile> profile,
+          SolverOptions options = {});
   ~Network();
 
   // Duration of one collective of `bytes` in the slowest group, all groups at once. `bytes` is the
   // whole array (nccl-tests' size): the gathered array for all_gather and reduce_scatter, the
   // message for send_receive and ring_exchange. A group of one rank takes no time.
+  // THROWS SolverFailed, for callers that have no other answer; `answer` gives it as a value.
   Duration duration(collective::Kind kind, const Groups& groups, Bytes bytes);
+  Result<Answer> answer(collective::Kind kind, const Groups& groups, Bytes bytes);
 
-  // Device memory that one communicator of this layout holds outside PyTorch, per rank.
-  Bytes communicator_memory(const Groups& groups) const;
+  // A name for groups that are asked about often: no look at their ranks each time.
+  int remember(const Groups& groups);
+  Duration duration(collective::Kind kind, int remembered, Bytes bytes);
+
+  // Some group has ranks on several nodes.
+  bool crosses_nodes(const Groups& groups) const;
+
+  // Device memory that one communicator of this layout holds outside PyTorch, per rank: the most
+  // of any group. Communicators that only send and receive (pipelines) hold other buffers.
+  enum class Use : std::uint8_t { collectives, sends };
+  Bytes communicator_memory(const Groups& groups, Use use = Use::collectives) const;
 
   // SMs a collective of this layout occupies while it runs.
   int channels(const Groups& groups) const;
+
+  const Solver& solver() const;
 
  private:
   struct State;

@@ -1,0 +1,221 @@
+// differential.cpp — the fast engine against the reference, picosecond for picosecond and byte for
+// byte, over a catalog of plans that between them use every mechanism.
+#include <catch2/catch.hpp>
+#include <map>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "sample.h"
+#include "sim/schedule/schedule.h"
+
+using namespace sim;
+using replay::Method;
+using replay::Options;
+using workload::Plan;
+
+namespace {
+
+struct Case {
+  std::string name;
+  Plan plan;
+  double launch_us = 4;
+};
+
+std::vector<Case> catalog() {
+  std::vector<Case> cases;
+  const auto add = [&cases](std::string name, Plan p, auto change, double launch_us = 4) {
+    change(p);
+    cases.push_back({std::move(name), std::move(p), launch_us});
+  };
+  const auto plain = [](Plan&) {};
+  add("one GPU", sample::plan(1, 1, 1, 1, 6), plain);
+  add("data parallel", sample::plan(1, 1, 1, 4, 8), plain);
+  add("tensor parallel", sample::plan(2, 1, 1, 2, 8), plain);
+  add("tensor parallel, blocks kept by Work", sample::plan(4, 1, 1, 2, 8),
+      [](Plan& p) { p.avoid_record_streams = true; });
+  add("no sequence parallelism", sample::plan(2, 1, 2, 1, 8),
+      [](Plan& p) { p.sequence_parallel = false; });
+  add("pipeline", sample::plan(1, 1, 4, 1, 12), plain);
+  add("3D", sample::plan(2, 1, 4, 2, 12), plain);
+  add("3D, two sequences", sample::plan(2, 1, 2, 2, 12), [](Plan& p) {
+    p.micro_batch = 2;
+    p.global_batch *= 2;
+  });
+  add("ring attention", sample::plan(1, 2, 1, 2, 6), plain);
+  add("ring of four", sample::plan(2, 4, 2, 1, 6), plain);
+  add("ring of four, cuDNN", sample::plan(1, 4, 1, 1, 4),
+      [](Plan& p) { p.attention = workload::AttentionBackend::cudnn; });
+  add("gpipe", sample::plan(2, 1, 4, 1, 8), [](Plan& p) { p.schedule = "gpipe"; });
+  add("zero bubble", sample::plan(2, 1, 4, 1, 12), [](Plan& p) { p.schedule = "zb-h1"; });
+  add("zero bubble without tensor parallelism", sample::plan(1, 1, 3, 2, 9), [](Plan& p) {
+    p.schedule = "zb-h1";
+    p.architecture.layers = 9;
+  });
+  add("interleaved", sample::plan(2, 1, 2, 2, 8), [](Plan& p) {
+    p.schedule = "interleaved-1f1b";
+    p.virtual_stages = 2;
+  });
+  add("interleaved, all warm-up", sample::plan(1, 1, 4, 1, 4), [](Plan& p) {
+    p.schedule = "interleaved-1f1b";
+    p.virtual_stages = 2;
+  });
+  add("full recomputation", sample::plan(2, 1, 2, 1, 8),
+      [](Plan& p) { p.recompute = workload::Recompute::full; });
+  add("full recomputation in pairs", sample::plan(2, 1, 2, 1, 8), [](Plan& p) {
+    p.recompute = workload::Recompute::full;
+    p.recompute_layers = 2;
+  });
+  add("recomputation of a block of layers", sample::plan(1, 1, 2, 1, 6), [](Plan& p) {
+    p.recompute = workload::Recompute::full;
+    p.recompute_method = workload::RecomputeMethod::block;
+    p.recompute_layers = 3;
+  });
+  add("GPT, unfused attention, selective", sample::plan(2, 1, 2, 1, 6), [](Plan& p) {
+    p.architecture = sample::gpt();
+    p.attention = workload::AttentionBackend::unfused;
+    p.recompute = workload::Recompute::selective;
+  });
+  add("GPT, unfused attention", sample::plan(2, 1, 1, 2, 4), [](Plan& p) {
+    p.architecture = sample::gpt();
+    p.attention = workload::AttentionBackend::unfused;
+  });
+  add("no overlap", sample::plan(2, 1, 2, 2, 8),
+      [](Plan& p) { p.overlap_grad_reduce = p.overlap_param_gather = false; });
+  add("all-reduced gradients", sample::plan(2, 1, 2, 2, 8),
+      [](Plan& p) { p.distributed_optimizer = p.overlap_param_gather = false; });
+  add("bf16 gradients, expandable segments", sample::plan(2, 1, 2, 2, 8), [](Plan& p) {
+    p.fp32_gradients = false;
+    p.allocator_options = "expandable_segments:True";
+  });
+  add("launch-bound", sample::plan(2, 1, 2, 2, 8), plain, 300);
+  return cases;
+}
+
+// Everything that happens, by rank class and stream, whatever the order of telling.
+struct Recorder final : replay::Observer {
+  using Operation = std::tuple<std::string, std::int64_t, std::int64_t, std::int64_t>;
+  std::map<std::pair<int, int>, std::vector<Operation>> operations;
+  std::map<int, std::vector<std::array<std::int64_t, 5>>> memory_events;
+
+  void operation(int c, workload::Stream stream, std::string_view name, const replay::Place&,
+                 Time start, Time waited, Time end) override {
+    operations[{c, static_cast<int>(stream)}].emplace_back(std::string(name), start.ps, waited.ps,
+                                                           end.ps);
+  }
+  void memory(int c, Time when, workload::Category category, std::int64_t delta, std::string_view,
+              const replay::Place&, Bytes allocated, Bytes reserved) override {
+    memory_events[c].push_back(
+        {when.ps, static_cast<std::int64_t>(category), delta, allocated.n, reserved.n});
+  }
+};
+
+void check_equal(const replay::RunReport& a, const replay::RunReport& b) {
+  CHECK(a.step_time == b.step_time);
+  CHECK(a.first_step_time == b.first_step_time);
+  REQUIRE(a.classes.size() == b.classes.size());
+  for (std::size_t i = 0; i < a.classes.size(); ++i) {
+    CAPTURE(i);
+    CHECK(a.classes[i].accounts == b.classes[i].accounts);
+    CHECK(a.classes[i].peak_allocated == b.classes[i].peak_allocated);
+    CHECK(a.classes[i].peak_reserved == b.classes[i].peak_reserved);
+    CHECK(a.classes[i].peak_active == b.classes[i].peak_active);
+    CHECK(a.classes[i].static_bytes == b.classes[i].static_bytes);
+    CHECK(a.classes[i].peak_split == b.classes[i].peak_split);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("replay: fast and reference engine agree on every operation and every byte") {
+  for (const Case& c : catalog()) {
+    CAPTURE(c.name);
+    REQUIRE(workload::problems(c.plan).empty());
+    const workload::Job job = sample::job(c.plan);
+    const replay::Times times = sample::times(job, c.launch_us);
+    const replay::Memory memory = [&] {
+      replay::Memory m = sample::memory(job);
+      m.options = c.plan.allocator_options;
+      return m;
+    }();
+    Recorder fast, reference;
+    Options options;
+    options.steps = 2;
+    options.observer = &fast;
+    const replay::RunReport a = replay::run(job, times, memory, options);
+    options.observer = &reference;
+    options.method = Method::reference;
+    const replay::RunReport b = replay::run(job, times, memory, options);
+    check_equal(a, b);
+    CHECK(fast.operations == reference.operations);
+    CHECK(fast.memory_events == reference.memory_events);
+  }
+}
+
+TEST_CASE("replay: the shortcuts of the fast engine change nothing") {
+  for (Case c : catalog()) {
+    CAPTURE(c.name);
+    c.plan.global_batch *= 4;
+    const workload::Job job = sample::job(c.plan);
+    const replay::Times times = sample::times(job, c.launch_us);
+    const replay::Memory memory = sample::memory(job);
+    Options options;
+    const replay::RunReport a = replay::run(job, times, memory, options);
+    options.shortcuts = false;
+    const replay::RunReport b = replay::run(job, times, memory, options);
+    check_equal(a, b);
+    CHECK(a.replayed <= b.replayed);
+  }
+}
+
+TEST_CASE("replay: a repeating step is not executed to its end") {
+  // One GPU repeats from the second microbatch on: of 64 only a few are executed.
+  const workload::Job job = sample::job(sample::plan(1, 1, 1, 1, 64));
+  const replay::RunReport report =
+      replay::run(job, sample::times(job), sample::memory(job), Options{});
+  CHECK(report.replayed < report.events);
+}
+
+TEST_CASE("replay: the accounts of a class sum to the step time") {
+  for (const Case& c : catalog()) {
+    CAPTURE(c.name);
+    const workload::Job job = sample::job(c.plan);
+    const replay::RunReport report =
+        replay::run(job, sample::times(job, c.launch_us), sample::memory(job), Options{});
+    for (const replay::ClassReport& r : report.classes) {
+      Duration sum{};
+      for (const Duration d : r.accounts) {
+        CHECK(d.ps >= 0);
+        sum += d;
+      }
+      CHECK(sum == report.step_time);
+      CHECK(r.peak_allocated <= r.peak_reserved);
+    }
+  }
+}
+
+TEST_CASE("replay: out of memory is found by both engines at the same place") {
+  for (const std::int64_t mib : {600, 900, 1400}) {
+    CAPTURE(mib);
+    const workload::Job job = sample::job(sample::plan(2, 1, 2, 1, 8));
+    const replay::Times times = sample::times(job);
+    const replay::Memory memory = sample::memory(job, Bytes{mib << 20});
+    Options options;
+    const replay::RunReport a = replay::run(job, times, memory, options);
+    options.method = Method::reference;
+    const replay::RunReport b = replay::run(job, times, memory, options);
+    REQUIRE(a.out_of_memory == b.out_of_memory);
+    CHECK(!a.out_of_memory.empty() == (mib < 1400));
+    for (const std::size_t i : a.out_of_memory) {
+      const auto& x = *a.classes[i].out_of_memory;
+      const auto& y = *b.classes[i].out_of_memory;
+      CHECK(x.place.label == y.place.label);
+      CHECK(x.place.layer == y.place.layer);
+      CHECK(x.place.microbatch == y.place.microbatch);
+      CHECK(x.requested == y.requested);
+      CHECK(x.reserved == y.reserved);
+      CHECK(x.allocated == y.allocated);
+      CHECK(x.allocated + x.device_free <= Bytes{mib << 20});
+    }
+  }
+}

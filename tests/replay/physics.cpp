@@ -1,0 +1,95 @@
+// physics.cpp — closed forms and properties that any replay must have.
+#include <catch2/catch.hpp>
+
+#include "sample.h"
+
+using namespace sim;
+using replay::Account;
+
+namespace {
+
+replay::RunReport run(const workload::Plan& plan, auto change_times) {
+  const workload::Job job = sample::job(plan);
+  replay::Times times = sample::times(job);
+  change_times(times);
+  return replay::run(job, times, sample::memory(job), {});
+}
+
+// Every kernel lasts 1 us, everything else nothing: a pass lasts as many us as it has kernels.
+void only_kernels(replay::Times& t) {
+  t = [&] {
+    replay::Times zero;
+    zero.classes = t.classes;
+    return zero;
+  }();
+  for (auto& c : t.classes) {
+    for (auto& d : c.kernel) d = {1'000'000};
+    for (auto& d : c.kernel_overlapped) d = {1'000'000};
+    for (auto& d : c.transfer) d = {};
+    for (auto& d : c.transfer_overlapped) d = {};
+    for (auto& e : c.message)
+      for (auto& d : e) d = {};
+  }
+}
+
+}  // namespace
+
+TEST_CASE("replay: with free transfers one GPU computes all the time") {
+  const replay::RunReport report = run(sample::plan(1, 1, 1, 1, 5), only_kernels);
+  CHECK(report.classes[0].busy == report.step_time);
+  CHECK(report.bubble == 0);
+}
+
+TEST_CASE("replay: a uniform pipeline has the bubble of the textbook") {
+  // Stages of equal work: each waits (p - 1) slots of (m + p - 1). The ends of the model make the
+  // first and the last stage slower, so only the products inside layers last anything here.
+  for (const int p : {2, 4}) {
+    for (const int m : {4, 16}) {
+      const workload::Job job = sample::job(sample::plan(1, 1, p, 1, m));
+      replay::Times times = sample::times(job);
+      only_kernels(times);
+      for (std::size_t c = 0; c < job.classes.size(); ++c)
+        for (std::size_t o = 0; o < job.classes[c].operations.size(); ++o) {
+          const model::Operation& op = job.classes[c].operations[o];
+          if (op.kind != model::OperationKind::gemm || op.name == "head")
+            times.classes[c].kernel[o] = times.classes[c].kernel_overlapped[o] = {};
+        }
+      const replay::RunReport report = replay::run(job, times, sample::memory(job), {});
+      CAPTURE(p, m);
+      CHECK(report.bubble == Approx(static_cast<double>(p - 1) / (m + p - 1)).epsilon(1e-9));
+    }
+  }
+}
+
+TEST_CASE("replay: slower messages never make a step faster") {
+  Duration last{};
+  for (const int factor : {1, 2, 4, 8}) {
+    const replay::RunReport report = run(sample::plan(2, 1, 4, 2, 8), [factor](replay::Times& t) {
+      for (auto& c : t.classes)
+        for (auto& e : c.message)
+          for (auto& d : e) d = factor * d;
+    });
+    CHECK(report.step_time >= last);
+    last = report.step_time;
+  }
+}
+
+TEST_CASE("replay: times that are all doubled double the step") {
+  const auto scale = [](int k) {
+    return [k](replay::Times& t) {
+      for (auto* d :
+           {&t.launch, &t.launch_collective, &t.launch_exchange, &t.event, &t.allocation,
+            &t.release, &t.device_malloc, &t.device_malloc_per_gib, &t.device_free, &t.synchronize})
+        *d = k * *d;
+      for (auto& h : t.host) h = k * h;
+      for (auto& c : t.classes) {
+        for (auto* list : {&c.kernel, &c.kernel_overlapped, &c.transfer, &c.transfer_overlapped})
+          for (auto& d : *list) d = k * d;
+        for (auto& e : c.message)
+          for (auto& d : e) d = k * d;
+      }
+    };
+  };
+  const workload::Plan plan = sample::plan(2, 1, 2, 2, 6);
+  CHECK(run(plan, scale(2)).step_time == 2 * run(plan, scale(1)).step_time);
+}

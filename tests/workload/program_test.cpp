@@ -1,0 +1,179 @@
+// program_test.cpp — what a rank allocates and computes, against the sums that the sources give.
+#include <catch2/catch.hpp>
+#include <map>
+#include <string>
+
+#include "sim/workload/build.h"
+
+using namespace sim;
+using namespace sim::workload;
+
+namespace {
+
+Plan llama_8b() {
+  Plan p;
+  model::Architecture& a = p.architecture;
+  a.layers = 32;
+  a.hidden = 4096;
+  a.ffn = 14336;
+  a.heads = 32;
+  a.kv_heads = 8;
+  a.head_dim = 128;
+  a.vocab = 128256;
+  a.max_positions = 131072;
+  p.tp = 2;
+  p.dp = 4;
+  p.sequence = 8192;
+  p.global_batch = 64;
+  return p;
+}
+
+const Environment environment{Bytes{4 << 20}, Bytes{8 << 20}, 108};
+
+// Bytes that a block leaves allocated, by label.
+std::map<std::string, std::int64_t> left_by(const Program& program, const std::string& name) {
+  for (const Block& block : program.blocks) {
+    if (block.name != name) continue;
+    std::map<std::pair<int, std::uint32_t>, std::pair<std::string, std::int64_t>> live;
+    bool workspace = false;
+    for (const Instruction& i : block.code) {
+      if (i.op == Op::alloc) {
+        workspace = workspace || i.space == Space::fixed;
+        live[{static_cast<int>(i.space), i.index}] = {program.labels[i.label], i.value};
+      }
+      if (i.op == Op::free) live.erase({static_cast<int>(i.space), i.index});
+    }
+    if (workspace) continue;  // the first use of a library; later layers look alike
+    std::map<std::string, std::int64_t> result;
+    for (const auto& [slot, tensor] : live) result[tensor.first] += tensor.second;
+    return result;
+  }
+  return {};
+}
+
+}  // namespace
+
+TEST_CASE("workload: a layer keeps what the inventory says for Llama-3.1-8B at tp 2") {
+  const Job job = build(llama_8b(), environment);
+  const auto left = left_by(job.classes[0], "layer forward");
+  std::int64_t sum = 0;
+  for (const auto& [label, bytes] : left) sum += bytes;
+  // Shapes in INVENTORY.md section 8: two residuals and two norm outputs of 4096 x 4096, q, k, v,
+  // attention output, fc1 and fc2 inputs, statistics; 34 s b h / t + 4 s b a / t + 8 s b / t, and
+  // the 16 bytes of the random state.
+  CHECK(sum == 570'982'400 + 16);
+  CHECK(left.at("norm output") == 2 * 33'554'432);
+  CHECK(left.at("residual stream") == 2 * 33'554'432);
+  CHECK(left.at("query") == 33'554'432);
+  CHECK(left.at("key") == 8'388'608);
+  CHECK(left.at("value") == 8'388'608);
+  CHECK(left.at("attention output") == 33'554'432);
+  CHECK(left.at("lse") == 524'288);
+  CHECK(left.at("fc1 output") == 234'881'024);
+  CHECK(left.at("activation output") == 117'440'512);
+}
+
+TEST_CASE("workload: the gradient buffer of Llama-3.1-8B at tp 2 has the buckets of Megatron-LM") {
+  const Job job = build(llama_8b(), environment);
+  const Program& program = job.classes[0];
+  CHECK(program.parameters == 4'015'263'744);
+  // 65 buckets of fp32 gradients are reduced over D c = 4 ranks, and gathered in bf16.
+  std::vector<std::int64_t> reduced;
+  std::int64_t gathered = 0;
+  for (const Pass& pass : program.step)
+    for (const Call& call : program.templates[pass.pattern].calls)
+      for (const Instruction& i : program.blocks[call.block].code) {
+        if (i.op != Op::collective) continue;
+        const Transfer& t = program.transfers[i.index];
+        if (t.communicator != Stream::dp_cp) continue;
+        if (t.kind == collective::Kind::reduce_scatter) reduced.push_back(t.bytes.n / 4);
+        if (t.kind == collective::Kind::all_gather) gathered += t.bytes.n / 2;
+      }
+  REQUIRE(reduced.size() == 65);
+  CHECK(reduced[0] == 262'668'288);
+  CHECK(reduced[1] == 88'084'480);
+  CHECK(reduced[2] == 50'339'840);
+  CHECK(reduced[3] == 58'720'256);
+  CHECK(reduced.back() == 283'648'000);
+  std::int64_t sum = 0;
+  for (const std::int64_t n : reduced) sum += n;
+  CHECK(sum == 4'015'263'744);
+  CHECK(gathered == sum);
+}
+
+TEST_CASE("workload: a step frees what it allocates and balances its slots") {
+  for (const int pp : {1, 2, 4})
+    for (const char* schedule : {"1f1b", "gpipe", "zb-h1"})
+      for (const Recompute recompute : {Recompute::none, Recompute::selective, Recompute::full}) {
+        Plan plan = llama_8b();
+        plan.pp = pp;
+        plan.schedule = schedule;
+        plan.recompute = recompute;
+        if (recompute == Recompute::full && plan.schedule == "zb-h1") continue;
+        if (!problems(plan).empty()) continue;
+        CAPTURE(pp, schedule, static_cast<int>(recompute));
+        const Job job = build(plan, environment);
+        for (const Program& program : job.classes) {
+          std::map<std::uint64_t, bool> full;
+          for (const auto* passes : {&program.setup, &program.first_step, &program.step})
+            for (const Pass& pass : *passes)
+              for (const Call& call : program.templates[pass.pattern].calls)
+                for (const Instruction& i : program.blocks[call.block].code) {
+                  const auto slot = [&](Space space, std::uint32_t index) -> std::uint64_t {
+                    const std::uint64_t base =
+                        space == Space::microbatch || space == Space::layer ? pass.frame + 1 : 0;
+                    const std::uint64_t offset =
+                        space == Space::layer ? call.layer_base + index : index;
+                    const std::uint64_t kind = space == Space::local ? 1 : base ? 2 : 0;
+                    return kind << 60 | base << 40 | offset;
+                  };
+                  if (i.op == Op::alloc) {
+                    REQUIRE(!full[slot(i.space, i.index)]);
+                    full[slot(i.space, i.index)] = true;
+                  } else if (i.op == Op::free) {
+                    REQUIRE((full[slot(i.space, i.index)] || (i.flags & maybe)));
+                    full[slot(i.space, i.index)] = false;
+                  } else if (i.op == Op::move) {
+                    const std::uint64_t to = slot(static_cast<Space>(i.value >> 32),
+                                                  static_cast<std::uint32_t>(i.value));
+                    REQUIRE(full[slot(i.space, i.index)]);
+                    REQUIRE(!full[to]);
+                    full[slot(i.space, i.index)] = false;
+                    full[to] = true;
+                  }
+                }
+          // Between steps nothing but fixed slots is held.
+          for (const auto& [slot, held] : full)
+            if (held) CHECK(slot >> 60 == 0);
+        }
+      }
+}
+
+TEST_CASE("workload: sends and receives of neighbours match") {
+  for (const int virtual_stages : {1, 2})
+    for (const int pp : {2, 4}) {
+      Plan plan = llama_8b();
+      plan.pp = pp;
+      plan.virtual_stages = virtual_stages;
+      if (virtual_stages > 1) plan.schedule = "interleaved-1f1b";
+      plan.global_batch = 8 * plan.dp;
+      REQUIRE(problems(plan).empty());
+      const Job job = build(plan, environment);
+      // Messages by (from, to, channel): as many sends as receives.
+      std::map<std::tuple<int, int, int>, int> sends, receives;
+      for (const Program& program : job.classes)
+        for (const Pass& pass : program.step)
+          for (const Call& call : program.templates[pass.pattern].calls)
+            for (const Instruction& i : program.blocks[call.block].code)
+              if (i.op == Op::exchange)
+                for (const Message& m : program.exchanges[i.index].messages) {
+                  const int other = (program.stage + m.peer_offset + pp) % pp;
+                  if (m.send)
+                    ++sends[{program.stage, other, m.channel}];
+                  else
+                    ++receives[{other, program.stage, m.channel}];
+                }
+      CHECK(sends == receives);
+      CHECK(!sends.empty());
+    }
+}
