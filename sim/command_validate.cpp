@@ -21,7 +21,7 @@ struct Predicted {
   std::size_t crashed = 0;
 };
 
-Predicted predict_all(const std::vector<calibrate::Row>& rows, int workers, Globals globals) {
+Predicted predict_all(const std::vector<config::RunsRow>& rows, int workers, Globals globals) {
   Predicted out;
   out.rows.resize(rows.size());
   search::Sites sites;
@@ -39,7 +39,7 @@ Predicted predict_all(const std::vector<calibrate::Row>& rows, int workers, Glob
     return true;
   };
   calls.failed = [&](std::size_t i, const std::string& why) {
-    out.rows[i].row_id = calibrate::cell(rows[i], "row_id");
+    out.rows[i].row_id = rows[i].text("row_id");
     out.rows[i].status = "unsupported";
     out.rows[i].reason = "our bug: " + why;
     ++out.crashed;
@@ -64,9 +64,15 @@ int run_validate(const Arguments& arguments, Globals globals) {
       .parse(arguments, globals);
   const auto cores = static_cast<std::int64_t>(std::max(1U, std::thread::hardware_concurrency()));
   const int workers = static_cast<int>(options.number("jobs", cores, 1, 1024));
-  const std::vector<calibrate::Row> rows = need(config::load_runs(options.words()[0]));
+  const config::RunsTable table = need(config::load_runs(options.words()[0]));
+  if (!globals.quiet && !table.unknown_columns.empty()) {
+    note(fmt::format("note: columns that mean nothing here: {}",
+                     fmt::join(table.unknown_columns, ", ")));
+  }
+  std::vector<calibrate::Row> rows;
+  for (const config::RunsRow& row : table.rows) rows.push_back(row.cells);
   catch_interrupts();
-  const Predicted predicted = predict_all(rows, workers, globals);
+  const Predicted predicted = predict_all(table.rows, workers, globals);
   if (!predicted.complete) throw Stop{exit_interrupted, "interrupted"};
   if (options.has("csv")) {
     const std::string problem =

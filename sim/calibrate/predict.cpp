@@ -84,9 +84,15 @@ std::optional<T> optional_of(const Json& json) {
 
 }  // namespace
 
-Prediction predict(const Row& row, search::Sites& sites) {
+Prediction predict(const config::RunsRow& from, search::Sites& sites) {
+  const Row& row = from.cells;
   Prediction out;
   out.row_id = cell(row, "row_id");
+  if (!from.problems.empty()) {
+    out.status = "unsupported";
+    out.reason = fmt::format("line {}: {}", from.line, joined(from.problems));
+    return out;
+  }
   RowPlan mapped = plan_of(row);
   out.assumptions = mapped.assumptions;
   if (!mapped.unsupported.empty()) {

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "sim/calibrate/row_plan.h"
+#include "sim/config/runs_csv.h"
 #include "sim/report/json.h"
 #include "sim/search/evaluate.h"
 
@@ -27,7 +28,7 @@ struct Prediction {
   std::optional<bool> rule_says_oom;  // the closed form's 80 % rule
 };
 
-Prediction predict(const Row& row, search::Sites& sites);
+Prediction predict(const config::RunsRow& row, search::Sites& sites);
 
 // To and from the worker that predicts.
 std::string to_text(const Prediction& prediction);

@@ -1,0 +1,198 @@
+// rows.cpp — every source of the measured tables in calibration/measured becomes the plan that its
+// columns describe. The expected values are read off the row by hand.
+#include <catch2/catch.hpp>
+#include <map>
+
+#include "sim/calibrate/row_plan.h"
+#include "sim/calibrate/row_text.h"
+#include "sim/config/runs_csv.h"
+
+using namespace sim;
+using namespace sim::calibrate;
+
+namespace {
+
+const std::vector<Row>& table(const std::string& name) {
+  static std::map<std::string, std::vector<Row>> tables;
+  auto there = tables.find(name);
+  if (there == tables.end()) {
+    const auto table =
+        config::load_runs(std::string(REHEARSE_SOURCE_DIR) + "/calibration/measured/" + name);
+    REQUIRE(table);
+    std::vector<Row> rows;
+    for (const config::RunsRow& row : table->rows) rows.push_back(row.cells);
+    there = tables.emplace(name, rows).first;
+  }
+  return there->second;
+}
+
+const Row& find(const std::string& file, const std::string& id) {
+  for (const Row& row : table(file)) {
+    if (cell(row, "row_id") == id) return row;
+  }
+  FAIL(id << " is not in " << file);
+  throw 0;
+}
+
+const Row& first_of(const std::string& file, const std::string& group) {
+  for (const Row& row : table(file)) {
+    if (cell(row, "source_group") == group && plan_of(row).unsupported.empty()) return row;
+  }
+  FAIL(group << " has no row that can be represented");
+  throw 0;
+}
+
+}  // namespace
+
+TEST_CASE("calibrate: a row of the paper is a plan on its machine with its flags") {
+  // T01358: Llama-3.1-8B on 8 A100-40 of ABCI, tp4 pp2, mbs 1, gbs 1024, seq 8192.
+  const RowPlan row = plan_of(find("paper_grid.csv", "T01358"));
+  REQUIRE(row.unsupported.empty());
+  CHECK(row.machine.cluster == "abci-a");
+  CHECK(row.plan.tp == 4);
+  CHECK(row.plan.pp == 2);
+  CHECK(row.plan.dp == 1);
+  CHECK(row.plan.micro_batch == 1);
+  CHECK(row.plan.global_batch == 1024);
+  CHECK(row.plan.sequence == 8192);
+  CHECK(row.plan.schedule == "1f1b");
+  CHECK(row.plan.attention == workload::AttentionBackend::flash);
+  CHECK(row.plan.distributed_optimizer);
+  CHECK(row.plan.overlap_grad_reduce);
+  CHECK(row.plan.overlap_param_gather);
+  CHECK(row.plan.fp32_gradients);
+  CHECK(row.plan.logs_optimizer_state);
+  CHECK(row.plan.architecture.activation == model::Activation::swiglu);
+  CHECK(row.plan.architecture.vocab == 128256);
+  CHECK_FALSE(row.plan.architecture.tied_embeddings);
+  REQUIRE(row.convention != nullptr);
+  CHECK(row.convention->name == "paper");
+  CHECK(row.assumptions.empty());
+  CHECK(workload::problems(row.plan).empty());
+}
+
+TEST_CASE("calibrate: every row of the paper can be represented") {
+  for (const Row& row : table("paper_grid.csv")) {
+    const RowPlan mapped = plan_of(row);
+    INFO(cell(row, "row_id") << " " << mapped.unsupported);
+    CHECK(mapped.unsupported.empty());
+    CHECK(workload::problems(mapped.plan).empty());
+  }
+}
+
+TEST_CASE("calibrate: vTrain's rows are fp16 with full recomputation and nothing overlapped") {
+  const RowPlan row = plan_of(find("vtrain_runs.csv", "V01441"));
+  REQUIRE(row.unsupported.empty());
+  CHECK(row.machine.cluster == "dgx-a100");
+  CHECK(row.machine.nics == 4);  // "IB HDR 4x200 = 800 Gb/s/node"
+  CHECK(row.machine.nic == Bandwidth{25'000'000'000});
+  CHECK(row.plan.precision == model::Precision::fp16);
+  CHECK(row.plan.recompute == workload::Recompute::full);
+  CHECK(row.plan.attention == workload::AttentionBackend::unfused);
+  CHECK_FALSE(row.plan.overlap_grad_reduce);
+  CHECK_FALSE(row.plan.fp32_gradients);
+  CHECK_FALSE(row.plan.distributed_optimizer);
+  CHECK_FALSE(row.plan.sequence_parallel);
+  CHECK(row.plan.architecture.tied_embeddings);
+  CHECK(row.plan.architecture.linear_bias);
+  CHECK(row.plan.architecture.position == model::Position::learned);
+  CHECK(row.convention->name == "korthikanti");
+}
+
+TEST_CASE("calibrate: each source that can be represented gives a possible plan") {
+  struct Expected {
+    const char* file;
+    const char* group;
+    const char* cluster;
+    const char* schedule;
+    workload::Recompute recompute;
+    bool overlaps;
+    const char* convention;
+  };
+  using workload::Recompute;
+  const Expected sources[] = {
+      {"training_runs.csv", "narayanan2021-table1", "dgx-a100", "1f1b", Recompute::full, false,
+       "narayanan"},
+      {"training_runs.csv", "korthikanti2022", "dgx-a100", "1f1b", Recompute::full, false,
+       "korthikanti"},
+      {"training_runs.csv", "bloom-prequel", "dgx-a100", "1f1b", Recompute::full, false,
+       "narayanan"},
+      {"training_runs.csv", "internevo", "dgx-a100", "1f1b", Recompute::none, true, "paper"},
+      {"training_runs.csv", "megascale-paper", "dgx-a100", "interleaved-1f1b", Recompute::none,
+       false, "full"},
+      {"training_runs.csv", "vocab-parallel", "dgx-a100", "1f1b", Recompute::none, false, "full"},
+      {"training_runs.csv", "dgxc-benchmarking", "dgx-h100", "interleaved-1f1b", Recompute::none,
+       true, "full"},
+      {"training_runs.csv", "nemo-tables", "dgx-h100", "1f1b", Recompute::none, true, "full"},
+      {"training_runs.csv", "mlperf-v3.1", "dgx-h100", "interleaved-1f1b", Recompute::none, true,
+       "paper"},
+      {"training_runs.csv", "megatron-bridge", "dgx-h100", "interleaved-1f1b", Recompute::none,
+       true, "megatron"},
+      {"vtrain_runs.csv", "vTrain-single", "dgx-a100", "1f1b", Recompute::full, false,
+       "korthikanti"},
+  };
+  for (const Expected& expected : sources) {
+    INFO(expected.group);
+    const RowPlan row = plan_of(first_of(expected.file, expected.group));
+    CHECK(row.machine.cluster == expected.cluster);
+    CHECK(row.plan.schedule == expected.schedule);
+    CHECK(row.plan.recompute == expected.recompute);
+    CHECK(row.plan.overlap_grad_reduce == expected.overlaps);
+    CHECK(row.convention->name == expected.convention);
+  }
+}
+
+TEST_CASE("calibrate: Megatron-LM's own tests take their switches from their flags") {
+  for (const Row& row : table("megatron_ci_large.csv")) {
+    const RowPlan mapped = plan_of(row);
+    if (!mapped.unsupported.empty()) continue;
+    INFO(cell(row, "row_id"));
+    CHECK(mapped.memory_rank == MemoryRank::last);
+    const bool overlaps = contains(cell(row, "extra"), "\"overlap-grad-reduce\": true");
+    CHECK(mapped.plan.overlap_grad_reduce == overlaps);
+    const bool unfused = contains(cell(row, "extra"), "\"no-gradient-accumulation-fusion\": true");
+    CHECK(mapped.plan.gradient_accumulation_fusion == !unfused);
+  }
+}
+
+TEST_CASE("calibrate: what cannot be represented says why by name") {
+  Row row = find("paper_grid.csv", "T01358");
+  const auto with = [&](const char* column, const char* text) {
+    Row changed = row;
+    changed[column] = text;
+    return plan_of(changed).unsupported;
+  };
+  CHECK(with("gpu", "B200-SXM").find("GPU 'B200-SXM' (40 GB) has no profile") == 0);
+  CHECK(with("gpu", "GH200 96GB").find("GPU 'GH200 96GB'") == 0);
+  CHECK(with("gpu", "A100-PCIe").find("GPU 'A100-PCIe'") == 0);
+  CHECK(with("experts", "8") == "mixture of experts is not represented");
+  CHECK(with("kind", "lora") == "LoRA fine-tuning is not represented");
+  CHECK(with("zero", "FSDP2 full") == "sharding 'FSDP2 full' is not represented");
+  CHECK(with("schedule", "ZB-2p") == "schedule 'ZB-2p' is not represented");
+  CHECK(with("layers", "31") == "uneven stages are not represented (31 layers on 2 x 1)");
+  CHECK(with("mbs", "") == "not published: mbs");
+  CHECK(with("framework", "Paxml") == "Paxml: JAX programs are not represented");
+  CHECK(with("framework", "new") == "framework 'new' is not known");
+  CHECK(with("n_gpus", "16") == "tp x cp x pp x dp = 8 is not the row's 16 GPUs");
+  CHECK(with("hidden", "-1") == "not published: hidden");
+  CHECK(with("tp", "99999999999999999999") == "not published: tp");
+}
+
+TEST_CASE("calibrate: a row of blanks is refused and not a crash") {
+  CHECK_FALSE(plan_of({}).unsupported.empty());
+  for (const auto& [column, text] : find("paper_grid.csv", "T01358")) {
+    Row changed = find("paper_grid.csv", "T01358");
+    for (const char* wild : {"", "-1", "0", "9223372036854775807", "nan", "{", "\"", "1e9"}) {
+      changed[column] = wild;
+      const RowPlan mapped = plan_of(changed);  // any answer will do, a crash will not
+      CHECK((mapped.unsupported.empty() || !mapped.unsupported.empty()));
+    }
+  }
+}
+
+TEST_CASE("calibrate: drivers state memory in MiB and mean the same card") {
+  Row row = find("paper_grid.csv", "T01358");
+  row["gpu"] = "NVIDIA H100-SXM5-80GB";
+  row["gpu_mem_gb"] = "81559 MiB";
+  CHECK(cluster_of(row).cluster == "dgx-h100");
+}

@@ -1,0 +1,107 @@
+#include "sim/calibrate/validate.h"
+
+#include <catch2/catch.hpp>
+
+using namespace sim;
+using namespace sim::calibrate;
+
+namespace {
+
+Prediction predicted(const std::string& id, double tflops) {
+  Prediction p;
+  p.row_id = id;
+  p.status = "predicted";
+  p.tflops_gpu = tflops;
+  p.oom = false;
+  p.rule_says_oom = false;
+  return p;
+}
+
+Row row(const std::string& id, const std::string& tflops, const std::string& oom = "0") {
+  return {{"row_id", id}, {"tflops_gpu", tflops}, {"oom", oom}, {"source_group", "s"}};
+}
+
+}  // namespace
+
+TEST_CASE("calibrate: errors are relative to what was measured") {
+  // 90 for 100 is 10 % too little, 220 for 200 is 10 % too much, 150 for 100 is 50 % too much.
+  const std::vector<Row> rows = {row("a", "100"), row("b", "200"), row("c", "100"), row("d", "")};
+  const std::vector<Prediction> said = {predicted("a", 90), predicted("b", 220),
+                                        predicted("c", 150), predicted("d", 1)};
+  const Errors e = errors(rows, said, quantities()[0]);
+  CHECK(e.rows == 3);
+  CHECK(e.mean == Approx(70.0 / 3));
+  CHECK(e.median == Approx(10));
+  CHECK(e.p90 == Approx(10));  // entry floor(0.9 x 2) = 1 of 10, 10, 50
+  CHECK(e.most == Approx(50));
+  CHECK(e.worst == "c");
+  CHECK(e.bias == Approx(50.0 / 3));
+}
+
+TEST_CASE("calibrate: rows that ran out of memory or have no prediction are not compared") {
+  const std::vector<Row> rows = {row("a", "100", "1"), row("b", "200")};
+  std::vector<Prediction> said = {predicted("a", 90), predicted("b", 220)};
+  said[1].status = "unsupported";
+  CHECK(errors(rows, said, quantities()[0]).rows == 0);
+}
+
+TEST_CASE("calibrate: outcomes make a two-by-two table for the replay and for the rule") {
+  const std::vector<Row> rows = {row("a", "1", "0"), row("b", "", "1"), row("c", "", "1"),
+                                 row("d", "1", "")};
+  std::vector<Prediction> said = {predicted("a", 1), predicted("b", 1), predicted("c", 1),
+                                  predicted("d", 1)};
+  said[1].oom = true;
+  said[0].rule_says_oom = true;
+  const Outcomes replay = outcomes(rows, said, false);
+  CHECK(replay.rows() == 3);  // d does not state its outcome
+  CHECK(replay.counts[0][0] == 1);
+  CHECK(replay.counts[1][1] == 1);
+  CHECK(replay.counts[1][0] == 1);
+  CHECK(replay.right_pct() == Approx(200.0 / 3));
+  CHECK(outcomes(rows, said, true).right_pct() == Approx(0));
+}
+
+TEST_CASE("calibrate: a prediction survives the way from its worker") {
+  Prediction p = predicted("T1", 123.5);
+  p.reason = "assumed: \"x\", y";
+  p.assumptions = {"x", "y"};
+  p.reserved_gib = 1.5;
+  const Prediction back = from_text(to_text(p));
+  CHECK(to_text(back) == to_text(p));
+  CHECK(back.tflops_gpu == 123.5);
+  CHECK_FALSE(back.iter_time_s.has_value());
+}
+
+TEST_CASE("calibrate: the CSV has one line per row with the columns in order") {
+  Prediction oom = predicted("T2", 0);
+  oom.tflops_gpu.reset();
+  oom.oom = true;
+  oom.reason = "stage 0, layer 3";
+  Prediction fits = predicted("T1", 123.5);
+  fits.iter_time_s = 2;
+  fits.allocated_gib = 10;
+  fits.reserved_gib = 11;
+  fits.bubble_pct = 3;
+  Prediction none;
+  none.row_id = "T3";
+  none.status = "unsupported";
+  none.reason = "no profile";
+  CHECK(predictions_csv({fits, oom, none}) ==
+        "row_id,status,reason,predicted_iter_time_s,predicted_tflops_gpu,"
+        "predicted_mem_alloc_peak_gib,predicted_mem_reserved_peak_gib,predicted_oom,"
+        "predicted_bubble_pct\n"
+        "T1,predicted,,2.000000,123.5000,10.0000,11.0000,0,3.0000\n"
+        "T2,predicted,\"stage 0, layer 3\",,,,,1,\n"
+        "T3,unsupported,no profile,,,,,,\n");
+}
+
+TEST_CASE("calibrate: the text begins with the counts and lists what is missing") {
+  const std::vector<Row> rows = {row("a", "100"), row("b", "200")};
+  std::vector<Prediction> said = {predicted("a", 90), predicted("b", 220)};
+  said[1].status = "unsupported";
+  said[1].reason = "GPU 'B200' has no profile";
+  const std::string text = validation_text(rows, said);
+  CHECK(text.rfind("2 rows: 1 predicted, 1 unsupported, 0 impossible\n", 0) == 0);
+  CHECK(text.find("1  unsupported  GPU 'B200' has no profile\n") != std::string::npos);
+  CHECK(text.find("all    throughput     1  10.00 %") != std::string::npos);
+}
