@@ -136,16 +136,19 @@ std::span<const Synonym> plan_synonyms() {
   return synonyms;
 }
 
-Diagnostics apply(std::span<const Setting> settings, v1::Plan& plan, Source& source) {
-  Diagnostics problems;
-  std::vector<std::string> set;
-  for (const Setting& setting : settings) {
-    std::string done;
-    for (Diagnostic& problem : one(setting, plan, source, done)) problems.push_back(problem);
-    set.push_back(done);
-  }
+FieldName plan_field(std::string_view given) {
+  std::string key = plain_key(given);
+  for (const Synonym& synonym : synonyms)
+    if (synonym.given == key) key = synonym.field;
+  const auto* field = v1::Plan::descriptor()->FindFieldByName(key);
+  if (field && !field->is_repeated() && !field->message_type()) return {key, ""};
+  return {"", fmt::format("a plan has no setting '{}'{}", given.substr(0, 80),
+                          did_you_mean(key.substr(0, 80), all_names(v1::Plan())))};
+}
+
+void drop_implied(std::span<const std::string> fields, v1::Plan& plan) {
   const auto has = [&](std::string_view name) {
-    return std::find(set.begin(), set.end(), name) != set.end();
+    return std::find(fields.begin(), fields.end(), name) != fields.end();
   };
   if (has("gpus") && !has("nodes")) plan.clear_nodes();
   if (has("nodes") && !has("gpus")) plan.clear_gpus();
@@ -154,10 +157,23 @@ Diagnostics apply(std::span<const Setting> settings, v1::Plan& plan, Source& sou
     plan.clear_nodes();
   }
   const bool world_follows = has("tp") || has("cp") || has("pp") || has("gpus") || has("nodes");
-  if (world_follows && !has("dp") && (plan.has_gpus() || plan.has_nodes())) plan.clear_dp();
+  if (world_follows && !has("dp") &&
+      (plan.has_gpus() || plan.has_nodes() || has("gpus") || has("nodes")))
+    plan.clear_dp();
   if (has("virtual_stages")) plan.clear_layers_per_virtual_stage();
   if (has("layers_per_virtual_stage") && !has("virtual_stages")) plan.clear_virtual_stages();
   if (has("model")) plan.clear_architecture();
+}
+
+Diagnostics apply(std::span<const Setting> settings, v1::Plan& plan, Source& source) {
+  Diagnostics problems;
+  std::vector<std::string> set;
+  for (const Setting& setting : settings) {
+    std::string done;
+    for (Diagnostic& problem : one(setting, plan, source, done)) problems.push_back(problem);
+    set.push_back(done);
+  }
+  drop_implied(set, plan);
   return problems;
 }
 

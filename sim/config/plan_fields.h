@@ -24,4 +24,13 @@ struct Setting {
 // world's size, of the chunks, of the model.
 Diagnostics apply(std::span<const Setting> settings, rehearse::v1::Plan& plan, Source& source);
 
+// Only that: drops from the plan what setting these fields makes untrue.
+void drop_implied(std::span<const std::string> fields, rehearse::v1::Plan& plan);
+
+// The field of plan.proto that a key names ("mbs" -> "micro_batch"), "" with a message when none.
+struct FieldName {
+  std::string field, problem;
+};
+FieldName plan_field(std::string_view key);
+
 }  // namespace sim::config
