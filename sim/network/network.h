@@ -78,8 +78,8 @@ class Network {
 
   // Device memory that one communicator of this layout holds outside PyTorch, per rank: the most
   // of any group. Communicators that only send and receive (pipelines) hold other buffers.
-  enum class Use : std::uint8_t { collectives, sends };
-  Bytes communicator_memory(const Groups& groups, Use use = Use::collectives) const;
+  enum class Purpose : std::uint8_t { collectives, sends };
+  Bytes communicator_memory(const Groups& groups, Purpose purpose = Purpose::collectives) const;
 
   // SMs a collective of this layout occupies while it runs.
   int channels(const Groups& groups) const;

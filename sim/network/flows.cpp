@@ -1,0 +1,290 @@
+#include "sim/network/flows.h"
+
+#include <algorithm>
+#include <array>
+#include <cassert>
+
+#include "sim/collective/tree.h"
+
+namespace sim::network {
+namespace {
+
+using topology::GpuInterconnect;
+using topology::Path;
+using topology::Routes;
+
+// Links crossed so far, each as often as it was crossed.
+struct Crossed {
+  std::vector<int> links;
+  Duration extra{};  // the longest step between nodes
+
+  void add(const Path& path, int times = 1) {
+    for (int i = 0; i < times; ++i) {
+      links.insert(links.end(), path.links.begin(), path.links.end());
+    }
+    extra = std::max(extra, path.latency);
+  }
+};
+
+std::vector<Use> uses(std::vector<int> links) {
+  std::ranges::sort(links);
+  std::vector<Use> all;
+  for (const int link : links) {
+    if (all.empty() || all.back().link != link) all.push_back({link, 0});
+    ++all.back().weight;
+  }
+  return all;
+}
+
+class Builder {
+ public:
+  Builder(const Routes& routes, int send_channels, Traffic& out)
+      : routes_(routes), node_(routes.cluster().node), send_channels_(send_channels), out_(out) {}
+
+  void ring(int group, const Spread& spread);
+  void tree(int group, const Spread& spread, bool chain);
+  void sends(int group, const std::vector<int>& ranks, bool around);
+  void all_to_all(int group, const std::vector<int>& ranks);
+
+ private:
+  void flow(int group, double bytes, Crossed crossed, bool inside) {
+    out_.query.flows.push_back({bytes * traffic_scale, uses(std::move(crossed.links))});
+    out_.group.push_back(group);
+    out_.inside.push_back(inside);
+    Duration& extra = out_.extra[static_cast<std::size_t>(group)];
+    extra = std::max(extra, crossed.extra);
+  }
+  int nic(const Locals& locals, int channel) const {
+    return locals.node * node_.nics + locals.nics[static_cast<std::size_t>(channel)];
+  }
+  bool owns(int gpu, int nic) const {
+    const auto own = topology::nics_of_gpu(node_, gpu % node_.gpus);
+    return std::ranges::count(own, nic % node_.nics) > 0;
+  }
+  std::vector<int> chain(const Locals& locals, int nic) const;
+  void all_pairs(const std::vector<int>& gpus, Crossed& crossed) const;
+  Crossed message(int from, int to, int channel) const;
+  int message_channels(int from, int to) const;
+
+  const Routes& routes_;
+  const topology::Node& node_;
+  int send_channels_;
+  Traffic& out_;
+};
+
+// The group's GPUs of a node in the order a channel passes them: first the one that owns the NIC,
+// last another one that owns it, if there is one.
+std::vector<int> Builder::chain(const Locals& locals, int nic) const {
+  std::vector<int> order = locals.gpus;
+  const auto first = std::ranges::find_if(order, [&](int gpu) { return owns(gpu, nic); });
+  assert(first != order.end());
+  std::rotate(order.begin(), first, order.end());
+  for (std::size_t i = order.size(); i-- > 1;) {
+    if (!owns(order[i], nic)) continue;
+    std::rotate(order.begin() + static_cast<std::ptrdiff_t>(i),
+                order.begin() + static_cast<std::ptrdiff_t>(i) + 1, order.end());
+    break;
+  }
+  return order;
+}
+
+void Builder::all_pairs(const std::vector<int>& gpus, Crossed& crossed) const {
+  for (const int a : gpus) {
+    for (const int b : gpus) {
+      if (a != b) crossed.add(routes_.between_gpus(a, b));
+    }
+  }
+}
+
+void Builder::ring(int group, const Spread& spread) {
+  Crossed crossed;
+  if (spread.size() == 1) {
+    const std::vector<int>& gpus = spread[0].gpus;
+    double bytes = 1.0;
+    if (node_.interconnect == GpuInterconnect::mesh) {
+      all_pairs(gpus, crossed);
+      bytes /= static_cast<double>(gpus.size() - 1);
+    } else {
+      for (std::size_t i = 0; i < gpus.size(); ++i) {
+        crossed.add(routes_.between_gpus(gpus[i], gpus[(i + 1) % gpus.size()]));
+      }
+    }
+    flow(group, bytes, std::move(crossed), true);
+    return;
+  }
+  const int channels = shape_of(spread).nics;
+  for (int channel = 0; channel < channels; ++channel) {
+    Crossed ring;
+    for (std::size_t k = 0; k < spread.size(); ++k) {
+      const int here = nic(spread[k], channel);
+      const std::vector<int> order = chain(spread[k], here);
+      ring.add(routes_.nic_to_gpu(here, order.front()));
+      for (std::size_t i = 1; i < order.size(); ++i) {
+        ring.add(routes_.between_gpus(order[i - 1], order[i]));
+      }
+      ring.add(routes_.gpu_to_nic(order.back(), here));
+      ring.add(routes_.between_nics(here, nic(spread[(k + 1) % spread.size()], channel)));
+    }
+    flow(group, 1.0 / channels, std::move(ring), false);
+  }
+}
+
+void Builder::tree(int group, const Spread& spread, bool with_chain) {
+  if (spread.size() == 1) {
+    // Both trees are the same chain, so each of its edges carries a byte each way.
+    Crossed crossed;
+    const std::vector<int>& gpus = spread[0].gpus;
+    double bytes = 1.0;
+    if (node_.interconnect == GpuInterconnect::mesh) {
+      all_pairs(gpus, crossed);
+      bytes = 2.0 / static_cast<double>(gpus.size());
+    } else {
+      for (std::size_t i = 1; i < gpus.size(); ++i) {
+        crossed.add(routes_.between_gpus(gpus[i - 1], gpus[i]));
+        crossed.add(routes_.between_gpus(gpus[i], gpus[i - 1]));
+      }
+    }
+    flow(group, bytes, std::move(crossed), true);
+    return;
+  }
+  const auto trees = collective::double_binary_tree(static_cast<int>(spread.size()));
+  const int channels = shape_of(spread).nics;
+  for (int channel = 0; channel < channels; ++channel) {
+    Crossed crossed;
+    for (std::size_t k = 0; k < spread.size(); ++k) {
+      const int here = nic(spread[k], channel);
+      const std::vector<int> order = chain(spread[k], here);
+      for (std::size_t i = 1; with_chain && i < order.size(); ++i) {
+        crossed.add(routes_.between_gpus(order[i - 1], order[i]), 2);
+        crossed.add(routes_.between_gpus(order[i], order[i - 1]), 2);
+      }
+      for (const collective::Tree& parents : trees) {
+        if (parents[k] < 0) continue;
+        const Locals& parent = spread[static_cast<std::size_t>(parents[k])];
+        const int there = nic(parent, channel);
+        const int head = chain(parent, there).front();
+        crossed.add(routes_.gpu_to_nic(order.front(), here));
+        crossed.add(routes_.between_nics(here, there));
+        crossed.add(routes_.nic_to_gpu(there, head));
+        crossed.add(routes_.gpu_to_nic(head, there));
+        crossed.add(routes_.between_nics(there, here));
+        crossed.add(routes_.nic_to_gpu(here, order.front()));
+      }
+    }
+    flow(group, 0.5 / channels, std::move(crossed), false);
+  }
+}
+
+// NICs that share a message between nodes: as many as the destination owns and the channels allow.
+int Builder::message_channels(int from, int to) const {
+  if (from / node_.gpus == to / node_.gpus) return 1;
+  const auto own = topology::nics_of_gpu(node_, to % node_.gpus);
+  return std::max(1, std::min(send_channels_, static_cast<int>(own.size())));
+}
+
+Crossed Builder::message(int from, int to, int channel) const {
+  Crossed crossed;
+  const int gpus = node_.gpus;
+  if (from / gpus == to / gpus) {
+    crossed.add(routes_.between_gpus(from, to));
+    return crossed;
+  }
+  const int there = topology::nics_of_gpu(node_, to % gpus)[static_cast<std::size_t>(channel)];
+  int sender = from;
+  int rail = there;
+  if (!owns(from, there)) {
+    if (node_.interconnect == GpuInterconnect::pcie) {
+      const auto own = topology::nics_of_gpu(node_, from % gpus);
+      rail = own[static_cast<std::size_t>(channel) % own.size()];
+    } else {
+      const int first = from / gpus * gpus;
+      for (int gpu = first; gpu < first + gpus; ++gpu) {
+        if (owns(gpu, there)) {
+          sender = gpu;
+          break;
+        }
+      }
+      crossed.add(routes_.between_gpus(from, sender));
+    }
+  }
+  const int out = from / gpus * node_.nics + rail;
+  const int in = to / gpus * node_.nics + there;
+  crossed.add(routes_.gpu_to_nic(sender, out));
+  crossed.add(routes_.between_nics(out, in));
+  crossed.add(routes_.nic_to_gpu(in, to));
+  return crossed;
+}
+
+void Builder::sends(int group, const std::vector<int>& ranks, bool around) {
+  const std::size_t edges = ranks.size() - (around ? 0 : 1);
+  for (std::size_t i = 0; i < edges; ++i) {
+    const int from = ranks[i], to = ranks[(i + 1) % ranks.size()];
+    const int channels = message_channels(from, to);
+    for (int channel = 0; channel < channels; ++channel) {
+      flow(group, 1.0 / channels, message(from, to, channel), from / node_.gpus == to / node_.gpus);
+    }
+  }
+}
+
+void Builder::all_to_all(int group, const std::vector<int>& ranks) {
+  Crossed crossed;
+  bool inside = true;
+  for (const int from : ranks) {
+    for (const int to : ranks) {
+      if (from == to) continue;
+      // Over the rails in turn, so that every NIC of the destination takes its share.
+      const int channel = (from + to) % message_channels(from, to);
+      const Crossed one = message(from, to, channel);
+      crossed.links.insert(crossed.links.end(), one.links.begin(), one.links.end());
+      crossed.extra = std::max(crossed.extra, one.extra);
+      inside = inside && from / node_.gpus == to / node_.gpus;
+    }
+  }
+  flow(group, 1.0 / static_cast<double>(ranks.size()), std::move(crossed), inside);
+}
+
+}  // namespace
+
+Traffic traffic(Pattern pattern, const std::vector<Spread>& groups,
+                const std::vector<std::vector<int>>& ranks, const topology::Routes& routes,
+                const Achieved& achieved, int send_channels) {
+  Traffic out;
+  out.extra.resize(groups.size());
+  const bool sends =
+      pattern == Pattern::sends || pattern == Pattern::exchange || pattern == Pattern::all_to_all;
+  const std::array<double, 3> efficiency = {sends ? achieved.send_nvlink : achieved.nvlink,
+                                            achieved.pcie,
+                                            sends ? achieved.send_network : achieved.network};
+  for (int id = 0; id < routes.link_count(); ++id) {
+    const topology::Link& link = routes.link(id);
+    out.query.capacities.push_back(static_cast<double>(link.capacity.bytes_per_second) *
+                                   efficiency[static_cast<std::size_t>(link.kind)]);
+  }
+  Builder builder(routes, send_channels, out);
+  for (std::size_t g = 0; g < groups.size(); ++g) {
+    const int group = static_cast<int>(g);
+    switch (pattern) {
+      case Pattern::ring:
+        builder.ring(group, groups[g]);
+        break;
+      case Pattern::tree:
+        builder.tree(group, groups[g], true);
+        break;
+      case Pattern::nvls_tree:
+        builder.tree(group, groups[g], false);
+        break;
+      case Pattern::sends:
+        builder.sends(group, ranks[g], false);
+        break;
+      case Pattern::exchange:
+        builder.sends(group, ranks[g], true);
+        break;
+      case Pattern::all_to_all:
+        builder.all_to_all(group, ranks[g]);
+        break;
+    }
+  }
+  return out;
+}
+
+}  // namespace sim::network

@@ -1,0 +1,49 @@
+// flows.h — the traffic of a collective as flows over links: what the solver is asked.
+//
+// A ring of n ranks is n transfers that advance together, so it is one flow over the links of all
+// its edges. Patterns, each for one byte of what is said:
+//
+//     ring        one byte over every edge of the ring; channels share it equally
+//                   one node: NVLink ring. In a mesh NCCL's rings use all pairs; all (k-1)! cyclic
+//                   orders together put 1/(k-1) of the byte on each ordered pair
+//                   several nodes: a channel per NIC that the group owns; it enters each node by
+//                   that NIC, passes the group's GPUs of the node by NVLink and leaves by the NIC
+//     tree        an all-reduce of one byte by the double binary tree over nodes (half on each
+//                   tree, up and down), a chain of GPUs inside each node; a channel per NIC
+//     nvls_tree   the same between nodes; inside a node the switch adds (not on links)
+//     sends       one byte from every rank to the next, each an independent flow
+//     exchange    the same, and from the last to the first
+//     all_to_all  1/n byte from every rank to every other, all pairs together
+//
+// Messages between nodes leave by the NIC of the destination's rail where NVLink leads to it (PXN).
+//
+// NVIDIA/nccl v2.27: src/graph/connect.cc (rings, trees), paths.cc (PXN), trees.cc.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "sim/network/layout.h"
+#include "sim/network/profile.h"
+#include "sim/network/query.h"
+#include "sim/topology/routes.h"
+
+namespace sim::network {
+
+enum class Pattern : std::uint8_t { ring, tree, nvls_tree, sends, exchange, all_to_all };
+
+struct Traffic {
+  Query query;               // bytes scaled: 1e9 for each byte of the pattern
+  std::vector<int> group;    // of each flow
+  std::vector<bool> inside;  // of each flow: it stays in one node
+  // Latency beyond NCCL's own of the longest step between nodes, of each group.
+  std::vector<Duration> extra;
+};
+constexpr double traffic_scale = 1e9;
+
+// REQUIRES: at least two ranks in each group.
+Traffic traffic(Pattern pattern, const std::vector<Spread>& groups,
+                const std::vector<std::vector<int>>& ranks, const topology::Routes& routes,
+                const Achieved& achieved, int send_channels);
+
+}  // namespace sim::network

@@ -1,0 +1,319 @@
+#include "sim/network/network.h"
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include <algorithm>
+#include <array>
+#include <cassert>
+#include <cmath>
+#include <map>
+#include <optional>
+
+#include "sim/network/buffers.h"
+#include "sim/network/channels.h"
+#include "sim/network/cost.h"
+#include "sim/network/flows.h"
+#include "sim/network/layout.h"
+#include "sim/topology/routes.h"
+
+namespace sim::network {
+namespace {
+
+using collective::Kind;
+
+constexpr int pattern_count = 6;
+
+// What the solver found for groups of one shape: seconds per byte of the pattern in the slowest of
+// them, and the latency that the fabric adds to a step between nodes.
+struct Rate {
+  double inside = 0, outside = 0;  // flows within a node, flows between nodes
+  Duration extra{};
+  double slowest() const { return std::max(inside, outside); }
+};
+
+// Groups of one kind, looked at once.
+struct Layout {
+  std::vector<std::vector<int>> ranks;
+  std::vector<int> shape_of_group;
+  std::vector<Situation> situations;  // one per shape, in order of first appearance
+  std::array<std::optional<std::vector<Rate>>, pattern_count> rates;  // by pattern, per shape
+  std::map<std::pair<Kind, std::int64_t>, Answer> known;
+};
+
+XXH128_hash_t hash_of(const Groups& groups) {
+  if (groups.ranks.empty()) return {0, 0};
+  // Every group's hash seeds the next, so that cutting the ranks differently changes the result.
+  XXH128_hash_t hash{groups.ranks.size(), 0};
+  for (const std::vector<int>& ranks : groups.ranks) {
+    const XXH128_hash_t one =
+        XXH3_128bits_withSeed(ranks.data(), ranks.size() * sizeof(int), hash.low64);
+    hash = {one.low64, one.high64 ^ (hash.high64 * 0x9e3779b97f4a7c15)};
+  }
+  return hash;
+}
+
+}  // namespace
+
+struct Network::State {
+  State(topology::Cluster c, std::shared_ptr<const CommunicationProfile> p, SolverOptions options)
+      : cluster(std::move(c)), profile(std::move(p)), solver(std::move(options)) {}
+
+  int layout_of(const Groups& groups);
+  Situation situation(const Shape& shape) const {
+    return {shape, cluster.node, search_graph(profile->nccl, cluster.node, shape)};
+  }
+  const topology::Routes& all_routes() {
+    if (!routes) routes = std::make_unique<topology::Routes>(cluster);
+    return *routes;
+  }
+  Result<const std::vector<Rate>*> rates(Layout& layout, Pattern pattern);
+  Result<Answer> compute(Layout& layout, Kind kind, Bytes bytes);
+  Result<Answer> collective(Layout& layout, std::size_t shape, Kind kind, Bytes bytes);
+  Answer send(const Situation& s, Kind kind, const Rate& rate, Bytes bytes) const;
+  Result<Answer> ask(Layout& layout, Kind kind, Bytes bytes);
+
+  topology::Cluster cluster;
+  std::shared_ptr<const CommunicationProfile> profile;
+  Solver solver;
+  std::unique_ptr<topology::Routes> routes;
+  std::map<std::pair<std::uint64_t, std::uint64_t>, int> layout_by_hash;
+  std::vector<std::unique_ptr<Layout>> layouts;
+};
+
+int Network::State::layout_of(const Groups& groups) {
+  const XXH128_hash_t hash = hash_of(groups);
+  const auto [entry, added] = layout_by_hash.try_emplace({hash.high64, hash.low64}, -1);
+  if (!added) return entry->second;
+  entry->second = static_cast<int>(layouts.size());
+  Layout& layout = *layouts.emplace_back(std::make_unique<Layout>());
+  layout.ranks = groups.ranks;
+  std::map<Shape, int> numbers;
+  for (const std::vector<int>& ranks : groups.ranks) {
+    assert(!ranks.empty());
+    assert(ranks.size() == groups.ranks.front().size());
+    const Shape shape = shape_of(spread(ranks, cluster));
+    const auto [at, fresh] = numbers.try_emplace(shape, static_cast<int>(numbers.size()));
+    if (fresh) layout.situations.push_back(situation(shape));
+    layout.shape_of_group.push_back(at->second);
+  }
+  return entry->second;
+}
+
+// Solves a pattern for all groups at once.
+Result<const std::vector<Rate>*> Network::State::rates(Layout& layout, Pattern pattern) {
+  auto& found = layout.rates[static_cast<std::size_t>(pattern)];
+  if (found) return &*found;
+  std::vector<Spread> spreads;
+  for (const std::vector<int>& ranks : layout.ranks) spreads.push_back(spread(ranks, cluster));
+  const Traffic all = traffic(pattern, spreads, layout.ranks, all_routes(), profile->achieved,
+                              profile->nccl.send_channels_network);
+  const Result<Finish> finish = solver.solve(all.query);
+  if (!finish) return finish.errors();
+  std::vector<Rate> rates(layout.situations.size());
+  for (std::size_t f = 0; f < all.query.flows.size(); ++f) {
+    const auto group = static_cast<std::size_t>(all.group[f]);
+    Rate& rate = rates[static_cast<std::size_t>(layout.shape_of_group[group])];
+    double& seconds = all.inside[f] ? rate.inside : rate.outside;
+    seconds = std::max(seconds, (*finish)[f] / traffic_scale);
+    rate.extra = std::max(rate.extra, all.extra[group]);
+  }
+  found = std::move(rates);
+  return &*found;
+}
+
+namespace {
+
+// Loss at this size beyond NCCL's formula.
+double ramp(const Achieved& a, Algorithm algorithm, bool many, Bytes bytes) {
+  switch (algorithm) {
+    case Algorithm::ring:
+      return at(many ? a.ring_many_nodes : a.ring_one_node, bytes);
+    case Algorithm::tree:
+      return many ? at(a.tree_many_nodes, bytes) : at(a.ring_one_node, bytes);
+    case Algorithm::nvls:
+    case Algorithm::nvls_tree:
+      break;
+  }
+  return at(many ? a.nvls_many_nodes : a.nvls_one_node, bytes);
+}
+
+// Bytes of the array per second that NVLS inside a node carries: each GPU sends and receives
+// S (1 + 1/n) over its NVLinks.
+double nvls_rate(const Achieved& a, const Situation& s) {
+  const double links = static_cast<double>(s.node.nvlink.bytes_per_second) * s.node.nvlinks_per_gpu;
+  return links * a.nvls / (1.0 + 1.0 / s.shape.locals);
+}
+
+// Steps between nodes that pay the fabric's own latency, as cost.h counts them.
+int crossings(const Shape& shape, Kind kind, Algorithm algorithm) {
+  if (shape.nodes == 1) return 0;
+  if (algorithm != Algorithm::ring) {
+    return 2 * static_cast<int>(std::log2(static_cast<double>(shape.nodes)));
+  }
+  return (kind == Kind::all_reduce ? 2 : 1) * (shape.nodes - 1);
+}
+
+bool is_send(Kind kind) {
+  return kind == Kind::send_receive || kind == Kind::ring_exchange || kind == Kind::all_to_all;
+}
+
+}  // namespace
+
+// A collective in the groups of one shape: what NCCL picks, at the speed the links have.
+Result<Answer> Network::State::collective(Layout& layout, std::size_t shape, Kind kind,
+                                          Bytes bytes) {
+  const Situation& s = layout.situations[shape];
+  const Achieved& a = profile->achieved;
+  const Choice choice = choose(profile->nccl, s, kind, bytes);
+  Buses buses;
+  Duration extra{};
+  if (choice.algorithm == Algorithm::nvls) {
+    buses.nvls = nvls_rate(a, s);
+  } else {
+    const Pattern pattern = choice.algorithm == Algorithm::ring   ? Pattern::ring
+                            : choice.algorithm == Algorithm::tree ? Pattern::tree
+                                                                  : Pattern::nvls_tree;
+    const auto solved = rates(layout, pattern);
+    if (!solved) return solved.errors();
+    const Rate& rate = (**solved)[shape];
+    extra = rate.extra;
+    buses.ring = 1.0 / rate.slowest();
+    buses.tree = 2.0 / rate.slowest();
+    // The switch adds inside the node while the tree works between nodes; the slower one leads.
+    buses.nvls_tree = std::min(1.0 / rate.slowest(), nvls_rate(a, s)) * a.nvls_tree;
+  }
+  const bool many = s.shape.nodes > 1;
+  const auto t = terms(profile->nccl, s, kind, choice, buses, bytes);
+  assert(t);
+  const double factor = many ? a.latency_factor_many_nodes : a.latency_factor_one_node;
+  const double latency = factor * t->latency +
+                         seconds(many ? a.latency_many_nodes : a.latency_one_node) +
+                         crossings(s.shape, kind, choice.algorithm) * seconds(extra);
+  const double rate = t->bandwidth * ramp(a, choice.algorithm, many, bytes);
+  const double time = latency + static_cast<double>(bytes.n) / rate;
+  return Answer{from_seconds(time), name(choice.algorithm), name(choice.protocol),
+                from_seconds(latency), rate};
+}
+
+// Sends: a start, one hop, and the slowest message. All-to-all works through its peers in batches
+// of eight (NCCL's work batch).
+Answer Network::State::send(const Situation& s, Kind kind, const Rate& rate, Bytes bytes) const {
+  const Achieved& a = profile->achieved;
+  const NcclModel& m = profile->nccl;
+  const bool pcie = s.node.interconnect == topology::GpuInterconnect::pcie;
+  const double size = static_cast<double>(bytes.n);
+  const int batches = kind == Kind::all_to_all ? (s.shape.ranks + 6) / 8 : 1;
+  const bool short_message =
+      s.shape.nodes == 1 && !pcie && bytes.n <= m.send_channels_nvlink * m.send_ll_per_channel.n;
+  Answer slowest;
+  const auto consider = [&](double seconds_per_byte, Duration hop, const Ramp& loss, bool ll) {
+    if (seconds_per_byte <= 0) return;
+    const double latency = seconds(a.send_base) + batches * seconds(hop);
+    // LL carries a flag beside every word of data: half of what moves.
+    const double speed = at(loss, bytes) / (seconds_per_byte * (ll ? 2 : 1));
+    const Duration time = from_seconds(latency + size / speed);
+    if (time <= slowest.duration) return;
+    slowest = {time, "send", name(ll ? Protocol::ll : Protocol::simple), from_seconds(latency),
+               speed};
+  };
+  const Duration hop = pcie ? a.send_pcie : short_message ? a.send_nvlink_ll : a.send_nvlink_simple;
+  consider(rate.inside, hop, a.send_one_node, short_message);
+  consider(rate.outside, a.send_network_simple + rate.extra, a.send_many_nodes, false);
+  return slowest;
+}
+
+Result<Answer> Network::State::compute(Layout& layout, Kind kind, Bytes bytes) {
+  Answer slowest;
+  const std::vector<Rate>* sends = nullptr;
+  if (is_send(kind)) {
+    const auto solved = rates(layout, kind == Kind::send_receive    ? Pattern::sends
+                                      : kind == Kind::ring_exchange ? Pattern::exchange
+                                                                    : Pattern::all_to_all);
+    if (!solved) return solved.errors();
+    sends = *solved;
+  }
+  for (std::size_t shape = 0; shape < layout.situations.size(); ++shape) {
+    Answer one;
+    if (sends != nullptr) {
+      one = send(layout.situations[shape], kind, (*sends)[shape], bytes);
+    } else {
+      const Result<Answer> found = collective(layout, shape, kind, bytes);
+      if (!found) return found.errors();
+      one = *found;
+    }
+    if (one.duration > slowest.duration) slowest = one;
+  }
+  return slowest;
+}
+
+Result<Answer> Network::State::ask(Layout& layout, Kind kind, Bytes bytes) {
+  assert(bytes.n >= 0);
+  if (bytes.n == 0 || layout.ranks.empty() || layout.ranks.front().size() == 1) return Answer{};
+  if (const auto known = layout.known.find({kind, bytes.n}); known != layout.known.end()) {
+    return known->second;
+  }
+  const Result<Answer> found = compute(layout, kind, bytes);
+  if (found) layout.known.emplace(std::pair{kind, bytes.n}, *found);
+  return found;
+}
+
+Network::Network(topology::Cluster cluster, std::shared_ptr<const CommunicationProfile> profile,
+                 SolverOptions options)
+    : state_(std::make_unique<State>(std::move(cluster), std::move(profile), std::move(options))) {
+  assert(topology::problems(state_->cluster).empty());
+  assert(check(*state_->profile).empty());
+}
+
+Network::~Network() = default;
+
+Result<Answer> Network::answer(Kind kind, const Groups& groups, Bytes bytes) {
+  return state_->ask(*state_->layouts[static_cast<std::size_t>(state_->layout_of(groups))], kind,
+                     bytes);
+}
+
+Duration Network::duration(Kind kind, const Groups& groups, Bytes bytes) {
+  return duration(kind, state_->layout_of(groups), bytes);
+}
+
+int Network::remember(const Groups& groups) {
+  return state_->layout_of(groups);
+}
+
+Duration Network::duration(Kind kind, int remembered, Bytes bytes) {
+  const Result<Answer> found =
+      state_->ask(*state_->layouts[static_cast<std::size_t>(remembered)], kind, bytes);
+  if (!found) throw SolverFailed(found.errors().front().message);
+  return found->duration;
+}
+
+bool Network::crosses_nodes(const Groups& groups) const {
+  const Layout& layout = *state_->layouts[static_cast<std::size_t>(state_->layout_of(groups))];
+  return std::ranges::any_of(layout.situations,
+                             [](const Situation& s) { return s.shape.nodes > 1; });
+}
+
+Bytes Network::communicator_memory(const Groups& groups, Purpose purpose) const {
+  const Layout& layout = *state_->layouts[static_cast<std::size_t>(state_->layout_of(groups))];
+  Bytes most{};
+  for (const Situation& s : layout.situations) {
+    most = std::max(most, purpose == Purpose::sends ? send_buffers(*state_->profile, s)
+                                                    : collective_buffers(*state_->profile, s));
+  }
+  return most;
+}
+
+int Network::channels(const Groups& groups) const {
+  const Layout& layout = *state_->layouts[static_cast<std::size_t>(state_->layout_of(groups))];
+  int most = 0;
+  for (const Situation& s : layout.situations) {
+    if (s.shape.ranks > 1) most = std::max(most, s.graph.launched);
+  }
+  return most;
+}
+
+const Solver& Network::solver() const {
+  return state_->solver;
+}
+
+}  // namespace sim::network
