@@ -1,3 +1,4 @@
+// Files as bytes: what every loader reads.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>

@@ -17,8 +17,8 @@ class Scratch {
  public:
   Scratch() {
     ::setenv("REHEARSE_ROOT", REHEARSE_SOURCE_DIR, 1);
-    char pattern[] = "/tmp/rehearse-config-XXXXXX";
-    folder_ = ::mkdtemp(pattern);
+    folder_ = "/tmp/rehearse-config-" + std::string(6, 'X');  // what mkdtemp replaces
+    if (!::mkdtemp(folder_.data())) std::abort();
   }
   ~Scratch() { std::filesystem::remove_all(folder_); }
   Scratch(const Scratch&) = delete;
