@@ -59,7 +59,9 @@ struct Network::State {
   State(topology::Cluster c, std::shared_ptr<const CommunicationProfile> p, SolverOptions options)
       : cluster(std::move(c)), profile(std::move(p)), solver(std::move(options)) {}
 
-  int layout_of(const Groups& groups);
+  GroupsId layout_of(const Groups& groups);
+  Layout& layout(GroupsId id) { return *layouts[static_cast<std::size_t>(id)]; }
+  Layout& layout(const Groups& groups) { return layout(layout_of(groups)); }
   Situation situation(const Shape& shape) const {
     return {shape, cluster.node, search_graph(profile->nccl, cluster.node, shape)};
   }
@@ -77,15 +79,15 @@ struct Network::State {
   std::shared_ptr<const CommunicationProfile> profile;
   Solver solver;
   std::unique_ptr<topology::Routes> routes;
-  std::map<std::pair<std::uint64_t, std::uint64_t>, int> layout_by_hash;
+  std::map<std::pair<std::uint64_t, std::uint64_t>, GroupsId> layout_by_hash;
   std::vector<std::unique_ptr<Layout>> layouts;
 };
 
-int Network::State::layout_of(const Groups& groups) {
+Network::GroupsId Network::State::layout_of(const Groups& groups) {
   const XXH128_hash_t hash = hash_of(groups);
-  const auto [entry, added] = layout_by_hash.try_emplace({hash.high64, hash.low64}, -1);
+  const auto [entry, added] = layout_by_hash.try_emplace({hash.high64, hash.low64}, GroupsId{});
   if (!added) return entry->second;
-  entry->second = static_cast<int>(layouts.size());
+  entry->second = static_cast<GroupsId>(layouts.size());
   Layout& layout = *layouts.emplace_back(std::make_unique<Layout>());
   layout.ranks = groups.ranks;
   std::map<Shape, int> numbers;
@@ -268,33 +270,31 @@ Network::Network(topology::Cluster cluster, std::shared_ptr<const CommunicationP
 Network::~Network() = default;
 
 Result<Answer> Network::answer(Kind kind, const Groups& groups, Bytes bytes) {
-  return state_->ask(*state_->layouts[static_cast<std::size_t>(state_->layout_of(groups))], kind,
-                     bytes);
+  return state_->ask(state_->layout(groups), kind, bytes);
 }
 
 Duration Network::duration(Kind kind, const Groups& groups, Bytes bytes) {
   return duration(kind, state_->layout_of(groups), bytes);
 }
 
-int Network::remember(const Groups& groups) {
+Network::GroupsId Network::remember(const Groups& groups) {
   return state_->layout_of(groups);
 }
 
-Duration Network::duration(Kind kind, int remembered, Bytes bytes) {
-  const Result<Answer> found =
-      state_->ask(*state_->layouts[static_cast<std::size_t>(remembered)], kind, bytes);
+Duration Network::duration(Kind kind, GroupsId groups, Bytes bytes) {
+  const Result<Answer> found = state_->ask(state_->layout(groups), kind, bytes);
   if (!found) throw SolverFailed(found.errors().front().message);
   return found->duration;
 }
 
 bool Network::crosses_nodes(const Groups& groups) const {
-  const Layout& layout = *state_->layouts[static_cast<std::size_t>(state_->layout_of(groups))];
+  const Layout& layout = state_->layout(groups);
   return std::ranges::any_of(layout.situations,
                              [](const Situation& s) { return s.shape.nodes > 1; });
 }
 
 Bytes Network::communicator_memory(const Groups& groups, Purpose purpose) const {
-  const Layout& layout = *state_->layouts[static_cast<std::size_t>(state_->layout_of(groups))];
+  const Layout& layout = state_->layout(groups);
   Bytes most{};
   for (const Situation& s : layout.situations) {
     most = std::max(most, purpose == Purpose::sends ? send_buffers(*state_->profile, s)
@@ -304,7 +304,7 @@ Bytes Network::communicator_memory(const Groups& groups, Purpose purpose) const 
 }
 
 int Network::channels(const Groups& groups) const {
-  const Layout& layout = *state_->layouts[static_cast<std::size_t>(state_->layout_of(groups))];
+  const Layout& layout = state_->layout(groups);
   int most = 0;
   for (const Situation& s : layout.situations) {
     if (s.shape.ranks > 1) most = std::max(most, s.graph.launched);

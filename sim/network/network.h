@@ -70,8 +70,9 @@ class Network {
   Result<Answer> answer(collective::Kind kind, const Groups& groups, Bytes bytes);
 
   // A name for groups that are asked about often: no look at their ranks each time.
-  int remember(const Groups& groups);
-  Duration duration(collective::Kind kind, int remembered, Bytes bytes);
+  enum class GroupsId : std::uint32_t {};
+  GroupsId remember(const Groups& groups);
+  Duration duration(collective::Kind kind, GroupsId groups, Bytes bytes);
 
   // Some group has ranks on several nodes.
   bool crosses_nodes(const Groups& groups) const;

@@ -44,6 +44,7 @@ class Solver {
   // Queries that reached the helper, and helpers started, so far.
   int asked() const { return asked_; }
   int started() const { return started_; }
+  pid_t helper() const { return helper_; }  // its process; -1: none
 
  private:
   // "" or what went wrong.
