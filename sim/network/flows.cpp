@@ -13,33 +13,15 @@ using topology::GpuInterconnect;
 using topology::Path;
 using topology::Routes;
 
-// Links crossed so far, each as often as it was crossed.
-struct Crossed {
-  std::vector<int> links;
-  Duration extra{};  // the longest step between nodes
-
-  void add(const Path& path, int times = 1) {
-    for (int i = 0; i < times; ++i) {
-      links.insert(links.end(), path.links.begin(), path.links.end());
-    }
-    extra = std::max(extra, path.latency);
-  }
-};
-
-std::vector<Use> uses(std::vector<int> links) {
-  std::ranges::sort(links);
-  std::vector<Use> all;
-  for (const int link : links) {
-    if (all.empty() || all.back().link != link) all.push_back({link, 0});
-    ++all.back().weight;
-  }
-  return all;
-}
-
 class Builder {
  public:
-  Builder(const Routes& routes, int send_channels, Traffic& out)
-      : routes_(routes), node_(routes.cluster().node), send_channels_(send_channels), out_(out) {}
+  Builder(const Routes& routes, std::array<double, 3> efficiency, int send_channels, Traffic& out)
+      : routes_(routes),
+        node_(routes.cluster().node),
+        efficiency_(efficiency),
+        send_channels_(send_channels),
+        out_(out),
+        seen_(static_cast<std::size_t>(routes.link_count())) {}
 
   void ring(int group, const Spread& spread);
   void tree(int group, const Spread& spread, bool chain);
@@ -47,13 +29,20 @@ class Builder {
   void all_to_all(int group, const std::vector<int>& ranks);
 
  private:
-  void flow(int group, double bytes, Crossed crossed, bool inside) {
-    out_.query.flows.push_back({bytes * traffic_scale, uses(std::move(crossed.links))});
+  void add(int group, double bytes, std::vector<Use> uses, Duration latency, bool inside) {
+    out_.query.flows.push_back({bytes * traffic_scale, std::move(uses)});
     out_.group.push_back(group);
     out_.inside.push_back(inside);
     Duration& extra = out_.extra[static_cast<std::size_t>(group)];
-    extra = std::max(extra, crossed.extra);
+    extra = std::max(extra, latency);
   }
+  void flow(int group, double bytes, const Path& crossed, bool inside) {
+    std::vector<Use> uses;
+    uses.reserve(crossed.links.size());
+    for (const int link : crossed.links) count(link, uses);
+    add(group, bytes, std::move(uses), crossed.latency, inside);
+  }
+  void count(int link, std::vector<Use>& uses);
   int nic(const Locals& locals, int channel) const {
     return locals.node * node_.nics + locals.nics[static_cast<std::size_t>(channel)];
   }
@@ -62,15 +51,41 @@ class Builder {
     return std::ranges::count(own, nic % node_.nics) > 0;
   }
   std::vector<int> chain(const Locals& locals, int nic) const;
-  void all_pairs(const std::vector<int>& gpus, Crossed& crossed) const;
-  Crossed message(int from, int to, int channel) const;
+  void all_pairs(const std::vector<int>& gpus, Path& crossed) const;
+  void message(int from, int to, int channel, Path& crossed) const;
   int message_channels(int from, int to) const;
 
   const Routes& routes_;
   const topology::Node& node_;
+  std::array<double, 3> efficiency_;  // by kind of link
   int send_channels_;
   Traffic& out_;
+  // Of each link of the cluster: its place in the query, the last flow that crossed it, and where.
+  struct Seen {
+    int place = -1, flow = -1;
+    std::size_t use = 0;
+  };
+  std::vector<Seen> seen_;
 };
+
+// One more crossing of a link by the flow that is being built; a link that no flow crossed before
+// joins the query.
+void Builder::count(int link, std::vector<Use>& uses) {
+  Seen& seen = seen_[static_cast<std::size_t>(link)];
+  if (seen.place < 0) {
+    seen.place = static_cast<int>(out_.query.capacities.size());
+    const topology::Link& facts = routes_.link(link);
+    out_.query.capacities.push_back(static_cast<double>(facts.capacity.bytes_per_second) *
+                                    efficiency_[static_cast<std::size_t>(facts.kind)]);
+  }
+  const int flow = static_cast<int>(out_.query.flows.size());
+  if (seen.flow != flow) {
+    seen.flow = flow;
+    seen.use = uses.size();
+    uses.push_back({seen.place, 0});
+  }
+  ++uses[seen.use].weight;
+}
 
 // The group's GPUs of a node in the order a channel passes them: first the one that owns the NIC,
 // last another one that owns it, if there is one.
@@ -88,16 +103,16 @@ std::vector<int> Builder::chain(const Locals& locals, int nic) const {
   return order;
 }
 
-void Builder::all_pairs(const std::vector<int>& gpus, Crossed& crossed) const {
+void Builder::all_pairs(const std::vector<int>& gpus, Path& crossed) const {
   for (const int a : gpus) {
     for (const int b : gpus) {
-      if (a != b) crossed.add(routes_.between_gpus(a, b));
+      if (a != b) routes_.between_gpus(a, b, crossed);
     }
   }
 }
 
 void Builder::ring(int group, const Spread& spread) {
-  Crossed crossed;
+  Path crossed;
   if (spread.size() == 1) {
     const std::vector<int>& gpus = spread[0].gpus;
     double bytes = 1.0;
@@ -106,33 +121,33 @@ void Builder::ring(int group, const Spread& spread) {
       bytes /= static_cast<double>(gpus.size() - 1);
     } else {
       for (std::size_t i = 0; i < gpus.size(); ++i) {
-        crossed.add(routes_.between_gpus(gpus[i], gpus[(i + 1) % gpus.size()]));
+        routes_.between_gpus(gpus[i], gpus[(i + 1) % gpus.size()], crossed);
       }
     }
-    flow(group, bytes, std::move(crossed), true);
+    flow(group, bytes, crossed, true);
     return;
   }
   const int channels = shape_of(spread).nics;
   for (int channel = 0; channel < channels; ++channel) {
-    Crossed ring;
+    Path ring;
     for (std::size_t k = 0; k < spread.size(); ++k) {
       const int here = nic(spread[k], channel);
       const std::vector<int> order = chain(spread[k], here);
-      ring.add(routes_.nic_to_gpu(here, order.front()));
+      routes_.nic_to_gpu(here, order.front(), ring);
       for (std::size_t i = 1; i < order.size(); ++i) {
-        ring.add(routes_.between_gpus(order[i - 1], order[i]));
+        routes_.between_gpus(order[i - 1], order[i], ring);
       }
-      ring.add(routes_.gpu_to_nic(order.back(), here));
-      ring.add(routes_.between_nics(here, nic(spread[(k + 1) % spread.size()], channel)));
+      routes_.gpu_to_nic(order.back(), here, ring);
+      routes_.between_nics(here, nic(spread[(k + 1) % spread.size()], channel), ring);
     }
-    flow(group, 1.0 / channels, std::move(ring), false);
+    flow(group, 1.0 / channels, ring, false);
   }
 }
 
 void Builder::tree(int group, const Spread& spread, bool with_chain) {
   if (spread.size() == 1) {
     // Both trees are the same chain, so each of its edges carries a byte each way.
-    Crossed crossed;
+    Path crossed;
     const std::vector<int>& gpus = spread[0].gpus;
     double bytes = 1.0;
     if (node_.interconnect == GpuInterconnect::mesh) {
@@ -140,38 +155,40 @@ void Builder::tree(int group, const Spread& spread, bool with_chain) {
       bytes = 2.0 / static_cast<double>(gpus.size());
     } else {
       for (std::size_t i = 1; i < gpus.size(); ++i) {
-        crossed.add(routes_.between_gpus(gpus[i - 1], gpus[i]));
-        crossed.add(routes_.between_gpus(gpus[i], gpus[i - 1]));
+        routes_.between_gpus(gpus[i - 1], gpus[i], crossed);
+        routes_.between_gpus(gpus[i], gpus[i - 1], crossed);
       }
     }
-    flow(group, bytes, std::move(crossed), true);
+    flow(group, bytes, crossed, true);
     return;
   }
   const auto trees = collective::double_binary_tree(static_cast<int>(spread.size()));
   const int channels = shape_of(spread).nics;
   for (int channel = 0; channel < channels; ++channel) {
-    Crossed crossed;
+    Path crossed;
     for (std::size_t k = 0; k < spread.size(); ++k) {
       const int here = nic(spread[k], channel);
       const std::vector<int> order = chain(spread[k], here);
       for (std::size_t i = 1; with_chain && i < order.size(); ++i) {
-        crossed.add(routes_.between_gpus(order[i - 1], order[i]), 2);
-        crossed.add(routes_.between_gpus(order[i], order[i - 1]), 2);
+        routes_.between_gpus(order[i - 1], order[i], crossed);
+        routes_.between_gpus(order[i - 1], order[i], crossed);
+        routes_.between_gpus(order[i], order[i - 1], crossed);
+        routes_.between_gpus(order[i], order[i - 1], crossed);
       }
       for (const collective::Tree& parents : trees) {
         if (parents[k] < 0) continue;
         const Locals& parent = spread[static_cast<std::size_t>(parents[k])];
         const int there = nic(parent, channel);
         const int head = chain(parent, there).front();
-        crossed.add(routes_.gpu_to_nic(order.front(), here));
-        crossed.add(routes_.between_nics(here, there));
-        crossed.add(routes_.nic_to_gpu(there, head));
-        crossed.add(routes_.gpu_to_nic(head, there));
-        crossed.add(routes_.between_nics(there, here));
-        crossed.add(routes_.nic_to_gpu(here, order.front()));
+        routes_.gpu_to_nic(order.front(), here, crossed);
+        routes_.between_nics(here, there, crossed);
+        routes_.nic_to_gpu(there, head, crossed);
+        routes_.gpu_to_nic(head, there, crossed);
+        routes_.between_nics(there, here, crossed);
+        routes_.nic_to_gpu(here, order.front(), crossed);
       }
     }
-    flow(group, 0.5 / channels, std::move(crossed), false);
+    flow(group, 0.5 / channels, crossed, false);
   }
 }
 
@@ -182,12 +199,11 @@ int Builder::message_channels(int from, int to) const {
   return std::max(1, std::min(send_channels_, static_cast<int>(own.size())));
 }
 
-Crossed Builder::message(int from, int to, int channel) const {
-  Crossed crossed;
+void Builder::message(int from, int to, int channel, Path& crossed) const {
   const int gpus = node_.gpus;
   if (from / gpus == to / gpus) {
-    crossed.add(routes_.between_gpus(from, to));
-    return crossed;
+    routes_.between_gpus(from, to, crossed);
+    return;
   }
   const int there = topology::nics_of_gpu(node_, to % gpus)[static_cast<std::size_t>(channel)];
   int sender = from;
@@ -204,15 +220,14 @@ Crossed Builder::message(int from, int to, int channel) const {
           break;
         }
       }
-      crossed.add(routes_.between_gpus(from, sender));
+      routes_.between_gpus(from, sender, crossed);
     }
   }
   const int out = from / gpus * node_.nics + rail;
   const int in = to / gpus * node_.nics + there;
-  crossed.add(routes_.gpu_to_nic(sender, out));
-  crossed.add(routes_.between_nics(out, in));
-  crossed.add(routes_.nic_to_gpu(in, to));
-  return crossed;
+  routes_.gpu_to_nic(sender, out, crossed);
+  routes_.between_nics(out, in, crossed);
+  routes_.nic_to_gpu(in, to, crossed);
 }
 
 void Builder::sends(int group, const std::vector<int>& ranks, bool around) {
@@ -221,26 +236,29 @@ void Builder::sends(int group, const std::vector<int>& ranks, bool around) {
     const int from = ranks[i], to = ranks[(i + 1) % ranks.size()];
     const int channels = message_channels(from, to);
     for (int channel = 0; channel < channels; ++channel) {
-      flow(group, 1.0 / channels, message(from, to, channel), from / node_.gpus == to / node_.gpus);
+      Path crossed;
+      message(from, to, channel, crossed);
+      flow(group, 1.0 / channels, crossed, from / node_.gpus == to / node_.gpus);
     }
   }
 }
 
 void Builder::all_to_all(int group, const std::vector<int>& ranks) {
-  Crossed crossed;
+  Path crossed;  // by one message at a time: there are n^2 of them
+  std::vector<Use> uses;
   bool inside = true;
   for (const int from : ranks) {
     for (const int to : ranks) {
       if (from == to) continue;
       // Over the rails in turn, so that every NIC of the destination takes its share.
       const int channel = (from + to) % message_channels(from, to);
-      const Crossed one = message(from, to, channel);
-      crossed.links.insert(crossed.links.end(), one.links.begin(), one.links.end());
-      crossed.extra = std::max(crossed.extra, one.extra);
+      message(from, to, channel, crossed);
+      for (const int link : crossed.links) count(link, uses);
+      crossed.links.clear();
       inside = inside && from / node_.gpus == to / node_.gpus;
     }
   }
-  flow(group, 1.0 / static_cast<double>(ranks.size()), std::move(crossed), inside);
+  add(group, 1.0 / static_cast<double>(ranks.size()), std::move(uses), crossed.latency, inside);
 }
 
 }  // namespace
@@ -255,12 +273,7 @@ Traffic traffic(Pattern pattern, const std::vector<Spread>& groups,
   const std::array<double, 3> efficiency = {sends ? achieved.send_nvlink : achieved.nvlink,
                                             achieved.pcie,
                                             sends ? achieved.send_network : achieved.network};
-  for (int id = 0; id < routes.link_count(); ++id) {
-    const topology::Link& link = routes.link(id);
-    out.query.capacities.push_back(static_cast<double>(link.capacity.bytes_per_second) *
-                                   efficiency[static_cast<std::size_t>(link.kind)]);
-  }
-  Builder builder(routes, send_channels, out);
+  Builder builder(routes, efficiency, send_channels, out);
   for (std::size_t g = 0; g < groups.size(); ++g) {
     const int group = static_cast<int>(g);
     switch (pattern) {

@@ -1,5 +1,6 @@
 #include "sim/network/query.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <cstdint>
@@ -67,7 +68,9 @@ std::string text(const Query& query) {
   out += "flows " + std::to_string(query.flows.size()) + "\n";
   for (const Flow& flow : query.flows) {
     out += shortest(flow.bytes) + " " + std::to_string(flow.uses.size());
-    for (const Use& use : flow.uses) {
+    std::vector<Use> ascending = flow.uses;
+    std::ranges::sort(ascending);
+    for (const Use& use : ascending) {
       out += " " + std::to_string(use.link) + " " + std::to_string(use.weight);
     }
     out += "\n";

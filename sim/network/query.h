@@ -5,7 +5,7 @@
 // its edges advance together, at the pace of the slowest. Rates are max-min fair among the flows.
 //
 // Invariants: capacities and bytes are finite and positive, weights are positive, links of a flow
-// are distinct and in range. The text form is canonical: equal queries have equal text.
+// are distinct and in range. In the text form they ascend.
 #pragma once
 
 #include <string>
@@ -25,7 +25,7 @@ struct Use {
 
 struct Flow {
   double bytes = 0;
-  std::vector<Use> uses;  // ascending links
+  std::vector<Use> uses;
   friend bool operator==(const Flow&, const Flow&) = default;
 };
 

@@ -60,32 +60,47 @@ Links users_of_links(const Query& query) {
   return all;
 }
 
+// A table of at least twice as many places as entries; a place holds an index or -1.
+class Table {
+ public:
+  explicit Table(std::size_t entries) : places_(std::bit_ceil(2 * entries + 2), -1) {}
+
+  // The first place from the hash's own on whose entry is equal, or that is free.
+  int& find(Hash hash, auto equal) {
+    const std::size_t mask = places_.size() - 1;
+    std::size_t at = hash & mask;
+    while (places_[at] >= 0 && !equal(static_cast<std::size_t>(places_[at]))) {
+      at = (at + 1) & mask;
+    }
+    return places_[at];
+  }
+
+ private:
+  std::vector<int> places_;
+};
+
 // Of all links with the same users and weights only the narrowest; unused links go.
 Links narrowest(const Links& links) {
-  std::vector<std::pair<Hash, std::size_t>> order;
+  std::vector<std::size_t> kept;
+  std::vector<Hash> hashes;  // of the kept
+  Table table(links.size());
   for (std::size_t l = 0; l < links.size(); ++l) {
     if (links.first(l) == links.last(l)) continue;
     Hash hash = 0;
     for (const User* u = links.first(l); u != links.last(l); ++u) {
-      hash = mix(hash, (static_cast<Hash>(u->flow) << 32) ^ static_cast<Hash>(u->weight));
+      hash = mix(hash ^ (static_cast<Hash>(u->flow) << 32) ^ static_cast<Hash>(u->weight));
     }
-    order.emplace_back(hash, l);
-  }
-  std::ranges::sort(order);
-  std::vector<std::size_t> kept;
-  for (std::size_t i = 0; i < order.size(); ++i) {
-    const std::size_t l = order[i].second;
-    bool repeats = false;
-    for (std::size_t k = kept.size(); k-- > 0 && !repeats;) {
-      // Links of one hash stand together; only a collision makes more than one candidate.
-      if (i == 0 || order[i - 1].first != order[i].first) break;
-      if (!links.same_users(kept[k], l)) continue;
-      repeats = true;
-      if (links.capacity[l] < links.capacity[kept[k]]) kept[k] = l;
+    int& place = table.find(
+        hash, [&](std::size_t k) { return hashes[k] == hash && links.same_users(kept[k], l); });
+    if (place < 0) {
+      place = static_cast<int>(kept.size());
+      kept.push_back(l);
+      hashes.push_back(hash);
+    } else if (std::size_t& other = kept[static_cast<std::size_t>(place)];
+               links.capacity[l] < links.capacity[other]) {
+      other = l;
     }
-    if (!repeats) kept.push_back(l);
   }
-  std::ranges::sort(kept);
   Links few;
   few.begin.push_back(0);
   for (const std::size_t l : kept) {
@@ -98,20 +113,18 @@ Links narrowest(const Links& links) {
 
 // Numbers equal hashes alike, in order of first appearance. Returns how many there are.
 int number(const std::vector<Hash>& hashes, std::vector<int>& classes) {
-  std::vector<std::pair<Hash, std::size_t>> order;
-  for (std::size_t i = 0; i < hashes.size(); ++i) order.emplace_back(hashes[i], i);
-  std::ranges::sort(order);
-  std::vector<std::size_t> first(hashes.size());  // first member with the same hash
-  for (std::size_t i = 0; i < order.size(); ++i) {
-    const bool same = i > 0 && order[i].first == order[i - 1].first;
-    first[order[i].second] = same ? first[order[i - 1].second] : order[i].second;
-  }
-  classes.assign(hashes.size(), 0);
-  int count = 0;
+  classes.resize(hashes.size());
+  std::vector<Hash> known;
+  Table table(hashes.size());
   for (std::size_t i = 0; i < hashes.size(); ++i) {
-    classes[i] = first[i] == i ? count++ : classes[first[i]];
+    int& place = table.find(hashes[i], [&](std::size_t k) { return known[k] == hashes[i]; });
+    if (place < 0) {
+      place = static_cast<int>(known.size());
+      known.push_back(hashes[i]);
+    }
+    classes[i] = place;
   }
-  return count;
+  return static_cast<int>(known.size());
 }
 
 struct Partition {

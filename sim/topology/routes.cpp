@@ -83,34 +83,31 @@ Routes::Routes(const Cluster& cluster) : cluster_(cluster), layout_(cluster.node
   fabric_trees_.resize(next_.size());
 }
 
-Path Routes::local(int node, int from, int to) const {
-  Path path;
+void Routes::local(int node, int from, int to, Path& path) const {
+  const auto begin = static_cast<std::ptrdiff_t>(path.links.size());
   const Tree& tree = local_trees_[static_cast<std::size_t>(from)];
   for (int v = to; v != from; v = tree[static_cast<std::size_t>(v)].to) {
     const int link = tree[static_cast<std::size_t>(v)].link;
     assert(link >= 0);
     path.links.push_back(node * links_per_node_ + link);
   }
-  std::ranges::reverse(path.links);
-  return path;
+  std::reverse(path.links.begin() + begin, path.links.end());
 }
 
-Path Routes::between_gpus(int from, int to) const {
+void Routes::between_gpus(int from, int to, Path& path) const {
   const int gpus = layout_.gpus;
   assert(from / gpus == to / gpus);
-  return local(from / gpus, layout_.gpu(from % gpus), layout_.gpu(to % gpus));
+  local(from / gpus, layout_.gpu(from % gpus), layout_.gpu(to % gpus), path);
 }
 
-Path Routes::gpu_to_nic(int gpu, int nic) const {
+void Routes::gpu_to_nic(int gpu, int nic, Path& path) const {
   assert(gpu / layout_.gpus == nic / layout_.nics);
-  return local(gpu / layout_.gpus, layout_.gpu(gpu % layout_.gpus),
-               layout_.nic(nic % layout_.nics));
+  local(gpu / layout_.gpus, layout_.gpu(gpu % layout_.gpus), layout_.nic(nic % layout_.nics), path);
 }
 
-Path Routes::nic_to_gpu(int nic, int gpu) const {
+void Routes::nic_to_gpu(int nic, int gpu, Path& path) const {
   assert(gpu / layout_.gpus == nic / layout_.nics);
-  return local(gpu / layout_.gpus, layout_.nic(nic % layout_.nics),
-               layout_.gpu(gpu % layout_.gpus));
+  local(gpu / layout_.gpus, layout_.nic(nic % layout_.nics), layout_.gpu(gpu % layout_.gpus), path);
 }
 
 // Fewest switches, breadth first: switches are numerous, and all their links cost the same.
@@ -132,11 +129,11 @@ const Routes::Tree& Routes::fabric_tree(int source) const {
   return tree;
 }
 
-Path Routes::between_nics(int from, int to) const {
+void Routes::between_nics(int from, int to, Path& path) const {
   assert(from / layout_.nics != to / layout_.nics);
+  const auto begin = static_cast<std::ptrdiff_t>(path.links.size());
   const Hop& up = nic_up_[static_cast<std::size_t>(from)];
   const int target = nic_up_[static_cast<std::size_t>(to)].to;
-  Path path;
   path.links.push_back(nic_down_[static_cast<std::size_t>(to)]);
   if (up.to != target) {
     const Tree& tree = fabric_tree(up.to);
@@ -146,9 +143,12 @@ Path Routes::between_nics(int from, int to) const {
     }
   }
   path.links.push_back(up.link);
-  std::ranges::reverse(path.links);
-  for (const int id : path.links) path.latency += link(id).latency;
-  return path;
+  std::reverse(path.links.begin() + begin, path.links.end());
+  Duration latency{};
+  for (auto id = path.links.begin() + begin; id != path.links.end(); ++id) {
+    latency += link(*id).latency;
+  }
+  path.latency = std::max(path.latency, latency);
 }
 
 }  // namespace sim::topology

@@ -16,7 +16,8 @@
 
 namespace sim::topology {
 
-// Links in the order they are crossed, and the latency they add to NCCL's own.
+// Links in the order they are crossed, and the latency that the longest stretch between two NICs
+// adds to NCCL's own.
 struct Path {
   std::vector<int> links;
   Duration latency{};
@@ -28,10 +29,11 @@ class Routes {
   explicit Routes(const Cluster& cluster);
 
   // `gpu` is a GPU of the cluster (node x gpus + index), `nic` a NIC (node x nics + index).
-  Path between_gpus(int from, int to) const;  // REQUIRES: both in one node
-  Path gpu_to_nic(int gpu, int nic) const;    // REQUIRES: both in one node
-  Path nic_to_gpu(int nic, int gpu) const;    // REQUIRES: both in one node
-  Path between_nics(int from, int to) const;  // REQUIRES: in different nodes
+  // Each adds its stretch to a path.
+  void between_gpus(int from, int to, Path& path) const;  // REQUIRES: both in one node
+  void gpu_to_nic(int gpu, int nic, Path& path) const;    // REQUIRES: both in one node
+  void nic_to_gpu(int nic, int gpu, Path& path) const;    // REQUIRES: both in one node
+  void between_nics(int from, int to, Path& path) const;  // REQUIRES: in different nodes
 
   int link_count() const { return static_cast<int>(links_.size()); }
   const Link& link(int id) const { return links_[static_cast<std::size_t>(id)]; }
@@ -45,7 +47,7 @@ class Routes {
   // Predecessor of every vertex on its cheapest path from one source.
   using Tree = std::vector<Hop>;
 
-  Path local(int node, int from, int to) const;
+  void local(int node, int from, int to, Path& path) const;
   const Tree& fabric_tree(int source) const;
 
   Cluster cluster_;

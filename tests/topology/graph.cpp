@@ -24,6 +24,13 @@ constexpr FabricKind all_kinds[] = {FabricKind::single_switch, FabricKind::fat_t
 constexpr GpuInterconnect all_interconnects[] = {GpuInterconnect::nvswitch, GpuInterconnect::mesh,
                                                  GpuInterconnect::pcie};
 
+// One stretch as a path of its own.
+Path stretch(const Routes& routes, void (Routes::*way)(int, int, Path&) const, int from, int to) {
+  Path path;
+  (routes.*way)(from, to, path);
+  return path;
+}
+
 std::vector<Cluster> small_worlds() {
   std::vector<Cluster> all;
   for (const FabricKind kind : all_kinds) {
@@ -155,7 +162,8 @@ TEST_CASE("topology: degrees and diameters equal their closed forms") {
     std::size_t longest = 0;
     for (int a = 0; a < 32; ++a) {
       for (int b = 0; b < 32; ++b) {
-        if (a / 4 != b / 4) longest = std::max(longest, routes.between_nics(a, b).links.size());
+        if (a / 4 != b / 4)
+          longest = std::max(longest, stretch(routes, &Routes::between_nics, a, b).links.size());
       }
     }
     CHECK(static_cast<int>(longest) == expected.diameter);
@@ -176,11 +184,12 @@ TEST_CASE("topology: the bisection is half of the NICs over the oversubscription
 
 TEST_CASE("topology: rails meet only at the spine") {
   const Routes routes(test_cluster(4, 4, 4, FabricKind::rail_optimised, 4));
-  CHECK(routes.between_nics(1, 5).links.size() == 2);  // NIC 1 of nodes 0 and 1: one leaf
-  CHECK(routes.between_nics(1, 6).links.size() == 4);  // rail 1 to rail 2
+  CHECK(stretch(routes, &Routes::between_nics, 1, 5).links.size() ==
+        2);  // NIC 1 of nodes 0 and 1: one leaf
+  CHECK(stretch(routes, &Routes::between_nics, 1, 6).links.size() == 4);  // rail 1 to rail 2
   // One leaf crossing costs 1 us, leaf - spine - leaf 3 us more.
-  CHECK(routes.between_nics(1, 5).latency == Duration{1'000'000});
-  CHECK(routes.between_nics(1, 6).latency == Duration{4'000'000});
+  CHECK(stretch(routes, &Routes::between_nics, 1, 5).latency == Duration{1'000'000});
+  CHECK(stretch(routes, &Routes::between_nics, 1, 6).latency == Duration{4'000'000});
 }
 
 TEST_CASE("topology: routes are simple paths from end to end and between NICs the shortest") {
@@ -212,15 +221,17 @@ TEST_CASE("topology: routes are simple paths from end to end and between NICs th
       for (int a = 0; a < cluster.node.gpus; ++a) {
         const int gpu = node * cluster.node.gpus + a;
         for (int b = 0; b < cluster.node.gpus; ++b) {
-          walk(routes.between_gpus(gpu, node * cluster.node.gpus + b), vertex(node, a),
-               vertex(node, b));
+          walk(stretch(routes, &Routes::between_gpus, gpu, node * cluster.node.gpus + b),
+               vertex(node, a), vertex(node, b));
         }
         for (const int nic : nics_of_gpu(cluster.node, a)) {
           const int id = node * cluster.node.nics + nic;
           // Its own NIC hangs on the GPU's own PCIe switch.
-          CHECK(routes.gpu_to_nic(gpu, id).links.size() == 2);
-          walk(routes.gpu_to_nic(gpu, id), vertex(node, a), vertex(node, layout.nic(nic)));
-          walk(routes.nic_to_gpu(id, gpu), vertex(node, layout.nic(nic)), vertex(node, a));
+          CHECK(stretch(routes, &Routes::gpu_to_nic, gpu, id).links.size() == 2);
+          walk(stretch(routes, &Routes::gpu_to_nic, gpu, id), vertex(node, a),
+               vertex(node, layout.nic(nic)));
+          walk(stretch(routes, &Routes::nic_to_gpu, id, gpu), vertex(node, layout.nic(nic)),
+               vertex(node, a));
         }
       }
     }
@@ -229,7 +240,8 @@ TEST_CASE("topology: routes are simple paths from end to end and between NICs th
       const std::vector<int> hops = hops_from(graph, nics[a]);
       for (std::size_t b = 0; b < nics.size(); ++b) {
         if (graph[nics[a]].node == graph[nics[b]].node) continue;
-        const Path path = routes.between_nics(static_cast<int>(a), static_cast<int>(b));
+        const Path path =
+            stretch(routes, &Routes::between_nics, static_cast<int>(a), static_cast<int>(b));
         walk(path, nics[a], nics[b]);
         CHECK(static_cast<int>(path.links.size()) == hops[nics[b]]);
       }
@@ -241,7 +253,8 @@ TEST_CASE("topology: a path inside a node takes NVLink where there is one") {
   const auto kinds_of = [](GpuInterconnect interconnect) {
     const Routes routes(test_cluster(1, 4, 4, FabricKind::single_switch, 1, 1, interconnect));
     std::vector<LinkKind> kinds;
-    for (const int id : routes.between_gpus(0, 3).links) kinds.push_back(routes.link(id).kind);
+    for (const int id : stretch(routes, &Routes::between_gpus, 0, 3).links)
+      kinds.push_back(routes.link(id).kind);
     return kinds;
   };
   using enum LinkKind;
@@ -294,6 +307,6 @@ TEST_CASE("topology: every kind of fabric is a file of its name with a source") 
 
 TEST_CASE("topology: a cluster of 16384 GPUs is built and routed") {
   const Routes routes(test_cluster(2048, 8, 8, FabricKind::rail_optimised, 32));
-  CHECK(routes.between_nics(0, 2047 * 8).links.size() == 4);
-  CHECK(routes.between_nics(0, 31 * 8).links.size() == 2);
+  CHECK(stretch(routes, &Routes::between_nics, 0, 2047 * 8).links.size() == 4);
+  CHECK(stretch(routes, &Routes::between_nics, 0, 31 * 8).links.size() == 2);
 }
