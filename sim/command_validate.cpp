@@ -25,6 +25,7 @@ Predicted predict_all(const std::vector<config::RunsRow>& rows, int workers, Glo
   Predicted out;
   out.rows.resize(rows.size());
   search::Sites sites;
+  for (const std::string& name : calibrate::known_clusters()) need(sites.find(name));
   Progress progress("validate", rows.size(), globals.quiet);
   std::size_t done = 0;
   std::vector<std::size_t> items;

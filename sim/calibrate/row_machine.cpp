@@ -40,6 +40,12 @@ std::int64_t marketing_gb(std::string_view text) {
 
 }  // namespace
 
+std::vector<std::string> known_clusters() {
+  std::vector<std::string> names;
+  for (const Known& entry : known) names.emplace_back(entry.cluster);
+  return names;
+}
+
 ClusterChoice cluster_of(const Row& row) {
   const std::string& gpu = cell(row, "gpu");
   const std::string& memory = cell(row, "gpu_mem_gb");

@@ -163,18 +163,18 @@ void read_recompute(const Row& row, RowPlan& out) {
   }
 }
 
+// TransformerEngine, which every framework of the table runs on Hopper, prefers cuDNN's fused
+// attention there, whatever --use-flash-attn says; flash-attn elsewhere.
 void read_attention(const Row& row, RowPlan& out) {
   const std::string& text = cell(row, "attention");
-  const bool hopper = contains(cell(row, "gpu"), "H100");
   if (starts_with(text, "unfused")) {
     out.plan.attention = workload::AttentionBackend::unfused;
-  } else if ((contains(text, "TE") || contains(text, "fused")) && hopper) {
-    out.plan.attention = workload::AttentionBackend::cudnn;
-  } else {
-    out.plan.attention = workload::AttentionBackend::flash;
-    if (!contains(text, "flash") && !contains(text, "fused") && !contains(text, "te ")) {
-      out.assumptions.emplace_back("flash attention");
-    }
+    return;
+  }
+  out.plan.attention = contains(cell(row, "gpu"), "H100") ? workload::AttentionBackend::cudnn
+                                                          : workload::AttentionBackend::flash;
+  if (!contains(text, "flash") && !contains(text, "fused") && !starts_with(text, "te ")) {
+    out.assumptions.emplace_back("fused attention");
   }
 }
 

@@ -50,5 +50,6 @@ struct ClusterChoice {
   std::string cluster, problem;
 };
 ClusterChoice cluster_of(const Row& row);
+std::vector<std::string> known_clusters();
 
 }  // namespace sim::calibrate

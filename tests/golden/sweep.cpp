@@ -12,7 +12,13 @@ using golden::text_of;
 namespace fs = std::filesystem;
 
 namespace {
-const std::string grid = "workloads/paper-454.textproto";
+const std::string grid = "grid.textproto";
+
+std::string scratch(const std::string& name) {
+  const std::string folder = golden::scratch(name);
+  fs::copy(fs::path(REHEARSE_SOURCE_DIR) / "tests/golden" / grid, folder);
+  return folder;
+}
 
 // Starts the sweep, kills its process with `signal` as soon as it has written some records.
 std::string killed_after(const std::string& signal, int records, const std::string& options) {
@@ -30,15 +36,15 @@ std::string killed_after(const std::string& signal, int records, const std::stri
 }  // namespace
 
 TEST_CASE("golden: a sweep killed with -9 resumes to the bytes of an uninterrupted one") {
-  const std::string folder = golden::scratch("kill");
+  const std::string folder = scratch("kill");
   REQUIRE(run("./rehearse sweep " + grid + " -o whole -j 1", folder).code == 0);
   const std::string jsonl = text_of(folder + "/whole/results.jsonl");
   const std::string csv = text_of(folder + "/whole/results.csv");
   REQUIRE_FALSE(csv.empty());
 
-  run(killed_after("KILL", 150, "-j 2"), folder);
+  run(killed_after("KILL", 30, "-j 2"), folder);
   REQUIRE_FALSE(fs::exists(folder + "/out/results.csv"));
-  run(killed_after("KILL", 300, "-j 2 --resume"), folder);
+  run(killed_after("KILL", 50, "-j 2 --resume"), folder);
   const golden::Finished last = run("./rehearse sweep " + grid + " -o out --resume", folder);
   CHECK(last.code == 0);
   CHECK(text_of(folder + "/out/results.jsonl") == jsonl);
@@ -47,8 +53,8 @@ TEST_CASE("golden: a sweep killed with -9 resumes to the bytes of an uninterrupt
 
 TEST_CASE("golden: an interrupted sweep says how to go on and exits 75") {
   for (const char* signal : {"TERM"}) {
-    const std::string folder = golden::scratch("interrupt");
-    const golden::Finished finished = run(killed_after(signal, 100, ""), folder);
+    const std::string folder = scratch("interrupt");
+    const golden::Finished finished = run(killed_after(signal, 30, ""), folder);
     INFO(signal << "\n" << finished.err);
     CHECK(finished.code == 75);
     CHECK(finished.err.find("rehearse sweep " + grid + " -o out --resume") != std::string::npos);
@@ -59,7 +65,7 @@ TEST_CASE("golden: an interrupted sweep says how to go on and exits 75") {
 }
 
 TEST_CASE("golden: a second sweep into the same folder is refused") {
-  const std::string folder = golden::scratch("second");
+  const std::string folder = scratch("second");
   fs::create_directories(folder + "/out");
   golden::write(folder + "/out/results.jsonl", "");
   const golden::Finished finished =
@@ -69,7 +75,7 @@ TEST_CASE("golden: a second sweep into the same folder is refused") {
 }
 
 TEST_CASE("golden: a full disk stops a sweep with 74 and the way to go on") {
-  const std::string folder = golden::scratch("full");
+  const std::string folder = scratch("full");
   fs::create_directories(folder + "/out");
   fs::create_symlink("/dev/full", folder + "/out/results.jsonl");
   const golden::Finished finished = run("./rehearse sweep " + grid + " -o out", folder);
@@ -79,10 +85,10 @@ TEST_CASE("golden: a full disk stops a sweep with 74 and the way to go on") {
 }
 
 TEST_CASE("golden: a sweep on a small disk goes on once there is space") {
-  const std::string folder = golden::scratch("tmpfs");
+  const std::string folder = scratch("tmpfs");
   const std::string disk = folder + "/out";
   fs::create_directories(disk);
-  if (::geteuid() != 0 || ::mount("tmpfs", disk.c_str(), "tmpfs", 0, "size=64k") != 0) {
+  if (::geteuid() != 0 || ::mount("tmpfs", disk.c_str(), "tmpfs", 0, "size=32k") != 0) {
     WARN("needs root to mount a small tmpfs: skipped");
     return;
   }
