@@ -130,7 +130,7 @@ struct Achieved {
   double pcie = 1;       // GPU - PCIe switch - NIC: 0.76
   double network = 1;    // NIC and fabric links: 0.96 InfiniBand, 0.80-0.83 RoCE and EFA
   double nvls = 1;       // NVLS all-reduce: S(1 + 1/n) bytes per GPU over its NVLinks: 0.68 Hopper
-  double nvls_tree = 1;  // NVLSTree and Tree between nodes, of what its links would carry
+  double nvls_tree = 1;  // NVLSTree, of the slower of its links between nodes and NVLS inside: 0.9
   double send_nvlink = 1;   // one send over NVLink, of the path's raw rate
   double send_network = 1;  // one send between nodes (2 channels), of the path's raw rate
 
