@@ -12,6 +12,7 @@
 #include <csignal>
 #include <cstdint>
 #include <cstring>
+#include <exception>
 #include <optional>
 #include <vector>
 
@@ -35,6 +36,7 @@ struct Worker {
 struct Head {
   std::uint64_t item;
   std::uint64_t bytes;
+  std::uint64_t failed;  // the bytes say why there is no answer
 };
 
 // Reads exactly `bytes`; false at the end of the stream.
@@ -58,8 +60,15 @@ bool read_exactly(int descriptor, void* into, std::size_t bytes) {
   std::signal(SIGTERM, SIG_IGN);
   std::uint64_t item = 0;
   while (read_exactly(from_parent, &item, sizeof item)) {
-    const std::string answer = calls.answer(static_cast<std::size_t>(item));
-    const Head head{item, answer.size()};
+    std::string answer;
+    bool failed = false;
+    try {
+      answer = calls.answer(static_cast<std::size_t>(item));
+    } catch (const std::exception& error) {
+      answer = error.what();
+      failed = true;
+    }
+    const Head head{item, answer.size(), failed ? 1U : 0U};
     std::string bytes(reinterpret_cast<const char*>(&head), sizeof head);
     bytes += answer;
     if (!report::write_all(to_parent, bytes).empty()) break;
@@ -178,7 +187,10 @@ class Pool {
     worker.received.clear();
     worker.item.reset();
     ++done_;
-    if (!calls_.answered(static_cast<std::size_t>(head.item), answer)) stopped_ = true;
+    const auto item = static_cast<std::size_t>(head.item);
+    const bool stored =
+        head.failed != 0 ? calls_.failed(item, answer) : calls_.answered(item, answer);
+    if (!stored) stopped_ = true;
     hand_out(worker);
   }
 

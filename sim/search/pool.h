@@ -21,7 +21,7 @@ struct PoolCalls {
   std::function<std::string(std::size_t item)> answer;
   // In the parent, as answers arrive. False: stop (the caller cannot store it).
   std::function<bool(std::size_t item, const std::string& answer)> answered;
-  // In the parent: the worker died on this item. False: stop.
+  // In the parent: the answer threw, or the worker died on this item. False: stop.
   std::function<bool(std::size_t item, const std::string& why)> failed;
   // In the parent, between answers and at least ten times a second. False: no new items are handed
   // out, those under way are still answered.

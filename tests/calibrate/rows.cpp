@@ -116,7 +116,7 @@ TEST_CASE("calibrate: each source that can be represented gives a possible plan"
       {"training_runs.csv", "korthikanti2022", "dgx-a100", "1f1b", Recompute::full, false,
        "korthikanti"},
       {"training_runs.csv", "bloom-prequel", "dgx-a100", "1f1b", Recompute::full, false,
-       "narayanan"},
+       "8n-layers"},
       {"training_runs.csv", "internevo", "dgx-a100", "1f1b", Recompute::none, true, "paper"},
       {"training_runs.csv", "megascale-paper", "dgx-a100", "interleaved-1f1b", Recompute::none,
        false, "full"},

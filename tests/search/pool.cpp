@@ -5,6 +5,7 @@
 #include <catch2/catch.hpp>
 #include <csignal>
 #include <map>
+#include <stdexcept>
 
 using namespace sim::search;
 
@@ -56,13 +57,15 @@ TEST_CASE("search: a worker that dies takes only its own item with it") {
   const Outcome outcome = run(20, 3, [](std::size_t item) {
     if (item == 3) ::raise(SIGKILL);
     if (item == 7) ::_exit(9);
+    if (item == 11) throw std::runtime_error("eleven");
     if (item == 19) ::raise(SIGKILL);
     return std::to_string(item);
   });
   CHECK(outcome.all);
-  CHECK(outcome.answers.size() == 17);
-  REQUIRE(outcome.failures.size() == 3);
+  CHECK(outcome.answers.size() == 16);
+  REQUIRE(outcome.failures.size() == 4);
   CHECK(outcome.failures.at(3) == "the simulator stopped with signal 9 (Killed)");
+  CHECK(outcome.failures.at(11) == "eleven");
   CHECK(outcome.failures.at(7) == "the simulator ended with status 9");
 }
 
