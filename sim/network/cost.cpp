@@ -15,7 +15,7 @@ double rate(Bandwidth b) {
 }
 
 int floor_log2(int n) {
-  return std::bit_width(static_cast<unsigned>(n)) - 1;
+  return static_cast<int>(std::bit_width(static_cast<unsigned>(n))) - 1;
 }
 
 bool reduces_bandwidth_by_rank(Kind kind) {

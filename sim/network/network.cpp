@@ -65,8 +65,17 @@ struct Network::State {
   Situation situation(const Shape& shape) const {
     return {shape, cluster.node, search_graph(profile->nccl, cluster.node, shape)};
   }
-  const topology::Routes& all_routes() {
-    if (!routes) routes = std::make_unique<topology::Routes>(cluster);
+  // Among the nodes that this layout uses; built again, larger, when a layout needs more.
+  const topology::Routes& routes_for(const std::vector<Spread>& spreads) {
+    int nodes = 1;
+    for (const Spread& group : spreads) {
+      for (const Locals& locals : group) nodes = std::max(nodes, locals.node + 1);
+    }
+    if (!routes || routes->cluster().nodes < nodes) {
+      // At least twice as many as before, so that growing step by step stays cheap.
+      if (routes) nodes = std::max(nodes, std::min(cluster.nodes, 2 * routes->cluster().nodes));
+      routes = std::make_unique<topology::Routes>(topology::first_nodes(cluster, nodes));
+    }
     return *routes;
   }
   Result<const std::vector<Rate>*> rates(Layout& layout, Pattern pattern);
@@ -108,8 +117,8 @@ Result<const std::vector<Rate>*> Network::State::rates(Layout& layout, Pattern p
   if (found) return &*found;
   std::vector<Spread> spreads;
   for (const std::vector<int>& ranks : layout.ranks) spreads.push_back(spread(ranks, cluster));
-  const Traffic all = traffic(pattern, spreads, layout.ranks, all_routes(), profile->achieved,
-                              profile->nccl.send_channels_network);
+  const Traffic all = traffic(pattern, spreads, layout.ranks, routes_for(spreads),
+                              profile->achieved, profile->nccl.send_channels_network);
   const Result<Finish> finish = solver.solve(all.query);
   if (!finish) return finish.errors();
   std::vector<Rate> rates(layout.situations.size());

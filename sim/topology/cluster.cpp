@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cassert>
 #include <cmath>
 
 namespace sim::topology {
@@ -76,6 +77,14 @@ std::vector<std::string> problems(const Cluster& cluster) {
   check.expect(fabric.leaf_hop.ps >= 0, "fabric.leaf_hop must not be negative");
   check.expect(fabric.spine_hop.ps >= 0, "fabric.spine_hop must not be negative");
   return std::move(check.found);
+}
+
+Cluster first_nodes(Cluster cluster, int nodes) {
+  assert(nodes >= 1);
+  assert(nodes <= cluster.nodes);
+  // Trunks are sized by the nodes a leaf has room for, not by those that are there.
+  cluster.nodes = nodes;
+  return cluster;
 }
 
 std::string_view name(GpuInterconnect interconnect) {

@@ -53,6 +53,11 @@ std::vector<int> nics_of_gpu(const Node& node, int gpu);
 // graph, and a route between every two of its GPUs.
 std::vector<std::string> problems(const Cluster& cluster);
 
+// The first `nodes` nodes and the switches they need. Paths between them cross links of the same
+// kinds, capacities and latencies as in the whole cluster, so a small job on a large cluster need
+// not build all of it. REQUIRES: 1 <= nodes <= cluster.nodes.
+Cluster first_nodes(Cluster cluster, int nodes);
+
 std::string_view name(GpuInterconnect interconnect);
 std::string_view name(HostCpu cpu);
 std::string_view name(FabricKind kind);

@@ -249,6 +249,29 @@ TEST_CASE("topology: routes are simple paths from end to end and between NICs th
   }
 }
 
+TEST_CASE("topology: paths among the first nodes are those of the whole cluster") {
+  for (const Cluster& whole : small_worlds()) {
+    const Routes all(whole);
+    for (int nodes = 2; nodes < whole.nodes; ++nodes) {
+      const Routes part(first_nodes(whole, nodes));
+      const int nics = nodes * whole.node.nics;
+      for (int a = 0; a < nics; ++a) {
+        for (int b = 0; b < nics; ++b) {
+          if (a / whole.node.nics == b / whole.node.nics) continue;
+          const Path x = stretch(all, &Routes::between_nics, a, b);
+          const Path y = stretch(part, &Routes::between_nics, a, b);
+          REQUIRE(x.links.size() == y.links.size());
+          REQUIRE(x.latency == y.latency);
+          for (std::size_t i = 0; i < x.links.size(); ++i) {
+            REQUIRE(all.link(x.links[i]).capacity == part.link(y.links[i]).capacity);
+            REQUIRE(all.link(x.links[i]).kind == part.link(y.links[i]).kind);
+          }
+        }
+      }
+    }
+  }
+}
+
 TEST_CASE("topology: a path inside a node takes NVLink where there is one") {
   const auto kinds_of = [](GpuInterconnect interconnect) {
     const Routes routes(test_cluster(1, 4, 4, FabricKind::single_switch, 1, 1, interconnect));
