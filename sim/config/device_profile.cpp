@@ -96,6 +96,9 @@ device::HostProfile host(const v1::HostProfile& from) {
   to.microbatch = to_duration(from.microbatch());
   to.step = to_duration(from.step());
   to.parameter = to_duration(from.parameter());
+  if (from.has_launch_queue()) to.launch_queue = from.launch_queue();
+  if (from.has_queue_entries_per_collective())
+    to.queue_entries_per_collective = from.queue_entries_per_collective();
   return to;
 }
 

@@ -132,6 +132,11 @@ struct HostProfile {
   Duration microbatch{};           // data iterator, schedule, loss bookkeeping
   Duration step{};                 // timers, logging, learning rate; once per step
   Duration parameter{};            // per parameter tensor in the optimizer step
+  // Entries of the GPU's launch queue (CUDA_DEVICE_MAX_CONNECTIONS=1: one for all streams): the CPU
+  // waits to issue more until the GPU has started as many. A kernel takes one, a collective or
+  // exchange with its event records and waits `queue_entries_per_collective`. 0: no limit.
+  std::int64_t launch_queue = 0;
+  std::int64_t queue_entries_per_collective = 1;
 };
 
 // Kernels beside a collective. See overlap.h.

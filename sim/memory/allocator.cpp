@@ -36,7 +36,7 @@ const char* name(Action action) {
 }
 
 Allocator::Allocator(Driver& driver, Options options, Rules rules)
-    : driver_(driver), options_(std::move(options)), rules_(rules) {
+    : driver_(&driver), options_(std::move(options)), rules_(rules) {
   pools_.push_back({.small = false, .lanes = {}});
   pools_.push_back({.small = true, .lanes = {}});
   if (rules_ == Rules::newer) set_memory_fraction(options_.per_process_memory_fraction);
@@ -52,7 +52,7 @@ void Allocator::refresh() {
 void Allocator::set_memory_fraction(double fraction) {
   assert(fraction >= 0.0);
   assert(fraction <= 1.0);
-  const double total = static_cast<double>(driver_.total_memory().n);
+  const double total = static_cast<double>(driver_->total_memory().n);
   limit_ = static_cast<std::int64_t>(std::floor(fraction * total));
   if (rules_ == Rules::newer && fraction == 1.0) limit_ = unlimited;
   refresh();

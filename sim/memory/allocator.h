@@ -298,7 +298,7 @@ class Allocator {
   void synchronize_and_free();
   void finish_event(BlockId block);
 
-  Driver& driver_;
+  Driver* driver_;  // never null; a pointer so that a state can be kept and put back
   Options options_;
   Rules rules_;
 

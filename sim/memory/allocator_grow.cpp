@@ -16,7 +16,7 @@ bool Allocator::grow(const Request& request, bool retry, Found& found) {
     return grow_expandable(request, found);
   }
 
-  const auto address = driver_.cuda_malloc({request.segment});
+  const auto address = driver_->cuda_malloc({request.segment});
   if (!address) return false;
   total_ += request.segment;
   const BlockId id = new_block();
@@ -74,7 +74,7 @@ BlockId Allocator::expandable_candidate(const Request& request) {
 
 BlockId Allocator::new_expandable_segment(const Request& request) {
   const std::int64_t page = request.small ? small_segment : options_.large_segment;
-  const std::int64_t total = driver_.total_memory().n;
+  const std::int64_t total = driver_->total_memory().n;
   std::int64_t bytes = total + total / 8;
   if (options_.expandable_reserve_fraction > 0.0) {
     const double share = options_.expandable_reserve_fraction * static_cast<double>(total);
@@ -84,7 +84,7 @@ BlockId Allocator::new_expandable_segment(const Request& request) {
     bytes = std::min(bytes, options_.expandable_reserve_bytes);
   }
   bytes = (bytes + page - 1) / page * page;
-  const auto address = bytes > 0 ? driver_.reserve_addresses({bytes}) : std::nullopt;
+  const auto address = bytes > 0 ? driver_->reserve_addresses({bytes}) : std::nullopt;
   if (!address) return no_block;
 
   const BlockId id = new_block();
@@ -110,7 +110,7 @@ BlockId Allocator::map(BlockId id, std::int64_t bytes) {
   const std::int64_t page = segment_of(at(id)).page;
   const std::int64_t start = at(id).address;
   const std::int64_t mapped = std::min((bytes + page - 1) / page * page, at(id).size);
-  if (!driver_.map(start, {mapped})) return no_block;
+  if (!driver_->map(start, {mapped})) return no_block;
 
   unlist(id);
   if (mapped < at(id).size) {
@@ -171,7 +171,7 @@ void Allocator::unlist(BlockId id) {
 }
 
 void Allocator::report_oom(const Request& request, std::int64_t requested, int stream) {
-  const std::int64_t device_free = driver_.free_memory().n;
+  const std::int64_t device_free = driver_->free_memory().n;
   last_oom_ = {requested, request.size, request.segment, device_free, stream};
   ++statistics_.num_ooms;
   trace(Action::oom, device_free, request.size, stream);

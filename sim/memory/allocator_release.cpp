@@ -87,7 +87,7 @@ void Allocator::release_block(BlockId id) {
   assert(!block.split());
   ++statistics_.num_device_free;
   trace(Action::segment_free, block.address, block.size, lane(block.lane).stream);
-  driver_.cuda_free(block.address, {block.size});
+  driver_->cuda_free(block.address, {block.size});
   total_ -= block.size;
   for (PoolStatistics* s : {&statistics_.all, &pool_statistics(block.small)}) {
     s->segment.down(1);
@@ -110,7 +110,7 @@ BlockId Allocator::unmap(BlockId id) {
   if (begin >= end) return no_block;
 
   const int stream = lane(at(id).lane).stream;
-  driver_.unmap(stream, begin, {end - begin});
+  driver_->unmap(stream, begin, {end - begin});
   unlist(id);
   BlockId middle = id;
   if (begin > at(id).address) {
@@ -139,7 +139,7 @@ BlockId Allocator::unmap(BlockId id) {
 void Allocator::drop_if_unmapped(BlockId id) {
   if (id == no_block || at(id).split()) return;
   assert(!at(id).mapped);
-  driver_.release_addresses(at(id).address, {at(id).size});
+  driver_->release_addresses(at(id).address, {at(id).size});
   unlist(id);
   segments_.erase(at(id).address);
   delete_block(id);

@@ -34,7 +34,7 @@ void Allocator::record_events(BlockId id) {
   Block& block = at(id);
   std::vector<StreamUse>& uses = stream_uses_[static_cast<std::size_t>(block.uses)];
   for (const StreamUse& use : uses) {
-    queues_[use.stream].emplace_back(driver_.record_event(use.stream), id);
+    queues_[use.stream].emplace_back(driver_->record_event(use.stream), id);
     ++block.events;
   }
   uses.clear();
@@ -57,7 +57,7 @@ void Allocator::process_events() {
   record_deferred();
   for (auto it = queues_.begin(); it != queues_.end();) {
     auto& queue = it->second;
-    while (!queue.empty() && driver_.event_reached(queue.front().first)) {
+    while (!queue.empty() && driver_->event_reached(queue.front().first)) {
       const BlockId id = queue.front().second;
       queue.pop_front();
       finish_event(id);
@@ -76,7 +76,7 @@ void Allocator::synchronize_and_free() {
   record_deferred();
   for (auto& [stream, queue] : queues_) {
     for (const auto& [event, id] : queue) {
-      driver_.wait(event);
+      driver_->wait(event);
       finish_event(id);
     }
   }

@@ -4,6 +4,16 @@
 #include <cstring>
 
 namespace sim::memory {
+
+FreeList& FreeList::operator=(const FreeList& other) {
+  if (this == &other) return *this;
+  chunks_.clear();
+  for (const auto& chunk : other.chunks_) chunks_.push_back(std::make_unique<Chunk>(*chunk));
+  spare_.reset();
+  size_ = other.size_;
+  return *this;
+}
+
 namespace {
 
 std::size_t index(int i) {

@@ -31,6 +31,12 @@ class FreeList {
     int index = 0;
   };
 
+  FreeList() = default;
+  FreeList(FreeList&&) = default;
+  FreeList& operator=(FreeList&&) = default;
+  FreeList(const FreeList& other) { *this = other; }
+  FreeList& operator=(const FreeList& other);
+
   int size() const { return size_; }
   bool empty() const { return size_ == 0; }
 

@@ -2,101 +2,15 @@
 
 #include <algorithm>
 #include <cassert>
-#include <deque>
-#include <map>
-#include <memory>
-#include <span>
 
 #include "sim/memory/options.h"
-#include "sim/replay/dataflow_rank.h"
+#include "sim/replay/dataflow_engine.h"
 
 namespace sim::replay {
-namespace {
 
 using workload::Instruction;
 using workload::Op;
 using workload::Stream;
-
-constexpr std::size_t at(Stream s) {
-  return static_cast<std::size_t>(s);
-}
-
-// One direction between two classes: the n-th send meets the n-th receive.
-struct Channel {
-  std::vector<Time> sends, receives;  // posts that a side may still ask for
-  std::int64_t base = 0;              // number of the first of them
-  std::int64_t sends_posted = 0, receives_posted = 0;
-  std::int64_t sends_done = 0, receives_done = 0;  // whose exchanges are complete
-
-  void prune() {
-    const std::int64_t gone = std::min(sends_done, receives_done) - base;
-    if (gone < 64) return;
-    sends.erase(sends.begin(), sends.begin() + gone);
-    receives.erase(receives.begin(), receives.begin() + gone);
-    base += gone;
-  }
-};
-
-// Rank classes of one group that meet in its collectives, in order.
-struct Meetings {
-  std::vector<int> members;
-  struct Meeting {
-    int posted = 0, left = 0;
-    Time latest{};
-  };
-  std::deque<Meeting> open;
-  std::int64_t first = 0;
-};
-
-class Dataflow {
- public:
-  Dataflow(const workload::Job& job, const Times& times, const Memory& memory,
-           const Options& options);
-
-  RunReport run();
-
- private:
-  struct Snapshot {
-    std::vector<std::int64_t> state;
-    std::vector<Accounts> accounts;
-    Time origin;
-  };
-
-  void setup_meetings();
-  void play(int step);
-  bool drive();
-  bool advance(int c);
-  bool execute(int c, RankState& r, const Instruction& i, std::uint32_t frame_base,
-               std::uint32_t layer_base);
-  bool collective(int c, RankState& r, const Instruction& i);
-  bool exchange(int c, RankState& r, const Instruction& i);
-  void kernel(int c, RankState& r, const Instruction& i);
-  void wait(RankState& r, const Instruction& i);
-  bool complete(int c, RankState& r, PendingExchange& pending);
-  bool complete_all(int c, RankState& r, std::uint32_t streams);
-  void lift(RankState& r, Stream stream, Time until, Account account);
-  Account why(const RankState& r, Time start, Account otherwise) const;
-  Channel& channel(int from, int to, std::uint8_t number) {
-    return channels_[{from * static_cast<int>(ranks_.size()) + to, number}];
-  }
-  bool all_stopped() const;
-
-  Snapshot snapshot() const;
-  void save(const RankState& r, Time origin, std::vector<std::int64_t>& out) const;
-  std::size_t skip(const Snapshot& before, const Snapshot& now, std::size_t from, std::size_t cut);
-  void observe(int c, const RankState& r, Stream stream, const Instruction& i, Time start,
-               Time waited, Time end) const;
-  void observe_memory(int c, const RankState& r, workload::Category category, std::int64_t delta,
-                      std::string_view label) const;
-
-  const workload::Job& job_;
-  const Times& times_;
-  const Options& options_;
-  std::vector<std::unique_ptr<RankState>> ranks_;
-  std::map<std::pair<int, std::uint8_t>, Channel> channels_;
-  std::vector<Meetings> meetings_;
-  std::vector<std::array<int, workload::stream_count>> meeting_of_;  // [class][stream], -1: alone
-};
 
 Dataflow::Dataflow(const workload::Job& job, const Times& times, const Memory& memory,
                    const Options& options)
@@ -107,6 +21,16 @@ Dataflow::Dataflow(const workload::Job& job, const Times& times, const Memory& m
   for (std::size_t c = 0; c < job.classes.size(); ++c)
     ranks_.push_back(std::make_unique<RankState>(job.classes[c], times.classes[c],
                                                  capacity(memory, c), costs, *parsed));
+  if (times.single_queue)
+    for (auto& r : ranks_) r->launched.resize(static_cast<std::size_t>(times.launch_queue));
+  for (const workload::Program& program : job.classes) {
+    std::vector<MemoryCode>& blocks = memory_code_.emplace_back();
+    for (const workload::Block& block : program.blocks) {
+      MemoryCode& memory_code = blocks.emplace_back();
+      for (std::uint32_t i = 0; i < block.code.size(); ++i)
+        if (block.code[i].op <= Op::record_stream) memory_code.code.emplace_back(block.code[i], i);
+    }
+  }
   setup_meetings();
 }
 
@@ -151,8 +75,25 @@ Account Dataflow::why(const RankState& r, Time start, Account otherwise) const {
   return otherwise;
 }
 
+void Dataflow::admit(RankState& r, std::int64_t entries) const {
+  if (r.launched.empty()) return;
+  // The last of the entries needs the place of the launch that was as many before it.
+  const std::size_t last = (r.launches + static_cast<std::size_t>(entries) - 1) % r.launched.size();
+  r.clock.cpu = std::max(r.clock.cpu, r.launched[last]);
+}
+
+void Dataflow::launched(RankState& r, std::int64_t entries, Time start) const {
+  r.queue = start;
+  if (r.launched.empty()) return;
+  for (std::int64_t k = 0; k < entries; ++k) {
+    r.launched[r.launches] = start;
+    if (++r.launches == r.launched.size()) r.launches = 0;
+  }
+}
+
 void Dataflow::kernel(int c, RankState& r, const Instruction& i) {
   r.clock.cpu = r.clock.cpu + times_.launch;
+  admit(r, 1);
   Time& tail = r.clock.tail[at(i.stream)];
   Time start = std::max({r.clock.cpu, tail, r.sms});
   if (times_.single_queue) start = std::max(start, r.queue);
@@ -164,7 +105,7 @@ void Dataflow::kernel(int c, RankState& r, const Instruction& i) {
   r.timeline.kernel(start, end, kernel_account(i.flags), idle);
   tail = end;
   r.sms = end;
-  r.queue = start;
+  launched(r, 1, start);
   r.queue_account = idle;
   if (options_.observer) observe(c, r, i.stream, i, start, start, end);
 }
@@ -177,6 +118,7 @@ bool Dataflow::collective(int c, RankState& r, const Instruction& i) {
   const int group = meeting_of_[static_cast<std::size_t>(c)][at(q)];
   if (!r.posted) {
     r.clock.cpu = r.clock.cpu + times_.launch_collective;
+    admit(r, times_.queue_entries_per_collective);
     r.post = std::max({r.clock.cpu, tail, r.clock.tail[at(i.stream)]});
     if (times_.single_queue) r.post = std::max(r.post, r.queue);
     if (group >= 0) {
@@ -206,7 +148,7 @@ bool Dataflow::collective(int c, RankState& r, const Instruction& i) {
       i.flags & workload::overlapped ? r.times.transfer_overlapped : r.times.transfer;
   const Time end = start + durations[i.index];
   const Account late = why(r, r.post, account);
-  r.queue = r.post;
+  launched(r, times_.queue_entries_per_collective, r.post);
   r.queue_account = late;
   tail = end;
   const bool waits_for_stages = q == Stream::world || q == Stream::embedding;
@@ -282,6 +224,7 @@ bool Dataflow::exchange(int c, RankState& r, const Instruction& i) {
     if (!complete_all(c, r, 1u << at(q))) return false;
     r.clock.cpu =
         r.clock.cpu + static_cast<std::int64_t>(exchange.messages.size()) * times_.launch_exchange;
+    admit(r, times_.queue_entries_per_collective);
     PendingExchange pending;
     pending.exchange = i.index;
     pending.communicator = q;
@@ -293,7 +236,7 @@ bool Dataflow::exchange(int c, RankState& r, const Instruction& i) {
     if (options_.observer) pending.place = resolve(r.program, r.at);
     const Account late = why(r, pending.post, Account::pp_transfer);
     if (pending.joins) lift(r, Stream::compute, pending.post, late);
-    r.queue = pending.post;
+    launched(r, times_.queue_entries_per_collective, pending.post);
     r.queue_account = late;
     for (const workload::Message& message : exchange.messages) {
       const int other = peer(job_, c, message.peer_offset);
@@ -324,21 +267,12 @@ void Dataflow::wait(RankState& r, const Instruction& i) {
 bool Dataflow::execute(int c, RankState& r, const Instruction& i, std::uint32_t frame_base,
                        std::uint32_t layer_base) {
   const auto slot_of = [&](workload::Space space, std::uint32_t index) {
-    switch (space) {
-      case workload::Space::fixed:
-        return index;
-      case workload::Space::local:
-        return r.program.fixed_slots + index;
-      case workload::Space::microbatch:
-        return frame_base + index;
-      case workload::Space::layer:
-        break;
-    }
-    return layer_base + index;
+    return slot_number(r.program, space, index, frame_base, layer_base);
   };
   switch (i.op) {
     case Op::alloc:
       r.clock.cpu = r.clock.cpu + times_.allocation;
+      if (r.taping) r.tape.push_back((r.clock.cpu - r.tape_origin).ps);
       r.memory.allocate(slot_of(i.space, i.index), i, r.at);
       if (options_.observer)
         observe_memory(c, r, i.category, r.memory.size(slot_of(i.space, i.index)),
@@ -348,6 +282,12 @@ bool Dataflow::execute(int c, RankState& r, const Instruction& i, std::uint32_t 
       const std::uint32_t slot = slot_of(i.space, i.index);
       if (!r.pending.empty() && !complete_all(c, r, r.memory.recorded(slot))) return false;
       r.clock.cpu = r.clock.cpu + times_.release;
+      if (r.taping) {
+        r.tape.push_back((r.clock.cpu - r.tape_origin).ps);
+        for (std::size_t s = 0; s < workload::stream_count; ++s)
+          if (r.memory.recorded(slot) >> s & 1u)
+            r.tape.push_back((r.clock.tail[s] - r.tape_origin).ps);
+      }
       const bool full = r.memory.full(slot);
       const std::int64_t size = full && options_.observer ? r.memory.size(slot) : 0;
       const workload::Category category = r.memory.category(slot);
@@ -437,179 +377,6 @@ bool Dataflow::drive() {
   }
   return any;
 }
-
-bool Dataflow::all_stopped() const {
-  return std::all_of(ranks_.begin(), ranks_.end(),
-                     [](const auto& r) { return r->at.pass >= r->stop; });
-}
-
-// Everything that decides what a class does next, relative to `origin`. Times that lie behind the
-// CPU clock decide nothing any more: they are all alike.
-void Dataflow::save(const RankState& r, Time origin, std::vector<std::int64_t>& out) const {
-  const auto put = [&](Time t) { out.push_back(t.ps - origin.ps); };
-  const Time cpu = r.clock.cpu;
-  put(cpu);
-  put(r.clock.tail[0]);
-  for (std::size_t s = 1; s < workload::stream_count; ++s) put(std::max(r.clock.tail[s], cpu));
-  put(std::max(r.sms, cpu));
-  put(std::max(r.queue, cpu));
-  out.push_back(r.queue > cpu ? static_cast<std::int64_t>(r.queue_account) : -1);
-  const Time past = std::min(cpu, r.clock.tail[0]);
-  for (const EventEnd& e : r.events) {
-    put(std::max(e.when, past));
-    if (e.when <= past) continue;
-    out.push_back(e.transfer.ps);
-    out.push_back(static_cast<std::int64_t>(e.account) * account_count +
-                  static_cast<std::int64_t>(e.waiting));
-  }
-  put(r.timeline.front());
-  for (const Duration d : r.timeline.lifted()) out.push_back(d.ps);
-  out.push_back(static_cast<std::int64_t>(r.pending.size()));
-  for (const PendingExchange& p : r.pending) {
-    out.push_back(p.exchange);
-    put(p.post);
-  }
-  r.driver.save_state(out, origin);
-  r.memory.save_state(out, r.live);
-}
-
-Dataflow::Snapshot Dataflow::snapshot() const {
-  Snapshot s;
-  s.origin = ranks_.front()->clock.cpu;
-  for (const auto& r : ranks_) {
-    save(*r, s.origin, s.state);
-    s.accounts.push_back(r->timeline.accounts());
-  }
-  for (const auto& [key, ch] : channels_) {
-    const std::int64_t open = std::min(ch.sends_done, ch.receives_done) - ch.base;
-    for (const std::vector<Time>* posts : {&ch.sends, &ch.receives}) {
-      s.state.push_back(static_cast<std::int64_t>(posts->size()) - open);
-      for (std::size_t i = static_cast<std::size_t>(open); i < posts->size(); ++i)
-        s.state.push_back((*posts)[i].ps - s.origin.ps);
-    }
-    s.state.push_back(ch.sends_done - ch.receives_done);
-  }
-  return s;
-}
-
-// The state at cut `cut` is the one at cut `from`: adds up the whole periods that are left.
-// Returns the cut at which the classes then stand.
-std::size_t Dataflow::skip(const Snapshot& before, const Snapshot& now, std::size_t from,
-                           std::size_t cut) {
-  const std::size_t period = cut - from;
-  const std::size_t last = ranks_.front()->program.cuts.size() - 1;
-  const auto times = static_cast<std::int64_t>((last - cut) / period);
-  if (times == 0) return cut;
-  const std::size_t target = cut + static_cast<std::size_t>(times) * period;
-  const Duration by = times * (now.origin - before.origin);
-  for (std::size_t c = 0; c < ranks_.size(); ++c) {
-    RankState& r = *ranks_[c];
-    r.clock.cpu = r.clock.cpu + by;
-    for (Time& t : r.clock.tail) t = t + by;
-    r.sms = r.sms + by;
-    r.queue = r.queue + by;
-    for (EventEnd& e : r.events) e.when = e.when + by;
-    for (PendingExchange& p : r.pending) p.post = p.post + by;
-    Accounts gained = now.accounts[c];
-    for (std::size_t i = 0; i < gained.size(); ++i) gained[i] -= before.accounts[c][i];
-    r.timeline.skip(gained, times, by);
-    r.driver.shift(by);
-    std::vector<std::uint32_t> live = r.live;
-    for (std::uint32_t p = r.program.cuts[cut]; p < r.program.cuts[target]; ++p) {
-      const workload::Pass& pass = (*r.at.passes)[p];
-      if (pass.acquires) live.push_back(pass.frame);
-      if (pass.releases) std::erase(live, pass.frame);
-    }
-    r.memory.renumber_frames(r.live, live);
-    r.live = std::move(live);
-    r.at.pass = r.program.cuts[target];
-  }
-  for (auto& [key, ch] : channels_) {
-    for (Time& t : ch.sends) t = t + by;
-    for (Time& t : ch.receives) t = t + by;
-  }
-  return target;
-}
-
-void Dataflow::play(int step) {
-  constexpr std::size_t remembered = 48;
-  const std::size_t cuts =
-      step > 0 && options_.shortcuts && !options_.observer ? ranks_[0]->program.cuts.size() : 0;
-  std::size_t next = cuts > 2 ? 0 : cuts;
-  std::vector<std::pair<std::size_t, Snapshot>> seen;
-  for (auto& r : ranks_) {
-    const workload::Program& p = r->program;
-    r->at = {step, step == 0 ? &p.setup : step == 1 ? &p.first_step : &p.step, 0, 0, 0};
-    r->live.clear();
-  }
-  while (true) {
-    for (auto& r : ranks_)
-      r->stop =
-          next < cuts ? r->program.cuts[next] : static_cast<std::uint32_t>(r->at.passes->size());
-    drive();
-    if (!all_stopped()) {
-      // A class needs what another issues behind its cut: no consistent cut here.
-      assert(next < cuts);
-      next = cuts;
-      continue;
-    }
-    if (next >= cuts) break;
-    Snapshot now = snapshot();
-    const auto same = std::find_if(seen.begin(), seen.end(),
-                                   [&](const auto& s) { return s.second.state == now.state; });
-    if (same != seen.end()) {
-      skip(same->second, now, same->first, next);
-      next = cuts;
-      continue;
-    }
-    if (seen.size() == remembered) {
-      next = cuts;  // still settling after so long: run the rest as it is
-      continue;
-    }
-    seen.emplace_back(next, std::move(now));
-    ++next;
-  }
-}
-
-RunReport Dataflow::run() {
-  RunReport report;
-  Time begin{};
-  std::vector<Accounts> before(ranks_.size());
-  Snapshot previous;
-  for (int step = 0; step <= options_.steps; ++step) {
-    Snapshot start;
-    if (step >= 2 && options_.shortcuts && !options_.observer) {
-      start = snapshot();
-      if (step >= 3 && start.state == previous.state) break;  // the step before, once more
-    }
-    play(step);
-    Time end{};
-    for (auto& r : ranks_) end = std::max(end, r->clock.cpu);
-    for (std::size_t c = 0; c < ranks_.size(); ++c) {
-      RankState& r = *ranks_[c];
-      r.timeline.settle(end, Account::other);
-      Accounts now = r.timeline.accounts();
-      for (std::size_t i = 0; i < now.size(); ++i) now[i] -= before[c][i];
-      r.accounts_at_step = now;
-      before[c] = r.timeline.accounts();
-      if (step == 1) r.memory.mark_static();
-    }
-    if (step == 1) report.first_step_time = end - begin;
-    if (step >= 1) report.step_time = end - begin;
-    begin = end;
-    previous = std::move(start);
-  }
-  for (auto& r : ranks_) {
-    ClassReport c;
-    c.accounts = r->accounts_at_step;
-    r->memory.report(c);
-    report.classes.push_back(std::move(c));
-    report.replayed += r->executed;
-  }
-  return report;
-}
-
-}  // namespace
 
 RunReport run_dataflow(const workload::Job& job, const Times& times, const Memory& memory,
                        const Options& options) {

@@ -39,11 +39,21 @@ class ClockDriver final : public TimedDriver {
   void save_state(std::vector<std::int64_t>& out, Time origin) const;
   void shift(Duration by);
 
- private:
   struct Outstanding {
     Time when;
     bool reached = false;
   };
+  struct Events {
+    std::deque<Outstanding> events;
+    std::int64_t first_ticket = 0;
+  };
+  Events keep() const { return {events_, first_ticket_}; }
+  void restore(const Events& kept) {
+    events_ = kept.events;
+    first_ticket_ = kept.first_ticket;
+  }
+
+ private:
   Outstanding& at(const memory::Event& event) {
     return events_[static_cast<std::size_t>(event.ticket - first_ticket_)];
   }
@@ -88,10 +98,18 @@ struct RankState {
   Time sms{};    // when the SMs have finished the kernels issued so far
   Time queue{};  // when the last launch started (single hardware queue)
   Account queue_account = Account::host;
+  std::vector<Time> launched;  // when the latest launches started, a ring of Times::launch_queue
+  std::size_t launches = 0;    // place of the next one in the ring
   std::array<EventEnd, event_count> events{};
   Timeline timeline;
   ClockDriver driver;
   RankMemory memory;
+
+  // What memory sees of time in a period, relative to its begin: the CPU clock at each allocation
+  // and free, then the ends of the streams that a freed tensor was recorded on.
+  std::vector<std::int64_t> tape;
+  bool taping = false;
+  Time tape_origin{};
 
   // Place in the program.
   Position at;

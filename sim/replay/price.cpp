@@ -80,6 +80,8 @@ Times price(const workload::Job& job, const device::Gpu& gpu, const device::Prof
   times.device_malloc_per_gib = host.cuda_malloc_per_gib;
   times.device_free = host.cuda_free;
   times.synchronize = host.synchronisation;
+  times.launch_queue = host.launch_queue;
+  times.queue_entries_per_collective = host.queue_entries_per_collective;
   using workload::HostWork;
   const auto set = [&](HostWork w, Duration d) { times.host[static_cast<std::size_t>(w)] = d; };
   set(HostWork::layer_forward, host.layer_forward);

@@ -9,39 +9,42 @@ using workload::Category;
 using workload::Instruction;
 
 bool TimedDriver::take(std::int64_t bytes) {
-  if (!unlimited_ && used_ + bytes > capacity_) return false;
-  used_ += bytes;
+  if (!account_.unlimited && account_.used + bytes > capacity_) return false;
+  account_.used += bytes;
   return true;
 }
 
 std::optional<std::int64_t> TimedDriver::cuda_malloc(Bytes size) {
+  ++account_.calls;
   cpu() = cpu() + costs_.malloc + Duration{costs_.malloc_per_gib.ps / 1024 * (size.n >> 20)};
   if (!take(size.n)) return std::nullopt;
   return *reserve_addresses(size);
 }
 
 void TimedDriver::cuda_free(std::int64_t, Bytes size) {
-  // cudaFree waits for the whole device.
+  ++account_.calls;  // cudaFree waits for the whole device
   cpu() = std::max(cpu(), idle()) + costs_.free;
-  used_ -= size.n;
+  account_.used -= size.n;
 }
 
 std::optional<std::int64_t> TimedDriver::reserve_addresses(Bytes size) {
   constexpr std::int64_t step = std::int64_t{2} << 20;
-  const std::int64_t address = next_address_;
-  next_address_ += (size.n + step - 1) / step * step;
+  const std::int64_t address = account_.next_address;
+  account_.next_address += (size.n + step - 1) / step * step;
   return address;
 }
 
 bool TimedDriver::map(std::int64_t, Bytes size) {
+  ++account_.calls;
   cpu() = cpu() + costs_.malloc;
   return take(size.n);
 }
 
 void TimedDriver::unmap(int, std::int64_t, Bytes size) {
   // Unmapping waits for its stream; the others of a training rank hang on it.
+  ++account_.calls;
   cpu() = std::max(cpu(), idle()) + costs_.free;
-  used_ -= size.n;
+  account_.used -= size.n;
 }
 
 Place resolve(const workload::Program& program, const Position& position) {
@@ -181,6 +184,19 @@ void RankMemory::renumber_frames(std::span<const std::uint32_t> from,
     std::copy_n(categories.begin() + offset, count, at(categories_, frame_slot(to[i])));
     std::copy_n(recorded.begin() + offset, count, at(recorded_, frame_slot(to[i])));
   }
+}
+
+RankMemory::Kept RankMemory::keep() const {
+  return {allocator_, blocks_, categories_, recorded_, split_, driver_.account()};
+}
+
+void RankMemory::restore(const Kept& kept) {
+  allocator_ = kept.allocator;
+  blocks_ = kept.blocks;
+  categories_ = kept.categories;
+  recorded_ = kept.recorded;
+  split_ = kept.split;
+  driver_.restore(kept.account);
 }
 
 void RankMemory::mark_static() {

@@ -39,21 +39,30 @@ class TimedDriver : public memory::Driver {
   bool map(std::int64_t address, Bytes size) override;
   void unmap(int stream, std::int64_t address, Bytes size) override;
   Bytes total_memory() const override { return {capacity_}; }
-  Bytes free_memory() const override { return {capacity_ - used_}; }
+  Bytes free_memory() const override { return {capacity_ - account_.used}; }
 
   virtual Time& cpu() = 0;
   const Time& cpu() const { return const_cast<TimedDriver*>(this)->cpu(); }
   virtual Time idle() const = 0;  // when every stream is idle
-  void lift_limit() { unlimited_ = true; }
+  void lift_limit() { account_.unlimited = true; }
+  // Calls so far that cost the CPU time; between two equal numbers memory did not touch the clock.
+  std::int64_t calls() const { return account_.calls; }
+
+  struct Account {
+    bool unlimited = false;
+    std::int64_t used = 0;
+    std::int64_t next_address = 0;
+    std::int64_t calls = 0;
+  };
+  const Account& account() const { return account_; }
+  void restore(const Account& account) { account_ = account; }
 
  private:
   bool take(std::int64_t bytes);
 
   std::int64_t capacity_;
   DriverCosts costs_;
-  bool unlimited_ = false;
-  std::int64_t used_ = 0;
-  std::int64_t next_address_ = 0;
+  Account account_;
 };
 
 // Where the rank is in its program; resolved to a Place only when someone asks.
@@ -93,6 +102,19 @@ class RankMemory {
   // The tensors of frame from[i] go to frame to[i].
   void renumber_frames(std::span<const std::uint32_t> from, std::span<const std::uint32_t> to);
 
+  // Keeps and puts back everything, the driver's events apart.
+  struct Kept {
+    memory::Allocator allocator;
+    std::vector<memory::BlockId> blocks;
+    std::vector<std::uint8_t> categories;
+    std::vector<std::uint32_t> recorded;
+    Split split;
+    TimedDriver::Account account;
+  };
+  Kept keep() const;
+  void restore(const Kept& kept);
+
+  bool ran_out() const { return out_of_memory_.has_value(); }
   void mark_static();  // what is allocated now is what a rank holds between steps
   void report(ClassReport& report) const;
 

@@ -86,6 +86,10 @@ struct Rank {
   std::array<std::vector<Finished>, streams> finished;  // by entry number
   std::array<Mark, 64> events{};
   std::int64_t launches = 0, launches_started = 0;
+  // Places in the launch queue: issued, and how many the started launches took.
+  std::int64_t entries = 0, entries_started = 0;
+  std::deque<std::int64_t> entries_of;  // of launches that have not started
+  std::int64_t entries_wanted = 0;      // the CPU waits until so many have started
   std::int64_t kernels = 0, kernels_done = 0;
   Time last_start{};
   Account last_start_account = Account::host;
@@ -97,6 +101,7 @@ struct Rank {
   bool at_end = false;
   bool waits = false;  // the CPU waits for `until`
   std::vector<Mark> until;
+  bool queue_full = false;       // ... for a place in the launch queue
   bool idle_for_memory = false;  // ... because an allocation may have to wait for the device
 
   std::array<std::int64_t, streams> meetings{};
@@ -294,6 +299,18 @@ void Reference::cpu_step(int c) {
     r.waits = r.idle_for_memory = true;
     try_start(c);
     return;
+  }
+  const bool launch = i.op == Op::kernel || i.op == Op::collective || i.op == Op::exchange;
+  if (launch && times_.single_queue && times_.launch_queue > 0) {
+    const std::int64_t own = i.op == Op::kernel ? 1 : times_.queue_entries_per_collective;
+    const std::int64_t wanted = r.entries + own - times_.launch_queue;
+    if (r.entries_started < wanted) {
+      r.entries_wanted = wanted;
+      r.queue_full = true;
+      return;
+    }
+    r.entries += own;
+    r.entries_of.push_back(own);
   }
   handle(c, r, i);
   if (!r.waits) {
@@ -537,6 +554,13 @@ void Reference::start(int c, Rank& r, std::size_t s, Entry& e) {
   }
   r.last_start = now;
   ++r.launches_started;
+  if (r.entries_of.empty()) return;
+  r.entries_started += r.entries_of.front();
+  r.entries_of.pop_front();
+  if (!r.queue_full || r.entries_started < r.entries_wanted) return;
+  r.queue_full = false;
+  r.cpu = now;
+  agenda_.schedule(now, Event::cpu, {Event::cpu, c, 0, 0});
 }
 
 void Reference::finish(int c, std::size_t s) {

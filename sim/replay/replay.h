@@ -47,6 +47,9 @@ struct Times {
   Duration synchronize{};  // from the GPU's last instruction to the CPU going on
   std::array<Duration, static_cast<std::size_t>(workload::HostWork::count_)> host{};
   bool single_queue = true;  // CUDA_DEVICE_MAX_CONNECTIONS=1
+  // Launches that may wait for the GPU before the CPU waits too; 0: no limit. With a single queue.
+  std::int64_t launch_queue = 0;
+  std::int64_t queue_entries_per_collective = 1;
 };
 
 struct Memory {
@@ -59,7 +62,9 @@ enum class Method : std::uint8_t { fast, reference };
 
 struct Options {
   Method method = Method::fast;
-  int steps = 3;                 // replayed after set-up; the last is reported
+  // Replayed after set-up; the last is reported. The first creates the optimizer state, the second
+  // has it in place from its beginning.
+  int steps = 2;
   Observer* observer = nullptr;  // switches the shortcuts of the fast path off
   bool shortcuts = true;         // fast: skip what repeats
 };

@@ -1,0 +1,139 @@
+// dataflow_engine.h — the class behind dataflow.h: execution (dataflow.cpp), cuts and what is
+// skipped between them (dataflow_cuts.cpp).
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "sim/replay/dataflow_rank.h"
+
+namespace sim::replay {
+
+constexpr std::size_t at(workload::Stream s) {
+  return static_cast<std::size_t>(s);
+}
+
+// The number of a slot, given where the frame and the layer begin.
+constexpr std::uint32_t slot_number(const workload::Program& program, workload::Space space,
+                                    std::uint32_t index, std::uint32_t frame_base,
+                                    std::uint32_t layer_base) {
+  switch (space) {
+    case workload::Space::fixed:
+      return index;
+    case workload::Space::local:
+      return program.fixed_slots + index;
+    case workload::Space::microbatch:
+      return frame_base + index;
+    case workload::Space::layer:
+      break;
+  }
+  return layer_base + index;
+}
+
+// One direction between two classes: the n-th send meets the n-th receive.
+struct Channel {
+  std::vector<Time> sends, receives;  // posts that a side may still ask for
+  std::int64_t base = 0;              // number of the first of them
+  std::int64_t sends_posted = 0, receives_posted = 0;
+  std::int64_t sends_done = 0, receives_done = 0;  // whose exchanges are complete
+
+  void prune() {
+    const std::int64_t gone = std::min(sends_done, receives_done) - base;
+    if (gone < 64) return;
+    sends.erase(sends.begin(), sends.begin() + gone);
+    receives.erase(receives.begin(), receives.begin() + gone);
+    base += gone;
+  }
+};
+
+// Rank classes of one group that meet in its collectives, in order.
+struct Meetings {
+  std::vector<int> members;
+  struct Meeting {
+    int posted = 0, left = 0;
+    Time latest{};
+  };
+  std::deque<Meeting> open;
+  std::int64_t first = 0;
+};
+
+class Dataflow {
+ public:
+  Dataflow(const workload::Job& job, const Times& times, const Memory& memory,
+           const Options& options);
+
+  RunReport run();
+
+ private:
+  // A state at a cut, relative to `origin`. What decides times and what decides memory are apart:
+  // memory touches times only through driver calls.
+  struct Snapshot {
+    std::vector<std::int64_t> timing, memory;
+    std::vector<Accounts> accounts;
+    Time origin;
+    std::int64_t driver_calls = 0;
+  };
+  using Seen = std::deque<std::pair<std::size_t, Snapshot>>;
+  // Instructions of a block that concern memory, with their places in it.
+  struct MemoryCode {
+    std::vector<std::pair<workload::Instruction, std::uint32_t>> code;
+  };
+
+  void setup_meetings();
+  void play(int step);
+  bool drive();
+  bool advance(int c);
+  bool execute(int c, RankState& r, const workload::Instruction& i, std::uint32_t frame_base,
+               std::uint32_t layer_base);
+  bool collective(int c, RankState& r, const workload::Instruction& i);
+  bool exchange(int c, RankState& r, const workload::Instruction& i);
+  void kernel(int c, RankState& r, const workload::Instruction& i);
+  void wait(RankState& r, const workload::Instruction& i);
+  // The CPU may issue `entries` more launches; they started at `start`.
+  void admit(RankState& r, std::int64_t entries) const;
+  void launched(RankState& r, std::int64_t entries, Time start) const;
+  bool complete(int c, RankState& r, PendingExchange& pending);
+  bool complete_all(int c, RankState& r, std::uint32_t streams);
+  void lift(RankState& r, workload::Stream stream, Time until, Account account);
+  Account why(const RankState& r, Time start, Account otherwise) const;
+  Channel& channel(int from, int to, std::uint8_t number) {
+    return channels_[{from * static_cast<int>(ranks_.size()) + to, number}];
+  }
+  bool all_stopped() const;
+
+  bool stop_at(std::size_t cut);
+  Snapshot snapshot(bool with_memory) const;
+  void save(const RankState& r, Time origin, std::vector<std::int64_t>& out) const;
+  std::size_t skip(const Snapshot& before, const Snapshot& now, std::size_t from, std::size_t cut);
+  std::size_t quiet(const Snapshot& before, const Snapshot& now, std::size_t from, std::size_t cut);
+  std::int64_t replay_memory(int c, std::size_t cut, std::size_t period, std::int64_t times,
+                             Duration length);
+  bool replay_tape(int c, RankState& r, std::uint32_t end, Time origin);
+  void move_on(std::size_t c, const Snapshot& before, const Snapshot& now, std::int64_t times);
+  void shift_channels(Duration by);
+  void walk_frames(RankState& r, std::uint32_t end, std::vector<std::uint32_t>& live) const;
+  bool ran_out() const;
+  void observe(int c, const RankState& r, workload::Stream stream, const workload::Instruction& i,
+               Time start, Time waited, Time end) const;
+  void observe_memory(int c, const RankState& r, workload::Category category, std::int64_t delta,
+                      std::string_view label) const;
+
+  const workload::Job& job_;
+  const Times& times_;
+  const Options& options_;
+  std::vector<std::unique_ptr<RankState>> ranks_;
+  std::map<std::pair<int, std::uint8_t>, Channel> channels_;
+  std::vector<std::vector<MemoryCode>> memory_code_;  // [class][block]
+  bool ended_early_ = false;                          // out of memory: the rest is hypothetical
+  std::vector<Meetings> meetings_;
+  std::vector<std::array<int, workload::stream_count>> meeting_of_;  // [class][stream], -1: alone
+};
+
+}  // namespace sim::replay
