@@ -126,8 +126,8 @@ std::string sweep_text(const std::vector<Json>& records) {
   text += reasons_text(records, "oom", "where memory runs out", where_it_ends);
   // The first problem, without the values that would do: points differ in those.
   const auto reason = [](const Json& record) {
-    const std::string text = text_of(record, "reason");
-    return text.substr(0, text.find(';'));
+    const std::string all = text_of(record, "reason");
+    return all.substr(0, all.find(';'));
   };
   text += reasons_text(records, "impossible", "impossible because", reason);
   text += reasons_text(records, "failed", "failed because", reason);
