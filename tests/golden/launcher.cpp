@@ -1,0 +1,127 @@
+// launcher.cpp — the script ./rehearse, with stand-ins for cmake, ninja, dpkg-query, apt-get, id
+// and the program itself: what it calls, when, and what it passes on.
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <filesystem>
+
+#include "tests/golden/program.h"
+
+using golden::run;
+using golden::text_of;
+namespace fs = std::filesystem;
+
+namespace {
+
+void script(const std::string& path, const std::string& text) {
+  golden::write(path, "#!/bin/sh\n" + text);
+  ::chmod(path.c_str(), 0755);
+}
+
+// A repository of nothing in a folder with a blank in its name, and a PATH in front of the real
+// one. Every stand-in writes a line to `calls`.
+struct Repository {
+  std::string folder, root;
+
+  explicit Repository(const std::string& name) {
+    folder = golden::scratch(name);
+    root = folder + "/a b";
+    fs::create_directories(root + "/sim/core");
+    fs::create_directories(folder + "/bin");
+    fs::copy(fs::path(REHEARSE_SOURCE_DIR) / "rehearse", root);
+    for (const char* file : {"/CMakeLists.txt", "/CMakePresets.json", "/sim/core/a.cpp"}) {
+      golden::write(root + file, "");
+    }
+    const std::string calls = folder + "/calls";
+    script(folder + "/bin/cmake", "echo cmake >>'" + calls + "'\n");
+    script(folder + "/bin/ninja",
+           "echo ninja begins >>'" + calls +
+               "'; sleep 0.2\n"
+               "printf '#!/bin/sh\\necho \"$REHEARSE_ROOT|$*|$PWD\"; exit 3\\n' >\"$2/rehearse\"\n"
+               "chmod +x \"$2/rehearse\"; echo ninja ends >>'" +
+               calls + "'\n");
+    script(folder + "/bin/dpkg-query", "echo installed\n");
+    script(folder + "/bin/apt-get", "echo apt-get \"$@\" >>'" + calls + "'\n");
+    script(folder + "/bin/ctest", "echo ctest \"$@\"; exit 8\n");
+  }
+
+  golden::Finished start(const std::string& command) const {
+    return run("PATH=\"$PWD/bin:$PATH\"; " + command, folder);
+  }
+  std::string calls() const { return text_of(folder + "/calls"); }
+};
+
+const std::string built = "cmake\nninja begins\nninja ends\n";
+
+}  // namespace
+
+TEST_CASE("golden: the launcher builds once and passes arguments and the exit code on") {
+  const Repository repository("launcher");
+  const golden::Finished first = repository.start("'a b/rehearse' run 'x y' z");
+  CHECK(first.code == 3);
+  CHECK(first.out == repository.root + "|run x y z|" + repository.folder + "\n");
+  CHECK(repository.calls() == built);
+  repository.start("'a b/rehearse' list");
+  repository.start("cd 'a b/sim' && ../rehearse list");
+  repository.start("ln -s 'a b/rehearse' link && ./link list");
+  CHECK(repository.calls() == built);
+}
+
+TEST_CASE("golden: the launcher builds again when a source changed or went away") {
+  const Repository repository("stale");
+  repository.start("'a b/rehearse' list");
+  repository.start("sleep 0.01; touch 'a b/sim/core/a.cpp'; 'a b/rehearse' list");
+  CHECK(repository.calls() == built + built);
+  repository.start("sleep 0.01; rm 'a b/sim/core/a.cpp'; 'a b/rehearse' list");
+  CHECK(repository.calls() == built + built + built);
+}
+
+TEST_CASE("golden: two launchers at once take turns") {
+  const Repository repository("turns");
+  repository.start("'a b/rehearse' list & 'a b/rehearse' list; wait");
+  CHECK(repository.calls() == built + built);
+}
+
+TEST_CASE("golden: a build that fails says so and the program is not started") {
+  const Repository repository("broken");
+  script(repository.folder + "/bin/ninja", "exit 1\n");
+  const golden::Finished finished = repository.start("'a b/rehearse' list");
+  CHECK(finished.code == 70);
+  CHECK(finished.out.empty());
+  CHECK(finished.err.find("rehearse: the build failed") != std::string::npos);
+}
+
+TEST_CASE("golden: missing packages are installed by root and asked for from others") {
+  const Repository repository("packages");
+  script(repository.folder + "/bin/dpkg-query",
+         "for last; do :; done; [ \"$last\" = catch2 ] || echo installed\n");
+  script(repository.folder + "/bin/id", "echo 0\n");
+  repository.start("'a b/rehearse' list");
+  CHECK(repository.calls() ==
+        "apt-get -q -y -o DPkg::Lock::Timeout=300 install --no-install-recommends catch2\n" +
+            built);
+
+  const Repository other("no-root");
+  fs::copy_file(repository.folder + "/bin/dpkg-query", other.folder + "/bin/dpkg-query",
+                fs::copy_options::overwrite_existing);
+  script(other.folder + "/bin/id", "echo 1000\n");
+  // No sudo to be found: only the stand-ins and a folder with what the script itself needs.
+  for (const char* tool : {"sh", "mkdir", "flock", "cat", "rm", "mv", "grep", "tail"}) {
+    fs::create_symlink(fs::exists(std::string("/bin/") + tool) ? std::string("/bin/") + tool
+                                                               : std::string("/usr/bin/") + tool,
+                       other.folder + "/bin/" + tool);
+  }
+  const golden::Finished refused = run("PATH=\"$PWD/bin\"; 'a b/rehearse' list", other.folder);
+  CHECK(refused.code == 66);
+  CHECK(refused.err.find("only root may install them: apt-get install catch2") !=
+        std::string::npos);
+}
+
+TEST_CASE("golden: the launcher's test command ends with what ctest says") {
+  const Repository repository("ctest");
+  const golden::Finished finished = repository.start("'a b/rehearse' test memory -V");
+  CHECK(finished.code == 8);
+  CHECK(finished.out.find("ctest --test-dir " + repository.root + "/build/ci") == 0);
+  CHECK(finished.out.find(" -R memory -V\n") != std::string::npos);
+}
