@@ -7,6 +7,7 @@
 #include <cassert>
 #include <charconv>
 
+#include "sim/config/locate.h"
 #include "sim/core/text.h"
 #include "sim/report/output.h"
 
@@ -131,6 +132,14 @@ void note(std::string_view text) {
   // Nobody can be told when stderr is gone.
   const std::string line = std::string(text) + "\n";
   [[maybe_unused]] const std::string ignored = report::write_all(STDERR_FILENO, line);
+}
+
+std::string workload_path(const std::string& name) {
+  Result<std::string> path = config::locate(config::Kind::workload, name);
+  if (path) return *path;
+  Diagnostics problems = path.errors();
+  for (Diagnostic& problem : problems) problem.where = name;
+  throw Stop{complain(problems), ""};
 }
 
 int complain(const Diagnostics& problems) {

@@ -99,6 +99,9 @@ void print(std::string_view text);
 // Notes and problems, to stderr.
 void note(std::string_view text);
 
+// The path of a plan or grid: a file, or the name of one of workloads/. Stops when there is none.
+std::string workload_path(const std::string& name);
+
 // Prints every problem as "where: error: message"; the exit code that they mean.
 int complain(const Diagnostics& problems);
 

@@ -42,6 +42,7 @@ config::PlanFile load(const Options& options) {
     return need(config::load_megatron(options.text("megatron-args"), settings));
   }
   if (path.empty() && settings.empty()) throw Stop{exit_usage, "name a plan, or --megatron-args"};
+  if (!path.empty()) path = workload_path(path);
   return need(config::load_plan(path, settings));
 }
 

@@ -89,7 +89,8 @@ int run_sweep(const Arguments& arguments, Globals globals) {
     throw Stop{exit_usage, "either --resume or --overwrite"};
   }
   const std::vector<std::string>& words = options.words();
-  const config::Grid grid = need(config::load_grid(words[0], {words.begin() + 1, words.end()}));
+  const config::Grid grid =
+      need(config::load_grid(workload_path(words[0]), {words.begin() + 1, words.end()}));
   const std::string folder = options.text("output", default_folder(grid));
   search::Sites sites;
   for (const auto& machine : grid.machines()) need(sites.of(*machine));
