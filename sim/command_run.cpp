@@ -53,6 +53,7 @@ int run_run(const Arguments& arguments, Globals globals) {
   options.value("cluster", "NAME", "run on this cluster instead of the plan's")
       .value("megatron-args", "FILE", "a launch script of Megatron-LM instead of a plan")
       .value("trace", "FILE", "also write a Perfetto trace (ui.perfetto.dev opens it)")
+      .flag("fixes", "when it does not fit: replay single changes of the plan, smallest first")
       .value("method", "NAME", "fast (default), or reference: every operation, no shortcut")
       .words(0, 1000)
       .parse(arguments, globals);
@@ -80,14 +81,20 @@ int run_run(const Arguments& arguments, Globals globals) {
     const std::string problem = writer->close();
     if (!problem.empty()) throw Stop{exit_io, problem};
   }
+  const bool fixing = options.has("fixes") && !answer.run.fits();
   std::vector<search::Fix> fixes;
-  if (!answer.run.fits()) fixes = search::try_changes(file.plan, site);
+  if (fixing) fixes = search::try_changes(file.plan, site);
   if (globals.json) {
     report::Json json = report::to_json(answer);
-    if (!answer.run.fits()) json["single_changes"] = search::fixes_json(fixes);
+    if (fixing) json["single_changes"] = search::fixes_json(fixes);
     print(report::document("run", std::move(json)).dump(2) + "\n");
   } else {
-    print(report::run_text(answer) + (answer.run.fits() ? "" : search::fixes_text(fixes)));
+    std::string text = report::run_text(answer);
+    if (fixing) text += search::fixes_text(fixes);
+    if (!fixing && !answer.run.fits()) {
+      text += "\n`--fixes` replays single changes of the plan and says which would fit\n";
+    }
+    print(text);
   }
   return answer.run.fits() ? exit_yes : exit_no;
 }
