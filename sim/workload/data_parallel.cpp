@@ -39,8 +39,7 @@ DataParallel::DataParallel(Rank& rank, int chunk) : rank_(rank), chunk_(chunk) {
   if (rank.is_first_part(chunk)) {
     add_end(EndParameter::word_embedding, "word embedding", dim.vocab * dim.hidden);
     if (a.position == model::Position::learned)
-      add_end(EndParameter::position_embedding, "position embedding", a.max_positions * dim.hidden,
-              sp);
+      add_end(EndParameter::position_embedding, "position embedding", a.max_positions * dim.hidden);
   }
   for (int layer = 0; layer < rank.layers_per_chunk(); ++layer) {
     std::vector<int> index(static_cast<std::size_t>(LayerParameter::count_), -1);
@@ -97,10 +96,13 @@ void DataParallel::assign_buckets() {
   for (std::size_t i = parameters_.size(); i-- > 0;) {
     Parameter& p = parameters_[i];
     if (pads) at = round_up(at, 64);
-    // The gradient of a tied embedding is reduced over the embedding group as well: alone.
-    const bool alone =
-        plan.architecture.tied_embeddings && plan.pp > 1 &&
-        static_cast<int>(i) == end_index_[static_cast<std::size_t>(EndParameter::word_embedding)];
+    // A table that the first and the last stage share is a bucket of its own on both, so that both
+    // cut it into the same shards.
+    const auto is = [&](EndParameter which) {
+      return static_cast<int>(i) == end_index_[static_cast<std::size_t>(which)];
+    };
+    const bool alone = pads && plan.architecture.tied_embeddings && plan.pp > 1 &&
+                       (is(EndParameter::word_embedding) || is(EndParameter::output));
     if (alone && open.parameters > 0) close();
     at += p.elements;
     p.bucket = static_cast<int>(buckets_.size());
@@ -254,12 +256,11 @@ void DataParallel::allocate_masters(Emitter& e) {
   if (rank_.plan.precision == model::Precision::fp32) return;
   for (const std::int64_t piece : shards_) {
     const std::uint32_t clone = rank_.new_fixed();
-    if (rank_.plan.distributed_optimizer)
-      e.alloc(fixed_slot(clone), rank_.dim.element * piece, Category::temporaries, "shard clone");
+    e.alloc(fixed_slot(clone), rank_.dim.element * piece, Category::temporaries, "shard clone");
     master_slots_.push_back(rank_.new_fixed());
     e.alloc(fixed_slot(master_slots_.back()), 4 * piece, Category::master_weights,
             "fp32 main parameter");
-    if (rank_.plan.distributed_optimizer) e.free(fixed_slot(clone));
+    e.free(fixed_slot(clone));
   }
 }
 
@@ -271,6 +272,24 @@ void DataParallel::allocate_moments(Emitter& e) {
     e.alloc(fixed_slot(second_moment_slots_.back()), 4 * piece, Category::optimizer, "exp_avg_sq");
     pass(e, OperationKind::copy, "clear moments", 8 * piece, optimizer_work);
   }
+}
+
+// The optimizer works on fp32: with an fp32 buffer its gradient is a view of it
+// [Megatron-LM core 0.8 distrib_optimizer.py:_copy_model_grads_to_main_grads].
+void DataParallel::copy_gradients(Emitter& e) {
+  if (!copies_gradients()) return;
+  const bool first = copied_gradient_slots_.empty();
+  for (std::size_t i = 0; i < shards_.size(); ++i) {
+    if (first) copied_gradient_slots_.push_back(rank_.new_fixed());
+    e.alloc(fixed_slot(copied_gradient_slots_[i]), 4 * shards_[i], Category::gradients,
+            "fp32 gradient copy");
+    pass(e, OperationKind::copy, "gradient to fp32", (4 + bytes_of_gradient()) * shards_[i],
+         optimizer_work);
+  }
+}
+
+void DataParallel::drop_copied_gradients(Emitter& e) {
+  for (const std::uint32_t slot : copied_gradient_slots_) e.free(fixed_slot(slot));
 }
 
 void DataParallel::zero_gradients(Emitter& e) {

@@ -76,13 +76,21 @@ class DataParallel {
   void allocate_masters(Emitter& e);
   void allocate_moments(Emitter& e);
   void finish_reduction(Emitter& e);  // what was not overlapped, and the wait for what was
+  // Where the buffer holds bf16 gradients: their fp32 copies, from the step to the next zero_grad.
+  void copy_gradients(Emitter& e);
+  void drop_copied_gradients(Emitter& e);
   void zero_gradients(Emitter& e);
   void sum_norm_gradients(Emitter& e);
   void update(Emitter& e);      // Adam and the copies into the model's parameters
   void gather_all(Emitter& e);  // without overlap_param_gather
   std::int64_t shard_elements() const;
   int shard_pieces() const { return static_cast<int>(shards_.size()); }
-  std::int64_t bytes_of_gradient() const { return rank_.plan.fp32_gradients ? 4 : 2; }
+  bool copies_gradients() const {
+    return !rank_.plan.fp32_gradients && rank_.plan.precision != model::Precision::fp32;
+  }
+  std::int64_t bytes_of_gradient() const {
+    return rank_.plan.fp32_gradients || rank_.plan.precision == model::Precision::fp32 ? 4 : 2;
+  }
 
  private:
   struct Bucket {
@@ -111,6 +119,7 @@ class DataParallel {
   std::vector<std::uint32_t> parameter_slots_;
   std::uint32_t parameter_buffer_ = 0, gradient_buffer_ = 0;
   std::vector<std::uint32_t> master_slots_, first_moment_slots_, second_moment_slots_;
+  std::vector<std::uint32_t> copied_gradient_slots_;
 };
 
 }  // namespace sim::workload

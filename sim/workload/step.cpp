@@ -52,6 +52,7 @@ std::uint32_t step_begin(Rank& rank, const std::vector<DataParallel*>& chunks, b
   Emitter e(rank.tables, "step begin");
   e.host(HostWork::step);
   for (DataParallel* chunk : chunks) chunk->zero_gradients(e);
+  for (DataParallel* chunk : chunks) chunk->drop_copied_gradients(e);
   if (!first && rank.plan.overlap_param_gather && rank.plan.distributed_optimizer)
     for (DataParallel* chunk : chunks) chunk->start_gather(e);
   return e.finish();
@@ -67,6 +68,7 @@ std::uint32_t step_end(Rank& rank, const std::vector<DataParallel*>& chunks, boo
   sum_tied_embeddings(rank, e);
   std::int64_t elements = 0;
   for (const DataParallel* chunk : chunks) elements += chunk->shard_elements();
+  for (DataParallel* chunk : chunks) chunk->copy_gradients(e);
   if (rank.plan.gradient_clipping) clip_gradients(rank, e, elements);
   if (first)
     for (DataParallel* chunk : chunks) chunk->allocate_moments(e);
