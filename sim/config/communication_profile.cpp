@@ -88,6 +88,7 @@ network::Achieved achieved(const v1::Achieved& from) {
   to.nvls_tree = from.nvls_tree();
   to.send_nvlink = from.send_nvlink();
   to.send_network = from.send_network();
+  to.exchange_nics = from.exchange_nics();
   to.ring_one_node = ramp(from.ring_one_node());
   to.ring_many_nodes = ramp(from.ring_many_nodes());
   to.tree_many_nodes = ramp(from.tree_many_nodes());

@@ -15,11 +15,13 @@ using topology::Routes;
 
 class Builder {
  public:
-  Builder(const Routes& routes, std::array<double, 3> efficiency, int send_channels, Traffic& out)
+  Builder(const Routes& routes, std::array<double, 3> efficiency, int send_channels,
+          int exchange_nics, Traffic& out)
       : routes_(routes),
         node_(routes.cluster().node),
         efficiency_(efficiency),
         send_channels_(send_channels),
+        exchange_nics_(exchange_nics),
         out_(out),
         seen_(static_cast<std::size_t>(routes.link_count())) {}
 
@@ -59,6 +61,7 @@ class Builder {
   const topology::Node& node_;
   std::array<double, 3> efficiency_;  // by kind of link
   int send_channels_;
+  int exchange_nics_;  // of a node, that rings of sends use; 0: all
   Traffic& out_;
   // Of each link of the cluster: its place in the query, the last flow that crossed it, and where.
   struct Seen {
@@ -205,7 +208,8 @@ void Builder::message(int from, int to, int channel, Path& crossed) const {
     routes_.between_gpus(from, to, crossed);
     return;
   }
-  const int there = topology::nics_of_gpu(node_, to % gpus)[static_cast<std::size_t>(channel)];
+  int there = topology::nics_of_gpu(node_, to % gpus)[static_cast<std::size_t>(channel)];
+  if (exchange_nics_ > 0) there %= exchange_nics_;
   int sender = from;
   int rail = there;
   if (!owns(from, there)) {
@@ -273,7 +277,8 @@ Traffic traffic(Pattern pattern, const std::vector<Spread>& groups,
   const std::array<double, 3> efficiency = {sends ? achieved.send_nvlink : achieved.nvlink,
                                             achieved.pcie,
                                             sends ? achieved.send_network : achieved.network};
-  Builder builder(routes, efficiency, send_channels, out);
+  const int exchange_nics = pattern == Pattern::exchange ? achieved.exchange_nics : 0;
+  Builder builder(routes, efficiency, send_channels, exchange_nics, out);
   for (std::size_t g = 0; g < groups.size(); ++g) {
     const int group = static_cast<int>(g);
     switch (pattern) {

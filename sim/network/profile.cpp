@@ -124,6 +124,7 @@ void check_achieved(Checker& check, const Achieved& a) {
   check.fraction("achieved.nvls_tree", a.nvls_tree);
   check.fraction("achieved.send_nvlink", a.send_nvlink);
   check.fraction("achieved.send_network", a.send_network);
+  if (a.exchange_nics != 0) check.count("achieved.exchange_nics", a.exchange_nics, 64);
   check.ramp("achieved.ring_one_node", a.ring_one_node);
   check.ramp("achieved.ring_many_nodes", a.ring_many_nodes);
   check.ramp("achieved.tree_many_nodes", a.tree_many_nodes);

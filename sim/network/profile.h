@@ -133,6 +133,9 @@ struct Achieved {
   double nvls_tree = 1;  // NVLSTree, of the slower of its links between nodes and NVLS inside: 0.9
   double send_nvlink = 1;   // one send over NVLink, of the path's raw rate
   double send_network = 1;  // one send between nodes (2 channels), of the path's raw rate
+  // NICs of a node that rings of sends between nodes (ring attention) really use; 0: each GPU's
+  // own. Fitted where measured: TSUBAME4 behaves as if all four GPUs shared one.
+  int exchange_nics = 0;
 
   // Loss at smaller sizes beyond NCCL's own formula, by what carries the data.
   Ramp ring_one_node, ring_many_nodes, tree_many_nodes, nvls_one_node, nvls_many_nodes;

@@ -145,7 +145,10 @@ Memory outside_memory(const workload::Job& job, const workload::Plan& plan, cons
     if (profile.memory.libraries.n > 0) outside.push_back({"libraries", profile.memory.libraries});
     for (const Stream s : program.communicators)
       outside.push_back(
-          {"NCCL " + std::string(name(s)), network.communicator_memory(layout.of(s))});
+          {"NCCL " + std::string(name(s)),
+           network.communicator_memory(layout.of(s),
+                                       s == Stream::pp ? network::Network::Purpose::sends
+                                                       : network::Network::Purpose::collectives)});
     memory.outside.push_back(std::move(outside));
   }
   return memory;
