@@ -3,12 +3,14 @@
 #include <fmt/format.h>
 
 #include "sim/command.h"
+#include "sim/config/plan.h"
 #include "sim/config/textproto.h"
 #include "sim/core/text.h"
 #include "sim/memory/recording.h"
 #include "sim/memory/replay.h"
 #include "sim/memory/snapshot.h"
 #include "sim/report/json.h"
+#include "sim/search/evaluate.h"
 
 namespace sim {
 
@@ -80,14 +82,51 @@ int replay_text(const std::string& text, const std::string& path, memory::Rules 
   return exit_yes;
 }
 
+int estimate(const std::vector<std::string>& words, Globals globals) {
+  const config::PlanFile file =
+      need(config::load_plan(workload_path(words[1]), {words.begin() + 2, words.end()}));
+  const memory::Estimate parts = memory::estimate(search::estimator_input(file.plan));
+  const report::Estimate all = search::estimate(file.plan, file.machine.gpu);
+  constexpr double bytes_per_gib = 1024.0 * 1024.0 * 1024.0;
+  const double weights = parts.weight_optimizer_bytes / bytes_per_gib;
+  const double activations = parts.activation_bytes / bytes_per_gib;
+  if (globals.json) {
+    const report::Json json = {
+        {"method", "closed form of arXiv 2411.06465, one GPU of the first stage"},
+        {"parameters", parts.params_first_stage},
+        {"weights_gradients_optimizer_gib", weights},
+        {"activations_gib", activations},
+        {"gib", all.gib},
+        {"limit_gib", all.limit_gib},
+        {"fits", all.fits}};
+    print(report::document("memory_estimate", json).dump(2) + "\n");
+  } else {
+    print(
+        fmt::format("closed form: {:.2f} GiB, {} the 80 % rule's {:.1f} on {}: {}\n"
+                    "one GPU of the first stage (arXiv 2411.06465); no temporaries, fragmentation, "
+                    "NCCL or CUDA "
+                    "context: `rehearse run` replays them\n\n"
+                    "  weights, gradients, optimizer  {:8.3f} GiB  {:.0f} parameters\n"
+                    "  activations                    {:8.3f} GiB\n",
+                    all.gib, all.fits ? "within" : "above", all.limit_gib, file.machine.gpu.name,
+                    all.fits ? "fits" : "may run out of memory", weights, parts.params_first_stage,
+                    activations));
+  }
+  return all.fits ? exit_yes : exit_no;
+}
+
 }  // namespace
 
 int run_memory(const Arguments& arguments, Globals globals) {
   Options options("memory");
   options.value("rules", "VERSION", "allocator rules: `newer` (PyTorch 2.5 and later) or `2.4.0`");
-  options.words(2, 2).parse(arguments, globals);
+  options.words(2, 1000).parse(arguments, globals);
   const std::string what = options.words()[0];
   const std::string path = options.words()[1];
+  if (what == "estimate") return estimate(options.words(), globals);
+  if (what == "replay" && options.words().size() > 2) {
+    throw Stop{exit_usage, "one trace at a time"};
+  }
   const bool old = options.choice("rules", "newer", {"newer", "2.4.0"}) == "2.4.0";
   const memory::Rules rules = old ? memory::Rules::v2_4_0 : memory::Rules::newer;
   if (what == "replay") {

@@ -63,7 +63,8 @@ void Progress::show(std::size_t done, const std::string& text) {
     if (tenth == last_tenth_ && now - last_ < log_line) return;
     if (done == total_) return;  // the result says it
     last_tenth_ = tenth;
-    note(fmt::format("{}: {} of {}, {:.0f}/s, {}", what_, done, total_, rate, text));
+    note(fmt::format("{}: {} of {}, {:.0f}/s{}{}", what_, done, total_, rate,
+                     text.empty() ? "" : ", ", text));
   }
   last_ = now;
 }

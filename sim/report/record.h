@@ -18,7 +18,7 @@ struct PointName {
   std::string id, point, family;
 };
 
-// outcome `fits` or `oom`; on `oom` the peaks are what was reached when memory ran out.
+// outcome `fits` or `oom`; on `oom` the peaks are what the run would have needed.
 Json record(const PointName& name, const Answer& answer);
 // outcome `impossible` (a plan that breaks a rule) or `failed` (our bug), with the reason.
 Json record(const PointName& name, const std::string& outcome, const std::string& reason,

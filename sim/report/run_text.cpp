@@ -102,7 +102,8 @@ std::string stage_memory_text(const Answer& answer) {
   }
   return "\nmemory by stage (GiB, the rank that needs most; activations with logits and "
          "temporaries at the peak)\n" +
-         table.text();
+         table.text() +
+         (answer.run.fits() ? "" : "  peaks: what the run would have needed from there on\n");
 }
 
 std::string stage_time_text(const Answer& answer) {

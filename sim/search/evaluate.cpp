@@ -5,7 +5,6 @@
 
 #include <cassert>
 
-#include "sim/memory/estimator.h"
 #include "sim/model/flops.h"
 #include "sim/workload/build.h"
 
@@ -108,7 +107,7 @@ std::vector<std::string> problems(const workload::Plan& plan, const Site& site) 
   return found;
 }
 
-report::Estimate estimate(const workload::Plan& plan, const device::Gpu& gpu) {
+memory::EstimatorInput estimator_input(const workload::Plan& plan) {
   const model::Architecture& a = plan.architecture;
   memory::EstimatorInput in;
   in.layers = a.layers;
@@ -127,7 +126,11 @@ report::Estimate estimate(const workload::Plan& plan, const device::Gpu& gpu) {
   in.microbatches = plan.microbatches();
   in.gradient_bytes = plan.fp32_gradients ? 4 : 2;
   in.distributed_optimizer = plan.distributed_optimizer;
-  const memory::Estimate result = memory::estimate(in);
+  return in;
+}
+
+report::Estimate estimate(const workload::Plan& plan, const device::Gpu& gpu) {
+  const memory::Estimate result = memory::estimate(estimator_input(plan));
   constexpr double bytes_per_gib = 1024.0 * 1024.0 * 1024.0;
   return {result.total / bytes_per_gib, 0.8 * gpu.memory_marketing_gb,
           memory::fits_by_80_percent_rule(result, gpu.memory_marketing_gb)};

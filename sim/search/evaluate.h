@@ -10,6 +10,7 @@
 
 #include "sim/config/cluster.h"
 #include "sim/config/profile.h"
+#include "sim/memory/estimator.h"
 #include "sim/model/flops.h"
 #include "sim/network/network.h"
 #include "sim/replay/replay.h"
@@ -56,7 +57,8 @@ report::Answer evaluate(const workload::Plan& plan, Site& site,
 // The same word where FLOPs are counted.
 model::Recompute flops_recompute(workload::Recompute recompute);
 
-// The closed form alone.
+// What the closed form is asked, and what it says.
+memory::EstimatorInput estimator_input(const workload::Plan& plan);
 report::Estimate estimate(const workload::Plan& plan, const device::Gpu& gpu);
 
 }  // namespace sim::search

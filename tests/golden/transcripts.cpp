@@ -7,6 +7,7 @@
 //
 // of a README is run, and what it prints must be what stands there. REHEARSE_UPDATE=1 writes what
 // was printed into the document instead; look at the difference before committing it.
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <filesystem>
@@ -77,8 +78,12 @@ void hold_to_its_word(const fs::path& path) {
 
 TEST_CASE("golden: every command of the READMEs prints what they show") {
   const fs::path root = REHEARSE_SOURCE_DIR;
-  hold_to_its_word(root / "README.md");
+  std::vector<fs::path> documents = {root / "README.md"};
   for (const char* folder : {"sim", "results", "workloads", "topologies", "models"}) {
-    if (fs::exists(root / folder / "README.md")) hold_to_its_word(root / folder / "README.md");
+    for (const auto& entry : fs::recursive_directory_iterator(root / folder)) {
+      if (entry.path().filename() == "README.md") documents.push_back(entry.path());
+    }
   }
+  std::sort(documents.begin(), documents.end());
+  for (const fs::path& document : documents) hold_to_its_word(document);
 }

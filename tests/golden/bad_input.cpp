@@ -1,0 +1,117 @@
+// bad_input.cpp — what people get wrong: each is refused with its place, the rule and the way out,
+// and exits 65 or 66. Nothing crashes, nothing takes long, nothing is written.
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <chrono>
+
+#include "tests/golden/program.h"
+
+using golden::run;
+using golden::text_of;
+
+namespace {
+
+std::string replaced(std::string text, const std::string& from, const std::string& to) {
+  const std::size_t at = text.find(from);
+  REQUIRE(at != std::string::npos);
+  return text.replace(at, from.size(), to);
+}
+
+// Runs a command that must be refused; what it said.
+std::string refused(const std::string& command, const std::string& folder, int code = 65) {
+  INFO(command);
+  const auto began = std::chrono::steady_clock::now();
+  const golden::Finished finished = run(command, folder);
+  const auto took = std::chrono::steady_clock::now() - began;
+  INFO(finished.err);
+  CHECK(finished.code == code);
+  CHECK(finished.out.empty());
+  CHECK(took < std::chrono::seconds(20));
+  return finished.err;
+}
+
+bool says(const std::string& text, const std::string& part) {
+  INFO(text << "\nshould say\n" << part);
+  CHECK(text.find(part) != std::string::npos);
+  return true;
+}
+
+}  // namespace
+
+TEST_CASE("golden: a misspelt key names its place and the nearest key") {
+  const std::string folder = golden::scratch("misspelt");
+  const std::string plan = text_of(folder + "/workloads/llama-2-7b-64.textproto");
+  golden::write(folder + "/plan.textproto", replaced(plan, "micro_batch", "micro_bacth"));
+  const std::string said = refused("./rehearse run plan.textproto", folder);
+  says(said, "plan.textproto:");
+  says(said, "micro_bacth");
+  says(said, "micro_batch");
+}
+
+TEST_CASE("golden: a quantity without a unit or below zero shows how to write it") {
+  const std::string folder = golden::scratch("units");
+  const std::string cluster = text_of(folder + "/topologies/dgx-h100.textproto");
+  golden::write(folder + "/bare.textproto",
+                replaced(cluster, "nvlink_bandwidth: \"", "nvlink_bandwidth: \"25\"  # \""));
+  says(refused("./rehearse check --kind cluster bare.textproto", folder), "has no unit");
+  golden::write(folder + "/negative.textproto",
+                replaced(cluster, "nvlink_bandwidth: \"", "nvlink_bandwidth: \"-"));
+  says(refused("./rehearse check --kind cluster negative.textproto", folder),
+       "negative.textproto:");
+}
+
+TEST_CASE("golden: an impossible plan lists the values that would do") {
+  const std::string folder = golden::scratch("impossible");
+  const std::string said =
+      refused("./rehearse run llama-2-7b-64 tp=3 pp=1 gpus=48 gbs=512", folder);
+  says(said, "tp 3 does not divide the 32 attention heads");
+  says(refused("./rehearse run llama-2-7b-64 gpus=60", folder), "60");
+  says(refused("./rehearse run llama-2-7b-64 global_batch=7", folder), "global_batch");
+  says(refused("./rehearse run llama-2-7b-64 tpp=2", folder), "tpp");
+  says(refused("./rehearse run llama-2-7b-64 cluster=dgx-h10", folder, 66), "dgx-h100");
+}
+
+TEST_CASE("golden: a truncated config.json says where it ends") {
+  const std::string folder = golden::scratch("truncated");
+  const std::string model = text_of(folder + "/models/llama-2-7b.json");
+  golden::write(folder + "/short.json", model.substr(0, model.size() / 2));
+  says(refused("./rehearse check short.json", folder), "short.json:");
+  golden::write(folder + "/deep.json", std::string(1'000'000, '['));
+  says(refused("./rehearse check deep.json", folder), "deep.json:");
+}
+
+TEST_CASE("golden: a length of two gigabytes that is only claimed is refused at once") {
+  const std::string folder = golden::scratch("claimed");
+  // Pickle protocol 4, a string (BINUNICODE8) of 2^31 bytes, and no bytes.
+  golden::write(folder + "/claim.pickle",
+                std::string("\x80\x04\x8d\x00\x00\x00\x80\x00\x00\x00\x00", 11));
+  says(refused("./rehearse memory replay claim.pickle", folder), "claim.pickle");
+  golden::write(folder + "/claim.csv", "row_id,\"" + std::string(3'000'000, 'x'));
+  refused("./rehearse validate claim.csv", folder);
+}
+
+TEST_CASE("golden: a file that cannot be read exits 66") {
+  const std::string folder = golden::scratch("unreadable");
+  says(refused("./rehearse run ./workloads", folder, 66), "directory");
+  golden::write(folder + "/secret.textproto", "");
+  ::chmod((folder + "/secret.textproto").c_str(), 0);
+  if (::geteuid() == 0) return;  // root reads everything
+  says(refused("./rehearse run ./secret.textproto", folder, 66), "ermission");
+}
+
+TEST_CASE("golden: noise is refused by every command that reads files") {
+  const std::string folder = golden::scratch("noise");
+  std::string noise;
+  std::uint32_t state = 12345;
+  for (int i = 0; i < 100'000; ++i) {
+    state = state * 1664525U + 1013904223U;
+    noise += static_cast<char>(state >> 24);
+  }
+  golden::write(folder + "/noise", noise);
+  for (const char* kind : {"plan", "grid", "cluster", "profile", "model", "launch-script", "runs",
+                           "trace", "snapshot"}) {
+    refused(std::string("./rehearse check --kind ") + kind + " noise", folder);
+  }
+}
