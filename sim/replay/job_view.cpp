@@ -24,17 +24,31 @@ std::string_view name(Account account) {
 }
 
 std::vector<int> members(const workload::Job& job, Stream communicator, int rank_class) {
-  const int stage = rank_class / job.cp;
-  const int cp_rank = rank_class % job.cp;
+  const workload::Job::Coordinates at = job.coordinates(rank_class);
   std::vector<int> result;
+  const auto over = [&](bool dp, bool cp, bool tp) {
+    for (int d = dp ? 0 : at.dp_rank; d < (dp ? job.dp_classes() : at.dp_rank + 1); ++d)
+      for (int c = cp ? 0 : at.cp_rank; c < (cp ? job.cp : at.cp_rank + 1); ++c)
+        for (int t = tp ? 0 : at.tp_rank; t < (tp ? job.tp_classes() : at.tp_rank + 1); ++t)
+          result.push_back(job.class_of({at.stage, d, c, t}));
+  };
   switch (communicator) {
+    case Stream::tp:
+      over(false, false, true);
+      break;
     case Stream::cp:
+      over(false, true, false);
+      break;
+    case Stream::dp:
+      over(true, false, false);
+      break;
     case Stream::dp_cp:
-      for (int c = 0; c < job.cp; ++c) result.push_back(job.class_of(stage, c));
+      over(true, true, false);
       break;
     case Stream::embedding:
-      result.push_back(job.class_of(0, cp_rank));
-      if (job.pp > 1) result.push_back(job.class_of(job.pp - 1, cp_rank));
+      result.push_back(job.class_of({0, at.dp_rank, at.cp_rank, at.tp_rank}));
+      if (job.pp > 1)
+        result.push_back(job.class_of({job.pp - 1, at.dp_rank, at.cp_rank, at.tp_rank}));
       break;
     case Stream::world:
       for (int c = 0; c < static_cast<int>(job.classes.size()); ++c) result.push_back(c);
@@ -46,8 +60,9 @@ std::vector<int> members(const workload::Job& job, Stream communicator, int rank
 }
 
 int peer(const workload::Job& job, int rank_class, int offset) {
-  const int stage = (rank_class / job.cp + offset + job.pp) % job.pp;
-  return job.class_of(stage, rank_class % job.cp);
+  workload::Job::Coordinates at = job.coordinates(rank_class);
+  at.stage = (at.stage + offset + job.pp) % job.pp;
+  return job.class_of(at);
 }
 
 Account account_of(Stream communicator) {

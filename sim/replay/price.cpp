@@ -43,6 +43,14 @@ class Layout {
     if (added) it->second.ranks = topology::groups(kind_of(communicator), degrees_);
     return it->second;
   }
+  // Neighbours of the context-parallel rings.
+  network::Groups ring_neighbours() {
+    network::Groups pairs;
+    for (const std::vector<int>& ring : of(Stream::cp).ranks)
+      for (std::size_t i = 0; i < ring.size(); ++i)
+        pairs.ranks.push_back({ring[i], ring[(i + 1) % ring.size()]});
+    return pairs;
+  }
   const network::Groups& pairs(int from, int to) {
     auto [it, added] = pairs_.try_emplace({from, to});
     if (added) it->second.ranks = topology::stage_pairs(from, to, degrees_);
@@ -149,6 +157,12 @@ Memory outside_memory(const workload::Job& job, const workload::Plan& plan, cons
            network.communicator_memory(layout.of(s),
                                        s == Stream::pp ? network::Network::Purpose::sends
                                                        : network::Network::Purpose::collectives)});
+    // Rings of more than two ranks send unbatched: PyTorch makes a communicator per pair
+    // [ProcessGroupNCCL.cpp:pointToPoint], and a rank has two neighbours.
+    if (job.cp > 2)
+      outside.push_back({"NCCL cp neighbours",
+                         2 * network.communicator_memory(layout.ring_neighbours(),
+                                                         network::Network::Purpose::sends)});
     memory.outside.push_back(std::move(outside));
   }
   return memory;

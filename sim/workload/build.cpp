@@ -322,27 +322,44 @@ void keep_repeating_cuts(Job& job, int microbatches_per_period) {
 
 }  // namespace
 
-int Job::class_of(int stage, int cp_rank) const {
-  assert(stage >= 0 && stage < pp && cp_rank >= 0 && cp_rank < cp);
-  return stage * cp + cp_rank;
+int Job::class_of(const Coordinates& at) const {
+  assert(at.stage >= 0 && at.stage < pp);
+  assert(at.cp_rank >= 0 && at.cp_rank < cp);
+  assert(at.dp_rank < dp_classes() && at.tp_rank < tp_classes());
+  return ((at.stage * dp_classes() + at.dp_rank) * cp + at.cp_rank) * tp_classes() + at.tp_rank;
 }
 
-Job build(const Plan& plan, const Environment& environment) {
+Job::Coordinates Job::coordinates(int rank_class) const {
+  Coordinates at;
+  at.tp_rank = rank_class % tp_classes();
+  at.cp_rank = rank_class / tp_classes() % cp;
+  at.dp_rank = rank_class / (tp_classes() * cp) % dp_classes();
+  at.stage = rank_class / (tp_classes() * cp * dp_classes());
+  return at;
+}
+
+Job build(const Plan& plan, const Environment& environment, bool all_ranks) {
   assert(problems(plan).empty());
   Job job;
   job.tp = plan.tp;
   job.cp = plan.cp;
   job.pp = plan.pp;
   job.dp = plan.dp;
-  job.classes.resize(static_cast<std::size_t>(plan.pp) * static_cast<std::size_t>(plan.cp));
-  for (int stage = 0; stage < plan.pp; ++stage)
-    for (int cp_rank = 0; cp_rank < plan.cp; ++cp_rank) {
-      Program& program = job.classes[static_cast<std::size_t>(job.class_of(stage, cp_rank))];
-      program.stage = stage;
-      program.cp_rank = cp_rank;
-      program.ranks = plan.tp * plan.dp;
-      Builder(plan, environment, program).build();
+  job.all_ranks = all_ranks;
+  const int count = plan.pp * plan.cp * job.dp_classes() * job.tp_classes();
+  job.classes.resize(static_cast<std::size_t>(count));
+  for (int c = 0; c < count; ++c) {
+    const Job::Coordinates at = job.coordinates(c);
+    Program& program = job.classes[static_cast<std::size_t>(c)];
+    if (at.dp_rank > 0 || at.tp_rank > 0) {
+      program = job.classes[static_cast<std::size_t>(job.class_of({at.stage, 0, at.cp_rank, 0}))];
+      continue;
     }
+    program.stage = at.stage;
+    program.cp_rank = at.cp_rank;
+    program.ranks = all_ranks ? 1 : plan.tp * plan.dp;
+    Builder(plan, environment, program).build();
+  }
   keep_repeating_cuts(job, plan.virtual_stages > 1 ? plan.pp : 1);
   return job;
 }

@@ -17,7 +17,8 @@ struct Environment {
   int sms = 108;             // rows of partial norm gradients
 };
 
+// `all_ranks`: a class per rank of the job instead of one per pipeline and context-parallel rank.
 // REQUIRES: problems(plan) is empty.
-Job build(const Plan& plan, const Environment& environment);
+Job build(const Plan& plan, const Environment& environment, bool all_ranks = false);
 
 }  // namespace sim::workload

@@ -192,12 +192,22 @@ struct Program {
   std::vector<Stream> communicators;
 };
 
-// All rank classes of a job. Class order: pipeline rank, then context-parallel rank.
+// All rank classes of a job. Tensor-parallel peers and data-parallel replicas run the same program
+// with the same timing, so one class stands for them, unless every rank is asked for.
+// Class order, slowest first: pipeline, data, context, tensor rank (of the ranks that have
+// classes).
 struct Job {
   std::vector<Program> classes;
   int tp = 1, cp = 1, pp = 1, dp = 1;
+  bool all_ranks = false;  // one class per rank
 
-  int class_of(int stage, int cp_rank) const;
+  struct Coordinates {
+    int stage = 0, dp_rank = 0, cp_rank = 0, tp_rank = 0;
+  };
+  int class_of(const Coordinates& at) const;
+  Coordinates coordinates(int rank_class) const;
+  int tp_classes() const { return all_ranks ? tp : 1; }
+  int dp_classes() const { return all_ranks ? dp : 1; }
 };
 
 }  // namespace sim::workload

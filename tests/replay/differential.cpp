@@ -168,6 +168,32 @@ TEST_CASE("replay: the shortcuts of the fast engine change nothing") {
   }
 }
 
+TEST_CASE("replay: one class stands for its tensor and data parallel peers exactly") {
+  for (const Case& c : catalog()) {
+    if (c.plan.world() > 16) continue;
+    CAPTURE(c.name);
+    const workload::Environment environment{Bytes{4 << 20}, Bytes{8 << 20}, 100};
+    const workload::Job merged = workload::build(c.plan, environment);
+    const workload::Job all = workload::build(c.plan, environment, true);
+    REQUIRE(static_cast<int>(all.classes.size()) == c.plan.world());
+    const replay::RunReport a =
+        replay::run(merged, sample::times(merged, c.launch_us), sample::memory(merged), Options{});
+    const replay::RunReport b =
+        replay::run(all, sample::times(all, c.launch_us), sample::memory(all), Options{});
+    CHECK(a.step_time == b.step_time);
+    CHECK(a.first_step_time == b.first_step_time);
+    CHECK(a.bubble == Approx(b.bubble));
+    for (std::size_t i = 0; i < b.classes.size(); ++i) {
+      const auto at = all.coordinates(static_cast<int>(i));
+      const auto& one =
+          a.classes[static_cast<std::size_t>(merged.class_of({at.stage, 0, at.cp_rank, 0}))];
+      CHECK(b.classes[i].accounts == one.accounts);
+      CHECK(b.classes[i].peak_allocated == one.peak_allocated);
+      CHECK(b.classes[i].peak_reserved == one.peak_reserved);
+    }
+  }
+}
+
 TEST_CASE("replay: a repeating step is not executed to its end") {
   // One GPU repeats from the second microbatch on: of 64 only a few are executed.
   const workload::Job job = sample::job(sample::plan(1, 1, 1, 1, 64));
