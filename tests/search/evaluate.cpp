@@ -1,0 +1,154 @@
+// evaluate.cpp — the whole way from a plan to an answer, on a real cluster description.
+#include "sim/search/evaluate.h"
+
+#include <catch2/catch.hpp>
+#include <cstdlib>
+#include <fstream>
+#include <map>
+#include <set>
+
+#include "sim/config/plan.h"
+#include "sim/report/json.h"
+#include "sim/report/perfetto.h"
+#include "sim/report/perfetto.pb.h"
+#include "sim/search/fixes.h"
+
+using namespace sim;
+
+namespace {
+
+const config::PlanFile& small_plan() {
+  ::setenv("REHEARSE_ROOT", REHEARSE_SOURCE_DIR, 1);
+  ::setenv("REHEARSE_NETWORK", REHEARSE_BINARY_DIR "/rehearse-network", 1);
+  static const auto plan =
+      config::load_plan("", {"model=llama-2-7b", "cluster=abci-a", "gpus=8", "tp=2", "pp=2",
+                             "global_batch=8", "sequence=1024"});
+  REQUIRE(plan);
+  return *plan;
+}
+
+search::Site& site_of(search::Sites& sites) {
+  const auto site = sites.of(small_plan().machine);
+  REQUIRE(site);
+  return **site;
+}
+
+}  // namespace
+
+TEST_CASE("search: the accounts of every rank class sum to the step time to the picosecond") {
+  search::Sites sites;
+  const report::Answer answer = search::evaluate(small_plan().plan, site_of(sites));
+  REQUIRE(answer.run.fits());
+  REQUIRE(answer.run.classes.size() == 2);
+  for (const replay::ClassReport& who : answer.run.classes) {
+    Duration sum{};
+    for (const Duration part : who.accounts) sum += part;
+    CHECK(sum == answer.run.step_time);
+    CHECK(who.peak_allocated <= who.peak_reserved);
+    CHECK(who.peak_reserved <= who.capacity);
+    std::int64_t held = 0;
+    for (const std::int64_t bytes : who.peak_split) held += bytes;
+    CHECK(held == who.peak_allocated.n);
+  }
+}
+
+TEST_CASE("search: the same plan has the same answer every time and from every site") {
+  search::Sites first;
+  search::Sites second;
+  const report::Json a = report::to_json(search::evaluate(small_plan().plan, site_of(first)));
+  const report::Json b = report::to_json(search::evaluate(small_plan().plan, site_of(first)));
+  const report::Json c = report::to_json(search::evaluate(small_plan().plan, site_of(second)));
+  CHECK(a.dump() == b.dump());
+  CHECK(a.dump() == c.dump());
+}
+
+TEST_CASE("search: throughput of each convention is its FLOPs over step time and GPUs") {
+  search::Sites sites;
+  const report::Answer answer = search::evaluate(small_plan().plan, site_of(sites));
+  // 8 sequences of 1024 tokens over the step on 8 GPUs.
+  CHECK(report::tokens_per_second_gpu(answer) == Approx(1024 / report::step_seconds(answer)));
+  const double paper = model::flops_paper(small_plan().plan.architecture, 8, 1024, 32000);
+  CHECK(report::rate(answer, "paper").tflops_gpu ==
+        Approx(paper / report::step_seconds(answer) / 8 * 1e-12));
+  CHECK(answer.hfu > answer.mfu);  // the head and the recomputed softmax run, too
+}
+
+TEST_CASE("search: a site is loaded once and its digest tells machines apart") {
+  search::Sites sites;
+  const search::Site& site = site_of(sites);
+  CHECK(&site == &site_of(sites));
+  search::SiteChange faster;
+  faster.nics = 8;
+  faster.nic = {50'000'000'000};
+  const auto changed = sites.find("abci-a", "", faster);
+  REQUIRE(changed);
+  CHECK((*changed)->digest != site.digest);
+  CHECK((*changed)->machine.cluster.node.nics == 8);
+  // Eight NICs for eight GPUs: one each.
+  CHECK((*changed)->machine.cluster.node.nic_of_gpu == std::vector<int>{0, 1, 2, 3, 4, 5, 6, 7});
+}
+
+TEST_CASE("search: a plan that is larger than its cluster is a problem with both sizes") {
+  search::Sites sites;
+  workload::Plan plan = small_plan().plan;
+  plan.dp = 1 << 20;
+  plan.global_batch = plan.dp;
+  const std::vector<std::string> problems = search::problems(plan, site_of(sites));
+  REQUIRE_FALSE(problems.empty());
+  CHECK(problems.back().find("4194304 GPUs are needed and abci-a has ") == 0);
+}
+
+TEST_CASE("search: single changes differ in one setting and are possible") {
+  search::Sites sites;
+  search::Site& site = site_of(sites);
+  std::set<std::string> texts;
+  for (const search::Change& change : search::single_changes(small_plan().plan, site)) {
+    INFO(change.text);
+    CHECK(texts.insert(change.text).second);
+    CHECK(search::problems(change.plan, site).empty());
+    CHECK(change.plan.world() == small_plan().plan.world());
+    CHECK(report::to_json(change.plan) != report::to_json(small_plan().plan));
+  }
+  CHECK(texts.count("tp=4") == 1);
+  CHECK(texts.count("recompute=full") == 1);
+  CHECK(texts.count("micro_batch=0") == 0);  // there is nothing to halve
+}
+
+TEST_CASE("search: in a trace of a replay the slices of a track never overlap") {
+  namespace pf = rehearse::perfetto;
+  search::Sites sites;
+  const std::string path = std::string(REHEARSE_BINARY_DIR) + "/evaluate.pftrace";
+  report::PerfettoTrace writer({"stage 0", "stage 1"});
+  REQUIRE(writer.open(path).empty());
+  replay::Options options;
+  options.observer = &writer;
+  const report::Answer watched = search::evaluate(small_plan().plan, site_of(sites), options);
+  REQUIRE(writer.close().empty());
+  CHECK(watched.run.step_time == search::evaluate(small_plan().plan, site_of(sites)).run.step_time);
+
+  std::ifstream in(path, std::ios::binary);
+  pf::Trace trace;
+  REQUIRE(trace.ParseFromIstream(&in));
+  std::map<std::uint64_t, std::uint64_t> last;  // track -> end of its last slice
+  std::map<std::uint64_t, std::int64_t> open;
+  std::size_t slices = 0;
+  std::size_t counters = 0;
+  for (const pf::TracePacket& packet : trace.packet()) {
+    if (!packet.has_track_event()) continue;
+    const auto& event = packet.track_event();
+    if (event.type() == pf::TrackEvent::TYPE_COUNTER) {
+      ++counters;
+      REQUIRE(event.counter_value() >= 0);
+      continue;
+    }
+    REQUIRE(packet.timestamp() >= last[event.track_uuid()]);
+    last[event.track_uuid()] = packet.timestamp();
+    const bool begins = event.type() == pf::TrackEvent::TYPE_SLICE_BEGIN;
+    open[event.track_uuid()] += begins ? 1 : -1;
+    REQUIRE((open[event.track_uuid()] == 0 || open[event.track_uuid()] == 1));
+    slices += begins ? 1 : 0;
+  }
+  CHECK(slices > 1000);
+  CHECK(counters > 1000);
+  CHECK(last.size() >= 4);  // compute and communication of two stages
+}
