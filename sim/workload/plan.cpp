@@ -55,7 +55,7 @@ Problems ranges(const Plan& plan) {
   Problems problems;
   const model::Architecture& a = plan.architecture;
   must_be_within("tp", plan.tp, max_ranks, problems);
-  must_be_within("cp", plan.cp, max_ranks, problems);
+  must_be_within("cp", plan.cp, max_context_parallel, problems);
   must_be_within("pp", plan.pp, max_ranks, problems);
   must_be_within("dp", plan.dp, max_ranks, problems);
   must_be_within("virtual_stages", plan.virtual_stages, 1 << 16, problems);

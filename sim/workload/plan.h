@@ -22,6 +22,9 @@ enum class AttentionBackend : std::uint8_t {
   cudnn,    // cuDNN fused attention, what TransformerEngine prefers on sm90
   unfused,  // scores, softmax and dropout in memory
 };
+// The steps of a ring have slots and events of their own.
+inline constexpr int max_context_parallel = 48;
+
 enum class CommunicatorBuffers : std::uint8_t { nccl };
 
 struct Plan {

@@ -93,8 +93,8 @@ const std::vector<Case>& broken() {
       {"fp8", [](Plan& p) { p.precision = sim::model::Precision::fp8; }, "one of bf16, fp16"},
       {"zero", [](Plan& p) { p.tp = 0; }, "tp is 0; it must be 1 to 1048576"},
       {"negative", [](Plan& p) { p.micro_batch = -1; }, "micro_batch is -1"},
-      {"too many ranks", [](Plan& p) { p.tp = p.cp = p.pp = p.dp = 1 << 20; },
-       "more than 1048576 ranks"},
+      {"too many ranks", [](Plan& p) { p.tp = p.pp = p.dp = 1 << 20; }, "more than 1048576 ranks"},
+      {"too long a ring", [](Plan& p) { p.cp = 64; }, "cp is 64; it must be 1 to 48"},
       {"too large", [](Plan& p) { p.sequence = 1 << 26; }, "a single tensor"},
       {"no model", [](Plan& p) { p.architecture = {}; }, "number of layers is 0"},
   };
