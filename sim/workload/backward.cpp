@@ -26,6 +26,10 @@ enum Local : std::uint32_t {
   d_input,
   d_gamma,
   d_gamma_parts,
+  d_beta,
+  d_beta_parts,
+  d_bias,
+  d_dropout,
   dummy,
   d_out,
   d_query,
@@ -34,7 +38,8 @@ enum Local : std::uint32_t {
   d_query0,
   d_key0,
   d_mixed,
-  received_sum,
+  product_cos,
+  product_sin,
 };
 
 struct Backward {
@@ -44,6 +49,7 @@ struct Backward {
   const Dimensions& dim = rank.dim;
   const model::Architecture& a = rank.plan.architecture;
   bool sp = rank.plan.uses_sequence_parallel();
+  bool drops = a.hidden_dropout > 0;
   bool held = variant.holds_gradient;  // Python still holds the incoming gradient
 
   void temporary(std::uint32_t slot, std::int64_t bytes, std::string_view label) {
@@ -85,7 +91,9 @@ struct Backward {
   }
   void bias_ready(LayerParameter p, bool present, std::int64_t width) {
     if (!present) return;
+    temporary(d_bias, dim.element * width, "bias gradient");
     pass(OperationKind::elementwise, "bias main_grad add", 10 * width);
+    e.free(local_slot(d_bias));
     ready(p);
   }
 
@@ -99,18 +107,26 @@ struct Backward {
     if (sp) e.free(local_slot(gathered_gradient));
   }
 
-  // The weight pass reads the output gradient: gathered, or the stream itself, in whose place the
-  // sum of the residual then needs memory of its own.
+  // The weight pass reads the output gradient: gathered, or dropout's, or the stream itself, in
+  // whose place the sum of the residual then needs memory of its own.
   void keep_output_gradient(LayerSlot slot) {
     if (sp)
       e.move(local_slot(gathered_gradient), layer_slot(slot));
+    else if (drops)
+      e.move(local_slot(d_dropout), layer_slot(slot));
     else
       e.alloc(layer_slot(slot), dim.residual(), Category::activations, "output gradient for W");
   }
 
-  void hidden_dropout() {
-    if (a.hidden_dropout > 0)
-      pass(OperationKind::elementwise, "dropout backward", 3 * dim.residual());
+  // The gradient behind a dropped residual add is a tensor of its own; the stream goes on.
+  void hidden_dropout(LayerSlot mask) {
+    if (!drops) return;
+    temporary(d_dropout, dim.residual(), "dropout gradient");
+    pass(OperationKind::elementwise, "dropout backward", 3 * dim.residual());
+    e.free(layer_slot(mask));
+  }
+  void drop_dropout_gradient() {
+    if (drops && !(variant.split && !sp)) e.free(local_slot(d_dropout));
   }
 
   // Steps 7-13 of a column-parallel product with its norm in front: `output_gradient` is the
@@ -120,12 +136,14 @@ struct Backward {
                        LayerParameter weight, LayerParameter norm) {
     const bool split = variant.split;
     const bool overlap = dim.tp > 1;
+    const bool records = !rank.plan.avoid_record_streams;
     const std::uint8_t beside = overlap ? overlapped : std::uint8_t{0};
     if (sp && !split) {
       temporary(gathered_input, dim.full(), "gathered norm output");
       e.collective(Kind::all_gather, Stream::tp, dim.full(), "all-gather", overlapped,
                    gather_event);
-      if (!rank.plan.avoid_record_streams) e.record_stream(local_slot(gathered_input), Stream::tp);
+      if (records) e.record_stream(layer_slot(norm_out), Stream::tp);
+      if (records) e.record_stream(local_slot(gathered_input), Stream::tp);
     }
     temporary(d_gathered, dim.full(), "input gradient");
     input_gradient(name, dim.hidden, n, sp && !split ? overlapped : std::uint8_t{0});
@@ -135,7 +153,7 @@ struct Backward {
       temporary(d_norm, dim.residual(), "norm output gradient");
       e.collective(Kind::reduce_scatter, Stream::tp, dim.full(), "reduce-scatter",
                    split ? joins : overlapped, scatter_event);
-      if (!rank.plan.avoid_record_streams && !split) {
+      if (records && !split) {
         e.record_stream(local_slot(d_gathered), Stream::tp);
         e.record_stream(local_slot(d_norm), Stream::tp);
         e.free(local_slot(d_gathered));
@@ -144,41 +162,52 @@ struct Backward {
     } else if (overlap) {
       e.collective(Kind::all_reduce, Stream::tp, dim.full(), "all-reduce",
                    split ? joins : overlapped, scatter_event);
+      if (records) e.record_stream(local_slot(d_gathered), Stream::tp);
     }
     if (split) {
       e.move(local_slot(output_gradient), layer_slot(kept));
     } else {
       weight_gradient(name, n, dim.hidden, beside);
-      if (sp) e.free(local_slot(gathered_input));
+      // Cleared by hand; without sequence parallelism that is the saved tensor itself.
+      if (sp)
+        e.free(local_slot(gathered_input));
+      else
+        e.free(layer_slot(norm_out));
     }
     if (overlap && !split) e.wait(scatter_event);
     if (sp && (rank.plan.avoid_record_streams || split)) e.free(local_slot(d_gathered));
     norm_backward(norm_gradient);
-    if (!split) make_dummy(n * dim.hidden);
-    if (!split) e.free(local_slot(output_gradient));
-    if (!split) e.free(layer_slot(norm_out));
     e.free(layer_slot(rsigma));
     if (a.norm == model::Norm::layer) e.free(layer_slot(mu));
+    if (!split) make_dummy(n * dim.hidden);
+    if (!split) e.free(local_slot(output_gradient));
+    if (!split && sp) e.free(layer_slot(norm_out));
     norm_hook(norm);
     if (!split) hook(n * dim.hidden, weight);
   }
 
   void norm_backward(std::uint32_t gradient_slot) {
+    const bool layer_norm = a.norm == model::Norm::layer;
+    const std::int64_t parts = 4 * rank.environment.sms * dim.hidden;
     temporary(d_input, dim.residual(), "norm input gradient");
     temporary(d_gamma, dim.element * dim.hidden, "norm weight gradient");
-    temporary(d_gamma_parts, 4 * rank.environment.sms * dim.hidden, "norm weight gradient parts");
+    if (layer_norm) temporary(d_beta, dim.element * dim.hidden, "norm bias gradient");
+    temporary(d_gamma_parts, parts, "norm weight gradient parts");
+    if (layer_norm) temporary(d_beta_parts, parts, "norm bias gradient parts");
     pass(OperationKind::norm, "norm backward", 3 * dim.residual());
     pass(OperationKind::reduction, "norm weight gradient", 4 * rank.environment.sms * dim.hidden);
     e.free(local_slot(d_gamma_parts));
+    if (layer_norm) e.free(local_slot(d_beta_parts));
     e.free(local_slot(gradient_slot));
   }
   void norm_hook(LayerParameter p) {
     pass(OperationKind::elementwise, "norm main_grad add", 10 * dim.hidden);
     e.free(local_slot(d_gamma));
     ready(p);
-    if (a.norm == model::Norm::layer)
-      ready(p == LayerParameter::qkv_norm ? LayerParameter::qkv_norm_bias
-                                          : LayerParameter::fc1_norm_bias);
+    if (a.norm != model::Norm::layer) return;
+    e.free(local_slot(d_beta));
+    ready(p == LayerParameter::qkv_norm ? LayerParameter::qkv_norm_bias
+                                        : LayerParameter::fc1_norm_bias);
   }
 
   // g += d: in place, unless Python still holds the gradient that came by point to point.
@@ -192,7 +221,7 @@ struct Backward {
   }
 
   void mlp() {
-    hidden_dropout();
+    hidden_dropout(dropout2);
     gather_gradient();
     temporary(d_fc2_in, dim.rows(dim.ffn), "fc2 input gradient");
     input_gradient("fc2", dim.ffn, dim.hidden);
@@ -205,8 +234,8 @@ struct Backward {
       drop_gathered_gradient();
       hook(dim.hidden * dim.ffn, LayerParameter::fc2);
     }
+    drop_dropout_gradient();
     bias_ready(LayerParameter::fc2_bias, a.linear_bias, dim.hidden);
-    if (a.hidden_dropout > 0) e.free(layer_slot(dropout2));
     temporary(d_up, dim.rows(dim.up), "fc1 output gradient");
     const bool gated = a.activation == model::Activation::swiglu;
     pass(OperationKind::elementwise, gated ? "swiglu backward" : "bias gelu backward",
@@ -222,27 +251,30 @@ struct Backward {
   }
 
   void self_attention() {
-    const bool unfused = rank.plan.attention == AttentionBackend::unfused;
-    const bool copied = dim.batch > 1 && !unfused;
-    hidden_dropout();
+    const CoreInputs core(rank);
+    // Attention's output is the projection's input, or the projection saved a copy.
+    const LayerSlot saved = core.copies_output ? projection_input : attention_out;
+    hidden_dropout(dropout1);
     gather_gradient();
     temporary(d_out, dim.rows(dim.query), "attention output gradient");
     input_gradient("projection", dim.query, dim.hidden);
     if (variant.split) {
       keep_output_gradient(weight_projection);
+      if (core.projection_holds() && !core.copies_output)
+        e.move(layer_slot(attention_out), layer_slot(projection_input));
     } else {
       weight_gradient("projection", dim.hidden, dim.query);
-      if (copied) e.free(layer_slot(projection_input));
+      if (core.projection_holds()) e.free(layer_slot(saved));
       make_dummy(dim.hidden * dim.query);
       drop_gathered_gradient();
       hook(dim.hidden * dim.query, LayerParameter::projection);
     }
+    drop_dropout_gradient();
     bias_ready(LayerParameter::projection_bias, a.linear_bias, dim.hidden);
-    if (a.hidden_dropout > 0) e.free(layer_slot(dropout1));
-    // The weight pass reads the projection's input: attention's output unless it was copied.
-    attention_backward(rank, e, variant.split && !copied, d_query, d_key, d_value);
+    // Where attention saved its output too, that is what the weight pass reads.
+    attention_backward(rank, e, variant.split && !core.projection_holds(), d_query, d_key, d_value);
     e.free(local_slot(d_out));
-    rope_backward();
+    split_backward(core);
     column_parallel("qkv", d_mixed, dim.mixed_width(), norm1, rsigma1, mu1, weight_qkv,
                     LayerParameter::qkv, LayerParameter::qkv_norm);
     bias_ready(LayerParameter::qkv_bias, a.qkv_bias, dim.mixed_width());
@@ -250,20 +282,40 @@ struct Backward {
     e.free(layer_slot(input));
   }
 
-  void rope_backward() {
-    const bool rope = a.position == model::Position::rope;
-    const OperationKind kind = rope ? OperationKind::elementwise : OperationKind::copy;
-    temporary(d_key0, dim.rows(dim.key_value), "key gradient before rope");
-    pass(kind, "rope k backward", 2 * dim.rows(dim.key_value));
-    e.free(local_slot(d_key));
-    temporary(d_query0, dim.rows(dim.query), "query gradient before rope");
-    pass(kind, "rope q backward", 2 * dim.rows(dim.query));
-    e.free(local_slot(d_query));
-    if (rope && !rank.plan.rope_fusion) e.free(layer_slot(rope_tables));
+  void rotate_back(std::uint32_t from, std::uint32_t to, std::int64_t bytes, std::string_view label,
+                   std::string_view name) {
+    if (!rank.plan.rope_fusion) {
+      temporary(product_cos, bytes, "rotary product");
+      temporary(product_sin, bytes, "rotary product");
+      pass(OperationKind::elementwise, name, 5 * bytes);
+    }
+    temporary(to, bytes, label);
+    pass(OperationKind::elementwise, name, (rank.plan.rope_fusion ? 2 : 3) * bytes);
+    if (!rank.plan.rope_fusion) {
+      e.free(local_slot(product_cos));
+      e.free(local_slot(product_sin));
+    }
+    // Behind a ring dk is a view of the buffer that dv stands for.
+    const bool view = from == d_key && rank.plan.cp > 1;
+    if (!view) e.free(local_slot(from));
+  }
+
+  // RoPE's backward passes and that of the split into q, k and v: a concatenation. Changes of
+  // layout have none; their gradients are views.
+  void split_backward(const CoreInputs& core) {
+    const bool rope = core.own_key;
+    const bool ring = rank.plan.cp > 1;
+    if (rope) {
+      rotate_back(d_key, d_key0, dim.rows(dim.key_value), "key gradient before rope",
+                  "rope k backward");
+      rotate_back(d_query, d_query0, dim.rows(dim.query), "query gradient before rope",
+                  "rope q backward");
+      if (!rank.plan.rope_fusion) e.free(layer_slot(rope_tables));
+    }
     temporary(d_mixed, dim.rows(dim.mixed_width()), "mixed qkv gradient");
     pass(OperationKind::copy, "cat qkv gradient", 2 * dim.rows(dim.mixed_width()));
-    e.free(local_slot(d_query0));
-    e.free(local_slot(d_key0));
+    e.free(local_slot(rope ? d_query0 : d_query));
+    if (rope || !ring) e.free(local_slot(rope ? d_key0 : d_key));
     e.free(local_slot(d_value));
   }
 };

@@ -1,5 +1,5 @@
-// ends.cpp — what stands before the first layer and after the last: data, embedding, final norm,
-// vocabulary-parallel head and cross entropy, and their backward passes.
+// ends.cpp — a microbatch's data, and what stands after the last layer: final norm, vocabulary-
+// parallel head and cross entropy, and their backward passes.
 //
 // INVENTORY.md sections 5 to 7. L = 2 S b v / t bytes, the bf16 logits: cross entropy holds 3 L at
 // its top in both directions and 2 L (the fp32 softmax) from forward to backward.
@@ -18,9 +18,7 @@ enum Local : std::uint32_t {
   whole_positions,
   whole_labels,
   whole_loss_mask,
-  lookup,
-  transposed,
-  gathered,
+  whole_angles,
   logits,
   row_max,
   row_index,
@@ -30,10 +28,12 @@ enum Local : std::uint32_t {
   d_input,
   d_shard,
   dummy,
-  sorting,
   d_gamma,
   d_gamma_parts,
-  position_lookup,
+  d_beta,
+  d_beta_parts,
+  row_numbers,
+  softmax_update,
 };
 
 struct End {
@@ -90,14 +90,15 @@ void End::cross_entropy() {
   e.free(local_slot(row_index));
   if (tp) e.collective(Kind::all_reduce, Stream::tp, 4 * rows, "all-reduce maximum");
   pass(OperationKind::softmax, "subtract maximum", 4 * l);
-  e.free(local_slot(row_max));
   keep(target_mask, rows, "target mask");
   keep(target_ids, 8 * rows, "masked target");
+  temporary(row_numbers, 8 * rows, "row numbers");
   temporary(predicted, 4 * rows, "predicted logit");
   pass(OperationKind::embedding, "target logit", 16 * rows);
   pass(OperationKind::softmax, "exp", 4 * l);
   temporary(sums, 4 * rows, "sum of exp");
   pass(OperationKind::softmax, "sum", 2 * l);
+  e.free(local_slot(row_numbers));
   if (tp) {
     e.collective(Kind::all_reduce, Stream::tp, 4 * rows, "all-reduce predicted");
     e.collective(Kind::all_reduce, Stream::tp, 4 * rows, "all-reduce sum");
@@ -105,6 +106,7 @@ void End::cross_entropy() {
   keep(FrameSlot::loss, 4 * rows, "token losses");
   pass(OperationKind::elementwise, "loss", 12 * rows);
   pass(OperationKind::softmax, "divide", 4 * l);
+  e.free(local_slot(row_max));
   e.free(local_slot(predicted));
   e.free(local_slot(sums));
 }
@@ -119,6 +121,7 @@ void End::loss() {
   if (dim.dp > 1) e.collective(Kind::all_reduce, Stream::dp, 8, "all-reduce loss over dp");
   e.sync_stream(Stream::compute, "token count");
   e.host(HostWork::blocking_read);
+  e.free(frame_slot(FrameSlot::loss));  // autograd needs the mask only
 }
 
 }  // namespace
@@ -144,11 +147,11 @@ std::uint32_t batch_begin(Rank& rank, int chunk) {
     // Angles of the whole sequence, then this rank's part; recomputed every microbatch.
     const std::int64_t whole = 4 * dim.sequence * dim.head_dim;
     if (dim.cp > 1) {
-      e.alloc(local_slot(lookup), whole, Category::temporaries, "rotary table");
+      e.alloc(local_slot(whole_angles), whole, Category::temporaries, "rotary table");
       end.pass(OperationKind::copy, "rotary table", 2 * whole);
       e.alloc(frame_slot(rotary), whole / dim.cp, Category::activations, "rotary table");
       end.pass(OperationKind::copy, "rotary chunks", 2 * whole / dim.cp);
-      e.free(local_slot(lookup));
+      e.free(local_slot(whole_angles));
     } else {
       e.alloc(frame_slot(rotary), whole, Category::activations, "rotary table");
       end.pass(OperationKind::copy, "rotary table", 2 * whole);
@@ -157,106 +160,32 @@ std::uint32_t batch_begin(Rank& rank, int chunk) {
   return e.finish();
 }
 
+namespace {
+
+// The mask outlives forward as an argument of checkpoints, or where PyTorch's own softmax saves it.
+bool keeps_mask(const Rank& rank) {
+  const CoreInputs core(rank);
+  return rank.plan.recompute != Recompute::none || (core.unfused && !core.fused_softmax);
+}
+// Indices that an embedding saves for its backward pass are the batch's own.
+bool keeps_ids(const Rank& rank) {
+  return rank.dim.tp == 1;
+}
+bool keeps_positions(const Rank& rank) {
+  return rank.plan.architecture.position == model::Position::learned;
+}
+
+}  // namespace
+
 std::uint32_t batch_end(Rank& rank, int chunk) {
   Emitter e(rank.tables, "batch end");
-  // Selective recomputation keeps the mask as an argument of its checkpoints.
-  const bool mask = rank.plan.attention_mask && rank.plan.recompute == Recompute::none &&
-                    (rank.is_first_part(chunk) || rank.is_last_part(chunk));
-  if (mask) e.free(frame_slot(attention_mask));
-  if (rank.is_first_part(chunk)) e.free(frame_slot(position_ids));
-  return e.finish();
-}
-
-std::uint32_t embedding_forward(Rank& rank, const Variant& variant) {
-  Emitter e(rank.tables, "embedding");
-  End end{rank, e};
-  const Dimensions& dim = rank.dim;
-  const bool tp = dim.tp > 1;
-  if (variant.gather) {
-    variant.gather->before_use(e, EndParameter::word_embedding);
-    variant.gather->before_use(e, EndParameter::position_embedding);
-  }
-  if (tp) {
-    end.keep(embedding_mask, dim.tokens, "embedding mask");
-    end.keep(embedding_ids, 8 * dim.tokens, "masked ids");
-    end.pass(OperationKind::elementwise, "mask ids", 25 * dim.tokens);
-  }
-  end.temporary(lookup, dim.full(), "embedding rows");
-  end.pass(OperationKind::embedding, "embedding lookup", 2 * dim.full());
-  if (tp) end.pass(OperationKind::elementwise, "zero masked rows", dim.full());
-  const bool learned = rank.plan.architecture.position == model::Position::learned;
-  if (learned) {
-    end.temporary(position_lookup, dim.full(), "position rows");
-    end.pass(OperationKind::embedding, "position lookup", 2 * dim.full());
-  }
-  Local rows = lookup;
-  if (dim.batch > 1) {
-    end.temporary(transposed, dim.full(), "transposed embedding");
-    end.pass(OperationKind::copy, "transpose", 2 * dim.full());
-    e.free(local_slot(lookup));
-    rows = transposed;
-  }
-  e.alloc(layer_slot(input), dim.residual(), Category::activations, "residual stream");
-  if (end.sp)
-    e.collective(Kind::reduce_scatter, Stream::tp, dim.full(), "reduce-scatter");
-  else if (tp)
-    e.collective(Kind::all_reduce, Stream::tp, dim.full(), "all-reduce");
-  if (learned) {
-    end.pass(OperationKind::elementwise, "add positions", 3 * dim.residual());
-    e.free(local_slot(position_lookup));
-  } else if (!end.sp) {
-    end.pass(OperationKind::copy, "hidden states", 2 * dim.residual());
-  }
-  e.free(local_slot(rows));
-  if (rank.plan.architecture.hidden_dropout > 0) {
-    end.keep(embedding_dropout, dim.shard * dim.hidden, "embedding dropout mask");
-    end.pass(OperationKind::elementwise, "embedding dropout", 2 * dim.residual());
-  }
-  return e.finish();
-}
-
-std::uint32_t embedding_backward(Rank& rank, const Variant& variant) {
-  Emitter e(rank.tables, "embedding backward");
-  End end{rank, e};
-  const Dimensions& dim = rank.dim;
-  const bool tp = dim.tp > 1;
-  if (rank.plan.architecture.hidden_dropout > 0) {
-    end.pass(OperationKind::elementwise, "embedding dropout backward", 2 * dim.residual());
-    e.free(frame_slot(embedding_dropout));
-  }
-  if (rank.plan.architecture.position == model::Position::learned) {
-    const std::int64_t table = rank.plan.architecture.max_positions * dim.hidden;
-    end.temporary(dummy, dim.element * table, "position embedding gradient");
-    end.pass(OperationKind::embedding, "position embedding backward",
-             dim.residual() + dim.element * table);
-    end.pass(OperationKind::elementwise, "main_grad add", 10 * table);
-    e.free(local_slot(dummy));
-    if (variant.reduce) variant.reduce->gradient_ready(e, EndParameter::position_embedding);
-  }
-  Slot from = frame_slot(gradient);
-  if (end.sp) {
-    end.temporary(gathered, dim.full(), "gathered gradient");
-    e.collective(Kind::all_gather, Stream::tp, dim.full(), "all-gather");
-    from = local_slot(gathered);
-  }
-  if (tp) {
-    end.temporary(transposed, dim.full(), "masked gradient");
-    end.pass(OperationKind::copy, "mask gradient rows", 3 * dim.full());
-  }
-  end.temporary(dummy, dim.element * end.weight(), "embedding gradient");
-  end.temporary(sorting, 32 * dim.tokens, "sorted ids");
-  end.pass(OperationKind::copy, "clear embedding gradient", dim.element * end.weight());
-  end.pass(OperationKind::embedding, "embedding backward", 3 * dim.full());
-  e.free(local_slot(sorting));
-  if (tp) e.free(local_slot(transposed));
-  if (end.sp) e.free(from);
-  end.pass(OperationKind::elementwise, "main_grad add", 10 * end.weight());
-  e.free(local_slot(dummy));
-  if (variant.reduce) variant.reduce->gradient_ready(e, EndParameter::word_embedding);
-  if (tp) {
-    e.free(frame_slot(embedding_mask));
-    e.free(frame_slot(embedding_ids));
-  }
+  const bool first = rank.is_first_part(chunk);
+  const bool last = rank.is_last_part(chunk);
+  if (rank.plan.attention_mask && !keeps_mask(rank) && (first || last))
+    e.free(frame_slot(attention_mask));
+  if (first && !keeps_ids(rank)) e.free(frame_slot(ids));
+  if (first && !keeps_positions(rank)) e.free(frame_slot(position_ids));
+  if (last) e.free(frame_slot(labels));
   return e.finish();
 }
 
@@ -277,8 +206,12 @@ std::uint32_t head_forward(Rank& rank, const Variant& variant) {
     e.alloc(fixed_slot(blas_workspace_forward), rank.environment.cublas_workspace.n,
             Category::other, "cuBLAS workspace of the forward thread");
   if (end.sp) {
-    if (variant.first_use && rank.plan.attention != AttentionBackend::unfused)
+    // Unfused attention made the buffer in the first layer; it grows where this use is larger.
+    const bool made = CoreInputs(rank).unfused;
+    if (variant.first_use && (!made || dim.full() > dim.scores())) {
+      if (made) e.free(fixed_slot(global_buffer));
       e.alloc(fixed_slot(global_buffer), dim.full(), Category::temporaries, "global memory buffer");
+    }
     e.collective(Kind::all_gather, Stream::tp, dim.full(), "all-gather");
   }
   end.temporary(logits, end.logits_bytes(), "logits", Category::logits);
@@ -298,16 +231,22 @@ std::uint32_t head_backward(Rank& rank, const Variant& variant) {
   if (variant.first_use && rank.environment.cublas_workspace.n > 0)
     e.alloc(fixed_slot(blas_workspace_backward), rank.environment.cublas_workspace.n,
             Category::other, "cuBLAS workspace of the backward thread");
+  end.temporary(row_numbers, 8 * dim.tokens, "row numbers");
+  end.temporary(softmax_update, 4 * dim.tokens, "softmax update");
   end.pass(OperationKind::embedding, "subtract one-hot", 24 * dim.tokens);
   end.pass(OperationKind::softmax, "scale softmax", 4 * l);
+  e.free(local_slot(row_numbers));
+  e.free(local_slot(softmax_update));
   end.temporary(d_logits, l, "logits gradient", Category::logits);
   end.pass(OperationKind::softmax, "gradient to bf16", 3 * l);
   e.free(frame_slot(softmax));
   e.free(frame_slot(target_mask));
   e.free(frame_slot(target_ids));
-  e.free(frame_slot(FrameSlot::loss));
-  if (end.sp)
+  const bool records = !rank.plan.avoid_record_streams;
+  if (end.sp) {
     e.collective(Kind::all_gather, Stream::tp, dim.full(), "all-gather", overlapped, gather_event);
+    if (records) e.record_stream(frame_slot(final_norm_out), Stream::tp);
+  }
   end.temporary(d_input, dim.full(), "head input gradient");
   e.kernel(model::gemm("head", dim.tokens, dim.hidden, dim.vocab, GemmRole::input_gradient, false,
                        rank.plan.precision),
@@ -318,12 +257,16 @@ std::uint32_t head_backward(Rank& rank, const Variant& variant) {
     end.temporary(d_shard, dim.residual(), "head input gradient shard");
     e.collective(Kind::reduce_scatter, Stream::tp, dim.full(), "reduce-scatter", overlapped,
                  scatter_event);
+    if (records) e.record_stream(local_slot(d_input), Stream::tp);
+    if (records) e.record_stream(local_slot(d_shard), Stream::tp);
     norm_gradient = d_shard;
   } else if (dim.tp > 1) {
     e.collective(Kind::all_reduce, Stream::tp, dim.full(), "all-reduce", overlapped, scatter_event);
+    if (records) e.record_stream(local_slot(d_input), Stream::tp);
   }
   e.kernel(model::gemm("head", dim.vocab, dim.hidden, dim.tokens, GemmRole::weight_gradient,
-                       rank.plan.fp32_gradients && !variant.first_microbatch, rank.plan.precision),
+                       rank.plan.gradient_accumulation_fusion && rank.plan.fp32_gradients,
+                       rank.plan.precision),
            dim.tp > 1 ? overlapped : std::uint8_t{0});
   end.temporary(dummy, dim.element * end.weight(), "weight gradient handle");
   if (dim.tp > 1) e.wait(scatter_event);
@@ -333,17 +276,23 @@ std::uint32_t head_backward(Rank& rank, const Variant& variant) {
   if (variant.reduce) variant.reduce->gradient_ready(e, EndParameter::output);
   // Final norm.
   e.alloc(frame_slot(gradient), dim.residual(), Category::temporaries, "gradient stream");
+  const bool layer_norm = rank.plan.architecture.norm == model::Norm::layer;
+  const std::int64_t parts = 4 * rank.environment.sms * dim.hidden;
   end.temporary(d_gamma, dim.element * dim.hidden, "norm weight gradient");
-  end.temporary(d_gamma_parts, 4 * rank.environment.sms * dim.hidden, "norm weight gradient parts");
+  if (layer_norm) end.temporary(d_beta, dim.element * dim.hidden, "norm bias gradient");
+  end.temporary(d_gamma_parts, parts, "norm weight gradient parts");
+  if (layer_norm) end.temporary(d_beta_parts, parts, "norm bias gradient parts");
   end.pass(OperationKind::norm, "norm backward", 3 * dim.residual());
   end.pass(OperationKind::reduction, "norm weight gradient", 4 * rank.environment.sms * dim.hidden);
   e.free(local_slot(d_gamma_parts));
+  if (layer_norm) e.free(local_slot(d_beta_parts));
   e.free(local_slot(norm_gradient));
   end.pass(OperationKind::elementwise, "norm main_grad add", 10 * dim.hidden);
   e.free(local_slot(d_gamma));
+  if (layer_norm) e.free(local_slot(d_beta));
   e.free(frame_slot(final_norm_out));
   e.free(frame_slot(final_norm_rsigma));
-  if (rank.plan.architecture.norm == model::Norm::layer) e.free(frame_slot(final_norm_mu));
+  if (layer_norm) e.free(frame_slot(final_norm_mu));
   e.free(layer_slot(input));  // the last residual, saved by the final norm
   if (variant.reduce) {
     variant.reduce->gradient_ready(e, EndParameter::final_norm);
@@ -358,12 +307,10 @@ std::uint32_t microbatch_end(Rank& rank, int chunk) {
   const bool last = rank.is_last_part(chunk);
   if (rank.plan.architecture.position == model::Position::rope) e.free(frame_slot(rotary));
   if (!last) e.free(frame_slot(output_stub));
-  if (first) e.free(frame_slot(ids));
-  if (last) {
-    e.free(frame_slot(labels));
-    e.free(frame_slot(loss_mask));
-  }
-  if (rank.plan.attention_mask && rank.plan.recompute != Recompute::none && (first || last))
+  if (first && keeps_ids(rank)) e.free(frame_slot(ids));
+  if (first && keeps_positions(rank)) e.free(frame_slot(position_ids));
+  if (last) e.free(frame_slot(loss_mask));
+  if (rank.plan.attention_mask && keeps_mask(rank) && (first || last))
     e.free(frame_slot(attention_mask));
   return e.finish();
 }

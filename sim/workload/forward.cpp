@@ -11,7 +11,17 @@ namespace {
 using collective::Kind;
 using model::OperationKind;
 
-enum Local : std::uint32_t { gathered, mixed, query_copy, partial, reduced, workspace };
+enum Local : std::uint32_t {
+  gathered,
+  mixed,
+  query_copy,
+  partial,
+  reduced,
+  workspace,
+  product_cos,
+  rotated_half,
+  product_sin,
+};
 
 struct Forward {
   Rank& rank;
@@ -68,13 +78,12 @@ struct Forward {
         flags);
   }
 
-  // Row-parallel product, its reduction over the tensor-parallel group, and the residual add into
-  // `out`. Frees `in` where it is not kept.
-  void project_and_add(std::string_view name, std::int64_t k, Slot out, LayerSlot in,
-                       LayerSlot dropout_mask) {
+  // Row-parallel product, its reduction over the tensor-parallel group, `leave` (the module's
+  // local variables go), and the residual add into `out`.
+  void project_and_add(std::string_view name, std::int64_t k, Slot out, LayerSlot dropout_mask,
+                       const auto& leave) {
     temporary(partial, dim.full(), "row-parallel output");
     gemm(name, dim.hidden, k);
-    drop(in);
     Local summand = partial;
     if (sp) {
       temporary(reduced, dim.residual(), "reduce-scattered output");
@@ -83,8 +92,9 @@ struct Forward {
       summand = reduced;
     } else if (dim.tp > 1) {
       e.collective(Kind::all_reduce, Stream::tp, dim.full(), "all-reduce");
+      if (!rank.plan.avoid_record_streams) e.record_stream(local_slot(partial), Stream::tp);
     }
-    if (in == attention_out) e.free(local_slot(mixed));
+    leave();
     alloc(out, dim.residual(), "residual stream");
     if (a.hidden_dropout > 0 && variant.keep)
       alloc(layer_slot(dropout_mask), dim.shard * dim.hidden, "dropout mask");
@@ -92,7 +102,58 @@ struct Forward {
     e.free(local_slot(summand));
   }
 
+  // Rotary embedding of the query or the key; unfused it is made of products in memory.
+  void rotate(LayerSlot out, std::int64_t bytes, std::string_view label, std::string_view name) {
+    if (rank.plan.rope_fusion) {
+      alloc(layer_slot(out), bytes, label);
+      pass(OperationKind::elementwise, name, 2 * bytes);
+      return;
+    }
+    temporary(product_cos, bytes, "rotary product");
+    pass(OperationKind::elementwise, name, 2 * bytes);
+    temporary(rotated_half, bytes, "rotated halves");
+    pass(OperationKind::copy, name, 3 * bytes);
+    temporary(product_sin, bytes, "rotary product");
+    pass(OperationKind::elementwise, name, 2 * bytes);
+    e.free(local_slot(rotated_half));
+    temporary(rotated_half, bytes, "rotary sum");
+    pass(OperationKind::elementwise, name, 3 * bytes);
+    e.free(local_slot(product_cos));
+    e.free(local_slot(product_sin));
+    alloc(layer_slot(out), bytes, label);
+    pass(OperationKind::copy, name, 2 * bytes);
+    e.free(local_slot(rotated_half));
+  }
+
+  void rotate_both() {
+    if (!rank.plan.rope_fusion)
+      alloc(layer_slot(rope_tables), 8 * dim.local * dim.head_dim, "cos and sin");
+    rotate(query_rotated, dim.rows(dim.query), "query", "rope q");
+    // The copy was what the variable named before.
+    if (copies()) e.free(local_slot(query_copy));
+    rotate(key_rotated, dim.rows(dim.key_value), "key", "rope k");
+    if (!rank.plan.rope_fusion) drop(rope_tables);
+  }
+  // The grouped query layout needs a copy unless a rank has one group.
+  bool copies() const { return dim.heads > dim.groups && dim.groups > 1; }
+
+  // Attention.forward returns: of its local variables only what is saved for backward stays.
+  void leave_attention() {
+    const CoreInputs core(rank);
+    const bool ring = rank.plan.cp > 1 && !core.unfused;
+    const bool saves_key = variant.keep && (core.selective || !(ring || core.repeats));
+    if (variant.keep && core.saves_mixed)
+      e.move(local_slot(mixed), layer_slot(mixed_saved));
+    else
+      e.free(local_slot(mixed));
+    if (core.own_key && !saves_key) e.free(layer_slot(key_rotated));
+    if (core.own_query) drop(query_rotated);
+    if (core.copies_output) drop(projection_input);
+    if (!variant.keep || (core.selective && core.copies_output)) e.free(layer_slot(attention_out));
+  }
+
   void self_attention() {
+    const CoreInputs core(rank);
     before({LayerParameter::qkv_norm, LayerParameter::qkv});
     norm(norm1, rsigma1, mu1);
     gather();
@@ -103,34 +164,24 @@ struct Forward {
     gemm("qkv", dim.mixed_width(), dim.hidden);
     if (sp) e.free(local_slot(gathered));
     drop(norm1);
-    // The grouped query layout needs a copy before RoPE unless a rank has one group.
-    const bool copies = dim.heads > dim.groups && dim.groups > 1;
     const bool rope = a.position == model::Position::rope;
-    if (copies) {
-      temporary(query_copy, dim.rows(dim.query), "query copy");
+    if (copies()) {
+      if (rope)
+        temporary(query_copy, dim.rows(dim.query), "query copy");
+      else
+        alloc(layer_slot(query_rotated), dim.rows(dim.query), "query");
       pass(OperationKind::copy, "query copy", 2 * dim.rows(dim.query));
     }
-    alloc(layer_slot(query_rotated), dim.rows(dim.query), "query");
-    if (rope && !rank.plan.rope_fusion)
-      alloc(layer_slot(rope_tables), 8 * dim.local * dim.head_dim, "cos and sin");
-    pass(rope ? OperationKind::elementwise : OperationKind::copy, rope ? "rope q" : "query layout",
-         2 * dim.rows(dim.query));
-    if (copies) e.free(local_slot(query_copy));
-    alloc(layer_slot(key_rotated), dim.rows(dim.key_value), "key");
-    pass(rope ? OperationKind::elementwise : OperationKind::copy, rope ? "rope k" : "key layout",
-         2 * dim.rows(dim.key_value));
-    if (rope && !rank.plan.rope_fusion) drop(rope_tables);
-    alloc(layer_slot(value_copy), dim.rows(dim.key_value), "value");
-    pass(OperationKind::copy, "value copy", 2 * dim.rows(dim.key_value));
+    if (rope) rotate_both();
     attention_forward(rank, e, variant);
-    if (dim.batch > 1 && rank.plan.attention != AttentionBackend::unfused) {
+    if (core.copies_output) {
       // The transposed view of `out` is made contiguous; the projection saves that copy.
       alloc(layer_slot(projection_input), dim.rows(dim.query), "projection input");
       pass(OperationKind::copy, "projection input", 2 * dim.rows(dim.query));
     }
     before({LayerParameter::projection});
-    project_and_add("projection", dim.query, layer_slot(middle), attention_out, dropout1);
-    if (dim.batch > 1 && rank.plan.attention != AttentionBackend::unfused) drop(projection_input);
+    project_and_add("projection", dim.query, layer_slot(middle), dropout1,
+                    [this] { leave_attention(); });
   }
 
   void mlp() {
@@ -152,7 +203,7 @@ struct Forward {
     if (gated && !rank.plan.swiglu_fusion) drop(swiglu_gate);
     drop(fc1_out);
     before({LayerParameter::fc2});
-    project_and_add("fc2", dim.ffn, layer_slot(input, 1), fc2_in, dropout2);
+    project_and_add("fc2", dim.ffn, layer_slot(input, 1), dropout2, [this] { drop(fc2_in); });
     drop(middle);
   }
 };

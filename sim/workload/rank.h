@@ -38,6 +38,7 @@ struct Dimensions {
   std::int64_t residual() const { return element * shard * hidden; }  // U/t with SP
   std::int64_t mixed_width() const { return query + 2 * key_value; }  // of qkv's output
   std::int64_t rows(std::int64_t width) const { return element * tokens * width; }
+  std::int64_t scores() const { return element * batch * heads * local * local; }
 };
 
 // Slots of a frame outside the layers.
@@ -74,6 +75,8 @@ enum LayerSlot : std::uint32_t {
   query_rotated,
   key_rotated,
   value_copy,
+  mixed_saved,    // qkv's output, where a view of it is saved
+  keys_of_heads,  // keys repeated for the heads of a group
   key_value_ring,
   rope_tables,
   scores_softmax,
@@ -109,12 +112,11 @@ enum FixedSlot : std::uint32_t {
   blas_workspace_forward,
   blas_workspace_backward,
   global_buffer,
-  kept_attention_out,
   fixed_slot_count,
 };
 
-// attention.cpp uses the upper ones.
-constexpr std::uint32_t local_slot_count = 160;
+// Attention uses the upper ones, five for each step of the ring.
+constexpr std::uint32_t local_slot_count = 320;
 
 inline Slot frame_slot(FrameSlot s) {
   return {Space::microbatch, s};
@@ -165,6 +167,23 @@ struct Rank {
   std::uint32_t new_fixed() { return program.fixed_slots++; }
 };
 
+// What the core of attention is given, tensors of their own or views of qkv's output, and what is
+// saved for its backward pass.
+struct CoreInputs {
+  explicit CoreInputs(const Rank& rank);
+
+  bool unfused;        // scores and softmax in memory
+  bool selective;      // the core runs again in the backward pass; its arguments are saved
+  bool repeats;        // unfused with grouped queries: keys and values are copied for every head
+  bool own_query;      // rotated, or copied because the groups interleave
+  bool own_key;        // rotated
+  bool saves_mixed;    // the value (at least) is saved as a view of qkv's output
+  bool copies_output;  // the projection saves a copy of attention's output
+  bool fused_softmax;  // apex' kernel: works in place in the backward pass and needs no mask
+  // The projection alone holds its input in the backward pass and clears it by hand.
+  bool projection_holds() const { return copies_output || selective || unfused; }
+};
+
 // Which variant of a block is wanted.
 struct Variant {
   bool keep = true;                // forward: tensors for backward are kept
@@ -191,11 +210,13 @@ void attention_forward(Rank& rank, Emitter& e, const Variant& variant);
 void attention_backward(Rank& rank, Emitter& e, bool keep_output, std::uint32_t dq,
                         std::uint32_t dk, std::uint32_t dv);
 
-// ends.cpp
-std::uint32_t batch_begin(Rank& rank, int chunk);  // data and rotary table
-std::uint32_t batch_end(Rank& rank, int chunk);    // forward_step returns
+// embedding.cpp
 std::uint32_t embedding_forward(Rank& rank, const Variant& variant);
 std::uint32_t embedding_backward(Rank& rank, const Variant& variant);
+
+// ends.cpp
+std::uint32_t batch_begin(Rank& rank, int chunk);                // data and rotary table
+std::uint32_t batch_end(Rank& rank, int chunk);                  // forward_step returns
 std::uint32_t head_forward(Rank& rank, const Variant& variant);  // norm, logits, loss
 std::uint32_t head_backward(Rank& rank, const Variant& variant);
 std::uint32_t microbatch_end(Rank& rank, int chunk);  // what a frame still holds after backward

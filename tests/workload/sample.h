@@ -7,6 +7,7 @@
 #include <set>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "sim/workload/build.h"
@@ -103,6 +104,12 @@ class Walk {
   }
   const std::string& name(const Instruction& i) const { return program_.labels[i.label]; }
   const std::set<std::string>& seen() const { return seen_; }
+  // What went wrong with slots: a full one filled, an empty one emptied.
+  const std::vector<std::string>& broken() const { return broken_; }
+  bool holds_only_fixed() const {
+    return std::all_of(live_.begin(), live_.end(),
+                       [](const auto& t) { return std::get<0>(t.first) == Space::fixed; });
+  }
 
  private:
   using Key = std::tuple<Space, std::uint32_t, std::uint32_t>;  // space, frame, index
@@ -114,23 +121,169 @@ class Walk {
             space == Space::layer ? call.layer_base + index : index};
   }
   void step(const Pass& pass, const Call& call, const Instruction& i) {
+    const Key from = key(pass, call, i.space, i.index);
     if (i.op == Op::alloc) {
-      live_[key(pass, call, i.space, i.index)] = {name(i), i.value, i.category, i.stream};
+      fill(from, {name(i), i.value, i.category, i.stream});
       seen_.insert(name(i));
     } else if (i.op == Op::free) {
-      live_.erase(key(pass, call, i.space, i.index));
+      if (live_.erase(from) == 0 && !(i.flags & maybe)) broken_.push_back("free of an empty slot");
+    } else if (i.op == Op::record_stream) {
+      if (!live_.count(from)) broken_.push_back("record of an empty slot");
     } else if (i.op == Op::move) {
-      auto node = live_.extract(key(pass, call, i.space, i.index));
-      if (node.empty()) return;
-      node.key() =
-          key(pass, call, static_cast<Space>(i.value >> 32), static_cast<std::uint32_t>(i.value));
-      live_.insert(std::move(node));
+      const auto it = live_.find(from);
+      if (it == live_.end()) {
+        broken_.push_back("move of an empty slot");
+        return;
+      }
+      const Tensor tensor = it->second;
+      live_.erase(it);
+      fill(key(pass, call, static_cast<Space>(i.value >> 32), static_cast<std::uint32_t>(i.value)),
+           tensor);
     }
+  }
+  void fill(const Key& key, Tensor tensor) {
+    const auto [it, empty] = live_.emplace(key, tensor);
+    if (!empty) broken_.push_back(tensor.label + " in the slot of " + it->second.label);
+    it->second = std::move(tensor);
   }
 
   const Program& program_;
   std::map<Key, Tensor> live_;
   std::set<std::string> seen_;
+  std::vector<std::string> broken_;
 };
+
+// Bytes that a block leaves allocated, by label. Blocks that make a library's workspace are
+// skipped: a later one looks alike.
+inline std::map<std::string, std::int64_t> left_by(const Program& program,
+                                                   const std::string& name) {
+  for (std::uint32_t b = 0; b < program.blocks.size(); ++b) {
+    const Block& block = program.blocks[b];
+    const bool makes = std::any_of(block.code.begin(), block.code.end(), [](const auto& i) {
+      return i.op == Op::alloc && i.space == Space::fixed;
+    });
+    if (block.name != name || makes) continue;
+    Program one = program;
+    one.templates = {{PassKind::forward, 0, {{b, 0, 1000}}}};
+    Walk walk(one);
+    walk.run({Pass{}});
+    std::map<std::string, std::int64_t> result;
+    for (const std::string& label : walk.seen())
+      if (const std::int64_t bytes = walk.bytes(label)) result[label] = bytes;
+    return result;
+  }
+  return {};
+}
+
+// Plans that between them allocate every tensor of INVENTORY.md.
+inline std::vector<std::pair<std::string, Plan>> catalog() {
+  std::vector<std::pair<std::string, Plan>> plans;
+  const auto add = [&plans](std::string name, Plan p, auto change) {
+    p.global_batch = 8 * p.dp;
+    change(p);
+    plans.emplace_back(std::move(name), std::move(p));
+  };
+  const auto plain = [](Plan&) {};
+  const Recompute selective = Recompute::selective, full = Recompute::full;
+  const AttentionBackend cudnn = AttentionBackend::cudnn, unfused = AttentionBackend::unfused;
+  add("llama", llama_8b(), plain);
+  add("llama one GPU", llama_8b(), [](Plan& p) { p.tp = p.dp = 1; });
+  add("llama no sp", llama_8b(), [](Plan& p) { p.sequence_parallel = false; });
+  add("llama two sequences", llama_8b(), [](Plan& p) { p.micro_batch = 2; });
+  add("llama two sequences no sp", llama_8b(), [](Plan& p) {
+    p.micro_batch = 2;
+    p.sequence_parallel = false;
+  });
+  add("llama cuDNN", llama_8b(), [=](Plan& p) { p.attention = cudnn; });
+  add("llama selective", llama_8b(), [=](Plan& p) { p.recompute = selective; });
+  add("llama two sequences selective", llama_8b(), [=](Plan& p) {
+    p.micro_batch = 2;
+    p.recompute = selective;
+  });
+  add("llama full", llama_8b(), [=](Plan& p) {
+    p.recompute = full;
+    p.recompute_layers = 4;
+  });
+  add("llama full two sequences", llama_8b(), [=](Plan& p) {
+    p.recompute = full;
+    p.micro_batch = 2;
+  });
+  add("llama block", llama_8b(), [=](Plan& p) {
+    p.recompute = full;
+    p.recompute_method = RecomputeMethod::block;
+    p.recompute_layers = 3;
+  });
+  add("llama unfused", llama_8b(), [=](Plan& p) { p.attention = unfused; });
+  add("llama unfused short", llama_8b(), [=](Plan& p) {
+    p.attention = unfused;
+    p.sequence = 2048;
+  });
+  add("llama unfused selective", llama_8b(), [=](Plan& p) {
+    p.attention = unfused;
+    p.recompute = selective;
+  });
+  add("llama unfused full", llama_8b(), [=](Plan& p) {
+    p.attention = unfused;
+    p.recompute = full;
+  });
+  add("llama without fusions", llama_8b(),
+      [](Plan& p) { p.rope_fusion = p.swiglu_fusion = p.gradient_accumulation_fusion = false; });
+  add("llama bf16 gradients", llama_8b(), [](Plan& p) { p.fp32_gradients = false; });
+  add("llama all-reduce", llama_8b(),
+      [](Plan& p) { p.distributed_optimizer = p.overlap_param_gather = false; });
+  for (const int cp : {2, 4, 8})
+    for (const AttentionBackend backend : {AttentionBackend::flash, cudnn})
+      for (const Recompute recompute : {Recompute::none, selective, full})
+        add("llama ring", llama_8b(), [=](Plan& p) {
+          p.cp = cp;
+          p.attention = backend;
+          p.recompute = recompute;
+        });
+  for (const int pp : {2, 4})
+    for (const char* schedule : {"1f1b", "gpipe", "zb-h1"})
+      add("llama pipeline", llama_8b(), [=](Plan& p) {
+        p.pp = pp;
+        p.schedule = schedule;
+      });
+  add("llama interleaved", llama_8b(), [](Plan& p) {
+    p.pp = p.virtual_stages = 2;
+    p.schedule = "interleaved-1f1b";
+  });
+  for (const char* schedule : {"1f1b", "zb-h1"})
+    for (const AttentionBackend backend : {AttentionBackend::flash, unfused})
+      for (const Recompute recompute : {Recompute::none, selective})
+        for (const int tp : {1, 2})
+          for (const int b : {1, 2})
+            for (const bool sp : {true, false})
+              for (const int pp : {1, 2})
+                for (const int groups : {16, 4})
+                  add("gpt", gpt(), [=](Plan& p) {
+                    p.schedule = schedule;
+                    p.attention = backend;
+                    p.recompute = recompute;
+                    p.tp = tp;
+                    p.micro_batch = b;
+                    p.sequence_parallel = sp;
+                    p.pp = pp;
+                    p.architecture.kv_heads = groups;
+                    if (b == 2) p.architecture.hidden_dropout = 0;
+                  });
+  add("gpt one group per rank", gpt(), [](Plan& p) {
+    p.tp = 4;
+    p.architecture.kv_heads = 4;
+  });
+  add("gpt long", gpt(), [](Plan& p) { p.sequence = 8192; });
+  add("gpt without attention dropout", gpt(),
+      [](Plan& p) { p.architecture.attention_dropout = 0; });
+  add("gpt ring", gpt(), [](Plan& p) {
+    p.cp = 4;
+    p.attention = AttentionBackend::flash;
+  });
+  add("gpt few heads", gpt(), [](Plan& p) {
+    p.tp = 8;
+    p.sequence = 256;
+  });
+  return plans;
+}
 
 }  // namespace sample

@@ -1,0 +1,27 @@
+// balance_test.cpp — slots of every kind of plan: filled when empty, emptied when full, and between
+// steps only what stays.
+#include <catch2/catch.hpp>
+#include <string>
+
+#include "sample.h"
+
+TEST_CASE("workload: slots balance over the catalog of plans") {
+  for (const auto& [name, plan] : sample::catalog()) {
+    CAPTURE(name, sample::short_name(plan), plan.schedule, static_cast<int>(plan.attention),
+            static_cast<int>(plan.recompute), plan.sequence_parallel, plan.architecture.kv_heads);
+    REQUIRE(sample::problems(plan).empty());
+    const auto job = sample::job(plan);
+    for (const auto& program : job.classes) {
+      sample::Walk walk(program);
+      walk.run(program.setup);
+      walk.run(program.first_step);
+      CHECK(walk.holds_only_fixed());
+      const std::int64_t held = walk.bytes();
+      walk.run(program.step);
+      walk.run(program.step);
+      CHECK(walk.holds_only_fixed());
+      CHECK(walk.bytes() == held);
+      REQUIRE(walk.broken() == std::vector<std::string>{});
+    }
+  }
+}
