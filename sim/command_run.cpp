@@ -55,6 +55,8 @@ int run_run(const Arguments& arguments, Globals globals) {
       .value("trace", "FILE", "also write a Perfetto trace (ui.perfetto.dev opens it)")
       .flag("fixes", "when it does not fit: replay single changes of the plan, smallest first")
       .value("method", "NAME", "fast (default), or reference: every operation, no shortcut")
+      .value("steps", "N", "training steps to replay, 2 by default; the last one is reported")
+      .flag("all-ranks", "replay every rank instead of one of each class; up to 4096")
       .words(0, 1000)
       .parse(arguments, globals);
   const bool reference = options.choice("method", "fast", {"fast", "reference"}) == "reference";
@@ -66,17 +68,22 @@ int run_run(const Arguments& arguments, Globals globals) {
   search::Site& site = *need(sites.of(file.machine));
   replay::Options how;
   how.method = reference ? replay::Method::reference : replay::Method::fast;
+  how.steps = static_cast<int>(options.number("steps", how.steps, 1, 100));
+  const bool all_ranks = options.has("all-ranks");
+  if (all_ranks && file.plan.world() > 4096)
+    throw Stop{exit_usage, fmt::format("--all-ranks: the plan has {} ranks; the limit is 4096",
+                                       file.plan.world())};
   const std::string trace = options.text("trace");
   std::unique_ptr<report::PerfettoTrace> writer;
   if (!trace.empty()) {
-    const workload::Job job =
-        workload::build(file.plan, replay::environment(site.machine.gpu, site.profile.device));
+    const workload::Job job = workload::build(
+        file.plan, replay::environment(site.machine.gpu, site.profile.device), all_ranks);
     writer = std::make_unique<report::PerfettoTrace>(class_names(job));
     const std::string problem = writer->open(trace);
     if (!problem.empty()) throw Stop{exit_io, problem};
     how.observer = writer.get();
   }
-  const report::Answer answer = search::evaluate(file.plan, site, how);
+  const report::Answer answer = search::evaluate(file.plan, site, how, all_ranks);
   if (writer) {
     const std::string problem = writer->close();
     if (!problem.empty()) throw Stop{exit_io, problem};

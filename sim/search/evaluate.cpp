@@ -136,11 +136,12 @@ report::Estimate estimate(const workload::Plan& plan, const device::Gpu& gpu) {
           memory::fits_by_80_percent_rule(result, gpu.memory_marketing_gb)};
 }
 
-report::Answer evaluate(const workload::Plan& plan, Site& site, const replay::Options& options) {
+report::Answer evaluate(const workload::Plan& plan, Site& site, const replay::Options& options,
+                        bool all_ranks) {
   assert(problems(plan, site).empty());
   const device::Gpu& gpu = site.machine.gpu;
   const device::Profile& profile = site.profile.device;
-  const workload::Job job = workload::build(plan, replay::environment(gpu, profile));
+  const workload::Job job = workload::build(plan, replay::environment(gpu, profile), all_ranks);
   const replay::Times times = replay::price(job, gpu, profile, *site.network);
   const replay::Memory memory = replay::outside_memory(job, plan, gpu, profile, *site.network);
   report::Answer answer;

@@ -50,9 +50,10 @@ class Sites {
 // Why the plan cannot run there: the plan's own problems, and those of its size.
 std::vector<std::string> problems(const workload::Plan& plan, const Site& site);
 
+// `all_ranks`: every rank is replayed, instead of one of each class.
 // REQUIRES: problems(plan, site) is empty.
-report::Answer evaluate(const workload::Plan& plan, Site& site,
-                        const replay::Options& options = {});
+report::Answer evaluate(const workload::Plan& plan, Site& site, const replay::Options& options = {},
+                        bool all_ranks = false);
 
 // The same word where FLOPs are counted.
 model::Recompute flops_recompute(workload::Recompute recompute);
