@@ -20,7 +20,7 @@ const std::vector<Command>& commands() {
        "the closed-form estimate; replay of an allocator trace", run_memory},
       {"validate", "RUNS.csv", "predicted against measured, for a table of measured runs",
        run_validate},
-      {"list", "[KIND]", "what there is: models, clusters, schedules, collectives, ...", run_list},
+      {"list", "[KIND]", "what there is, by name", run_list},
       {"check", "FILE ...", "every problem of input files", run_check},
   };
   return table;
