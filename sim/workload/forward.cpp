@@ -160,7 +160,9 @@ struct Forward {
     if (variant.first_use && rank.environment.engine_workspace.n > 0)
       e.alloc(fixed_slot(engine_workspace), rank.environment.engine_workspace.n, Category::other,
               "TransformerEngine workspace");
-    temporary(mixed, dim.rows(dim.mixed_width()), "mixed qkv");
+    const bool saves_mixed = variant.keep && core.saves_mixed;
+    alloc(local_slot(mixed), dim.rows(dim.mixed_width()), "mixed qkv",
+          saves_mixed ? Category::activations : Category::temporaries);
     gemm("qkv", dim.mixed_width(), dim.hidden);
     if (sp) e.free(local_slot(gathered));
     drop(norm1);
