@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <iterator>
 
 #include "sim/command.h"
 #include "sim/core/text.h"
@@ -63,8 +64,9 @@ int dispatch(const Arguments& all) {
   }
   if (at == all.size()) throw Stop{exit_usage, usage()};
   std::vector<std::string> names;
+  const Arguments rest(std::next(all.begin(), static_cast<std::ptrdiff_t>(at) + 1), all.end());
   for (const Command& command : commands()) {
-    if (all[at] == command.name) return command.run({all.begin() + at + 1, all.end()}, globals);
+    if (all[at] == command.name) return command.run(rest, globals);
     names.emplace_back(command.name);
   }
   throw Stop{exit_usage, fmt::format("there is no command '{}'{}\n{}", all[at],
