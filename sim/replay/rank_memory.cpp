@@ -86,14 +86,11 @@ void RankMemory::allocate(std::uint32_t slot, const Instruction& i, const Positi
   categories_[slot] = static_cast<std::uint8_t>(i.category);
   recorded_[slot] = 0;
   split_[static_cast<std::size_t>(i.category)] += allocator_.size(block);
-  if (allocated() > peak_) note_peak(position);
+  if (allocated() > peak_.allocated) note_peak(position);
 }
 
 void RankMemory::note_peak(const Position& position) {
-  peak_ = allocated();
-  peak_split_ = split_;
-  peak_position_ = position;
-  reserved_at_peak_ = reserved();
+  peak_ = {allocated(), reserved(), split_, position};
 }
 
 void RankMemory::out_of_memory(const Instruction& i, const Position& position) {
@@ -187,7 +184,8 @@ void RankMemory::renumber_frames(std::span<const std::uint32_t> from,
 }
 
 RankMemory::Kept RankMemory::keep() const {
-  return {allocator_, blocks_, categories_, recorded_, split_, driver_.account()};
+  return {allocator_, blocks_,           categories_, recorded_,
+          split_,     driver_.account(), peak_,       out_of_memory_};
 }
 
 void RankMemory::restore(const Kept& kept) {
@@ -197,6 +195,8 @@ void RankMemory::restore(const Kept& kept) {
   recorded_ = kept.recorded;
   split_ = kept.split;
   driver_.restore(kept.account);
+  peak_ = kept.peak;
+  out_of_memory_ = kept.out_of_memory;
 }
 
 void RankMemory::mark_static() {
@@ -210,9 +210,9 @@ void RankMemory::report(ClassReport& report) const {
   report.peak_allocated = {all.allocated_bytes.peak};
   report.peak_reserved = {all.reserved_bytes.peak};
   report.peak_active = {all.active_bytes.peak};
-  report.peak_place = resolve(program_, peak_position_);
-  report.peak_split = peak_split_;
-  report.reserved_at_peak = {reserved_at_peak_};
+  report.peak_place = resolve(program_, peak_.position);
+  report.peak_split = peak_.split;
+  report.reserved_at_peak = {peak_.reserved};
   report.alloc_retries = static_cast<int>(allocator_.statistics().num_alloc_retries);
   report.out_of_memory = out_of_memory_;
 }

@@ -102,6 +102,12 @@ class RankMemory {
   // The tensors of frame from[i] go to frame to[i].
   void renumber_frames(std::span<const std::uint32_t> from, std::span<const std::uint32_t> to);
 
+  // What was held when most was allocated.
+  struct Peak {
+    std::int64_t allocated = 0, reserved = 0;
+    Split split{};
+    Position position;
+  };
   // Keeps and puts back everything, the driver's events apart.
   struct Kept {
     memory::Allocator allocator;
@@ -110,6 +116,8 @@ class RankMemory {
     std::vector<std::uint32_t> recorded;
     Split split;
     TimedDriver::Account account;
+    Peak peak;
+    std::optional<OutOfMemory> out_of_memory;
   };
   Kept keep() const;
   void restore(const Kept& kept);
@@ -132,10 +140,8 @@ class RankMemory {
   std::vector<std::uint8_t> categories_;  // by slot
   std::vector<std::uint32_t> recorded_;   // by slot
   Split split_{};
-  std::int64_t peak_ = 0;
-  Split peak_split_{};
-  Position peak_position_;
-  std::int64_t reserved_at_peak_ = 0, static_bytes_ = 0;
+  Peak peak_;
+  std::int64_t static_bytes_ = 0;
   std::optional<OutOfMemory> out_of_memory_;
 };
 
