@@ -239,8 +239,7 @@ std::int64_t Dataflow::replay_memory(int c, std::size_t cut, std::size_t period,
 
 // Times at cut `cut` are those at cut `from`, without a driver call in between. Returns the cut at
 // which the classes then stand; the state there is whole.
-std::size_t Dataflow::quiet(const Snapshot& before, const Snapshot& now, std::size_t from,
-                            std::size_t cut) {
+std::size_t Dataflow::quiet(const Snapshot& now, std::size_t from, std::size_t cut) {
   const std::size_t period = cut - from;
   const std::size_t last = ranks_.front()->program.cuts.size() - 1;
   if (cut + 2 * period > last) return cut;
@@ -255,7 +254,6 @@ std::size_t Dataflow::quiet(const Snapshot& before, const Snapshot& now, std::si
   for (auto& r : ranks_) r->taping = false;
   const Snapshot after = snapshot(false);
   if (after.timing != now.timing || after.driver_calls != now.driver_calls) return base;
-  (void)before;
 
   const Duration length = after.origin - now.origin;
   auto times = static_cast<std::int64_t>((last - base) / period);
@@ -328,7 +326,7 @@ void Dataflow::play(int step) {
          it != seen.rend() && it - seen.rbegin() < static_cast<std::ptrdiff_t>(timing_window);
          ++it) {
       if (it->second.timing != now.timing || it->second.driver_calls != now.driver_calls) continue;
-      at = quiet(it->second, now, it->first, next);
+      at = quiet(now, it->first, next);
       break;
     }
     if (at != next) {

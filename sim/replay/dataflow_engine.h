@@ -112,7 +112,7 @@ class Dataflow {
   Snapshot snapshot(bool with_memory) const;
   void save(const RankState& r, Time origin, std::vector<std::int64_t>& out) const;
   std::size_t skip(const Snapshot& before, const Snapshot& now, std::size_t from, std::size_t cut);
-  std::size_t quiet(const Snapshot& before, const Snapshot& now, std::size_t from, std::size_t cut);
+  std::size_t quiet(const Snapshot& now, std::size_t from, std::size_t cut);
   std::int64_t replay_memory(int c, std::size_t cut, std::size_t period, std::int64_t times,
                              Duration length);
   bool replay_tape(int c, RankState& r, std::uint32_t end, Time origin);

@@ -1,196 +1,13 @@
 #include "sim/replay/reference.h"
 
 #include <algorithm>
-#include <array>
 #include <cassert>
-#include <deque>
-#include <map>
-#include <memory>
 
-#include "sim/core/event_queue.h"
 #include "sim/memory/options.h"
-#include "sim/replay/job_view.h"
-#include "sim/replay/rank_memory.h"
-#include "sim/replay/timeline.h"
+#include "sim/replay/reference_engine.h"
 
 namespace sim::replay {
-namespace {
-
-using workload::Instruction;
-using workload::Op;
-using workload::Stream;
-
-constexpr std::size_t at(Stream s) {
-  return static_cast<std::size_t>(s);
-}
-constexpr std::size_t streams = workload::stream_count;
-
-// How far a stream has got: its first `count` entries are done.
-struct Mark {
-  std::size_t stream = 0;
-  std::int64_t count = 0;
-};
-
-enum class EntryKind : std::uint8_t { kernel, collective, exchange, wait };
-
-struct Entry {
-  EntryKind kind = EntryKind::kernel;
-  bool running = false;
-  std::uint8_t flags = 0;
-  std::uint32_t index = 0;   // operation, transfer or exchange
-  std::int64_t launch = -1;  // number of the launch on this rank
-  std::int64_t kernel = -1;  // number of the kernel on this rank
-  Mark after;                // what must have happened: the issuing stream, or the event
-  Time issued{};
-  Account waiting = Account::other;  // whose time the wait for partners is
-  std::uint16_t label = 0;
-  Place place;  // for observers
-};
-
-// What a finished collective or exchange says to those who wait for it.
-struct Finished {
-  Time post{}, met{}, end{};
-  Account late = Account::other, waiting = Account::other, account = Account::other;
-};
-
-struct Rank;
-
-class MarkDriver final : public TimedDriver {
- public:
-  MarkDriver(Rank& rank, Bytes capacity, DriverCosts costs)
-      : TimedDriver(capacity, costs), rank_(rank) {}
-  memory::Event record_event(int stream) override;
-  bool event_reached(const memory::Event& event) override;
-  void wait(const memory::Event& event) override;
-  Time& cpu() override;
-  Time idle() const override;
-
- private:
-  Rank& rank_;
-};
-
-struct Rank {
-  Rank(const workload::Program& its_program, const ClassTimes& its_times, Bytes capacity,
-       DriverCosts costs, const memory::Options& options)
-      : program(its_program),
-        times(its_times),
-        driver(*this, capacity, costs),
-        memory(its_program, driver, options) {}
-
-  const workload::Program& program;
-  const ClassTimes& times;
-
-  std::array<std::deque<Entry>, streams> queue;
-  std::array<std::int64_t, streams> issued{}, done{};
-  std::array<Time, streams> last_end{};
-  std::array<std::vector<Finished>, streams> finished;  // by entry number
-  std::array<Mark, 64> events{};
-  std::int64_t launches = 0, launches_started = 0;
-  // Places in the launch queue: issued, and how many the started launches took.
-  std::int64_t entries = 0, entries_started = 0;
-  std::deque<std::int64_t> entries_of;  // of launches that have not started
-  std::int64_t entries_wanted = 0;      // the CPU waits until so many have started
-  std::int64_t kernels = 0, kernels_done = 0;
-  Time last_start{};
-  Account last_start_account = Account::host;
-  Time main_tail{};  // the compute stream's end as far as it has got, waits included
-  Timeline timeline;
-
-  Time cpu{};
-  Position at;
-  bool at_end = false;
-  bool waits = false;  // the CPU waits for `until`
-  std::vector<Mark> until;
-  bool queue_full = false;       // ... for a place in the launch queue
-  bool idle_for_memory = false;  // ... because an allocation may have to wait for the device
-
-  std::array<std::int64_t, streams> meetings{};
-  MarkDriver driver;
-  RankMemory memory;
-  std::int64_t executed = 0;
-  Accounts accounts_before{}, accounts{};
-
-  bool reached(const Mark& mark) const { return done[mark.stream] >= mark.count; }
-};
-
-memory::Event MarkDriver::record_event(int stream) {
-  return {stream, rank_.issued[static_cast<std::size_t>(stream)]};
-}
-bool MarkDriver::event_reached(const memory::Event& event) {
-  return rank_.reached({static_cast<std::size_t>(event.stream), event.ticket});
-}
-void MarkDriver::wait(const memory::Event& event) {
-  rank_.cpu = std::max(rank_.cpu, rank_.last_end[static_cast<std::size_t>(event.stream)]);
-}
-Time& MarkDriver::cpu() {
-  return rank_.cpu;
-}
-Time MarkDriver::idle() const {
-  return *std::max_element(rank_.last_end.begin(), rank_.last_end.end());
-}
-
-struct Event {
-  enum Kind : std::uint8_t { finish, message, cpu } kind;
-  std::int32_t rank;
-  std::uint32_t stream;  // finish
-  std::int64_t number;   // message: key into transfers in flight
-};
-
-class Reference {
- public:
-  Reference(const workload::Job& job, const Times& times, const Memory& memory,
-            const Options& options);
-  RunReport run();
-
- private:
-  struct Meeting {
-    std::vector<std::pair<int, Entry*>> arrived;
-  };
-  // One direction between two classes; posts that have not met yet, and how many ever were made.
-  struct Post {
-    int rank;
-    Stream stream;
-    Duration duration;
-  };
-  struct Channel {
-    std::deque<Post> sends, receives;
-  };
-  struct Transfer {
-    Post a, b;
-  };
-  struct Exchanging {
-    int open = 0;
-    Time post{}, met{};
-    Duration longest{};
-  };
-
-  void play(int step);
-  void cpu_step(int c);
-  void next_instruction(Rank& r);
-  Duration cost(const Rank& r, const Instruction& i) const;
-  void handle(int c, Rank& r, const Instruction& i);
-  std::uint32_t slot(const Rank& r, workload::Space space, std::uint32_t index) const;
-  bool may_sync(Rank& r, const Instruction& i);
-  void schedule_cpu(int c);
-  void issue(int c, Rank& r, Stream stream, Entry entry);
-  void try_start(int c);
-  bool ready(const Rank& r, std::size_t s, const Entry& e) const;
-  void start(int c, Rank& r, std::size_t s, Entry& e);
-  void finish(int c, std::size_t s);
-  void settle_wait(Rank& r, std::size_t s, const Entry& e);
-  Account why(const Rank& r, const Entry& e, Account otherwise) const;
-
-  const workload::Job& job_;
-  const Times& times_;
-  const Options& options_;
-  EventQueue<Event> agenda_;
-  std::vector<std::unique_ptr<Rank>> ranks_;
-  std::map<std::pair<std::size_t, int>, std::map<std::int64_t, Meeting>> meetings_;
-  std::map<std::pair<int, int>, Channel> channels_;
-  std::map<std::pair<int, std::size_t>, Exchanging> exchanging_;
-  std::map<std::int64_t, Transfer> in_flight_;
-  std::int64_t transfers_ = 0;
-};
+namespace reference {
 
 Reference::Reference(const workload::Job& job, const Times& times, const Memory& memory,
                      const Options& options)
@@ -652,11 +469,11 @@ RunReport Reference::run() {
   return report;
 }
 
-}  // namespace
+}  // namespace reference
 
 RunReport run_reference(const workload::Job& job, const Times& times, const Memory& memory,
                         const Options& options) {
-  return Reference(job, times, memory, options).run();
+  return reference::Reference(job, times, memory, options).run();
 }
 
 }  // namespace sim::replay
