@@ -123,10 +123,6 @@ TEST_CASE("calibrate: each source that can be represented gives a possible plan"
       {"training_runs.csv", "vocab-parallel", "dgx-a100", "1f1b", Recompute::none, false, "full"},
       {"training_runs.csv", "dgxc-benchmarking", "dgx-h100", "interleaved-1f1b", Recompute::none,
        true, "full"},
-      {"training_runs.csv", "mlperf-v3.1", "dgx-h100", "interleaved-1f1b", Recompute::none, true,
-       "paper"},
-      {"training_runs.csv", "megatron-bridge", "dgx-h100", "interleaved-1f1b", Recompute::none,
-       true, "megatron"},
       {"vtrain_runs.csv", "vTrain-single", "dgx-a100", "1f1b", Recompute::full, false,
        "korthikanti"},
   };
