@@ -21,6 +21,9 @@ Dataflow::Dataflow(const workload::Job& job, const Times& times, const Memory& m
   for (std::size_t c = 0; c < job.classes.size(); ++c)
     ranks_.push_back(std::make_unique<RankState>(job.classes[c], times.classes[c],
                                                  capacity(memory, c), costs, *parsed));
+  if (options.observer)
+    for (std::size_t c = 0; c < ranks_.size(); ++c)
+      ranks_[c]->memory.watch(*options.observer, static_cast<int>(c));
   if (times.single_queue)
     for (auto& r : ranks_) r->launched.resize(static_cast<std::size_t>(times.launch_queue));
   for (const workload::Program& program : job.classes) {
@@ -54,12 +57,6 @@ void Dataflow::observe(int c, const RankState& r, Stream stream, const Instructi
                        Time waited, Time end) const {
   options_.observer->operation(c, stream, r.program.labels[i.label], resolve(r.program, r.at),
                                start, waited, end);
-}
-
-void Dataflow::observe_memory(int c, const RankState& r, workload::Category category,
-                              std::int64_t delta, std::string_view label) const {
-  options_.observer->memory(c, r.clock.cpu, category, delta, label, resolve(r.program, r.at),
-                            {r.memory.allocated()}, {r.memory.reserved()});
 }
 
 void Dataflow::lift(RankState& r, Stream stream, Time until, Account account) {
@@ -274,9 +271,6 @@ bool Dataflow::execute(int c, RankState& r, const Instruction& i, std::uint32_t 
       r.clock.cpu = r.clock.cpu + times_.allocation;
       if (r.taping) r.tape.push_back((r.clock.cpu - r.tape_origin).ps);
       r.memory.allocate(slot_of(i.space, i.index), i, r.at);
-      if (options_.observer)
-        observe_memory(c, r, i.category, r.memory.size(slot_of(i.space, i.index)),
-                       r.program.labels[i.label]);
       return true;
     case Op::free: {
       const std::uint32_t slot = slot_of(i.space, i.index);
@@ -288,11 +282,7 @@ bool Dataflow::execute(int c, RankState& r, const Instruction& i, std::uint32_t 
           if (r.memory.recorded(slot) >> s & 1u)
             r.tape.push_back((r.clock.tail[s] - r.tape_origin).ps);
       }
-      const bool full = r.memory.full(slot);
-      const std::int64_t size = full && options_.observer ? r.memory.size(slot) : 0;
-      const workload::Category category = r.memory.category(slot);
-      r.memory.free(slot, i.flags & workload::maybe);
-      if (options_.observer && full) observe_memory(c, r, category, -size, "");
+      r.memory.free(slot, i.flags & workload::maybe, &r.at);
       return true;
     }
     case Op::move: {

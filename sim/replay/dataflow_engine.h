@@ -122,8 +122,6 @@ class Dataflow {
   bool ran_out() const;
   void observe(int c, const RankState& r, workload::Stream stream, const workload::Instruction& i,
                Time start, Time waited, Time end) const;
-  void observe_memory(int c, const RankState& r, workload::Category category, std::int64_t delta,
-                      std::string_view label) const;
 
   const workload::Job& job_;
   const Times& times_;

@@ -1,14 +1,41 @@
-// observer.h — what a replay tells those who watch: every operation on every stream, and every
-// change of memory. Observers are called in the order of issue of one rank class; classes
-// interleave in the order in which their work became known.
+// observer.h — what a replay tells those who watch: every operation on every stream, every change
+// of memory, and what the allocator looks like when a rank runs out of memory and at the end.
+// Observers are called in the order of issue of one rank class; classes interleave in the order in
+// which their work became known.
 #pragma once
 
+#include <span>
 #include <string_view>
+#include <vector>
 
 #include "sim/core/units.h"
+#include "sim/memory/allocator.h"
 #include "sim/replay/report.h"
 
 namespace sim::replay {
+
+// A tensor came (delta > 0) or went at the CPU's clock; totals are after the change.
+struct MemoryChange {
+  int rank_class = 0;
+  Time when{};
+  workload::Category category = workload::Category::other;
+  std::int64_t delta = 0;    // bytes of its block
+  std::int64_t address = 0;  // of its block
+  std::string_view label;    // "" when it went
+  const Place& place;
+  Bytes allocated{}, reserved{};
+  std::span<const memory::TraceEntry> trace;  // what the allocator did since the last change
+};
+
+// The allocator of a rank class at the moment it runs out of memory, before it is given more than
+// the device has, or behind the last operation.
+struct MemoryState {
+  int rank_class = 0;
+  Time when{};
+  bool out_of_memory = false;
+  const memory::Allocator& allocator;
+  std::span<const memory::TraceEntry> trace;  // what the allocator did since the last change
+};
 
 struct Observer {
   virtual ~Observer() = default;
@@ -16,10 +43,25 @@ struct Observer {
   // when its partners were there (collectives and exchanges), else == start.
   virtual void operation(int rank_class, workload::Stream stream, std::string_view name,
                          const Place& place, Time start, Time waited_until, Time end) = 0;
-  // A tensor came or went at the CPU's clock; totals are after the change.
-  virtual void memory(int rank_class, Time when, workload::Category category, std::int64_t delta,
-                      std::string_view label, const Place& place, Bytes allocated,
-                      Bytes reserved) = 0;
+  virtual void memory(const MemoryChange& change) = 0;
+  virtual void memory_state(const MemoryState&) {}
+};
+
+// Tells several observers, in order. They outlive it.
+struct Observers final : Observer {
+  std::vector<Observer*> all;
+
+  void operation(int rank_class, workload::Stream stream, std::string_view name, const Place& place,
+                 Time start, Time waited_until, Time end) override {
+    for (Observer* one : all)
+      one->operation(rank_class, stream, name, place, start, waited_until, end);
+  }
+  void memory(const MemoryChange& change) override {
+    for (Observer* one : all) one->memory(change);
+  }
+  void memory_state(const MemoryState& state) override {
+    for (Observer* one : all) one->memory_state(state);
+  }
 };
 
 }  // namespace sim::replay

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <utility>
 
 namespace sim::replay {
 
@@ -73,11 +74,39 @@ RankMemory::RankMemory(const workload::Program& program, TimedDriver& driver,
   recorded_.assign(slots, 0);
 }
 
+void RankMemory::watch(Observer& observer, int rank_class) {
+  observer_ = &observer;
+  rank_class_ = rank_class;
+  allocator_.set_trace(&trace_);
+}
+
+void RankMemory::tell(Category category, std::int64_t delta, std::int64_t address,
+                      const Position& position) {
+  const Place place = resolve(program_, position);
+  observer_->memory({rank_class_,
+                     driver_.cpu(),
+                     category,
+                     delta,
+                     address,
+                     delta > 0 ? std::string_view(place.label) : std::string_view(),
+                     place,
+                     {allocated()},
+                     {reserved()},
+                     trace_});
+  trace_.clear();
+}
+
+void RankMemory::tell_state(bool out_of_memory) {
+  observer_->memory_state({rank_class_, driver_.cpu(), out_of_memory, allocator_, trace_});
+  trace_.clear();
+}
+
 void RankMemory::allocate(std::uint32_t slot, const Instruction& i, const Position& position) {
   assert(blocks_[slot] == memory::no_block);
   memory::BlockId block = allocator_.allocate(i.value, static_cast<int>(i.stream));
   if (block == memory::no_block) {
     out_of_memory(i, position);
+    if (observer_ != nullptr) tell_state(true);
     driver_.lift_limit();
     block = allocator_.allocate(i.value, static_cast<int>(i.stream));
     assert(block != memory::no_block);
@@ -87,11 +116,31 @@ void RankMemory::allocate(std::uint32_t slot, const Instruction& i, const Positi
   recorded_[slot] = 0;
   split_[static_cast<std::size_t>(i.category)] += allocator_.size(block);
   if (allocated() > peak_.allocated) note_peak(position);
+  if (observer_ == nullptr) return;
+  tell(i.category, allocator_.size(block), allocator_.address(block), position);
 }
 
 void RankMemory::note_peak(const Position& position) {
-  peak_ = {allocated(), reserved(), split_, position};
+  peak_ = {allocated(), reserved(), allocator_.largest_free_block().n, split_, position};
 }
+
+namespace {
+// Where the free bytes are that the request could not have.
+void note_free(const memory::Allocator& allocator, const memory::OutOfMemory& last,
+               OutOfMemory& event) {
+  const bool small = last.rounded <= memory::small_size;
+  for (const memory::SegmentView& segment : allocator.segments()) {
+    const bool own = segment.stream == last.stream && segment.small == small;
+    for (const memory::BlockView& block : segment.blocks) {
+      if (block.state == memory::BlockState::active_pending_free)
+        event.pending += Bytes{block.size};
+      if (block.state != memory::BlockState::inactive) continue;
+      (own ? event.cached : event.cached_elsewhere) += Bytes{block.size};
+      if (own) event.largest_free_block = std::max(event.largest_free_block, Bytes{block.size});
+    }
+  }
+}
+}  // namespace
 
 void RankMemory::out_of_memory(const Instruction& i, const Position& position) {
   assert(!out_of_memory_);
@@ -106,10 +155,10 @@ void RankMemory::out_of_memory(const Instruction& i, const Position& position) {
   event.device_free = {last.device_free};
   event.allocated = {allocated()};
   event.reserved = {reserved()};
-  event.largest_free_block = allocator_.largest_free_block();
+  note_free(allocator_, last, event);
   event.split = split_;
   event.retries = static_cast<int>(allocator_.statistics().num_alloc_retries);
-  event.fragmentation_alone = reserved() - allocated() + last.device_free >= last.segment;
+  event.request_fits_contiguous = event.cached.n + last.device_free >= last.rounded;
   out_of_memory_ = std::move(event);
 }
 
@@ -118,15 +167,20 @@ bool RankMemory::lacks(std::int64_t bytes, int stream) {
   return allocator_.largest_free_block(stream).n < bytes;
 }
 
-void RankMemory::free(std::uint32_t slot, bool maybe) {
+void RankMemory::free(std::uint32_t slot, bool maybe, const Position* position) {
   const memory::BlockId block = blocks_[slot];
   if (block == memory::no_block) {
     assert(maybe);
     return;
   }
-  split_[categories_[slot]] -= allocator_.size(block);
+  const std::int64_t size = allocator_.size(block);
+  const std::int64_t address = allocator_.address(block);
+  split_[categories_[slot]] -= size;
   allocator_.free(block);
   blocks_[slot] = memory::no_block;
+  if (observer_ == nullptr) return;
+  assert(position != nullptr);
+  tell(category(slot), -size, address, *position);
 }
 
 void RankMemory::move(std::uint32_t from, std::uint32_t to) {
@@ -203,7 +257,8 @@ void RankMemory::mark_static() {
   static_bytes_ = allocated();
 }
 
-void RankMemory::report(ClassReport& report) const {
+void RankMemory::report(ClassReport& report) {
+  if (observer_ != nullptr) tell_state(false);
   const memory::PoolStatistics& all = allocator_.statistics().all;
   report.capacity = driver_.total_memory();
   report.static_bytes = {static_bytes_};
@@ -213,8 +268,12 @@ void RankMemory::report(ClassReport& report) const {
   report.peak_place = resolve(program_, peak_.position);
   report.peak_split = peak_.split;
   report.reserved_at_peak = {peak_.reserved};
+  report.largest_free_at_peak = {peak_.largest_free};
   report.alloc_retries = static_cast<int>(allocator_.statistics().num_alloc_retries);
   report.out_of_memory = out_of_memory_;
+  if (!out_of_memory_) return;
+  report.out_of_memory->fragmentation_alone =
+      out_of_memory_->request_fits_contiguous && report.peak_allocated <= report.capacity;
 }
 
 }  // namespace sim::replay

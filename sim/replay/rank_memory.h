@@ -15,6 +15,7 @@
 
 #include "sim/core/units.h"
 #include "sim/memory/allocator.h"
+#include "sim/replay/observer.h"
 #include "sim/replay/report.h"
 #include "sim/workload/program.h"
 
@@ -77,8 +78,12 @@ class RankMemory {
  public:
   RankMemory(const workload::Program& program, TimedDriver& driver, const memory::Options& options);
 
+  // Tells `observer` of the changes to come, as those of `rank_class`.
+  void watch(Observer& observer, int rank_class);
+
   void allocate(std::uint32_t slot, const workload::Instruction& i, const Position& position);
-  void free(std::uint32_t slot, bool maybe);
+  // REQUIRES: `position` when somebody watches.
+  void free(std::uint32_t slot, bool maybe, const Position* position = nullptr);
   void move(std::uint32_t from, std::uint32_t to);
   void record_stream(std::uint32_t slot, workload::Stream stream);
 
@@ -104,7 +109,7 @@ class RankMemory {
 
   // What was held when most was allocated.
   struct Peak {
-    std::int64_t allocated = 0, reserved = 0;
+    std::int64_t allocated = 0, reserved = 0, largest_free = 0;
     Split split{};
     Position position;
   };
@@ -124,9 +129,13 @@ class RankMemory {
 
   bool ran_out() const { return out_of_memory_.has_value(); }
   void mark_static();  // what is allocated now is what a rank holds between steps
-  void report(ClassReport& report) const;
+  // Fills what a report says about memory; the observer sees the allocator as it is now.
+  void report(ClassReport& report);
 
  private:
+  void tell(workload::Category category, std::int64_t delta, std::int64_t address,
+            const Position& position);
+  void tell_state(bool out_of_memory);
   void note_peak(const Position& position);
   void out_of_memory(const workload::Instruction& i, const Position& position);
   std::uint32_t frame_slot(std::uint32_t frame) const {
@@ -143,6 +152,9 @@ class RankMemory {
   Peak peak_;
   std::int64_t static_bytes_ = 0;
   std::optional<OutOfMemory> out_of_memory_;
+  Observer* observer_ = nullptr;
+  int rank_class_ = 0;
+  std::vector<memory::TraceEntry> trace_;
 };
 
 }  // namespace sim::replay

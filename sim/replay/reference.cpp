@@ -18,6 +18,9 @@ Reference::Reference(const workload::Job& job, const Times& times, const Memory&
   for (std::size_t c = 0; c < job.classes.size(); ++c)
     ranks_.push_back(std::make_unique<Rank>(job.classes[c], times.classes[c], capacity(memory, c),
                                             costs, *parsed));
+  if (!options.observer) return;
+  for (std::size_t c = 0; c < ranks_.size(); ++c)
+    ranks_[c]->memory.watch(*options.observer, static_cast<int>(c));
 }
 
 std::uint32_t Reference::slot(const Rank& r, workload::Space space, std::uint32_t index) const {
@@ -147,26 +150,13 @@ void Reference::handle(int c, Rank& r, const Instruction& i) {
   if (options_.observer) e.place = resolve(r.program, r.at);
   const workload::Pass& pass = (*r.at.passes)[r.at.pass];
   switch (i.op) {
-    case Op::alloc: {
-      const std::uint32_t s = slot(r, i.space, i.index);
-      r.memory.allocate(s, i, r.at);
+    case Op::alloc:
+      r.memory.allocate(slot(r, i.space, i.index), i, r.at);
       r.idle_for_memory = false;
-      if (options_.observer)
-        options_.observer->memory(c, r.cpu, i.category, r.memory.size(s), r.program.labels[i.label],
-                                  e.place, {r.memory.allocated()}, {r.memory.reserved()});
       return;
-    }
-    case Op::free: {
-      const std::uint32_t s = slot(r, i.space, i.index);
-      const bool full = r.memory.full(s);
-      const std::int64_t size = full && options_.observer ? r.memory.size(s) : 0;
-      const workload::Category category = r.memory.category(s);
-      r.memory.free(s, i.flags & workload::maybe);
-      if (options_.observer && full)
-        options_.observer->memory(c, r.cpu, category, -size, "", e.place, {r.memory.allocated()},
-                                  {r.memory.reserved()});
+    case Op::free:
+      r.memory.free(slot(r, i.space, i.index), i.flags & workload::maybe, &r.at);
       return;
-    }
     case Op::move: {
       const auto to = static_cast<workload::Space>(i.value >> 32);
       r.memory.move(slot(r, i.space, i.index),

@@ -63,10 +63,17 @@ struct OutOfMemory {
   Bytes segment{};    // what the allocator asked the driver for
   Bytes device_free{};
   Bytes allocated{}, reserved{};
-  Bytes largest_free_block{};
+  // Reserved but not allocated, behind the retry. Only the first can serve the request.
+  Bytes cached{};              // free, in the pool and stream of the request
+  Bytes cached_elsewhere{};    // free, in another pool or of another stream
+  Bytes pending{};             // freed, but another stream has not finished with it
+  Bytes largest_free_block{};  // of `cached`
   Split split{};
   int retries = 0;
-  bool fragmentation_alone = false;  // reserved but unallocated memory would have sufficed
+  // `cached` and the device's free memory would have served the request in one piece.
+  bool request_fits_contiguous = false;
+  // That, and the run never needs more than the device has: nothing but fragmentation is to blame.
+  bool fragmentation_alone = false;
 };
 
 struct ClassReport {

@@ -135,10 +135,11 @@ std::string limit(const Answer& answer) {
     const replay::Split& split = who.out_of_memory->split;
     const auto most = std::max_element(split.begin(), split.end());
     const auto what = static_cast<workload::Category>(most - split.begin());
-    const bool lost = who.out_of_memory->fragmentation_alone;
     return fmt::format("limited by memory: {} hold {:.2f} of {:.2f} GiB{}", workload::name(what),
                        gib({*most}), gib(who.capacity),
-                       lost ? "; without fragmentation the request would have fitted" : "");
+                       who.out_of_memory->fragmentation_alone
+                           ? "; fragmentation alone: without it the run would fit"
+                           : "");
   }
   const std::vector<double> accounts = mean_accounts(answer.run);
   std::vector<std::size_t> order(accounts.size());

@@ -87,9 +87,13 @@ Json event_json(const replay::OutOfMemory& event) {
           {"device_free_bytes", event.device_free.n},
           {"allocated_bytes", event.allocated.n},
           {"reserved_bytes", event.reserved.n},
+          {"free_cached_bytes", event.cached.n},
           {"largest_free_block_bytes", event.largest_free_block.n},
+          {"free_cached_elsewhere_bytes", event.cached_elsewhere.n},
+          {"pending_bytes", event.pending.n},
           {"held_bytes", split_json(event.split)},
           {"retries", event.retries},
+          {"request_fits_contiguous", event.request_fits_contiguous},
           {"fragmentation_alone", event.fragmentation_alone}};
 }
 

@@ -132,18 +132,19 @@ void PerfettoTrace::count(int rank_class, int counter, const std::string& name, 
   append(file_, packet, first_);
 }
 
-void PerfettoTrace::memory(int rank_class, Time when, workload::Category category,
-                           std::int64_t delta, std::string_view, const replay::Place&,
-                           Bytes allocated, Bytes reserved) {
-  Tracks& tracks = tracks_.at(static_cast<std::size_t>(rank_class));
+void PerfettoTrace::memory(const replay::MemoryChange& change) {
+  Tracks& tracks = tracks_.at(static_cast<std::size_t>(change.rank_class));
+  const int category = static_cast<int>(change.category);
   std::int64_t& held = tracks.held.at(static_cast<std::size_t>(category));
-  held += delta;
-  count(rank_class, static_cast<int>(category), "memory: " + std::string(workload::name(category)),
-        when, held);
-  count(rank_class, allocated_counter, "memory: allocated", when, allocated.n);
-  if (tracks.reserved == reserved.n) return;
-  tracks.reserved = reserved.n;
-  count(rank_class, reserved_counter, "memory: reserved", when, reserved.n);
+  held += change.delta;
+  const auto show = [&](int counter, std::string_view what, std::int64_t value) {
+    count(change.rank_class, counter, "memory: " + std::string(what), change.when, value);
+  };
+  show(category, workload::name(change.category), held);
+  show(allocated_counter, "allocated", change.allocated.n);
+  if (tracks.reserved == change.reserved.n) return;
+  tracks.reserved = change.reserved.n;
+  show(reserved_counter, "reserved", change.reserved.n);
 }
 
 }  // namespace sim::report

@@ -29,9 +29,7 @@ class PerfettoTrace : public replay::Observer {
 
   void operation(int rank_class, workload::Stream stream, std::string_view name,
                  const replay::Place& place, Time start, Time waited_until, Time end) override;
-  void memory(int rank_class, Time when, workload::Category category, std::int64_t delta,
-              std::string_view label, const replay::Place& place, Bytes allocated,
-              Bytes reserved) override;
+  void memory(const replay::MemoryChange& change) override;
 
  private:
   // What a rank class has shown so far: tracks are described when they are first used.

@@ -161,6 +161,16 @@ std::string peak_text(const Answer& answer) {
   return text;
 }
 
+// Whether pieces are to blame, with the bytes that say so.
+std::string fragmentation_text(const replay::OutOfMemory& event) {
+  const std::string free = human(event.cached + event.device_free);
+  if (!event.request_fits_contiguous)
+    return fmt::format("all that is free ({}) would not have sufficed in one piece", free);
+  if (event.fragmentation_alone)
+    return fmt::format("fragmentation alone is the cause: {} are free in pieces", free);
+  return fmt::format("{} are free in pieces, but the run needs more than the GPU has later", free);
+}
+
 std::string oom_text(const Answer& answer) {
   std::string text;
   for (const std::size_t index : answer.run.out_of_memory) {
@@ -171,11 +181,9 @@ std::string oom_text(const Answer& answer) {
     text += fmt::format("  tensor {} asked for {}; the driver was asked for {}, {} were free\n",
                         event.place.label, human(event.requested), human(event.segment),
                         human(event.device_free));
-    text +=
-        fmt::format("  allocated {}, reserved {}, largest free block {}, {}\n",
-                    human(event.allocated), human(event.reserved), human(event.largest_free_block),
-                    event.fragmentation_alone ? "fragmentation alone is the cause"
-                                              : "more than fragmentation is missing");
+    text += fmt::format("  allocated {}, reserved {}, largest free block {}; {}\n",
+                        human(event.allocated), human(event.reserved),
+                        human(event.largest_free_block), fragmentation_text(event));
     text += fmt::format("  {} before it; held: {}\n",
                         event.retries == 1 ? "one retry (cached blocks were given back)"
                                            : fmt::format("{} retries", event.retries),

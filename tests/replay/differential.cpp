@@ -103,10 +103,9 @@ struct Recorder final : replay::Observer {
     operations[{c, static_cast<int>(stream)}].emplace_back(std::string(name), start.ps, waited.ps,
                                                            end.ps);
   }
-  void memory(int c, Time when, workload::Category category, std::int64_t delta, std::string_view,
-              const replay::Place&, Bytes allocated, Bytes reserved) override {
-    memory_events[c].push_back(
-        {when.ps, static_cast<std::int64_t>(category), delta, allocated.n, reserved.n});
+  void memory(const replay::MemoryChange& m) override {
+    memory_events[m.rank_class].push_back(
+        {m.when.ps, static_cast<std::int64_t>(m.category), m.delta, m.allocated.n, m.reserved.n});
   }
 };
 

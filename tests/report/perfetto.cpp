@@ -66,9 +66,10 @@ TEST_CASE("report: memory counters follow the category and the totals") {
   report::PerfettoTrace writer({"stage 0"});
   REQUIRE(writer.open(path).empty());
   const auto category = workload::Category::activations;
-  writer.memory(0, {1000}, category, 512, "x", {}, {512}, {2048});
-  writer.memory(0, {2000}, category, 512, "y", {}, {1024}, {2048});
-  writer.memory(0, {3000}, category, -512, "x", {}, {512}, {2048});
+  const replay::Place place;
+  writer.memory({0, {1000}, category, 512, 0, "x", place, {512}, {2048}, {}});
+  writer.memory({0, {2000}, category, 512, 512, "y", place, {1024}, {2048}, {}});
+  writer.memory({0, {3000}, category, -512, 0, "x", place, {512}, {2048}, {}});
   REQUIRE(writer.close().empty());
   std::map<std::string, std::vector<std::int64_t>> values;
   std::map<std::uint64_t, std::string> tracks;

@@ -65,6 +65,7 @@ inline sim::report::Answer out_of_memory() {
   event.device_free = {gib};
   event.allocated = {36 * gib};
   event.reserved = {37 * gib};
+  event.cached = {gib};
   event.largest_free_block = {gib / 2};
   event.split[static_cast<std::size_t>(workload::Category::activations)] = 30 * gib;
   event.split[static_cast<std::size_t>(workload::Category::weights)] = 6 * gib;
