@@ -92,16 +92,19 @@ void Dataflow::kernel(int c, RankState& r, const Instruction& i) {
   r.clock.cpu = r.clock.cpu + times_.launch;
   admit(r, 1);
   Time& tail = r.clock.tail[at(i.stream)];
-  Time start = std::max({r.clock.cpu, tail, r.sms});
+  const bool beside = i.flags & workload::beside;
+  Time start = std::max({r.clock.cpu, tail, beside ? tail : r.sms});
   if (times_.single_queue) start = std::max(start, r.queue);
   const auto& durations =
       i.flags & workload::overlapped ? r.times.kernel_overlapped : r.times.kernel;
   const Time end = start + durations[i.index];
   const Account idle =
-      why(r, start, i.stream == Stream::compute ? Account::other : Account::cp_exposed);
-  r.timeline.kernel(start, end, kernel_account(i.flags), idle);
+      why(r, start, i.stream == Stream::compute ? Account::other : account_of(i.stream));
   tail = end;
-  r.sms = end;
+  if (!beside) {
+    r.timeline.kernel(start, end, kernel_account(i.flags), idle);
+    r.sms = end;
+  }
   launched(r, 1, start);
   r.queue_account = idle;
   if (options_.observer) observe(c, r, i.stream, i, start, start, end);
@@ -309,6 +312,14 @@ bool Dataflow::execute(int c, RankState& r, const Instruction& i, std::uint32_t 
         }
       r.clock.cpu = r.clock.cpu + times_.event;
       wait(r, i);
+      return true;
+    case Op::record:
+      r.clock.cpu = r.clock.cpu + times_.event;
+      r.events[i.event] = {
+          r.clock.tail[at(i.stream)], {}, account_of(i.stream), account_of(i.stream)};
+      return true;
+    case Op::sync_event:
+      r.clock.cpu = std::max(r.clock.cpu, r.events[i.event].when) + times_.synchronize;
       return true;
     case Op::sync_stream:
       r.clock.cpu = std::max(r.clock.cpu, r.clock.tail[at(i.stream)]) + times_.synchronize;

@@ -13,8 +13,6 @@
 
 namespace sim::replay {
 
-constexpr std::size_t event_count = 64;
-
 // The CPU clock of a rank and the ends of its streams, as far as they are known.
 struct Clock {
   Time cpu{};

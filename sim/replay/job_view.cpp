@@ -45,6 +45,18 @@ std::vector<int> members(const workload::Job& job, Stream communicator, int rank
     case Stream::dp_cp:
       over(true, true, false);
       break;
+    case Stream::shard:
+    case Stream::replicate: {
+      // Replicas are blocks of neighbours in data-parallel order.
+      const int size = job.dp / job.replicas;
+      const bool same_copy = communicator == Stream::shard;
+      over(true, same_copy, false);
+      std::erase_if(result, [&](int c) {
+        const int d = job.coordinates(c).dp_rank;
+        return same_copy ? d / size != at.dp_rank / size : d % size != at.dp_rank % size;
+      });
+      break;
+    }
     case Stream::embedding:
       result.push_back(job.class_of({0, at.dp_rank, at.cp_rank, at.tp_rank}));
       if (job.pp > 1)
@@ -74,6 +86,10 @@ Account account_of(Stream communicator) {
       return Account::cp_exposed;
     case Stream::dp:
     case Stream::dp_cp:
+    case Stream::unshard:
+    case Stream::reduce:
+    case Stream::shard:
+    case Stream::replicate:
       return Account::dp_exposed;
     case Stream::pp:
     case Stream::pp_send_forward:

@@ -36,11 +36,12 @@ topology::GroupKind kind_of(Stream communicator) {
 // Groups of a job by communicator, made once.
 class Layout {
  public:
-  explicit Layout(const workload::Job& job) : degrees_{job.tp, job.cp, 1, job.dp, job.pp} {}
+  explicit Layout(const workload::Job& job)
+      : degrees_{job.tp, job.cp, 1, job.dp, job.pp}, replicas_(job.replicas) {}
 
   const network::Groups& of(Stream communicator) {
     auto [it, added] = groups_.try_emplace(communicator);
-    if (added) it->second.ranks = topology::groups(kind_of(communicator), degrees_);
+    if (added) it->second.ranks = ranks_of(communicator);
     return it->second;
   }
   // Neighbours of the context-parallel rings.
@@ -58,7 +59,29 @@ class Layout {
   }
 
  private:
+  using Groups = decltype(network::Groups::ranks);
+
+  Groups ranks_of(Stream communicator) const {
+    const bool shards = communicator == Stream::shard;
+    if (!shards && communicator != Stream::replicate)
+      return topology::groups(kind_of(communicator), degrees_);
+    // A copy of the parameters: neighbours in the data x context parallel group.
+    Groups result;
+    for (std::vector<int> all : topology::groups(topology::GroupKind::dp_cp, degrees_)) {
+      std::sort(all.begin(), all.end());
+      const std::size_t copy = all.size() / static_cast<std::size_t>(replicas_);
+      const std::size_t count = shards ? static_cast<std::size_t>(replicas_) : copy;
+      for (std::size_t g = 0; g < count; ++g) {
+        std::vector<int>& group = result.emplace_back();
+        for (std::size_t i = 0; i < all.size(); ++i)
+          if ((shards ? i / copy : i % copy) == g) group.push_back(all[i]);
+      }
+    }
+    return result;
+  }
+
   topology::Degrees degrees_;
+  int replicas_;
   std::map<Stream, network::Groups> groups_;
   std::map<std::pair<int, int>, network::Groups> pairs_;
 };
@@ -78,6 +101,7 @@ Times price(const workload::Job& job, const device::Gpu& gpu, const device::Prof
             network::Network& network) {
   Times times;
   const device::HostProfile& host = profile.host;
+  times.single_queue = job.single_queue;
   times.launch = host.kernel;
   times.launch_collective = host.collective;
   times.launch_exchange = host.point_to_point;
@@ -107,7 +131,7 @@ Times price(const workload::Job& job, const device::Gpu& gpu, const device::Prof
     // the last microbatch; the more channels, the fewer SMs.
     int channels = 0;
     for (const Stream s : program.communicators)
-      if (s == Stream::tp || s == Stream::dp_cp)
+      if (s == Stream::tp || s == Stream::dp_cp || s == Stream::shard)
         channels = std::max(channels, network.channels(layout.of(s)));
     channels = std::min(channels, gpu.sms - 1);
     for (const model::Operation& o : program.operations) {

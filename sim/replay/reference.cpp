@@ -55,11 +55,13 @@ Duration Reference::cost(const Rank& r, const Instruction& i) const {
       return static_cast<std::int64_t>(r.program.exchanges[i.index].messages.size()) *
              times_.launch_exchange;
     case Op::wait:
+    case Op::record:
       return times_.event;
     case Op::host:
       return i.value * times_.host[i.index];
     case Op::move:
     case Op::record_stream:
+    case Op::sync_event:
     case Op::sync_stream:
     case Op::sync_device:
       break;
@@ -168,7 +170,7 @@ void Reference::handle(int c, Rank& r, const Instruction& i) {
       return;
     case Op::kernel:
       e.kind = EntryKind::kernel;
-      e.kernel = r.kernels++;
+      if (!(i.flags & workload::beside)) e.kernel = r.kernels++;
       e.after = {at(i.stream), 0};
       e.launch = r.launches++;
       issue(c, r, i.stream, std::move(e));
@@ -202,6 +204,13 @@ void Reference::handle(int c, Rank& r, const Instruction& i) {
       e.after = r.events[i.event];
       issue(c, r, i.stream, std::move(e));
       return;
+    case Op::record:
+      r.events[i.event] = mark(i.stream);
+      return;
+    case Op::sync_event:
+      r.until.push_back(r.events[i.event]);
+      r.waits = true;
+      return;
     case Op::sync_stream:
       r.until.push_back(mark(i.stream));
       r.waits = true;
@@ -226,7 +235,7 @@ void Reference::issue(int c, Rank& r, Stream stream, Entry entry) {
 bool Reference::ready(const Rank& r, std::size_t s, const Entry& e) const {
   if (e.kind == EntryKind::wait) return r.reached(e.after);
   if (times_.single_queue && e.launch != r.launches_started) return false;
-  if (e.kind == EntryKind::kernel) return e.kernel == r.kernels_done;
+  if (e.kind == EntryKind::kernel) return e.kernel < 0 || e.kernel == r.kernels_done;
   (void)s;
   return r.reached(e.after);
 }
@@ -235,6 +244,19 @@ Account Reference::why(const Rank& r, const Entry& e, Account otherwise) const {
   if (agenda_.now() == e.issued) return Account::host;
   if (times_.single_queue && agenda_.now() == r.last_start) return r.last_start_account;
   return otherwise;
+}
+
+// When a stream has got as far as `mark`, as those see it who wait for a recorded event.
+Time end_of(const Rank& r, const Mark& mark) {
+  if (mark.count == 0) return {};
+  return r.finished[mark.stream][static_cast<std::size_t>(mark.count) - 1].end;
+}
+
+// The stream's next entry, a kernel or a wait, ends.
+void note_end(Rank& r, std::size_t s, Time end) {
+  Finished& f = r.finished[s][static_cast<std::size_t>(r.done[s])];
+  f.end = f.met = end;
+  f.account = f.waiting = account_of(static_cast<Stream>(s));
 }
 
 // Starts every head that may start, and lets the CPU go on if it may.
@@ -249,6 +271,7 @@ void Reference::try_start(int c) {
       moved = true;
       if (e.kind == EntryKind::wait) {
         settle_wait(r, s, e);
+        note_end(r, s, std::max(end_of(r, {s, r.done[s]}), end_of(r, e.after)));
         r.queue[s].pop_front();
         ++r.done[s];
       } else {
@@ -300,8 +323,8 @@ void Reference::start(int c, Rank& r, std::size_t s, Entry& e) {
         e.flags & workload::overlapped ? r.times.kernel_overlapped : r.times.kernel;
     const Time end = now + durations[e.index];
     const bool main = s == at(Stream::compute);
-    const Account idle = why(r, e, main ? Account::other : Account::cp_exposed);
-    r.timeline.kernel(now, end, kernel_account(e.flags), idle);
+    const Account idle = why(r, e, main ? Account::other : account_of(static_cast<Stream>(s)));
+    if (e.kernel >= 0) r.timeline.kernel(now, end, kernel_account(e.flags), idle);
     if (main) r.main_tail = end;
     r.last_start_account = idle;
     agenda_.schedule(end, Event::finish, {Event::finish, c, static_cast<std::uint32_t>(s), 0});
@@ -377,7 +400,8 @@ void Reference::finish(int c, std::size_t s) {
   assert(e.running);
   r.last_end[s] = now;
   if (e.kind == EntryKind::kernel) {
-    ++r.kernels_done;
+    if (e.kernel >= 0) ++r.kernels_done;
+    note_end(r, s, now);
   } else {
     Finished& f = r.finished[s][static_cast<std::size_t>(r.done[s])];
     f.end = now;

@@ -127,6 +127,22 @@ void Emitter::wait(std::uint8_t event, Stream stream) {
   block_.code.push_back(i);
 }
 
+void Emitter::record(std::uint8_t event, Stream stream) {
+  assert(event != 0);
+  Instruction i = instruction(Op::record);
+  i.stream = stream;
+  i.event = event;
+  block_.code.push_back(i);
+}
+
+void Emitter::sync_event(std::uint8_t event, std::string_view label) {
+  assert(event != 0);
+  Instruction i = instruction(Op::sync_event);
+  i.event = event;
+  i.label = tables_.label(label);
+  block_.code.push_back(i);
+}
+
 void Emitter::sync_stream(Stream stream, std::string_view label) {
   Instruction i = instruction(Op::sync_stream);
   i.stream = stream;

@@ -44,6 +44,8 @@ class Emitter {
   void exchange(Exchange exchange, std::string_view label, std::uint8_t flags,
                 std::uint8_t event = 0);
   void wait(std::uint8_t event, Stream stream = Stream::compute);
+  void record(std::uint8_t event, Stream stream = Stream::compute);
+  void sync_event(std::uint8_t event, std::string_view label);
   void sync_stream(Stream stream, std::string_view label);
   void sync_device(std::string_view label);
   void host(HostWork work, std::int64_t amount = 1);

@@ -7,6 +7,8 @@ namespace sim::workload {
 std::string_view name(Stream stream) {
   static constexpr std::array<std::string_view, stream_count> names{"compute",
                                                                     "cp compute",
+                                                                    "unshard",
+                                                                    "reduce",
                                                                     "tp",
                                                                     "cp",
                                                                     "dp",
@@ -17,6 +19,8 @@ std::string_view name(Stream stream) {
                                                                     "pp send backward",
                                                                     "pp receive backward",
                                                                     "embedding",
+                                                                    "shard",
+                                                                    "replicate",
                                                                     "world"};
   return names[static_cast<std::size_t>(stream)];
 }

@@ -28,10 +28,12 @@
 
 namespace sim::workload {
 
-// In-order queues of work on the GPU. Only `compute` and `cp_compute` own memory of their own.
+// In-order queues of work on the GPU. The first four own memory; the others are NCCL's.
 enum class Stream : std::uint8_t {
   compute,     // the default stream
   cp_compute,  // TransformerEngine's second stream for odd steps of ring attention
+  unshard,     // FSDP: where parameters are gathered
+  reduce,      // FSDP: where gradients are reduced
   tp,          // NCCL streams, one per communicator
   cp,
   dp,     // data parallel (loss reporting)
@@ -42,6 +44,8 @@ enum class Stream : std::uint8_t {
   pp_send_backward,
   pp_receive_backward,
   embedding,  // first and last pipeline rank: gradients of tied embeddings
+  shard,      // ranks that share one copy of the parameters: a part of data x context parallel
+  replicate,  // ranks that hold the same shard
   world,
   count_,
 };
@@ -79,7 +83,9 @@ enum class Op : std::uint8_t {
   kernel,         // operation `index` on `stream`
   collective,     // transfer `index` of its communicator's stream, ordered after `stream`
   exchange,       // point-to-point batch `index`, ordered after `stream`
-  wait,           // `stream` waits for the end of event `index`
+  wait,           // `stream` waits for event `event`
+  record,         // event `event` is what `stream` was given so far
+  sync_event,     // the CPU waits for event `event`
   sync_stream,    // the CPU waits until `stream` is idle
   sync_device,    // the CPU waits until every stream is idle
   host,           // the CPU is busy for `value` units of HostWork `index`
@@ -91,6 +97,7 @@ inline constexpr std::uint8_t overlapped = 2;  // kernel runs beside a collectiv
 inline constexpr std::uint8_t optimizer_work = 4;  // kernel belongs to the optimizer step
 inline constexpr std::uint8_t recomputed = 8;  // kernel repeats forward work in the backward pass
 inline constexpr std::uint8_t maybe = 16;      // free: the slot may be empty
+inline constexpr std::uint8_t beside = 32;     // kernel: small, finds free SMs beside any other
 
 enum class HostWork : std::uint8_t {
   layer_forward,   // Python of one layer's forward beyond its launches
@@ -107,7 +114,7 @@ struct Instruction {
   std::uint8_t flags = 0;
   Category category = Category::other;
   Space space = Space::local;
-  std::uint8_t event = 0;   // 0: none; collective/exchange records it, wait reads it
+  std::uint8_t event = 0;   // 0: none; collective/exchange/record set it, the waits read it
   std::uint16_t label = 0;  // name of the tensor or of the work
   std::uint32_t index = 0;  // slot, operation, transfer, batch, event or HostWork
   std::int64_t value = 0;   // bytes or amount
@@ -199,7 +206,9 @@ struct Program {
 struct Job {
   std::vector<Program> classes;
   int tp = 1, cp = 1, pp = 1, dp = 1;
-  bool all_ranks = false;  // one class per rank
+  int replicas = 1;          // of the parameters: dp / replicas ranks (times cp) share one copy
+  bool all_ranks = false;    // one class per rank
+  bool single_queue = true;  // CUDA_DEVICE_MAX_CONNECTIONS=1, as Megatron-LM wants it
 
   struct Coordinates {
     int stage = 0, dp_rank = 0, cp_rank = 0, tp_rank = 0;
