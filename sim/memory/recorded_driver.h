@@ -26,6 +26,8 @@ class RecordedDriver final : public Driver {
   // On which streams a block was used is not recorded, only when it came back: each such block
   // gets a hidden stream of its own, which ends when it does.
   void reach(int hidden_stream) { reached_.insert(hidden_stream); }
+  // It ends only when somebody waits for it.
+  void hold(int hidden_stream) { reached_.erase(hidden_stream); }
 
   std::optional<std::int64_t> cuda_malloc(Bytes size) override;
   void cuda_free(std::int64_t address, Bytes size) override;

@@ -140,22 +140,23 @@ class Replayer {
     switch (event.action) {
       case Action::free_requested:
         return free(i);
-      case Action::free_completed:
-        return complete(event), i + 1;
       case Action::alloc:
       case Action::oom:
         return call(i, i);
       default:
         break;
     }
-    // The segment events up to the next call belong together.
+    // The segment events up to the next call belong together, and what came back among them.
     std::size_t end = i;
-    while (end < recording_.events.size() &&
-           (is_segment_event(recording_.events[end].action) ||
-            recording_.events[end].action == Action::free_completed)) {
-      ++end;
+    bool segments = false;
+    for (; end < recording_.events.size(); ++end) {
+      const Action action = recording_.events[end].action;
+      if (!is_segment_event(action) && action != Action::free_completed) break;
+      segments = segments || is_segment_event(action);
     }
-    return call(i, end);
+    if (segments) return call(i, end);
+    for (std::size_t k = i; k < end; ++k) complete(recording_.events[k]);
+    return end > i ? end : i + 1;
   }
 
   std::size_t free(std::size_t i) {
@@ -195,9 +196,12 @@ class Replayer {
   // Events [begin, end) happened before or inside the call at `end`, if there is one.
   std::size_t call(std::size_t begin, std::size_t end) {
     std::vector<SnapshotEntry> recorded;
+    std::vector<int> completed;
     for (std::size_t i = begin; i < end; ++i) {
       const SnapshotEntry& event = recording_.events[i];
       if (event.action == Action::free_completed) {
+        if (const auto it = hidden_.find(event.address); it != hidden_.end())
+          completed.push_back(it->second);
         complete(event);
       } else {
         recorded.push_back(event);
@@ -206,10 +210,17 @@ class Replayer {
     produced_.clear();
     // Memory given back first: empty_cache, or a retry, which leads to the same state. Memory
     // taken first and then given back: the call itself ran into the limit.
-    const auto taken = std::find_if_not(recorded.begin(), recorded.end(),
-                                        [](const auto& e) { return gives_back(e.action); });
-    const bool pressed =
+    auto taken = std::find_if_not(recorded.begin(), recorded.end(),
+                                  [](const auto& e) { return gives_back(e.action); });
+    bool pressed =
         std::any_of(taken, recorded.end(), [](const auto& e) { return gives_back(e.action); });
+    const bool calls = end < recording_.events.size() && taken != recorded.end();
+    if (calls && waited({recorded.begin(), taken}, completed)) {
+      // Blocks came back inside the call, behind its search for a free one.
+      for (const int stream : completed) driver_.hold(stream);
+      taken = recorded.begin();
+      pressed = true;
+    }
     if (taken != recorded.begin()) release({recorded.begin(), taken});
     driver_.expect({taken, recorded.end()}, pressed);
     std::size_t next = end;
@@ -273,17 +284,29 @@ class Replayer {
 
   void release(const std::vector<SnapshotEntry>& run) {
     driver_.expect(run, false);
+    allocator_.poll();  // a retry first waits for every stream: what came back is cached by now
     const bool unmaps = std::any_of(
         run.begin(), run.end(), [](const auto& e) { return e.action == Action::segment_unmap; });
-    if (unmaps || is_everything(run)) return allocator_.empty_cache();
+    if (unmaps || is_everything(run, allocator_)) return allocator_.empty_cache();
     for (const SnapshotEntry& event : run) allocator_.release_segment(event.address);
   }
 
+  // Whether a retry waited for every stream and then freed `run`: every block is back, and these
+  // are all the segments that were cached then.
+  bool waited(const std::vector<SnapshotEntry>& run, const std::vector<int>& completed) {
+    if (run.empty() || completed.empty() || !hidden_.empty() || looks_ > most_looks) return false;
+    looks_ += static_cast<std::int64_t>(live_.size());
+    Allocator then = allocator_;
+    then.set_trace(nullptr);
+    then.poll();
+    return is_everything(run, then);
+  }
+
   // Whether these are all the segments that empty_cache would free.
-  bool is_everything(const std::vector<SnapshotEntry>& run) {
+  bool is_everything(const std::vector<SnapshotEntry>& run, const Allocator& allocator) {
     if (looks_ > most_looks) return false;
     std::size_t cached = 0;
-    for (const SegmentView& segment : allocator_.segments()) {
+    for (const SegmentView& segment : allocator.segments()) {
       ++looks_;
       const bool whole = segment.blocks.size() == 1 && segment.active == 0;
       if (whole && segment.pool == 0 && !segment.expandable) ++cached;

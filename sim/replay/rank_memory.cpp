@@ -253,6 +253,19 @@ void RankMemory::restore(const Kept& kept) {
   out_of_memory_ = kept.out_of_memory;
 }
 
+namespace {
+// What the first step creates and keeps; blocks are rounded up to 512 B.
+std::int64_t optimizer_state(const workload::Program& program) {
+  std::int64_t bytes = 0;
+  for (const workload::Pass& pass : program.first_step)
+    for (const workload::Call& call : program.templates[pass.pattern].calls)
+      for (const Instruction& i : program.blocks[call.block].code)
+        if (i.op == workload::Op::alloc && i.category == Category::optimizer)
+          bytes += (i.value + 511) / 512 * 512;
+  return bytes;
+}
+}  // namespace
+
 void RankMemory::mark_static() {
   static_bytes_ = allocated();
 }
@@ -271,9 +284,20 @@ void RankMemory::report(ClassReport& report) {
   report.largest_free_at_peak = {peak_.largest_free};
   report.alloc_retries = static_cast<int>(allocator_.statistics().num_alloc_retries);
   report.out_of_memory = out_of_memory_;
+  report.needed = report.peak_allocated;
   if (!out_of_memory_) return;
+  // The replay may have ended early, before the optimizer's state was there.
+  const auto held = [&](const Split& split, Category category) {
+    return split[static_cast<std::size_t>(category)];
+  };
+  const std::int64_t optimizer = optimizer_state(program_);
+  report.needed += Bytes{optimizer - held(peak_.split, Category::optimizer)};
+  report.static_bytes = {optimizer};
+  for (const Category category :
+       {Category::weights, Category::gradients, Category::master_weights, Category::other})
+    report.static_bytes += Bytes{held(split_, category)};
   report.out_of_memory->fragmentation_alone =
-      out_of_memory_->request_fits_contiguous && report.peak_allocated <= report.capacity;
+      out_of_memory_->request_fits_contiguous && report.needed <= report.capacity;
 }
 
 }  // namespace sim::replay

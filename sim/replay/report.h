@@ -90,6 +90,9 @@ struct ClassReport {
   std::vector<Outside> outside;
   Bytes static_bytes{};  // weights, gradients, master weights, optimizer after step 1
   Bytes peak_allocated{}, peak_reserved{}, peak_active{};
+  // What it would allocate at most if memory were unlimited. A class that ran out in its first step
+  // has not made its optimizer state; it is counted here.
+  Bytes needed{};
   Place peak_place;    // of peak_allocated
   Split peak_split{};  // at peak_allocated
   Bytes reserved_at_peak{};

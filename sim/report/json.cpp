@@ -177,6 +177,7 @@ Json to_json(const replay::ClassReport& who) {
                {"peak_allocated_bytes", who.peak_allocated.n},
                {"peak_reserved_bytes", who.peak_reserved.n},
                {"peak_active_bytes", who.peak_active.n},
+               {"needed_bytes", who.needed.n},
                {"peak_place", to_json(who.peak_place)},
                {"peak_held_bytes", split_json(who.peak_split)},
                {"reserved_at_peak_bytes", who.reserved_at_peak.n},

@@ -162,13 +162,14 @@ std::string peak_text(const Answer& answer) {
 }
 
 // Whether pieces are to blame, with the bytes that say so.
-std::string fragmentation_text(const replay::OutOfMemory& event) {
+std::string fragmentation_text(const ClassReport& who) {
+  const replay::OutOfMemory& event = *who.out_of_memory;
   const std::string free = human(event.cached + event.device_free);
   if (!event.request_fits_contiguous)
     return fmt::format("all that is free ({}) would not have sufficed in one piece", free);
   if (event.fragmentation_alone)
     return fmt::format("fragmentation alone is the cause: {} are free in pieces", free);
-  return fmt::format("{} are free in pieces, but the run needs more than the GPU has later", free);
+  return fmt::format("{} are free in pieces, but later the run needs {}", free, human(who.needed));
 }
 
 std::string oom_text(const Answer& answer) {
@@ -183,7 +184,7 @@ std::string oom_text(const Answer& answer) {
                         human(event.device_free));
     text += fmt::format("  allocated {}, reserved {}, largest free block {}; {}\n",
                         human(event.allocated), human(event.reserved),
-                        human(event.largest_free_block), fragmentation_text(event));
+                        human(event.largest_free_block), fragmentation_text(who));
     text += fmt::format("  {} before it; held: {}\n",
                         event.retries == 1 ? "one retry (cached blocks were given back)"
                                            : fmt::format("{} retries", event.retries),

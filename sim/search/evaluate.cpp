@@ -136,14 +136,23 @@ report::Estimate estimate(const workload::Plan& plan, const device::Gpu& gpu) {
           memory::fits_by_80_percent_rule(result, gpu.memory_marketing_gb)};
 }
 
-report::Answer evaluate(const workload::Plan& plan, Site& site, const replay::Options& options,
-                        bool all_ranks) {
+workload::Job job_of(const workload::Plan& plan, const Site& site, bool all_ranks) {
+  return workload::build(plan, replay::environment(site.machine.gpu, site.profile.device),
+                         all_ranks);
+}
+
+namespace {
+
+// `extra`: memory of each GPU beyond what it has.
+report::Answer evaluate_with(const workload::Plan& plan, Site& site, const replay::Options& options,
+                             bool all_ranks, Bytes extra) {
   assert(problems(plan, site).empty());
   const device::Gpu& gpu = site.machine.gpu;
   const device::Profile& profile = site.profile.device;
-  const workload::Job job = workload::build(plan, replay::environment(gpu, profile), all_ranks);
+  const workload::Job job = job_of(plan, site, all_ranks);
   const replay::Times times = replay::price(job, gpu, profile, *site.network);
-  const replay::Memory memory = replay::outside_memory(job, plan, gpu, profile, *site.network);
+  replay::Memory memory = replay::outside_memory(job, plan, gpu, profile, *site.network);
+  memory.total += extra;
   report::Answer answer;
   answer.plan = plan;
   answer.machine = {site.machine.cluster.name, gpu.name, site.machine.cluster.node.gpus, gpu.memory,
@@ -152,6 +161,17 @@ report::Answer evaluate(const workload::Plan& plan, Site& site, const replay::Op
   answer.estimate = estimate(plan, gpu);
   if (answer.run.fits()) add_rates(answer);
   return answer;
+}
+
+}  // namespace
+
+report::Answer evaluate(const workload::Plan& plan, Site& site, const replay::Options& options,
+                        bool all_ranks) {
+  return evaluate_with(plan, site, options, all_ranks, {});
+}
+
+report::Answer evaluate_unlimited(const workload::Plan& plan, Site& site) {
+  return evaluate_with(plan, site, {}, false, {std::int64_t{1} << 50});
 }
 
 }  // namespace sim::search

@@ -55,6 +55,12 @@ std::vector<std::string> problems(const workload::Plan& plan, const Site& site);
 report::Answer evaluate(const workload::Plan& plan, Site& site, const replay::Options& options = {},
                         bool all_ranks = false);
 
+// The device programs that `evaluate` replays.
+workload::Job job_of(const workload::Plan& plan, const Site& site, bool all_ranks = false);
+
+// The same plan on GPUs of unlimited memory: what a plan that does not fit would have taken.
+report::Answer evaluate_unlimited(const workload::Plan& plan, Site& site);
+
 // The same word where FLOPs are counted.
 model::Recompute flops_recompute(workload::Recompute recompute);
 

@@ -1,0 +1,69 @@
+// memory_snapshot.h — a replay's memory as PyTorch's own snapshot: the pickle that
+// torch.cuda.memory._dump_snapshot writes and that pytorch.org/memory_viz opens, with our names as
+// stack frames. Each rank class is a device.
+//
+// Invariants
+//  (1) The keys and their types are those of PyTorch 2.7's snapshots.
+//  (2) What is written is a history that leads to its segments: `rehearse memory replay` repeats it
+//      address by address.
+//  (3) At most `most_entries` of the newest events are kept, as PyTorch's `max_entries` does.
+//
+// A class that runs out of memory ends there: its last event is the `oom`, its segments are those
+// of that moment. Streams are numbered as in workload/program.h, times are microseconds since the
+// start.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "sim/replay/observer.h"
+
+namespace sim::report {
+
+class MemorySnapshot final : public replay::Observer {
+ public:
+  static constexpr std::size_t default_entries = 1'000'000;
+
+  explicit MemorySnapshot(std::size_t classes, std::size_t most_entries = default_entries);
+
+  void operation(int, workload::Stream, std::string_view, const replay::Place&, Time, Time,
+                 Time) override {}
+  void memory(const replay::MemoryChange& change) override;
+  void memory_state(const replay::MemoryState& state) override;
+
+  // The pickle. REQUIRES: the replay is over.
+  std::string pickle() const;
+
+ private:
+  struct Frame {
+    std::string name, filename;
+    friend auto operator<=>(const Frame&, const Frame&) = default;
+  };
+  using Frames = std::vector<Frame>;
+  struct Entry {
+    memory::TraceEntry event;
+    std::int64_t time_us = 0;
+    std::size_t frames = 0;
+  };
+  struct Class {
+    std::deque<Entry> entries;
+    std::map<std::int64_t, std::size_t> allocated_at;  // address -> frames
+    std::map<std::int64_t, std::size_t> segment_at;
+    std::vector<memory::SegmentView> segments;
+    bool closed = false;
+  };
+
+  std::size_t intern(Frames frames);
+  void add(Class& own, std::span<const memory::TraceEntry> trace, Time when, std::size_t frames);
+
+  std::size_t entries_per_class_;
+  std::vector<Class> classes_;
+  std::map<Frames, std::size_t> numbers_;
+  std::vector<Frames> frames_;  // 0: none
+  memory::Options options_;
+};
+
+}  // namespace sim::report

@@ -1,0 +1,161 @@
+// The files about a replay's memory: the snapshot reads back and replays exactly, the timeline
+// keeps its peaks, the plot shows what it should.
+#include <catch2/catch.hpp>
+
+#include "sim/memory/pickle.h"
+#include "sim/memory/recording.h"
+#include "sim/memory/snapshot.h"
+#include "sim/report/memory_plot.h"
+#include "sim/report/memory_snapshot.h"
+#include "sim/report/memory_timeline.h"
+#include "sim/report/pickle_writer.h"
+#include "sim/workload/build.h"
+#include "tests/replay/sample.h"
+
+using namespace sim;
+
+namespace {
+
+struct Observed {
+  workload::Job job;
+  replay::RunReport run;
+  report::MemorySnapshot snapshot;
+  report::MemoryTimeline timeline;
+
+  Observed(const workload::Plan& plan, Bytes memory, std::size_t entries)
+      : job(sample::job(plan)), snapshot(job.classes.size(), entries) {
+    replay::Observers both;
+    both.all = {&snapshot, &timeline};
+    replay::Options options;
+    options.observer = &both;
+    run = replay::run(job, sample::times(job), sample::memory(job, memory), options);
+  }
+};
+
+// Replayed by our own reader.
+memory::RecordingReplay replayed(const std::string& pickle) {
+  const auto read = memory::read_snapshot(pickle, "snapshot");
+  REQUIRE(read);
+  const auto result = memory::replay_snapshot(*read, memory::Rules::newer, "snapshot");
+  REQUIRE(result);
+  return *result;
+}
+
+constexpr Bytes plenty{std::int64_t{64} << 30};
+
+}  // namespace
+
+TEST_CASE("report: a memory snapshot of a replay leads to the same addresses again") {
+  // Context parallelism has blocks on a second stream; expandable segments map and unmap.
+  for (const char* conf : {"", "expandable_segments:True", "max_split_size_mb:64"}) {
+    workload::Plan plan = sample::plan(2, 2, 2, 1, 4);
+    plan.allocator_options = conf;
+    CAPTURE(conf);
+    Observed seen(plan, plenty, 1'000'000);
+    const memory::RecordingReplay result = replayed(seen.snapshot.pickle());
+    CHECK(result.allocations > 1000);
+    CHECK(result.exact());
+    CHECK(result.first_difference == "");
+  }
+}
+
+TEST_CASE("report: a snapshot keeps the newest events and still replays") {
+  Observed all(sample::plan(1, 1, 2, 1, 4), plenty, 1'000'000);
+  Observed some(sample::plan(1, 1, 2, 1, 4), plenty, 2 * 500);
+  const auto read = memory::read_snapshot(some.snapshot.pickle(), "snapshot");
+  REQUIRE(read);
+  REQUIRE(read->devices.size() == 2);
+  for (const auto& device : read->devices) CHECK(device.entries.size() == 500);
+  CHECK(replayed(some.snapshot.pickle()).exact());
+  CHECK(replayed(all.snapshot.pickle()).allocations > 500);
+}
+
+TEST_CASE("report: the snapshot of a rank that runs out of memory ends there") {
+  const workload::Plan plan = sample::plan(1, 1, 1, 1, 4);
+  Observed fits(plan, plenty, 1'000'000);
+  // A quarter less than it needs.
+  const Bytes tight{fits.run.classes[0].peak_reserved.n * 3 / 4};
+  Observed seen(plan, tight, 1'000'000);
+  REQUIRE(!seen.run.fits());
+  const std::string pickle = seen.snapshot.pickle();
+  const auto read = memory::read_snapshot(pickle, "snapshot");
+  REQUIRE(read);
+  const auto& device = read->devices.at(0);
+  CHECK(device.entries.back().action == memory::Action::oom);
+  CHECK(device.entries.back().address == seen.run.classes[0].out_of_memory->device_free.n);
+  std::int64_t total = 0;
+  for (const auto& segment : device.segments) total += segment.total;
+  CHECK(total == seen.run.classes[0].out_of_memory->reserved.n);
+  CHECK(replayed(pickle).exact());
+}
+
+TEST_CASE("report: pickled values read back as they were") {
+  report::PickleWriter out;
+  const std::vector<std::int64_t> values = {
+      0,         1,          255,        256,         65535,       65536,     -1,
+      -129,      2147483647, 2147483648, -2147483648, -2147483649, 1LL << 39, (1LL << 39) - 1,
+      INT64_MAX, INT64_MIN};
+  out.begin_list();
+  for (const std::int64_t value : values) out.integer(value);
+  out.text("twice");
+  out.text("twice");
+  out.real(0.1);
+  out.boolean(true);
+  out.end_list();
+  const std::string bytes = out.finish();
+  const auto pickle = memory::read_pickle(bytes, "pickle");
+  REQUIRE(pickle);
+  const auto& items = pickle->items(pickle->root());
+  REQUIRE(items.size() == values.size() + 4);
+  for (std::size_t i = 0; i < values.size(); ++i) CHECK(pickle->integer(items[i]) == values[i]);
+  CHECK(pickle->text(items[values.size()]) == "twice");
+  CHECK(items[values.size()] == items[values.size() + 1]);  // one value
+  CHECK(pickle->real(items[values.size() + 2]) == 0.1);
+  CHECK(pickle->integer(items[values.size() + 3]) == 1);
+}
+
+TEST_CASE("report: a timeline loses no peak however long it runs") {
+  report::MemoryTimeline timeline;
+  const replay::Place place{1, 0, workload::PassKind::forward, 0, 0, "block", ""};
+  std::int64_t held = 0;
+  // 10^4 changes, one a millisecond; the 7777th brings the highest.
+  for (int i = 0; i < 10'000; ++i) {
+    const std::int64_t delta = i == 7777 ? 1000 : i == 7778 ? -1000 : i % 2 == 0 ? 10 : -10;
+    held += delta;
+    timeline.memory({0,
+                     {i * 1'000'000'000LL},
+                     workload::Category::activations,
+                     delta,
+                     0,
+                     "",
+                     place,
+                     {held},
+                     {held + 5},
+                     {}});
+  }
+  const auto own = timeline.of(0);
+  CHECK(own.intervals.size() <= report::MemoryTimeline::most_intervals);
+  CHECK(own.intervals.size() > report::MemoryTimeline::most_intervals / 2);
+  std::int64_t most = 0;
+  for (const auto& interval : own.intervals) most = std::max(most, interval.most.allocated);
+  CHECK(most >= 1000);
+  CHECK(own.intervals.back().last.allocated == held);
+}
+
+TEST_CASE("report: a memory plot has a panel a stage with limit and names of what is held") {
+  const workload::Plan plan = sample::plan(1, 1, 2, 1, 4);
+  Observed seen(plan, plenty, 100);
+  report::Answer answer;
+  answer.plan = plan;
+  answer.machine.gpu = "R&D <GPU>";
+  answer.run = seen.run;
+  const std::string svg = report::memory_plot(answer, seen.timeline);
+  CHECK(svg.find("<svg ") == 0);
+  CHECK(svg.find("</svg>\n") == svg.size() - 7);
+  for (const char* part : {"stage 0: 4 layers", "stage 1: 4 layers", "device limit", "reserved",
+                           "activations", "step 2", "R&amp;D &lt;GPU>"}) {
+    INFO(part);
+    CHECK(svg.find(part) != std::string::npos);
+  }
+  CHECK(svg.find("out of memory") == std::string::npos);
+}
