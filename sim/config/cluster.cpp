@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "sim/config/cluster.pb.h"
+#include "sim/config/cluster_fields.h"
 #include "sim/config/locate.h"
 #include "sim/config/rules.h"
 #include "sim/config/textproto.h"
@@ -26,6 +27,8 @@ struct Load {
 };
 
 GpuInterconnect interconnect(v1::Node::Interconnect value) {
+  if (value == v1::Node::direct || value == v1::Node::bridges || value == v1::Node::cube_mesh)
+    return GpuInterconnect::direct;
   if (value == v1::Node::mesh) return GpuInterconnect::mesh;
   return value == v1::Node::pcie ? GpuInterconnect::pcie : GpuInterconnect::nvswitch;
 }
@@ -36,8 +39,24 @@ HostCpu cpu(v1::Node::Cpu value) {
 }
 
 FabricKind fabric_kind(v1::Fabric::Kind value) {
-  if (value == v1::Fabric::single_switch) return FabricKind::single_switch;
-  return value == v1::Fabric::rail_optimised ? FabricKind::rail_optimised : FabricKind::fat_tree;
+  switch (value) {
+    case v1::Fabric::single_switch:
+      return FabricKind::single_switch;
+    case v1::Fabric::rail_optimised:
+      return FabricKind::rail_optimised;
+    case v1::Fabric::three_level:
+      return FabricKind::three_level;
+    case v1::Fabric::rail_only:
+      return FabricKind::rail_only;
+    case v1::Fabric::leaf_spine:
+      return FabricKind::leaf_spine;
+    case v1::Fabric::dragonfly:
+      return FabricKind::dragonfly;
+    case v1::Fabric::torus:
+      return FabricKind::torus;
+    default:
+      return FabricKind::fat_tree;
+  }
 }
 
 // The GPUs need NVLinks of the kind that `interconnect` names, and no others.
@@ -59,6 +78,28 @@ void check_links(const v1::Node& node, Load& load) {
     load.add(node, "nvlinks_per_gpu", "a 'mesh' has 'nvlinks_per_pair', not 'nvlinks_per_gpu'");
   if (node.interconnect() == v1::Node::nvswitch && node.nvlinks_per_pair() > 0)
     load.add(node, "nvlinks_per_pair", "'nvswitch' has 'nvlinks_per_gpu', not 'nvlinks_per_pair'");
+  if (node.interconnect() == v1::Node::bridges && node.nvlinks_per_pair() < 1)
+    load.add(node, "nvlinks_per_pair",
+             "'bridges' needs 'nvlinks_per_pair', the links between two bridged GPUs");
+  if (node.interconnect() == v1::Node::direct && node.nvlink_pair_size() == 0)
+    load.add(node, "nvlink_pair",
+             "'direct' needs the pairs that are linked; write for example "
+             "nvlink_pair { a: 0 b: 1 links: 4 }");
+  if (node.interconnect() != v1::Node::direct && node.nvlink_pair_size() > 0)
+    load.add(node, "nvlink_pair", "only interconnect 'direct' names its pairs");
+  if (node.interconnect() == v1::Node::cube_mesh && node.gpus() != 8)
+    load.add(node, "gpus", "a cube mesh has 8 GPUs");
+}
+
+std::vector<topology::NvlinkPair> pairs(const v1::Node& node) {
+  if (node.interconnect() == v1::Node::bridges)
+    return topology::bridge_pairs(node.gpus(), node.nvlinks_per_pair());
+  if (node.interconnect() == v1::Node::cube_mesh) return topology::cube_mesh_pairs();
+  std::vector<topology::NvlinkPair> all;
+  for (const v1::NvlinkPair& pair : node.nvlink_pair()) {
+    all.push_back({pair.a(), pair.b(), pair.links()});
+  }
+  return all;
 }
 
 std::vector<int> nics_of_gpus(const v1::Node& node, Load& load) {
@@ -106,6 +147,11 @@ topology::Node node(const v1::Node& from, Load& load) {
   to.nic = to_bandwidth(from.nic_bandwidth());
   to.nic_of_gpu = nics_of_gpus(from, load);
   to.cpu = cpu(from.cpu());
+  to.pairs = pairs(from);
+  to.sockets = from.has_sockets() ? from.sockets() : 1;
+  to.socket_of_gpu = {from.socket_of_gpu().begin(), from.socket_of_gpu().end()};
+  to.socket_of_nic = {from.socket_of_nic().begin(), from.socket_of_nic().end()};
+  to.socket_link = to_bandwidth(from.socket_bandwidth());
   return to;
 }
 
@@ -117,13 +163,24 @@ topology::Fabric fabric(const v1::Cluster& cluster, Load& load) {
   to.oversubscription = from.has_oversubscription() ? from.oversubscription() : 1.0;
   to.leaf_hop = to_duration(from.leaf_hop());
   to.spine_hop = to_duration(from.spine_hop());
+  to.leaves_per_pod = from.leaves_per_pod();
+  to.pod_oversubscription = from.has_pod_oversubscription() ? from.pod_oversubscription() : 1.0;
+  to.core_hop = to_duration(from.core_hop());
+  to.spines = from.spines();
+  to.routers_per_group = from.routers_per_group();
+  to.groups = from.groups();
+  to.global_links = from.global_links();
+  to.dimensions = {from.dimensions().begin(), from.dimensions().end()};
+  to.open = from.open();
+  to.cable = to_bandwidth(from.cable_bandwidth());
+  const bool leaves = to.kind != FabricKind::torus && to.kind != FabricKind::rail_only;
   if (to.kind == FabricKind::single_switch) {
     if (to.nodes_per_leaf == 0) to.nodes_per_leaf = cluster.nodes();
     if (to.nodes_per_leaf < cluster.nodes())
       load.add(
           from, "nodes_per_leaf",
           fmt::format("a single switch holds all {} nodes; leave the field out", cluster.nodes()));
-  } else if (to.nodes_per_leaf < 1) {
+  } else if (leaves && to.nodes_per_leaf < 1) {
     load.add(from, "nodes_per_leaf",
              "a fabric of leaves and spines needs 'nodes_per_leaf', the nodes that share a leaf; "
              "write for example nodes_per_leaf: 20");
@@ -156,6 +213,18 @@ device::Gpu gpu(const v1::Gpu& from, Load& load) {
   return to;
 }
 
+topology::Condition to_condition(const v1::Condition& from) {
+  topology::Condition to;
+  to.node = from.has_node() ? from.node() : -1;
+  to.gpu = from.has_gpu() ? from.gpu() : -1;
+  to.nic = from.has_nic() ? from.nic() : -1;
+  to.leaf = from.has_leaf() ? from.leaf() : -1;
+  to.spine = from.has_spine() ? from.spine() : -1;
+  to.speed = from.has_speed() ? from.speed() : 1;
+  to.bandwidth = from.has_bandwidth() ? from.bandwidth() : 1;
+  return to;
+}
+
 void add_sources(std::string_view block,
                  const google::protobuf::RepeatedPtrField<std::string>& from,
                  std::vector<std::string>& to) {
@@ -164,10 +233,15 @@ void add_sources(std::string_view block,
 
 }  // namespace
 
-Result<Machine> load_cluster(const std::string& path) {
+Result<Machine> load_cluster(const std::string& path, const std::vector<std::string>& overrides) {
   v1::Cluster cluster;
   Source source(path);
   Diagnostics problems = load(source, cluster);
+  if (!problems.empty()) return problems;
+  std::vector<Setting> settings;
+  for (const std::string& text : overrides)
+    settings.push_back({text, fmt::format("command line, {}", text.substr(0, 80))});
+  problems = apply(settings, cluster, source);
   if (!problems.empty()) return problems;
 
   Load state{source, {}};
@@ -185,6 +259,13 @@ Result<Machine> load_cluster(const std::string& path) {
               fmt::format("{} nodes of {} GPUs are more than 1,048,576 GPUs, the most that is "
                           "simulated",
                           cluster.nodes(), cluster.node().gpus()));
+  for (const v1::Condition& condition : cluster.condition())
+    machine.cluster.conditions.push_back(to_condition(condition));
+  machine.price_per_gpu_hour = cluster.price_per_gpu_hour();
+  if (state.problems.empty()) {
+    for (std::string& problem : topology::problems(machine.cluster))
+      state.add(cluster, "fabric", std::move(problem));
+  }
   if (!state.problems.empty()) return state.problems;
 
   add_sources("cluster", cluster.source(), machine.sources);
@@ -195,10 +276,11 @@ Result<Machine> load_cluster(const std::string& path) {
   return machine;
 }
 
-Result<Machine> find_cluster(std::string_view name, const std::string& beside) {
+Result<Machine> find_cluster(std::string_view name, const std::string& beside,
+                             const std::vector<std::string>& overrides) {
   const Result<std::string> path = locate(Kind::topology, name, beside);
   if (!path) return path.errors();
-  return load_cluster(*path);
+  return load_cluster(*path, overrides);
 }
 
 }  // namespace sim::config

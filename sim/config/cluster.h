@@ -13,15 +13,21 @@ namespace sim::config {
 struct Machine {
   topology::Cluster cluster;
   device::Gpu gpu;
+  double price_per_gpu_hour = 0;     // 0: not said
   std::string communication;         // profile whose `communication` section holds
   std::vector<std::string> sources;  // of the numbers: "node: ABCI system overview"
   std::string path;
   std::string text;  // every field in a fixed order, without comments: what an answer depends on
 };
 
-Result<Machine> load_cluster(const std::string& path);
+// `overrides` are "key=value" with a field of cluster.proto: "fabric.oversubscription=4",
+// "node.nic_bandwidth=100Gb/s", "condition={node: 3 nic: 1 bandwidth: 0}" (adds to a list that is
+// not there, replaces one that is).
+Result<Machine> load_cluster(const std::string& path,
+                             const std::vector<std::string>& overrides = {});
 
 // By name or path, as locate.h finds it.
-Result<Machine> find_cluster(std::string_view name, const std::string& beside = "");
+Result<Machine> find_cluster(std::string_view name, const std::string& beside = "",
+                             const std::vector<std::string>& overrides = {});
 
 }  // namespace sim::config

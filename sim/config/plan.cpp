@@ -4,6 +4,7 @@
 
 #include <filesystem>
 
+#include "sim/config/cluster_fields.h"
 #include "sim/config/huggingface.h"
 #include "sim/config/locate.h"
 #include "sim/config/megatron.h"
@@ -46,14 +47,15 @@ Result<model::Architecture> load_architecture(const v1::Plan& plan, const Source
   return load_huggingface(*path);
 }
 
-Result<PlanFile> finish(v1::Plan& plan, Source& source, Diagnostics problems) {
+Result<PlanFile> finish(v1::Plan& plan, Source& source, Diagnostics problems,
+                        const std::vector<std::string>& cluster) {
   // Values first: what reads the model or the cluster may rely on them.
   append(problems, source.check(plan, problems.empty()), source.path());
   if (!problems.empty()) return problems;
 
   const Result<model::Architecture> architecture = load_architecture(plan, source);
   if (!architecture) append(problems, architecture.errors(), source.path());
-  const Result<Machine> machine = find_cluster(plan.cluster(), source.path());
+  const Result<Machine> machine = find_cluster(plan.cluster(), source.path(), cluster);
   if (!machine) append(problems, machine.errors(), source.where(plan, "cluster"));
   if (!problems.empty()) return problems;
 
@@ -68,8 +70,17 @@ Result<PlanFile> finish(v1::Plan& plan, Source& source, Diagnostics problems) {
 std::vector<Setting> settings_of(const std::vector<std::string>& overrides) {
   std::vector<Setting> settings;
   for (const std::string& text : overrides)
-    settings.push_back({text, fmt::format("command line, {}", text.substr(0, 80))});
+    if (!is_cluster_setting(text))
+      settings.push_back({text, fmt::format("command line, {}", text.substr(0, 80))});
   return settings;
+}
+
+// Those of the overrides that change the cluster.
+std::vector<std::string> of_cluster(const std::vector<std::string>& overrides) {
+  std::vector<std::string> all;
+  for (const std::string& text : overrides)
+    if (is_cluster_setting(text)) all.push_back(text);
+  return all;
 }
 
 }  // namespace
@@ -80,7 +91,7 @@ Result<PlanFile> load_plan(const std::string& path, const std::vector<std::strin
   Diagnostics problems;
   if (!path.empty()) problems = load(source, plan, plan_synonyms(), false);
   append(problems, apply(settings_of(overrides), plan, source), "command line");
-  return finish(plan, source, std::move(problems));
+  return finish(plan, source, std::move(problems), of_cluster(overrides));
 }
 
 Result<PlanFile> load_megatron(const std::string& path, const std::vector<std::string>& overrides) {
@@ -92,7 +103,7 @@ Result<PlanFile> load_megatron(const std::string& path, const std::vector<std::s
   Diagnostics problems = std::move(arguments.problems);
   append(problems, apply(arguments.settings, plan, source), path);
   append(problems, apply(settings_of(overrides), plan, source), "command line");
-  Result<PlanFile> loaded = finish(plan, source, std::move(problems));
+  Result<PlanFile> loaded = finish(plan, source, std::move(problems), of_cluster(overrides));
   if (!loaded) return loaded;
   PlanFile file = *loaded;
   file.notes = std::move(arguments.notes);

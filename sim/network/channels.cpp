@@ -12,13 +12,17 @@ double rate(Bandwidth b) {
 
 // Rings of one speed that fit. A pair of links of width p carries floor(p / speed) of them each
 // way.
-int rings(const NcclModel& model, const topology::Node& node, int locals, double speed) {
+int rings(const NcclModel& model, const topology::Node& node, const Shape& shape, double speed) {
   const double link = rate(model.nvlink_payload);
   switch (node.interconnect) {
     case topology::GpuInterconnect::nvswitch:
       return static_cast<int>(std::floor(node.nvlinks_per_gpu * link / speed));
     case topology::GpuInterconnect::mesh:
-      return static_cast<int>(std::floor(node.nvlinks_per_pair * link / speed)) * (locals - 1);
+      return static_cast<int>(std::floor(node.nvlinks_per_pair * link / speed)) *
+             (shape.locals - 1);
+    case topology::GpuInterconnect::direct:
+      if (shape.nvlink_rings == 0) break;
+      return static_cast<int>(std::floor(shape.nvlink_rings * link / speed));
     case topology::GpuInterconnect::pcie:
       break;
   }
@@ -49,8 +53,8 @@ SearchGraph search_graph(const NcclModel& model, const topology::Node& node, con
       return shape.nics * static_cast<int>(std::floor(port / speed));
     });
   } else {
-    graph = best(model.speeds_one_node,
-                 [&](double speed) { return rings(model, node, shape.locals, speed); });
+    graph =
+        best(model.speeds_one_node, [&](double speed) { return rings(model, node, shape, speed); });
   }
   const bool keep = graph.speed < rate(model.keep_whole_below) && graph.channels > 4;
   if (graph.speed >= rate(model.split_from) && !keep && 2 * graph.channels <= model.max_channels) {

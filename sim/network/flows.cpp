@@ -49,11 +49,14 @@ class Builder {
     return locals.node * node_.nics + locals.nics[static_cast<std::size_t>(channel)];
   }
   bool owns(int gpu, int nic) const {
-    const auto own = topology::nics_of_gpu(node_, gpu % node_.gpus);
+    const auto own = topology::nics_of_gpu(routes_.cluster(), gpu);
     return std::ranges::count(own, nic % node_.nics) > 0;
   }
+  int owner(int node, int nic) const;
+  void cross(int gpu, int from, int to, Path& crossed) const;
   std::vector<int> chain(const Locals& locals, int nic) const;
   void all_pairs(const std::vector<int>& gpus, Path& crossed) const;
+  std::vector<std::vector<int>> direct_rings(const std::vector<int>& gpus) const;
   void message(int from, int to, int channel, Path& crossed) const;
   int message_channels(int from, int to) const;
 
@@ -106,6 +109,30 @@ std::vector<int> Builder::chain(const Locals& locals, int nic) const {
   return order;
 }
 
+// The first GPU of a node that owns a NIC (number in the node); -1: none does.
+int Builder::owner(int node, int nic) const {
+  for (int gpu = node * node_.gpus; gpu < (node + 1) * node_.gpus; ++gpu) {
+    if (owns(gpu, nic)) return gpu;
+  }
+  return -1;
+}
+
+// From a GPU by its NIC `from` to the NIC `to` of another node. Where rails never meet, the message
+// first changes to the GPU of the other NIC's rail.
+void Builder::cross(int gpu, int from, int to, Path& crossed) const {
+  if (!routes_.rails_meet() && from % node_.nics != to % node_.nics) {
+    const int node = from / node_.nics;
+    from = node * node_.nics + to % node_.nics;
+    const int via = owner(node, to % node_.nics);
+    if (via >= 0 && via != gpu) {
+      routes_.between_gpus(gpu, via, crossed);
+      gpu = via;
+    }
+  }
+  routes_.gpu_to_nic(gpu, from, crossed);
+  routes_.between_nics(from, to, crossed);
+}
+
 void Builder::all_pairs(const std::vector<int>& gpus, Path& crossed) const {
   for (const int a : gpus) {
     for (const int b : gpus) {
@@ -114,14 +141,33 @@ void Builder::all_pairs(const std::vector<int>& gpus, Path& crossed) const {
   }
 }
 
+// Rings over direct NVLinks, as GPUs of the cluster.
+std::vector<std::vector<int>> Builder::direct_rings(const std::vector<int>& gpus) const {
+  std::vector<int> local = gpus;
+  for (int& gpu : local) gpu %= node_.gpus;
+  std::vector<std::vector<int>> rings = nvlink_rings(node_, local);
+  for (std::vector<int>& ring : rings) {
+    for (int& gpu : ring) gpu += gpus.front() / node_.gpus * node_.gpus;
+  }
+  return rings;
+}
+
 void Builder::ring(int group, const Spread& spread) {
   Path crossed;
   if (spread.size() == 1) {
     const std::vector<int>& gpus = spread[0].gpus;
     double bytes = 1.0;
+    const auto rings = direct_rings(gpus);
     if (node_.interconnect == GpuInterconnect::mesh) {
       all_pairs(gpus, crossed);
       bytes /= static_cast<double>(gpus.size() - 1);
+    } else if (!rings.empty()) {
+      for (const std::vector<int>& ring : rings) {
+        for (std::size_t i = 0; i < ring.size(); ++i) {
+          routes_.between_gpus(ring[i], ring[(i + 1) % ring.size()], crossed);
+        }
+      }
+      bytes /= static_cast<double>(rings.size());
     } else {
       for (std::size_t i = 0; i < gpus.size(); ++i) {
         routes_.between_gpus(gpus[i], gpus[(i + 1) % gpus.size()], crossed);
@@ -140,8 +186,7 @@ void Builder::ring(int group, const Spread& spread) {
       for (std::size_t i = 1; i < order.size(); ++i) {
         routes_.between_gpus(order[i - 1], order[i], ring);
       }
-      routes_.gpu_to_nic(order.back(), here, ring);
-      routes_.between_nics(here, nic(spread[(k + 1) % spread.size()], channel), ring);
+      cross(order.back(), here, nic(spread[(k + 1) % spread.size()], channel), ring);
     }
     flow(group, 1.0 / channels, ring, false);
   }
@@ -183,11 +228,9 @@ void Builder::tree(int group, const Spread& spread, bool with_chain) {
         const Locals& parent = spread[static_cast<std::size_t>(parents[k])];
         const int there = nic(parent, channel);
         const int head = chain(parent, there).front();
-        routes_.gpu_to_nic(order.front(), here, crossed);
-        routes_.between_nics(here, there, crossed);
+        cross(order.front(), here, there, crossed);
         routes_.nic_to_gpu(there, head, crossed);
-        routes_.gpu_to_nic(head, there, crossed);
-        routes_.between_nics(there, here, crossed);
+        cross(head, there, here, crossed);
         routes_.nic_to_gpu(here, order.front(), crossed);
       }
     }
@@ -198,7 +241,7 @@ void Builder::tree(int group, const Spread& spread, bool with_chain) {
 // NICs that share a message between nodes: as many as the destination owns and the channels allow.
 int Builder::message_channels(int from, int to) const {
   if (from / node_.gpus == to / node_.gpus) return 1;
-  const auto own = topology::nics_of_gpu(node_, to % node_.gpus);
+  const auto own = topology::nics_of_gpu(routes_.cluster(), to);
   return std::max(1, std::min(send_channels_, static_cast<int>(own.size())));
 }
 
@@ -208,29 +251,23 @@ void Builder::message(int from, int to, int channel, Path& crossed) const {
     routes_.between_gpus(from, to, crossed);
     return;
   }
-  int there = topology::nics_of_gpu(node_, to % gpus)[static_cast<std::size_t>(channel)];
+  int there = topology::nics_of_gpu(routes_.cluster(), to)[static_cast<std::size_t>(channel)];
   if (exchange_nics_ > 0) there %= exchange_nics_;
   int sender = from;
   int rail = there;
   if (!owns(from, there)) {
-    if (node_.interconnect == GpuInterconnect::pcie) {
-      const auto own = topology::nics_of_gpu(node_, from % gpus);
+    const int via = owner(from / gpus, there);
+    if (via < 0 || !topology::nvlinked(node_, from % gpus, via % gpus)) {
+      const auto own = topology::nics_of_gpu(routes_.cluster(), from);
       rail = own[static_cast<std::size_t>(channel) % own.size()];
     } else {
-      const int first = from / gpus * gpus;
-      for (int gpu = first; gpu < first + gpus; ++gpu) {
-        if (owns(gpu, there)) {
-          sender = gpu;
-          break;
-        }
-      }
+      sender = via;
       routes_.between_gpus(from, sender, crossed);
     }
   }
   const int out = from / gpus * node_.nics + rail;
   const int in = to / gpus * node_.nics + there;
-  routes_.gpu_to_nic(sender, out, crossed);
-  routes_.between_nics(out, in, crossed);
+  cross(sender, out, in, crossed);
   routes_.nic_to_gpu(in, to, crossed);
 }
 

@@ -17,6 +17,7 @@ struct Locals {
   int node = 0;
   std::vector<int> gpus;  // of the cluster
   std::vector<int> nics;  // of the node
+  int nvlink_rings = 0;   // of nodes whose GPUs are joined directly: rings of these GPUs
 };
 
 // A group's nodes in the order in which its ranks reach them.
@@ -27,8 +28,15 @@ struct Shape {
   int nodes = 1;
   int locals = 1;  // most ranks of the group on one node
   int nics = 0;    // fewest NICs that the group owns on a node: its ring channels between nodes
+  int nvlink_rings = 0;  // within one node of directly joined GPUs; 0: its rings take PCIe
   friend auto operator<=>(const Shape&, const Shape&) = default;
 };
+
+// Rings through all of these GPUs of a node (numbers in the node) over its direct NVLinks, each
+// taking one link in one direction between neighbours, found one after the other until no more fit.
+// One GPU, or GPUs that no such ring joins: none.
+std::vector<std::vector<int>> nvlink_rings(const topology::Node& node,
+                                           const std::vector<int>& gpus);
 
 Spread spread(const std::vector<int>& ranks, const topology::Cluster& cluster);
 Shape shape_of(const Spread& spread);

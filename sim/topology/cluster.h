@@ -11,9 +11,23 @@
 
 namespace sim::topology {
 
-enum class GpuInterconnect : std::uint8_t { nvswitch, mesh, pcie };
+enum class GpuInterconnect : std::uint8_t { nvswitch, mesh, pcie, direct };
 enum class HostCpu : std::uint8_t { intel, amd, arm };
-enum class FabricKind : std::uint8_t { single_switch, fat_tree, rail_optimised };
+enum class FabricKind : std::uint8_t {
+  single_switch,
+  fat_tree,
+  rail_optimised,
+  three_level,
+  rail_only,
+  leaf_spine,
+  dragonfly,
+  torus,
+};
+
+// NVLinks that join two GPUs of a node directly (interconnect `direct`): bridges, cube meshes.
+struct NvlinkPair {
+  int a = 0, b = 0, links = 1;
+};
 
 struct Node {
   int gpus = 8;
@@ -26,7 +40,17 @@ struct Node {
   Bandwidth nic{};              // one NIC, one direction, raw
   std::vector<int> nic_of_gpu;  // nearest NIC of each GPU; size gpus
   HostCpu cpu = HostCpu::intel;
+  std::vector<NvlinkPair> pairs;  // direct
+  // CPU sockets (or trays of an NVLink domain that is larger than a machine). Empty lists: GPUs
+  // and NICs are dealt out evenly in order.
+  int sockets = 1;
+  std::vector<int> socket_of_gpu, socket_of_nic;
+  Bandwidth socket_link{};  // between each two sockets, one direction; 0: the same as `pcie`
 };
+
+// An NVLink domain, a "node" for placement, may span several machines (NVL72: 18 trays of four
+// GPUs): its GPUs reach each other over NVLink and its sockets are joined by nothing else that
+// matters, because a path prefers NVLink.
 
 struct Fabric {
   FabricKind kind = FabricKind::fat_tree;
@@ -34,6 +58,27 @@ struct Fabric {
   double oversubscription = 1.0;  // down-link capacity of a leaf over its up-link capacity
   Duration leaf_hop{};            // extra latency of one leaf crossing
   Duration spine_hop{};           // extra latency of leaf - spine - leaf beyond one leaf
+  // three_level
+  int leaves_per_pod = 0;
+  double pod_oversubscription = 1.0;  // capacity of a pod's leaves over its links to the core
+  Duration core_hop{};                // beyond a spine crossing
+  // leaf_spine: separate spine switches, a flow takes the one that its hash names
+  int spines = 0;
+  // dragonfly: `nodes_per_leaf` nodes on a router, all routers of a group joined to each other
+  int routers_per_group = 0, groups = 0, global_links = 0;  // links between groups, per router
+  // torus: one router per node; `open`: a mesh, without the links that close its rings
+  std::vector<int> dimensions{};
+  bool open = false;
+  // dragonfly, torus: one cable between routers, one direction
+  Bandwidth cable{};
+};
+
+// A part that is not as the description says: slow, broken, or busy with other people's traffic.
+// Which part: a GPU, a NIC or all of a node; a leaf's cables to the spine; a spine (leaf_spine).
+struct Condition {
+  int node = -1, gpu = -1, nic = -1, leaf = -1, spine = -1;
+  double speed = 1;      // of the GPU's kernels; (0, 1] of what the profile says
+  double bandwidth = 1;  // share of the part's links that is left; 0: failed (NIC, leaf, spine)
 };
 
 struct Cluster {
@@ -41,6 +86,7 @@ struct Cluster {
   int nodes = 1;
   Node node;
   Fabric fabric;
+  std::vector<Condition> conditions;
 
   int gpus() const { return nodes * node.gpus; }
 };
@@ -48,6 +94,21 @@ struct Cluster {
 // NICs that a GPU of the node owns, ascending: the one it names in nic_of_gpu and those above it
 // that no GPU names (nodes with several NICs per GPU). Empty: the node has none.
 std::vector<int> nics_of_gpu(const Node& node, int gpu);
+
+// NICs that a GPU of the cluster can use: its own that have not failed, else the nearest working
+// one of its node (the next above, around). Empty: the node has none left.
+std::vector<int> nics_of_gpu(const Cluster& cluster, int gpu);
+
+// Speed of a GPU's kernels under the cluster's conditions, 1: as the profile says.
+double speed_of_gpu(const Cluster& cluster, int gpu);
+
+// Two GPUs of a node have NVLinks between them, or an NVSwitch.
+bool nvlinked(const Node& node, int a, int b);
+
+// The NVLinks of pairs of bridged cards: (0,1) (2,3) ...
+std::vector<NvlinkPair> bridge_pairs(int gpus, int links);
+// Eight GPUs as the corners of two squares with diagonals, corner i joined to corner i + 4.
+std::vector<NvlinkPair> cube_mesh_pairs();
 
 // Every rule that the cluster breaks, each with what would do. A cluster without problems has a
 // graph, and a route between every two of its GPUs.

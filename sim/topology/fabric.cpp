@@ -1,5 +1,6 @@
 #include "sim/topology/fabric.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 
@@ -8,6 +9,11 @@ namespace sim::topology {
 void single_switch(const Cluster& cluster, Graph& graph);
 void fat_tree(const Cluster& cluster, Graph& graph);
 void rail_optimised(const Cluster& cluster, Graph& graph);
+void three_level(const Cluster& cluster, Graph& graph);
+void rail_only(const Cluster& cluster, Graph& graph);
+void leaf_spine(const Cluster& cluster, Graph& graph);
+void dragonfly(const Cluster& cluster, Graph& graph);
+void torus(const Cluster& cluster, Graph& graph);
 
 // To add a kind of fabric: write topology/<name>.cpp, then add its two lines here.
 std::span<const FabricEntry> fabric_catalog() {
@@ -20,6 +26,21 @@ std::span<const FabricEntry> fabric_catalog() {
       FabricEntry{FabricKind::rail_optimised, "rail-optimised",
                   "NIC r of a unit's nodes on leaf r, leaves joined by a spine level",
                   "NVIDIA DGX SuperPOD H100 reference architecture", rail_optimised},
+      FabricEntry{FabricKind::three_level, "three-level",
+                  "leaves in pods, pods joined by a core level", "Al-Fares et al., SIGCOMM 2008",
+                  three_level},
+      FabricEntry{FabricKind::rail_only, "rail-only",
+                  "a switch per rail and none between them; NVLink changes rails",
+                  "Wang et al., arXiv:2307.12169", rail_only},
+      FabricEntry{FabricKind::leaf_spine, "leaf-spine",
+                  "Ethernet: separate spines, each flow on the one its hash names",
+                  "RFC 2992 (equal-cost multi-path)", leaf_spine},
+      FabricEntry{FabricKind::dragonfly, "dragonfly",
+                  "groups of routers that are all joined, groups joined to all others",
+                  "Kim et al., ISCA 2008", dragonfly},
+      FabricEntry{FabricKind::torus, "torus",
+                  "a router per node, joined to its neighbours along each dimension",
+                  "Dally and Towles, Principles and Practices of Interconnection Networks", torus},
   };
   return table;
 }
@@ -40,8 +61,13 @@ void join_leaf(const Cluster& cluster, Graph& graph, std::size_t nic, std::size_
 void join_spine(const Cluster& cluster, Graph& graph, std::size_t leaf, std::size_t spine,
                 int nics) {
   const double down = static_cast<double>(cluster.node.nic.bytes_per_second) * nics;
-  const Bandwidth up{std::llround(down / cluster.fabric.oversubscription)};
-  connect(graph, leaf, spine, LinkKind::network, up, cluster.fabric.spine_hop);
+  join(graph, leaf, spine, down / cluster.fabric.oversubscription, cluster.fabric.spine_hop);
+}
+
+void join(Graph& graph, std::size_t lower, std::size_t upper, double capacity, Duration hop,
+          Duration hop_down) {
+  const Bandwidth rate{std::max<std::int64_t>(1, std::llround(capacity))};
+  connect(graph, lower, upper, LinkKind::network, rate, hop, hop_down);
 }
 
 }  // namespace sim::topology

@@ -16,4 +16,8 @@ void join_leaf(const Cluster& cluster, Graph& graph, std::size_t nic, std::size_
 void join_spine(const Cluster& cluster, Graph& graph, std::size_t leaf, std::size_t spine,
                 int nics);
 
+// The same from a trunk's capacity and its latency on the way up (and on the way down).
+void join(Graph& graph, std::size_t lower, std::size_t upper, double capacity, Duration hop,
+          Duration hop_down = {});
+
 }  // namespace sim::topology

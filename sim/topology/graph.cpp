@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cassert>
+#include <cmath>
 
 namespace sim::topology {
 namespace {
@@ -17,7 +18,7 @@ void add_node(const Cluster& cluster, const NodeLayout& layout, int index, Graph
   for (int i = 0; i < layout.gpus; ++i) add(VertexKind::gpu, i);
   if (layout.has_nvswitch) add(VertexKind::nvswitch, 0);
   for (int i = 0; i < layout.pcie_switches; ++i) add(VertexKind::pcie_switch, i);
-  add(VertexKind::host, 0);
+  for (int i = 0; i < layout.sockets; ++i) add(VertexKind::host, i);
   for (int i = 0; i < layout.nics; ++i) add(VertexKind::nic, i);
 
   const auto links = [&](int count) { return Bandwidth{count * node.nvlink.bytes_per_second}; };
@@ -29,18 +30,66 @@ void add_node(const Cluster& cluster, const NodeLayout& layout, int index, Graph
          ++peer) {
       connect(graph, at(gpu), at(peer), LinkKind::nvlink, links(node.nvlinks_per_pair));
     }
-    const int pcie_switch = node.nics == 0 ? 0
-                                           : layout.switch_of_nic[static_cast<std::size_t>(
-                                                 node.nic_of_gpu[static_cast<std::size_t>(gpu)])];
-    connect(graph, at(gpu), at(layout.pcie_switch(pcie_switch)), LinkKind::pcie, node.pcie);
+    const int own = layout.switch_of_gpu[static_cast<std::size_t>(gpu)];
+    connect(graph, at(gpu), at(layout.pcie_switch(own)), LinkKind::pcie, node.pcie);
+  }
+  if (node.interconnect == GpuInterconnect::direct) {
+    for (const NvlinkPair& pair : node.pairs) {
+      connect(graph, at(pair.a), at(pair.b), LinkKind::nvlink, links(pair.links));
+    }
   }
   for (int i = 0; i < layout.pcie_switches; ++i) {
-    connect(graph, at(layout.pcie_switch(i)), at(layout.host()), LinkKind::pcie, node.pcie);
+    const int socket = layout.socket_of_switch[static_cast<std::size_t>(i)];
+    connect(graph, at(layout.pcie_switch(i)), at(layout.host(socket)), LinkKind::pcie, node.pcie);
+  }
+  const Bandwidth between = node.socket_link.bytes_per_second > 0 ? node.socket_link : node.pcie;
+  for (int a = 0; a < layout.sockets; ++a) {
+    for (int b = a + 1; b < layout.sockets; ++b) {
+      connect(graph, at(layout.host(a)), at(layout.host(b)), LinkKind::pcie, between);
+    }
   }
   for (int nic = 0; nic < layout.nics; ++nic) {
     const int pcie_switch = layout.switch_of_nic[static_cast<std::size_t>(nic)];
     connect(graph, at(layout.pcie_switch(pcie_switch)), at(layout.nic(nic)), LinkKind::pcie,
             node.pcie);
+  }
+}
+
+// The socket of each of `count` GPUs or NICs: as said, else dealt out evenly in order.
+std::vector<int> sockets_of(const std::vector<int>& said, int count, int sockets) {
+  std::vector<int> all = said;
+  for (int i = 0; said.empty() && i < count; ++i) all.push_back(i * sockets / count);
+  return all;
+}
+
+// Does the condition touch a cable that ends at this vertex?
+bool touches(const Condition& c, const Vertex& v) {
+  if (c.leaf >= 0) return v.kind == VertexKind::leaf && v.index == c.leaf;
+  if (c.spine >= 0) return v.kind == VertexKind::spine && v.index == c.spine;
+  if (v.node != c.node) return false;
+  if (c.nic >= 0) return v.kind == VertexKind::nic && v.index == c.nic;
+  return v.kind == VertexKind::gpu && (c.gpu < 0 || v.index == c.gpu);
+}
+
+// A GPU's NVLinks, a NIC's port, a leaf's cables to the spines, a spine's cables.
+bool is_part(const Condition& c, const Link& link, const Vertex& from, const Vertex& to) {
+  if (c.leaf >= 0 && (from.node >= 0 || to.node >= 0)) return false;
+  const bool of_gpu = c.node >= 0 && c.nic < 0;
+  return link.kind == (of_gpu ? LinkKind::nvlink : LinkKind::network);
+}
+
+void apply_conditions(const Cluster& cluster, Graph& graph) {
+  for (const Condition& c : cluster.conditions) {
+    if (c.bandwidth == 1) continue;
+    for (auto [edge, end] = boost::edges(graph); edge != end; ++edge) {
+      const Vertex& from = graph[boost::source(*edge, graph)];
+      const Vertex& to = graph[boost::target(*edge, graph)];
+      Link& link = graph[*edge];
+      if (!(touches(c, from) || touches(c, to)) || !is_part(c, link, from, to)) continue;
+      // No route crosses a failed part; its capacity stays a number above 0.
+      const double left = static_cast<double>(link.capacity.bytes_per_second) * c.bandwidth;
+      link.capacity = {std::max<std::int64_t>(1, std::llround(left))};
+    }
   }
 }
 
@@ -50,13 +99,39 @@ NodeLayout::NodeLayout(const Node& node)
     : gpus(node.gpus),
       nics(node.nics),
       pcie_switches(0),
+      sockets(node.sockets),
       has_nvswitch(node.interconnect == GpuInterconnect::nvswitch) {
-  // GPUs that name the same NIC share its PCIe switch; NICs nobody names follow the one below.
+  const std::vector<int> gpu_socket = sockets_of(node.socket_of_gpu, gpus, sockets);
+  const std::vector<int> nic_socket = sockets_of(node.socket_of_nic, nics, sockets);
+  // GPUs that name the same NIC share its PCIe switch; NICs nobody names follow the one below on
+  // their socket.
   for (int nic = 0; nic < nics; ++nic) {
-    if (nic == 0 || std::ranges::count(node.nic_of_gpu, nic) > 0) ++pcie_switches;
-    switch_of_nic.push_back(pcie_switches - 1);
+    const int socket = nic_socket[static_cast<std::size_t>(nic)];
+    if (nic == 0 || std::ranges::count(node.nic_of_gpu, nic) > 0 ||
+        socket_of_switch.back() != socket) {
+      socket_of_switch.push_back(socket);
+    }
+    switch_of_nic.push_back(static_cast<int>(socket_of_switch.size()) - 1);
   }
-  pcie_switches = std::max(1, pcie_switches);
+  // A GPU whose NIC is on another socket shares a switch with those of its socket that name it too.
+  std::vector<std::pair<int, int>> far;  // NIC and socket of the switches below
+  const std::size_t near = socket_of_switch.size();
+  for (int gpu = 0; gpu < gpus; ++gpu) {
+    const int socket = gpu_socket[static_cast<std::size_t>(gpu)];
+    const int nic = nics == 0 ? -1 : node.nic_of_gpu[static_cast<std::size_t>(gpu)];
+    if (nic >= 0 && nic_socket[static_cast<std::size_t>(nic)] == socket) {
+      switch_of_gpu.push_back(switch_of_nic[static_cast<std::size_t>(nic)]);
+      continue;
+    }
+    auto found = std::ranges::find(far, std::pair{nic, socket});
+    if (found == far.end()) {
+      far.emplace_back(nic, socket);
+      socket_of_switch.push_back(socket);
+      found = far.end() - 1;
+    }
+    switch_of_gpu.push_back(static_cast<int>(near + static_cast<std::size_t>(found - far.begin())));
+  }
+  pcie_switches = static_cast<int>(socket_of_switch.size());
 }
 
 void connect(Graph& graph, std::size_t a, std::size_t b, LinkKind kind, Bandwidth capacity,
@@ -71,16 +146,16 @@ Graph build_graph(const Cluster& cluster) {
   const NodeLayout layout(cluster.node);
   Graph graph;
   for (int i = 0; i < cluster.nodes; ++i) add_node(cluster, layout, i, graph);
-  if (cluster.nodes == 1) return graph;
   for (const FabricEntry& fabric : fabric_catalog()) {
-    if (fabric.kind == cluster.fabric.kind) fabric.build(cluster, graph);
+    if (cluster.nodes > 1 && fabric.kind == cluster.fabric.kind) fabric.build(cluster, graph);
   }
+  apply_conditions(cluster, graph);
   return graph;
 }
 
 std::string label(const Vertex& vertex) {
-  constexpr std::array<std::string_view, 7> names = {"gpu", "nvswitch", "pcie switch", "host",
-                                                     "nic", "leaf",     "spine"};
+  constexpr std::array<std::string_view, 8> names = {"gpu", "nvswitch", "pcie switch", "host",
+                                                     "nic", "leaf",     "spine",       "core"};
   std::string text(names[static_cast<std::size_t>(vertex.kind)]);
   text += " " + std::to_string(vertex.index);
   return vertex.node < 0 ? text : "node " + std::to_string(vertex.node) + " " + text;

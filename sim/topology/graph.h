@@ -11,11 +11,12 @@
 //  (1) Every cable is two edges, one per direction, each with the full capacity.
 //  (2) Vertices of node i precede those of node i + 1, in the same order; switches of the fabric
 //      come last. Links carry the ids 0 .. links - 1 in the order they were added.
-//  (3) The graph is strongly connected.
+//  (3) The graph is strongly connected; a failed part keeps its cables, and no route uses them.
 //
-// A leaf's cables to the spines are one trunk with the sum of their capacities, and the spine
-// switches are one vertex: adaptive routing that spreads traffic perfectly. What real routing loses
-// is in the profile's network efficiency (0-5 % adaptive, 20-50 % static with collisions).
+// Where a kind says so (fat trees, rails), a leaf's cables to the spines are one trunk with the sum
+// of their capacities, and the spine switches are one vertex: adaptive routing that spreads traffic
+// perfectly. What real routing loses is in the profile's network efficiency (0-5 % adaptive). Kind
+// leaf_spine keeps the spines apart and routes by hash, so that collisions are seen.
 //
 // Leiserson, "Fat-trees: universal networks for hardware-efficient supercomputing", IEEE Trans.
 // Comput. C-34 (1985); NVIDIA DGX SuperPOD H100 reference architecture (rail-aligned leaves).
@@ -31,7 +32,7 @@
 
 namespace sim::topology {
 
-enum class VertexKind : std::uint8_t { gpu, nvswitch, pcie_switch, host, nic, leaf, spine };
+enum class VertexKind : std::uint8_t { gpu, nvswitch, pcie_switch, host, nic, leaf, spine, core };
 enum class LinkKind : std::uint8_t { nvlink, pcie, network };
 
 struct Vertex {
@@ -74,13 +75,14 @@ struct NodeLayout {
   int gpu(int index) const { return index; }
   int nvswitch() const { return gpus; }  // only where has_nvswitch
   int pcie_switch(int index) const { return gpus + (has_nvswitch ? 1 : 0) + index; }
-  int host() const { return pcie_switch(pcie_switches); }
-  int nic(int index) const { return host() + 1 + index; }
+  int host(int socket = 0) const { return pcie_switch(pcie_switches) + socket; }
+  int nic(int index) const { return host(sockets) + index; }
   int size() const { return nic(nics); }
 
-  int gpus, nics, pcie_switches;
+  int gpus, nics, pcie_switches, sockets;
   bool has_nvswitch;
-  std::vector<int> switch_of_nic;  // the PCIe switch of each NIC
+  std::vector<int> switch_of_nic, switch_of_gpu;  // the PCIe switch of each NIC, of each GPU
+  std::vector<int> socket_of_switch;
 };
 
 // Adds a cable: one link each way.

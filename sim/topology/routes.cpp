@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <cstdint>
 #include <limits>
 
 namespace sim::topology {
@@ -81,6 +82,13 @@ Routes::Routes(const Cluster& cluster) : cluster_(cluster), layout_(cluster.node
   }
   next_ = std::move(fabric);
   fabric_trees_.resize(next_.size());
+  if (cluster.fabric.kind != FabricKind::leaf_spine) return;
+  for (int spine = 0; spine < cluster.fabric.spines; ++spine) {
+    const bool failed = std::ranges::any_of(cluster.conditions, [&](const Condition& c) {
+      return c.spine == spine && c.bandwidth == 0;
+    });
+    if (!failed) working_spines_.push_back(spine);
+  }
 }
 
 void Routes::local(int node, int from, int to, Path& path) const {
@@ -129,13 +137,32 @@ const Routes::Tree& Routes::fabric_tree(int source) const {
   return tree;
 }
 
+// Links in the order of the way back, as between_nics collects them.
+void Routes::over_spine(int from, int to, int from_leaf, int to_leaf, Path& path) const {
+  // A hash that spreads neighbours: the finaliser of SplitMix64.
+  std::uint64_t hash = static_cast<std::uint64_t>(from) << 32 | static_cast<std::uint64_t>(to);
+  hash += 0x9e3779b97f4a7c15;
+  hash = (hash ^ (hash >> 30)) * 0xbf58476d1ce4e5b9;
+  hash = (hash ^ (hash >> 27)) * 0x94d049bb133111eb;
+  hash ^= hash >> 31;
+  const int spine = working_spines_[hash % working_spines_.size()];
+  // Leaves list their spines in order, spines their leaves.
+  const int leaves = static_cast<int>(next_.size()) - cluster_.fabric.spines;
+  const auto& up = next_[static_cast<std::size_t>(from_leaf)];
+  const auto& down = next_[static_cast<std::size_t>(leaves + spine)];
+  path.links.push_back(down[static_cast<std::size_t>(to_leaf)].link);
+  path.links.push_back(up[static_cast<std::size_t>(spine)].link);
+}
+
 void Routes::between_nics(int from, int to, Path& path) const {
   assert(from / layout_.nics != to / layout_.nics);
   const auto begin = static_cast<std::ptrdiff_t>(path.links.size());
   const Hop& up = nic_up_[static_cast<std::size_t>(from)];
   const int target = nic_up_[static_cast<std::size_t>(to)].to;
   path.links.push_back(nic_down_[static_cast<std::size_t>(to)]);
-  if (up.to != target) {
+  if (up.to != target && !working_spines_.empty()) {
+    over_spine(from, to, up.to, target, path);
+  } else if (up.to != target) {
     const Tree& tree = fabric_tree(up.to);
     for (int v = target; v != up.to; v = tree[static_cast<std::size_t>(v)].to) {
       assert(tree[static_cast<std::size_t>(v)].link >= 0);

@@ -3,8 +3,9 @@
 //
 // Inside a node a path prefers NVLink: it costs 1, any other link 4. Between nodes a message goes
 // from the GPU to a NIC, by the fewest switches to the other NIC, and from there to the GPU. Among
-// paths of equal cost the one whose vertices come first in the graph is taken. All nodes of a
-// cluster are alike, so paths inside a node are found once.
+// paths of equal cost the one whose vertices come first in the graph is taken; between separate
+// spines (leaf_spine) the one that a hash of both NICs names among those that work. All nodes of a
+// cluster are wired alike, so paths inside a node are found once.
 //
 // Not for two threads at the same time: paths are remembered as they are found.
 #pragma once
@@ -33,7 +34,9 @@ class Routes {
   void between_gpus(int from, int to, Path& path) const;  // REQUIRES: both in one node
   void gpu_to_nic(int gpu, int nic, Path& path) const;    // REQUIRES: both in one node
   void nic_to_gpu(int nic, int gpu, Path& path) const;    // REQUIRES: both in one node
-  void between_nics(int from, int to, Path& path) const;  // REQUIRES: in different nodes
+  // REQUIRES: in different nodes; of one rail where rails never meet.
+  void between_nics(int from, int to, Path& path) const;
+  bool rails_meet() const { return cluster_.fabric.kind != FabricKind::rail_only; }
 
   int link_count() const { return static_cast<int>(links_.size()); }
   const Link& link(int id) const { return links_[static_cast<std::size_t>(id)]; }
@@ -49,6 +52,7 @@ class Routes {
 
   void local(int node, int from, int to, Path& path) const;
   const Tree& fabric_tree(int source) const;
+  void over_spine(int from, int to, int from_leaf, int to_leaf, Path& path) const;
 
   Cluster cluster_;
   NodeLayout layout_;
@@ -58,6 +62,7 @@ class Routes {
   int first_switch_ = 0;                    // vertex
   std::vector<Hop> nic_up_;                 // NIC -> its leaf
   std::vector<int> nic_down_;               // link from the leaf to the NIC
+  std::vector<int> working_spines_;         // leaf_spine
   std::vector<Tree> local_trees_;           // by source vertex in a node
   mutable std::vector<Tree> fabric_trees_;  // by source switch; empty: not asked yet
 };

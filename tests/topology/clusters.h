@@ -26,6 +26,17 @@ inline Cluster test_cluster(int nodes, int gpus, int nics, FabricKind kind, int 
     cluster.node.nic_of_gpu.push_back(gpu * nics / gpus);
   }
   cluster.fabric = {kind, nodes_per_leaf, oversubscription, 1_us, 3_us};
+  Fabric& fabric = cluster.fabric;
+  fabric.leaves_per_pod = 2;
+  fabric.core_hop = 5_us;
+  fabric.spines = 3;
+  fabric.cable = 40_GBps;
+  // Room for every node: routers of two nodes, two to a group; a ring of nodes.
+  fabric.routers_per_group = 2;
+  fabric.groups = (nodes + 2 * nodes_per_leaf - 1) / (2 * nodes_per_leaf);
+  fabric.global_links = fabric.groups;
+  fabric.dimensions = {(nodes + 1) / 2, 2};
+  for (int gpu = 0; gpu + 1 < gpus; ++gpu) cluster.node.pairs.push_back({gpu, gpu + 1, 2});
   return cluster;
 }
 

@@ -1,0 +1,22 @@
+// cluster_fields.h — settings "key=value" applied to a cluster description: what a what-if changes.
+#pragma once
+
+#include <span>
+#include <string_view>
+
+#include "sim/config/cluster.pb.h"
+#include "sim/config/plan_fields.h"
+#include "sim/config/textproto.h"
+
+namespace sim::config {
+
+// A setting of a cluster rather than of a plan: "fabric.oversubscription=4", "node.nics=8",
+// "cluster.nodes=64", "condition={node: 3 gpu: 1 speed: 0.8}".
+bool is_cluster_setting(std::string_view text);
+
+// Applies the settings in order; the place of NICs and sockets that a new number of them makes
+// untrue is dropped and dealt out again. A list is replaced; `condition` adds one.
+Diagnostics apply(std::span<const Setting> settings, rehearse::v1::Cluster& cluster,
+                  Source& source);
+
+}  // namespace sim::config

@@ -1,0 +1,58 @@
+// dragonfly.cpp — groups of routers: inside a group every router has a cable to every other; each
+// router has `global_links` cables to other groups, dealt out so that all groups are reached alike.
+//
+//      group 0           group 1           a routers per group, h global links each, g groups:
+//      r0 ── r1          r2 ── r3          copies = floor(a h / (g - 1)) cables between two groups
+//        └─────────────────┘               degree of a router: nodes + (a - 1) + h at most
+//                                          diameter between NICs: 2 on a router, 3 in a group, 5
+//                                          bisection of the groups = (g/2)^2 x copies x cable
+//
+// Routes are minimal: at most one cable between groups. Group i's port c (g-1) + d leads to group
+// i + d + 1 and ends there on port c (g-1) + (g-2-d), so a cable has one end at each.
+//
+// Kim, Dally, Scott, Abts, "Technology-driven, highly-scalable dragonfly topology", ISCA 2008.
+#include "sim/topology/fabric.h"
+
+namespace sim::topology {
+
+void dragonfly(const Cluster& cluster, Graph& graph) {
+  const NodeLayout layout(cluster.node);
+  const Fabric& fabric = cluster.fabric;
+  const int a = fabric.routers_per_group, g = fabric.groups;
+  const std::size_t first = boost::num_vertices(graph);
+  const auto router = [&](int group, int index) {
+    return first + static_cast<std::size_t>(group) * static_cast<std::size_t>(a) +
+           static_cast<std::size_t>(index);
+  };
+  for (int r = 0; r < a * g; ++r) add_switch(graph, VertexKind::leaf, r);
+  for (int node = 0; node < cluster.nodes; ++node) {
+    for (int nic = 0; nic < cluster.node.nics; ++nic) {
+      join_leaf(cluster, graph, nic_vertex(layout, node, nic),
+                first + static_cast<std::size_t>(node / fabric.nodes_per_leaf));
+    }
+  }
+  const auto cable = static_cast<double>(fabric.cable.bytes_per_second);
+  for (int group = 0; group < g; ++group) {
+    for (int i = 0; i < a; ++i) {
+      for (int j = i + 1; j < a; ++j) {
+        join(graph, router(group, i), router(group, j), cable, fabric.spine_hop, fabric.spine_hop);
+      }
+    }
+  }
+  if (g == 1) return;
+  const int h = fabric.global_links;
+  const int copies = a * h / (g - 1);
+  for (int group = 0; group < g; ++group) {
+    for (int copy = 0; copy < copies; ++copy) {
+      for (int d = 0; d < g - 1; ++d) {
+        const int other = (group + d + 1) % g;
+        if (other < group) continue;  // the other end adds it
+        const int here = copy * (g - 1) + d, there = copy * (g - 1) + (g - 2 - d);
+        join(graph, router(group, here / h), router(other, there / h), cable, fabric.core_hop,
+             fabric.core_hop);
+      }
+    }
+  }
+}
+
+}  // namespace sim::topology

@@ -1,0 +1,47 @@
+// three-level.cpp — leaves in pods: a pod is a two-level fat tree, pods are joined by a core level.
+//
+//              core                    leaf trunk = nodes_per_leaf x NICs x NIC / oversubscription
+//          ┌────┴────┐                 pod trunk  = leaves_per_pod x leaf trunk /
+//        spine 0   spine 1                          pod_oversubscription
+//        ┌──┴──┐   ┌──┴──┐             diameter between NICs: 2 on a leaf, 4 in a pod, 6 across
+//      leaf0 leaf1 leaf2 leaf3         bisection between halves of the pods = half of the pods'
+//                                      trunks
+//
+// Al-Fares, Loukissas, Vahdat, "A scalable, commodity data center network architecture", SIGCOMM
+// 2008 (a k-ary tree has k pods of k/2 leaves of k/2 ports).
+#include "sim/topology/fabric.h"
+
+namespace sim::topology {
+
+void three_level(const Cluster& cluster, Graph& graph) {
+  const NodeLayout layout(cluster.node);
+  const Fabric& fabric = cluster.fabric;
+  const int leaves = (cluster.nodes - 1) / fabric.nodes_per_leaf + 1;
+  const int pods = (leaves - 1) / fabric.leaves_per_pod + 1;
+  const std::size_t first = boost::num_vertices(graph);
+  for (int leaf = 0; leaf < leaves; ++leaf) add_switch(graph, VertexKind::leaf, leaf);
+  for (int node = 0; node < cluster.nodes; ++node) {
+    const std::size_t leaf = first + static_cast<std::size_t>(node / fabric.nodes_per_leaf);
+    for (int nic = 0; nic < cluster.node.nics; ++nic) {
+      join_leaf(cluster, graph, nic_vertex(layout, node, nic), leaf);
+    }
+  }
+  if (leaves == 1) return;
+  const std::size_t spine = boost::num_vertices(graph);
+  for (int pod = 0; pod < pods; ++pod) add_switch(graph, VertexKind::spine, pod);
+  const int ports = fabric.nodes_per_leaf * cluster.node.nics;
+  for (int leaf = 0; leaf < leaves; ++leaf) {
+    join_spine(cluster, graph, first + static_cast<std::size_t>(leaf),
+               spine + static_cast<std::size_t>(leaf / fabric.leaves_per_pod), ports);
+  }
+  if (pods == 1) return;
+  const std::size_t core = add_switch(graph, VertexKind::core, 0);
+  const double pod_trunk = static_cast<double>(cluster.node.nic.bytes_per_second) * ports *
+                           fabric.leaves_per_pod / fabric.oversubscription /
+                           fabric.pod_oversubscription;
+  for (int pod = 0; pod < pods; ++pod) {
+    join(graph, spine + static_cast<std::size_t>(pod), core, pod_trunk, fabric.core_hop);
+  }
+}
+
+}  // namespace sim::topology
