@@ -4,6 +4,8 @@
 #include <memory>
 
 #include "sim/command_watch.h"
+#include "sim/config/residuals.h"
+#include "sim/report/interval.h"
 #include "sim/report/json.h"
 #include "sim/report/run_text.h"
 #include "sim/search/evaluate.h"
@@ -39,15 +41,18 @@ int run_run(const Arguments& arguments, Globals globals) {
   }
   const report::Answer answer = search::evaluate(file.plan, site, how, all_ranks);
   if (watch) watch->finish(answer);
+  const report::Intervals intervals =
+      report::intervals(answer, need(config::find_residuals()), site.profile.device.name, "paper");
   const bool fixing = options.has("fixes") && !answer.run.fits();
   std::vector<search::Fix> fixes;
   if (fixing) fixes = search::try_changes(file.plan, site);
   if (globals.json) {
     report::Json json = report::to_json(answer);
+    if (answer.run.fits()) json["interval_90"] = report::intervals_json(intervals);
     if (fixing) json["single_changes"] = search::fixes_json(fixes);
     print(report::document("run", std::move(json)).dump(2) + "\n");
   } else {
-    std::string text = report::run_text(answer);
+    std::string text = report::run_text(answer, report::intervals_text(intervals));
     if (fixing) text += search::fixes_text(fixes);
     if (!fixing && !answer.run.fits()) {
       text += "\n`--fixes` replays single changes of the plan and says which would fit\n";

@@ -1,4 +1,4 @@
-// command_validate.cpp — `rehearse validate`: a table of measured runs, predicted on all cores.
+// command_validate.cpp — `rehearse validate`: tables of measured runs, predicted on all cores.
 #include <fmt/format.h>
 
 #include <thread>
@@ -55,31 +55,52 @@ Predicted predict_all(const std::vector<config::RunsRow>& rows, int workers, Glo
   return out;
 }
 
+std::vector<config::RunsRow> load_tables(const std::vector<std::string>& paths, Globals globals) {
+  std::vector<config::RunsRow> rows;
+  for (const std::string& path : paths) {
+    const config::RunsTable table = need(config::load_runs(path));
+    if (!globals.quiet && !table.unknown_columns.empty()) {
+      note(fmt::format("note: columns that mean nothing here: {}",
+                       fmt::join(table.unknown_columns, ", ")));
+    }
+    rows.insert(rows.end(), table.rows.begin(), table.rows.end());
+  }
+  return rows;
+}
+
+void save(const std::string& path, const std::string& text) {
+  const std::string problem = report::write_file(path, text);
+  if (!problem.empty()) throw Stop{exit_io, problem};
+}
+
 }  // namespace
 
 int run_validate(const Arguments& arguments, Globals globals) {
   Options options("validate");
   options.value("csv", "FILE", "write one line per row of the table to FILE")
+      .value("residuals", "FILE",
+             "write what intervals are made of (calibration/residuals/runs.textproto) to FILE")
       .value("jobs,j", "N", "worker processes (default: the cores)")
-      .words(1, 1)
+      .words(1, 100)
       .parse(arguments, globals);
   const auto cores = static_cast<std::int64_t>(std::max(1U, std::thread::hardware_concurrency()));
   const int workers = static_cast<int>(options.number("jobs", cores, 1, 1024));
-  const config::RunsTable table = need(config::load_runs(options.words()[0]));
-  if (!globals.quiet && !table.unknown_columns.empty()) {
-    note(fmt::format("note: columns that mean nothing here: {}",
-                     fmt::join(table.unknown_columns, ", ")));
-  }
+  const std::vector<config::RunsRow> table = load_tables(options.words(), globals);
   std::vector<calibrate::Row> rows;
-  for (const config::RunsRow& row : table.rows) rows.push_back(row.cells);
+  for (const config::RunsRow& row : table) rows.push_back(row.cells);
+  const config::RunResiduals residuals = need(config::find_residuals());
   catch_interrupts();
-  const Predicted predicted = predict_all(table.rows, workers, globals);
+  Predicted predicted = predict_all(table, workers, globals);
   if (!predicted.complete) throw Stop{exit_interrupted, "interrupted"};
-  if (options.has("csv")) {
-    const std::string problem =
-        report::write_file(options.text("csv"), calibrate::predictions_csv(predicted.rows));
-    if (!problem.empty()) throw Stop{exit_io, problem};
+  if (options.has("residuals")) {
+    const std::string command =
+        fmt::format("rehearse validate {} --residuals {}", fmt::join(options.words(), " "),
+                    options.text("residuals"));
+    save(options.text("residuals"),
+         config::to_text(calibrate::residuals_of(rows, predicted.rows, command)));
   }
+  calibrate::add_intervals(rows, predicted.rows, residuals);
+  if (options.has("csv")) save(options.text("csv"), calibrate::predictions_csv(predicted.rows));
   print(
       globals.json
           ? report::document("validate", calibrate::validation_json(rows, predicted.rows)).dump(2) +

@@ -19,7 +19,7 @@ const std::vector<Command>& commands() {
        run_sweep},
       {"memory", "estimate PLAN | replay FILE",
        "the closed-form estimate; replay of an allocator trace", run_memory},
-      {"validate", "RUNS.csv", "predicted against measured, for a table of measured runs",
+      {"validate", "RUNS.csv ...", "predicted against measured, for tables of measured runs",
        run_validate},
       {"list", "[KIND]", "what there is, by name", run_list},
       {"check", "FILE ...", "every problem of input files", run_check},

@@ -1,9 +1,10 @@
 // predict.cpp — one row: plan, machine, replay, and the numbers in the row's own terms.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "sim/calibrate/row_text.h"
 #include "sim/calibrate/validate.h"
-#include "sim/report/csv.h"
 
 namespace sim::calibrate {
 
@@ -66,8 +67,15 @@ void fill(const RowPlan& mapped, const report::Answer& answer, Prediction& out) 
   }
 }
 
-std::string cell_of(const std::optional<double>& value, int digits) {
-  return value ? fmt::format("{:.{}f}", *value, digits) : "";
+// Where its intervals come from, and whether its profile knows the row.
+void describe(const Row& row, const RowPlan& mapped, const search::Site& site, Prediction& out) {
+  const device::Profile& profile = site.profile.device;
+  out.situation.profile = profile.name;
+  out.situation.framework = report::framework_family(cell(row, "framework"));
+  out.situation.many_nodes = mapped.plan.world() > site.machine.cluster.node.gpus;
+  out.situation.context_parallel = mapped.plan.cp > 1;
+  const std::vector<std::string>& fitted = profile.provenance.fitted_rows;
+  out.fitted = std::find(fitted.begin(), fitted.end(), out.row_id) != fitted.end();
 }
 
 Json json_of(const std::optional<double>& value) {
@@ -118,6 +126,7 @@ Prediction predict(const config::RunsRow& from, search::Sites& sites) {
     return out;
   }
   out.status = "predicted";
+  describe(row, mapped, **site, out);
   fill(mapped, search::evaluate(mapped.plan, **site), out);
   if (out.reason.empty() && !out.assumptions.empty()) {
     out.reason = "assumed: " + joined(out.assumptions);
@@ -137,7 +146,12 @@ std::string to_text(const Prediction& p) {
                        {"predicted_mem_reserved_peak_gib", json_of(p.reserved_gib)},
                        {"predicted_oom", json_of(p.oom)},
                        {"predicted_bubble_pct", json_of(p.bubble_pct)},
-                       {"rule_80_percent_says_oom", json_of(p.rule_says_oom)}});
+                       {"rule_80_percent_says_oom", json_of(p.rule_says_oom)},
+                       {"profile", p.situation.profile},
+                       {"framework", p.situation.framework},
+                       {"many_nodes", p.situation.many_nodes},
+                       {"context_parallel", p.situation.context_parallel},
+                       {"fitted", p.fitted}});
 }
 
 Prediction from_text(const std::string& text) {
@@ -155,21 +169,12 @@ Prediction from_text(const std::string& text) {
   p.oom = optional_of<bool>(json.at("predicted_oom"));
   p.bubble_pct = optional_of<double>(json.at("predicted_bubble_pct"));
   p.rule_says_oom = optional_of<bool>(json.at("rule_80_percent_says_oom"));
+  p.situation.profile = json.at("profile");
+  p.situation.framework = json.at("framework");
+  p.situation.many_nodes = json.at("many_nodes");
+  p.situation.context_parallel = json.at("context_parallel");
+  p.fitted = json.at("fitted");
   return p;
-}
-
-std::string predictions_csv(const std::vector<Prediction>& predictions) {
-  std::string text = report::csv_line({"row_id", "status", "reason", "predicted_iter_time_s",
-                                       "predicted_tflops_gpu", "predicted_mem_alloc_peak_gib",
-                                       "predicted_mem_reserved_peak_gib", "predicted_oom",
-                                       "predicted_bubble_pct"});
-  for (const Prediction& p : predictions) {
-    text += report::csv_line({p.row_id, p.status, p.reason, cell_of(p.iter_time_s, 6),
-                              cell_of(p.tflops_gpu, 4), cell_of(p.allocated_gib, 4),
-                              cell_of(p.reserved_gib, 4), p.oom ? (*p.oom ? "1" : "0") : "",
-                              cell_of(p.bubble_pct, 4)});
-  }
-  return text;
 }
 
 }  // namespace sim::calibrate

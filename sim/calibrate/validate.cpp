@@ -3,11 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cassert>
-#include <cmath>
 #include <map>
 
-#include "sim/calibrate/row_text.h"
 #include "sim/report/table.h"
 
 namespace sim::calibrate {
@@ -20,19 +17,10 @@ std::string percent(double value) {
   return fmt::format("{:.2f} %", value);
 }
 
-std::optional<double> measured(const Row& row, const Quantity& quantity) {
-  const std::optional<double> value = number(cell(row, quantity.column));
-  return value && *value > 0 ? value : std::nullopt;
-}
-
-// Predicted and measured, when the row and the prediction both have it and the run went through.
-std::optional<double> relative_error(const Row& row, const Prediction& prediction,
-                                     const Quantity& quantity) {
-  if (prediction.status != "predicted" || cell(row, "oom") == "1") return std::nullopt;
-  const std::optional<double> truth = measured(row, quantity);
-  const std::optional<double> said = quantity.predicted(prediction);
-  if (!truth || !said) return std::nullopt;
-  return (*said - *truth) / *truth;
+// "91.2 %" of the rows with an interval.
+std::string share(std::size_t inside, std::size_t of) {
+  if (of == 0) return "";
+  return fmt::format("{:.1f} %", 100 * static_cast<double>(inside) / static_cast<double>(of));
 }
 
 // A group of rows: their indices in the table.
@@ -57,13 +45,33 @@ void add_rows(report::Table& table, const std::string& name, const std::vector<R
     const Errors e = errors(rows, predictions, quantity);
     if (e.rows == 0) continue;
     table.row({name, quantity.name, fmt::format("{}", e.rows), percent(e.mean), percent(e.median),
-               percent(e.p90), percent(e.most), e.worst, fmt::format("{:+.2f} %", e.bias)});
+               percent(e.p90), percent(e.most), e.worst, fmt::format("{:+.2f} %", e.bias),
+               share(e.inside, e.with_interval),
+               share(e.inside_elsewhere, e.with_interval_elsewhere)});
   }
 }
 
 report::Table error_table() {
-  return report::Table(
-      {"<group", "<quantity", "rows", "mean", "median", "p90", "max", "<worst row", "bias"});
+  return report::Table({"<group", "<quantity", "rows", "mean", "median", "p90", "max", "<worst row",
+                        "bias", "in 90 %", "unseen"});
+}
+
+// Rows that their profile was fitted on, and the others.
+std::pair<Group, Group> by_use(const std::vector<Prediction>& predictions) {
+  std::pair<Group, Group> groups;
+  for (std::size_t i = 0; i < predictions.size(); ++i) {
+    if (predictions[i].status != "predicted") continue;
+    (predictions[i].fitted ? groups.first : groups.second).push_back(i);
+  }
+  return groups;
+}
+
+std::string use_text(std::size_t fitted) {
+  return fmt::format(
+      "in 90 %: measured values inside the prediction's 90 % interval; unseen: the same when the "
+      "intervals\nknow nothing of the row's source. {}\n",
+      fitted == 0 ? "No profile was fitted on any of these rows."
+                  : fmt::format("Profiles were fitted on {} of these rows.", fitted));
 }
 
 std::string outcome_text(const std::vector<Row>& rows, const std::vector<Prediction>& predictions) {
@@ -113,18 +121,28 @@ std::string row_text(const std::vector<Row>& rows, const std::vector<Prediction>
     const bool ran = cell(rows[i], "oom") != "1";
     std::vector<std::string> row = {
         p.row_id, p.plan, fmt::format("{}/{}", ran ? "ran" : "oom", *p.oom ? "oom" : "fits")};
-    cells(rows[i], p, quantities()[0], row);
-    const std::optional<double> error = relative_error(rows[i], p, quantities()[0]);
+    cells(rows[i], p, quantities()[throughput], row);
+    const std::optional<double> error = relative_error(rows[i], p, quantities()[throughput]);
     row.push_back(error ? fmt::format("{:+.1f} %", 100 * *error) : "");
-    for (std::size_t q = 1; q < 4; ++q) cells(rows[i], p, quantities()[q], row);
+    for (const std::size_t q : {iteration_time, allocated, reserved})
+      cells(rows[i], p, quantities()[q], row);
     table.row(row);
   }
   return table.empty() ? "" : "\nrow by row (outcome: measured/said; GiB)\n" + table.text();
 }
 
 Json json_of(const Errors& e) {
-  return {{"rows", e.rows},    {"mean_pct", e.mean},   {"median_pct", e.median}, {"p90_pct", e.p90},
-          {"max_pct", e.most}, {"worst_row", e.worst}, {"bias_pct", e.bias}};
+  return {{"rows", e.rows},
+          {"mean_pct", e.mean},
+          {"median_pct", e.median},
+          {"p90_pct", e.p90},
+          {"max_pct", e.most},
+          {"worst_row", e.worst},
+          {"bias_pct", e.bias},
+          {"with_interval", e.with_interval},
+          {"inside_interval", e.inside},
+          {"with_interval_unseen", e.with_interval_elsewhere},
+          {"inside_interval_unseen", e.inside_elsewhere}};
 }
 
 Json json_of(const std::vector<Row>& rows, const std::vector<Prediction>& predictions) {
@@ -146,68 +164,20 @@ Json json_of(const std::vector<Row>& rows, const std::vector<Prediction>& predic
   return json;
 }
 
+// The prediction with the interval of each quantity.
+Json json_of(const Prediction& p) {
+  Json json = Json::parse(to_text(p));
+  Json intervals = Json::object();
+  for (std::size_t q = 0; q < p.intervals.size(); ++q) {
+    if (!p.intervals[q]) continue;
+    intervals[quantities()[q].column] = {{"lo90", p.intervals[q]->low},
+                                         {"hi90", p.intervals[q]->high}};
+  }
+  json["intervals"] = std::move(intervals);
+  return json;
+}
+
 }  // namespace
-
-const std::vector<Quantity>& quantities() {
-  static const std::vector<Quantity> all = {
-      {"throughput", "tflops_gpu", [](const Prediction& p) { return p.tflops_gpu; }},
-      {"iteration time", "iter_time_s", [](const Prediction& p) { return p.iter_time_s; }},
-      {"peak allocated", "mem_alloc_peak_gib", [](const Prediction& p) { return p.allocated_gib; }},
-      {"peak reserved", "mem_reserved_peak_gib",
-       [](const Prediction& p) { return p.reserved_gib; }},
-      {"bubble", "bubble_pct", [](const Prediction& p) { return p.bubble_pct; }},
-  };
-  return all;
-}
-
-Errors errors(const std::vector<Row>& rows, const std::vector<Prediction>& predictions,
-              const Quantity& quantity) {
-  assert(rows.size() == predictions.size());
-  std::vector<std::pair<double, std::string>> found;
-  Errors out;
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    const std::optional<double> error = relative_error(rows[i], predictions[i], quantity);
-    if (!error) continue;
-    found.emplace_back(std::abs(*error) * 100, predictions[i].row_id);
-    out.mean += std::abs(*error) * 100;
-    out.bias += *error * 100;
-  }
-  if (found.empty()) return out;
-  std::sort(found.begin(), found.end());
-  const std::size_t n = found.size();
-  out.rows = n;
-  out.mean /= static_cast<double>(n);
-  out.bias /= static_cast<double>(n);
-  out.median = n % 2 == 1 ? found[n / 2].first : (found[n / 2 - 1].first + found[n / 2].first) / 2;
-  out.p90 = found[static_cast<std::size_t>(0.9 * static_cast<double>(n - 1))].first;
-  out.most = found.back().first;
-  out.worst = found.back().second;
-  return out;
-}
-
-std::size_t Outcomes::rows() const {
-  return counts[0][0] + counts[0][1] + counts[1][0] + counts[1][1];
-}
-
-double Outcomes::right_pct() const {
-  const std::size_t all = rows();
-  return all == 0
-             ? 0
-             : 100.0 * static_cast<double>(counts[0][0] + counts[1][1]) / static_cast<double>(all);
-}
-
-Outcomes outcomes(const std::vector<Row>& rows, const std::vector<Prediction>& predictions,
-                  bool by_rule) {
-  assert(rows.size() == predictions.size());
-  Outcomes out;
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    const std::string& truth = cell(rows[i], "oom");
-    const std::optional<bool>& said = by_rule ? predictions[i].rule_says_oom : predictions[i].oom;
-    if ((truth != "0" && truth != "1") || !said) continue;
-    ++out.counts[truth == "1"][*said];
-  }
-  return out;
-}
 
 std::string validation_text(const std::vector<Row>& rows,
                             const std::vector<Prediction>& predictions) {
@@ -220,6 +190,11 @@ std::string validation_text(const std::vector<Row>& rows,
                   with("predicted"), with("unsupported"), with("impossible"));
   report::Table table = error_table();
   add_rows(table, "all", rows, predictions);
+  const auto [fitted, others] = by_use(predictions);
+  if (!fitted.empty()) {
+    add_rows(table, "fitted on", select(rows, fitted), select(predictions, fitted));
+    add_rows(table, "not fitted on", select(rows, others), select(predictions, others));
+  }
   for (const char* column : {"source_group", "gpu"}) {
     const std::map<std::string, Group> groups = groups_by(rows, column);
     if (groups.size() < 2) continue;
@@ -228,6 +203,7 @@ std::string validation_text(const std::vector<Row>& rows,
     }
   }
   text += table.empty() ? "nothing to compare\n" : table.text("");
+  if (!table.empty()) text += use_text(fitted.size());
   return text + outcome_text(rows, predictions) + missing_text(predictions) +
          row_text(rows, predictions);
 }
@@ -238,9 +214,12 @@ Json validation_json(const std::vector<Row>& rows, const std::vector<Prediction>
     groups[name] = json_of(select(rows, group), select(predictions, group));
   }
   Json all = Json::array();
-  for (const Prediction& p : predictions) all.push_back(Json::parse(to_text(p)));
+  for (const Prediction& p : predictions) all.push_back(json_of(p));
+  const auto [fitted, others] = by_use(predictions);
   return {{"rows", rows.size()},
           {"overall", json_of(rows, predictions)},
+          {"fitted_on", json_of(select(rows, fitted), select(predictions, fitted))},
+          {"not_fitted_on", json_of(select(rows, others), select(predictions, others))},
           {"groups", std::move(groups)},
           {"predictions", std::move(all)}};
 }

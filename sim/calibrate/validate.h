@@ -6,6 +6,8 @@
 //      represented says why.
 //  (2) A row is compared only in what it publishes, in its own convention and of the rank whose
 //      memory it states.
+//  (3) Rows that a profile was fitted on (provenance.fitted_rows) are never mixed with the others
+//      without being told apart.
 #pragma once
 
 #include <optional>
@@ -13,7 +15,9 @@
 #include <vector>
 
 #include "sim/calibrate/row_plan.h"
+#include "sim/config/residuals.h"
 #include "sim/config/runs_csv.h"
+#include "sim/report/interval.h"
 #include "sim/report/json.h"
 #include "sim/search/evaluate.h"
 
@@ -26,6 +30,10 @@ struct Prediction {
   std::optional<double> iter_time_s, tflops_gpu, allocated_gib, reserved_gib, bubble_pct;
   std::optional<bool> oom;
   std::optional<bool> rule_says_oom;  // the closed form's 80 % rule
+  report::Situation situation;
+  bool fitted = false;  // the profile was fitted on this row
+  // 90 %, in the order of quantities(): by all sources, and by all but the row's own.
+  std::vector<std::optional<report::Interval>> intervals, intervals_elsewhere;
 };
 
 Prediction predict(const config::RunsRow& row, search::Sites& sites);
@@ -41,15 +49,38 @@ std::string predictions_csv(const std::vector<Prediction>& predictions);
 struct Quantity {
   const char* name;
   const char* column;
+  int digits;  // after the point, in the CSV
   std::optional<double> (*predicted)(const Prediction& prediction);
+  config::ResidualOf residual;  // whose spread its interval has
+  report::Interval (*around)(double predicted, const report::Spread& spread);
 };
 const std::vector<Quantity>& quantities();
+enum QuantityIndex : std::size_t { throughput, iteration_time, allocated, reserved, bubble };
+
+// The column's value where the row has one above zero and the run went through.
+std::optional<double> measured(const Row& row, const Quantity& quantity);
+
+// (predicted - measured) / measured, when the row and the prediction both have it.
+std::optional<double> relative_error(const Row& row, const Prediction& prediction,
+                                     const Quantity& quantity);
+
+// The 90 % intervals of every prediction.
+void add_intervals(const std::vector<Row>& rows, std::vector<Prediction>& predictions,
+                   const config::RunResiduals& residuals);
+
+// The residuals of the rows, by source and situation; a run's time counts once.
+config::RunResiduals residuals_of(const std::vector<Row>& rows,
+                                  const std::vector<Prediction>& predictions,
+                                  const std::string& command);
 
 // Errors of a set of rows in one quantity: |predicted - measured| / measured.
 struct Errors {
   std::size_t rows = 0;
   double mean = 0, median = 0, p90 = 0, most = 0, bias = 0;  // percent
   std::string worst;                                         // row_id
+  // Rows that have an interval, and those whose measured value lies inside; the same with
+  // intervals of which the row's source knows nothing.
+  std::size_t with_interval = 0, inside = 0, with_interval_elsewhere = 0, inside_elsewhere = 0;
 };
 Errors errors(const std::vector<Row>& rows, const std::vector<Prediction>& predictions,
               const Quantity& quantity);

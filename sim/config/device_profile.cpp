@@ -31,6 +31,7 @@ device::Provenance provenance(const v1::Provenance& from) {
   for (const v1::Residual& residual : from.residuals())
     to.residuals.push_back({residual.group(), residual.source(), residual.samples(),
                             residual.mean_absolute_percent(), residual.bias_percent()});
+  to.fitted_rows.assign(from.fitted_rows().begin(), from.fitted_rows().end());
   return to;
 }
 

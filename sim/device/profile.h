@@ -38,6 +38,7 @@ struct Provenance {
   std::string date;     // of the fit, "2026-08-15"
   std::string command;  // that repeats it
   std::vector<Residual> residuals;
+  std::vector<std::string> fitted_rows;  // row_id in tables of runs
 };
 
 // One thread block's share of a matrix product: m x n results. `efficiency` is what its main loop

@@ -234,8 +234,9 @@ std::string headline(const Answer& answer) {
       percent(static_cast<double>(who.peak_reserved.n) / static_cast<double>(who.capacity.n)));
 }
 
-std::string run_text(const Answer& answer) {
-  std::string text = headline(answer) + "\n" + limit(answer) + "\n\n" + plan_line(answer);
+std::string run_text(const Answer& answer, const std::string& intervals) {
+  std::string text =
+      headline(answer) + "\n" + limit(answer) + "\n" + intervals + "\n" + plan_line(answer);
   if (!answer.run.fits()) {
     return text + oom_text(answer) + stage_memory_text(answer) + peak_text(answer) +
            estimate_text(answer);

@@ -8,7 +8,8 @@
 
 namespace sim::report {
 
-std::string run_text(const Answer& answer);
+// `intervals`: what interval.h says about it, printed after what limits it.
+std::string run_text(const Answer& answer, const std::string& intervals = "");
 
 // The first line: what a person wants to know, in the user's units.
 std::string headline(const Answer& answer);

@@ -1,6 +1,7 @@
 #include "sim/calibrate/validate.h"
 
 #include <catch2/catch.hpp>
+#include <cmath>
 
 using namespace sim;
 using namespace sim::calibrate;
@@ -82,6 +83,9 @@ TEST_CASE("calibrate: the CSV has one line per row with the columns in order") {
   fits.allocated_gib = 10;
   fits.reserved_gib = 11;
   fits.bubble_pct = 3;
+  fits.fitted = true;
+  fits.intervals.resize(quantities().size());
+  fits.intervals[iteration_time] = report::Interval{1.5, 2.5};
   Prediction none;
   none.row_id = "T3";
   none.status = "unsupported";
@@ -89,10 +93,40 @@ TEST_CASE("calibrate: the CSV has one line per row with the columns in order") {
   CHECK(predictions_csv({fits, oom, none}) ==
         "row_id,status,reason,predicted_iter_time_s,predicted_tflops_gpu,"
         "predicted_mem_alloc_peak_gib,predicted_mem_reserved_peak_gib,predicted_oom,"
-        "predicted_bubble_pct\n"
-        "T1,predicted,,2.000000,123.5000,10.0000,11.0000,0,3.0000\n"
-        "T2,predicted,\"stage 0, layer 3\",,,,,1,\n"
-        "T3,unsupported,no profile,,,,,,\n");
+        "predicted_bubble_pct,predicted_tflops_gpu_lo90,predicted_tflops_gpu_hi90,"
+        "predicted_iter_time_s_lo90,predicted_iter_time_s_hi90,"
+        "predicted_mem_alloc_peak_gib_lo90,predicted_mem_alloc_peak_gib_hi90,"
+        "predicted_mem_reserved_peak_gib_lo90,predicted_mem_reserved_peak_gib_hi90,"
+        "predicted_bubble_pct_lo90,predicted_bubble_pct_hi90,fitted\n"
+        "T1,predicted,,2.000000,123.5000,10.0000,11.0000,0,3.0000,,,1.500000,2.500000,,,,,,,1\n"
+        "T2,predicted,\"stage 0, layer 3\",,,,,1,,,,,,,,,,,,0\n"
+        "T3,unsupported,no profile,,,,,,,,,,,,,,,,,\n");
+}
+
+TEST_CASE("calibrate: residuals of the rows give intervals that hold nine in ten of them") {
+  // Measured 100; predicted 100 e^x with x = -0.30, -0.29, ... 0.30: ln(time measured / time
+  // predicted) = ln(rate predicted / rate measured) = x. The first is left out; of the other 60 the
+  // i-th stands at i / 61, 5 % between the 3rd and the 4th: 3 lie outside on either side.
+  std::vector<Row> rows;
+  std::vector<Prediction> said;
+  for (int i = 0; i < 61; ++i) {
+    rows.push_back(row(std::to_string(i), "100"));
+    said.push_back(predicted(std::to_string(i), 100 * std::exp(-0.30 + 0.01 * i)));
+    said.back().fitted = i == 0;
+  }
+  const config::RunResiduals residuals = residuals_of(rows, said, "x");
+  REQUIRE(residuals.groups.size() == 2);  // of the fitted row, and of the others
+  CHECK(residuals.groups[0].values.size() == 60);
+  CHECK(residuals.groups[0].values.front() == Approx(-0.29));
+  add_intervals(rows, said, residuals);
+  const Errors e = errors(rows, said, quantities()[throughput]);
+  CHECK(e.with_interval == 61);
+  CHECK(e.inside == 61 - 6 - 1);
+  CHECK(e.with_interval_elsewhere == 0);  // one source: nothing is known without it
+  const std::string text = validation_text(rows, said);
+  CHECK(text.find("fitted on      throughput     1 ") != std::string::npos);
+  CHECK(text.find("not fitted on  throughput    60 ") != std::string::npos);
+  CHECK(text.find("Profiles were fitted on 1 of these rows.") != std::string::npos);
 }
 
 TEST_CASE("calibrate: the text begins with the counts and lists what is missing") {

@@ -1,0 +1,236 @@
+// accuracy.cpp — errors of predictions, and the intervals that follow from them.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cassert>
+#include <cmath>
+#include <map>
+#include <tuple>
+
+#include "sim/calibrate/row_text.h"
+#include "sim/calibrate/validate.h"
+#include "sim/report/csv.h"
+
+namespace sim::calibrate {
+
+namespace {
+
+using config::ResidualOf;
+
+bool compared(const Row& row, const Prediction& prediction) {
+  return prediction.status == "predicted" && cell(row, "oom") != "1";
+}
+
+// ln(measured / predicted) of a time or of bytes, points of a bubble.
+std::optional<double> residual(const Row& row, const Prediction& prediction,
+                               const Quantity& quantity) {
+  if (!compared(row, prediction)) return std::nullopt;
+  const std::optional<double> truth = measured(row, quantity);
+  const std::optional<double> said = quantity.predicted(prediction);
+  if (!truth || !said || *said <= 0) return std::nullopt;
+  if (quantity.residual == ResidualOf::bubble) return *truth - *said;
+  const double ratio = std::log(*truth / *said);
+  return quantity.around == report::around_inverse ? -ratio : ratio;
+}
+
+std::optional<report::Interval> interval(const Quantity& quantity, const Prediction& prediction,
+                                         const std::optional<report::Spread>& spread) {
+  const std::optional<double> said = quantity.predicted(prediction);
+  if (!said || !spread) return std::nullopt;
+  return quantity.around(*said, *spread);
+}
+
+void count_inside(const Row& row, const Prediction& prediction, const Quantity& quantity,
+                  Errors& out) {
+  const auto q = static_cast<std::size_t>(&quantity - quantities().data());
+  const double truth = measured(row, quantity).value();
+  const auto count = [&](const std::vector<std::optional<report::Interval>>& intervals,
+                         std::size_t& all, std::size_t& inside) {
+    if (q >= intervals.size() || !intervals[q]) return;
+    ++all;
+    if (intervals[q]->low <= truth && truth <= intervals[q]->high) ++inside;
+  };
+  count(prediction.intervals, out.with_interval, out.inside);
+  count(prediction.intervals_elsewhere, out.with_interval_elsewhere, out.inside_elsewhere);
+}
+
+std::string cell_of(const std::optional<double>& value, int digits) {
+  return value ? fmt::format("{:.{}f}", *value, digits) : "";
+}
+
+}  // namespace
+
+const std::vector<Quantity>& quantities() {
+  static const std::vector<Quantity> all = {
+      {"throughput", "tflops_gpu", 4, [](const Prediction& p) { return p.tflops_gpu; },
+       ResidualOf::time, report::around_inverse},
+      {"iteration time", "iter_time_s", 6, [](const Prediction& p) { return p.iter_time_s; },
+       ResidualOf::time, report::around},
+      {"peak allocated", "mem_alloc_peak_gib", 4,
+       [](const Prediction& p) { return p.allocated_gib; }, ResidualOf::allocated, report::around},
+      {"peak reserved", "mem_reserved_peak_gib", 4,
+       [](const Prediction& p) { return p.reserved_gib; }, ResidualOf::reserved, report::around},
+      {"bubble", "bubble_pct", 4, [](const Prediction& p) { return p.bubble_pct; },
+       ResidualOf::bubble, report::around_points},
+  };
+  return all;
+}
+
+std::optional<double> measured(const Row& row, const Quantity& quantity) {
+  const std::optional<double> value = number(cell(row, quantity.column));
+  return value && *value > 0 ? value : std::nullopt;
+}
+
+std::optional<double> relative_error(const Row& row, const Prediction& prediction,
+                                     const Quantity& quantity) {
+  if (!compared(row, prediction)) return std::nullopt;
+  const std::optional<double> truth = measured(row, quantity);
+  const std::optional<double> said = quantity.predicted(prediction);
+  if (!truth || !said) return std::nullopt;
+  return (*said - *truth) / *truth;
+}
+
+void add_intervals(const std::vector<Row>& rows, std::vector<Prediction>& predictions,
+                   const config::RunResiduals& residuals) {
+  assert(rows.size() == predictions.size());
+  // Rows of a situation share their spreads.
+  using Key = std::tuple<ResidualOf, std::string, std::string, bool, bool, std::string>;
+  std::map<Key, std::optional<report::Spread>> known;
+  const auto spread = [&](const Quantity& quantity, const report::Situation& s,
+                          const std::string& without) {
+    const Key key{quantity.residual, s.profile,          s.framework,
+                  s.many_nodes,      s.context_parallel, without};
+    const auto [at, fresh] = known.try_emplace(key);
+    if (fresh) at->second = report::spread(residuals, quantity.residual, s, without);
+    return at->second;
+  };
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    Prediction& p = predictions[i];
+    p.intervals.clear();
+    p.intervals_elsewhere.clear();
+    const std::string& source = cell(rows[i], "source_group");
+    for (const Quantity& quantity : quantities()) {
+      p.intervals.push_back(interval(quantity, p, spread(quantity, p.situation, "")));
+      p.intervals_elsewhere.push_back(interval(quantity, p, spread(quantity, p.situation, source)));
+    }
+  }
+}
+
+config::RunResiduals residuals_of(const std::vector<Row>& rows,
+                                  const std::vector<Prediction>& predictions,
+                                  const std::string& command) {
+  assert(rows.size() == predictions.size());
+  std::map<std::tuple<ResidualOf, std::string, std::string, bool, bool, std::string, bool>,
+           std::vector<double>>
+      groups;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const report::Situation& s = predictions[i].situation;
+    std::vector<ResidualOf> done;
+    for (const Quantity& quantity : quantities()) {
+      const std::optional<double> value = residual(rows[i], predictions[i], quantity);
+      if (!value || std::find(done.begin(), done.end(), quantity.residual) != done.end()) continue;
+      done.push_back(quantity.residual);
+      groups[{quantity.residual, s.profile, s.framework, s.many_nodes, s.context_parallel,
+              cell(rows[i], "source_group"), predictions[i].fitted}]
+          .push_back(*value);
+    }
+  }
+  config::RunResiduals out;
+  out.command = command;
+  for (auto& [key, values] : groups) {
+    std::sort(values.begin(), values.end());
+    const auto& [quantity, profile, framework, many, context, source, fitted] = key;
+    out.groups.push_back({quantity, profile, framework, many, context, source, fitted, values});
+  }
+  return out;
+}
+
+std::string predictions_csv(const std::vector<Prediction>& predictions) {
+  std::vector<std::string> columns = {"row_id",
+                                      "status",
+                                      "reason",
+                                      "predicted_iter_time_s",
+                                      "predicted_tflops_gpu",
+                                      "predicted_mem_alloc_peak_gib",
+                                      "predicted_mem_reserved_peak_gib",
+                                      "predicted_oom",
+                                      "predicted_bubble_pct"};
+  for (const Quantity& quantity : quantities()) {
+    for (const char* end : {"lo90", "hi90"})
+      columns.push_back(fmt::format("predicted_{}_{}", quantity.column, end));
+  }
+  columns.emplace_back("fitted");
+  std::string text = report::csv_line(columns);
+  for (const Prediction& p : predictions) {
+    std::vector<std::string> cells = {p.row_id,
+                                      p.status,
+                                      p.reason,
+                                      cell_of(p.iter_time_s, 6),
+                                      cell_of(p.tflops_gpu, 4),
+                                      cell_of(p.allocated_gib, 4),
+                                      cell_of(p.reserved_gib, 4),
+                                      p.oom ? (*p.oom ? "1" : "0") : "",
+                                      cell_of(p.bubble_pct, 4)};
+    for (std::size_t q = 0; q < quantities().size(); ++q) {
+      const bool known = q < p.intervals.size() && p.intervals[q];
+      const int digits = quantities()[q].digits;
+      cells.push_back(known ? fmt::format("{:.{}f}", p.intervals[q]->low, digits) : "");
+      cells.push_back(known ? fmt::format("{:.{}f}", p.intervals[q]->high, digits) : "");
+    }
+    cells.emplace_back(p.status == "predicted" ? (p.fitted ? "1" : "0") : "");
+    text += report::csv_line(cells);
+  }
+  return text;
+}
+
+Errors errors(const std::vector<Row>& rows, const std::vector<Prediction>& predictions,
+              const Quantity& quantity) {
+  assert(rows.size() == predictions.size());
+  std::vector<std::pair<double, std::string>> found;
+  Errors out;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const std::optional<double> error = relative_error(rows[i], predictions[i], quantity);
+    if (!error) continue;
+    found.emplace_back(std::abs(*error) * 100, predictions[i].row_id);
+    out.mean += std::abs(*error) * 100;
+    out.bias += *error * 100;
+    count_inside(rows[i], predictions[i], quantity, out);
+  }
+  if (found.empty()) return out;
+  std::sort(found.begin(), found.end());
+  const std::size_t n = found.size();
+  out.rows = n;
+  out.mean /= static_cast<double>(n);
+  out.bias /= static_cast<double>(n);
+  out.median = n % 2 == 1 ? found[n / 2].first : (found[n / 2 - 1].first + found[n / 2].first) / 2;
+  out.p90 = found[static_cast<std::size_t>(0.9 * static_cast<double>(n - 1))].first;
+  out.most = found.back().first;
+  out.worst = found.back().second;
+  return out;
+}
+
+std::size_t Outcomes::rows() const {
+  return counts[0][0] + counts[0][1] + counts[1][0] + counts[1][1];
+}
+
+double Outcomes::right_pct() const {
+  const std::size_t all = rows();
+  return all == 0
+             ? 0
+             : 100.0 * static_cast<double>(counts[0][0] + counts[1][1]) / static_cast<double>(all);
+}
+
+Outcomes outcomes(const std::vector<Row>& rows, const std::vector<Prediction>& predictions,
+                  bool by_rule) {
+  assert(rows.size() == predictions.size());
+  Outcomes out;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const std::string& truth = cell(rows[i], "oom");
+    const std::optional<bool>& said = by_rule ? predictions[i].rule_says_oom : predictions[i].oom;
+    if ((truth != "0" && truth != "1") || !said) continue;
+    ++out.counts[truth == "1"][*said];
+  }
+  return out;
+}
+
+}  // namespace sim::calibrate

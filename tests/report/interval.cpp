@@ -1,0 +1,102 @@
+#include "sim/report/interval.h"
+
+#include <catch2/catch.hpp>
+#include <cmath>
+
+using namespace sim;
+using namespace sim::report;
+using config::ResidualOf;
+
+namespace {
+
+const Situation here = {"a100-80", "Megatron-LM", true, false};
+
+// Residuals first, first + step, ... of one source.
+config::ResidualGroup group(const std::string& source, int count, double first, double step) {
+  config::ResidualGroup made;
+  made.profile = here.profile;
+  made.framework = here.framework;
+  made.many_nodes = here.many_nodes;
+  made.source = source;
+  for (int i = 0; i < count; ++i) made.values.push_back(first + step * i);
+  return made;
+}
+
+}  // namespace
+
+TEST_CASE("report: an interval leaves five percent of the ranks outside on each side") {
+  // 99 residuals -0.49, -0.48, ... 0.49; the i-th stands at i / 100, so 5 % is the 5th, -0.45.
+  const config::RunResiduals residuals = {"", {group("s", 99, -0.49, 0.01)}};
+  const auto found = spread(residuals, ResidualOf::time, here);
+  REQUIRE(found);
+  CHECK(found->low == Approx(-0.45));
+  CHECK(found->high == Approx(0.45));
+  CHECK(found->samples == 99);
+  CHECK(found->sources == 1);
+  // A time of 2 s: 2 e^-0.45 to 2 e^0.45. A rate is the other way round.
+  CHECK(around(2, *found).low == Approx(2 * std::exp(-0.45)));
+  CHECK(around_inverse(2, *found).high == Approx(2 * std::exp(0.45)));
+}
+
+TEST_CASE("report: an interval holds the prediction and gives the empty tail to the other side") {
+  // 99 residuals 0.01 ... 0.99: every run was slower. 90 % lie between 0 and the 90th, 0.90.
+  const config::RunResiduals residuals = {"", {group("s", 99, 0.01, 0.01)}};
+  const auto found = spread(residuals, ResidualOf::time, here);
+  REQUIRE(found);
+  CHECK(found->low == 0);
+  CHECK(found->high == Approx(0.90));
+  // And the mirror image: -0.99 ... -0.01.
+  const config::RunResiduals faster = {"", {group("s", 99, -0.99, 0.01)}};
+  CHECK(spread(faster, ResidualOf::time, here)->low == Approx(-0.90));
+  CHECK(spread(faster, ResidualOf::time, here)->high == 0);
+}
+
+TEST_CASE("report: few residuals give Student's interval") {
+  // -0.1 and 0.1, four times each: mean 0, deviation sqrt(8 x 0.01 / 7) = 0.10690; the 95 %
+  // quantile with 7 degrees of freedom is 1.89458; 1.89458 x 0.10690 x sqrt(1 + 1/8) = 0.21482.
+  config::RunResiduals residuals = {"", {group("s", 4, -0.1, 0)}};
+  for (int i = 0; i < 4; ++i) residuals.groups[0].values.push_back(0.1);
+  const auto found = spread(residuals, ResidualOf::time, here);
+  REQUIRE(found);
+  CHECK(found->high == Approx(0.21482).epsilon(1e-4));
+  CHECK(found->low == Approx(-0.21482).epsilon(1e-4));
+}
+
+TEST_CASE("report: a situation that was not measured takes the next wider class") {
+  const config::RunResiduals residuals = {"", {group("s", 40, -0.2, 0.01)}};
+  Situation other = here;
+  other.context_parallel = true;
+  CHECK(spread(residuals, ResidualOf::time, other)->of == "a100-80, Megatron-LM, several nodes");
+  other.many_nodes = false;
+  CHECK(spread(residuals, ResidualOf::time, other)->of == "a100-80, Megatron-LM");
+  other.framework = "torchtitan";
+  CHECK(spread(residuals, ResidualOf::time, other)->of == "a100-80");
+  other.profile = "h100-80";
+  CHECK(spread(residuals, ResidualOf::time, other)->of == "everything measured");
+  CHECK_FALSE(spread(residuals, ResidualOf::bubble, here));
+  CHECK_FALSE(spread(residuals, ResidualOf::time, here, "s"));  // nothing but its own source
+}
+
+TEST_CASE("report: in a wider class each source counts the same") {
+  // 900 residuals of 0 beside 30 of 1: by rows 97 % are 0, by sources half of them are.
+  config::RunResiduals residuals = {"", {group("big", 900, 0, 0), group("small", 30, 1, 0)}};
+  CHECK(spread(residuals, ResidualOf::time, here)->high == 0);
+  Situation other = here;
+  other.many_nodes = false;
+  CHECK(spread(residuals, ResidualOf::time, other)->high == Approx(1));
+}
+
+TEST_CASE("report: rows that a profile was fitted on count only when there are no others") {
+  config::RunResiduals residuals = {"", {group("fit", 50, 0, 0), group("other", 50, -0.25, 0.01)}};
+  residuals.groups[0].fitted = true;
+  CHECK(spread(residuals, ResidualOf::time, here)->samples == 50);
+  CHECK(spread(residuals, ResidualOf::time, here)->high > 0.2);
+  residuals.groups.pop_back();
+  CHECK(spread(residuals, ResidualOf::time, here)->samples == 50);
+}
+
+TEST_CASE("report: the family of a framework is its name without remarks") {
+  CHECK(framework_family("Megatron-LM (a fork, core 0.8)") == "Megatron-LM");
+  CHECK(framework_family("NeMo/Megatron-Core") == "NeMo");
+  CHECK(framework_family("") == "");
+}
