@@ -48,6 +48,7 @@ const std::vector<Command>& commands();
 int run_list(const Arguments& arguments, Globals globals);
 int run_check(const Arguments& arguments, Globals globals);
 int run_run(const Arguments& arguments, Globals globals);
+int run_explain(const Arguments& arguments, Globals globals);
 int run_sweep(const Arguments& arguments, Globals globals);
 int run_memory(const Arguments& arguments, Globals globals);
 int run_validate(const Arguments& arguments, Globals globals);

@@ -44,8 +44,8 @@ int run_run(const Arguments& arguments, Globals globals) {
   const report::Intervals intervals =
       report::intervals(answer, need(config::find_residuals()), site.profile.device.name, "paper");
   const bool fixing = options.has("fixes") && !answer.run.fits();
-  std::vector<search::Fix> fixes;
-  if (fixing) fixes = search::try_changes(file.plan, site);
+  search::Fixes fixes;
+  if (fixing) fixes = search::find_fixes(file.plan, site, false);
   if (globals.json) {
     report::Json json = report::to_json(answer);
     if (answer.run.fits()) json["interval_90"] = report::intervals_json(intervals);

@@ -15,6 +15,8 @@ const std::vector<Command>& commands() {
   static const std::vector<Command> table = {
       {"run", "PLAN [KEY=VALUE ...]", "one training step: the answer, then what limits it",
        run_run},
+      {"explain", "PLAN [KEY=VALUE ...]", "where the memory goes, why it runs out, what would fit",
+       run_explain},
       {"sweep", "GRID [-o FOLDER]", "every point of a grid: what fits, how fast, why not",
        run_sweep},
       {"memory", "estimate PLAN | replay FILE",

@@ -108,6 +108,7 @@ void RankMemory::allocate(std::uint32_t slot, const Instruction& i, const Positi
     out_of_memory(i, position);
     if (observer_ != nullptr) tell_state(true);
     driver_.lift_limit();
+    lift_limits();
     block = allocator_.allocate(i.value, static_cast<int>(i.stream));
     assert(block != memory::no_block);
   }
@@ -118,6 +119,16 @@ void RankMemory::allocate(std::uint32_t slot, const Instruction& i, const Positi
   if (allocated() > peak_.allocated) note_peak(position);
   if (observer_ == nullptr) return;
   tell(i.category, allocator_.size(block), allocator_.address(block), position);
+}
+
+// Nothing that the user set may stand in the way of what the run would have needed.
+void RankMemory::lift_limits() {
+  memory::Options options = allocator_.options();
+  options.per_process_memory_fraction = 1;
+  options.expandable_reserve_fraction = 0;
+  options.expandable_reserve_bytes = 0;
+  allocator_.set_options(options);
+  allocator_.set_memory_fraction(1);
 }
 
 void RankMemory::note_peak(const Position& position) {
@@ -273,7 +284,7 @@ void RankMemory::mark_static() {
 void RankMemory::report(ClassReport& report) {
   if (observer_ != nullptr) tell_state(false);
   const memory::PoolStatistics& all = allocator_.statistics().all;
-  report.capacity = driver_.total_memory();
+  report.capacity = driver_.capacity();
   report.static_bytes = {static_bytes_};
   report.peak_allocated = {all.allocated_bytes.peak};
   report.peak_reserved = {all.reserved_bytes.peak};
@@ -291,7 +302,7 @@ void RankMemory::report(ClassReport& report) {
     return split[static_cast<std::size_t>(category)];
   };
   const std::int64_t optimizer = optimizer_state(program_);
-  report.needed += Bytes{optimizer - held(peak_.split, Category::optimizer)};
+  if (held(split_, Category::optimizer) == 0) report.needed += Bytes{optimizer};
   report.static_bytes = {optimizer};
   for (const Category category :
        {Category::weights, Category::gradients, Category::master_weights, Category::other})

@@ -39,7 +39,11 @@ class TimedDriver : public memory::Driver {
   void release_addresses(std::int64_t, Bytes) override {}
   bool map(std::int64_t address, Bytes size) override;
   void unmap(int stream, std::int64_t address, Bytes size) override;
-  Bytes total_memory() const override { return {capacity_}; }
+  // Without a limit also the address ranges of expandable segments, which grow with it, hold all.
+  Bytes total_memory() const override {
+    return {account_.unlimited ? memory::largest_request : capacity_};
+  }
+  Bytes capacity() const { return {capacity_}; }
   Bytes free_memory() const override { return {capacity_ - account_.used}; }
 
   virtual Time& cpu() = 0;
@@ -136,6 +140,7 @@ class RankMemory {
   void tell(workload::Category category, std::int64_t delta, std::int64_t address,
             const Position& position);
   void tell_state(bool out_of_memory);
+  void lift_limits();
   void note_peak(const Position& position);
   void out_of_memory(const workload::Instruction& i, const Position& position);
   std::uint32_t frame_slot(std::uint32_t frame) const {

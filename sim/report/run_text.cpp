@@ -34,20 +34,6 @@ std::vector<std::vector<const ClassReport*>> stages(const replay::RunReport& run
   return all;
 }
 
-std::string plan_line(const Answer& answer) {
-  const workload::Plan& plan = answer.plan;
-  const Json json = to_json(plan);
-  std::string text =
-      fmt::format("{} on {} x {} ({}), {}, {}, recompute {}, attention {}, {}",
-                  plan.architecture.name, plan.world(), answer.machine.gpu, answer.machine.cluster,
-                  workload::short_name(plan), plan.schedule, json["recompute"].get<std::string>(),
-                  json["attention"].get<std::string>(), json["precision"].get<std::string>());
-  if (plan.virtual_stages > 1) text += fmt::format(", {} virtual stages", plan.virtual_stages);
-  if (plan.uses_sequence_parallel()) text += ", sequence parallel";
-  if (plan.distributed_optimizer) text += ", distributed optimizer";
-  return text + "\n";
-}
-
 std::string step_text(const Answer& answer) {
   const std::vector<double> accounts = mean_accounts(answer.run);
   const double step = step_seconds(answer);
@@ -82,28 +68,6 @@ Bytes activations(const ClassReport& who) {
   };
   return {held(workload::Category::activations) + held(workload::Category::logits) +
           held(workload::Category::temporaries)};
-}
-
-std::string stage_memory_text(const Answer& answer) {
-  Table table({"stage", "layers", "parameters", "static", "activations", "peak allocated",
-               "peak reserved", "capacity", "used", "retries"});
-  for (const auto& stage : stages(answer.run)) {
-    const ClassReport& who = **std::max_element(stage.begin(), stage.end(),
-                                                [](const ClassReport* a, const ClassReport* b) {
-                                                  return a->peak_reserved < b->peak_reserved;
-                                                });
-    const double used =
-        static_cast<double>(who.peak_reserved.n) / static_cast<double>(who.capacity.n);
-    table.row({fmt::format("{}", who.stage), fmt::format("{}", who.layers),
-               fmt::format("{}", who.parameters), gib_text(who.static_bytes),
-               gib_text(activations(who)), gib_text(who.peak_allocated),
-               gib_text(who.peak_reserved), gib_text(who.capacity),
-               who.out_of_memory ? "OOM" : percent(used), fmt::format("{}", who.alloc_retries)});
-  }
-  return "\nmemory by stage (GiB, the rank that needs most; activations with logits and "
-         "temporaries at the peak)\n" +
-         table.text() +
-         (answer.run.fits() ? "" : "  peaks: what the run would have needed from there on\n");
 }
 
 std::string stage_time_text(const Answer& answer) {
@@ -172,6 +136,57 @@ std::string fragmentation_text(const ClassReport& who) {
   return fmt::format("{} are free in pieces, but later the run needs {}", free, human(who.needed));
 }
 
+std::string throughput_text(const Answer& answer) {
+  Table table({"<convention", "TFLOP/s/GPU", "of peak", "<what it counts"});
+  for (const Rate& rate : answer.rates) {
+    table.row({rate.convention, fmt::format("{:.1f}", rate.tflops_gpu),
+               percent(rate.tflops_gpu * 1e12 / answer.machine.peak_flops), rate.summary});
+  }
+  table.row({"executed", fmt::format("{:.1f}", answer.hfu * answer.machine.peak_flops * 1e-12),
+             percent(answer.hfu), "every FLOP that runs, recomputation included (HFU)"});
+  return fmt::format("\nthroughput by convention (peak {:.1f} TFLOP/s; MFU is `megatron`)\n",
+                     answer.machine.peak_flops * 1e-12) +
+         table.text();
+}
+
+}  // namespace
+
+std::string plan_line(const Answer& answer) {
+  const workload::Plan& plan = answer.plan;
+  const Json json = to_json(plan);
+  std::string text =
+      fmt::format("{} on {} x {} ({}), {}, {}, recompute {}, attention {}, {}",
+                  plan.architecture.name, plan.world(), answer.machine.gpu, answer.machine.cluster,
+                  workload::short_name(plan), plan.schedule, json["recompute"].get<std::string>(),
+                  json["attention"].get<std::string>(), json["precision"].get<std::string>());
+  if (plan.virtual_stages > 1) text += fmt::format(", {} virtual stages", plan.virtual_stages);
+  if (plan.uses_sequence_parallel()) text += ", sequence parallel";
+  if (plan.distributed_optimizer) text += ", distributed optimizer";
+  return text + "\n";
+}
+
+std::string stage_memory_text(const Answer& answer) {
+  Table table({"stage", "layers", "parameters", "static", "activations", "peak allocated",
+               "peak reserved", "capacity", "used", "retries"});
+  for (const auto& stage : stages(answer.run)) {
+    const ClassReport& who = **std::max_element(stage.begin(), stage.end(),
+                                                [](const ClassReport* a, const ClassReport* b) {
+                                                  return a->peak_reserved < b->peak_reserved;
+                                                });
+    const double used =
+        static_cast<double>(who.peak_reserved.n) / static_cast<double>(who.capacity.n);
+    table.row({fmt::format("{}", who.stage), fmt::format("{}", who.layers),
+               fmt::format("{}", who.parameters), gib_text(who.static_bytes),
+               gib_text(activations(who)), gib_text(who.peak_allocated),
+               gib_text(who.peak_reserved), gib_text(who.capacity),
+               who.out_of_memory ? "OOM" : percent(used), fmt::format("{}", who.alloc_retries)});
+  }
+  return "\nmemory by stage (GiB, the rank that needs most; activations with logits and "
+         "temporaries at the peak)\n" +
+         table.text() +
+         (answer.run.fits() ? "" : "  peaks: what the run would have needed from there on\n");
+}
+
 std::string oom_text(const Answer& answer) {
   std::string text;
   for (const std::size_t index : answer.run.out_of_memory) {
@@ -202,21 +217,6 @@ std::string estimate_text(const Answer& answer) {
       answer.estimate.fits ? "fits" : "may run out of memory",
       answer.run.fits() ? "fits" : "runs out of memory");
 }
-
-std::string throughput_text(const Answer& answer) {
-  Table table({"<convention", "TFLOP/s/GPU", "of peak", "<what it counts"});
-  for (const Rate& rate : answer.rates) {
-    table.row({rate.convention, fmt::format("{:.1f}", rate.tflops_gpu),
-               percent(rate.tflops_gpu * 1e12 / answer.machine.peak_flops), rate.summary});
-  }
-  table.row({"executed", fmt::format("{:.1f}", answer.hfu * answer.machine.peak_flops * 1e-12),
-             percent(answer.hfu), "every FLOP that runs, recomputation included (HFU)"});
-  return fmt::format("\nthroughput by convention (peak {:.1f} TFLOP/s; MFU is `megatron`)\n",
-                     answer.machine.peak_flops * 1e-12) +
-         table.text();
-}
-
-}  // namespace
 
 std::string percent(double fraction) {
   return fmt::format("{:.1f} %", 100 * fraction);

@@ -14,6 +14,13 @@ std::string run_text(const Answer& answer, const std::string& intervals = "");
 // The first line: what a person wants to know, in the user's units.
 std::string headline(const Answer& answer);
 
+// The plan and its cluster in one line.
+std::string plan_line(const Answer& answer);
+// Every out-of-memory event, the first in time first; "" when there is none.
+std::string oom_text(const Answer& answer);
+std::string stage_memory_text(const Answer& answer);
+std::string estimate_text(const Answer& answer);
+
 // "82.7 %"
 std::string percent(double fraction);
 

@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <functional>
+#include <set>
 #include <utility>
 
 #include "sim/report/table.h"
@@ -13,6 +15,21 @@ namespace {
 
 using workload::Plan;
 using workload::Recompute;
+using workload::RecomputeMethod;
+
+int chunk_layers(const Plan& plan) {
+  return static_cast<int>(plan.architecture.layers) / (plan.pp * plan.virtual_stages);
+}
+
+void recompute_block(Plan& plan, int layers) {
+  plan.recompute = Recompute::full;
+  plan.recompute_method = RecomputeMethod::block;
+  plan.recompute_layers = layers;
+}
+
+std::string block_text(int layers) {
+  return fmt::format("recompute=full recompute_method=block recompute_layers={}", layers);
+}
 
 // Twice the degree at half the replicas, with a batch that still divides.
 bool trade_replicas(Plan& plan, int& degree) {
@@ -42,56 +59,157 @@ std::vector<Change> single_changes(const Plan& plan, const Site& site) {
         [](Plan& p) { return !std::exchange(p.distributed_optimizer, true); });
   offer("sequence_parallel=true",
         [](Plan& p) { return p.tp > 1 && !std::exchange(p.sequence_parallel, true); });
-  if (plan.micro_batch % 2 == 0) {
-    offer(fmt::format("micro_batch={}", plan.micro_batch / 2), [](Plan& p) {
-      p.micro_batch /= 2;
+  for (int size = plan.micro_batch / 2; size > 0 && plan.micro_batch % size == 0; size /= 2) {
+    offer(fmt::format("micro_batch={}", size), [&](Plan& p) {
+      p.micro_batch = size;
       return true;
     });
   }
+  offer("attention=flash", [](Plan& p) {
+    return std::exchange(p.attention, workload::AttentionBackend::flash) ==
+           workload::AttentionBackend::unfused;
+  });
   offer("recompute=selective", [](Plan& p) {
     const bool helps = p.recompute == Recompute::none;
     p.recompute = Recompute::selective;
     return helps && p.attention == workload::AttentionBackend::unfused;
+  });
+  // Layer by layer, then whole groups: `fewest_layers` finds how many.
+  offer(block_text(chunk_layers(plan)), [&](Plan& p) {
+    const bool helps = p.recompute != Recompute::full;
+    recompute_block(p, chunk_layers(p));
+    return helps;
   });
   offer("recompute=full",
         [](Plan& p) { return std::exchange(p.recompute, Recompute::full) != Recompute::full; });
   offer(fmt::format("tp={}", 2 * plan.tp), [](Plan& p) { return trade_replicas(p, p.tp); });
   offer(fmt::format("cp={}", 2 * plan.cp), [](Plan& p) { return trade_replicas(p, p.cp); });
   offer(fmt::format("pp={}", 2 * plan.pp), [](Plan& p) { return trade_replicas(p, p.pp); });
+  offer("virtual_stages=1 schedule=1f1b", [](Plan& p) {
+    p.schedule = "1f1b";
+    return std::exchange(p.virtual_stages, 1) > 1;
+  });
+  offer("schedule=1f1b", [](Plan& p) {
+    return p.virtual_stages == 1 && p.pp > 1 && std::exchange(p.schedule, "1f1b") != "1f1b";
+  });
   return changes;
 }
 
-std::vector<Fix> try_changes(const Plan& plan, Site& site) {
-  std::vector<Fix> fixes;
-  for (const Change& change : single_changes(plan, site)) {
-    fixes.push_back({change.text, evaluate(change.plan, site)});
+namespace {
+
+// The fewest layers of a chunk whose recomputation lets the plan fit, by bisection: recomputing one
+// more never needs more. REQUIRES: `all`, which recomputes every layer, fits.
+Fix fewest_layers(const Plan& plan, Site& site, Fix all) {
+  int fits = chunk_layers(plan), fails = 0;
+  while (fits - fails > 1) {
+    Plan other = plan;
+    const int layers = (fits + fails) / 2;
+    recompute_block(other, layers);
+    if (!problems(other, site).empty()) break;
+    report::Answer answer = evaluate(other, site);
+    if (answer.run.fits()) {
+      fits = layers;
+      all = {block_text(layers), std::move(answer)};
+    } else {
+      fails = layers;
+    }
   }
+  return all;
+}
+
+// Two changes together, the smaller ones first, until `enough` fit.
+std::vector<Fix> fitting_pairs(const std::vector<Change>& singles, Site& site) {
+  constexpr std::size_t enough = 3, most_replays = 40;
+  struct Pair {
+    std::size_t size;
+    Change change;
+  };
+  std::vector<Pair> pairs;
+  for (std::size_t i = 0; i < singles.size(); ++i) {
+    const std::vector<Change> more = single_changes(singles[i].plan, site);
+    for (std::size_t j = 0; j < more.size(); ++j)
+      pairs.push_back({i + j, {singles[i].text + " " + more[j].text, more[j].plan}});
+  }
+  std::stable_sort(pairs.begin(), pairs.end(),
+                   [](const Pair& a, const Pair& b) { return a.size < b.size; });
+  std::vector<Fix> found;
+  std::set<std::string> seen;
+  for (const Pair& pair : pairs) {
+    if (found.size() == enough || seen.size() == most_replays) break;
+    if (!seen.insert(report::line(report::to_json(pair.change.plan))).second) continue;
+    report::Answer answer = evaluate(pair.change.plan, site);
+    if (answer.run.fits()) found.push_back({pair.change.text, std::move(answer)});
+  }
+  return found;
+}
+
+}  // namespace
+
+Fixes find_fixes(const Plan& plan, Site& site, bool pairs) {
+  Fixes fixes;
+  fixes.unlimited_step = evaluate_unlimited(plan, site).run.step_time;
+  const std::vector<Change> singles = single_changes(plan, site);
+  bool any = false;
+  for (const Change& change : singles) {
+    Fix fix{change.text, evaluate(change.plan, site)};
+    any = any || fix.answer.run.fits();
+    const bool block = change.plan.recompute == Recompute::full &&
+                       change.plan.recompute_method == RecomputeMethod::block &&
+                       plan.recompute != Recompute::full;
+    if (block && fix.answer.run.fits()) fix = fewest_layers(plan, site, std::move(fix));
+    fixes.fixes.push_back(std::move(fix));
+  }
+  if (any || !pairs) return fixes;
+  std::vector<Fix> two = fitting_pairs(singles, site);
+  fixes.pairs = !two.empty();
+  if (fixes.pairs) fixes.fixes = std::move(two);
   return fixes;
 }
 
-std::string fixes_text(const std::vector<Fix>& fixes) {
-  if (fixes.empty()) return "\nno single change of the plan is possible\n";
-  report::Table table({"<changed to", "<replay says", "reserved GiB", "step s"});
-  for (const Fix& fix : fixes) {
+namespace {
+
+// What the change does to the step time, as a fraction.
+double cost(const Fixes& fixes, const Fix& fix) {
+  return seconds(fix.answer.run.step_time) / seconds(fixes.unlimited_step) - 1;
+}
+
+}  // namespace
+
+std::string fixes_text(const Fixes& fixes) {
+  if (fixes.fixes.empty()) return "\nno single change of the plan is possible\n";
+  report::Table table({"<change", "<replay says", "reserved GiB", "of", "step s", "cost"});
+  for (const Fix& fix : fixes.fixes) {
     const replay::RunReport& run = fix.answer.run;
-    table.row({fix.change, run.fits() ? "fits" : "out of memory",
-               run.fits() ? fmt::format("{:.1f}", gib(report::peak_reserved(run))) : "",
-               run.fits() ? fmt::format("{:.2f}", report::step_seconds(fix.answer)) : ""});
+    if (!run.fits()) {
+      table.row({fix.change, "out of memory", "", "", "", ""});
+      continue;
+    }
+    const replay::ClassReport& who = report::fullest(run);
+    table.row({fix.change, "fits", fmt::format("{:.1f}", gib(who.peak_reserved)),
+               fmt::format("{:.1f}", gib(who.capacity)),
+               fmt::format("{:.2f}", report::step_seconds(fix.answer)),
+               fmt::format("{:+.1f} %", 100 * cost(fixes, fix))});
   }
-  return "\nsingle changes of the plan, smallest first, each replayed (tp, cp, pp: at the same "
-         "number "
-         "of GPUs)\n" +
+  const std::string what =
+      fixes.pairs ? "no single change is enough; pairs that are, smallest first, each replayed"
+                  : "single changes of the plan, smallest first, each replayed";
+  return fmt::format(
+             "\n{} (tp, cp, pp: at the same number of GPUs)\n"
+             "  cost: against the plan as it is on GPUs with memory enough, {:.2f} s a step\n",
+             what, seconds(fixes.unlimited_step)) +
          table.text();
 }
 
-report::Json fixes_json(const std::vector<Fix>& fixes) {
+report::Json fixes_json(const Fixes& fixes) {
   report::Json json = report::Json::array();
-  for (const Fix& fix : fixes) {
+  for (const Fix& fix : fixes.fixes) {
     const replay::RunReport& run = fix.answer.run;
     report::Json one = {{"change", fix.change}, {"fits", run.fits()}};
     if (run.fits()) {
       one["step_time_ps"] = run.step_time.ps;
-      one["peak_reserved_bytes"] = report::peak_reserved(run).n;
+      one["cost_fraction"] = report::rounded(cost(fixes, fix), 6);
+      one["peak_reserved_bytes"] = report::fullest(run).peak_reserved.n;
+      one["capacity_bytes"] = report::fullest(run).capacity.n;
     }
     json.push_back(std::move(one));
   }

@@ -1,5 +1,8 @@
 // fixes.h — the smallest changes of a plan that would make it fit. Each is replayed before it is
 // offered.
+//
+// Invariant: the world stays as large as it is; what a change costs is its step time against that
+// of the plan as it is on GPUs of unlimited memory.
 #pragma once
 
 #include <string>
@@ -10,23 +13,31 @@
 
 namespace sim::search {
 
-struct Fix {
-  std::string change;  // "micro_batch=1"
-  report::Answer answer;
-};
-
 // Plans that differ from `plan` in one setting, smallest change first: what costs nothing before
-// what costs time, the same parallelism before another one. Only possible plans.
+// what costs time, the same parallelism before another one. Only possible plans. `text` is what to
+// write on the command line: "micro_batch=1".
 struct Change {
   std::string text;
   workload::Plan plan;
 };
 std::vector<Change> single_changes(const workload::Plan& plan, const Site& site);
 
-// Every single change, replayed, in that order.
-std::vector<Fix> try_changes(const workload::Plan& plan, Site& site);
+struct Fix {
+  std::string change;
+  report::Answer answer;
+};
 
-std::string fixes_text(const std::vector<Fix>& fixes);
-report::Json fixes_json(const std::vector<Fix>& fixes);
+struct Fixes {
+  Duration unlimited_step{};  // of the plan as it is, given the memory
+  std::vector<Fix> fixes;     // in the order of the changes; also those that do not fit
+  bool pairs = false;         // no single change fits: these are two together, and they fit
+};
+
+// Every single change, replayed, in that order; with the fewest recomputed layers that fit. When
+// none fits and `pairs` is set: up to three pairs of changes that do.
+Fixes find_fixes(const workload::Plan& plan, Site& site, bool pairs);
+
+std::string fixes_text(const Fixes& fixes);
+report::Json fixes_json(const Fixes& fixes);
 
 }  // namespace sim::search

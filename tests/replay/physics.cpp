@@ -93,3 +93,30 @@ TEST_CASE("replay: times that are all doubled double the step") {
   const workload::Plan plan = sample::plan(2, 1, 2, 2, 6);
   CHECK(run(plan, scale(2)).step_time == 2 * run(plan, scale(1)).step_time);
 }
+
+TEST_CASE("replay: what a run needs beyond the device is told under every allocator option") {
+  workload::Plan plan = sample::plan(1, 1, 1, 1, 2);
+  const workload::Job job = sample::job(plan);
+  const replay::Times times = sample::times(job);
+  const replay::RunReport all = replay::run(job, times, sample::memory(job));
+  REQUIRE(all.fits());
+  const Bytes needs = all.classes[0].peak_allocated;
+  for (const char* conf :
+       {"", "expandable_segments:True", "per_process_memory_fraction:0.5",
+        "expandable_segments:True,per_process_memory_fraction:0.5", "max_split_size_mb:20"}) {
+    CAPTURE(conf);
+    // A tenth of what it needs: the very first buffers are larger than address ranges reserved for
+    // such a device.
+    replay::Memory memory = sample::memory(job, Bytes{needs.n / 10});
+    memory.options = conf;
+    const replay::RunReport report = replay::run(job, times, memory);
+    REQUIRE_FALSE(report.fits());
+    const replay::ClassReport& who = report.classes[0];
+    CHECK(who.capacity.n == needs.n / 10);
+    // Ends early in step 1: the optimizer's state is counted all the same. The rest of a block that
+    // is not split counts as allocated, and when that is differs a little.
+    CHECK(who.needed.n > needs.n - needs.n / 100);
+    CHECK(who.needed.n < needs.n + needs.n / 100);
+    CHECK_FALSE(who.out_of_memory->fragmentation_alone);
+  }
+}

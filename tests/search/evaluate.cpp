@@ -114,6 +114,46 @@ TEST_CASE("search: single changes differ in one setting and are possible") {
   CHECK(texts.count("micro_batch=0") == 0);  // there is nothing to halve
 }
 
+TEST_CASE("search: a plan that does not fit is given the fewest recomputed layers that fit") {
+  search::Sites sites;
+  search::Site& site = site_of(sites);
+  workload::Plan plan = small_plan().plan;
+  plan.micro_batch = 8;  // of one replica: too much for 40 GB
+  plan.global_batch = 16;
+  plan.sequence = 2048;
+  const report::Answer answer = search::evaluate(plan, site);
+  REQUIRE_FALSE(answer.run.fits());
+  const search::Fixes fixes = search::find_fixes(plan, site, true);
+  CHECK_FALSE(fixes.pairs);
+  bool found = false;
+  for (const search::Fix& fix : fixes.fixes) {
+    if (!fix.answer.run.fits()) continue;
+    INFO(fix.change);
+    CHECK(report::peak_reserved(fix.answer.run) <= report::fullest(fix.answer.run).capacity);
+    workload::Plan one_less = fix.answer.plan;
+    if (one_less.recompute_method != workload::RecomputeMethod::block) continue;
+    found = true;
+    one_less.recompute_layers -= 1;
+    CHECK_FALSE(search::evaluate(one_less, site).run.fits());
+  }
+  CHECK(found);
+}
+
+TEST_CASE("search: where no single change is enough two are offered") {
+  search::Sites sites;
+  search::Site& site = site_of(sites);
+  workload::Plan plan = small_plan().plan;
+  plan.micro_batch = 4;
+  plan.global_batch = 16;
+  plan.sequence = 16384;
+  const search::Fixes fixes = search::find_fixes(plan, site, true);
+  REQUIRE(fixes.pairs);
+  for (const search::Fix& fix : fixes.fixes) {
+    CHECK(fix.change.find(' ') != std::string::npos);
+    CHECK(fix.answer.run.fits());
+  }
+}
+
 TEST_CASE("search: in a trace of a replay the slices of a track never overlap") {
   namespace pf = rehearse::perfetto;
   search::Sites sites;

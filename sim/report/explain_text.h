@@ -1,0 +1,17 @@
+// explain_text.h — why a plan's memory is what it is: where each stage's peak is and who holds it,
+// where every byte of the GPU is, and what is missing.
+#pragma once
+
+#include <string>
+
+#include "sim/report/answer.h"
+#include "sim/report/json.h"
+#include "sim/report/peak_tensors.h"
+
+namespace sim::report {
+
+// REQUIRES: `tensors` watched the answer's replay.
+std::string explain_text(const Answer& answer, const PeakTensors& tensors);
+Json explain_json(const Answer& answer, const PeakTensors& tensors);
+
+}  // namespace sim::report

@@ -1,0 +1,88 @@
+// What `explain` says: every byte of the GPU, by tensor, and whether fragmentation is to blame.
+#include <catch2/catch.hpp>
+
+#include "sim/report/explain_text.h"
+#include "tests/replay/sample.h"
+
+using namespace sim;
+
+namespace {
+
+struct Explained {
+  report::Answer answer;
+  report::PeakTensors tensors;
+
+  Explained(const workload::Plan& plan, Bytes memory) {
+    const workload::Job job = sample::job(plan);
+    replay::Options options;
+    options.observer = &tensors;
+    const replay::Memory device = sample::memory(job, memory);
+    answer.run = replay::run(job, sample::times(job), device, options);
+    answer.plan = plan;
+    answer.machine = {"toy", "toy GPU", 8, memory, 1e12};
+    answer.rates = {{"paper", "", 1}, {"megatron", "", 1}};
+  }
+};
+
+std::int64_t sum(const std::vector<report::HeldTensors>& tensors) {
+  std::int64_t bytes = 0;
+  for (const report::HeldTensors& held : tensors) bytes += held.bytes.n;
+  return bytes;
+}
+
+constexpr Bytes plenty{std::int64_t{64} << 30};
+
+}  // namespace
+
+TEST_CASE("report: the tensors at the peak add up to what is allocated there") {
+  const Explained fits(sample::plan(1, 2, 2, 1, 4), plenty);
+  for (std::size_t c = 0; c < fits.answer.run.classes.size(); ++c) {
+    CAPTURE(c);
+    const replay::ClassReport& who = fits.answer.run.classes[c];
+    const auto tensors = fits.tensors.of(c);
+    CHECK(sum(tensors) == who.peak_allocated.n);
+    replay::Split split{};
+    for (const auto& held : tensors) {
+      CHECK(held.count > 0);
+      split[static_cast<std::size_t>(held.category)] += held.bytes.n;
+    }
+    CHECK(split == who.peak_split);
+  }
+}
+
+TEST_CASE("report: the tensors of a rank that runs out are those of that moment") {
+  const Explained fits(sample::plan(1, 1, 1, 1, 4), plenty);
+  const Bytes tight{fits.answer.run.classes[0].peak_reserved.n * 3 / 4};
+  const Explained fails(sample::plan(1, 1, 1, 1, 4), tight);
+  REQUIRE(!fails.answer.run.fits());
+  CHECK(sum(fails.tensors.of(0)) == fails.answer.run.classes[0].out_of_memory->allocated.n);
+  const std::string text = report::explain_text(fails.answer, fails.tensors);
+  for (const char* part : {"out of memory on stage 0", "free on the device", "what holds it",
+                           "fragmentation: asked for", "where the peak is", "gradient buffer"}) {
+    INFO(part);
+    CHECK(text.find(part) != std::string::npos);
+  }
+  const report::Json json = report::explain_json(fails.answer, fails.tensors);
+  CHECK(json["nearest_to_its_limit"] == 0);
+  CHECK(json["rank_classes"][0]["tensors_held"].size() > 5);
+}
+
+TEST_CASE("report: of a plan that fits explain says the headroom") {
+  const Explained fits(sample::plan(1, 1, 2, 1, 4), plenty);
+  const std::string text = report::explain_text(fits.answer, fits.tensors);
+  CHECK(text.find("headroom: stage ") != std::string::npos);
+  CHECK(text.find("fragmentation") == std::string::npos);
+}
+
+TEST_CASE("report: free bytes at the failing request are those of its own pool and stream") {
+  // All that is reserved and not allocated is in one of the three places.
+  const Explained fits(sample::plan(1, 2, 1, 1, 4), plenty);
+  const Bytes tight{fits.answer.run.classes[0].peak_reserved.n * 9 / 10};
+  const Explained fails(sample::plan(1, 2, 1, 1, 4), tight);
+  REQUIRE(!fails.answer.run.fits());
+  const replay::OutOfMemory& event =
+      *fails.answer.run.classes[fails.answer.run.out_of_memory.front()].out_of_memory;
+  CHECK(event.cached + event.cached_elsewhere + event.pending == event.reserved - event.allocated);
+  CHECK(event.largest_free_block <= event.cached);
+  CHECK(event.largest_free_block < event.requested);
+}
