@@ -198,7 +198,7 @@ BlockId Allocator::hand_out(const Request& request, std::int64_t requested, cons
   PoolStatistics& all = statistics_.all;
   PoolStatistics& own = pool_statistics(request.small);
   const bool was_split = at(id).split();
-  const bool counts_split = !at(id).expandable;
+  const bool counts_split = detailed_ && !at(id).expandable;
 
   if (worth_splitting(request, at(id))) {
     const BlockId back = cut(id, request.size);
@@ -231,12 +231,16 @@ BlockId Allocator::hand_out(const Request& request, std::int64_t requested, cons
   block.allocated = true;
   block.requested = requested;
   trace(Action::alloc, block.address, requested, lane(request.lane).stream);
-  for (PoolStatistics* s : {&all, &own}) {
-    s->allocation.up(1);
-    s->allocated_bytes.up(block.size);
-    s->active.up(1);
-    s->active_bytes.up(block.size);
-    s->requested_bytes.up(requested);
+  all.allocated_bytes.up(block.size);
+  all.active_bytes.up(block.size);
+  if (detailed_) {
+    own.allocated_bytes.up(block.size);
+    own.active_bytes.up(block.size);
+    for (PoolStatistics* s : {&all, &own}) {
+      s->allocation.up(1);
+      s->active.up(1);
+      s->requested_bytes.up(requested);
+    }
   }
   if (block.size >= options_.max_split_size) statistics_.oversize_allocations.up(1);
   return id;
@@ -281,11 +285,13 @@ void Allocator::free(BlockId id) {
   Block& block = at(id);
   assert(block.allocated);
   block.allocated = false;
-  PoolStatistics& own = pool_statistics(block.small);
-  statistics_.all.allocation.down(1);
-  own.allocation.down(1);
   statistics_.all.allocated_bytes.down(block.size);
-  own.allocated_bytes.down(block.size);
+  if (detailed_) {
+    PoolStatistics& own = pool_statistics(block.small);
+    statistics_.all.allocation.down(1);
+    own.allocation.down(1);
+    own.allocated_bytes.down(block.size);
+  }
   trace(Action::free_requested, block.address, block.requested, lane(block.lane).stream);
   if (block.size >= options_.max_split_size) statistics_.oversize_allocations.down(1);
 
@@ -338,6 +344,8 @@ void Allocator::complete(BlockId id) {
     free.insert(result.size, result.address, merged);
   }
 
+  statistics_.all.active_bytes.down(size);
+  if (!detailed_) return;
   const std::int64_t blocks_change = (result.split() ? 1 : 0) - blocks_gone;
   const std::int64_t bytes_change = (result.split() ? result.size : 0) - bytes_gone;
   for (PoolStatistics* s : {&statistics_.all, &pool_statistics(small)}) {
@@ -346,9 +354,9 @@ void Allocator::complete(BlockId id) {
       s->inactive_split_bytes.change(bytes_change);
     }
     s->active.down(1);
-    s->active_bytes.down(size);
     s->requested_bytes.down(requested);
   }
+  pool_statistics(small).active_bytes.down(size);
 }
 
 }  // namespace sim::memory

@@ -21,7 +21,6 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <map>
 #include <optional>
 #include <utility>
@@ -128,8 +127,14 @@ class Allocator {
   void reset_peaks() { statistics_.reset_peaks(); }
   const OutOfMemory& last_out_of_memory() const { return last_oom_; }
   Bytes reserved() const { return {total_}; }
-  // The largest free block of the default large pool and stream; 0 if there is none.
-  Bytes largest_free_block(int stream = 0) const;
+  // The largest free block of the default large (or small) pool and stream; 0 if there is none.
+  Bytes largest_free_block(int stream = 0, bool small = false) const;
+  // Whether a request is answered from any free block that is large enough: no option turns one
+  // away, rounds beyond 512 bytes or counts searches.
+  bool takes_what_fits() const;
+  // False: only allocated, active and reserved bytes and the counts of rare events are kept. For
+  // replays that ask nothing else; segments and blocks do not depend on it.
+  void set_detailed_statistics(bool detailed) { detailed_ = detailed; }
 
   // Trace actions are appended to `sink`; nullptr turns tracing off.
   void set_trace(std::vector<TraceEntry>* sink) { trace_ = sink; }
@@ -139,6 +144,17 @@ class Allocator {
   // words are equal act alike, given that the driver does. Cumulative statistics are left out, as
   // are the tickets of outstanding events, which are the driver's.
   void save_state(std::vector<std::int64_t>& out) const;
+  // Calls visit(event) for every outstanding event, in the order of save_state.
+  template <class Visit>
+  void visit_events(const Visit& visit) const {
+    for (const EventQueue& queue : queues_)
+      for (std::size_t i = queue.head; i < queue.waiting.size(); ++i) visit(queue.waiting[i].first);
+  }
+  template <class Visit>
+  void visit_events(const Visit& visit) {
+    for (EventQueue& queue : queues_)
+      for (std::size_t i = queue.head; i < queue.waiting.size(); ++i) visit(queue.waiting[i].first);
+  }
 
   // For recorded histories. Completes what the driver says is reached, as any allocation would.
   void poll();
@@ -225,6 +241,17 @@ class Allocator {
     bool small = false;
   };
 
+  // Outstanding events of a stream, oldest first, and the blocks that wait for them.
+  struct EventQueue {
+    int stream = 0;
+    std::size_t head = 0;  // before it: reached
+    std::vector<std::pair<Event, BlockId>> waiting;
+
+    bool empty() const { return head == waiting.size(); }
+    void push(const Event& event, BlockId id);
+    void pop();
+  };
+
   // A free block that was found or obtained; `position` holds while it is still in the list.
   struct Found {
     BlockId block = no_block;
@@ -293,6 +320,7 @@ class Allocator {
   // allocator_streams.cpp: blocks that other streams still use.
   void process_events();
   PrivatePool& private_pool(int number, const PoolOptions& options);
+  EventQueue& queue_of(int stream);
   void record_events(BlockId block);
   void record_deferred();
   void synchronize_and_free();
@@ -315,12 +343,13 @@ class Allocator {
   bool divided_ = false;     // sizes are rounded by divisions of powers of two
   bool collecting_ = false;  // a limit and a threshold are set: searches are counted
 
-  std::map<int, std::deque<std::pair<Event, BlockId>>> queues_;  // outstanding, by stream
-  std::vector<BlockId> deferred_;                                // freed during a capture
+  std::vector<EventQueue> queues_;  // by stream; empty ones stay
+  std::vector<BlockId> deferred_;   // freed during a capture
   std::vector<std::vector<StreamUse>> stream_uses_;
   std::vector<std::int32_t> unused_stream_uses_;
   bool pending_ = false;  // something may wait for a stream
 
+  bool detailed_ = true;
   Statistics statistics_;
   OutOfMemory last_oom_;
   std::vector<TraceEntry>* trace_ = nullptr;

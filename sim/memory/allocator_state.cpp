@@ -44,14 +44,15 @@ std::vector<SegmentView> Allocator::segments() const {
   return views;
 }
 
-Bytes Allocator::largest_free_block(int stream) const {
-  for (const auto& [name, lane_index] : pool(0).lanes) {
-    if (name != stream) continue;
-    const FreeList& free = lane(lane_index).free;
-    if (free.empty()) return {0};
-    return {free.size_at(free.last())};
-  }
+Bytes Allocator::largest_free_block(int stream, bool small) const {
+  for (const auto& [name, lane_index] : pool(small ? 1 : 0).lanes)
+    if (name == stream) return {lane(lane_index).free.largest_size()};
   return {0};
+}
+
+bool Allocator::takes_what_fits() const {
+  return !collecting_ && !divided_ && options_.max_split_size == unlimited &&
+         open_regions_.empty() && private_pools_.empty();
 }
 
 void Allocator::save_state(std::vector<std::int64_t>& out) const {
@@ -78,10 +79,12 @@ void Allocator::save_state(std::vector<std::int64_t>& out) const {
       }
     }
   }
-  for (const auto& [stream, queue] : queues_) {
-    out.push_back(stream);
-    out.push_back(static_cast<std::int64_t>(queue.size()));
-    for (const auto& [event, id] : queue) out.push_back(at(id).address);
+  for (const EventQueue& queue : queues_) {
+    if (queue.empty()) continue;
+    out.push_back(queue.stream);
+    out.push_back(static_cast<std::int64_t>(queue.waiting.size() - queue.head));
+    for (std::size_t i = queue.head; i < queue.waiting.size(); ++i)
+      out.push_back(at(queue.waiting[i].second).address);
   }
   out.push_back(static_cast<std::int64_t>(deferred_.size()));
   for (const BlockId id : deferred_) out.push_back(at(id).address);

@@ -29,12 +29,36 @@ void Allocator::record_stream(BlockId id, int stream) {
   if (!open_regions_.empty()) place->in_capture = true;
 }
 
+void Allocator::EventQueue::push(const Event& event, BlockId id) {
+  if (head >= 64 && head * 2 >= waiting.size()) {  // what is reached makes room
+    waiting.erase(waiting.begin(), waiting.begin() + static_cast<std::ptrdiff_t>(head));
+    head = 0;
+  }
+  waiting.emplace_back(event, id);
+}
+
+void Allocator::EventQueue::pop() {
+  if (++head < waiting.size()) return;
+  head = 0;
+  waiting.clear();
+}
+
+Allocator::EventQueue& Allocator::queue_of(int stream) {
+  auto place = std::find_if(queues_.begin(), queues_.end(),
+                            [&](const EventQueue& queue) { return queue.stream >= stream; });
+  if (place == queues_.end() || place->stream != stream) {
+    place = queues_.insert(place, EventQueue{});
+    place->stream = stream;
+  }
+  return *place;
+}
+
 // The uses become one event on each stream.
 void Allocator::record_events(BlockId id) {
   Block& block = at(id);
   std::vector<StreamUse>& uses = stream_uses_[static_cast<std::size_t>(block.uses)];
   for (const StreamUse& use : uses) {
-    queues_[use.stream].emplace_back(driver_->record_event(use.stream), id);
+    queue_of(use.stream).push(driver_->record_event(use.stream), id);
     ++block.events;
   }
   uses.clear();
@@ -54,17 +78,16 @@ void Allocator::record_deferred() {
 }
 
 void Allocator::process_events() {
-  record_deferred();
-  for (auto it = queues_.begin(); it != queues_.end();) {
-    auto& queue = it->second;
-    while (!queue.empty() && driver_->event_reached(queue.front().first)) {
-      const BlockId id = queue.front().second;
-      queue.pop_front();
+  if (!deferred_.empty()) record_deferred();
+  pending_ = false;
+  for (EventQueue& queue : queues_) {
+    while (!queue.empty() && driver_->event_reached(queue.waiting[queue.head].first)) {
+      const BlockId id = queue.waiting[queue.head].second;
+      queue.pop();
       finish_event(id);
     }
-    it = queue.empty() ? queues_.erase(it) : std::next(it);
+    pending_ |= !queue.empty();
   }
-  pending_ = !queues_.empty();
 }
 
 void Allocator::poll() {
@@ -74,13 +97,14 @@ void Allocator::poll() {
 void Allocator::synchronize_and_free() {
   ++statistics_.num_sync_all_streams;
   record_deferred();
-  for (auto& [stream, queue] : queues_) {
-    for (const auto& [event, id] : queue) {
+  for (EventQueue& queue : queues_) {
+    while (!queue.empty()) {
+      const auto [event, id] = queue.waiting[queue.head];
+      queue.pop();
       driver_->wait(event);
       finish_event(id);
     }
   }
-  queues_.clear();
   pending_ = false;
 }
 

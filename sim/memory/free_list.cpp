@@ -4,73 +4,109 @@
 #include <cstring>
 
 namespace sim::memory {
-
-FreeList& FreeList::operator=(const FreeList& other) {
-  if (this == &other) return *this;
-  chunks_.clear();
-  for (const auto& chunk : other.chunks_) chunks_.push_back(std::make_unique<Chunk>(*chunk));
-  spare_.reset();
-  size_ = other.size_;
-  return *this;
-}
-
 namespace {
 
 std::size_t index(int i) {
   return static_cast<std::size_t>(i);
 }
 
+// Four 32-bit integers that are compared at once; what every x86-64 and ARM64 has.
+using Four [[gnu::vector_size(16)]] = std::int32_t;
+
 }  // namespace
+
+FreeList& FreeList::operator=(const FreeList& other) {
+  if (this == &other) return *this;
+  chunks_.resize(other.chunks_.size());
+  for (std::size_t i = 0; i < chunks_.size(); ++i) {
+    if (chunks_[i]) {
+      *chunks_[i] = *other.chunks_[i];
+    } else {
+      chunks_[i] = std::make_unique<Chunk>(*other.chunks_[i]);
+    }
+  }
+  lasts_ = other.lasts_;
+  size_ = other.size_;
+  return *this;
+}
+
+inline void FreeList::Chunk::set(int i, const Key& key, BlockId block) {
+  sizes[index(i)] = key.size;
+  addresses[index(i)] = key.address;
+  blocks[index(i)] = block;
+}
 
 inline void FreeList::Chunk::shift(int from, int to, int n) {
   if (n == 0) return;
-  std::memmove(&entries[0] + to, &entries[0] + from, index(n) * sizeof entries[0]);
+  std::memmove(&sizes[0] + to, &sizes[0] + from, index(n) * sizeof sizes[0]);
+  std::memmove(&addresses[0] + to, &addresses[0] + from, index(n) * sizeof addresses[0]);
+  std::memmove(&blocks[0] + to, &blocks[0] + from, index(n) * sizeof blocks[0]);
 }
 
-inline bool FreeList::Chunk::before(int i, const Entry& entry) const {
-  const Entry& own = entries[index(i)];
-  return own.size < entry.size || (own.size == entry.size && own.address < entry.address);
+inline bool FreeList::Chunk::before(int i, const Key& key) const {
+  const std::int32_t own = sizes[index(i)];
+  return own < key.size || (own == key.size && addresses[index(i)] < key.address);
 }
 
-// The first index in [low, high) whose entry is not before `entry`, or high. Plain branches: what
-// a training step asks for repeats, and a predicted branch is free where a computed step waits.
-inline int FreeList::Chunk::lower_bound(int low, int high, const Entry& entry) const {
-  for (int length = high - low; length > 0;) {
+inline int FreeList::Chunk::smaller(std::int32_t size) const {
+  const Four wanted = {size, size, size, size};
+  Four sum = {0, 0, 0, 0};
+  for (int i = 0; i < capacity; i += 4) {
+    Four own;
+    std::memcpy(&own, &sizes[index(i)], sizeof own);
+    sum -= own < wanted;  // a comparison gives -1 where it holds
+  }
+  return sum[0] + sum[1] + sum[2] + sum[3];
+}
+
+inline int FreeList::Chunk::lower_bound(const Key& key) const {
+  int low = smaller(key.size);
+  if (low == count || sizes[index(low)] != key.size) return low;
+  // Among equal sizes by address.
+  int length = smaller(key.size + 1) - low;
+  while (length > 0) {
     const int half = length / 2;
-    const bool right = before(low + half, entry);
-    low += right ? half + 1 : 0;
+    const bool right = addresses[index(low + half)] < key.address;
+    low = right ? low + half + 1 : low;
     length = right ? length - half - 1 : half;
   }
   return low;
 }
 
-// The first chunk whose last entry is not before `entry`; the last chunk if there is none.
-inline int FreeList::chunk_of(const Entry& entry) const {
-  int low = 0;
-  for (int length = static_cast<int>(chunks_.size()) - 1; length > 0;) {
-    const int half = length / 2;
-    const Chunk& middle = *chunks_[index(low + half)];
-    const bool right = middle.before(middle.count - 1, entry);
-    low += right ? half + 1 : 0;
-    length = right ? length - half - 1 : half;
+// The first chunk whose last entry is not before `key`; the last chunk if there is none.
+inline int FreeList::chunk_of(const Key& key) const {
+  const int last = static_cast<int>(chunks_.size()) - 1;
+  int c = 0;
+  if (last < 16) {
+    while (c < last && lasts_[index(c)] < key.size) ++c;
+  } else {
+    c = static_cast<int>(std::lower_bound(lasts_.begin(), lasts_.end() - 1, key.size) -
+                         lasts_.begin());
   }
-  return low;
+  while (c < last && lasts_[index(c)] == key.size &&
+         chunks_[index(c)]->before(chunks_[index(c)]->count - 1, key)) {
+    ++c;
+  }
+  return c;
 }
 
-FreeList::Position FreeList::lower_bound(const Entry& entry) const {
-  if (chunks_.empty()) return {0, 0};
-  const int c = chunk_of(entry);
-  const Chunk& home = *chunks_[index(c)];
-  const int i = home.lower_bound(0, home.count, entry);
-  return i < home.count ? Position{c, i} : Position{c + 1, 0};
+FreeList::Position FreeList::first_fit(std::int64_t size) const {
+  if (size > largest_size()) return {static_cast<int>(chunks_.size()), 0};
+  const Key key{static_cast<std::int32_t>((size + unit - 1) / unit), INT64_MIN};
+  const int c = chunk_of(key);
+  return {c, chunks_[index(c)]->smaller(key.size)};
 }
 
 FreeList::Position FreeList::find(std::int64_t size, std::int64_t address) const {
-  const Position p = lower_bound({size, address, no_block});
-  assert(!at_end(p));
-  assert(entry(p).size == size);
-  assert(entry(p).address == address);
-  return p;
+  const Key key = key_of(size, address);
+  assert(!chunks_.empty());
+  const int c = chunk_of(key);
+  const Chunk& home = *chunks_[index(c)];
+  const int i = home.lower_bound(key);
+  assert(i < home.count);
+  assert(home.sizes[index(i)] == key.size);
+  assert(home.addresses[index(i)] == address);
+  return {c, i};
 }
 
 std::unique_ptr<FreeList::Chunk> FreeList::fresh_chunk() {
@@ -78,77 +114,84 @@ std::unique_ptr<FreeList::Chunk> FreeList::fresh_chunk() {
   return std::make_unique<Chunk>();
 }
 
+inline void FreeList::note_last(int c) {
+  const Chunk& home = *chunks_[index(c)];
+  lasts_[index(c)] = home.sizes[index(home.count - 1)];
+}
+
 void FreeList::halve(int c) {
   auto right = fresh_chunk();
   Chunk& left = *chunks_[index(c)];
   const int half = left.count / 2;
   right->count = left.count - half;
-  std::copy_n(left.entries.begin() + half, right->count, right->entries.begin());
+  std::copy_n(left.sizes.begin() + half, right->count, right->sizes.begin());
+  std::copy_n(left.addresses.begin() + half, right->count, right->addresses.begin());
+  std::copy_n(left.blocks.begin() + half, right->count, right->blocks.begin());
+  std::fill_n(left.sizes.begin() + half, right->count, beyond);
   left.count = half;
   chunks_.insert(chunks_.begin() + c + 1, std::move(right));
+  lasts_.insert(lasts_.begin() + c + 1, 0);
+  note_last(c);
+  note_last(c + 1);
 }
 
 void FreeList::insert(std::int64_t size, std::int64_t address, BlockId block) {
-  const Entry fresh{size, address, block};
-  if (chunks_.empty()) chunks_.push_back(fresh_chunk());
-  int c = chunk_of(fresh);
+  const Key key = key_of(size, address);
+  if (chunks_.empty()) {
+    chunks_.push_back(fresh_chunk());
+    lasts_.push_back(0);
+  }
+  int c = chunk_of(key);
   if (chunks_[index(c)]->count == capacity) {
     halve(c);
     const Chunk& left = *chunks_[index(c)];
-    if (left.before(left.count - 1, fresh)) ++c;
+    if (left.before(left.count - 1, key)) ++c;
   }
   Chunk& home = *chunks_[index(c)];
-  const int i = home.lower_bound(0, home.count, fresh);
+  const int i = home.lower_bound(key);
   home.shift(i, i + 1, home.count - i);
-  home.entries[index(i)] = fresh;
+  home.set(i, key, block);
   ++home.count;
   ++size_;
+  note_last(c);
 }
 
 void FreeList::erase(Position p) {
   Chunk& home = chunk(p);
   home.shift(p.index + 1, p.index, home.count - p.index - 1);
-  --home.count;
+  home.sizes[index(--home.count)] = beyond;
   --size_;
-  if (home.count > 0) return;
+  if (home.count > 0) return note_last(p.chunk);
   spare_ = std::move(chunks_[index(p.chunk)]);
   chunks_.erase(chunks_.begin() + p.chunk);
+  lasts_.erase(lasts_.begin() + p.chunk);
 }
 
 void FreeList::move(Position p, std::int64_t size, std::int64_t address, BlockId block) {
-  const Entry changed{size, address, block};
+  const Key key = key_of(size, address);
   Chunk& home = chunk(p);
   const int i = p.index;
   const int last = home.count - 1;
-  if (home.before(i, changed)) {
-    if (i == last || !home.before(i + 1, changed)) {
-      const bool is_last = p.chunk + 1 == static_cast<int>(chunks_.size());
-      if (i < last || is_last) {
-        home.entries[index(i)] = changed;
-        return;
-      }
-    }
-    // The new key is larger: it stays in this chunk unless it belongs to a later one.
-    if (home.before(last, changed) && p.chunk + 1 < static_cast<int>(chunks_.size())) {
-      erase(p);
-      return insert(size, address, block);
-    }
-    const int to = home.lower_bound(i + 1, home.count, changed) - 1;
-    home.shift(i + 1, i, to - i);
-    home.entries[index(to)] = changed;
-    return;
-  }
-  if (i > 0 && home.before(i - 1, changed)) {
-    home.entries[index(i)] = changed;
-    return;
-  }
-  if (p.chunk > 0 && !home.before(0, changed)) {
+  const bool grows = home.before(i, key);
+  const bool leaves = grows
+                          ? p.chunk + 1 < static_cast<int>(chunks_.size()) && home.before(last, key)
+                          : p.chunk > 0 && !home.before(0, key);
+  if (leaves) {  // it may belong to another chunk
     erase(p);
     return insert(size, address, block);
   }
-  const int to = home.lower_bound(0, i, changed);
-  home.shift(to, to + 1, i - to);
-  home.entries[index(to)] = changed;
+  int to = i;
+  if (grows) {
+    if (i < last && home.before(i + 1, key)) {
+      to = home.lower_bound(key) - 1;
+      home.shift(i + 1, i, to - i);
+    }
+  } else if (i > 0 && !home.before(i - 1, key)) {
+    to = home.lower_bound(key);
+    home.shift(to, to + 1, i - to);
+  }
+  home.set(to, key, block);
+  if (to == last || i == last) note_last(p.chunk);
 }
 
 }  // namespace sim::memory
