@@ -28,11 +28,7 @@ Dataflow::Dataflow(const workload::Job& job, const Times& times, const Memory& m
     for (auto& r : ranks_) r->launched.resize(static_cast<std::size_t>(times.launch_queue));
   for (const workload::Program& program : job.classes) {
     std::vector<MemoryCode>& blocks = memory_code_.emplace_back();
-    for (const workload::Block& block : program.blocks) {
-      MemoryCode& memory_code = blocks.emplace_back();
-      for (std::uint32_t i = 0; i < block.code.size(); ++i)
-        if (block.code[i].op <= Op::record_stream) memory_code.code.emplace_back(block.code[i], i);
-    }
+    for (const workload::Block& block : program.blocks) blocks.push_back(memory_code(block));
   }
   setup_meetings();
 }

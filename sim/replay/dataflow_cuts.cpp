@@ -5,13 +5,8 @@
 // others leave. So there are two skips:
 //
 //   skip   times and memory are as at an earlier cut: the periods that are left are added up.
-//   quiet  times are as at an earlier cut and no driver call fell in between. Then times go on
-//          repeating until memory makes a driver call, the only way in which it can touch them. One
-//          more period is run with a tape of the clocks at every allocation and free; after that
-//          memory alone is replayed against the tape, class by class. Should it make a driver call
-//          after all, the classes go back to the cut before it and run on in full.
-//
-// The tape carries clocks because blocks recorded on another stream come back when it has passed.
+//   quiet  times are as at an earlier cut and no driver call fell in between: from there on memory
+//          alone is replayed (dataflow_quiet.cpp).
 #include <algorithm>
 #include <cassert>
 #include <map>
@@ -76,8 +71,7 @@ Dataflow::Snapshot Dataflow::snapshot(bool with_memory) const {
     s.accounts.push_back(r->timeline.accounts());
     s.driver_calls += r->driver.calls();
     if (!with_memory) continue;
-    r->driver.save_state(s.memory, s.origin);
-    r->memory.save_state(s.memory, r->live);
+    r->memory.save_state(s.memory, r->live, s.origin);
   }
   for (const auto& [key, ch] : channels_) {
     const std::int64_t open = std::min(ch.sends_done, ch.receives_done) - ch.base;
@@ -146,7 +140,7 @@ std::size_t Dataflow::skip(const Snapshot& before, const Snapshot& now, std::siz
   for (std::size_t c = 0; c < ranks_.size(); ++c) {
     RankState& r = *ranks_[c];
     move_on(c, before, now, times);
-    r.driver.shift(by);
+    r.memory.shift_events(by);
     std::vector<std::uint32_t> live = r.live;
     walk_frames(r, r.program.cuts[target], live);
     r.memory.renumber_frames(r.live, live);
@@ -155,145 +149,6 @@ std::size_t Dataflow::skip(const Snapshot& before, const Snapshot& now, std::siz
   }
   shift_channels(by);
   return target;
-}
-
-// Replays the memory of a class up to pass `end` against its tape. False after a driver call.
-bool Dataflow::replay_tape(int c, RankState& r, std::uint32_t end, Time origin) {
-  const auto& blocks = memory_code_[static_cast<std::size_t>(c)];
-  const std::int64_t calls = r.driver.calls();
-  const std::uint32_t frames = r.program.fixed_slots + r.program.local_slots;
-  std::size_t t = 0;
-  for (; r.at.pass < end; ++r.at.pass) {
-    const workload::Pass& pass = (*r.at.passes)[r.at.pass];
-    if (pass.acquires) r.live.push_back(pass.frame);
-    const std::uint32_t frame = frames + pass.frame * r.program.frame_slots;
-    const auto& calls_of = r.program.templates[pass.pattern].calls;
-    for (r.at.call = 0; r.at.call < calls_of.size(); ++r.at.call) {
-      const workload::Call& call = calls_of[r.at.call];
-      const std::uint32_t layer = frame + call.layer_base;
-      for (const auto& [i, place] : blocks[call.block].code) {
-        r.at.instruction = place;
-        const std::uint32_t slot = slot_number(r.program, i.space, i.index, frame, layer);
-        if (i.op == Op::alloc) {
-          r.clock.cpu = Time{origin.ps + r.tape[t++]};
-          r.memory.allocate(slot, i, r.at);
-        } else if (i.op == Op::free) {
-          r.clock.cpu = Time{origin.ps + r.tape[t++]};
-          const std::uint32_t recorded = r.memory.recorded(slot);
-          for (std::size_t s = 0; recorded >> s; ++s)
-            if (recorded >> s & 1u) r.clock.tail[s] = Time{origin.ps + r.tape[t++]};
-          r.memory.free(slot, i.flags & workload::maybe);
-        } else if (i.op == Op::move) {
-          r.memory.move(slot, slot_number(r.program, static_cast<workload::Space>(i.value >> 32),
-                                          static_cast<std::uint32_t>(i.value), frame, layer));
-        } else {
-          r.memory.record_stream(slot, i.stream);
-        }
-      }
-    }
-    r.at.call = r.at.instruction = 0;
-    if (pass.releases) std::erase(r.live, pass.frame);
-  }
-  return r.driver.calls() == calls;
-}
-
-// Replays up to `times` periods of memory of a class that stands at `cut`; how many stayed without
-// a driver call. A memory state that comes back ends the search: the rest is added up.
-std::int64_t Dataflow::replay_memory(int c, std::size_t cut, std::size_t period, std::int64_t times,
-                                     Duration length) {
-  constexpr std::int64_t stride = 8;  // a state is kept every so many periods
-  constexpr std::size_t kept_states = 32;
-  RankState& r = *ranks_[static_cast<std::size_t>(c)];
-  std::vector<std::pair<std::int64_t, std::vector<std::int64_t>>> seen;
-  const auto pass_at = [&](std::int64_t k) {
-    return r.program.cuts[cut + static_cast<std::size_t>(k) * period];
-  };
-  const Time begin = r.tape_origin + length;
-  for (std::int64_t k = 0; k < times; ++k) {
-    if (k % stride == 0 && seen.size() < kept_states && times - k > 2 * stride) {
-      std::vector<std::int64_t> state;
-      r.driver.save_state(state, begin + k * length);
-      r.memory.save_state(state, r.live);
-      const auto same =
-          std::find_if(seen.begin(), seen.end(), [&](const auto& s) { return s.second == state; });
-      if (same != seen.end()) {
-        const std::int64_t cycle = k - same->first;
-        const std::int64_t whole = (times - k) / cycle * cycle;
-        std::vector<std::uint32_t> live = r.live;
-        walk_frames(r, pass_at(k + whole), live);
-        r.memory.renumber_frames(r.live, live);
-        r.live = std::move(live);
-        r.at.pass = pass_at(k + whole);
-        r.driver.shift(whole * length);
-        k += whole;
-        seen.resize(kept_states);  // no further search
-        if (k == times) break;
-      } else {
-        seen.emplace_back(k, std::move(state));
-      }
-    }
-    if (!replay_tape(c, r, pass_at(k + 1), begin + k * length)) return k;
-  }
-  return times;
-}
-
-// Times at cut `cut` are those at cut `from`, without a driver call in between. Returns the cut at
-// which the classes then stand; the state there is whole.
-std::size_t Dataflow::quiet(const Snapshot& now, std::size_t from, std::size_t cut) {
-  const std::size_t period = cut - from;
-  const std::size_t last = ranks_.front()->program.cuts.size() - 1;
-  if (cut + 2 * period > last) return cut;
-  const std::size_t base = cut + period;
-  for (auto& r : ranks_) {
-    r->taping = true;
-    r->tape.clear();
-    r->tape_origin = now.origin;
-  }
-  const bool consistent = stop_at(base);
-  assert(consistent);
-  for (auto& r : ranks_) r->taping = false;
-  const Snapshot after = snapshot(false);
-  if (after.timing != now.timing || after.driver_calls != now.driver_calls) return base;
-
-  const Duration length = after.origin - now.origin;
-  auto times = static_cast<std::int64_t>((last - base) / period);
-  struct Kept {
-    RankMemory::Kept memory;
-    ClockDriver::Events events;
-    Clock clock;
-    Position at;
-    std::vector<std::uint32_t> live;
-  };
-  std::vector<Kept> kept;
-  for (auto& r : ranks_)
-    kept.push_back({r->memory.keep(), r->driver.keep(), r->clock, r->at, r->live});
-  const auto put_back = [&](std::size_t c) {
-    RankState& r = *ranks_[c];
-    r.memory.restore(kept[c].memory);
-    r.driver.restore(kept[c].events);
-    r.clock = kept[c].clock;
-    r.at = kept[c].at;
-    r.live = kept[c].live;
-  };
-  std::vector<std::int64_t> done(ranks_.size(), 0);
-  for (std::size_t c = 0; c < ranks_.size(); ++c) {
-    done[c] = replay_memory(static_cast<int>(c), base, period, times, length);
-    times = std::min(times, done[c]);
-  }
-  for (std::size_t c = 0; c < ranks_.size(); ++c) {
-    if (done[c] != times ||
-        ranks_[c]->at.pass !=
-            ranks_[c]->program.cuts[base + static_cast<std::size_t>(times) * period]) {
-      put_back(c);
-      [[maybe_unused]] const std::int64_t again =
-          replay_memory(static_cast<int>(c), base, period, times, length);
-      assert(again == times);
-    }
-    ranks_[c]->clock = kept[c].clock;
-    move_on(c, now, after, times);
-  }
-  shift_channels(times * length);
-  return base + static_cast<std::size_t>(times) * period;
 }
 
 void Dataflow::play(int step) {

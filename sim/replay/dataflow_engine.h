@@ -1,5 +1,5 @@
 // dataflow_engine.h — the class behind dataflow.h: execution (dataflow.cpp), cuts and what is
-// skipped between them (dataflow_cuts.cpp).
+// skipped between them (dataflow_cuts.cpp, dataflow_quiet.cpp).
 #pragma once
 
 #include <algorithm>
@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "sim/replay/dataflow_rank.h"
+#include "sim/replay/memory_code.h"
 
 namespace sim::replay {
 
@@ -81,10 +82,12 @@ class Dataflow {
     std::int64_t driver_calls = 0;
   };
   using Seen = std::deque<std::pair<std::size_t, Snapshot>>;
-  // Instructions of a block that concern memory, with their places in it.
-  struct MemoryCode {
-    std::vector<std::pair<workload::Instruction, std::uint32_t>> code;
+  // Periods that follow one another from cut `base` on.
+  struct Stretch {
+    std::size_t base = 0, period = 0;  // cuts
+    Duration length{};                 // of a period
   };
+  struct Quiet;
 
   void setup_meetings();
   void play(int step);
@@ -113,8 +116,13 @@ class Dataflow {
   void save(const RankState& r, Time origin, std::vector<std::int64_t>& out) const;
   std::size_t skip(const Snapshot& before, const Snapshot& now, std::size_t from, std::size_t cut);
   std::size_t quiet(const Snapshot& now, std::size_t from, std::size_t cut);
-  std::int64_t replay_memory(int c, std::size_t cut, std::size_t period, std::int64_t times,
-                             Duration length);
+  static std::uint32_t pass_at(const RankState& r, const Stretch& stretch, std::int64_t period) {
+    return r.program.cuts[stretch.base + static_cast<std::size_t>(period) * stretch.period];
+  }
+  std::int64_t replay_quietly(const Stretch& stretch, std::int64_t most);
+  bool replay_memory(int c, Quiet& quiet, const Stretch& stretch, std::int64_t end);
+  void look_for_cycle(const RankState& r, Quiet& quiet, Time begin) const;
+  void end_cycle(int c, Quiet& quiet, const Stretch& stretch, std::int64_t end);
   bool replay_tape(int c, RankState& r, std::uint32_t end, Time origin);
   void move_on(std::size_t c, const Snapshot& before, const Snapshot& now, std::int64_t times);
   void shift_channels(Duration by);

@@ -21,44 +21,24 @@ struct Clock {
   Time idle() const { return *std::max_element(tail.begin(), tail.end()); }
 };
 
-// Tickets are numbers of recorded events; an event carries the time at which it is reached.
+// An event's ticket is the time at which it is reached, in picoseconds.
 class ClockDriver final : public TimedDriver {
  public:
   ClockDriver(Clock& clock, Bytes capacity, DriverCosts costs)
       : TimedDriver(capacity, costs), clock_(clock) {}
 
-  memory::Event record_event(int stream) override;
-  bool event_reached(const memory::Event& event) override;
-  void wait(const memory::Event& event) override;
+  memory::Event record_event(int stream) override {
+    return {stream, clock_.tail[static_cast<std::size_t>(stream)].ps};
+  }
+  bool event_reached(const memory::Event& event) override { return event.ticket <= clock_.cpu.ps; }
+  void wait(const memory::Event& event) override {
+    clock_.cpu = std::max(clock_.cpu, Time{event.ticket});
+  }
   Time& cpu() override { return clock_.cpu; }
   Time idle() const override { return clock_.idle(); }
 
-  // Outstanding events, oldest first, relative to `origin`; those that time has passed are alike.
-  void save_state(std::vector<std::int64_t>& out, Time origin) const;
-  void shift(Duration by);
-
-  struct Outstanding {
-    Time when;
-    bool reached = false;
-  };
-  struct Events {
-    std::deque<Outstanding> events;
-    std::int64_t first_ticket = 0;
-  };
-  Events keep() const { return {events_, first_ticket_}; }
-  void restore(const Events& kept) {
-    events_ = kept.events;
-    first_ticket_ = kept.first_ticket;
-  }
-
  private:
-  Outstanding& at(const memory::Event& event) {
-    return events_[static_cast<std::size_t>(event.ticket - first_ticket_)];
-  }
-
   Clock& clock_;
-  std::deque<Outstanding> events_;
-  std::int64_t first_ticket_ = 0;
 };
 
 // What a stream waits for when it waits for an event.

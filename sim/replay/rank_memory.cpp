@@ -69,15 +69,15 @@ RankMemory::RankMemory(const workload::Program& program, TimedDriver& driver,
                        const memory::Options& options)
     : program_(program), driver_(driver), allocator_(driver, options) {
   const std::size_t slots = frame_slot(program.frames);
-  blocks_.assign(slots, memory::no_block);
-  categories_.assign(slots, 0);
-  recorded_.assign(slots, 0);
+  slots_.assign(slots, {});
+  allocator_.set_detailed_statistics(false);
 }
 
 void RankMemory::watch(Observer& observer, int rank_class) {
   observer_ = &observer;
   rank_class_ = rank_class;
   allocator_.set_trace(&trace_);
+  allocator_.set_detailed_statistics(true);
 }
 
 void RankMemory::tell(Category category, std::int64_t delta, std::int64_t address,
@@ -102,7 +102,7 @@ void RankMemory::tell_state(bool out_of_memory) {
 }
 
 void RankMemory::allocate(std::uint32_t slot, const Instruction& i, const Position& position) {
-  assert(blocks_[slot] == memory::no_block);
+  assert(!full(slot));
   memory::BlockId block = allocator_.allocate(i.value, static_cast<int>(i.stream));
   if (block == memory::no_block) {
     out_of_memory(i, position);
@@ -112,9 +112,7 @@ void RankMemory::allocate(std::uint32_t slot, const Instruction& i, const Positi
     block = allocator_.allocate(i.value, static_cast<int>(i.stream));
     assert(block != memory::no_block);
   }
-  blocks_[slot] = block;
-  categories_[slot] = static_cast<std::uint8_t>(i.category);
-  recorded_[slot] = 0;
+  slots_[slot] = {block, i.category, 0};
   split_[static_cast<std::size_t>(i.category)] += allocator_.size(block);
   if (allocated() > peak_.allocated) note_peak(position);
   if (observer_ == nullptr) return;
@@ -179,85 +177,93 @@ bool RankMemory::lacks(std::int64_t bytes, int stream) {
 }
 
 void RankMemory::free(std::uint32_t slot, bool maybe, const Position* position) {
-  const memory::BlockId block = blocks_[slot];
+  const memory::BlockId block = slots_[slot].block;
   if (block == memory::no_block) {
     assert(maybe);
     return;
   }
   const std::int64_t size = allocator_.size(block);
   const std::int64_t address = allocator_.address(block);
-  split_[categories_[slot]] -= size;
+  split_[static_cast<std::size_t>(category(slot))] -= size;
   allocator_.free(block);
-  blocks_[slot] = memory::no_block;
+  slots_[slot].block = memory::no_block;
   if (observer_ == nullptr) return;
   assert(position != nullptr);
   tell(category(slot), -size, address, *position);
 }
 
 void RankMemory::move(std::uint32_t from, std::uint32_t to) {
-  assert(blocks_[from] != memory::no_block);
-  assert(blocks_[to] == memory::no_block);
-  std::swap(blocks_[from], blocks_[to]);
-  categories_[to] = categories_[from];
-  recorded_[to] = recorded_[from];
+  assert(full(from));
+  assert(!full(to));
+  slots_[to] = slots_[from];
+  slots_[from].block = memory::no_block;
 }
 
 void RankMemory::record_stream(std::uint32_t slot, workload::Stream stream) {
-  assert(blocks_[slot] != memory::no_block);
-  recorded_[slot] |= 1u << static_cast<unsigned>(stream);
-  allocator_.record_stream(blocks_[slot], static_cast<int>(stream));
+  assert(full(slot));
+  slots_[slot].recorded |= 1u << static_cast<unsigned>(stream);
+  allocator_.record_stream(slots_[slot].block, static_cast<int>(stream));
 }
 
-void RankMemory::save_state(std::vector<std::int64_t>& out,
-                            std::span<const std::uint32_t> frames) const {
+bool RankMemory::room_for(std::span<const RoomNeeded> rooms, std::int64_t tensors) const {
+  const memory::PoolStatistics& all = allocator_.statistics().all;
+  // A block that is hardly larger than the request is handed out whole.
+  std::int64_t most = tensors * memory::small_size;
+  for (const RoomNeeded& room : rooms) {
+    if (room.large > 0 && allocator_.largest_free_block(room.stream).n < room.large) return false;
+    if (room.small > 0 && allocator_.largest_free_block(room.stream, true).n < room.small)
+      return false;
+    most += room.large + room.small;
+  }
+  return all.allocated_bytes.current + most <= all.allocated_bytes.peak &&
+         all.active_bytes.current + most <= all.active_bytes.peak;
+}
+
+void RankMemory::save_state(std::vector<std::int64_t>& out, std::span<const std::uint32_t> frames,
+                            Time origin) const {
   allocator_.save_state(out);
+  allocator_.visit_events([&](const memory::Event& event) {
+    out.push_back(std::max(event.ticket, driver_.cpu().ps) - origin.ps);
+  });
   const auto add = [&](std::uint32_t begin, std::uint32_t count) {
     for (std::uint32_t s = begin; s < begin + count; ++s)
-      out.push_back(blocks_[s] == memory::no_block ? -1 : allocator_.address(blocks_[s]));
+      out.push_back(full(s) ? allocator_.address(slots_[s].block) : -1);
   };
   add(0, program_.fixed_slots);
   out.push_back(static_cast<std::int64_t>(frames.size()));
   for (const std::uint32_t frame : frames) add(frame_slot(frame), program_.frame_slots);
 }
 
+void RankMemory::shift_events(Duration by) {
+  allocator_.visit_events([&](memory::Event& event) { event.ticket += by.ps; });
+}
+
 void RankMemory::renumber_frames(std::span<const std::uint32_t> from,
                                  std::span<const std::uint32_t> to) {
   assert(from.size() == to.size());
-  const std::size_t n = program_.frame_slots;
-  std::vector<memory::BlockId> blocks;
-  std::vector<std::uint8_t> categories;
-  std::vector<std::uint32_t> recorded;
-  const auto at = [](auto& v, std::uint32_t slot) {
-    return v.begin() + static_cast<std::ptrdiff_t>(slot);
+  const auto frame = [&](std::uint32_t number) {
+    return slots_.begin() + static_cast<std::ptrdiff_t>(frame_slot(number));
   };
-  const auto count = static_cast<std::ptrdiff_t>(n);
-  for (const std::uint32_t frame : from) {
-    const auto begin = at(blocks_, frame_slot(frame));
-    blocks.insert(blocks.end(), begin, begin + count);
-    std::fill(begin, begin + count, memory::no_block);
-    const auto kinds = at(categories_, frame_slot(frame));
-    categories.insert(categories.end(), kinds, kinds + count);
-    const auto streams = at(recorded_, frame_slot(frame));
-    recorded.insert(recorded.end(), streams, streams + count);
+  const auto count = static_cast<std::ptrdiff_t>(program_.frame_slots);
+  std::vector<TensorSlot> held;
+  for (const std::uint32_t number : from) {
+    held.insert(held.end(), frame(number), frame(number) + count);
+    std::fill_n(frame(number), count, TensorSlot{});
   }
-  for (std::size_t i = 0; i < to.size(); ++i) {
-    const auto offset = static_cast<std::ptrdiff_t>(i * n);
-    std::copy_n(blocks.begin() + offset, count, at(blocks_, frame_slot(to[i])));
-    std::copy_n(categories.begin() + offset, count, at(categories_, frame_slot(to[i])));
-    std::copy_n(recorded.begin() + offset, count, at(recorded_, frame_slot(to[i])));
+  auto next = held.begin();
+  for (const std::uint32_t number : to) {
+    std::copy_n(next, count, frame(number));
+    next += count;
   }
 }
 
 RankMemory::Kept RankMemory::keep() const {
-  return {allocator_, blocks_,           categories_, recorded_,
-          split_,     driver_.account(), peak_,       out_of_memory_};
+  return {allocator_, slots_, split_, driver_.account(), peak_, out_of_memory_};
 }
 
 void RankMemory::restore(const Kept& kept) {
   allocator_ = kept.allocator;
-  blocks_ = kept.blocks;
-  categories_ = kept.categories;
-  recorded_ = kept.recorded;
+  slots_ = kept.slots;
   split_ = kept.split;
   driver_.restore(kept.account);
   peak_ = kept.peak;

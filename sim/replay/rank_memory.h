@@ -78,6 +78,12 @@ struct Position {
 };
 Place resolve(const workload::Program& program, const Position& position);
 
+// Bytes of some tensors in all, above and below the allocator's small limit.
+struct RoomNeeded {
+  int stream = 0;
+  std::int64_t large = 0, small = 0;
+};
+
 class RankMemory {
  public:
   RankMemory(const workload::Program& program, TimedDriver& driver, const memory::Options& options);
@@ -96,18 +102,26 @@ class RankMemory {
   const memory::Allocator& allocator() const { return allocator_; }
   std::int64_t allocated() const { return allocator_.statistics().all.allocated_bytes.current; }
   std::int64_t reserved() const { return allocator_.statistics().all.reserved_bytes.current; }
-  std::int64_t requested(std::uint32_t slot) const { return allocator_.requested(blocks_[slot]); }
-  std::int64_t size(std::uint32_t slot) const { return allocator_.size(blocks_[slot]); }
-  bool full(std::uint32_t slot) const { return blocks_[slot] != memory::no_block; }
-  // Streams that the tensor is recorded on, a bit each.
-  std::uint32_t recorded(std::uint32_t slot) const { return recorded_[slot]; }
-  workload::Category category(std::uint32_t slot) const {
-    return static_cast<workload::Category>(categories_[slot]);
+  std::int64_t requested(std::uint32_t slot) const {
+    return allocator_.requested(slots_[slot].block);
   }
+  std::int64_t size(std::uint32_t slot) const { return allocator_.size(slots_[slot].block); }
+  bool full(std::uint32_t slot) const { return slots_[slot].block != memory::no_block; }
+  // Streams that the tensor is recorded on, a bit each.
+  std::uint32_t recorded(std::uint32_t slot) const { return slots_[slot].recorded; }
+  workload::Category category(std::uint32_t slot) const { return slots_[slot].category; }
 
-  // Everything that decides what memory does next, without the driver's events: allocator, fixed
-  // slots, and the live frames in the order given.
-  void save_state(std::vector<std::int64_t>& out, std::span<const std::uint32_t> frames) const;
+  // Whether so many allocations one after the other would be answered without the driver and
+  // without a new peak, wherever they went.
+  bool room_for(std::span<const RoomNeeded> rooms, std::int64_t tensors) const;
+
+  // Everything that decides what memory does next: allocator, fixed slots, the live frames in the
+  // order given, and outstanding events relative to `origin`, when their tickets are picoseconds;
+  // those that the CPU clock has passed are alike.
+  void save_state(std::vector<std::int64_t>& out, std::span<const std::uint32_t> frames,
+                  Time origin) const;
+  // Outstanding events are reached `by` later.
+  void shift_events(Duration by);
   // The tensors of frame from[i] go to frame to[i].
   void renumber_frames(std::span<const std::uint32_t> from, std::span<const std::uint32_t> to);
 
@@ -117,12 +131,15 @@ class RankMemory {
     Split split{};
     Position position;
   };
-  // Keeps and puts back everything, the driver's events apart.
+  // Keeps and puts back everything.
+  struct TensorSlot {
+    memory::BlockId block = memory::no_block;
+    workload::Category category{};
+    std::uint32_t recorded = 0;
+  };
   struct Kept {
     memory::Allocator allocator;
-    std::vector<memory::BlockId> blocks;
-    std::vector<std::uint8_t> categories;
-    std::vector<std::uint32_t> recorded;
+    std::vector<TensorSlot> slots;
     Split split;
     TimedDriver::Account account;
     Peak peak;
@@ -150,9 +167,7 @@ class RankMemory {
   const workload::Program& program_;
   TimedDriver& driver_;
   memory::Allocator allocator_;
-  std::vector<memory::BlockId> blocks_;   // by slot
-  std::vector<std::uint8_t> categories_;  // by slot
-  std::vector<std::uint32_t> recorded_;   // by slot
+  std::vector<TensorSlot> slots_;
   Split split_{};
   Peak peak_;
   std::int64_t static_bytes_ = 0;

@@ -1,0 +1,219 @@
+// dataflow_quiet.cpp — times repeat, memory does not yet: memory alone is replayed.
+//
+// When times are as at an earlier cut and no driver call fell in between, they go on repeating
+// until memory makes a driver call, the only way in which it can touch them. One more period is
+// run with a tape of the clocks at every allocation and free; after that memory alone is replayed
+// against the tape. The tape carries clocks because blocks that were recorded on another stream
+// come back when it has passed.
+//
+// Classes advance by stretches of a few periods, one class after the other. Should one make a
+// driver call, those that are beyond the period before it go back to the begin of the stretch, and
+// all run on in full from there.
+//
+// Memory that comes back to an earlier state is periodic; such a class rests until the number of
+// periods is known.
+#include <algorithm>
+#include <cassert>
+
+#include "sim/replay/dataflow_engine.h"
+
+namespace sim::replay {
+
+using workload::Op;
+
+// A class in such a replay.
+struct Dataflow::Quiet {
+  std::int64_t done = 0;   // periods replayed, or found to be added up
+  std::int64_t cycle = 0;  // above 0: the state after `done` periods comes back that much later
+  std::vector<std::pair<std::int64_t, std::vector<std::int64_t>>> seen;
+
+  // At the begin of the stretch.
+  struct Kept {
+    RankMemory::Kept memory;
+    Clock clock;
+    Position at;
+    std::vector<std::uint32_t> live;
+    std::int64_t done = 0;
+  };
+  std::optional<Kept> kept;
+
+  void keep(const RankState& r) {
+    kept.emplace(Kept{r.memory.keep(), r.clock, r.at, r.live, done});
+  }
+  void put_back(RankState& r) {
+    r.memory.restore(kept->memory);
+    r.clock = kept->clock;
+    r.at = kept->at;
+    r.live = kept->live;
+    done = kept->done;
+    cycle = 0;
+  }
+};
+
+// Replays the memory of a class up to pass `end` against its tape. False after a driver call.
+bool Dataflow::replay_tape(int c, RankState& r, std::uint32_t end, Time origin) {
+  const std::vector<MemoryCode>& blocks = memory_code_[static_cast<std::size_t>(c)];
+  const std::int64_t calls = r.driver.calls();
+  const std::uint32_t frames = r.program.fixed_slots + r.program.local_slots;
+  const bool may_leave_out = r.memory.allocator().takes_what_fits();
+  const std::int64_t* tape = r.tape.data();
+  for (; r.at.pass < end; ++r.at.pass) {
+    const workload::Pass& pass = (*r.at.passes)[r.at.pass];
+    if (pass.acquires) r.live.push_back(pass.frame);
+    const std::uint32_t frame = frames + pass.frame * r.program.frame_slots;
+    const auto& calls_of = r.program.templates[pass.pattern].calls;
+    for (r.at.call = 0; r.at.call < calls_of.size(); ++r.at.call) {
+      const workload::Call& call = calls_of[r.at.call];
+      const std::uint32_t layer = frame + call.layer_base;
+      const MemoryCode& block = blocks[call.block];
+      bool leave_out = false;  // the group of transients at hand
+      for (const MemoryInstruction& step : block.code) {
+        const workload::Instruction& i = step.instruction;
+        const std::uint32_t slot = slot_number(r.program, i.space, i.index, frame, layer);
+        if (i.op == Op::alloc) {
+          r.clock.cpu = Time{origin.ps + *tape++};
+          if (step.group >= 0) {
+            const MemoryCode::Group& group = block.groups[static_cast<std::size_t>(step.group)];
+            leave_out = may_leave_out && r.memory.room_for(group.rooms, group.tensors);
+          }
+          if (step.transient && leave_out) continue;
+          r.at.instruction = step.place;
+          r.memory.allocate(slot, i, r.at);
+        } else if (i.op == Op::free) {
+          r.clock.cpu = Time{origin.ps + *tape++};
+          if (step.transient && leave_out) continue;
+          const std::uint32_t recorded = r.memory.recorded(slot);
+          for (std::size_t s = 0; recorded >> s; ++s)
+            if (recorded >> s & 1u) r.clock.tail[s] = Time{origin.ps + *tape++};
+          r.memory.free(slot, i.flags & workload::maybe);
+        } else if (i.op == Op::move) {
+          r.memory.move(slot, slot_number(r.program, static_cast<workload::Space>(i.value >> 32),
+                                          static_cast<std::uint32_t>(i.value), frame, layer));
+        } else {
+          r.memory.record_stream(slot, i.stream);
+        }
+      }
+    }
+    r.at.call = r.at.instruction = 0;
+    if (pass.releases) std::erase(r.live, pass.frame);
+  }
+  assert(r.tape.empty() || tape <= r.tape.data() + r.tape.size());
+  return r.driver.calls() == calls;
+}
+
+// A state of memory that was there before: the class rests. `begin` is when its period begins.
+void Dataflow::look_for_cycle(const RankState& r, Quiet& quiet, Time begin) const {
+  constexpr std::int64_t stride = 8;  // a state is kept every so many periods
+  constexpr std::size_t kept_states = 32;
+  if (quiet.done % stride != 0 || quiet.seen.size() >= kept_states) return;
+  std::vector<std::int64_t> state;
+  r.memory.save_state(state, r.live, begin);
+  const auto same = std::find_if(quiet.seen.begin(), quiet.seen.end(),
+                                 [&](const auto& s) { return s.second == state; });
+  if (same != quiet.seen.end()) {
+    quiet.cycle = quiet.done - same->first;
+  } else {
+    quiet.seen.emplace_back(quiet.done, std::move(state));
+  }
+}
+
+// Replays memory of a class until `end` periods are done, counted from cut `base`. False after a
+// driver call; `done` then counts the periods before it.
+bool Dataflow::replay_memory(int c, Quiet& quiet, const Stretch& stretch, std::int64_t end) {
+  RankState& r = *ranks_[static_cast<std::size_t>(c)];
+  const Time begin = r.tape_origin + stretch.length;
+  while (quiet.done < end) {
+    const Time now = begin + quiet.done * stretch.length;
+    look_for_cycle(r, quiet, now);
+    if (quiet.cycle > 0) return true;
+    if (!replay_tape(c, r, pass_at(r, stretch, quiet.done + 1), now)) return false;
+    ++quiet.done;
+  }
+  return true;
+}
+
+// The state of a periodic class after `end` periods.
+void Dataflow::end_cycle(int c, Quiet& quiet, const Stretch& stretch, std::int64_t end) {
+  RankState& r = *ranks_[static_cast<std::size_t>(c)];
+  const std::int64_t whole = (end - quiet.done) / quiet.cycle * quiet.cycle;
+  const std::uint32_t to = pass_at(r, stretch, quiet.done + whole);
+  std::vector<std::uint32_t> live = r.live;
+  walk_frames(r, to, live);
+  r.memory.renumber_frames(r.live, live);
+  r.live = std::move(live);
+  r.at.pass = to;
+  r.memory.shift_events(whole * stretch.length);
+  quiet.done += whole;
+  quiet.cycle = 0;
+  quiet.seen.resize(1000);  // no further search
+  [[maybe_unused]] const bool still = replay_memory(c, quiet, stretch, end);
+  assert(still);
+}
+
+// Replays memory of every class up to `most` periods; how many stayed without a driver call.
+std::int64_t Dataflow::replay_quietly(const Stretch& stretch, std::int64_t most) {
+  constexpr std::int64_t periods = 16;  // of a stretch
+  std::vector<Quiet> all(ranks_.size());
+  std::int64_t done = 0;
+  for (bool still = true; still && done < most;) {
+    std::int64_t end = std::min(done + periods, most);
+    const bool last = end == most;
+    for (std::size_t c = 0; c < ranks_.size(); ++c) {
+      if (all[c].cycle > 0) continue;
+      all[c].keep(*ranks_[c]);
+      if (replay_memory(static_cast<int>(c), all[c], stretch, end)) continue;
+      still = false;
+      end = all[c].done;
+      all[c].put_back(*ranks_[c]);
+      [[maybe_unused]] const bool again = replay_memory(static_cast<int>(c), all[c], stretch, end);
+      assert(again);
+    }
+    for (std::size_t c = 0; c < ranks_.size(); ++c) {
+      // Those that were ahead of the call, or came to rest behind it.
+      if (all[c].done <= end) continue;
+      all[c].put_back(*ranks_[c]);
+      [[maybe_unused]] const bool again = replay_memory(static_cast<int>(c), all[c], stretch, end);
+      assert(again);
+    }
+    done = end;
+    const bool all_rest =
+        std::all_of(all.begin(), all.end(), [](const Quiet& q) { return q.cycle > 0; });
+    if (still && !last && all_rest) done = most;
+  }
+  for (std::size_t c = 0; c < ranks_.size(); ++c)
+    if (all[c].cycle > 0) end_cycle(static_cast<int>(c), all[c], stretch, done);
+  return done;
+}
+
+// Times at cut `cut` are those at cut `from`, without a driver call in between. Returns the cut at
+// which the classes then stand; the state there is whole.
+std::size_t Dataflow::quiet(const Snapshot& now, std::size_t from, std::size_t cut) {
+  const std::size_t period = cut - from;
+  const std::size_t last = ranks_.front()->program.cuts.size() - 1;
+  if (cut + 2 * period > last) return cut;
+  const std::size_t base = cut + period;
+  for (auto& r : ranks_) {
+    r->taping = true;
+    r->tape.clear();
+    r->tape_origin = now.origin;
+  }
+  const bool consistent = stop_at(base);
+  assert(consistent);
+  for (auto& r : ranks_) r->taping = false;
+  const Snapshot after = snapshot(false);
+  if (after.timing != now.timing || after.driver_calls != now.driver_calls) return base;
+
+  std::vector<Clock> clocks;
+  for (const auto& r : ranks_) clocks.push_back(r->clock);
+  const Stretch stretch{base, period, after.origin - now.origin};
+  const std::int64_t times =
+      replay_quietly(stretch, static_cast<std::int64_t>((last - base) / period));
+  for (std::size_t c = 0; c < ranks_.size(); ++c) {
+    ranks_[c]->clock = clocks[c];
+    move_on(c, now, after, times);
+  }
+  shift_channels(times * stretch.length);
+  return base + static_cast<std::size_t>(times) * period;
+}
+
+}  // namespace sim::replay
