@@ -19,7 +19,9 @@ int run_run(const Arguments& arguments, Globals globals) {
   declare_watch(options);
   options.flag("fixes", "when it does not fit: replay single changes of the plan, smallest first")
       .value("method", "NAME", "fast (default), or reference: every operation, no shortcut")
-      .value("steps", "N", "training steps to replay, 2 by default; the last one is reported")
+      .value("steps", "N",
+             "training steps to replay, 2 by default: a warm-up, then whole ones; the last is "
+             "reported")
       .flag("all-ranks", "replay every rank instead of one of each class; up to 4096")
       .words(0, 1000)
       .parse(arguments, globals);
@@ -29,7 +31,7 @@ int run_run(const Arguments& arguments, Globals globals) {
   search::Site& site = *need(sites.of(file.machine));
   replay::Options how;
   how.method = reference ? replay::Method::reference : replay::Method::fast;
-  how.steps = static_cast<int>(options.number("steps", how.steps, 1, 100));
+  how.steps = static_cast<int>(options.number("steps", how.steps, 2, 100));
   const bool all_ranks = options.has("all-ranks");
   if (all_ranks && file.plan.world() > 4096)
     throw Stop{exit_usage, fmt::format("--all-ranks: the plan has {} ranks; the limit is 4096",

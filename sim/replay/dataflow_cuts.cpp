@@ -154,7 +154,7 @@ std::size_t Dataflow::skip(const Snapshot& before, const Snapshot& now, std::siz
 void Dataflow::play(int step) {
   constexpr std::size_t remembered = 48, timing_window = 6;
   const std::size_t cuts =
-      step > 0 && options_.shortcuts && !options_.observer ? ranks_[0]->program.cuts.size() : 0;
+      step > 1 && options_.shortcuts && !options_.observer ? ranks_[0]->program.cuts.size() : 0;
   std::size_t next = cuts > 2 ? 0 : cuts;
   std::size_t patience = 2 * static_cast<std::size_t>(job_.pp) + 2;  // cuts after running out
   Seen seen;
@@ -222,7 +222,7 @@ RunReport Dataflow::run() {
       before[c] = r.timeline.accounts();
       if (step == 1) r.memory.mark_static();
     }
-    if (step == 1) report.first_step_time = end - begin;
+    if (step == 1) report.warm_up_time = end - begin;
     if (step >= 1) report.step_time = end - begin;
     begin = end;
     previous = std::move(start);

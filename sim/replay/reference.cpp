@@ -469,7 +469,7 @@ RunReport Reference::run() {
       r->accounts_before = r->timeline.accounts();
       if (step == 1) r->memory.mark_static();
     }
-    if (step == 1) report.first_step_time = end - begin;
+    if (step == 1) report.warm_up_time = end - begin;
     if (step >= 1) report.step_time = end - begin;
     begin = end;
   }

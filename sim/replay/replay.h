@@ -62,8 +62,8 @@ enum class Method : std::uint8_t { fast, reference };
 
 struct Options {
   Method method = Method::fast;
-  // Replayed after set-up; the last is reported. The first creates the optimizer state, the second
-  // has it in place from its beginning.
+  // Replayed after set-up; the last is reported. The first is a warm-up of few microbatches that
+  // creates the optimizer state (Plan::warm_up_microbatches); the others are whole. At least 2.
   int steps = 2;
   Observer* observer = nullptr;  // switches the shortcuts of the fast path off
   bool shortcuts = true;         // fast: skip what repeats

@@ -103,7 +103,7 @@ struct ClassReport {
 
 struct RunReport {
   Duration step_time{};  // one steady step
-  Duration first_step_time{};
+  Duration warm_up_time{};
   std::vector<ClassReport> classes;
   std::vector<std::size_t> out_of_memory;  // indices of classes, first in time first
   double bubble = 0;                       // mean over ranks of pipeline wait / step time

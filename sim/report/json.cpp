@@ -200,7 +200,7 @@ Json to_json(const Answer& answer) {
                      {"peak_flops", answer.machine.peak_flops}};
   if (fits) {
     json["step_time_ps"] = run.step_time.ps;
-    json["first_step_time_ps"] = run.first_step_time.ps;
+    json["warm_up_time_ps"] = run.warm_up_time.ps;
     json["tokens_s_gpu"] = tokens_per_second_gpu(answer);
     Json rates = Json::array();
     for (const Rate& rate : answer.rates) {

@@ -67,7 +67,7 @@ class Builder {
   std::uint32_t backward(int chunk, const Moment& moment);
   std::uint32_t weight(int chunk, const Moment& moment);
   void recomputed_layers(Template& t, int chunk, const Variant& variant);
-  Patterns patterns(bool first_step);
+  Patterns patterns(bool first_step, int microbatches);
   std::uint32_t begin_pass(int chunk, bool forward);
   std::uint32_t end_pass(int chunk, bool forward);
   int global_layer(int chunk, int layer) const {
@@ -237,8 +237,7 @@ std::uint32_t Builder::weight(int chunk, const Moment& moment) {
   return add(std::move(t));
 }
 
-Patterns Builder::patterns(bool first_step) {
-  const int m = rank_.plan.microbatches();
+Patterns Builder::patterns(bool first_step, int m) {
   Patterns patterns;
   for (int chunk = 0; chunk < rank_.plan.virtual_stages; ++chunk) {
     std::vector<std::uint32_t> f, b, w;
@@ -277,8 +276,9 @@ void Builder::build() {
   for (const bool first : {true, false}) {
     for (DataParallel* chunk : chunks) chunk->begin_step();
     std::vector<Pass>& step = first ? program.first_step : program.step;
+    const int m = first ? rank_.plan.warm_up_microbatches() : rank_.plan.microbatches();
     step.push_back(single(PassKind::step, step_begin(rank_, chunks, first)));
-    const std::vector<Pass> passes = pipeline.passes(patterns(first));
+    const std::vector<Pass> passes = pipeline.passes(patterns(first, m), m);
     step.insert(step.end(), passes.begin(), passes.end());
     step.push_back(single(PassKind::step, step_end(rank_, chunks, first)));
   }

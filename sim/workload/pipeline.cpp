@@ -28,8 +28,7 @@ Bytes Pipeline::message() const {
 }
 
 std::uint32_t Pipeline::acquire(Task task) {
-  const auto number =
-      static_cast<std::size_t>(task.chunk * rank_.plan.microbatches() + task.microbatch);
+  const auto number = static_cast<std::size_t>(task.chunk * microbatches_ + task.microbatch);
   assert(frames_[number] < 0);
   std::uint32_t frame;
   if (free_frames_.empty()) {
@@ -43,8 +42,7 @@ std::uint32_t Pipeline::acquire(Task task) {
 }
 
 std::uint32_t Pipeline::frame_of(Task task) {
-  const auto number =
-      static_cast<std::size_t>(task.chunk * rank_.plan.microbatches() + task.microbatch);
+  const auto number = static_cast<std::size_t>(task.chunk * microbatches_ + task.microbatch);
   assert(frames_[number] >= 0);
   return static_cast<std::uint32_t>(frames_[number]);
 }
@@ -58,8 +56,9 @@ void Pipeline::push(std::uint32_t pattern, Task task, std::uint32_t frame) {
 }
 
 void Pipeline::run(Kind kind, Task task, const Patterns& patterns) {
-  const int m = rank_.plan.microbatches();
-  const std::size_t variant = task.microbatch == m - 1 ? 2 : task.microbatch == 0 ? 0 : 1;
+  const std::size_t variant = task.microbatch == microbatches_ - 1 ? 2
+                              : task.microbatch == 0               ? 0
+                                                                   : 1;
   const auto& table = kind == Kind::forward    ? patterns.forward
                       : kind == Kind::backward ? patterns.backward
                                                : patterns.weight;
@@ -147,8 +146,9 @@ void Pipeline::release_output(Task task) {
   push(static_cast<std::uint32_t>(release_pattern_), task, frame_of(task));
 }
 
-std::vector<Pass> Pipeline::passes(const Patterns& patterns) {
-  const int m = rank_.plan.microbatches();
+std::vector<Pass> Pipeline::passes(const Patterns& patterns, int microbatches) {
+  microbatches_ = microbatches;
+  const int m = microbatches;
   const schedule::Shape shape{rank_.plan.pp, m, rank_.plan.virtual_stages};
   const schedule::Order order = schedule_.order(shape, rank_.program.stage);
   passes_.clear();

@@ -28,8 +28,9 @@ class Pipeline {
  public:
   Pipeline(Rank& rank, const schedule::Schedule& schedule);
 
-  // The passes of one step between its begin and its end. Frames are counted into the program.
-  std::vector<Pass> passes(const Patterns& patterns);
+  // The passes of one step of so many microbatches between its begin and its end. Frames are
+  // counted into the program.
+  std::vector<Pass> passes(const Patterns& patterns, int microbatches);
 
   // Positions in the result of the last passes() behind which microbatch k was complete.
   const std::vector<std::uint32_t>& completed() const { return completed_; }
@@ -64,6 +65,7 @@ class Pipeline {
   std::vector<std::int32_t> frames_;  // by task number, -1: none
   std::vector<std::uint32_t> free_frames_;
   std::uint32_t next_frame_ = 0;
+  int microbatches_ = 0;
   int done_ = 0;
 };
 

@@ -188,9 +188,9 @@ struct Program {
   std::uint32_t fixed_slots = 0, local_slots = 0, frame_slots = 0, frames = 0;
 
   std::vector<Pass> setup;       // model, buffers, optimizer objects
-  std::vector<Pass> first_step;  // creates optimizer state; no parameter gather
+  std::vector<Pass> first_step;  // a warm-up: creates optimizer state; no parameter gather
   std::vector<Pass> step;        // every later step
-  // Positions in `first_step` and `step` (the same count on every class) after which the pipeline
+  // Positions in `step` (the same count on every class) after which the pipeline
   // has completed microbatch k, inside the repeating part: where two states may be compared.
   std::vector<std::uint32_t> cuts;
 

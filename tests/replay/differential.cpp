@@ -111,7 +111,7 @@ struct Recorder final : replay::Observer {
 
 void check_equal(const replay::RunReport& a, const replay::RunReport& b) {
   CHECK(a.step_time == b.step_time);
-  CHECK(a.first_step_time == b.first_step_time);
+  CHECK(a.warm_up_time == b.warm_up_time);
   REQUIRE(a.classes.size() == b.classes.size());
   for (std::size_t i = 0; i < a.classes.size(); ++i) {
     CAPTURE(i);
@@ -180,7 +180,7 @@ TEST_CASE("replay: one class stands for its tensor and data parallel peers exact
     const replay::RunReport b =
         replay::run(all, sample::times(all, c.launch_us), sample::memory(all), Options{});
     CHECK(a.step_time == b.step_time);
-    CHECK(a.first_step_time == b.first_step_time);
+    CHECK(a.warm_up_time == b.warm_up_time);
     CHECK(a.bubble == Approx(b.bubble));
     for (std::size_t i = 0; i < b.classes.size(); ++i) {
       const auto at = all.coordinates(static_cast<int>(i));

@@ -19,7 +19,7 @@ inline sim::report::Answer fits() {
   answer.plan.sequence = 4096;
   answer.machine = {"toy-cluster", "A100-SXM4-40GB", 8, {40 * gib}, 312e12};
   answer.run.step_time = {10'000'000'000'000};
-  answer.run.first_step_time = {11'000'000'000'000};
+  answer.run.warm_up_time = {11'000'000'000'000};
   answer.run.bubble = 0.1;
   for (int stage = 0; stage < 2; ++stage) {
     replay::ClassReport who;
