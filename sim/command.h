@@ -51,6 +51,7 @@ int run_run(const Arguments& arguments, Globals globals);
 int run_explain(const Arguments& arguments, Globals globals);
 int run_sweep(const Arguments& arguments, Globals globals);
 int run_memory(const Arguments& arguments, Globals globals);
+int run_calibrate(const Arguments& arguments, Globals globals);
 int run_validate(const Arguments& arguments, Globals globals);
 
 // Thrown by the command files, never by the rooms; main prints the message and returns the code.

@@ -21,6 +21,8 @@ const std::vector<Command>& commands() {
        run_sweep},
       {"memory", "estimate PLAN | replay FILE",
        "the closed-form estimate; replay of an allocator trace", run_memory},
+      {"calibrate", "SOURCE ...", "fit a profile to measurements: traces, logs, tables",
+       run_calibrate},
       {"validate", "RUNS.csv ...", "predicted against measured, for tables of measured runs",
        run_validate},
       {"list", "[KIND]", "what there is, by name", run_list},

@@ -1,0 +1,97 @@
+#include <fmt/format.h>
+#include <zlib.h>
+
+#include <array>
+#include <charconv>
+#include <cmath>
+
+#include "sim/calibrate/readers/reader.h"
+#include "sim/config/textproto.h"
+
+namespace sim::calibrate {
+
+const std::vector<Reader>& readers() {
+  static const std::vector<Reader> all = {
+      {"gemm.csv", "matrix products and attention by shape", "calibration/measured/README.md",
+       is_kernel_table, read_kernel_table},
+      {"op_profiles.csv", "operations of Megatron-LM by hidden size and micro batch",
+       "calibration/measured/README.md", is_operation_table, read_operation_table},
+      {"nccl.csv", "collectives by size", "calibration/measured/README.md", is_nccl_table,
+       read_nccl_table},
+  };
+  return all;
+}
+
+Result<std::string> unpacked(std::string bytes, const std::string& path) {
+  if (bytes.size() < 2 || bytes[0] != '\x1f' || bytes[1] != '\x8b') return bytes;
+  z_stream stream{};
+  if (inflateInit2(&stream, 16 + MAX_WBITS) != Z_OK)
+    return Diagnostics{{path, "gzip: zlib could not start"}};
+  stream.next_in = reinterpret_cast<Bytef*>(bytes.data());
+  stream.avail_in = static_cast<uInt>(bytes.size());
+  std::string out;
+  std::vector<char> buffer(1 << 20);
+  int state = Z_OK;
+  std::string problem;
+  while (state != Z_STREAM_END && problem.empty()) {
+    stream.next_out = reinterpret_cast<Bytef*>(buffer.data());
+    stream.avail_out = static_cast<uInt>(buffer.size());
+    state = inflate(&stream, Z_NO_FLUSH);
+    if (state != Z_OK && state != Z_STREAM_END)
+      problem = stream.avail_in == 0 ? "gzip: the file ends too early" : "gzip: damaged data";
+    out.append(buffer.data(), buffer.size() - stream.avail_out);
+    if (static_cast<std::int64_t>(out.size()) > max_unpacked_bytes)
+      problem = fmt::format("gzip: more than {} unpacked", max_unpacked_bytes);
+    // Several members in a row are one file.
+    if (state == Z_STREAM_END && stream.avail_in > 2 && problem.empty()) {
+      if (inflateReset(&stream) == Z_OK) state = Z_OK;
+    }
+  }
+  inflateEnd(&stream);
+  if (!problem.empty()) return Diagnostics{{path, problem}};
+  return out;
+}
+
+Result<Source> read_bytes(std::string_view bytes, const std::string& path) {
+  std::vector<std::string> names;
+  for (const Reader& reader : readers()) {
+    names.emplace_back(reader.name);
+    if (!reader.recognises(bytes, path)) continue;
+    Result<Measurements> read = reader.read(bytes, path);
+    if (!read) return read.errors();
+    return Source{*read, &reader};
+  }
+  return Diagnostics{{path, fmt::format("not a format that calibrate reads; it reads {}",
+                                        fmt::join(names, ", "))}};
+}
+
+Result<Source> read_source(const std::string& path) {
+  const Result<std::string> raw = config::read_file(path, max_source_bytes);
+  if (!raw) return raw.errors();
+  const Result<std::string> plain = unpacked(*raw, path);
+  if (!plain) return plain.errors();
+  return read_bytes(*plain, path);
+}
+
+std::string first_line(std::string_view bytes) {
+  std::string_view line = bytes.substr(0, std::min<std::size_t>(bytes.size(), 4096));
+  line = line.substr(0, line.find('\n'));
+  if (!line.empty() && line.back() == '\r') line.remove_suffix(1);
+  return std::string(line);
+}
+
+double positive(std::string_view text) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size()) return 0;
+  return std::isfinite(value) && value > 0 ? value : 0;
+}
+
+std::int64_t positive_whole(std::string_view text, std::int64_t limit) {
+  const double value = positive(text);
+  return value >= 1 && value <= static_cast<double>(limit) && value == std::floor(value)
+             ? static_cast<std::int64_t>(value)
+             : 0;
+}
+
+}  // namespace sim::calibrate

@@ -1,0 +1,52 @@
+// reader.h — the catalog of formats that measurements come in.
+//
+// A source is read whole, unpacked when it is gzip or a tar of one kind, and given to the first
+// reader that recognises it. Readers take bytes and never open files; they are bounded in time and
+// memory on any input (limits below), and what they cannot use they count.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "sim/calibrate/measurement.h"
+#include "sim/core/result.h"
+
+namespace sim::calibrate {
+
+constexpr std::int64_t max_source_bytes = std::int64_t{1} << 30;    // on disk
+constexpr std::int64_t max_unpacked_bytes = std::int64_t{1} << 30;  // after gzip
+
+struct Reader {
+  std::string_view name, summary, source;
+  // Looks at the beginning only.
+  bool (*recognises)(std::string_view bytes, const std::string& path);
+  Result<Measurements> (*read)(std::string_view bytes, const std::string& path);
+};
+const std::vector<Reader>& readers();
+
+// Reads the file and unpacks it; one that no reader recognises is an error that lists them.
+struct Source {
+  Measurements measurements;
+  const Reader* reader = nullptr;
+};
+Result<Source> read_source(const std::string& path);
+Result<Source> read_bytes(std::string_view bytes, const std::string& path);
+
+// gzip -> plain, within the limits; anything else as it is.
+Result<std::string> unpacked(std::string bytes, const std::string& path);
+
+// The readers, each in a file of its name.
+bool is_kernel_table(std::string_view bytes, const std::string& path);
+Result<Measurements> read_kernel_table(std::string_view bytes, const std::string& path);
+bool is_operation_table(std::string_view bytes, const std::string& path);
+Result<Measurements> read_operation_table(std::string_view bytes, const std::string& path);
+bool is_nccl_table(std::string_view bytes, const std::string& path);
+Result<Measurements> read_nccl_table(std::string_view bytes, const std::string& path);
+
+// Helpers of readers.
+std::string first_line(std::string_view bytes);
+double positive(std::string_view text);  // 0 when it is no finite number above 0
+std::int64_t positive_whole(std::string_view text, std::int64_t limit = std::int64_t{1} << 40);
+
+}  // namespace sim::calibrate

@@ -1,0 +1,327 @@
+// tables.cpp — the tables of calibration/measured: gemm.csv, op_profiles.csv, nccl.csv.
+#include <fmt/format.h>
+
+#include <array>
+
+#include "sim/calibrate/readers/reader.h"
+#include "sim/calibrate/row_plan.h"
+#include "sim/calibrate/row_text.h"
+#include "sim/config/csv_rows.h"
+
+namespace sim::calibrate {
+
+namespace {
+
+using model::GemmRole;
+using model::Operation;
+using model::OperationKind;
+using model::Precision;
+
+constexpr std::int64_t max_dimension = std::int64_t{1} << 24;
+
+Result<std::vector<Row>> table(std::string_view bytes, const std::string& path) {
+  const Result<std::vector<config::CsvRow>> read = config::csv_rows(std::string(bytes), path);
+  if (!read) return read.errors();
+  std::vector<Row> rows;
+  Diagnostics problems;
+  for (std::size_t i = 1; i < read->size() && problems.size() < 100; ++i) {
+    const config::CsvRow& from = (*read)[i];
+    const std::vector<std::string>& columns = read->front().cells;
+    if (from.cells.size() != columns.size()) {
+      problems.push_back(
+          {fmt::format("{}:{}", path, from.line),
+           fmt::format("{} cells under {} columns", from.cells.size(), columns.size())});
+      continue;
+    }
+    Row row;
+    for (std::size_t c = 0; c < columns.size(); ++c) row[columns[c]] = from.cells[c];
+    rows.push_back(std::move(row));
+  }
+  if (!problems.empty()) return problems;
+  return rows;
+}
+
+bool heads(std::string_view bytes, std::initializer_list<std::string_view> columns) {
+  const std::string line = "," + first_line(bytes) + ",";
+  for (const std::string_view column : columns) {
+    if (line.find("," + std::string(column) + ",") == std::string::npos) return false;
+  }
+  return true;
+}
+
+std::int64_t dimension(const Row& row, std::string_view column) {
+  return positive_whole(cell(row, column), max_dimension);
+}
+
+// "eth-easl/sailor" of "eth-easl/sailor@cf2c8e:path".
+std::string who(const Row& row) {
+  const std::string& source = cell(row, "source");
+  return source.substr(0, source.find_first_of("@("));
+}
+
+std::optional<Precision> precision_of(std::string_view text) {
+  if (contains(text, "bf16")) return Precision::bf16;
+  if (contains(text, "fp16") || contains(text, "half")) return Precision::fp16;
+  if (contains(text, "fp8")) return Precision::fp8;
+  if (contains(text, "tf32")) return Precision::tf32;
+  return std::nullopt;
+}
+
+std::string lower(std::string text) {
+  for (char& c : text) {
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+    if (c == ' ') c = '-';
+  }
+  return text == "flashattention-2"   ? "flash-attention-2"
+         : text == "flashattention-3" ? "flash-attention-3"
+         : text == "flashattention"   ? "flash-attention-1"
+                                      : text;
+}
+
+void product(const Row& row, KernelSample sample, Measurements& out) {
+  const std::int64_t m = dimension(row, "m"), n = dimension(row, "n"), k = dimension(row, "k");
+  const std::optional<Precision> precision = precision_of(cell(row, "dtype"));
+  if (m == 0 || n == 0 || k == 0 || !precision) {
+    ++out.passed["a product without m, n, k or a known precision"];
+    return;
+  }
+  const std::string& layout = cell(row, "layout");
+  const GemmRole role = layout == "NN"   ? GemmRole::input_gradient
+                        : layout == "NT" ? GemmRole::weight_gradient
+                                         : GemmRole::forward;
+  const Operation o =
+      model::gemm("gemm", m, n, k, role, starts_with(cell(row, "accumulate"), "t"), *precision);
+  sample.group = role == GemmRole::forward          ? "gemm forward"
+                 : role == GemmRole::input_gradient ? "gemm input gradient"
+                                                    : "gemm weight gradient";
+  sample.operations = {o};
+  sample.seconds = positive(cell(row, "time_us")) * 1e-6;
+  if (sample.seconds == 0) {
+    const double rate = positive(cell(row, "tflops"));
+    if (rate > 0) sample.seconds = o.flops / rate * 1e-12;
+  }
+  if (sample.seconds == 0) {
+    ++out.passed["no time"];
+    return;
+  }
+  out.kernels.push_back(std::move(sample));
+}
+
+void attention(const Row& row, KernelSample sample, Measurements& out) {
+  const std::int64_t batch = dimension(row, "batch"), heads = dimension(row, "heads"),
+                     kv_heads = dimension(row, "kv_heads"), head = dimension(row, "head_dim"),
+                     seq = dimension(row, "seq");
+  const std::string& direction = cell(row, "direction");
+  if (batch == 0 || heads == 0 || kv_heads == 0 || head == 0 || seq == 0) {
+    ++out.passed["attention without its shape"];
+    return;
+  }
+  if (contains(cell(row, "impl"), "pytorch")) {
+    ++out.passed["unfused attention"];
+    return;
+  }
+  if (positive_whole(cell(row, "v_head_dim")) != 0 && dimension(row, "v_head_dim") != head) {
+    ++out.passed["attention whose values have another head size"];
+    return;
+  }
+  const std::string& mask = cell(row, "causal");
+  const bool causal = starts_with(mask, "1") || starts_with(mask, "t");
+  const auto pass = [&](bool backward) {
+    return model::attention("attention", backward, batch, heads, kv_heads, head, seq, seq, causal);
+  };
+  if (direction != "bwd") sample.operations.push_back(pass(false));
+  if (direction != "fwd") sample.operations.push_back(pass(true));
+  sample.group = direction == "fwd"   ? "attention forward"
+                 : direction == "bwd" ? "attention backward"
+                                      : "attention forward + backward";
+  sample.implementation = lower(cell(row, "impl"));
+  sample.seconds = positive(cell(row, "time_us")) * 1e-6;
+  if (sample.seconds == 0) {
+    // Published rates count 4 s^2 d h forward, halved if causal, and 2.5 times that backward.
+    // Some count the whole square of a causal attention and say so.
+    double flops = 0;
+    for (const Operation& o : sample.operations) flops += o.flops;
+    if (causal && contains(mask, "counted full")) flops *= 2;
+    const double rate = positive(cell(row, "tflops"));
+    if (rate > 0) sample.seconds = flops / rate * 1e-12;
+  }
+  if (sample.seconds == 0) {
+    ++out.passed["no time"];
+    return;
+  }
+  out.kernels.push_back(std::move(sample));
+}
+
+// Elements are 2 bytes in fp16, 4 in fp32.
+struct MegatronShape {
+  std::int64_t tokens, hidden, heads, seq, mbs, tp, vocab;
+  Precision precision;
+  std::int64_t width;
+};
+
+// What Megatron-LM runs under the names of op_profiles.csv; nothing where the time holds a
+// collective or the host.
+std::optional<KernelSample> megatron_operation(const std::string& op, bool backward,
+                                               const MegatronShape& s) {
+  KernelSample sample;
+  const auto product = [&](std::int64_t m, std::int64_t n, std::int64_t k) {
+    sample.group = backward ? "gemm input gradient" : "gemm forward";
+    sample.operations = {
+        backward ? model::gemm("gemm", m, k, n, GemmRole::input_gradient, false, s.precision)
+                 : model::gemm("gemm", m, n, k, GemmRole::forward, false, s.precision)};
+  };
+  const auto pass = [&](OperationKind kind, const char* group, std::int64_t bytes) {
+    sample.group = group;
+    sample.operations = {model::pass(kind, group, Bytes{bytes})};
+  };
+  const bool alone = s.tp == 1;
+  const std::int64_t h = s.hidden;
+  const std::int64_t scores = s.mbs * s.heads / s.tp * s.seq * s.seq;
+  if (op == "enc-MLP-GEMM-1" && !backward) {
+    product(s.tokens, 4 * h / s.tp, h);
+  } else if (op == "enc-MLP-GEMM-2" && alone && !backward) {
+    product(s.tokens, h, 4 * h);
+  } else if (op == "enc-attention-dense" && alone && !backward) {
+    product(s.tokens, h, h);
+  } else if (op == "enc-attention-softmax") {
+    // The triangular kernel reads the lower half and writes all; backward reads two halves.
+    pass(OperationKind::softmax, "softmax", (backward ? 4 : 3) * scores * s.width / 2);
+  } else if (op == "enc-attention-dropout") {
+    pass(OperationKind::softmax, "softmax", scores * (2 * s.width + 1));  // a byte of mask
+  } else if (op == "enc-MLP-gelu" && !backward) {
+    pass(OperationKind::elementwise, "elementwise", 2 * s.tokens * 4 * h / s.tp * s.width);
+  } else {
+    return std::nullopt;
+  }
+  return sample;
+}
+
+std::optional<collective::Kind> kind_of(std::string_view text) {
+  using collective::Kind;
+  if (starts_with(text, "all_reduce")) return Kind::all_reduce;
+  if (starts_with(text, "all_gather")) return Kind::all_gather;
+  if (starts_with(text, "reduce_scatter")) return Kind::reduce_scatter;
+  if (starts_with(text, "broadcast")) return Kind::broadcast;
+  return std::nullopt;
+}
+
+}  // namespace
+
+bool is_kernel_table(std::string_view bytes, const std::string&) {
+  return heads(bytes, {"kernel", "gpu", "m", "n", "k", "tflops", "head_dim"});
+}
+
+Result<Measurements> read_kernel_table(std::string_view bytes, const std::string& path) {
+  const Result<std::vector<Row>> rows = table(bytes, path);
+  if (!rows) return rows.errors();
+  Measurements out;
+  for (const Row& row : *rows) {
+    KernelSample sample;
+    sample.source = who(row);
+    sample.gpu = cell(row, "gpu");
+    const std::string& kernel = cell(row, "kernel");
+    if (kernel == "matmul" || starts_with(kernel, "gemm")) {
+      product(row, std::move(sample), out);
+    } else if (kernel == "attention" || starts_with(kernel, "sdp_")) {
+      attention(row, std::move(sample), out);
+    } else {
+      ++out.passed[fmt::format("kernel '{}'", kernel)];
+    }
+  }
+  return out;
+}
+
+bool is_operation_table(std::string_view bytes, const std::string&) {
+  return heads(bytes, {"gpu", "hidden", "heads", "mbs", "tp", "op", "fwd_us", "bwd_us"});
+}
+
+Result<Measurements> read_operation_table(std::string_view bytes, const std::string& path) {
+  const Result<std::vector<Row>> rows = table(bytes, path);
+  if (!rows) return rows.errors();
+  Measurements out;
+  for (const Row& row : *rows) {
+    MegatronShape shape{};
+    shape.hidden = dimension(row, "hidden");
+    shape.heads = dimension(row, "heads");
+    shape.seq = positive_whole(cell(row, "seq"), 1 << 20);
+    shape.mbs = positive_whole(cell(row, "mbs"), 1 << 12);
+    shape.tp = positive_whole(cell(row, "tp"), 1 << 10);
+    shape.tokens = shape.seq * shape.mbs;
+    const bool half = contains(cell(row, "precision"), "16");
+    shape.precision = half ? Precision::fp16 : Precision::tf32;
+    shape.width = half ? 2 : 4;
+    if (shape.hidden == 0 || shape.heads == 0 || shape.tokens == 0 || shape.tp == 0 ||
+        shape.hidden > 1 << 20 || shape.heads > 1 << 12 || shape.heads % shape.tp != 0) {
+      ++out.passed["no shape"];
+      continue;
+    }
+    for (const bool backward : {false, true}) {
+      const double us = positive(cell(row, backward ? "bwd_us" : "fwd_us"));
+      auto sample = megatron_operation(cell(row, "op"), backward, shape);
+      if (sample && !half && sample->operations.front().kind != OperationKind::gemm) {
+        ++out.passed["fp32: softmax and activations are several kernels there"];
+        continue;
+      }
+      if (!sample || us == 0) {
+        ++out.passed["an operation that holds a collective, the host or a constant gradient"];
+        continue;
+      }
+      // Timed from the host: below this the launch shows, not the kernel.
+      constexpr double host_us = 120;
+      if (us < host_us) {
+        ++out.passed["shorter than 120 us from the host: the launch, not the kernel"];
+        continue;
+      }
+      sample->source = who(row);
+      sample->gpu = cell(row, "gpu");
+      sample->seconds = us * 1e-6;
+      out.kernels.push_back(std::move(*sample));
+    }
+  }
+  return out;
+}
+
+bool is_nccl_table(std::string_view bytes, const std::string&) {
+  return heads(bytes, {"collective", "n_gpus", "nodes", "bytes", "time_us_oop", "busbw_oop"});
+}
+
+Result<Measurements> read_nccl_table(std::string_view bytes, const std::string& path) {
+  const Result<std::vector<Row>> rows = table(bytes, path);
+  if (!rows) return rows.errors();
+  Measurements out;
+  for (const Row& row : *rows) {
+    CollectiveSample sample;
+    const std::optional<collective::Kind> kind = kind_of(cell(row, "collective"));
+    if (!kind) {
+      ++out.passed[fmt::format("collective '{}'", cell(row, "collective"))];
+      continue;
+    }
+    sample.kind = *kind;
+    sample.source = who(row);
+    sample.gpu = cell(row, "gpu");
+    sample.ranks = static_cast<int>(positive_whole(cell(row, "n_gpus"), 1 << 17));
+    sample.nodes = static_cast<int>(positive_whole(cell(row, "nodes"), 1 << 15));
+    sample.bytes = {positive_whole(cell(row, "bytes"), std::int64_t{1} << 42)};
+    sample.seconds = positive(cell(row, "time_us_oop")) * 1e-6;
+    const double bus = positive(cell(row, "busbw_oop"));
+    if (sample.seconds == 0 && bus > 0 && sample.ranks > 1) {
+      const double n = sample.ranks;
+      const double factor = *kind == collective::Kind::all_reduce  ? 2 * (n - 1) / n
+                            : *kind == collective::Kind::broadcast ? 1
+                                                                   : (n - 1) / n;
+      sample.seconds = static_cast<double>(sample.bytes.n) * factor / (bus * 1e9);
+    }
+    const std::string& algorithm = cell(row, "algo");
+    if (!starts_with(algorithm, "auto")) sample.algorithm = algorithm;
+    sample.host_timed = contains(algorithm, "host-timed");
+    if (sample.ranks < 2 || sample.nodes < 1 || sample.bytes.n == 0 || sample.seconds == 0 ||
+        sample.ranks % sample.nodes != 0) {
+      ++out.passed["no size, layout or time"];
+      continue;
+    }
+    out.collectives.push_back(std::move(sample));
+  }
+  return out;
+}
+
+}  // namespace sim::calibrate

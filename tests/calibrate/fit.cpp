@@ -1,0 +1,157 @@
+#include "sim/calibrate/fit.h"
+
+#include <catch2/catch.hpp>
+
+#include "sim/config/cluster.h"
+#include "sim/device/kernel.h"
+
+using namespace sim;
+using namespace sim::calibrate;
+
+namespace {
+
+std::string calibration(const std::string& name) {
+  return std::string(REHEARSE_SOURCE_DIR) + "/calibration/" + name + ".textproto";
+}
+
+config::ProfileDraft draft() {
+  const auto loaded = config::ProfileDraft::load(calibration("a100-80"));
+  REQUIRE(loaded);
+  return *loaded;
+}
+
+device::Gpu gpu() {
+  const auto machine =
+      config::find_cluster(std::string(REHEARSE_SOURCE_DIR) + "/topologies/dgx-a100.textproto");
+  REQUIRE(machine);
+  return machine->gpu;
+}
+
+// What a machine with this profile would measure: products of many shapes.
+std::vector<KernelSample> products(const config::ProfileDraft& truth, const std::string& source,
+                                   const std::string& board, double factor = 1) {
+  const device::Gpu machine = gpu();
+  device::Profile profile = truth.device();
+  profile.gemm.sustained = 1;
+  std::vector<KernelSample> samples;
+  for (const std::int64_t m : {2048, 4096, 8192}) {
+    for (const std::int64_t n : {1536, 5120, 14336}) {
+      for (const std::int64_t k : {1024, 4096, 11008}) {
+        KernelSample sample;
+        sample.group = "gemm forward";
+        sample.source = source;
+        sample.gpu = board;
+        sample.operations = {model::gemm("x", m, n, k)};
+        sample.seconds =
+            factor * seconds(device::time(sample.operations.front(), machine, profile));
+        samples.push_back(sample);
+      }
+    }
+  }
+  return samples;
+}
+
+const FittedParameter& parameter(const Fit& fitted, const std::string& path) {
+  for (const FittedParameter& p : fitted.parameters)
+    if (p.path == path) return p;
+  FAIL(path);
+  return fitted.parameters.front();
+}
+
+}  // namespace
+
+TEST_CASE("calibrate: a fit finds the profile that measurements come from") {
+  config::ProfileDraft truth = draft();
+  truth.set("gemm.peaks[0].fraction", 0.70);
+  truth.set("gemm.wave_quantisation", 0.9);
+  const Fit found = fit(draft(), gpu(), products(truth, "lab", "A100-SXM 80GB"));
+  REQUIRE(found.residuals.size() == 1);
+  CHECK(found.residuals[0].base_percent > 10);
+  CHECK(found.residuals[0].mean_absolute_percent < 0.5);
+  // A rate can stand in the peak or in the tiles; what a large product reaches is their product.
+  CHECK(found.profile.get("gemm.peaks[0].fraction") * found.profile.get("gemm.forward") ==
+        Approx(0.70).epsilon(0.03));
+  CHECK(found.profile.get("gemm.wave_quantisation") == Approx(0.9).margin(0.1));
+  REQUIRE(found.unseen.size() == 1);
+  CHECK(found.unseen[0].percent < 2);
+  CHECK(device::check(found.profile.device()).empty());
+}
+
+TEST_CASE("calibrate: a fit gives the same bytes every time") {
+  config::ProfileDraft truth = draft();
+  truth.set("gemm.ramp_k", 300);
+  const auto samples = products(truth, "lab", "A100-SXM 80GB");
+  CHECK(fit(draft(), gpu(), samples).profile.text("x") ==
+        fit(draft(), gpu(), samples).profile.text("x"));
+}
+
+TEST_CASE("calibrate: what fewer than five measurements feel stays where it was") {
+  auto samples = products(draft(), "lab", "A100-SXM 80GB", 1.3);
+  samples.resize(4);
+  const Fit found = fit(draft(), gpu(), samples);
+  for (const FittedParameter& p : found.parameters) {
+    CHECK_FALSE(p.fitted);
+    CHECK(p.value == p.base);
+  }
+}
+
+TEST_CASE("calibrate: a sibling GPU gives shapes and no levels") {
+  // The same shapes at 1.4 times the time, on an A100 PCIe: nothing to learn but that level.
+  const Fit found = fit(draft(), gpu(), products(draft(), "lab", "A100-PCIe 80GB", 1.4));
+  REQUIRE(found.residuals.size() == 1);
+  CHECK(found.residuals[0].level == Approx(1.4).epsilon(0.01));
+  CHECK_FALSE(parameter(found, "gemm.peaks[0].fraction").fitted);
+  CHECK(found.profile.get("gemm.peaks[0].fraction") == draft().get("gemm.peaks[0].fraction"));
+}
+
+TEST_CASE("calibrate: measurements that no physical profile explains stay within the bounds") {
+  // A tenth of the predicted time is faster than the peak of the GPU.
+  const Fit found = fit(draft(), gpu(), products(draft(), "lab", "A100-SXM 80GB", 0.1));
+  CHECK(device::check(found.profile.device()).empty());
+  CHECK(found.profile.get("gemm.peaks[0].fraction") <= 1);
+  CHECK(parameter(found, "gemm.peaks[0].fraction").at_bound());
+}
+
+TEST_CASE("calibrate: sources that differ by more than they scatter are named") {
+  auto samples = products(draft(), "one", "A100-SXM 80GB", 1.0);
+  const auto slower = products(draft(), "other", "A100-SXM 80GB", 1.2);
+  samples.insert(samples.end(), slower.begin(), slower.end());
+  const Fit found = fit(draft(), gpu(), samples);
+  REQUIRE(found.disagreements.size() == 1);
+  CHECK(found.disagreements[0].percent > 10);
+  CHECK(found.unseen[0].split == "one source left out");
+  // The same measurement twice agrees with itself.
+  auto twice = products(draft(), "one", "A100-SXM 80GB");
+  const auto again = products(draft(), "other", "A100-SXM 80GB");
+  twice.insert(twice.end(), again.begin(), again.end());
+  CHECK(fit(draft(), gpu(), twice).disagreements.empty());
+}
+
+TEST_CASE("calibrate: boards of one architecture are siblings and others are strangers") {
+  const std::string ours = "A100-SXM4-80GB";
+  CHECK(kinship("A100-SXM 80GB", ours) == Kinship::same);
+  CHECK(kinship("A100 SXM", ours) == Kinship::same);
+  CHECK(kinship("", ours) == Kinship::same);
+  CHECK(kinship("A100-SXM-40GB (GCP a2)", ours) == Kinship::sibling);
+  CHECK(kinship("A100-PCIe 80GB", ours) == Kinship::sibling);
+  CHECK(kinship("A800-SXM", ours) == Kinship::sibling);
+  CHECK(kinship("H100 SXM", ours) == Kinship::stranger);
+  CHECK(kinship("GH200 96GB", "H100-SXM5-80GB") == Kinship::sibling);
+  CHECK(kinship("GB200 SXM", "H100-SXM5-80GB") == Kinship::stranger);
+  CHECK(kinship("AMD Radeon Graphics", ours) == Kinship::stranger);
+}
+
+TEST_CASE("calibrate: every parameter of the table is a field of every profile") {
+  for (const char* name : {"a100-40", "a100-80", "h100-80", "h100-94"}) {
+    const auto loaded = config::ProfileDraft::load(calibration(name));
+    REQUIRE(loaded);
+    for (const Parameter& p : parameters()) {
+      INFO(name << " " << p.path);
+      CHECK_FALSE(loaded->paths(std::string(p.path)).empty());
+      for (const std::string& path : loaded->paths(std::string(p.path))) {
+        CHECK(loaded->get(path) >= p.lower);
+        CHECK(loaded->get(path) <= p.upper);
+      }
+    }
+  }
+}

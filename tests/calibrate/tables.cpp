@@ -1,0 +1,92 @@
+#include <catch2/catch.hpp>
+
+#include "sim/calibrate/readers/reader.h"
+
+using namespace sim;
+using namespace sim::calibrate;
+
+namespace {
+
+std::string measured(const std::string& name) {
+  return std::string(REHEARSE_SOURCE_DIR) + "/calibration/measured/" + name;
+}
+
+}  // namespace
+
+TEST_CASE("calibrate: the tables of kernels and collectives are read whole") {
+  const auto gemm = read_source(measured("gemm.csv"));
+  REQUIRE(gemm);
+  CHECK(gemm->reader->name == "gemm.csv");
+  std::int64_t passed = 0;
+  for (const auto& [why, count] : gemm->measurements.passed) passed += count;
+  CHECK(gemm->measurements.kernels.size() + static_cast<std::size_t>(passed) == 725);  // its rows
+  CHECK(gemm->measurements.kernels.size() > 600);
+  const auto operations = read_source(measured("op_profiles.csv"));
+  REQUIRE(operations);
+  CHECK(operations->reader->name == "op_profiles.csv");
+  CHECK(operations->measurements.kernels.size() > 100);
+  const auto nccl = read_source(measured("nccl.csv"));
+  REQUIRE(nccl);
+  CHECK(nccl->reader->name == "nccl.csv");
+  CHECK(nccl->measurements.collectives.size() > 200);
+}
+
+TEST_CASE("calibrate: a rate becomes a time by its own count of FLOPs") {
+  const std::string head =
+      "source,where,trust,kernel,gpu,dtype,b,m,n,k,layout,accumulate,batch,seq,heads,kv_heads,"
+      "head_dim,v_head_dim,causal,direction,tflops,efficiency,peak_tflops,time_us,impl,notes\n";
+  // 2 x 1000^3 FLOPs at 100 TFLOP/s take 20 us.
+  auto read = read_bytes(head +
+                             "a/b@c:d,,file,matmul,A100-SXM 80GB,bf16,1,1000,1000,1000,NT,True,,,,,"
+                             ",,,,100,,,,,\n",
+                         "x.csv");
+  REQUIRE(read);
+  REQUIRE(read->measurements.kernels.size() == 1);
+  const KernelSample& product = read->measurements.kernels[0];
+  CHECK(product.seconds == Approx(20e-6));
+  CHECK(product.group == "gemm weight gradient");
+  CHECK(product.operations[0].accumulates_fp32);
+  CHECK(product.source == "a/b");
+  // Forward of 2 sequences of 1024, 16 heads of 64: 4 s^2 d h b = 8.59e9 FLOPs, half if causal;
+  // at 100 TFLOP/s 42.95 us; counted full, the rate stands for twice the FLOPs.
+  for (const char* causal : {"1", "1 (FLOPs counted full)"}) {
+    read =
+        read_bytes(head + "a/b@c:d,,file,attention,A100-SXM 80GB,bf16,,,,,,,2,1024,16,16,64,64," +
+                       causal + ",fwd,100,,,,FlashAttention-2,\n",
+                   "x.csv");
+    REQUIRE(read);
+    REQUIRE(read->measurements.kernels.size() == 1);
+    CHECK(read->measurements.kernels[0].implementation == "flash-attention-2");
+    CHECK(read->measurements.kernels[0].seconds ==
+          Approx(std::string(causal) == "1" ? 42.95e-6 : 85.9e-6).epsilon(1e-3));
+  }
+}
+
+TEST_CASE("calibrate: hostile cells are left out and counted") {
+  const std::string head =
+      "source,where,trust,collective,gpu,n_gpus,nodes,intra_net,inter_net,nccl_version,algo,bytes,"
+      "dtype,time_us_oop,busbw_oop,time_us_ip,busbw_ip,notes\n";
+  std::string rows;
+  for (const char* cells : {"1,1,,,,auto,1024,float,10,1", "8,1,,,,auto,-5,float,10,1",
+                            "8,3,,,,auto,1024,float,10,1", "8,1,,,,auto,1024,float,inf,nan",
+                            "1e300,1,,,,auto,1024,float,10,1", "8,1,,,,auto,1e300,float,10,1"})
+    rows += std::string("s,w,t,all_reduce,A100-SXM,") + cells + ",,,\n";
+  const auto read = read_bytes(head + rows, "x.csv");
+  REQUIRE(read);
+  CHECK(read->measurements.collectives.empty());
+  CHECK(read->measurements.passed.at("no size, layout or time") == 6);
+}
+
+TEST_CASE("calibrate: what no reader knows is an error that lists the formats") {
+  const auto read = read_bytes("hello\n", "x.txt");
+  REQUIRE_FALSE(read);
+  CHECK(read.errors()[0].message.find("gemm.csv") != std::string::npos);
+}
+
+TEST_CASE("calibrate: gzip is unpacked and damaged gzip is refused") {
+  CHECK_FALSE(unpacked(std::string("\x1f\x8b\x08\0\0\0\0\0\0\3garbage", 17), "x.gz"));
+  CHECK_FALSE(unpacked(std::string("\x1f\x8b", 2), "x.gz"));
+  const auto plain = unpacked("text", "x");
+  REQUIRE(plain);
+  CHECK(*plain == "text");
+}
