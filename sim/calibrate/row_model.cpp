@@ -49,18 +49,20 @@ void plain(const Row& row, const nlohmann::json& extra, RowPlan& out) {
   const std::string& group = cell(row, "source_group");
   // Nemotron-4: rotary positions, squared ReLU, untied, no biases, no dropout (arXiv 2402.16819).
   const bool nemotron = contains(cell(row, "model"), "nemotron");
+  // MPT: tied, no biases, no dropout [llm-foundry train/benchmarking].
+  const bool mpt = starts_with(cell(row, "model"), "mpt");
   const auto position = extra.find("position-embedding-type");
   const bool rope = nemotron || (position != extra.end() && *position == "rope");
   a.norm = model::Norm::layer;
   a.position = rope ? model::Position::rope : model::Position::learned;
   a.activation = model::Activation::gelu;
   a.tied_embeddings = !nemotron && !flag(extra, "untie-embeddings-and-output-weights");
-  a.linear_bias = !nemotron && !flag(extra, "disable-bias-linear");
+  a.linear_bias = !nemotron && !mpt && !flag(extra, "disable-bias-linear");
   a.qkv_bias = a.linear_bias;
   // Megatron-LM drops out 0.1 unless told otherwise; BLOOM, NVIDIA's benchmark recipes and MLPerf
   // tell it otherwise.
-  const bool drops = !nemotron && !starts_with(group, "bloom") && !starts_with(group, "dgxc") &&
-                     !starts_with(group, "mlperf");
+  const bool drops = !nemotron && !mpt && !starts_with(group, "bloom") &&
+                     !starts_with(group, "dgxc") && !starts_with(group, "mlperf");
   a.attention_dropout = drops ? 0.1 : 0.0;
   a.hidden_dropout = a.attention_dropout;
   if (flag(extra, "alibi")) out.assumptions.emplace_back("ALiBi as learned positions");

@@ -23,6 +23,7 @@ struct Framework {
   bool fused_weight_gradient;  // accumulates into main_grad inside the product
   bool checks_nan;
   bool attention_mask;  // the data loader builds it
+  workload::DataParallelism shards = workload::DataParallelism::ddp;
 };
 constexpr std::array<Framework, 13> frameworks = {{
     {"Megatron-LM (authors' fork", "", true, true, true, true, true},
@@ -34,8 +35,8 @@ constexpr std::array<Framework, 13> frameworks = {{
     {"InternEvo", "", true, false, false, false, false},
     {"MegaScale", "changes the algorithm (parallel blocks, sliding window, LAMB)", true, true, true,
      false, false},
-    {"composer", "FSDP is not represented", true, true, true, false, false},
-    {"torchtitan", "FSDP2 is not represented", true, true, true, false, false},
+    {"composer", "", false, true, false, false, false, workload::DataParallelism::fsdp1},
+    {"torchtitan", "", false, true, false, false, false, workload::DataParallelism::fsdp2},
     {"DeepSpeed", "", false, true, false, false, true},
     {"Paxml", "JAX programs are not represented", true, true, true, false, false},
     {"MaxText", "JAX programs are not represented", true, true, true, false, false},
@@ -52,6 +53,20 @@ const Framework* framework_of(const Row& row) {
 int degree(const Row& row, const char* column) {
   const std::int64_t value = leading_number(cell(row, column)).value_or(0);
   return value >= 1 && value <= count_max ? static_cast<int>(value) : 0;
+}
+
+// Where the batch of a rank is no multiple of the microbatch, the last one is smaller (composer);
+// here they are as many, and of one size.
+void even_microbatches(RowPlan& out) {
+  workload::Plan& plan = out.plan;
+  if (plan.global_batch % plan.dp != 0) return;
+  const int batch = plan.global_batch / plan.dp;
+  if (batch % plan.micro_batch == 0) return;
+  int count = (batch + plan.micro_batch - 1) / plan.micro_batch;
+  while (batch % count != 0) ++count;
+  out.assumptions.push_back(fmt::format("{} microbatches of {} for ones of {} and a rest", count,
+                                        batch / count, plan.micro_batch));
+  plan.micro_batch = batch / count;
 }
 
 // tp, cp, pp, dp and the batch; "" or what is missing or contradictory.
@@ -89,7 +104,9 @@ std::string read_degrees(const Row& row, RowPlan& out) {
     const std::int64_t batch = std::min(microbatches, count_max) * plan.dp * plan.micro_batch;
     if (batch <= count_max) plan.global_batch = static_cast<int>(batch);
   }
-  return plan.global_batch == 0 ? "not published: gbs" : "";
+  if (plan.global_batch == 0) return "not published: gbs";
+  even_microbatches(out);
+  return "";
 }
 
 std::string read_schedule(const Row& row, const nlohmann::json& extra, RowPlan& out) {
@@ -139,7 +156,31 @@ std::string read_precision(const Row& row, RowPlan& out) {
   return "";
 }
 
-std::string read_sharding(const Row& row, RowPlan& out) {
+// Composer's mp_mode: PURE gathers and reduces in bf16; DEFAULT reduced bf16 gradients of fp32
+// parameters under autocast until composer 0.13, and since then gathers bf16 and reduces fp32
+// [mosaicml/composer trainer/mosaic_fsdp_utils.py:get_mixed_precision].
+void composer_precision(const Row& row, workload::Plan& plan) {
+  const bool pure = contains(cell(row, "precision"), "PURE");
+  const bool early = contains(cell(row, "version"), "May 2023");
+  plan.fp32_gradients = !pure && !early;
+  plan.fsdp.fp32_parameters = !pure && early;
+}
+
+std::string read_shards(const Row& row, workload::DataParallelism kind, RowPlan& out) {
+  const std::string& text = cell(row, "zero");
+  workload::Plan& plan = out.plan;
+  const bool whole = starts_with(text, "SHARD_GRAD_OP");
+  const bool full = starts_with(text, "FULL_SHARD") || starts_with(text, "FSDP2 full");
+  if (!whole && !full) return fmt::format("sharding '{}' is not represented", text);
+  plan.data_parallel = kind;
+  plan.fsdp.reshard_after_forward = full;
+  plan.distributed_optimizer = false;
+  if (kind == workload::DataParallelism::fsdp1) composer_precision(row, plan);
+  return "";
+}
+
+std::string read_sharding(const Row& row, workload::DataParallelism kind, RowPlan& out) {
+  if (kind != workload::DataParallelism::ddp) return read_shards(row, kind, out);
   const std::string& text = cell(row, "zero");
   const bool sharded =
       starts_with(text, "1") || starts_with(text, "zero1") || starts_with(text, "ZeRO-1");
@@ -191,11 +232,13 @@ void read_switches(const Row& row, const nlohmann::json& extra, const Framework&
   // Megatron-LM accumulates in fp32 with bf16, in the training precision with fp16; NVIDIA's
   // recipes say so per row.
   const auto dtype = extra.find("grad_sync_dtype");
-  plan.fp32_gradients = framework.fp32_gradients && !half;
+  if (!plan.shards_parameters()) plan.fp32_gradients = framework.fp32_gradients && !half;
   if (dtype != extra.end() && *dtype == "bf16") plan.fp32_gradients = false;
   if (contains(cell(row, "precision"), "fp32 grad")) plan.fp32_gradients = true;
   plan.gradient_accumulation_fusion =
       framework.fused_weight_gradient && !flag(extra, "no-gradient-accumulation-fusion");
+  // MPT's loss is flash-attn's.
+  plan.fused_cross_entropy = starts_with(cell(row, "framework"), "composer");
   plan.rope_fusion = !flag(extra, "no-rope-fusion");
   plan.attention_mask =
       framework.attention_mask && !flag(extra, "no-create-attention-mask-in-dataloader");
@@ -251,7 +294,8 @@ RowPlan plan_of(const Row& row) {
   if (framework != nullptr && *framework->refused != '\0') {
     also(std::string(framework->name) + ": " + framework->refused);
   }
-  also(read_sharding(row, out));
+  const auto kind = framework ? framework->shards : workload::DataParallelism::ddp;
+  also(read_sharding(row, kind, out));
   also(read_precision(row, out));
   if (out.unsupported.empty()) also(read_degrees(row, out));
   if (out.unsupported.empty()) also(read_schedule(row, more, out));

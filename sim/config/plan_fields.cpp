@@ -99,9 +99,15 @@ Diagnostics one(const Setting& setting, v1::Plan& plan, Source& source, std::str
   std::string key = plain_key(std::string_view(setting.text).substr(0, equals));
   const std::string value = setting.text.substr(equals + 1);
   Message* target = &plan;
-  if (key.starts_with("architecture.")) {
-    key = key.substr(std::string_view("architecture.").size());
-    target = plan.mutable_architecture();
+  std::string prefix;
+  for (const std::string_view message : {"architecture.", "fsdp."})
+    if (key.starts_with(message)) prefix = message;
+  if (!prefix.empty()) {
+    key = key.substr(prefix.size());
+    if (prefix == "fsdp.")
+      target = plan.mutable_fsdp();
+    else
+      target = plan.mutable_architecture();
   }
   for (const Synonym& synonym : synonyms)
     if (target == &plan && synonym.given == key) key = synonym.field;
@@ -126,7 +132,7 @@ Diagnostics one(const Setting& setting, v1::Plan& plan, Source& source, std::str
   target->GetReflection()->ClearField(target, field);
   target->MergeFrom(*parsed);
   source.place(*target, key, setting.where);
-  done = target == &plan ? key : "architecture." + key;
+  done = prefix + key;
   return {};
 }
 

@@ -29,6 +29,7 @@ void switches(const v1::Plan& from, workload::Plan& to) {
   set(from.has_overlap_param_gather(), from.overlap_param_gather(), to.overlap_param_gather);
   set(from.has_fp32_gradients(), from.fp32_gradients(), to.fp32_gradients);
   set(from.has_swiglu_fusion(), from.swiglu_fusion(), to.swiglu_fusion);
+  set(from.has_fused_cross_entropy(), from.fused_cross_entropy(), to.fused_cross_entropy);
   set(from.has_rope_fusion(), from.rope_fusion(), to.rope_fusion);
   set(from.has_gradient_accumulation_fusion(), from.gradient_accumulation_fusion(),
       to.gradient_accumulation_fusion);
@@ -37,6 +38,40 @@ void switches(const v1::Plan& from, workload::Plan& to) {
   set(from.has_avoid_record_streams(), from.avoid_record_streams(), to.avoid_record_streams);
   set(from.has_gradient_clipping(), from.gradient_clipping(), to.gradient_clipping);
   set(from.has_logs_optimizer_state(), from.logs_optimizer_state(), to.logs_optimizer_state);
+}
+
+// Parameters in shards: what Megatron-LM's data parallelism would do is off.
+void sharding(const v1::Plan& from, workload::Plan& to, std::vector<PlanProblem>& problems) {
+  using workload::DataParallelism;
+  if (from.has_zero() && from.has_data_parallel()) {
+    problems.push_back(
+        {"zero", "'zero' and 'data_parallel' both say what is shared; leave one out"});
+    return;
+  }
+  if (from.data_parallel() == v1::Plan::fsdp1) to.data_parallel = DataParallelism::fsdp1;
+  if (from.data_parallel() == v1::Plan::fsdp2) to.data_parallel = DataParallelism::fsdp2;
+  if (from.has_zero() && from.zero() < 2) to.distributed_optimizer = from.zero() == 1;
+  if (from.zero() >= 2) {
+    to.data_parallel = DataParallelism::fsdp2;
+    to.fsdp.reshard_after_forward = from.zero() == 3;
+  }
+  if (!to.shards_parameters()) {
+    if (from.has_fsdp())
+      problems.push_back(
+          {"fsdp", "'fsdp' is for parameters in shards; write data_parallel: fsdp2"});
+    return;
+  }
+  to.distributed_optimizer = to.overlap_grad_reduce = false;
+  to.gradient_accumulation_fusion = to.attention_mask = to.check_for_nan = false;
+  const v1::Fsdp& fsdp = from.fsdp();
+  if (fsdp.has_reshard_after_forward())
+    to.fsdp.reshard_after_forward = fsdp.reshard_after_forward();
+  if (fsdp.has_limit_all_gathers()) to.fsdp.limit_all_gathers = fsdp.limit_all_gathers();
+  to.fsdp.no_sync = fsdp.no_sync();
+  to.fsdp.fp32_parameters = fsdp.fp32_parameters();
+  to.fsdp.forward_prefetch = fsdp.forward_prefetch();
+  if (fsdp.has_backward_prefetch()) to.fsdp.backward_prefetch = fsdp.backward_prefetch();
+  if (fsdp.has_replicas()) to.fsdp.replicas = fsdp.replicas();
 }
 
 void choices(const v1::Plan& from, const Machine& machine, workload::Plan& to) {
@@ -181,6 +216,7 @@ Resolved resolve(const v1::Plan& from, const model::Architecture& architecture,
   plan.micro_batch = given_or(from.has_micro_batch(), from.micro_batch(), 1);
   plan.global_batch = from.global_batch();
   plan.sequence = from.sequence();
+  sharding(from, plan, out.problems);
   switches(from, plan);
   choices(from, machine, plan);
   chunks(from, out);

@@ -32,6 +32,28 @@ const char* text(workload::AttentionBackend attention) {
   return "unfused";
 }
 
+const char* text(workload::DataParallelism kind) {
+  switch (kind) {
+    case workload::DataParallelism::ddp:
+      return "ddp";
+    case workload::DataParallelism::fsdp1:
+      return "fsdp1";
+    case workload::DataParallelism::fsdp2:
+      break;
+  }
+  return "fsdp2";
+}
+
+Json fsdp_json(const workload::FsdpOptions& o) {
+  return {{"reshard_after_forward", o.reshard_after_forward},
+          {"limit_all_gathers", o.limit_all_gathers},
+          {"no_sync", o.no_sync},
+          {"fp32_parameters", o.fp32_parameters},
+          {"forward_prefetch", o.forward_prefetch},
+          {"backward_prefetch", o.backward_prefetch},
+          {"replicas", o.replicas}};
+}
+
 const char* text(model::Precision precision) {
   switch (precision) {
     case model::Precision::fp32:
@@ -121,6 +143,8 @@ Json to_json(const workload::Plan& p) {
           {"sequence", p.sequence},
           {"schedule", p.schedule},
           {"sequence_parallel", p.sequence_parallel},
+          {"data_parallel", text(p.data_parallel)},
+          {"fsdp", p.shards_parameters() ? fsdp_json(p.fsdp) : Json(nullptr)},
           {"distributed_optimizer", p.distributed_optimizer},
           {"overlap_grad_reduce", p.overlap_grad_reduce},
           {"overlap_param_gather", p.overlap_param_gather},
@@ -133,6 +157,7 @@ Json to_json(const workload::Plan& p) {
           {"fp32_gradients", p.fp32_gradients},
           {"swiglu_fusion", p.swiglu_fusion},
           {"rope_fusion", p.rope_fusion},
+          {"fused_cross_entropy", p.fused_cross_entropy},
           {"gradient_accumulation_fusion", p.gradient_accumulation_fusion},
           {"attention_mask", p.attention_mask},
           {"check_for_nan", p.check_for_nan},

@@ -162,6 +162,12 @@ std::string plan_line(const Answer& answer) {
   if (plan.virtual_stages > 1) text += fmt::format(", {} virtual stages", plan.virtual_stages);
   if (plan.uses_sequence_parallel()) text += ", sequence parallel";
   if (plan.distributed_optimizer) text += ", distributed optimizer";
+  if (plan.shards_parameters()) {
+    text += fmt::format(", {} over {} ranks", json["data_parallel"].get<std::string>(),
+                        std::int64_t{plan.dp} * plan.cp / plan.fsdp.replicas);
+    if (!plan.fsdp.reshard_after_forward) text += " without reshard after forward";
+    if (plan.fsdp.replicas > 1) text += fmt::format(", {} copies", plan.fsdp.replicas);
+  }
   return text + "\n";
 }
 

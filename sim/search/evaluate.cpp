@@ -125,7 +125,7 @@ memory::EstimatorInput estimator_input(const workload::Plan& plan) {
   if (plan.virtual_stages > 1) in.virtual_stages = plan.virtual_stages;
   in.microbatches = plan.microbatches();
   in.gradient_bytes = plan.fp32_gradients ? 4 : 2;
-  in.distributed_optimizer = plan.distributed_optimizer;
+  in.distributed_optimizer = plan.distributed_optimizer || plan.shards_parameters();
   return in;
 }
 

@@ -55,8 +55,9 @@ std::vector<Change> single_changes(const Plan& plan, const Site& site) {
     p.allocator_options += "expandable_segments:True";
     return !has;
   });
-  offer("distributed_optimizer=true",
-        [](Plan& p) { return !std::exchange(p.distributed_optimizer, true); });
+  offer("distributed_optimizer=true", [](Plan& p) {
+    return !p.shards_parameters() && !std::exchange(p.distributed_optimizer, true);
+  });
   offer("sequence_parallel=true",
         [](Plan& p) { return p.tp > 1 && !std::exchange(p.sequence_parallel, true); });
   for (int size = plan.micro_batch / 2; size > 0 && plan.micro_batch % size == 0; size /= 2) {

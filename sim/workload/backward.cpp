@@ -7,6 +7,7 @@
 // weight's shape makes autograd's hooks fire. Where the schedule splits the pass (zero bubble), the
 // operands of the weight gradients stay until the weight pass, which gathers the inputs again.
 #include "sim/workload/data_parallel.h"
+#include "sim/workload/fsdp.h"
 #include "sim/workload/rank.h"
 
 namespace sim::workload {
@@ -59,6 +60,11 @@ struct Backward {
     e.kernel(model::pass(kind, name, Bytes{bytes}));
   }
 
+  // A gradient waits for the rest of its unit; without shards it is added to main_grad and gone.
+  bool keeps(std::uint32_t slot, LayerParameter p) {
+    if (rank.fsdp) e.move(local_slot(slot), rank.fsdp->gradient_slot(p));
+    return rank.fsdp != nullptr;
+  }
   void ready(LayerParameter p) {
     if (variant.reduce) variant.reduce->gradient_ready(e, variant.layer, p);
   }
@@ -72,7 +78,7 @@ struct Backward {
   // dW[m, n] from `tokens` rows; into fp32 main_grad, which the first microbatch overwrites.
   void weight_gradient(std::string_view name, std::int64_t m, std::int64_t n,
                        std::uint8_t flags = 0) {
-    const bool fused = rank.plan.gradient_accumulation_fusion;
+    const bool fused = rank.plan.accumulates_in_product();
     e.kernel(model::gemm(name, m, n, dim.tokens, GemmRole::weight_gradient,
                          fused && rank.plan.fp32_gradients && !variant.first_microbatch,
                          rank.plan.precision),
@@ -83,7 +89,8 @@ struct Backward {
     temporary(dummy, dim.element * elements, "weight gradient handle");
   }
   void hook(std::int64_t elements, LayerParameter p) {
-    if (!rank.plan.gradient_accumulation_fusion)
+    if (keeps(dummy, p)) return;
+    if (!rank.plan.accumulates_in_product())
       pass(OperationKind::elementwise, "main_grad add",
            (dim.element + 2 * (rank.plan.fp32_gradients ? 4 : 2)) * elements);
     e.free(local_slot(dummy));
@@ -92,6 +99,7 @@ struct Backward {
   void bias_ready(LayerParameter p, bool present, std::int64_t width) {
     if (!present) return;
     temporary(d_bias, dim.element * width, "bias gradient");
+    if (keeps(d_bias, p)) return;
     pass(OperationKind::elementwise, "bias main_grad add", 10 * width);
     e.free(local_slot(d_bias));
     ready(p);
@@ -201,13 +209,19 @@ struct Backward {
     e.free(local_slot(gradient_slot));
   }
   void norm_hook(LayerParameter p) {
+    const LayerParameter bias = p == LayerParameter::qkv_norm ? LayerParameter::qkv_norm_bias
+                                                              : LayerParameter::fc1_norm_bias;
+    const bool layer_norm = a.norm == model::Norm::layer;
+    if (keeps(d_gamma, p)) {
+      if (layer_norm) keeps(d_beta, bias);
+      return;
+    }
     pass(OperationKind::elementwise, "norm main_grad add", 10 * dim.hidden);
     e.free(local_slot(d_gamma));
     ready(p);
-    if (a.norm != model::Norm::layer) return;
+    if (!layer_norm) return;
     e.free(local_slot(d_beta));
-    ready(p == LayerParameter::qkv_norm ? LayerParameter::qkv_norm_bias
-                                        : LayerParameter::fc1_norm_bias);
+    ready(bias);
   }
 
   // g += d: in place, unless Python still holds the gradient that came by point to point.

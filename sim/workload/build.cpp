@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "sim/workload/data_parallel.h"
+#include "sim/workload/fsdp.h"
 #include "sim/workload/pipeline.h"
 #include "sim/workload/step.h"
 
@@ -51,6 +52,9 @@ class Builder {
       : rank_(plan, environment, program), schedule_(*schedule::find(plan.schedule)) {
     for (int chunk = 0; chunk < plan.virtual_stages; ++chunk)
       chunks_.push_back(std::make_unique<DataParallel>(rank_, chunk));
+    if (!plan.shards_parameters()) return;
+    fsdp_ = std::make_unique<Fsdp>(rank_, *chunks_.front());
+    rank_.fsdp = fsdp_.get();
   }
 
   void build();
@@ -92,6 +96,7 @@ class Builder {
   Rank rank_;
   const schedule::Schedule& schedule_;
   std::vector<std::unique_ptr<DataParallel>> chunks_;
+  std::unique_ptr<Fsdp> fsdp_;
   std::int64_t plain_forward_ = -1, dropping_forward_ = -1, repeated_forward_ = -1;
   std::int64_t plain_backward_[2][2] = {{-1, -1}, {-1, -1}};  // [holds][first microbatch]
   std::int64_t plain_weight_[2] = {-1, -1};
@@ -140,15 +145,20 @@ std::uint32_t Builder::forward(int chunk, const Moment& moment) {
   Template t{PassKind::forward, chunk, {}};
   DataParallel& dp = *chunks_[static_cast<std::size_t>(chunk)];
   const bool gathers = !moment.first_step && moment.first && rank_.plan.overlap_param_gather &&
-                       rank_.plan.distributed_optimizer;
+                       rank_.plan.distributed_optimizer && !fsdp_;
   t.calls.push_back({begin_pass(chunk, true), -1, layer_base(0)});
   t.calls.push_back({batch_begin(rank_, chunk), -1, layer_base(0)});
   Variant variant;
   variant.gather = gathers ? &dp : nullptr;
+  if (fsdp_) t.calls.push_back({fsdp_->begin_forward(), -1, layer_base(0)});
   if (rank_.is_first_part(chunk))
     t.calls.push_back({embedding_forward(rank_, variant), -1, layer_base(0)});
   const int layers = rank_.layers_per_chunk();
   for (int layer = 0; layer < layers; ++layer) {
+    const auto call = [&](std::uint32_t block) {
+      t.calls.push_back({block, global_layer(chunk, layer), layer_base(layer)});
+    };
+    if (fsdp_) call(fsdp_->before_forward(layer));
     Variant v = variant;
     v.layer = layer;
     v.keep = !recomputes(layer);
@@ -157,15 +167,16 @@ std::uint32_t Builder::forward(int chunk, const Moment& moment) {
                                     ? layer_forward(rank_, v)
                                     : cached(v.keep ? plain_forward_ : dropping_forward_,
                                              [&] { return layer_forward(rank_, v); });
-    t.calls.push_back({block, global_layer(chunk, layer), layer_base(layer)});
+    call(block);
     // Inside a recomputed group only the group's input stays.
-    if (!v.keep && layer % group_size() != 0)
-      t.calls.push_back({free_layer_input(0), global_layer(chunk, layer), layer_base(layer)});
+    if (!v.keep && layer % group_size() != 0) call(free_layer_input(0));
+    if (fsdp_) call(fsdp_->after_forward(layer, !v.keep));
   }
   if (rank_.is_last_part(chunk)) {
     variant.first_use = moment.first_step && moment.first;
     t.calls.push_back({head_forward(rank_, variant), -1, layer_base(layers)});
   }
+  if (fsdp_) t.calls.push_back({fsdp_->end_forward(), -1, layer_base(0)});
   t.calls.push_back({end_pass(chunk, true), -1, layer_base(0)});
   t.calls.push_back({batch_end(rank_, chunk), -1, layer_base(0)});
   return add(std::move(t));
@@ -188,11 +199,12 @@ std::uint32_t Builder::backward(int chunk, const Moment& moment) {
   DataParallel& dp = *chunks_[static_cast<std::size_t>(chunk)];
   t.calls.push_back({begin_pass(chunk, false), -1, layer_base(0)});
   Variant variant;
-  variant.reduce = moment.last ? &dp : nullptr;
+  variant.reduce = moment.last && !fsdp_ ? &dp : nullptr;
   variant.first_microbatch = moment.first;
   variant.split = schedule_.splits_backward;
   const int layers = rank_.layers_per_chunk();
   const bool last = rank_.is_last_part(chunk);
+  if (fsdp_) t.calls.push_back({fsdp_->begin_backward(), -1, layer_base(0)});
   if (last) {
     Variant head = variant;
     head.first_use = moment.first_step && moment.first;
@@ -202,16 +214,22 @@ std::uint32_t Builder::backward(int chunk, const Moment& moment) {
     Variant v = variant;
     v.layer = layer;
     v.holds_gradient = !last && layer == layers - 1;
+    const auto call = [&](std::uint32_t block) {
+      t.calls.push_back({block, global_layer(chunk, layer), layer_base(layer)});
+    };
+    if (fsdp_) call(fsdp_->before_backward(layer, recomputes(layer)));
     const bool group_end = layer == layers - 1 || (layer + 1) % group_size() == 0;
     if (recomputes(layer) && group_end) recomputed_layers(t, chunk, v);
     const std::uint32_t block = v.reduce
                                     ? layer_backward(rank_, v)
                                     : cached(plain_backward_[v.holds_gradient][v.first_microbatch],
                                              [&] { return layer_backward(rank_, v); });
-    t.calls.push_back({block, global_layer(chunk, layer), layer_base(layer)});
+    call(block);
+    if (fsdp_) call(fsdp_->after_backward(layer, moment.first, moment.last));
   }
   if (rank_.is_first_part(chunk))
     t.calls.push_back({embedding_backward(rank_, variant), -1, layer_base(0)});
+  if (fsdp_) t.calls.push_back({fsdp_->end_backward(moment.first, moment.last), -1, layer_base(0)});
   t.calls.push_back({end_pass(chunk, false), -1, layer_base(0)});
   if (!schedule_.splits_backward)
     t.calls.push_back({microbatch_end(rank_, chunk), -1, layer_base(0)});
@@ -346,6 +364,10 @@ Job build(const Plan& plan, const Environment& environment, bool all_ranks) {
   job.pp = plan.pp;
   job.dp = plan.dp;
   job.all_ranks = all_ranks;
+  if (plan.shards_parameters()) {
+    job.replicas = plan.fsdp.replicas;
+    job.single_queue = false;
+  }
   const int count = plan.pp * plan.cp * job.dp_classes() * job.tp_classes();
   job.classes.resize(static_cast<std::size_t>(count));
   for (int c = 0; c < count; ++c) {

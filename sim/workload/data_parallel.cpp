@@ -152,13 +152,17 @@ const Parameter* DataParallel::find(int layer, LayerParameter p) const {
   return index < 0 ? nullptr : &parameters_[static_cast<std::size_t>(index)];
 }
 
+const Parameter* DataParallel::find(EndParameter p) const {
+  const int index = end_index_[static_cast<std::size_t>(p)];
+  return index < 0 ? nullptr : &parameters_[static_cast<std::size_t>(index)];
+}
+
 void DataParallel::gradient_ready(Emitter& e, int layer, LayerParameter p) {
   if (const Parameter* parameter = find(layer, p)) ready(e, *parameter);
 }
 
 void DataParallel::gradient_ready(Emitter& e, EndParameter p) {
-  const int index = end_index_[static_cast<std::size_t>(p)];
-  if (index >= 0) ready(e, parameters_[static_cast<std::size_t>(index)]);
+  if (const Parameter* parameter = find(p)) ready(e, *parameter);
 }
 
 void DataParallel::ready(Emitter& e, const Parameter& p) {
@@ -206,8 +210,7 @@ void DataParallel::before_use(Emitter& e, int layer, LayerParameter p) {
 }
 
 void DataParallel::before_use(Emitter& e, EndParameter p) {
-  const int index = end_index_[static_cast<std::size_t>(p)];
-  if (index >= 0) use(e, parameters_[static_cast<std::size_t>(index)]);
+  if (const Parameter* parameter = find(p)) use(e, *parameter);
 }
 
 void DataParallel::use(Emitter& e, const Parameter& p) {

@@ -60,6 +60,10 @@ class DataParallel {
   // Every bucket waits for its gradients and its gather again.
   void begin_step();
 
+  // nullptr: the chunk has no such parameter.
+  const Parameter* find(int layer, LayerParameter p) const;
+  const Parameter* find(EndParameter p) const;
+
   // Before the gradients of a parameter are ready in the last microbatch: counts down its bucket
   // and issues norm check, scaling and reduction when the bucket is complete.
   void gradient_ready(Emitter& e, int layer, LayerParameter p);
@@ -100,7 +104,6 @@ class DataParallel {
     bool gathered = false;
   };
 
-  const Parameter* find(int layer, LayerParameter p) const;
   void ready(Emitter& e, const Parameter& p);
   void use(Emitter& e, const Parameter& p);
   void reduce(Emitter& e, Bucket& bucket, bool overlapped_with_backward);

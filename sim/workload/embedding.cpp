@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "sim/workload/data_parallel.h"
+#include "sim/workload/fsdp.h"
 #include "sim/workload/rank.h"
 
 namespace sim::workload {
@@ -146,6 +147,16 @@ void Embedding::table_backward(std::int64_t table_rows, std::string_view label) 
 
 // The hook of a table: its gradient goes into main_grad.
 void Embedding::table_hook(std::int64_t table_rows, EndParameter p) {
+  if (rank.fsdp) {
+    if (p == EndParameter::word_embedding && a.tied_embeddings) {
+      pass(OperationKind::elementwise, "add gradient of the head",
+           3 * dim.element * table_rows * dim.hidden);
+      e.free(local_slot(table_gradient));
+    } else {
+      e.move(local_slot(table_gradient), rank.fsdp->gradient_slot(p));
+    }
+    return;
+  }
   pass(OperationKind::elementwise, "main_grad add",
        (dim.element + 2 * (rank.plan.fp32_gradients ? 4 : 2)) * table_rows * dim.hidden);
   e.free(local_slot(table_gradient));

@@ -4,6 +4,7 @@
 // INVENTORY.md sections 5 to 7. L = 2 S b v / t bytes, the bf16 logits: cross entropy holds 3 L at
 // its top in both directions and 2 L (the fp32 softmax) from forward to backward.
 #include "sim/workload/data_parallel.h"
+#include "sim/workload/fsdp.h"
 #include "sim/workload/rank.h"
 
 namespace sim::workload {
@@ -75,6 +76,8 @@ struct End {
   }
 
   void cross_entropy();
+  void fused_cross_entropy();
+  void cross_entropy_backward();
   void loss();
 };
 
@@ -111,10 +114,48 @@ void End::cross_entropy() {
   e.free(local_slot(sums));
 }
 
+// One kernel reads the logits and keeps them, with a number a row, for one that writes their
+// gradient [flash-attn v2.5.8 losses/cross_entropy.py, ops/triton/cross_entropy.py].
+void End::fused_cross_entropy() {
+  const std::int64_t rows = dim.tokens;
+  keep(target_ids, 8 * rows, "masked target");
+  keep(target_mask, 4 * rows, "lse of logits");
+  keep(FrameSlot::loss, 4 * rows, "token losses");
+  pass(OperationKind::softmax, "fused cross entropy", logits_bytes());
+  if (dim.tp > 1) {
+    e.collective(Kind::all_reduce, Stream::tp, 4 * rows, "all-reduce sum");
+    e.collective(Kind::all_reduce, Stream::tp, 4 * rows, "all-reduce predicted");
+  }
+}
+
+// From what forward kept to the gradient of the logits.
+void End::cross_entropy_backward() {
+  const std::int64_t l = logits_bytes();
+  const bool fused = rank.plan.fused_cross_entropy;
+  if (!fused) {
+    temporary(row_numbers, 8 * dim.tokens, "row numbers");
+    temporary(softmax_update, 4 * dim.tokens, "softmax update");
+    pass(OperationKind::embedding, "subtract one-hot", 24 * dim.tokens);
+    pass(OperationKind::softmax, "scale softmax", 4 * l);
+    e.free(local_slot(row_numbers));
+    e.free(local_slot(softmax_update));
+  }
+  temporary(d_logits, l, "logits gradient", Category::logits);
+  pass(OperationKind::softmax, fused ? "fused cross entropy backward" : "gradient to bf16",
+       (fused ? 2 : 3) * l);
+  e.free(frame_slot(softmax));
+  e.free(frame_slot(target_mask));
+  e.free(frame_slot(target_ids));
+}
+
 // Masked mean of the losses, what the ranks report to each other, and the reads that stall the
 // CPU [pretrain_gpt.py:loss_func].
 void End::loss() {
   pass(OperationKind::reduction, "masked loss", 8 * dim.tokens);
+  if (rank.fsdp) {  // nobody reads it before the step is over
+    e.free(frame_slot(FrameSlot::loss));
+    return;
+  }
   if (dim.cp > 1) e.collective(Kind::all_reduce, Stream::cp, 8, "all-reduce loss over cp");
   e.sync_stream(Stream::compute, "loss nan check");
   e.host(HostWork::blocking_read);
@@ -214,11 +255,17 @@ std::uint32_t head_forward(Rank& rank, const Variant& variant) {
     }
     e.collective(Kind::all_gather, Stream::tp, dim.full(), "all-gather");
   }
-  end.temporary(logits, end.logits_bytes(), "logits", Category::logits);
+  const bool fused = rank.plan.fused_cross_entropy;
+  e.alloc(fused ? frame_slot(softmax) : local_slot(logits), end.logits_bytes(), Category::logits,
+          "logits");
   e.kernel(model::gemm("head", dim.tokens, dim.vocab, dim.hidden, GemmRole::forward, false,
                        rank.plan.precision));
-  end.cross_entropy();
-  e.free(local_slot(logits));  // the model's forward returns
+  if (fused) {
+    end.fused_cross_entropy();
+  } else {
+    end.cross_entropy();
+    e.free(local_slot(logits));  // the model's forward returns
+  }
   end.loss();
   return e.finish();
 }
@@ -227,21 +274,10 @@ std::uint32_t head_backward(Rank& rank, const Variant& variant) {
   Emitter e(rank.tables, "head and loss backward");
   End end{rank, e};
   const Dimensions& dim = rank.dim;
-  const std::int64_t l = end.logits_bytes();
   if (variant.first_use && rank.environment.cublas_workspace.n > 0)
     e.alloc(fixed_slot(blas_workspace_backward), rank.environment.cublas_workspace.n,
             Category::other, "cuBLAS workspace of the backward thread");
-  end.temporary(row_numbers, 8 * dim.tokens, "row numbers");
-  end.temporary(softmax_update, 4 * dim.tokens, "softmax update");
-  end.pass(OperationKind::embedding, "subtract one-hot", 24 * dim.tokens);
-  end.pass(OperationKind::softmax, "scale softmax", 4 * l);
-  e.free(local_slot(row_numbers));
-  e.free(local_slot(softmax_update));
-  end.temporary(d_logits, l, "logits gradient", Category::logits);
-  end.pass(OperationKind::softmax, "gradient to bf16", 3 * l);
-  e.free(frame_slot(softmax));
-  e.free(frame_slot(target_mask));
-  e.free(frame_slot(target_ids));
+  end.cross_entropy_backward();
   const bool records = !rank.plan.avoid_record_streams;
   if (end.sp) {
     e.collective(Kind::all_gather, Stream::tp, dim.full(), "all-gather", overlapped, gather_event);
@@ -265,14 +301,21 @@ std::uint32_t head_backward(Rank& rank, const Variant& variant) {
     if (records) e.record_stream(local_slot(d_input), Stream::tp);
   }
   e.kernel(model::gemm("head", dim.vocab, dim.hidden, dim.tokens, GemmRole::weight_gradient,
-                       rank.plan.gradient_accumulation_fusion && rank.plan.fp32_gradients,
+                       rank.plan.accumulates_in_product() && rank.plan.fp32_gradients,
                        rank.plan.precision),
            dim.tp > 1 ? overlapped : std::uint8_t{0});
   end.temporary(dummy, dim.element * end.weight(), "weight gradient handle");
   if (dim.tp > 1) e.wait(scatter_event);
   if (end.sp) e.free(local_slot(d_input));
   e.free(local_slot(d_logits));
-  e.free(local_slot(dummy));
+  if (rank.fsdp) {
+    // Tied: the table's gradient of the embedding is added to this one.
+    const bool tied = rank.plan.architecture.tied_embeddings;
+    e.move(local_slot(dummy),
+           rank.fsdp->gradient_slot(tied ? EndParameter::word_embedding : EndParameter::output));
+  } else {
+    e.free(local_slot(dummy));
+  }
   if (variant.reduce) variant.reduce->gradient_ready(e, EndParameter::output);
   // Final norm.
   e.alloc(frame_slot(gradient), dim.residual(), Category::temporaries, "gradient stream");
@@ -287,9 +330,15 @@ std::uint32_t head_backward(Rank& rank, const Variant& variant) {
   e.free(local_slot(d_gamma_parts));
   if (layer_norm) e.free(local_slot(d_beta_parts));
   e.free(local_slot(norm_gradient));
-  end.pass(OperationKind::elementwise, "norm main_grad add", 10 * dim.hidden);
-  e.free(local_slot(d_gamma));
-  if (layer_norm) e.free(local_slot(d_beta));
+  if (rank.fsdp) {
+    e.move(local_slot(d_gamma), rank.fsdp->gradient_slot(EndParameter::final_norm));
+    if (layer_norm)
+      e.move(local_slot(d_beta), rank.fsdp->gradient_slot(EndParameter::final_norm_bias));
+  } else {
+    end.pass(OperationKind::elementwise, "norm main_grad add", 10 * dim.hidden);
+    e.free(local_slot(d_gamma));
+    if (layer_norm) e.free(local_slot(d_beta));
+  }
   e.free(frame_slot(final_norm_out));
   e.free(frame_slot(final_norm_rsigma));
   if (layer_norm) e.free(frame_slot(final_norm_mu));

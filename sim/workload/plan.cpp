@@ -14,6 +14,7 @@
 namespace sim::workload {
 namespace {
 
+constexpr int max_prefetch = 6;  // gathers in flight have events of their own
 constexpr std::int64_t max_ranks = 1 << 20;
 constexpr std::int64_t max_batch = 1 << 24;
 constexpr std::int64_t max_sequence = 1 << 26;
@@ -58,6 +59,7 @@ Problems ranges(const Plan& plan) {
   must_be_within("cp", plan.cp, max_context_parallel, problems);
   must_be_within("pp", plan.pp, max_ranks, problems);
   must_be_within("dp", plan.dp, max_ranks, problems);
+  must_be_within("fsdp.replicas", plan.fsdp.replicas, max_ranks, problems);
   must_be_within("virtual_stages", plan.virtual_stages, 1 << 16, problems);
   must_be_within("micro_batch", plan.micro_batch, max_batch, problems);
   must_be_within("global_batch", plan.global_batch, max_batch, problems);
@@ -172,13 +174,38 @@ void recompute(const Plan& plan, Problems& problems) {
                     plan.recompute_layers, chunk, plan.virtual_stages > 1 ? "chunk" : "stage"));
 }
 
+void fully_sharded(const Plan& plan, Problems& problems) {
+  if (plan.pp * plan.virtual_stages > 1)
+    problems.push_back(
+        "parameters in shards (data_parallel fsdp1 or fsdp2) are simulated with one stage; write "
+        "pp 1, or data_parallel ddp");
+  if (plan.schedule != "1f1b")
+    problems.push_back("parameters in shards have no pipeline; leave out the schedule");
+  if (plan.dp % plan.fsdp.replicas != 0)
+    problems.push_back(fmt::format("fsdp.replicas {} does not divide dp {}; it may be {}",
+                                   plan.fsdp.replicas, plan.dp, divisors(plan.dp)));
+  for (const auto& [name, depth] : {std::pair{"forward", plan.fsdp.forward_prefetch},
+                                    std::pair{"backward", plan.fsdp.backward_prefetch}})
+    if (depth < 0 || depth > max_prefetch)
+      problems.push_back(
+          fmt::format("fsdp.{}_prefetch is {}; it must be 0 to {}", name, depth, max_prefetch));
+  if (plan.recompute == Recompute::full && plan.recompute_layers > 1 &&
+      plan.recompute_method == RecomputeMethod::uniform)
+    problems.push_back(
+        "parameters in shards are there for one layer at a time; write recompute_layers 1");
+}
+
 void data_parallel(const Plan& plan, Problems& problems) {
+  if (plan.shards_parameters()) return fully_sharded(plan, problems);
   if (plan.overlap_param_gather && !plan.distributed_optimizer)
     problems.push_back(
         "overlap_param_gather needs distributed_optimizer (without it no parameters are gathered); "
         "turn it off");
   if (plan.overlap_param_gather && plan.distributed_optimizer && !plan.overlap_grad_reduce)
     problems.push_back("overlap_param_gather needs overlap_grad_reduce; turn both on or both off");
+}
+
+void precision(const Plan& plan, Problems& problems) {
   if (plan.precision == model::Precision::fp8 || plan.precision == model::Precision::tf32)
     problems.push_back("precision is one of bf16, fp16, fp32; others are not simulated");
 }
@@ -213,6 +240,7 @@ std::vector<std::string> problems(const Plan& plan) {
   pipeline(plan, problems);
   recompute(plan, problems);
   data_parallel(plan, problems);
+  precision(plan, problems);
   sizes(plan, problems);
   return problems;
 }

@@ -23,6 +23,24 @@ enum class AttentionBackend : std::uint8_t {
   cudnn,    // cuDNN fused attention, what TransformerEngine prefers on sm90
   unfused,  // scores, softmax and dropout in memory
 };
+// What the ranks of a data-parallel group share.
+enum class DataParallelism : std::uint8_t {
+  ddp,    // Megatron-LM: whole parameters and gradients; ZeRO-1 with the distributed optimizer
+  fsdp1,  // PyTorch's FullyShardedDataParallel: flat parameters
+  fsdp2,  // PyTorch's fully_shard: parameters of their own
+};
+
+// Parameters, gradients and optimizer state in shards (ZeRO-2, ZeRO-3, hybrid).
+struct FsdpOptions {
+  bool reshard_after_forward = true;  // false: whole until their backward pass (ZeRO-2)
+  bool limit_all_gathers = true;      // fsdp1: the CPU waits before a third gather is in flight
+  bool no_sync = false;               // only the last microbatch reduces gradients
+  bool fp32_parameters = false;       // gathered in fp32, cast by autocast
+  int forward_prefetch = 0;           // units gathered ahead; 0: as far as the CPU runs ahead
+  int backward_prefetch = 1;
+  int replicas = 1;  // copies of the parameters: dp / replicas x cp ranks share one (hybrid)
+};
+
 // The steps of a ring have slots and events of their own.
 inline constexpr int max_context_parallel = 48;
 
@@ -40,6 +58,8 @@ struct Plan {
 
   std::string schedule = "1f1b";  // a name of schedule::catalog()
   bool sequence_parallel = true;  // Megatron-LM turns it off at tp = 1
+  DataParallelism data_parallel = DataParallelism::ddp;
+  FsdpOptions fsdp;
   bool distributed_optimizer = true;
   bool overlap_grad_reduce = true;
   bool overlap_param_gather = true;
@@ -51,6 +71,7 @@ struct Plan {
   bool fp32_gradients = true;  // --accumulate-allreduce-grads-in-fp32
   bool swiglu_fusion = true;
   bool rope_fusion = true;
+  bool fused_cross_entropy = false;  // one kernel on 16-bit logits, which are kept
   bool gradient_accumulation_fusion = true;
   bool attention_mask = true;  // dataloader mask b x 1 x s x s (--no-create-... turns it off)
   bool check_for_nan = true;   // per-bucket norm and host sync
@@ -59,6 +80,11 @@ struct Plan {
   bool logs_optimizer_state = false;  // the paper authors' fork reads every shard back each step
   std::string allocator_options;      // PYTORCH_CUDA_ALLOC_CONF
 
+  bool shards_parameters() const { return data_parallel != DataParallelism::ddp; }
+  // Products of weight gradients add into Megatron-LM's buffer.
+  bool accumulates_in_product() const {
+    return gradient_accumulation_fusion && !shards_parameters();
+  }
   int world() const { return tp * cp * pp * dp; }
   // Microbatches per pipeline and step. REQUIRES: the plan has no problems.
   int microbatches() const { return global_batch / (dp * micro_batch); }

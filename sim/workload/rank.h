@@ -95,6 +95,7 @@ enum LayerSlot : std::uint32_t {
   swiglu_gate,
   fc2_in,
   dropout2,
+  weight_copy,  // autocast's
   // Kept from B to W where the schedule splits the backward pass.
   weight_fc2,
   weight_fc1,
@@ -143,9 +144,20 @@ enum Event : std::uint8_t {
   send_backward_event,
   receive_backward_event,
   cp_ring_event,  // + step of the ring
+  // Parameters in shards: FSDP1's free events of both passes, gathers in flight, and one each.
+  free_forward_event = cp_ring_event + max_context_parallel + 1,
+  free_backward_event = free_forward_event + 5,
+  unit_event = free_backward_event + 6,
+  order_event = unit_event + 8,
+  copied_event,
+  reduced_event,
 };
+constexpr int free_forward_events = free_backward_event - free_forward_event;
+constexpr int free_backward_events = unit_event - free_backward_event;
+constexpr int unit_events = order_event - unit_event;
 
 class DataParallel;
+class Fsdp;
 
 // What the rank's blocks share while they are written.
 struct Rank {
@@ -156,6 +168,7 @@ struct Rank {
   Dimensions dim;
   Program& program;
   Tables tables;
+  Fsdp* fsdp = nullptr;  // where parameters are in shards
 
   bool is_first_part(int chunk) const { return program.stage == 0 && chunk == 0; }
   bool is_last_part(int chunk) const {

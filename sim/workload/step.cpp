@@ -1,5 +1,7 @@
 #include "sim/workload/step.h"
 
+#include "sim/workload/fsdp.h"
+
 namespace sim::workload {
 namespace {
 
@@ -20,8 +22,10 @@ void clip_gradients(Rank& rank, Emitter& e, std::int64_t elements) {
   pass(e, OperationKind::reduction, "gradient norm", 4 * elements);
   if (rank.plan.world() > 1)
     e.collective(Kind::all_reduce, Stream::world, 4, "gradient norm all-reduce");
-  e.sync_stream(Stream::compute, "gradient norm");
-  e.host(HostWork::blocking_read);
+  if (!rank.fsdp) {  // PyTorch scales whatever the norm is
+    e.sync_stream(Stream::compute, "gradient norm");
+    e.host(HostWork::blocking_read);
+  }
   pass(e, OperationKind::elementwise, "clip gradients", 8 * elements);
   e.free(local_slot(norm_scratch));
 }
@@ -39,9 +43,13 @@ void sum_tied_embeddings(Rank& rank, Emitter& e) {
 
 std::uint32_t setup_block(Rank& rank, const std::vector<DataParallel*>& chunks) {
   Emitter e(rank.tables, "set-up");
-  for (DataParallel* chunk : chunks) chunk->allocate_parameters(e);
-  for (DataParallel* chunk : chunks) chunk->allocate_buffers(e);
-  for (DataParallel* chunk : chunks) chunk->allocate_masters(e);
+  if (rank.fsdp) {
+    rank.fsdp->allocate_shards(e);
+  } else {
+    for (DataParallel* chunk : chunks) chunk->allocate_parameters(e);
+    for (DataParallel* chunk : chunks) chunk->allocate_buffers(e);
+    for (DataParallel* chunk : chunks) chunk->allocate_masters(e);
+  }
   e.sync_device("set-up");
   if (rank.plan.world() > 1) e.collective(Kind::all_reduce, Stream::world, 4, "barrier");
   e.sync_device("set-up");
@@ -51,6 +59,10 @@ std::uint32_t setup_block(Rank& rank, const std::vector<DataParallel*>& chunks) 
 std::uint32_t step_begin(Rank& rank, const std::vector<DataParallel*>& chunks, bool first) {
   Emitter e(rank.tables, "step begin");
   e.host(HostWork::step);
+  if (rank.fsdp) {
+    rank.fsdp->zero_gradients(e);
+    return e.finish();
+  }
   for (DataParallel* chunk : chunks) chunk->zero_gradients(e);
   for (DataParallel* chunk : chunks) chunk->drop_copied_gradients(e);
   if (!first && rank.plan.overlap_param_gather && rank.plan.distributed_optimizer)
@@ -58,7 +70,24 @@ std::uint32_t step_begin(Rank& rank, const std::vector<DataParallel*>& chunks, b
   return e.finish();
 }
 
+namespace {
+
+// The loop reads the loss and the norm when the step is over.
+std::uint32_t sharded_step_end(Rank& rank, bool first) {
+  Emitter e(rank.tables, "step end");
+  if (rank.plan.gradient_clipping) clip_gradients(rank, e, rank.fsdp->shard_elements());
+  if (first) rank.fsdp->allocate_moments(e);
+  rank.fsdp->update(e);
+  e.sync_device("interval timer");
+  if (rank.plan.world() > 1) e.collective(Kind::all_reduce, Stream::world, 4, "loss all-reduce");
+  e.sync_device("interval timer");
+  return e.finish();
+}
+
+}  // namespace
+
 std::uint32_t step_end(Rank& rank, const std::vector<DataParallel*>& chunks, bool first) {
+  if (rank.fsdp) return sharded_step_end(rank, first);
   Emitter e(rank.tables, "step end");
   e.free(fixed_slot(received_gradient), maybe);
   e.free(fixed_slot(sent_gradient), maybe);
@@ -94,6 +123,11 @@ std::vector<Stream> communicators(const Rank& rank) {
   if (plan.world() > 1) made.push_back(Stream::world);
   if (plan.tp > 1) made.push_back(Stream::tp);
   if (plan.cp > 1) made.push_back(Stream::cp);
+  if (rank.fsdp) {
+    if (plan.dp * plan.cp > plan.fsdp.replicas) made.push_back(Stream::shard);
+    if (plan.fsdp.replicas > 1) made.push_back(Stream::replicate);
+    return made;
+  }
   if (plan.dp > 1) made.push_back(Stream::dp);
   if (plan.dp * plan.cp > 1) made.push_back(Stream::dp_cp);
   if (plan.pp > 1) made.push_back(Stream::pp);

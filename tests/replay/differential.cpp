@@ -88,6 +88,39 @@ std::vector<Case> catalog() {
     p.fp32_gradients = false;
     p.allocator_options = "expandable_segments:True";
   });
+  const auto sharded = [](workload::DataParallelism kind, int replicas = 1) {
+    return [=](Plan& p) {
+      p.data_parallel = kind;
+      p.fsdp.replicas = replicas;
+    };
+  };
+  add("flat shards", sample::plan(1, 1, 1, 4, 6), sharded(workload::DataParallelism::fsdp1));
+  add("flat shards, launch-bound", sample::plan(1, 1, 1, 4, 6),
+      sharded(workload::DataParallelism::fsdp1), 300);
+  add("shards", sample::plan(1, 1, 1, 4, 6), sharded(workload::DataParallelism::fsdp2));
+  add("shards, two copies", sample::plan(2, 1, 1, 4, 5),
+      sharded(workload::DataParallelism::fsdp2, 2));
+  add("shards, ring, two flat copies", sample::plan(1, 2, 1, 4, 5),
+      sharded(workload::DataParallelism::fsdp1, 2));
+  add("flat shards, bf16 reduction, recomputation", sample::plan(1, 1, 1, 4, 4), [](Plan& p) {
+    p.data_parallel = workload::DataParallelism::fsdp1;
+    p.fp32_gradients = false;
+    p.recompute = workload::Recompute::full;
+  });
+  add("ZeRO-2, reduced at the end", sample::plan(1, 1, 1, 4, 6), [](Plan& p) {
+    p.data_parallel = workload::DataParallelism::fsdp2;
+    p.fsdp.reshard_after_forward = false;
+    p.fsdp.no_sync = true;
+  });
+  add("flat ZeRO-2, gathers unlimited", sample::plan(1, 1, 1, 4, 6), [](Plan& p) {
+    p.data_parallel = workload::DataParallelism::fsdp1;
+    p.fsdp.reshard_after_forward = false;
+    p.fsdp.limit_all_gathers = false;
+  });
+  add("shards gathered ahead", sample::plan(1, 1, 1, 4, 6), [](Plan& p) {
+    p.data_parallel = workload::DataParallelism::fsdp2;
+    p.fsdp.forward_prefetch = p.fsdp.backward_prefetch = 2;
+  });
   add("launch-bound", sample::plan(2, 1, 2, 2, 8), plain, 300);
   return cases;
 }

@@ -61,6 +61,7 @@ inline sim::workload::Job job(const sim::workload::Plan& plan) {
 inline sim::replay::Times times(const sim::workload::Job& job, double launch_us = 4) {
   using sim::from_seconds;
   sim::replay::Times t;
+  t.single_queue = job.single_queue;
   t.launch = from_seconds(launch_us * 1e-6);
   t.launch_collective = from_seconds(3 * launch_us * 1e-6);
   t.launch_exchange = from_seconds(5 * launch_us * 1e-6);

@@ -228,6 +228,11 @@ inline std::vector<std::pair<std::string, Plan>> catalog() {
   });
   add("llama without fusions", llama_8b(),
       [](Plan& p) { p.rope_fusion = p.swiglu_fusion = p.gradient_accumulation_fusion = false; });
+  for (const int tp : {1, 2})
+    add("llama fused loss", llama_8b(), [=](Plan& p) {
+      p.tp = tp;
+      p.fused_cross_entropy = true;
+    });
   add("llama bf16 gradients", llama_8b(), [](Plan& p) { p.fp32_gradients = false; });
   add("llama all-reduce", llama_8b(),
       [](Plan& p) { p.distributed_optimizer = p.overlap_param_gather = false; });
@@ -278,6 +283,39 @@ inline std::vector<std::pair<std::string, Plan>> catalog() {
   add("gpt ring", gpt(), [](Plan& p) {
     p.cp = 4;
     p.attention = AttentionBackend::flash;
+  });
+  for (const auto kind : {DataParallelism::fsdp1, DataParallelism::fsdp2})
+    for (const bool reshard : {true, false})
+      for (const bool no_sync : {true, false})
+        for (const bool fp32 : {true, false})
+          for (const Recompute recompute : {Recompute::none, full})
+            add("sharded", kind == DataParallelism::fsdp1 ? gpt() : llama_8b(), [=](Plan& p) {
+              p.data_parallel = kind;
+              p.fsdp.reshard_after_forward = reshard;
+              p.fsdp.no_sync = no_sync;
+              p.fp32_gradients = fp32;
+              p.recompute = recompute;
+              p.attention = AttentionBackend::flash;
+              p.architecture.layers = 4;
+              p.fsdp.replicas = fp32 ? 2 : 1;
+              p.fsdp.limit_all_gathers = reshard;
+            });
+  for (const int forward : {0, 2})
+    for (const int backward : {0, 1, 3})
+      for (const auto kind : {DataParallelism::fsdp1, DataParallelism::fsdp2})
+        add("sharded, prefetching", llama_8b(), [=](Plan& p) {
+          p.data_parallel = kind;
+          p.fsdp.forward_prefetch = forward;
+          p.fsdp.backward_prefetch = backward;
+          p.fsdp.fp32_parameters = kind == DataParallelism::fsdp1 && forward == 2;
+          p.architecture.layers = 6;
+          p.architecture.tied_embeddings = backward == 1;
+          p.cp = 2;
+        });
+  add("sharded, one microbatch", llama_8b(), [](Plan& p) {
+    p.data_parallel = DataParallelism::fsdp2;
+    p.architecture.layers = 1;
+    p.global_batch = p.dp;
   });
   add("gpt few heads", gpt(), [](Plan& p) {
     p.tp = 8;
