@@ -46,6 +46,18 @@ Options& Options::value(const char* name, const char* placeholder, const char* h
   return *this;
 }
 
+Options& Options::values(const char* name, const char* placeholder, const char* help) {
+  description_.add_options()(
+      name, po::value<std::vector<std::string>>()->composing()->value_name(placeholder), help);
+  names_.push_back("--" + std::string(name));
+  return *this;
+}
+
+std::vector<std::string> Options::list(const std::string& name) const {
+  return values_.count(name) > 0 ? values_[name].as<std::vector<std::string>>()
+                                 : std::vector<std::string>{};
+}
+
 Options& Options::words(std::size_t least, std::size_t most) {
   least_ = least;
   most_ = most;

@@ -52,6 +52,7 @@ int run_explain(const Arguments& arguments, Globals globals);
 int run_sweep(const Arguments& arguments, Globals globals);
 int run_memory(const Arguments& arguments, Globals globals);
 int run_calibrate(const Arguments& arguments, Globals globals);
+int run_whatif(const Arguments& arguments, Globals globals);
 int run_validate(const Arguments& arguments, Globals globals);
 
 // Thrown by the command files, never by the rooms; main prints the message and returns the code.
@@ -68,6 +69,8 @@ class Options {
   Options& flag(const char* name, const char* help);
   // `name` may be "output,o".
   Options& value(const char* name, const char* placeholder, const char* help);
+  // May be given again.
+  Options& values(const char* name, const char* placeholder, const char* help);
   // Words that are no options: at least `least`, at most `most`.
   Options& words(std::size_t least, std::size_t most);
 
@@ -76,6 +79,7 @@ class Options {
 
   bool has(const std::string& name) const;
   std::string text(const std::string& name, const std::string& otherwise = "") const;
+  std::vector<std::string> list(const std::string& name) const;
   // A whole number in [least, most], or a usage error.
   std::int64_t number(const std::string& name, std::int64_t otherwise, std::int64_t least,
                       std::int64_t most) const;

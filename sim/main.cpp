@@ -19,6 +19,8 @@ const std::vector<Command>& commands() {
        run_explain},
       {"sweep", "GRID [-o FOLDER]", "every point of a grid: what fits, how fast, why not",
        run_sweep},
+      {"whatif", "PLAN --vary KEY=V1,V2", "the same plan under changed conditions, side by side",
+       run_whatif},
       {"memory", "estimate PLAN | replay FILE",
        "the closed-form estimate; replay of an allocator trace", run_memory},
       {"calibrate", "SOURCE ...", "fit a profile to measurements: traces, logs, tables",

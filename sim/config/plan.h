@@ -25,7 +25,8 @@ struct PlanFile {
 // `overrides` are "key=value" with a field of plan.proto or a synonym: "tp=4", "mbs=2",
 // "tensor-model-parallel-size=4", "architecture.layers=8". They replace what the file says; the
 // data-parallel degree follows the world again unless it is given. Settings of the cluster
-// (cluster_fields.h: "fabric.oversubscription=4") change the cluster that the plan names. An empty path: overrides only.
+// (cluster_fields.h: "fabric.oversubscription=4") change the cluster that the plan names. An empty
+// path: overrides only.
 Result<PlanFile> load_plan(const std::string& path, const std::vector<std::string>& overrides = {});
 
 // The arguments of a launch script as pasted: line continuations, quotes, NAME=value and $NAME,

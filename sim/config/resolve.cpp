@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "sim/config/plan_fields.h"
+#include "sim/topology/placement.h"
 
 namespace sim::config {
 namespace {
@@ -97,6 +98,7 @@ void choices(const v1::Plan& from, const Machine& machine, workload::Plan& to) {
           machine.gpu.compute_capability == 90 ? AttentionBackend::cudnn : AttentionBackend::flash;
   }
   to.allocator_options = from.allocator_options();
+  to.rank_order = from.rank_order();
 }
 
 // Model chunks, given as a count or as the layers of one.
@@ -189,6 +191,27 @@ void placement(const v1::Plan& from, const Machine& machine, Resolved& out) {
                             (gpus / cluster.node.gpus + 1) * cluster.node.gpus)});
 }
 
+// Every degree above 1 has its place in the order.
+void rank_order(const v1::Plan& from, Resolved& out) {
+  if (!from.has_rank_order()) return;
+  const auto parsed = topology::parse_rank_order(from.rank_order());
+  if (const auto* problem = std::get_if<std::string>(&parsed)) {
+    out.problems.push_back({"rank_order", *problem});
+    return;
+  }
+  const workload::Plan& plan = out.plan;
+  const std::pair<const char*, int> degrees[] = {
+      {"tp", plan.tp}, {"cp", plan.cp}, {"dp", plan.dp}, {"pp", plan.pp}};
+  const std::string order = "-" + from.rank_order() + "-";
+  for (const auto& [dimension, degree] : degrees) {
+    if (degree > 1 && order.find(fmt::format("-{}-", dimension)) == std::string::npos)
+      out.problems.push_back(
+          {"rank_order", fmt::format("the order '{}' leaves out {}, which is {}; name all degrees "
+                                     "above 1, for example tp-cp-ep-dp-pp",
+                                     from.rank_order(), dimension, degree)});
+  }
+}
+
 // The field that a message of workload::problems is about: the first one that it names.
 std::string named_field(const std::string& message) {
   std::string word;
@@ -222,6 +245,7 @@ Resolved resolve(const v1::Plan& from, const model::Architecture& architecture,
   chunks(from, out);
   world(from, machine, out);
   if (out.problems.empty()) placement(from, machine, out);
+  rank_order(from, out);
   for (std::string& message : workload::problems(plan)) {
     std::string field = named_field(message);
     out.problems.push_back({std::move(field), std::move(message)});

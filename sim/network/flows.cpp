@@ -80,6 +80,7 @@ void Builder::count(int link, std::vector<Use>& uses) {
   Seen& seen = seen_[static_cast<std::size_t>(link)];
   if (seen.place < 0) {
     seen.place = static_cast<int>(out_.query.capacities.size());
+    out_.links.push_back(link);
     const topology::Link& facts = routes_.link(link);
     out_.query.capacities.push_back(static_cast<double>(facts.capacity.bytes_per_second) *
                                     efficiency_[static_cast<std::size_t>(facts.kind)]);

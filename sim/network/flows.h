@@ -38,6 +38,7 @@ struct Traffic {
   std::vector<bool> inside;  // of each flow: it stays in one node
   // Latency beyond NCCL's own of the longest step between nodes, of each group.
   std::vector<Duration> extra;
+  std::vector<int> links;  // of the cluster, behind each of the query's
 };
 constexpr double traffic_scale = 1e9;
 

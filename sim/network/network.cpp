@@ -71,12 +71,21 @@ struct Network::State {
     for (const Spread& group : spreads) {
       for (const Locals& locals : group) nodes = std::max(nodes, locals.node + 1);
     }
+    return routes_among(nodes);
+  }
+  const topology::Routes& routes_among(int nodes) {
     if (!routes || routes->cluster().nodes < nodes) {
       // At least twice as many as before, so that growing step by step stays cheap.
       if (routes) nodes = std::max(nodes, std::min(cluster.nodes, 2 * routes->cluster().nodes));
       routes = std::make_unique<topology::Routes>(topology::first_nodes(cluster, nodes));
     }
     return *routes;
+  }
+  Traffic traffic_of(const Layout& layout, Pattern pattern) {
+    std::vector<Spread> spreads;
+    for (const std::vector<int>& ranks : layout.ranks) spreads.push_back(spread(ranks, cluster));
+    return traffic(pattern, spreads, layout.ranks, routes_for(spreads), profile->achieved,
+                   profile->nccl.send_channels_network);
   }
   Result<const std::vector<Rate>*> rates(Layout& layout, Pattern pattern);
   Result<Answer> compute(Layout& layout, Kind kind, Bytes bytes);
@@ -115,10 +124,7 @@ Network::GroupsId Network::State::layout_of(const Groups& groups) {
 Result<const std::vector<Rate>*> Network::State::rates(Layout& layout, Pattern pattern) {
   auto& found = layout.rates[static_cast<std::size_t>(pattern)];
   if (found) return &*found;
-  std::vector<Spread> spreads;
-  for (const std::vector<int>& ranks : layout.ranks) spreads.push_back(spread(ranks, cluster));
-  const Traffic all = traffic(pattern, spreads, layout.ranks, routes_for(spreads),
-                              profile->achieved, profile->nccl.send_channels_network);
+  const Traffic all = traffic_of(layout, pattern);
   const Result<Finish> finish = solver.solve(all.query);
   if (!finish) return finish.errors();
   std::vector<Rate> rates(layout.situations.size());
@@ -286,6 +292,68 @@ Duration Network::duration(Kind kind, const Groups& groups, Bytes bytes) {
   return duration(kind, state_->layout_of(groups), bytes);
 }
 
+namespace {
+
+Pattern pattern_of(Kind kind, Algorithm algorithm) {
+  if (kind == Kind::send_receive) return Pattern::sends;
+  if (kind == Kind::ring_exchange) return Pattern::exchange;
+  if (kind == Kind::all_to_all) return Pattern::all_to_all;
+  if (algorithm == Algorithm::tree) return Pattern::tree;
+  return algorithm == Algorithm::nvls_tree ? Pattern::nvls_tree : Pattern::ring;
+}
+
+// Bytes of the pattern for one byte of the array.
+double pattern_bytes(Kind kind, Algorithm algorithm, int ranks) {
+  const double n = ranks;
+  if (is_send(kind) || algorithm == Algorithm::tree || algorithm == Algorithm::nvls_tree) return 1;
+  // The switch adds: every GPU sends its array and gets the sum of its share, and the reverse; the
+  // links up and down are those of the ring.
+  if (algorithm == Algorithm::nvls) return 1 + 1 / n;
+  if (kind == Kind::all_reduce) return 2 * (n - 1) / n;
+  return kind == Kind::broadcast ? 1 : (n - 1) / n;
+}
+
+}  // namespace
+
+std::vector<LinkLoad> Network::loads(Kind kind, const Groups& groups, Bytes bytes) {
+  State& state = *state_;
+  const Layout& layout = state.layout(groups);
+  std::vector<LinkLoad> all;
+  if (bytes.n == 0 || layout.ranks.empty() || layout.ranks.front().size() == 1) return all;
+  std::map<int, std::size_t> place;
+  std::map<Pattern, Traffic> made;
+  const int ranks = static_cast<int>(layout.ranks.front().size());
+  for (std::size_t shape = 0; shape < layout.situations.size(); ++shape) {
+    const Situation& s = layout.situations[shape];
+    const Algorithm algorithm =
+        is_send(kind) ? Algorithm::ring : choose(state.profile->nccl, s, kind, bytes).algorithm;
+    const Pattern pattern = pattern_of(kind, algorithm);
+    const auto [at, fresh] = made.try_emplace(pattern);
+    if (fresh) at->second = state.traffic_of(layout, pattern);
+    const Traffic& traffic = at->second;
+    const double scale =
+        pattern_bytes(kind, algorithm, ranks) * static_cast<double>(bytes.n) / traffic_scale;
+    for (std::size_t f = 0; f < traffic.query.flows.size(); ++f) {
+      const auto group = static_cast<std::size_t>(traffic.group[f]);
+      if (layout.shape_of_group[group] != static_cast<int>(shape)) continue;
+      for (const Use& use : traffic.query.flows[f].uses) {
+        const auto link = static_cast<std::size_t>(use.link);
+        const auto [entry, added] = place.try_emplace(traffic.links[link], all.size());
+        if (added) all.push_back({traffic.links[link], 0, 0});
+        const double crossed = traffic.query.flows[f].bytes * use.weight * scale;
+        all[entry->second].bytes += crossed;
+        all[entry->second].busy_seconds += crossed / traffic.query.capacities[link];
+      }
+    }
+  }
+  return all;
+}
+
+const topology::Routes& Network::cover(int nodes) {
+  assert(nodes >= 1 && nodes <= state_->cluster.nodes);
+  return state_->routes_among(nodes);
+}
+
 Network::GroupsId Network::remember(const Groups& groups) {
   return state_->layout_of(groups);
 }
@@ -319,6 +387,10 @@ int Network::channels(const Groups& groups) const {
     if (s.shape.ranks > 1) most = std::max(most, s.graph.launched);
   }
   return most;
+}
+
+const topology::Cluster& Network::cluster() const {
+  return state_->cluster;
 }
 
 const Solver& Network::solver() const {

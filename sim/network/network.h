@@ -31,6 +31,7 @@
 #include "sim/network/profile.h"
 #include "sim/network/solver.h"
 #include "sim/topology/cluster.h"
+#include "sim/topology/routes.h"
 
 namespace sim::network {
 
@@ -48,6 +49,12 @@ struct Answer {
   std::string_view protocol;  // "LL", "LL128", "Simple"
   Duration latency{};
   double algorithm_bandwidth = 0;  // bytes of the whole array per second, without the latency
+};
+
+// Bytes that cross a link of the cluster, and how long they keep it busy at what it carries.
+struct LinkLoad {
+  int link = 0;
+  double bytes = 0, busy_seconds = 0;
 };
 
 // The helper could not be started, died or fell silent.
@@ -69,6 +76,12 @@ class Network {
   Duration duration(collective::Kind kind, const Groups& groups, Bytes bytes);
   Result<Answer> answer(collective::Kind kind, const Groups& groups, Bytes bytes);
 
+  // What one collective in all groups at once puts on the links, in order of first use. Links keep
+  // their numbers until a question needs more nodes than `cover` was told.
+  std::vector<LinkLoad> loads(collective::Kind kind, const Groups& groups, Bytes bytes);
+  // Routes among the first `nodes` nodes, made at once. REQUIRES: 1 <= nodes <= cluster().nodes.
+  const topology::Routes& cover(int nodes);
+
   // A name for groups that are asked about often: no look at their ranks each time.
   enum class GroupsId : std::uint32_t {};
   GroupsId remember(const Groups& groups);
@@ -86,6 +99,7 @@ class Network {
   int channels(const Groups& groups) const;
 
   const Solver& solver() const;
+  const topology::Cluster& cluster() const;
 
  private:
   struct State;

@@ -6,89 +6,29 @@
 
 #include "sim/device/kernel.h"
 #include "sim/device/overlap.h"
+#include "sim/replay/job_groups.h"
 #include "sim/replay/job_view.h"
-#include "sim/topology/placement.h"
 
 namespace sim::replay {
 namespace {
 
 using workload::Stream;
 
-topology::GroupKind kind_of(Stream communicator) {
-  switch (communicator) {
-    case Stream::tp:
-      return topology::GroupKind::tp;
-    case Stream::cp:
-      return topology::GroupKind::cp;
-    case Stream::dp:
-      return topology::GroupKind::dp;
-    case Stream::dp_cp:
-      return topology::GroupKind::dp_cp;
-    case Stream::embedding:
-      return topology::GroupKind::embedding;
-    case Stream::world:
-      return topology::GroupKind::world;
-    default:
-      return topology::GroupKind::pp;
-  }
-}
-
-// Groups of a job by communicator, made once.
-class Layout {
- public:
-  explicit Layout(const workload::Job& job)
-      : degrees_{job.tp, job.cp, 1, job.dp, job.pp}, replicas_(job.replicas) {}
-
-  const network::Groups& of(Stream communicator) {
-    auto [it, added] = groups_.try_emplace(communicator);
-    if (added) it->second.ranks = ranks_of(communicator);
-    return it->second;
-  }
-  // Neighbours of the context-parallel rings.
-  network::Groups ring_neighbours() {
-    network::Groups pairs;
-    for (const std::vector<int>& ring : of(Stream::cp).ranks)
-      for (std::size_t i = 0; i < ring.size(); ++i)
-        pairs.ranks.push_back({ring[i], ring[(i + 1) % ring.size()]});
-    return pairs;
-  }
-  const network::Groups& pairs(int from, int to) {
-    auto [it, added] = pairs_.try_emplace({from, to});
-    if (added) it->second.ranks = topology::stage_pairs(from, to, degrees_);
-    return it->second;
-  }
-
- private:
-  using Groups = decltype(network::Groups::ranks);
-
-  Groups ranks_of(Stream communicator) const {
-    const bool shards = communicator == Stream::shard;
-    if (!shards && communicator != Stream::replicate)
-      return topology::groups(kind_of(communicator), degrees_);
-    // A copy of the parameters: neighbours in the data x context parallel group.
-    Groups result;
-    for (std::vector<int> all : topology::groups(topology::GroupKind::dp_cp, degrees_)) {
-      std::sort(all.begin(), all.end());
-      const std::size_t copy = all.size() / static_cast<std::size_t>(replicas_);
-      const std::size_t count = shards ? static_cast<std::size_t>(replicas_) : copy;
-      for (std::size_t g = 0; g < count; ++g) {
-        std::vector<int>& group = result.emplace_back();
-        for (std::size_t i = 0; i < all.size(); ++i)
-          if ((shards ? i / copy : i % copy) == g) group.push_back(all[i]);
-      }
-    }
-    return result;
-  }
-
-  topology::Degrees degrees_;
-  int replicas_;
-  std::map<Stream, network::Groups> groups_;
-  std::map<std::pair<int, int>, network::Groups> pairs_;
-};
-
 Duration scaled(Duration d, double rate) {
   assert(rate > 0 && rate <= 1);
   return rate == 1.0 ? d : from_seconds(seconds(d) / rate);
+}
+
+// Speed of the slowest GPU among the ranks that a class stands for: tensor-parallel peers and
+// replicas wait for it.
+double slowest(const workload::Job& job, int rank_class, const JobGroups& layout,
+               const topology::Cluster& cluster) {
+  double speed = 1;
+  if (cluster.conditions.empty()) return speed;
+  for (const int gpu : layout.ranks_of_class(job, rank_class)) {
+    speed = std::min(speed, topology::speed_of_gpu(cluster, gpu));
+  }
+  return speed;
 }
 
 }  // namespace
@@ -122,11 +62,13 @@ Times price(const workload::Job& job, const device::Gpu& gpu, const device::Prof
   set(HostWork::step, host.step);
   set(HostWork::blocking_read, host.kernel + host.synchronisation);
 
-  Layout layout(job);
+  JobGroups layout(job);
   // Stages share most of their operations and transfers.
   std::map<std::pair<std::string_view, std::array<std::int64_t, 8>>, Duration> kernels;
-  for (const workload::Program& program : job.classes) {
+  for (std::size_t i = 0; i < job.classes.size(); ++i) {
+    const workload::Program& program = job.classes[i];
     ClassTimes& c = times.classes.emplace_back();
+    const double speed = slowest(job, static_cast<int>(i), layout, network.cluster());
     // Kernels run beside the tensor-parallel traffic in backward and the data-parallel traffic of
     // the last microbatch; the more channels, the fewer SMs.
     int channels = 0;
@@ -141,9 +83,10 @@ Times price(const workload::Job& job, const device::Gpu& gpu, const device::Prof
                      static_cast<std::int64_t>(o.role) * 16 + static_cast<std::int64_t>(o.kind)}};
       const auto [it, added] = kernels.try_emplace(key);
       if (added) it->second = device::time(o, gpu, profile);
-      c.kernel.push_back(it->second);
+      const Duration kernel = scaled(it->second, speed);
+      c.kernel.push_back(kernel);
       c.kernel_overlapped.push_back(
-          scaled(it->second, device::kernel_rate(o.kind, gpu, profile, channels)));
+          scaled(kernel, device::kernel_rate(o.kind, gpu, profile, channels)));
     }
     for (const workload::Transfer& t : program.transfers) {
       const network::Groups& groups = layout.of(t.communicator);
@@ -170,7 +113,7 @@ Memory outside_memory(const workload::Job& job, const workload::Plan& plan, cons
   Memory memory;
   memory.total = gpu.memory;
   memory.options = plan.allocator_options;
-  Layout layout(job);
+  JobGroups layout(job);
   for (const workload::Program& program : job.classes) {
     std::vector<Outside> outside;
     outside.push_back({"CUDA context", profile.memory.context});

@@ -164,7 +164,8 @@ Json to_json(const workload::Plan& p) {
           {"avoid_record_streams", p.avoid_record_streams},
           {"gradient_clipping", p.gradient_clipping},
           {"logs_optimizer_state", p.logs_optimizer_state},
-          {"allocator_options", p.allocator_options}};
+          {"allocator_options", p.allocator_options},
+          {"rank_order", p.rank_order}};
 }
 
 Json to_json(const replay::Place& place) {

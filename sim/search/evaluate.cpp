@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 #include <xxhash.h>
 
+#include <algorithm>
 #include <cassert>
 
 #include "sim/model/flops.h"
+#include "sim/replay/job_groups.h"
 #include "sim/workload/build.h"
 
 namespace sim::search {
@@ -104,6 +106,16 @@ std::vector<std::string> problems(const workload::Plan& plan, const Site& site) 
     found.push_back(fmt::format("{} GPUs are needed and {} has {}", plan.world(),
                                 site.machine.cluster.name, there));
   }
+  if (!found.empty()) return found;
+  // Each class is replayed: thousands of replicas that all differ would take hours.
+  const std::vector<int> classes = replica_classes(plan, site.machine.cluster);
+  const int different = classes.empty() ? 1 : 1 + *std::ranges::max_element(classes);
+  if (std::int64_t{different} * plan.pp * plan.cp > 16384) {
+    found.push_back(
+        fmt::format("{} replicas differ by their GPUs' speeds: more than 16384 rank "
+                    "classes with pp {} and cp {}",
+                    different, plan.pp, plan.cp));
+  }
   return found;
 }
 
@@ -136,9 +148,42 @@ report::Estimate estimate(const workload::Plan& plan, const device::Gpu& gpu) {
           memory::fits_by_80_percent_rule(result, gpu.memory_marketing_gb)};
 }
 
+std::vector<int> replica_classes(const workload::Plan& plan, const topology::Cluster& cluster) {
+  const bool slow = std::ranges::any_of(cluster.conditions,
+                                        [](const topology::Condition& c) { return c.speed < 1; });
+  if (!slow || plan.dp == 1) return {};
+  workload::Job job;
+  job.tp = plan.tp;
+  job.cp = plan.cp;
+  job.pp = plan.pp;
+  job.dp = plan.dp;
+  job.rank_order = plan.rank_order;
+  const replay::JobGroups groups(job);
+  using topology::Dimension;
+  // The slowest tensor-parallel peer at each place of a replica's pipeline and sequence.
+  std::vector<std::vector<double>> speeds(
+      static_cast<std::size_t>(plan.dp),
+      std::vector<double>(static_cast<std::size_t>(plan.pp) * static_cast<std::size_t>(plan.cp),
+                          1));
+  for (int rank = 0; rank < plan.world(); ++rank) {
+    const int place =
+        groups.place(rank, Dimension::pp) * plan.cp + groups.place(rank, Dimension::cp);
+    double& speed = speeds[static_cast<std::size_t>(groups.place(rank, Dimension::dp))]
+                          [static_cast<std::size_t>(place)];
+    speed = std::min(speed, topology::speed_of_gpu(cluster, rank));
+  }
+  std::map<std::vector<double>, int> numbers;
+  std::vector<int> classes;
+  for (const std::vector<double>& replica : speeds) {
+    classes.push_back(numbers.try_emplace(replica, static_cast<int>(numbers.size())).first->second);
+  }
+  if (numbers.size() == 1) return {};
+  return classes;
+}
+
 workload::Job job_of(const workload::Plan& plan, const Site& site, bool all_ranks) {
   return workload::build(plan, replay::environment(site.machine.gpu, site.profile.device),
-                         all_ranks);
+                         all_ranks, replica_classes(plan, site.machine.cluster));
 }
 
 namespace {

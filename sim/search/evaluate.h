@@ -47,6 +47,9 @@ class Sites {
   std::map<std::string, std::unique_ptr<Site>> sites_;  // by everything they are
 };
 
+// The class of each data-parallel replica where slow GPUs make them differ; empty: all are alike.
+std::vector<int> replica_classes(const workload::Plan& plan, const topology::Cluster& cluster);
+
 // Why the plan cannot run there: the plan's own problems, and those of its size.
 std::vector<std::string> problems(const workload::Plan& plan, const Site& site);
 

@@ -53,6 +53,12 @@ Routes::Routes(const Cluster& cluster) : cluster_(cluster), layout_(cluster.node
   std::vector<std::vector<Hop>> fabric(static_cast<std::size_t>(switches));
   nic_up_.resize(static_cast<std::size_t>(nodes * layout_.nics));
   nic_down_.resize(nic_up_.size(), -1);
+  ends_.resize(links_.size());
+  for (int v = 0; v < first_switch_ + switches; ++v) {
+    const Vertex& facts = graph[static_cast<std::size_t>(v)];
+    if (v >= first_switch_) switches_.push_back(facts);
+    if (v < per_node) node_vertices_.push_back(facts);
+  }
   const auto nic_of = [&](int vertex) {
     return static_cast<std::size_t>(vertex / per_node * layout_.nics + vertex % per_node -
                                     layout_.nic(0));
@@ -62,6 +68,7 @@ Routes::Routes(const Cluster& cluster) : cluster_(cluster), layout_(cluster.node
     const int to = static_cast<int>(boost::target(*edge, graph));
     const Link& link = graph[*edge];
     links_[static_cast<std::size_t>(link.id)] = link;
+    ends_[static_cast<std::size_t>(link.id)] = {from, to};
     const bool from_switch = from >= first_switch_, to_switch = to >= first_switch_;
     if (from_switch && to_switch) {
       fabric[static_cast<std::size_t>(from - first_switch_)].push_back(
@@ -89,6 +96,13 @@ Routes::Routes(const Cluster& cluster) : cluster_(cluster), layout_(cluster.node
     });
     if (!failed) working_spines_.push_back(spine);
   }
+}
+
+Vertex Routes::vertex(int number) const {
+  if (number >= first_switch_) return switches_[static_cast<std::size_t>(number - first_switch_)];
+  Vertex vertex = node_vertices_[static_cast<std::size_t>(number % layout_.size())];
+  vertex.node = number / layout_.size();
+  return vertex;
 }
 
 void Routes::local(int node, int from, int to, Path& path) const {

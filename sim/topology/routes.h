@@ -10,6 +10,7 @@
 // Not for two threads at the same time: paths are remembered as they are found.
 #pragma once
 
+#include <utility>
 #include <vector>
 
 #include "sim/topology/cluster.h"
@@ -40,6 +41,9 @@ class Routes {
 
   int link_count() const { return static_cast<int>(links_.size()); }
   const Link& link(int id) const { return links_[static_cast<std::size_t>(id)]; }
+  // The vertices that a link joins.
+  Vertex source(int link) const { return vertex(ends_[static_cast<std::size_t>(link)].first); }
+  Vertex target(int link) const { return vertex(ends_[static_cast<std::size_t>(link)].second); }
   const Cluster& cluster() const { return cluster_; }
 
  private:
@@ -50,13 +54,17 @@ class Routes {
   // Predecessor of every vertex on its cheapest path from one source.
   using Tree = std::vector<Hop>;
 
+  Vertex vertex(int number) const;
   void local(int node, int from, int to, Path& path) const;
   const Tree& fabric_tree(int source) const;
   void over_spine(int from, int to, int from_leaf, int to_leaf, Path& path) const;
 
   Cluster cluster_;
   NodeLayout layout_;
-  std::vector<Link> links_;             // by id
+  std::vector<Link> links_;                // by id
+  std::vector<std::pair<int, int>> ends_;  // vertices, by id
+  std::vector<Vertex> switches_;
+  std::vector<Vertex> node_vertices_;   // of node 0
   std::vector<std::vector<Hop>> next_;  // of node 0's vertices and of the fabric's switches
   int links_per_node_ = 0;
   int first_switch_ = 0;                    // vertex

@@ -356,7 +356,18 @@ Job::Coordinates Job::coordinates(int rank_class) const {
   return at;
 }
 
-Job build(const Plan& plan, const Environment& environment, bool all_ranks) {
+int Job::dp_classes() const {
+  if (all_ranks) return dp;
+  return class_of_replica.empty() ? 1 : 1 + *std::ranges::max_element(class_of_replica);
+}
+
+int Job::replica_class(int dp_rank) const {
+  if (all_ranks) return dp_rank;
+  return class_of_replica.empty() ? 0 : class_of_replica[static_cast<std::size_t>(dp_rank)];
+}
+
+Job build(const Plan& plan, const Environment& environment, bool all_ranks,
+          const std::vector<int>& class_of_replica) {
   assert(problems(plan).empty());
   Job job;
   job.tp = plan.tp;
@@ -368,18 +379,27 @@ Job build(const Plan& plan, const Environment& environment, bool all_ranks) {
     job.replicas = plan.fsdp.replicas;
     job.single_queue = false;
   }
+  job.rank_order = plan.rank_order;
+  if (!all_ranks) job.class_of_replica = class_of_replica;
   const int count = plan.pp * plan.cp * job.dp_classes() * job.tp_classes();
   job.classes.resize(static_cast<std::size_t>(count));
+  const auto ranks_of = [&](int dp_class) {
+    if (all_ranks) return 1;
+    int replicas = 0;
+    for (int d = 0; d < plan.dp; ++d) replicas += job.replica_class(d) == dp_class;
+    return plan.tp * replicas;
+  };
   for (int c = 0; c < count; ++c) {
     const Job::Coordinates at = job.coordinates(c);
     Program& program = job.classes[static_cast<std::size_t>(c)];
     if (at.dp_rank > 0 || at.tp_rank > 0) {
       program = job.classes[static_cast<std::size_t>(job.class_of({at.stage, 0, at.cp_rank, 0}))];
+      program.ranks = ranks_of(at.dp_rank);
       continue;
     }
     program.stage = at.stage;
     program.cp_rank = at.cp_rank;
-    program.ranks = all_ranks ? 1 : plan.tp * plan.dp;
+    program.ranks = ranks_of(at.dp_rank);
     Builder(plan, environment, program).build();
   }
   keep_repeating_cuts(job, plan.virtual_stages > 1 ? plan.pp : 1);

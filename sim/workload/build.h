@@ -18,7 +18,8 @@ struct Environment {
 };
 
 // `all_ranks`: a class per rank of the job instead of one per pipeline and context-parallel rank.
-// REQUIRES: problems(plan) is empty.
-Job build(const Plan& plan, const Environment& environment, bool all_ranks = false);
+// `class_of_replica`: see Job. REQUIRES: problems(plan) is empty.
+Job build(const Plan& plan, const Environment& environment, bool all_ranks = false,
+          const std::vector<int>& class_of_replica = {});
 
 }  // namespace sim::workload

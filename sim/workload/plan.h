@@ -79,6 +79,7 @@ struct Plan {
   bool gradient_clipping = true;
   bool logs_optimizer_state = false;  // the paper authors' fork reads every shard back each step
   std::string allocator_options;      // PYTORCH_CUDA_ALLOC_CONF
+  std::string rank_order;             // "tp-cp-ep-dp-pp", fastest first; "": that one
 
   bool shards_parameters() const { return data_parallel != DataParallelism::ddp; }
   // Products of weight gradients add into Megatron-LM's buffer.

@@ -206,8 +206,12 @@ struct Program {
 struct Job {
   std::vector<Program> classes;
   int tp = 1, cp = 1, pp = 1, dp = 1;
-  int replicas = 1;          // of the parameters: dp / replicas ranks (times cp) share one copy
-  bool all_ranks = false;    // one class per rank
+  int replicas = 1;        // of the parameters: dp / replicas ranks (times cp) share one copy
+  bool all_ranks = false;  // one class per rank
+  // Where replicas differ (slow GPUs): the class of each data-parallel rank, numbered in order of
+  // first appearance. Empty: all alike.
+  std::vector<int> class_of_replica;
+  std::string rank_order;    // "tp-cp-ep-dp-pp", the fastest first; "": Megatron-LM's
   bool single_queue = true;  // CUDA_DEVICE_MAX_CONNECTIONS=1, as Megatron-LM wants it
 
   struct Coordinates {
@@ -216,7 +220,8 @@ struct Job {
   int class_of(const Coordinates& at) const;
   Coordinates coordinates(int rank_class) const;
   int tp_classes() const { return all_ranks ? tp : 1; }
-  int dp_classes() const { return all_ranks ? dp : 1; }
+  int dp_classes() const;
+  int replica_class(int dp_rank) const;
 };
 
 }  // namespace sim::workload

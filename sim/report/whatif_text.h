@@ -1,0 +1,36 @@
+// whatif_text.h — variants of a run side by side: the table, and why each differs from the base.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "sim/report/json.h"
+
+namespace sim::report {
+
+// One variant, the base first.
+struct WhatifRow {
+  std::string name;
+  std::vector<std::string> settings;
+  std::string problem;  // why it is impossible; "": it ran
+  bool fits = false;
+  std::string reason;                                           // why it ran out of memory
+  double step = 0, tokens_gpu = 0, tflops_gpu = 0, bubble = 0;  // seconds; per second
+  double cost_per_million_tokens = 0;                           // 0: no price
+  std::vector<double> accounts;                                 // seconds, mean over ranks
+  double reserved_gib = 0, capacity_gib = 0;
+  struct Link {
+    std::string kind, busiest, traffic;
+    double busy = 0, mean = 0;
+    bool fabric = false;
+  };
+  std::vector<Link> links;  // the busiest of each kind
+};
+
+Json to_json(const WhatifRow& row);
+WhatifRow whatif_row(const Json& json);
+
+// REQUIRES: rows is not empty.
+std::string whatif_text(const std::vector<WhatifRow>& rows);
+
+}  // namespace sim::report
