@@ -2,7 +2,7 @@
 // collectives with their sizes, host costs, whole steps.
 //
 // Invariants
-//  (1) Every duration and size is finite and positive.
+//  (1) Every duration and size is finite and positive; of a step, 0 is what was not printed.
 //  (2) What a reader leaves out it counts, with the reason.
 #pragma once
 
@@ -31,9 +31,9 @@ struct KernelSample {
 struct CollectiveSample {
   collective::Kind kind = collective::Kind::all_reduce;
   std::string source, gpu;
-  std::string algorithm;  // that was forced: "Ring"; "": NCCL's choice
-  int ranks = 0, nodes = 1;
-  Bytes bytes{};  // whole array, as nccl-tests counts
+  std::string algorithm;     // that was forced: "Ring"; "": NCCL's choice
+  int ranks = 0, nodes = 1;  // 0 nodes: the source does not say
+  Bytes bytes{};             // whole array, as nccl-tests counts
   double seconds = 0;
   double nic_bits_per_second = 0;  // 0: not stated
   int nics = 0;

@@ -1,8 +1,9 @@
 #include <fmt/format.h>
 #include <zlib.h>
 
-#include <array>
+#include <algorithm>
 #include <charconv>
+#include <chrono>
 #include <cmath>
 
 #include "sim/calibrate/readers/reader.h"
@@ -18,6 +19,16 @@ const std::vector<Reader>& readers() {
        "calibration/measured/README.md", is_operation_table, read_operation_table},
       {"nccl.csv", "collectives by size", "calibration/measured/README.md", is_nccl_table,
        read_nccl_table},
+      {"profiler trace", "PyTorch profiler (Kineto, Chrome JSON), also .gz",
+       "pytorch.org/docs/stable/profiler.html", is_profiler_trace, read_profiler_trace},
+      {"nccl-tests", "output of nccl-tests, or a log of bus bandwidths",
+       "github.com/NVIDIA/nccl-tests doc/PERFORMANCE.md", is_nccl_tests, read_nccl_tests},
+      {"Megatron-LM log", "iteration times of Megatron-LM, NeMo or Megatron-DeepSpeed",
+       "github.com/NVIDIA/Megatron-LM megatron/training/training.py", is_megatron_log,
+       read_megatron_log},
+      {"torchtitan log", "tokens per second and memory of torchtitan",
+       "github.com/pytorch/torchtitan torchtitan/components/metrics.py", is_torchtitan_log,
+       read_torchtitan_log},
   };
   return all;
 }
@@ -85,6 +96,24 @@ double positive(std::string_view text) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc{} || end != text.data() + text.size()) return 0;
   return std::isfinite(value) && value > 0 ? value : 0;
+}
+
+std::string date_of(double microseconds) {
+  // Between 2010 and 2100; traces may also count from the start of the machine.
+  if (!(microseconds > 1.26e15 && microseconds < 4.1e15)) return "";
+  const auto day =
+      std::chrono::floor<std::chrono::days>(std::chrono::sys_time<std::chrono::microseconds>(
+          std::chrono::microseconds(static_cast<std::int64_t>(microseconds))));
+  const std::chrono::year_month_day date(day);
+  return fmt::format("{:04}-{:02}-{:02}", static_cast<int>(date.year()),
+                     static_cast<unsigned>(date.month()), static_cast<unsigned>(date.day()));
+}
+
+double median(std::vector<double> values) {
+  if (values.empty()) return 0;
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
 }
 
 std::int64_t positive_whole(std::string_view text, std::int64_t limit) {

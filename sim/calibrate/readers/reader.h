@@ -43,10 +43,21 @@ bool is_operation_table(std::string_view bytes, const std::string& path);
 Result<Measurements> read_operation_table(std::string_view bytes, const std::string& path);
 bool is_nccl_table(std::string_view bytes, const std::string& path);
 Result<Measurements> read_nccl_table(std::string_view bytes, const std::string& path);
+bool is_profiler_trace(std::string_view bytes, const std::string& path);
+Result<Measurements> read_profiler_trace(std::string_view bytes, const std::string& path);
+bool is_nccl_tests(std::string_view bytes, const std::string& path);
+Result<Measurements> read_nccl_tests(std::string_view bytes, const std::string& path);
+bool is_megatron_log(std::string_view bytes, const std::string& path);
+Result<Measurements> read_megatron_log(std::string_view bytes, const std::string& path);
+bool is_torchtitan_log(std::string_view bytes, const std::string& path);
+Result<Measurements> read_torchtitan_log(std::string_view bytes, const std::string& path);
 
 // Helpers of readers.
 std::string first_line(std::string_view bytes);
 double positive(std::string_view text);  // 0 when it is no finite number above 0
+// "2024-08-15" of microseconds since 1970, "" when they are no date.
+std::string date_of(double microseconds);
+double median(std::vector<double> values);  // 0 of nothing
 std::int64_t positive_whole(std::string_view text, std::int64_t limit = std::int64_t{1} << 40);
 
 }  // namespace sim::calibrate

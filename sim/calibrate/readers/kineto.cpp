@@ -1,0 +1,350 @@
+// kineto.cpp — traces of PyTorch's profiler: what its kernels, collectives and launches took.
+//
+// A kernel belongs to the operator whose External id it carries; with record_shapes=True the
+// operator has Input Dims, which make a product or an attention a sample. A collective's kernel
+// waits for its peers: of equal collectives the shortest is the transfer (reference: PyTorch
+// torch/csrc/distributed/c10d/ParamCommsUtils; fields as Kineto writes them).
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <tuple>
+
+#include "sim/calibrate/readers/reader.h"
+#include "sim/calibrate/readers/trace_events.h"
+#include "sim/calibrate/row_text.h"
+
+namespace sim::calibrate {
+
+namespace {
+
+using nlohmann::json;
+using Dims = std::vector<std::vector<std::int64_t>>;
+
+constexpr std::int64_t max_dimension = std::int64_t{1} << 28;
+
+bool is_kernel(const TraceEvent& e) {
+  return e.category == "kernel" || e.category == "Kernel";
+}
+bool is_operator(const TraceEvent& e) {
+  return e.category == "cpu_op" || e.category == "Operator";
+}
+bool is_launch(const TraceEvent& e) {
+  return (e.category == "cuda_runtime" || e.category == "Runtime" || e.category == "cuda_driver") &&
+         contains(e.name, "LaunchKernel");
+}
+
+json parsed(std::string_view text) {
+  json value = json::parse(text, nullptr, false);
+  return value.is_discarded() ? json() : value;
+}
+
+// Sizes of each input; a list of tensors or a scalar gives an empty one.
+Dims dims_of(const TraceEvent& e) {
+  Dims all;
+  const json value = parsed(e.argument("Input Dims"));
+  if (!value.is_array()) return all;
+  for (const json& one : value) {
+    all.emplace_back();
+    if (!one.is_array()) continue;
+    for (const json& size : one) {
+      const std::int64_t n = size.is_number_integer() ? size.get<std::int64_t>() : 0;
+      if (n < 1 || n > max_dimension) {
+        all.back().clear();
+        break;
+      }
+      all.back().push_back(n);
+    }
+  }
+  return all;
+}
+
+std::optional<model::Precision> precision_of(const TraceEvent& e) {
+  const json types =
+      parsed(e.argument(e.arguments.count("Input type") ? "Input type" : "Input Types"));
+  if (!types.is_array() || types.empty()) return std::nullopt;
+  for (const json& type : types) {
+    if (!type.is_string()) continue;
+    const std::string text = type.get<std::string>();
+    if (contains(text, "BFloat16")) return model::Precision::bf16;
+    if (contains(text, "Half")) return model::Precision::fp16;
+    if (contains(text, "Float8")) return model::Precision::fp8;
+    if (text == "float") return model::Precision::tf32;
+  }
+  return std::nullopt;
+}
+
+// The product of aten::mm(A[m,k], B[k,n]), addmm(bias, A, B), bmm and linear(x[.., k], w[n, k]).
+std::optional<model::Operation> product_of(const TraceEvent& e, model::Precision precision) {
+  const Dims dims = dims_of(e);
+  const bool add = contains(e.name, "addmm");
+  const bool linear = e.name == "aten::linear";
+  const bool batched = contains(e.name, "bmm");
+  if (dims.size() < (add ? 3u : 2u)) return std::nullopt;
+  const auto& a = dims[add ? 1 : 0];
+  const auto& b = dims[add ? 2 : 1];
+  const std::size_t rank = batched ? 3 : 2;
+  if (linear ? a.size() < 2 || b.size() != 2 : a.size() != rank || b.size() != rank)
+    return std::nullopt;
+  std::int64_t m = 1;
+  const std::int64_t k = a.back();
+  const std::int64_t n = linear ? b[0] : b.back();
+  const std::int64_t batch = batched ? a[0] : 1;
+  for (std::size_t i = batched ? 1 : 0; i + 1 < a.size(); ++i) {
+    m *= a[i];
+    if (m > max_dimension) return std::nullopt;
+  }
+  if ((linear ? b[1] : b[rank - 2]) != k || (batched && b[0] != batch)) return std::nullopt;
+  if (static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k) *
+          static_cast<double>(batch) >
+      1e18)
+    return std::nullopt;
+  return model::gemm("gemm", m, n, k, model::GemmRole::forward, false, precision, batch);
+}
+
+// Flash attention of PyTorch: query [batch, heads, seq, head_dim].
+std::optional<model::Operation> attention_of(const TraceEvent& e, model::Precision precision) {
+  const bool backward = contains(e.name, "backward");
+  const Dims dims = dims_of(e);
+  const std::size_t first = backward ? 1 : 0;  // grad_out stands before query, key, value
+  if (dims.size() < first + 3) return std::nullopt;
+  const auto &q = dims[first], &k = dims[first + 1];
+  if (q.size() != 4 || k.size() != 4 || q[0] != k[0] || q[3] != k[3]) return std::nullopt;
+  if (q[2] > 1 << 24 || k[2] > 1 << 24 || q[1] > 1 << 12 || q[3] > 1 << 12 || q[0] > 1 << 16 ||
+      q[1] % k[1] != 0)
+    return std::nullopt;
+  const json values = parsed(e.argument("Concrete Inputs"));
+  bool causal = false;
+  if (values.is_array()) {
+    for (const json& value : values) {
+      if (value.is_string() && value.get<std::string>() == "True") causal = true;
+    }
+  }
+  return model::attention("attention", backward, q[0], q[1], k[1], q[3], q[2], k[2], causal,
+                          precision);
+}
+
+bool is_product(std::string_view name) {
+  static constexpr std::array<std::string_view, 5> names = {"aten::mm", "aten::addmm", "aten::bmm",
+                                                            "aten::linear", "aten::_scaled_mm"};
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+bool is_attention(std::string_view name) {
+  return contains(name, "scaled_dot_product_flash_attention") ||
+         contains(name, "scaled_dot_product_cudnn_attention");
+}
+
+std::optional<collective::Kind> collective_kind(std::string_view name) {
+  using collective::Kind;
+  if (contains(name, "allreduce")) return Kind::all_reduce;
+  if (contains(name, "allgather")) return Kind::all_gather;
+  if (contains(name, "reduce_scatter") || contains(name, "reducescatter"))
+    return Kind::reduce_scatter;
+  if (contains(name, "broadcast")) return Kind::broadcast;
+  if (contains(name, "all_to_all") || contains(name, "alltoall")) return Kind::all_to_all;
+  return std::nullopt;
+}
+
+std::int64_t bytes_of_type(std::string_view type) {
+  if (contains(type, "16") || contains(type, "half")) return 2;
+  if (contains(type, "float8") || contains(type, "byte") || contains(type, "char")) return 1;
+  if (contains(type, "double") || contains(type, "long")) return 8;
+  return 4;
+}
+
+// The shortest of equal collectives.
+using Collectives = std::map<std::tuple<collective::Kind, std::int64_t, int>, CollectiveSample>;
+
+void add_collective(const TraceEvent& kernel, const TraceEvent* op, Collectives& found,
+                    Measurements& out) {
+  const TraceEvent& who = kernel.arguments.count("Collective name") || !op ? kernel : *op;
+  const auto kind = collective_kind(who.argument("Collective name"));
+  if (!kind) {
+    ++out.passed[who.argument("Collective name").empty()
+                     ? "collectives without their size (an older profiler)"
+                     : fmt::format("collective '{}'", who.argument("Collective name"))];
+    return;
+  }
+  const std::int64_t in = positive_whole(who.argument("In msg nelems"));
+  const std::int64_t elements = std::max(in, positive_whole(who.argument("Out msg nelems")));
+  const std::int64_t ranks = positive_whole(who.argument("Group size"), 1 << 17);
+  if (elements == 0 || ranks < 2 || kernel.duration_us <= 0) {
+    ++out.passed["collectives of one rank or without their size"];
+    return;
+  }
+  CollectiveSample sample;
+  sample.kind = *kind;
+  sample.ranks = static_cast<int>(ranks);
+  sample.nodes = 0;  // a trace does not say where its ranks are
+  sample.bytes = {elements * bytes_of_type(who.argument("dtype"))};
+  sample.seconds = kernel.duration_us * 1e-6;
+  sample.gpu = out.device;
+  const auto [at, fresh] = found.try_emplace({sample.kind, sample.bytes.n, sample.ranks}, sample);
+  if (!fresh) at->second.seconds = std::min(at->second.seconds, sample.seconds);
+}
+
+// From one launch to the next where nothing else keeps the CPU.
+void add_host(const std::vector<const TraceEvent*>& launches, Measurements& out) {
+  constexpr double idle_us = 100;
+  std::vector<double> gaps, calls;
+  for (std::size_t i = 0; i < launches.size(); ++i) {
+    calls.push_back(launches[i]->duration_us);
+    if (i == 0 || launches[i]->thread != launches[i - 1]->thread) continue;
+    const double gap = launches[i]->start_us - launches[i - 1]->start_us;
+    if (gap > 0 && gap < idle_us) gaps.push_back(gap);
+  }
+  if (gaps.size() >= 20) {
+    out.host.push_back(
+        {"host.kernel", "", median(gaps) * 1e-6, static_cast<std::int64_t>(gaps.size())});
+    out.facts.push_back(
+        fmt::format("{} launches: {:.1f} us from one to the next (median), {:.1f} "
+                    "us inside the launch",
+                    launches.size(), median(gaps), median(calls)));
+  }
+}
+
+// Union of intervals, microseconds.
+double covered(std::vector<std::pair<double, double>> spans) {
+  std::sort(spans.begin(), spans.end());
+  double sum = 0, end = -1e300;
+  for (const auto& [from, to] : spans) {
+    sum += std::max(0.0, to - std::max(from, end));
+    end = std::max(end, to);
+  }
+  return sum;
+}
+
+void add_facts(const TraceFile& file, const std::vector<const TraceEvent*>& kernels,
+               Measurements& out) {
+  std::vector<std::pair<double, double>> all, communication, compute;
+  double first = 0, last = 0;
+  for (const TraceEvent* kernel : kernels) {
+    const std::pair<double, double> span = {kernel->start_us,
+                                            kernel->start_us + kernel->duration_us};
+    first = all.empty() ? span.first : std::min(first, span.first);
+    last = all.empty() ? span.second : std::max(last, span.second);
+    all.push_back(span);
+    (contains(kernel->name, "nccl") ? communication : compute).push_back(span);
+  }
+  const double length = last - first;
+  if (length > 0) {
+    const double both = covered(compute) + covered(communication) - covered(all);
+    out.facts.push_back(fmt::format(
+        "{} kernels in {:.3f} s: compute {:.1f} %, communication {:.1f} % of which {:.1f} hidden, "
+        "idle {:.1f} %",
+        kernels.size(), length * 1e-6, 100 * covered(compute) / length,
+        100 * covered(communication) / length, 100 * both / length,
+        100 * (1 - covered(all) / length)));
+  }
+  const auto info = file.top.find("distributedInfo");
+  if (info != file.top.end()) {
+    const json distributed = parsed(info->second);
+    if (distributed.is_object() && distributed.contains("world_size"))
+      out.facts.push_back(fmt::format("rank {} of {}", distributed.value("rank", json(0)).dump(),
+                                      distributed["world_size"].dump()));
+  }
+}
+
+void read_device(const TraceFile& file, const std::vector<const TraceEvent*>& kernels,
+                 Measurements& out) {
+  const auto properties = file.top.find("deviceProperties");
+  if (properties != file.top.end()) {
+    const json devices = parsed(properties->second);
+    if (devices.is_array() && !devices.empty() && devices[0].is_object()) {
+      out.device = devices[0].value("name", "");
+      const auto memory = devices[0].find("totalGlobalMem");
+      if (!out.device.empty() && memory != devices[0].end() && memory->is_number()) {
+        const double gb = memory->get<double>() / 1e9;
+        if (!contains(out.device, "GB") && gb > 1 && gb < 1e4)
+          out.device += fmt::format(" {:.0f}GB", gb > 40 && gb < 43   ? 40.0
+                                                 : gb > 79 && gb < 86 ? 80.0
+                                                                      : gb);
+      }
+    }
+  }
+  const auto base = file.top.find("baseTimeNanoseconds");
+  const double start = (base == file.top.end() ? 0 : positive(base->second) * 1e-3) +
+                       (kernels.empty() ? 0 : kernels.front()->start_us);
+  out.date = date_of(start);
+  if (out.date.empty() && !kernels.empty()) out.date = date_of(kernels.front()->start_us);
+}
+
+}  // namespace
+
+bool is_profiler_trace(std::string_view bytes, const std::string&) {
+  const std::string_view head = bytes.substr(0, 1 << 16);
+  const std::size_t start = head.find_first_not_of(" \t\r\n");
+  if (start == std::string_view::npos) return false;
+  if (head[start] == '[') return head.find("\"ph\"") != std::string_view::npos;
+  return head[start] == '{' && (head.find("\"traceEvents\"") != std::string_view::npos ||
+                                head.find("\"schemaVersion\"") != std::string_view::npos);
+}
+
+Result<Measurements> read_profiler_trace(std::string_view bytes, const std::string& path) {
+  const Result<TraceFile> file = read_trace_events(bytes, path);
+  if (!file) return file.errors();
+  Measurements out;
+  std::map<std::string, const TraceEvent*, std::less<>> operators;
+  std::vector<const TraceEvent*> kernels, launches;
+  for (const TraceEvent& e : file->events) {
+    if (is_operator(e) && !e.argument("External id").empty())
+      operators[std::string(e.argument("External id"))] = &e;
+    if (is_kernel(e)) kernels.push_back(&e);
+    if (is_launch(e)) launches.push_back(&e);
+  }
+  std::stable_sort(launches.begin(), launches.end(), [](const TraceEvent* a, const TraceEvent* b) {
+    return std::tie(a->thread, a->start_us) < std::tie(b->thread, b->start_us);
+  });
+  read_device(*file, kernels, out);
+  Collectives collectives;
+  // Kernels of one operator belong together: a product with split k, or attention's three.
+  std::map<std::string, double> seconds;
+  for (const TraceEvent* kernel : kernels) {
+    const std::string id(kernel->argument("External id"));
+    const auto op = operators.find(id);
+    const TraceEvent* owner = op == operators.end() ? nullptr : op->second;
+    if (contains(kernel->name, "nccl")) {
+      add_collective(*kernel, owner, collectives, out);
+    } else if (!owner) {
+      ++out.passed["kernels that no operator claims"];
+    } else if (is_product(owner->name) || is_attention(owner->name)) {
+      seconds[id] += kernel->duration_us * 1e-6;
+    } else {
+      ++out.passed["kernels that are neither products, attention nor collectives"];
+    }
+  }
+  for (const auto& [id, time] : seconds) {
+    const TraceEvent& op = *operators.find(id)->second;
+    const auto precision = precision_of(op);
+    const bool attention = is_attention(op.name);
+    const auto operation = !precision  ? std::nullopt
+                           : attention ? attention_of(op, *precision)
+                                       : product_of(op, *precision);
+    if (!operation || !(time > 0)) {
+      ++out.passed["products and attention without shapes (record_shapes=True keeps them)"];
+      continue;
+    }
+    KernelSample sample;
+    sample.group = !attention                      ? "gemm, any role"
+                   : contains(op.name, "backward") ? "attention backward"
+                                                   : "attention forward";
+    sample.operations = {*operation};
+    sample.seconds = time;
+    sample.source = path;
+    sample.gpu = out.device;
+    out.kernels.push_back(std::move(sample));
+  }
+  for (auto& [key, sample] : collectives) {
+    sample.source = path;
+    out.collectives.push_back(std::move(sample));
+  }
+  add_host(launches, out);
+  for (HostSample& sample : out.host) sample.source = path;
+  add_facts(*file, kernels, out);
+  return out;
+}
+
+}  // namespace sim::calibrate

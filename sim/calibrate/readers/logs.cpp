@@ -1,0 +1,95 @@
+// logs.cpp — what training frameworks print while they train.
+//
+// Megatron-LM (megatron/training/training.py, training_log): "iteration 10/ 100 | ... | elapsed
+// time per iteration (ms): 1234.5 | throughput per GPU (TFLOP/s/GPU): 380.2 | ...";
+// Megatron-DeepSpeed prints seconds and "TFLOPs:"; NeMo "train_step_timing in s: 1.2"; memory as
+// "max allocated: MB". torchtitan (components/metrics.py): "step: 10 loss: 7.1
+// memory: 43.1GiB(45.4%) tps: 5,123 tflops: 300.1 mfu: 37.5%", older "wps:", in colours.
+#include <fmt/format.h>
+
+#include "sim/calibrate/readers/lines.h"
+#include "sim/calibrate/readers/reader.h"
+#include "sim/calibrate/row_text.h"
+
+namespace sim::calibrate {
+
+namespace {
+
+constexpr std::size_t max_steps = 1'000'000;
+
+void finish(Measurements& out, const char* what) {
+  const std::string text = summary(out.steps);
+  if (!text.empty()) out.facts.push_back(fmt::format("{}: {}", what, text));
+}
+
+}  // namespace
+
+bool is_megatron_log(std::string_view bytes, const std::string&) {
+  return bytes.find("elapsed time per iteration (") != std::string_view::npos ||
+         bytes.find("train_step_timing in s") != std::string_view::npos;
+}
+
+Result<Measurements> read_megatron_log(std::string_view bytes, const std::string& path) {
+  Measurements out;
+  double reserved = 0, allocated = 0, batch = 0;
+  for_lines(bytes, [&](std::string_view line) {
+    const double mb_reserved = number_after(line, "max reserved:");
+    const double mb_allocated = number_after(line, "max allocated:");
+    if (mb_reserved > 0) reserved = mb_reserved / 1024;
+    if (mb_allocated > 0) allocated = mb_allocated / 1024;
+    double seconds = number_after(line, "elapsed time per iteration (ms):") * 1e-3;
+    if (seconds == 0) seconds = number_after(line, "elapsed time per iteration (s):");
+    if (seconds == 0) seconds = number_after(line, "train_step_timing in s");
+    if (seconds == 0 || out.steps.size() >= max_steps) return;
+    StepSample step;
+    step.source = path;
+    step.seconds = seconds;
+    step.iteration = static_cast<std::int64_t>(number_after(line, " iteration"));
+    step.tflops_gpu = number_after(line, "throughput per GPU (TFLOP/s/GPU):");
+    if (step.tflops_gpu == 0) step.tflops_gpu = number_after(line, "TFLOPs:");
+    step.reserved_gib = reserved;
+    step.allocated_gib = allocated;
+    const double size = number_after(line, "global batch size:");
+    if (size > 0) batch = size;
+    const std::string date = date_in(line);
+    if (!date.empty()) out.date = date;
+    out.steps.push_back(step);
+  });
+  if (out.steps.empty()) return Diagnostics{{path, "no iteration with its elapsed time"}};
+  finish(out, "Megatron-LM");
+  if (batch > 0) out.facts.push_back(fmt::format("global batch {:.0f}", batch));
+  if (allocated > 0)
+    out.facts.push_back(
+        fmt::format("max allocated {:.2f} GiB, max reserved {:.2f} GiB", allocated, reserved));
+  return out;
+}
+
+bool is_torchtitan_log(std::string_view bytes, const std::string&) {
+  if (bytes.find("memory:") == std::string_view::npos) return false;
+  return bytes.find("tps:") != std::string_view::npos ||
+         bytes.find("wps:") != std::string_view::npos;
+}
+
+Result<Measurements> read_torchtitan_log(std::string_view bytes, const std::string& path) {
+  Measurements out;
+  for_lines(bytes, [&](std::string_view coloured) {
+    if (out.steps.size() >= max_steps) return;
+    const std::string line = without_colours(coloured);
+    StepSample step;
+    step.source = path;
+    step.tokens_s_gpu = number_after(line, "tps:");
+    if (step.tokens_s_gpu == 0) step.tokens_s_gpu = number_after(line, "wps:");
+    step.iteration = static_cast<std::int64_t>(number_after(line, "step:"));
+    if (step.tokens_s_gpu == 0 || step.iteration == 0) return;
+    step.tflops_gpu = number_after(line, "tflops:");
+    step.reserved_gib = number_after(line, "memory:");
+    const std::string date = date_in(line);
+    if (!date.empty()) out.date = date;
+    out.steps.push_back(step);
+  });
+  if (out.steps.empty()) return Diagnostics{{path, "no step with its tokens per second"}};
+  finish(out, "torchtitan");
+  return out;
+}
+
+}  // namespace sim::calibrate

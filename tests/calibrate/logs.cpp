@@ -1,0 +1,132 @@
+// Readers of logs and of nccl-tests, on lines as the programs print them.
+#include <catch2/catch.hpp>
+
+#include "sim/calibrate/readers/lines.h"
+#include "sim/calibrate/readers/reader.h"
+
+using namespace sim;
+using namespace sim::calibrate;
+
+TEST_CASE("calibrate: a Megatron-LM log gives steps with their rates and memory") {
+  const auto read = read_bytes(
+      " [2024-08-15 10:00:01] iteration        9/     100 | consumed samples:   4608 | elapsed "
+      "time "
+      "per iteration (ms): 12345.6 | throughput per GPU (TFLOP/s/GPU): 401.5 | learning rate: "
+      "1.0E-05 | global batch size:   512 | lm loss: 1.0E+01 |\n"
+      "[Rank 0] (after 10 iterations) memory (MB) | allocated: 1000.0 | max allocated: 51200.0 | "
+      "reserved: 2000.0 | max reserved: 61440.0\n"
+      " [2024-08-16 10:00:13] iteration       10/     100 | consumed samples:   5120 | elapsed "
+      "time "
+      "per iteration (ms): 12000.0 | throughput per GPU (TFLOP/s/GPU): 410.0 | global batch size:  "
+      " 512 |\n",
+      "train.log");
+  REQUIRE(read);
+  CHECK(read->reader->name == "Megatron-LM log");
+  const Measurements& m = read->measurements;
+  REQUIRE(m.steps.size() == 2);
+  CHECK(m.steps[0].seconds == Approx(12.3456));
+  CHECK(m.steps[0].iteration == 9);
+  CHECK(m.steps[0].tflops_gpu == Approx(401.5));
+  CHECK(m.steps[1].reserved_gib == Approx(60));
+  CHECK(m.steps[1].allocated_gib == Approx(50));
+  CHECK(m.date == "2024-08-16");
+}
+
+TEST_CASE("calibrate: Megatron-DeepSpeed and NeMo print seconds") {
+  auto read = read_bytes(
+      " iteration 5/ 1000 | elapsed time per iteration (s): 104.98 | learning rate: 1E-5 | TFLOPs: "
+      "145.3 |\n",
+      "x");
+  REQUIRE(read);
+  CHECK(read->measurements.steps[0].seconds == Approx(104.98));
+  CHECK(read->measurements.steps[0].tflops_gpu == Approx(145.3));
+  read = read_bytes("Training epoch 0, iteration 4/49 | lr: 1e-5 | train_step_timing in s: 3.25\n",
+                    "x");
+  REQUIRE(read);
+  CHECK(read->measurements.steps[0].seconds == Approx(3.25));
+}
+
+TEST_CASE("calibrate: a torchtitan log is read through its colours") {
+  const auto read = read_bytes(
+      "[rank0]:\x1b[36m[titan] 2024-12-01 01:23:45,678 - root - INFO - \x1b[0m\x1b[31mstep: 10  "
+      "\x1b[32mloss:  7.1234  \x1b[33mmemory: 43.12GiB(45.40%)  \x1b[34mtps: 5,123  "
+      "\x1b[36mtflops: "
+      "300.12  \x1b[35mmfu: 30.35%\x1b[39m\n",
+      "x");
+  REQUIRE(read);
+  CHECK(read->reader->name == "torchtitan log");
+  REQUIRE(read->measurements.steps.size() == 1);
+  const StepSample& step = read->measurements.steps[0];
+  CHECK(step.iteration == 10);
+  CHECK(step.tokens_s_gpu == Approx(5123));
+  CHECK(step.tflops_gpu == Approx(300.12));
+  CHECK(step.reserved_gib == Approx(43.12));
+  CHECK(read->measurements.date == "2024-12-01");
+}
+
+TEST_CASE("calibrate: nccl-tests lines become collectives on the ranks of the header") {
+  std::string text = "# nThread 1 nGpus 1 minBytes 8 maxBytes 16 step: 2(factor)\n";
+  for (int rank = 0; rank < 16; ++rank)
+    text += "#  Rank " + std::to_string(rank) + " Group  0 Pid  99 on node" +
+            std::to_string(rank / 8) + " device  " + std::to_string(rank % 8) +
+            " [0x07] NVIDIA H100 80GB HBM3\n";
+  text +=
+      "#       size         count      type   redop    root     time   algbw   busbw #wrong     "
+      "time   algbw   busbw #wrong\n"
+      "#        (B)    (elements)                               (us)  (GB/s)  (GB/s)            "
+      "(us)  (GB/s)  (GB/s)\n"
+      "     1048576        262144     float     sum      -1    63.91   16.41   30.76      0    "
+      "63.50   16.51   30.96      0\n"
+      "[1,0]<stdout>:  8589934592    2147483648     float     sum      -1    34500  248.98  466.84 "
+      " "
+      "    0    34490  249.06  466.99      0\n"
+      "# Avg bus bandwidth    : 100\n";
+  const auto read = read_bytes(text, "x.txt");
+  REQUIRE(read);
+  CHECK(read->reader->name == "nccl-tests");
+  const Measurements& m = read->measurements;
+  REQUIRE(m.collectives.size() == 2);
+  CHECK(m.collectives[0].kind == collective::Kind::all_reduce);  // factor 2 x 15 / 16 = 1.875
+  CHECK(m.collectives[0].ranks == 16);
+  CHECK(m.collectives[0].nodes == 2);
+  CHECK(m.collectives[0].bytes.n == 1048576);
+  CHECK(m.collectives[0].seconds == Approx(63.91e-6));
+  CHECK(m.collectives[1].seconds == Approx(34.5e-3));
+  CHECK(m.device == "NVIDIA H100 80GB HBM3");
+}
+
+TEST_CASE("calibrate: without a header the ranks follow from the two bandwidths") {
+  // 2 (n - 1) / n = 1.75 for n = 8.
+  const auto read = read_bytes(
+      "# size count type redop root time algbw busbw #wrong\n"
+      " 1073741824 268435456 float sum -1 8000.0 134.2 234.9 0 8000.0 134.2 234.9 0\n",
+      "x.txt");
+  REQUIRE(read);
+  REQUIRE(read->measurements.collectives.size() == 1);
+  CHECK(read->measurements.collectives[0].ranks == 8);
+}
+
+TEST_CASE("calibrate: durations of bigscience's benchmark are read") {
+  std::string text;
+  for (int rank = 0; rank < 4; ++rank) text += std::to_string(rank) + " data size: 4.0 GB\n";
+  text +=
+      "0:\n duration: 2.0000 sec\n algo throughput: 3 bps, 3 Gbps\n busbw: 2  Gbps\n"
+      "1:\n duration: 2.5000 sec\n2:\n duration: 3.0000 sec\n";
+  const auto read = read_bytes(text, "x.txt");
+  REQUIRE(read);
+  REQUIRE(read->measurements.collectives.size() == 1);
+  CHECK(read->measurements.collectives[0].bytes.n == 4'000'000'000);
+  CHECK(read->measurements.collectives[0].seconds == Approx(2.5));
+  CHECK(read->measurements.collectives[0].ranks == 4);
+}
+
+TEST_CASE("calibrate: numbers in logs are read to their end and nothing else is") {
+  CHECK(number_after("tps: 5,123 x", "tps:") == 5123);
+  CHECK(number_after("a=1.5e3", "a") == 1500);
+  CHECK(number_after("a: nan", "a:") == 0);
+  CHECK(number_after("a: -3", "a:") == 0);
+  CHECK(number_after("a: 1e999", "a:") == 0);
+  CHECK(number_after("a:", "a:") == 0);
+  CHECK(date_in("x 2024-13-99 y").size() == 10);
+  CHECK(date_in("2024") == "");
+}

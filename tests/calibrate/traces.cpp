@@ -1,0 +1,146 @@
+// The reader of profiler traces, on recorded files and on what a broken one may hold.
+#include <catch2/catch.hpp>
+
+#include "sim/calibrate/readers/reader.h"
+#include "sim/calibrate/readers/trace_events.h"
+
+using namespace sim;
+using namespace sim::calibrate;
+
+namespace {
+
+std::string data(const std::string& name) {
+  return std::string(REHEARSE_SOURCE_DIR) + "/tests/calibrate/data/" + name;
+}
+
+// A trace with one operator and one kernel of it.
+std::string trace(const std::string& op, const std::string& op_arguments, const std::string& kernel,
+                  const std::string& kernel_arguments, double us = 100) {
+  return R"({"schemaVersion": 1, "deviceProperties": [{"id": 0, "name": "NVIDIA A100-SXM4-80GB"}],
+"traceEvents": [
+{"ph": "X", "cat": "cpu_op", "name": ")" +
+         op + R"(", "pid": 1, "tid": 1, "ts": 5, "dur": 9, "args": {"External id": 7, )" +
+         op_arguments +
+         R"(}},
+{"ph": "X", "cat": "kernel", "name": ")" +
+         kernel + R"(", "pid": 0, "tid": 7, "ts": 10, "dur": )" + std::to_string(us) +
+         R"(, "args": {"External id": 7, "correlation": 3)" + kernel_arguments + "}}]}";
+}
+
+}  // namespace
+
+TEST_CASE("calibrate: a recorded trace of training gives its products and its date") {
+  const auto read = read_source(data("mi250_minitoy.json.gz"));
+  REQUIRE(read);
+  CHECK(read->reader->name == "profiler trace");
+  const Measurements& m = read->measurements;
+  CHECK(m.device.find("AMD Radeon Graphics") == 0);
+  // Two addmm and one mm; the mm is dW = X^T dY: [128, 5] x [5, 128]. Its kernel is missing.
+  REQUIRE(m.kernels.size() >= 2);
+  for (const KernelSample& sample : m.kernels) {
+    CHECK(sample.operations[0].kind == model::OperationKind::gemm);
+    CHECK(sample.operations[0].precision == model::Precision::tf32);
+    CHECK(sample.seconds > 1e-6);
+    CHECK(sample.seconds < 1e-3);
+  }
+  CHECK(m.date.rfind("20", 0) == 0);
+}
+
+TEST_CASE("calibrate: a recorded trace without shapes gives launches and says what is missing") {
+  const auto read = read_source(data("alexnet.json.gz"));
+  REQUIRE(read);
+  const Measurements& m = read->measurements;
+  CHECK(m.device == "NVIDIA A100-PG509-200 40GB");
+  CHECK(m.date == "2023-09-27");
+  CHECK(m.kernels.empty());
+  REQUIRE(m.host.size() == 1);
+  CHECK(m.host[0].path == "host.kernel");
+  CHECK(m.host[0].seconds > 5e-6);
+  CHECK(m.host[0].seconds < 100e-6);
+  const auto streams = read_source(data("event_sync.json.gz"));
+  REQUIRE(streams);
+  CHECK(streams->measurements.passed.size() == 1);
+}
+
+TEST_CASE("calibrate: products and attention take their shapes from the operator") {
+  // addmm(bias, [512, 1024], [1024, 4096]): m 512, k 1024, n 4096, 100 us.
+  auto read = read_bytes(trace("aten::addmm",
+                               R"("Input Dims": [[4096], [512, 1024], [1024, 4096], [], []],
+               "Input type": ["c10::BFloat16", "c10::BFloat16", "c10::BFloat16"])",
+                               "ampere_bf16_s16816gemm", ""),
+                         "t.json");
+  REQUIRE(read);
+  REQUIRE(read->measurements.kernels.size() == 1);
+  const model::Operation& product = read->measurements.kernels[0].operations[0];
+  CHECK(product.m == 512);
+  CHECK(product.n == 4096);
+  CHECK(product.k == 1024);
+  CHECK(product.precision == model::Precision::bf16);
+  CHECK(read->measurements.kernels[0].seconds == Approx(100e-6));
+  CHECK(read->measurements.device == "NVIDIA A100-SXM4-80GB");
+  read = read_bytes(
+      trace("aten::_scaled_dot_product_flash_attention",
+            R"("Input Dims": [[2, 32, 4096, 128], [2, 8, 4096, 128], [2, 8, 4096, 128], [], []],
+               "Concrete Inputs": ["", "", "", "0.", "True"],
+               "Input type": ["c10::Half", "c10::Half", "c10::Half", "Scalar", "Scalar"])",
+            "flash_fwd_kernel", ""),
+      "t.json");
+  REQUIRE(read);
+  REQUIRE(read->measurements.kernels.size() == 1);
+  const model::Operation& attention = read->measurements.kernels[0].operations[0];
+  CHECK(attention.heads == 32);
+  CHECK(attention.kv_heads == 8);
+  CHECK(attention.query == 4096);
+  CHECK(attention.causal);
+}
+
+TEST_CASE("calibrate: of equal collectives the shortest is the transfer") {
+  const std::string event =
+      R"({"ph": "X", "cat": "kernel", "name": "ncclDevKernel_AllGather_RING_LL", "ts": 1, "dur": %,
+"args": {"External id": 1, "Collective name": "_allgather_base", "In msg nelems": 1048576,
+"Out msg nelems": 8388608, "Group size": 8, "dtype": "BFloat16"}})";
+  std::string text = "[";
+  for (const char* us : {"250", "190.5", "4000"}) {
+    std::string one = event;
+    text += (text.size() > 1 ? "," : "") + one.replace(one.find('%'), 1, us);
+  }
+  const auto read = read_bytes(text + "]", "t.json");
+  REQUIRE(read);
+  REQUIRE(read->measurements.collectives.size() == 1);
+  const CollectiveSample& sample = read->measurements.collectives[0];
+  CHECK(sample.kind == collective::Kind::all_gather);
+  CHECK(sample.bytes.n == 16777216);  // the gathered array: 8388608 elements of 2 bytes
+  CHECK(sample.ranks == 8);
+  CHECK(sample.seconds == Approx(190.5e-6));
+}
+
+TEST_CASE("calibrate: what profilers write besides JSON is read") {
+  // NaN, Infinity, a control character in a name and a byte that is no UTF-8.
+  const auto file = read_trace_events(
+      "{\"traceEvents\": [{\"ph\": \"X\", \"cat\": \"kernel\", \"name\": \"a\x01\xff"
+      "b\", \"ts\": 1,"
+      " \"dur\": 2, \"args\": {\"est. achieved occupancy %\": NaN, \"x\": -Infinity,"
+      " \"grid\": [1, 2, {\"y\": [3]}]}}], \"after\": {\"deep\": [1]}}",
+      "t.json");
+  REQUIRE(file);
+  REQUIRE(file->events.size() == 1);
+  CHECK(file->events[0].name == "a ?b");
+  CHECK(file->events[0].argument("grid") == "[1,2,{\"y\":[3]}]");
+  CHECK(file->top.at("after") == "{\"deep\":[1]}");
+}
+
+TEST_CASE("calibrate: broken traces are refused and never followed") {
+  CHECK_FALSE(read_trace_events("{\"traceEvents\": [{\"ph\": \"X\"", "t.json"));
+  CHECK_FALSE(read_trace_events("{\"traceEvents\": " + std::string(100000, '['), "t.json"));
+  CHECK_FALSE(read_trace_events("", "t.json"));
+  // Sizes that no tensor has, ranks that no job has: left out.
+  for (const char* dims : {"[[-1, 5], [5, 3]]", "[[1e300, 5], [5, 3]]", "[[4, 5], [6, 3]]", "[]",
+                           "7", "[[268435456, 268435456], [268435456, 268435456]]"}) {
+    const auto read = read_bytes(
+        trace("aten::mm", std::string("\"Input Dims\": ") + dims + R"(, "Input type": ["float"])",
+              "gemm", ""),
+        "t.json");
+    REQUIRE(read);
+    CHECK(read->measurements.kernels.empty());
+  }
+}
