@@ -27,9 +27,22 @@ Bytes collective_buffers(const CommunicationProfile& profile, const Situation& s
 Bytes send_buffers(const CommunicationProfile& profile, const Situation& s) {
   const CommunicatorBuffers& b = profile.buffers;
   if (s.shape.ranks == 1) return {};
-  if (s.shape.nodes > 1) return b.per_communicator + b.send_network;
+  if (s.shape.nodes > 1) return b.send_network;
   const int neighbours = std::min(2, s.shape.ranks - 1);
-  return b.per_communicator + (neighbours * profile.nccl.send_channels_nvlink) * b.send_channel;
+  return (neighbours * profile.nccl.send_channels_nvlink) * b.send_channel;
+}
+
+Bytes communicator_buffers(const CommunicationProfile& profile, const Situation& s,
+                           bool collectives, bool sends) {
+  Bytes sum{};
+  if (s.shape.ranks == 1) return sum;
+  if (collectives || !profile.buffers.lazy) {
+    sum += collective_buffers(profile, s);
+  } else {
+    sum += profile.buffers.per_communicator;
+  }
+  if (sends) sum += send_buffers(profile, s);
+  return sum;
 }
 
 }  // namespace sim::network

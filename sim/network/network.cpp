@@ -374,8 +374,8 @@ Bytes Network::communicator_memory(const Groups& groups, Purpose purpose) const 
   const Layout& layout = state_->layout(groups);
   Bytes most{};
   for (const Situation& s : layout.situations) {
-    most = std::max(most, purpose == Purpose::sends ? send_buffers(*state_->profile, s)
-                                                    : collective_buffers(*state_->profile, s));
+    most = std::max(most, communicator_buffers(*state_->profile, s, purpose != Purpose::sends,
+                                               purpose != Purpose::collectives));
   }
   return most;
 }

@@ -91,8 +91,8 @@ class Network {
   bool crosses_nodes(const Groups& groups) const;
 
   // Device memory that one communicator of this layout holds outside PyTorch, per rank: the most
-  // of any group. Communicators that only send and receive (pipelines) hold other buffers.
-  enum class Purpose : std::uint8_t { collectives, sends };
+  // of any group.
+  enum class Purpose : std::uint8_t { collectives, sends, both };
   Bytes communicator_memory(const Groups& groups, Purpose purpose = Purpose::collectives) const;
 
   // SMs a collective of this layout occupies while it runs.

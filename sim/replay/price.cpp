@@ -108,6 +108,8 @@ Times price(const workload::Job& job, const device::Gpu& gpu, const device::Prof
   return times;
 }
 
+using Purpose = network::Network::Purpose;
+
 Memory outside_memory(const workload::Job& job, const workload::Plan& plan, const device::Gpu& gpu,
                       const device::Profile& profile, network::Network& network) {
   Memory memory;
@@ -118,18 +120,20 @@ Memory outside_memory(const workload::Job& job, const workload::Plan& plan, cons
     std::vector<Outside> outside;
     outside.push_back({"CUDA context", profile.memory.context});
     if (profile.memory.libraries.n > 0) outside.push_back({"libraries", profile.memory.libraries});
-    for (const Stream s : program.communicators)
+    for (const Stream s : program.communicators) {
+      // A ring of two sends on the group's own communicator, batched.
+      const bool ring = s == Stream::cp && job.cp == 2;
+      const Purpose purpose = s == Stream::pp ? Purpose::sends
+                              : ring          ? Purpose::both
+                                              : Purpose::collectives;
       outside.push_back(
-          {"NCCL " + std::string(name(s)),
-           network.communicator_memory(layout.of(s),
-                                       s == Stream::pp ? network::Network::Purpose::sends
-                                                       : network::Network::Purpose::collectives)});
+          {"NCCL " + std::string(name(s)), network.communicator_memory(layout.of(s), purpose)});
+    }
     // Rings of more than two ranks send unbatched: PyTorch makes a communicator per pair
     // [ProcessGroupNCCL.cpp:pointToPoint], and a rank has two neighbours.
     if (job.cp > 2)
-      outside.push_back({"NCCL cp neighbours",
-                         2 * network.communicator_memory(layout.ring_neighbours(),
-                                                         network::Network::Purpose::sends)});
+      outside.push_back({"NCCL cp neighbours", 2 * network.communicator_memory(
+                                                       layout.ring_neighbours(), Purpose::sends)});
     memory.outside.push_back(std::move(outside));
   }
   return memory;

@@ -239,8 +239,13 @@ TEST_CASE("network: communicators hold what NCCL connects") {
   // All GPUs of 4 nodes: 16 channels: 24 x 16 + ceil(32 / 8) x 9 + 1.
   const Groups world = groups_of(GroupKind::world, {.tp = 8, .dp = 4});
   CHECK(a100.communicator_memory(world) == Bytes{421 * MiB});
-  // A pipeline between nodes: the shared send buffers.
-  CHECK(a100.communicator_memory(dp, Network::Purpose::sends) == Bytes{129 * MiB});
+  // A pipeline between nodes: its rings were connected when it was made, and the shared send
+  // buffers.
+  CHECK(a100.communicator_memory(dp, Network::Purpose::sends) == Bytes{(37 + 128) * MiB});
+  // A ring of two in a node that also reduces: 577 and 32 channels x 12 MiB to the one neighbour.
+  const Groups pair{{{0, 1}}};
+  CHECK(a100.communicator_memory(pair, Network::Purpose::both) ==
+        a100.communicator_memory(pair) + Bytes{32 * 12 * MiB});
   // Hopper with NVLS: 16 channels x 8 heads x 8 MiB = 1 GiB more (until 2.20).
   auto profile = lossy_profile(true);
   Network h100(cluster_of(h100_8ndr, 1), profile, quiet());
@@ -250,6 +255,9 @@ TEST_CASE("network: communicators hold what NCCL connects") {
   lazy->buffers.lazy = true;
   CHECK(Network(cluster_of(h100_8ndr, 1), lazy, quiet()).communicator_memory(node) ==
         Bytes{289 * MiB});
+  // Its rings never come into being where it only sends: state and 2 x 32 channels x 12 MiB.
+  CHECK(Network(cluster_of(h100_8ndr, 1), lazy, quiet())
+            .communicator_memory(node, Network::Purpose::sends) == Bytes{(1 + 768) * MiB});
 }
 
 TEST_CASE("network: every broken rule of a profile is named") {
