@@ -1,119 +1,71 @@
 // free_list.h — the free blocks of one pool and stream, ordered by (size, address).
 //
-// DESCRIPTION. A sorted sequence of (size, address, block), cut into chunks of at most 64 entries.
-// Best fit is a search for the first size that is large enough; the order of equal sizes makes the
-// lowest address win.
-//
-// Sizes are multiples of 512 bytes, so a chunk keeps them as 32-bit counts beside each other, and a
-// search counts those that are smaller: no branch that could be guessed wrong, a few vector
-// instructions for a chunk. `move` changes the key of an entry in place: splitting or merging a
-// free block seldom changes its neighbours in the order. Nothing is allocated while a chunk has
-// room.
-//
-// Invariants
-//  (1) No chunk is empty; keys rise strictly from the first entry to the last.
-//  (2) Behind the entries of a chunk its sizes are `beyond`, which no key reaches.
+// DESCRIPTION. Best fit is the first entry that is large enough; the order of equal sizes makes
+// the lowest address win. As long as the sizes that were ever free are few (some thousands; a
+// training step has some hundreds) blocks wait in bins by size, and every operation takes a fixed
+// handful of instructions. After that, a sorted sequence in chunks takes over for good.
 #pragma once
 
-#include <array>
 #include <cassert>
 #include <cstdint>
 #include <memory>
-#include <vector>
+
+#include "sim/memory/free_bins.h"
+#include "sim/memory/free_chunks.h"
+#include "sim/memory/free_entry.h"
 
 namespace sim::memory {
 
-// Index of a block in its allocator; names a block as long as it is allocated.
-enum class BlockId : std::int32_t {};
-inline constexpr BlockId no_block{-1};
-
 class FreeList {
  public:
-  struct Position {
-    int chunk = 0;
-    int index = 0;
-  };
-  static constexpr std::int64_t unit = 512;                                  // of sizes
-  static constexpr std::int64_t largest = unit * (INT64_C(0x7fffffff) - 1);  // that a size may be
+  using Position = FreePosition;
 
-  FreeList() = default;
-  FreeList(FreeList&&) = default;
-  FreeList& operator=(FreeList&&) = default;
-  FreeList(const FreeList& other) { *this = other; }
-  FreeList& operator=(const FreeList& other);
+  int size() const { return many_ ? chunks_.size() : bins_.size(); }
+  bool empty() const { return size() == 0; }
 
-  int size() const { return size_; }
-  bool empty() const { return size_ == 0; }
-
-  Position first() const { return {0, 0}; }
-  bool at_end(Position p) const { return p.chunk == static_cast<int>(chunks_.size()); }
-  Position next(Position p) const {
-    if (++p.index == chunk(p).count) p = {p.chunk + 1, 0};
-    return p;
-  }
-  // REQUIRES: !empty().
-  Position last() const {
-    const int c = static_cast<int>(chunks_.size()) - 1;
-    return {c, chunk({c, 0}).count - 1};
-  }
-
-  BlockId block(Position p) const { return chunk(p).blocks[static_cast<std::size_t>(p.index)]; }
-  std::int64_t size_at(Position p) const {
-    return chunk(p).sizes[static_cast<std::size_t>(p.index)] * unit;
-  }
+  Position first() const { return many_ ? chunks_.first() : bins_.first(); }
+  bool at_end(Position p) const { return p.group < 0; }
+  Position next(Position p) const { return many_ ? chunks_.next(p) : bins_.next(p); }
+  BlockId block(Position p) const { return many_ ? chunks_.block(p) : bins_.block(p); }
+  std::int64_t size_at(Position p) const { return many_ ? chunks_.size_at(p) : bins_.size_at(p); }
   // Of the last entry, 0 if there is none.
-  std::int64_t largest_size() const { return chunks_.empty() ? 0 : lasts_.back() * unit; }
+  std::int64_t largest_size() const {
+    return many_ ? chunks_.largest_size() : bins_.largest_size();
+  }
 
   // The first entry whose size is at least `size`, or the end.
-  Position first_fit(std::int64_t size) const;
+  Position first_fit(std::int64_t size) const {
+    return many_ ? chunks_.first_fit(size) : bins_.first_fit(size);
+  }
   // REQUIRES: the entry is there.
-  Position find(std::int64_t size, std::int64_t address) const;
+  Position find(std::int64_t size, std::int64_t address) const {
+    return many_ ? chunks_.find(size, address) : bins_.find(size, address);
+  }
 
-  // REQUIRES: size is a multiple of `unit`, 0 < size <= largest.
-  void insert(std::int64_t size, std::int64_t address, BlockId block);
-  void erase(Position p);
+  // REQUIRES: size is a multiple of size_unit, 0 < size <= largest_free_size.
+  void insert(std::int64_t size, std::int64_t address, BlockId block) {
+    if (!many_ && bins_.full()) to_chunks();
+    many_ ? chunks_.insert(size, address, block) : bins_.insert(size, address, block);
+  }
+  void erase(Position p) { many_ ? chunks_.erase(p) : bins_.erase(p); }
   // Gives the entry at p another key and block.
-  void move(Position p, std::int64_t size, std::int64_t address, BlockId block);
+  void move(Position p, std::int64_t size, std::int64_t address, BlockId block) {
+    if (many_) return chunks_.move(p, size, address, block);
+    bins_.erase(p);
+    insert(size, address, block);
+  }
 
  private:
-  static constexpr int capacity = 64;
-  static constexpr std::int32_t beyond = INT32_MAX;
-
-  struct Key {
-    std::int32_t size = 0;
-    std::int64_t address = 0;
-  };
-
-  struct Chunk {
-    alignas(64) std::array<std::int32_t, capacity> sizes;
-    std::array<std::int64_t, capacity> addresses;
-    std::array<BlockId, capacity> blocks;
-    int count = 0;
-
-    Chunk() { sizes.fill(beyond); }
-    void set(int i, const Key& key, BlockId block);
-    void shift(int from, int to, int n);  // moves n entries
-    bool before(int i, const Key& key) const;
-    int smaller(std::int32_t size) const;   // how many entries have a smaller size
-    int lower_bound(const Key& key) const;  // the first index that is not before `key`, or count
-  };
-
-  static Key key_of(std::int64_t size, std::int64_t address) {
-    assert(size % unit == 0);
-    assert(size <= largest);
-    return {static_cast<std::int32_t>(size / unit), address};
+  void to_chunks() {
+    for (Position p = bins_.first(); !at_end(p); p = bins_.next(p))
+      chunks_.insert(bins_.size_at(p), bins_.address_at(p), bins_.block(p));
+    bins_ = {};
+    many_ = true;
   }
-  const Chunk& chunk(Position p) const { return *chunks_[static_cast<std::size_t>(p.chunk)]; }
-  Chunk& chunk(Position p) { return *chunks_[static_cast<std::size_t>(p.chunk)]; }
-  int chunk_of(const Key& key) const;
-  void halve(int c);
-  void note_last(int c);
-  std::unique_ptr<Chunk> fresh_chunk();
 
-  std::vector<std::unique_ptr<Chunk>> chunks_;
-  std::vector<std::int32_t> lasts_;  // the size of each chunk's last entry
-  std::unique_ptr<Chunk> spare_;     // the last chunk that emptied, for the next one needed
-  int size_ = 0;
+  bool many_ = false;
+  FreeBins bins_;
+  FreeChunks chunks_;
 };
 
 }  // namespace sim::memory

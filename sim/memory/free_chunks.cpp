@@ -1,4 +1,4 @@
-#include "sim/memory/free_list.h"
+#include "sim/memory/free_chunks.h"
 
 #include <algorithm>
 #include <cstring>
@@ -15,7 +15,7 @@ using Four [[gnu::vector_size(16)]] = std::int32_t;
 
 }  // namespace
 
-FreeList& FreeList::operator=(const FreeList& other) {
+FreeChunks& FreeChunks::operator=(const FreeChunks& other) {
   if (this == &other) return *this;
   chunks_.resize(other.chunks_.size());
   for (std::size_t i = 0; i < chunks_.size(); ++i) {
@@ -30,25 +30,25 @@ FreeList& FreeList::operator=(const FreeList& other) {
   return *this;
 }
 
-inline void FreeList::Chunk::set(int i, const Key& key, BlockId block) {
+inline void FreeChunks::Chunk::set(int i, const Key& key, BlockId block) {
   sizes[index(i)] = key.size;
   addresses[index(i)] = key.address;
   blocks[index(i)] = block;
 }
 
-inline void FreeList::Chunk::shift(int from, int to, int n) {
+inline void FreeChunks::Chunk::shift(int from, int to, int n) {
   if (n == 0) return;
   std::memmove(&sizes[0] + to, &sizes[0] + from, index(n) * sizeof sizes[0]);
   std::memmove(&addresses[0] + to, &addresses[0] + from, index(n) * sizeof addresses[0]);
   std::memmove(&blocks[0] + to, &blocks[0] + from, index(n) * sizeof blocks[0]);
 }
 
-inline bool FreeList::Chunk::before(int i, const Key& key) const {
+inline bool FreeChunks::Chunk::before(int i, const Key& key) const {
   const std::int32_t own = sizes[index(i)];
   return own < key.size || (own == key.size && addresses[index(i)] < key.address);
 }
 
-inline int FreeList::Chunk::smaller(std::int32_t size) const {
+inline int FreeChunks::Chunk::smaller(std::int32_t size) const {
   const Four wanted = {size, size, size, size};
   Four sum = {0, 0, 0, 0};
   for (int i = 0; i < capacity; i += 4) {
@@ -59,7 +59,7 @@ inline int FreeList::Chunk::smaller(std::int32_t size) const {
   return sum[0] + sum[1] + sum[2] + sum[3];
 }
 
-inline int FreeList::Chunk::lower_bound(const Key& key) const {
+inline int FreeChunks::Chunk::lower_bound(const Key& key) const {
   int low = smaller(key.size);
   if (low == count || sizes[index(low)] != key.size) return low;
   // Among equal sizes by address.
@@ -74,7 +74,7 @@ inline int FreeList::Chunk::lower_bound(const Key& key) const {
 }
 
 // The first chunk whose last entry is not before `key`; the last chunk if there is none.
-inline int FreeList::chunk_of(const Key& key) const {
+inline int FreeChunks::chunk_of(const Key& key) const {
   const int last = static_cast<int>(chunks_.size()) - 1;
   int c = 0;
   if (last < 16) {
@@ -90,14 +90,14 @@ inline int FreeList::chunk_of(const Key& key) const {
   return c;
 }
 
-FreeList::Position FreeList::first_fit(std::int64_t size) const {
-  if (size > largest_size()) return {static_cast<int>(chunks_.size()), 0};
-  const Key key{static_cast<std::int32_t>((size + unit - 1) / unit), INT64_MIN};
+FreeChunks::Position FreeChunks::first_fit(std::int64_t size) const {
+  if (size > largest_size()) return {};
+  const Key key{static_cast<std::int32_t>((size + size_unit - 1) / size_unit), INT64_MIN};
   const int c = chunk_of(key);
   return {c, chunks_[index(c)]->smaller(key.size)};
 }
 
-FreeList::Position FreeList::find(std::int64_t size, std::int64_t address) const {
+FreeChunks::Position FreeChunks::find(std::int64_t size, std::int64_t address) const {
   const Key key = key_of(size, address);
   assert(!chunks_.empty());
   const int c = chunk_of(key);
@@ -109,17 +109,17 @@ FreeList::Position FreeList::find(std::int64_t size, std::int64_t address) const
   return {c, i};
 }
 
-std::unique_ptr<FreeList::Chunk> FreeList::fresh_chunk() {
+std::unique_ptr<FreeChunks::Chunk> FreeChunks::fresh_chunk() {
   if (spare_) return std::move(spare_);
   return std::make_unique<Chunk>();
 }
 
-inline void FreeList::note_last(int c) {
+inline void FreeChunks::note_last(int c) {
   const Chunk& home = *chunks_[index(c)];
   lasts_[index(c)] = home.sizes[index(home.count - 1)];
 }
 
-void FreeList::halve(int c) {
+void FreeChunks::halve(int c) {
   auto right = fresh_chunk();
   Chunk& left = *chunks_[index(c)];
   const int half = left.count / 2;
@@ -135,7 +135,7 @@ void FreeList::halve(int c) {
   note_last(c + 1);
 }
 
-void FreeList::insert(std::int64_t size, std::int64_t address, BlockId block) {
+void FreeChunks::insert(std::int64_t size, std::int64_t address, BlockId block) {
   const Key key = key_of(size, address);
   if (chunks_.empty()) {
     chunks_.push_back(fresh_chunk());
@@ -156,26 +156,26 @@ void FreeList::insert(std::int64_t size, std::int64_t address, BlockId block) {
   note_last(c);
 }
 
-void FreeList::erase(Position p) {
-  Chunk& home = chunk(p);
+void FreeChunks::erase(Position p) {
+  Chunk& home = chunk_at(p);
   home.shift(p.index + 1, p.index, home.count - p.index - 1);
   home.sizes[index(--home.count)] = beyond;
   --size_;
-  if (home.count > 0) return note_last(p.chunk);
-  spare_ = std::move(chunks_[index(p.chunk)]);
-  chunks_.erase(chunks_.begin() + p.chunk);
-  lasts_.erase(lasts_.begin() + p.chunk);
+  if (home.count > 0) return note_last(p.group);
+  spare_ = std::move(chunks_[index(p.group)]);
+  chunks_.erase(chunks_.begin() + p.group);
+  lasts_.erase(lasts_.begin() + p.group);
 }
 
-void FreeList::move(Position p, std::int64_t size, std::int64_t address, BlockId block) {
+void FreeChunks::move(Position p, std::int64_t size, std::int64_t address, BlockId block) {
   const Key key = key_of(size, address);
-  Chunk& home = chunk(p);
+  Chunk& home = chunk_at(p);
   const int i = p.index;
   const int last = home.count - 1;
   const bool grows = home.before(i, key);
   const bool leaves = grows
-                          ? p.chunk + 1 < static_cast<int>(chunks_.size()) && home.before(last, key)
-                          : p.chunk > 0 && !home.before(0, key);
+                          ? p.group + 1 < static_cast<int>(chunks_.size()) && home.before(last, key)
+                          : p.group > 0 && !home.before(0, key);
   if (leaves) {  // it may belong to another chunk
     erase(p);
     return insert(size, address, block);
@@ -191,7 +191,7 @@ void FreeList::move(Position p, std::int64_t size, std::int64_t address, BlockId
     home.shift(to, to + 1, i - to);
   }
   home.set(to, key, block);
-  if (to == last || i == last) note_last(p.chunk);
+  if (to == last || i == last) note_last(p.group);
 }
 
 }  // namespace sim::memory

@@ -1,0 +1,100 @@
+#include "sim/memory/free_bins.h"
+
+#include <algorithm>
+
+namespace sim::memory {
+
+FreeBins::Position FreeBins::first_fit(std::int64_t size) const {
+  const std::int64_t units = (size + size_unit - 1) / size_unit;
+  if (units > INT32_MAX) return {};
+  const int known = lookup(static_cast<std::int32_t>(units));
+  const int rank =
+      next_rank(known >= 0 ? bins_[static_cast<std::size_t>(known)].rank : first_rank_from(units));
+  return rank < 0 ? Position{} : lowest_of(rank);
+}
+
+int FreeBins::first_rank_from(std::int64_t units) const {
+  const auto place = std::lower_bound(
+      by_rank_.begin(), by_rank_.end(), units,
+      [&](int b, std::int64_t wanted) { return bins_[static_cast<std::size_t>(b)].size < wanted; });
+  return static_cast<int>(place - by_rank_.begin());
+}
+
+FreeBins::Position FreeBins::find(std::int64_t size, std::int64_t address) const {
+  const int b = lookup(static_cast<std::int32_t>(size / size_unit));
+  assert(b >= 0);
+  const std::vector<Entry>& entries = bins_[static_cast<std::size_t>(b)].entries;
+  auto place = entries.end() - 1;
+  if (entries.size() > 8) {
+    place = std::lower_bound(entries.begin(), entries.end(), address,
+                             [](const Entry& e, std::int64_t a) { return e.address > a; });
+  } else {
+    while (place->address < address) --place;
+  }
+  assert(place->address == address);
+  return {b, static_cast<int>(place - entries.begin())};
+}
+
+void FreeBins::enter(std::int32_t size, int bin) {
+  std::size_t i = home(size);
+  while (table_[i].size != 0) i = (i + 1) & (table_.size() - 1);
+  table_[i] = {size, bin};
+}
+
+// Ranks above the new one move up by one.
+int FreeBins::add_bin(std::int32_t size) {
+  assert(!full());
+  const int b = static_cast<int>(bins_.size());
+  const int rank = first_rank_from(size);
+  bins_.push_back({size, rank, {}});
+  by_rank_.insert(by_rank_.begin() + rank, b);
+  for (std::size_t r = static_cast<std::size_t>(rank) + 1; r < by_rank_.size(); ++r)
+    bins_[static_cast<std::size_t>(by_rank_[r])].rank = static_cast<int>(r);
+
+  const auto w = static_cast<std::size_t>(rank / word_bits);
+  for (std::size_t v = words_.size() - 1; v > w; --v)
+    words_[v] = words_[v] << 1 | words_[v - 1] >> (word_bits - 1);
+  const std::uint64_t below = (UINT64_C(1) << (rank % word_bits)) - 1;
+  words_[w] = (words_[w] & below) | (words_[w] & ~below) << 1;
+  summary_ = 0;
+  for (std::size_t v = 0; v < words_.size(); ++v)
+    if (words_[v] != 0) summary_ |= UINT64_C(1) << v;
+
+  if (bins_.size() * 2 > table_.size()) {
+    table_.assign(table_.size() * 4, {});
+    shift_ -= 2;
+    for (int known = 0; known < b; ++known)
+      enter(static_cast<std::int32_t>(bins_[static_cast<std::size_t>(known)].size), known);
+  }
+  enter(size, b);
+  return b;
+}
+
+void FreeBins::insert(std::int64_t size, std::int64_t address, BlockId block) {
+  assert(size % size_unit == 0);
+  assert(size > 0 && size <= largest_free_size);
+  const auto units = static_cast<std::int32_t>(size / size_unit);
+  int b = lookup(units);
+  if (b < 0) b = add_bin(units);
+  Bin& home = bins_[static_cast<std::size_t>(b)];
+  std::vector<Entry>& entries = home.entries;
+  if (entries.empty()) mark(home.rank);
+  auto place = entries.end();
+  if (entries.size() > 8) {
+    place = std::lower_bound(entries.begin(), entries.end(), address,
+                             [](const Entry& e, std::int64_t a) { return e.address > a; });
+  } else {
+    while (place != entries.begin() && (place - 1)->address < address) --place;
+  }
+  entries.insert(place, {address, block});
+  ++size_;
+}
+
+void FreeBins::erase(Position p) {
+  Bin& home = bin(p);
+  home.entries.erase(home.entries.begin() + p.index);
+  if (home.entries.empty()) unmark(home.rank);
+  --size_;
+}
+
+}  // namespace sim::memory

@@ -1,0 +1,133 @@
+// free_bins.h — free blocks by (size, address) when they come in few sizes: see free_list.h.
+//
+// A training step asks for the same sizes again and again, so every size that was ever free has a
+// bin, and the bins that hold a block are marked in a set of bits in the order of their sizes. The
+// smallest size that fits is the next bit; nothing is searched.
+//
+// Invariants
+//  (1) A bin's entries fall by address: the lowest is the last.
+//  (2) Bit r is set when the bin of rank r holds an entry; ranks order bins by size.
+#pragma once
+
+#include <array>
+#include <bit>
+#include <cassert>
+#include <cstdint>
+#include <vector>
+
+#include "sim/memory/free_entry.h"
+
+namespace sim::memory {
+
+class FreeBins {
+ public:
+  using Position = FreePosition;  // {bin, index}
+
+  FreeBins() { table_.assign(64, {}); }
+
+  // Whether another size could still get a bin.
+  bool full() const { return by_rank_.size() == most; }
+  int size() const { return size_; }
+  bool empty() const { return size_ == 0; }
+
+  Position first() const { return empty() ? Position{} : lowest_of(next_rank(0)); }
+  Position next(Position p) const {
+    if (p.index > 0) return {p.group, p.index - 1};
+    const int rank = next_rank(bin(p).rank + 1);
+    return rank < 0 ? Position{} : lowest_of(rank);
+  }
+  // REQUIRES: !empty().
+  Position last() const { return {by_rank_[static_cast<std::size_t>(last_rank())], 0}; }
+
+  BlockId block(Position p) const {
+    return bin(p).entries[static_cast<std::size_t>(p.index)].block;
+  }
+  std::int64_t size_at(Position p) const { return bin(p).size * size_unit; }
+  std::int64_t address_at(Position p) const {
+    return bin(p).entries[static_cast<std::size_t>(p.index)].address;
+  }
+  std::int64_t largest_size() const { return empty() ? 0 : size_at(last()); }
+
+  // The first entry whose size is at least `size`, or the end.
+  Position first_fit(std::int64_t size) const;
+  // REQUIRES: the entry is there.
+  Position find(std::int64_t size, std::int64_t address) const;
+
+  // REQUIRES: !full(), unless the size has a bin.
+  void insert(std::int64_t size, std::int64_t address, BlockId block);
+  void erase(Position p);
+
+ private:
+  static constexpr int word_bits = 64;
+  static constexpr int most = word_bits * word_bits;  // bins
+
+  struct Entry {
+    std::int64_t address = 0;
+    BlockId block = no_block;
+  };
+  struct Bin {
+    std::int64_t size = 0;  // in units
+    int rank = 0;
+    std::vector<Entry> entries;
+  };
+  // Open addressing; size 0: none.
+  struct Named {
+    std::int32_t size = 0;
+    std::int32_t bin = -1;
+  };
+
+  const Bin& bin(Position p) const { return bins_[static_cast<std::size_t>(p.group)]; }
+  Bin& bin(Position p) { return bins_[static_cast<std::size_t>(p.group)]; }
+  std::size_t home(std::int32_t size) const {
+    return (static_cast<std::uint32_t>(size) * UINT32_C(2654435769)) >> shift_;
+  }
+  // The bin of a size, -1 if it has none.
+  int lookup(std::int32_t size) const {
+    for (std::size_t i = home(size);; i = (i + 1) & (table_.size() - 1)) {
+      if (table_[i].size == size) return table_[i].bin;
+      if (table_[i].size == 0) return -1;
+    }
+  }
+  int add_bin(std::int32_t size);
+  void enter(std::int32_t size, int bin);
+  int first_rank_from(std::int64_t units) const;  // by search, for sizes without a bin
+
+  // The first marked rank from `rank` on, -1 if there is none.
+  int next_rank(int rank) const {
+    if (rank >= most) return -1;
+    const auto w = static_cast<std::size_t>(rank / word_bits);
+    const std::uint64_t here = words_[w] >> (rank % word_bits);
+    if (here != 0) return rank + std::countr_zero(here);
+    const std::uint64_t later = w + 1 < word_bits ? summary_ >> (w + 1) : 0;
+    if (later == 0) return -1;
+    const auto v = w + 1 + static_cast<std::size_t>(std::countr_zero(later));
+    return static_cast<int>(v) * word_bits + std::countr_zero(words_[v]);
+  }
+  int last_rank() const {
+    const int w = word_bits - 1 - std::countl_zero(summary_);
+    return w * word_bits + word_bits - 1 - std::countl_zero(words_[static_cast<std::size_t>(w)]);
+  }
+  void mark(int rank) {
+    words_[static_cast<std::size_t>(rank / word_bits)] |= UINT64_C(1) << (rank % word_bits);
+    summary_ |= UINT64_C(1) << (rank / word_bits);
+  }
+  void unmark(int rank) {
+    std::uint64_t& word = words_[static_cast<std::size_t>(rank / word_bits)];
+    word &= ~(UINT64_C(1) << (rank % word_bits));
+    if (word == 0) summary_ &= ~(UINT64_C(1) << (rank / word_bits));
+  }
+  Position lowest_of(int rank) const {
+    const int b = by_rank_[static_cast<std::size_t>(rank)];
+    return {b, static_cast<int>(bins_[static_cast<std::size_t>(b)].entries.size()) - 1};
+  }
+
+  std::vector<Bin> bins_;
+  std::vector<int> by_rank_;  // bins
+  std::array<std::uint64_t, word_bits> words_{};
+  std::uint64_t summary_ = 0;  // which words are not 0
+  std::vector<Named> table_;   // a power of two, at most half full
+  int shift_ = 32 - 6;         // 32 - log2 of its size
+  int size_ = 0;
+};
+
+}  // namespace sim::memory
