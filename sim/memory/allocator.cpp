@@ -36,7 +36,7 @@ const char* name(Action action) {
 }
 
 Allocator::Allocator(Driver& driver, Options options, Rules rules)
-    : driver_(&driver), options_(std::move(options)), rules_(rules) {
+    : driver_(&driver), options_(std::move(options)), rules_(rules), clock_(driver.clock()) {
   pools_.push_back({.small = false, .lanes = {}});
   pools_.push_back({.small = true, .lanes = {}});
   if (rules_ == Rules::newer) set_memory_fraction(options_.per_process_memory_fraction);
@@ -45,6 +45,7 @@ Allocator::Allocator(Driver& driver, Options options, Rules rules)
 
 void Allocator::refresh() {
   collecting_ = limit_ != unlimited && options_.garbage_collection_threshold > 0.0;
+  choosy_ |= options_.expandable_segments || options_.max_split_size != unlimited;
   divided_ = std::any_of(options_.roundup_divisions.begin(), options_.roundup_divisions.end(),
                          [](int n) { return n > 1; });
 }
@@ -126,21 +127,23 @@ bool Allocator::find(const Request& request, Found& found) {
   Lane& home = lane(request.lane);
   if (collecting_) ++pool(home.pool).searches;
   FreeList::Position p = home.free.first_fit(request.size);
-  if (home.free.at_end(p)) return false;
-  if (at(home.free.block(p)).expandable && !choose_expandable(request, p)) return false;
-
-  if (options_.max_split_size != unlimited) {
-    // An oversized block is neither cut up for a small request nor wasted on a smaller large one.
-    const std::int64_t size = home.free.size_at(p);
-    const std::int64_t rounding = options_.max_non_split_rounding > 0
-                                      ? options_.max_non_split_rounding
-                                      : options_.large_segment;
-    const bool large = request.size >= options_.max_split_size;
-    if (!large && size >= options_.max_split_size) return false;
-    if (large && size >= request.size + rounding) return false;
-  }
+  if (home.free.at_end(p) || (choosy_ && !acceptable(request, p))) return false;
   found = {home.free.block(p), p, true};
   return true;
+}
+
+// Whether the first fit, or one behind it, may be had.
+bool Allocator::acceptable(const Request& request, FreeList::Position& p) const {
+  const Lane& home = lane(request.lane);
+  if (at(home.free.block(p)).expandable && !choose_expandable(request, p)) return false;
+  if (options_.max_split_size == unlimited) return true;
+  // An oversized block is neither cut up for a small request nor wasted on a smaller large one.
+  const std::int64_t size = home.free.size_at(p);
+  const std::int64_t rounding = options_.max_non_split_rounding > 0
+                                    ? options_.max_non_split_rounding
+                                    : options_.large_segment;
+  const bool large = request.size >= options_.max_split_size;
+  return large ? size < request.size + rounding : size < options_.max_split_size;
 }
 
 // The first fit is expandable. While such segments are on, what counts is how far a block reaches
@@ -195,51 +198,45 @@ bool Allocator::worth_splitting(const Request& request, const Block& block) cons
 BlockId Allocator::hand_out(const Request& request, std::int64_t requested, const Found& found) {
   const BlockId id = found.block;
   FreeList& free = lane(request.lane).free;
-  PoolStatistics& all = statistics_.all;
-  PoolStatistics& own = pool_statistics(request.small);
   const bool was_split = at(id).split();
-  const bool counts_split = detailed_ && !at(id).expandable;
+  const bool splits = worth_splitting(request, at(id));
+  std::int64_t rest_size = 0;
 
-  if (worth_splitting(request, at(id))) {
+  if (splits) {
     const BlockId back = cut(id, request.size);
     const Block& rest = at(back);
+    rest_size = rest.size;
     if (found.listed) {
       free.move(found.position, rest.size, rest.address, back);
     } else {
       free.insert(rest.size, rest.address, back);
     }
-    if (counts_split && was_split) {
-      all.inactive_split_bytes.down(request.size);
-      own.inactive_split_bytes.down(request.size);
-    } else if (counts_split) {
-      all.inactive_split_bytes.up(rest.size);
-      own.inactive_split_bytes.up(rest.size);
-      all.inactive_split.up(1);
-      own.inactive_split.up(1);
-    }
-  } else {
-    if (found.listed) free.erase(found.position);
-    if (counts_split && was_split) {
-      all.inactive_split_bytes.down(at(id).size);
-      own.inactive_split_bytes.down(at(id).size);
-      all.inactive_split.down(1);
-      own.inactive_split.down(1);
-    }
+  } else if (found.listed) {
+    free.erase(found.position);
   }
 
   Block& block = at(id);
   block.allocated = true;
   block.requested = requested;
   trace(Action::alloc, block.address, requested, lane(request.lane).stream);
-  all.allocated_bytes.up(block.size);
-  all.active_bytes.up(block.size);
-  if (detailed_) {
-    own.allocated_bytes.up(block.size);
-    own.active_bytes.up(block.size);
-    for (PoolStatistics* s : {&all, &own}) {
-      s->allocation.up(1);
-      s->active.up(1);
-      s->requested_bytes.up(requested);
+  statistics_.all.allocated_bytes.up(block.size);
+  statistics_.all.active_bytes.up(block.size);
+  if (!detailed_) return id;
+
+  PoolStatistics& own = pool_statistics(request.small);
+  own.allocated_bytes.up(block.size);
+  own.active_bytes.up(block.size);
+  for (PoolStatistics* s : {&statistics_.all, &own}) {
+    s->allocation.up(1);
+    s->active.up(1);
+    s->requested_bytes.up(requested);
+    if (block.expandable) continue;
+    if (was_split) {
+      s->inactive_split_bytes.down(block.size);
+      if (!splits) s->inactive_split.down(1);
+    } else if (splits) {
+      s->inactive_split_bytes.up(rest_size);
+      s->inactive_split.up(1);
     }
   }
   if (block.size >= options_.max_split_size) statistics_.oversize_allocations.up(1);
@@ -291,9 +288,9 @@ void Allocator::free(BlockId id) {
     statistics_.all.allocation.down(1);
     own.allocation.down(1);
     own.allocated_bytes.down(block.size);
+    if (block.size >= options_.max_split_size) statistics_.oversize_allocations.down(1);
   }
   trace(Action::free_requested, block.address, block.requested, lane(block.lane).stream);
-  if (block.size >= options_.max_split_size) statistics_.oversize_allocations.down(1);
 
   if (block.uses == none) return complete(id);
   pending_ = true;

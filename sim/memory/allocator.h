@@ -152,6 +152,7 @@ class Allocator {
   }
   template <class Visit>
   void visit_events(const Visit& visit) {
+    soonest_ = INT64_MIN;
     for (EventQueue& queue : queues_)
       for (std::size_t i = queue.head; i < queue.waiting.size(); ++i) visit(queue.waiting[i].first);
   }
@@ -282,6 +283,7 @@ class Allocator {
   std::int32_t add_lane(std::int32_t pool, int stream);
   std::int32_t pool_for(bool small) const;
   bool find(const Request& request, Found& found);
+  bool acceptable(const Request& request, FreeList::Position& p) const;
   bool choose_expandable(const Request& request, FreeList::Position& p) const;
   BlockId hand_out(const Request& request, std::int64_t requested, const Found& found);
   bool obtain(Request& request, int stream, Found& found);
@@ -341,10 +343,13 @@ class Allocator {
   std::int64_t total_ = 0;
   std::int64_t limit_ = unlimited;
   bool divided_ = false;     // sizes are rounded by divisions of powers of two
+  bool choosy_ = false;      // the first fit may not be the one: see acceptable()
   bool collecting_ = false;  // a limit and a threshold are set: searches are counted
 
-  std::vector<EventQueue> queues_;  // by stream; empty ones stay
-  std::vector<BlockId> deferred_;   // freed during a capture
+  const std::int64_t* clock_;         // the driver's; may be null
+  std::int64_t soonest_ = INT64_MAX;  // with a clock: nothing is reached before
+  std::vector<EventQueue> queues_;    // by stream; empty ones stay
+  std::vector<BlockId> deferred_;     // freed during a capture
   std::vector<std::vector<StreamUse>> stream_uses_;
   std::vector<std::int32_t> unused_stream_uses_;
   bool pending_ = false;  // something may wait for a stream

@@ -106,6 +106,7 @@ void Allocator::restore(const InitialSegment& segment, std::vector<BlockId>& ids
   const std::int32_t lane_index = lane_for(pool_index, segment.stream);
   PoolStatistics& own = pool_statistics(segment.small);
   const bool expandable = segment.page > 0;
+  choosy_ |= expandable;
   std::int64_t address = segment.address;
   BlockId left = no_block;
   for (const Piece& piece : segment.pieces) {

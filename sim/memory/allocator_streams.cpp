@@ -58,7 +58,9 @@ void Allocator::record_events(BlockId id) {
   Block& block = at(id);
   std::vector<StreamUse>& uses = stream_uses_[static_cast<std::size_t>(block.uses)];
   for (const StreamUse& use : uses) {
-    queue_of(use.stream).push(driver_->record_event(use.stream), id);
+    const Event event = driver_->record_event(use.stream);
+    soonest_ = std::min(soonest_, event.ticket);
+    queue_of(use.stream).push(event, id);
     ++block.events;
   }
   uses.clear();
@@ -79,14 +81,18 @@ void Allocator::record_deferred() {
 
 void Allocator::process_events() {
   if (!deferred_.empty()) record_deferred();
+  if (clock_ != nullptr && *clock_ < soonest_) return;
   pending_ = false;
+  soonest_ = INT64_MAX;
   for (EventQueue& queue : queues_) {
     while (!queue.empty() && driver_->event_reached(queue.waiting[queue.head].first)) {
       const BlockId id = queue.waiting[queue.head].second;
       queue.pop();
       finish_event(id);
     }
-    pending_ |= !queue.empty();
+    if (queue.empty()) continue;
+    pending_ = true;
+    soonest_ = std::min(soonest_, queue.waiting[queue.head].first.ticket);
   }
 }
 

@@ -42,6 +42,9 @@ class Driver {
   virtual Event record_event(int stream) = 0;
   virtual bool event_reached(const Event& event) = 0;
   virtual void wait(const Event& event) = 0;
+  // Where a driver whose tickets are times keeps its clock: an event is reached when its ticket is
+  // not above it. nullptr: ask event_reached.
+  virtual const std::int64_t* clock() const { return nullptr; }
 
   virtual Bytes total_memory() const = 0;
   virtual Bytes free_memory() const = 0;  // as cudaMemGetInfo says

@@ -88,6 +88,8 @@ class FreeBins {
       if (table_[i].size == 0) return -1;
     }
   }
+  static std::size_t place_in(const std::vector<Entry>& entries, std::size_t count,
+                              std::int64_t address);
   int add_bin(std::int32_t size);
   void enter(std::int32_t size, int bin);
   int first_rank_from(std::int64_t units) const;  // by search, for sizes without a bin

@@ -34,6 +34,7 @@ class ClockDriver final : public TimedDriver {
   void wait(const memory::Event& event) override {
     clock_.cpu = std::max(clock_.cpu, Time{event.ticket});
   }
+  const std::int64_t* clock() const override { return &clock_.cpu.ps; }
   Time& cpu() override { return clock_.cpu; }
   Time idle() const override { return clock_.idle(); }
 
