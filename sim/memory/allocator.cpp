@@ -45,6 +45,7 @@ Allocator::Allocator(Driver& driver, Options options, Rules rules)
 
 void Allocator::refresh() {
   collecting_ = limit_ != unlimited && options_.garbage_collection_threshold > 0.0;
+  counted_ |= collecting_;
   choosy_ |= options_.expandable_segments || options_.max_split_size != unlimited;
   divided_ = std::any_of(options_.roundup_divisions.begin(), options_.roundup_divisions.end(),
                          [](int n) { return n > 1; });
@@ -105,11 +106,10 @@ BlockId Allocator::allocate(std::int64_t requested, int stream) {
   assert(requested <= largest_request);
   if (pending_ && open_regions_.empty()) process_events();
 
-  Request request;
-  request.size = divided_ ? round_size(requested, options_)
-                          : (requested + minimum_block - 1) & ~(minimum_block - 1);
-  request.small = request.size <= small_size;
-  request.lane = lane_for(pool_for(request.small), stream);
+  const std::int64_t size = divided_ ? round_size(requested, options_)
+                                     : (requested + minimum_block - 1) & ~(minimum_block - 1);
+  const bool small = size <= small_size;
+  Request request{size, 0, lane_for(pool_for(small), stream), small};
 
   Found found;
   if (!find(request, found)) {
@@ -186,12 +186,11 @@ bool Allocator::expandable_on(const Request& request) const {
   return rules_ == Rules::v2_4_0 || !pool(lane(request.lane).pool).user_allocator;
 }
 
-bool Allocator::worth_splitting(const Request& request, const Block& block) const {
+inline bool Allocator::worth_splitting(const Request& request, const Block& block) const {
   const std::int64_t rest = block.size - request.size;
-  if (!open_regions_.empty() || !private_pools_.empty()) {
-    if (pool_of(block).no_split) return false;
-  }
-  if (request.small || expandable_on(request)) return rest >= minimum_block;
+  if (!private_pools_.empty() && pool_of(block).no_split) return false;
+  if (request.small || (options_.expandable_segments && expandable_on(request)))
+    return rest >= minimum_block;
   return request.size < options_.max_split_size && rest > small_size;
 }
 
@@ -254,7 +253,7 @@ BlockId Allocator::cut(BlockId id, std::int64_t size) {
   rest.address = front.address + size;
   rest.size = front.size - size;
   rest.left = id;
-  rest.stamp = pool_of(front).searches;
+  if (counted_) rest.stamp = pool_of(front).searches;
   front.size = size;
   front.right = back;
   if (rest.right != no_block) at(rest.right).left = back;
@@ -334,7 +333,7 @@ void Allocator::complete(BlockId id) {
     merged = left;
   }
   Block& result = at(merged);
-  result.stamp = pool_of(result).searches;
+  if (counted_) result.stamp = pool_of(result).searches;
   if (listed != no_block) {
     free.move(position, result.size, result.address, merged);
   } else {

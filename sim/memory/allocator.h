@@ -343,6 +343,7 @@ class Allocator {
   std::int64_t total_ = 0;
   std::int64_t limit_ = unlimited;
   bool divided_ = false;     // sizes are rounded by divisions of powers of two
+  bool counted_ = false;     // searches were ever counted: blocks are stamped with their number
   bool choosy_ = false;      // the first fit may not be the one: see acceptable()
   bool collecting_ = false;  // a limit and a threshold are set: searches are counted
 
