@@ -29,6 +29,11 @@ const std::vector<Reader>& readers() {
       {"torchtitan log", "tokens per second and memory of torchtitan",
        "github.com/pytorch/torchtitan torchtitan/components/metrics.py", is_torchtitan_log,
        read_torchtitan_log},
+      {"Nsight Systems", "SQLite export: nsys export --type sqlite",
+       "docs.nvidia.com/nsight-systems, Exporting", is_nsight_export, read_nsight_export},
+      {"Chakra trace", "execution trace in protobuf (.et), also .gz",
+       "github.com/mlcommons/chakra schema/protobuf/et_def.proto", is_chakra_trace,
+       read_chakra_trace},
   };
   return all;
 }
@@ -76,12 +81,52 @@ Result<Source> read_bytes(std::string_view bytes, const std::string& path) {
                                         fmt::join(names, ", "))}};
 }
 
+std::vector<Member> members(std::string_view archive) {
+  // ustar: blocks of 512 bytes; name at 0, size in octal at 124, kind at 156, magic at 257.
+  constexpr std::size_t block = 512;
+  std::vector<Member> files;
+  std::size_t at = 0;
+  while (at + block <= archive.size() && files.size() < 10'000) {
+    const std::string_view head = archive.substr(at, block);
+    if (head.substr(257, 5) != "ustar") break;
+    std::size_t size = 0;
+    for (const char c : head.substr(124, 11))
+      if (c >= '0' && c <= '7') size = size * 8 + static_cast<std::size_t>(c - '0');
+    at += block;
+    if (size > archive.size() - at) break;
+    const std::string_view name = head.substr(0, std::min<std::size_t>(100, head.find('\0')));
+    if (head[156] == '0' || head[156] == '\0')
+      files.push_back({std::string(name), archive.substr(at, size)});
+    at += std::min((size + block - 1) / block * block, archive.size() - at);
+  }
+  return files;
+}
+
 Result<Source> read_source(const std::string& path) {
   const Result<std::string> raw = config::read_file(path, max_source_bytes);
   if (!raw) return raw.errors();
   const Result<std::string> plain = unpacked(*raw, path);
   if (!plain) return plain.errors();
-  return read_bytes(*plain, path);
+  const std::vector<Member> files = members(*plain);
+  if (files.empty()) return read_bytes(*plain, path);
+  Source all;
+  Diagnostics problems;
+  for (const Member& file : files) {
+    const std::string name = fmt::format("{}({})", path, file.name);
+    const Result<std::string> bytes = unpacked(std::string(file.bytes), name);
+    const Result<Source> one = bytes ? read_bytes(*bytes, name) : bytes.errors();
+    if (!one) {
+      problems.insert(problems.end(), one.errors().begin(), one.errors().end());
+      continue;
+    }
+    all.reader = one->reader;
+    all.measurements.add(one->measurements);
+  }
+  if (!all.reader) return problems;
+  if (!problems.empty())
+    all.measurements.passed["files of the archive that no reader knows"] +=
+        static_cast<std::int64_t>(problems.size());
+  return all;
 }
 
 std::string first_line(std::string_view bytes) {

@@ -286,10 +286,14 @@ bool is_profiler_trace(std::string_view bytes, const std::string&) {
 Result<Measurements> read_profiler_trace(std::string_view bytes, const std::string& path) {
   const Result<TraceFile> file = read_trace_events(bytes, path);
   if (!file) return file.errors();
+  return measurements_of(*file, path);
+}
+
+Measurements measurements_of(const TraceFile& file, const std::string& path) {
   Measurements out;
   std::map<std::string, const TraceEvent*, std::less<>> operators;
   std::vector<const TraceEvent*> kernels, launches;
-  for (const TraceEvent& e : file->events) {
+  for (const TraceEvent& e : file.events) {
     if (is_operator(e) && !e.argument("External id").empty())
       operators[std::string(e.argument("External id"))] = &e;
     if (is_kernel(e)) kernels.push_back(&e);
@@ -298,7 +302,7 @@ Result<Measurements> read_profiler_trace(std::string_view bytes, const std::stri
   std::stable_sort(launches.begin(), launches.end(), [](const TraceEvent* a, const TraceEvent* b) {
     return std::tie(a->thread, a->start_us) < std::tie(b->thread, b->start_us);
   });
-  read_device(*file, kernels, out);
+  read_device(file, kernels, out);
   Collectives collectives;
   // Kernels of one operator belong together: a product with split k, or attention's three.
   std::map<std::string, double> seconds;
@@ -343,7 +347,7 @@ Result<Measurements> read_profiler_trace(std::string_view bytes, const std::stri
   }
   add_host(launches, out);
   for (HostSample& sample : out.host) sample.source = path;
-  add_facts(*file, kernels, out);
+  add_facts(file, kernels, out);
   return out;
 }
 

@@ -33,6 +33,13 @@ struct Source {
 Result<Source> read_source(const std::string& path);
 Result<Source> read_bytes(std::string_view bytes, const std::string& path);
 
+// The files of a tar archive, in order, at most 10,000; nothing when it is none.
+struct Member {
+  std::string name;
+  std::string_view bytes;
+};
+std::vector<Member> members(std::string_view archive);
+
 // gzip -> plain, within the limits; anything else as it is.
 Result<std::string> unpacked(std::string bytes, const std::string& path);
 
@@ -51,6 +58,10 @@ bool is_megatron_log(std::string_view bytes, const std::string& path);
 Result<Measurements> read_megatron_log(std::string_view bytes, const std::string& path);
 bool is_torchtitan_log(std::string_view bytes, const std::string& path);
 Result<Measurements> read_torchtitan_log(std::string_view bytes, const std::string& path);
+bool is_chakra_trace(std::string_view bytes, const std::string& path);
+Result<Measurements> read_chakra_trace(std::string_view bytes, const std::string& path);
+bool is_nsight_export(std::string_view bytes, const std::string& path);
+Result<Measurements> read_nsight_export(std::string_view bytes, const std::string& path);
 
 // Helpers of readers.
 std::string first_line(std::string_view bytes);

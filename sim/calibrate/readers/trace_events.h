@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "sim/calibrate/measurement.h"
 #include "sim/core/result.h"
 
 namespace sim::calibrate {
@@ -28,6 +29,9 @@ struct TraceFile {
   std::map<std::string, std::string, std::less<>>
       top;  // other members, as JSON text: "distributedInfo"
 };
+
+// What the events of a profiler say: kineto.cpp.
+Measurements measurements_of(const TraceFile& file, const std::string& path);
 
 Result<TraceFile> read_trace_events(std::string_view bytes, const std::string& path);
 

@@ -1,0 +1,106 @@
+// chakra.cpp — Chakra execution traces: their collectives, and what their nodes are.
+//
+// comm_type counts ALL_REDUCE 0, REDUCE 1, ALL_GATHER 2, GATHER 3, SCATTER 4, BROADCAST 5,
+// ALL_TO_ALL 6, REDUCE_SCATTER 7, REDUCE_SCATTER_BLOCK 8, BARRIER 9; comm_size is bytes. Converters
+// also mark the operators around a collective as collectives; those have no comm_type.
+#include "sim/config/chakra.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <optional>
+
+#include "sim/calibrate/readers/reader.h"
+
+namespace sim::calibrate {
+
+namespace {
+
+using collective::Kind;
+using config::ChakraNode;
+using config::ChakraType;
+
+std::optional<Kind> kind_of(std::int64_t type) {
+  switch (type) {
+    case 0:
+      return Kind::all_reduce;
+    case 2:
+      return Kind::all_gather;
+    case 5:
+      return Kind::broadcast;
+    case 6:
+      return Kind::all_to_all;
+    case 7:
+    case 8:
+      return Kind::reduce_scatter;
+    default:
+      return std::nullopt;
+  }
+}
+
+std::int64_t value(const ChakraNode& node, const char* name) {
+  const auto found = node.numbers.find(name);
+  return found == node.numbers.end() ? 0 : found->second;
+}
+
+void add_collective(const ChakraNode& node, const std::string& path, Measurements& out,
+                    std::map<std::string, std::pair<std::int64_t, double>>& totals) {
+  const auto type = node.numbers.find("comm_type");
+  if (type == node.numbers.end()) {
+    ++out.passed["operators around a collective, without comm_type"];
+    return;
+  }
+  const auto kind = kind_of(type->second);
+  const std::int64_t bytes = value(node, "comm_size");
+  if (!kind || bytes <= 0 || bytes > std::int64_t{1} << 44) {
+    ++out.passed["collectives of another kind or without their size"];
+    return;
+  }
+  auto& [count, sum] = totals[std::string(collective::name(*kind))];
+  ++count;
+  sum += static_cast<double>(bytes);
+  std::int64_t ranks = value(node, "comm_group_size");
+  if (ranks == 0) ranks = value(node, "group_size");
+  if (node.duration_us == 0 || node.duration_us > 3'600'000'000u || ranks < 2 || ranks > 1 << 20) {
+    ++out.passed["collectives without their duration or their number of ranks"];
+    return;
+  }
+  CollectiveSample sample;
+  sample.kind = *kind;
+  sample.source = path;
+  sample.ranks = static_cast<int>(ranks);
+  sample.nodes = 0;
+  sample.bytes = {bytes};
+  sample.seconds = static_cast<double>(node.duration_us) * 1e-6;
+  out.collectives.push_back(std::move(sample));
+}
+
+}  // namespace
+
+bool is_chakra_trace(std::string_view bytes, const std::string&) {
+  return config::is_chakra(bytes);
+}
+
+Result<Measurements> read_chakra_trace(std::string_view bytes, const std::string& path) {
+  const Result<config::ChakraTrace> trace = config::read_chakra(bytes, path);
+  if (!trace) return trace.errors();
+  Measurements out;
+  std::array<std::size_t, 8> counts{};
+  std::map<std::string, std::pair<std::int64_t, double>> totals;
+  double compute = 0;
+  for (const ChakraNode& node : trace->nodes) {
+    ++counts[static_cast<std::size_t>(node.type)];
+    if (node.type == ChakraType::compute) compute += static_cast<double>(node.duration_us) * 1e-6;
+    if (node.type == ChakraType::collective) add_collective(node, path, out, totals);
+  }
+  out.facts.push_back(fmt::format(
+      "Chakra {}: {} nodes, {} compute ({:.6f} s), {} collectives, {} sends, {} receives",
+      trace->version.empty() ? "(no version)" : trace->version, trace->nodes.size(), counts[4],
+      compute, counts[7], counts[5], counts[6]));
+  for (const auto& [name, total] : totals)
+    out.facts.push_back(
+        fmt::format("{} x {}, {:.0f} bytes together", total.first, name, total.second));
+  return out;
+}
+
+}  // namespace sim::calibrate

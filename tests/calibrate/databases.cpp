@@ -1,0 +1,124 @@
+// Readers of Chakra traces and of Nsight Systems exports.
+#include <sqlite3.h>
+
+#include <catch2/catch.hpp>
+#include <cstdio>
+#include <fstream>
+#include <iterator>
+
+#include "sim/calibrate/readers/reader.h"
+#include "sim/config/chakra.h"
+
+using namespace sim;
+using namespace sim::calibrate;
+
+namespace {
+
+std::string data(const std::string& name) {
+  return std::string(REHEARSE_SOURCE_DIR) + "/tests/calibrate/data/" + name;
+}
+
+std::string bytes_of(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+// The bytes of a database made by these statements.
+std::string database(const std::string& statements) {
+  sqlite3* db = nullptr;
+  REQUIRE(sqlite3_open(":memory:", &db) == SQLITE_OK);
+  char* message = nullptr;
+  const int state = sqlite3_exec(db, statements.c_str(), nullptr, nullptr, &message);
+  INFO((message ? message : ""));
+  REQUIRE(state == SQLITE_OK);
+  sqlite3_int64 size = 0;
+  unsigned char* image = sqlite3_serialize(db, "main", &size, 0);
+  const std::string bytes(reinterpret_cast<char*>(image), static_cast<std::size_t>(size));
+  sqlite3_free(image);
+  sqlite3_close(db);
+  return bytes;
+}
+
+const std::string tables =
+    "CREATE TABLE StringIds (id INTEGER PRIMARY KEY, value TEXT NOT NULL);"
+    "CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start INT, end INT, correlationId INT, shortName INT,"
+    " demangledName INT);"
+    "CREATE TABLE CUPTI_ACTIVITY_KIND_RUNTIME (start INT, end INT, globalTid INT, correlationId "
+    "INT,"
+    " nameId INT);"
+    "CREATE TABLE TARGET_INFO_GPU (name TEXT, totalMemory INT);"
+    "CREATE TABLE NVTX_EVENTS (start INT, end INT, text TEXT, globalTid INT);"
+    "INSERT INTO TARGET_INFO_GPU VALUES ('NVIDIA H100 80GB HBM3', 85000000000);"
+    "INSERT INTO StringIds VALUES (1, 'cudaLaunchKernel_v7000'), (2, 'nvjet_bf16_gemm');";
+
+}  // namespace
+
+TEST_CASE("calibrate: a Chakra trace says its version and its collectives") {
+  const auto read = read_source(data("chakra_all_reduce.et"));
+  REQUIRE(read);
+  CHECK(read->reader->name == "Chakra trace");
+  REQUIRE(read->measurements.facts.size() == 2);
+  CHECK(read->measurements.facts[0].find("1 collectives") != std::string::npos);
+  CHECK(read->measurements.facts[1] == "1 x all-reduce, 1048576 bytes together");
+  const auto trace = config::read_chakra(bytes_of(data("chakra_all_gather.et")), "x");
+  REQUIRE(trace);
+  REQUIRE(trace->nodes.size() == 1);
+  CHECK(trace->nodes[0].numbers.at("comm_size") == 1 << 20);
+  CHECK(trace->nodes[0].numbers.at("comm_type") == 2);
+}
+
+TEST_CASE("calibrate: every cut of a Chakra trace is refused or read without its end") {
+  const std::string whole = bytes_of(data("chakra_all_reduce.et"));
+  REQUIRE(whole.size() > 20);
+  for (std::size_t n = 0; n < whole.size(); ++n) {
+    const auto cut = config::read_chakra(whole.substr(0, n), "x");
+    if (cut) CHECK(cut->nodes.empty());
+  }
+  CHECK_FALSE(config::read_chakra("\xff\xff\xff\xff\xff\xff\xff\xff", "x"));
+  CHECK_FALSE(config::is_chakra(std::string(100, '\0').substr(0, 0)));
+}
+
+TEST_CASE("calibrate: an Nsight Systems export gives launches and products by their ranges") {
+  // 30 launches, 10 us apart; each kernel takes 200 us. The 5th launch stands in a range of
+  // aten::mm.
+  std::string rows;
+  for (int i = 0; i < 30; ++i) {
+    const int at = 1'000'000 + 10'000 * i;
+    rows += "INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES (" + std::to_string(at) + ", " +
+            std::to_string(at + 4000) + ", 77, " + std::to_string(i) + ", 1);";
+    rows += "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (" +
+            std::to_string(2'000'000 + 300'000 * i) + ", " +
+            std::to_string(2'200'000 + 300'000 * i) + ", " + std::to_string(i) + ", 2, 2);";
+  }
+  rows +=
+      "INSERT INTO NVTX_EVENTS VALUES (1045000, 1055000, 'aten::mm, seq = 12, sizes = [[512, "
+      "1024], "
+      "[1024, 4096]]', 77);"
+      "INSERT INTO NVTX_EVENTS VALUES (1065000, 1075000, 'aten::mm, sizes = [[512, 1024], [1024, "
+      "4096]]', 78);";  // another thread: not around any launch
+  const auto read = read_bytes(database(tables + rows), "x.sqlite");
+  REQUIRE(read);
+  CHECK(read->reader->name == "Nsight Systems");
+  const Measurements& m = read->measurements;
+  CHECK(m.device.find("NVIDIA H100 80GB HBM3") == 0);
+  REQUIRE(m.host.size() == 1);
+  CHECK(m.host[0].seconds == Approx(10e-6));
+  REQUIRE(m.kernels.size() == 1);
+  CHECK(m.kernels[0].operations[0].n == 4096);
+  CHECK(m.kernels[0].operations[0].precision == model::Precision::bf16);
+  CHECK(m.kernels[0].seconds == Approx(200e-6));
+}
+
+TEST_CASE("calibrate: a hostile database is refused") {
+  CHECK_FALSE(read_bytes(database("CREATE TABLE t (a INT);"), "x.sqlite"));
+  const std::string whole = database(tables);
+  for (const std::size_t keep : {16u, 100u, 600u, 5000u})
+    CHECK_FALSE(read_bytes(whole.substr(0, keep), "x.sqlite"));
+  // A view in place of a table, which would run for ever.
+  CHECK_FALSE(read_bytes(
+      database("CREATE TABLE StringIds (id INTEGER PRIMARY KEY, value TEXT);"
+               "CREATE VIEW CUPTI_ACTIVITY_KIND_KERNEL AS WITH RECURSIVE c(start) AS (SELECT 1 "
+               "UNION ALL SELECT start + 1 FROM c) SELECT start, start AS end, 1 AS correlationId, "
+               "1 AS shortName FROM c;"),
+      "x.sqlite"));
+}
