@@ -6,6 +6,7 @@
 //     A100 and SXM        80            dgx-a100     A100 SXM with 80 GB
 //     H100 and SXM        80            dgx-h100     H100 SXM with 80 GB
 //     H100 and SXM        94            tsubame4     H100 SXM with 94 GB
+//     H100 and HBM2e      96            grand-teton-h100, by the profile of the 94 GB part
 //
 // A node's GPUs and NICs are the row's own where it states them ("4x200Gb/s per node"); any other
 // GPU is refused by name, because nothing here was measured on it.
@@ -25,10 +26,11 @@ struct Known {
   std::int64_t memory_gb;
   const char* cluster;
 };
-constexpr std::array<Known, 4> known = {{{"A100", 40, "abci-a"},
+constexpr std::array<Known, 5> known = {{{"A100", 40, "abci-a"},
                                          {"A100", 80, "dgx-a100"},
                                          {"H100", 80, "dgx-h100"},
-                                         {"H100", 94, "tsubame4"}}};
+                                         {"H100", 94, "tsubame4"},
+                                         {"H100-SXM-96GB-HBM2e", 96, "grand-teton-h100"}}};
 
 // The number of a product's name: 80 for "80", "80GB" and the "81559 MiB" that drivers report.
 std::int64_t marketing_gb(std::string_view text) {
@@ -51,7 +53,7 @@ ClusterChoice cluster_of(const Row& row) {
   const std::string& memory = cell(row, "gpu_mem_gb");
   const std::int64_t gb = marketing_gb(memory);
   // GH200 contains H200, and neither is an H100; PCIe and NVL cards have other links and clocks.
-  const bool other_card = contains(gpu, "PCIe") || contains(gpu, "NVL-") || contains(gpu, "HBM2e");
+  const bool other_card = contains(gpu, "PCIe") || contains(gpu, "NVL-");
   if (contains(gpu, "SXM") && !other_card) {
     for (const Known& candidate : known) {
       if (contains(gpu, candidate.family) && gb == candidate.memory_gb) {

@@ -116,9 +116,6 @@ std::string read_schedule(const Row& row, const nlohmann::json& extra, RowPlan& 
   for (const char* variant : {"ZB-2p", "ZB-V", "redis", "vocab-", "interlaced", "DualPipe"}) {
     if (contains(text, variant)) return fmt::format("schedule '{}' is not represented", text);
   }
-  if (flag(extra, "first_last_stage_one_layer_less")) {
-    return "uneven stages are not represented (first and last have one layer less)";
-  }
   if (plan.pp == 1) {
     plan.virtual_stages = 1;
     plan.schedule = "1f1b";
@@ -134,7 +131,15 @@ std::string read_schedule(const Row& row, const nlohmann::json& extra, RowPlan& 
     }
   }
   const std::int64_t parts = std::int64_t{plan.pp} * plan.virtual_stages;
-  if (plan.architecture.layers % parts != 0) {
+  // The embedding and the head count as layers: the zero-bubble paper's stages, DeepSpeed's
+  // partition by "type:transformer|embedding", NVIDIA's recipes for Llama-3.1-405B.
+  const std::int64_t with_ends = plan.architecture.layers + 2;
+  if (plan.architecture.layers % parts != 0 && with_ends % parts == 0 && with_ends / parts > 1) {
+    plan.account_for_embedding = plan.account_for_loss = true;
+    if (!flag(extra, "first_last_stage_one_layer_less")) {
+      out.assumptions.emplace_back("embedding and head count as layers of their stages");
+    }
+  } else if (plan.architecture.layers % parts != 0) {
     return fmt::format("uneven stages are not represented ({} layers on {} x {})",
                        plan.architecture.layers, plan.pp, plan.virtual_stages);
   }
@@ -144,7 +149,8 @@ std::string read_schedule(const Row& row, const nlohmann::json& extra, RowPlan& 
 std::string read_precision(const Row& row, RowPlan& out) {
   const std::string& text = cell(row, "precision");
   if (contains(text, "fp8")) {
-    return "training in fp8 is not represented";
+    out.plan.fp8 = true;
+    if (text != "fp8") out.assumptions.push_back(text + " as fp8 with delayed scaling");
   } else if (starts_with(text, "fp32") || starts_with(text, "tf32")) {
     return "training in fp32 is not represented";
   } else if (starts_with(text, "fp16")) {
@@ -168,6 +174,9 @@ void composer_precision(const Row& row, workload::Plan& plan) {
 
 std::string read_shards(const Row& row, workload::DataParallelism kind, RowPlan& out) {
   const std::string& text = cell(row, "zero");
+  if (contains(cell(row, "recompute"), "op-level")) {
+    out.assumptions.emplace_back("no recomputation for some of each layer's operations");
+  }
   workload::Plan& plan = out.plan;
   const bool whole = starts_with(text, "SHARD_GRAD_OP");
   const bool full = starts_with(text, "FULL_SHARD") || starts_with(text, "FSDP2 full");

@@ -43,6 +43,13 @@ constexpr std::array flags{
     Flag{"no-gradient-accumulation-fusion", "gradient_accumulation_fusion=false"},
     Flag{"no-create-attention-mask-in-dataloader", "attention_mask=false"},
     Flag{"no-check-for-nan-in-loss-and-grad", "check_for_nan=false"},
+    Flag{"decoder-first-pipeline-num-layers", "first_stage_layers="},
+    Flag{"decoder-last-pipeline-num-layers", "last_stage_layers="},
+    Flag{"account-for-embedding-in-pipeline-split", "account_for_embedding=true"},
+    Flag{"account-for-loss-in-pipeline-split", "account_for_loss=true"},
+    Flag{"fp8-hybrid", "fp8=true"},
+    Flag{"fp8-e4m3", "fp8=true"},
+    Flag{"use-torch-fsdp2", "data_parallel=fsdp2"},
     Flag{"num-layers", "architecture.layers="},
     Flag{"hidden-size", "architecture.hidden="},
     Flag{"ffn-hidden-size", "architecture.ffn="},
@@ -63,6 +70,7 @@ constexpr std::array flags{
     Flag{"use-rotary-position-embeddings", ""},
     Flag{"disable-bias-linear", ""},
     Flag{"clip-grad", ""},
+    Flag{"fp8-format", ""},
     Flag{"attention-backend", ""},
     Flag{"transformer-impl", ""},
     Flag{"nnodes", ""},
@@ -72,16 +80,10 @@ constexpr std::array flags{
 // Changes what a rank does in a way that is not simulated: an answer would be of another run.
 constexpr std::array refused{
     std::string_view{"num-experts"},
-    std::string_view{"fp8-format"},
-    std::string_view{"fp8-hybrid"},
-    std::string_view{"fp8-e4m3"},
-    std::string_view{"use-torch-fsdp2"},
     std::string_view{"optimizer-cpu-offload"},
     std::string_view{"cpu-offloading"},
     std::string_view{"cpu-offloading-num-layers"},
     std::string_view{"standalone-embedding-stage"},
-    std::string_view{"decoder-first-pipeline-num-layers"},
-    std::string_view{"decoder-last-pipeline-num-layers"},
     std::string_view{"multi-latent-attention"},
     std::string_view{"mtp-num-layers"},
     std::string_view{"use-custom-fsdp"},
@@ -299,6 +301,7 @@ class Translator {
     if (const Given* clip = find("clip-grad");
         clip && clip->value.find_first_not_of("0.") == std::string::npos)
       set(*clip, "gradient_clipping=false");
+    if (const Given* format = find("fp8-format")) set(*format, "fp8=true");
     if (const Given* local = find("transformer-impl"); local && local->value == "local")
       set(*local, fmt::format("attention={}", has("use-flash-attn") ? "flash" : "unfused"));
     if (const Given* backend = find("attention-backend"); backend && backend->value != "auto")

@@ -30,6 +30,11 @@ void switches(const v1::Plan& from, workload::Plan& to) {
   set(from.has_overlap_param_gather(), from.overlap_param_gather(), to.overlap_param_gather);
   set(from.has_fp32_gradients(), from.fp32_gradients(), to.fp32_gradients);
   set(from.has_swiglu_fusion(), from.swiglu_fusion(), to.swiglu_fusion);
+  set(from.has_fp8(), from.fp8(), to.fp8);
+  set(from.has_account_for_embedding(), from.account_for_embedding(), to.account_for_embedding);
+  set(from.has_account_for_loss(), from.account_for_loss(), to.account_for_loss);
+  to.first_stage_layers = from.first_stage_layers();
+  to.last_stage_layers = from.last_stage_layers();
   set(from.has_fused_cross_entropy(), from.fused_cross_entropy(), to.fused_cross_entropy);
   set(from.has_rope_fusion(), from.rope_fusion(), to.rope_fusion);
   set(from.has_gradient_accumulation_fusion(), from.gradient_accumulation_fusion(),
@@ -246,6 +251,9 @@ Resolved resolve(const v1::Plan& from, const model::Architecture& architecture,
   world(from, machine, out);
   if (out.problems.empty()) placement(from, machine, out);
   rank_order(from, out);
+  if (plan.fp8 && machine.gpu.fp8_flops == 0)
+    out.problems.push_back(
+        {"fp8", fmt::format("{} multiplies no fp8; leave fp8 out", machine.gpu.name)});
   for (std::string& message : workload::problems(plan)) {
     std::string field = named_field(message);
     out.problems.push_back({std::move(field), std::move(message)});

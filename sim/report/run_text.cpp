@@ -159,6 +159,7 @@ std::string plan_line(const Answer& answer) {
                   plan.architecture.name, plan.world(), answer.machine.gpu, answer.machine.cluster,
                   workload::short_name(plan), plan.schedule, json["recompute"].get<std::string>(),
                   json["attention"].get<std::string>(), json["precision"].get<std::string>());
+  if (plan.fp8) text += " with products in fp8";
   if (plan.virtual_stages > 1) text += fmt::format(", {} virtual stages", plan.virtual_stages);
   if (plan.uses_sequence_parallel()) text += ", sequence parallel";
   if (plan.distributed_optimizer) text += ", distributed optimizer";

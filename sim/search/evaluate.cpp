@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cassert>
 
+#include "sim/device/kernel.h"
 #include "sim/model/flops.h"
 #include "sim/replay/job_groups.h"
 #include "sim/workload/build.h"
@@ -101,6 +102,8 @@ Result<Site*> Sites::find(const std::string& name, const std::string& beside,
 
 std::vector<std::string> problems(const workload::Plan& plan, const Site& site) {
   std::vector<std::string> found = workload::problems(plan);
+  if (plan.fp8 && !device::supports(site.machine.gpu, site.profile.device, model::Precision::fp8))
+    found.push_back(fmt::format("{} multiplies no fp8", site.machine.gpu.name));
   const int there = site.machine.cluster.gpus();
   if (plan.world() > there) {
     found.push_back(fmt::format("{} GPUs are needed and {} has {}", plan.world(),

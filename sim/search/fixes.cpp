@@ -18,7 +18,7 @@ using workload::Recompute;
 using workload::RecomputeMethod;
 
 int chunk_layers(const Plan& plan) {
-  return static_cast<int>(plan.architecture.layers) / (plan.pp * plan.virtual_stages);
+  return std::min(plan.chunk_layers(0, 0), plan.chunk_layers(plan.pp - 1, plan.virtual_stages - 1));
 }
 
 void recompute_block(Plan& plan, int layers) {

@@ -16,7 +16,7 @@ CoreInputs::CoreInputs(const Rank& rank) {
   own_query = rope || (grouped && dim.groups > 1);
   own_key = rope;
   saves_mixed = selective || (unfused && (!grouped || !own_query));
-  copies_output = dim.batch > 1 && !unfused;
+  copies_output = (dim.batch > 1 || rank.plan.fp8) && !unfused;
   // Megatron-LM core 0.8 fused_softmax.py:is_kernel_available.
   fused_softmax = rank.plan.precision != model::Precision::fp32 && dim.local > 16 &&
                   dim.local <= 4096 && dim.local % 4 == 0 && dim.batch * dim.heads % 4 == 0;

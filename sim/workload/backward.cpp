@@ -41,6 +41,8 @@ enum Local : std::uint32_t {
   d_mixed,
   product_cos,
   product_sin,
+  quantised,
+  transposed,
 };
 
 struct Backward {
@@ -71,18 +73,32 @@ struct Backward {
 
   void input_gradient(std::string_view name, std::int64_t n, std::int64_t k,
                       std::uint8_t flags = 0) {
-    e.kernel(
-        model::gemm(name, dim.tokens, n, k, GemmRole::input_gradient, false, rank.plan.precision),
-        flags);
+    e.kernel(model::gemm(name, dim.tokens, n, k, GemmRole::input_gradient, false,
+                         rank.plan.product_precision()),
+             flags);
   }
   // dW[m, n] from `tokens` rows; into fp32 main_grad, which the first microbatch overwrites.
   void weight_gradient(std::string_view name, std::int64_t m, std::int64_t n,
                        std::uint8_t flags = 0) {
     const bool fused = rank.plan.accumulates_in_product();
+    if (rank.plan.fp8) {  // products in fp8 want both operands along the tokens
+      temporary(transposed, dim.tokens * n, "transposed input in fp8");
+      pass(OperationKind::copy, "transpose input", 2 * dim.tokens * n);
+    }
     e.kernel(model::gemm(name, m, n, dim.tokens, GemmRole::weight_gradient,
                          fused && rank.plan.fp32_gradients && !variant.first_microbatch,
-                         rank.plan.precision),
+                         rank.plan.product_precision()),
              flags);
+    if (rank.plan.fp8) {
+      e.free(local_slot(transposed));
+      e.free(local_slot(quantised));
+    }
+  }
+  // The output gradient of a product of this width, cast and cast transposed, until its last use.
+  void quantise(std::int64_t width, std::int64_t bytes) {
+    if (!rank.plan.fp8) return;
+    temporary(quantised, 2 * dim.tokens * width, "output gradient in fp8");
+    pass(OperationKind::elementwise, "gradient to fp8", bytes + 2 * dim.tokens * width);
   }
   // The dummy (or, unfused, the real) gradient of a weight, and its hook.
   void make_dummy(std::int64_t elements) {
@@ -108,8 +124,8 @@ struct Backward {
   // The gradient of a row-parallel product's output: reduce-scatter's backward is an all-gather.
   void gather_gradient() {
     if (!sp) return;
-    temporary(gathered_gradient, dim.full(), "gathered output gradient");
-    e.collective(Kind::all_gather, Stream::tp, dim.full(), "all-gather");
+    temporary(gathered_gradient, rank.operand(dim.full()), "gathered output gradient");
+    e.collective(Kind::all_gather, Stream::tp, rank.operand(dim.full()), "all-gather");
   }
   void drop_gathered_gradient() {
     if (sp) e.free(local_slot(gathered_gradient));
@@ -147,12 +163,13 @@ struct Backward {
     const bool records = !rank.plan.avoid_record_streams;
     const std::uint8_t beside = overlap ? overlapped : std::uint8_t{0};
     if (sp && !split) {
-      temporary(gathered_input, dim.full(), "gathered norm output");
-      e.collective(Kind::all_gather, Stream::tp, dim.full(), "all-gather", overlapped,
+      temporary(gathered_input, rank.operand(dim.full()), "gathered norm output");
+      e.collective(Kind::all_gather, Stream::tp, rank.operand(dim.full()), "all-gather", overlapped,
                    gather_event);
       if (records) e.record_stream(layer_slot(norm_out), Stream::tp);
       if (records) e.record_stream(local_slot(gathered_input), Stream::tp);
     }
+    quantise(n, dim.rows(n));
     temporary(d_gathered, dim.full(), "input gradient");
     input_gradient(name, dim.hidden, n, sp && !split ? overlapped : std::uint8_t{0});
     std::uint32_t norm_gradient = d_gathered;
@@ -237,6 +254,7 @@ struct Backward {
   void mlp() {
     hidden_dropout(dropout2);
     gather_gradient();
+    quantise(dim.hidden, rank.operand(dim.full()));
     temporary(d_fc2_in, dim.rows(dim.ffn), "fc2 input gradient");
     input_gradient("fc2", dim.ffn, dim.hidden);
     if (variant.split) {
@@ -270,6 +288,7 @@ struct Backward {
     const LayerSlot saved = core.copies_output ? projection_input : attention_out;
     hidden_dropout(dropout1);
     gather_gradient();
+    quantise(dim.hidden, rank.operand(dim.full()));
     temporary(d_out, dim.rows(dim.query), "attention output gradient");
     input_gradient("projection", dim.query, dim.hidden);
     if (variant.split) {

@@ -75,7 +75,11 @@ class Builder {
   std::uint32_t begin_pass(int chunk, bool forward);
   std::uint32_t end_pass(int chunk, bool forward);
   int global_layer(int chunk, int layer) const {
-    return (chunk * rank_.plan.pp + rank_.program.stage) * rank_.layers_per_chunk() + layer;
+    int before = 0;
+    for (int c = 0; c <= chunk; ++c)
+      for (int stage = 0; stage < (c < chunk ? rank_.plan.pp : rank_.program.stage); ++stage)
+        before += rank_.plan.chunk_layers(stage, c);
+    return before + layer;
   }
   // Whether layer `layer` of a chunk is run again in the backward pass.
   bool recomputes(int layer) const {
@@ -129,7 +133,7 @@ std::uint32_t Builder::begin_pass(int chunk, bool forward) {
 
 std::uint32_t Builder::end_pass(int chunk, bool forward) {
   Emitter e(rank_.tables, "pass end");
-  const std::uint32_t layers = static_cast<std::uint32_t>(rank_.layers_per_chunk());
+  const std::uint32_t layers = static_cast<std::uint32_t>(rank_.layers(chunk));
   if (forward) {
     if (!rank_.is_last_part(chunk)) e.move(layer_slot(input, layers), fixed_slot(output));
   } else if (rank_.is_first_part(chunk)) {
@@ -153,7 +157,7 @@ std::uint32_t Builder::forward(int chunk, const Moment& moment) {
   if (fsdp_) t.calls.push_back({fsdp_->begin_forward(), -1, layer_base(0)});
   if (rank_.is_first_part(chunk))
     t.calls.push_back({embedding_forward(rank_, variant), -1, layer_base(0)});
-  const int layers = rank_.layers_per_chunk();
+  const int layers = rank_.layers(chunk);
   for (int layer = 0; layer < layers; ++layer) {
     const auto call = [&](std::uint32_t block) {
       t.calls.push_back({block, global_layer(chunk, layer), layer_base(layer)});
@@ -202,7 +206,7 @@ std::uint32_t Builder::backward(int chunk, const Moment& moment) {
   variant.reduce = moment.last && !fsdp_ ? &dp : nullptr;
   variant.first_microbatch = moment.first;
   variant.split = schedule_.splits_backward;
-  const int layers = rank_.layers_per_chunk();
+  const int layers = rank_.layers(chunk);
   const bool last = rank_.is_last_part(chunk);
   if (fsdp_) t.calls.push_back({fsdp_->begin_backward(), -1, layer_base(0)});
   if (last) {
@@ -243,7 +247,7 @@ std::uint32_t Builder::weight(int chunk, const Moment& moment) {
   variant.reduce = moment.last ? &dp : nullptr;
   variant.first_microbatch = moment.first;
   variant.split = true;
-  for (int layer = rank_.layers_per_chunk() - 1; layer >= 0; --layer) {
+  for (int layer = rank_.layers(chunk) - 1; layer >= 0; --layer) {
     Variant v = variant;
     v.layer = layer;
     const std::uint32_t block = v.reduce ? layer_weight(rank_, v)
@@ -281,7 +285,11 @@ void Builder::build() {
     program.parameters += chunk->parameters();
     chunks.push_back(chunk.get());
   }
-  program.layers = rank_.layers_per_chunk() * rank_.plan.virtual_stages;
+  int most = 0;
+  for (int chunk = 0; chunk < rank_.plan.virtual_stages; ++chunk) {
+    program.layers += rank_.layers(chunk);
+    most = std::max(most, rank_.layers(chunk));
+  }
   const auto single = [&](PassKind kind, std::uint32_t block) {
     Template t{kind, 0, {{block, -1, layer_base(0)}}};
     Pass pass{};
@@ -302,7 +310,7 @@ void Builder::build() {
   }
   for (const std::uint32_t position : pipeline.completed()) program.cuts.push_back(position + 1);
   program.local_slots = local_slot_count;
-  program.frame_slots = layer_base(rank_.layers_per_chunk()) + 1;
+  program.frame_slots = layer_base(most) + 1;
   program.communicators = communicators(rank_);
 }
 

@@ -41,7 +41,7 @@ DataParallel::DataParallel(Rank& rank, int chunk) : rank_(rank), chunk_(chunk) {
     if (a.position == model::Position::learned)
       add_end(EndParameter::position_embedding, "position embedding", a.max_positions * dim.hidden);
   }
-  for (int layer = 0; layer < rank.layers_per_chunk(); ++layer) {
+  for (int layer = 0; layer < rank.layers(chunk); ++layer) {
     std::vector<int> index(static_cast<std::size_t>(LayerParameter::count_), -1);
     const auto set = [&](LayerParameter p, bool present, std::string_view name, std::int64_t n,
                          bool shared = false) {
@@ -328,6 +328,26 @@ void DataParallel::update(Emitter& e) {
   for (const std::int64_t piece : shards_)
     pass(e, OperationKind::copy, "master to model", (4 + rank_.dim.element) * piece,
          optimizer_work);
+}
+
+// Elements of the four matrices of a layer.
+std::int64_t DataParallel::layer_weights(int layer) const {
+  std::int64_t elements = 0;
+  for (const LayerParameter p :
+       {LayerParameter::projection, LayerParameter::qkv, LayerParameter::fc1, LayerParameter::fc2})
+    elements += find(layer, p)->elements;
+  return elements;
+}
+
+void DataParallel::allocate_fp8_weights(Emitter& e) {
+  for (int layer = 0; layer < rank_.layers(chunk_); ++layer)
+    e.alloc(fixed_slot(rank_.new_fixed()), 2 * layer_weights(layer), Category::weights,
+            "weights in fp8");
+}
+
+void DataParallel::cast_fp8_weights(Emitter& e) {
+  for (int layer = 0; layer < rank_.layers(chunk_); ++layer)
+    pass(e, OperationKind::copy, "weights to fp8", (rank_.dim.element + 2) * layer_weights(layer));
 }
 
 }  // namespace sim::workload

@@ -79,6 +79,9 @@ class DataParallel {
   void allocate_buffers(Emitter& e);
   void allocate_masters(Emitter& e);
   void allocate_moments(Emitter& e);
+  // fp8: the layers' weights cast, and cast transposed, once a step.
+  void allocate_fp8_weights(Emitter& e);
+  void cast_fp8_weights(Emitter& e);
   void finish_reduction(Emitter& e);  // what was not overlapped, and the wait for what was
   // Where the buffer holds bf16 gradients: their fp32 copies, from the step to the next zero_grad.
   void copy_gradients(Emitter& e);
@@ -123,6 +126,7 @@ class DataParallel {
   std::uint32_t parameter_buffer_ = 0, gradient_buffer_ = 0;
   std::vector<std::uint32_t> master_slots_, first_moment_slots_, second_moment_slots_;
   std::vector<std::uint32_t> copied_gradient_slots_;
+  std::int64_t layer_weights(int layer) const;
 };
 
 }  // namespace sim::workload

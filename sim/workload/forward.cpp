@@ -21,6 +21,8 @@ enum Local : std::uint32_t {
   product_cos,
   rotated_half,
   product_sin,
+  activated,
+  contiguous,
 };
 
 struct Forward {
@@ -53,12 +55,12 @@ struct Forward {
   }
 
   void norm(LayerSlot out, LayerSlot rsigma, LayerSlot mu) {
-    alloc(layer_slot(out), dim.residual(), "norm output");
+    alloc(layer_slot(out), rank.operand(dim.residual()), "norm output");
     alloc(layer_slot(rsigma), 4 * dim.shard, "rsigma");
     const bool layer_norm = a.norm == model::Norm::layer;
     if (layer_norm) alloc(layer_slot(mu), 4 * dim.shard, "mu");
     temporary(workspace, 1, "norm workspace");
-    pass(OperationKind::norm, "norm", 2 * dim.residual());
+    pass(OperationKind::norm, "norm", dim.residual() + rank.operand(dim.residual()));
     e.free(local_slot(workspace));
     if (variant.keep) return;
     e.free(layer_slot(rsigma));
@@ -68,14 +70,14 @@ struct Forward {
   // Input of a column-parallel product: the norm's output, gathered over the sequence.
   void gather() {
     if (!sp) return;
-    temporary(gathered, dim.full(), "gathered norm output");
-    e.collective(Kind::all_gather, Stream::tp, dim.full(), "all-gather");
+    temporary(gathered, rank.operand(dim.full()), "gathered norm output");
+    e.collective(Kind::all_gather, Stream::tp, rank.operand(dim.full()), "all-gather");
   }
 
   void gemm(std::string_view name, std::int64_t n, std::int64_t k) {
-    e.kernel(
-        model::gemm(name, dim.tokens, n, k, model::GemmRole::forward, false, rank.plan.precision),
-        flags);
+    e.kernel(model::gemm(name, dim.tokens, n, k, model::GemmRole::forward, false,
+                         rank.plan.product_precision()),
+             flags);
   }
 
   // Row-parallel product, its reduction over the tensor-parallel group, `leave` (the module's
@@ -149,6 +151,7 @@ struct Forward {
     if (core.own_key && !saves_key) e.free(layer_slot(key_rotated));
     if (core.own_query) drop(query_rotated);
     if (core.copies_output) drop(projection_input);
+    if (rank.plan.fp8 && dim.batch > 1) e.free(local_slot(contiguous));
     if (!variant.keep || (core.selective && core.copies_output)) e.free(layer_slot(attention_out));
   }
 
@@ -178,8 +181,14 @@ struct Forward {
     attention_forward(rank, e, variant);
     if (core.copies_output) {
       // The transposed view of `out` is made contiguous; the projection saves that copy.
-      alloc(layer_slot(projection_input), dim.rows(dim.query), "projection input");
-      pass(OperationKind::copy, "projection input", 2 * dim.rows(dim.query));
+      // In fp8 that is cast and the cast is saved.
+      const std::int64_t bytes = dim.rows(dim.query);
+      if (rank.plan.fp8 && dim.batch > 1) {
+        temporary(contiguous, bytes, "contiguous attention output");
+        pass(OperationKind::copy, "projection input", 2 * bytes);
+      }
+      alloc(layer_slot(projection_input), rank.operand(bytes), "projection input");
+      pass(OperationKind::copy, "projection input", bytes + rank.operand(bytes));
     }
     before({LayerParameter::projection});
     project_and_add("projection", dim.query, layer_slot(middle), dropout1,
@@ -199,13 +208,23 @@ struct Forward {
       alloc(layer_slot(swiglu_gate), dim.rows(dim.ffn), "silu(gate)");
       pass(OperationKind::elementwise, "silu", 2 * dim.rows(dim.ffn));
     }
-    alloc(layer_slot(fc2_in), dim.rows(dim.ffn), "activation output");
-    pass(OperationKind::elementwise, gated ? "swiglu" : "bias gelu",
-         dim.rows(dim.up) + dim.rows(dim.ffn));
+    const std::int64_t bytes = dim.rows(dim.ffn);
+    if (rank.plan.fp8)
+      temporary(activated, bytes, "activation output");
+    else
+      alloc(layer_slot(fc2_in), bytes, "activation output");
+    pass(OperationKind::elementwise, gated ? "swiglu" : "bias gelu", dim.rows(dim.up) + bytes);
     if (gated && !rank.plan.swiglu_fusion) drop(swiglu_gate);
     drop(fc1_out);
     before({LayerParameter::fc2});
-    project_and_add("fc2", dim.ffn, layer_slot(input, 1), dropout2, [this] { drop(fc2_in); });
+    if (rank.plan.fp8) {
+      alloc(layer_slot(fc2_in), rank.operand(bytes), "activation output in fp8");
+      pass(OperationKind::elementwise, "activation output to fp8", bytes + rank.operand(bytes));
+    }
+    project_and_add("fc2", dim.ffn, layer_slot(input, 1), dropout2, [this] {
+      if (rank.plan.fp8) e.free(local_slot(activated));
+      drop(fc2_in);
+    });
     drop(middle);
   }
 };

@@ -54,7 +54,7 @@ Fsdp::Fsdp(Rank& rank, const DataParallel& parameters)
     of_unit.clear();
     gradients.clear();
   };
-  for (int layer = 0; layer < rank.layers_per_chunk(); ++layer) {
+  for (int layer = 0; layer < rank.layers(0); ++layer) {
     for (std::size_t p = 0; p < layer_gradients_.size(); ++p)
       take(parameters.find(layer, static_cast<LayerParameter>(p)), layer_gradients_[p]);
     close();
@@ -222,8 +222,11 @@ std::uint32_t Fsdp::begin_forward() {
 
 // Autocast makes copies of fp32 weights, which autograd keeps for the backward pass.
 void Fsdp::cast_weights(Emitter& e, int layer) {
-  if (!plan_.fsdp.fp32_parameters) return;
   const std::int64_t elements = unit(layer).elements;
+  // fp8: no copy outlives the product that it is made for; two casts, one for each direction.
+  if (plan_.fp8)
+    pass(e, OperationKind::copy, "weights to fp8", 2 * (rank_.dim.element + 1) * elements);
+  if (!plan_.fsdp.fp32_parameters) return;
   e.alloc(layer_slot(weight_copy), rank_.dim.element * elements, Category::activations,
           "weights cast by autocast");
   pass(e, OperationKind::copy, "weights cast by autocast", (4 + rank_.dim.element) * elements);

@@ -133,10 +133,55 @@ void batch(const Plan& plan, Problems& problems) {
         neighbours(plan.global_batch, together)));
 }
 
-void pipeline(const Plan& plan, Problems& problems) {
+bool counts_ends(const Plan& plan) {
+  return plan.account_for_embedding || plan.account_for_loss;
+}
+
+// Stages with layers of their own number, and those that share the rest.
+void uneven_stages(const Plan& plan, Problems& problems) {
   const std::int64_t layers = plan.architecture.layers;
   const std::int64_t parts = std::int64_t{plan.pp} * plan.virtual_stages;
-  if (layers % plan.pp != 0) {
+  const bool sized = plan.first_stage_layers != 0 || plan.last_stage_layers != 0;
+  if (sized && counts_ends(plan))
+    problems.push_back(
+        "first_stage_layers or last_stage_layers and account_for_embedding or account_for_loss "
+        "both say how layers are split; leave one out");
+  if (counts_ends(plan)) {
+    const std::int64_t all = layers + plan.account_for_embedding + plan.account_for_loss;
+    if (all % parts != 0 || all / parts < 2)
+      problems.push_back(fmt::format(
+          "{} layers, the embedding and the head counted as asked for are {}; that is not a "
+          "multiple (at least 2) of pp x virtual_stages = {}",
+          layers, all, parts));
+    return;
+  }
+  const int own = (plan.first_stage_layers != 0) + (plan.last_stage_layers != 0);
+  const std::int64_t taken = std::int64_t{plan.first_stage_layers} + plan.last_stage_layers;
+  const std::int64_t others = plan.pp - own;
+  const bool fits =
+      plan.first_stage_layers >= 0 && plan.last_stage_layers >= 0 && others >= 0 && plan.pp > 1 &&
+      (others == 0 ? taken == layers : taken < layers && (layers - taken) % others == 0);
+  if (!fits) {
+    problems.push_back(fmt::format(
+        "first_stage_layers {} and last_stage_layers {} leave {} layers for {} other stages; they "
+        "must share them evenly",
+        plan.first_stage_layers, plan.last_stage_layers, layers - taken, others));
+    return;
+  }
+  for (const std::int64_t n :
+       {std::int64_t{plan.first_stage_layers}, std::int64_t{plan.last_stage_layers},
+        others == 0 ? 0 : (layers - taken) / others})
+    if (n % plan.virtual_stages != 0)
+      problems.push_back(fmt::format("virtual_stages {} does not divide the {} layers of a stage",
+                                     plan.virtual_stages, n));
+}
+
+void layer_split(const Plan& plan, Problems& problems) {
+  const std::int64_t layers = plan.architecture.layers;
+  const std::int64_t parts = std::int64_t{plan.pp} * plan.virtual_stages;
+  if (counts_ends(plan) || plan.first_stage_layers != 0 || plan.last_stage_layers != 0) {
+    uneven_stages(plan, problems);
+  } else if (layers % plan.pp != 0) {
     problems.push_back(fmt::format("pp {} does not divide the {} layers; pp may be {}", plan.pp,
                                    layers, divisors(layers)));
   } else if (layers % parts != 0) {
@@ -144,6 +189,9 @@ void pipeline(const Plan& plan, Problems& problems) {
         fmt::format("virtual_stages {} does not divide the {} layers of a stage; it may be {}",
                     plan.virtual_stages, layers / plan.pp, divisors(layers / plan.pp)));
   }
+}
+
+void pipeline(const Plan& plan, Problems& problems) {
   const schedule::Schedule* schedule = schedule::find(plan.schedule);
   if (!schedule) {
     problems.push_back(schedule::unknown(plan.schedule));
@@ -155,11 +203,9 @@ void pipeline(const Plan& plan, Problems& problems) {
   if (!problem.empty()) problems.push_back(fmt::format("schedule {}: {}", plan.schedule, problem));
 }
 
-void recompute(const Plan& plan, Problems& problems) {
-  if (plan.recompute != Recompute::full) return;
-  const std::int64_t parts = std::int64_t{plan.pp} * plan.virtual_stages;
-  if (plan.architecture.layers % parts != 0) return;
-  const std::int64_t chunk = plan.architecture.layers / parts;
+// Whether groups of recomputed layers fit a chunk.
+bool recompute_chunk(const Plan& plan, int chunk, Problems& problems) {
+  const std::size_t before = problems.size();
   const bool uniform = plan.recompute_method == RecomputeMethod::uniform;
   if (uniform && (plan.recompute_layers < 1 || chunk % plan.recompute_layers != 0))
     problems.push_back(
@@ -172,6 +218,16 @@ void recompute(const Plan& plan, Problems& problems) {
         fmt::format("block recompute of {} layers; recompute_layers may be 0 to {}, "
                     "the layers of a {}",
                     plan.recompute_layers, chunk, plan.virtual_stages > 1 ? "chunk" : "stage"));
+  return problems.size() == before;
+}
+
+// REQUIRES: the layers can be split.
+void recompute(const Plan& plan, Problems& problems) {
+  if (plan.recompute != Recompute::full) return;
+  for (int stage = 0; stage < plan.pp; ++stage) {
+    for (int part = 0; part < plan.virtual_stages; ++part)
+      if (!recompute_chunk(plan, plan.chunk_layers(stage, part), problems)) return;
+  }
 }
 
 void fully_sharded(const Plan& plan, Problems& problems) {
@@ -208,6 +264,17 @@ void data_parallel(const Plan& plan, Problems& problems) {
 void precision(const Plan& plan, Problems& problems) {
   if (plan.precision == model::Precision::fp8 || plan.precision == model::Precision::tf32)
     problems.push_back("precision is one of bf16, fp16, fp32; others are not simulated");
+  if (!plan.fp8) return;
+  if (plan.precision == model::Precision::fp32)
+    problems.push_back("fp8 needs 16-bit parameters; write precision bf16");
+  if (plan.attention == AttentionBackend::unfused)
+    problems.push_back("fp8 is simulated with fused attention; write attention flash or cudnn");
+  const schedule::Schedule* schedule = schedule::find(plan.schedule);
+  if (schedule && schedule->splits_backward)
+    problems.push_back(
+        fmt::format("fp8 is not simulated where the schedule ({}) splits the "
+                    "backward pass",
+                    plan.schedule));
 }
 
 // The largest single tensors, so that nothing downstream overflows.
@@ -237,12 +304,33 @@ std::vector<std::string> problems(const Plan& plan) {
   tensor_parallel(plan, problems);
   sequence_split(plan, problems);
   batch(plan, problems);
+  const std::size_t before = problems.size();
+  layer_split(plan, problems);
+  const bool splits = problems.size() == before;
   pipeline(plan, problems);
-  recompute(plan, problems);
+  if (splits) recompute(plan, problems);
   data_parallel(plan, problems);
   precision(plan, problems);
   sizes(plan, problems);
   return problems;
+}
+
+int Plan::chunk_layers(int stage, int chunk) const {
+  const int layers = static_cast<int>(architecture.layers);
+  const int parts = pp * virtual_stages;
+  if (account_for_embedding || account_for_loss) {
+    const int each = (layers + account_for_embedding + account_for_loss) / parts;
+    const bool first = stage == 0 && chunk == 0;
+    const bool last = stage == pp - 1 && chunk == virtual_stages - 1;
+    return each - (first && account_for_embedding) - (last && account_for_loss);
+  }
+  if (first_stage_layers == 0 && last_stage_layers == 0) return layers / parts;
+  int of_stage = stage == 0 ? first_stage_layers : stage == pp - 1 ? last_stage_layers : 0;
+  if (of_stage == 0) {
+    const int others = pp - (first_stage_layers != 0) - (last_stage_layers != 0);
+    of_stage = (layers - first_stage_layers - last_stage_layers) / others;
+  }
+  return of_stage / virtual_stages;
 }
 
 std::string short_name(const Plan& plan) {

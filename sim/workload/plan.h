@@ -56,6 +56,11 @@ struct Plan {
   int global_batch = 1;    // sequences per step
   std::int64_t sequence = 0;
 
+  // Uneven stages: Megatron-LM's --decoder-first-pipeline-num-layers and its fellow (0: as the
+  // others), or the embedding and the head counting as a layer each.
+  int first_stage_layers = 0, last_stage_layers = 0;
+  bool account_for_embedding = false, account_for_loss = false;
+
   std::string schedule = "1f1b";  // a name of schedule::catalog()
   bool sequence_parallel = true;  // Megatron-LM turns it off at tp = 1
   DataParallelism data_parallel = DataParallelism::ddp;
@@ -68,6 +73,7 @@ struct Plan {
   int recompute_layers = 1;  // uniform: layers per chunk; block: layers recomputed per stage
   AttentionBackend attention = AttentionBackend::flash;
   model::Precision precision = model::Precision::bf16;
+  bool fp8 = false;  // products of the layers in fp8, as TransformerEngine's delayed scaling
   bool fp32_gradients = true;  // --accumulate-allreduce-grads-in-fp32
   bool swiglu_fusion = true;
   bool rope_fusion = true;
@@ -86,6 +92,9 @@ struct Plan {
   bool accumulates_in_product() const {
     return gradient_accumulation_fusion && !shards_parameters();
   }
+  model::Precision product_precision() const { return fp8 ? model::Precision::fp8 : precision; }
+  // Of a model chunk. REQUIRES: the plan has no problems.
+  int chunk_layers(int stage, int chunk) const;
   int world() const { return tp * cp * pp * dp; }
   // Microbatches per pipeline and step. REQUIRES: the plan has no problems.
   int microbatches() const { return global_batch / (dp * micro_batch); }

@@ -174,9 +174,10 @@ struct Rank {
   bool is_last_part(int chunk) const {
     return program.stage == plan.pp - 1 && chunk == plan.virtual_stages - 1;
   }
-  int layers_per_chunk() const {
-    return static_cast<int>(plan.architecture.layers) / (plan.pp * plan.virtual_stages);
-  }
+  int layers(int chunk) const { return plan.chunk_layers(program.stage, chunk); }
+  // Bytes of what the layers' products read: of a tensor of activations, one byte an element in
+  // fp8.
+  std::int64_t operand(std::int64_t bytes) const { return plan.fp8 ? bytes / dim.element : bytes; }
   std::uint32_t new_fixed() { return program.fixed_slots++; }
 };
 

@@ -65,6 +65,11 @@ std::uint32_t step_begin(Rank& rank, const std::vector<DataParallel*>& chunks, b
   }
   for (DataParallel* chunk : chunks) chunk->zero_gradients(e);
   for (DataParallel* chunk : chunks) chunk->drop_copied_gradients(e);
+  if (rank.plan.fp8) {
+    if (first)
+      for (DataParallel* chunk : chunks) chunk->allocate_fp8_weights(e);
+    for (DataParallel* chunk : chunks) chunk->cast_fp8_weights(e);
+  }
   if (!first && rank.plan.overlap_param_gather && rank.plan.distributed_optimizer)
     for (DataParallel* chunk : chunks) chunk->start_gather(e);
   return e.finish();

@@ -164,7 +164,7 @@ TEST_CASE("calibrate: what cannot be represented says why by name") {
   CHECK(with("kind", "lora") == "LoRA fine-tuning is not represented");
   CHECK(with("zero", "FSDP2 full") == "sharding 'FSDP2 full' is not represented");
   CHECK(with("schedule", "ZB-2p") == "schedule 'ZB-2p' is not represented");
-  CHECK(with("layers", "31") == "uneven stages are not represented (31 layers on 2 x 1)");
+  CHECK(with("layers", "33") == "uneven stages are not represented (33 layers on 2 x 1)");
   CHECK(with("mbs", "") == "not published: mbs");
   CHECK(with("framework", "Paxml") == "Paxml: JAX programs are not represented");
   CHECK(with("framework", "new") == "framework 'new' is not known");

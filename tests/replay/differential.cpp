@@ -88,6 +88,17 @@ std::vector<Case> catalog() {
     p.fp32_gradients = false;
     p.allocator_options = "expandable_segments:True";
   });
+  add("fp8", sample::plan(2, 1, 2, 2, 6), [](Plan& p) { p.fp8 = true; });
+  add("uneven stages", sample::plan(1, 1, 4, 1, 8), [](Plan& p) {
+    p.architecture.layers = 10;
+    p.account_for_embedding = p.account_for_loss = true;
+  });
+  add("uneven chunks", sample::plan(2, 1, 2, 2, 8), [](Plan& p) {
+    p.schedule = "interleaved-1f1b";
+    p.virtual_stages = 2;
+    p.architecture.layers = 7;
+    p.account_for_embedding = true;
+  });
   const auto sharded = [](workload::DataParallelism kind, int replicas = 1) {
     return [=](Plan& p) {
       p.data_parallel = kind;

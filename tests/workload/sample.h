@@ -317,6 +317,43 @@ inline std::vector<std::pair<std::string, Plan>> catalog() {
     p.architecture.layers = 1;
     p.global_batch = p.dp;
   });
+  for (const int b : {1, 2})
+    for (const bool sp : {true, false})
+      for (const Recompute recompute : {Recompute::none, selective, full})
+        add("fp8", llama_8b(), [=](Plan& p) {
+          p.fp8 = true;
+          p.micro_batch = b;
+          p.sequence_parallel = sp;
+          p.recompute = recompute;
+          p.attention = sp ? cudnn : AttentionBackend::flash;
+          p.cp = sp ? 2 : 1;
+        });
+  add("fp8 gpt in shards", gpt(), [](Plan& p) {
+    p.fp8 = true;
+    p.attention = AttentionBackend::flash;
+    p.data_parallel = DataParallelism::fsdp2;
+  });
+  for (const char* schedule : {"1f1b", "zb-h1"})
+    for (const Recompute recompute : {Recompute::none, full})
+      add("uneven stages", llama_8b(), [=](Plan& p) {
+        p.schedule = schedule;
+        p.pp = 4;
+        p.architecture.layers = 14;
+        p.account_for_embedding = p.account_for_loss = true;
+        p.recompute = recompute;
+      });
+  add("uneven chunks", llama_8b(), [](Plan& p) {
+    p.pp = p.virtual_stages = 2;
+    p.schedule = "interleaved-1f1b";
+    p.architecture.layers = 7;
+    p.account_for_loss = true;
+  });
+  add("uneven first and last stage", gpt(), [](Plan& p) {
+    p.pp = 4;
+    p.architecture.layers = 9;
+    p.first_stage_layers = 1;
+    p.last_stage_layers = 2;
+  });
   add("gpt few heads", gpt(), [](Plan& p) {
     p.tp = 8;
     p.sequence = 256;
