@@ -81,7 +81,10 @@ std::string read_degrees(const Row& row, RowPlan& out) {
   plan.tp = need("tp", 0);
   plan.pp = need("pp", 0);
   plan.cp = need("cp", 1);
-  plan.micro_batch = need("mbs", 0);
+  // NVIDIA's recipes train with microbatches of one unless they say otherwise.
+  const bool recipe = starts_with(cell(row, "framework"), "NeMo");
+  plan.micro_batch = need("mbs", recipe ? 1 : 0);
+  if (recipe && cell(row, "mbs").empty()) out.assumptions.emplace_back("microbatches of one");
   const int gpus = degree(row, "n_gpus");
   const std::int64_t model_parallel = std::int64_t{plan.tp} * plan.pp * std::max(plan.cp, 1);
   plan.dp = degree(row, "dp");

@@ -51,6 +51,7 @@ std::vector<int> members(const workload::Job& job, Stream communicator, int rank
       const int size = job.dp / job.replicas;
       const bool same_copy = communicator == Stream::shard;
       over(true, same_copy, false);
+      if (!job.all_ranks) break;  // a class stands for ranks of every copy
       std::erase_if(result, [&](int c) {
         const int d = job.coordinates(c).dp_rank;
         return same_copy ? d / size != at.dp_rank / size : d % size != at.dp_rank % size;

@@ -1,0 +1,185 @@
+// fsdp_test.cpp — parameters in shards: what a rank holds, and how often it gathers and reduces.
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <map>
+#include <string>
+
+#include "sample.h"
+
+using namespace sample;
+
+namespace {
+
+// Llama-3.1-8B with four layers on four ranks, four microbatches.
+Plan sharded(DataParallelism kind) {
+  Plan p = llama_8b();
+  p.architecture.layers = 4;
+  p.tp = 1;
+  p.dp = 4;
+  p.global_batch = 16;
+  p.data_parallel = kind;
+  return p;
+}
+
+std::map<std::pair<collective::Kind, Stream>, int> collectives(const Program& program) {
+  std::map<std::pair<collective::Kind, Stream>, int> count;
+  for (const Pass& pass : program.step)
+    for (const Call& call : program.templates[pass.pattern].calls)
+      for (const Instruction& i : program.blocks[call.block].code)
+        if (i.op == Op::collective) {
+          const Transfer& t = program.transfers[i.index];
+          ++count[{t.kind, t.communicator}];
+        }
+  return count;
+}
+
+int most_alive(const Program& program, const std::string& label) {
+  Walk walk(program);
+  walk.run(program.setup);
+  walk.run(program.first_step);
+  int most = 0;
+  walk.run(program.step, [&](const Instruction&, const Block&, const Walk& now) {
+    most = std::max(most, now.count(label));
+  });
+  return most;
+}
+
+bool says(const std::vector<std::string>& all, const std::string& part) {
+  return std::any_of(all.begin(), all.end(),
+                     [&](const std::string& text) { return text.find(part) != std::string::npos; });
+}
+
+}  // namespace
+
+TEST_CASE("workload: a rank of four holds a quarter of the parameters in fp32") {
+  // A layer: qkv 6144 x 4096, projection 4096 x 4096, fc1 28672 x 4096, fc2 4096 x 14336, two norms
+  // of 4096. The root: two tables of 128256 x 4096 and a norm.
+  const std::int64_t layer = 4096LL * (6144 + 4096 + 28672 + 14336 + 2);
+  const std::int64_t root = 4096LL * (2 * 128256 + 1);
+  for (const auto kind : {DataParallelism::fsdp1, DataParallelism::fsdp2}) {
+    const Job made = job(sharded(kind));
+    Walk walk(made.classes.front());
+    walk.run(made.classes.front().setup);
+    CHECK(walk.bytes("sharded parameter") == 4 * (4 * layer + root) / 4);
+    CHECK(walk.bytes() == walk.bytes("sharded parameter"));
+    walk.run(made.classes.front().first_step);
+    CHECK(walk.bytes("exp_avg") == 4 * layer + root);
+    CHECK(walk.bytes("exp_avg_sq") == 4 * layer + root);
+  }
+}
+
+TEST_CASE("workload: every unit is gathered twice in a microbatch and reduced once") {
+  using collective::Kind;
+  // Four layers and the root, whose parameters stay from forward to backward; four microbatches.
+  for (const auto kind : {DataParallelism::fsdp1, DataParallelism::fsdp2}) {
+    Plan p = sharded(kind);
+    const auto count = [](const Plan& plan) { return collectives(job(plan).classes.front()); };
+    auto all = count(p);
+    CHECK(all.at({Kind::all_gather, Stream::shard}) == 4 * (4 + 1 + 4));
+    CHECK(all.at({Kind::reduce_scatter, Stream::shard}) == 4 * (4 + 1));
+    p.fsdp.reshard_after_forward = false;
+    CHECK(count(p).at({Kind::all_gather, Stream::shard}) == 4 * (4 + 1));
+    p.fsdp.no_sync = true;
+    CHECK(count(p).at({Kind::reduce_scatter, Stream::shard}) == 4 + 1);
+    p.fsdp.replicas = 2;
+    CHECK(count(p).at({Kind::all_reduce, Stream::replicate}) == 4 + 1);
+  }
+}
+
+TEST_CASE("workload: whole parameters are there for as long as the mode says") {
+  // The root, the layer at work and, in the backward pass, the one gathered ahead.
+  Plan p = sharded(DataParallelism::fsdp1);
+  CHECK(most_alive(job(p).classes.front(), "flat parameters") == 3);
+  p.fsdp.backward_prefetch = 0;
+  CHECK(most_alive(job(p).classes.front(), "flat parameters") == 2);
+  p.fsdp.backward_prefetch = 3;
+  CHECK(most_alive(job(p).classes.front(), "flat parameters") == 5);
+  p.fsdp.reshard_after_forward = false;
+  CHECK(most_alive(job(p).classes.front(), "flat parameters") == 5);
+  // FSDP2 copies out: 6 parameters a layer, 3 in the root; what was gathered for the layer before
+  // stays until this one's is there.
+  p = sharded(DataParallelism::fsdp2);
+  CHECK(most_alive(job(p).classes.front(), "unsharded parameter") == 3 + 6);
+  CHECK(most_alive(job(p).classes.front(), "all-gather output") == 2);
+}
+
+TEST_CASE("workload: the CPU waits for the second-last free before it gathers in FSDP1 only") {
+  const auto waits = [](const Plan& plan) {
+    const Job made = job(plan);
+    int count = 0;
+    for (const Block& block : made.classes.front().blocks)
+      for (const Instruction& i : block.code) count += i.op == Op::sync_event;
+    return count;
+  };
+  Plan p = sharded(DataParallelism::fsdp1);
+  CHECK(waits(p) > 0);
+  p.fsdp.limit_all_gathers = false;
+  CHECK(waits(p) == 0);
+  CHECK(waits(sharded(DataParallelism::fsdp2)) == 0);
+}
+
+TEST_CASE("workload: shards have one stage and copies that divide the replicas") {
+  Plan p = sharded(DataParallelism::fsdp2);
+  CHECK(problems(p).empty());
+  p.pp = 2;
+  CHECK(says(problems(p), "are simulated with one stage"));
+  p = sharded(DataParallelism::fsdp2);
+  p.fsdp.replicas = 3;
+  CHECK(says(problems(p), "fsdp.replicas 3 does not divide dp 4; it may be 1, 2 or 4"));
+  p = sharded(DataParallelism::fsdp2);
+  p.fsdp.backward_prefetch = 7;
+  CHECK(says(problems(p), "fsdp.backward_prefetch is 7; it must be 0 to 6"));
+}
+
+TEST_CASE("workload: uneven stages share all layers") {
+  Plan p = llama_8b();
+  p.pp = 4;
+  p.architecture.layers = 14;
+  CHECK(says(problems(p), "pp 4 does not divide the 14 layers"));
+  p.account_for_embedding = p.account_for_loss = true;
+  CHECK(problems(p).empty());
+  // 16 places, of which the embedding and the head take one each.
+  CHECK(p.chunk_layers(0, 0) == 3);
+  CHECK(p.chunk_layers(1, 0) == 4);
+  CHECK(p.chunk_layers(3, 0) == 3);
+  p.account_for_embedding = p.account_for_loss = false;
+  p.first_stage_layers = 2;
+  p.last_stage_layers = 4;
+  CHECK(problems(p).empty());
+  CHECK(p.chunk_layers(0, 0) == 2);
+  CHECK(p.chunk_layers(2, 0) == 4);
+  CHECK(p.chunk_layers(3, 0) == 4);
+  p.last_stage_layers = 3;
+  CHECK(says(problems(p), "leave 9 layers for 2 other stages"));
+  // Global numbers run through the stages in order.
+  p.last_stage_layers = 4;
+  const Job made = job(p);
+  std::vector<int> first;
+  for (const Program& program : made.classes)
+    for (const Template& t : program.templates)
+      if (t.kind == PassKind::forward) {
+        for (const Call& call : t.calls)
+          if (call.layer >= 0) {
+            first.push_back(call.layer);
+            break;
+          }
+        break;
+      }
+  CHECK(first == std::vector<int>{0, 2, 6, 10});
+}
+
+TEST_CASE("workload: products in fp8 save operands of one byte") {
+  Plan p = llama_8b();
+  p.tp = 1;
+  const auto saved = [](const Plan& plan) {
+    return left_by(job(plan).classes.front(), "layer forward");
+  };
+  auto whole = saved(p);
+  p.fp8 = true;
+  auto cast = saved(p);
+  CHECK(2 * cast.at("norm output") == whole.at("norm output"));
+  CHECK(2 * cast.at("activation output in fp8") == whole.at("activation output"));
+  CHECK(2 * cast.at("projection input") == whole.at("attention output"));
+  p.precision = model::Precision::fp32;
+  CHECK(says(problems(p), "fp8 needs 16-bit parameters"));
+}
