@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
+#include <map>
 #include <set>
 
 #include "sim/calibrate/row_plan.h"
@@ -44,6 +46,43 @@ device::Provenance provenance(const Calibration& done, const config::Machine& ma
   return out;
 }
 
+// Costs of the CPU. A profiler slows the CPU that it watches by what it does not say, so the
+// measurement has a standard deviation of a factor e, the base one of half of itself: in logarithms
+// the mean weighs the base 4 : 1.
+void fit_host(const std::vector<SourceFile>& sources, Fit& out) {
+  constexpr double base_weight = 4;
+  std::map<std::string, std::vector<HostSample>> by_path;
+  for (const SourceFile& source : sources)
+    for (const HostSample& sample : source.measurements.host)
+      by_path[sample.path].push_back(sample);
+  for (const auto& [path, some] : by_path) {
+    if (out.profile.paths(path).size() != 1) continue;
+    FittedParameter p;
+    p.block = "host";
+    p.path = path;
+    p.base = out.profile.get(path);
+    p.lower = 0;
+    p.upper = 1e-3;
+    double logs = 0;
+    for (const HostSample& sample : some) {
+      p.samples += static_cast<std::size_t>(sample.count);
+      logs += std::log(sample.seconds) / static_cast<double>(some.size());
+    }
+    if (p.base <= 0) continue;
+    p.fitted = true;
+    const double value = std::exp((base_weight * std::log(p.base) + logs) / (base_weight + 1));
+    out.profile.set(path, std::clamp(value, p.lower, p.upper));
+    p.value = out.profile.get(path);
+    out.parameters.push_back(p);
+    for (const HostSample& sample : some) {
+      const double ratio = p.value / sample.seconds;
+      out.residuals.push_back({path, sample.source, "", static_cast<std::size_t>(sample.count),
+                               100 * std::abs(ratio - 1), 100 * (ratio - 1),
+                               100 * std::abs(p.base / sample.seconds - 1), 1, 0, 0});
+    }
+  }
+}
+
 }  // namespace
 
 Result<Calibration> calibrate(std::vector<SourceFile> sources, const config::Machine& machine,
@@ -57,11 +96,22 @@ Result<Calibration> calibrate(std::vector<SourceFile> sources, const config::Mac
   }
   const device::Profile before = base->device();
   Calibration out{std::move(sources), before.name, fit(*base, machine.gpu, kernels), ""};
+  std::vector<CollectiveSample> collectives;
+  for (const SourceFile& source : out.sources) {
+    const std::vector<CollectiveSample>& some = source.measurements.collectives;
+    collectives.insert(collectives.end(), some.begin(), some.end());
+  }
   config::ProfileDraft& made = out.fit.profile;
+  if (!collectives.empty() && made.has_communication()) fit_network(machine, collectives, out.fit);
+  fit_host(out.sources, out.fit);
+  out.fit.disagreements = disagreements(out.fit.residuals);
   made.name(wanted.name);
   made.provenance(provenance(out, machine, wanted, before.provenance),
                   source_lines(out.sources, out.base));
   Diagnostics problems = device::check(made.device());
+  if (made.has_communication())
+    for (const std::string& text : network::check(made.communication()))
+      problems.push_back({"communication", text});
   if (!problems.empty()) return problems;
   out.profile =
       made.text(fmt::format("Written by the command in `provenance`; fields that it "

@@ -354,8 +354,14 @@ std::vector<Disagreement> disagreements(const std::vector<SourceResidual>& resid
   for (std::size_t i = 0; i < residuals.size(); ++i) {
     for (std::size_t j = i + 1; j < residuals.size(); ++j) {
       const SourceResidual &a = residuals[i], &b = residuals[j];
-      if (a.group != b.group || a.level != 1 || b.level != 1) continue;
-      const double apart = std::abs(a.bias_percent - b.bias_percent);
+      // Of siblings the level counts too, where both measured the same board.
+      const bool comparable =
+          (a.level == 1 && b.level == 1) || kinship(a.gpu, b.gpu) == Kinship::same;
+      if (a.group != b.group || !comparable) continue;
+      const auto offset = [](const SourceResidual& r) {
+        return 100 * std::log(r.level) - r.bias_percent;
+      };
+      const double apart = std::abs(offset(a) - offset(b));
       const double error = std::hypot(a.standard_error_percent, b.standard_error_percent);
       const double scatter = std::max(a.noise_percent, b.noise_percent);
       if (apart <= 2 * error || apart <= scatter) continue;

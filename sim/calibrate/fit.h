@@ -24,6 +24,7 @@
 #include <vector>
 
 #include "sim/calibrate/measurement.h"
+#include "sim/config/cluster.h"
 #include "sim/config/profile_draft.h"
 #include "sim/device/gpu.h"
 
@@ -81,6 +82,13 @@ struct Fit {
 
 Fit fit(const config::ProfileDraft& base, const device::Gpu& gpu,
         const std::vector<KernelSample>& samples);
+
+// Fits the block `communication` to collectives and adds what it found to `out`, whose profile it
+// changes. The network is solved once for every parameter that is moved a little; in between,
+// ln(rate) is taken as linear in ln(parameter) and the latency as linear in the parameter, and the
+// residuals are those of the solved network in the end.
+void fit_network(const config::Machine& machine, const std::vector<CollectiveSample>& samples,
+                 Fit& out);
 
 // How a sample's GPU relates to the profile's.
 enum class Kinship { same, sibling, stranger };

@@ -35,8 +35,9 @@ struct CollectiveSample {
   int ranks = 0, nodes = 1;  // 0 nodes: the source does not say
   Bytes bytes{};             // whole array, as nccl-tests counts
   double seconds = 0;
-  double nic_bits_per_second = 0;  // 0: not stated
+  // NICs of a node, bits per second of each; 0: those of the cluster that is calibrated.
   int nics = 0;
+  double nic_bits_per_second = 0;
   bool host_timed = false;  // contains launches and copies
 };
 

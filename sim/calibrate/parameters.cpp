@@ -39,6 +39,20 @@ const std::vector<Parameter>& parameters() {
       {"optimizer", "optimizer.ramp", 0, 16e6, 1, true},
       {"embedding", "embedding.hbm", 0.1, 1, 0.15, false, true},
       {"embedding", "embedding.ramp", 0, 16e6, 1, true},
+      {"communication", "communication.achieved.nvlink", 0.3, 1, 0.1, true},
+      {"communication", "communication.achieved.pcie", 0.3, 1, 0.1, true},
+      {"communication", "communication.achieved.network", 0.3, 1, 0.1, true},
+      {"communication", "communication.achieved.nvls", 0.3, 1, 0.1, true},
+      {"communication", "communication.achieved.nvls_tree", 0.3, 1, 0.1, true},
+      {"communication", "communication.achieved.latency_factor_one_node", 0.2, 5, 0.3, true},
+      {"communication", "communication.achieved.latency_factor_many_nodes", 0.2, 5, 0.3, true},
+      {"communication", "communication.achieved.latency_one_node", 0, 1e-3, 5e-6, false},
+      {"communication", "communication.achieved.latency_many_nodes", 0, 1e-3, 10e-6, false},
+      {"communication", "communication.achieved.ring_one_node[*].fraction", 0.02, 1, 0.15, true},
+      {"communication", "communication.achieved.ring_many_nodes[*].fraction", 0.02, 1, 0.15, true},
+      {"communication", "communication.achieved.tree_many_nodes[*].fraction", 0.02, 1, 0.15, true},
+      {"communication", "communication.achieved.nvls_one_node[*].fraction", 0.02, 1, 0.15, true},
+      {"communication", "communication.achieved.nvls_many_nodes[*].fraction", 0.02, 1, 0.15, true},
   };
   return all;
 }

@@ -205,6 +205,24 @@ std::optional<collective::Kind> kind_of(std::string_view text) {
   return std::nullopt;
 }
 
+// "8x400Gb/s per node" of "IB NDR 8x400Gb/s per node"; false when nothing of the kind is there.
+bool read_fabric(std::string_view text, CollectiveSample& sample) {
+  for (std::size_t x = text.find('x'); x != std::string_view::npos; x = text.find('x', x + 1)) {
+    std::size_t begin = x;
+    while (begin > 0 && text[begin - 1] >= '0' && text[begin - 1] <= '9') --begin;
+    const std::string_view rest = text.substr(x + 1);
+    const std::size_t unit = rest.find_first_not_of("0123456789.");
+    if (begin == x || unit == 0 || unit == std::string_view::npos) continue;
+    const double speed = positive(rest.substr(0, unit));
+    const std::string_view name = rest.substr(unit);
+    const double bits = name.starts_with("Gb/s") ? 1e9 : name.starts_with("GB/s") ? 8e9 : 0;
+    sample.nics = static_cast<int>(positive_whole(text.substr(begin, x - begin), 64));
+    sample.nic_bits_per_second = speed * bits;
+    return sample.nics > 0 && sample.nic_bits_per_second > 0 && sample.nic_bits_per_second < 1e13;
+  }
+  return false;
+}
+
 }  // namespace
 
 bool is_kernel_table(std::string_view bytes, const std::string&) {
@@ -317,6 +335,10 @@ Result<Measurements> read_nccl_table(std::string_view bytes, const std::string& 
     if (sample.ranks < 2 || sample.nodes < 1 || sample.bytes.n == 0 || sample.seconds == 0 ||
         sample.ranks % sample.nodes != 0) {
       ++out.passed["no size, layout or time"];
+      continue;
+    }
+    if (sample.nodes > 1 && !read_fabric(cell(row, "inter_net"), sample)) {
+      ++out.passed["several nodes whose fabric is not stated"];
       continue;
     }
     out.collectives.push_back(std::move(sample));
