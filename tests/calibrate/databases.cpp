@@ -122,3 +122,12 @@ TEST_CASE("calibrate: a hostile database is refused") {
                "1 AS shortName FROM c;"),
       "x.sqlite"));
 }
+
+TEST_CASE("calibrate: a memory snapshot says what was held") {
+  const auto read = read_source(std::string(REHEARSE_SOURCE_DIR) +
+                                "/tests/memory/data/magma27_cs336_memory_snapshot.pickle");
+  REQUIRE(read);
+  CHECK(read->reader->name == "memory snapshot");
+  REQUIRE(read->measurements.facts.size() == 2);
+  CHECK(read->measurements.facts[0].find("events") != std::string::npos);
+}

@@ -29,6 +29,8 @@ const std::vector<Reader>& readers() {
       {"torchtitan log", "tokens per second and memory of torchtitan",
        "github.com/pytorch/torchtitan torchtitan/components/metrics.py", is_torchtitan_log,
        read_torchtitan_log},
+      {"memory snapshot", "torch.cuda.memory._dump_snapshot (pickle)",
+       "pytorch.org/docs/stable/torch_cuda_memory.html", is_memory_snapshot, read_memory_snapshot},
       {"Nsight Systems", "SQLite export: nsys export --type sqlite",
        "docs.nvidia.com/nsight-systems, Exporting", is_nsight_export, read_nsight_export},
       {"Chakra trace", "execution trace in protobuf (.et), also .gz",

@@ -62,6 +62,8 @@ bool is_chakra_trace(std::string_view bytes, const std::string& path);
 Result<Measurements> read_chakra_trace(std::string_view bytes, const std::string& path);
 bool is_nsight_export(std::string_view bytes, const std::string& path);
 Result<Measurements> read_nsight_export(std::string_view bytes, const std::string& path);
+bool is_memory_snapshot(std::string_view bytes, const std::string& path);
+Result<Measurements> read_memory_snapshot(std::string_view bytes, const std::string& path);
 
 // Helpers of readers.
 std::string first_line(std::string_view bytes);

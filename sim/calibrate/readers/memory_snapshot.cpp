@@ -1,0 +1,38 @@
+// memory_snapshot.cpp — CUDA memory snapshots: what a run held. They fit nothing here; `rehearse
+// memory replay` checks the allocator on them.
+#include <fmt/format.h>
+
+#include "sim/calibrate/readers/reader.h"
+#include "sim/core/text.h"
+#include "sim/memory/snapshot.h"
+
+namespace sim::calibrate {
+
+bool is_memory_snapshot(std::string_view bytes, const std::string&) {
+  // A pickle of protocol 2 to 5 that begins with a dict.
+  return bytes.size() > 2 && bytes[0] == '\x80' && bytes[1] >= 2 && bytes[1] <= 5 &&
+         bytes.substr(0, 4096).find("segments") != std::string_view::npos;
+}
+
+Result<Measurements> read_memory_snapshot(std::string_view bytes, const std::string& path) {
+  const Result<memory::Snapshot> snapshot = memory::read_snapshot(bytes, path);
+  if (!snapshot) return snapshot.errors();
+  Measurements out;
+  for (std::size_t d = 0; d < snapshot->devices.size(); ++d) {
+    const memory::DeviceSnapshot& device = snapshot->devices[d];
+    if (device.segments.empty() && device.entries.empty()) continue;
+    Bytes reserved{}, allocated{};
+    for (const memory::SnapshotSegment& segment : device.segments) {
+      reserved += Bytes{segment.total};
+      for (const memory::SnapshotBlock& block : segment.blocks)
+        if (block.state != memory::BlockState::inactive) allocated += Bytes{block.size};
+    }
+    out.facts.push_back(fmt::format(
+        "device {}: {} reserved in {} segments, {} of it held, at the end of {} events", d,
+        human(reserved), device.segments.size(), human(allocated), device.entries.size()));
+  }
+  out.facts.emplace_back("nothing to fit: `rehearse memory replay` compares the allocator with it");
+  return out;
+}
+
+}  // namespace sim::calibrate

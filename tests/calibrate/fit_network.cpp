@@ -1,0 +1,83 @@
+#include <catch2/catch.hpp>
+#include <cstdlib>
+
+#include "sim/calibrate/fit.h"
+#include "sim/network/network.h"
+
+using namespace sim;
+using namespace sim::calibrate;
+
+namespace {
+
+config::Machine machine() {
+  ::setenv("REHEARSE_NETWORK", REHEARSE_BINARY_DIR "/rehearse-network", 0);
+  const auto found =
+      config::find_cluster(std::string(REHEARSE_SOURCE_DIR) + "/topologies/dgx-a100.textproto");
+  REQUIRE(found);
+  return *found;
+}
+
+config::ProfileDraft draft() {
+  const auto loaded = config::ProfileDraft::load(std::string(REHEARSE_SOURCE_DIR) +
+                                                 "/calibration/a100-80.textproto");
+  REQUIRE(loaded);
+  return *loaded;
+}
+
+// All-reduces over the 8 GPUs of a node, as a machine with this profile takes them.
+std::vector<CollectiveSample> node(const config::ProfileDraft& truth) {
+  topology::Cluster cluster = machine().cluster;
+  cluster.nodes = 1;
+  network::Network network(
+      cluster, std::make_shared<const network::CommunicationProfile>(truth.communication()));
+  std::vector<CollectiveSample> samples;
+  for (std::int64_t bytes = 1 << 20; bytes <= std::int64_t{1} << 32; bytes *= 2) {
+    CollectiveSample sample;
+    sample.source = "lab";
+    sample.gpu = "A100-SXM";
+    sample.ranks = 8;
+    sample.nodes = 1;
+    sample.bytes = {bytes};
+    const auto answer = network.answer(sample.kind, {{{0, 1, 2, 3, 4, 5, 6, 7}}}, {bytes});
+    REQUIRE(answer);
+    sample.seconds = seconds(answer->duration);
+    samples.push_back(sample);
+  }
+  return samples;
+}
+
+}  // namespace
+
+TEST_CASE("calibrate: a fit finds the links that collectives were measured on") {
+  config::ProfileDraft truth = draft();
+  truth.set("communication.achieved.nvlink", 0.70);
+  Fit out{draft(), {}, {}, {}, {}, {}};
+  fit_network(machine(), node(truth), out);
+  REQUIRE(out.residuals.size() == 1);
+  CHECK(out.residuals[0].base_percent > 7);  // 0.78 / 0.70 on long messages
+  CHECK(out.residuals[0].mean_absolute_percent < 2);
+  CHECK(out.profile.get("communication.achieved.nvlink") == Approx(0.70).epsilon(0.03));
+  CHECK(network::check(out.profile.communication()).empty());
+  REQUIRE(out.unseen.size() == 1);
+  CHECK(out.unseen[0].percent < 5);
+}
+
+TEST_CASE("calibrate: collectives that no machine can do leave a physical profile") {
+  auto samples = node(draft());
+  for (std::size_t i = 0; i < samples.size(); ++i) samples[i].seconds *= i % 2 == 0 ? 0.05 : 20;
+  Fit out{draft(), {}, {}, {}, {}, {}};
+  fit_network(machine(), samples, out);
+  CHECK(network::check(out.profile.communication()).empty());
+}
+
+TEST_CASE("calibrate: collectives of another GPU or layout are counted and not fitted") {
+  auto samples = node(draft());
+  samples.resize(3);
+  samples[0].gpu = "H100-SXM 80GB";
+  samples[1].ranks = 16;         // on one node of eight
+  samples[2].host_timed = true;  // 4 MiB
+  Fit out{draft(), {}, {}, {}, {}, {}};
+  fit_network(machine(), samples, out);
+  CHECK(out.parameters.empty());
+  CHECK(out.passed.size() == 3);
+}
