@@ -101,10 +101,11 @@ std::int32_t Allocator::pool_for(bool small) const {
   return small ? own.small : own.large;
 }
 
-BlockId Allocator::allocate(std::int64_t requested, int stream) {
+// Flattened, as is free: a replay spends its time in these two, a fifth of it in calls.
+[[gnu::flatten]] BlockId Allocator::allocate(std::int64_t requested, int stream) {
   assert(requested > 0);
   assert(requested <= largest_request);
-  if (pending_ && open_regions_.empty()) process_events();
+  poll();
 
   const std::int64_t size = divided_ ? round_size(requested, options_)
                                      : (requested + minimum_block - 1) & ~(minimum_block - 1);
@@ -277,7 +278,7 @@ void Allocator::absorb(BlockId left, BlockId right) {
   delete_block(right);
 }
 
-void Allocator::free(BlockId id) {
+[[gnu::flatten]] void Allocator::free(BlockId id) {
   Block& block = at(id);
   assert(block.allocated);
   block.allocated = false;
@@ -297,6 +298,7 @@ void Allocator::free(BlockId id) {
     record_events(id);
   } else {
     deferred_.push_back(id);
+    soonest_ = INT64_MIN;  // whatever the clock says
   }
 }
 

@@ -158,7 +158,10 @@ class Allocator {
   }
 
   // For recorded histories. Completes what the driver says is reached, as any allocation would.
-  void poll();
+  void poll() {
+    if (!pending_ || !open_regions_.empty()) return;
+    if (clock_ == nullptr || *clock_ >= soonest_) process_events();
+  }
   // Frees one whole cached segment, as pressure would. False if it is not one.
   bool release_segment(std::int64_t address);
   // Rebuilds one segment as it was when the recording began: its blocks from left to right.

@@ -81,7 +81,6 @@ void Allocator::record_deferred() {
 
 void Allocator::process_events() {
   if (!deferred_.empty()) record_deferred();
-  if (clock_ != nullptr && *clock_ < soonest_) return;
   pending_ = false;
   soonest_ = INT64_MAX;
   for (EventQueue& queue : queues_) {
@@ -94,10 +93,6 @@ void Allocator::process_events() {
     pending_ = true;
     soonest_ = std::min(soonest_, queue.waiting[queue.head].first.ticket);
   }
-}
-
-void Allocator::poll() {
-  if (pending_ && open_regions_.empty()) process_events();
 }
 
 void Allocator::synchronize_and_free() {

@@ -13,6 +13,7 @@
 #include <bit>
 #include <cassert>
 #include <cstdint>
+#include <cstring>
 #include <vector>
 
 #include "sim/memory/free_entry.h"
@@ -131,5 +132,66 @@ class FreeBins {
   int shift_ = 32 - 6;         // 32 - log2 of its size
   int size_ = 0;
 };
+
+// In the header for the allocator's hot path.
+
+inline FreeBins::Position FreeBins::first_fit(std::int64_t size) const {
+  const std::uint64_t units = (static_cast<std::uint64_t>(size) + size_unit - 1) / size_unit;
+  if (units > INT32_MAX) return {};
+  const int known = lookup(static_cast<std::int32_t>(units));
+  const int rank = next_rank(known >= 0 ? bins_[static_cast<std::size_t>(known)].rank
+                                        : first_rank_from(static_cast<std::int64_t>(units)));
+  return rank < 0 ? Position{} : lowest_of(rank);
+}
+
+// The first of the `count` highest entries of a bin that does not lie above `address`.
+inline std::size_t FreeBins::place_in(const std::vector<Entry>& entries, std::size_t count,
+                                      std::int64_t address) {
+  std::size_t low = 0;
+  for (std::size_t length = count; length > 0;) {
+    const std::size_t half = length / 2;
+    const bool above = entries[low + half].address > address;
+    low += above ? half + 1 : 0;
+    length = above ? length - half - 1 : half;
+  }
+  return low;
+}
+
+inline FreeBins::Position FreeBins::find(std::int64_t size, std::int64_t address) const {
+  const int b = lookup(static_cast<std::int32_t>(size / size_unit));
+  assert(b >= 0);
+  const std::vector<Entry>& entries = bins_[static_cast<std::size_t>(b)].entries;
+  const std::size_t place = place_in(entries, entries.size(), address);
+  assert(place < entries.size() && entries[place].address == address);
+  return {b, static_cast<int>(place)};
+}
+
+inline void FreeBins::insert(std::int64_t size, std::int64_t address, BlockId block) {
+  assert(size % size_unit == 0);
+  assert(size > 0 && size <= largest_free_size);
+  const auto units = static_cast<std::int32_t>(size / size_unit);
+  int b = lookup(units);
+  if (b < 0) b = add_bin(units);
+  Bin& home = bins_[static_cast<std::size_t>(b)];
+  std::vector<Entry>& entries = home.entries;
+  ++size_;
+  const std::size_t count = entries.size();
+  entries.push_back({address, block});
+  if (count == 0) return mark(home.rank);
+  if (entries[count - 1].address > address) return;
+  const std::size_t place = place_in(entries, count, address);
+  std::memmove(&entries[place + 1], &entries[place], (count - place) * sizeof(Entry));
+  entries[place] = {address, block};
+}
+
+inline void FreeBins::erase(Position p) {
+  Bin& home = bin(p);
+  const auto after = home.entries.size() - 1 - static_cast<std::size_t>(p.index);
+  Entry* gone = home.entries.data() + p.index;
+  if (after > 0) std::memmove(gone, gone + 1, after * sizeof(Entry));
+  home.entries.pop_back();
+  if (home.entries.empty()) unmark(home.rank);
+  --size_;
+}
 
 }  // namespace sim::memory
