@@ -19,6 +19,8 @@ int run_run(const Arguments& arguments, Globals globals) {
   declare_watch(options);
   options.flag("fixes", "when it does not fit: replay single changes of the plan, smallest first")
       .value("method", "NAME", "fast (default), or reference: every operation, no shortcut")
+      .value("network", "NAME",
+             "isolated (default): groups of a kind share links; coupled: all traffic of the step")
       .value("steps", "N",
              "training steps to replay, 2 by default: a warm-up, then whole ones; the last is "
              "reported")
@@ -30,6 +32,7 @@ int run_run(const Arguments& arguments, Globals globals) {
   search::Sites sites;
   search::Site& site = *need(sites.of(file.machine));
   replay::Options how;
+  how.couple = options.choice("network", "isolated", {"isolated", "coupled"}) == "coupled";
   how.method = reference ? replay::Method::reference : replay::Method::fast;
   how.steps = static_cast<int>(options.number("steps", how.steps, 2, 100));
   const bool all_ranks = options.has("all-ranks");

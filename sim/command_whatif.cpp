@@ -36,6 +36,7 @@ int run_whatif(const Arguments& arguments, Globals globals) {
               "combinations")
       .value("variants", "FILE", "variants with names, schema whatif.proto")
       .value("price", "NUMBER", "what a GPU costs per hour: adds the cost of a million tokens")
+      .value("network", "NAME", "isolated (default), or coupled: all traffic shares the links")
       .value("jobs,j", "N", "worker processes (default: the cores)")
       .words(0, 1000)
       .parse(arguments, globals);
@@ -69,6 +70,7 @@ int run_whatif(const Arguments& arguments, Globals globals) {
     throw Stop{exit_usage, "nothing varies: --vary KEY=V1,V2 or --variants FILE"};
   const auto cores = static_cast<std::int64_t>(std::max(1U, std::thread::hardware_concurrency()));
   settings.workers = static_cast<int>(options.number("jobs", cores, 1, 1024));
+  settings.coupled = options.choice("network", "isolated", {"isolated", "coupled"}) == "coupled";
   settings.price_per_gpu_hour = price_of(options);
 
   catch_interrupts();

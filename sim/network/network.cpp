@@ -339,9 +339,10 @@ std::vector<LinkLoad> Network::loads(Kind kind, const Groups& groups, Bytes byte
       for (const Use& use : traffic.query.flows[f].uses) {
         const auto link = static_cast<std::size_t>(use.link);
         const auto [entry, added] = place.try_emplace(traffic.links[link], all.size());
-        if (added) all.push_back({traffic.links[link], 0, 0});
+        if (added) all.push_back({traffic.links[link], 0, 0, 0});
         const double crossed = traffic.query.flows[f].bytes * use.weight * scale;
         all[entry->second].bytes += crossed;
+        ++all[entry->second].flows;
         all[entry->second].busy_seconds += crossed / traffic.query.capacities[link];
       }
     }

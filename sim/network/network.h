@@ -55,6 +55,7 @@ struct Answer {
 struct LinkLoad {
   int link = 0;
   double bytes = 0, busy_seconds = 0;
+  int flows = 0;  // that cross it
 };
 
 // The helper could not be started, died or fell silent.

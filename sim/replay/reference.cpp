@@ -18,6 +18,7 @@ Reference::Reference(const workload::Job& job, const Times& times, const Memory&
   for (std::size_t c = 0; c < job.classes.size(); ++c)
     ranks_.push_back(std::make_unique<Rank>(job.classes[c], times.classes[c], capacity(memory, c),
                                             costs, *parsed));
+  if (options.coupling) links_ = std::make_unique<network::SharedLinks>(options.coupling->kinds);
   if (!options.observer) return;
   for (std::size_t c = 0; c < ranks_.size(); ++c)
     ranks_[c]->memory.watch(*options.observer, static_cast<int>(c));
@@ -298,23 +299,6 @@ void Reference::try_start(int c) {
   schedule_cpu(c);
 }
 
-// The main stream has waited for a collective or an exchange: whose time was it?
-void Reference::settle_wait(Rank& r, std::size_t s, const Entry& e) {
-  const Time now = agenda_.now();
-  r.last_end[s] = std::max(r.last_end[s], now);
-  if (s != at(Stream::compute) || e.after.count == 0) return;
-  const Finished& f = r.finished[e.after.stream][static_cast<std::size_t>(e.after.count) - 1];
-  if (f.end <= r.main_tail) return;
-  const auto lift = [&](Time until, Account account) {
-    if (until <= r.main_tail) return;
-    r.timeline.lift(account, until - r.main_tail);
-    r.main_tail = until;
-  };
-  if (e.flags & workload::joins) lift(f.post, f.late);
-  lift(f.met, f.waiting);
-  lift(f.end, f.account);
-}
-
 void Reference::start(int c, Rank& r, std::size_t s, Entry& e) {
   const Time now = agenda_.now();
   e.running = true;
@@ -345,13 +329,17 @@ void Reference::start(int c, Rank& r, std::size_t s, Entry& e) {
       Meeting& meeting = group[r.meetings[s]];
       meeting.arrived.emplace_back(c, &e);
       if (meeting.arrived.size() == who.size()) {
+        network::SharedLinks::Handle leader = 0;
         for (const auto& [member, entry] : meeting.arrived) {
           Rank& m = *ranks_[static_cast<std::size_t>(member)];
           const auto& durations =
               entry->flags & workload::overlapped ? m.times.transfer_overlapped : m.times.transfer;
           m.finished[s][static_cast<std::size_t>(m.done[s])].met = now;
-          agenda_.schedule(now + durations[entry->index], Event::finish,
-                           {Event::finish, member, static_cast<std::uint32_t>(s), 0});
+          const std::size_t kind =
+              links_ ? options_.coupling->transfer[static_cast<std::size_t>(member)][entry->index]
+                     : 0;
+          put_on_wire({Event::finish, member, static_cast<std::uint32_t>(s), 0},
+                      durations[entry->index], kind, leader);
         }
         group.erase(r.meetings[s]);
       }
@@ -365,16 +353,18 @@ void Reference::start(int c, Rank& r, std::size_t s, Entry& e) {
         const int from = m.send ? c : other, to = m.send ? other : c;
         Channel& ch = channels_[{from * static_cast<int>(ranks_.size()) + to, m.channel}];
         (m.send ? ch.sends : ch.receives)
-            .push_back({c, static_cast<Stream>(s), r.times.message[e.index][k]});
+            .push_back(
+                {c, static_cast<Stream>(s), r.times.message[e.index][k],
+                 links_ ? options_.coupling->message[static_cast<std::size_t>(c)][e.index][k] : 0});
         while (!ch.sends.empty() && !ch.receives.empty()) {
           // Each side is done after its own duration of the message.
+          network::SharedLinks::Handle leader = 0;
           for (const Post& p : {ch.sends.front(), ch.receives.front()}) {
             Exchanging& open = exchanging_[{p.rank, at(p.stream)}];
             open.met = std::max(open.met, now);
             open.longest = std::max(open.longest, p.duration);
             in_flight_[transfers_] = {p, p};
-            agenda_.schedule(now + p.duration, Event::message,
-                             {Event::message, p.rank, 0, transfers_++});
+            put_on_wire({Event::message, p.rank, 0, transfers_++}, p.duration, p.kind, leader);
           }
           ch.sends.pop_front();
           ch.receives.pop_front();
@@ -441,9 +431,10 @@ void Reference::play(int step) {
         cpu_step(event.rank);
         break;
       case Event::finish:
-        finish(event.rank, event.stream);
+        if (off_the_wire(event)) finish(event.rank, event.stream);
         break;
       case Event::message: {
+        if (!off_the_wire(event)) break;
         const Post post = in_flight_.at(event.number).a;
         in_flight_.erase(event.number);
         if (--exchanging_.at({post.rank, at(post.stream)}).open == 0)

@@ -11,6 +11,8 @@
 #include <vector>
 
 #include "sim/core/event_queue.h"
+#include "sim/network/shared_links.h"
+#include "sim/replay/coupling.h"
 #include "sim/replay/job_view.h"
 #include "sim/replay/rank_memory.h"
 #include "sim/replay/timeline.h"
@@ -133,8 +135,9 @@ inline Time MarkDriver::idle() const {
 struct Event {
   enum Kind : std::uint8_t { finish, message, cpu } kind;
   std::int32_t rank;
-  std::uint32_t stream;  // finish
-  std::int64_t number;   // message: key into transfers in flight
+  std::uint32_t stream;                   // finish
+  std::int64_t number;                    // message: key into transfers in flight
+  network::SharedLinks::Handle wire = 0;  // the transfer on shared links, 0: none
 };
 
 class Reference {
@@ -152,6 +155,7 @@ class Reference {
     int rank;
     Stream stream;
     Duration duration;
+    std::size_t kind = 0;  // of the transfer, on shared links
   };
   struct Channel {
     std::deque<Post> sends, receives;
@@ -178,6 +182,10 @@ class Reference {
   bool ready(const Rank& r, std::size_t s, const Entry& e) const;
   void start(int c, Rank& r, std::size_t s, Entry& e);
   void finish(int c, std::size_t s);
+  void put_on_wire(Event event, Duration alone, std::size_t kind,
+                   network::SharedLinks::Handle& leader);
+  bool off_the_wire(const Event& event);
+  void reschedule();
   void settle_wait(Rank& r, std::size_t s, const Entry& e);
   Account why(const Rank& r, const Entry& e, Account otherwise) const;
 
@@ -191,6 +199,8 @@ class Reference {
   std::map<std::pair<int, std::size_t>, Exchanging> exchanging_;
   std::map<std::int64_t, Transfer> in_flight_;
   std::int64_t transfers_ = 0;
+  std::unique_ptr<network::SharedLinks> links_;                // coupled
+  std::map<network::SharedLinks::Handle, Event> on_the_wire_;  // coupled
 };
 
 }  // namespace sim::replay::reference

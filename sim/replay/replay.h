@@ -60,6 +60,8 @@ struct Memory {
 
 enum class Method : std::uint8_t { fast, reference };
 
+struct Coupling;
+
 struct Options {
   Method method = Method::fast;
   // Replayed after set-up; the last is reported. The first is a warm-up of few microbatches that
@@ -67,6 +69,9 @@ struct Options {
   int steps = 2;
   Observer* observer = nullptr;  // switches the shortcuts of the fast path off
   bool shortcuts = true;         // fast: skip what repeats
+  // All transfers of the step share one network (coupling.h); REQUIRES: method is reference.
+  const Coupling* coupling = nullptr;
+  bool couple = false;  // whoever prices the job makes the coupling, and takes the reference engine
 };
 
 // Facts of the machine that decide what a program allocates.

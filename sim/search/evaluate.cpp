@@ -8,6 +8,7 @@
 
 #include "sim/device/kernel.h"
 #include "sim/model/flops.h"
+#include "sim/replay/coupling.h"
 #include "sim/replay/job_groups.h"
 #include "sim/workload/build.h"
 
@@ -205,7 +206,14 @@ report::Answer evaluate_with(const workload::Plan& plan, Site& site, const repla
   answer.plan = plan;
   answer.machine = {site.machine.cluster.name, gpu.name, site.machine.cluster.node.gpus, gpu.memory,
                     gpu.peak(plan.precision)};
-  answer.run = replay::run(job, times, memory, options);
+  replay::Options how = options;
+  replay::Coupling coupling;
+  if (options.couple) {
+    coupling = replay::couple(job, *site.network);
+    how.coupling = &coupling;
+    how.method = replay::Method::reference;
+  }
+  answer.run = replay::run(job, times, memory, how);
   answer.estimate = estimate(plan, gpu);
   if (answer.run.fits()) add_rates(answer);
   return answer;

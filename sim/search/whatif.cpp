@@ -36,7 +36,9 @@ report::WhatifRow row_of(const config::Variant& variant, const WhatifSettings& s
   for (std::string& problem : problems(file->plan, site)) wrong.push_back({"", problem});
   if (!wrong.empty()) return impossible(variant, wrong);
 
-  const report::Answer answer = evaluate(file->plan, site);
+  replay::Options how;
+  how.couple = settings.coupled;
+  const report::Answer answer = evaluate(file->plan, site, how);
   report::WhatifRow row;
   row.name = variant.name;
   row.settings = variant.settings;

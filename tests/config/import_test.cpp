@@ -1,0 +1,210 @@
+// What other tools say about machines and fabrics: read right, and refused in bounded time when it
+// is hostile. The texts are written for the tests in the shape that the tools print.
+#include "sim/config/import.h"
+
+#include <catch2/catch.hpp>
+
+#include "sim/config/cluster.h"
+
+using namespace sim;
+using namespace sim::config;
+using topology::GpuInterconnect;
+
+namespace {
+
+const std::string four_gpus =
+    "\tGPU0\tGPU1\tGPU2\tGPU3\tNIC0\tNIC1\tCPU Affinity\tNUMA Affinity\tGPU NUMA ID\n"
+    "GPU0\t X \tNV6\tNV6\tNV6\tPIX\tSYS\t0-31\t0\t\tN/A\n"
+    "GPU1\tNV6\t X \tNV6\tNV6\tNODE\tSYS\t0-31\t0\t\tN/A\n"
+    "GPU2\tNV6\tNV6\t X \tNV6\tSYS\tPIX\t32-63\t1\t\tN/A\n"
+    "GPU3\tNV6\tNV6\tNV6\t X \tSYS\tSYS\t32-63\t1\t\tN/A\n"
+    "NIC0\tPIX\tNODE\tSYS\tSYS\t X \tSYS\n"
+    "NIC1\tSYS\tSYS\tPIX\tSYS\tSYS\t X \n\nLegend:\n  X    = Self\n";
+
+std::string first_problem(const Result<Imported>& result) {
+  return result ? "" : result.errors()[0].where + ": " + result.errors()[0].message;
+}
+
+}  // namespace
+
+TEST_CASE("config: the matrix of nvidia-smi becomes a node") {
+  const auto read = import_text(four_gpus, "topo.txt");
+  REQUIRE(read);
+  REQUIRE(read->node);
+  const topology::Node& node = *read->node;
+  CHECK(node.gpus == 4);
+  CHECK(node.interconnect == GpuInterconnect::mesh);
+  CHECK(node.nvlinks_per_pair == 6);
+  CHECK(node.nics == 2);
+  CHECK(node.sockets == 2);
+  CHECK(node.socket_of_gpu == std::vector{0, 0, 1, 1});
+  CHECK(node.socket_of_nic == std::vector{0, 1});
+  // GPU 3 is as far from both: it takes the one that fewer GPUs have.
+  CHECK(node.nic_of_gpu == std::vector{0, 0, 1, 1});
+}
+
+TEST_CASE("config: a matrix with a row too short or an unknown word says so with its line") {
+  std::string text = four_gpus;
+  text.replace(text.find("NV6"), 3, "NVX");
+  CHECK(first_problem(import_text(text, "t")).find("t:2: 'NVX' is no connection") == 0);
+  CHECK(first_problem(import_text("\tGPU0\tGPU1\tCPU Affinity\nGPU0\t X \n", "t"))
+            .find("t:2: GPU0 has 1 entries for 2 devices") == 0);
+}
+
+TEST_CASE("config: a NIC on the far socket and uneven rails are found") {
+  topology::Node node = *import_text(four_gpus, "t")->node;
+  CHECK_FALSE(topology::inspect(node)[0].problem);
+  node.nic_of_gpu = {0, 0, 0, 1};
+  const auto findings = topology::inspect(node);
+  REQUIRE(findings.size() >= 2);
+  CHECK(findings[0].text.find("GPU 2 (socket 1) uses NIC 0 on the far socket 0") == 0);
+  CHECK(findings[1].text == "uneven rails: NIC 1 has 1 GPU; NIC 0 has 3 GPUs");
+}
+
+TEST_CASE("config: a topology of NCCL becomes a node") {
+  const std::string xml =
+      "<system version=\"1\">\n"
+      "<cpu numaid=\"0\" arch=\"x86_64\" vendor=\"AuthenticAMD\">\n"
+      " <pci busid=\"0000:00:00.0\" class=\"0x060400\" link_speed=\"16 GT/s\" link_width=\"16\">\n"
+      "  <pci busid=\"0000:01:00.0\" class=\"0x030200\" link_speed=\"16 GT/s\" link_width=\"16\">\n"
+      "   <gpu dev=\"0\" sm=\"80\"><nvlink target=\"0000:b0:00.0\" count=\"12\" "
+      "tclass=\"0x068000\"/></gpu></pci>\n"
+      "  <pci busid=\"0000:02:00.0\" class=\"0x020700\"><nic>"
+      "<net name=\"mlx5_0\" speed=\"200000\"/></nic></pci>\n"
+      " </pci></cpu>\n"
+      "<cpu numaid=\"1\" arch=\"x86_64\" vendor=\"AuthenticAMD\">\n"
+      "  <pci busid=\"0000:81:00.0\" class=\"0x030200\" link_speed=\"16 GT/s\" link_width=\"16\">\n"
+      "   <gpu dev=\"1\" sm=\"80\"><nvlink target=\"0000:b0:00.0\" count=\"12\" "
+      "tclass=\"0x068000\"/></gpu></pci></cpu></system>\n";
+  const auto read = import_text(xml, "topo.xml");
+  REQUIRE(read);
+  const topology::Node& node = *read->node;
+  CHECK(node.gpus == 2);
+  CHECK(node.interconnect == GpuInterconnect::nvswitch);
+  CHECK(node.nvlinks_per_gpu == 12);
+  CHECK(node.cpu == topology::HostCpu::amd);
+  CHECK(node.nic.bytes_per_second == 25'000'000'000);
+  // 16 GT/s x 16 lanes / 8 x 128/130 = 31.5 GB/s.
+  CHECK(static_cast<double>(node.pcie.bytes_per_second) / 1e9 == Approx(31.5).epsilon(0.001));
+  const auto findings = topology::inspect(node);
+  CHECK(findings[0].text.find("GPU 1 (socket 1) uses NIC 0 on the far socket 0") == 0);
+}
+
+TEST_CASE("config: entity bombs and deep nesting and what is no XML are refused") {
+  const std::string bomb =
+      "<!DOCTYPE lolz [<!ENTITY a \"aaaaaaaaaa\"><!ENTITY b \"&a;&a;&a;&a;&a;&a;\">]>\n"
+      "<system>&b;</system>";
+  CHECK(first_problem(import_text(bomb, "t")).find("a document type") != std::string::npos);
+  std::string deep;
+  for (int i = 0; i < 100'000; ++i) deep += "<pci>";
+  CHECK(first_problem(import_text(deep, "t")).find("nested too deep") != std::string::npos);
+  CHECK(first_problem(import_text("<system", "t")).find("not XML") != std::string::npos);
+  CHECK(first_problem(import_text("<system/>", "t")).find("no <gpu>") != std::string::npos);
+}
+
+TEST_CASE("config: a tree of Slurm becomes switches and hosts") {
+  const auto read = import_text(
+      "# two leaves\nSwitchName=leaf0 Nodes=n[00-03,9]\nSwitchName=leaf1 Nodes=n[10-12]\n"
+      "SwitchName=top Switches=leaf[0-1]\n",
+      "topology.conf");
+  REQUIRE(read);
+  const topology::Wiring& wiring = *read->wiring;
+  CHECK(wiring.switches == std::vector<std::string>{"leaf0", "leaf1", "top"});
+  REQUIRE(wiring.hosts.size() == 8);
+  CHECK(wiring.hosts[1] == "n01");
+  CHECK(wiring.hosts[4] == "n9");
+  CHECK(wiring.cables.size() == 10);
+}
+
+TEST_CASE("config: cycles and huge lists and unknown switches in a tree are refused") {
+  const auto problem = [](const std::string& text) {
+    return first_problem(import_text(text, "t"));
+  };
+  CHECK(problem("SwitchName=a Switches=b\nSwitchName=b Switches=a\n").find("below itself") !=
+        std::string::npos);
+  CHECK(problem("SwitchName=a Nodes=n[0-999999999]\n") ==
+        "t:1: 'n[0-999999999]' names more than 1048576 nodes");
+  CHECK(problem("SwitchName=a Switches=b\n") == "t:1: switch 'b' below 'a' is not described");
+  CHECK(problem("SwitchName=a Nodes=n[3-1]\n") == "t:1: '3-1' is not a range of numbers like 0-15");
+  CHECK(problem("SwitchName=a Nodes=n[1\n") == "t:1: 'n[1' is not a list of names like n[0-15]");
+  CHECK(problem("SwitchName=a Nodes=n1\nSwitchName=a Nodes=n2\n") ==
+        "t:2: switch 'a' is there twice");
+}
+
+TEST_CASE("config: hosts that nothing reaches are found in a tree") {
+  const auto read =
+      import_text("SwitchName=a Nodes=n[0-3]\nSwitchName=b Nodes=n[4-5]\n", "topology.conf");
+  REQUIRE(read);
+  const auto findings = topology::inspect(*read->wiring);
+  REQUIRE(findings[0].problem);
+  CHECK(findings[0].text == "2 of 6 hosts are not reached by the others: n4, n5");
+}
+
+TEST_CASE("config: a listing of ibnetdiscover becomes switches and hosts and cables") {
+  const std::string text =
+      "vendid=0x2c9\nswitchguid=0x1(1)\n"
+      "Switch\t41 \"S-1\"\t\t# \"leaf0\" enhanced port 0 lid 4 lmc 0\n"
+      "[1]\t\"H-a\"[1](aa)\t\t# \"n0 mlx5_0\" lid 17 4xHDR\n"
+      "[2]\t\"H-b\"[1](bb)\t\t# \"n0 mlx5_1\" lid 18 4xHDR\n"
+      "[3]\t\"H-c\"[1](cc)\t\t# \"n1 mlx5_0\" lid 19 4xHDR\n"
+      "[21]\t\"S-2\"[1]\t\t# \"spine0\" lid 5 4xHDR\n"
+      "Switch\t41 \"S-2\"\t\t# \"spine0\" enhanced port 0 lid 5 lmc 0\n"
+      "[1]\t\"S-1\"[21]\t\t# \"leaf0\" lid 4 4xHDR\n"
+      "Ca\t1 \"H-a\"\t\t# \"n0 mlx5_0\"\n[1](aa)\t\"S-1\"[1]\t\t# lid 17 \"leaf0\" 4xHDR\n"
+      "Ca\t1 \"H-b\"\t\t# \"n0 mlx5_1\"\nCa\t1 \"H-c\"\t\t# \"n1 mlx5_0\"\n";
+  const auto read = import_text(text, "ib.txt");
+  REQUIRE(read);
+  const topology::Wiring& wiring = *read->wiring;
+  CHECK(wiring.switches == std::vector<std::string>{"leaf0", "spine0"});
+  CHECK(wiring.hosts == std::vector<std::string>{"n0", "n1"});
+  REQUIRE(wiring.cables.size() == 4);
+  CHECK(wiring.cables[0].bytes_per_second == 25e9);
+  const auto findings = topology::inspect(wiring);
+  // n0 has two ports and n1 one; three ports down and one up.
+  REQUIRE(findings[0].problem);
+  CHECK(findings[0].text == "uneven rails: 1 ports: n1; 2 ports: n0");
+  const auto claimed = topology::inspect(wiring, 1);
+  CHECK(claimed.back().problem);
+}
+
+TEST_CASE("config: no byte of a topology that is lost or changed does more than refuse it") {
+  const std::string slurm =
+      "SwitchName=leaf0 Nodes=n[00-03,9]\nSwitchName=top Switches=leaf[0-0]\n";
+  for (const std::string& text : {four_gpus, slurm}) {
+    for (std::size_t i = 0; i < text.size(); ++i) {
+      std::string cut = text.substr(0, i), changed = text;
+      changed[i] = static_cast<char>(changed[i] ^ 0x15);
+      for (const std::string& one : {cut, changed}) {
+        const auto read = import_text(one, "t");
+        if (!read) CHECK_FALSE(read.errors().empty());
+      }
+    }
+  }
+}
+
+TEST_CASE("config: settings of a cluster change it and follow its rules") {
+  const auto cluster = [](const std::vector<std::string>& settings) {
+    return load_cluster(std::string(REHEARSE_SOURCE_DIR) + "/topologies/abci-a.textproto",
+                        settings);
+  };
+  const auto changed =
+      cluster({"fabric.oversubscription=4", "cluster.nodes=64", "node.nics=8",
+               "node.nic_bandwidth=100Gb/s", "condition={node: 3 nic: 1 bandwidth: 0}"});
+  REQUIRE(changed);
+  CHECK(changed->cluster.fabric.oversubscription == 4);
+  CHECK(changed->cluster.nodes == 64);
+  CHECK(changed->cluster.node.nic_of_gpu == std::vector{0, 1, 2, 3, 4, 5, 6, 7});
+  REQUIRE(changed->cluster.conditions.size() == 1);
+  CHECK(changed->cluster.conditions[0].bandwidth == 0);
+  const auto problem = [&](const std::string& setting) {
+    const auto result = cluster({setting});
+    return result ? "" : result.errors()[0].message;
+  };
+  CHECK(problem("fabric.oversubscripton=4").find("did you mean") != std::string::npos);
+  CHECK(problem("fabric.oversubscription=0") != "");
+  CHECK(problem("node.nic_bandwidth=0GB/s") != "");
+  CHECK(problem("condition={node: 3000 speed: 0.5}") ==
+        "a condition names a node that is not there");
+  CHECK(problem("cluster.nodes=100000000") != "");
+  CHECK(problem("fabric.kind=dragonfly") != "");
+}

@@ -1,0 +1,127 @@
+// Plans on changed fabrics: links that all traffic shares, slow GPUs, variants side by side.
+#include <catch2/catch.hpp>
+
+#include "sim/config/plan.h"
+#include "sim/search/evaluate.h"
+#include "sim/search/link_use.h"
+#include "sim/search/whatif.h"
+
+using namespace sim;
+using namespace sim::search;
+
+namespace {
+
+config::PlanFile plan(std::vector<std::string> settings) {
+  std::vector<std::string> all = {"model=llama-3.1-8b", "cluster=dgx-h100", "sequence=2048",
+                                  "micro_batch=1"};
+  all.insert(all.end(), settings.begin(), settings.end());
+  const auto file = config::load_plan("", all);
+  INFO((file ? std::string() : file.errors()[0].message));
+  REQUIRE(file);
+  return *file;
+}
+
+Duration step(const config::PlanFile& file, bool coupled, bool all_ranks = false,
+              replay::Method method = replay::Method::reference) {
+  Sites sites;
+  const auto site = sites.of(file.machine);
+  REQUIRE(site);
+  replay::Options how;
+  how.method = method;
+  how.couple = coupled;
+  const report::Answer answer = evaluate(file.plan, **site, how, all_ranks);
+  REQUIRE(answer.run.fits());
+  return answer.run.step_time;
+}
+
+}  // namespace
+
+TEST_CASE("search: on links that nobody else uses coupled equals isolated to the picosecond") {
+  // One kind of traffic at a time: tensor-parallel in a node, data-parallel between nodes with the
+  // optimizer's collectives one after the other, a pipeline whose two directions have own links.
+  for (const std::vector<std::string>& settings : std::vector<std::vector<std::string>>{
+           {"tp=8", "gpus=8", "global_batch=4"},
+           {"tp=8", "pp=2", "gpus=16", "global_batch=4"},
+           {"tp=2", "gpus=16", "global_batch=16", "overlap_grad_reduce=false"}}) {
+    const config::PlanFile file = plan(settings);
+    CHECK(step(file, true) == step(file, false));
+  }
+}
+
+TEST_CASE("search: coupled never beats isolated and slows where traffic meets") {
+  const std::vector<std::string> base = {"tp=4", "pp=2", "gpus=64", "global_batch=64",
+                                         "fabric.nodes_per_leaf=2"};
+  bool slower = false;
+  for (const char* oversubscription : {"1", "4", "16"}) {
+    for (const char* order : {"tp-cp-ep-dp-pp", "tp-cp-ep-pp-dp"}) {
+      std::vector<std::string> settings = base;
+      settings.push_back(std::string("fabric.oversubscription=") + oversubscription);
+      settings.push_back(std::string("rank_order=") + order);
+      const config::PlanFile file = plan(settings);
+      const Duration alone = step(file, false), shared = step(file, true);
+      CHECK(shared >= alone);
+      slower = slower || shared > alone;
+    }
+  }
+  CHECK(slower);
+}
+
+TEST_CASE("search: replicas split by slow GPUs answer as every rank by itself") {
+  const config::PlanFile file =
+      plan({"tp=2", "pp=2", "gpus=32", "global_batch=32", "condition={node: 1 gpu: 3 speed: 0.7}",
+            "condition={node: 2 speed: 0.9}"});
+  const std::vector<int> classes = replica_classes(file.plan, file.machine.cluster);
+  // dp 8: GPUs 2k and 2k+1 of nodes 0 1 are stage 0 of replicas 0-7, of nodes 2 3 stage 1. GPU 11
+  // is in replica 5, node 2 holds stage 1 of replicas 0-3.
+  CHECK(classes == std::vector{0, 0, 0, 0, 1, 2, 1, 1});
+  const Duration merged = step(file, false, false, replay::Method::fast);
+  CHECK(merged == step(file, false, true));
+  CHECK(merged > step(plan({"tp=2", "pp=2", "gpus=32", "global_batch=32"}), false));
+}
+
+TEST_CASE("search: what goes up a NIC comes down another") {
+  const config::PlanFile file = plan({"tp=4", "pp=2", "gpus=64", "global_batch=64"});
+  Sites sites;
+  Site& site = **sites.of(file.machine);
+  const std::vector<LinkUse> uses = link_use(file.plan, site, Duration{1'000'000'000'000});
+  const topology::Routes& routes = site.network->cover(1);
+  double up = 0, down = 0;
+  for (const LinkUse& use : uses) {
+    double parts = 0;
+    for (const auto& [who, bytes] : use.bytes_of) parts += bytes;
+    CHECK(parts == Approx(use.bytes));
+    if (routes.link(use.link).kind != topology::LinkKind::network) continue;
+    if (routes.source(use.link).kind == topology::VertexKind::nic) up += use.bytes;
+    if (routes.target(use.link).kind == topology::VertexKind::nic) down += use.bytes;
+  }
+  CHECK(up > 0);
+  CHECK(up == Approx(down).epsilon(1e-12));
+}
+
+TEST_CASE("search: variants stand beside their base in order whatever the workers") {
+  WhatifSettings settings;
+  settings.settings = {
+      "model=llama-3.1-8b", "cluster=dgx-h100",       "sequence=2048", "tp=2", "pp=2", "gpus=64",
+      "global_batch=64",    "fabric.nodes_per_leaf=2"};
+  settings.price_per_gpu_hour = 2;
+  const auto varied = config::parse_vary("fabric.oversubscription=1,8,64");
+  REQUIRE(varied);
+  std::vector<config::Variant> variants = *config::combinations({*varied});
+  variants.push_back({"impossible", {"tp=3"}});
+  const auto go_on = [](std::size_t) { return true; };
+  const auto one = whatif(settings, variants, go_on);
+  settings.workers = 2;
+  const auto two = whatif(settings, variants, go_on);
+  REQUIRE(one);
+  REQUIRE(two);
+  CHECK(report::whatif_text(*one) == report::whatif_text(*two));
+  REQUIRE(one->size() == 5);
+  const auto& rows = *one;
+  CHECK(rows[1].step == rows[0].step);  // 1:1 is what the cluster has
+  CHECK(rows[2].step >= rows[1].step);
+  CHECK(rows[3].step > rows[2].step);
+  CHECK_FALSE(rows[4].problem.empty());
+  // 2 per hour, a million tokens at so many per second and GPU.
+  CHECK(rows[0].cost_per_million_tokens == Approx(2.0 / 3600 / rows[0].tokens_gpu * 1e6));
+  CHECK_FALSE(whatif({.plan = "nothing-there.textproto"}, variants, go_on));
+}
