@@ -47,6 +47,12 @@ constexpr std::array flags{
     Flag{"decoder-last-pipeline-num-layers", "last_stage_layers="},
     Flag{"account-for-embedding-in-pipeline-split", "account_for_embedding=true"},
     Flag{"account-for-loss-in-pipeline-split", "account_for_loss=true"},
+    Flag{"use-precision-aware-optimizer", "precision_aware_optimizer=true"},
+    Flag{"main-params-dtype", "main_params_dtype="},
+    Flag{"exp-avg-dtype", "exp_avg_dtype="},
+    Flag{"exp-avg-sq-dtype", "exp_avg_sq_dtype="},
+    Flag{"optimizer-cpu-offload", "optimizer_cpu_offload=true"},
+    Flag{"optimizer-offload-fraction", "optimizer_offload_fraction="},
     Flag{"fp8-hybrid", "fp8=true"},
     Flag{"fp8-e4m3", "fp8=true"},
     Flag{"use-torch-fsdp2", "data_parallel=fsdp2"},
@@ -80,7 +86,6 @@ constexpr std::array flags{
 // Changes what a rank does in a way that is not simulated: an answer would be of another run.
 constexpr std::array refused{
     std::string_view{"num-experts"},
-    std::string_view{"optimizer-cpu-offload"},
     std::string_view{"cpu-offloading"},
     std::string_view{"cpu-offloading-num-layers"},
     std::string_view{"standalone-embedding-stage"},

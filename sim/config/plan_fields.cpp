@@ -48,6 +48,7 @@ constexpr std::array synonyms{
     Synonym{"account_for_embedding_in_pipeline_split", "account_for_embedding"},
     Synonym{"account_for_loss_in_pipeline_split", "account_for_loss"},
     Synonym{"recompute_granularity", "recompute"},
+    Synonym{"use_precision_aware_optimizer", "precision_aware_optimizer"},
     Synonym{"recompute_num_layers", "recompute_layers"},
     Synonym{"attention_backend", "attention"},
     Synonym{"accumulate_allreduce_grads_in_fp32", "fp32_gradients"},

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 
@@ -44,6 +45,50 @@ void switches(const v1::Plan& from, workload::Plan& to) {
   set(from.has_avoid_record_streams(), from.avoid_record_streams(), to.avoid_record_streams);
   set(from.has_gradient_clipping(), from.gradient_clipping(), to.gradient_clipping);
   set(from.has_logs_optimizer_state(), from.logs_optimizer_state(), to.logs_optimizer_state);
+}
+
+// Bytes of a type of optimizer state; 0 with a problem.
+int state_bytes(const char* field, const std::string& name, bool moment,
+                std::vector<PlanProblem>& problems) {
+  if (name.empty() || name == "fp32") return 4;
+  if (name == "fp16" || (moment && name == "bf16")) return 2;
+  if (moment && name == "fp8") return 1;
+  problems.push_back({field, fmt::format("{} '{}' is none of {}", field, name.substr(0, 40),
+                                         moment ? "fp32, fp16, bf16, fp8" : "fp32, fp16")});
+  return 4;
+}
+
+void optimizer(const v1::Plan& from, workload::Plan& to, std::vector<PlanProblem>& problems) {
+  workload::OptimizerOptions& o = to.optimizer;
+  o.precision_aware = from.precision_aware_optimizer();
+  o.main_parameter_bytes =
+      state_bytes("main_params_dtype", from.main_params_dtype(), false, problems);
+  o.exp_avg_bytes = state_bytes("exp_avg_dtype", from.exp_avg_dtype(), true, problems);
+  o.exp_avg_sq_bytes = state_bytes("exp_avg_sq_dtype", from.exp_avg_sq_dtype(), true, problems);
+  if (from.optimizer_cpu_offload())
+    o.offload_fraction =
+        given_or(from.has_optimizer_offload_fraction(), from.optimizer_offload_fraction(), 1.0);
+}
+
+void recompute_modules(const v1::Plan& from, workload::Plan& to,
+                       std::vector<PlanProblem>& problems) {
+  if (!from.has_recompute_modules()) return;
+  to.recompute_modules = {false, false};
+  std::string_view rest = from.recompute_modules();
+  while (!rest.empty()) {
+    const std::string_view name = rest.substr(0, rest.find(','));
+    rest.remove_prefix(std::min(name.size() + 1, rest.size()));
+    if (name == "core_attn") {
+      to.recompute_modules.core_attention = true;
+    } else if (name == "mlp") {
+      to.recompute_modules.mlp = true;
+    } else if (name != "layernorm") {  // fused into the products of a dense layer: nothing to do
+      problems.push_back(
+          {"recompute_modules", fmt::format("'{}' is no module of a dense layer that can be "
+                                            "recomputed; write core_attn, mlp or both",
+                                            name.substr(0, 40))});
+    }
+  }
 }
 
 // Parameters in shards: what Megatron-LM's data parallelism would do is off.
@@ -245,6 +290,8 @@ Resolved resolve(const v1::Plan& from, const model::Architecture& architecture,
   plan.global_batch = from.global_batch();
   plan.sequence = from.sequence();
   sharding(from, plan, out.problems);
+  optimizer(from, plan, out.problems);
+  recompute_modules(from, plan, out.problems);
   switches(from, plan);
   choices(from, machine, plan);
   chunks(from, out);

@@ -11,7 +11,8 @@ CoreInputs::CoreInputs(const Rank& rank) {
   const bool rope = rank.plan.architecture.position == model::Position::rope;
   const bool grouped = dim.heads > dim.groups;
   unfused = rank.plan.attention == AttentionBackend::unfused;
-  selective = rank.plan.recompute == Recompute::selective;
+  selective =
+      rank.plan.recompute == Recompute::selective && rank.plan.recompute_modules.core_attention;
   repeats = unfused && grouped;
   own_query = rope || (grouped && dim.groups > 1);
   own_key = rope;

@@ -43,6 +43,7 @@ enum Local : std::uint32_t {
   product_sin,
   quantised,
   transposed,
+  output_again,
 };
 
 struct Backward {
@@ -253,6 +254,7 @@ struct Backward {
 
   void mlp() {
     hidden_dropout(dropout2);
+    if (rank.recomputes_mlp()) mlp_recompute(rank, e, output_again);
     gather_gradient();
     quantise(dim.hidden, rank.operand(dim.full()));
     temporary(d_fc2_in, dim.rows(dim.ffn), "fc2 input gradient");
@@ -278,6 +280,7 @@ struct Backward {
     column_parallel("fc1", d_up, dim.up, norm2, rsigma2, mu2, weight_fc1, LayerParameter::fc1,
                     LayerParameter::fc1_norm);
     bias_ready(LayerParameter::fc1_bias, a.linear_bias, dim.up);
+    if (rank.recomputes_mlp()) e.free(local_slot(output_again));
     accumulate_residual();
     e.free(layer_slot(middle));
   }

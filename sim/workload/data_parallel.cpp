@@ -257,23 +257,32 @@ void DataParallel::allocate_buffers(Emitter& e) {
 
 void DataParallel::allocate_masters(Emitter& e) {
   if (rank_.plan.precision == model::Precision::fp32) return;
-  for (const std::int64_t piece : shards_) {
+  for (std::size_t i = 0; i < shards_.size(); ++i) {
+    if (offloaded(i)) continue;
     const std::uint32_t clone = rank_.new_fixed();
-    e.alloc(fixed_slot(clone), rank_.dim.element * piece, Category::temporaries, "shard clone");
+    e.alloc(fixed_slot(clone), rank_.dim.element * shards_[i], Category::temporaries,
+            "shard clone");
     master_slots_.push_back(rank_.new_fixed());
-    e.alloc(fixed_slot(master_slots_.back()), 4 * piece, Category::master_weights,
+    e.alloc(fixed_slot(master_slots_.back()),
+            rank_.plan.optimizer.main_parameter_bytes * shards_[i], Category::master_weights,
             "fp32 main parameter");
     e.free(fixed_slot(clone));
   }
 }
 
 void DataParallel::allocate_moments(Emitter& e) {
-  for (const std::int64_t piece : shards_) {
+  const OptimizerOptions& o = rank_.plan.optimizer;
+  for (std::size_t i = 0; i < shards_.size(); ++i) {
+    if (offloaded(i)) continue;
+    const std::int64_t piece = shards_[i];
     first_moment_slots_.push_back(rank_.new_fixed());
-    e.alloc(fixed_slot(first_moment_slots_.back()), 4 * piece, Category::optimizer, "exp_avg");
+    e.alloc(fixed_slot(first_moment_slots_.back()), o.exp_avg_bytes * piece, Category::optimizer,
+            "exp_avg");
     second_moment_slots_.push_back(rank_.new_fixed());
-    e.alloc(fixed_slot(second_moment_slots_.back()), 4 * piece, Category::optimizer, "exp_avg_sq");
-    pass(e, OperationKind::copy, "clear moments", 8 * piece, optimizer_work);
+    e.alloc(fixed_slot(second_moment_slots_.back()), o.exp_avg_sq_bytes * piece,
+            Category::optimizer, "exp_avg_sq");
+    pass(e, OperationKind::copy, "clear moments", (o.exp_avg_bytes + o.exp_avg_sq_bytes) * piece,
+         optimizer_work);
   }
 }
 
@@ -320,14 +329,27 @@ void DataParallel::sum_norm_gradients(Emitter& e) {
 }
 
 void DataParallel::update(Emitter& e) {
-  const std::int64_t elements = shard_elements();
+  const OptimizerOptions& o = rank_.plan.optimizer;
+  std::int64_t elements = 0;
+  for (std::size_t i = 0; i < shards_.size(); ++i)
+    if (!offloaded(i)) elements += shards_[i];
   const bool masters = rank_.plan.precision != model::Precision::fp32;
-  // Reads parameter, both moments and gradient in fp32; writes parameter and moments.
-  pass(e, OperationKind::optimizer, "adam", 28 * elements, optimizer_work);
+  // Reads parameter, both moments and gradient; writes parameter and moments.
+  const std::int64_t gradient = o.precision_aware ? bytes_of_gradient() : 4;
+  const std::int64_t state = o.main_parameter_bytes + o.exp_avg_bytes + o.exp_avg_sq_bytes;
+  if (elements > 0)
+    pass(e, OperationKind::optimizer, "adam", (2 * state + gradient) * elements, optimizer_work);
   if (!masters) return;
   for (const std::int64_t piece : shards_)
     pass(e, OperationKind::copy, "master to model", (4 + rank_.dim.element) * piece,
          optimizer_work);
+}
+
+bool DataParallel::offloaded(std::size_t piece) const {
+  const double limit =
+      rank_.plan.optimizer.offload_fraction * static_cast<double>(shard_elements());
+  const auto end = shards_.begin() + static_cast<std::ptrdiff_t>(piece);
+  return static_cast<double>(std::accumulate(shards_.begin(), end, std::int64_t{0})) < limit;
 }
 
 // Elements of the four matrices of a layer.

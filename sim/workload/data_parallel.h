@@ -93,7 +93,8 @@ class DataParallel {
   std::int64_t shard_elements() const;
   int shard_pieces() const { return static_cast<int>(shards_.size()); }
   bool copies_gradients() const {
-    return !rank_.plan.fp32_gradients && rank_.plan.precision != model::Precision::fp32;
+    return !rank_.plan.fp32_gradients && rank_.plan.precision != model::Precision::fp32 &&
+           !rank_.plan.optimizer.precision_aware;
   }
   std::int64_t bytes_of_gradient() const {
     return rank_.plan.fp32_gradients || rank_.plan.precision == model::Precision::fp32 ? 4 : 2;
@@ -127,6 +128,8 @@ class DataParallel {
   std::vector<std::uint32_t> master_slots_, first_moment_slots_, second_moment_slots_;
   std::vector<std::uint32_t> copied_gradient_slots_;
   std::int64_t layer_weights(int layer) const;
+  // Whether the optimizer keeps the state of a piece on the CPU: the first ones, up to its share.
+  bool offloaded(std::size_t piece) const;
 };
 
 }  // namespace sim::workload

@@ -33,6 +33,7 @@ struct Forward {
   const model::Architecture& a = rank.plan.architecture;
   bool sp = rank.plan.uses_sequence_parallel();
   std::uint8_t flags = static_cast<std::uint8_t>(variant.recompute ? recomputed : 0);
+  bool keep = variant.keep;  // false inside what is checkpointed
 
   void alloc(Slot slot, std::int64_t bytes, std::string_view label,
              Category category = Category::activations) {
@@ -46,7 +47,7 @@ struct Forward {
   }
   // A tensor that only backward needs goes at once where nothing is kept.
   void drop(LayerSlot slot) {
-    if (!variant.keep) e.free(layer_slot(slot));
+    if (!keep) e.free(layer_slot(slot));
   }
 
   void before(std::initializer_list<LayerParameter> parameters) {
@@ -62,7 +63,7 @@ struct Forward {
     temporary(workspace, 1, "norm workspace");
     pass(OperationKind::norm, "norm", dim.residual() + rank.operand(dim.residual()));
     e.free(local_slot(workspace));
-    if (variant.keep) return;
+    if (keep) return;
     e.free(layer_slot(rsigma));
     if (layer_norm) e.free(layer_slot(mu));
   }
@@ -195,7 +196,8 @@ struct Forward {
                     [this] { leave_attention(); });
   }
 
-  void mlp() {
+  // From the residual stream to the input of fc2.
+  void mlp_to_fc2() {
     before({LayerParameter::fc1_norm, LayerParameter::fc1});
     norm(norm2, rsigma2, mu2);
     gather();
@@ -221,15 +223,42 @@ struct Forward {
       alloc(layer_slot(fc2_in), rank.operand(bytes), "activation output in fp8");
       pass(OperationKind::elementwise, "activation output to fp8", bytes + rank.operand(bytes));
     }
+  }
+
+  void mlp() {
+    keep = variant.keep && !rank.recomputes_mlp();
+    mlp_to_fc2();
     project_and_add("fc2", dim.ffn, layer_slot(input, 1), dropout2, [this] {
       if (rank.plan.fp8) e.free(local_slot(activated));
       drop(fc2_in);
     });
-    drop(middle);
+    if (!variant.keep) e.free(layer_slot(middle));
+  }
+
+  // The checkpoint's forward, run again: all of the module, its last product and reduction too.
+  void mlp_again(std::uint32_t output_slot) {
+    mlp_to_fc2();
+    temporary(partial, dim.full(), "row-parallel output");
+    gemm("fc2", dim.hidden, dim.ffn);
+    if (rank.plan.fp8) e.free(local_slot(activated));
+    if (sp) {
+      temporary(reduced, dim.residual(), "reduce-scattered output");
+      e.collective(Kind::reduce_scatter, Stream::tp, dim.full(), "reduce-scatter");
+      e.free(local_slot(partial));
+    } else if (dim.tp > 1) {
+      e.collective(Kind::all_reduce, Stream::tp, dim.full(), "all-reduce");
+    }
+    e.move(local_slot(sp ? reduced : partial), local_slot(output_slot));
   }
 };
 
 }  // namespace
+
+void mlp_recompute(Rank& rank, Emitter& e, std::uint32_t output_slot) {
+  Variant variant;
+  variant.recompute = true;
+  Forward{rank, e, variant}.mlp_again(output_slot);
+}
 
 std::uint32_t layer_forward(Rank& rank, const Variant& variant) {
   Emitter e(rank.tables, variant.recompute ? "layer recompute"

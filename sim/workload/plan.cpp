@@ -223,6 +223,12 @@ bool recompute_chunk(const Plan& plan, int chunk, Problems& problems) {
 
 // REQUIRES: the layers can be split.
 void recompute(const Plan& plan, Problems& problems) {
+  const schedule::Schedule* schedule = schedule::find(plan.schedule);
+  if (plan.recompute == Recompute::selective && plan.recompute_modules.mlp && schedule &&
+      schedule->splits_backward)
+    problems.push_back(fmt::format(
+        "recomputing mlp is not simulated where the schedule ({}) splits the backward pass",
+        plan.schedule));
   if (plan.recompute != Recompute::full) return;
   for (int stage = 0; stage < plan.pp; ++stage) {
     for (int part = 0; part < plan.virtual_stages; ++part)
@@ -259,6 +265,20 @@ void data_parallel(const Plan& plan, Problems& problems) {
         "turn it off");
   if (plan.overlap_param_gather && plan.distributed_optimizer && !plan.overlap_grad_reduce)
     problems.push_back("overlap_param_gather needs overlap_grad_reduce; turn both on or both off");
+}
+
+void optimizer(const Plan& plan, Problems& problems) {
+  const OptimizerOptions& o = plan.optimizer;
+  const bool narrow =
+      o.main_parameter_bytes != 4 || o.exp_avg_bytes != 4 || o.exp_avg_sq_bytes != 4;
+  if ((narrow || o.offload_fraction > 0) && !o.precision_aware)
+    problems.push_back(
+        "optimizer state in less than fp32, or on the CPU, needs precision_aware_optimizer");
+  if (o.precision_aware && (!plan.distributed_optimizer || plan.shards_parameters()))
+    problems.push_back("precision_aware_optimizer needs distributed_optimizer; turn it on");
+  if (o.offload_fraction < 0 || o.offload_fraction > 1)
+    problems.push_back(
+        fmt::format("optimizer_offload_fraction is {}; it must be 0 to 1", o.offload_fraction));
 }
 
 void precision(const Plan& plan, Problems& problems) {
@@ -310,6 +330,7 @@ std::vector<std::string> problems(const Plan& plan) {
   pipeline(plan, problems);
   if (splits) recompute(plan, problems);
   data_parallel(plan, problems);
+  optimizer(plan, problems);
   precision(plan, problems);
   sizes(plan, problems);
   return problems;

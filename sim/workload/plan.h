@@ -23,6 +23,22 @@ enum class AttentionBackend : std::uint8_t {
   cudnn,    // cuDNN fused attention, what TransformerEngine prefers on sm90
   unfused,  // scores, softmax and dropout in memory
 };
+// What selective recomputation runs again (--recompute-modules).
+struct RecomputeModules {
+  bool core_attention = true;
+  bool mlp = false;
+};
+
+// Megatron-LM's precision-aware optimizer: state in the widths that are asked for, gradients read
+// from the buffer as they are. A share of it may live on the CPU (memory only: no time is charged).
+struct OptimizerOptions {
+  bool precision_aware = false;
+  int main_parameter_bytes = 4;  // 4 or 2 (fp16 with remainders)
+  int exp_avg_bytes = 4;         // 4, 2 or 1
+  int exp_avg_sq_bytes = 4;
+  double offload_fraction = 0;  // of the elements, whole parameters
+};
+
 // What the ranks of a data-parallel group share.
 enum class DataParallelism : std::uint8_t {
   ddp,    // Megatron-LM: whole parameters and gradients; ZeRO-1 with the distributed optimizer
@@ -65,11 +81,13 @@ struct Plan {
   bool sequence_parallel = true;  // Megatron-LM turns it off at tp = 1
   DataParallelism data_parallel = DataParallelism::ddp;
   FsdpOptions fsdp;
+  OptimizerOptions optimizer;
   bool distributed_optimizer = true;
   bool overlap_grad_reduce = true;
   bool overlap_param_gather = true;
   Recompute recompute = Recompute::none;
   RecomputeMethod recompute_method = RecomputeMethod::uniform;
+  RecomputeModules recompute_modules;
   int recompute_layers = 1;  // uniform: layers per chunk; block: layers recomputed per stage
   AttentionBackend attention = AttentionBackend::flash;
   model::Precision precision = model::Precision::bf16;

@@ -175,6 +175,9 @@ struct Rank {
     return program.stage == plan.pp - 1 && chunk == plan.virtual_stages - 1;
   }
   int layers(int chunk) const { return plan.chunk_layers(program.stage, chunk); }
+  bool recomputes_mlp() const {
+    return plan.recompute == Recompute::selective && plan.recompute_modules.mlp;
+  }
   // Bytes of what the layers' products read: of a tensor of activations, one byte an element in
   // fp8.
   std::int64_t operand(std::int64_t bytes) const { return plan.fp8 ? bytes / dim.element : bytes; }
@@ -213,6 +216,9 @@ struct Variant {
 
 // forward.cpp: one layer, from Space::layer's `input` to the next layer's `input`.
 std::uint32_t layer_forward(Rank& rank, const Variant& variant);
+// The MLP of a layer once more, keeping what its backward pass needs; its output, which nobody
+// reads, is left in local slot `output_slot`.
+void mlp_recompute(Rank& rank, Emitter& e, std::uint32_t output_slot);
 // backward.cpp: one layer; the gradient stream is the frame's `gradient`.
 std::uint32_t layer_backward(Rank& rank, const Variant& variant);
 std::uint32_t layer_weight(Rank& rank, const Variant& variant);

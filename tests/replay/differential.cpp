@@ -93,6 +93,10 @@ std::vector<Case> catalog() {
     p.architecture.layers = 10;
     p.account_for_embedding = p.account_for_loss = true;
   });
+  add("recomputed MLP", sample::plan(2, 1, 2, 1, 6), [](Plan& p) {
+    p.recompute = workload::Recompute::selective;
+    p.recompute_modules = {false, true};
+  });
   add("uneven chunks", sample::plan(2, 1, 2, 2, 8), [](Plan& p) {
     p.schedule = "interleaved-1f1b";
     p.virtual_stages = 2;

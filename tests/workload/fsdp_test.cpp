@@ -183,3 +183,57 @@ TEST_CASE("workload: products in fp8 save operands of one byte") {
   p.precision = model::Precision::fp32;
   CHECK(says(problems(p), "fp8 needs 16-bit parameters"));
 }
+
+TEST_CASE("workload: a recomputed MLP saves its input alone and runs its products again") {
+  Plan p = llama_8b();
+  const auto saved = [](const Plan& plan) {
+    return left_by(job(plan).classes.front(), "layer forward");
+  };
+  const auto products = [](const Plan& plan) {
+    const Job made = job(plan);
+    for (const Block& block : made.classes.front().blocks) {
+      if (block.name != "layer backward") continue;
+      return std::count_if(block.code.begin(), block.code.end(), [&](const Instruction& i) {
+        return i.op == Op::kernel &&
+               made.classes.front().operations[i.index].kind == model::OperationKind::gemm;
+      });
+    }
+    return std::ptrdiff_t{0};
+  };
+  auto whole = saved(p);
+  CHECK(products(p) == 8);  // two for each of four
+  p.recompute = Recompute::selective;
+  p.recompute_modules = {false, true};
+  auto less = saved(p);
+  CHECK(whole.count("fc1 output") == 1);
+  CHECK(less.count("fc1 output") == 0);
+  CHECK(less.count("activation output") == 0);
+  CHECK(2 * less.at("norm output") == whole.at("norm output"));
+  CHECK(less.at("residual stream") == whole.at("residual stream"));
+  CHECK(products(p) == 10);
+}
+
+TEST_CASE("workload: narrow optimizer state has the bytes asked for and the CPU takes its share") {
+  Plan p = llama_8b();
+  const auto held = [](const Plan& plan, const std::string& label) {
+    const Job made = job(plan);
+    Walk walk(made.classes.front());
+    walk.run(made.classes.front().setup);
+    walk.run(made.classes.front().first_step);
+    return walk.bytes(label);
+  };
+  const std::int64_t whole = held(p, "exp_avg");
+  p.fp32_gradients = false;
+  CHECK(held(p, "fp32 gradient copy") == whole);
+  p.optimizer = {true, 2, 2, 1, 0};
+  REQUIRE(problems(p).empty());
+  CHECK(held(p, "fp32 gradient copy") == 0);
+  CHECK(held(p, "fp32 main parameter") * 2 == whole);
+  CHECK(held(p, "exp_avg") * 2 == whole);
+  CHECK(held(p, "exp_avg_sq") * 4 == whole);
+  p.optimizer.offload_fraction = 1;
+  CHECK(held(p, "exp_avg") == 0);
+  CHECK(held(p, "fp32 main parameter") == 0);
+  p.optimizer.precision_aware = false;
+  CHECK(says(problems(p), "needs precision_aware_optimizer"));
+}

@@ -342,6 +342,22 @@ inline std::vector<std::pair<std::string, Plan>> catalog() {
         p.account_for_embedding = p.account_for_loss = true;
         p.recompute = recompute;
       });
+  for (const int tp : {1, 2})
+    for (const bool fp8 : {true, false})
+      for (const bool core : {true, false})
+        add("recomputed MLP", gpt(), [=](Plan& p) {
+          p.attention = AttentionBackend::flash;
+          p.recompute = selective;
+          p.recompute_modules = {core, true};
+          p.tp = tp;
+          p.fp8 = fp8;
+          p.sequence_parallel = core;
+        });
+  for (const double share : {0.0, 0.5, 1.0})
+    add("narrow optimizer", llama_8b(), [=](Plan& p) {
+      p.optimizer = {true, 2, 2, 1, share};
+      p.fp32_gradients = false;
+    });
   add("uneven chunks", llama_8b(), [](Plan& p) {
     p.pp = p.virtual_stages = 2;
     p.schedule = "interleaved-1f1b";
