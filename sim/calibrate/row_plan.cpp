@@ -251,9 +251,12 @@ void read_switches(const Row& row, const nlohmann::json& extra, const Framework&
       framework.fused_weight_gradient && !flag(extra, "no-gradient-accumulation-fusion");
   // MPT's loss is flash-attn's.
   plan.fused_cross_entropy = starts_with(cell(row, "framework"), "composer");
+  plan.tp_comm_overlap = flag(extra, "tp_comm_overlap") || flag(extra, "tp-comm-overlap");
   plan.rope_fusion = !flag(extra, "no-rope-fusion");
   plan.attention_mask =
       framework.attention_mask && !flag(extra, "no-create-attention-mask-in-dataloader");
+  // InternEvo multiplies silu(gate) in a second pass.
+  plan.swiglu_fusion = !starts_with(cell(row, "framework"), "InternEvo");
   plan.check_for_nan = ci || framework.checks_nan;
   plan.logs_optimizer_state = contains(cell(row, "framework"), "authors' fork");
   plan.avoid_record_streams = contains(notes, "\"TORCH_NCCL_AVOID_RECORD_STREAMS\": 1");

@@ -29,6 +29,7 @@ constexpr std::array flags{
     Flag{"use-distributed-optimizer", "distributed_optimizer=true"},
     Flag{"overlap-grad-reduce", "overlap_grad_reduce=true"},
     Flag{"overlap-param-gather", "overlap_param_gather=true"},
+    Flag{"tp-comm-overlap", "tp_comm_overlap=true"},
     Flag{"recompute-granularity", "recompute="},
     Flag{"recompute-activations", "recompute=selective"},
     Flag{"recompute-method", "recompute_method="},

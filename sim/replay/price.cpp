@@ -14,6 +14,15 @@ namespace {
 
 using workload::Stream;
 
+// Of a gather or scatter that is cut into pieces beside its product, the first piece (gather) or
+// the last (scatter) has nothing to hide behind; the others hide (TransformerEngine, user buffers).
+Duration exposed(const workload::Job& job, const workload::Transfer& t, Duration d) {
+  const bool activations =
+      t.kind == collective::Kind::all_gather || t.kind == collective::Kind::reduce_scatter;
+  if (!job.tp_comm_overlap || t.communicator != Stream::tp || !activations) return d;
+  return {(d.ps + job.tp - 1) / job.tp};
+}
+
 Duration scaled(Duration d, double rate) {
   assert(rate > 0 && rate <= 1);
   return rate == 1.0 ? d : from_seconds(seconds(d) / rate);
@@ -29,6 +38,13 @@ double slowest(const workload::Job& job, int rank_class, const JobGroups& layout
     speed = std::min(speed, topology::speed_of_gpu(cluster, gpu));
   }
   return speed;
+}
+
+// A kernel that keeps `rate` of its speed while a collective of `traffic` lasts.
+Duration beside(Duration alone, double rate, Duration traffic) {
+  const Duration slowed = scaled(alone, rate);
+  if (slowed <= traffic) return slowed;
+  return alone + from_seconds(seconds(traffic) * (1 - rate));
 }
 
 }  // namespace
@@ -76,6 +92,16 @@ Times price(const workload::Job& job, const device::Gpu& gpu, const device::Prof
       if (s == Stream::tp || s == Stream::dp_cp || s == Stream::shard)
         channels = std::max(channels, network.channels(layout.of(s)));
     channels = std::min(channels, gpu.sms - 1);
+    Duration traffic{};  // the longest collective that a kernel of a layer runs beside
+    for (const workload::Transfer& t : program.transfers) {
+      const network::Groups& groups = layout.of(t.communicator);
+      const Duration d = exposed(job, t, network.duration(t.kind, groups, t.bytes));
+      c.transfer.push_back(d);
+      c.transfer_overlapped.push_back(
+          scaled(d, device::collective_rate(profile, network.crosses_nodes(groups))));
+      if (t.communicator == Stream::tp || t.communicator == Stream::shard)
+        traffic = std::max(traffic, c.transfer_overlapped.back());
+    }
     for (const model::Operation& o : program.operations) {
       const auto key = std::pair{
           o.name,
@@ -86,14 +112,7 @@ Times price(const workload::Job& job, const device::Gpu& gpu, const device::Prof
       const Duration kernel = scaled(it->second, speed);
       c.kernel.push_back(kernel);
       c.kernel_overlapped.push_back(
-          scaled(kernel, device::kernel_rate(o.kind, gpu, profile, channels)));
-    }
-    for (const workload::Transfer& t : program.transfers) {
-      const network::Groups& groups = layout.of(t.communicator);
-      const Duration d = network.duration(t.kind, groups, t.bytes);
-      c.transfer.push_back(d);
-      c.transfer_overlapped.push_back(
-          scaled(d, device::collective_rate(profile, network.crosses_nodes(groups))));
+          beside(kernel, device::kernel_rate(o.kind, gpu, profile, channels), traffic));
     }
     for (const workload::Exchange& e : program.exchanges) {
       std::vector<Duration>& messages = c.message.emplace_back();

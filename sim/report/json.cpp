@@ -176,6 +176,7 @@ Json to_json(const workload::Plan& p) {
           {"check_for_nan", p.check_for_nan},
           {"avoid_record_streams", p.avoid_record_streams},
           {"gradient_clipping", p.gradient_clipping},
+          {"tp_comm_overlap", p.tp_comm_overlap},
           {"logs_optimizer_state", p.logs_optimizer_state},
           {"allocator_options", p.allocator_options},
           {"rank_order", p.rank_order}};

@@ -85,6 +85,9 @@ struct Plan {
   bool distributed_optimizer = true;
   bool overlap_grad_reduce = true;
   bool overlap_param_gather = true;
+  // TransformerEngine sends sequence-parallel activations in tp pieces beside its products (user
+  // buffers, --tp-comm-overlap).
+  bool tp_comm_overlap = false;
   Recompute recompute = Recompute::none;
   RecomputeMethod recompute_method = RecomputeMethod::uniform;
   RecomputeModules recompute_modules;

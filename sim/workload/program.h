@@ -213,6 +213,8 @@ struct Job {
   std::vector<int> class_of_replica;
   std::string rank_order;    // "tp-cp-ep-dp-pp", the fastest first; "": Megatron-LM's
   bool single_queue = true;  // CUDA_DEVICE_MAX_CONNECTIONS=1, as Megatron-LM wants it
+  // Sequence-parallel gathers and scatters of layers run in tp pieces beside their products.
+  bool tp_comm_overlap = false;
 
   struct Coordinates {
     int stage = 0, dp_rank = 0, cp_rank = 0, tp_rank = 0;

@@ -26,7 +26,10 @@ void Attention::unfused_forward(bool keep) {
   product("scores", dim.local, dim.head_dim);
   if (!core.fused_softmax) pass(OperationKind::softmax, "mask scores", 2 * scores);
   saved(scores_softmax, scores, "softmax output");
-  pass(OperationKind::softmax, "scale mask softmax", 2 * scores);
+  // The fused kernel reads the scores below the diagonal and writes all of them (Megatron-LM
+  // scaled_upper_triang_masked_softmax.h).
+  pass(OperationKind::softmax, "scale mask softmax", core.fused_softmax ? scores + scores / 2
+                                                                        : 2 * scores);
   if (drops) {
     saved(scores_dropped, scores, "dropped softmax");
     saved(scores_mask, scores / dim.element, "dropout mask");
@@ -73,7 +76,7 @@ void Attention::unfused_backward(std::uint32_t dq, std::uint32_t dk, std::uint32
     d_scores = scratch + 1;
   }
   // apex' kernel overwrites the gradient; PyTorch's softmax and masking make new ones.
-  pass(OperationKind::softmax, "softmax backward", 3 * scores);
+  pass(OperationKind::softmax, "softmax backward", (core.fused_softmax ? 2 : 3) * scores);
   if (!core.fused_softmax) {
     temporary(scratch + 2, scores, "gradient of masked scores");
     e.free(local_slot(d_scores));

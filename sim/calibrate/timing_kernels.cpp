@@ -1,0 +1,69 @@
+#include "sim/calibrate/timing_kernels.h"
+
+#include <fmt/format.h>
+
+namespace sim::calibrate {
+
+using model::GemmRole;
+using model::Operation;
+using model::OperationKind;
+
+search::Site* site_of(const std::string& gpu, search::Sites& sites, Timing& timing) {
+  const std::string cluster = cluster_of_gpu(gpu);
+  if (cluster.empty()) {
+    timing.reason = "GPU '" + gpu + "' has no profile";
+    return nullptr;
+  }
+  const Result<search::Site*> site = sites.find(cluster);
+  if (!site) {
+    timing.reason = site.errors().front().where + ": " + site.errors().front().message;
+    return nullptr;
+  }
+  return *site;
+}
+
+double microseconds(const std::vector<Operation>& operations, const search::Site& site,
+                    const device::Profile& profile) {
+  double sum = 0;
+  for (const Operation& o : operations) {
+    sum += 1e6 * seconds(device::time(o, site.machine.gpu, profile));
+  }
+  return sum;
+}
+
+std::int64_t size_in(const config::TableRow& row, std::string_view column) {
+  const auto found = row.cells.find(column);
+  if (found == row.cells.end()) return 0;
+  const std::optional<double> value = number(found->second);
+  if (!value || *value < 1 || *value > 4294967296.0) return 0;
+  return static_cast<std::int64_t>(*value);
+}
+
+std::vector<Operation> attention_in_memory(std::int64_t batch, std::int64_t heads,
+                                           std::int64_t head_dim, std::int64_t query,
+                                           std::int64_t key, bool masked, bool backward) {
+  const std::int64_t b = batch * heads;
+  const std::int64_t scores = 2 * b * query * key;
+  const auto by_heads = [&](std::string_view name, GemmRole role) {
+    return model::gemm(name, query, head_dim, key, role, false, model::Precision::bf16, b);
+  };
+  const auto to_scores = [&](std::string_view name, GemmRole role) {
+    return model::gemm(name, query, key, head_dim, role, false, model::Precision::bf16, b);
+  };
+  const auto pass = [&](std::string_view name, std::int64_t passes) {
+    return model::pass(OperationKind::softmax, name, Bytes{passes * scores});
+  };
+  if (backward) {
+    return {to_scores("d probabilities", GemmRole::input_gradient),
+            by_heads("d values", GemmRole::weight_gradient), pass("softmax backward", 3),
+            by_heads("d queries", GemmRole::input_gradient),
+            by_heads("d keys", GemmRole::weight_gradient)};
+  }
+  std::vector<Operation> out = {to_scores("scores", GemmRole::forward)};
+  if (masked) out.push_back(pass("mask", 2));
+  out.push_back(pass("softmax", 2));
+  out.push_back(by_heads("context", GemmRole::forward));
+  return out;
+}
+
+}  // namespace sim::calibrate

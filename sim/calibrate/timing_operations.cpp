@@ -1,0 +1,272 @@
+// timing_operations.cpp — op_profiles.csv: operations of a Megatron-LM layer, forward and backward,
+// timed alone from the host (Aceso's profiler, as Sailor recorded it).
+//
+// What an operation launches (Megatron-LM before core: fused_layer_norm, fused_softmax,
+// tensor_parallel/layers, transformer.py):
+//
+//     qkv, MLP-GEMM-1     product; qkv adds its bias in a pass; backward is the gradient of the
+//                         input, summed over the tensor-parallel group
+//     dense, MLP-GEMM-2   product, summed over the group; backward is the gradient of the input
+//     score, context      batched products; backward is two of them
+//     softmax             the triangular fused kernel where its rules allow, else scale, mask and
+//                         softmax in fp32
+//     post-*-dropout      bias, dropout, residual add, as three passes
+//
+// `algo` 1 splits qkv over its rows instead. Time = synchronisation + max(issue, first launch +
+// kernels), issue = Python of one operation + a launch per kernel: a layer's Python
+// (HostProfile::layer_*) over its fourteen operations.
+#include <fmt/format.h>
+
+#include <array>
+
+#include "sim/calibrate/timing_kernels.h"
+
+namespace sim::calibrate {
+
+namespace {
+
+using collective::Kind;
+using model::GemmRole;
+using model::Operation;
+using model::OperationKind;
+using model::Precision;
+
+constexpr double operations_of_a_layer = 14;
+
+// Everything that one direction of an operation does.
+struct Work {
+  std::vector<Operation> kernels;
+  std::int64_t reduced = 0;   // bytes all-reduced over the tensor-parallel group
+  std::int64_t gathered = 0;  // bytes all-gathered
+  void pass(OperationKind kind, std::int64_t bytes) {
+    kernels.push_back(model::pass(kind, "pass", Bytes{bytes}));
+  }
+};
+
+struct Layer {
+  std::int64_t batch, sequence, hidden, heads, vocab, tp, element;  // heads, vocab: of a rank
+  Precision precision;
+  bool rows = false;  // algo 1
+
+  std::int64_t tokens() const { return batch * sequence; }
+  std::int64_t residual() const { return tokens() * hidden * element; }
+  std::int64_t scores() const { return batch * heads * sequence * sequence * element; }
+  // Megatron-LM fused_softmax.py: is_kernel_available.
+  bool fused_softmax() const { return element == 2 && batch * heads % 4 == 0; }
+
+  Operation product(std::int64_t n, std::int64_t k, GemmRole role) const {
+    return model::gemm("product", tokens(), n, k, role, false, precision);
+  }
+  Operation by_heads(std::int64_t n, std::int64_t k, GemmRole role) const {
+    return model::gemm("heads", sequence, n, k, role, false, precision, batch * heads);
+  }
+};
+
+Work layer_norm(const Layer& l, bool backward) {
+  Work w;
+  // Backward: gradient of the input, then of weight and bias over the same two tensors; the
+  // residual's gradient is added.
+  w.pass(OperationKind::norm, (backward ? 5 : 2) * l.residual());
+  if (backward) w.pass(OperationKind::elementwise, 3 * l.residual());
+  return w;
+}
+
+Work qkv(const Layer& l, bool backward) {
+  Work w;
+  const std::int64_t mixed = 3 * l.hidden / l.tp;
+  if (!l.rows || l.tp == 1) {
+    if (backward) {
+      w.kernels = {l.product(l.hidden, mixed, GemmRole::input_gradient)};
+      w.reduced = l.residual();
+    } else {
+      w.kernels = {l.product(mixed, l.hidden, GemmRole::forward)};
+      w.pass(OperationKind::elementwise, 2 * l.tokens() * mixed * l.element);
+    }
+    return w;
+  }
+  const std::int64_t whole = 3 * l.hidden, part = l.hidden / l.tp;
+  if (backward) {
+    w.kernels = {l.product(part, whole, GemmRole::input_gradient)};
+    w.gathered = l.residual();
+    w.pass(OperationKind::copy, 2 * l.residual());
+  } else {
+    w.pass(OperationKind::copy, 2 * l.residual() / l.tp);
+    w.kernels.push_back(l.product(whole, part, GemmRole::forward));
+    w.reduced = l.tokens() * whole * l.element;
+    w.pass(OperationKind::elementwise, 2 * l.tokens() * whole * l.element);
+    w.pass(OperationKind::copy, 2 * l.tokens() * mixed * l.element);
+  }
+  return w;
+}
+
+Work column(const Layer& l, std::int64_t n, bool backward) {
+  Work w;
+  w.kernels = {backward ? l.product(l.hidden, n, GemmRole::input_gradient)
+                        : l.product(n, l.hidden, GemmRole::forward)};
+  if (backward) w.reduced = l.residual();
+  return w;
+}
+
+Work row(const Layer& l, std::int64_t k, bool backward) {
+  Work w;
+  w.kernels = {backward ? l.product(k, l.hidden, GemmRole::input_gradient)
+                        : l.product(l.hidden, k, GemmRole::forward)};
+  if (!backward) w.reduced = l.residual();
+  return w;
+}
+
+Work softmax(const Layer& l, bool backward) {
+  Work w;
+  const std::int64_t s = l.scores();
+  if (l.fused_softmax()) {
+    w.pass(OperationKind::softmax, backward ? 2 * s : s + s / 2);
+    return w;
+  }
+  // In fp32: scale, mask and softmax read and write; a 16-bit input is cast on either side.
+  const std::int64_t wide = s / l.element * 4;
+  if (l.element == 2) w.pass(OperationKind::softmax, s + wide);
+  for (int i = 0; i < 3; ++i) w.pass(OperationKind::softmax, (backward ? 3 : 2) * wide);
+  if (l.element == 2) w.pass(OperationKind::softmax, s + wide);
+  return w;
+}
+
+Work dropout_add(const Layer& l, bool backward) {
+  Work w;
+  const std::int64_t r = l.residual(), mask = l.tokens() * l.hidden;
+  if (backward) {
+    w.pass(OperationKind::softmax, 2 * r + mask);
+    w.pass(OperationKind::reduction, r);
+  } else {
+    w.pass(OperationKind::elementwise, 2 * r);
+    w.pass(OperationKind::elementwise, 2 * r + mask);
+    w.pass(OperationKind::elementwise, 3 * r);
+  }
+  return w;
+}
+
+Work gelu(const Layer& l, bool backward) {
+  Work w;
+  const std::int64_t wide = 4 * l.residual() / l.tp;
+  w.pass(OperationKind::elementwise, (backward ? 3 : 2) * wide);
+  if (backward) w.pass(OperationKind::reduction, wide);
+  return w;
+}
+
+// Logits, and cross entropy over them in fp32: cast, maximum, subtraction, exponential, sum.
+Work logits(const Layer& l, bool backward) {
+  Work w;
+  const std::int64_t size = l.tokens() * l.vocab;
+  w.kernels = {backward ? l.product(l.hidden, l.vocab, GemmRole::input_gradient)
+                        : l.product(l.vocab, l.hidden, GemmRole::forward)};
+  if (backward) {
+    w.reduced = l.residual();
+    w.pass(OperationKind::softmax, 8 * size);
+    w.pass(OperationKind::softmax, (4 + l.element) * size);
+  } else {
+    if (l.element == 2) w.pass(OperationKind::softmax, 6 * size);
+    for (const int bytes : {4, 8, 8, 4, 8}) w.pass(OperationKind::softmax, bytes * size);
+  }
+  return w;
+}
+
+// False: an operation that is not represented.
+bool work_of(std::string_view op, const Layer& l, bool backward, Work& w) {
+  const GemmRole back = GemmRole::input_gradient;
+  const std::int64_t d = l.hidden / (l.heads * l.tp), s = l.sequence;
+  if (op == "enc-1st-layernorm" || op == "enc-2nd-layernorm") {
+    w = layer_norm(l, backward);
+  } else if (op == "enc-attention-qkv") {
+    w = qkv(l, backward);
+  } else if (op == "enc-attention-score") {
+    w.kernels = backward ? std::vector{l.by_heads(d, s, back), l.by_heads(d, s, back)}
+                         : std::vector{l.by_heads(s, d, GemmRole::forward)};
+  } else if (op == "enc-attention-context") {
+    w.kernels = backward ? std::vector{l.by_heads(s, d, back), l.by_heads(d, s, back)}
+                         : std::vector{l.by_heads(d, s, GemmRole::forward)};
+    if (!backward) w.pass(OperationKind::copy, 2 * l.residual() / l.tp);
+  } else if (op == "enc-attention-softmax") {
+    w = softmax(l, backward);
+  } else if (op == "enc-attention-dropout") {
+    w.pass(OperationKind::softmax, 2 * l.scores() + l.scores() / l.element);
+  } else if (op == "enc-attention-dense") {
+    w = row(l, l.hidden / l.tp, backward);
+  } else if (op == "enc-post-attention-dropout" || op == "enc-post-MLP-dropout") {
+    w = dropout_add(l, backward);
+  } else if (op == "enc-MLP-GEMM-1") {
+    w = column(l, 4 * l.hidden / l.tp, backward);
+  } else if (op == "enc-MLP-gelu") {
+    w = gelu(l, backward);
+  } else if (op == "enc-MLP-GEMM-2") {
+    w = row(l, 4 * l.hidden / l.tp, backward);
+  } else if (op == "gpt-post-process") {
+    w = logits(l, backward);
+  } else {
+    return false;
+  }
+  return true;
+}
+
+double host_us(Duration d) {
+  return 1e6 * seconds(d);
+}
+
+double predicted_us(const Work& w, const Layer& l, bool backward, search::Site& site) {
+  const device::HostProfile& host = site.profile.device.host;
+  double device = microseconds(w.kernels, site, site.profile.device);
+  double launches = static_cast<double>(w.kernels.size()) * host_us(host.kernel);
+  if (l.tp > 1) {
+    network::Groups group;
+    group.ranks.emplace_back();
+    for (int r = 0; r < l.tp; ++r) group.ranks[0].push_back(r);
+    const std::array<std::pair<Kind, std::int64_t>, 2> collectives = {
+        {{Kind::all_reduce, w.reduced}, {Kind::all_gather, w.gathered}}};
+    for (const auto& [kind, bytes] : collectives) {
+      if (bytes == 0) continue;
+      device += 1e6 * seconds(site.network->duration(kind, group, Bytes{bytes}));
+      launches += host_us(host.collective);
+    }
+  }
+  const double python =
+      host_us(backward ? host.layer_backward : host.layer_forward) / operations_of_a_layer;
+  return host_us(host.synchronisation) +
+         std::max(python + launches, python + host_us(host.kernel) + device);
+}
+
+}  // namespace
+
+void time_operations(const config::TableRow& row, search::Sites& sites, std::vector<Timing>& out) {
+  const auto text = [&](std::string_view column) {
+    const auto found = row.cells.find(column);
+    return found == row.cells.end() ? std::string() : found->second;
+  };
+  for (const bool backward : {false, true}) {
+    Timing& t = out.emplace_back();
+    const std::string op = text("op");
+    t.group = fmt::format("{}, {} {}", text("gpu"), op, backward ? "backward" : "forward");
+    t.measured_us = number(text(backward ? "bwd_us" : "fwd_us")).value_or(0);
+    search::Site* site = site_of(text("gpu"), sites, t);
+    if (site == nullptr) continue;
+    const bool wide = text("precision") == "fp32";
+    // fp32 tensors are multiplied in TF32.
+    Layer l{size_in(row, "mbs"),   size_in(row, "seq"), size_in(row, "hidden"),
+            size_in(row, "heads"), size_in(row, "vocab"), size_in(row, "tp"),
+            wide ? 4 : 2,          wide ? Precision::tf32 : Precision::fp16,
+            text("algo") == "1"};
+    if (l.batch == 0 || l.sequence == 0 || l.hidden == 0 || l.heads == 0 || l.tp == 0 ||
+        l.heads % l.tp != 0 || l.hidden % l.heads != 0 || l.tp > site->machine.cluster.node.gpus ||
+        l.batch > 4096 || l.sequence > 1 << 20 || l.hidden > 1 << 20 || l.vocab > 1 << 24) {
+      t.reason = "no shape";
+      continue;
+    }
+    l.heads /= l.tp;
+    l.vocab = std::max<std::int64_t>(l.vocab / l.tp, 1);
+    Work work;
+    if (!work_of(op, l, backward, work)) {
+      t.reason = "the kernels of '" + op + "' are not known";
+      continue;
+    }
+    t.predicted_us = predicted_us(work, l, backward, *site);
+  }
+}
+
+}  // namespace sim::calibrate

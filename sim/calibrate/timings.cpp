@@ -1,0 +1,186 @@
+#include "sim/calibrate/timings.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cassert>
+#include <cmath>
+#include <map>
+
+#include "sim/report/csv.h"
+#include "sim/report/table.h"
+
+namespace sim::calibrate {
+
+namespace {
+
+using report::Json;
+
+struct Known {
+  const char* gpu;  // start of the name in a table
+  const char* cluster;
+};
+constexpr std::array<Known, 11> known = {{{"A100-PCIe", "a100-pcie"},
+                                          {"A100 PCIe", "a100-pcie"},
+                                          {"A100-SXM-40GB", "abci-a"},
+                                          {"A100-SXM4-40GB", "abci-a"},
+                                          {"A100-SXM", "dgx-a100"},
+                                          {"A100 SXM", "dgx-a100"},
+                                          {"H100-SXM", "dgx-h100"},
+                                          {"H100 SXM", "dgx-h100"},
+                                          {"GH200 ", "gh200"},
+                                          {"B200-SXM", "dgx-b200"},
+                                          {"B200 SXM", "dgx-b200"}}};
+
+// |predicted - measured| / measured of some lines, percent.
+struct Spread {
+  std::size_t rows = 0;
+  double mean = 0, median = 0, p90 = 0, most = 0, bias = 0;
+  int worst = 0;  // line
+};
+
+Spread spread(const std::vector<const Timing*>& lines) {
+  Spread out;
+  std::vector<std::pair<double, int>> found;
+  for (const Timing* t : lines) {
+    if (!t->reason.empty()) continue;
+    const double error = 100 * (t->predicted_us / t->measured_us - 1);
+    found.emplace_back(std::abs(error), t->line);
+    out.mean += std::abs(error);
+    out.bias += error;
+  }
+  if (found.empty()) return out;
+  std::sort(found.begin(), found.end());
+  out.rows = found.size();
+  const double n = static_cast<double>(out.rows);
+  out.mean /= n;
+  out.bias /= n;
+  out.median = found[out.rows / 2].first;
+  out.p90 = found[static_cast<std::size_t>(0.9 * (n - 1))].first;
+  out.most = found.back().first;
+  out.worst = found.back().second;
+  return out;
+}
+
+// Groups in the order of their names, after all lines, and all lines of either half.
+std::vector<std::pair<std::string, Spread>> spreads(const std::vector<Timing>& timings) {
+  std::map<std::string, std::vector<const Timing*>> groups;
+  std::map<std::string, std::vector<const Timing*>> gpus;
+  std::vector<const Timing*> halves[2];
+  std::vector<const Timing*> all;
+  for (const Timing& t : timings) {
+    groups[t.group].push_back(&t);
+    gpus[t.group.substr(0, t.group.find(','))].push_back(&t);
+    halves[t.fitted ? 0 : 1].push_back(&t);
+    all.push_back(&t);
+  }
+  std::vector<std::pair<std::string, Spread>> out = {
+      {"all", spread(all)},
+      {"all, the half that may be fitted", spread(halves[0])},
+      {"all, the half that checks", spread(halves[1])}};
+  for (const auto* map : {&gpus, &groups}) {
+    for (const auto& [name, lines] : *map) out.emplace_back(name, spread(lines));
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string cluster_of_gpu(const std::string& gpu) {
+  for (const Known& k : known) {
+    if (gpu.starts_with(k.gpu)) return k.cluster;
+  }
+  return "";
+}
+
+TimingTable timing_table(const config::Table& table) {
+  if (table.has("kernel") && table.has("tflops")) return TimingTable::products;
+  if (table.has("op") && table.has("fwd_us")) return TimingTable::operations;
+  if (table.has("collective") && table.has("bytes")) return TimingTable::collectives;
+  return TimingTable::none;
+}
+
+std::vector<Timing> timings(const config::Table& table, search::Sites& sites) {
+  const TimingTable kind = timing_table(table);
+  assert(kind != TimingTable::none);
+  std::vector<Timing> out;
+  for (const config::TableRow& row : table.rows) {
+    const std::size_t before = out.size();
+    switch (kind) {
+      case TimingTable::products:
+        time_products(row, sites, out);
+        break;
+      case TimingTable::operations:
+        time_operations(row, sites, out);
+        break;
+      default:
+        time_collectives(row, sites, out);
+        break;
+    }
+    for (std::size_t i = before; i < out.size(); ++i) {
+      out[i].line = row.line;
+      if (out[i].reason.empty() && (!(out[i].predicted_us > 0) || !(out[i].measured_us > 0))) {
+        out[i].reason = "no time is published";
+      }
+    }
+  }
+  std::map<std::string, std::size_t> seen;
+  for (Timing& t : out) {
+    if (t.reason.empty()) t.fitted = seen[t.group]++ % 2 == 0;
+  }
+  return out;
+}
+
+std::string timings_text(const std::vector<Timing>& timings) {
+  std::map<std::string, std::size_t> reasons;
+  std::size_t predicted = 0;
+  for (const Timing& t : timings) {
+    if (t.reason.empty()) {
+      ++predicted;
+    } else {
+      ++reasons[t.reason];
+    }
+  }
+  report::Table table({"<group", "times", "mean", "median", "p90", "max", "worst line", "bias"});
+  const auto percent = [](double value) { return fmt::format("{:.2f} %", value); };
+  for (const auto& [name, s] : spreads(timings)) {
+    if (s.rows == 0) continue;
+    table.row({name, fmt::format("{}", s.rows), percent(s.mean), percent(s.median), percent(s.p90),
+               percent(s.most), fmt::format("{}", s.worst), fmt::format("{:+.2f} %", s.bias)});
+  }
+  std::string text = fmt::format("{} measured times: {} predicted, {} unsupported\n\n",
+                                 timings.size(), predicted, timings.size() - predicted) +
+                     (table.empty() ? "nothing to compare\n" : table.text(""));
+  if (reasons.empty()) return text;
+  report::Table missing({"times", "<reason"});
+  for (const auto& [reason, count] : reasons) missing.row({fmt::format("{}", count), reason});
+  return text + "\ntimes without a prediction\n" + missing.text();
+}
+
+std::string timings_csv(const std::vector<Timing>& timings) {
+  std::string text = report::csv_line(
+      {"line", "status", "reason", "group", "half", "measured_us", "predicted_us", "error_pct"});
+  for (const Timing& t : timings) {
+    const bool ok = t.reason.empty();
+    text += report::csv_line(
+        {fmt::format("{}", t.line), ok ? "predicted" : "unsupported", t.reason, t.group,
+         ok ? (t.fitted ? "fit" : "check") : "", fmt::format("{:.3f}", t.measured_us),
+         ok ? fmt::format("{:.3f}", t.predicted_us) : "",
+         ok ? fmt::format("{:.2f}", 100 * (t.predicted_us / t.measured_us - 1)) : ""});
+  }
+  return text;
+}
+
+Json timings_json(const std::vector<Timing>& timings) {
+  Json groups = Json::object();
+  for (const auto& [name, s] : spreads(timings)) {
+    if (s.rows == 0) continue;
+    groups[name] = {{"times", s.rows},    {"mean_pct", s.mean},   {"median_pct", s.median},
+                    {"p90_pct", s.p90},   {"max_pct", s.most},    {"worst_line", s.worst},
+                    {"bias_pct", s.bias}};
+  }
+  return {{"times", timings.size()}, {"groups", std::move(groups)}};
+}
+
+}  // namespace sim::calibrate
