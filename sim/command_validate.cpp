@@ -3,9 +3,11 @@
 
 #include <thread>
 
+#include "sim/calibrate/timings.h"
 #include "sim/calibrate/validate.h"
 #include "sim/command.h"
 #include "sim/config/runs_csv.h"
+#include "sim/config/table_csv.h"
 #include "sim/interrupt.h"
 #include "sim/progress.h"
 #include "sim/report/output.h"
@@ -73,6 +75,16 @@ void save(const std::string& path, const std::string& text) {
   if (!problem.empty()) throw Stop{exit_io, problem};
 }
 
+// Kernels and collectives instead of runs.
+int validate_timings(const config::Table& table, const std::string& csv, Globals globals) {
+  search::Sites sites;
+  const std::vector<calibrate::Timing> timings = calibrate::timings(table, sites);
+  if (!csv.empty()) save(csv, calibrate::timings_csv(timings));
+  print(globals.json ? report::document("validate", calibrate::timings_json(timings)).dump(2) + "\n"
+                     : calibrate::timings_text(timings));
+  return exit_yes;
+}
+
 }  // namespace
 
 int run_validate(const Arguments& arguments, Globals globals) {
@@ -85,6 +97,10 @@ int run_validate(const Arguments& arguments, Globals globals) {
       .parse(arguments, globals);
   const auto cores = static_cast<std::int64_t>(std::max(1U, std::thread::hardware_concurrency()));
   const int workers = static_cast<int>(options.number("jobs", cores, 1, 1024));
+  if (const Result<config::Table> any = config::load_table(options.words()[0]);
+      any && calibrate::timing_table(*any) != calibrate::TimingTable::none) {
+    return validate_timings(*any, options.text("csv"), globals);
+  }
   const std::vector<config::RunsRow> table = load_tables(options.words(), globals);
   std::vector<calibrate::Row> rows;
   for (const config::RunsRow& row : table) rows.push_back(row.cells);

@@ -53,15 +53,19 @@ std::vector<Operation> attention_in_memory(std::int64_t batch, std::int64_t head
   const auto pass = [&](std::string_view name, std::int64_t passes) {
     return model::pass(OperationKind::softmax, name, Bytes{passes * scores});
   };
+  // Rows of up to 1024 stay in registers; longer ones are read once more for each step (PyTorch
+  // SoftMax.cu).
+  const bool long_rows = key > 1024;
   if (backward) {
     return {to_scores("d probabilities", GemmRole::input_gradient),
-            by_heads("d values", GemmRole::weight_gradient), pass("softmax backward", 3),
+            by_heads("d values", GemmRole::weight_gradient),
+            pass("softmax backward", long_rows ? 5 : 3),
             by_heads("d queries", GemmRole::input_gradient),
             by_heads("d keys", GemmRole::weight_gradient)};
   }
   std::vector<Operation> out = {to_scores("scores", GemmRole::forward)};
   if (masked) out.push_back(pass("mask", 2));
-  out.push_back(pass("softmax", 2));
+  out.push_back(pass("softmax", long_rows ? 4 : 2));
   out.push_back(by_heads("context", GemmRole::forward));
   return out;
 }

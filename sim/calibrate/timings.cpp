@@ -176,8 +176,8 @@ Json timings_json(const std::vector<Timing>& timings) {
   Json groups = Json::object();
   for (const auto& [name, s] : spreads(timings)) {
     if (s.rows == 0) continue;
-    groups[name] = {{"times", s.rows},    {"mean_pct", s.mean},   {"median_pct", s.median},
-                    {"p90_pct", s.p90},   {"max_pct", s.most},    {"worst_line", s.worst},
+    groups[name] = {{"times", s.rows},   {"mean_pct", s.mean}, {"median_pct", s.median},
+                    {"p90_pct", s.p90},  {"max_pct", s.most},  {"worst_line", s.worst},
                     {"bias_pct", s.bias}};
   }
   return {{"times", timings.size()}, {"groups", std::move(groups)}};

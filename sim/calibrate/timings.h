@@ -2,9 +2,11 @@
 // attention (gemm.csv), operations of a layer (op_profiles.csv), collectives (nccl.csv).
 //
 // Invariants
-//  (1) Every measured time of the table has exactly one line, in the order of the table; what cannot
+//  (1) Every measured time of the table has exactly one line, in the order of the table; what
+//  cannot
 //      be represented says why.
-//  (2) Lines alternate between the half that profiles may be fitted to and the half that only checks
+//  (2) Lines alternate between the half that profiles may be fitted to and the half that only
+//  checks
 //      them: the first, third, ... row of each group is of the first half.
 //  (3) A time is that of the profile of its GPU; nothing is scaled to fit a table.
 #pragma once

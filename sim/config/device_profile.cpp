@@ -50,6 +50,8 @@ device::GemmProfile gemm(const v1::GemmProfile& from) {
   to.weight_gradient = from.weight_gradient();
   to.exposed_accumulation = from.exposed_accumulation();
   to.hbm = from.hbm();
+  if (from.has_boost()) to.boost = to_duration(from.boost());
+  if (from.has_throttled()) to.throttled = from.throttled();
   return to;
 }
 

@@ -45,9 +45,9 @@ Result<Table> load_table(const std::string& path) {
   for (std::size_t i = 1; i < rows->size(); ++i) {
     const CsvRow& from = (*rows)[i];
     if (from.cells.size() != table.columns.size()) {
-      problems.push_back({fmt::format("{}:{}", path, from.line),
-                          fmt::format("{} cells for {} columns", from.cells.size(),
-                                      table.columns.size())});
+      problems.push_back(
+          {fmt::format("{}:{}", path, from.line),
+           fmt::format("{} cells for {} columns", from.cells.size(), table.columns.size())});
       continue;
     }
     TableRow& row = table.rows.emplace_back();

@@ -46,6 +46,14 @@ double hbm_seconds(double bytes, const Gpu& gpu, double fraction) {
   return bytes / (static_cast<double>(gpu.hbm.bytes_per_second) * fraction);
 }
 
+// Monotone: the factor never falls as the product gets longer.
+double throttled(double main, const GemmProfile& gemm) {
+  const double boost = sim::seconds(gemm.boost);
+  if (boost <= 0) return main;
+  const double share = std::clamp(main / boost - 1, 0.0, 1.0);
+  return main / (1 - (1 - gemm.throttled) * share);
+}
+
 double gemm_seconds(const Operation& o, const Gpu& gpu, const Profile& profile) {
   const GemmProfile& gemm = profile.gemm;
   const double sms = gpu.sms;
@@ -70,6 +78,7 @@ double gemm_seconds(const Operation& o, const Gpu& gpu, const Profile& profile) 
       main = std::min(main, seconds);
     }
   }
+  main = throttled(main, gemm);
   if (o.accumulates_fp32) {
     main += gemm.exposed_accumulation * hbm_seconds(8.0 * results, gpu, gemm.hbm);
   }

@@ -18,6 +18,9 @@
 // Multiplication Background User's Guide", sections "Tile Quantization" and "Wave Quantization";
 // the ramp is Hockney's n_1/2 along k.
 //
+// A product longer than `boost` meets the power limit: main / (1 - (1 - throttled) share), with
+// share = main / boost - 1 between 0 and 1.
+//
 // Fused attention. A thread block computes block_queries rows (backward: keys) against all others;
 // K = others, halved under a causal mask; d = head size; 2 products forward, 5 backward (Dao,
 // "FlashAttention-2", arXiv 2307.08691, section 3.1):

@@ -80,6 +80,8 @@ void check_gemm(const GemmProfile& gemm, Checker& c) {
   c.fraction("gemm.weight_gradient", gemm.weight_gradient);
   c.share("gemm.exposed_accumulation", gemm.exposed_accumulation);
   c.fraction("gemm.hbm", gemm.hbm);
+  c.duration("gemm.boost", gemm.boost);
+  c.fraction("gemm.throttled", gemm.throttled);
 }
 
 void check_heads(const std::string& field, const std::vector<HeadEfficiency>& table, Checker& c) {

@@ -78,6 +78,10 @@ struct GemmProfile {
   // which the main loop does not hide. [0, 1].
   double exposed_accumulation = 1;
   double hbm = 1;  // fraction of HBM peak where memory binds, (0, 1]
+  // Products up to `boost` long run at the boost clock; those of twice that and more at `throttled`
+  // of the rate, in between in proportion: the power limit needs a while to act. 0: not seen.
+  Duration boost{};
+  double throttled = 1;  // (0, 1]; physical: 0.7-1
 };
 
 // Fused attention's best fraction of peak at one head size.

@@ -28,8 +28,8 @@ void Attention::unfused_forward(bool keep) {
   saved(scores_softmax, scores, "softmax output");
   // The fused kernel reads the scores below the diagonal and writes all of them (Megatron-LM
   // scaled_upper_triang_masked_softmax.h).
-  pass(OperationKind::softmax, "scale mask softmax", core.fused_softmax ? scores + scores / 2
-                                                                        : 2 * scores);
+  pass(OperationKind::softmax, "scale mask softmax",
+       core.fused_softmax ? scores + scores / 2 : 2 * scores);
   if (drops) {
     saved(scores_dropped, scores, "dropped softmax");
     saved(scores_mask, scores / dim.element, "dropout mask");

@@ -1,0 +1,96 @@
+// timing_collectives.cpp — nccl.csv: collectives by kind, GPUs, nodes and size. Compared from 1 MB,
+// on nodes with NVSwitch, over fabrics that the row names.
+#include <fmt/format.h>
+
+#include <regex>
+
+#include "sim/calibrate/timing_kernels.h"
+
+namespace sim::calibrate {
+
+namespace {
+
+using collective::Kind;
+
+constexpr std::int64_t least_bytes = 1'000'000;
+
+std::optional<Kind> kind_of(std::string_view name) {
+  if (name == "all_reduce") return Kind::all_reduce;
+  if (name == "all_gather") return Kind::all_gather;
+  if (name == "reduce_scatter") return Kind::reduce_scatter;
+  if (name == "alltoall" || name == "all2all") return Kind::all_to_all;
+  return std::nullopt;
+}
+
+}  // namespace
+
+void time_collectives(const config::TableRow& row, search::Sites& sites, std::vector<Timing>& out) {
+  Timing& t = out.emplace_back();
+  const auto text = [&](std::string_view column) {
+    const auto found = row.cells.find(column);
+    return found == row.cells.end() ? std::string() : found->second;
+  };
+  const std::int64_t gpus = size_in(row, "n_gpus"), nodes = size_in(row, "nodes");
+  t.group = fmt::format("{}, {} x{} on {}", text("gpu"), text("collective"), gpus, nodes);
+  const std::int64_t bytes = size_in(row, "bytes");
+  const std::optional<Kind> kind = kind_of(text("collective"));
+  if (!kind) {
+    t.reason = "collective '" + text("collective") + "' is not compared";
+    return;
+  }
+  if (gpus < 2 || nodes < 1 || bytes == 0 || gpus > 1 << 20 || gpus % nodes != 0) {
+    t.reason = "no shape";
+    return;
+  }
+  if (bytes < least_bytes) {
+    t.reason = "below 1 MB";
+    return;
+  }
+  const std::string net = text("inter_net");
+  static const std::regex links(R"((\d{1,2})x(\d{2,4})Gb/s)");
+  std::smatch found;
+  const bool named = nodes == 1 || (net.size() < 200 && std::regex_search(net, found, links));
+  if (!named || net.find("unstated") != std::string::npos) {
+    t.reason = "the fabric is not stated";
+    return;
+  }
+  if (text("notes").find("host-timed") != std::string::npos) {
+    t.reason = "timed from the host";
+    return;
+  }
+  if (!text("algo").empty() && !text("algo").starts_with("auto")) {
+    t.reason = "algorithm forced: " + text("algo");
+    return;
+  }
+  search::Site* site = site_of(text("gpu"), sites, t);
+  if (site == nullptr) return;
+  if (site->machine.cluster.node.interconnect != topology::GpuInterconnect::nvswitch) {
+    t.reason = "no NVSwitch";
+    return;
+  }
+  search::SiteChange change;
+  if (nodes > site->machine.cluster.nodes) change.nodes = static_cast<int>(nodes);
+  if (nodes > 1) {
+    change.nics = std::stoi(found[1]);
+    change.nic = {std::stoll(found[2]) * 125'000'000};
+  }
+  const Result<search::Site*> own = sites.find(cluster_of_gpu(text("gpu")), "", change);
+  if (!own || gpus / nodes > (*own)->machine.cluster.node.gpus) {
+    t.reason = "the machine cannot be built";
+    return;
+  }
+  network::Groups group;
+  group.ranks.emplace_back();
+  const int per_node = (*own)->machine.cluster.node.gpus;
+  for (std::int64_t n = 0; n < nodes; ++n)
+    for (std::int64_t g = 0; g < gpus / nodes; ++g)
+      group.ranks[0].push_back(static_cast<int>(n * per_node + g));
+  t.measured_us = number(text("time_us_oop")).value_or(0);
+  if (const std::optional<double> bus = number(text("busbw_oop"));
+      t.measured_us <= 0 && bus && *bus > 0)
+    t.measured_us = collective::bus_factor(*kind, static_cast<int>(gpus)) *
+                    static_cast<double>(bytes) / *bus * 1e-3;
+  t.predicted_us = 1e6 * seconds((*own)->network->duration(*kind, group, Bytes{bytes}));
+}
+
+}  // namespace sim::calibrate

@@ -1,0 +1,80 @@
+#include "sim/calibrate/timings.h"
+
+#include <catch2/catch.hpp>
+
+using namespace sim;
+using namespace sim::calibrate;
+
+namespace {
+
+config::Table table(std::vector<std::string> columns, std::vector<std::vector<std::string>> rows) {
+  config::Table out;
+  out.columns = columns;
+  int line = 2;
+  for (const std::vector<std::string>& cells : rows) {
+    config::TableRow& row = out.rows.emplace_back();
+    row.line = line++;
+    for (std::size_t i = 0; i < columns.size(); ++i) row.cells[columns[i]] = cells[i];
+  }
+  return out;
+}
+
+const std::vector<std::string> product_columns = {
+    "where",  "kernel", "gpu",        "dtype", "b",      "m",         "n",      "k",
+    "layout", "tflops", "accumulate", "impl",  "causal", "direction", "time_us"};
+
+}  // namespace
+
+TEST_CASE("calibrate: a table says by its columns what was timed") {
+  CHECK(timing_table(table({"kernel", "tflops"}, {})) == TimingTable::products);
+  CHECK(timing_table(table({"op", "fwd_us", "bwd_us"}, {})) == TimingTable::operations);
+  CHECK(timing_table(table({"collective", "bytes"}, {})) == TimingTable::collectives);
+  CHECK(timing_table(table({"row_id", "gpu", "tp", "pp"}, {})) == TimingTable::none);
+}
+
+TEST_CASE("calibrate: a product is timed on its GPU and what cannot be says why") {
+  const auto row = [](const char* gpu, const char* m, const char* time) {
+    return std::vector<std::string>{"",   "matmul", gpu,     "bf16", "1", m,  "4096", "4096",
+                                    "TN", "",       "False", "",     "",  "", time};
+  };
+  search::Sites sites;
+  // 2 x 4096^3 operations at A100's 312 TFLOP/s take 440.5 us: no prediction is below.
+  const std::vector<Timing> all = timings(
+      table(product_columns, {row("A100-PCIe 80GB", "4096", "560"), row("TPU v4", "4096", "500"),
+                              row("A100-PCIe 80GB", "", "500"), row("A100-PCIe 80GB", "4096", ""),
+                              row("A100-PCIe 80GB", "8192", "1100")}),
+      sites);
+  REQUIRE(all.size() == 5);
+  CHECK(all[0].reason.empty());
+  CHECK(all[0].predicted_us > 440.5);
+  CHECK(all[0].predicted_us < 700);
+  CHECK(all[0].line == 2);
+  CHECK(all[1].reason == "GPU 'TPU v4' has no profile");
+  CHECK(all[2].reason == "no shape");
+  CHECK(all[3].reason == "no time is published");
+  // Only rows with a prediction alternate between the halves.
+  CHECK(all[0].fitted);
+  CHECK_FALSE(all[4].fitted);
+  const std::string csv = timings_csv(all);
+  CHECK(csv.find("2,predicted,,\"A100-PCIe 80GB, matmul TN\",fit,560.000,") != std::string::npos);
+  CHECK(csv.find("3,unsupported,") != std::string::npos);
+}
+
+TEST_CASE("calibrate: an operation of a layer has two times and its collectives are not compared") {
+  const std::vector<std::string> columns = {"gpu",  "precision", "hidden", "heads",
+                                            "seq",  "vocab",     "mbs",    "tp",
+                                            "algo", "op",        "fwd_us", "bwd_us"};
+  search::Sites sites;
+  const std::vector<Timing> all =
+      timings(table(columns, {{"A100-SXM-40GB (GCP a2)", "fp16", "7168", "56", "2048", "50272", "8",
+                               "4", "0", "enc-MLP-GEMM-1", "6520", "7868"},
+                              {"A100-SXM-40GB (GCP a2)", "fp16", "7168", "56", "2048", "50272", "8",
+                               "4", "0", "encoder-embedding", "6092", "5055"}}),
+              sites);
+  REQUIRE(all.size() == 4);
+  // 2 x 16384 x 7168 x 7168 operations at 312 TFLOP/s: 5396 us at least.
+  CHECK(all[0].predicted_us > 5396);
+  CHECK(all[0].predicted_us < 8000);
+  CHECK(all[1].reason == "contains a collective, whose ranks start apart");
+  CHECK(all[2].reason == "the kernels of 'encoder-embedding' are not known");
+}
