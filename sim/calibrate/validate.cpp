@@ -204,8 +204,8 @@ std::string validation_text(const std::vector<Row>& rows,
   }
   text += table.empty() ? "nothing to compare\n" : table.text("");
   if (!table.empty()) text += use_text(fitted.size());
-  return text + outcome_text(rows, predictions) + missing_text(predictions) +
-         row_text(rows, predictions);
+  return text + outcome_text(rows, predictions) + ranking_text(ranking(rows, predictions)) +
+         missing_text(predictions) + row_text(rows, predictions);
 }
 
 Json validation_json(const std::vector<Row>& rows, const std::vector<Prediction>& predictions) {
