@@ -22,6 +22,13 @@ search::Site* site_of(const std::string& gpu, search::Sites& sites, Timing& timi
   return *site;
 }
 
+device::Profile benchmark_profile(const search::Site& site) {
+  device::Profile profile = site.profile.device;
+  profile.gemm.sustained = 1;
+  for (device::AttentionProfile& a : profile.attention) a.sustained = 1;
+  return profile;
+}
+
 double microseconds(const std::vector<Operation>& operations, const search::Site& site,
                     const device::Profile& profile) {
   double sum = 0;

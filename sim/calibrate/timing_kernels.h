@@ -16,6 +16,9 @@ namespace sim::calibrate {
 // nullptr, and `timing.reason` says why.
 search::Site* site_of(const std::string& gpu, search::Sites& sites, Timing& timing);
 
+// The site's profile as short benchmarks see it, which do not run into the limits of a long run.
+device::Profile benchmark_profile(const search::Site& site);
+
 // Microseconds that the operations take one after the other.
 double microseconds(const std::vector<model::Operation>& operations, const search::Site& site,
                     const device::Profile& profile);

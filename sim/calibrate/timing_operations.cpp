@@ -211,12 +211,10 @@ double host_us(Duration d) {
   return 1e6 * seconds(d);
 }
 
-double predicted_us(const Work& w, bool backward, const search::Site& site) {
-  const device::HostProfile& host = site.profile.device.host;
+double predicted_us(const Work& w, bool backward, double device, const device::HostProfile& host) {
   const double launch =
       host_us(host.kernel) +
       host_us(backward ? host.layer_backward : host.layer_forward) / launches_of_a_layer;
-  const double device = microseconds(w.kernels, site, site.profile.device);
   const double issue = static_cast<double>(w.kernels.size()) * launch;
   return host_us(host.synchronisation) + std::max(issue, launch + device);
 }
@@ -259,9 +257,9 @@ void time_operations(const config::TableRow& row, search::Sites& sites, std::vec
       t.reason = "contains a collective, whose ranks start apart";
       continue;
     }
-    t.predicted_us = predicted_us(work, backward, *site);
-    if (t.predicted_us <
-        2 * (t.predicted_us - microseconds(work.kernels, *site, site->profile.device))) {
+    const double device = microseconds(work.kernels, *site, benchmark_profile(*site));
+    t.predicted_us = predicted_us(work, backward, device, site->profile.device.host);
+    if (t.predicted_us > 2 * device) {
       t.reason = "shows the host, which issues for longer than the kernels run";
     }
   }

@@ -46,7 +46,7 @@ void product(const config::TableRow& row, const search::Site& site, Timing& t) {
   const Operation o = model::gemm("product", m, n, k, role_of(row.cells.at("layout")),
                                   row.cells.at("accumulate") == "True", precision, batch);
   t.measured_us = number(row.cells.at("time_us")).value_or(at_rate(row, o.flops));
-  t.predicted_us = microseconds({o}, site, site.profile.device);
+  t.predicted_us = microseconds({o}, site, benchmark_profile(site));
 }
 
 // "ng=40, M=616, N=3072, K=5120, ..., stage=bwd_grad_w, ..., accumulate=True": ng products of M
@@ -76,7 +76,7 @@ void grouped_product(const config::TableRow& row, const search::Site& site, Timi
           : model::gemm("grouped", m, k, n, GemmRole::input_gradient, false, Precision::bf16,
                         groups);
   t.measured_us = at_rate(row, o.flops);
-  t.predicted_us = microseconds({o}, site, site.profile.device);
+  t.predicted_us = microseconds({o}, site, benchmark_profile(site));
 }
 
 // The profile with the named kernel first.
@@ -113,7 +113,7 @@ void attention(const config::TableRow& row, const search::Site& site, Timing& t)
   t.measured_us = number(row.cells.at("time_us")).value_or(at_rate(row, flops));
 
   const std::string& impl = row.cells.at("impl");
-  device::Profile profile = site.profile.device;
+  device::Profile profile = benchmark_profile(site);
   if (impl == "Pytorch") {
     for (const bool back : {false, true}) {
       if (!(back ? backward : forward)) continue;
@@ -131,8 +131,6 @@ void attention(const config::TableRow& row, const search::Site& site, Timing& t)
     t.reason = "the profile has no " + name;
     return;
   }
-  // Kernel benchmarks do not run into the power limit of a long step.
-  profile.attention[0].sustained = 1;
   for (const bool back : {false, true}) {
     if (!(back ? backward : forward)) continue;
     t.predicted_us +=
@@ -162,8 +160,7 @@ void time_products(const config::TableRow& row, search::Sites& sites, std::vecto
   const search::Site* site = site_of(gpu, sites, t);
   if (site == nullptr) return;
   if (kernel == "matmul" || kernel.starts_with("gemm_max")) {
-    search::Site const& s = *site;
-    product(row, s, t);
+    product(row, *site, t);
   } else if (kernel == "group_matmul") {
     grouped_product(row, *site, t);
   } else if (kernel == "attention" || kernel.starts_with("sdp_")) {
