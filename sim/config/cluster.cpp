@@ -2,11 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
+
 #include "sim/config/cluster.pb.h"
 #include "sim/config/cluster_fields.h"
 #include "sim/config/locate.h"
 #include "sim/config/rules.h"
 #include "sim/config/textproto.h"
+#include "sim/core/random.h"
 
 namespace sim::config {
 namespace {
@@ -225,6 +228,29 @@ topology::Condition to_condition(const v1::Condition& from) {
   return to;
 }
 
+constexpr int most_jittered_gpus = 4096;
+
+void add_jitter(const v1::Cluster& from, topology::Cluster& to, Load& load) {
+  if (!from.has_jitter()) return;
+  if (to.gpus() > most_jittered_gpus) {
+    load.add(from, "jitter",
+             fmt::format("{} GPUs that all differ are more than {}; set 'nodes' to what the job "
+                         "uses",
+                         to.gpus(), most_jittered_gpus));
+    return;
+  }
+  Random random(static_cast<std::uint64_t>(from.jitter().seed()));
+  for (int gpu = 0; gpu < to.gpus(); ++gpu) {
+    topology::Condition condition;
+    condition.node = gpu / to.node.gpus;
+    condition.gpu = gpu % to.node.gpus;
+    // Six digits: what the machine's logarithm does to the last bits does not matter.
+    const double slowdown = 1 + from.jitter().sigma() * std::abs(random.normal());
+    condition.speed = std::round(1e6 / slowdown) / 1e6;
+    to.conditions.push_back(condition);
+  }
+}
+
 void add_sources(std::string_view block,
                  const google::protobuf::RepeatedPtrField<std::string>& from,
                  std::vector<std::string>& to) {
@@ -261,6 +287,7 @@ Result<Machine> load_cluster(const std::string& path, const std::vector<std::str
                           cluster.nodes(), cluster.node().gpus()));
   for (const v1::Condition& condition : cluster.condition())
     machine.cluster.conditions.push_back(to_condition(condition));
+  if (state.problems.empty()) add_jitter(cluster, machine.cluster, state);
   machine.price_per_gpu_hour = cluster.price_per_gpu_hour();
   if (state.problems.empty()) {
     for (std::string& problem : topology::problems(machine.cluster))

@@ -14,7 +14,8 @@ namespace v1 = rehearse::v1;
 using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 
-constexpr std::array<std::string_view, 4> blocks = {"fabric.", "node.", "gpu.", "condition"};
+constexpr std::array<std::string_view, 5> blocks = {"fabric.", "node.", "gpu.", "condition",
+                                                    "jitter."};
 
 std::string_view without_prefix(std::string_view key) {
   if (key.starts_with("cluster.")) key.remove_prefix(8);

@@ -196,6 +196,16 @@ TEST_CASE("config: settings of a cluster change it and follow its rules") {
   CHECK(changed->cluster.node.nic_of_gpu == std::vector{0, 1, 2, 3, 4, 5, 6, 7});
   REQUIRE(changed->cluster.conditions.size() == 1);
   CHECK(changed->cluster.conditions[0].bandwidth == 0);
+  const std::vector<std::string> jitter = {"cluster.nodes=100", "jitter.sigma=0.02",
+                                           "jitter.seed=7"};
+  const auto shaken = cluster(jitter);
+  REQUIRE(shaken);
+  REQUIRE(shaken->cluster.conditions.size() == 800);
+  double mean = 0;
+  for (const auto& c : shaken->cluster.conditions) mean += 1 / c.speed - 1;
+  // A half-normal slowdown has mean sigma sqrt(2 / pi) = 0.016, of 800 within 3 deviations of it.
+  CHECK(mean / 800 == Approx(0.016).margin(0.0013));
+  CHECK(cluster(jitter)->cluster.conditions[799].speed == shaken->cluster.conditions[799].speed);
   const auto problem = [&](const std::string& setting) {
     const auto result = cluster({setting});
     return result ? "" : result.errors()[0].message;
