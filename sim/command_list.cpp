@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 
+#include "sim/calibrate/readers/reader.h"
 #include "sim/collective/collective.h"
 #include "sim/command.h"
 #include "sim/config/locate.h"
@@ -59,18 +60,22 @@ std::vector<Entry> collectives() {
 std::vector<Entry> conventions() {
   return catalog(model::flop_conventions());
 }
+std::vector<Entry> formats() {
+  return catalog(calibrate::readers());
+}
 
 struct Kind {
   const char* name;
   std::vector<Entry> (*entries)();
 };
-constexpr std::array<Kind, 7> kinds = {{{"models", models},
+constexpr std::array<Kind, 8> kinds = {{{"models", models},
                                         {"clusters", clusters},
                                         {"schedules", schedules},
                                         {"collectives", collectives},
                                         {"workloads", workloads},
                                         {"profiles", profiles},
-                                        {"conventions", conventions}}};
+                                        {"conventions", conventions},
+                                        {"formats", formats}}};
 
 report::Json to_json(const std::vector<Entry>& entries) {
   report::Json json = report::Json::array();

@@ -145,6 +145,41 @@ config::RunResiduals residuals_of(const std::vector<Row>& rows,
   return out;
 }
 
+std::vector<SourcesApart> sources_apart(const config::RunResiduals& residuals) {
+  constexpr std::size_t least = 5;  // rows of a source that say what it scatters by
+  struct Source {
+    std::string situation, name;
+    double middle = 0, scatter = 0, error = 0;
+  };
+  std::vector<Source> sources;
+  for (const config::ResidualGroup& g : residuals.groups) {
+    if (g.quantity != ResidualOf::time || g.values.size() < least) continue;
+    const std::size_t n = g.values.size();
+    Source s;
+    s.situation = fmt::format("{}, {}{}", g.profile, g.many_nodes ? "several nodes" : "one node",
+                              g.context_parallel ? ", context parallel" : "");
+    s.name = fmt::format("{} ({}{})", g.source, g.framework, g.fitted ? ", fitted on" : "");
+    s.middle = g.values[n / 2];
+    double squares = 0;
+    for (const double value : g.values) squares += (value - s.middle) * (value - s.middle);
+    s.scatter = std::sqrt(squares / static_cast<double>(n - 1));
+    s.error = 1.2533 * s.scatter / std::sqrt(static_cast<double>(n));  // of a median: sqrt(pi / 2)
+    sources.push_back(s);
+  }
+  std::vector<SourcesApart> out;
+  for (std::size_t i = 0; i < sources.size(); ++i) {
+    for (std::size_t j = i + 1; j < sources.size(); ++j) {
+      const Source &a = sources[i], &b = sources[j];
+      if (a.situation != b.situation) continue;
+      const double apart = std::abs(a.middle - b.middle);
+      const double scatter = std::max(a.scatter, b.scatter);
+      if (apart <= scatter || apart <= 2 * std::hypot(a.error, b.error)) continue;
+      out.push_back({a.situation, a.name, b.name, 100 * apart, 100 * scatter});
+    }
+  }
+  return out;
+}
+
 std::string predictions_csv(const std::vector<Prediction>& predictions) {
   std::vector<std::string> columns = {"row_id",
                                       "status",

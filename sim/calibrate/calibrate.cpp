@@ -13,14 +13,19 @@ namespace sim::calibrate {
 
 namespace {
 
-std::vector<std::string> source_lines(const std::vector<SourceFile>& sources,
+// The files, each with those of its sources that the fit used.
+std::vector<std::string> source_lines(const std::vector<SourceFile>& sources, const Fit& fit,
                                       const std::string& base) {
+  std::set<std::string> used;
+  for (const SourceResidual& r : fit.residuals) used.insert(r.source);
   std::vector<std::string> lines;
   for (const SourceFile& source : sources) {
     std::set<std::string> who;
-    for (const KernelSample& sample : source.measurements.kernels) who.insert(sample.source);
+    for (const KernelSample& sample : source.measurements.kernels)
+      if (used.count(sample.source)) who.insert(sample.source);
     for (const CollectiveSample& sample : source.measurements.collectives)
-      who.insert(sample.source);
+      if (used.count(sample.source)) who.insert(sample.source);
+    who.erase(source.path);
     lines.push_back(who.empty() ? fmt::format("{} ({})", source.path, source.format)
                                 : fmt::format("{}: {}", source.path, fmt::join(who, ", ")));
   }
@@ -103,11 +108,17 @@ Result<Calibration> calibrate(std::vector<SourceFile> sources, const config::Mac
   }
   config::ProfileDraft& made = out.fit.profile;
   if (!collectives.empty() && made.has_communication()) fit_network(machine, collectives, out.fit);
+  const bool links =
+      std::any_of(out.fit.parameters.begin(), out.fit.parameters.end(),
+                  [](const FittedParameter& p) { return p.fitted && p.block == "communication"; });
+  if (links)
+    made.communication_source(
+        fmt::format("{}; achieved fitted as provenance says", made.communication_source()));
   fit_host(out.sources, out.fit);
   out.fit.disagreements = disagreements(out.fit.residuals);
   made.name(wanted.name);
   made.provenance(provenance(out, machine, wanted, before.provenance),
-                  source_lines(out.sources, out.base));
+                  source_lines(out.sources, out.fit, out.base));
   Diagnostics problems = device::check(made.device());
   if (made.has_communication())
     for (const std::string& text : network::check(made.communication()))

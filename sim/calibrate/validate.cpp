@@ -105,6 +105,18 @@ std::string missing_text(const std::vector<Prediction>& predictions) {
   return "\nrows without a prediction\n" + table.text();
 }
 
+std::string apart_text(const std::vector<Row>& rows, const std::vector<Prediction>& predictions) {
+  const config::RunResiduals residuals = residuals_of(rows, predictions, "");
+  report::Table table({"<situation", "<one", "<other", "apart", "noise"});
+  for (const SourcesApart& one : sources_apart(residuals))
+    table.row({one.situation, one.one, one.other, fmt::format("{:.1f} %", one.percent),
+               fmt::format("{:.1f} %", one.noise_percent)});
+  return table.empty() ? ""
+                       : "\nsources whose times disagree by more than their noise (medians of "
+                         "ln measured / predicted)\n" +
+                             table.text();
+}
+
 std::string row_text(const std::vector<Row>& rows, const std::vector<Prediction>& predictions) {
   report::Table table({"<row", "<plan", "<outcome", "TFLOP/s", "said", "error", "time s", "said",
                        "allocated", "said", "reserved", "said"});
@@ -205,7 +217,7 @@ std::string validation_text(const std::vector<Row>& rows,
   text += table.empty() ? "nothing to compare\n" : table.text("");
   if (!table.empty()) text += use_text(fitted.size());
   return text + outcome_text(rows, predictions) + ranking_text(ranking(rows, predictions)) +
-         missing_text(predictions) + row_text(rows, predictions);
+         apart_text(rows, predictions) + missing_text(predictions) + row_text(rows, predictions);
 }
 
 Json validation_json(const std::vector<Row>& rows, const std::vector<Prediction>& predictions) {

@@ -94,6 +94,13 @@ struct Outcomes {
 Outcomes outcomes(const std::vector<Row>& rows, const std::vector<Prediction>& predictions,
                   bool by_rule);
 
+// Two sources of one situation whose times are off by more different amounts than they scatter.
+struct SourcesApart {
+  std::string situation, one, other;
+  double percent = 0, noise_percent = 0;  // between their medians; the larger scatter around one
+};
+std::vector<SourcesApart> sources_apart(const config::RunResiduals& residuals);
+
 // Everything as text: overall, by group, why rows are missing, and row by row.
 std::string validation_text(const std::vector<Row>& rows,
                             const std::vector<Prediction>& predictions);

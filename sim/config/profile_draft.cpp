@@ -208,6 +208,10 @@ void ProfileDraft::provenance(const device::Provenance& provenance,
   }
 }
 
+std::string ProfileDraft::communication_source() const {
+  return state_->message.communication().source();
+}
+
 void ProfileDraft::communication_source(const std::string& source) {
   state_->message.mutable_communication()->set_source(source);
 }

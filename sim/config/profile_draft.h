@@ -39,6 +39,7 @@ class ProfileDraft {
 
   void name(const std::string& name);
   void provenance(const device::Provenance& provenance, const std::vector<std::string>& sources);
+  std::string communication_source() const;
   void communication_source(const std::string& source);
   // The file: `header` as comments, then every field.
   std::string text(const std::string& header) const;

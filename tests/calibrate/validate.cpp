@@ -139,3 +139,21 @@ TEST_CASE("calibrate: the text begins with the counts and lists what is missing"
   CHECK(text.find("1  unsupported  GPU 'B200' has no profile\n") != std::string::npos);
   CHECK(text.find("all    throughput     1  10.00 %") != std::string::npos);
 }
+
+TEST_CASE("calibrate: sources of one situation that are off by different amounts are named") {
+  // Medians 0 and 0.2 with a scatter of 0.02: 20 % apart. Another situation is not compared.
+  config::RunResiduals residuals;
+  for (const double middle : {0.0, 0.2}) {
+    config::ResidualGroup group;
+    group.profile = "a100-80";
+    group.source = middle == 0 ? "one" : "other";
+    for (int i = -2; i <= 2; ++i) group.values.push_back(middle + 0.0126 * i);
+    residuals.groups.push_back(group);
+  }
+  const auto apart = sources_apart(residuals);
+  REQUIRE(apart.size() == 1);
+  CHECK(apart[0].percent == Approx(20));
+  CHECK(apart[0].noise_percent == Approx(2).epsilon(0.01));  // 0.0126 sqrt(10 / 4)
+  residuals.groups[1].many_nodes = true;
+  CHECK(sources_apart(residuals).empty());
+}

@@ -36,7 +36,7 @@ TEST_CASE("golden: help and version go to stdout and exit 0") {
   const std::string folder = golden::scratch("help");
   CHECK(run("./rehearse --help", folder).out.find("usage: rehearse COMMAND") == 0);
   CHECK(run("./rehearse --version", folder).out.find("rehearse ") == 0);
-  for (const char* command : {"run", "sweep", "memory", "validate", "list", "check"}) {
+  for (const char* command : {"run", "sweep", "memory", "calibrate", "validate", "list", "check"}) {
     const golden::Finished finished = run(std::string("./rehearse ") + command + " --help", folder);
     INFO(command);
     CHECK(finished.code == 0);
@@ -57,6 +57,9 @@ TEST_CASE("golden: an input that is not there exits 66 and one that is wrong exi
   CHECK(run("./rehearse run no-such.textproto", folder).code == 66);
   CHECK(run("./rehearse validate no-such.csv", folder).code == 66);
   CHECK(run("./rehearse memory replay no-such.trace", folder).code == 66);
+  CHECK(run("./rehearse calibrate no-such.csv --profile a100-80", folder).code == 66);
+  golden::write(folder + "/bad.csv", "hello\n");
+  CHECK(run("./rehearse calibrate bad.csv --profile a100-80", folder).code == 65);
   golden::write(folder + "/bad.trace", "# capacity=x conf=-\n");
   CHECK(run("./rehearse memory replay bad.trace", folder).code == 65);
   golden::write(folder + "/bad.textproto", "tpp: 2\nmodel \n");

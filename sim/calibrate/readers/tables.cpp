@@ -56,7 +56,9 @@ std::int64_t dimension(const Row& row, std::string_view column) {
 // "eth-easl/sailor" of "eth-easl/sailor@cf2c8e:path".
 std::string who(const Row& row) {
   const std::string& source = cell(row, "source");
-  return source.substr(0, source.find_first_of("@("));
+  std::string name = source.substr(0, source.find_first_of("@("));
+  while (!name.empty() && name.back() == ' ') name.pop_back();
+  return name;
 }
 
 std::optional<Precision> precision_of(std::string_view text) {
