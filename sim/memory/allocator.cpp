@@ -67,6 +67,7 @@ BlockId Allocator::new_block() {
     return id;
   }
   blocks_.emplace_back();
+  pasts_.emplace_back();
   return static_cast<BlockId>(blocks_.size() - 1);
 }
 
@@ -217,7 +218,7 @@ BlockId Allocator::hand_out(const Request& request, std::int64_t requested, cons
 
   Block& block = at(id);
   block.allocated = true;
-  block.requested = requested;
+  past(id).requested = requested;
   trace(Action::alloc, block.address, requested, lane(request.lane).stream);
   statistics_.all.allocated_bytes.up(block.size);
   statistics_.all.active_bytes.up(block.size);
@@ -254,7 +255,8 @@ BlockId Allocator::cut(BlockId id, std::int64_t size) {
   rest.address = front.address + size;
   rest.size = front.size - size;
   rest.left = id;
-  if (counted_) rest.stamp = pool_of(front).searches;
+  past(back).requested = past(id).requested;
+  if (counted_) past(back).stamp = pool_of(front).searches;
   front.size = size;
   front.right = back;
   if (rest.right != no_block) at(rest.right).left = back;
@@ -264,7 +266,7 @@ BlockId Allocator::cut(BlockId id, std::int64_t size) {
 bool Allocator::idle(BlockId id) const {
   if (id == no_block) return false;
   const Block& block = at(id);
-  return !block.allocated && block.events == 0 && block.uses == none;
+  return block.idle();
 }
 
 // `left` takes over its right neighbour, which is in no list.
@@ -290,9 +292,9 @@ void Allocator::absorb(BlockId left, BlockId right) {
     own.allocated_bytes.down(block.size);
     if (block.size >= options_.max_split_size) statistics_.oversize_allocations.down(1);
   }
-  trace(Action::free_requested, block.address, block.requested, lane(block.lane).stream);
+  trace(Action::free_requested, block.address, past(id).requested, lane(block.lane).stream);
 
-  if (block.uses == none) return complete(id);
+  if (!block.used) return complete(id);
   pending_ = true;
   if (open_regions_.empty()) {
     record_events(id);
@@ -305,9 +307,9 @@ void Allocator::absorb(BlockId left, BlockId right) {
 // Nobody uses the block any more: it merges with its idle neighbours and becomes free.
 void Allocator::complete(BlockId id) {
   Block& block = at(id);
-  trace(Action::free_completed, block.address, block.requested, lane(block.lane).stream);
+  trace(Action::free_completed, block.address, past(id).requested, lane(block.lane).stream);
   const std::int64_t size = block.size;
-  const std::int64_t requested = block.requested;
+  const std::int64_t requested = past(id).requested;
   const bool small = block.small;
   const bool counts_split = !block.expandable;
   FreeList& free = lane(block.lane).free;
@@ -330,12 +332,12 @@ void Allocator::complete(BlockId id) {
   if (left != no_block) {
     blocks_gone += 1;
     bytes_gone += at(left).size;
-    at(left).requested = requested;  // what PyTorch keeps is the freed block
+    past(left).requested = requested;  // what PyTorch keeps is the freed block
     absorb(left, id);
     merged = left;
   }
   Block& result = at(merged);
-  if (counted_) result.stamp = pool_of(result).searches;
+  if (counted_) past(merged).stamp = pool_of(result).searches;
   if (listed != no_block) {
     free.move(position, result.size, result.address, merged);
   } else {

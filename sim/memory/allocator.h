@@ -120,7 +120,7 @@ class Allocator {
 
   std::int64_t address(BlockId block) const { return at(block).address; }
   std::int64_t size(BlockId block) const { return at(block).size; }
-  std::int64_t requested(BlockId block) const { return at(block).requested; }
+  std::int64_t requested(BlockId block) const { return past(block).requested; }
   const Options& options() const { return options_; }
   Rules rules() const { return rules_; }
   const Statistics& statistics() const { return statistics_; }
@@ -186,22 +186,30 @@ class Allocator {
  private:
   static constexpr std::int32_t none = -1;
 
+  // What every step looks at: half a cache line.
   struct Block {
     std::int64_t address = 0;
     std::int64_t size = 0;
-    std::int64_t requested = 0;
-    std::int64_t stamp = 0;  // the pool's number of searches when it was last freed
     BlockId left = no_block;
     BlockId right = no_block;
     std::int32_t lane = 0;
-    std::int32_t events = 0;
-    std::int32_t uses = none;  // index into stream_uses_
-    bool allocated = false;
-    bool mapped = true;
-    bool expandable = false;
-    bool small = false;
+    std::uint32_t events : 24 = 0;  // outstanding
+    bool allocated : 1 = false;
+    bool mapped : 1 = true;
+    bool expandable : 1 = false;
+    bool small : 1 = false;
+    bool used : 1 = false;  // recorded on other streams since it was allocated
 
     bool split() const { return left != no_block || right != no_block; }
+    bool idle() const { return !allocated && !used && events == 0; }
+  };
+  static_assert(sizeof(Block) == 32);
+
+  // The rest of a block.
+  struct Past {
+    std::int64_t requested = 0;
+    std::int64_t stamp = 0;    // the pool's number of searches when it was last freed
+    std::int32_t uses = none;  // index into stream_uses_, when used
   };
 
   struct StreamUse {
@@ -265,6 +273,8 @@ class Allocator {
 
   const Block& at(BlockId id) const { return blocks_[static_cast<std::size_t>(id)]; }
   Block& at(BlockId id) { return blocks_[static_cast<std::size_t>(id)]; }
+  const Past& past(BlockId id) const { return pasts_[static_cast<std::size_t>(id)]; }
+  Past& past(BlockId id) { return pasts_[static_cast<std::size_t>(id)]; }
   Lane& lane(std::int32_t i) { return lanes_[static_cast<std::size_t>(i)]; }
   const Lane& lane(std::int32_t i) const { return lanes_[static_cast<std::size_t>(i)]; }
   Pool& pool(std::int32_t i) { return pools_[static_cast<std::size_t>(i)]; }
@@ -336,6 +346,7 @@ class Allocator {
   Rules rules_;
 
   std::vector<Block> blocks_;
+  std::vector<Past> pasts_;  // of the same
   std::vector<BlockId> unused_blocks_;
   std::vector<Lane> lanes_;
   std::vector<Pool> pools_;  // 0: default large, 1: default small, then the private ones

@@ -22,6 +22,7 @@ bool Allocator::grow(const Request& request, bool retry, Found& found) {
   const BlockId id = new_block();
   Block& block = at(id);
   block = {};
+  past(id) = {};
   block.address = *address;
   block.size = request.segment;
   block.lane = request.lane;
@@ -90,6 +91,7 @@ BlockId Allocator::new_expandable_segment(const Request& request) {
   const BlockId id = new_block();
   Block& block = at(id);
   block = {};
+  past(id) = {};
   block.address = *address;
   block.size = bytes;
   block.lane = request.lane;
@@ -115,7 +117,7 @@ BlockId Allocator::map(BlockId id, std::int64_t bytes) {
   unlist(id);
   if (mapped < at(id).size) {
     const BlockId rest = cut(id, mapped);
-    at(rest).requested = 0;
+    past(rest).requested = 0;
     list(rest);
   }
   at(id).mapped = true;
@@ -143,7 +145,7 @@ BlockId Allocator::merge_unlisted(BlockId id) {
   }
   if (!mergeable(left, mapped)) return id;
   unlist(left);
-  at(left).requested = at(id).requested;
+  past(left).requested = past(id).requested;
   absorb(left, id);
   return left;
 }
@@ -151,7 +153,7 @@ BlockId Allocator::merge_unlisted(BlockId id) {
 void Allocator::list(BlockId id) {
   Block& block = at(id);
   Lane& home = lane(block.lane);
-  block.stamp = pool(home.pool).searches;
+  past(id).stamp = pool(home.pool).searches;
   if (block.mapped) return home.free.insert(block.size, block.address, id);
   const auto by_address = [&](BlockId a, std::int64_t address) { return at(a).address < address; };
   home.unmapped.insert(

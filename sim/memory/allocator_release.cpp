@@ -115,12 +115,12 @@ BlockId Allocator::unmap(BlockId id) {
   BlockId middle = id;
   if (begin > at(id).address) {
     middle = cut(id, begin - at(id).address);
-    at(id).requested = 0;
+    past(id).requested = 0;
     list(id);
   }
   if (at(middle).size > end - begin) {
     const BlockId rest = cut(middle, end - begin);
-    at(rest).requested = 0;
+    past(rest).requested = 0;
     list(rest);
   }
   at(middle).mapped = false;
@@ -162,7 +162,7 @@ void Allocator::collect_garbage() {
     for (FreeList::Position p = free.first(); !free.at_end(p); p = free.next(p)) {
       const Block& block = at(free.block(p));
       if (block.split()) continue;
-      ages += large.searches - block.stamp;
+      ages += large.searches - past(free.block(p)).stamp;
       ++count;
       if (!block.expandable) candidates.push_back(free.block(p));
     }
@@ -175,7 +175,7 @@ void Allocator::collect_garbage() {
     progress = false;
     std::vector<BlockId> younger;
     for (const BlockId id : candidates) {
-      const std::int64_t age = large.searches - at(id).stamp;
+      const std::int64_t age = large.searches - past(id).stamp;
       if (static_cast<double>(age) < limit) {
         younger.push_back(id);
         continue;

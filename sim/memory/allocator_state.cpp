@@ -28,14 +28,14 @@ std::vector<SegmentView> Allocator::segments() const {
         open = true;
       }
       SegmentView& view = views.back();
-      const bool pending = block.events > 0 || block.uses != none;
+      const bool pending = block.events > 0 || block.used;
       view.total += block.size;
       if (block.allocated) view.allocated += block.size;
       if (block.allocated || pending) {
         view.active += block.size;
-        view.requested += block.requested;
+        view.requested += past(id).requested;
       }
-      view.blocks.push_back({id, block.address, block.size, block.requested,
+      view.blocks.push_back({id, block.address, block.size, past(id).requested,
                              block.allocated ? BlockState::active_allocated
                              : pending       ? BlockState::active_pending_free
                                              : BlockState::inactive});
@@ -64,16 +64,16 @@ void Allocator::save_state(std::vector<std::int64_t>& out) const {
                            own.number * 2 + (own.small ? 1 : 0)});
     for (BlockId id = segment.head; id != no_block; id = at(id).right) {
       const Block& block = at(id);
-      const bool used = block.uses != none;
+      const bool used = block.used;
       const std::int64_t flags = (block.allocated ? 1 : 0) + (block.mapped ? 2 : 0) +
                                  (used ? 4 : 0) + block.events * std::int64_t{8};
       const bool active = block.allocated || used || block.events > 0;
       out.push_back(block.size);
       out.push_back(flags);
-      if (active) out.push_back(block.requested);
-      if (!active && collecting_) out.push_back(own.searches - block.stamp);
+      if (active) out.push_back(past(id).requested);
+      if (!active && collecting_) out.push_back(own.searches - past(id).stamp);
       if (used) {
-        const auto& uses = stream_uses_[static_cast<std::size_t>(block.uses)];
+        const auto& uses = stream_uses_[static_cast<std::size_t>(past(id).uses)];
         out.push_back(static_cast<std::int64_t>(uses.size()));
         for (const StreamUse& use : uses) out.push_back(use.stream * 2 + (use.in_capture ? 1 : 0));
       }
@@ -114,9 +114,10 @@ void Allocator::restore(const InitialSegment& segment, std::vector<BlockId>& ids
     const BlockId id = new_block();
     Block& block = at(id);
     block = {};
+    past(id) = {};
     block.address = address;
     block.size = piece.size;
-    block.requested = piece.requested;
+    past(id).requested = piece.requested;
     block.lane = lane_index;
     block.left = left;
     block.small = segment.small;

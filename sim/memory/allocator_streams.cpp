@@ -13,16 +13,18 @@ void Allocator::record_stream(BlockId id, int stream) {
   Block& block = at(id);
   assert(block.allocated);
   if (stream == lane(block.lane).stream) return;
-  if (block.uses == none) {
+  Past& uses_of = past(id);
+  if (!block.used) {
+    block.used = true;
     if (unused_stream_uses_.empty()) {
-      block.uses = static_cast<std::int32_t>(stream_uses_.size());
+      uses_of.uses = static_cast<std::int32_t>(stream_uses_.size());
       stream_uses_.emplace_back();
     } else {
-      block.uses = unused_stream_uses_.back();
+      uses_of.uses = unused_stream_uses_.back();
       unused_stream_uses_.pop_back();
     }
   }
-  std::vector<StreamUse>& uses = stream_uses_[static_cast<std::size_t>(block.uses)];
+  std::vector<StreamUse>& uses = stream_uses_[static_cast<std::size_t>(past(id).uses)];
   auto place = std::lower_bound(uses.begin(), uses.end(), stream,
                                 [](const StreamUse& use, int s) { return use.stream < s; });
   if (place == uses.end() || place->stream != stream) place = uses.insert(place, {stream, false});
@@ -56,7 +58,7 @@ Allocator::EventQueue& Allocator::queue_of(int stream) {
 // The uses become one event on each stream.
 void Allocator::record_events(BlockId id) {
   Block& block = at(id);
-  std::vector<StreamUse>& uses = stream_uses_[static_cast<std::size_t>(block.uses)];
+  std::vector<StreamUse>& uses = stream_uses_[static_cast<std::size_t>(past(id).uses)];
   for (const StreamUse& use : uses) {
     const Event event = driver_->record_event(use.stream);
     soonest_ = std::min(soonest_, event.ticket);
@@ -64,14 +66,14 @@ void Allocator::record_events(BlockId id) {
     ++block.events;
   }
   uses.clear();
-  unused_stream_uses_.push_back(block.uses);
-  block.uses = none;
+  unused_stream_uses_.push_back(past(id).uses);
+  block.used = false;
 }
 
 // Uses recorded during a capture are over once it has ended; the earlier ones get their events.
 void Allocator::record_deferred() {
   for (const BlockId id : deferred_) {
-    auto& uses = stream_uses_[static_cast<std::size_t>(at(id).uses)];
+    auto& uses = stream_uses_[static_cast<std::size_t>(past(id).uses)];
     std::erase_if(uses, [](const StreamUse& use) { return use.in_capture; });
     record_events(id);
     if (at(id).events == 0) complete(id);
