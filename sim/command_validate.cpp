@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "sim/calibrate/timings.h"
+#include "sim/calibrate/memory_rows.h"
 #include "sim/calibrate/validate.h"
 #include "sim/command.h"
 #include "sim/config/runs_csv.h"
@@ -65,7 +66,10 @@ std::vector<config::RunsRow> load_tables(const std::vector<std::string>& paths, 
       note(fmt::format("note: columns that mean nothing here: {}",
                        fmt::join(table.unknown_columns, ", ")));
     }
-    rows.insert(rows.end(), table.rows.begin(), table.rows.end());
+    for (config::RunsRow row : table.rows) {
+      row.cells = calibrate::run_row(row.cells);
+      rows.push_back(std::move(row));
+    }
   }
   return rows;
 }

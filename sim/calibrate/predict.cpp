@@ -34,6 +34,29 @@ search::SiteChange change_for(const RowMachine& wanted, const topology::Cluster&
   return change;
 }
 
+// The peaks of the rank whose memory the row states; of a stage, of its rank that needs most.
+void fill_memory(const RowPlan& mapped, const replay::RunReport& run, Prediction& out) {
+  Bytes allocated{}, reserved{};
+  const auto count = [&](const replay::ClassReport& who) {
+    allocated = std::max(allocated, who.peak_allocated);
+    reserved = std::max(reserved, who.peak_reserved);
+  };
+  if (mapped.memory_stage >= 0) {
+    for (const replay::ClassReport& who : run.classes)
+      if (who.stage == mapped.memory_stage &&
+          (mapped.memory_cp_rank < 0 || who.cp_rank == mapped.memory_cp_rank))
+        count(who);
+  } else if (mapped.memory_rank == MemoryRank::first) {
+    count(run.classes.front());
+  } else if (mapped.memory_rank == MemoryRank::last) {
+    count(run.classes.back());
+  } else {
+    std::for_each(run.classes.begin(), run.classes.end(), count);
+  }
+  out.allocated_gib = gib(allocated);
+  out.reserved_gib = gib(reserved);
+}
+
 void fill(const RowPlan& mapped, const report::Answer& answer, Prediction& out) {
   const replay::RunReport& run = answer.run;
   out.oom = !run.fits();
@@ -42,6 +65,8 @@ void fill(const RowPlan& mapped, const report::Answer& answer, Prediction& out) 
     out.reason = report::oom_reason(run);
     return;
   }
+  fill_memory(mapped, run, out);
+  if (mapped.memory_only) return;
   const workload::Plan& plan = mapped.plan;
   const double time = report::step_seconds(answer);
   model::Batch batch;
@@ -53,18 +78,6 @@ void fill(const RowPlan& mapped, const report::Answer& answer, Prediction& out) 
   out.iter_time_s = time;
   out.tflops_gpu = flops / time / plan.world() * 1e-12;
   out.bubble_pct = 100 * run.bubble;
-  const auto memory_of = [&](Bytes allocated, Bytes reserved) {
-    out.allocated_gib = gib(allocated);
-    out.reserved_gib = gib(reserved);
-  };
-  switch (mapped.memory_rank) {
-    case MemoryRank::largest:
-      return memory_of(report::peak_allocated(run), report::peak_reserved(run));
-    case MemoryRank::first:
-      return memory_of(run.classes.front().peak_allocated, run.classes.front().peak_reserved);
-    case MemoryRank::last:
-      return memory_of(run.classes.back().peak_allocated, run.classes.back().peak_reserved);
-  }
 }
 
 // Where its intervals come from, and whether its profile knows the row.
@@ -108,6 +121,8 @@ Prediction predict(const config::RunsRow& from, search::Sites& sites) {
     out.reason = mapped.unsupported;
     return out;
   }
+  mapped.memory_only = cluster_of(row).memory_only;
+  if (mapped.memory_only) out.assumptions.emplace_back("memory alone, times are a guess");
   out.plan = workload::short_name(mapped.plan);
   Result<search::Site*> site = sites.find(mapped.machine.cluster);
   if (site) {

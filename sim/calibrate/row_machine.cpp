@@ -7,6 +7,7 @@
 //     H100 and SXM        80            dgx-h100     H100 SXM with 80 GB
 //     H100 and SXM        94            tsubame4     H100 SXM with 94 GB
 //     H100 and HBM2e      96            grand-teton-h100, by the profile of the 94 GB part
+//     B200 and SXM        192           dgx-b200     memory alone: its times are a guess
 //
 // A node's GPUs and NICs are the row's own where it states them ("4x200Gb/s per node"); any other
 // GPU is refused by name, because nothing here was measured on it.
@@ -25,12 +26,14 @@ struct Known {
   const char* family;
   std::int64_t memory_gb;
   const char* cluster;
+  bool memory_only = false;
 };
-constexpr std::array<Known, 5> known = {{{"A100", 40, "abci-a"},
+constexpr std::array<Known, 6> known = {{{"A100", 40, "abci-a"},
                                          {"A100", 80, "dgx-a100"},
                                          {"H100", 80, "dgx-h100"},
                                          {"H100", 94, "tsubame4"},
-                                         {"H100-SXM-96GB-HBM2e", 96, "grand-teton-h100"}}};
+                                         {"H100-SXM-96GB-HBM2e", 96, "grand-teton-h100"},
+                                         {"B200", 192, "dgx-b200", true}}};
 
 // The number of a product's name: 80 for "80", "80GB" and the "81559 MiB" that drivers report.
 std::int64_t marketing_gb(std::string_view text) {
@@ -57,7 +60,7 @@ ClusterChoice cluster_of(const Row& row) {
   if (contains(gpu, "SXM") && !other_card) {
     for (const Known& candidate : known) {
       if (contains(gpu, candidate.family) && gb == candidate.memory_gb) {
-        return {candidate.cluster, ""};
+        return {candidate.cluster, "", candidate.memory_only};
       }
     }
   }

@@ -217,15 +217,17 @@ void read_recompute(const Row& row, RowPlan& out) {
 }
 
 // TransformerEngine, which every framework of the table runs on Hopper, prefers cuDNN's fused
-// attention there, whatever --use-flash-attn says; flash-attn elsewhere.
+// attention there (and on Blackwell), whatever --use-flash-attn says; flash-attn elsewhere.
 void read_attention(const Row& row, RowPlan& out) {
   const std::string& text = cell(row, "attention");
   if (starts_with(text, "unfused")) {
     out.plan.attention = workload::AttentionBackend::unfused;
     return;
   }
-  out.plan.attention = contains(cell(row, "gpu"), "H100") ? workload::AttentionBackend::cudnn
-                                                          : workload::AttentionBackend::flash;
+  const std::string& gpu = cell(row, "gpu");
+  const bool hopper = contains(gpu, "H100") || contains(gpu, "H200") || contains(gpu, "B200");
+  out.plan.attention =
+      hopper ? workload::AttentionBackend::cudnn : workload::AttentionBackend::flash;
   if (!contains(text, "flash") && !contains(text, "fused") && !starts_with(text, "te ")) {
     out.assumptions.emplace_back("fused attention");
   }
@@ -260,6 +262,12 @@ void read_switches(const Row& row, const nlohmann::json& extra, const Framework&
   plan.check_for_nan = ci || framework.checks_nan;
   plan.logs_optimizer_state = contains(cell(row, "framework"), "authors' fork");
   plan.avoid_record_streams = contains(notes, "\"TORCH_NCCL_AVOID_RECORD_STREAMS\": 1");
+  // TransformerEngine 2.11 is of a time when PyTorch no longer records streams for NCCL [pytorch
+  // pull 148590, NVIDIA/Megatron-LM issue 1586: ignored since the 25.05 containers].
+  if (contains(cell(row, "version"), "TE 2.11")) {
+    plan.avoid_record_streams = true;
+    plan.kept_gradient_handles = true;
+  }
   if (contains(notes, "expandable_segments:True")) {
     plan.allocator_options = "expandable_segments:True";
   }
@@ -269,6 +277,12 @@ void read_scope(const Row& row, RowPlan& out) {
   const std::string& scope = cell(row, "mem_scope");
   if (starts_with(scope, "last")) out.memory_rank = MemoryRank::last;
   if (starts_with(scope, "rank 0")) out.memory_rank = MemoryRank::first;
+  const auto stage = leading_number(cell(row, "pp_stage"));
+  if (!stage || *stage < 0 || *stage >= out.plan.pp || contains(cell(row, "pp_stage"), ",")) return;
+  out.memory_stage = static_cast<int>(*stage);
+  // Megatron-LM's order of ranks, fastest first: tp, cp, dp, pp.
+  const auto rank = leading_number(cell(row, "rank"));
+  if (rank && *rank >= 0) out.memory_cp_rank = static_cast<int>(*rank / out.plan.tp % out.plan.cp);
 }
 
 // The convention of the row's TFLOP/s; the paper's where the row does not say.

@@ -40,6 +40,9 @@ struct RowPlan {
   RowMachine machine;
   const model::FlopConvention* convention = nullptr;  // of tflops_gpu
   MemoryRank memory_rank = MemoryRank::largest;
+  int memory_stage = -1;     // of the rank whose memory the row states, where it says
+  int memory_cp_rank = -1;   // same
+  bool memory_only = false;  // times are not compared: nobody measured the GPU's efficiencies
   std::vector<std::string> assumptions;
 };
 
@@ -48,6 +51,7 @@ RowPlan plan_of(const Row& row);
 // The cluster that stands for a GPU as tables name it; "" with the reason when there is none.
 struct ClusterChoice {
   std::string cluster, problem;
+  bool memory_only = false;
 };
 ClusterChoice cluster_of(const Row& row);
 std::vector<std::string> known_clusters();

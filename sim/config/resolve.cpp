@@ -44,6 +44,7 @@ void switches(const v1::Plan& from, workload::Plan& to) {
   set(from.has_check_for_nan(), from.check_for_nan(), to.check_for_nan);
   set(from.has_avoid_record_streams(), from.avoid_record_streams(), to.avoid_record_streams);
   set(from.has_tp_comm_overlap(), from.tp_comm_overlap(), to.tp_comm_overlap);
+  set(from.has_kept_gradient_handles(), from.kept_gradient_handles(), to.kept_gradient_handles);
   set(from.has_gradient_clipping(), from.gradient_clipping(), to.gradient_clipping);
   set(from.has_logs_optimizer_state(), from.logs_optimizer_state(), to.logs_optimizer_state);
 }

@@ -175,6 +175,7 @@ Json to_json(const workload::Plan& p) {
           {"attention_mask", p.attention_mask},
           {"check_for_nan", p.check_for_nan},
           {"avoid_record_streams", p.avoid_record_streams},
+          {"kept_gradient_handles", p.kept_gradient_handles},
           {"gradient_clipping", p.gradient_clipping},
           {"tp_comm_overlap", p.tp_comm_overlap},
           {"logs_optimizer_state", p.logs_optimizer_state},

@@ -102,15 +102,26 @@ struct Backward {
     pass(OperationKind::elementwise, "gradient to fp8", bytes + 2 * dim.tokens * width);
   }
   // The dummy (or, unfused, the real) gradient of a weight, and its hook.
-  void make_dummy(std::int64_t elements) {
-    temporary(dummy, dim.element * elements, "weight gradient handle");
+  bool kept_handles() const {
+    return rank.plan.kept_gradient_handles && rank.plan.accumulates_in_product();
+  }
+  void make_dummy(std::int64_t elements, LayerParameter p) {
+    if (!kept_handles()) {
+      temporary(dummy, dim.element * elements, "weight gradient handle");
+    } else if (variant.first_use) {
+      const FixedSlot slot = p == LayerParameter::fc2          ? handle_fc2
+                             : p == LayerParameter::fc1        ? handle_fc1
+                             : p == LayerParameter::projection ? handle_projection
+                                                               : handle_qkv;
+      e.alloc(fixed_slot(slot), dim.element * elements, Category::other, "kept gradient handle");
+    }
   }
   void hook(std::int64_t elements, LayerParameter p) {
     if (keeps(dummy, p)) return;
     if (!rank.plan.accumulates_in_product())
       pass(OperationKind::elementwise, "main_grad add",
            (dim.element + 2 * (rank.plan.fp32_gradients ? 4 : 2)) * elements);
-    e.free(local_slot(dummy));
+    if (!kept_handles()) e.free(local_slot(dummy));
     ready(p);
   }
   void bias_ready(LayerParameter p, bool present, std::int64_t width) {
@@ -205,7 +216,7 @@ struct Backward {
     norm_backward(norm_gradient);
     e.free(layer_slot(rsigma));
     if (a.norm == model::Norm::layer) e.free(layer_slot(mu));
-    if (!split) make_dummy(n * dim.hidden);
+    if (!split) make_dummy(n * dim.hidden, weight);
     if (!split) e.free(local_slot(output_gradient));
     if (!split && sp) e.free(layer_slot(norm_out));
     norm_hook(norm);
@@ -264,7 +275,7 @@ struct Backward {
     } else {
       weight_gradient("fc2", dim.hidden, dim.ffn);
       e.free(layer_slot(fc2_in));
-      make_dummy(dim.hidden * dim.ffn);
+      make_dummy(dim.hidden * dim.ffn, LayerParameter::fc2);
       drop_gathered_gradient();
       hook(dim.hidden * dim.ffn, LayerParameter::fc2);
     }
@@ -301,7 +312,7 @@ struct Backward {
     } else {
       weight_gradient("projection", dim.hidden, dim.query);
       if (core.projection_holds()) e.free(layer_slot(saved));
-      make_dummy(dim.hidden * dim.query);
+      make_dummy(dim.hidden * dim.query, LayerParameter::projection);
       drop_gathered_gradient();
       hook(dim.hidden * dim.query, LayerParameter::projection);
     }
@@ -383,20 +394,20 @@ std::uint32_t layer_weight(Rank& rank, const Variant& variant) {
     gather();
     backward.weight_gradient(name, n, dim.hidden);
     if (sp) e.free(local_slot(gathered_input));
-    backward.make_dummy(n * dim.hidden);
+    backward.make_dummy(n * dim.hidden, p);
     e.free(layer_slot(kept));
     e.free(layer_slot(norm_out));
     backward.hook(n * dim.hidden, p);
   };
   backward.weight_gradient("fc2", dim.hidden, dim.ffn);
   e.free(layer_slot(fc2_in));
-  backward.make_dummy(dim.hidden * dim.ffn);
+  backward.make_dummy(dim.hidden * dim.ffn, LayerParameter::fc2);
   e.free(layer_slot(weight_fc2));
   backward.hook(dim.hidden * dim.ffn, LayerParameter::fc2);
   column("fc1", dim.up, norm2, weight_fc1, LayerParameter::fc1);
   backward.weight_gradient("projection", dim.hidden, dim.query);
   e.free(layer_slot(projection_input));
-  backward.make_dummy(dim.hidden * dim.query);
+  backward.make_dummy(dim.hidden * dim.query, LayerParameter::projection);
   e.free(layer_slot(weight_projection));
   backward.hook(dim.hidden * dim.query, LayerParameter::projection);
   column("qkv", dim.mixed_width(), norm1, weight_qkv, LayerParameter::qkv);

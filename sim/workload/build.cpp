@@ -69,6 +69,7 @@ class Builder {
   }
   std::uint32_t forward(int chunk, const Moment& moment);
   std::uint32_t backward(int chunk, const Moment& moment);
+  bool makes_handles(const Moment& moment, int chunk, int layer) const;
   std::uint32_t weight(int chunk, const Moment& moment);
   void recomputed_layers(Template& t, int chunk, const Variant& variant);
   Patterns patterns(bool first_step, int microbatches);
@@ -198,6 +199,12 @@ void Builder::recomputed_layers(Template& t, int chunk, const Variant& variant) 
       {free_layer_input(1), global_layer(chunk, variant.layer), layer_base(variant.layer)});
 }
 
+// The first layer that a rank's gradients reach.
+bool Builder::makes_handles(const Moment& moment, int chunk, int layer) const {
+  return rank_.plan.kept_gradient_handles && moment.first_step && moment.first &&
+         chunk == rank_.plan.virtual_stages - 1 && layer == rank_.layers_per_chunk() - 1;
+}
+
 std::uint32_t Builder::backward(int chunk, const Moment& moment) {
   Template t{PassKind::backward, chunk, {}};
   DataParallel& dp = *chunks_[static_cast<std::size_t>(chunk)];
@@ -224,7 +231,8 @@ std::uint32_t Builder::backward(int chunk, const Moment& moment) {
     if (fsdp_) call(fsdp_->before_backward(layer, recomputes(layer)));
     const bool group_end = layer == layers - 1 || (layer + 1) % group_size() == 0;
     if (recomputes(layer) && group_end) recomputed_layers(t, chunk, v);
-    const std::uint32_t block = v.reduce
+    v.first_use = makes_handles(moment, chunk, layer);
+    const std::uint32_t block = v.reduce || v.first_use
                                     ? layer_backward(rank_, v)
                                     : cached(plain_backward_[v.holds_gradient][v.first_microbatch],
                                              [&] { return layer_backward(rank_, v); });
@@ -250,9 +258,11 @@ std::uint32_t Builder::weight(int chunk, const Moment& moment) {
   for (int layer = rank_.layers(chunk) - 1; layer >= 0; --layer) {
     Variant v = variant;
     v.layer = layer;
-    const std::uint32_t block = v.reduce ? layer_weight(rank_, v)
-                                         : cached(plain_weight_[v.first_microbatch],
-                                                  [&] { return layer_weight(rank_, v); });
+    v.first_use = makes_handles(moment, chunk, layer);
+    const std::uint32_t block =
+        v.reduce || v.first_use
+            ? layer_weight(rank_, v)
+            : cached(plain_weight_[v.first_microbatch], [&] { return layer_weight(rank_, v); });
     t.calls.push_back({block, global_layer(chunk, layer), layer_base(layer)});
   }
   t.calls.push_back({microbatch_end(rank_, chunk), -1, layer_base(0)});

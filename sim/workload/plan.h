@@ -103,6 +103,8 @@ struct Plan {
   bool attention_mask = true;  // dataloader mask b x 1 x s x s (--no-create-... turns it off)
   bool check_for_nan = true;   // per-bucket norm and host sync
   bool avoid_record_streams = false;  // TORCH_NCCL_AVOID_RECORD_STREAMS=1
+  // TransformerEngine 2: the uninitialised gradient handed to autograd is one a shape, for good.
+  bool kept_gradient_handles = false;
   bool gradient_clipping = true;
   bool logs_optimizer_state = false;  // the paper authors' fork reads every shard back each step
   std::string allocator_options;      // PYTORCH_CUDA_ALLOC_CONF

@@ -113,6 +113,11 @@ enum FixedSlot : std::uint32_t {
   blas_workspace_forward,
   blas_workspace_backward,
   global_buffer,
+  // TransformerEngine 2's dummy gradients.
+  handle_fc2,
+  handle_fc1,
+  handle_projection,
+  handle_qkv,
   fixed_slot_count,
 };
 
@@ -204,7 +209,7 @@ struct CoreInputs {
 // Which variant of a block is wanted.
 struct Variant {
   bool keep = true;                // forward: tensors for backward are kept
-  bool first_use = false;          // forward: library workspaces come into being
+  bool first_use = false;          // library workspaces and gradient handles come into being
   bool recompute = false;          // forward: runs inside a backward pass
   bool holds_gradient = false;     // backward: the incoming gradient is also held by Python
   bool split = false;              // backward: weight gradients come in a pass of their own

@@ -194,6 +194,7 @@ inline std::vector<std::pair<std::string, Plan>> catalog() {
     p.micro_batch = 2;
     p.sequence_parallel = false;
   });
+  add("llama kept handles", llama_8b(), [](Plan& p) { p.kept_gradient_handles = true; });
   add("llama cuDNN", llama_8b(), [=](Plan& p) { p.attention = cudnn; });
   add("llama selective", llama_8b(), [=](Plan& p) { p.recompute = selective; });
   add("llama two sequences selective", llama_8b(), [=](Plan& p) {
