@@ -3,8 +3,8 @@
 
 #include <thread>
 
-#include "sim/calibrate/timings.h"
 #include "sim/calibrate/memory_rows.h"
+#include "sim/calibrate/timings.h"
 #include "sim/calibrate/validate.h"
 #include "sim/command.h"
 #include "sim/config/runs_csv.h"

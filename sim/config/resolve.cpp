@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "sim/config/plan_fields.h"
+#include "sim/memory/options.h"
 #include "sim/topology/placement.h"
 
 namespace sim::config {
@@ -303,6 +304,10 @@ Resolved resolve(const v1::Plan& from, const model::Architecture& architecture,
   if (plan.fp8 && machine.gpu.fp8_flops == 0)
     out.problems.push_back(
         {"fp8", fmt::format("{} multiplies no fp8; leave fp8 out", machine.gpu.name)});
+  if (const auto options = memory::parse_options(plan.allocator_options); !options) {
+    for (const Diagnostic& problem : options.errors())
+      out.problems.push_back({"allocator_options", problem.where + ": " + problem.message});
+  }
   for (std::string& message : workload::problems(plan)) {
     std::string field = named_field(message);
     out.problems.push_back({std::move(field), std::move(message)});

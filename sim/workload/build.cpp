@@ -202,7 +202,7 @@ void Builder::recomputed_layers(Template& t, int chunk, const Variant& variant) 
 // The first layer that a rank's gradients reach.
 bool Builder::makes_handles(const Moment& moment, int chunk, int layer) const {
   return rank_.plan.kept_gradient_handles && moment.first_step && moment.first &&
-         chunk == rank_.plan.virtual_stages - 1 && layer == rank_.layers_per_chunk() - 1;
+         chunk == rank_.plan.virtual_stages - 1 && layer == rank_.layers(chunk) - 1;
 }
 
 std::uint32_t Builder::backward(int chunk, const Moment& moment) {

@@ -266,3 +266,15 @@ TEST_CASE("config: launch scripts that make no sense end quickly") {
                                   std::string("${"), std::string("'"), std::string(1000, '\0')})
     CHECK_FALSE(load_megatron(scratch.write("t.sh", text), {}));
 }
+
+TEST_CASE("config: options of the allocator are checked with the plan") {
+  support::Scratch scratch;
+  const auto plan =
+      load_plan("", {"model=llama-2-7b", "cluster=abci-a", "gpus=8", "tp=8", "global_batch=8",
+                     "sequence=1024", "allocator_options=expandable_segment:True"});
+  REQUIRE_FALSE(plan);
+  REQUIRE(plan.errors().size() == 1);
+  CHECK(plan.errors().front().message.find("expandable_segment") != std::string::npos);
+  CHECK(load_plan("", {"model=llama-2-7b", "cluster=abci-a", "gpus=8", "tp=8", "global_batch=8",
+                       "sequence=1024", "allocator_options=max_split_size_mb:128"}));
+}

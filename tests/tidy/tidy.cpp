@@ -29,7 +29,7 @@ const std::map<std::string, std::set<std::string>> may_use = {
     {"network", {"collective", "topology"}},
     {"workload", {"model", "schedule", "collective"}},
     {"replay", {"workload", "device", "memory", "network"}},
-    {"config", {"workload", "topology", "device", "network"}},
+    {"config", {"workload", "topology", "device", "network", "memory"}},
     {"report", {"replay", "config", "memory"}},
     {"search", {"report"}},
     {"calibrate", {"search"}},
