@@ -83,16 +83,6 @@ std::vector<Change> single_changes(const Plan& plan, const Site& site) {
   });
   offer("recompute=full",
         [](Plan& p) { return std::exchange(p.recompute, Recompute::full) != Recompute::full; });
-  for (const int stage : {2, 3}) {
-    offer(fmt::format("zero={}", stage), [&](Plan& p) {
-      const bool helps = !p.shards_parameters();
-      p.data_parallel = workload::DataParallelism::fsdp2;
-      p.fsdp.reshard_after_forward = stage == 3;
-      p.distributed_optimizer = p.overlap_grad_reduce = p.overlap_param_gather = false;
-      p.gradient_accumulation_fusion = p.attention_mask = p.check_for_nan = false;
-      return helps;
-    });
-  }
   offer(fmt::format("tp={}", 2 * plan.tp), [](Plan& p) { return trade_replicas(p, p.tp); });
   offer(fmt::format("cp={}", 2 * plan.cp), [](Plan& p) { return trade_replicas(p, p.cp); });
   offer(fmt::format("pp={}", 2 * plan.pp), [](Plan& p) { return trade_replicas(p, p.pp); });
