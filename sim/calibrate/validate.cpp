@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 
+#include "sim/calibrate/ranking.h"
 #include "sim/report/table.h"
 
 namespace sim::calibrate {
