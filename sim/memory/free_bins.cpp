@@ -23,7 +23,7 @@ int FreeBins::add_bin(std::int32_t size) {
   assert(!full());
   const int b = static_cast<int>(bins_.size());
   const int rank = first_rank_from(size);
-  bins_.push_back({size, rank, {}});
+  bins_.push_back({size, rank, 0, {}, {}});
   by_rank_.insert(by_rank_.begin() + rank, b);
   for (std::size_t r = static_cast<std::size_t>(rank) + 1; r < by_rank_.size(); ++r)
     bins_[static_cast<std::size_t>(by_rank_[r])].rank = static_cast<int>(r);

@@ -5,7 +5,8 @@
 // smallest size that fits is the next bit; nothing is searched.
 //
 // Invariants
-//  (1) A bin's entries fall by address: the lowest is the last.
+//  (1) A bin's entries fall by address: the lowest is the last. It lies in the bin itself, since
+//      it is the one that is handed out; the others are elsewhere.
 //  (2) Bit r is set when the bin of rank r holds an entry; ranks order bins by size.
 #pragma once
 
@@ -40,13 +41,9 @@ class FreeBins {
   // REQUIRES: !empty().
   Position last() const { return {by_rank_[static_cast<std::size_t>(last_rank())], 0}; }
 
-  BlockId block(Position p) const {
-    return bin(p).entries[static_cast<std::size_t>(p.index)].block;
-  }
+  BlockId block(Position p) const { return bin(p).at(p.index).block; }
   std::int64_t size_at(Position p) const { return bin(p).size * size_unit; }
-  std::int64_t address_at(Position p) const {
-    return bin(p).entries[static_cast<std::size_t>(p.index)].address;
-  }
+  std::int64_t address_at(Position p) const { return bin(p).at(p.index).address; }
   std::int64_t largest_size() const { return empty() ? 0 : size_at(last()); }
 
   // The first entry whose size is at least `size`, or the end.
@@ -69,7 +66,13 @@ class FreeBins {
   struct Bin {
     std::int64_t size = 0;  // in units
     int rank = 0;
-    std::vector<Entry> entries;
+    int count = 0;
+    Entry lowest;  // if count > 0
+    std::vector<Entry> others;
+
+    const Entry& at(int i) const {
+      return i == count - 1 ? lowest : others[static_cast<std::size_t>(i)];
+    }
   };
   // Open addressing; size 0: none.
   struct Named {
@@ -89,8 +92,7 @@ class FreeBins {
       if (table_[i].size == 0) return -1;
     }
   }
-  static std::size_t place_in(const std::vector<Entry>& entries, std::size_t count,
-                              std::int64_t address);
+  static std::size_t place_in(const std::vector<Entry>& others, std::int64_t address);
   int add_bin(std::int32_t size);
   void enter(std::int32_t size, int bin);
   int first_rank_from(std::int64_t units) const;  // by search, for sizes without a bin
@@ -121,7 +123,7 @@ class FreeBins {
   }
   Position lowest_of(int rank) const {
     const int b = by_rank_[static_cast<std::size_t>(rank)];
-    return {b, static_cast<int>(bins_[static_cast<std::size_t>(b)].entries.size()) - 1};
+    return {b, bins_[static_cast<std::size_t>(b)].count - 1};
   }
 
   std::vector<Bin> bins_;
@@ -144,13 +146,12 @@ inline FreeBins::Position FreeBins::first_fit(std::int64_t size) const {
   return rank < 0 ? Position{} : lowest_of(rank);
 }
 
-// The first of the `count` highest entries of a bin that does not lie above `address`.
-inline std::size_t FreeBins::place_in(const std::vector<Entry>& entries, std::size_t count,
-                                      std::int64_t address) {
+// The first that does not lie above `address`.
+inline std::size_t FreeBins::place_in(const std::vector<Entry>& others, std::int64_t address) {
   std::size_t low = 0;
-  for (std::size_t length = count; length > 0;) {
+  for (std::size_t length = others.size(); length > 0;) {
     const std::size_t half = length / 2;
-    const bool above = entries[low + half].address > address;
+    const bool above = others[low + half].address > address;
     low += above ? half + 1 : 0;
     length = above ? length - half - 1 : half;
   }
@@ -160,9 +161,10 @@ inline std::size_t FreeBins::place_in(const std::vector<Entry>& entries, std::si
 inline FreeBins::Position FreeBins::find(std::int64_t size, std::int64_t address) const {
   const int b = lookup(static_cast<std::int32_t>(size / size_unit));
   assert(b >= 0);
-  const std::vector<Entry>& entries = bins_[static_cast<std::size_t>(b)].entries;
-  const std::size_t place = place_in(entries, entries.size(), address);
-  assert(place < entries.size() && entries[place].address == address);
+  const Bin& home = bins_[static_cast<std::size_t>(b)];
+  if (home.lowest.address == address) return {b, home.count - 1};
+  const std::size_t place = place_in(home.others, address);
+  assert(place < home.others.size() && home.others[place].address == address);
   return {b, static_cast<int>(place)};
 }
 
@@ -173,25 +175,38 @@ inline void FreeBins::insert(std::int64_t size, std::int64_t address, BlockId bl
   int b = lookup(units);
   if (b < 0) b = add_bin(units);
   Bin& home = bins_[static_cast<std::size_t>(b)];
-  std::vector<Entry>& entries = home.entries;
+  const Entry entry{address, block};
   ++size_;
-  const std::size_t count = entries.size();
-  entries.push_back({address, block});
-  if (count == 0) return mark(home.rank);
-  if (entries[count - 1].address > address) return;
-  const std::size_t place = place_in(entries, count, address);
-  std::memmove(&entries[place + 1], &entries[place], (count - place) * sizeof(Entry));
-  entries[place] = {address, block};
+  if (home.count++ == 0) {
+    home.lowest = entry;
+    return mark(home.rank);
+  }
+  std::vector<Entry>& others = home.others;
+  if (address < home.lowest.address) {
+    others.push_back(home.lowest);
+    home.lowest = entry;
+    return;
+  }
+  const std::size_t place = place_in(others, address);
+  others.push_back(entry);
+  const std::size_t after = others.size() - 1 - place;
+  if (after == 0) return;
+  std::memmove(&others[place + 1], &others[place], after * sizeof(Entry));
+  others[place] = entry;
 }
 
 inline void FreeBins::erase(Position p) {
   Bin& home = bin(p);
-  const auto after = home.entries.size() - 1 - static_cast<std::size_t>(p.index);
-  Entry* gone = home.entries.data() + p.index;
-  if (after > 0) std::memmove(gone, gone + 1, after * sizeof(Entry));
-  home.entries.pop_back();
-  if (home.entries.empty()) unmark(home.rank);
   --size_;
+  if (p.index == --home.count) {
+    if (home.count == 0) return unmark(home.rank);
+    home.lowest = home.others.back();
+    return home.others.pop_back();
+  }
+  const std::size_t after = home.others.size() - 1 - static_cast<std::size_t>(p.index);
+  Entry* gone = home.others.data() + p.index;
+  if (after > 0) std::memmove(gone, gone + 1, after * sizeof(Entry));
+  home.others.pop_back();
 }
 
 }  // namespace sim::memory

@@ -123,5 +123,7 @@ TEST_CASE("search: variants stand beside their base in order whatever the worker
   CHECK_FALSE(rows[4].problem.empty());
   // 2 per hour, a million tokens at so many per second and GPU.
   CHECK(rows[0].cost_per_million_tokens == Approx(2.0 / 3600 / rows[0].tokens_gpu * 1e6));
-  CHECK_FALSE(whatif({.plan = "nothing-there.textproto"}, variants, go_on));
+  WhatifSettings missing;
+  missing.plan = "nothing-there.textproto";
+  CHECK_FALSE(whatif(missing, variants, go_on));
 }
