@@ -38,7 +38,15 @@ struct Dataflow::Quiet {
   std::optional<Kept> kept;
 
   void keep(const RankState& r) {
-    kept.emplace(Kept{r.memory.keep(), r.clock, r.at, r.live, done});
+    if (!kept) {
+      kept.emplace(Kept{r.memory.keep(), r.clock, r.at, r.live, done});
+      return;
+    }
+    r.memory.keep(kept->memory);
+    kept->clock = r.clock;
+    kept->at = r.at;
+    kept->live = r.live;
+    kept->done = done;
   }
   void put_back(RankState& r) {
     r.memory.restore(kept->memory);
@@ -104,7 +112,7 @@ bool Dataflow::replay_tape(int c, RankState& r, std::uint32_t end, Time origin) 
 // A state of memory that was there before: the class rests. `begin` is when its period begins.
 void Dataflow::look_for_cycle(const RankState& r, Quiet& quiet, Time begin) const {
   constexpr std::int64_t stride = 8;  // a state is kept every so many periods
-  constexpr std::size_t kept_states = 32;
+  constexpr std::size_t kept_states = 12;
   if (quiet.done % stride != 0 || quiet.seen.size() >= kept_states) return;
   std::vector<std::int64_t> state;
   r.memory.save_state(state, r.live, begin);
