@@ -39,11 +39,6 @@ class FreeChunks {
     if (++p.index < chunk_at(p).count) return p;
     return p.group + 1 < static_cast<int>(chunks_.size()) ? Position{p.group + 1, 0} : Position{};
   }
-  // REQUIRES: !empty().
-  Position last() const {
-    const int c = static_cast<int>(chunks_.size()) - 1;
-    return {c, chunk_at({c, 0}).count - 1};
-  }
 
   BlockId block(Position p) const { return chunk_at(p).blocks[static_cast<std::size_t>(p.index)]; }
   std::int64_t size_at(Position p) const {

@@ -38,15 +38,7 @@ struct Dataflow::Quiet {
   std::optional<Kept> kept;
 
   void keep(const RankState& r) {
-    if (!kept) {
-      kept.emplace(Kept{r.memory.keep(), r.clock, r.at, r.live, done});
-      return;
-    }
-    r.memory.keep(kept->memory);
-    kept->clock = r.clock;
-    kept->at = r.at;
-    kept->live = r.live;
-    kept->done = done;
+    kept.emplace(Kept{r.memory.keep(), r.clock, r.at, r.live, done});
   }
   void put_back(RankState& r) {
     r.memory.restore(kept->memory);

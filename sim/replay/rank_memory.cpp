@@ -261,15 +261,6 @@ RankMemory::Kept RankMemory::keep() const {
   return {allocator_, slots_, split_, driver_.account(), peak_, out_of_memory_};
 }
 
-void RankMemory::keep(Kept& into) const {
-  into.allocator = allocator_;
-  into.slots = slots_;
-  into.split = split_;
-  into.account = driver_.account();
-  into.peak = peak_;
-  into.out_of_memory = out_of_memory_;
-}
-
 void RankMemory::restore(const Kept& kept) {
   allocator_ = kept.allocator;
   slots_ = kept.slots;

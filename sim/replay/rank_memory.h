@@ -146,7 +146,6 @@ class RankMemory {
     std::optional<OutOfMemory> out_of_memory;
   };
   Kept keep() const;
-  void keep(Kept& into) const;  // cheaper where something was kept before
   void restore(const Kept& kept);
 
   bool ran_out() const { return out_of_memory_.has_value(); }
