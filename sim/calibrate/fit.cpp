@@ -1,7 +1,6 @@
 #include "sim/calibrate/fit.h"
 
 #include <fmt/format.h>
-#include <nlopt.h>
 
 #include <algorithm>
 #include <array>
@@ -10,6 +9,7 @@
 #include <functional>
 #include <map>
 
+#include "sim/calibrate/minimum.h"
 #include "sim/calibrate/row_text.h"
 #include "sim/device/kernel.h"
 
@@ -19,7 +19,6 @@ namespace {
 
 constexpr std::size_t least_samples = 5;
 constexpr double noise = 0.03;  // of one sample, relative
-constexpr double huber = 1.5;   // noises beyond which a residual counts linearly
 constexpr int evaluations = 1500;
 constexpr int evaluations_again = 500;  // of a cross-validation, which starts at the optimum
 
@@ -111,11 +110,6 @@ std::vector<double> log_errors(const Items& items, const Predictor& predictor, s
   return errors;
 }
 
-double loss(double error) {
-  const double r = std::abs(error) / noise;
-  return r <= huber ? r * r / 2 : huber * (r - huber / 2);
-}
-
 double mean_absolute_percent(const std::vector<double>& log_errors) {
   if (log_errors.empty()) return 0;
   double sum = 0;
@@ -140,39 +134,20 @@ struct Search {
       sum += away * away / 2;
     }
     const Predictor predictor(draft, gpu);
-    for (const double e : log_errors(items, predictor, groups)) sum += loss(e);
+    for (const double e : log_errors(items, predictor, groups)) sum += huber_loss(e, noise);
     return sum;
   }
 };
-
-double call(unsigned, const double* x, double*, void* data) {
-  return static_cast<Search*>(data)->objective(x);
-}
 
 // Moves the values of `search.moving` to the optimum and leaves the draft there.
 void minimise(Search& search, int most) {
   const std::size_t n = search.moving.size();
   if (n == 0) return;
-  std::vector<double> x, lower, upper, step;
-  for (std::size_t i = 0; i < n; ++i) {
-    const FittedParameter& p = search.moving[i];
-    x.push_back(std::clamp(p.value, p.lower, p.upper));
-    lower.push_back(p.lower);
-    upper.push_back(p.upper);
-    step.push_back(search.priors[i] / 2);
-  }
-  nlopt_opt optimiser = nlopt_create(NLOPT_LN_SBPLX, static_cast<unsigned>(n));
-  nlopt_set_min_objective(optimiser, call, &search);
-  nlopt_set_lower_bounds(optimiser, lower.data());
-  nlopt_set_upper_bounds(optimiser, upper.data());
-  nlopt_set_initial_step(optimiser, step.data());
-  nlopt_set_ftol_rel(optimiser, 1e-5);
-  nlopt_set_maxeval(optimiser, most);
-  double best = 0;
-  std::vector<double> found = x;
-  const nlopt_result result = nlopt_optimize(optimiser, found.data(), &best);
-  nlopt_destroy(optimiser);
-  if (result < 0 && result != NLOPT_ROUNDOFF_LIMITED) found = x;
+  std::vector<double> from;
+  for (const FittedParameter& p : search.moving) from.push_back(p.value);
+  const std::vector<double> found =
+      calibrate::minimise(search.moving, search.priors, std::move(from), most,
+                          [&](const double* x) { return search.objective(x); });
   for (std::size_t i = 0; i < n; ++i) {
     search.draft.set(search.moving[i].path, found[i]);
     search.moving[i].value = search.draft.get(search.moving[i].path);

@@ -1,5 +1,4 @@
 #include <fmt/format.h>
-#include <nlopt.h>
 
 #include <algorithm>
 #include <array>
@@ -8,6 +7,7 @@
 #include <map>
 
 #include "sim/calibrate/fit.h"
+#include "sim/calibrate/minimum.h"
 #include "sim/calibrate/row_text.h"
 #include "sim/network/network.h"
 
@@ -17,7 +17,6 @@ namespace {
 
 constexpr std::size_t least_samples = 5;
 constexpr double noise = 0.05;
-constexpr double huber = 1.5;
 constexpr int evaluations = 4000;
 constexpr int rounds = 2;  // of making linear anew
 constexpr std::int64_t host_timed_from = 16 << 20;
@@ -87,38 +86,15 @@ struct Surrogate {
       }
       said.rate *= std::exp(log_rate);
       said.latency = std::max(said.latency, 1e-9);
-      const double r = std::abs(log_error((*items)[s], said)) / noise;
-      sum += r <= huber ? r * r / 2 : huber * (r - huber / 2);
+      sum += huber_loss(log_error((*items)[s], said), noise);
     }
     return sum;
   }
 };
 
-double call(unsigned, const double* x, double*, void* data) {
-  return static_cast<const Surrogate*>(data)->objective(x);
-}
-
-std::vector<double> minimise(Surrogate& surrogate) {
-  const std::size_t n = surrogate.moving.size();
-  std::vector<double> x = surrogate.at, lower, upper, step;
-  for (std::size_t p = 0; p < n; ++p) {
-    lower.push_back(surrogate.moving[p].lower);
-    upper.push_back(surrogate.moving[p].upper);
-    step.push_back(surrogate.priors[p] / 2);
-    x[p] = std::clamp(x[p], lower[p], upper[p]);
-  }
-  nlopt_opt optimiser = nlopt_create(NLOPT_LN_SBPLX, static_cast<unsigned>(n));
-  nlopt_set_min_objective(optimiser, call, &surrogate);
-  nlopt_set_lower_bounds(optimiser, lower.data());
-  nlopt_set_upper_bounds(optimiser, upper.data());
-  nlopt_set_initial_step(optimiser, step.data());
-  nlopt_set_ftol_rel(optimiser, 1e-5);
-  nlopt_set_maxeval(optimiser, evaluations);
-  double best = 0;
-  std::vector<double> found = x;
-  const nlopt_result result = nlopt_optimize(optimiser, found.data(), &best);
-  nlopt_destroy(optimiser);
-  return result < 0 && result != NLOPT_ROUNDOFF_LIMITED ? x : found;
+std::vector<double> minimise(const Surrogate& surrogate) {
+  return calibrate::minimise(surrogate.moving, surrogate.priors, surrogate.at, evaluations,
+                             [&](const double* x) { return surrogate.objective(x); });
 }
 
 // Ramps that never fall, and whose time never falls with size (network/profile.h, invariant 3).
