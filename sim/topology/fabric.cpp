@@ -58,6 +58,19 @@ void join_leaf(const Cluster& cluster, Graph& graph, std::size_t nic, std::size_
   connect(graph, nic, leaf, LinkKind::network, cluster.node.nic, cluster.fabric.leaf_hop);
 }
 
+Leaves add_leaves(const Cluster& cluster, Graph& graph) {
+  const NodeLayout layout(cluster.node);
+  const int per_leaf = cluster.fabric.nodes_per_leaf;
+  const Leaves leaves{boost::num_vertices(graph), (cluster.nodes - 1) / per_leaf + 1};
+  for (int leaf = 0; leaf < leaves.count; ++leaf) add_switch(graph, VertexKind::leaf, leaf);
+  for (int node = 0; node < cluster.nodes; ++node) {
+    for (int nic = 0; nic < cluster.node.nics; ++nic) {
+      join_leaf(cluster, graph, nic_vertex(layout, node, nic), leaves.vertex(node / per_leaf));
+    }
+  }
+  return leaves;
+}
+
 void join_spine(const Cluster& cluster, Graph& graph, std::size_t leaf, std::size_t spine,
                 int nics) {
   const double down = static_cast<double>(cluster.node.nic.bytes_per_second) * nics;

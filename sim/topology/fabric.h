@@ -11,6 +11,16 @@ std::size_t add_switch(Graph& graph, VertexKind kind, int index);
 // Joins a NIC to its leaf; a crossing of the leaf costs leaf_hop, paid on the way up.
 void join_leaf(const Cluster& cluster, Graph& graph, std::size_t nic, std::size_t leaf);
 
+// A leaf switch for every nodes_per_leaf nodes, with all their NICs; their vertices are
+// consecutive.
+struct Leaves {
+  std::size_t first = 0;
+  int count = 0;
+
+  std::size_t vertex(int leaf) const { return first + static_cast<std::size_t>(leaf); }
+};
+Leaves add_leaves(const Cluster& cluster, Graph& graph);
+
 // Joins a leaf that has `nics` ports down to the spine level, with 1 / oversubscription of their
 // capacity; leaf - spine - leaf costs spine_hop, paid on the way up.
 void join_spine(const Cluster& cluster, Graph& graph, std::size_t leaf, std::size_t spine,

@@ -12,22 +12,12 @@
 namespace sim::topology {
 
 void fat_tree(const Cluster& cluster, Graph& graph) {
-  const NodeLayout layout(cluster.node);
-  const int per_leaf = cluster.fabric.nodes_per_leaf;
-  const int leaves = (cluster.nodes - 1) / per_leaf + 1;
-  const std::size_t first = boost::num_vertices(graph);
-  for (int leaf = 0; leaf < leaves; ++leaf) add_switch(graph, VertexKind::leaf, leaf);
-  for (int node = 0; node < cluster.nodes; ++node) {
-    const std::size_t leaf = first + static_cast<std::size_t>(node / per_leaf);
-    for (int nic = 0; nic < cluster.node.nics; ++nic) {
-      join_leaf(cluster, graph, nic_vertex(layout, node, nic), leaf);
-    }
-  }
-  if (leaves == 1) return;
+  const Leaves leaves = add_leaves(cluster, graph);
+  if (leaves.count == 1) return;
   const std::size_t spine = add_switch(graph, VertexKind::spine, 0);
-  for (int leaf = 0; leaf < leaves; ++leaf) {
-    join_spine(cluster, graph, first + static_cast<std::size_t>(leaf), spine,
-               per_leaf * cluster.node.nics);
+  for (int leaf = 0; leaf < leaves.count; ++leaf) {
+    join_spine(cluster, graph, leaves.vertex(leaf), spine,
+               cluster.fabric.nodes_per_leaf * cluster.node.nics);
   }
 }
 

@@ -11,8 +11,6 @@
 #endif
 #include <boost/graph/boykov_kolmogorov_max_flow.hpp>
 
-#include "sim/topology/graph.h"
-
 namespace sim::topology {
 namespace {
 
@@ -78,11 +76,15 @@ constexpr int most_inspected_nodes = 4096;
 
 }  // namespace
 
+double bisection(const Graph& graph, int split) {
+  return Halves(graph, split).most();
+}
+
 double bisection_share(const Cluster& cluster) {
   const int half = cluster.nodes / 2;
   const double sent =
       static_cast<double>(cluster.node.nic.bytes_per_second) * half * cluster.node.nics;
-  return Halves(build_graph(cluster), half).most() / sent;
+  return bisection(build_graph(cluster), half) / sent;
 }
 
 std::vector<Finding> inspect(const Node& node) {

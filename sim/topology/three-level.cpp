@@ -14,24 +14,15 @@
 namespace sim::topology {
 
 void three_level(const Cluster& cluster, Graph& graph) {
-  const NodeLayout layout(cluster.node);
   const Fabric& fabric = cluster.fabric;
-  const int leaves = (cluster.nodes - 1) / fabric.nodes_per_leaf + 1;
-  const int pods = (leaves - 1) / fabric.leaves_per_pod + 1;
-  const std::size_t first = boost::num_vertices(graph);
-  for (int leaf = 0; leaf < leaves; ++leaf) add_switch(graph, VertexKind::leaf, leaf);
-  for (int node = 0; node < cluster.nodes; ++node) {
-    const std::size_t leaf = first + static_cast<std::size_t>(node / fabric.nodes_per_leaf);
-    for (int nic = 0; nic < cluster.node.nics; ++nic) {
-      join_leaf(cluster, graph, nic_vertex(layout, node, nic), leaf);
-    }
-  }
-  if (leaves == 1) return;
+  const Leaves leaves = add_leaves(cluster, graph);
+  const int pods = (leaves.count - 1) / fabric.leaves_per_pod + 1;
+  if (leaves.count == 1) return;
   const std::size_t spine = boost::num_vertices(graph);
   for (int pod = 0; pod < pods; ++pod) add_switch(graph, VertexKind::spine, pod);
   const int ports = fabric.nodes_per_leaf * cluster.node.nics;
-  for (int leaf = 0; leaf < leaves; ++leaf) {
-    join_spine(cluster, graph, first + static_cast<std::size_t>(leaf),
+  for (int leaf = 0; leaf < leaves.count; ++leaf) {
+    join_spine(cluster, graph, leaves.vertex(leaf),
                spine + static_cast<std::size_t>(leaf / fabric.leaves_per_pod), ports);
   }
   if (pods == 1) return;
