@@ -9,6 +9,7 @@
 #include "sim/config/plan_fields.h"
 #include "sim/memory/options.h"
 #include "sim/topology/placement.h"
+#include "sim/workload/shards.h"
 
 namespace sim::config {
 namespace {
@@ -115,8 +116,7 @@ void sharding(const v1::Plan& from, workload::Plan& to, std::vector<PlanProblem>
           {"fsdp", "'fsdp' is for parameters in shards; write data_parallel: fsdp2"});
     return;
   }
-  to.distributed_optimizer = to.overlap_grad_reduce = false;
-  to.gradient_accumulation_fusion = to.attention_mask = to.check_for_nan = false;
+  workload::shard_parameters(to, to.data_parallel, to.fsdp.reshard_after_forward);
   const v1::Fsdp& fsdp = from.fsdp();
   if (fsdp.has_reshard_after_forward())
     to.fsdp.reshard_after_forward = fsdp.reshard_after_forward();

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "sim/report/table.h"
+#include "sim/workload/shards.h"
 
 namespace sim::search {
 
@@ -29,6 +30,17 @@ void recompute_block(Plan& plan, int layers) {
 
 std::string block_text(int layers) {
   return fmt::format("recompute=full recompute_method=block recompute_layers={}", layers);
+}
+
+// The most layers, below an even share, of a stage at one end with which the others still share the
+// rest evenly; 0: there is no such split.
+int smaller_end(const Plan& plan) {
+  const bool even = plan.first_stage_layers == 0 && plan.last_stage_layers == 0 &&
+                    !plan.account_for_embedding && !plan.account_for_loss;
+  if (!even || plan.pp == 1) return 0;
+  const int layers = static_cast<int>(plan.architecture.layers);
+  const int given_away = (plan.pp - 1) * plan.virtual_stages;  // a layer a chunk of the others
+  return std::max(0, layers / plan.pp - given_away);
 }
 
 // Twice the degree at half the replicas, with a batch that still divides.
@@ -83,6 +95,25 @@ std::vector<Change> single_changes(const Plan& plan, const Site& site) {
   });
   offer("recompute=full",
         [](Plan& p) { return std::exchange(p.recompute, Recompute::full) != Recompute::full; });
+  const int end = smaller_end(plan);
+  offer(fmt::format("first_stage_layers={}", end), [&](Plan& p) {
+    p.first_stage_layers = end;
+    return end > 0;
+  });
+  offer(fmt::format("last_stage_layers={}", end), [&](Plan& p) {
+    p.last_stage_layers = end;
+    return end > 0;
+  });
+  for (const int stage : {2, 3}) {
+    offer(fmt::format("zero={}", stage), [&](Plan& p) {
+      if (p.shards_parameters() || p.dp * p.cp == 1) return false;
+      workload::shard_parameters(p, workload::DataParallelism::fsdp2, stage == 3);
+      return true;
+    });
+  }
+  offer("fsdp.reshard_after_forward=true", [](Plan& p) {
+    return p.shards_parameters() && !std::exchange(p.fsdp.reshard_after_forward, true);
+  });
   offer(fmt::format("tp={}", 2 * plan.tp), [](Plan& p) { return trade_replicas(p, p.tp); });
   offer(fmt::format("cp={}", 2 * plan.cp), [](Plan& p) { return trade_replicas(p, p.cp); });
   offer(fmt::format("pp={}", 2 * plan.pp), [](Plan& p) { return trade_replicas(p, p.pp); });

@@ -6,6 +6,7 @@
 #include <fstream>
 #include <map>
 #include <set>
+#include <sstream>
 
 #include "sim/config/plan.h"
 #include "sim/report/json.h"
@@ -112,6 +113,49 @@ TEST_CASE("search: single changes differ in one setting and are possible") {
   CHECK(texts.count("tp=4") == 1);
   CHECK(texts.count("recompute=full") == 1);
   CHECK(texts.count("micro_batch=0") == 0);  // there is nothing to halve
+}
+
+TEST_CASE("search: a change is what its text makes of the plan on the command line") {
+  search::Sites sites;
+  search::Site& site = site_of(sites);
+  for (const std::vector<std::string>& more :
+       std::vector<std::vector<std::string>>{{}, {"pp=1", "tp=1"}, {"pp=1", "zero=2"}}) {
+    std::vector<std::string> words = {"model=llama-2-7b", "cluster=abci-a",   "gpus=8",
+                                      "tp=2",             "pp=2",             "micro_batch=2",
+                                      "global_batch=16",  "sequence=1024"};
+    words.insert(words.end(), more.begin(), more.end());
+    const auto plan = config::load_plan("", words);
+    REQUIRE(plan);
+    std::set<std::string> texts;
+    for (const search::Change& change : search::single_changes(plan->plan, site)) {
+      INFO(change.text);
+      texts.insert(change.text);
+      std::vector<std::string> changed = words;
+      std::istringstream settings(change.text);
+      for (std::string word; settings >> word;) changed.push_back(word);
+      // Replicas fill the world again.
+      const auto read = config::load_plan("", changed);
+      REQUIRE(read);
+      CHECK(report::to_json(read->plan) == report::to_json(change.plan));
+    }
+    CHECK(texts.count("first_stage_layers=15") == (plan->plan.pp == 2));  // 16 and 16: 15 and 17
+    CHECK(texts.count("zero=3") == (more.size() == 2 && more[1] == "tp=1"));
+    CHECK(texts.count("fsdp.reshard_after_forward=true") == plan->plan.shards_parameters());
+  }
+}
+
+TEST_CASE("search: state that is too large for a GPU fits in shards or behind a smaller stage") {
+  search::Sites sites;
+  search::Site& site = site_of(sites);
+  // 6.7e9 parameters in bf16 with fp32 gradients are 37.7 GiB: more than the 40 GB of an A100 leave.
+  const auto plan = config::load_plan("", {"model=llama-2-7b", "cluster=abci-a", "gpus=8",
+                                           "global_batch=8", "sequence=1024"});
+  REQUIRE(plan);
+  REQUIRE_FALSE(search::evaluate(plan->plan, site).run.fits());
+  bool zero = false;
+  for (const search::Fix& fix : search::find_fixes(plan->plan, site, false).fixes)
+    if (fix.change == "zero=3") zero = fix.answer.run.fits();
+  CHECK(zero);
 }
 
 TEST_CASE("search: a plan that does not fit is given the fewest recomputed layers that fit") {
