@@ -31,6 +31,26 @@ TEST_CASE("calibrate: the tables of kernels and collectives are read whole") {
   CHECK(nccl->measurements.collectives.size() > 200);
 }
 
+TEST_CASE("calibrate: a capture's passes over memory and its launch are read") {
+  const auto read = read_bytes(
+      "source,where,trust,kernel,gpu,m,n,k,tflops,head_dim,time_us,bytes\n"
+      "capture,,measured here,norm,A100-SXM 80GB,,,,,,100,134217728\n"
+      "capture,,measured here,optimizer,A100-SXM 80GB,,,,,,2000,3758096384\n"
+      "capture,,measured here,copy,A100-SXM 80GB,,,,,,100,0\n"
+      "capture,,measured here,launch,A100-SXM 80GB,,,,,,5.5,\n",
+      "gemm.csv");
+  REQUIRE(read);
+  const Measurements& found = read->measurements;
+  REQUIRE(found.kernels.size() == 2);
+  CHECK(found.kernels[0].group == "norm");
+  CHECK(found.kernels[0].operations[0].bytes == Bytes{134217728});
+  CHECK(found.kernels[1].operations[0].kind == model::OperationKind::optimizer);
+  CHECK(found.kernels[1].seconds == Approx(2e-3));
+  CHECK(found.passed.size() == 1);  // no bytes
+  REQUIRE(found.host.size() == 1);
+  CHECK(found.host[0].seconds == Approx(5.5e-6));
+}
+
 TEST_CASE("calibrate: a rate becomes a time by its own count of FLOPs") {
   const std::string head =
       "source,where,trust,kernel,gpu,dtype,b,m,n,k,layout,accumulate,batch,seq,heads,kv_heads,"

@@ -154,6 +154,28 @@ void attention(const Row& row, KernelSample sample, Measurements& out) {
   out.kernels.push_back(std::move(sample));
 }
 
+// Kernels that memory binds, with the bytes they move (calibration/capture); nothing for others.
+bool pass_of_bytes(const Row& row, KernelSample sample, Measurements& out) {
+  constexpr std::array<std::pair<const char*, OperationKind>, 4> kinds = {
+      {{"norm", OperationKind::norm},
+       {"elementwise", OperationKind::elementwise},
+       {"copy", OperationKind::copy},
+       {"optimizer", OperationKind::optimizer}}};
+  for (const auto& [name, kind] : kinds) {
+    if (cell(row, "kernel") != name) continue;
+    const std::int64_t bytes = positive_whole(cell(row, "bytes"), std::int64_t{1} << 42);
+    sample.seconds = positive(cell(row, "time_us")) * 1e-6;
+    sample.group = name;
+    sample.operations = {model::pass(kind, name, Bytes{bytes})};
+    if (bytes == 0 || sample.seconds == 0)
+      ++out.passed["a pass without bytes or time"];
+    else
+      out.kernels.push_back(std::move(sample));
+    return true;
+  }
+  return false;
+}
+
 // Elements are 2 bytes in fp16, 4 in fp32.
 struct MegatronShape {
   std::int64_t tokens, hidden, heads, seq, mbs, tp, vocab;
@@ -244,7 +266,10 @@ Result<Measurements> read_kernel_table(std::string_view bytes, const std::string
       product(row, std::move(sample), out);
     } else if (kernel == "attention" || starts_with(kernel, "sdp_")) {
       attention(row, std::move(sample), out);
-    } else {
+    } else if (kernel == "launch") {
+      const double seconds = positive(cell(row, "time_us")) * 1e-6;
+      if (seconds > 0) out.host.push_back({"host.kernel", who(row), seconds, 1});
+    } else if (!pass_of_bytes(row, sample, out)) {
       ++out.passed[fmt::format("kernel '{}'", kernel)];
     }
   }
