@@ -260,7 +260,9 @@ void read_switches(const Row& row, const nlohmann::json& extra, const Framework&
   // InternEvo multiplies silu(gate) in a second pass.
   plan.swiglu_fusion = !starts_with(cell(row, "framework"), "InternEvo");
   plan.check_for_nan = ci || framework.checks_nan;
+  // Their fork of Megatron-LM reads every shard back, and their scripts of core 0.8 reset masks.
   plan.logs_optimizer_state = contains(cell(row, "framework"), "authors' fork");
+  plan.reset_attention_mask = plan.logs_optimizer_state && plan.attention_mask;
   plan.avoid_record_streams = contains(notes, "\"TORCH_NCCL_AVOID_RECORD_STREAMS\": 1");
   // TransformerEngine 2.11 is of a time when PyTorch no longer records streams for NCCL [pytorch
   // pull 148590, NVIDIA/Megatron-LM issue 1586: ignored since the 25.05 containers].

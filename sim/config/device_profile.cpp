@@ -102,6 +102,9 @@ device::HostProfile host(const v1::HostProfile& from) {
   if (from.has_launch_queue()) to.launch_queue = from.launch_queue();
   if (from.has_queue_entries_per_collective())
     to.queue_entries_per_collective = from.queue_entries_per_collective();
+  if (from.has_loader())
+    to.loader = {to_duration(from.loader().mask()), from.loader().neighbour(),
+                 from.loader().many_documents(), from.loader().many_documents_extra()};
   return to;
 }
 

@@ -43,6 +43,8 @@ constexpr std::array flags{
     Flag{"no-rope-fusion", "rope_fusion=false"},
     Flag{"no-gradient-accumulation-fusion", "gradient_accumulation_fusion=false"},
     Flag{"no-create-attention-mask-in-dataloader", "attention_mask=false"},
+    Flag{"reset-attention-mask", "reset_attention_mask=true"},
+    Flag{"num-workers", "data_workers="},
     Flag{"no-check-for-nan-in-loss-and-grad", "check_for_nan=false"},
     Flag{"decoder-first-pipeline-num-layers", "first_stage_layers="},
     Flag{"decoder-last-pipeline-num-layers", "last_stage_layers="},

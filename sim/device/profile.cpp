@@ -139,6 +139,14 @@ void check_host(const HostProfile& host, Checker& c) {
   c.duration("host.microbatch", host.microbatch);
   c.duration("host.step", host.step);
   c.duration("host.parameter", host.parameter);
+  c.duration("host.loader.mask", host.loader.mask);
+  const auto share = [&](const std::string& field, double value, double most) {
+    if (!(value >= 0 && value <= most))
+      c.report(field, fmt::format("{}: must lie between 0 and {}", value, most));
+  };
+  share("host.loader.neighbour", host.loader.neighbour, 1);
+  share("host.loader.many_documents", host.loader.many_documents, 1);
+  share("host.loader.many_documents_extra", host.loader.many_documents_extra, 100);
 }
 
 }  // namespace

@@ -120,6 +120,18 @@ struct PassProfile {
   Bytes ramp{};    // bytes that filling and draining the memory pipeline costs
 };
 
+// The worker processes that make a rank's data (PyTorch's DataLoader). See replay/loader.h.
+struct LoaderProfile {
+  // One worker's time for the attention mask of a sequence that resets it at every document, per
+  // 2^20 elements of the mask (sequence x sequence). 0: unknown, data is never late.
+  Duration mask{};
+  // How much longer for every other rank of the node that loads data: they share memory. 0-1.
+  double neighbour = 0;
+  // Sequences of many short documents: their share of all, and how much longer their masks take in
+  // the mean, in units of the others'. They belong to the data that the machine was measured with.
+  double many_documents = 0, many_documents_extra = 0;
+};
+
 // Time of the CPU thread (DESIGN.md section 4: the host issues, the GPU follows).
 struct HostProfile {
   Duration kernel{};               // to issue one kernel: framework dispatch + cudaLaunchKernel
@@ -142,6 +154,7 @@ struct HostProfile {
   // exchange with its event records and waits `queue_entries_per_collective`. 0: no limit.
   std::int64_t launch_queue = 0;
   std::int64_t queue_entries_per_collective = 1;
+  LoaderProfile loader;
 };
 
 // Kernels beside a collective. See overlap.h.

@@ -19,6 +19,7 @@ std::string_view name(Account account) {
                                                                      "pipeline transfer",
                                                                      "optimizer",
                                                                      "host",
+                                                                     "data",
                                                                      "other"};
   return names[static_cast<std::size_t>(account)];
 }

@@ -40,6 +40,38 @@ double slowest(const workload::Job& job, int rank_class, const JobGroups& layout
   return speed;
 }
 
+// The most ranks of one node that load data: the first tensor-parallel rank at either end of a
+// pipeline.
+int loaders_of_a_node(const workload::Job& job, const JobGroups& layout, int gpus_per_node) {
+  std::map<int, int> loaders;  // per node
+  int most = 0;
+  for (int gpu = 0; gpu < job.tp * job.cp * job.pp * job.dp; ++gpu) {
+    const int stage = layout.place(gpu, topology::Dimension::pp);
+    if (layout.place(gpu, topology::Dimension::tp) > 0) continue;
+    if (stage == 0 || stage == job.pp - 1) most = std::max(most, ++loaders[gpu / gpus_per_node]);
+  }
+  return most;
+}
+
+LoaderTimes loader(const workload::Job& job, const JobGroups& layout,
+                   const device::LoaderProfile& profile, int gpus_per_node) {
+  LoaderTimes times;
+  if (job.loading.mask_elements == 0 || profile.mask.ps == 0) return times;
+  constexpr double mask_unit = 1 << 20;
+  const int neighbours = loaders_of_a_node(job, layout, gpus_per_node) - 1;
+  times.sequence = from_seconds(seconds(profile.mask) *
+                                (static_cast<double>(job.loading.mask_elements) / mask_unit) *
+                                (1 + profile.neighbour * neighbours));
+  times.many_documents = profile.many_documents;
+  times.many_documents_extra = profile.many_documents_extra;
+  times.workers = job.loading.workers;
+  times.sequences = job.loading.sequences;
+  times.microbatches = job.loading.microbatches;
+  times.replicas = job.dp;
+  times.in_flight = job.pp;
+  return times;
+}
+
 // A kernel that keeps `rate` of its speed while a collective of `traffic` lasts.
 Duration beside(Duration alone, double rate, Duration traffic) {
   const Duration slowed = scaled(alone, rate);
@@ -79,6 +111,7 @@ Times price(const workload::Job& job, const device::Gpu& gpu, const device::Prof
   set(HostWork::blocking_read, host.kernel + host.synchronisation);
 
   JobGroups layout(job);
+  times.loader = loader(job, layout, host.loader, network.cluster().node.gpus);
   // Stages share most of their operations and transfers.
   std::map<std::pair<std::string_view, std::array<std::int64_t, 8>>, Duration> kernels;
   for (std::size_t i = 0; i < job.classes.size(); ++i) {

@@ -23,6 +23,7 @@
 #include "sim/device/gpu.h"
 #include "sim/device/profile.h"
 #include "sim/network/network.h"
+#include "sim/replay/loader.h"
 #include "sim/replay/observer.h"
 #include "sim/replay/report.h"
 #include "sim/workload/build.h"
@@ -50,6 +51,7 @@ struct Times {
   // Launches that may wait for the GPU before the CPU waits too; 0: no limit. With a single queue.
   std::int64_t launch_queue = 0;
   std::int64_t queue_entries_per_collective = 1;
+  LoaderTimes loader;
 };
 
 struct Memory {

@@ -29,6 +29,7 @@ enum class Account : std::uint8_t {
   pp_transfer,    // pipeline messages on the wire that nothing hides
   optimizer,
   host,  // the GPU waits for the CPU
+  data,  // a replica waits for its data loader
   other,
   count_,
 };

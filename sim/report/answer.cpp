@@ -91,6 +91,8 @@ std::string words(Account account) {
       return "optimizer";
     case Account::host:
       return "waiting for the CPU";
+    case Account::data:
+      return "waiting for data";
     case Account::other:
     case Account::count_:
       break;

@@ -173,6 +173,8 @@ Json to_json(const workload::Plan& p) {
           {"account_for_loss", p.account_for_loss},
           {"gradient_accumulation_fusion", p.gradient_accumulation_fusion},
           {"attention_mask", p.attention_mask},
+          {"reset_attention_mask", p.reset_attention_mask},
+          {"data_workers", p.data_workers},
           {"check_for_nan", p.check_for_nan},
           {"avoid_record_streams", p.avoid_record_streams},
           {"kept_gradient_handles", p.kept_gradient_handles},

@@ -47,7 +47,10 @@ void share(Json& json, const Answer& answer) {
   json["exposed_cp_pct"] = percent(Account::cp_exposed);
   json["exposed_dp_pct"] = percent(Account::dp_exposed);
   json["optimizer_pct"] = percent(Account::optimizer);
-  json["host_pct"] = percent(Account::host);
+  // The CPU's share has what its data loaders hold up.
+  const double cpu = accounts[static_cast<std::size_t>(Account::host)] +
+                     accounts[static_cast<std::size_t>(Account::data)];
+  json["host_pct"] = rounded(100 * cpu / step, digits);
 }
 
 Json event(const replay::OutOfMemory& event) {

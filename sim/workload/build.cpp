@@ -400,6 +400,9 @@ Job build(const Plan& plan, const Environment& environment, bool all_ranks,
   job.rank_order = plan.rank_order;
   if (!all_ranks) job.class_of_replica = class_of_replica;
   job.tp_comm_overlap = plan.tp_comm_overlap && plan.uses_sequence_parallel();
+  job.loading = {0, plan.micro_batch, plan.microbatches(), plan.data_workers};
+  if (plan.attention_mask && plan.reset_attention_mask)
+    job.loading.mask_elements = plan.sequence * plan.sequence;
   const int count = plan.pp * plan.cp * job.dp_classes() * job.tp_classes();
   job.classes.resize(static_cast<std::size_t>(count));
   const auto ranks_of = [&](int dp_class) {

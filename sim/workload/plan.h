@@ -101,6 +101,10 @@ struct Plan {
   bool fused_cross_entropy = false;  // one kernel on 16-bit logits, which are kept
   bool gradient_accumulation_fusion = true;
   bool attention_mask = true;  // dataloader mask b x 1 x s x s (--no-create-... turns it off)
+  // --reset-attention-mask: each sample has a mask of its own, which the data loader's workers
+  // (--num-workers) make.
+  bool reset_attention_mask = false;
+  int data_workers = 2;
   bool check_for_nan = true;   // per-bucket norm and host sync
   bool avoid_record_streams = false;  // TORCH_NCCL_AVOID_RECORD_STREAMS=1
   // TransformerEngine 2: the uninitialised gradient handed to autograd is one a shape, for good.

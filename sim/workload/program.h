@@ -199,6 +199,14 @@ struct Program {
   std::vector<Stream> communicators;
 };
 
+// What the data loaders of a job make that takes them time: attention masks.
+struct Loading {
+  std::int64_t mask_elements = 0;  // of one sequence; 0: nothing that takes time
+  int sequences = 1;               // of a microbatch
+  int microbatches = 1;            // of a step
+  int workers = 1;                 // of one rank
+};
+
 // All rank classes of a job. Tensor-parallel peers and data-parallel replicas run the same program
 // with the same timing, so one class stands for them, unless every rank is asked for.
 // Class order, slowest first: pipeline, data, context, tensor rank (of the ranks that have
@@ -215,6 +223,7 @@ struct Job {
   bool single_queue = true;  // CUDA_DEVICE_MAX_CONNECTIONS=1, as Megatron-LM wants it
   // Sequence-parallel gathers and scatters of layers run in tp pieces beside their products.
   bool tp_comm_overlap = false;
+  Loading loading;
 
   struct Coordinates {
     int stage = 0, dp_rank = 0, cp_rank = 0, tp_rank = 0;
