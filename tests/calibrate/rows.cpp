@@ -62,6 +62,8 @@ TEST_CASE("calibrate: a row of the paper is a plan on its machine with its flags
   CHECK(row.plan.overlap_param_gather);
   CHECK(row.plan.fp32_gradients);
   CHECK(row.plan.logs_optimizer_state);
+  CHECK(row.plan.reset_attention_mask);
+  CHECK(row.plan.data_workers == 2);
   CHECK(row.plan.architecture.activation == model::Activation::swiglu);
   CHECK(row.plan.architecture.vocab == 128256);
   CHECK_FALSE(row.plan.architecture.tied_embeddings);

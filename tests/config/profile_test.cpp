@@ -52,6 +52,8 @@ TEST_CASE("config: a profile carries what its file says") {
   REQUIRE(file);
   CHECK(file->device.memory.engine_workspace.n == 4 << 20);  // "4MiB"
   CHECK(file->device.memory.cublas_workspace.n == 8320 << 10);
+  CHECK(file->device.host.loader.mask.ps == 3'800'000'000);  // "3.8ms"
+  CHECK(file->device.host.loader.neighbour == 0.13);
   CHECK(file->device.gemm.tiles.size() == 8);
   CHECK(file->device.gemm.split_k == std::vector<std::int64_t>{1, 2, 3, 4});
   CHECK(file->communication.nccl.base.tree.ll.ps == 6'800'000);  // "6.8us"
