@@ -4,8 +4,8 @@
 // `workers` makes batch i, and starts it when the training process has taken the batch that is
 // workers x prefetch before it. The CPU asks for the next batch while the GPU is in the backward
 // pass. The replicas meet in every microbatch, because Megatron-LM's ranks report each loss to each
-// other: a microbatch begins when the slowest of them has its data. So samples that differ cost more
-// the more replicas there are, long before the loaders are slower than the GPU in the mean.
+// other: a microbatch begins when the slowest has its data. So samples that differ cost more the
+// more replicas there are, long before the loaders are slower than the GPU in the mean.
 //
 // With --reset-attention-mask a worker writes sequence x sequence numbers for each sample and, for
 // each document that ends in it, clears the rectangle behind it [Megatron-LM core 0.8,

@@ -14,8 +14,7 @@ RunReport run(const workload::Job& job, const Times& times, const Memory& memory
   // Behind the engines: late data delays every class alike and changes no order.
   const Duration late = wait_for_data(times.loader, report.step_time);
   report.step_time += late;
-  for (ClassReport& c : report.classes)
-    c.accounts[static_cast<std::size_t>(Account::data)] += late;
+  for (ClassReport& c : report.classes) c.accounts[static_cast<std::size_t>(Account::data)] += late;
   describe(job, report);
   return report;
 }

@@ -89,7 +89,9 @@ std::string stage_time_text(const Answer& answer) {
                         account(who, Account::pp_transfer);
                }),
                percent(mean(stage, [](const ClassReport& who) { return who.bubble; })),
-               time([](const ClassReport& who) { return account(who, Account::host) + account(who, Account::data); })});
+               time([](const ClassReport& who) {
+                 return account(who, Account::host) + account(who, Account::data);
+               })});
   }
   return "\ntime by stage (mean over its ranks; communication that nothing hides)\n" + table.text();
 }

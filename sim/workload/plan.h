@@ -105,7 +105,7 @@ struct Plan {
   // (--num-workers) make.
   bool reset_attention_mask = false;
   int data_workers = 2;
-  bool check_for_nan = true;   // per-bucket norm and host sync
+  bool check_for_nan = true;          // per-bucket norm and host sync
   bool avoid_record_streams = false;  // TORCH_NCCL_AVOID_RECORD_STREAMS=1
   // TransformerEngine 2: the uninitialised gradient handed to autograd is one a shape, for good.
   bool kept_gradient_handles = false;

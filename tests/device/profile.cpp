@@ -31,13 +31,11 @@ TEST_CASE("device: every unphysical number of a profile is named in one go") {
   p.memory.context = {-1};
   std::vector<std::string> fields;
   for (const Diagnostic& d : check(p)) fields.push_back(d.where);
-  CHECK(fields == std::vector<std::string>{"kernel_overhead", "gemm.peaks[1].fraction",
-                                           "gemm.sustained", "gemm.tiles[2].m", "gemm.ramp_k",
-                                           "norm.hbm", "copy.ramp", "host.kernel",
-                                           "host.loader.mask", "host.loader.neighbour",
-                                           "host.loader.many_documents",
-                                           "host.loader.many_documents_extra", "overlap.memory",
-                                           "memory.context"});
+  CHECK(fields == std::vector<std::string>{
+                      "kernel_overhead", "gemm.peaks[1].fraction", "gemm.sustained",
+                      "gemm.tiles[2].m", "gemm.ramp_k", "norm.hbm", "copy.ramp", "host.kernel",
+                      "host.loader.mask", "host.loader.neighbour", "host.loader.many_documents",
+                      "host.loader.many_documents_extra", "overlap.memory", "memory.context"});
 }
 
 TEST_CASE("device: a profile that lacks a table says which") {
