@@ -101,8 +101,9 @@ class Dataflow {
   void play(int step);
   bool drive();
   bool advance(int c);
-  bool execute(int c, RankState& r, const workload::Instruction& i, std::uint32_t frame_base,
-               std::uint32_t layer_base);
+  bool execute(int c, RankState& r, const workload::Instruction& i, const MemoryCode& memory,
+               std::uint32_t frame_base, std::uint32_t layer_base);
+  bool left_out(RankState& r, const MemoryCode& memory) const;
   bool collective(int c, RankState& r, const workload::Instruction& i);
   bool exchange(int c, RankState& r, const workload::Instruction& i);
   void kernel(int c, RankState& r, const workload::Instruction& i);
