@@ -259,9 +259,20 @@ void Dataflow::wait(RankState& r, const Instruction& i) {
   lift(r, i.stream, event.when, event.account);
 }
 
+// Whether the allocation at hand is one of a group of transients that is left out.
+bool Dataflow::left_out(RankState& r, const MemoryCode& memory) const {
+  const MemoryCode::Mark mark = memory.marks[r.at.instruction];
+  if (mark.group >= 0) {
+    const MemoryCode::Group& group = memory.groups[static_cast<std::size_t>(mark.group)];
+    r.leave_out = !options_.observer && r.memory.allocator().takes_what_fits() &&
+                  r.memory.room_for(group.rooms, group.tensors);
+  }
+  return mark.transient && r.leave_out;
+}
+
 // False when the instruction needs something that another class has not issued yet.
-bool Dataflow::execute(int c, RankState& r, const Instruction& i, std::uint32_t frame_base,
-                       std::uint32_t layer_base) {
+bool Dataflow::execute(int c, RankState& r, const Instruction& i, const MemoryCode& memory,
+                       std::uint32_t frame_base, std::uint32_t layer_base) {
   const auto slot_of = [&](workload::Space space, std::uint32_t index) {
     return slot_number(r.program, space, index, frame_base, layer_base);
   };
@@ -269,10 +280,16 @@ bool Dataflow::execute(int c, RankState& r, const Instruction& i, std::uint32_t 
     case Op::alloc:
       r.clock.cpu = r.clock.cpu + times_.allocation;
       if (r.taping) r.tape.push_back((r.clock.cpu - r.tape_origin).ps);
+      if (left_out(r, memory)) return true;
       r.memory.allocate(slot_of(i.space, i.index), i, r.at);
       return true;
     case Op::free: {
       const std::uint32_t slot = slot_of(i.space, i.index);
+      if (r.leave_out && memory.marks[r.at.instruction].transient) {
+        r.clock.cpu = r.clock.cpu + times_.release;
+        if (r.taping) r.tape.push_back((r.clock.cpu - r.tape_origin).ps);
+        return true;
+      }
       if (!r.pending.empty() && !complete_all(c, r, r.memory.recorded(slot))) return false;
       r.clock.cpu = r.clock.cpu + times_.release;
       if (r.taping) {
@@ -348,9 +365,10 @@ bool Dataflow::advance(int c) {
     while (r.at.call < calls.size()) {
       const workload::Call& call = calls[r.at.call];
       const std::vector<Instruction>& code = r.program.blocks[call.block].code;
+      const MemoryCode& memory = memory_code_[static_cast<std::size_t>(c)][call.block];
       const std::uint32_t layer_base = frame_base + call.layer_base;
       while (r.at.instruction < code.size()) {
-        if (!execute(c, r, code[r.at.instruction], frame_base, layer_base))
+        if (!execute(c, r, code[r.at.instruction], memory, frame_base, layer_base))
           return r.executed != before;
         ++r.executed;
         ++r.at.instruction;

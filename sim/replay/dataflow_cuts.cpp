@@ -27,6 +27,12 @@ bool Dataflow::ran_out() const {
                      [](const auto& r) { return r->memory.ran_out(); });
 }
 
+std::int64_t Dataflow::driver_calls() const {
+  std::int64_t calls = 0;
+  for (const auto& r : ranks_) calls += r->driver.calls();
+  return calls;
+}
+
 // What decides the times of a class, relative to `origin`. Times that lie behind the CPU clock
 // decide nothing any more: they are all alike.
 void Dataflow::save(const RankState& r, Time origin, std::vector<std::int64_t>& out) const {
@@ -66,10 +72,10 @@ void Dataflow::save(const RankState& r, Time origin, std::vector<std::int64_t>& 
 Dataflow::Snapshot Dataflow::snapshot(bool with_memory) const {
   Snapshot s;
   s.origin = ranks_.front()->clock.cpu;
+  s.driver_calls = driver_calls();
   for (const auto& r : ranks_) {
     save(*r, s.origin, s.timing);
     s.accounts.push_back(r->timeline.accounts());
-    s.driver_calls += r->driver.calls();
     if (!with_memory) continue;
     r->memory.save_state(s.memory, r->live, s.origin);
   }
@@ -158,6 +164,8 @@ void Dataflow::play(int step) {
   std::size_t next = cuts > 2 ? 0 : cuts;
   std::size_t patience = 2 * static_cast<std::size_t>(job_.pp) + 2;  // cuts after running out
   Seen seen;
+  std::int64_t calls = driver_calls();
+  known_.reset();
   for (auto& r : ranks_) {
     const workload::Program& p = r->program;
     r->at = {step, step == 0 ? &p.setup : step == 1 ? &p.first_step : &p.step, 0, 0, 0};
@@ -168,10 +176,18 @@ void Dataflow::play(int step) {
       ended_early_ = true;
       return;
     }
-    Snapshot now = snapshot(true);
+    // Without a driver call times settle before memory does, so memory is of no use here.
+    const bool called = calls != driver_calls();
+    calls = driver_calls();
+    Snapshot now = snapshot(called);
+    if (known_at(now, next)) {
+      seen.clear();
+      next = quiet(now.origin, next) + 1;
+      continue;
+    }
     std::size_t at = next;
     for (const auto& [cut, before] : seen)
-      if (before.timing == now.timing && before.memory == now.memory) {
+      if (called && before.timing == now.timing && before.memory == now.memory) {
         skip(before, now, cut, next);
         at = cuts;
         break;
@@ -181,7 +197,8 @@ void Dataflow::play(int step) {
          it != seen.rend() && it - seen.rbegin() < static_cast<std::ptrdiff_t>(timing_window);
          ++it) {
       if (it->second.timing != now.timing || it->second.driver_calls != now.driver_calls) continue;
-      at = quiet(now, it->first, next);
+      at = tape_period(now, it->first, next);
+      if (at != next && known_) at = quiet(known_->end.origin, at);
       break;
     }
     if (at != next) {

@@ -8,6 +8,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -85,16 +86,24 @@ class Dataflow {
   // Periods that follow one another from cut `base` on.
   struct Stretch {
     std::size_t base = 0, period = 0;  // cuts
-    Duration length{};                 // of a period
+    Time begin{};
+    Duration length{};  // of a period
   };
   struct Quiet;
+  // A period without driver calls that was run with a tape: where times are as at its begin, it
+  // comes again.
+  struct KnownPeriod {
+    Snapshot begin, end;  // without memory
+    std::size_t cut = 0, period = 0;
+  };
 
   void setup_meetings();
   void play(int step);
   bool drive();
   bool advance(int c);
-  bool execute(int c, RankState& r, const workload::Instruction& i, std::uint32_t frame_base,
-               std::uint32_t layer_base);
+  bool execute(int c, RankState& r, const workload::Instruction& i, const MemoryCode& memory,
+               std::uint32_t frame_base, std::uint32_t layer_base);
+  bool left_out(RankState& r, const MemoryCode& memory) const;
   bool collective(int c, RankState& r, const workload::Instruction& i);
   bool exchange(int c, RankState& r, const workload::Instruction& i);
   void kernel(int c, RankState& r, const workload::Instruction& i);
@@ -115,7 +124,9 @@ class Dataflow {
   Snapshot snapshot(bool with_memory) const;
   void save(const RankState& r, Time origin, std::vector<std::int64_t>& out) const;
   std::size_t skip(const Snapshot& before, const Snapshot& now, std::size_t from, std::size_t cut);
-  std::size_t quiet(const Snapshot& now, std::size_t from, std::size_t cut);
+  std::size_t tape_period(const Snapshot& now, std::size_t from, std::size_t cut);
+  bool known_at(const Snapshot& now, std::size_t cut) const;
+  std::size_t quiet(Time origin, std::size_t cut);
   static std::uint32_t pass_at(const RankState& r, const Stretch& stretch, std::int64_t period) {
     return r.program.cuts[stretch.base + static_cast<std::size_t>(period) * stretch.period];
   }
@@ -128,6 +139,7 @@ class Dataflow {
   void shift_channels(Duration by);
   void walk_frames(RankState& r, std::uint32_t end, std::vector<std::uint32_t>& live) const;
   bool ran_out() const;
+  std::int64_t driver_calls() const;
   void observe(int c, const RankState& r, workload::Stream stream, const workload::Instruction& i,
                Time start, Time waited, Time end) const;
 
@@ -137,6 +149,7 @@ class Dataflow {
   std::vector<std::unique_ptr<RankState>> ranks_;
   std::map<std::pair<int, std::uint8_t>, Channel> channels_;
   std::vector<std::vector<MemoryCode>> memory_code_;  // [class][block]
+  std::optional<KnownPeriod> known_;
   bool ended_early_ = false;                          // out of memory: the rest is hypothetical
   std::vector<Meetings> meetings_;
   std::vector<std::array<int, workload::stream_count>> meeting_of_;  // [class][stream], -1: alone

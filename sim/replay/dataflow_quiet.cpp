@@ -121,9 +121,8 @@ void Dataflow::look_for_cycle(const RankState& r, Quiet& quiet, Time begin) cons
 // driver call; `done` then counts the periods before it.
 bool Dataflow::replay_memory(int c, Quiet& quiet, const Stretch& stretch, std::int64_t end) {
   RankState& r = *ranks_[static_cast<std::size_t>(c)];
-  const Time begin = r.tape_origin + stretch.length;
   while (quiet.done < end) {
-    const Time now = begin + quiet.done * stretch.length;
+    const Time now = stretch.begin + quiet.done * stretch.length;
     look_for_cycle(r, quiet, now);
     if (quiet.cycle > 0) return true;
     if (!replay_tape(c, r, pass_at(r, stretch, quiet.done + 1), now)) return false;
@@ -185,35 +184,50 @@ std::int64_t Dataflow::replay_quietly(const Stretch& stretch, std::int64_t most)
   return done;
 }
 
-// Times at cut `cut` are those at cut `from`, without a driver call in between. Returns the cut at
-// which the classes then stand; the state there is whole.
-std::size_t Dataflow::quiet(const Snapshot& now, std::size_t from, std::size_t cut) {
+// Times at cut `cut` are those at cut `from`, without a driver call in between: runs one more
+// period with a tape. Returns the cut at which the classes then stand; known_ holds the period if
+// it was as quiet as the one before.
+std::size_t Dataflow::tape_period(const Snapshot& now, std::size_t from, std::size_t cut) {
   const std::size_t period = cut - from;
   const std::size_t last = ranks_.front()->program.cuts.size() - 1;
   if (cut + 2 * period > last) return cut;
-  const std::size_t base = cut + period;
   for (auto& r : ranks_) {
     r->taping = true;
     r->tape.clear();
     r->tape_origin = now.origin;
   }
-  const bool consistent = stop_at(base);
+  const bool consistent = stop_at(cut + period);
   assert(consistent);
   for (auto& r : ranks_) r->taping = false;
-  const Snapshot after = snapshot(false);
-  if (after.timing != now.timing || after.driver_calls != now.driver_calls) return base;
+  Snapshot after = snapshot(false);
+  known_.reset();
+  if (after.timing == now.timing && after.driver_calls == now.driver_calls) {
+    known_ = {now, std::move(after), cut, period};
+    known_->begin.memory.clear();
+  }
+  return cut + period;
+}
 
+// Whether the known period comes again at cut `cut`.
+bool Dataflow::known_at(const Snapshot& now, std::size_t cut) const {
+  return known_ && (cut - known_->cut) % known_->period == 0 && known_->begin.timing == now.timing;
+}
+
+// The known period comes again from cut `cut` on, whose times begin at `origin`. Returns the cut at
+// which the classes then stand; the state there is whole.
+std::size_t Dataflow::quiet(Time origin, std::size_t cut) {
+  const std::size_t last = ranks_.front()->program.cuts.size() - 1;
+  const Stretch stretch{cut, known_->period, origin, known_->end.origin - known_->begin.origin};
   std::vector<Clock> clocks;
   for (const auto& r : ranks_) clocks.push_back(r->clock);
-  const Stretch stretch{base, period, after.origin - now.origin};
   const std::int64_t times =
-      replay_quietly(stretch, static_cast<std::int64_t>((last - base) / period));
+      replay_quietly(stretch, static_cast<std::int64_t>((last - cut) / stretch.period));
   for (std::size_t c = 0; c < ranks_.size(); ++c) {
     ranks_[c]->clock = clocks[c];
-    move_on(c, now, after, times);
+    move_on(c, known_->begin, known_->end, times);
   }
   shift_channels(times * stretch.length);
-  return base + static_cast<std::size_t>(times) * period;
+  return cut + static_cast<std::size_t>(times) * stretch.period;
 }
 
 }  // namespace sim::replay

@@ -101,6 +101,9 @@ struct RankState {
   // Frames in use, oldest first.
   std::vector<std::uint32_t> live;
 
+  // The group of transients at hand is left out (memory_code.h).
+  bool leave_out = false;
+
   std::int64_t executed = 0;
   Accounts accounts_at_step{};
 };

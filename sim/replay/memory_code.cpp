@@ -84,6 +84,9 @@ MemoryCode memory_code(const workload::Block& block) {
     end = std::max(end, freed[i]);
     add(tensor, result.groups.back());
   }
+  result.marks.resize(block.code.size());
+  for (const MemoryInstruction& step : code)
+    result.marks[step.place] = {step.group, step.transient};
   return result;
 }
 

@@ -26,8 +26,14 @@ struct MemoryCode {
     std::vector<RoomNeeded> rooms;  // by stream
     std::int64_t tensors = 0;
   };
+  // What `code` says of transients, by place in the block.
+  struct Mark {
+    std::int16_t group = -1;
+    bool transient = false;
+  };
   std::vector<MemoryInstruction> code;
   std::vector<Group> groups;
+  std::vector<Mark> marks;
 };
 
 MemoryCode memory_code(const workload::Block& block);

@@ -125,11 +125,11 @@ struct Plan {
   int world() const { return tp * cp * pp * dp; }
   // Microbatches per pipeline and step. REQUIRES: the plan has no problems.
   int microbatches() const { return global_batch / (dp * micro_batch); }
-  // Those of the first step: it is a warm-up that creates the optimizer's state, fills the pipeline
-  // and lets the caching allocator find its size; the steps after it are whole.
+  // Those of the first step: it is a warm-up that creates the optimizer's state and fills the
+  // pipeline as far as it is ever filled; the steps after it are whole.
   int warm_up_microbatches() const {
-    const int enough = (std::max(2 * pp, 8) + pp - 1) / pp * pp;
-    return std::min(microbatches(), enough);
+    const int fills = virtual_stages > 1 ? 2 * pp : pp;
+    return std::min(microbatches(), std::max(fills, 2));
   }
   std::int64_t local_sequence() const { return sequence / cp; }
   bool uses_sequence_parallel() const { return sequence_parallel && tp > 1; }
