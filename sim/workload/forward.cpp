@@ -3,6 +3,7 @@
 // INVENTORY.md section 1 has a line per tensor with its source. Order of frees: Python reference
 // counts, i.e. a temporary goes when the module that made it returns.
 #include "sim/workload/data_parallel.h"
+#include "sim/workload/eager.h"
 #include "sim/workload/rank.h"
 
 namespace sim::workload {
@@ -61,7 +62,7 @@ struct Forward {
     const bool layer_norm = a.norm == model::Norm::layer;
     if (layer_norm) alloc(layer_slot(mu), 4 * dim.shard, "mu");
     temporary(workspace, 1, "norm workspace");
-    pass(OperationKind::norm, "norm", dim.residual() + rank.operand(dim.residual()));
+    norm_forward_kernels(rank, e, rank.operand(dim.residual()), flags);
     e.free(local_slot(workspace));
     if (keep) return;
     e.free(layer_slot(rsigma));
@@ -268,6 +269,7 @@ std::uint32_t layer_forward(Rank& rank, const Variant& variant) {
   e.host(HostWork::layer_forward);
   forward.self_attention();
   forward.mlp();
+  if (variant.keep && rank.recomputes_operators()) drop_recomputed_operators(rank, e);
   return e.finish();
 }
 
