@@ -164,8 +164,8 @@ double pass_seconds(const Operation& o, const Gpu& gpu, const Profile& profile) 
   const PassProfile& pass = pass_profile(profile, o.kind);
   const double seconds = hbm_seconds(static_cast<double>(o.bytes.n + pass.ramp.n), gpu, pass.hbm);
   if (o.blocks == 0 || profile.block_stream.bytes_per_second == 0) return seconds;
-  const double streamed = static_cast<double>(profile.block_stream.bytes_per_second) *
-                          static_cast<double>(o.blocks);
+  const double streamed =
+      static_cast<double>(profile.block_stream.bytes_per_second) * static_cast<double>(o.blocks);
   return std::max(seconds, static_cast<double>(o.bytes.n) / streamed);
 }
 

@@ -83,7 +83,7 @@ struct GemmProfile {
   Duration boost{};
   double throttled = 1;  // (0, 1]; physical: 0.7-1
   // Relative rate of products whose rows do not begin at multiples of 16 bytes (n or k no multiple
-  // of that): tensor cores are fed by narrower loads. (0, 1]; physical: 0.25-0.6.
+  // of that): tensor cores are fed by narrower loads. (0, 1]; physical: 0.1-0.6.
   double misaligned = 1;
 };
 

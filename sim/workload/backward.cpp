@@ -139,6 +139,11 @@ struct Backward {
     if (!sp) return;
     temporary(gathered_gradient, rank.operand(dim.full()), "gathered output gradient");
     e.collective(Kind::all_gather, Stream::tp, rank.operand(dim.full()), "all-gather");
+    reorder("gathered sequences", rank.operand(dim.full()));
+  }
+  // As in the forward pass.
+  void reorder(std::string_view name, std::int64_t bytes) {
+    if (rank.fsdp && dim.batch > 1) pass(OperationKind::copy, name, 2 * bytes);
   }
   void drop_gathered_gradient() {
     if (sp) e.free(local_slot(gathered_gradient));
@@ -188,7 +193,9 @@ struct Backward {
     std::uint32_t norm_gradient = d_gathered;
     if (sp) {
       if (!split) e.wait(gather_event);
+      reorder("gathered sequences", rank.operand(dim.full()));
       temporary(d_norm, dim.residual(), "norm output gradient");
+      reorder("sequences to scatter", dim.full());
       e.collective(Kind::reduce_scatter, Stream::tp, dim.full(), "reduce-scatter",
                    split ? joins : overlapped, scatter_event);
       if (records && !split) {

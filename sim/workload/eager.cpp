@@ -46,8 +46,8 @@ void norm_backward_kernels(Rank& rank, Emitter& e) {
     pass(e, OperationKind::norm, "norm backward", 3 * u);
     // A second kernel reads both tensors again, a thread block for 32 columns
     // [layer_norm_kernel.cu:GammaBetaBackwardCUDAKernel_32x32].
-    e.kernel(model::pass(OperationKind::norm, "norm weight gradient", Bytes{2 * u},
-                         (hidden + 31) / 32));
+    e.kernel(
+        model::pass(OperationKind::norm, "norm weight gradient", Bytes{2 * u}, (hidden + 31) / 32));
     return;
   }
   // Each operator of the forward pass backwards, and the sum over rows of the weight's gradient.

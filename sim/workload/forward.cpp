@@ -74,6 +74,12 @@ struct Forward {
     if (!sp) return;
     temporary(gathered, rank.operand(dim.full()), "gathered norm output");
     e.collective(Kind::all_gather, Stream::tp, rank.operand(dim.full()), "all-gather");
+    reorder("gathered sequences", rank.operand(dim.full()));
+  }
+  // DTensor's tensors have the batch first: pieces of sequences are put in order around each
+  // collective, unless there is one sequence [torch/distributed/_functional_collectives.py].
+  void reorder(std::string_view name, std::int64_t bytes) {
+    if (rank.fsdp && dim.batch > 1) pass(OperationKind::copy, name, 2 * bytes);
   }
 
   void gemm(std::string_view name, std::int64_t n, std::int64_t k) {
@@ -91,6 +97,7 @@ struct Forward {
     Local summand = partial;
     if (sp) {
       temporary(reduced, dim.residual(), "reduce-scattered output");
+      reorder("sequences to scatter", dim.full());
       e.collective(Kind::reduce_scatter, Stream::tp, dim.full(), "reduce-scatter");
       e.free(local_slot(partial));
       summand = reduced;

@@ -67,8 +67,8 @@ TEST_CASE("workload: Adam of operators moves 20 numbers an element, tensor by te
   plan.fused_optimizer = false;
   const Job made = job(plan);
   std::int64_t bytes = 0;
-  for (const char* name : {"adam scale", "adam add", "adam add square", "adam root", "adam divide",
-                           "adam update"})
+  for (const char* name :
+       {"adam scale", "adam add", "adam add square", "adam root", "adam divide", "adam update"})
     bytes += kernels(made.classes.front(), name).bytes;
   CHECK(bytes * 28 == fused * 80);
 }
