@@ -35,32 +35,33 @@ void recompute_operators(Rank& rank, Emitter& e) {
                          rank.plan.product_precision()),
              recomputed);
   };
-  const auto again = [&](LayerSlot slot, std::int64_t bytes) {
-    e.alloc(layer_slot(slot), bytes, Category::activations, "recomputed");
+  const auto again = [&](LayerSlot slot, std::int64_t bytes, std::string_view label) {
+    e.alloc(layer_slot(slot), bytes, Category::activations, label);
   };
   const auto norm = [&](LayerSlot out, LayerSlot rsigma) {
-    again(out, rank.operand(dim.residual()));
-    again(rsigma, 4 * dim.shard);
+    again(out, rank.operand(dim.residual()), "norm output");
+    again(rsigma, 4 * dim.shard, "rsigma");
     norm_forward_kernels(rank, e, rank.operand(dim.residual()), recomputed);
   };
   norm(norm1, rsigma1);
   product("qkv", dim.key_value, dim.hidden);
-  again(key_rotated, dim.rows(dim.key_value));
+  again(key_rotated, dim.rows(dim.key_value), "key");
   const std::int64_t rotated = dim.rows(dim.query) + dim.rows(dim.key_value);
   pass(OperationKind::elementwise, "rope again", (rank.plan.rope_fusion ? 2 : 12) * rotated);
   product("projection", dim.hidden, dim.query);
-  again(middle, dim.residual());
+  again(middle, dim.residual(), "residual stream");
   pass(OperationKind::elementwise, "residual add", 3 * dim.residual());
   norm(norm2, rsigma2);
-  again(fc1_out, dim.rows(dim.up));
+  again(fc1_out, dim.rows(dim.up), "fc1 output");
   product("fc1", dim.ffn, dim.hidden);
   e.free(layer_slot(dropout2));
   e.free(layer_slot(swiglu_gate));
   if (!rank.plan.swiglu_fusion) {
-    again(swiglu_gate, dim.rows(dim.ffn));
+    again(swiglu_gate, dim.rows(dim.ffn), "silu(gate)");
     pass(OperationKind::elementwise, "silu", 2 * dim.rows(dim.ffn));
   }
-  again(fc2_in, rank.operand(dim.rows(dim.ffn)));
+  again(fc2_in, rank.operand(dim.rows(dim.ffn)),
+        rank.plan.fp8 ? "activation output in fp8" : "activation output");
   pass(OperationKind::elementwise, "swiglu", dim.rows(dim.up) + rank.operand(dim.rows(dim.ffn)));
 }
 
