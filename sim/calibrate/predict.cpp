@@ -57,6 +57,18 @@ void fill_memory(const RowPlan& mapped, const replay::RunReport& run, Prediction
   out.reserved_gib = gib(reserved);
 }
 
+// The same plan with stages that are alike: embedding and head weigh nothing, and where they count
+// as layers there are layers in their places. The zero-bubble paper's bubbles are of such stages:
+// computed from one duration of each pass [arXiv 2401.10241, section 5.3].
+std::optional<workload::Plan> with_equal_stages(const Row& row, const workload::Plan& plan) {
+  if (!contains(cell(row, "notes"), "computed by the authors from profiled")) return std::nullopt;
+  workload::Plan equal = plan;
+  equal.architecture.layers += plan.account_for_embedding + plan.account_for_loss;
+  equal.account_for_embedding = equal.account_for_loss = false;
+  equal.architecture.vocab = plan.tp;
+  return equal;
+}
+
 void fill(const RowPlan& mapped, const report::Answer& answer, Prediction& out) {
   const replay::RunReport& run = answer.run;
   out.oom = !run.fits();
@@ -143,6 +155,9 @@ Prediction predict(const config::RunsRow& from, search::Sites& sites) {
   out.status = "predicted";
   describe(row, mapped, **site, out);
   fill(mapped, search::evaluate(mapped.plan, **site), out);
+  if (const auto equal = with_equal_stages(row, mapped.plan); equal && out.bubble_pct)
+    if (search::problems(*equal, **site).empty())
+      out.bubble_pct = 100 * search::evaluate_unlimited(*equal, **site).run.bubble;
   if (out.reason.empty() && !out.assumptions.empty()) {
     out.reason = "assumed: " + joined(out.assumptions);
   }

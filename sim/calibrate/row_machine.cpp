@@ -2,12 +2,15 @@
 // published tables and what they mean here:
 //
 //     contains            gpu_mem_gb    cluster      else
-//     A100 and SXM        40            abci-a       A100 SXM with 40 GB
+//     A100, SXM and ABCI  40            abci-a       A100 SXM with 40 GB, its own network
+//     A100 and SXM        40            azure-ndv4   A100 SXM with 40 GB
 //     A100 and SXM        80            dgx-a100     A100 SXM with 80 GB
 //     H100 and SXM        80            dgx-h100     H100 SXM with 80 GB
 //     H100 and SXM        94            tsubame4     H100 SXM with 94 GB
 //     H100 and HBM2e      96            grand-teton-h100, by the profile of the 94 GB part
 //     B200 and SXM        192           dgx-b200     memory alone: its times are a guess
+//     A100-PCIe           80            a100-pcie    one node
+//     (Jean Zay)          80            jean-zay     by the row's network
 //
 // A node's GPUs and NICs are the row's own where it states them ("4x200Gb/s per node"); any other
 // GPU is refused by name, because nothing here was measured on it.
@@ -28,12 +31,14 @@ struct Known {
   const char* cluster;
   bool memory_only = false;
 };
-constexpr std::array<Known, 6> known = {{{"A100", 40, "abci-a"},
+constexpr std::array<Known, 8> known = {{{"ABCI", 40, "abci-a"},
+                                         {"A100", 40, "azure-ndv4"},
                                          {"A100", 80, "dgx-a100"},
                                          {"H100", 80, "dgx-h100"},
                                          {"H100", 94, "tsubame4"},
                                          {"H100-SXM-96GB-HBM2e", 96, "grand-teton-h100"},
-                                         {"B200", 192, "dgx-b200", true}}};
+                                         {"B200", 192, "dgx-b200", true},
+                                         {"A100-PCIe", 80, "a100-pcie"}}};
 
 // The number of a product's name: 80 for "80", "80GB" and the "81559 MiB" that drivers report.
 std::int64_t marketing_gb(std::string_view text) {
@@ -46,7 +51,7 @@ std::int64_t marketing_gb(std::string_view text) {
 }  // namespace
 
 std::vector<std::string> known_clusters() {
-  std::vector<std::string> names;
+  std::vector<std::string> names{"jean-zay"};
   for (const Known& entry : known) names.emplace_back(entry.cluster);
   return names;
 }
@@ -56,12 +61,12 @@ ClusterChoice cluster_of(const Row& row) {
   const std::string& memory = cell(row, "gpu_mem_gb");
   const std::int64_t gb = marketing_gb(memory);
   // GH200 contains H200, and neither is an H100; PCIe and NVL cards have other links and clocks.
+  if (contains(cell(row, "inter_net"), "Jean Zay") && gb == 80) return {"jean-zay", ""};
   const bool other_card = contains(gpu, "PCIe") || contains(gpu, "NVL-");
-  if (contains(gpu, "SXM") && !other_card) {
-    for (const Known& candidate : known) {
-      if (contains(gpu, candidate.family) && gb == candidate.memory_gb) {
-        return {candidate.cluster, "", candidate.memory_only};
-      }
+  for (const Known& candidate : known) {
+    const bool card = contains(candidate.family, "PCIe") || (contains(gpu, "SXM") && !other_card);
+    if (card && contains(gpu, candidate.family) && gb == candidate.memory_gb) {
+      return {candidate.cluster, "", candidate.memory_only};
     }
   }
   std::string stated = memory.empty() ? "memory unstated" : memory;

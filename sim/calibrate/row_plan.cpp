@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <regex>
 
 #include "sim/calibrate/row_text.h"
@@ -116,6 +117,14 @@ std::string read_schedule(const Row& row, const nlohmann::json& extra, RowPlan& 
   workload::Plan& plan = out.plan;
   const std::string& text = cell(row, "schedule");
   plan.virtual_stages = std::max(degree(row, "vp"), 1);
+  // NVIDIA's recipe for Nemotron-4 340B has twelve chunks on eight stages in each of its versions
+  // [NVIDIA/dgxc-benchmarking nemotron/README.md, table of configurations].
+  if (starts_with(cell(row, "framework"), "NeMo") && contains(cell(row, "model"), "340b") &&
+      plan.pp == 8 && plan.virtual_stages == 1) {
+    plan.virtual_stages = 12;
+    plan.schedule = "interleaved-1f1b";
+    out.assumptions.emplace_back("12 model chunks, as its recipe's table");
+  }
   for (const char* variant : {"ZB-2p", "ZB-V", "redis", "vocab-", "interlaced", "DualPipe"}) {
     if (contains(text, variant)) return fmt::format("schedule '{}' is not represented", text);
   }
@@ -177,9 +186,6 @@ void composer_precision(const Row& row, workload::Plan& plan) {
 
 std::string read_shards(const Row& row, workload::DataParallelism kind, RowPlan& out) {
   const std::string& text = cell(row, "zero");
-  if (contains(cell(row, "recompute"), "op-level")) {
-    out.assumptions.emplace_back("no recomputation for some of each layer's operations");
-  }
   workload::Plan& plan = out.plan;
   const bool whole = starts_with(text, "SHARD_GRAD_OP");
   const bool full = starts_with(text, "FULL_SHARD") || starts_with(text, "FSDP2 full");
@@ -211,17 +217,33 @@ void read_recompute(const Row& row, RowPlan& out) {
     out.plan.recompute = workload::Recompute::full;
   } else if (starts_with(text, "selective")) {
     out.plan.recompute = workload::Recompute::selective;
+    if (contains(text, "op-level")) out.plan.recompute_modules = {false, false, true};
   } else if (!starts_with(text, "none") || contains(text, "?") || contains(text, "unstated")) {
     out.assumptions.emplace_back("no recomputation");
   }
 }
 
-// TransformerEngine, which every framework of the table runs on Hopper, prefers cuDNN's fused
-// attention there (and on Blackwell), whatever --use-flash-attn says; flash-attn elsewhere.
+// Frameworks without TransformerEngine's modules. llm-foundry's benchmarks ran attn_impl triton
+// until March 2024 [scripts/train/benchmarking/submit_benchmarks.py]; torchtitan's SDPA is
+// PyTorch's copy of flash-attn 2; InternEvo installed flash-attn 1.0.5 [doc/install.md, 2023].
+std::optional<workload::AttentionBackend> attention_of_framework(const Row& row) {
+  const std::string& framework = cell(row, "framework");
+  if (starts_with(framework, "composer")) return workload::AttentionBackend::triton;
+  if (starts_with(framework, "torchtitan")) return workload::AttentionBackend::flash;
+  if (starts_with(framework, "InternEvo")) return workload::AttentionBackend::flash1;
+  return std::nullopt;
+}
+
+// The others run TransformerEngine on Hopper, which prefers cuDNN's fused attention there (and on
+// Blackwell), whatever --use-flash-attn says; flash-attn elsewhere.
 void read_attention(const Row& row, RowPlan& out) {
   const std::string& text = cell(row, "attention");
   if (starts_with(text, "unfused")) {
     out.plan.attention = workload::AttentionBackend::unfused;
+    return;
+  }
+  if (const auto backend = attention_of_framework(row)) {
+    out.plan.attention = *backend;
     return;
   }
   const std::string& gpu = cell(row, "gpu");
@@ -230,6 +252,39 @@ void read_attention(const Row& row, RowPlan& out) {
       hopper ? workload::AttentionBackend::cudnn : workload::AttentionBackend::flash;
   if (!contains(text, "flash") && !contains(text, "fused") && !starts_with(text, "te ")) {
     out.assumptions.emplace_back("fused attention");
+  }
+}
+
+// PyTorch's kernels where the framework has none of its own.
+void read_kernels(const Row& row, const nlohmann::json& extra, workload::Plan& plan) {
+  const std::string& framework = cell(row, "framework");
+  if (starts_with(framework, "composer")) {
+    // Its optimizer is a loop over tensors, its trainer measures two cross entropies of every
+    // microbatch, and gathers come after a unit's backward [composer 0.16
+    // optim/decoupled_weight_decay.py, trainer/trainer.py:_eval_train_metrics,
+    // trainer/dist_strategy.py; llm-foundry models/mpt/modeling_mpt.py: use_train_metrics].
+    plan.layer_kernels = workload::LayerKernels::eager;
+    plan.fused_optimizer = false;
+    plan.logit_metrics = 2;
+    plan.fsdp.backward_prefetch = 0;
+  } else if (starts_with(framework, "torchtitan")) {
+    const bool compiled = flag(extra, "compile") || contains(extra.dump(), "compile");
+    plan.layer_kernels =
+        compiled ? workload::LayerKernels::compiled : workload::LayerKernels::eager;
+    plan.rope_fusion = plan.swiglu_fusion = compiled;
+    // Async TP: products in pieces beside their gathers and scatters, as user buffers.
+    const std::string technique = extra.value("technique", "");
+    plan.tp_comm_overlap = contains(technique, "async TP") || contains(technique, "AsyncTP");
+  } else if (starts_with(cell(row, "source_group"), "bloom")) {
+    // Large jobs hung without it [bigscience train/tr11-176B-ml/chronicles-prequel.md, "dealing
+    // with JZ hanging on the large model"].
+    plan.launch_blocking = degree(row, "n_gpus") > degree(row, "gpus_per_node");
+  } else if (starts_with(framework, "InternEvo")) {
+    // flash-attn's modules and loss; accuracy and perplexity of every microbatch
+    // [internlm/model/metrics.py:AccPerplex].
+    plan.layer_kernels = workload::LayerKernels::compiled;
+    plan.fused_cross_entropy = true;
+    plan.logit_metrics = 2;
   }
 }
 
@@ -253,7 +308,8 @@ void read_switches(const Row& row, const nlohmann::json& extra, const Framework&
       framework.fused_weight_gradient && !flag(extra, "no-gradient-accumulation-fusion");
   // MPT's loss is flash-attn's.
   plan.fused_cross_entropy = starts_with(cell(row, "framework"), "composer");
-  plan.tp_comm_overlap = flag(extra, "tp_comm_overlap") || flag(extra, "tp-comm-overlap");
+  plan.tp_comm_overlap = flag(extra, "tp_comm_overlap") || flag(extra, "tp-comm-overlap") ||
+                         flag(extra, "TP_COMM_OVERLAP");
   plan.rope_fusion = !flag(extra, "no-rope-fusion");
   plan.attention_mask =
       framework.attention_mask && !flag(extra, "no-create-attention-mask-in-dataloader");
@@ -302,7 +358,8 @@ void read_machine(const Row& row, RowMachine& machine) {
   static const std::regex links(R"((\d{1,2})x ?(\d{2,4}) ?(Gb/s|=|\())");
   std::smatch found;
   const std::string& text = cell(row, "inter_net");
-  if (text.size() < 200 && std::regex_search(text, found, links)) {
+  const bool site = contains(text, "Jean Zay");  // its description says what its NICs give
+  if (!site && text.size() < 200 && std::regex_search(text, found, links)) {
     machine.nics = std::stoi(found[1]);
     machine.nic = {std::stoll(found[2]) * 125'000'000};
   }
@@ -334,6 +391,7 @@ RowPlan plan_of(const Row& row) {
   read_recompute(row, out);
   read_attention(row, out);
   read_switches(row, more, *framework, out);
+  read_kernels(row, more, out.plan);
   read_scope(row, out);
   read_convention(row, out);
   read_machine(row, out.machine);

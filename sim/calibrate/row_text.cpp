@@ -55,7 +55,8 @@ bool flag(const nlohmann::json& extra, const char* key) {
   if (found == extra.end()) return false;
   if (found->is_boolean()) return found->get<bool>();
   if (found->is_number_integer()) return found->get<std::int64_t>() != 0;
-  return found->is_string() && (*found == "1" || contains(found->get<std::string>(), "true"));
+  return found->is_string() &&
+         (*found == "1" || *found == "True" || contains(found->get<std::string>(), "true"));
 }
 
 }  // namespace sim::calibrate

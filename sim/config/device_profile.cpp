@@ -52,6 +52,7 @@ device::GemmProfile gemm(const v1::GemmProfile& from) {
   to.hbm = from.hbm();
   if (from.has_boost()) to.boost = to_duration(from.boost());
   if (from.has_throttled()) to.throttled = from.throttled();
+  if (from.has_misaligned()) to.misaligned = from.misaligned();
   return to;
 }
 
@@ -115,6 +116,7 @@ device::Profile device_profile(const v1::Profile& from) {
   to.name = from.name();
   to.provenance = provenance(from.provenance());
   to.kernel_overhead = to_duration(from.kernel_overhead());
+  if (from.has_block_stream()) to.block_stream = to_bandwidth(from.block_stream());
   to.gemm = gemm(from.gemm());
   for (const v1::AttentionProfile& one : from.attention()) to.attention.push_back(attention(one));
   to.norm = pass(from.norm());

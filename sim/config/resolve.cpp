@@ -39,6 +39,8 @@ void switches(const v1::Plan& from, workload::Plan& to) {
   to.first_stage_layers = from.first_stage_layers();
   to.last_stage_layers = from.last_stage_layers();
   set(from.has_fused_cross_entropy(), from.fused_cross_entropy(), to.fused_cross_entropy);
+  set(from.has_fused_optimizer(), from.fused_optimizer(), to.fused_optimizer);
+  to.logit_metrics = from.logit_metrics();
   set(from.has_rope_fusion(), from.rope_fusion(), to.rope_fusion);
   set(from.has_gradient_accumulation_fusion(), from.gradient_accumulation_fusion(),
       to.gradient_accumulation_fusion);
@@ -49,6 +51,7 @@ void switches(const v1::Plan& from, workload::Plan& to) {
   set(from.has_avoid_record_streams(), from.avoid_record_streams(), to.avoid_record_streams);
   set(from.has_tp_comm_overlap(), from.tp_comm_overlap(), to.tp_comm_overlap);
   set(from.has_kept_gradient_handles(), from.kept_gradient_handles(), to.kept_gradient_handles);
+  set(from.has_launch_blocking(), from.launch_blocking(), to.launch_blocking);
   set(from.has_gradient_clipping(), from.gradient_clipping(), to.gradient_clipping);
   set(from.has_logs_optimizer_state(), from.logs_optimizer_state(), to.logs_optimizer_state);
 }
@@ -79,7 +82,7 @@ void optimizer(const v1::Plan& from, workload::Plan& to, std::vector<PlanProblem
 void recompute_modules(const v1::Plan& from, workload::Plan& to,
                        std::vector<PlanProblem>& problems) {
   if (!from.has_recompute_modules()) return;
-  to.recompute_modules = {false, false};
+  to.recompute_modules = {false, false, false};
   std::string_view rest = from.recompute_modules();
   while (!rest.empty()) {
     const std::string_view name = rest.substr(0, rest.find(','));
@@ -88,10 +91,12 @@ void recompute_modules(const v1::Plan& from, workload::Plan& to,
       to.recompute_modules.core_attention = true;
     } else if (name == "mlp") {
       to.recompute_modules.mlp = true;
+    } else if (name == "operators") {
+      to.recompute_modules.operators = true;
     } else if (name != "layernorm") {  // fused into the products of a dense layer: nothing to do
       problems.push_back(
           {"recompute_modules", fmt::format("'{}' is no module of a dense layer that can be "
-                                            "recomputed; write core_attn, mlp or both",
+                                            "recomputed; write core_attn, mlp or operators",
                                             name.substr(0, 40))});
     }
   }
@@ -148,10 +153,19 @@ void choices(const v1::Plan& from, const Machine& machine, workload::Plan& to) {
     case v1::Plan::unfused:
       to.attention = AttentionBackend::unfused;
       break;
+    case v1::Plan::flash1:
+      to.attention = AttentionBackend::flash1;
+      break;
+    case v1::Plan::triton:
+      to.attention = AttentionBackend::triton;
+      break;
     default:
       to.attention =
           machine.gpu.compute_capability == 90 ? AttentionBackend::cudnn : AttentionBackend::flash;
   }
+  if (from.layer_kernels() == v1::Plan::eager) to.layer_kernels = workload::LayerKernels::eager;
+  if (from.layer_kernels() == v1::Plan::compiled)
+    to.layer_kernels = workload::LayerKernels::compiled;
   to.allocator_options = from.allocator_options();
   to.rank_order = from.rank_order();
 }

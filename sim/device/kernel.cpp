@@ -57,8 +57,11 @@ double throttled(double main, const GemmProfile& gemm) {
 double gemm_seconds(const Operation& o, const Gpu& gpu, const Profile& profile) {
   const GemmProfile& gemm = profile.gemm;
   const double sms = gpu.sms;
+  const std::int64_t aligned = 16 / model::bytes_of(o.precision);
+  const bool misaligned = o.n % aligned != 0 || o.k % aligned != 0;
   const double rate_per_sm = gpu.peak(o.precision) * peak_fraction(gemm, o.precision) *
-                             role_rate(gemm, o.role) * gemm.sustained / sms;
+                             role_rate(gemm, o.role) * gemm.sustained *
+                             (misaligned ? gemm.misaligned : 1.0) / sms;
   assert(rate_per_sm > 0);
   const double results =
       static_cast<double>(o.m) * static_cast<double>(o.n) * static_cast<double>(o.batch);
@@ -103,9 +106,17 @@ double head_cost(const std::vector<HeadEfficiency>& table, std::int64_t head_dim
   return static_cast<double>(head_dim) / table.back().fraction;
 }
 
+// The implementation of that name; what the GPU's runs use where it was not measured.
+const AttentionProfile& implementation_of(const Profile& profile, std::string_view name) {
+  const auto found =
+      std::find_if(profile.attention.begin(), profile.attention.end(),
+                   [&](const AttentionProfile& one) { return one.implementation == name; });
+  return found == profile.attention.end() ? profile.attention.front() : *found;
+}
+
 double attention_seconds(const Operation& o, const Gpu& gpu, const Profile& profile) {
   assert(!profile.attention.empty());
-  const AttentionProfile& attention = profile.attention.front();
+  const AttentionProfile& attention = implementation_of(profile, o.implementation);
   const bool backward = o.kind == OperationKind::attention_backward;
   const AttentionPass& pass = backward ? attention.backward : attention.forward;
   // Forward blocks own queries and walk over keys; backward blocks own keys and walk over queries.
@@ -151,7 +162,11 @@ const PassProfile& pass_profile(const Profile& profile, OperationKind kind) {
 
 double pass_seconds(const Operation& o, const Gpu& gpu, const Profile& profile) {
   const PassProfile& pass = pass_profile(profile, o.kind);
-  return hbm_seconds(static_cast<double>(o.bytes.n + pass.ramp.n), gpu, pass.hbm);
+  const double seconds = hbm_seconds(static_cast<double>(o.bytes.n + pass.ramp.n), gpu, pass.hbm);
+  if (o.blocks == 0 || profile.block_stream.bytes_per_second == 0) return seconds;
+  const double streamed =
+      static_cast<double>(profile.block_stream.bytes_per_second) * static_cast<double>(o.blocks);
+  return std::max(seconds, static_cast<double>(o.bytes.n) / streamed);
 }
 
 }  // namespace

@@ -18,6 +18,8 @@
 // Multiplication Background User's Guide", sections "Tile Quantization" and "Wave Quantization";
 // the ramp is Hockney's n_1/2 along k.
 //
+// Where n or k is no multiple of 16 bytes, P f e r c is `misaligned` times as much.
+//
 // A product longer than `boost` meets the power limit: main / (1 - (1 - throttled) share), with
 // share = main / boost - 1 between 0 and 1.
 //
@@ -31,7 +33,8 @@
 // smallest (kernels pad the head), proportional to d above the largest.
 //
 // Everything: time = overhead + max(main, bytes / (HBM fraction)). Kernels bound by memory have
-// main = 0 and pay `ramp` bytes more.
+// main = 0 and pay `ramp` bytes more; with few thread blocks, bytes / (blocks x block_stream) if that
+// is longer.
 #pragma once
 
 #include "sim/core/units.h"

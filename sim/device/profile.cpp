@@ -82,6 +82,7 @@ void check_gemm(const GemmProfile& gemm, Checker& c) {
   c.fraction("gemm.hbm", gemm.hbm);
   c.duration("gemm.boost", gemm.boost);
   c.fraction("gemm.throttled", gemm.throttled);
+  c.fraction("gemm.misaligned", gemm.misaligned);
 }
 
 void check_heads(const std::string& field, const std::vector<HeadEfficiency>& table, Checker& c) {

@@ -82,6 +82,9 @@ struct GemmProfile {
   // of the rate, in between in proportion: the power limit needs a while to act. 0: not seen.
   Duration boost{};
   double throttled = 1;  // (0, 1]; physical: 0.7-1
+  // Relative rate of products whose rows do not begin at multiples of 16 bytes (n or k no multiple
+  // of that): tensor cores are fed by narrower loads. (0, 1]; physical: 0.1-0.6.
+  double misaligned = 1;
 };
 
 // Fused attention's best fraction of peak at one head size.
@@ -182,6 +185,9 @@ struct Profile {
   std::string name;  // calibration/<name>.textproto
   Provenance provenance;
   Duration kernel_overhead{};  // start and drain of any kernel on the GPU; physical 1-5 us
+  // What one thread block streams from HBM, where a kernel has too few of them (columns of a norm's
+  // weight gradient): latency binds. 0: not seen. Physical: 2-20 GB/s.
+  Bandwidth block_stream{};
   GemmProfile gemm;
   std::vector<AttentionProfile> attention;
   PassProfile norm;

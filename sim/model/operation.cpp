@@ -53,13 +53,14 @@ Operation attention(std::string_view name, bool backward, std::int64_t batch, st
   return o;
 }
 
-Operation pass(OperationKind kind, std::string_view name, Bytes bytes) {
+Operation pass(OperationKind kind, std::string_view name, Bytes bytes, std::int64_t blocks) {
   assert(kind != OperationKind::gemm);
-  assert(bytes.n >= 0);
+  assert(bytes.n >= 0 && blocks >= 0);
   Operation o;
   o.kind = kind;
   o.name = name;
   o.bytes = bytes;
+  o.blocks = blocks;
   return o;
 }
 

@@ -51,6 +51,9 @@ struct Operation {
   // Attention: `batch` sequences, query x key scores per head, half of them if causal.
   std::int64_t heads = 0, kv_heads = 0, head_dim = 0, query = 0, key = 0;
   bool causal = false;
+  std::string_view implementation;  // of fused attention, by a profile's name; "": its first
+  // Thread blocks of a pass where their number depends on the shape; 0: enough for every SM.
+  std::int64_t blocks = 0;
   // Executed FLOPs and HBM traffic (compulsory: each operand once).
   double flops = 0;
   Bytes bytes{};
@@ -65,6 +68,6 @@ Operation attention(std::string_view name, bool backward, std::int64_t batch, st
                     std::int64_t kv_heads, std::int64_t head_dim, std::int64_t query,
                     std::int64_t key, bool causal, Precision precision = Precision::bf16);
 // Everything that is bound by memory: one launch that moves `bytes`.
-Operation pass(OperationKind kind, std::string_view name, Bytes bytes);
+Operation pass(OperationKind kind, std::string_view name, Bytes bytes, std::int64_t blocks = 0);
 
 }  // namespace sim::model

@@ -110,6 +110,9 @@ Times price(const workload::Job& job, const device::Gpu& gpu, const device::Prof
   set(HostWork::step, host.step);
   set(HostWork::blocking_read, host.kernel + host.synchronisation);
 
+  // Between a kernel's end and the next one's start the CPU wakes up and issues it.
+  const Duration gap = job.launch_blocking ? host.synchronisation + host.kernel : Duration{};
+
   JobGroups layout(job);
   times.loader = loader(job, layout, host.loader, network.cluster().node.gpus);
   // Stages share most of their operations and transfers.
@@ -141,7 +144,7 @@ Times price(const workload::Job& job, const device::Gpu& gpu, const device::Prof
           std::array{o.m, o.n, o.k, o.batch, o.query, o.key, o.bytes.n,
                      static_cast<std::int64_t>(o.role) * 16 + static_cast<std::int64_t>(o.kind)}};
       const auto [it, added] = kernels.try_emplace(key);
-      if (added) it->second = device::time(o, gpu, profile);
+      if (added) it->second = device::time(o, gpu, profile) + gap;
       const Duration kernel = scaled(it->second, speed);
       c.kernel.push_back(kernel);
       c.kernel_overlapped.push_back(

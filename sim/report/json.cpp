@@ -26,10 +26,26 @@ const char* text(workload::AttentionBackend attention) {
       return "flash";
     case workload::AttentionBackend::cudnn:
       return "cudnn";
+    case workload::AttentionBackend::flash1:
+      return "flash1";
+    case workload::AttentionBackend::triton:
+      return "triton";
     case workload::AttentionBackend::unfused:
       break;
   }
   return "unfused";
+}
+
+const char* text(workload::LayerKernels kernels) {
+  switch (kernels) {
+    case workload::LayerKernels::fused:
+      return "fused";
+    case workload::LayerKernels::eager:
+      return "eager";
+    case workload::LayerKernels::compiled:
+      break;
+  }
+  return "compiled";
 }
 
 const char* text(workload::DataParallelism kind) {
@@ -160,7 +176,13 @@ Json to_json(const workload::Plan& p) {
           {"fused_cross_entropy", p.fused_cross_entropy},
           {"fp8", p.fp8},
           {"recompute_modules",
-           {{"core_attn", p.recompute_modules.core_attention}, {"mlp", p.recompute_modules.mlp}}},
+           {{"core_attn", p.recompute_modules.core_attention},
+            {"mlp", p.recompute_modules.mlp},
+            {"operators", p.recompute_modules.operators}}},
+          {"layer_kernels", text(p.layer_kernels)},
+          {"fused_optimizer", p.fused_optimizer},
+          {"logit_metrics", p.logit_metrics},
+          {"launch_blocking", p.launch_blocking},
           {"optimizer",
            {{"precision_aware", p.optimizer.precision_aware},
             {"main_parameter_bytes", p.optimizer.main_parameter_bytes},

@@ -17,23 +17,28 @@ CoreInputs::CoreInputs(const Rank& rank) {
   own_query = rope || (grouped && dim.groups > 1);
   own_key = rope;
   saves_mixed = selective || (unfused && (!grouped || !own_query));
-  copies_output = (dim.batch > 1 || rank.plan.fp8) && !unfused;
+  const bool views = rank.plan.layer_kernels != LayerKernels::fused;  // the batch comes first
+  copies_output = ((dim.batch > 1 && !views) || rank.plan.fp8) && !unfused;
   // Megatron-LM core 0.8 fused_softmax.py:is_kernel_available.
   fused_softmax = rank.plan.precision != model::Precision::fp32 && dim.local > 16 &&
                   dim.local <= 4096 && dim.local % 4 == 0 && dim.batch * dim.heads % 4 == 0;
 }
 
 void Attention::make_layouts() {
+  // Other modules hand strided views to the kernel; what they keep is as large.
+  const auto copy = [&](std::string_view name, std::int64_t bytes) {
+    if (rank.plan.layer_kernels == LayerKernels::fused) pass(OperationKind::copy, name, 2 * bytes);
+  };
   if (!core.own_query) {
     saved(query_rotated, dim.rows(dim.query), "query");
-    pass(OperationKind::copy, "query layout", 2 * dim.rows(dim.query));
+    copy("query layout", dim.rows(dim.query));
   }
   if (!core.own_key) {
     saved(key_rotated, dim.rows(dim.key_value), "key");
-    pass(OperationKind::copy, "key layout", 2 * dim.rows(dim.key_value));
+    copy("key layout", dim.rows(dim.key_value));
   }
   saved(value_copy, dim.rows(dim.key_value), "value");
-  pass(OperationKind::copy, "value copy", 2 * dim.rows(dim.key_value));
+  copy("value copy", dim.rows(dim.key_value));
 }
 
 void Attention::drop_layouts() {
@@ -84,7 +89,7 @@ void Attention::release_inputs() {
 }
 
 void Attention::backward_temporaries(std::int64_t query, std::int64_t key, bool begin) {
-  const bool flash = rank.plan.attention == AttentionBackend::flash;
+  const bool flash = rank.plan.attention != AttentionBackend::cudnn;
   const std::int64_t rounded = (query + 127) / 128 * 128;
   const std::int64_t width = dim.heads * dim.head_dim;
   // The accumulator's heads are rounded up to 32 columns [flash_api.cpp:mha_varlen_bwd].

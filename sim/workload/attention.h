@@ -45,10 +45,11 @@ struct Attention {
   }
   void kernel(bool backward, std::int64_t query, std::int64_t key, bool causal,
               Stream stream = Stream::compute) {
-    e.kernel(model::attention(backward ? "attention backward" : "attention", backward, dim.batch,
-                              dim.heads, dim.groups, dim.head_dim, query, key, causal,
-                              rank.plan.precision),
-             flags, stream);
+    model::Operation o = model::attention(backward ? "attention backward" : "attention", backward,
+                                          dim.batch, dim.heads, dim.groups, dim.head_dim, query,
+                                          key, causal, rank.plan.precision);
+    o.implementation = implementation(rank.plan.attention);
+    e.kernel(o, flags, stream);
   }
   std::int64_t statistics_bytes() const { return 4 * dim.batch * dim.heads * dim.local; }
 

@@ -7,6 +7,7 @@
 // weight's shape makes autograd's hooks fire. Where the schedule splits the pass (zero bubble), the
 // operands of the weight gradients stay until the weight pass, which gathers the inputs again.
 #include "sim/workload/data_parallel.h"
+#include "sim/workload/eager.h"
 #include "sim/workload/fsdp.h"
 #include "sim/workload/rank.h"
 
@@ -138,6 +139,11 @@ struct Backward {
     if (!sp) return;
     temporary(gathered_gradient, rank.operand(dim.full()), "gathered output gradient");
     e.collective(Kind::all_gather, Stream::tp, rank.operand(dim.full()), "all-gather");
+    reorder("gathered sequences", rank.operand(dim.full()));
+  }
+  // As in the forward pass.
+  void reorder(std::string_view name, std::int64_t bytes) {
+    if (rank.fsdp && dim.batch > 1) pass(OperationKind::copy, name, 2 * bytes);
   }
   void drop_gathered_gradient() {
     if (sp) e.free(local_slot(gathered_gradient));
@@ -187,7 +193,9 @@ struct Backward {
     std::uint32_t norm_gradient = d_gathered;
     if (sp) {
       if (!split) e.wait(gather_event);
+      reorder("gathered sequences", rank.operand(dim.full()));
       temporary(d_norm, dim.residual(), "norm output gradient");
+      reorder("sequences to scatter", dim.full());
       e.collective(Kind::reduce_scatter, Stream::tp, dim.full(), "reduce-scatter",
                    split ? joins : overlapped, scatter_event);
       if (records && !split) {
@@ -231,8 +239,7 @@ struct Backward {
     if (layer_norm) temporary(d_beta, dim.element * dim.hidden, "norm bias gradient");
     temporary(d_gamma_parts, parts, "norm weight gradient parts");
     if (layer_norm) temporary(d_beta_parts, parts, "norm bias gradient parts");
-    pass(OperationKind::norm, "norm backward", 3 * dim.residual());
-    pass(OperationKind::reduction, "norm weight gradient", 4 * rank.environment.sms * dim.hidden);
+    norm_backward_kernels(rank, e);
     e.free(local_slot(d_gamma_parts));
     if (layer_norm) e.free(local_slot(d_beta_parts));
     e.free(local_slot(gradient_slot));
@@ -373,6 +380,7 @@ std::uint32_t layer_backward(Rank& rank, const Variant& variant) {
   Emitter e(rank.tables, variant.split ? "layer input gradients" : "layer backward");
   e.host(HostWork::layer_backward);
   Backward backward{rank, e, variant};
+  if (rank.recomputes_operators()) recompute_operators(rank, e);
   backward.mlp();
   backward.self_attention();
   return e.finish();

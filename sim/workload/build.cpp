@@ -393,6 +393,7 @@ Job build(const Plan& plan, const Environment& environment, bool all_ranks,
   job.pp = plan.pp;
   job.dp = plan.dp;
   job.all_ranks = all_ranks;
+  job.launch_blocking = plan.launch_blocking;
   if (plan.shards_parameters()) {
     job.replicas = plan.fsdp.replicas;
     job.single_queue = false;

@@ -4,6 +4,7 @@
 // INVENTORY.md sections 5 to 7. L = 2 S b v / t bytes, the bf16 logits: cross entropy holds 3 L at
 // its top in both directions and 2 L (the fp32 softmax) from forward to backward.
 #include "sim/workload/data_parallel.h"
+#include "sim/workload/eager.h"
 #include "sim/workload/fsdp.h"
 #include "sim/workload/rank.h"
 
@@ -242,7 +243,7 @@ std::uint32_t head_forward(Rank& rank, const Variant& variant) {
   end.keep(final_norm_out, dim.residual(), "final norm output");
   end.keep(final_norm_rsigma, 4 * dim.shard, "rsigma");
   if (layer_norm) end.keep(final_norm_mu, 4 * dim.shard, "mu");
-  end.pass(OperationKind::norm, "norm", 2 * dim.residual());
+  norm_forward_kernels(rank, e, dim.residual(), 0);
   if (variant.first_use && rank.environment.cublas_workspace.n > 0)
     e.alloc(fixed_slot(blas_workspace_forward), rank.environment.cublas_workspace.n,
             Category::other, "cuBLAS workspace of the forward thread");
@@ -325,8 +326,7 @@ std::uint32_t head_backward(Rank& rank, const Variant& variant) {
   if (layer_norm) end.temporary(d_beta, dim.element * dim.hidden, "norm bias gradient");
   end.temporary(d_gamma_parts, parts, "norm weight gradient parts");
   if (layer_norm) end.temporary(d_beta_parts, parts, "norm bias gradient parts");
-  end.pass(OperationKind::norm, "norm backward", 3 * dim.residual());
-  end.pass(OperationKind::reduction, "norm weight gradient", 4 * rank.environment.sms * dim.hidden);
+  norm_backward_kernels(rank, e);
   e.free(local_slot(d_gamma_parts));
   if (layer_norm) e.free(local_slot(d_beta_parts));
   e.free(local_slot(norm_gradient));
@@ -354,6 +354,7 @@ std::uint32_t microbatch_end(Rank& rank, int chunk) {
   Emitter e(rank.tables, "microbatch end");
   const bool first = rank.is_first_part(chunk);
   const bool last = rank.is_last_part(chunk);
+  if (last) logit_metrics(rank, e);
   if (rank.plan.architecture.position == model::Position::rope) e.free(frame_slot(rotary));
   if (!last) e.free(frame_slot(output_stub));
   if (first && keeps_ids(rank)) e.free(frame_slot(ids));

@@ -3,6 +3,7 @@
 // INVENTORY.md section 1 has a line per tensor with its source. Order of frees: Python reference
 // counts, i.e. a temporary goes when the module that made it returns.
 #include "sim/workload/data_parallel.h"
+#include "sim/workload/eager.h"
 #include "sim/workload/rank.h"
 
 namespace sim::workload {
@@ -61,7 +62,7 @@ struct Forward {
     const bool layer_norm = a.norm == model::Norm::layer;
     if (layer_norm) alloc(layer_slot(mu), 4 * dim.shard, "mu");
     temporary(workspace, 1, "norm workspace");
-    pass(OperationKind::norm, "norm", dim.residual() + rank.operand(dim.residual()));
+    norm_forward_kernels(rank, e, rank.operand(dim.residual()), flags);
     e.free(local_slot(workspace));
     if (keep) return;
     e.free(layer_slot(rsigma));
@@ -73,6 +74,12 @@ struct Forward {
     if (!sp) return;
     temporary(gathered, rank.operand(dim.full()), "gathered norm output");
     e.collective(Kind::all_gather, Stream::tp, rank.operand(dim.full()), "all-gather");
+    reorder("gathered sequences", rank.operand(dim.full()));
+  }
+  // DTensor's tensors have the batch first: pieces of sequences are put in order around each
+  // collective, unless there is one sequence [torch/distributed/_functional_collectives.py].
+  void reorder(std::string_view name, std::int64_t bytes) {
+    if (rank.fsdp && dim.batch > 1) pass(OperationKind::copy, name, 2 * bytes);
   }
 
   void gemm(std::string_view name, std::int64_t n, std::int64_t k) {
@@ -90,6 +97,7 @@ struct Forward {
     Local summand = partial;
     if (sp) {
       temporary(reduced, dim.residual(), "reduce-scattered output");
+      reorder("sequences to scatter", dim.full());
       e.collective(Kind::reduce_scatter, Stream::tp, dim.full(), "reduce-scatter");
       e.free(local_slot(partial));
       summand = reduced;
@@ -268,6 +276,7 @@ std::uint32_t layer_forward(Rank& rank, const Variant& variant) {
   e.host(HostWork::layer_forward);
   forward.self_attention();
   forward.mlp();
+  if (variant.keep && rank.recomputes_operators()) drop_recomputed_operators(rank, e);
   return e.finish();
 }
 

@@ -6,6 +6,8 @@
 #include <deque>
 #include <numeric>
 
+#include "sim/workload/eager.h"
+
 namespace sim::workload {
 
 using collective::Kind;
@@ -339,20 +341,21 @@ void Fsdp::accumulate(Emitter& e, Unit& u, bool first, bool last) {
 
 // FSDP1: the flat gradient itself is reduced; the reduce stream casts and divides it.
 void Fsdp::reduce_flat(Emitter& e, Unit& u, bool creates, bool from_accumulated) {
+  // The passes over the whole gradient fill HBM and take SMs as the layer behind them does: they
+  // are charged to the compute stream.
   const Slot whole = from_accumulated ? fixed_slot(u.accumulated) : local_slot(flat_gradient);
-  e.record(order_event);
-  e.wait(order_event, Stream::reduce);
   const bool casts = reduce_bytes() != parameter_bytes();
   if (casts) {
     e.alloc(local_slot(gradient_in_reduce_type), reduce_bytes() * u.elements, Category::gradients,
             "gradient to reduce", Stream::reduce);
     pass(e, OperationKind::copy, "gradient to reduce",
-         (parameter_bytes() + reduce_bytes()) * u.elements, Stream::reduce);
+         (parameter_bytes() + reduce_bytes()) * u.elements);
   }
   e.alloc(local_slot(reduced), reduce_bytes() * u.shard, Category::gradients, "reduced shard",
           Stream::reduce);
-  pass(e, OperationKind::elementwise, "divide gradient", 2 * reduce_bytes() * u.elements,
-       Stream::reduce);
+  pass(e, OperationKind::elementwise, "divide gradient", 2 * reduce_bytes() * u.elements);
+  e.record(order_event);
+  e.wait(order_event, Stream::reduce);
   communicate(e, u);
   pass(e, OperationKind::elementwise, "divide shard", 2 * reduce_bytes() * u.shard, Stream::reduce);
   if (casts) e.free(local_slot(gradient_in_reduce_type));
@@ -447,6 +450,10 @@ void Fsdp::allocate_moments(Emitter& e) {
 
 // Fused Adam on fp32 shards: reads parameter, gradient and moments, writes all but the gradient.
 void Fsdp::update(Emitter& e) {
+  if (!plan_.fused_optimizer) {
+    for (const Unit& u : units_) adam_by_operators(e, u.shard);
+    return;
+  }
   e.kernel(model::pass(OperationKind::optimizer, "adam", Bytes{28 * shard_elements()}),
            optimizer_work);
 }

@@ -12,6 +12,23 @@
 #include "sim/schedule/schedule.h"
 
 namespace sim::workload {
+
+std::string_view implementation(AttentionBackend backend) {
+  switch (backend) {
+    case AttentionBackend::flash:
+      return "flash-attention-2";
+    case AttentionBackend::cudnn:
+      return "cudnn";
+    case AttentionBackend::flash1:
+      return "flash-attention-1";
+    case AttentionBackend::triton:
+      return "flash-attention-triton";
+    case AttentionBackend::unfused:
+      break;
+  }
+  return "";
+}
+
 namespace {
 
 constexpr int max_prefetch = 6;  // gathers in flight have events of their own
@@ -229,6 +246,16 @@ void recompute(const Plan& plan, Problems& problems) {
     problems.push_back(fmt::format(
         "recomputing mlp is not simulated where the schedule ({}) splits the backward pass",
         plan.schedule));
+  const model::Architecture& a = plan.architecture;
+  const bool llama = a.activation == model::Activation::swiglu && a.norm == model::Norm::rms &&
+                     a.position == model::Position::rope && a.hidden_dropout == 0;
+  const bool plain = plan.cp == 1 && plan.attention != AttentionBackend::unfused && schedule &&
+                     !schedule->splits_backward && plan.layer_kernels != LayerKernels::fused;
+  if (plan.recompute == Recompute::selective && plan.recompute_modules.operators &&
+      (!llama || !plain || plan.recompute_modules.core_attention || plan.recompute_modules.mlp))
+    problems.emplace_back(
+        "recomputing operators is simulated for layers of Llama alone, with fused attention, "
+        "layer_kernels eager or compiled, cp 1 and no other recompute module");
   if (plan.recompute != Recompute::full) return;
   for (int stage = 0; stage < plan.pp; ++stage) {
     for (int part = 0; part < plan.virtual_stages; ++part)

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "sim/core/units.h"
@@ -19,14 +20,27 @@ namespace sim::workload {
 enum class Recompute : std::uint8_t { none, selective, full };
 enum class RecomputeMethod : std::uint8_t { uniform, block };
 enum class AttentionBackend : std::uint8_t {
-  flash,    // flash-attn: fp32 dQ accumulator, dK and dV expanded for grouped queries
+  flash,    // flash-attn 2: fp32 dQ accumulator, dK and dV expanded for grouped queries
   cudnn,    // cuDNN fused attention, what TransformerEngine prefers on sm90
   unfused,  // scores, softmax and dropout in memory
+  flash1,   // flash-attn 1
+  triton,   // flash-attn 1's kernels in Triton, which MPT runs
+};
+// The name of its kernels in a profile.
+std::string_view implementation(AttentionBackend backend);
+
+// Whose kernels run between the products of a layer.
+enum class LayerKernels : std::uint8_t {
+  fused,     // TransformerEngine and Apex: norms, SwiGLU and rotary embedding in one kernel each
+  eager,     // PyTorch's own, one an operator
+  compiled,  // fused too, and attention reads views (torch.compile; modules around flash-attn)
 };
 // What selective recomputation runs again (--recompute-modules).
 struct RecomputeModules {
   bool core_attention = true;
   bool mlp = false;
+  // torchtitan's selective op: attention and every second product are kept, the rest runs again.
+  bool operators = false;
 };
 
 // Megatron-LM's precision-aware optimizer: state in the widths that are asked for, gradients read
@@ -99,6 +113,9 @@ struct Plan {
   bool swiglu_fusion = true;
   bool rope_fusion = true;
   bool fused_cross_entropy = false;  // one kernel on 16-bit logits, which are kept
+  LayerKernels layer_kernels = LayerKernels::fused;
+  bool fused_optimizer = true;  // one kernel for all tensors; else PyTorch's operators, each tensor
+  int logit_metrics = 0;  // cross entropies of the logits after each microbatch, for a log
   bool gradient_accumulation_fusion = true;
   bool attention_mask = true;  // dataloader mask b x 1 x s x s (--no-create-... turns it off)
   // --reset-attention-mask: each sample has a mask of its own, which the data loader's workers
@@ -109,11 +126,13 @@ struct Plan {
   bool avoid_record_streams = false;  // TORCH_NCCL_AVOID_RECORD_STREAMS=1
   // TransformerEngine 2: the uninitialised gradient handed to autograd is one a shape, for good.
   bool kept_gradient_handles = false;
+  bool launch_blocking = false;  // CUDA_LAUNCH_BLOCKING=1: the CPU waits for every kernel
   bool gradient_clipping = true;
   bool logs_optimizer_state = false;  // the paper authors' fork reads every shard back each step
   std::string allocator_options;      // PYTORCH_CUDA_ALLOC_CONF
   std::string rank_order;             // "tp-cp-ep-dp-pp", fastest first; "": that one
 
+  bool is_eager() const { return layer_kernels == LayerKernels::eager; }
   bool shards_parameters() const { return data_parallel != DataParallelism::ddp; }
   // Products of weight gradients add into Megatron-LM's buffer.
   bool accumulates_in_product() const {

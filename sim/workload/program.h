@@ -221,6 +221,7 @@ struct Job {
   std::vector<int> class_of_replica;
   std::string rank_order;    // "tp-cp-ep-dp-pp", the fastest first; "": Megatron-LM's
   bool single_queue = true;  // CUDA_DEVICE_MAX_CONNECTIONS=1, as Megatron-LM wants it
+  bool launch_blocking = false;  // the CPU waits for every kernel before it issues the next
   // Sequence-parallel gathers and scatters of layers run in tp pieces beside their products.
   bool tp_comm_overlap = false;
   Loading loading;

@@ -183,6 +183,9 @@ struct Rank {
   bool recomputes_mlp() const {
     return plan.recompute == Recompute::selective && plan.recompute_modules.mlp;
   }
+  bool recomputes_operators() const {
+    return plan.recompute == Recompute::selective && plan.recompute_modules.operators;
+  }
   // Bytes of what the layers' products read: of a tensor of activations, one byte an element in
   // fp8.
   std::int64_t operand(std::int64_t bytes) const { return plan.fp8 ? bytes / dim.element : bytes; }
@@ -227,6 +230,10 @@ void mlp_recompute(Rank& rank, Emitter& e, std::uint32_t output_slot);
 // backward.cpp: one layer; the gradient stream is the frame's `gradient`.
 std::uint32_t layer_backward(Rank& rank, const Variant& variant);
 std::uint32_t layer_weight(Rank& rank, const Variant& variant);
+
+// operators.cpp: at the end of a layer's forward pass, and at the begin of its backward pass.
+void drop_recomputed_operators(Rank& rank, Emitter& e);
+void recompute_operators(Rank& rank, Emitter& e);
 
 // attention.cpp: from q, k, v in their slots to attention_out, and back.
 void attention_forward(Rank& rank, Emitter& e, const Variant& variant);

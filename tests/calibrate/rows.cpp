@@ -117,7 +117,7 @@ TEST_CASE("calibrate: each source that can be represented gives a possible plan"
        "narayanan"},
       {"training_runs.csv", "korthikanti2022", "dgx-a100", "1f1b", Recompute::full, false,
        "korthikanti"},
-      {"training_runs.csv", "bloom-prequel", "dgx-a100", "1f1b", Recompute::full, false,
+      {"training_runs.csv", "bloom-prequel", "jean-zay", "1f1b", Recompute::full, false,
        "8n-layers"},
       {"training_runs.csv", "internevo", "dgx-a100", "1f1b", Recompute::none, true, "paper"},
       {"training_runs.csv", "megascale-paper", "dgx-a100", "interleaved-1f1b", Recompute::none,
@@ -137,6 +137,33 @@ TEST_CASE("calibrate: each source that can be represented gives a possible plan"
     CHECK(row.plan.overlap_grad_reduce == expected.overlaps);
     CHECK(row.convention->name == expected.convention);
   }
+}
+
+TEST_CASE("calibrate: frameworks bring their own kernels") {
+  const workload::Plan composer = plan_of(first_of("training_runs.csv", "llm-foundry")).plan;
+  CHECK(composer.attention == workload::AttentionBackend::triton);
+  CHECK(composer.layer_kernels == workload::LayerKernels::eager);
+  CHECK_FALSE(composer.fused_optimizer);
+  CHECK(composer.logit_metrics == 2);
+  CHECK(composer.fsdp.backward_prefetch == 0);
+  const workload::Plan internevo = plan_of(first_of("training_runs.csv", "internevo")).plan;
+  CHECK(internevo.attention == workload::AttentionBackend::flash1);
+  CHECK(internevo.layer_kernels == workload::LayerKernels::compiled);
+  // T01151 and T01152 differ in "vanilla TP" and "async TP".
+  const workload::Plan vanilla = plan_of(find("training_runs.csv", "T01151")).plan;
+  CHECK(vanilla.attention == workload::AttentionBackend::flash);
+  CHECK(vanilla.layer_kernels == workload::LayerKernels::compiled);
+  CHECK_FALSE(vanilla.tp_comm_overlap);
+  CHECK(plan_of(find("training_runs.csv", "T01152")).plan.tp_comm_overlap);
+  CHECK(plan_of(first_of("training_runs.csv", "narayanan2021-table1")).plan.layer_kernels ==
+        workload::LayerKernels::fused);
+}
+
+TEST_CASE("calibrate: a recipe's interleaving stands where its table of results has none") {
+  const RowPlan row = plan_of(find("training_runs.csv", "T00519"));
+  CHECK(row.plan.virtual_stages == 12);
+  CHECK(row.plan.schedule == "interleaved-1f1b");
+  CHECK(row.assumptions.front() == "12 model chunks, as its recipe's table");
 }
 
 TEST_CASE("calibrate: Megatron-LM's own tests take their switches from their flags") {
@@ -161,7 +188,7 @@ TEST_CASE("calibrate: what cannot be represented says why by name") {
   };
   CHECK(with("gpu", "B200-SXM").find("GPU 'B200-SXM' (40 GB) has no profile") == 0);
   CHECK(with("gpu", "GH200 96GB").find("GPU 'GH200 96GB'") == 0);
-  CHECK(with("gpu", "A100-PCIe").find("GPU 'A100-PCIe'") == 0);
+  CHECK(with("gpu", "A100-PCIe").find("GPU 'A100-PCIe' (40 GB)") == 0);
   CHECK(with("experts", "8") == "mixture of experts is not represented");
   CHECK(with("kind", "lora") == "LoRA fine-tuning is not represented");
   CHECK(with("zero", "FSDP2 full") == "sharding 'FSDP2 full' is not represented");

@@ -188,4 +188,37 @@ TEST_CASE("device: a precision is supported when both the GPU and the profile kn
   CHECK_FALSE(supports(old, sample::profile(), Precision::fp8));
 }
 
+TEST_CASE("device: attention runs at the rates of its own implementation, else of the first") {
+  Profile p = sample::profile();
+  p.attention.push_back(p.attention.front());
+  p.attention.back().implementation = "slow";
+  p.attention.back().sustained = 0.5;
+  Operation o = model::attention("a", false, 2, 50, 50, 128, 1024, 1024, false);
+  const double first = seconds(time(o, sample::gpu(), p)) - 2e-6;
+  o.implementation = "slow";
+  CHECK(seconds(time(o, sample::gpu(), p)) == Approx(2 * first + 2e-6).epsilon(1e-9));
+  o.implementation = "not measured";
+  CHECK(seconds(time(o, sample::gpu(), p)) == Approx(first + 2e-6).epsilon(1e-9));
+}
+
+TEST_CASE("device: few thread blocks stream no faster than each of them can") {
+  // 8 MB by 8 blocks of 10 GB/s: 100 us, where all SMs need (8 + 2 MiB) / 0.7 TB/s = 14.4 us.
+  Profile p = sample::profile();
+  p.block_stream = 10_GBps;
+  const Operation few = model::pass(OperationKind::norm, "x", Bytes{8'000'000}, 8);
+  CHECK(time(few, sample::gpu(), p) == 100_us + 2_us);
+  const Operation many = model::pass(OperationKind::norm, "x", Bytes{8'000'000}, 1000);
+  const Operation any = model::pass(OperationKind::norm, "x", Bytes{8'000'000});
+  CHECK(time(many, sample::gpu(), p) == time(any, sample::gpu(), p));
+}
+
+TEST_CASE("device: products whose rows begin at odd addresses are slower") {
+  // k = 900 is no multiple of 8 numbers of 16 bits: half the rate doubles the 8192 us above.
+  Profile p = sample::profile();
+  p.gemm.misaligned = 0.5;
+  CHECK(time(model::gemm("x", 12800, 25600, 900), sample::gpu(), p) == 2 * 8192_us + 2_us);
+  CHECK(time(model::gemm("x", 12800, 25600, 904), sample::gpu(), p) ==
+        time(model::gemm("x", 12800, 25600, 904), sample::gpu(), sample::profile()));
+}
+
 }  // namespace sim::device

@@ -154,7 +154,7 @@ TEST_CASE("device: forward products of GPT layers on A100 and GH200 come out wit
   check_group("GH200", on_gh200, 33, 3.5);
 }
 
-TEST_CASE("device: fused attention comes out within 3 percent of the published figures") {
+TEST_CASE("device: fused attention comes out near the published figures") {
   struct Figure {
     const char* gpu;
     const char* implementation;
@@ -165,6 +165,8 @@ TEST_CASE("device: fused attention comes out within 3 percent of the published f
   };
   const std::vector<Figure> figures = {
       {"A100-SXM 80GB", "FlashAttention-2", "a100-80", "fwd+bwd", 16, 1.0},
+      {"A100-SXM 80GB", "FlashAttention", "a100-80", "fwd+bwd", 16, 5.0},
+      {"H100-SXM 80GB", "FlashAttention", "h100-80", "fwd+bwd", 20, 5.0},
       {"H100-SXM 80GB", "cuDNN", "h100-80", "fwd", 30, 2.0},
       {"H100-SXM 80GB", "FlashAttention-3", "h100-80", "fwd", 29, 3.0},
       {"H100-SXM 80GB", "FlashAttention-2", "h100-80", "fwd", 30, 2.5},

@@ -174,6 +174,7 @@ Profile load(const std::string& name) {
 
 Profile with_attention(const std::string& name, const std::string& figure) {
   static const std::map<std::string, std::string> implementations = {
+      {"FlashAttention", "flash-attention-1"},
       {"FlashAttention-2", "flash-attention-2"},
       {"FlashAttention-3", "flash-attention-3"},
       {"cuDNN", "cudnn"}};

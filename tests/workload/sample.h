@@ -359,6 +359,27 @@ inline std::vector<std::pair<std::string, Plan>> catalog() {
       p.optimizer = {true, 2, 2, 1, share};
       p.fp32_gradients = false;
     });
+  add("composer", gpt(), [](Plan& p) {
+    p.attention = AttentionBackend::triton;
+    p.data_parallel = DataParallelism::fsdp1;
+    p.layer_kernels = LayerKernels::eager;
+    p.fused_cross_entropy = true;
+    p.fused_optimizer = false;
+    p.logit_metrics = 2;
+    p.fsdp.backward_prefetch = 0;
+  });
+  for (const bool compiled : {true, false})
+    for (const int tp : {1, 2})
+      add("torchtitan", llama_8b(), [=](Plan& p) {
+        p.attention = AttentionBackend::flash;
+        p.data_parallel = DataParallelism::fsdp2;
+        p.layer_kernels = compiled ? LayerKernels::compiled : LayerKernels::eager;
+        p.rope_fusion = p.swiglu_fusion = compiled;
+        p.tp = tp;
+        p.fp8 = compiled && tp == 2;
+        p.recompute = selective;
+        p.recompute_modules = {false, false, true};
+      });
   add("uneven chunks", llama_8b(), [](Plan& p) {
     p.pp = p.virtual_stages = 2;
     p.schedule = "interleaved-1f1b";

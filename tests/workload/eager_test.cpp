@@ -1,0 +1,82 @@
+// eager_test.cpp — PyTorch's own kernels: which ones a plan without fused ones runs.
+#include <catch2/catch.hpp>
+#include <cstdint>
+#include <string_view>
+
+#include "sample.h"
+
+using namespace sample;
+
+namespace {
+
+Plan sharded() {
+  Plan p = gpt();
+  p.attention = AttentionBackend::flash;
+  p.dp = 4;
+  p.global_batch = 16;
+  p.data_parallel = DataParallelism::fsdp1;
+  p.layer_kernels = LayerKernels::eager;
+  return p;
+}
+
+struct Kernels {
+  int count = 0;
+  std::int64_t bytes = 0;
+};
+
+// Of the whole second step.
+Kernels kernels(const Program& program, std::string_view name) {
+  Kernels found;
+  for (const Pass& pass : program.step)
+    for (const Call& call : program.templates[pass.pattern].calls)
+      for (const Instruction& i : program.blocks[call.block].code)
+        if (i.op == Op::kernel && program.operations[i.index].name == name) {
+          ++found.count;
+          found.bytes += program.operations[i.index].bytes.n;
+        }
+  return found;
+}
+
+}  // namespace
+
+TEST_CASE("workload: an eager LayerNorm reads its tensors a second time for its weights") {
+  const Plan plan = sharded();
+  const Job made = job(plan);
+  const Program& program = made.classes.front();
+  const std::int64_t u = 2 * plan.sequence * plan.micro_batch * plan.architecture.hidden;
+  const int norms = plan.microbatches() * (2 * static_cast<int>(plan.architecture.layers) + 1);
+  CHECK(kernels(program, "norm weight gradient").count == norms);
+  CHECK(kernels(program, "norm weight gradient").bytes == norms * 2 * u);
+  for (const auto& o : program.operations)
+    if (o.name == "norm weight gradient") CHECK(o.blocks == (plan.architecture.hidden + 31) / 32);
+}
+
+TEST_CASE("workload: eager modules hand views to attention") {
+  Plan plan = sharded();
+  CHECK(kernels(job(plan).classes.front(), "value copy").count == 0);
+  plan.layer_kernels = LayerKernels::compiled;
+  CHECK(kernels(job(plan).classes.front(), "value copy").count == 0);
+  plan.layer_kernels = LayerKernels::fused;
+  CHECK(kernels(job(plan).classes.front(), "value copy").count > 0);
+}
+
+TEST_CASE("workload: Adam of operators moves 20 numbers an element, tensor by tensor") {
+  // 2 + 3 + 2 + 3 + 2 + 2 + 2 + 4 numbers of four bytes: 80 bytes, where the fused one moves 28.
+  Plan plan = sharded();
+  const std::int64_t fused = kernels(job(plan).classes.front(), "adam").bytes;
+  plan.fused_optimizer = false;
+  const Job made = job(plan);
+  std::int64_t bytes = 0;
+  for (const char* name :
+       {"adam scale", "adam add", "adam add square", "adam root", "adam divide", "adam update"})
+    bytes += kernels(made.classes.front(), name).bytes;
+  CHECK(bytes * 28 == fused * 80);
+}
+
+TEST_CASE("workload: each metric of the logits is an fp32 copy and its log-softmax") {
+  Plan plan = sharded();
+  CHECK(kernels(job(plan).classes.front(), "log-softmax").count == 0);
+  plan.logit_metrics = 2;
+  const Kernels found = kernels(job(plan).classes.front(), "log-softmax");
+  CHECK(found.count == 2 * plan.microbatches());
+}
