@@ -218,6 +218,7 @@ std::string oom_text(const Answer& answer) {
 }
 
 std::string estimate_text(const Answer& answer) {
+  if (answer.plan.trains_adapters()) return "";  // the formula trains every parameter
   return fmt::format(
       "\nclosed-form estimate (arXiv 2411.06465, first stage): {:.2f} GiB, {} the 80 % rule's "
       "{:.1f}: {}\nreplay: {}\n",
