@@ -25,7 +25,6 @@ std::string other_kind(const Row& row) {
   for (const char* hybrid : {"nemotron-h", "nemotron_h", "nemotron3", "mamba"}) {
     if (contains(model, hybrid)) return "hybrid with state-space layers";
   }
-  if (starts_with(cell(row, "kind"), "lora")) return "LoRA fine-tuning";
   return "";
 }
 

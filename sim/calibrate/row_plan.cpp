@@ -211,6 +211,30 @@ std::string read_sharding(const Row& row, workload::DataParallelism kind, RowPla
   return "";
 }
 
+// MLPerf's benchmark has rank 16 beside the attention's products [mlcommons/training
+// llama2_70b_lora/README.md: LoRA rank 16, attention modules]; NVIDIA's recipes for speed have
+// linear_qkv alone, rank 8 [NVIDIA/NeMo nemo/collections/llm/recipes/llama3_8b.py:
+// finetune_recipe].
+void read_adapters(const Row& row, const nlohmann::json& extra, RowPlan& out) {
+  if (!starts_with(cell(row, "kind"), "lora")) return;
+  workload::LoraOptions& lora = out.plan.lora;
+  const bool mlperf = starts_with(cell(row, "source_group"), "mlperf");
+  lora.rank = mlperf ? 16 : 8;
+  lora.projection = mlperf;
+  lora.fc1 = lora.fc2 = false;
+  if (mlperf) {
+    // Matrices in fp8 without cached transposes, packed sequences, no recomputation
+    // [mlcommons/training_results_v4.0 NVIDIA/benchmarks/llama2_70b_lora/implementations/nemo:
+    // conf/megatron_gpt_peft_tuning_config.yaml, configs/config_common.sh].
+    out.plan.fp8_parameters = out.plan.fp8;
+    out.plan.avoid_record_streams = true;
+    out.plan.attention_mask = out.plan.check_for_nan = false;
+    out.plan.tp_comm_overlap = flag(extra, "TP_COMM_OVERLAP") && out.plan.uses_sequence_parallel();
+  }
+  out.assumptions.push_back(fmt::format("adapters of rank {} beside {}", lora.rank,
+                                        mlperf ? "linear_qkv and linear_proj" : "linear_qkv"));
+}
+
 void read_recompute(const Row& row, RowPlan& out) {
   const std::string& text = cell(row, "recompute");
   if (starts_with(text, "full")) {
@@ -392,6 +416,7 @@ RowPlan plan_of(const Row& row) {
   read_attention(row, out);
   read_switches(row, more, *framework, out);
   read_kernels(row, more, out.plan);
+  read_adapters(row, more, out);
   read_scope(row, out);
   read_convention(row, out);
   read_machine(row, out.machine);

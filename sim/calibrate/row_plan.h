@@ -3,7 +3,7 @@
 //
 // The schema names what papers and logs publish; what a row leaves open is filled with the defaults
 // of its framework, and every such guess is listed. Nothing is represented by something else in
-// silence: a feature that the device program does not have (experts, ZeRO-3, LoRA, uneven stages)
+// silence: a feature that the device program does not have (experts, uneven stages)
 // makes the row unsupported, by name.
 #pragma once
 

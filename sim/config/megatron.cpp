@@ -54,6 +54,7 @@ constexpr std::array flags{
     Flag{"main-params-dtype", "main_params_dtype="},
     Flag{"exp-avg-dtype", "exp_avg_dtype="},
     Flag{"exp-avg-sq-dtype", "exp_avg_sq_dtype="},
+    Flag{"cpu-offloading-num-layers", "offload_layers="},
     Flag{"optimizer-cpu-offload", "optimizer_cpu_offload=true"},
     Flag{"optimizer-offload-fraction", "optimizer_offload_fraction="},
     Flag{"fp8-hybrid", "fp8=true"},
@@ -90,7 +91,6 @@ constexpr std::array flags{
 constexpr std::array refused{
     std::string_view{"num-experts"},
     std::string_view{"cpu-offloading"},
-    std::string_view{"cpu-offloading-num-layers"},
     std::string_view{"standalone-embedding-stage"},
     std::string_view{"multi-latent-attention"},
     std::string_view{"mtp-num-layers"},

@@ -50,6 +50,7 @@ constexpr std::array synonyms{
     Synonym{"recompute_granularity", "recompute"},
     Synonym{"use_precision_aware_optimizer", "precision_aware_optimizer"},
     Synonym{"recompute_num_layers", "recompute_layers"},
+    Synonym{"cpu_offloading_num_layers", "offload_layers"},
     Synonym{"attention_backend", "attention"},
     Synonym{"accumulate_allreduce_grads_in_fp32", "fp32_gradients"},
     Synonym{"check_for_nan_in_loss_and_grad", "check_for_nan"},

@@ -102,6 +102,36 @@ void recompute_modules(const v1::Plan& from, workload::Plan& to,
   }
 }
 
+void adapters(const v1::Plan& from, workload::Plan& to, std::vector<PlanProblem>& problems) {
+  to.lora.rank = from.lora_rank();
+  to.fp8_parameters = from.fp8_parameters();
+  to.offload_layers = from.offload_layers();
+  if (!from.has_lora_modules()) return;
+  if (to.lora.rank == 0)
+    problems.push_back({"lora_modules", "'lora_modules' is for adapters; write lora_rank too"});
+  workload::LoraOptions& lora = to.lora;
+  lora.qkv = lora.projection = lora.fc1 = lora.fc2 = false;
+  std::string_view rest = from.lora_modules();
+  while (!rest.empty()) {
+    const std::string_view name = rest.substr(0, rest.find(','));
+    rest.remove_prefix(std::min(name.size() + 1, rest.size()));
+    if (name == "linear_qkv") {
+      lora.qkv = true;
+    } else if (name == "linear_proj") {
+      lora.projection = true;
+    } else if (name == "linear_fc1") {
+      lora.fc1 = true;
+    } else if (name == "linear_fc2") {
+      lora.fc2 = true;
+    } else {
+      problems.push_back(
+          {"lora_modules", fmt::format("'{}' has no adapter; write linear_qkv, linear_proj, "
+                                       "linear_fc1, linear_fc2 or several of them",
+                                       name.substr(0, 40))});
+    }
+  }
+}
+
 // Parameters in shards: what Megatron-LM's data parallelism would do is off.
 void sharding(const v1::Plan& from, workload::Plan& to, std::vector<PlanProblem>& problems) {
   using workload::DataParallelism;
@@ -309,6 +339,7 @@ Resolved resolve(const v1::Plan& from, const model::Architecture& architecture,
   plan.global_batch = from.global_batch();
   plan.sequence = from.sequence();
   sharding(from, plan, out.problems);
+  adapters(from, plan, out.problems);
   optimizer(from, plan, out.problems);
   recompute_modules(from, plan, out.problems);
   switches(from, plan);

@@ -147,7 +147,8 @@ Json document(const std::string& command, Json result) {
           {"result", std::move(result)}};
 }
 
-Json to_json(const workload::Plan& p) {
+namespace {
+Json settings_json(const workload::Plan& p) {
   return {{"architecture", architecture_json(p.architecture)},
           {"tp", p.tp},
           {"cp", p.cp},
@@ -205,6 +206,20 @@ Json to_json(const workload::Plan& p) {
           {"logs_optimizer_state", p.logs_optimizer_state},
           {"allocator_options", p.allocator_options},
           {"rank_order", p.rank_order}};
+}
+}  // namespace
+
+Json to_json(const workload::Plan& p) {
+  Json json = settings_json(p);
+  if (p.offload_layers > 0) json["offload_layers"] = p.offload_layers;
+  if (!p.trains_adapters()) return json;
+  json["lora"] = {{"rank", p.lora.rank},
+                  {"linear_qkv", p.lora.qkv},
+                  {"linear_proj", p.lora.projection},
+                  {"linear_fc1", p.lora.fc1},
+                  {"linear_fc2", p.lora.fc2}};
+  json["fp8_parameters"] = p.fp8_parameters;
+  return json;
 }
 
 Json to_json(const replay::Place& place) {

@@ -165,6 +165,7 @@ std::string plan_line(const Answer& answer) {
   if (plan.virtual_stages > 1) text += fmt::format(", {} virtual stages", plan.virtual_stages);
   if (plan.uses_sequence_parallel()) text += ", sequence parallel";
   if (plan.distributed_optimizer) text += ", distributed optimizer";
+  if (plan.trains_adapters()) text += fmt::format(", adapters of rank {}", plan.lora.rank);
   if (plan.shards_parameters()) {
     text += fmt::format(", {} over {} ranks", json["data_parallel"].get<std::string>(),
                         std::int64_t{plan.dp} * plan.cp / plan.fsdp.replicas);
@@ -219,6 +220,7 @@ std::string oom_text(const Answer& answer) {
 }
 
 std::string estimate_text(const Answer& answer) {
+  if (answer.plan.trains_adapters()) return "";  // the formula trains every parameter
   return fmt::format(
       "\nclosed-form estimate (arXiv 2411.06465, first stage): {:.2f} GiB, {} the 80 % rule's "
       "{:.1f}: {}\nreplay: {}\n",

@@ -75,9 +75,15 @@ struct Backward {
 
   void input_gradient(std::string_view name, std::int64_t n, std::int64_t k,
                       std::uint8_t flags = 0) {
+    const bool transposes = rank.plan.fp8_parameters;
+    if (transposes) {
+      temporary(transposed, n * k, "transposed weight in fp8");
+      pass(OperationKind::copy, "transpose weight", 2 * n * k);
+    }
     e.kernel(model::gemm(name, dim.tokens, n, k, GemmRole::input_gradient, false,
                          rank.plan.product_precision()),
              flags);
+    if (transposes) e.free(local_slot(transposed));
   }
   // dW[m, n] from `tokens` rows; into fp32 main_grad, which the first microbatch overwrites.
   void weight_gradient(std::string_view name, std::int64_t m, std::int64_t n,
@@ -176,6 +182,10 @@ struct Backward {
   void column_parallel(std::string_view name, std::uint32_t output_gradient, std::int64_t n,
                        LayerSlot norm_out, LayerSlot rsigma, LayerSlot mu, LayerSlot kept,
                        LayerParameter weight, LayerParameter norm) {
+    if (rank.plan.trains_adapters()) {
+      const Module module = weight == LayerParameter::qkv ? Module::qkv : Module::fc1;
+      return frozen_column_parallel(name, module, output_gradient, n, norm_out, rsigma, mu);
+    }
     const bool split = variant.split;
     const bool overlap = dim.tp > 1;
     const bool records = !rank.plan.avoid_record_streams;
@@ -231,6 +241,44 @@ struct Backward {
     if (!split) hook(n * dim.hidden, weight);
   }
 
+  // The same beside or without an adapter: the input gradient alone, nothing to hide its reduction.
+  void frozen_column_parallel(std::string_view name, Module module, std::uint32_t output_gradient,
+                              std::int64_t n, LayerSlot norm_out, LayerSlot rsigma, LayerSlot mu) {
+    const bool adapted = rank.adapts(module);
+    if (adapted) adapter_backward(rank, e, variant, module);
+    quantise(n, dim.rows(n));
+    temporary(d_gathered, dim.full(), "input gradient");
+    input_gradient(name, dim.hidden, n);
+    if (rank.plan.fp8) e.free(local_slot(quantised));
+    if (adapted) add_adapter(dim.full());
+    std::uint32_t norm_gradient = d_gathered;
+    if (sp) {
+      temporary(d_norm, dim.residual(), "norm output gradient");
+      e.collective(Kind::reduce_scatter, Stream::tp, dim.full(), "reduce-scatter");
+      e.free(local_slot(d_gathered));
+      norm_gradient = d_norm;
+    } else if (dim.tp > 1) {
+      e.collective(Kind::all_reduce, Stream::tp, dim.full(), "all-reduce");
+    }
+    norm_backward(norm_gradient);
+    e.free(layer_slot(rsigma));
+    if (a.norm == model::Norm::layer) e.free(layer_slot(mu));
+    e.free(local_slot(output_gradient));
+    if (rank.adapter_reads_norm(module)) e.free(layer_slot(norm_out));
+    e.free(local_slot(d_gamma));
+    if (a.norm == model::Norm::layer) e.free(local_slot(d_beta));
+  }
+  void add_adapter(std::int64_t bytes) {
+    pass(OperationKind::elementwise, "add adapter gradient", 3 * bytes);
+    e.free(local_slot(adapter_gradient));
+  }
+  // Of a row-parallel product that is frozen, what is left when its input gradient is there.
+  void frozen_row_parallel(Module module, std::int64_t bytes) {
+    if (rank.plan.fp8) e.free(local_slot(quantised));
+    drop_gathered_gradient();
+    if (rank.adapts(module)) add_adapter(bytes);
+  }
+
   void norm_backward(std::uint32_t gradient_slot) {
     const bool layer_norm = a.norm == model::Norm::layer;
     const std::int64_t parts = 4 * rank.environment.sms * dim.hidden;
@@ -273,11 +321,16 @@ struct Backward {
   void mlp() {
     hidden_dropout(dropout2);
     if (rank.recomputes_mlp()) mlp_recompute(rank, e, output_again);
+    const bool frozen = rank.plan.trains_adapters();
+    if (rank.adapts(Module::fc2)) adapter_backward(rank, e, variant, Module::fc2);
     gather_gradient();
     quantise(dim.hidden, rank.operand(dim.full()));
     temporary(d_fc2_in, dim.rows(dim.ffn), "fc2 input gradient");
     input_gradient("fc2", dim.ffn, dim.hidden);
-    if (variant.split) {
+    if (frozen) {
+      frozen_row_parallel(Module::fc2, dim.rows(dim.ffn));
+      if (rank.adapts(Module::fc2)) e.free(layer_slot(fc2_in));
+    } else if (variant.split) {
       keep_output_gradient(weight_fc2);
     } else {
       weight_gradient("fc2", dim.hidden, dim.ffn);
@@ -287,7 +340,7 @@ struct Backward {
       hook(dim.hidden * dim.ffn, LayerParameter::fc2);
     }
     drop_dropout_gradient();
-    bias_ready(LayerParameter::fc2_bias, a.linear_bias, dim.hidden);
+    bias_ready(LayerParameter::fc2_bias, a.linear_bias && !frozen, dim.hidden);
     temporary(d_up, dim.rows(dim.up), "fc1 output gradient");
     const bool gated = a.activation == model::Activation::swiglu;
     pass(OperationKind::elementwise, gated ? "swiglu backward" : "bias gelu backward",
@@ -297,7 +350,7 @@ struct Backward {
     if (gated && !rank.plan.swiglu_fusion) e.free(layer_slot(swiglu_gate));
     column_parallel("fc1", d_up, dim.up, norm2, rsigma2, mu2, weight_fc1, LayerParameter::fc1,
                     LayerParameter::fc1_norm);
-    bias_ready(LayerParameter::fc1_bias, a.linear_bias, dim.up);
+    bias_ready(LayerParameter::fc1_bias, a.linear_bias && !frozen, dim.up);
     if (rank.recomputes_mlp()) e.free(local_slot(output_again));
     accumulate_residual();
     e.free(layer_slot(middle));
@@ -308,11 +361,17 @@ struct Backward {
     // Attention's output is the projection's input, or the projection saved a copy.
     const LayerSlot saved = core.copies_output ? projection_input : attention_out;
     hidden_dropout(dropout1);
+    const bool frozen = rank.plan.trains_adapters();
+    if (rank.adapts(Module::projection)) adapter_backward(rank, e, variant, Module::projection);
     gather_gradient();
     quantise(dim.hidden, rank.operand(dim.full()));
     temporary(d_out, dim.rows(dim.query), "attention output gradient");
     input_gradient("projection", dim.query, dim.hidden);
-    if (variant.split) {
+    if (frozen) {
+      frozen_row_parallel(Module::projection, dim.rows(dim.query));
+      if (core.projection_holds() && (!core.copies_output || rank.keeps_projection_input()))
+        e.free(layer_slot(saved));
+    } else if (variant.split) {
       keep_output_gradient(weight_projection);
       if (core.projection_holds() && !core.copies_output)
         e.move(layer_slot(attention_out), layer_slot(projection_input));
@@ -324,14 +383,14 @@ struct Backward {
       hook(dim.hidden * dim.query, LayerParameter::projection);
     }
     drop_dropout_gradient();
-    bias_ready(LayerParameter::projection_bias, a.linear_bias, dim.hidden);
+    bias_ready(LayerParameter::projection_bias, a.linear_bias && !frozen, dim.hidden);
     // Where attention saved its output too, that is what the weight pass reads.
     attention_backward(rank, e, variant.split && !core.projection_holds(), d_query, d_key, d_value);
     e.free(local_slot(d_out));
     split_backward(core);
     column_parallel("qkv", d_mixed, dim.mixed_width(), norm1, rsigma1, mu1, weight_qkv,
                     LayerParameter::qkv, LayerParameter::qkv_norm);
-    bias_ready(LayerParameter::qkv_bias, a.qkv_bias, dim.mixed_width());
+    bias_ready(LayerParameter::qkv_bias, a.qkv_bias && !frozen, dim.mixed_width());
     accumulate_residual();
     e.free(layer_slot(input));
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <map>
 #include <memory>
 
 #include "sim/workload/data_parallel.h"
@@ -97,6 +98,10 @@ class Builder {
     return static_cast<std::uint32_t>(slot);
   }
   std::uint32_t free_layer_input(std::uint32_t layers_on);
+  bool offloads(int layer) const { return layer >= 0 && layer < rank_.plan.offload_layers; }
+  void find_saved(std::uint32_t forward_block);
+  std::uint32_t offload();
+  std::uint32_t reload();
 
   Rank rank_;
   const schedule::Schedule& schedule_;
@@ -106,7 +111,50 @@ class Builder {
   std::int64_t plain_backward_[2][2] = {{-1, -1}, {-1, -1}};  // [holds][first microbatch]
   std::int64_t plain_weight_[2] = {-1, -1};
   std::int64_t free_input_[2] = {-1, -1};
+  // What a layer saves for its backward pass, by slot, and the blocks that take it away and back.
+  std::map<std::uint32_t, Instruction> saved_;
+  std::int64_t offload_ = -1, reload_ = -1;
 };
+
+// What a layer's forward pass leaves in the layer's slots, and the residual that it was given.
+void Builder::find_saved(std::uint32_t forward_block) {
+  if (!saved_.empty()) return;
+  std::map<std::pair<Space, std::uint32_t>, Instruction> live;
+  for (const Instruction& i : rank_.program.blocks[forward_block].code) {
+    if (i.op == Op::alloc) live[{i.space, i.index}] = i;
+    if (i.op == Op::free) live.erase({i.space, i.index});
+    if (i.op != Op::move) continue;
+    auto tensor = live.extract({i.space, i.index});
+    if (tensor.empty()) continue;
+    tensor.key() = {static_cast<Space>(i.value >> 32), static_cast<std::uint32_t>(i.value)};
+    live.insert(std::move(tensor));
+  }
+  for (const auto& [slot, made] : live) {
+    if (slot.first != Space::layer) continue;
+    if (slot.second < layer_slot_count) saved_[slot.second] = made;
+    if (slot.second == input + layer_slot_count) saved_[input] = made;  // the next layer's is alike
+  }
+}
+
+// Copies to the CPU and back run beside the layers; memory goes when the next layer is done and is
+// there again before that layer's backward pass [TransformerEngine cpu_offload.py:
+// AsyncDoubleBufferGroupOffloadHandler].
+std::uint32_t Builder::offload() {
+  return cached(offload_, [&] {
+    Emitter e(rank_.tables, "offload of a layer");
+    for (const auto& [slot, made] : saved_) e.free({Space::layer, slot});
+    return e.finish();
+  });
+}
+
+std::uint32_t Builder::reload() {
+  return cached(reload_, [&] {
+    Emitter e(rank_.tables, "reload of a layer");
+    for (const auto& [slot, made] : saved_)
+      e.alloc({Space::layer, slot}, made.value, made.category, rank_.program.labels[made.label]);
+    return e.finish();
+  });
+}
 
 std::uint32_t Builder::free_layer_input(std::uint32_t layers_on) {
   return cached(free_input_[layers_on], [&] {
@@ -176,6 +224,9 @@ std::uint32_t Builder::forward(int chunk, const Moment& moment) {
     // Inside a recomputed group only the group's input stays.
     if (!v.keep && layer % group_size() != 0) call(free_layer_input(0));
     if (fsdp_) call(fsdp_->after_forward(layer, !v.keep));
+    if (offloads(layer)) find_saved(block);
+    if (offloads(layer - 1))
+      t.calls.push_back({offload(), global_layer(chunk, layer - 1), layer_base(layer - 1)});
   }
   if (rank_.is_last_part(chunk)) {
     variant.first_use = moment.first_step && moment.first;
@@ -229,6 +280,8 @@ std::uint32_t Builder::backward(int chunk, const Moment& moment) {
       t.calls.push_back({block, global_layer(chunk, layer), layer_base(layer)});
     };
     if (fsdp_) call(fsdp_->before_backward(layer, recomputes(layer)));
+    if (offloads(layer - 1))
+      t.calls.push_back({reload(), global_layer(chunk, layer - 1), layer_base(layer - 1)});
     const bool group_end = layer == layers - 1 || (layer + 1) % group_size() == 0;
     if (recomputes(layer) && group_end) recomputed_layers(t, chunk, v);
     v.first_use = makes_handles(moment, chunk, layer);

@@ -4,6 +4,8 @@
 #include <cassert>
 #include <numeric>
 
+#include "sim/workload/lora.h"
+
 namespace sim::workload {
 namespace {
 
@@ -26,8 +28,9 @@ DataParallel::DataParallel(Rank& rank, int chunk) : rank_(rank), chunk_(chunk) {
   const Dimensions& dim = rank.dim;
   const bool layer_norm = a.norm == model::Norm::layer;
   const bool sp = rank.plan.uses_sequence_parallel();
-  const auto add = [this](std::string_view name, std::int64_t elements, bool shared) {
-    parameters_.push_back({name, elements, shared, -1});
+  const bool frozen = rank.plan.trains_adapters();
+  const auto add = [&](std::string_view name, std::int64_t elements, bool shared) {
+    parameters_.push_back({name, elements, shared && !frozen, -1, false, frozen});
     return static_cast<int>(parameters_.size()) - 1;
   };
   const auto add_end = [&](EndParameter p, std::string_view name, std::int64_t elements,
@@ -45,7 +48,11 @@ DataParallel::DataParallel(Rank& rank, int chunk) : rank_(rank), chunk_(chunk) {
     std::vector<int> index(static_cast<std::size_t>(LayerParameter::count_), -1);
     const auto set = [&](LayerParameter p, bool present, std::string_view name, std::int64_t n,
                          bool shared = false) {
-      if (present) index[static_cast<std::size_t>(p)] = add(name, n, shared);
+      if (!present) return;
+      index[static_cast<std::size_t>(p)] = add(name, n, shared);
+      parameters_.back().fp8 = rank.plan.fp8_parameters &&
+                               (p == LayerParameter::projection || p == LayerParameter::qkv ||
+                                p == LayerParameter::fc1 || p == LayerParameter::fc2);
     };
     set(LayerParameter::projection, true, "linear_proj.weight", dim.hidden * dim.query);
     set(LayerParameter::projection_bias, a.linear_bias, "linear_proj.bias", dim.hidden, sp);
@@ -59,6 +66,16 @@ DataParallel::DataParallel(Rank& rank, int chunk) : rank_(rank), chunk_(chunk) {
     set(LayerParameter::fc1_bias, a.linear_bias, "linear_fc1.bias", dim.up);
     set(LayerParameter::fc2, true, "linear_fc2.weight", dim.hidden * dim.ffn);
     set(LayerParameter::fc2_bias, a.linear_bias, "linear_fc2.bias", dim.hidden, sp);
+    for (const Module module : {Module::qkv, Module::projection, Module::fc1, Module::fc2}) {
+      if (!rank.adapts(module)) continue;
+      const AdapterShape shape = adapter_shape(rank, module);
+      const auto at =
+          static_cast<std::size_t>(LayerParameter::qkv_down) + 2 * static_cast<std::size_t>(module);
+      index[at] = add("adapter.linear_in", shape.down(), false);
+      parameters_.back().frozen = false;
+      index[at + 1] = add("adapter.linear_out", shape.up(), false);
+      parameters_.back().frozen = false;
+    }
     layer_index_.push_back(std::move(index));
   }
   if (last) {
@@ -73,7 +90,8 @@ DataParallel::DataParallel(Rank& rank, int chunk) : rank_(rank), chunk_(chunk) {
   if (rank.plan.distributed_optimizer) {
     assign_shards();
   } else {
-    for (const Parameter& p : parameters_) shards_.push_back(p.elements);
+    for (const Parameter& p : parameters_)
+      if (!p.frozen) shards_.push_back(p.elements);
   }
 }
 
@@ -95,6 +113,7 @@ void DataParallel::assign_buckets() {
   };
   for (std::size_t i = parameters_.size(); i-- > 0;) {
     Parameter& p = parameters_[i];
+    if (p.frozen) continue;
     if (pads) at = round_up(at, 64);
     // A table that the first and the last stage share is a bucket of its own on both, so that both
     // cut it into the same shards.
@@ -121,6 +140,7 @@ void DataParallel::assign_shards() {
   std::int64_t bucket_start = 0, slice_end = 0;
   for (std::size_t i = parameters_.size(); i-- > 0;) {
     const Parameter& p = parameters_[i];
+    if (p.frozen) continue;
     if (p.bucket != bucket) {
       bucket_start = 0;
       for (int b = 0; b < p.bucket; ++b)
@@ -166,6 +186,7 @@ void DataParallel::gradient_ready(Emitter& e, EndParameter p) {
 }
 
 void DataParallel::ready(Emitter& e, const Parameter& p) {
+  if (p.frozen) return;
   Bucket& bucket = buckets_[static_cast<std::size_t>(p.bucket)];
   assert(bucket.pending > 0);
   if (--bucket.pending == 0 && rank_.plan.overlap_grad_reduce) reduce(e, bucket, true);
@@ -214,6 +235,7 @@ void DataParallel::before_use(Emitter& e, EndParameter p) {
 }
 
 void DataParallel::use(Emitter& e, const Parameter& p) {
+  if (p.frozen) return;
   const auto index = static_cast<std::size_t>(p.bucket);
   Bucket& bucket = buckets_[index];
   if (bucket.gathered || rank_.plan.dp * rank_.plan.cp == 1) return;
@@ -231,8 +253,8 @@ void DataParallel::gather_all(Emitter& e) {
 void DataParallel::allocate_parameters(Emitter& e) {
   for (const Parameter& p : parameters_) {
     parameter_slots_.push_back(rank_.new_fixed());
-    e.alloc(fixed_slot(parameter_slots_.back()), rank_.dim.element * p.elements, Category::weights,
-            p.name);
+    e.alloc(fixed_slot(parameter_slots_.back()), (p.fp8 ? 1 : rank_.dim.element) * p.elements,
+            Category::weights, p.name);
   }
 }
 
@@ -249,6 +271,7 @@ void DataParallel::allocate_buffers(Emitter& e) {
   pass(e, OperationKind::copy, "clear buffers", bytes_of_gradient() * padded_);
   if (!distributed) return;
   for (std::size_t i = parameters_.size(); i-- > 0;) {
+    if (parameters_[i].frozen) continue;
     pass(e, OperationKind::copy, "parameter to buffer",
          2 * rank_.dim.element * parameters_[i].elements);
     e.free(fixed_slot(parameter_slots_[i]));
@@ -362,12 +385,14 @@ std::int64_t DataParallel::layer_weights(int layer) const {
 }
 
 void DataParallel::allocate_fp8_weights(Emitter& e) {
+  if (rank_.plan.fp8_parameters) return;
   for (int layer = 0; layer < rank_.layers(chunk_); ++layer)
     e.alloc(fixed_slot(rank_.new_fixed()), 2 * layer_weights(layer), Category::weights,
             "weights in fp8");
 }
 
 void DataParallel::cast_fp8_weights(Emitter& e) {
+  if (rank_.plan.fp8_parameters) return;
   for (int layer = 0; layer < rank_.layers(chunk_); ++layer)
     pass(e, OperationKind::copy, "weights to fp8", (rank_.dim.element + 2) * layer_weights(layer));
 }

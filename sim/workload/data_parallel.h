@@ -31,6 +31,15 @@ enum class LayerParameter : std::uint8_t {
   fc1_bias,
   fc2,
   fc2_bias,
+  // Adapters (lora.cpp): down to the rank, and up.
+  qkv_down,
+  qkv_up,
+  projection_down,
+  projection_up,
+  fc1_down,
+  fc1_up,
+  fc2_down,
+  fc2_up,
   count_,
 };
 enum class EndParameter : std::uint8_t {
@@ -47,6 +56,8 @@ struct Parameter {
   std::int64_t elements = 0;       // of this tensor-parallel rank
   bool sequence_parallel = false;  // norms and biases: gradients are summed over tp
   int bucket = -1;
+  bool fp8 = false;     // held in fp8 alone
+  bool frozen = false;  // beside adapters: no gradient, no state, not in the buffers
 };
 
 // One model chunk of one rank.

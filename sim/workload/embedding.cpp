@@ -163,7 +163,15 @@ void Embedding::table_hook(std::int64_t table_rows, EndParameter p) {
   if (variant.reduce) variant.reduce->gradient_ready(e, p);
 }
 
+// A frozen table wants no gradient: nothing was saved for one.
 void Embedding::backward() {
+  if (rank.plan.trains_adapters()) {
+    if (drops) e.free(frame_slot(embedding_dropout));
+    if (!tp) return;
+    e.free(frame_slot(embedding_mask));
+    e.free(frame_slot(embedding_ids));
+    return;
+  }
   if (drops) {
     temporary(d_dropout, dim.residual(), "dropout gradient");
     pass(OperationKind::elementwise, "embedding dropout backward", 2 * dim.residual());

@@ -301,11 +301,14 @@ std::uint32_t head_backward(Rank& rank, const Variant& variant) {
     e.collective(Kind::all_reduce, Stream::tp, dim.full(), "all-reduce", overlapped, scatter_event);
     if (records) e.record_stream(local_slot(d_input), Stream::tp);
   }
-  e.kernel(model::gemm("head", dim.vocab, dim.hidden, dim.tokens, GemmRole::weight_gradient,
-                       rank.plan.accumulates_in_product() && rank.plan.fp32_gradients,
-                       rank.plan.precision),
-           dim.tp > 1 ? overlapped : std::uint8_t{0});
-  end.temporary(dummy, dim.element * end.weight(), "weight gradient handle");
+  const bool frozen = rank.plan.trains_adapters();
+  if (!frozen) {
+    e.kernel(model::gemm("head", dim.vocab, dim.hidden, dim.tokens, GemmRole::weight_gradient,
+                         rank.plan.accumulates_in_product() && rank.plan.fp32_gradients,
+                         rank.plan.precision),
+             dim.tp > 1 ? overlapped : std::uint8_t{0});
+    end.temporary(dummy, dim.element * end.weight(), "weight gradient handle");
+  }
   if (dim.tp > 1) e.wait(scatter_event);
   if (end.sp) e.free(local_slot(d_input));
   e.free(local_slot(d_logits));
@@ -314,7 +317,7 @@ std::uint32_t head_backward(Rank& rank, const Variant& variant) {
     const bool tied = rank.plan.architecture.tied_embeddings;
     e.move(local_slot(dummy),
            rank.fsdp->gradient_slot(tied ? EndParameter::word_embedding : EndParameter::output));
-  } else {
+  } else if (!frozen) {
     e.free(local_slot(dummy));
   }
   if (variant.reduce) variant.reduce->gradient_ready(e, EndParameter::output);
@@ -335,7 +338,7 @@ std::uint32_t head_backward(Rank& rank, const Variant& variant) {
     if (layer_norm)
       e.move(local_slot(d_beta), rank.fsdp->gradient_slot(EndParameter::final_norm_bias));
   } else {
-    end.pass(OperationKind::elementwise, "norm main_grad add", 10 * dim.hidden);
+    if (!frozen) end.pass(OperationKind::elementwise, "norm main_grad add", 10 * dim.hidden);
     e.free(local_slot(d_gamma));
     if (layer_norm) e.free(local_slot(d_beta));
   }

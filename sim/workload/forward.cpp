@@ -69,17 +69,39 @@ struct Forward {
     if (layer_norm) e.free(layer_slot(mu));
   }
 
-  // Input of a column-parallel product: the norm's output, gathered over the sequence.
-  void gather() {
-    if (!sp) return;
+  // Input of a column-parallel product: the norm's output, gathered over the sequence. An adapter
+  // reads it in 16 bits.
+  void gather(Module module) {
+    const bool wide = rank.plan.fp8 && rank.adapts(module);
+    if (wide) alloc(layer_slot(adapter_input(module)), dim.full(), "adapter input");
+    if (!sp) {
+      if (wide) pass(OperationKind::copy, "adapter input", 2 * dim.full());
+      return;
+    }
     temporary(gathered, rank.operand(dim.full()), "gathered norm output");
-    e.collective(Kind::all_gather, Stream::tp, rank.operand(dim.full()), "all-gather");
-    reorder("gathered sequences", rank.operand(dim.full()));
+    e.collective(Kind::all_gather, Stream::tp, wide ? dim.full() : rank.operand(dim.full()),
+                 "all-gather");
+    reorder("gathered sequences", wide ? dim.full() : rank.operand(dim.full()));
   }
   // DTensor's tensors have the batch first: pieces of sequences are put in order around each
   // collective, unless there is one sequence [torch/distributed/_functional_collectives.py].
   void reorder(std::string_view name, std::int64_t bytes) {
     if (rank.fsdp && dim.batch > 1) pass(OperationKind::copy, name, 2 * bytes);
+  }
+  // The product is done; what it read goes, or is what its adapter saved.
+  void leave_column(Module module, LayerSlot norm_out, Slot out) {
+    const bool adapted = rank.adapts(module);
+    if (adapted) adapter_forward(rank, e, variant, module, out);
+    const LayerSlot own = adapter_input(module);
+    if (sp && adapted && !rank.plan.fp8 && keep)
+      e.move(local_slot(gathered), layer_slot(own));
+    else if (sp)
+      e.free(local_slot(gathered));
+    if (adapted && rank.plan.fp8) drop(own);
+    if (!rank.plan.trains_adapters())
+      drop(norm_out);
+    else if (!keep || !rank.adapter_reads_norm(module))
+      e.free(layer_slot(norm_out));
   }
 
   void gemm(std::string_view name, std::int64_t n, std::int64_t k) {
@@ -91,7 +113,7 @@ struct Forward {
   // Row-parallel product, its reduction over the tensor-parallel group, `leave` (the module's
   // local variables go), and the residual add into `out`.
   void project_and_add(std::string_view name, std::int64_t k, Slot out, LayerSlot dropout_mask,
-                       const auto& leave) {
+                       Module module, const auto& leave) {
     temporary(partial, dim.full(), "row-parallel output");
     gemm(name, dim.hidden, k);
     Local summand = partial;
@@ -105,6 +127,7 @@ struct Forward {
       e.collective(Kind::all_reduce, Stream::tp, dim.full(), "all-reduce");
       if (!rank.plan.avoid_record_streams) e.record_stream(local_slot(partial), Stream::tp);
     }
+    if (rank.adapts(module)) adapter_forward(rank, e, variant, module, local_slot(summand));
     leave();
     alloc(out, dim.residual(), "residual stream");
     if (a.hidden_dropout > 0 && variant.keep)
@@ -159,7 +182,8 @@ struct Forward {
       e.free(local_slot(mixed));
     if (core.own_key && !saves_key) e.free(layer_slot(key_rotated));
     if (core.own_query) drop(query_rotated);
-    if (core.copies_output) drop(projection_input);
+    if (core.copies_output && (!keep || !rank.keeps_projection_input()))
+      e.free(layer_slot(projection_input));
     if (rank.plan.fp8 && dim.batch > 1) e.free(local_slot(contiguous));
     if (!variant.keep || (core.selective && core.copies_output)) e.free(layer_slot(attention_out));
   }
@@ -168,7 +192,7 @@ struct Forward {
     const CoreInputs core(rank);
     before({LayerParameter::qkv_norm, LayerParameter::qkv});
     norm(norm1, rsigma1, mu1);
-    gather();
+    gather(Module::qkv);
     if (variant.first_use && rank.environment.engine_workspace.n > 0)
       e.alloc(fixed_slot(engine_workspace), rank.environment.engine_workspace.n, Category::other,
               "TransformerEngine workspace");
@@ -176,8 +200,7 @@ struct Forward {
     alloc(local_slot(mixed), dim.rows(dim.mixed_width()), "mixed qkv",
           saves_mixed ? Category::activations : Category::temporaries);
     gemm("qkv", dim.mixed_width(), dim.hidden);
-    if (sp) e.free(local_slot(gathered));
-    drop(norm1);
+    leave_column(Module::qkv, norm1, local_slot(mixed));
     const bool rope = a.position == model::Position::rope;
     if (copies()) {
       if (rope)
@@ -200,7 +223,7 @@ struct Forward {
       pass(OperationKind::copy, "projection input", bytes + rank.operand(bytes));
     }
     before({LayerParameter::projection});
-    project_and_add("projection", dim.query, layer_slot(middle), dropout1,
+    project_and_add("projection", dim.query, layer_slot(middle), dropout1, Module::projection,
                     [this] { leave_attention(); });
   }
 
@@ -208,11 +231,10 @@ struct Forward {
   void mlp_to_fc2() {
     before({LayerParameter::fc1_norm, LayerParameter::fc1});
     norm(norm2, rsigma2, mu2);
-    gather();
+    gather(Module::fc1);
     alloc(layer_slot(fc1_out), dim.rows(dim.up), "fc1 output");
     gemm("fc1", dim.up, dim.hidden);
-    if (sp) e.free(local_slot(gathered));
-    drop(norm2);
+    leave_column(Module::fc1, norm2, layer_slot(fc1_out));
     const bool gated = a.activation == model::Activation::swiglu;
     if (gated && !rank.plan.swiglu_fusion) {
       alloc(layer_slot(swiglu_gate), dim.rows(dim.ffn), "silu(gate)");
@@ -233,13 +255,25 @@ struct Forward {
     }
   }
 
+  // A frozen fc2 saves no input, its adapter the one in 16 bits.
+  void leave_mlp() {
+    const bool fp8 = rank.plan.fp8, adapted = rank.adapts(Module::fc2);
+    if (rank.plan.trains_adapters() && (!adapted || (fp8 && keep)))
+      e.free(layer_slot(fc2_in));
+    else
+      drop(fc2_in);
+    if (!fp8) return;
+    if (adapted && keep)
+      e.move(local_slot(activated), layer_slot(fc2_in));
+    else
+      e.free(local_slot(activated));
+  }
+
   void mlp() {
     keep = variant.keep && !rank.recomputes_mlp();
     mlp_to_fc2();
-    project_and_add("fc2", dim.ffn, layer_slot(input, 1), dropout2, [this] {
-      if (rank.plan.fp8) e.free(local_slot(activated));
-      drop(fc2_in);
-    });
+    project_and_add("fc2", dim.ffn, layer_slot(input, 1), dropout2, Module::fc2,
+                    [this] { leave_mlp(); });
     if (!variant.keep) e.free(layer_slot(middle));
   }
 

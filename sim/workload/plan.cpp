@@ -263,6 +263,18 @@ void recompute(const Plan& plan, Problems& problems) {
   }
 }
 
+// REQUIRES: the layers can be split.
+void offload(const Plan& plan, Problems& problems) {
+  if (plan.offload_layers == 0) return;
+  // [Megatron-LM core transformer_config.py: cpu_offloading]
+  if (plan.offload_layers < 0 || plan.offload_layers >= plan.architecture.layers)
+    problems.push_back(fmt::format("offload_layers is {}; it must be 0 to {}, all layers but one",
+                                   plan.offload_layers, plan.architecture.layers - 1));
+  if (plan.pp > 1 || plan.recompute != Recompute::none || plan.shards_parameters())
+    problems.push_back(
+        "offload_layers needs pp 1 and recompute none, and is simulated with data_parallel ddp");
+}
+
 void fully_sharded(const Plan& plan, Problems& problems) {
   if (plan.pp * plan.virtual_stages > 1)
     problems.push_back(
@@ -324,6 +336,26 @@ void precision(const Plan& plan, Problems& problems) {
                     plan.schedule));
 }
 
+void adapters(const Plan& plan, Problems& problems) {
+  if (plan.fp8_parameters && !(plan.fp8 && plan.trains_adapters()))
+    problems.push_back("fp8_parameters is simulated with fp8 and adapters (lora_rank) only");
+  if (plan.lora.rank == 0) return;
+  const bool schedule_splits = [&] {
+    const schedule::Schedule* schedule = schedule::find(plan.schedule);
+    return schedule && schedule->splits_backward;
+  }();
+  if (plan.lora.rank < 0 || plan.lora.rank > 65536 || plan.lora.rank % plan.tp != 0)
+    problems.push_back(fmt::format("lora_rank {} must be a multiple of tp {}, at most 65536",
+                                   plan.lora.rank, plan.tp));
+  if (!plan.lora.qkv && !plan.lora.projection && !plan.lora.fc1 && !plan.lora.fc2)
+    problems.push_back("lora_modules names no module; without adapters leave lora_rank out");
+  if (plan.shards_parameters() || schedule_splits ||
+      (plan.recompute == Recompute::selective && plan.recompute_modules.mlp))
+    problems.push_back(
+        "adapters are simulated with data_parallel ddp, a schedule that does not split the "
+        "backward pass, and without recomputing mlp");
+}
+
 // The largest single tensors, so that nothing downstream overflows.
 void sizes(const Plan& plan, Problems& problems) {
   const model::Architecture& a = plan.architecture;
@@ -356,9 +388,11 @@ std::vector<std::string> problems(const Plan& plan) {
   const bool splits = problems.size() == before;
   pipeline(plan, problems);
   if (splits) recompute(plan, problems);
+  if (splits) offload(plan, problems);
   data_parallel(plan, problems);
   optimizer(plan, problems);
   precision(plan, problems);
+  adapters(plan, problems);
   sizes(plan, problems);
   return problems;
 }

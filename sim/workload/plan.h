@@ -53,6 +53,13 @@ struct OptimizerOptions {
   double offload_fraction = 0;  // of the elements, whole parameters
 };
 
+// Low-rank adapters beside the products of every layer: they alone are trained, everything else
+// stays as it is (NeMo and Megatron-Bridge: peft.lora, ParallelLinearAdapter).
+struct LoraOptions {
+  int rank = 0;  // 0: no adapters, everything is trained
+  bool qkv = true, projection = true, fc1 = true, fc2 = true;
+};
+
 // What the ranks of a data-parallel group share.
 enum class DataParallelism : std::uint8_t {
   ddp,    // Megatron-LM: whole parameters and gradients; ZeRO-1 with the distributed optimizer
@@ -96,6 +103,7 @@ struct Plan {
   DataParallelism data_parallel = DataParallelism::ddp;
   FsdpOptions fsdp;
   OptimizerOptions optimizer;
+  LoraOptions lora;
   bool distributed_optimizer = true;
   bool overlap_grad_reduce = true;
   bool overlap_param_gather = true;
@@ -106,10 +114,14 @@ struct Plan {
   RecomputeMethod recompute_method = RecomputeMethod::uniform;
   RecomputeModules recompute_modules;
   int recompute_layers = 1;  // uniform: layers per chunk; block: layers recomputed per stage
+  // --cpu-offloading-num-layers: what the first layers save waits for its backward pass on the CPU
+  // (memory only: no time is charged).
+  int offload_layers = 0;
   AttentionBackend attention = AttentionBackend::flash;
   model::Precision precision = model::Precision::bf16;
   bool fp8 = false;  // products of the layers in fp8, as TransformerEngine's delayed scaling
-  bool fp32_gradients = true;  // --accumulate-allreduce-grads-in-fp32
+  bool fp8_parameters = false;  // the layers' matrices are held in fp8 alone (--fp8-param-gather)
+  bool fp32_gradients = true;   // --accumulate-allreduce-grads-in-fp32
   bool swiglu_fusion = true;
   bool rope_fusion = true;
   bool fused_cross_entropy = false;  // one kernel on 16-bit logits, which are kept
@@ -133,6 +145,7 @@ struct Plan {
   std::string rank_order;             // "tp-cp-ep-dp-pp", fastest first; "": that one
 
   bool is_eager() const { return layer_kernels == LayerKernels::eager; }
+  bool trains_adapters() const { return lora.rank > 0; }
   bool shards_parameters() const { return data_parallel != DataParallelism::ddp; }
   // Products of weight gradients add into Megatron-LM's buffer.
   bool accumulates_in_product() const {

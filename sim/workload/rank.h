@@ -101,6 +101,13 @@ enum LayerSlot : std::uint32_t {
   weight_fc1,
   weight_projection,
   weight_qkv,
+  // Adapters: their inputs where those are tensors of their own, and their narrow outputs.
+  adapter_qkv_in,
+  adapter_fc1_in,
+  adapter_qkv_down,
+  adapter_projection_down,
+  adapter_fc1_down,
+  adapter_fc2_down,
   layer_slot_count,
 };
 
@@ -161,6 +168,12 @@ constexpr int free_forward_events = free_backward_event - free_forward_event;
 constexpr int free_backward_events = unit_event - free_backward_event;
 constexpr int unit_events = order_event - unit_event;
 
+// Local slots of adapters, beside those of the passes and below those of attention.
+constexpr std::uint32_t adapter_local_slot = 40;
+
+// Products that may have an adapter.
+enum class Module : std::uint8_t { qkv, projection, fc1, fc2 };
+
 class DataParallel;
 class Fsdp;
 
@@ -180,6 +193,17 @@ struct Rank {
     return program.stage == plan.pp - 1 && chunk == plan.virtual_stages - 1;
   }
   int layers(int chunk) const { return plan.chunk_layers(program.stage, chunk); }
+  bool adapts(Module module) const;
+  // The adapter of a column-parallel product reads the norm's output itself, which then is kept.
+  bool adapter_reads_norm(Module module) const {
+    return adapts(module) && !plan.uses_sequence_parallel() && !plan.fp8;
+  }
+  // Whether the projection saves its input: a frozen one saves none, its adapter 16-bit rows, which
+  // in fp8 with one sequence are attention's own.
+  bool keeps_projection_input() const {
+    return !plan.trains_adapters() ||
+           (adapts(Module::projection) && !(plan.fp8 && plan.micro_batch == 1));
+  }
   bool recomputes_mlp() const {
     return plan.recompute == Recompute::selective && plan.recompute_modules.mlp;
   }
@@ -234,6 +258,14 @@ std::uint32_t layer_weight(Rank& rank, const Variant& variant);
 // operators.cpp: at the end of a layer's forward pass, and at the begin of its backward pass.
 void drop_recomputed_operators(Rank& rank, Emitter& e);
 void recompute_operators(Rank& rank, Emitter& e);
+
+// lora.cpp: what an adapter adds to the output of its product in `out`, and back: the gradient of
+// its input is left in local slot `adapter_gradient`.
+void adapter_forward(Rank& rank, Emitter& e, const Variant& variant, Module module, Slot out);
+void adapter_backward(Rank& rank, Emitter& e, const Variant& variant, Module module);
+constexpr std::uint32_t adapter_gradient = adapter_local_slot;
+// The layer's slot of an adapter's input where it is a tensor of the adapter's own.
+LayerSlot adapter_input(Module module);
 
 // attention.cpp: from q, k, v in their slots to attention_out, and back.
 void attention_forward(Rank& rank, Emitter& e, const Variant& variant);

@@ -59,15 +59,16 @@ TEST_CASE("calibrate: a row of measured memory becomes a run with the rank it sp
   CHECK(calibrate::cluster_of(run).memory_only);
 }
 
-TEST_CASE("calibrate: experts and adapters of a table of memory are refused by name") {
+TEST_CASE("calibrate: experts of a table of memory are refused by name, adapters are not") {
   calibrate::Row experts = llama();
   experts["model"] = "deepseekv3-4layers";
   CHECK(calibrate::plan_of(calibrate::run_row(experts)).unsupported ==
         "mixture of experts is not represented");
   calibrate::Row adapters = llama();
   adapters["model"] = "qwen3-8b LoRA TP2 seq8192";
-  CHECK(calibrate::plan_of(calibrate::run_row(adapters)).unsupported ==
-        "LoRA fine-tuning is not represented");
+  const calibrate::RowPlan plan = calibrate::plan_of(calibrate::run_row(adapters));
+  CHECK(plan.unsupported == "");
+  CHECK(plan.plan.trains_adapters());
 }
 
 TEST_CASE("calibrate: a row of runs is left as it is") {

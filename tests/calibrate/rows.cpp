@@ -179,6 +179,22 @@ TEST_CASE("calibrate: Megatron-LM's own tests take their switches from their fla
   }
 }
 
+TEST_CASE("calibrate: adapters are those of the benchmark or of NVIDIA's recipes") {
+  Row row = find("paper_grid.csv", "T01358");
+  CHECK(plan_of(row).plan.lora.rank == 0);
+  row["kind"] = "lora";
+  const RowPlan recipe = plan_of(row);
+  CHECK(recipe.unsupported == "");
+  CHECK(recipe.plan.lora.rank == 8);
+  CHECK(recipe.plan.lora.qkv);
+  CHECK_FALSE(recipe.plan.lora.projection);
+  CHECK(recipe.assumptions.back() == "adapters of rank 8 beside linear_qkv");
+  row["source_group"] = "mlperf-v4.0";
+  CHECK(plan_of(row).plan.lora.rank == 16);
+  CHECK(plan_of(row).plan.lora.projection);
+  CHECK_FALSE(plan_of(row).plan.lora.fc2);
+}
+
 TEST_CASE("calibrate: what cannot be represented says why by name") {
   Row row = find("paper_grid.csv", "T01358");
   const auto with = [&](const char* column, const char* text) {
@@ -190,7 +206,6 @@ TEST_CASE("calibrate: what cannot be represented says why by name") {
   CHECK(with("gpu", "GH200 96GB").find("GPU 'GH200 96GB'") == 0);
   CHECK(with("gpu", "A100-PCIe").find("GPU 'A100-PCIe' (40 GB)") == 0);
   CHECK(with("experts", "8") == "mixture of experts is not represented");
-  CHECK(with("kind", "lora") == "LoRA fine-tuning is not represented");
   CHECK(with("zero", "FSDP2 full") == "sharding 'FSDP2 full' is not represented");
   CHECK(with("schedule", "ZB-2p") == "schedule 'ZB-2p' is not represented");
   CHECK(with("layers", "33") == "uneven stages are not represented (33 layers on 2 x 1)");

@@ -51,6 +51,7 @@ Values values_of(const Plan& plan) {
           {"Kk", 2 * e * T * k},
           {"A", e * b * heads / t * S * S},
           {"m", std::min(T, V)},
+          {"r", plan.lora.rank},
           {"positions", static_cast<double>(a.max_positions)},
           {"SMs", 108}};
 }

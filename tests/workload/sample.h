@@ -229,6 +229,40 @@ inline std::vector<std::pair<std::string, Plan>> catalog() {
   });
   add("llama without fusions", llama_8b(),
       [](Plan& p) { p.rope_fusion = p.swiglu_fusion = p.gradient_accumulation_fusion = false; });
+  for (const bool all : {true, false})
+    for (const int tp : {1, 2})
+      for (const bool fp8 : {true, false})
+        for (const int batch : {1, 2})
+          for (const Recompute recompute : {Recompute::none, full})
+            add("llama adapters", llama_8b(), [=](Plan& p) {
+              p.lora.rank = 16;
+              p.lora.projection = p.lora.fc1 = p.lora.fc2 = all;
+              p.tp = tp;
+              p.micro_batch = batch;
+              p.fp8 = fp8;
+              p.fp8_parameters = fp8 && all;
+              p.recompute = recompute;
+            });
+  add("llama adapters no sp", llama_8b(), [](Plan& p) {
+    p.lora.rank = 8;
+    p.sequence_parallel = false;
+  });
+  add("llama adapters unfused", llama_8b(), [=](Plan& p) {
+    p.lora.rank = 8;
+    p.lora.qkv = false;
+    p.attention = unfused;
+  });
+  add("llama adapters ring", llama_8b(), [](Plan& p) {
+    p.lora.rank = 8;
+    p.cp = 2;
+    p.gradient_accumulation_fusion = false;
+  });
+  add("llama offload", llama_8b(), [](Plan& p) { p.offload_layers = 31; });
+  add("gpt offload", gpt(), [](Plan& p) {
+    p.offload_layers = 3;
+    p.lora.rank = 8;
+  });
+  add("gpt adapters", gpt(), [](Plan& p) { p.lora.rank = 8; });
   for (const int tp : {1, 2})
     add("llama fused loss", llama_8b(), [=](Plan& p) {
       p.tp = tp;
