@@ -188,4 +188,16 @@ Result<Finish> Solver::solve(const Query& query) {
   return (*all)[0];
 }
 
+Result<Finish> Solver::simulate(const PacketQuery& query) {
+  const std::string key = text(query);
+  if (const auto known = cache_.find(key); known && known->size() == query.messages.size())
+    return *known;
+  std::vector<Finish> answers(1);
+  if (std::string problem = ask({key}, answers); !problem.empty()) return failure(problem);
+  if (answers[0].size() != query.messages.size())
+    return failure("rehearse-network answered for other messages than it was asked");
+  cache_.put(key, answers[0]);
+  return answers[0];
+}
+
 }  // namespace sim::network
