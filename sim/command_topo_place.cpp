@@ -140,10 +140,9 @@ int topo_place(const Options& options, Globals globals) {
           "\n");
     return exit_yes;
   }
-  std::string text =
-      fmt::format("{} on {}, {} of {} nodes; {} moves, seed {}\n", file.plan.architecture.name,
-                  file.machine.cluster.name, found.before.size(), file.machine.cluster.nodes,
-                  found.moves, settings.seed);
+  std::string text = fmt::format("{} on {}, {} of {} nodes; {} moves, seed {}\n", file.name,
+                                 file.machine.cluster.name, found.before.size(),
+                                 file.machine.cluster.nodes, found.moves, settings.seed);
   text += text_of(found, rates, times);
   if (found.after != found.before)
     text += fmt::format("\nhost=[{}]\n", fmt::join(found.after, ","));

@@ -70,7 +70,8 @@ Parsed<PacketQuery> parse_packets(std::string_view text) {
 
 TcpTime tcp_time(const std::vector<Cable>& way, double bytes) {
   const double segments = std::ceil(bytes / segment_bytes);
-  const double last = bytes - (segments - 1) * segment_bytes;
+  // Stored and forwarded once on each cable but the slowest: a full segment, if there is one.
+  const double stored = std::min(bytes, segment_bytes);
   double latency = 0, slowest = 0, per_byte = 0;
   for (const Cable& c : way) {
     latency += c.latency;
@@ -81,8 +82,7 @@ TcpTime tcp_time(const std::vector<Cable>& way, double bytes) {
   TcpTime t;
   t.data = latency + bytes * slowest;
   t.headers = segments * header_bytes * slowest;
-  // The last segment, full or not, is stored and forwarded once on each other cable.
-  t.start = 3 * latency + set_up_bytes * per_byte + (last + header_bytes) * (per_byte - slowest);
+  t.start = 3 * latency + set_up_bytes * per_byte + (stored + header_bytes) * (per_byte - slowest);
   const double round_trip = 2 * latency + (segment_bytes + header_bytes + ack_bytes) * per_byte;
   double window = first_window;
   for (double sent = window; sent < segments; window *= 2, sent += window)

@@ -17,6 +17,7 @@
 #include <system_error>
 
 #include "sim/network/frame.h"
+#include "sim/network/ns3.h"
 #include "sim/network/reduce.h"
 
 extern char** environ;
@@ -77,8 +78,15 @@ std::string Solver::start() {
   posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
   std::string program = path, serve = "--serve";
   std::array<char*, 3> arguments = {program.data(), serve.data(), nullptr};
+  std::string defaults = std::string(ns3_variable) + "=" + ns3_defaults;
+  std::vector<char*> variables = {defaults.data()};
+  for (char** variable = environ; *variable != nullptr; ++variable) {
+    const std::string_view one(*variable);
+    if (!one.starts_with(std::string(ns3_variable) + "=")) variables.push_back(*variable);
+  }
+  variables.push_back(nullptr);
   const int error =
-      ::posix_spawn(&helper_, path.c_str(), &actions, nullptr, arguments.data(), environ);
+      ::posix_spawn(&helper_, path.c_str(), &actions, nullptr, arguments.data(), variables.data());
   posix_spawn_file_actions_destroy(&actions);
   ::close(ends[1]);
   if (error != 0) {

@@ -3,10 +3,14 @@
 //
 //     rehearse-network < query           one query, answer as text
 //     rehearse-network --serve           framed queries until the input ends (frame.h)
+#include <unistd.h>
+
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <string>
 
+#include "sim/network/ns3.h"
 #include "sim/network/simgrid/serve.h"
 
 namespace {
@@ -32,6 +36,11 @@ int answer_one() {
 }  // namespace
 
 int main(int count, char** arguments) {
+  // Too late for libraries that are loaded: begin again with the variable set.
+  if (std::getenv(sim::network::ns3_variable) == nullptr) {
+    ::setenv(sim::network::ns3_variable, sim::network::ns3_defaults, 1);
+    ::execv("/proc/self/exe", arguments);
+  }
   if (count == 1) return answer_one();
   if (count == 2 && std::strcmp(arguments[1], "--serve") == 0) return sim::network::serve();
   std::fputs("usage: rehearse-network [--serve] < query\n", stderr);

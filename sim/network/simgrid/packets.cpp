@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstdlib>
 #include <simgrid/s4u.hpp>
 #include <vector>
 
@@ -20,14 +19,6 @@ namespace s4u = simgrid::s4u;
 // ns-3 counts time in nanoseconds. TCP without timers does not care how long a second is, so the
 // world is slowed until a segment takes ten microseconds on the fastest cable.
 constexpr double fastest_cable = 1e8;  // bytes per second
-
-// Nothing that measures time may act, nothing may be dropped, and no window may limit. ns-3 reads
-// its defaults from this variable.
-constexpr const char* attributes =
-    "ns3::TcpSocket::SndBufSize=4294967295;ns3::TcpSocket::RcvBufSize=1000000000;"
-    "ns3::TcpSocket::ConnTimeout=1000000s;ns3::TcpSocketBase::MinRto=1000000s;"
-    "ns3::FqCoDelQueueDisc::Target=1000000s;ns3::FqCoDelQueueDisc::Interval=1000000s;"
-    "ns3::FqCoDelQueueDisc::MaxSize=4294967295p;ns3::FqCoDelQueueDisc::MemoryLimit=4294967295";
 
 bool has_ns3() {
   return ::dlsym(RTLD_DEFAULT, "_Z27surf_network_model_init_NS3v") != nullptr;
@@ -74,7 +65,6 @@ std::variant<Finish, std::string> simulate_packets(const PacketQuery& query) {
   const double fastest =
       std::ranges::max(query.cables, {}, &Cable::bytes_per_second).bytes_per_second;
   const double slower = std::max(1.0, fastest / fastest_cable);
-  ::setenv("NS_ATTRIBUTE_DEFAULT", attributes, 1);
   char program[] = "rehearse-network";
   char quiet[] = "--log=root.thres:critical";
   char model[] = "--cfg=network/model:ns-3";
