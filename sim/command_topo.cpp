@@ -1,10 +1,11 @@
 // command_topo.cpp — `rehearse topo`: check a cluster or a fabric, time its collectives, draw it,
 // read what other tools say about it.
+#include "sim/command_topo.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
 
-#include "sim/command.h"
 #include "sim/config/cluster.h"
 #include "sim/config/import.h"
 #include "sim/config/locate.h"
@@ -25,25 +26,10 @@ namespace {
 
 using report::Json;
 
-struct Given {
-  std::string name;                   // of a cluster, or a path
-  std::vector<std::string> settings;  // "fabric.oversubscription=4"
-};
+using Given = TopoWords;
 
 Given given(const Options& options) {
-  Given all;
-  for (std::size_t i = 1; i < options.words().size(); ++i) {
-    const std::string& word = options.words()[i];
-    if (word.find('=') != std::string::npos) {
-      all.settings.push_back(word);
-    } else if (all.name.empty()) {
-      all.name = word;
-    } else {
-      throw Stop{exit_usage, fmt::format("one at a time: '{}' and '{}'", all.name, word)};
-    }
-  }
-  if (all.name.empty()) throw Stop{exit_usage, "name a cluster or a file"};
-  return all;
+  return topo_words(options);
 }
 
 bool is_cluster(const std::string& name) {
@@ -153,27 +139,64 @@ std::int64_t bytes_of(const Options& options, const char* name, const std::strin
   return std::max<std::int64_t>(1, std::get<Bytes>(parsed).n);
 }
 
-int time(const Options& options, Globals globals) {
-  const config::Machine machine = machine_of(given(options));
+// "8": all GPUs in groups of eight neighbours; "128x8": groups of 128, every eighth GPU.
+std::vector<std::vector<int>> groups_of(const std::string& text, int gpus) {
+  int size = 0, stride = 1, read = 0;
+  if (std::sscanf(text.c_str(), "%9dx%9d%n", &size, &stride, &read) != 2) {
+    stride = 1;
+    if (std::sscanf(text.c_str(), "%9d%n", &size, &read) != 1) size = 0;
+  }
+  const std::int64_t block = std::int64_t{size} * stride;
+  if (static_cast<std::size_t>(read) != text.size() || size < 2 || stride < 1 || block > gpus ||
+      gpus % block != 0)
+    throw Stop{exit_usage, fmt::format("--groups: '{}' does not cut {} GPUs into equal groups of "
+                                       "two or more; 8, or 128x8 for every eighth",
+                                       text, gpus)};
+  std::vector<std::vector<int>> all;
+  for (int start = 0; start < gpus; ++start) {
+    if (start % block >= stride) continue;
+    std::vector<int>& group = all.emplace_back();
+    for (int i = 0; i < size; ++i) group.push_back(start + i * stride);
+  }
+  return all;
+}
+
+CollectiveAsked asked_of(const Options& options, const topology::Cluster& cluster, bool packets) {
+  CollectiveAsked asked;
   std::vector<std::string> names;
   for (const Timed& timed : collectives) names.emplace_back(timed.name);
-  const std::string name = options.choice("collective", "all_reduce", names);
-  const collective::Kind kind = std::ranges::find(collectives, name, [](const Timed& t) {
-                                  return std::string(t.name);
-                                })->kind;
-  const int gpus = machine.cluster.gpus();
-  const int nodes = std::min(2, machine.cluster.nodes);
-  const std::vector<int> ranks = ranks_of(
-      options.text("ranks", fmt::format("0-{}", nodes * machine.cluster.node.gpus - 1)), gpus);
-  if (ranks.size() < 2) throw Stop{exit_usage, "--ranks: a collective takes two GPUs or more"};
-  const std::int64_t least = bytes_of(options, "min", "1MiB");
-  const std::int64_t most = bytes_of(options, "max", "1GiB");
-  if (least > most) throw Stop{exit_usage, "--min is above --max"};
+  asked.name = options.choice("collective", "all_reduce", names);
+  asked.kind = std::ranges::find(collectives, asked.name, [](const Timed& t) {
+                 return std::string(t.name);
+               })->kind;
+  const int nodes = std::min(2, cluster.nodes);
+  if (options.has("groups")) {
+    if (options.has("ranks") || packets)
+      throw Stop{exit_usage, "--groups takes all GPUs: without --ranks, and not packet by packet"};
+    asked.groups = groups_of(options.text("groups"), cluster.gpus());
+  } else {
+    asked.groups = {ranks_of(
+        options.text("ranks", fmt::format("0-{}", nodes * cluster.node.gpus - 1)), cluster.gpus())};
+  }
+  if (asked.groups.front().size() < 2)
+    throw Stop{exit_usage, "--ranks: a collective takes two GPUs or more"};
+  asked.least = bytes_of(options, "min", packets ? "16KiB" : "1MiB");
+  asked.most = bytes_of(options, "max", packets ? "256KiB" : "1GiB");
+  if (asked.least > asked.most) throw Stop{exit_usage, "--min is above --max"};
+  return asked;
+}
 
+int time(const Options& options, Globals globals) {
+  const config::Machine machine = machine_of(given(options));
+  const bool packets = options.choice("network", "isolated", {"isolated", "ns-3"}) == "ns-3";
+  const CollectiveAsked asked = asked_of(options, machine.cluster, packets);
+  if (packets) return topo_packets(machine.cluster, asked, globals);
+  const auto [name, kind, all_groups, least, most] = asked;
+  const std::vector<int>& ranks = all_groups.front();
   search::Sites sites;
   search::Site& site = *need(sites.of(machine));
   network::Network& network = *site.network;
-  const network::Groups groups{{ranks}};
+  const network::Groups groups{all_groups};
   report::Table table(
       {"size", "time us", "algbw GB/s", "busbw GB/s", "<chosen", "<busiest link", "busy"});
   Json rows = Json::array();
@@ -207,7 +230,9 @@ int time(const Options& options, Globals globals) {
   if (globals.json) {
     print(report::document("topo-time", {{"collective", name}, {"rows", rows}}).dump(2) + "\n");
   } else {
-    print(fmt::format("{} of {} GPUs on {}\n", name, ranks.size(), machine.cluster.name) +
+    print(fmt::format(
+              "{} of {} GPUs on {}{}\n", name, ranks.size(), machine.cluster.name,
+              all_groups.size() > 1 ? fmt::format(", {} groups at once", all_groups.size()) : "") +
           table.text());
   }
   return exit_yes;
@@ -221,8 +246,10 @@ std::vector<double> heat(const std::string& plan, topology::Cluster& cluster,
   search::Site& site = *need(sites.of(file.machine));
   const report::Answer answer = search::evaluate(file.plan, site);
   const int per_node = file.machine.cluster.node.gpus;
-  cluster = topology::first_nodes(file.machine.cluster, (file.plan.world() - 1) / per_node + 1);
-  const topology::Routes& routes = site.network->cover(cluster.nodes);
+  const int nodes = (file.plan.world() - 1) / per_node + 1;
+  cluster = topology::first_nodes(file.machine.cluster,
+                                  topology::nodes_reached(file.machine.cluster, nodes));
+  const topology::Routes& routes = site.network->cover(nodes);
   std::vector<double> busy(static_cast<std::size_t>(routes.link_count()), 0);
   for (const search::LinkUse& use : search::link_use(file.plan, site, answer.run.step_time))
     busy[static_cast<std::size_t>(use.link)] = use.busy;
@@ -261,6 +288,22 @@ int export_drawing(const Options& options) {
 
 }  // namespace
 
+TopoWords topo_words(const Options& options) {
+  TopoWords all;
+  for (std::size_t i = 1; i < options.words().size(); ++i) {
+    const std::string& word = options.words()[i];
+    if (word.find('=') != std::string::npos) {
+      all.settings.push_back(word);
+    } else if (all.name.empty()) {
+      all.name = word;
+    } else {
+      throw Stop{exit_usage, fmt::format("one at a time: '{}' and '{}'", all.name, word)};
+    }
+  }
+  if (all.name.empty()) throw Stop{exit_usage, "name a cluster, a plan or a file"};
+  return all;
+}
+
 int run_topo(const Arguments& arguments, Globals globals) {
   Options options("topo");
   options.value("claim", "SHARE", "check: bisection that is claimed, as a share of full (1)")
@@ -268,12 +311,20 @@ int run_topo(const Arguments& arguments, Globals globals) {
              "time: all_reduce (default), all_gather, reduce_scatter, "
              "broadcast, alltoall, sendrecv")
       .value("ranks", "LIST", "time: GPUs like 0-7,16-23; the first two nodes by default")
+      .value("groups", "SIZE", "time: all GPUs at once in groups: 8, or 128x8 for every eighth GPU")
       .value("min", "SIZE", "time: the smallest array, 1MiB by default")
       .value("max", "SIZE", "time: the largest, 1GiB by default")
       .value("format", "NAME", "export: svg (default), dot, simgrid")
       .value("nodes", "N", "export: the first N nodes, 8 by default")
       .value("plan", "PLAN", "export: the nodes of this plan, cables coloured by their use in it")
-      .value("output,o", "FILE", "export: write there instead of stdout")
+      .value("seed", "N", "place: of the search, 1 by default")
+      .value("moves", "N", "place: tried by the search; by default as many as take seconds")
+      .value("network", "NAME",
+             "time: ns-3 simulates small cases packet by packet; place: replay isolated (default) "
+             "or coupled")
+      .value("output,o", "FILE",
+             "export: write there instead of stdout; place: the nodes in their new order, a line "
+             "each")
       .words(2, 1000)
       .parse(arguments, globals);
   const std::string& what = options.words()[0];
@@ -281,9 +332,10 @@ int run_topo(const Arguments& arguments, Globals globals) {
   if (what == "time") return time(options, globals);
   if (what == "import") return import(options, globals);
   if (what == "export") return export_drawing(options);
-  const std::vector<std::string> all = {"check", "time", "import", "export"};
-  throw Stop{exit_usage, fmt::format("topo: '{}' is none of check, time, import, export{}", what,
-                                     did_you_mean(what, all))};
+  if (what == "place") return topo_place(options, globals);
+  const std::vector<std::string> all = {"check", "time", "place", "import", "export"};
+  throw Stop{exit_usage, fmt::format("topo: '{}' is none of check, time, place, import, export{}",
+                                     what, did_you_mean(what, all))};
 }
 
 }  // namespace sim

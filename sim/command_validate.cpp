@@ -1,6 +1,7 @@
 // command_validate.cpp — `rehearse validate`: tables of measured runs, predicted on all cores.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <thread>
 
 #include "sim/calibrate/memory_rows.h"
@@ -9,6 +10,7 @@
 #include "sim/command.h"
 #include "sim/config/runs_csv.h"
 #include "sim/config/table_csv.h"
+#include "sim/core/text.h"
 #include "sim/interrupt.h"
 #include "sim/progress.h"
 #include "sim/report/output.h"
@@ -58,10 +60,48 @@ Predicted predict_all(const std::vector<config::RunsRow>& rows, int workers, Glo
   return out;
 }
 
-std::vector<config::RunsRow> load_tables(const std::vector<std::string>& paths, Globals globals) {
+// Rows whose cell holds a text: COLUMN=TEXT; or does not: COLUMN!=TEXT.
+struct Where {
+  std::string column, text;
+  bool holds = true;
+};
+
+std::vector<Where> conditions_of(const Options& options) {
+  std::vector<Where> all;
+  for (const std::string& given : options.list("where")) {
+    const std::size_t equals = given.find('=');
+    if (equals == std::string::npos || equals == 0 || equals + 1 == given.size())
+      throw Stop{exit_usage,
+                 fmt::format("--where: '{}' is not COLUMN=TEXT or COLUMN!=TEXT", given)};
+    const bool holds = given[equals - 1] != '!';
+    all.push_back({given.substr(0, equals - (holds ? 0 : 1)), given.substr(equals + 1), holds});
+  }
+  return all;
+}
+
+// Keeps the rows of which every condition is true.
+template <class Row>
+void keep(const std::vector<Where>& conditions, const std::vector<std::string>& columns,
+          const std::string& path, std::vector<Row>& rows) {
+  for (const Where& where : conditions) {
+    if (std::ranges::count(columns, where.column) == 0)
+      throw Stop{exit_usage, fmt::format("--where: {} has no column '{}'{}", path, where.column,
+                                         did_you_mean(where.column, columns))};
+    std::erase_if(rows, [&](const Row& row) {
+      const auto cell = row.cells.find(where.column);
+      const bool there =
+          cell != row.cells.end() && cell->second.find(where.text) != std::string::npos;
+      return there != where.holds;
+    });
+  }
+}
+
+std::vector<config::RunsRow> load_tables(const std::vector<std::string>& paths,
+                                         const std::vector<Where>& conditions, Globals globals) {
   std::vector<config::RunsRow> rows;
   for (const std::string& path : paths) {
-    const config::RunsTable table = need(config::load_runs(path));
+    config::RunsTable table = need(config::load_runs(path));
+    keep(conditions, table.columns, path, table.rows);
     if (!globals.quiet && !table.unknown_columns.empty()) {
       note(fmt::format("note: columns that mean nothing here: {}",
                        fmt::join(table.unknown_columns, ", ")));
@@ -93,7 +133,11 @@ int validate_timings(const config::Table& table, const std::string& csv, Globals
 
 int run_validate(const Arguments& arguments, Globals globals) {
   Options options("validate");
-  options.value("csv", "FILE", "write one line per row of the table to FILE")
+  options
+      .values("where", "COLUMN=TEXT",
+              "only rows whose cell in that column holds TEXT (!=: does not); may be given again: "
+              "all must hold")
+      .value("csv", "FILE", "write one line per row of the table to FILE")
       .value("residuals", "FILE",
              "write what intervals are made of (calibration/residuals/runs.textproto) to FILE")
       .value("jobs,j", "N", "worker processes (default: the cores)")
@@ -101,11 +145,16 @@ int run_validate(const Arguments& arguments, Globals globals) {
       .parse(arguments, globals);
   const auto cores = static_cast<std::int64_t>(std::max(1U, std::thread::hardware_concurrency()));
   const int workers = static_cast<int>(options.number("jobs", cores, 1, 1024));
+  const std::vector<Where> conditions = conditions_of(options);
   if (const Result<config::Table> any = config::load_table(options.words()[0]);
       any && calibrate::timing_table(*any) != calibrate::TimingTable::none) {
-    return validate_timings(*any, options.text("csv"), globals);
+    config::Table timed = *any;
+    keep(conditions, timed.columns, timed.path, timed.rows);
+    if (timed.rows.empty()) throw Stop{exit_usage, "--where: no row is left"};
+    return validate_timings(timed, options.text("csv"), globals);
   }
-  const std::vector<config::RunsRow> table = load_tables(options.words(), globals);
+  const std::vector<config::RunsRow> table = load_tables(options.words(), conditions, globals);
+  if (table.empty() && !conditions.empty()) throw Stop{exit_usage, "--where: no row is left"};
   std::vector<calibrate::Row> rows;
   for (const config::RunsRow& row : table) rows.push_back(row.cells);
   const config::RunResiduals residuals = need(config::find_residuals());
@@ -113,9 +162,9 @@ int run_validate(const Arguments& arguments, Globals globals) {
   Predicted predicted = predict_all(table, workers, globals);
   if (!predicted.complete) throw Stop{exit_interrupted, "interrupted"};
   if (options.has("residuals")) {
-    const std::string command =
-        fmt::format("rehearse validate {} --residuals {}", fmt::join(options.words(), " "),
-                    options.text("residuals"));
+    std::string command = fmt::format("rehearse validate {}", fmt::join(options.words(), " "));
+    for (const std::string& where : options.list("where")) command += " --where " + where;
+    command += " --residuals " + options.text("residuals");
     save(options.text("residuals"),
          config::to_text(calibrate::residuals_of(rows, predicted.rows, command)));
   }

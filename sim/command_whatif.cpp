@@ -70,7 +70,14 @@ int run_whatif(const Arguments& arguments, Globals globals) {
     throw Stop{exit_usage, "nothing varies: --vary KEY=V1,V2 or --variants FILE"};
   const auto cores = static_cast<std::int64_t>(std::max(1U, std::thread::hardware_concurrency()));
   settings.workers = static_cast<int>(options.number("jobs", cores, 1, 1024));
-  settings.coupled = options.choice("network", "isolated", {"isolated", "coupled"}) == "coupled";
+  const std::string network =
+      options.choice("network", "isolated", {"isolated", "coupled", "ns-3"});
+  if (network == "ns-3")
+    throw Stop{
+        exit_usage,
+        "--network ns-3: a step has too many packets; topo time --network ns-3 follows those "
+        "of one collective"};
+  settings.coupled = network == "coupled";
   settings.price_per_gpu_hour = price_of(options);
 
   catch_interrupts();

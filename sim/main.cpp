@@ -21,7 +21,7 @@ const std::vector<Command>& commands() {
        run_sweep},
       {"whatif", "PLAN --vary KEY=V1,V2", "the same plan under changed conditions, side by side",
        run_whatif},
-      {"topo", "check | time | import | export", "a cluster: what is wrong, how fast, its drawing",
+      {"topo", "check|time|place|import|export", "a cluster: what is wrong, how fast, its drawing",
        run_topo},
       {"memory", "estimate PLAN | replay FILE",
        "the closed-form estimate; replay of an allocator trace", run_memory},

@@ -32,6 +32,11 @@ void time_collectives(const config::TableRow& row, search::Sites& sites, std::ve
   };
   const std::int64_t gpus = size_in(row, "n_gpus"), nodes = size_in(row, "nodes");
   t.group = fmt::format("{}, {} x{} on {}", text("gpu"), text("collective"), gpus, nodes);
+  // Within a node NVLink, between nodes the NICs and the network: "over IB NDR 8x400Gb/s per node".
+  const std::string carried = text(nodes == 1 ? "intra_net" : "inter_net");
+  if (!carried.empty())
+    t.fabric = fmt::format("over {}{}", carried.substr(0, carried.find(" (")),
+                           nodes == 1 ? ", one node" : "");
   const std::int64_t bytes = size_in(row, "bytes");
   const std::optional<Kind> kind = kind_of(text("collective"));
   if (!kind) {
@@ -60,6 +65,10 @@ void time_collectives(const config::TableRow& row, search::Sites& sites, std::ve
   }
   if (!text("algo").empty() && !text("algo").starts_with("auto")) {
     t.reason = "algorithm forced: " + text("algo");
+    return;
+  }
+  if (text("algo").find("NCCL_") != std::string::npos) {
+    t.reason = "NCCL's settings changed: " + text("algo").substr(0, 80);
     return;
   }
   search::Site* site = site_of(text("gpu"), sites, t);

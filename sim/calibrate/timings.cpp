@@ -66,12 +66,13 @@ Spread spread(const std::vector<const Timing*>& lines) {
 // Groups in the order of their names, after all lines, and all lines of either half.
 std::vector<std::pair<std::string, Spread>> spreads(const std::vector<Timing>& timings) {
   std::map<std::string, std::vector<const Timing*>> groups;
-  std::map<std::string, std::vector<const Timing*>> gpus;
+  std::map<std::string, std::vector<const Timing*>> gpus, fabrics;
   std::vector<const Timing*> halves[2];
   std::vector<const Timing*> all;
   for (const Timing& t : timings) {
     groups[t.group].push_back(&t);
     gpus[t.group.substr(0, t.group.find(','))].push_back(&t);
+    if (!t.fabric.empty()) fabrics[t.fabric].push_back(&t);
     halves[t.fitted ? 0 : 1].push_back(&t);
     all.push_back(&t);
   }
@@ -79,7 +80,7 @@ std::vector<std::pair<std::string, Spread>> spreads(const std::vector<Timing>& t
       {"all", spread(all)},
       {"all, the half that may be fitted", spread(halves[0])},
       {"all, the half that checks", spread(halves[1])}};
-  for (const auto* map : {&gpus, &groups}) {
+  for (const auto* map : {&gpus, &fabrics, &groups}) {
     for (const auto& [name, lines] : *map) out.emplace_back(name, spread(lines));
   }
   return out;

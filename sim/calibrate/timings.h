@@ -28,6 +28,7 @@ TimingTable timing_table(const config::Table& table);
 struct Timing {
   int line = 0;
   std::string group;   // "A100-PCIe 80GB, matmul TN": what is averaged together
+  std::string fabric;  // of collectives: what carries them; "": not told apart
   std::string reason;  // why there is no prediction; "": there is one
   bool fitted = false;
   double measured_us = 0;

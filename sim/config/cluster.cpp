@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <filesystem>
 
 #include "sim/config/cluster.pb.h"
 #include "sim/config/cluster_fields.h"
 #include "sim/config/locate.h"
+#include "sim/config/node_rates.h"
 #include "sim/config/rules.h"
 #include "sim/config/textproto.h"
 #include "sim/core/random.h"
@@ -228,6 +230,83 @@ topology::Condition to_condition(const v1::Condition& from) {
   return to;
 }
 
+// The measured rates between nodes; a table of fewer nodes than the cluster has is of those that
+// the job may use. What the text of the table adds to what an answer depends on.
+std::string add_rates(const v1::Cluster& from, const std::string& beside, topology::Cluster& to,
+                      Load& load) {
+  if (from.node_bandwidth().empty()) return "";
+  std::error_code error;
+  std::filesystem::path path = from.node_bandwidth();
+  if (!std::filesystem::exists(path, error) && path.is_relative())
+    path = std::filesystem::path(beside).parent_path() / path;
+  const Result<NodeRatesFile> read = load_node_rates(path.string());
+  if (!read) {
+    for (const Diagnostic& problem : read.errors()) load.problems.push_back(problem);
+    return "";
+  }
+  to.rates = read->rates;
+  to.nodes = std::min(to.nodes, static_cast<int>(to.rates.names.size()));
+  return read->text;
+}
+
+Result<Machine> load_machine(const std::string& path, const std::vector<std::string>& overrides,
+                             bool with_others);
+
+// Nodes with another GPU: their kinds, the GPUs, and what an answer depends on.
+std::string add_others(const v1::Cluster& from, const std::string& beside, Machine& machine,
+                       Load& load) {
+  topology::Cluster& to = machine.cluster;
+  std::string text;
+  for (int i = 0; i < from.other_gpu_size(); ++i) {
+    const v1::OtherGpu& other = from.other_gpu(i);
+    if (std::int64_t{other.first_node()} + other.nodes() > to.nodes) {
+      load.add(
+          other, "nodes",
+          fmt::format("nodes {} to {} are not all there: nodes are 0 to {}", other.first_node(),
+                      other.first_node() + other.nodes() - 1, to.nodes - 1));
+      return "";
+    }
+    const Result<std::string> file = locate(Kind::topology, other.cluster(), beside);
+    const Result<Machine> found = file ? load_machine(*file, {}, false) : file.errors();
+    if (!found) {
+      for (const Diagnostic& problem : found.errors()) load.problems.push_back(problem);
+      return "";
+    }
+    to.gpu_kinds.resize(static_cast<std::size_t>(to.nodes), 0);
+    machine.others.push_back(found->gpu);
+    for (int node = 0; node < other.nodes(); ++node) {
+      int& kind = to.gpu_kinds[static_cast<std::size_t>(other.first_node() + node)];
+      if (kind != 0) {
+        load.add(other, "first_node",
+                 fmt::format("node {} has two other GPUs", other.first_node() + node));
+        return "";
+      }
+      kind = i + 1;
+    }
+    text += found->text;
+  }
+  return text;
+}
+
+void add_hosts(const v1::Cluster& from, topology::Cluster& to, Load& load) {
+  if (from.host().empty()) return;
+  std::vector<bool> named(static_cast<std::size_t>(to.nodes), false);
+  for (const int host : from.host()) {
+    if (host >= to.nodes || named[static_cast<std::size_t>(host)]) {
+      load.add(from, "host",
+               host >= to.nodes
+                   ? fmt::format("host {} is not there: nodes are 0 to {}", host, to.nodes - 1)
+                   : fmt::format("host {} is named twice", host));
+      return;
+    }
+    named[static_cast<std::size_t>(host)] = true;
+    to.hosts.push_back(host);
+  }
+  for (int node = 0; node < to.nodes; ++node) {
+    if (!named[static_cast<std::size_t>(node)]) to.hosts.push_back(node);
+  }
+}
+
 constexpr int most_jittered_gpus = 4096;
 
 void add_jitter(const v1::Cluster& from, topology::Cluster& to, Load& load) {
@@ -257,9 +336,9 @@ void add_sources(std::string_view block,
   for (const std::string& source : from) to.push_back(fmt::format("{}: {}", block, source));
 }
 
-}  // namespace
-
-Result<Machine> load_cluster(const std::string& path, const std::vector<std::string>& overrides) {
+// `with_others`: false where only the cluster's own GPU is wanted.
+Result<Machine> load_machine(const std::string& path, const std::vector<std::string>& overrides,
+                             bool with_others) {
   v1::Cluster cluster;
   Source source(path);
   Diagnostics problems = load(source, cluster);
@@ -287,6 +366,9 @@ Result<Machine> load_cluster(const std::string& path, const std::vector<std::str
                           cluster.nodes(), cluster.node().gpus()));
   for (const v1::Condition& condition : cluster.condition())
     machine.cluster.conditions.push_back(to_condition(condition));
+  std::string more = add_rates(cluster, path, machine.cluster, state);
+  if (state.problems.empty() && with_others) more += add_others(cluster, path, machine, state);
+  if (state.problems.empty()) add_hosts(cluster, machine.cluster, state);
   if (state.problems.empty()) add_jitter(cluster, machine.cluster, state);
   machine.price_per_gpu_hour = cluster.price_per_gpu_hour();
   if (state.problems.empty()) {
@@ -299,8 +381,14 @@ Result<Machine> load_cluster(const std::string& path, const std::vector<std::str
   add_sources("GPU", cluster.gpu().source(), machine.sources);
   add_sources("node", cluster.node().source(), machine.sources);
   add_sources("fabric", cluster.fabric().source(), machine.sources);
-  machine.text = cluster.DebugString();
+  machine.text = cluster.DebugString() + more;
   return machine;
+}
+
+}  // namespace
+
+Result<Machine> load_cluster(const std::string& path, const std::vector<std::string>& overrides) {
+  return load_machine(path, overrides, true);
 }
 
 Result<Machine> find_cluster(std::string_view name, const std::string& beside,

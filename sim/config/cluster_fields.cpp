@@ -14,8 +14,8 @@ namespace v1 = rehearse::v1;
 using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 
-constexpr std::array<std::string_view, 5> blocks = {"fabric.", "node.", "gpu.", "condition",
-                                                    "jitter."};
+constexpr std::array<std::string_view, 8> blocks = {
+    "fabric.", "node.", "gpu.", "condition", "jitter.", "host=", "node_bandwidth=", "other_gpu="};
 
 std::string_view without_prefix(std::string_view key) {
   if (key.starts_with("cluster.")) key.remove_prefix(8);
@@ -91,7 +91,7 @@ Diagnostics one(const Setting& setting, v1::Cluster& cluster, Source& source,
 }  // namespace
 
 bool is_cluster_setting(std::string_view text) {
-  const std::string_view key = text.substr(0, text.find('='));
+  const std::string_view key = text.substr(0, std::min(text.find('='), text.size() - 1) + 1);
   return key.starts_with("cluster.") ||
          std::ranges::any_of(blocks, [&](std::string_view b) { return key.starts_with(b); });
 }

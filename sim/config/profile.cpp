@@ -83,19 +83,28 @@ Result<ProfileFile> load_profile(const std::string& path) {
   return file;
 }
 
+namespace {
+
+Result<ProfileFile> find_named(const std::string& name, const std::string& beside) {
+  const Result<std::string> path = locate(Kind::profile, name, beside);
+  if (path) return load_profile(*path);
+  Diagnostics problems = path.errors();
+  for (Diagnostic& problem : problems) problem.where = beside;
+  return problems;
+}
+
+}  // namespace
+
+Result<ProfileFile> find_profile(const device::Gpu& gpu, const std::string& beside) {
+  return find_named(gpu.profile, beside);
+}
+
 Result<ProfileFile> find_profiles(const Machine& machine) {
-  const auto find = [&](const std::string& name) -> Result<ProfileFile> {
-    const Result<std::string> path = locate(Kind::profile, name, machine.path);
-    if (path) return load_profile(*path);
-    Diagnostics problems = path.errors();
-    for (Diagnostic& problem : problems) problem.where = machine.path;
-    return problems;
-  };
-  const Result<ProfileFile> gpu = find(machine.gpu.profile);
+  const Result<ProfileFile> gpu = find_named(machine.gpu.profile, machine.path);
   if (!gpu) return gpu;
   ProfileFile file = *gpu;
   if (machine.communication != machine.gpu.profile) {
-    const Result<ProfileFile> fabric = find(machine.communication);
+    const Result<ProfileFile> fabric = find_named(machine.communication, machine.path);
     if (!fabric) return fabric;
     file.communication = fabric->communication;
     file.has_communication = fabric->has_communication;

@@ -24,5 +24,7 @@ Result<ProfileFile> load_profile(const std::string& path);
 // Both profiles of a machine: that of its GPU, and the communication of its fabric, which another
 // file may hold. A machine whose fabric has no profile is an error.
 Result<ProfileFile> find_profiles(const Machine& machine);
+// That of one GPU; `beside`: the file that names it.
+Result<ProfileFile> find_profile(const device::Gpu& gpu, const std::string& beside);
 
 }  // namespace sim::config

@@ -15,7 +15,7 @@ using topology::Routes;
 
 class Builder {
  public:
-  Builder(const Routes& routes, std::array<double, 3> efficiency, int send_channels,
+  Builder(const Routes& routes, std::array<double, 4> efficiency, int send_channels,
           int exchange_nics, Traffic& out)
       : routes_(routes),
         node_(routes.cluster().node),
@@ -62,7 +62,7 @@ class Builder {
 
   const Routes& routes_;
   const topology::Node& node_;
-  std::array<double, 3> efficiency_;  // by kind of link
+  std::array<double, 4> efficiency_;  // by kind of link
   int send_channels_;
   int exchange_nics_;  // of a node, that rings of sends use; 0: all
   Traffic& out_;
@@ -312,9 +312,10 @@ Traffic traffic(Pattern pattern, const std::vector<Spread>& groups,
   out.extra.resize(groups.size());
   const bool sends =
       pattern == Pattern::sends || pattern == Pattern::exchange || pattern == Pattern::all_to_all;
-  const std::array<double, 3> efficiency = {sends ? achieved.send_nvlink : achieved.nvlink,
+  // What was measured has its losses in it.
+  const std::array<double, 4> efficiency = {sends ? achieved.send_nvlink : achieved.nvlink,
                                             achieved.pcie,
-                                            sends ? achieved.send_network : achieved.network};
+                                            sends ? achieved.send_network : achieved.network, 1};
   const int exchange_nics = pattern == Pattern::exchange ? achieved.exchange_nics : 0;
   Builder builder(routes, efficiency, send_channels, exchange_nics, out);
   for (std::size_t g = 0; g < groups.size(); ++g) {

@@ -34,7 +34,7 @@ struct Rate {
 
 // Groups of one kind, looked at once.
 struct Layout {
-  std::vector<std::vector<int>> ranks;
+  std::vector<std::vector<int>> ranks;  // GPUs that they stand on
   std::vector<int> shape_of_group;
   std::vector<Situation> situations;  // one per shape, in order of first appearance
   std::array<std::optional<std::vector<Rate>>, pattern_count> rates;  // by pattern, per shape
@@ -109,9 +109,10 @@ Network::GroupsId Network::State::layout_of(const Groups& groups) {
   Layout& layout = *layouts.emplace_back(std::make_unique<Layout>());
   layout.ranks = groups.ranks;
   std::map<Shape, int> numbers;
-  for (const std::vector<int>& ranks : groups.ranks) {
+  for (std::vector<int>& ranks : layout.ranks) {
     assert(!ranks.empty());
     assert(ranks.size() == groups.ranks.front().size());
+    for (int& rank : ranks) rank = topology::gpu_of_rank(cluster, rank);
     const Shape shape = shape_of(spread(ranks, cluster));
     const auto [at, fresh] = numbers.try_emplace(shape, static_cast<int>(numbers.size()));
     if (fresh) layout.situations.push_back(situation(shape));
@@ -352,7 +353,7 @@ std::vector<LinkLoad> Network::loads(Kind kind, const Groups& groups, Bytes byte
 
 const topology::Routes& Network::cover(int nodes) {
   assert(nodes >= 1 && nodes <= state_->cluster.nodes);
-  return state_->routes_among(nodes);
+  return state_->routes_among(topology::nodes_reached(state_->cluster, nodes));
 }
 
 Network::GroupsId Network::remember(const Groups& groups) {

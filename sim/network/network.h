@@ -36,7 +36,8 @@
 namespace sim::network {
 
 // Ranks of every group of one kind (all tensor-parallel groups, ...); they communicate at the same
-// time and share links. Rank r sits on GPU r % node.gpus of node r / node.gpus.
+// time and share links. Rank r sits on GPU r % node.gpus of the job's node r / node.gpus, which is
+// that node of the cluster unless the cluster's `hosts` say otherwise.
 struct Groups {
   std::vector<std::vector<int>> ranks;  // groups of equal size, no rank twice
 };
@@ -80,7 +81,8 @@ class Network {
   // What one collective in all groups at once puts on the links, in order of first use. Links keep
   // their numbers until a question needs more nodes than `cover` was told.
   std::vector<LinkLoad> loads(collective::Kind kind, const Groups& groups, Bytes bytes);
-  // Routes among the first `nodes` nodes, made at once. REQUIRES: 1 <= nodes <= cluster().nodes.
+  // Routes among the first `nodes` nodes of the job, made at once. REQUIRES: 1 <= nodes <=
+  // cluster().nodes.
   const topology::Routes& cover(int nodes);
 
   // A name for groups that are asked about often: no look at their ranks each time.

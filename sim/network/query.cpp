@@ -1,60 +1,13 @@
 #include "sim/network/query.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
-#include <cstdint>
 
 #include "sim/core/text.h"
+#include "sim/network/words.h"
 
 namespace sim::network {
 namespace {
-
-// Reads words and numbers one after the other; once something is wrong, everything is.
-class Reader {
- public:
-  explicit Reader(std::string_view text) : rest_(text) {}
-
-  bool word(std::string_view expected) {
-    skip_space();
-    good_ = good_ && rest_.starts_with(expected);
-    if (good_) rest_.remove_prefix(expected.size());
-    return good_;
-  }
-
-  template <class T>
-  T number() {
-    skip_space();
-    T value{};
-    const auto [end, error] = std::from_chars(rest_.data(), rest_.data() + rest_.size(), value);
-    good_ = good_ && error == std::errc{};
-    if (good_) rest_.remove_prefix(static_cast<std::size_t>(end - rest_.data()));
-    return good_ ? value : T{};
-  }
-
-  // A number of things, each of which takes at least two bytes of what is left.
-  std::size_t count() {
-    const auto n = number<std::uint64_t>();
-    good_ = good_ && n <= rest_.size() / 2;
-    return good_ ? static_cast<std::size_t>(n) : 0;
-  }
-
-  bool good() const { return good_; }
-  bool at_end() {
-    skip_space();
-    return good_ && rest_.empty();
-  }
-
- private:
-  void skip_space() {
-    while (!rest_.empty() && (rest_.front() == ' ' || rest_.front() == '\n')) {
-      rest_.remove_prefix(1);
-    }
-  }
-
-  std::string_view rest_;
-  bool good_ = true;
-};
 
 bool positive(double value) {
   return std::isfinite(value) && value > 0;

@@ -17,6 +17,7 @@
 #include <system_error>
 
 #include "sim/network/frame.h"
+#include "sim/network/ns3.h"
 #include "sim/network/reduce.h"
 
 extern char** environ;
@@ -77,8 +78,15 @@ std::string Solver::start() {
   posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
   std::string program = path, serve = "--serve";
   std::array<char*, 3> arguments = {program.data(), serve.data(), nullptr};
+  std::string defaults = std::string(ns3_variable) + "=" + ns3_defaults;
+  std::vector<char*> variables = {defaults.data()};
+  for (char** variable = environ; *variable != nullptr; ++variable) {
+    const std::string_view one(*variable);
+    if (!one.starts_with(std::string(ns3_variable) + "=")) variables.push_back(*variable);
+  }
+  variables.push_back(nullptr);
   const int error =
-      ::posix_spawn(&helper_, path.c_str(), &actions, nullptr, arguments.data(), environ);
+      ::posix_spawn(&helper_, path.c_str(), &actions, nullptr, arguments.data(), variables.data());
   posix_spawn_file_actions_destroy(&actions);
   ::close(ends[1]);
   if (error != 0) {
@@ -186,6 +194,18 @@ Result<Finish> Solver::solve(const Query& query) {
   auto all = solve(std::vector<Query>{query});
   if (!all) return all.errors();
   return (*all)[0];
+}
+
+Result<Finish> Solver::simulate(const PacketQuery& query) {
+  const std::string key = text(query);
+  if (const auto known = cache_.find(key); known && known->size() == query.messages.size())
+    return *known;
+  std::vector<Finish> answers(1);
+  if (std::string problem = ask({key}, answers); !problem.empty()) return failure(problem);
+  if (answers[0].size() != query.messages.size())
+    return failure("rehearse-network answered for other messages than it was asked");
+  cache_.put(key, answers[0]);
+  return answers[0];
 }
 
 }  // namespace sim::network

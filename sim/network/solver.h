@@ -19,6 +19,7 @@
 
 #include "sim/core/result.h"
 #include "sim/network/cache.h"
+#include "sim/network/packets.h"
 #include "sim/network/query.h"
 
 namespace sim::network {
@@ -40,6 +41,8 @@ class Solver {
   // All queries at once; the helper works on several of them at the same time.
   Result<std::vector<Finish>> solve(const std::vector<Query>& queries);
   Result<Finish> solve(const Query& query);
+  // Packet by packet (packets.h).
+  Result<Finish> simulate(const PacketQuery& query);
 
   // Queries that reached the helper, and helpers started, so far.
   int asked() const { return asked_; }

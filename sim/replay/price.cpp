@@ -28,16 +28,19 @@ Duration scaled(Duration d, double rate) {
   return rate == 1.0 ? d : from_seconds(seconds(d) / rate);
 }
 
-// Speed of the slowest GPU among the ranks that a class stands for: tensor-parallel peers and
-// replicas wait for it.
-double slowest(const workload::Job& job, int rank_class, const JobGroups& layout,
-               const topology::Cluster& cluster) {
-  double speed = 1;
-  if (cluster.conditions.empty()) return speed;
-  for (const int gpu : layout.ranks_of_class(job, rank_class)) {
-    speed = std::min(speed, topology::speed_of_gpu(cluster, gpu));
+// Speed of the slowest GPU of each kind among the ranks that a class stands for: tensor-parallel
+// peers and replicas wait for it.
+std::map<int, double> slowest(const workload::Job& job, int rank_class, const JobGroups& layout,
+                              const topology::Cluster& cluster) {
+  std::map<int, double> speeds;
+  if (cluster.conditions.empty() && cluster.gpu_kinds.empty()) return {{0, 1}};
+  for (const int rank : layout.ranks_of_class(job, rank_class)) {
+    const int gpu = topology::gpu_of_rank(cluster, rank);
+    const double speed = topology::speed_of_gpu(cluster, gpu);
+    const auto [at, added] = speeds.try_emplace(topology::kind_of_gpu(cluster, gpu), speed);
+    at->second = std::min(at->second, speed);
   }
-  return speed;
+  return speeds;
 }
 
 // The most ranks of one node that load data: the first tensor-parallel rank at either end of a
@@ -86,7 +89,7 @@ workload::Environment environment(const device::Gpu& gpu, const device::Profile&
 }
 
 Times price(const workload::Job& job, const device::Gpu& gpu, const device::Profile& profile,
-            network::Network& network) {
+            network::Network& network, std::span<const GpuKind> others) {
   Times times;
   const device::HostProfile& host = profile.host;
   times.single_queue = job.single_queue;
@@ -116,11 +119,13 @@ Times price(const workload::Job& job, const device::Gpu& gpu, const device::Prof
   JobGroups layout(job);
   times.loader = loader(job, layout, host.loader, network.cluster().node.gpus);
   // Stages share most of their operations and transfers.
-  std::map<std::pair<std::string_view, std::array<std::int64_t, 8>>, Duration> kernels;
+  using Key = std::pair<std::string_view, std::array<std::int64_t, 8>>;
+  std::vector<std::map<Key, Duration>> kernels(1 + others.size());
   for (std::size_t i = 0; i < job.classes.size(); ++i) {
     const workload::Program& program = job.classes[i];
     ClassTimes& c = times.classes.emplace_back();
-    const double speed = slowest(job, static_cast<int>(i), layout, network.cluster());
+    const std::map<int, double> speeds =
+        slowest(job, static_cast<int>(i), layout, network.cluster());
     // Kernels run beside the tensor-parallel traffic in backward and the data-parallel traffic of
     // the last microbatch; the more channels, the fewer SMs.
     int channels = 0;
@@ -139,16 +144,23 @@ Times price(const workload::Job& job, const device::Gpu& gpu, const device::Prof
         traffic = std::max(traffic, c.transfer_overlapped.back());
     }
     for (const model::Operation& o : program.operations) {
-      const auto key = std::pair{
-          o.name,
-          std::array{o.m, o.n, o.k, o.batch, o.query, o.key, o.bytes.n,
-                     static_cast<std::int64_t>(o.role) * 16 + static_cast<std::int64_t>(o.kind)}};
-      const auto [it, added] = kernels.try_emplace(key);
-      if (added) it->second = device::time(o, gpu, profile) + gap;
-      const Duration kernel = scaled(it->second, speed);
-      c.kernel.push_back(kernel);
-      c.kernel_overlapped.push_back(
-          beside(kernel, device::kernel_rate(o.kind, gpu, profile, channels), traffic));
+      const Key key = {o.name, std::array{o.m, o.n, o.k, o.batch, o.query, o.key, o.bytes.n,
+                                          static_cast<std::int64_t>(o.role) * 16 +
+                                              static_cast<std::int64_t>(o.kind)}};
+      Duration alone{}, overlapped{};
+      for (const auto& [kind, speed] : speeds) {
+        const auto number = static_cast<std::size_t>(kind);
+        const device::Gpu& own = kind == 0 ? gpu : others[number - 1].gpu;
+        const device::Profile& its = kind == 0 ? profile : others[number - 1].profile;
+        const auto [it, added] = kernels[number].try_emplace(key);
+        if (added) it->second = device::time(o, own, its) + gap;
+        const Duration kernel = scaled(it->second, speed);
+        alone = std::max(alone, kernel);
+        overlapped = std::max(
+            overlapped, beside(kernel, device::kernel_rate(o.kind, own, its, channels), traffic));
+      }
+      c.kernel.push_back(alone);
+      c.kernel_overlapped.push_back(overlapped);
     }
     for (const workload::Exchange& e : program.exchanges) {
       std::vector<Duration>& messages = c.message.emplace_back();
@@ -166,13 +178,20 @@ Times price(const workload::Job& job, const device::Gpu& gpu, const device::Prof
 using Purpose = network::Network::Purpose;
 
 Memory outside_memory(const workload::Job& job, const workload::Plan& plan, const device::Gpu& gpu,
-                      const device::Profile& profile, network::Network& network) {
+                      const device::Profile& profile, network::Network& network,
+                      std::span<const GpuKind> others) {
   Memory memory;
   memory.total = gpu.memory;
   memory.options = plan.allocator_options;
   JobGroups layout(job);
-  for (const workload::Program& program : job.classes) {
+  for (std::size_t i = 0; i < job.classes.size(); ++i) {
+    const workload::Program& program = job.classes[i];
     std::vector<Outside> outside;
+    // A class has the memory of the smallest of its GPUs.
+    Bytes least = gpu.memory;
+    for (const auto& [kind, speed] : slowest(job, static_cast<int>(i), layout, network.cluster()))
+      if (kind > 0) least = std::min(least, others[static_cast<std::size_t>(kind - 1)].gpu.memory);
+    if (least < gpu.memory) outside.push_back({"smaller GPU", gpu.memory - least});
     outside.push_back({"CUDA context", profile.memory.context});
     if (profile.memory.libraries.n > 0) outside.push_back({"libraries", profile.memory.libraries});
     for (const Stream s : program.communicators) {

@@ -16,6 +16,7 @@
 #pragma once
 
 #include <array>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -79,11 +80,20 @@ struct Options {
 // Facts of the machine that decide what a program allocates.
 workload::Environment environment(const device::Gpu& gpu, const device::Profile& profile);
 
-// Prices a job on a machine: every operation, transfer and message of every class.
+// A kind of GPU and how efficient it is.
+struct GpuKind {
+  device::Gpu gpu;
+  device::Profile profile;
+};
+
+// Prices a job on a machine: every operation, transfer and message of every class. `others`: kinds
+// 1 ... of the cluster (topology/cluster.h); a class is as fast as the slowest of its GPUs and has
+// the memory of the smallest.
 Times price(const workload::Job& job, const device::Gpu& gpu, const device::Profile& profile,
-            network::Network& network);
+            network::Network& network, std::span<const GpuKind> others = {});
 Memory outside_memory(const workload::Job& job, const workload::Plan& plan, const device::Gpu& gpu,
-                      const device::Profile& profile, network::Network& network);
+                      const device::Profile& profile, network::Network& network,
+                      std::span<const GpuKind> others = {});
 
 RunReport run(const workload::Job& job, const Times& times, const Memory& memory,
               const Options& options = {});

@@ -83,7 +83,14 @@ Result<Site*> Sites::of(const config::Machine& machine) {
   site->network = std::make_unique<network::Network>(
       machine.cluster,
       std::make_shared<const network::CommunicationProfile>(site->profile.communication));
-  site->digest = digest(key + "\n" + site->profile.text);
+  std::string files = key + "\n" + site->profile.text;
+  for (const device::Gpu& gpu : machine.others) {
+    const Result<config::ProfileFile> other = config::find_profile(gpu, machine.path);
+    if (!other) return other.errors();
+    site->others.push_back({gpu, other->device});
+    files += other->text;
+  }
+  site->digest = digest(files);
   return (sites_[key] = std::move(site)).get();
 }
 
@@ -105,6 +112,9 @@ std::vector<std::string> problems(const workload::Plan& plan, const Site& site) 
   std::vector<std::string> found = workload::problems(plan);
   if (plan.fp8 && !device::supports(site.machine.gpu, site.profile.device, model::Precision::fp8))
     found.push_back(fmt::format("{} multiplies no fp8", site.machine.gpu.name));
+  for (const replay::GpuKind& other : site.others)
+    if (plan.fp8 && !device::supports(other.gpu, other.profile, model::Precision::fp8))
+      found.push_back(fmt::format("{} multiplies no fp8", other.gpu.name));
   const int there = site.machine.cluster.gpus();
   if (plan.world() > there) {
     found.push_back(fmt::format("{} GPUs are needed and {} has {}", plan.world(),
@@ -155,7 +165,7 @@ report::Estimate estimate(const workload::Plan& plan, const device::Gpu& gpu) {
 std::vector<int> replica_classes(const workload::Plan& plan, const topology::Cluster& cluster) {
   const bool slow = std::ranges::any_of(cluster.conditions,
                                         [](const topology::Condition& c) { return c.speed < 1; });
-  if (!slow || plan.dp == 1) return {};
+  if ((!slow && cluster.gpu_kinds.empty()) || plan.dp == 1) return {};
   workload::Job job;
   job.tp = plan.tp;
   job.cp = plan.cp;
@@ -164,21 +174,25 @@ std::vector<int> replica_classes(const workload::Plan& plan, const topology::Clu
   job.rank_order = plan.rank_order;
   const replay::JobGroups groups(job);
   using topology::Dimension;
-  // The slowest tensor-parallel peer at each place of a replica's pipeline and sequence.
-  std::vector<std::vector<double>> speeds(
-      static_cast<std::size_t>(plan.dp),
-      std::vector<double>(static_cast<std::size_t>(plan.pp) * static_cast<std::size_t>(plan.cp),
-                          1));
+  // At each place of a replica's pipeline and sequence, the slowest tensor-parallel peer of each
+  // kind of GPU.
+  using Place = std::map<int, double>;
+  const auto places = static_cast<std::size_t>(plan.pp) * static_cast<std::size_t>(plan.cp);
+  std::vector<std::vector<Place>> replicas(static_cast<std::size_t>(plan.dp),
+                                           std::vector<Place>(places));
   for (int rank = 0; rank < plan.world(); ++rank) {
     const int place =
         groups.place(rank, Dimension::pp) * plan.cp + groups.place(rank, Dimension::cp);
-    double& speed = speeds[static_cast<std::size_t>(groups.place(rank, Dimension::dp))]
-                          [static_cast<std::size_t>(place)];
-    speed = std::min(speed, topology::speed_of_gpu(cluster, rank));
+    const int gpu = topology::gpu_of_rank(cluster, rank);
+    Place& kinds = replicas[static_cast<std::size_t>(groups.place(rank, Dimension::dp))]
+                           [static_cast<std::size_t>(place)];
+    const double speed = topology::speed_of_gpu(cluster, gpu);
+    const auto [at, added] = kinds.try_emplace(topology::kind_of_gpu(cluster, gpu), speed);
+    at->second = std::min(at->second, speed);
   }
-  std::map<std::vector<double>, int> numbers;
+  std::map<std::vector<Place>, int> numbers;
   std::vector<int> classes;
-  for (const std::vector<double>& replica : speeds) {
+  for (const std::vector<Place>& replica : replicas) {
     classes.push_back(numbers.try_emplace(replica, static_cast<int>(numbers.size())).first->second);
   }
   if (numbers.size() == 1) return {};
@@ -199,8 +213,9 @@ report::Answer evaluate_with(const workload::Plan& plan, Site& site, const repla
   const device::Gpu& gpu = site.machine.gpu;
   const device::Profile& profile = site.profile.device;
   const workload::Job job = job_of(plan, site, all_ranks);
-  const replay::Times times = replay::price(job, gpu, profile, *site.network);
-  replay::Memory memory = replay::outside_memory(job, plan, gpu, profile, *site.network);
+  const replay::Times times = replay::price(job, gpu, profile, *site.network, site.others);
+  replay::Memory memory =
+      replay::outside_memory(job, plan, gpu, profile, *site.network, site.others);
   memory.total += extra;
   report::Answer answer;
   answer.plan = plan;

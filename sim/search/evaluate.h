@@ -22,6 +22,7 @@ namespace sim::search {
 struct Site {
   config::Machine machine;
   config::ProfileFile profile;
+  std::vector<replay::GpuKind> others;  // of nodes with another GPU: kinds 1 ...
   std::unique_ptr<network::Network> network;
   std::string digest;  // of everything in the data files that an answer depends on
 };

@@ -167,7 +167,40 @@ void check_conditions(Checker& check, const Cluster& cluster) {
   check.expect(some, "every spine has failed: the leaves cannot reach each other");
 }
 
+void check_placement(Checker& check, const Cluster& cluster) {
+  const NodeRates& rates = cluster.rates;
+  if (!rates.empty()) {
+    check.expect(std::ssize(rates.names) >= cluster.nodes,
+                 "the measured rates between nodes must name every node");
+    check.expect(rates.bytes_per_second.size() == rates.names.size() * rates.names.size(),
+                 "the measured rates must have one entry for each two nodes");
+  }
+  check.expect(cluster.gpu_kinds.empty() || std::ssize(cluster.gpu_kinds) == cluster.nodes,
+               "every node has one kind of GPU");
+  if (cluster.hosts.empty()) return;
+  std::vector<int> sorted = cluster.hosts;
+  std::ranges::sort(sorted);
+  bool each_once = std::ssize(sorted) == cluster.nodes;
+  for (int i = 0; each_once && i < cluster.nodes; ++i)
+    each_once = sorted[static_cast<std::size_t>(i)] == i;
+  check.expect(each_once, "hosts must name every node of the cluster once");
+}
+
 }  // namespace
+
+int host_of(const Cluster& cluster, int job_node) {
+  return cluster.hosts.empty() ? job_node : cluster.hosts[static_cast<std::size_t>(job_node)];
+}
+
+int gpu_of_rank(const Cluster& cluster, int rank) {
+  const int gpus = cluster.node.gpus;
+  return host_of(cluster, rank / gpus) * gpus + rank % gpus;
+}
+
+int nodes_reached(const Cluster& cluster, int job_nodes) {
+  if (cluster.hosts.empty()) return job_nodes;
+  return 1 + *std::max_element(cluster.hosts.begin(), cluster.hosts.begin() + job_nodes);
+}
 
 bool nvlinked(const Node& node, int a, int b) {
   switch (node.interconnect) {
@@ -195,6 +228,11 @@ std::vector<NvlinkPair> cube_mesh_pairs() {
   // other square 2 links, or 1 where a diagonal took it.
   return {{0, 1, 1}, {0, 2, 1}, {0, 3, 2}, {1, 2, 2}, {1, 3, 1}, {2, 3, 2}, {4, 5, 1}, {4, 6, 1},
           {4, 7, 2}, {5, 6, 2}, {5, 7, 1}, {6, 7, 2}, {0, 4, 2}, {1, 5, 2}, {2, 6, 1}, {3, 7, 1}};
+}
+
+int kind_of_gpu(const Cluster& cluster, int gpu) {
+  if (cluster.gpu_kinds.empty()) return 0;
+  return cluster.gpu_kinds[static_cast<std::size_t>(gpu / cluster.node.gpus)];
 }
 
 double speed_of_gpu(const Cluster& cluster, int gpu) {
@@ -246,6 +284,7 @@ std::vector<std::string> problems(const Cluster& cluster) {
   }
   check_fabric(check, cluster);
   if (check.found.empty()) check_conditions(check, cluster);
+  check_placement(check, cluster);
   return std::move(check.found);
 }
 
@@ -254,6 +293,8 @@ Cluster first_nodes(Cluster cluster, int nodes) {
   assert(nodes <= cluster.nodes);
   // Trunks are sized by the nodes a leaf has room for, not by those that are there.
   cluster.nodes = nodes;
+  cluster.hosts.clear();
+  if (!cluster.gpu_kinds.empty()) cluster.gpu_kinds.resize(static_cast<std::size_t>(nodes));
   std::erase_if(cluster.conditions, [&](const Condition& c) { return c.node >= nodes; });
   return cluster;
 }

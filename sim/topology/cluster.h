@@ -81,15 +81,37 @@ struct Condition {
   double bandwidth = 1;  // share of the part's links that is left; 0: failed (NIC, leaf, spine)
 };
 
+// What was measured between nodes: bytes per second that one sends another with all its NICs. A
+// message crosses the fabric and, as one more link of its own, this rate.
+struct NodeRates {
+  std::vector<std::string> names;        // of the nodes; empty: nothing was measured
+  std::vector<double> bytes_per_second;  // from a to b at a x names + b; on the diagonal 0
+
+  bool empty() const { return names.empty(); }
+  double at(int from, int to) const {
+    return bytes_per_second[static_cast<std::size_t>(from) * names.size() +
+                            static_cast<std::size_t>(to)];
+  }
+};
+
 struct Cluster {
   std::string name;
   int nodes = 1;
   Node node;
   Fabric fabric;
   std::vector<Condition> conditions;
+  NodeRates rates;         // of at least `nodes` nodes, or empty
+  std::vector<int> gpu_kinds;  // of each node: 0 the GPU of the description, 1 ... others; empty: 0
+  std::vector<int> hosts;      // the node that the job's i-th node is, for all nodes; empty: the i-th
 
   int gpus() const { return nodes * node.gpus; }
 };
+
+// The node, the GPU of the cluster that a job's node, a job's rank stands on.
+int host_of(const Cluster& cluster, int job_node);
+int gpu_of_rank(const Cluster& cluster, int rank);
+// Nodes of the cluster from 0 on among which the job's first `job_nodes` are.
+int nodes_reached(const Cluster& cluster, int job_nodes);
 
 // NICs that a GPU of the node owns, ascending: the one it names in nic_of_gpu and those above it
 // that no GPU names (nodes with several NICs per GPU). Empty: the node has none.
@@ -99,6 +121,7 @@ std::vector<int> nics_of_gpu(const Node& node, int gpu);
 // one of its node (the next above, around). Empty: the node has none left.
 std::vector<int> nics_of_gpu(const Cluster& cluster, int gpu);
 
+int kind_of_gpu(const Cluster& cluster, int gpu);
 // Speed of a GPU's kernels under the cluster's conditions, 1: as the profile says.
 double speed_of_gpu(const Cluster& cluster, int gpu);
 
@@ -114,9 +137,9 @@ std::vector<NvlinkPair> cube_mesh_pairs();
 // graph, and a route between every two of its GPUs.
 std::vector<std::string> problems(const Cluster& cluster);
 
-// The first `nodes` nodes and the switches they need. Paths between them cross links of the same
-// kinds, capacities and latencies as in the whole cluster, so a small job on a large cluster need
-// not build all of it. REQUIRES: 1 <= nodes <= cluster.nodes.
+// The first `nodes` nodes in their own order, and the switches they need. Paths between them cross
+// links of the same kinds, capacities and latencies as in the whole cluster, so a small job on a
+// large cluster need not build all of it. REQUIRES: 1 <= nodes <= cluster.nodes.
 Cluster first_nodes(Cluster cluster, int nodes);
 
 std::string_view name(GpuInterconnect interconnect);

@@ -33,7 +33,8 @@
 namespace sim::topology {
 
 enum class VertexKind : std::uint8_t { gpu, nvswitch, pcie_switch, host, nic, leaf, spine, core };
-enum class LinkKind : std::uint8_t { nvlink, pcie, network };
+// measured: no cable, but the rate that was measured between two nodes (NodeRates); only in Routes.
+enum class LinkKind : std::uint8_t { nvlink, pcie, network, measured };
 
 struct Vertex {
   VertexKind kind = VertexKind::gpu;

@@ -89,6 +89,8 @@ Routes::Routes(const Cluster& cluster) : cluster_(cluster), layout_(cluster.node
   }
   next_ = std::move(fabric);
   fabric_trees_.resize(next_.size());
+  first_measured_ = link_count();
+  if (!cluster.rates.empty()) add_measured();
   if (cluster.fabric.kind != FabricKind::leaf_spine) return;
   for (int spine = 0; spine < cluster.fabric.spines; ++spine) {
     const bool failed = std::ranges::any_of(cluster.conditions, [&](const Condition& c) {
@@ -96,6 +98,25 @@ Routes::Routes(const Cluster& cluster) : cluster_(cluster), layout_(cluster.node
     });
     if (!failed) working_spines_.push_back(spine);
   }
+}
+
+// A link from each node to each other one, between their hosts.
+void Routes::add_measured() {
+  const int nodes = cluster_.nodes;
+  const auto host = [&](int node) { return node * layout_.size() + layout_.host(); };
+  for (int from = 0; from < nodes; ++from) {
+    for (int to = 0; to < nodes; ++to) {
+      if (from == to) continue;
+      const Bandwidth rate{static_cast<std::int64_t>(cluster_.rates.at(from, to))};
+      links_.push_back({LinkKind::measured, rate, {}, link_count()});
+      ends_.emplace_back(host(from), host(to));
+    }
+  }
+}
+
+int Routes::measured_link(int from_node, int to_node) const {
+  const int place = to_node < from_node ? to_node : to_node - 1;
+  return first_measured_ + from_node * (cluster_.nodes - 1) + place;
 }
 
 Vertex Routes::vertex(int number) const {
@@ -190,6 +211,8 @@ void Routes::between_nics(int from, int to, Path& path) const {
     latency += link(*id).latency;
   }
   path.latency = std::max(path.latency, latency);
+  if (!cluster_.rates.empty())
+    path.links.push_back(measured_link(from / layout_.nics, to / layout_.nics));
 }
 
 }  // namespace sim::topology

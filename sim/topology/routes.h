@@ -5,7 +5,8 @@
 // from the GPU to a NIC, by the fewest switches to the other NIC, and from there to the GPU. Among
 // paths of equal cost the one whose vertices come first in the graph is taken; between separate
 // spines (leaf_spine) the one that a hash of both NICs names among those that work. All nodes of a
-// cluster are wired alike, so paths inside a node are found once.
+// cluster are wired alike, so paths inside a node are found once. Where rates between nodes were
+// measured, each two nodes have a link more in each direction, behind those of the graph.
 //
 // Not for two threads at the same time: paths are remembered as they are found.
 #pragma once
@@ -54,6 +55,8 @@ class Routes {
   // Predecessor of every vertex on its cheapest path from one source.
   using Tree = std::vector<Hop>;
 
+  void add_measured();
+  int measured_link(int from_node, int to_node) const;
   Vertex vertex(int number) const;
   void local(int node, int from, int to, Path& path) const;
   const Tree& fabric_tree(int source) const;
@@ -68,6 +71,7 @@ class Routes {
   std::vector<std::vector<Hop>> next_;  // of node 0's vertices and of the fabric's switches
   int links_per_node_ = 0;
   int first_switch_ = 0;                    // vertex
+  int first_measured_ = 0;                  // link
   std::vector<Hop> nic_up_;                 // NIC -> its leaf
   std::vector<int> nic_down_;               // link from the leaf to the NIC
   std::vector<int> working_spines_;         // leaf_spine

@@ -83,6 +83,12 @@ class Builder {
         before += rank_.plan.chunk_layers(stage, c);
     return before + layer;
   }
+  // The first chunk of the rank that has layers.
+  int first_chunk() const {
+    int chunk = 0;
+    while (chunk + 1 < rank_.plan.virtual_stages && rank_.layers(chunk) == 0) ++chunk;
+    return chunk;
+  }
   // Whether layer `layer` of a chunk is run again in the backward pass.
   bool recomputes(int layer) const {
     if (rank_.plan.recompute != Recompute::full) return false;
@@ -186,7 +192,8 @@ std::uint32_t Builder::end_pass(int chunk, bool forward) {
   if (forward) {
     if (!rank_.is_last_part(chunk)) e.move(layer_slot(input, layers), fixed_slot(output));
   } else if (rank_.is_first_part(chunk)) {
-    e.free(frame_slot(gradient));
+    // A chunk without layers ends with the gradient that it received.
+    if (layers > 0 || rank_.is_last_part(chunk)) e.free(frame_slot(gradient));
   } else {
     e.free(fixed_slot(sent_gradient), maybe);
     e.move(frame_slot(gradient), fixed_slot(sent_gradient));
@@ -215,7 +222,7 @@ std::uint32_t Builder::forward(int chunk, const Moment& moment) {
     Variant v = variant;
     v.layer = layer;
     v.keep = !recomputes(layer);
-    v.first_use = moment.first_step && moment.first && chunk == 0 && layer == 0;
+    v.first_use = moment.first_step && moment.first && chunk == first_chunk() && layer == 0;
     const std::uint32_t block = gathers || v.first_use
                                     ? layer_forward(rank_, v)
                                     : cached(v.keep ? plain_forward_ : dropping_forward_,

@@ -165,11 +165,13 @@ void uneven_stages(const Plan& plan, Problems& problems) {
         "both say how layers are split; leave one out");
   if (counts_ends(plan)) {
     const std::int64_t all = layers + plan.account_for_embedding + plan.account_for_loss;
-    if (all % parts != 0 || all / parts < 2)
+    // A chunk may be the embedding or the head alone, a stage may not.
+    const int least = plan.virtual_stages > 1 ? 1 : 2;
+    if (all % parts != 0 || all / parts < least)
       problems.push_back(fmt::format(
           "{} layers, the embedding and the head counted as asked for are {}; that is not a "
-          "multiple (at least 2) of pp x virtual_stages = {}",
-          layers, all, parts));
+          "multiple (at least {}) of pp x virtual_stages = {}",
+          layers, all, least, parts));
     return;
   }
   const int own = (plan.first_stage_layers != 0) + (plan.last_stage_layers != 0);

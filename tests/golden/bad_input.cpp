@@ -101,6 +101,37 @@ TEST_CASE("golden: a file that cannot be read exits 66") {
   says(refused("./rehearse run ./secret.textproto", folder, 66), "ermission");
 }
 
+TEST_CASE("golden: hostile fabrics are refused in bounded time and memory") {
+  const std::string folder = golden::scratch("hostile");
+  const std::string limited = "ulimit -v 4000000; ./rehearse ";
+  golden::write(folder + "/cycle.conf",
+                "SwitchName=a Switches=b\nSwitchName=b Switches=c\nSwitchName=c Switches=a\n");
+  says(refused(limited + "topo check cycle.conf", folder), "cycle.conf:");
+  std::string bomb = "<!DOCTYPE x [<!ENTITY e0 \"aaaaaaaaaa\">";
+  for (int i = 1; i < 30; ++i) {
+    const std::string before = "&e" + std::to_string(i - 1) + ";";
+    bomb += "<!ENTITY e" + std::to_string(i) + " \"" + before + before + before + "\">";
+  }
+  golden::write(folder + "/bomb.xml", bomb + "]>\n<system><cpu name=\"&e29;\"/></system>\n");
+  says(refused(limited + "topo import bomb.xml", folder), "bomb.xml");
+  golden::write(folder + "/list.conf", "SwitchName=a Nodes=n[0-999999999]\n");
+  says(refused(limited + "topo check list.conf", folder), "names more than 1048576 nodes");
+  const std::string cluster = text_of(folder + "/topologies/dgx-h100.textproto");
+  golden::write(folder + "/zero.textproto",
+                replaced(cluster, "nic_bandwidth: \"400Gb/s\"", "nic_bandwidth: \"0Gb/s\""));
+  says(refused(limited + "topo check zero.textproto", folder), "is zero; it must be more");
+  says(refused(limited + "run llama-2-7b-64 condition='{leaf: 0 bandwidth: 0}'", folder),
+       "bandwidth must be at least 0.001");
+  golden::write(folder + "/zero.csv", "GB/s,a,b\na,,0\nb,1,\n");
+  says(refused(limited + "run llama-2-7b-64 node_bandwidth=zero.csv", folder), "zero.csv:2");
+  golden::write(folder + "/islands.conf", "SwitchName=a Nodes=n[0-3]\nSwitchName=b Nodes=m[0-3]\n");
+  const golden::Finished islands = run(limited + "topo check islands.conf", folder);
+  CHECK(islands.code == 2);
+  says(islands.out, "problem: ");
+  says(refused(limited + "topo time dgx-h100 cluster.nodes=12500000", folder), "1048576");
+  says(refused(limited + "run llama-2-7b-64 gpus=100000000", folder), "1048576");
+}
+
 TEST_CASE("golden: noise is refused by every command that reads files") {
   const std::string folder = golden::scratch("noise");
   std::string noise;

@@ -45,6 +45,66 @@ TEST_CASE("golden: help and version go to stdout and exit 0") {
   CHECK(run("./rehearse", folder).code == 64);
 }
 
+TEST_CASE("golden: validate takes the rows that a condition names") {
+  const std::string folder = golden::scratch("where");
+  const std::string command = "./rehearse validate calibration/measured/training_runs.csv -j 1 ";
+  const golden::Finished some =
+      run(command + "--where source_group=narayanan2021 --where model!=gpt-1t", folder);
+  CHECK(some.code == 0);
+  CHECK(some.out.find("5 rows: ") == 0);
+  CHECK(run(command + "--where source_group=nobody", folder).err.find("no row is left") !=
+        std::string::npos);
+  const golden::Finished misspelt = run(command + "--where source_grp=x", folder);
+  CHECK(misspelt.code == 64);
+  CHECK(misspelt.err.find("did you mean 'source_group'?") != std::string::npos);
+  CHECK(run(command + "--where model", folder).code == 64);
+  const golden::Finished timed = run(
+      "./rehearse validate calibration/measured/nccl.csv --where nodes=1 --where n_gpus=4", folder);
+  CHECK(timed.code == 0);
+  CHECK(timed.out.find("A100-SXM, all_reduce x4 on 1") != std::string::npos);
+  CHECK(timed.out.find("all_reduce x5") == std::string::npos);
+}
+
+TEST_CASE("golden: topo place writes the nodes in their new order") {
+  const std::string folder = golden::scratch("place");
+  golden::write(folder + "/rates.csv",
+                "GB/s,a,b,c,d\na,,300,20,300\nb,300,,300,20\nc,20,300,,300\nd,300,20,300,\n");
+  const std::string plan =
+      "model=llama-3.1-8b cluster=dgx-h100 sequence=2048 tp=8 pp=4 gpus=32 global_batch=16 "
+      "node_bandwidth=rates.csv host=[0,2,3,1]";
+  const golden::Finished found =
+      run("./rehearse topo place " + plan + " --moves 500 -o hosts", folder);
+  CHECK(found.code == 0);
+  CHECK(found.out.find("nodes before  a c d b") != std::string::npos);
+  CHECK(found.out.find("host=[") != std::string::npos);
+  const std::string hosts = golden::text_of(folder + "/hosts");
+  CHECK(hosts.size() == 8);
+  for (const char* slow : {"a\nc", "c\na", "b\nd", "d\nb"})
+    CHECK(hosts.find(slow) == std::string::npos);
+  CHECK(run("./rehearse topo place " + plan + " --moves 500", folder).out == found.out);
+  CHECK(run("./rehearse topo place dgx-h100", folder).code == 66);
+}
+
+TEST_CASE("golden: topo time takes all groups at once, or packets one by one") {
+  const std::string folder = golden::scratch("time");
+  const golden::Finished all =
+      run("./rehearse topo time dgx-h100 --groups 128x8 --min 1GiB --max 1GiB", folder);
+  CHECK(all.code == 0);
+  CHECK(all.out.find("all_reduce of 128 GPUs on dgx-h100, 128 groups at once") == 0);
+  for (const char* wrong : {"0", "1", "3", "8x", "x8", "16384x2"})
+    CHECK(run(std::string("./rehearse topo time dgx-h100 --groups ") + wrong, folder).code == 64);
+  const golden::Finished packets = run(
+      "./rehearse topo time dgx-h100 --network ns-3 --ranks 0,8 --collective sendrecv --max 64KiB",
+      folder);
+  CHECK(packets.code == 0);
+  CHECK(packets.out.find("sendrecv of 2 GPUs on dgx-h100, packet by packet (ns-3)") == 0);
+  const golden::Finished many =
+      run("./rehearse topo time dgx-h100 --network ns-3 --max 1GiB", folder);
+  CHECK(many.code != 0);
+  CHECK(many.err.find("ns-3 follows each packet") != std::string::npos);
+  CHECK(run("./rehearse whatif llama-2-7b-64 --vary pp=2 --network ns-3", folder).code == 64);
+}
+
 TEST_CASE("golden: a result that cannot be written exits 74") {
   const std::string folder = golden::scratch("stdout");
   const golden::Finished finished = run("./rehearse list > /dev/full", folder);

@@ -60,6 +60,12 @@ std::vector<Case> catalog() {
     p.schedule = "interleaved-1f1b";
     p.virtual_stages = 2;
   });
+  add("interleaved, the embedding and the head alone", sample::plan(2, 1, 2, 2, 8), [](Plan& p) {
+    p.schedule = "interleaved-1f1b";
+    p.architecture.layers = 6;
+    p.virtual_stages = 4;
+    p.account_for_embedding = p.account_for_loss = true;
+  });
   add("full recomputation", sample::plan(2, 1, 2, 1, 8),
       [](Plan& p) { p.recompute = workload::Recompute::full; });
   add("full recomputation in pairs", sample::plan(2, 1, 2, 1, 8), [](Plan& p) {

@@ -79,6 +79,40 @@ TEST_CASE("search: replicas split by slow GPUs answer as every rank by itself") 
   CHECK(merged > step(plan({"tp=2", "pp=2", "gpus=32", "global_batch=32"}), false));
 }
 
+TEST_CASE("search: two kinds of GPU in one job, each class as its slowest") {
+  const std::vector<std::string> base = {"tp=2", "pp=2", "gpus=32", "global_batch=32"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.end(), base.begin(), base.end());
+    return plan(more);
+  };
+  const config::PlanFile fast = plan(base);
+  const std::string four = "other_gpu={first_node: 0 nodes: 4 cluster: \"dgx-a100\"}";
+  const std::string one = "other_gpu={first_node: 1 nodes: 1 cluster: \"dgx-a100\"}";
+  const config::PlanFile mixed = with({one, "attention=flash"});
+  // Node 1 holds stage 0 of replicas 4 to 7.
+  CHECK(replica_classes(mixed.plan, mixed.machine.cluster) == std::vector{0, 0, 0, 0, 1, 1, 1, 1});
+  const Duration some = step(mixed, false, false, replay::Method::fast);
+  CHECK(some == step(mixed, false, true));
+  const Duration all = step(with({four, "attention=flash"}), false);
+  CHECK(some > step(with({"attention=flash"}), false));
+  CHECK(all >= some);
+  // All of another kind: the kernels of that GPU, on the links of this cluster.
+  Sites sites;
+  const Site& site = **sites.of(mixed.machine);
+  REQUIRE(site.others.size() == 1);
+  CHECK(site.others[0].gpu.name == "A100-SXM4-80GB");
+  // The smaller memory of a kind is its classes'.
+  const config::PlanFile small =
+      with({"other_gpu={first_node: 1 nodes: 1 cluster: \"abci-a\"}", "attention=flash"});
+  const report::Answer answer = evaluate(small.plan, **sites.of(small.machine));
+  Bytes least = answer.run.classes.front().capacity, most = least;
+  for (const replay::ClassReport& c : answer.run.classes) {
+    least = std::min(least, c.capacity);
+    most = std::max(most, c.capacity);
+  }
+  CHECK(gib(most - least) == Approx(79.2 - 39.39).margin(0.1));
+}
+
 TEST_CASE("search: what goes up a NIC comes down another") {
   const config::PlanFile file = plan({"tp=4", "pp=2", "gpus=64", "global_batch=64"});
   Sites sites;

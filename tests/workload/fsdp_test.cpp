@@ -151,6 +151,21 @@ TEST_CASE("workload: uneven stages share all layers") {
   CHECK(p.chunk_layers(3, 0) == 4);
   p.last_stage_layers = 3;
   CHECK(says(problems(p), "leave 9 layers for 2 other stages"));
+  // Eight chunks of one place each: the first is the embedding alone, the last the head alone.
+  Plan alone = llama_8b();
+  alone.architecture.layers = 6;
+  alone.pp = 2;
+  alone.schedule = "interleaved-1f1b";
+  alone.virtual_stages = 4;
+  alone.account_for_embedding = alone.account_for_loss = true;
+  CHECK(problems(alone).empty());
+  CHECK(alone.chunk_layers(0, 0) == 0);
+  CHECK(alone.chunk_layers(0, 1) == 1);
+  CHECK(alone.chunk_layers(1, 3) == 0);
+  alone.virtual_stages = 1;  // a stage without layers is none
+  alone.schedule = "1f1b";
+  alone.pp = 8;
+  CHECK(says(problems(alone), "not a multiple (at least 2) of pp x virtual_stages = 8"));
   // Global numbers run through the stages in order.
   p.last_stage_layers = 4;
   const Job made = job(p);

@@ -308,6 +308,15 @@ inline std::vector<std::pair<std::string, Plan>> catalog() {
                     p.architecture.kv_heads = groups;
                     if (b == 2) p.architecture.hidden_dropout = 0;
                   });
+  for (const Recompute recompute : {Recompute::none, full})
+    add("llama interleaved, the embedding and the head alone", llama_8b(), [=](Plan& p) {
+      p.architecture.layers = 6;  // and two in eight chunks
+      p.pp = 2;
+      p.virtual_stages = 4;
+      p.account_for_embedding = p.account_for_loss = true;
+      p.schedule = "interleaved-1f1b";
+      p.recompute = recompute;
+    });
   add("gpt one group per rank", gpt(), [](Plan& p) {
     p.tp = 4;
     p.architecture.kv_heads = 4;

@@ -13,6 +13,7 @@
 
 #include "sim/network/frame.h"
 #include "sim/network/simgrid/engine.h"
+#include "sim/network/simgrid/packets.h"
 
 namespace sim::network {
 namespace {
@@ -35,10 +36,10 @@ bool write_all(int out, std::string_view data) {
   return true;
 }
 
-std::string answer_of(const std::string& request) {
-  const auto query = parse_query(request);
-  if (const auto* problem = std::get_if<std::string>(&query)) return "error " + *problem + "\n";
-  return text(solve_with_simgrid(std::get<Query>(query)));
+std::string reply(const std::string& request) {
+  const std::variant<Finish, std::string> answer = answer_of(request);
+  if (const auto* problem = std::get_if<std::string>(&answer)) return "error " + *problem + "\n";
+  return text(std::get<Finish>(answer));
 }
 
 class Server {
@@ -62,7 +63,7 @@ class Server {
       child.pid = ::fork();
       if (child.pid == 0) {
         ::close(ends[0]);
-        ::_exit(write_all(ends[1], answer_of(frame.text)) ? 0 : 1);
+        ::_exit(write_all(ends[1], reply(frame.text)) ? 0 : 1);
       }
       ::close(ends[1]);
       child.pipe = ends[0];
@@ -131,6 +132,17 @@ class Server {
 };
 
 }  // namespace
+
+std::variant<Finish, std::string> answer_of(const std::string& request) {
+  if (request.starts_with(packets_word)) {
+    const auto query = parse_packets(request);
+    if (const auto* problem = std::get_if<std::string>(&query)) return *problem;
+    return simulate_packets(std::get<PacketQuery>(query));
+  }
+  const auto query = parse_query(request);
+  if (const auto* problem = std::get_if<std::string>(&query)) return *problem;
+  return solve_with_simgrid(std::get<Query>(query));
+}
 
 int serve() {
   return Server().run();

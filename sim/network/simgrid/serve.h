@@ -4,7 +4,16 @@
 // with the id of its query. This process never touches SimGrid, so every child starts clean.
 #pragma once
 
+#include <string>
+#include <variant>
+
+#include "sim/network/query.h"
+
 namespace sim::network {
+
+// One request of either kind (query.h, packets.h): when each flow or message ends, or what is wrong
+// with it. REQUIRES: nothing in this process touched SimGrid.
+std::variant<Finish, std::string> answer_of(const std::string& request);
 
 // The exit status: 0 when the input ended, 65 when it was not made of frames.
 int serve();
