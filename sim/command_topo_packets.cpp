@@ -19,6 +19,8 @@ int topo_packets(const topology::Cluster& cluster, const CollectiveAsked& asked,
   int nodes = 1;
   for (const int gpu : gpus) nodes = std::max(nodes, gpu / cluster.node.gpus + 1);
   const topology::Routes routes(topology::first_nodes(cluster, nodes));
+  // The largest array is refused before the others are simulated.
+  need(network::packet_query(routes, asked.kind, gpus, static_cast<double>(asked.most)));
   network::Solver solver;
   report::Table table({"size", "rounds", "max-min us", "ns-3 us", "ratio", "headers us",
                        "connect us", "slow start us", "left us"});

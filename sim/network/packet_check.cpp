@@ -145,6 +145,9 @@ struct Asked {
 
 Result<Asked> ask(const topology::Routes& routes, Kind kind, const std::vector<int>& gpus,
                   double bytes) {
+  if (gpus.size() > 64)  // some thousand messages
+    return refuse(fmt::format("{} GPUs are more than the 64 that are simulated packet by packet",
+                              gpus.size()));
   Asked asked{rounds_of(routes, kind, gpus, bytes), Map(routes), {}};
   PacketQuery& query = asked.map.query;
   double hops = 0;
