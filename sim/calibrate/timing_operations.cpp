@@ -17,9 +17,9 @@
 //
 // `algo` 1 splits qkv over its rows instead. Over a tensor-parallel group the backward pass of the
 // former and the forward pass of the latter contain a collective, host time of two ranks and all:
-// they are not compared. Time = the kernels between two events. Times below 300 us may show the host
-// instead: qkv's forward pass takes 160-190 us on GH200 (190-280 us on A100) for one to eight times
-// the work, and most operations have such a floor. They are not compared either.
+// they are not compared. Time = the kernels between two events. Times below 300 us may show the
+// host instead: qkv's forward pass takes 160-190 us on GH200 (190-280 us on A100) for one to eight
+// times the work, and most operations have such a floor. They are not compared either.
 #include <fmt/format.h>
 
 #include "sim/calibrate/timing_kernels.h"

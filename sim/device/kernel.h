@@ -33,8 +33,8 @@
 // smallest (kernels pad the head), proportional to d above the largest.
 //
 // Everything: time = overhead + max(main, bytes / (HBM fraction)). Kernels bound by memory have
-// main = 0 and pay `ramp` bytes more; with few thread blocks, bytes / (blocks x block_stream) if that
-// is longer.
+// main = 0 and pay `ramp` bytes more; with few thread blocks, bytes / (blocks x block_stream) if
+// that is longer.
 #pragma once
 
 #include "sim/core/units.h"

@@ -102,7 +102,7 @@ struct Cluster {
   std::vector<Condition> conditions;
   NodeRates rates;         // of at least `nodes` nodes, or empty
   std::vector<int> gpu_kinds;  // of each node: 0 the GPU of the description, 1 ... others; empty: 0
-  std::vector<int> hosts;      // the node that the job's i-th node is, for all nodes; empty: the i-th
+  std::vector<int> hosts;      // the node that the job's i-th node is, for all nodes; empty: i
 
   int gpus() const { return nodes * node.gpus; }
 };

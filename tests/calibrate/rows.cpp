@@ -1,5 +1,6 @@
 // rows.cpp — every source of the measured tables in calibration/measured becomes the plan that its
 // columns describe. The expected values are read off the row by hand.
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <map>
 
@@ -163,7 +164,8 @@ TEST_CASE("calibrate: a recipe's interleaving stands where its table of results 
   const RowPlan row = plan_of(find("training_runs.csv", "T00519"));
   CHECK(row.plan.virtual_stages == 12);
   CHECK(row.plan.schedule == "interleaved-1f1b");
-  CHECK(row.assumptions.front() == "12 model chunks, as its recipe's table");
+  CHECK(std::count(row.assumptions.begin(), row.assumptions.end(),
+                   "12 model chunks, as its recipe's table") == 1);
 }
 
 TEST_CASE("calibrate: Megatron-LM's own tests take their switches from their flags") {

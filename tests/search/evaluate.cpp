@@ -147,7 +147,7 @@ TEST_CASE("search: a change is what its text makes of the plan on the command li
 TEST_CASE("search: state that is too large for a GPU fits in shards or behind a smaller stage") {
   search::Sites sites;
   search::Site& site = site_of(sites);
-  // 6.7e9 parameters in bf16 with fp32 gradients are 37.7 GiB: more than the 40 GB of an A100 leave.
+  // 6.7e9 parameters in bf16 with fp32 gradients are 37.7 GiB: more than an A100-40GB leaves.
   const auto plan = config::load_plan("", {"model=llama-2-7b", "cluster=abci-a", "gpus=8",
                                            "global_batch=8", "sequence=1024"});
   REQUIRE(plan);
