@@ -346,7 +346,7 @@ Placement place(const workload::Plan& plan, const Site& site, const PlaceSetting
     const auto same = [&](const PlacedTraffic& t) { return t.who == term.who; };
     auto at = std::ranges::find_if(result.traffic, same);
     if (at == result.traffic.end()) {
-      result.traffic.push_back({.who = term.who});
+      result.traffic.emplace_back().who = term.who;
       at = result.traffic.end() - 1;
     }
     for (const Pair& pair : term.pairs)

@@ -28,7 +28,7 @@ std::string scratch(const std::string& name) {
   const fs::path folder = fs::path(REHEARSE_BINARY_DIR) / "golden" / name;
   fs::remove_all(folder);
   fs::create_directories(folder);
-  for (const char* data : {"models", "topologies", "workloads", "calibration"}) {
+  for (const char* data : {"models", "topologies", "workloads", "calibration", "results"}) {
     fs::create_directory_symlink(fs::path(REHEARSE_SOURCE_DIR) / data, folder / data);
   }
   fs::create_symlink(fs::path(REHEARSE_BINARY_DIR) / "rehearse", folder / "rehearse");
