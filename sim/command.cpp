@@ -146,6 +146,21 @@ void note(std::string_view text) {
   [[maybe_unused]] const std::string ignored = report::write_all(STDERR_FILENO, line);
 }
 
+Options::Named Options::named(std::size_t first) const {
+  Named all;
+  for (std::size_t i = first; i < words_.size(); ++i) {
+    const std::string& word = words_[i];
+    if (word.find('=') != std::string::npos) {
+      all.settings.push_back(word);
+    } else if (all.name.empty()) {
+      all.name = word;
+    } else {
+      refuse(fmt::format("one at a time: '{}' and '{}'", all.name, word));
+    }
+  }
+  return all;
+}
+
 std::string workload_path(const std::string& name) {
   Result<std::string> path = config::locate(config::Kind::workload, name);
   if (path) return *path;

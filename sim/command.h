@@ -88,6 +88,12 @@ class Options {
   std::string choice(const std::string& name, const std::string& otherwise,
                      const std::vector<std::string>& choices) const;
   const std::vector<std::string>& words() const { return words_; }
+  // The words from `first` on as one name and settings; a second name is a usage error.
+  struct Named {
+    std::string name;                   // of a plan or a cluster, or a path; may be missing
+    std::vector<std::string> settings;  // "pp=4", "fabric.oversubscription=4"
+  };
+  Named named(std::size_t first = 0) const;
 
  private:
   [[noreturn]] void refuse(const std::string& message) const;

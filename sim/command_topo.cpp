@@ -26,10 +26,12 @@ namespace {
 
 using report::Json;
 
-using Given = TopoWords;
+using Given = Options::Named;
 
 Given given(const Options& options) {
-  return topo_words(options);
+  Given from = options.named(1);
+  if (from.name.empty()) throw Stop{exit_usage, "name a cluster, a plan or a file"};
+  return from;
 }
 
 bool is_cluster(const std::string& name) {
@@ -287,22 +289,6 @@ int export_drawing(const Options& options) {
 }
 
 }  // namespace
-
-TopoWords topo_words(const Options& options) {
-  TopoWords all;
-  for (std::size_t i = 1; i < options.words().size(); ++i) {
-    const std::string& word = options.words()[i];
-    if (word.find('=') != std::string::npos) {
-      all.settings.push_back(word);
-    } else if (all.name.empty()) {
-      all.name = word;
-    } else {
-      throw Stop{exit_usage, fmt::format("one at a time: '{}' and '{}'", all.name, word)};
-    }
-  }
-  if (all.name.empty()) throw Stop{exit_usage, "name a cluster, a plan or a file"};
-  return all;
-}
 
 int run_topo(const Arguments& arguments, Globals globals) {
   Options options("topo");

@@ -10,13 +10,6 @@
 
 namespace sim {
 
-// The words behind the verb: one name (a cluster, a plan, a file) and settings.
-struct TopoWords {
-  std::string name;                   // of a cluster, or a path
-  std::vector<std::string> settings;  // "fabric.oversubscription=4"
-};
-TopoWords topo_words(const Options& options);
-
 // Searches an order of nodes for a plan's ranks (search/place.h), and replays both.
 int topo_place(const Options& options, Globals globals);
 

@@ -101,8 +101,9 @@ Json json_of(const search::Placement& found, const std::array<Replayed, 2>& time
 }  // namespace
 
 int topo_place(const Options& options, Globals globals) {
-  const TopoWords from = topo_words(options);
-  const config::PlanFile file = need(config::load_plan(workload_path(from.name), from.settings));
+  const Options::Named from = options.named(1);
+  const std::string path = from.name.empty() ? "" : workload_path(from.name);
+  const config::PlanFile file = need(config::load_plan(path, from.settings));
   search::Sites sites;
   const search::Site& site = *need(sites.of(file.machine));
   if (const std::vector<std::string> wrong = search::problems(file.plan, site); !wrong.empty())

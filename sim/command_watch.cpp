@@ -13,17 +13,7 @@ void declare_plan(Options& options) {
 }
 
 config::PlanFile load_plan(const Options& options, const Globals& globals) {
-  std::vector<std::string> settings;
-  std::string path;
-  for (const std::string& word : options.words()) {
-    if (word.find('=') != std::string::npos) {
-      settings.push_back(word);
-    } else if (path.empty()) {
-      path = word;
-    } else {
-      throw Stop{exit_usage, fmt::format("one plan at a time: '{}' and '{}'", path, word)};
-    }
-  }
+  auto [path, settings] = options.named();
   if (options.has("cluster")) settings.push_back("cluster=" + options.text("cluster"));
   config::PlanFile file;
   if (options.has("megatron-args")) {

@@ -48,17 +48,9 @@ int run_whatif(const Arguments& arguments, Globals globals) {
     settings.settings = file.settings;
     variants = file.variants;
   }
-  std::string plan;
-  for (const std::string& word : options.words()) {
-    if (word.find('=') != std::string::npos) {
-      settings.settings.push_back(word);
-    } else if (plan.empty()) {
-      plan = word;
-    } else {
-      throw Stop{exit_usage, fmt::format("one plan at a time: '{}' and '{}'", plan, word)};
-    }
-  }
-  if (!plan.empty()) settings.plan = plan;
+  const Options::Named from = options.named();
+  settings.settings.insert(settings.settings.end(), from.settings.begin(), from.settings.end());
+  if (!from.name.empty()) settings.plan = from.name;
   if (settings.plan.empty() && settings.settings.empty()) throw Stop{exit_usage, "name a plan"};
   if (!settings.plan.empty()) settings.plan = workload_path(settings.plan);
   std::vector<config::Vary> varies;
