@@ -343,14 +343,16 @@ void read_switches(const Row& row, const nlohmann::json& extra, const Framework&
   // Their fork of Megatron-LM reads every shard back, and their scripts of core 0.8 reset masks.
   plan.logs_optimizer_state = contains(cell(row, "framework"), "authors' fork");
   plan.reset_attention_mask = plan.logs_optimizer_state && plan.attention_mask;
-  plan.avoid_record_streams = contains(notes, "\"TORCH_NCCL_AVOID_RECORD_STREAMS\": 1");
+  // torchtitan sets both itself [torchtitan utils.py:init_distributed; run_llama_train.sh].
+  const bool titan = starts_with(cell(row, "framework"), "torchtitan");
+  plan.avoid_record_streams = titan || contains(notes, "\"TORCH_NCCL_AVOID_RECORD_STREAMS\": 1");
   // TransformerEngine 2.11 is of a time when PyTorch no longer records streams for NCCL [pytorch
   // pull 148590, NVIDIA/Megatron-LM issue 1586: ignored since the 25.05 containers].
   if (contains(cell(row, "version"), "TE 2.11")) {
     plan.avoid_record_streams = true;
     plan.kept_gradient_handles = true;
   }
-  if (contains(notes, "expandable_segments:True")) {
+  if (titan || contains(notes, "expandable_segments:True")) {
     plan.allocator_options = "expandable_segments:True";
   }
 }

@@ -128,7 +128,7 @@ device::Profile device_profile(const v1::Profile& from) {
   to.embedding = pass(from.embedding());
   to.host = host(from.host());
   to.overlap = {from.overlap().compute(), from.overlap().memory(), from.overlap().collective_node(),
-                from.overlap().collective_network()};
+                from.overlap().collective_network(), to_duration(from.overlap().arrival())};
   to.memory = {to_bytes(from.memory().context()), to_bytes(from.memory().libraries()),
                to_bytes(from.memory().cublas_workspace()),
                to_bytes(from.memory().engine_workspace())};

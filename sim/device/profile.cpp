@@ -182,6 +182,7 @@ Diagnostics check(const Profile& profile) {
   c.fraction("overlap.memory", profile.overlap.memory);
   c.fraction("overlap.collective_node", profile.overlap.collective_node);
   c.fraction("overlap.collective_network", profile.overlap.collective_network);
+  c.duration("overlap.arrival", profile.overlap.arrival);
   c.bytes("memory.context", profile.memory.context);
   c.bytes("memory.libraries", profile.memory.libraries);
   c.bytes("memory.cublas_workspace", profile.memory.cublas_workspace);

@@ -170,6 +170,10 @@ struct OverlapProfile {
   // Rate that is left to a collective beside compute, inside a node and across nodes. (0, 1].
   double collective_node = 1;
   double collective_network = 1;
+  // How far apart the ranks of a group come to a collective or a message in a training step: their
+  // kernels and launches vary, those of a replay are alike. Not in what nccl-tests measure, whose
+  // ranks wait for each other all the time.
+  Duration arrival{};
 };
 
 // Device memory that PyTorch's caching allocator does not own, and the library workspaces that go

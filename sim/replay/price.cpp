@@ -116,6 +116,11 @@ Times price(const workload::Job& job, const device::Gpu& gpu, const device::Prof
   // Between a kernel's end and the next one's start the CPU wakes up and issues it.
   const Duration gap = job.launch_blocking ? host.synchronisation + host.kernel : Duration{};
 
+  const auto lasting = [&](collective::Kind kind, const network::Groups& groups, Bytes bytes) {
+    const Duration alone = network.duration(kind, groups, bytes);
+    return alone.ps > 0 ? alone + profile.overlap.arrival : alone;
+  };
+
   JobGroups layout(job);
   times.loader = loader(job, layout, host.loader, network.cluster().node.gpus);
   // Stages share most of their operations and transfers.
@@ -136,7 +141,7 @@ Times price(const workload::Job& job, const device::Gpu& gpu, const device::Prof
     Duration traffic{};  // the longest collective that a kernel of a layer runs beside
     for (const workload::Transfer& t : program.transfers) {
       const network::Groups& groups = layout.of(t.communicator);
-      const Duration d = exposed(job, t, network.duration(t.kind, groups, t.bytes));
+      const Duration d = exposed(job, t, lasting(t.kind, groups, t.bytes));
       c.transfer.push_back(d);
       c.transfer_overlapped.push_back(
           scaled(d, device::collective_rate(profile, network.crosses_nodes(groups))));
@@ -168,7 +173,7 @@ Times price(const workload::Job& job, const device::Gpu& gpu, const device::Prof
         const int other = (program.stage + m.peer_offset + job.pp) % job.pp;
         const network::Groups& pairs =
             m.send ? layout.pairs(program.stage, other) : layout.pairs(other, program.stage);
-        messages.push_back(network.duration(collective::Kind::send_receive, pairs, m.bytes));
+        messages.push_back(lasting(collective::Kind::send_receive, pairs, m.bytes));
       }
     }
   }

@@ -36,6 +36,12 @@ enum Local : std::uint32_t {
   d_beta_parts,
   row_numbers,
   softmax_update,
+  fp32_logits,
+  shifted,
+  exponentials,
+  d_loss,
+  d_softmax,
+  d_sum,
 };
 
 struct End {
@@ -76,9 +82,15 @@ struct End {
     e.free(local_slot(whole));
   }
 
+  // Whose cross entropy runs: PyTorch's own where layers run its kernels.
+  bool fused() const { return rank.plan.fused_cross_entropy; }
+  bool torch() const { return !fused() && rank.plan.layer_kernels != LayerKernels::fused; }
+
   void cross_entropy();
   void fused_cross_entropy();
+  void torch_cross_entropy();
   void cross_entropy_backward();
+  void torch_cross_entropy_backward();
   void loss();
 };
 
@@ -129,11 +141,68 @@ void End::fused_cross_entropy() {
   }
 }
 
+// An fp32 copy, its log softmax, the loss of the targets [torchtitan train.py:
+// F.cross_entropy(pred.float(), labels)]; over vocabulary shards the steps of log softmax
+// [torch.distributed.tensor.parallel.loss].
+void End::torch_cross_entropy() {
+  const std::int64_t l = logits_bytes();
+  const std::int64_t rows = dim.tokens;
+  temporary(fp32_logits, 2 * l, "fp32 logits", Category::logits);
+  pass(OperationKind::softmax, "logits to fp32", 3 * l);
+  if (dim.tp > 1) {
+    temporary(row_max, 4 * rows, "row maximum");
+    pass(OperationKind::softmax, "row maximum", 2 * l);
+    e.collective(Kind::all_reduce, Stream::tp, 4 * rows, "all-reduce maximum");
+    temporary(shifted, 2 * l, "shifted logits", Category::logits);
+    pass(OperationKind::softmax, "subtract maximum", 4 * l);
+    temporary(exponentials, 2 * l, "exp of logits", Category::logits);
+    pass(OperationKind::softmax, "exp", 4 * l);
+    temporary(sums, 4 * rows, "sum of exp");
+    pass(OperationKind::softmax, "sum", 2 * l);
+    e.free(local_slot(exponentials));
+    e.collective(Kind::all_reduce, Stream::tp, 4 * rows, "all-reduce sum");
+  }
+  keep(softmax, 2 * l, "log softmax", Category::logits);
+  pass(OperationKind::softmax, "log softmax", 4 * l);
+  if (dim.tp > 1) {
+    e.free(local_slot(shifted));
+    e.free(local_slot(row_max));
+    e.free(local_slot(sums));
+  }
+  e.free(local_slot(fp32_logits));
+  keep(FrameSlot::loss, 4 * rows, "token losses");
+  pass(OperationKind::embedding, "target logit", 16 * rows);
+  if (dim.tp > 1) e.collective(Kind::all_reduce, Stream::tp, 4 * rows, "all-reduce predicted");
+}
+
+// The loss's gradient is dense: zeros but for the targets. Over shards both steps are one function
+// that makes no use of what it no longer needs.
+void End::torch_cross_entropy_backward() {
+  const std::int64_t l = logits_bytes();
+  temporary(d_loss, 2 * l, "gradient of log softmax", Category::logits);
+  pass(OperationKind::softmax, "dense loss gradient", 2 * l);
+  if (dim.tp > 1) {
+    temporary(exponentials, 2 * l, "exp of logits", Category::logits);
+    pass(OperationKind::softmax, "exp", 4 * l);
+    temporary(d_sum, 2 * l, "unscaled gradient of fp32 logits", Category::logits);
+    pass(OperationKind::softmax, "add", 6 * l);
+    e.free(local_slot(exponentials));
+  }
+  temporary(d_softmax, 2 * l, "gradient of fp32 logits", Category::logits);
+  pass(OperationKind::softmax, "log softmax backward", (dim.tp > 1 ? 4 : 6) * l);
+  if (dim.tp > 1) e.free(local_slot(d_sum));
+  e.free(local_slot(d_loss));
+  e.free(frame_slot(softmax));
+  temporary(d_logits, l, "logits gradient", Category::logits);
+  pass(OperationKind::softmax, "gradient to bf16", 3 * l);
+  e.free(local_slot(d_softmax));
+}
+
 // From what forward kept to the gradient of the logits.
 void End::cross_entropy_backward() {
+  if (torch()) return torch_cross_entropy_backward();
   const std::int64_t l = logits_bytes();
-  const bool fused = rank.plan.fused_cross_entropy;
-  if (!fused) {
+  if (!fused()) {
     temporary(row_numbers, 8 * dim.tokens, "row numbers");
     temporary(softmax_update, 4 * dim.tokens, "softmax update");
     pass(OperationKind::embedding, "subtract one-hot", 24 * dim.tokens);
@@ -142,8 +211,8 @@ void End::cross_entropy_backward() {
     e.free(local_slot(softmax_update));
   }
   temporary(d_logits, l, "logits gradient", Category::logits);
-  pass(OperationKind::softmax, fused ? "fused cross entropy backward" : "gradient to bf16",
-       (fused ? 2 : 3) * l);
+  pass(OperationKind::softmax, fused() ? "fused cross entropy backward" : "gradient to bf16",
+       (fused() ? 2 : 3) * l);
   e.free(frame_slot(softmax));
   e.free(frame_slot(target_mask));
   e.free(frame_slot(target_ids));
@@ -256,15 +325,14 @@ std::uint32_t head_forward(Rank& rank, const Variant& variant) {
     }
     e.collective(Kind::all_gather, Stream::tp, dim.full(), "all-gather");
   }
-  const bool fused = rank.plan.fused_cross_entropy;
-  e.alloc(fused ? frame_slot(softmax) : local_slot(logits), end.logits_bytes(), Category::logits,
-          "logits");
+  e.alloc(end.fused() ? frame_slot(softmax) : local_slot(logits), end.logits_bytes(),
+          Category::logits, "logits");
   e.kernel(model::gemm("head", dim.tokens, dim.vocab, dim.hidden, GemmRole::forward, false,
                        rank.plan.precision));
-  if (fused) {
+  if (end.fused()) {
     end.fused_cross_entropy();
   } else {
-    end.cross_entropy();
+    end.torch() ? end.torch_cross_entropy() : end.cross_entropy();
     e.free(local_slot(logits));  // the model's forward returns
   }
   end.loss();

@@ -63,6 +63,16 @@ TEST_CASE("search: the same plan has the same answer every time and from every s
   CHECK(a.dump() == c.dump());
 }
 
+TEST_CASE("search: each collective that nothing hides costs what its ranks come apart") {
+  search::Sites sites;
+  search::Site& site = site_of(sites);
+  const Duration before = search::evaluate(small_plan().plan, site).run.step_time;
+  site.profile.device.overlap.arrival += from_seconds(1e-3);
+  const Duration after = search::evaluate(small_plan().plan, site).run.step_time;
+  // Forward of a layer gathers twice and scatters twice; 16 layers, two microbatches.
+  CHECK(seconds(after - before) > 2 * 16 * 4 * 1e-3);
+}
+
 TEST_CASE("search: throughput of each convention is its FLOPs over step time and GPUs") {
   search::Sites sites;
   const report::Answer answer = search::evaluate(small_plan().plan, site_of(sites));

@@ -80,3 +80,29 @@ TEST_CASE("workload: each metric of the logits is an fp32 copy and its log-softm
   const Kernels found = kernels(job(plan).classes.front(), "log-softmax");
   CHECK(found.count == 2 * plan.microbatches());
 }
+
+TEST_CASE("workload: PyTorch's cross entropy holds five times its logits, in backward six") {
+  for (const int tp : {1, 2}) {
+    Plan plan = llama_8b();
+    plan.tp = tp;
+    plan.data_parallel = DataParallelism::fsdp2;
+    plan.layer_kernels = LayerKernels::compiled;
+    const Job made = job(plan);
+    const Program& program = made.classes.front();
+    const std::int64_t logits = 2 * plan.sequence * 128256 / tp;
+    std::map<std::string, std::int64_t> top;  // by block
+    Walk walk(program);
+    walk.run(program.step, [&](const Instruction&, const Block& block, const Walk& now) {
+      std::int64_t held = 0;
+      for (const char* label :
+           {"logits", "fp32 logits", "shifted logits", "exp of logits", "log softmax",
+            "gradient of log softmax", "unscaled gradient of fp32 logits",
+            "gradient of fp32 logits", "logits gradient"})
+        held += now.bytes(label);
+      top[block.name] = std::max(top[block.name], held);
+    });
+    INFO(tp);
+    CHECK(top.at("head and loss") == (tp == 1 ? 5 : 7) * logits);
+    CHECK(top.at("head and loss backward") == (tp == 1 ? 6 : 8) * logits);
+  }
+}
