@@ -7,7 +7,7 @@
 //     A100 and SXM        80            dgx-a100     A100 SXM with 80 GB
 //     H100 and SXM        80            dgx-h100     H100 SXM with 80 GB
 //     H100 and SXM        94            tsubame4     H100 SXM with 94 GB
-//     H100 and HBM2e      96            grand-teton-h100, by the profile of the 94 GB part
+//     H100 and HBM2e      96            grand-teton-h100
 //     B200 and SXM        192           dgx-b200     memory alone: its times are a guess
 //     A100-PCIe           80            a100-pcie    one node
 //     (Jean Zay)          80            jean-zay     by the row's network

@@ -160,6 +160,7 @@ std::string read_schedule(const Row& row, const nlohmann::json& extra, RowPlan& 
 
 std::string read_precision(const Row& row, RowPlan& out) {
   const std::string& text = cell(row, "precision");
+  if (contains(text, "rowwise")) return "fp8 with a scale a row is not represented";
   if (contains(text, "fp8")) {
     out.plan.fp8 = true;
     if (text != "fp8") out.assumptions.push_back(text + " as fp8 with delayed scaling");

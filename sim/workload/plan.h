@@ -29,8 +29,8 @@ enum class AttentionBackend : std::uint8_t {
 // The name of its kernels in a profile.
 std::string_view implementation(AttentionBackend backend);
 
-// Whose kernels run between the products of a layer. Without `fused`, cross entropy is PyTorch's own
-// too (unless Plan::fused_cross_entropy).
+// Whose kernels run between the products of a layer. Without `fused`, cross entropy is PyTorch's
+// own too (unless Plan::fused_cross_entropy).
 enum class LayerKernels : std::uint8_t {
   fused,     // TransformerEngine and Apex: norms, SwiGLU and rotary embedding in one kernel each
   eager,     // PyTorch's own, one an operator

@@ -208,7 +208,7 @@ TEST_CASE("device: no measured product beats its predicted roofline") {
 }
 
 TEST_CASE("device: every shipped profile is physical and monotone over real shapes") {
-  for (const char* name : {"a100-40", "a100-80", "h100-80", "h100-94"}) {
+  for (const char* name : {"a100-40", "a100-80", "h100-80", "h100-94", "h100-96"}) {
     INFO(name);
     const Profile profile = profiles::load(name);
     CHECK(check(profile).empty());
