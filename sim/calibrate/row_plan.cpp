@@ -280,15 +280,17 @@ void read_attention(const Row& row, RowPlan& out) {
   }
 }
 
-// PyTorch's kernels where the framework has none of its own.
-void read_kernels(const Row& row, const nlohmann::json& extra, workload::Plan& plan) {
+// What a framework does otherwise than Megatron-LM with TransformerEngine.
+void read_framework(const Row& row, const nlohmann::json& extra, workload::Plan& plan) {
   const std::string& framework = cell(row, "framework");
   if (starts_with(framework, "composer")) {
     // Its optimizer is a loop over tensors, its trainer measures two cross entropies of every
     // microbatch, and gathers come after a unit's backward [composer 0.16
     // optim/decoupled_weight_decay.py, trainer/trainer.py:_eval_train_metrics,
-    // trainer/dist_strategy.py; llm-foundry models/mpt/modeling_mpt.py: use_train_metrics].
+    // trainer/dist_strategy.py; llm-foundry models/mpt/modeling_mpt.py: use_train_metrics]. MPT's
+    // loss is flash-attn's.
     plan.layer_kernels = workload::LayerKernels::eager;
+    plan.fused_cross_entropy = true;
     plan.fused_optimizer = false;
     plan.logit_metrics = 2;
     plan.fsdp.backward_prefetch = 0;
@@ -300,13 +302,17 @@ void read_kernels(const Row& row, const nlohmann::json& extra, workload::Plan& p
     // Async TP: products in pieces beside their gathers and scatters, as user buffers.
     const std::string technique = extra.value("technique", "");
     plan.tp_comm_overlap = contains(technique, "async TP") || contains(technique, "AsyncTP");
+    // It sets both itself [torchtitan utils.py:init_distributed; run_llama_train.sh].
+    plan.avoid_record_streams = true;
+    plan.allocator_options = "expandable_segments:True";
   } else if (starts_with(cell(row, "source_group"), "bloom")) {
     // Large jobs hung without it [bigscience train/tr11-176B-ml/chronicles-prequel.md, "dealing
     // with JZ hanging on the large model"].
     plan.launch_blocking = degree(row, "n_gpus") > degree(row, "gpus_per_node");
   } else if (starts_with(framework, "InternEvo")) {
-    // flash-attn's modules and loss; accuracy and perplexity of every microbatch
-    // [internlm/model/metrics.py:AccPerplex].
+    // flash-attn's modules and loss, silu(gate) multiplied in a second pass; accuracy and
+    // perplexity of every microbatch [internlm/model/metrics.py:AccPerplex].
+    plan.swiglu_fusion = false;
     plan.layer_kernels = workload::LayerKernels::compiled;
     plan.fused_cross_entropy = true;
     plan.logit_metrics = 2;
@@ -331,29 +337,23 @@ void read_switches(const Row& row, const nlohmann::json& extra, const Framework&
   if (contains(cell(row, "precision"), "fp32 grad")) plan.fp32_gradients = true;
   plan.gradient_accumulation_fusion =
       framework.fused_weight_gradient && !flag(extra, "no-gradient-accumulation-fusion");
-  // MPT's loss is flash-attn's.
-  plan.fused_cross_entropy = starts_with(cell(row, "framework"), "composer");
   plan.tp_comm_overlap = flag(extra, "tp_comm_overlap") || flag(extra, "tp-comm-overlap") ||
                          flag(extra, "TP_COMM_OVERLAP");
   plan.rope_fusion = !flag(extra, "no-rope-fusion");
   plan.attention_mask =
       framework.attention_mask && !flag(extra, "no-create-attention-mask-in-dataloader");
-  // InternEvo multiplies silu(gate) in a second pass.
-  plan.swiglu_fusion = !starts_with(cell(row, "framework"), "InternEvo");
   plan.check_for_nan = ci || framework.checks_nan;
   // Their fork of Megatron-LM reads every shard back, and their scripts of core 0.8 reset masks.
   plan.logs_optimizer_state = contains(cell(row, "framework"), "authors' fork");
   plan.reset_attention_mask = plan.logs_optimizer_state && plan.attention_mask;
-  // torchtitan sets both itself [torchtitan utils.py:init_distributed; run_llama_train.sh].
-  const bool titan = starts_with(cell(row, "framework"), "torchtitan");
-  plan.avoid_record_streams = titan || contains(notes, "\"TORCH_NCCL_AVOID_RECORD_STREAMS\": 1");
+  plan.avoid_record_streams = contains(notes, "\"TORCH_NCCL_AVOID_RECORD_STREAMS\": 1");
   // TransformerEngine 2.11 is of a time when PyTorch no longer records streams for NCCL [pytorch
   // pull 148590, NVIDIA/Megatron-LM issue 1586: ignored since the 25.05 containers].
   if (contains(cell(row, "version"), "TE 2.11")) {
     plan.avoid_record_streams = true;
     plan.kept_gradient_handles = true;
   }
-  if (titan || contains(notes, "expandable_segments:True")) {
+  if (contains(notes, "expandable_segments:True")) {
     plan.allocator_options = "expandable_segments:True";
   }
 }
@@ -418,7 +418,7 @@ RowPlan plan_of(const Row& row) {
   read_recompute(row, out);
   read_attention(row, out);
   read_switches(row, more, *framework, out);
-  read_kernels(row, more, out.plan);
+  read_framework(row, more, out.plan);
   read_adapters(row, more, out);
   read_scope(row, out);
   read_convention(row, out);

@@ -5,7 +5,6 @@
 #include <cassert>
 #include <cmath>
 #include <map>
-#include <numeric>
 #include <unordered_map>
 
 #include "sim/core/random.h"
@@ -320,9 +319,9 @@ class Annealing {
 };
 
 std::vector<int> given_order(const topology::Cluster& cluster) {
-  if (!cluster.hosts.empty()) return cluster.hosts;
-  std::vector<int> order(static_cast<std::size_t>(cluster.nodes));
-  std::iota(order.begin(), order.end(), 0);
+  std::vector<int> order;
+  for (int node = 0; node < cluster.nodes; ++node)
+    order.push_back(topology::host_of(cluster, node));
   return order;
 }
 

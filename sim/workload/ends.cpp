@@ -95,6 +95,7 @@ struct End {
 };
 
 void End::cross_entropy() {
+  if (torch()) return torch_cross_entropy();
   const std::int64_t l = logits_bytes();
   const std::int64_t rows = dim.tokens;
   const bool tp = dim.tp > 1;
@@ -332,7 +333,7 @@ std::uint32_t head_forward(Rank& rank, const Variant& variant) {
   if (end.fused()) {
     end.fused_cross_entropy();
   } else {
-    end.torch() ? end.torch_cross_entropy() : end.cross_entropy();
+    end.cross_entropy();
     e.free(local_slot(logits));  // the model's forward returns
   }
   end.loss();

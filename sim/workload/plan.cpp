@@ -210,6 +210,12 @@ void layer_split(const Plan& plan, Problems& problems) {
   }
 }
 
+// Whether the schedule is known and runs weight gradients apart.
+bool splits_backward(const Plan& plan) {
+  const schedule::Schedule* schedule = schedule::find(plan.schedule);
+  return schedule && schedule->splits_backward;
+}
+
 void pipeline(const Plan& plan, Problems& problems) {
   const schedule::Schedule* schedule = schedule::find(plan.schedule);
   if (!schedule) {
@@ -242,17 +248,16 @@ bool recompute_chunk(const Plan& plan, int chunk, Problems& problems) {
 
 // REQUIRES: the layers can be split.
 void recompute(const Plan& plan, Problems& problems) {
-  const schedule::Schedule* schedule = schedule::find(plan.schedule);
-  if (plan.recompute == Recompute::selective && plan.recompute_modules.mlp && schedule &&
-      schedule->splits_backward)
+  if (plan.recompute == Recompute::selective && plan.recompute_modules.mlp && splits_backward(plan))
     problems.push_back(fmt::format(
         "recomputing mlp is not simulated where the schedule ({}) splits the backward pass",
         plan.schedule));
   const model::Architecture& a = plan.architecture;
   const bool llama = a.activation == model::Activation::swiglu && a.norm == model::Norm::rms &&
                      a.position == model::Position::rope && a.hidden_dropout == 0;
-  const bool plain = plan.cp == 1 && plan.attention != AttentionBackend::unfused && schedule &&
-                     !schedule->splits_backward && plan.layer_kernels != LayerKernels::fused;
+  const bool plain = plan.cp == 1 && plan.attention != AttentionBackend::unfused &&
+                     schedule::find(plan.schedule) && !splits_backward(plan) &&
+                     plan.layer_kernels != LayerKernels::fused;
   if (plan.recompute == Recompute::selective && plan.recompute_modules.operators &&
       (!llama || !plain || plan.recompute_modules.core_attention || plan.recompute_modules.mlp))
     problems.emplace_back(
@@ -330,8 +335,7 @@ void precision(const Plan& plan, Problems& problems) {
     problems.push_back("fp8 needs 16-bit parameters; write precision bf16");
   if (plan.attention == AttentionBackend::unfused)
     problems.push_back("fp8 is simulated with fused attention; write attention flash or cudnn");
-  const schedule::Schedule* schedule = schedule::find(plan.schedule);
-  if (schedule && schedule->splits_backward)
+  if (splits_backward(plan))
     problems.push_back(
         fmt::format("fp8 is not simulated where the schedule ({}) splits the "
                     "backward pass",
@@ -342,16 +346,12 @@ void adapters(const Plan& plan, Problems& problems) {
   if (plan.fp8_parameters && !(plan.fp8 && plan.trains_adapters()))
     problems.push_back("fp8_parameters is simulated with fp8 and adapters (lora_rank) only");
   if (plan.lora.rank == 0) return;
-  const bool schedule_splits = [&] {
-    const schedule::Schedule* schedule = schedule::find(plan.schedule);
-    return schedule && schedule->splits_backward;
-  }();
   if (plan.lora.rank < 0 || plan.lora.rank > 65536 || plan.lora.rank % plan.tp != 0)
     problems.push_back(fmt::format("lora_rank {} must be a multiple of tp {}, at most 65536",
                                    plan.lora.rank, plan.tp));
   if (!plan.lora.qkv && !plan.lora.projection && !plan.lora.fc1 && !plan.lora.fc2)
     problems.push_back("lora_modules names no module; without adapters leave lora_rank out");
-  if (plan.shards_parameters() || schedule_splits ||
+  if (plan.shards_parameters() || splits_backward(plan) ||
       (plan.recompute == Recompute::selective && plan.recompute_modules.mlp))
     problems.push_back(
         "adapters are simulated with data_parallel ddp, a schedule that does not split the "
