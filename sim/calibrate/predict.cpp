@@ -20,6 +20,7 @@ std::string joined(const std::vector<std::string>& parts) {
 search::SiteChange change_for(const RowMachine& wanted, const topology::Cluster& cluster,
                               int world) {
   search::SiteChange change;
+  change.no_nvlink_sharp = wanted.no_nvlink_sharp;
   const topology::Node& node = cluster.node;
   if (wanted.gpus_per_node > 0 && wanted.gpus_per_node != node.gpus) {
     change.gpus_per_node = wanted.gpus_per_node;

@@ -29,7 +29,7 @@ struct Framework {
 constexpr std::array<Framework, 13> frameworks = {{
     {"Megatron-LM (authors' fork", "", true, true, true, true, true},
     {"Megatron-DeepSpeed", "", false, true, false, false, true},
-    {"Megatron-Bridge", "", true, true, true, true, false},
+    {"Megatron-Bridge", "", true, false, true, true, false},
     {"Megatron-Core", "", true, true, true, true, true},
     {"Megatron-LM", "", false, true, true, false, true},
     {"NeMo", "", true, false, true, false, false},
@@ -280,6 +280,37 @@ void read_attention(const Row& row, RowPlan& out) {
   }
 }
 
+// NVIDIA's launchers say how NCCL and PyTorch hold memory [NVIDIA/NeMo-Framework-Launcher
+// launcher_scripts/conf/config.yaml: env_vars; NVIDIA/dgxc-benchmarking llama3.1/configure.sh;
+// NVIDIA-NeMo/Megatron-Bridge scripts/performance], and the later ones that matrices are in fp8
+// [configure.sh: fp8_params; mixed_precision.py: fp8_param_gather].
+void read_launcher(const Row& row, RowPlan& out) {
+  workload::Plan& plan = out.plan;
+  const std::string& group = cell(row, "source_group");
+  const bool bridge = starts_with(cell(row, "framework"), "Megatron-Bridge");
+  const bool benchmarking = starts_with(group, "dgxc");
+  if (!bridge && !benchmarking && !starts_with(group, "nemo")) return;
+  plan.avoid_record_streams = true;
+  out.machine.no_nvlink_sharp = true;
+  const bool adapters = starts_with(cell(row, "kind"), "lora");
+  plan.fp8_parameters = plan.fp8 && !adapters && (bridge || benchmarking);
+  if (bridge) plan.tp_comm_overlap = plan.uses_sequence_parallel();
+}
+
+// NeMo 1 trains with apex's optimizer: it reads the 16-bit gradients and keeps beside bf16
+// parameters the other half of their fp32 masters, beside fp8 parameters whole ones [NVIDIA/NeMo
+// megatron_base_model.py:setup_optimization; apex contrib distributed_fused_adam.py].
+void read_apex_optimizer(const Row& row, workload::Plan& plan) {
+  const std::string& version = cell(row, "version");
+  const bool first = starts_with(version, "NeMo launcher") || starts_with(version, "v24.") ||
+                     starts_with(version, "v25.02") || starts_with(version, "MLPerf v3") ||
+                     starts_with(version, "MLPerf v4");
+  if (!first || !starts_with(cell(row, "framework"), "NeMo")) return;
+  if (!plan.distributed_optimizer || plan.fp32_gradients) return;
+  plan.optimizer.precision_aware = true;
+  plan.optimizer.main_parameter_bytes = plan.fp8_parameters ? 4 : 2;
+}
+
 // What a framework does otherwise than Megatron-LM with TransformerEngine.
 void read_framework(const Row& row, const nlohmann::json& extra, workload::Plan& plan) {
   const std::string& framework = cell(row, "framework");
@@ -325,7 +356,10 @@ void read_switches(const Row& row, const nlohmann::json& extra, const Framework&
   const std::string& notes = cell(row, "notes");
   const bool ci = cell(row, "source_group") == "megatron-ci";
   const bool half = plan.precision == model::Precision::fp16;
-  plan.sequence_parallel = cell(row, "sp").empty() ? framework.overlaps : cell(row, "sp") == "1";
+  // The baseline of MegaScale's paper gathers and scatters sequences (arXiv 2402.15627, 3.2).
+  const bool megascale = starts_with(cell(row, "source_group"), "megascale");
+  plan.sequence_parallel =
+      cell(row, "sp").empty() ? framework.overlaps || megascale : cell(row, "sp") == "1";
   plan.overlap_grad_reduce = ci ? flag(extra, "overlap-grad-reduce") : framework.overlaps;
   plan.overlap_param_gather =
       (ci ? flag(extra, "overlap-param-gather") : framework.overlaps) && plan.distributed_optimizer;
@@ -419,6 +453,8 @@ RowPlan plan_of(const Row& row) {
   read_attention(row, out);
   read_switches(row, more, *framework, out);
   read_framework(row, more, out.plan);
+  read_launcher(row, out);
+  read_apex_optimizer(row, out.plan);
   read_adapters(row, more, out);
   read_scope(row, out);
   read_convention(row, out);

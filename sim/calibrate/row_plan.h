@@ -32,6 +32,7 @@ struct RowMachine {
   int gpus_per_node = 0;  // 0: as the cluster
   int nics = 0;           // per node; 0: as the cluster
   Bandwidth nic{};
+  bool no_nvlink_sharp = false;  // NCCL_NVLS_ENABLE=0
 };
 
 struct RowPlan {

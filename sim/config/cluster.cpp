@@ -157,6 +157,7 @@ topology::Node node(const v1::Node& from, Load& load) {
   to.socket_of_gpu = {from.socket_of_gpu().begin(), from.socket_of_gpu().end()};
   to.socket_of_nic = {from.socket_of_nic().begin(), from.socket_of_nic().end()};
   to.socket_link = to_bandwidth(from.socket_bandwidth());
+  to.nvlink_sharp = !from.has_nvlink_sharp() || from.nvlink_sharp();
   return to;
 }
 

@@ -59,6 +59,7 @@ constexpr std::array flags{
     Flag{"optimizer-offload-fraction", "optimizer_offload_fraction="},
     Flag{"fp8-hybrid", "fp8=true"},
     Flag{"fp8-e4m3", "fp8=true"},
+    Flag{"fp8-param-gather", "fp8_parameters=true"},
     Flag{"use-torch-fsdp2", "data_parallel=fsdp2"},
     Flag{"num-layers", "architecture.layers="},
     Flag{"hidden-size", "architecture.hidden="},

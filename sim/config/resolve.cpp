@@ -34,6 +34,7 @@ void switches(const v1::Plan& from, workload::Plan& to) {
   set(from.has_fp32_gradients(), from.fp32_gradients(), to.fp32_gradients);
   set(from.has_swiglu_fusion(), from.swiglu_fusion(), to.swiglu_fusion);
   set(from.has_fp8(), from.fp8(), to.fp8);
+  to.fp8_parameters = from.fp8_parameters();
   set(from.has_account_for_embedding(), from.account_for_embedding(), to.account_for_embedding);
   set(from.has_account_for_loss(), from.account_for_loss(), to.account_for_loss);
   to.first_stage_layers = from.first_stage_layers();
@@ -104,7 +105,6 @@ void recompute_modules(const v1::Plan& from, workload::Plan& to,
 
 void adapters(const v1::Plan& from, workload::Plan& to, std::vector<PlanProblem>& problems) {
   to.lora.rank = from.lora_rank();
-  to.fp8_parameters = from.fp8_parameters();
   to.offload_layers = from.offload_layers();
   if (!from.has_lora_modules()) return;
   if (to.lora.rank == 0)

@@ -111,8 +111,9 @@ double tree_factor(const NcclModel& model, Protocol protocol, Bytes bytes) {
 }  // namespace
 
 bool has_nvls(const NcclModel& model, const Situation& s) {
-  return model.nvls && s.node.interconnect == topology::GpuInterconnect::nvswitch &&
-         s.shape.locals > 2 && s.shape.locals * s.shape.nodes == s.shape.ranks;
+  return model.nvls && s.node.nvlink_sharp &&
+         s.node.interconnect == topology::GpuInterconnect::nvswitch && s.shape.locals > 2 &&
+         s.shape.locals * s.shape.nodes == s.shape.ranks;
 }
 
 Buses believed(const NcclModel& model, const Situation& s) {

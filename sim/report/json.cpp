@@ -212,13 +212,13 @@ Json settings_json(const workload::Plan& p) {
 Json to_json(const workload::Plan& p) {
   Json json = settings_json(p);
   if (p.offload_layers > 0) json["offload_layers"] = p.offload_layers;
+  if (p.fp8) json["fp8_parameters"] = p.fp8_parameters;
   if (!p.trains_adapters()) return json;
   json["lora"] = {{"rank", p.lora.rank},
                   {"linear_qkv", p.lora.qkv},
                   {"linear_proj", p.lora.projection},
                   {"linear_fc1", p.lora.fc1},
                   {"linear_fc2", p.lora.fc2}};
-  json["fp8_parameters"] = p.fp8_parameters;
   return json;
 }
 

@@ -24,6 +24,7 @@ std::string digest(const std::string& text) {
 void apply(const SiteChange& change, topology::Cluster& cluster) {
   topology::Node& node = cluster.node;
   if (change.nodes > 0) cluster.nodes = change.nodes;
+  if (change.no_nvlink_sharp) node.nvlink_sharp = false;
   if (change.gpus_per_node > 0) node.gpus = change.gpus_per_node;
   if (change.nics > 0) {
     node.nics = change.nics;
@@ -71,9 +72,10 @@ model::Recompute flops_recompute(workload::Recompute recompute) {
 }
 
 Result<Site*> Sites::of(const config::Machine& machine) {
-  const std::string key = fmt::format("{}\n{} x {}, {} x {}", machine.text, machine.cluster.nodes,
-                                      machine.cluster.node.gpus, machine.cluster.node.nics,
-                                      machine.cluster.node.nic.bytes_per_second);
+  const topology::Node& node = machine.cluster.node;
+  const std::string key = fmt::format("{}\n{} x {}, {} x {}, {}", machine.text,
+                                      machine.cluster.nodes, node.gpus, node.nics,
+                                      node.nic.bytes_per_second, node.nvlink_sharp);
   if (const auto there = sites_.find(key); there != sites_.end()) return there->second.get();
   Result<config::ProfileFile> profile = config::find_profiles(machine);
   if (!profile) return profile.errors();

@@ -33,6 +33,7 @@ struct SiteChange {
   int gpus_per_node = 0;
   int nics = 0;
   Bandwidth nic{};
+  bool no_nvlink_sharp = false;  // NCCL_NVLS_ENABLE=0
 };
 
 // Clusters by name, loaded once per process and shared by every point.

@@ -41,6 +41,7 @@ struct Node {
   std::vector<int> nic_of_gpu;  // nearest NIC of each GPU; size gpus
   HostCpu cpu = HostCpu::intel;
   std::vector<NvlinkPair> pairs;  // direct
+  bool nvlink_sharp = true;       // NVSwitches may add (NVLS); false: NCCL_NVLS_ENABLE=0
   // CPU sockets (or trays of an NVLink domain that is larger than a machine). Empty lists: GPUs
   // and NICs are dealt out evenly in order.
   int sockets = 1;

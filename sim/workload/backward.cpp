@@ -75,7 +75,7 @@ struct Backward {
 
   void input_gradient(std::string_view name, std::int64_t n, std::int64_t k,
                       std::uint8_t flags = 0) {
-    const bool transposes = rank.plan.fp8_parameters;
+    const bool transposes = rank.plan.fp8_parameters && !rank.plan.keeps_transposed_weights();
     if (transposes) {
       temporary(transposed, n * k, "transposed weight in fp8");
       pass(OperationKind::copy, "transpose weight", 2 * n * k);

@@ -124,6 +124,7 @@ void DataParallel::assign_buckets() {
                        (is(EndParameter::word_embedding) || is(EndParameter::output));
     if (alone && open.parameters > 0) close();
     at += p.elements;
+    if (p.fp8) open.in_fp8 += p.elements;
     p.bucket = static_cast<int>(buckets_.size());
     ++open.parameters;
     if (alone || (!one && at - start >= limit)) close();
@@ -216,8 +217,8 @@ void DataParallel::finish_reduction(Emitter& e) {
 }
 
 void DataParallel::dispatch_gather(Emitter& e, std::size_t bucket) {
-  e.collective(Kind::all_gather, Stream::dp_cp, 2 * buckets_[bucket].elements, "parameter gather",
-               overlapped, parameter_event);
+  e.collective(Kind::all_gather, Stream::dp_cp, parameter_bytes(buckets_[bucket]),
+               "parameter gather", overlapped, parameter_event);
 }
 
 // Forward order is the reverse of creation: the bucket with the embedding is the last one built.
@@ -247,7 +248,7 @@ void DataParallel::use(Emitter& e, const Parameter& p) {
 void DataParallel::gather_all(Emitter& e) {
   if (rank_.plan.dp * rank_.plan.cp == 1) return;
   for (std::size_t i = buckets_.size(); i-- > 0;)
-    e.collective(Kind::all_gather, Stream::dp_cp, 2 * buckets_[i].elements, "parameter gather");
+    e.collective(Kind::all_gather, Stream::dp_cp, parameter_bytes(buckets_[i]), "parameter gather");
 }
 
 void DataParallel::allocate_parameters(Emitter& e) {
@@ -262,8 +263,9 @@ void DataParallel::allocate_buffers(Emitter& e) {
   const bool distributed = rank_.plan.distributed_optimizer;
   if (distributed) {
     parameter_buffer_ = rank_.new_fixed();
-    e.alloc(fixed_slot(parameter_buffer_), rank_.dim.element * padded_, Category::weights,
-            "parameter buffer");
+    std::int64_t bytes = 0;
+    for (const Bucket& bucket : buckets_) bytes += parameter_bytes(bucket);
+    e.alloc(fixed_slot(parameter_buffer_), bytes, Category::weights, "parameter buffer");
   }
   gradient_buffer_ = rank_.new_fixed();
   e.alloc(fixed_slot(gradient_buffer_), bytes_of_gradient() * padded_, Category::gradients,
@@ -273,7 +275,7 @@ void DataParallel::allocate_buffers(Emitter& e) {
   for (std::size_t i = parameters_.size(); i-- > 0;) {
     if (parameters_[i].frozen) continue;
     pass(e, OperationKind::copy, "parameter to buffer",
-         2 * rank_.dim.element * parameters_[i].elements);
+         2 * (parameters_[i].fp8 ? 1 : rank_.dim.element) * parameters_[i].elements);
     e.free(fixed_slot(parameter_slots_[i]));
   }
 }
@@ -385,16 +387,24 @@ std::int64_t DataParallel::layer_weights(int layer) const {
 }
 
 void DataParallel::allocate_fp8_weights(Emitter& e) {
-  if (rank_.plan.fp8_parameters) return;
+  const bool transposed = rank_.plan.keeps_transposed_weights();
+  if (rank_.plan.fp8_parameters && !transposed) return;
   for (int layer = 0; layer < rank_.layers(chunk_); ++layer)
-    e.alloc(fixed_slot(rank_.new_fixed()), 2 * layer_weights(layer), Category::weights,
-            "weights in fp8");
+    e.alloc(fixed_slot(rank_.new_fixed()), (transposed ? 1 : 2) * layer_weights(layer),
+            Category::weights, transposed ? "transposed weights in fp8" : "weights in fp8");
 }
 
 void DataParallel::cast_fp8_weights(Emitter& e) {
-  if (rank_.plan.fp8_parameters) return;
-  for (int layer = 0; layer < rank_.layers(chunk_); ++layer)
-    pass(e, OperationKind::copy, "weights to fp8", (rank_.dim.element + 2) * layer_weights(layer));
+  const bool transposed = rank_.plan.keeps_transposed_weights();
+  if (rank_.plan.fp8_parameters && !transposed) return;
+  for (int layer = 0; layer < rank_.layers(chunk_); ++layer) {
+    const std::int64_t elements = layer_weights(layer);
+    if (transposed) {
+      pass(e, OperationKind::copy, "transpose weights", 2 * elements);
+    } else {
+      pass(e, OperationKind::copy, "weights to fp8", (rank_.dim.element + 2) * elements);
+    }
+  }
 }
 
 }  // namespace sim::workload

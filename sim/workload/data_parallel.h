@@ -56,7 +56,7 @@ struct Parameter {
   std::int64_t elements = 0;       // of this tensor-parallel rank
   bool sequence_parallel = false;  // norms and biases: gradients are summed over tp
   int bucket = -1;
-  bool fp8 = false;     // held in fp8 alone
+  bool fp8 = false;     // held in fp8
   bool frozen = false;  // beside adapters: no gradient, no state, not in the buffers
 };
 
@@ -114,6 +114,7 @@ class DataParallel {
  private:
   struct Bucket {
     std::int64_t elements = 0;  // padded
+    std::int64_t in_fp8 = 0;    // of them
     int parameters = 0;
     int pending = 0;
     bool gathered = false;
@@ -123,6 +124,9 @@ class DataParallel {
   void use(Emitter& e, const Parameter& p);
   void reduce(Emitter& e, Bucket& bucket, bool overlapped_with_backward);
   void dispatch_gather(Emitter& e, std::size_t bucket);
+  std::int64_t parameter_bytes(const Bucket& bucket) const {
+    return rank_.dim.element * bucket.elements - bucket.in_fp8 * (rank_.dim.element - 1);
+  }
   void assign_buckets();
   void assign_shards();
 

@@ -330,7 +330,11 @@ void optimizer(const Plan& plan, Problems& problems) {
 void precision(const Plan& plan, Problems& problems) {
   if (plan.precision == model::Precision::fp8 || plan.precision == model::Precision::tf32)
     problems.push_back("precision is one of bf16, fp16, fp32; others are not simulated");
+  if (plan.fp8_parameters && !plan.fp8)
+    problems.push_back("fp8_parameters needs products in fp8; write fp8 true");
   if (!plan.fp8) return;
+  if (plan.fp8_parameters && plan.shards_parameters())
+    problems.push_back("fp8_parameters is not simulated with parameters in shards");
   if (plan.precision == model::Precision::fp32)
     problems.push_back("fp8 needs 16-bit parameters; write precision bf16");
   if (plan.attention == AttentionBackend::unfused)
@@ -343,8 +347,6 @@ void precision(const Plan& plan, Problems& problems) {
 }
 
 void adapters(const Plan& plan, Problems& problems) {
-  if (plan.fp8_parameters && !(plan.fp8 && plan.trains_adapters()))
-    problems.push_back("fp8_parameters is simulated with fp8 and adapters (lora_rank) only");
   if (plan.lora.rank == 0) return;
   if (plan.lora.rank < 0 || plan.lora.rank > 65536 || plan.lora.rank % plan.tp != 0)
     problems.push_back(fmt::format("lora_rank {} must be a multiple of tp {}, at most 65536",

@@ -160,6 +160,24 @@ TEST_CASE("calibrate: frameworks bring their own kernels") {
         workload::LayerKernels::fused);
 }
 
+TEST_CASE("calibrate: NVIDIA's launchers turn NVLS and recorded streams off") {
+  RowPlan row = plan_of(find("training_runs.csv", "T00276"));  // dgxc-benchmarking, fp8
+  CHECK(row.machine.no_nvlink_sharp);
+  CHECK(row.plan.avoid_record_streams);
+  CHECK(row.plan.fp8_parameters);
+  row = plan_of(find("training_runs.csv", "T00177"));  // NeMo's launcher, fp8 of 2024
+  CHECK(row.machine.no_nvlink_sharp);
+  CHECK_FALSE(row.plan.fp8_parameters);
+  CHECK(row.plan.optimizer.precision_aware);  // apex's optimizer
+  CHECK(row.plan.optimizer.main_parameter_bytes == 2);
+  row = plan_of(find("training_runs.csv", "T00113"));  // Megatron-Bridge
+  CHECK(row.plan.fp8_parameters);
+  CHECK(row.plan.tp_comm_overlap);
+  CHECK_FALSE(row.plan.fp32_gradients);
+  CHECK_FALSE(row.plan.optimizer.precision_aware);
+  CHECK_FALSE(plan_of(find("paper_grid.csv", "T01358")).machine.no_nvlink_sharp);
+}
+
 TEST_CASE("calibrate: a recipe's interleaving stands where its table of results has none") {
   const RowPlan row = plan_of(find("training_runs.csv", "T00519"));
   CHECK(row.plan.virtual_stages == 12);

@@ -35,6 +35,15 @@ TEST_CASE("config: abci-a is the site's node of eight A100-40GB with four shared
   CHECK(machine->communication == "a100-40");
 }
 
+TEST_CASE("config: a node without NVLink SHARP is NCCL with NCCL_NVLS_ENABLE=0") {
+  const auto usual = sim::config::find_cluster("dgx-h100");
+  REQUIRE(usual);
+  CHECK(usual->cluster.node.nvlink_sharp);
+  const auto off = sim::config::find_cluster("dgx-h100", "", {{"node.nvlink_sharp=false"}});
+  REQUIRE(off);
+  CHECK_FALSE(off->cluster.node.nvlink_sharp);
+}
+
 TEST_CASE("config: tsubame4 is a mesh of four H100-94GB") {
   const auto machine = load_cluster(support::in_repository("topologies/tsubame4.textproto"));
   REQUIRE(machine);

@@ -164,6 +164,10 @@ TEST_CASE("network: NVLS needs a switch and Hopper and more than two GPUs") {
   CHECK_FALSE(has_nvls(hopper, situation_of(h100_8ndr, 1, 2)));
   CHECK_FALSE(has_nvls(hopper, situation_of(h100_mesh, 1)));
   CHECK_FALSE(has_nvls(nccl_tables(false), situation_of(a100_8hdr, 1)));
+  Situation off = situation_of(h100_8ndr, 1);
+  off.node.nvlink_sharp = false;
+  CHECK_FALSE(has_nvls(hopper, off));
+  CHECK(choose(hopper, off, Kind::all_reduce, Bytes{GiB}).algorithm == Algorithm::ring);
   // 4 GPUs take the ring (363 GB/s measured on H200), 5 and more NVLS.
   CHECK(choose(hopper, situation_of(h100_8ndr, 1, 4), Kind::all_reduce, Bytes{GiB}).algorithm ==
         Algorithm::ring);

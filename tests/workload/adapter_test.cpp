@@ -106,5 +106,5 @@ TEST_CASE("workload: adapters that cannot be are refused with what would do") {
   CHECK(problems(plan).front().find("lora_modules names no module") == 0);
   plan = sample::llama_8b();
   plan.fp8_parameters = true;
-  CHECK(problems(plan).front().find("fp8_parameters is simulated") == 0);
+  CHECK(problems(plan).front().find("fp8_parameters needs products in fp8") == 0);
 }

@@ -48,6 +48,49 @@ TEST_CASE("workload: a GPT layer with unfused attention keeps s b h (34 + 5 a s 
   CHECK(left.count("value") == 0);
 }
 
+// Section 16: a byte an element in the buffer and a byte of its transposed copy, instead of two and
+// two; what the data-parallel group gathers halves too.
+TEST_CASE("workload: matrices held in fp8 are two bytes an element instead of four") {
+  Plan plan = sample::llama_8b();
+  plan.fp8 = true;
+  const auto held = [](const Plan& p) {
+    const Program program = sample::job(p).classes[0];
+    sample::Walk walk(program);
+    walk.run(program.setup);
+    walk.run(program.first_step);
+    std::int64_t gathered = 0;
+    for (const Pass& pass : program.step)
+      for (const Call& call : program.templates[pass.pattern].calls)
+        for (const Instruction& i : program.blocks[call.block].code)
+          if (i.op == Op::collective &&
+              program.transfers[i.index].kind == collective::Kind::all_gather &&
+              program.transfers[i.index].communicator == Stream::dp_cp)
+            gathered += program.transfers[i.index].bytes.n;
+    return std::map<std::string, std::int64_t>{
+        {"buffer", walk.bytes("parameter buffer")},
+        {"cast", walk.bytes("weights in fp8")},
+        {"transposed", walk.bytes("transposed weights in fp8")},
+        {"gradients", walk.bytes("gradient buffer")},
+        {"gathered", gathered}};
+  };
+  auto wide = held(plan);
+  plan.fp8_parameters = true;
+  REQUIRE(problems(plan).empty());
+  auto narrow = held(plan);
+  const std::int64_t matrices = wide.at("cast") / 2;
+  CHECK(matrices > 0);
+  CHECK(narrow.at("cast") == 0);
+  CHECK(narrow.at("transposed") == matrices);
+  CHECK(narrow.at("buffer") == wide.at("buffer") - matrices);
+  CHECK(narrow.at("gradients") == wide.at("gradients"));
+  CHECK(narrow.at("gathered") == wide.at("gathered") - matrices);
+  plan.fp8 = false;
+  CHECK(problems(plan).front() == "fp8_parameters needs products in fp8; write fp8 true");
+  plan.fp8 = true;
+  plan.data_parallel = DataParallelism::fsdp2;
+  CHECK(problems(plan).front().find("fp8_parameters is not simulated with parameters in") == 0);
+}
+
 TEST_CASE("workload: unfused attention with grouped queries saves keys and values of all heads") {
   Plan plan = sample::llama_8b();
   plan.sequence = 2048;

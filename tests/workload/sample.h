@@ -372,6 +372,11 @@ inline std::vector<std::pair<std::string, Plan>> catalog() {
           p.attention = sp ? cudnn : AttentionBackend::flash;
           p.cp = sp ? 2 : 1;
         });
+  for (const bool distributed : {true, false})
+    add("fp8 parameters", llama_8b(), [=](Plan& p) {
+      p.fp8 = p.fp8_parameters = true;
+      p.distributed_optimizer = p.overlap_param_gather = distributed;
+    });
   add("fp8 gpt in shards", gpt(), [](Plan& p) {
     p.fp8 = true;
     p.attention = AttentionBackend::flash;
