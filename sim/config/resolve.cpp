@@ -48,6 +48,7 @@ void switches(const v1::Plan& from, workload::Plan& to) {
   set(from.has_attention_mask(), from.attention_mask(), to.attention_mask);
   set(from.has_reset_attention_mask(), from.reset_attention_mask(), to.reset_attention_mask);
   if (from.has_data_workers()) to.data_workers = from.data_workers();
+  to.packed_document = from.packed_document();
   set(from.has_check_for_nan(), from.check_for_nan(), to.check_for_nan);
   set(from.has_avoid_record_streams(), from.avoid_record_streams(), to.avoid_record_streams);
   set(from.has_tp_comm_overlap(), from.tp_comm_overlap(), to.tp_comm_overlap);

@@ -47,6 +47,13 @@ double megatron(const Architecture& a, const Batch& batch) {
   return 3 * tokens(batch) * (f.layers + f.attention / 2 + f.head);
 }
 
+// Passes over the weights' products: 3 where they are trained, 2 where they stay as they are.
+template <int passes>
+double weights(const Architecture& a, const Batch& batch) {
+  const Forward f = forward(a, batch);
+  return passes * tokens(batch) * (f.layers + f.head);
+}
+
 double hardware(const Architecture& a, const Batch& batch) {
   const Forward f = forward(a, batch);
   const double again = batch.recompute == Recompute::full        ? f.layers + f.attention / 2
@@ -105,6 +112,10 @@ constexpr std::array table{
     FlopConvention{"8n-layers", "96 B s L h^2: recomputed GPT layers without attention and head",
                    "Megatron-DeepSpeed logs before the formula of arXiv:2104.04473",
                    eight_n_layers},
+    FlopConvention{"weights", "6 x weights of products per token: no attention core, no embedding",
+                   "NVIDIA NeMo's tables of fine-tuning on packed samples", weights<3>},
+    FlopConvention{"frozen-weights", "4 x weights of products per token: trained adapters (LoRA)",
+                   "NVIDIA NeMo's and Megatron Bridge's tables of LoRA", weights<2>},
     FlopConvention{
         "hardware",
         "executed: causal half of attention, and recomputed layers or attention once more",

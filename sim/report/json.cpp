@@ -213,6 +213,7 @@ Json to_json(const workload::Plan& p) {
   Json json = settings_json(p);
   if (p.offload_layers > 0) json["offload_layers"] = p.offload_layers;
   if (p.fp8) json["fp8_parameters"] = p.fp8_parameters;
+  if (p.packed_document > 0) json["packed_document"] = p.packed_document;
   if (!p.trains_adapters()) return json;
   json["lora"] = {{"rank", p.lora.rank},
                   {"linear_qkv", p.lora.qkv},

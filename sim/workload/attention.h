@@ -45,9 +45,10 @@ struct Attention {
   }
   void kernel(bool backward, std::int64_t query, std::int64_t key, bool causal,
               Stream stream = Stream::compute) {
-    model::Operation o = model::attention(backward ? "attention backward" : "attention", backward,
-                                          dim.batch, dim.heads, dim.groups, dim.head_dim, query,
-                                          key, causal, rank.plan.precision);
+    const std::int64_t documents = rank.plan.documents_per_sample();
+    model::Operation o = model::attention(
+        backward ? "attention backward" : "attention", backward, dim.batch * documents, dim.heads,
+        dim.groups, dim.head_dim, query / documents, key / documents, causal, rank.plan.precision);
     o.implementation = implementation(rank.plan.attention);
     e.kernel(o, flags, stream);
   }

@@ -129,6 +129,13 @@ void sequence_split(const Plan& plan, Problems& problems) {
                     "write sequence {}, or turn sequence_parallel off",
                     plan.sequence / plan.cp, plan.tp, neighbours(plan.sequence, step)));
   }
+  if (plan.packed_document != 0 &&
+      (plan.packed_document < parts || plan.packed_document > plan.sequence))
+    problems.push_back(
+        fmt::format("packed_document is {} tokens; a mean document has {} to {} (a sample's)",
+                    plan.packed_document, parts, plan.sequence));
+  if (plan.packed_document != 0 && plan.attention == AttentionBackend::unfused)
+    problems.push_back("packed_document needs fused attention; write attention flash or cudnn");
   if (a.position == model::Position::learned && plan.sequence > a.max_positions)
     problems.push_back(
         fmt::format("sequence {} is longer than the model's table of {} learned "

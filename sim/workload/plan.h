@@ -135,6 +135,9 @@ struct Plan {
   // (--num-workers) make.
   bool reset_attention_mask = false;
   int data_workers = 2;
+  // Mean tokens of a document in samples that pack several (cu_seqlens; qkv_format thd), where
+  // attention stays inside each; 0: a sample is one document.
+  std::int64_t packed_document = 0;
   bool check_for_nan = true;          // per-bucket norm and host sync
   bool avoid_record_streams = false;  // TORCH_NCCL_AVOID_RECORD_STREAMS=1
   // TransformerEngine 2: the uninitialised gradient handed to autograd is one a shape, for good.
@@ -146,6 +149,9 @@ struct Plan {
   std::string rank_order;             // "tp-cp-ep-dp-pp", fastest first; "": that one
 
   bool is_eager() const { return layer_kernels == LayerKernels::eager; }
+  std::int64_t documents_per_sample() const {
+    return packed_document > 0 ? sequence / packed_document : 1;
+  }
   bool trains_adapters() const { return lora.rank > 0; }
   bool shards_parameters() const { return data_parallel != DataParallelism::ddp; }
   // Products of weight gradients add into Megatron-LM's buffer.

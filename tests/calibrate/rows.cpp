@@ -170,9 +170,14 @@ TEST_CASE("calibrate: NVIDIA's launchers turn NVLS and recorded streams off") {
   CHECK_FALSE(row.plan.fp8_parameters);
   CHECK(row.plan.optimizer.precision_aware);  // apex's optimizer
   CHECK(row.plan.optimizer.main_parameter_bytes == 2);
+  CHECK(row.plan.packed_document == 180);  // fine-tuning
+  CHECK(row.convention->name == "weights");
+  CHECK(plan_of(find("training_runs.csv", "T00180")).convention->name == "frozen-weights");
+  CHECK(plan_of(find("training_runs.csv", "T00111")).convention->name == "megatron");
   row = plan_of(find("training_runs.csv", "T00113"));  // Megatron-Bridge
   CHECK(row.plan.fp8_parameters);
   CHECK(row.plan.tp_comm_overlap);
+  CHECK(row.plan.packed_document == 0);
   CHECK_FALSE(row.plan.fp32_gradients);
   CHECK_FALSE(row.plan.optimizer.precision_aware);
   CHECK_FALSE(plan_of(find("paper_grid.csv", "T01358")).machine.no_nvlink_sharp);

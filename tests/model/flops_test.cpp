@@ -81,6 +81,15 @@ TEST_CASE("flops: 6n and its attention term follow their definitions") {
         Approx(12.0 * 32 * 4096 * 4096 * 8192));
 }
 
+TEST_CASE("flops: weights is full without the attention core, frozen weights two thirds of it") {
+  const Batch batch{2, 4096, 128256};
+  // The head has a table of its own, so that what is left out of the 8 B parameters is the
+  // embedding and the norms.
+  const double matrices = 8030261248.0 - 128256.0 * 4096 - (2 * 32 + 1) * 4096;
+  CHECK(count("weights", llama_8b(), batch) == 6 * matrices * 8192);
+  CHECK(count("frozen-weights", llama_8b(), batch) == 4 * matrices * 8192);
+}
+
 TEST_CASE("flops: hardware adds what is recomputed to the causal model count") {
   const Architecture a = llama_8b();
   const auto hardware = [&](Recompute r) { return count("hardware", a, {1, 8192, 128256, r}); };
@@ -114,7 +123,8 @@ TEST_CASE("flops: conventions have distinct names and a source and find each oth
   CHECK(find_flop_convention("papr") == nullptr);
   CHECK(unknown_flop_convention("papr") ==
         "no FLOP convention 'papr'; did you mean 'paper'? (there are: paper full megatron 6n "
-        "6n+12lhs narayanan korthikanti 8n-layers hardware)");
+        "6n+12lhs narayanan korthikanti 8n-layers weights "
+        "frozen-weights hardware)");
 }
 
 TEST_CASE("flops: every text of the measured tables names its convention") {

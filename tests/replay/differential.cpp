@@ -97,6 +97,8 @@ std::vector<Case> catalog() {
   add("fp8", sample::plan(2, 1, 2, 2, 6), [](Plan& p) { p.fp8 = true; });
   add("fp8 parameters", sample::plan(2, 1, 2, 2, 6),
       [](Plan& p) { p.fp8 = p.fp8_parameters = true; });
+  add("packed documents, ring", sample::plan(1, 2, 2, 1, 4),
+      [](Plan& p) { p.packed_document = p.sequence / 8; });
   add("uneven stages", sample::plan(1, 1, 4, 1, 8), [](Plan& p) {
     p.architecture.layers = 10;
     p.account_for_embedding = p.account_for_loss = true;

@@ -53,6 +53,35 @@ std::map<std::string, std::int64_t> left_by(const Program& program, const std::s
 
 }  // namespace
 
+TEST_CASE("workload: attention stays inside the documents that a sample packs") {
+  for (const int cp : {1, 2}) {
+    Plan plan = llama_8b();
+    plan.cp = cp;
+    plan.dp = 4 / cp;
+    const auto attention = [&] {
+      double flops = 0;
+      std::int64_t bytes = 0;
+      for (const model::Operation& o : build(plan, environment).classes[0].operations) {
+        if (o.kind != model::OperationKind::attention_forward &&
+            o.kind != model::OperationKind::attention_backward)
+          continue;
+        flops += o.flops;
+        bytes += o.bytes.n;
+      }
+      return std::pair{flops, bytes};
+    };
+    const auto [whole_flops, whole_bytes] = attention();
+    plan.packed_document = plan.sequence / 32;
+    REQUIRE(problems(plan).empty());
+    const auto [packed_flops, packed_bytes] = attention();
+    CAPTURE(cp);
+    CHECK(packed_flops == whole_flops / 32);
+    CHECK(packed_bytes == whole_bytes);
+    plan.packed_document = 1 + plan.sequence;
+    CHECK(problems(plan).front().find("packed_document is 8193 tokens; a mean") == 0);
+  }
+}
+
 TEST_CASE("workload: a layer keeps what the inventory says for Llama-3.1-8B at tp 2") {
   const Job job = build(llama_8b(), environment);
   const auto left = left_by(job.classes[0], "layer forward");
