@@ -113,17 +113,26 @@ std::string read_degrees(const Row& row, RowPlan& out) {
   return "";
 }
 
+// Model chunks of NVIDIA's configurations, where a table has no column for them
+// [NVIDIA/dgxc-benchmarking nemotron/README.md, table of configurations; NVIDIA/NeMo-Framework-
+// Launcher launcher_scripts/conf/training: gpt3/175b.yaml, llama/llama2_70b.yaml].
+int chunks_of_recipe(const Row& row, int pp) {
+  if (!starts_with(cell(row, "framework"), "NeMo") || cell(row, "kind") != "pretrain") return 1;
+  const std::string& model = cell(row, "model");
+  if (contains(model, "340b") && pp == 8) return 12;
+  if (!starts_with(cell(row, "source_group"), "nemo")) return 1;
+  if (model == "gpt3-175b" && pp == 8) return 12;
+  return model == "llama2-70b" && pp == 4 ? 20 : 1;
+}
+
 std::string read_schedule(const Row& row, const nlohmann::json& extra, RowPlan& out) {
   workload::Plan& plan = out.plan;
   const std::string& text = cell(row, "schedule");
   plan.virtual_stages = std::max(degree(row, "vp"), 1);
-  // NVIDIA's recipe for Nemotron-4 340B has twelve chunks on eight stages in each of its versions
-  // [NVIDIA/dgxc-benchmarking nemotron/README.md, table of configurations].
-  if (starts_with(cell(row, "framework"), "NeMo") && contains(cell(row, "model"), "340b") &&
-      plan.pp == 8 && plan.virtual_stages == 1) {
-    plan.virtual_stages = 12;
+  if (const int chunks = chunks_of_recipe(row, plan.pp); chunks > 1 && plan.virtual_stages == 1) {
+    plan.virtual_stages = chunks;
     plan.schedule = "interleaved-1f1b";
-    out.assumptions.emplace_back("12 model chunks, as its recipe's table");
+    out.assumptions.push_back(fmt::format("{} model chunks, as its recipe", chunks));
   }
   for (const char* variant : {"ZB-2p", "ZB-V", "redis", "vocab-", "interlaced", "DualPipe"}) {
     if (contains(text, variant)) return fmt::format("schedule '{}' is not represented", text);
@@ -302,8 +311,9 @@ void read_launcher(const Row& row, RowPlan& out) {
     out.assumptions.emplace_back("documents of 180 tokens packed into a sample");
   }
   // The launcher of Nemotron's benchmarks overrides its yaml [dgxc-benchmarking
-  // nemotron/configure.sh: ub_tp_comm_overlap=True].
-  if (bridge || (benchmarking && contains(cell(row, "model"), "nemotron")))
+  // nemotron/configure.sh: ub_tp_comm_overlap=True]; of NeMo's launcher, gpt3/175b.yaml has it.
+  if (bridge || (benchmarking && contains(cell(row, "model"), "nemotron")) ||
+      cell(row, "model") == "gpt3-175b")
     plan.tp_comm_overlap = plan.uses_sequence_parallel();
 }
 

@@ -171,6 +171,11 @@ TEST_CASE("calibrate: NVIDIA's launchers turn NVLS and recorded streams off") {
   CHECK(row.plan.optimizer.precision_aware);  // apex's optimizer
   CHECK(row.plan.optimizer.main_parameter_bytes == 2);
   CHECK(row.plan.packed_document == 180);  // fine-tuning
+  CHECK(row.plan.virtual_stages == 1);
+  CHECK(plan_of(find("training_runs.csv", "T00172")).plan.virtual_stages == 20);
+  const workload::Plan gpt3 = plan_of(find("training_runs.csv", "T00195")).plan;
+  CHECK(gpt3.virtual_stages == 12);
+  CHECK(gpt3.tp_comm_overlap);
   CHECK(row.convention->name == "weights");
   CHECK(plan_of(find("training_runs.csv", "T00180")).convention->name == "frozen-weights");
   CHECK(plan_of(find("training_runs.csv", "T00111")).convention->name == "megatron");
@@ -188,7 +193,7 @@ TEST_CASE("calibrate: a recipe's interleaving stands where its table of results 
   CHECK(row.plan.virtual_stages == 12);
   CHECK(row.plan.schedule == "interleaved-1f1b");
   CHECK(std::count(row.assumptions.begin(), row.assumptions.end(),
-                   "12 model chunks, as its recipe's table") == 1);
+                   "12 model chunks, as its recipe") == 1);
 }
 
 TEST_CASE("calibrate: Megatron-LM's own tests take their switches from their flags") {
