@@ -59,13 +59,12 @@ TEST_CASE("workload: matrices held in fp8 are two bytes an element instead of fo
     walk.run(program.setup);
     walk.run(program.first_step);
     std::int64_t gathered = 0;
-    for (const Pass& pass : program.step)
-      for (const Call& call : program.templates[pass.pattern].calls)
-        for (const Instruction& i : program.blocks[call.block].code)
-          if (i.op == Op::collective &&
-              program.transfers[i.index].kind == collective::Kind::all_gather &&
-              program.transfers[i.index].communicator == Stream::dp_cp)
-            gathered += program.transfers[i.index].bytes.n;
+    sample::each_of_step(program, [&](const Instruction& i) {
+      if (i.op != Op::collective) return;
+      const Transfer& t = program.transfers[i.index];
+      if (t.kind == collective::Kind::all_gather && t.communicator == Stream::dp_cp)
+        gathered += t.bytes.n;
+    });
     return std::map<std::string, std::int64_t>{
         {"buffer", walk.bytes("parameter buffer")},
         {"cast", walk.bytes("weights in fp8")},

@@ -27,13 +27,11 @@ struct Kernels {
 // Of the whole second step.
 Kernels kernels(const Program& program, std::string_view name) {
   Kernels found;
-  for (const Pass& pass : program.step)
-    for (const Call& call : program.templates[pass.pattern].calls)
-      for (const Instruction& i : program.blocks[call.block].code)
-        if (i.op == Op::kernel && program.operations[i.index].name == name) {
-          ++found.count;
-          found.bytes += program.operations[i.index].bytes.n;
-        }
+  each_of_step(program, [&](const Instruction& i) {
+    if (i.op != Op::kernel || program.operations[i.index].name != name) return;
+    ++found.count;
+    found.bytes += program.operations[i.index].bytes.n;
+  });
   return found;
 }
 

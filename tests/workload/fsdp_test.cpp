@@ -23,13 +23,11 @@ Plan sharded(DataParallelism kind) {
 
 std::map<std::pair<collective::Kind, Stream>, int> collectives(const Program& program) {
   std::map<std::pair<collective::Kind, Stream>, int> count;
-  for (const Pass& pass : program.step)
-    for (const Call& call : program.templates[pass.pattern].calls)
-      for (const Instruction& i : program.blocks[call.block].code)
-        if (i.op == Op::collective) {
-          const Transfer& t = program.transfers[i.index];
-          ++count[{t.kind, t.communicator}];
-        }
+  each_of_step(program, [&](const Instruction& i) {
+    if (i.op != Op::collective) return;
+    const Transfer& t = program.transfers[i.index];
+    ++count[{t.kind, t.communicator}];
+  });
   return count;
 }
 

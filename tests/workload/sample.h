@@ -63,6 +63,14 @@ inline Job job(const Plan& plan) {
   return build(plan, {Bytes{4 << 20}, Bytes{8 << 20}, 108});
 }
 
+// Calls visit(instruction) for all that a rank issues in a step after the first, in order.
+template <typename Visit>
+void each_of_step(const Program& program, Visit visit) {
+  for (const Pass& pass : program.step)
+    for (const Call& call : program.templates[pass.pattern].calls)
+      for (const Instruction& i : program.blocks[call.block].code) visit(i);
+}
+
 struct Tensor {
   std::string label;
   std::int64_t bytes = 0;

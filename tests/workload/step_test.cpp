@@ -13,14 +13,12 @@ namespace {
 // Elements of the buckets that a rank reduces in a step, in order.
 std::vector<std::int64_t> buckets(const Program& program, std::int64_t bytes_of_gradient) {
   std::vector<std::int64_t> result;
-  for (const Pass& pass : program.step)
-    for (const Call& call : program.templates[pass.pattern].calls)
-      for (const Instruction& i : program.blocks[call.block].code) {
-        if (i.op != Op::collective) continue;
-        const Transfer& t = program.transfers[i.index];
-        if (t.communicator == Stream::dp_cp && t.kind != collective::Kind::all_gather)
-          result.push_back(t.bytes.n / bytes_of_gradient);
-      }
+  sample::each_of_step(program, [&](const Instruction& i) {
+    if (i.op != Op::collective) return;
+    const Transfer& t = program.transfers[i.index];
+    if (t.communicator == Stream::dp_cp && t.kind != collective::Kind::all_gather)
+      result.push_back(t.bytes.n / bytes_of_gradient);
+  });
   return result;
 }
 
