@@ -3,55 +3,13 @@
 #include <map>
 #include <string>
 
-#include "sim/workload/build.h"
+#include "sample.h"
 
 using namespace sim;
 using namespace sim::workload;
 
-namespace {
-
-Plan llama_8b() {
-  Plan p;
-  model::Architecture& a = p.architecture;
-  a.layers = 32;
-  a.hidden = 4096;
-  a.ffn = 14336;
-  a.heads = 32;
-  a.kv_heads = 8;
-  a.head_dim = 128;
-  a.vocab = 128256;
-  a.max_positions = 131072;
-  p.tp = 2;
-  p.dp = 4;
-  p.sequence = 8192;
-  p.global_batch = 64;
-  return p;
-}
-
-const Environment environment{Bytes{4 << 20}, Bytes{8 << 20}, 108};
-
-// Bytes that a block leaves allocated, by label.
-std::map<std::string, std::int64_t> left_by(const Program& program, const std::string& name) {
-  for (const Block& block : program.blocks) {
-    if (block.name != name) continue;
-    std::map<std::pair<int, std::uint32_t>, std::pair<std::string, std::int64_t>> live;
-    bool workspace = false;
-    for (const Instruction& i : block.code) {
-      if (i.op == Op::alloc) {
-        workspace = workspace || i.space == Space::fixed;
-        live[{static_cast<int>(i.space), i.index}] = {program.labels[i.label], i.value};
-      }
-      if (i.op == Op::free) live.erase({static_cast<int>(i.space), i.index});
-    }
-    if (workspace) continue;  // the first use of a library; later layers look alike
-    std::map<std::string, std::int64_t> result;
-    for (const auto& [slot, tensor] : live) result[tensor.first] += tensor.second;
-    return result;
-  }
-  return {};
-}
-
-}  // namespace
+using sample::left_by;
+using sample::llama_8b;
 
 TEST_CASE("workload: attention stays inside the documents that a sample packs") {
   for (const int cp : {1, 2}) {
@@ -61,7 +19,8 @@ TEST_CASE("workload: attention stays inside the documents that a sample packs") 
     const auto attention = [&] {
       double flops = 0;
       std::int64_t bytes = 0;
-      for (const model::Operation& o : build(plan, environment).classes[0].operations) {
+      const Job job = sample::job(plan);
+      for (const model::Operation& o : job.classes[0].operations) {
         if (o.kind != model::OperationKind::attention_forward &&
             o.kind != model::OperationKind::attention_backward)
           continue;
@@ -83,7 +42,7 @@ TEST_CASE("workload: attention stays inside the documents that a sample packs") 
 }
 
 TEST_CASE("workload: a layer keeps what the inventory says for Llama-3.1-8B at tp 2") {
-  const Job job = build(llama_8b(), environment);
+  const Job job = sample::job(llama_8b());
   const auto left = left_by(job.classes[0], "layer forward");
   std::int64_t sum = 0;
   for (const auto& [label, bytes] : left) sum += bytes;
@@ -103,21 +62,19 @@ TEST_CASE("workload: a layer keeps what the inventory says for Llama-3.1-8B at t
 }
 
 TEST_CASE("workload: the gradient buffer of Llama-3.1-8B at tp 2 has the buckets of Megatron-LM") {
-  const Job job = build(llama_8b(), environment);
+  const Job job = sample::job(llama_8b());
   const Program& program = job.classes[0];
   CHECK(program.parameters == 4'015'263'744);
   // 65 buckets of fp32 gradients are reduced over D c = 4 ranks, and gathered in bf16.
   std::vector<std::int64_t> reduced;
   std::int64_t gathered = 0;
-  for (const Pass& pass : program.step)
-    for (const Call& call : program.templates[pass.pattern].calls)
-      for (const Instruction& i : program.blocks[call.block].code) {
-        if (i.op != Op::collective) continue;
-        const Transfer& t = program.transfers[i.index];
-        if (t.communicator != Stream::dp_cp) continue;
-        if (t.kind == collective::Kind::reduce_scatter) reduced.push_back(t.bytes.n / 4);
-        if (t.kind == collective::Kind::all_gather) gathered += t.bytes.n / 2;
-      }
+  sample::each_of_step(program, [&](const Instruction& i) {
+    if (i.op != Op::collective) return;
+    const Transfer& t = program.transfers[i.index];
+    if (t.communicator != Stream::dp_cp) return;
+    if (t.kind == collective::Kind::reduce_scatter) reduced.push_back(t.bytes.n / 4);
+    if (t.kind == collective::Kind::all_gather) gathered += t.bytes.n / 2;
+  });
   REQUIRE(reduced.size() == 65);
   CHECK(reduced[0] == 262'668'288);
   CHECK(reduced[1] == 88'084'480);
@@ -141,7 +98,7 @@ TEST_CASE("workload: a step frees what it allocates and balances its slots") {
         if (recompute == Recompute::full && plan.schedule == "zb-h1") continue;
         if (!problems(plan).empty()) continue;
         CAPTURE(pp, schedule, static_cast<int>(recompute));
-        const Job job = build(plan, environment);
+        const Job job = sample::job(plan);
         for (const Program& program : job.classes) {
           std::map<std::uint64_t, bool> full;
           for (const auto* passes : {&program.setup, &program.first_step, &program.step})
@@ -187,21 +144,20 @@ TEST_CASE("workload: sends and receives of neighbours match") {
       if (virtual_stages > 1) plan.schedule = "interleaved-1f1b";
       plan.global_batch = 8 * plan.dp;
       REQUIRE(problems(plan).empty());
-      const Job job = build(plan, environment);
+      const Job job = sample::job(plan);
       // Messages by (from, to, channel): as many sends as receives.
       std::map<std::tuple<int, int, int>, int> sends, receives;
       for (const Program& program : job.classes)
-        for (const Pass& pass : program.step)
-          for (const Call& call : program.templates[pass.pattern].calls)
-            for (const Instruction& i : program.blocks[call.block].code)
-              if (i.op == Op::exchange)
-                for (const Message& m : program.exchanges[i.index].messages) {
-                  const int other = (program.stage + m.peer_offset + pp) % pp;
-                  if (m.send)
-                    ++sends[{program.stage, other, m.channel}];
-                  else
-                    ++receives[{other, program.stage, m.channel}];
-                }
+        sample::each_of_step(program, [&](const Instruction& i) {
+          if (i.op != Op::exchange) return;
+          for (const Message& m : program.exchanges[i.index].messages) {
+            const int other = (program.stage + m.peer_offset + pp) % pp;
+            if (m.send)
+              ++sends[{program.stage, other, m.channel}];
+            else
+              ++receives[{other, program.stage, m.channel}];
+          }
+        });
       CHECK(sends == receives);
       CHECK(!sends.empty());
     }
