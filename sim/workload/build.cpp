@@ -51,7 +51,9 @@ constexpr std::uint32_t layer_base(int layer) {
 class Builder {
  public:
   Builder(const Plan& plan, const Environment& environment, Program& program)
-      : rank_(plan, environment, program), schedule_(*schedule::find(plan.schedule)) {
+      : rank_(plan, environment, program),
+        schedule_(*schedule::find(plan.schedule)),
+        splits_backward_(schedule_.splits == schedule::Splits::all) {
     for (int chunk = 0; chunk < plan.virtual_stages; ++chunk)
       chunks_.push_back(std::make_unique<DataParallel>(rank_, chunk));
     if (!plan.shards_parameters()) return;
@@ -113,6 +115,7 @@ class Builder {
 
   Rank rank_;
   const schedule::Schedule& schedule_;
+  bool splits_backward_;
   std::vector<std::unique_ptr<DataParallel>> chunks_;
   std::unique_ptr<Fsdp> fsdp_;
   std::map<std::tuple<schedule::Pass, int, bool, bool, bool>, std::uint32_t> patterns_;
@@ -176,7 +179,7 @@ std::uint32_t Builder::free_layer_input(std::uint32_t layers_on) {
 // What a pass does before its first block: waits for its input, drops what Python rebinds.
 std::uint32_t Builder::begin_pass(int chunk, bool forward) {
   Emitter e(rank_.tables, "pass begin");
-  const bool overlaps = rank_.plan.virtual_stages > 1 || schedule_.splits_backward;
+  const bool overlaps = rank_.plan.virtual_stages > 1 || splits_backward_;
   if (overlaps && rank_.plan.pp > 1) {
     if (rank_.plan.virtual_stages > 1) e.wait(forward ? send_forward_event : send_backward_event);
     const bool receives = forward ? !rank_.is_first_part(chunk) : !rank_.is_last_part(chunk);
@@ -273,7 +276,7 @@ std::uint32_t Builder::backward(int chunk, const Moment& moment) {
   Variant variant;
   variant.reduce = moment.last && !fsdp_ ? &dp : nullptr;
   variant.first_microbatch = moment.first;
-  variant.split = schedule_.splits_backward;
+  variant.split = splits_backward_;
   const int layers = rank_.layers(chunk);
   const bool last = rank_.is_last_part(chunk);
   if (fsdp_) t.calls.push_back({fsdp_->begin_backward(), -1, layer_base(0)});
@@ -306,8 +309,7 @@ std::uint32_t Builder::backward(int chunk, const Moment& moment) {
     t.calls.push_back({embedding_backward(rank_, variant), -1, layer_base(0)});
   if (fsdp_) t.calls.push_back({fsdp_->end_backward(moment.first, moment.last), -1, layer_base(0)});
   t.calls.push_back({end_pass(chunk, false), -1, layer_base(0)});
-  if (!schedule_.splits_backward)
-    t.calls.push_back({microbatch_end(rank_, chunk), -1, layer_base(0)});
+  if (!splits_backward_) t.calls.push_back({microbatch_end(rank_, chunk), -1, layer_base(0)});
   return add(std::move(t));
 }
 
@@ -337,9 +339,9 @@ std::uint32_t Builder::pattern(schedule::Pass kind, int chunk, const Moment& mom
   const auto key = std::tuple(kind, chunk, moment.first_step, moment.first, moment.last);
   const auto found = patterns_.find(key);
   if (found != patterns_.end()) return found->second;
-  const std::uint32_t made = kind == schedule::Pass::forward    ? forward(chunk, moment)
-                             : kind == schedule::Pass::backward ? backward(chunk, moment)
-                                                                : weight(chunk, moment);
+  const std::uint32_t made = kind == schedule::Pass::forward  ? forward(chunk, moment)
+                             : kind != schedule::Pass::weight ? backward(chunk, moment)
+                                                              : weight(chunk, moment);
   return patterns_.emplace(key, made).first->second;
 }
 

@@ -225,8 +225,7 @@ TEST_CASE("schedule: microbatches of interleaved-1f1b go round in groups of the 
       for (int group = 1; group <= m + 1; ++group) {
         const Shape other{.stages = p, .microbatches = m, .chunks = 2, .group = group};
         CAPTURE(p, m, group);
-        const bool allowed =
-            group >= p && group <= m && (m % group == 0 || m % group >= p);
+        const bool allowed = group >= p && group <= m && (m % group == 0 || m % group >= p);
         CHECK(schedule.problem(other).empty() == allowed);
         if (allowed) CHECK_FALSE(run(schedule, other).deadlock);
       }
@@ -236,10 +235,8 @@ TEST_CASE("schedule: PyTorch's interleaved-1f1b takes microbatches that make who
   const Schedule& schedule = *find("interleaved-1f1b");
   for (int p = 2; p <= 5; ++p)
     for (int m = 1; m <= 16; ++m) {
-      const Shape shape{.stages = p,
-                        .microbatches = m,
-                        .chunks = 2,
-                        .interleaving = Interleaving::whole_rounds};
+      const Shape shape{
+          .stages = p, .microbatches = m, .chunks = 2, .interleaving = Interleaving::whole_rounds};
       CAPTURE(p, m);
       const int rounds = std::max(1, m / p);
       CHECK(schedule.problem(shape).empty() == (m % rounds == 0));
@@ -248,15 +245,16 @@ TEST_CASE("schedule: PyTorch's interleaved-1f1b takes microbatches that make who
 }
 
 TEST_CASE("schedule: zb-1p and zb-2p follow the times they are given") {
-  // As in the paper's table 4 the search finds nearly no bubble where F, B and W are unlike.
+  // Never slower than the order by hand, in the memory that they promise; twice the memory helps.
   for (const char* name : {"zb-1p", "zb-2p"}) {
     Shape shape{8, 32};
     shape.times = {.forward = 18.5, .backward = 18.1, .weight = 9.3, .transfer = 0.6};
     const Timeline timeline = run(*find(name), shape);
     CHECK_FALSE(timeline.deadlock);
-    CHECK(timeline.span < run(*find("zb-h1"), shape).span);
+    CHECK(timeline.span <= run(*find("zb-h1"), shape).span);
     const int cap = (name[3] - '0') * shape.stages;
     for (const int live : timeline.live) CHECK(live <= cap);
+    if (cap > shape.stages) CHECK(timeline.span < run(*find("zb-1p"), shape).span);
   }
 }
 
@@ -265,9 +263,10 @@ TEST_CASE("schedule: a message that takes time delays who waits for it") {
   Shape shape{2, 1};
   shape.times.transfer = 0.5;
   CHECK(run(*find("1f1b"), shape).makespan == 1 + 0.5 + 1 + 2 + 0.5 + 2);
-  // Down the V and up again: the turn needs no message.
+  // Down the V and up again, eight passes and the last W; the turns need no message. Stage 1 runs a
+  // W of its own between the two gradients that it sends.
   shape.chunks = 2;
-  CHECK(run(*find("zb-v"), shape).makespan == 9 + 4 * 0.5 + 2);
+  CHECK(run(*find("zb-v"), shape).makespan == 8 + 1 + 1 + 4 * 0.5);
 }
 
 TEST_CASE("schedule: impossible shapes name the rule and what would do") {

@@ -8,7 +8,8 @@
 namespace sim::schedule {
 
 // p <= 5, m <= 11, v <= 3, slices <= 2; passes of one unit, of a slice where there are slices.
-inline void for_each_shape(const Schedule& schedule, const std::function<void(const Shape&)>& check) {
+inline void for_each_shape(const Schedule& schedule,
+                           const std::function<void(const Shape&)>& check) {
   for (int p = 1; p <= 5; ++p)
     for (int m = 1; m <= 11; ++m)
       for (int v = 1; v <= 3; ++v)
