@@ -98,6 +98,10 @@ Account account_of(Stream communicator) {
     case Stream::pp_receive_forward:
     case Stream::pp_send_backward:
     case Stream::pp_receive_backward:
+    case Stream::pp_send_forward_up:
+    case Stream::pp_receive_forward_up:
+    case Stream::pp_send_backward_up:
+    case Stream::pp_receive_backward_up:
     case Stream::embedding:
       return Account::pp_transfer;
     case Stream::compute:

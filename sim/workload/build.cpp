@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cassert>
 
+#include "sim/schedule/placement.h"
 #include "sim/workload/builder.h"
 #include "sim/workload/rank.h"
 
@@ -32,8 +33,32 @@ Dimensions::Dimensions(const Plan& plan) {
 }
 
 Rank::Rank(const Plan& plan_, const Environment& environment_, Program& program_)
-    : plan(plan_), environment(environment_), dim(plan_), program(program_), tables(program_) {
+    : plan(plan_),
+      environment(environment_),
+      dim(plan_),
+      program(program_),
+      tables(program_),
+      schedule_(schedule::find(plan.schedule)),
+      parts_(count_parts(plan)) {
   program.fixed_slots = fixed_slot_count;
+  const schedule::Shape shape = pipeline_shape(plan, 1);
+  for (int chunk = 0; chunk < plan.virtual_stages; ++chunk)
+    chunks_.push_back({part_of(schedule_->placement, shape, {program.stage, chunk}), 0, 0});
+  int before = 0;
+  for (int number = 0; number < parts_; ++number) {
+    const int layers = part_layers(plan, number);
+    for (Chunk& chunk : chunks_)
+      if (chunk.part == number) chunk = {number, layers, before};
+    before += layers;
+  }
+}
+
+bool Rank::has_first_part() const {
+  return std::ranges::any_of(chunks_, [](const Chunk& chunk) { return chunk.part == 0; });
+}
+
+bool Rank::has_last_part() const {
+  return std::ranges::any_of(chunks_, [&](const Chunk& chunk) { return chunk.part == parts_ - 1; });
 }
 
 bool Rank::recomputes(int layer) const {
@@ -135,6 +160,7 @@ Job build(const Plan& plan, const Environment& environment, bool all_ranks,
     for (int d = 0; d < plan.dp; ++d) replicas += job.replica_class(d) == dp_class;
     return plan.tp * replicas;
   };
+  const Orders orders = orders_of(plan);
   for (int c = 0; c < count; ++c) {
     const Job::Coordinates at = job.coordinates(c);
     Program& program = job.classes[static_cast<std::size_t>(c)];
@@ -146,9 +172,12 @@ Job build(const Plan& plan, const Environment& environment, bool all_ranks,
     program.stage = at.stage;
     program.cp_rank = at.cp_rank;
     program.ranks = ranks_of(at.dp_rank);
-    write_program(plan, environment, program);
+    write_program(plan, environment, orders, program);
   }
-  keep_repeating_cuts(job, plan.virtual_stages > 1 ? plan.pp : 1);
+  // Rounds of groups repeat; elsewhere each microbatch is like the one before.
+  const bool rounds = plan.virtual_stages > 1 &&
+                      schedule::find(plan.schedule)->placement == schedule::Placement::round_robin;
+  keep_repeating_cuts(job, rounds ? std::max(plan.microbatch_group, plan.pp) : 1);
   return job;
 }
 

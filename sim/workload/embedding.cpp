@@ -194,7 +194,7 @@ void Embedding::backward() {
 
 ParameterList embedding_parameters(const Rank& rank) {
   const model::Architecture& a = rank.plan.architecture;
-  const bool shared = a.tied_embeddings && rank.plan.pp > 1;
+  const bool shared = rank.shares_table();
   ParameterList list{{"word embedding", rank.dim.vocab * rank.dim.hidden, false, false, shared}};
   if (a.position == model::Position::learned)
     list.push_back({"position embedding", a.max_positions * rank.dim.hidden});

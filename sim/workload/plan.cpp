@@ -9,7 +9,9 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "sim/schedule/placement.h"
 #include "sim/schedule/schedule.h"
+#include "sim/workload/parts.h"
 
 namespace sim::workload {
 
@@ -38,23 +40,6 @@ constexpr std::int64_t max_sequence = 1 << 26;
 constexpr double max_tensor_bytes = 1099511627776.0 * 16;  // 16 TiB: far beyond any GPU
 
 using Problems = std::vector<std::string>;
-
-// "1, 2, 4 or 8": the divisors of n, at most twelve of them.
-std::string divisors(std::int64_t n) {
-  std::vector<std::int64_t> found;
-  for (std::int64_t d = 1; d <= n && found.size() < 13; ++d)
-    if (n % d == 0) found.push_back(d);
-  const bool more = found.size() == 13;
-  if (more) found.pop_back();
-  std::string text;
-  for (std::size_t i = 0; i < found.size(); ++i)
-    text += fmt::format("{}{}",
-                        i == 0                           ? ""
-                        : i + 1 == found.size() && !more ? " or "
-                                                         : ", ",
-                        found[i]);
-  return more ? text + ", ..." : text;
-}
 
 // "8184 or 8192": the multiples of `step` next to `value`.
 std::string neighbours(std::int64_t value, std::int64_t step) {
@@ -157,80 +142,21 @@ void batch(const Plan& plan, Problems& problems) {
         neighbours(plan.global_batch, together)));
 }
 
-bool counts_ends(const Plan& plan) {
-  return plan.account_for_embedding || plan.account_for_loss;
-}
-
-// Stages with layers of their own number, and those that share the rest.
-void uneven_stages(const Plan& plan, Problems& problems) {
-  const std::int64_t layers = plan.architecture.layers;
-  const std::int64_t parts = std::int64_t{plan.pp} * plan.virtual_stages;
-  const bool sized = plan.first_stage_layers != 0 || plan.last_stage_layers != 0;
-  if (sized && counts_ends(plan))
-    problems.push_back(
-        "first_stage_layers or last_stage_layers and account_for_embedding or account_for_loss "
-        "both say how layers are split; leave one out");
-  if (counts_ends(plan)) {
-    const std::int64_t all = layers + plan.account_for_embedding + plan.account_for_loss;
-    // A chunk may be the embedding or the head alone, a stage may not.
-    const int least = plan.virtual_stages > 1 ? 1 : 2;
-    if (all % parts != 0 || all / parts < least)
-      problems.push_back(fmt::format(
-          "{} layers, the embedding and the head counted as asked for are {}; that is not a "
-          "multiple (at least {}) of pp x virtual_stages = {}",
-          layers, all, least, parts));
-    return;
-  }
-  const int own = (plan.first_stage_layers != 0) + (plan.last_stage_layers != 0);
-  const std::int64_t taken = std::int64_t{plan.first_stage_layers} + plan.last_stage_layers;
-  const std::int64_t others = plan.pp - own;
-  const bool fits =
-      plan.first_stage_layers >= 0 && plan.last_stage_layers >= 0 && others >= 0 && plan.pp > 1 &&
-      (others == 0 ? taken == layers : taken < layers && (layers - taken) % others == 0);
-  if (!fits) {
-    problems.push_back(fmt::format(
-        "first_stage_layers {} and last_stage_layers {} leave {} layers for {} other stages; they "
-        "must share them evenly",
-        plan.first_stage_layers, plan.last_stage_layers, layers - taken, others));
-    return;
-  }
-  for (const std::int64_t n :
-       {std::int64_t{plan.first_stage_layers}, std::int64_t{plan.last_stage_layers},
-        others == 0 ? 0 : (layers - taken) / others})
-    if (n % plan.virtual_stages != 0)
-      problems.push_back(fmt::format("virtual_stages {} does not divide the {} layers of a stage",
-                                     plan.virtual_stages, n));
-}
-
-void layer_split(const Plan& plan, Problems& problems) {
-  const std::int64_t layers = plan.architecture.layers;
-  const std::int64_t parts = std::int64_t{plan.pp} * plan.virtual_stages;
-  if (counts_ends(plan) || plan.first_stage_layers != 0 || plan.last_stage_layers != 0) {
-    uneven_stages(plan, problems);
-  } else if (layers % plan.pp != 0) {
-    problems.push_back(fmt::format("pp {} does not divide the {} layers; pp may be {}", plan.pp,
-                                   layers, divisors(layers)));
-  } else if (layers % parts != 0) {
-    problems.push_back(
-        fmt::format("virtual_stages {} does not divide the {} layers of a stage; it may be {}",
-                    plan.virtual_stages, layers / plan.pp, divisors(layers / plan.pp)));
-  }
-}
-
 // Whether the schedule is known and runs weight gradients apart.
 bool splits_backward(const Plan& plan) {
   const schedule::Schedule* schedule = schedule::find(plan.schedule);
   return schedule && schedule->splits == schedule::Splits::all;
 }
 
-// What a program cannot be written for yet.
-bool simulated(const schedule::Schedule& schedule) {
-  const bool one_way = schedule.placement == schedule::Placement::round_robin;
-  const bool whole = schedule.splits != schedule::Splits::some && schedule.slices == 1;
-  const bool usual = schedule.output == schedule::Output::last_part && schedule.gradients_travel &&
-                     !schedule.shared_parameters;
-  const bool walks = schedule.chunks == 1 || schedule.wire.waits_for_sends;
-  return one_way && whole && usual && walks;
+// Why no program is written for a schedule; empty where one is.
+std::string not_simulated(const schedule::Schedule& schedule) {
+  if (schedule.placement == schedule::Placement::two_way)
+    return "its two copies of each part would add their gradients across stages";
+  if (schedule.output != schedule::Output::last_part)
+    return "its output layer is cut over all stages";
+  if (schedule.slices > 1) return "its passes are slices of a sequence";
+  if (!schedule.gradients_travel) return "its parts have losses of their own";
+  return "";
 }
 
 void pipeline(const Plan& plan, Problems& problems) {
@@ -239,10 +165,10 @@ void pipeline(const Plan& plan, Problems& problems) {
     problems.push_back(schedule::unknown(plan.schedule));
     return;
   }
-  if (!simulated(*schedule))
+  if (const std::string why = not_simulated(*schedule); !why.empty())
     problems.push_back(fmt::format(
-        "schedule {} has a picture (rehearse schedule {}) and is not simulated in a run",
-        plan.schedule, plan.schedule));
+        "schedule {} has a picture (rehearse schedule {}) but is not simulated in a run: {}",
+        plan.schedule, plan.schedule, why));
   if (plan.global_batch % (std::int64_t{plan.dp} * plan.micro_batch) != 0) return;
   const std::string problem = schedule->problem(pipeline_shape(plan, plan.microbatches()));
   if (!problem.empty()) problems.push_back(fmt::format("schedule {}: {}", plan.schedule, problem));
@@ -408,7 +334,7 @@ std::vector<std::string> problems(const Plan& plan) {
   sequence_split(plan, problems);
   batch(plan, problems);
   const std::size_t before = problems.size();
-  layer_split(plan, problems);
+  for (std::string& problem : part_problems(plan)) problems.push_back(std::move(problem));
   const bool splits = problems.size() == before;
   pipeline(plan, problems);
   if (splits) recompute(plan, problems);
@@ -426,25 +352,25 @@ schedule::Shape pipeline_shape(const Plan& plan, int microbatches) {
           .microbatches = microbatches,
           .chunks = plan.virtual_stages,
           .group = std::min(plan.microbatch_group, microbatches),
-          .interleaving = plan.interleaving};
+          .interleaving = plan.interleaving,
+          .times = plan.pass_times};
 }
 
 int Plan::chunk_layers(int stage, int chunk) const {
-  const int layers = static_cast<int>(architecture.layers);
-  const int parts = pp * virtual_stages;
-  if (account_for_embedding || account_for_loss) {
-    const int each = (layers + account_for_embedding + account_for_loss) / parts;
-    const bool first = stage == 0 && chunk == 0;
-    const bool last = stage == pp - 1 && chunk == virtual_stages - 1;
-    return each - (first && account_for_embedding) - (last && account_for_loss);
-  }
-  if (first_stage_layers == 0 && last_stage_layers == 0) return layers / parts;
-  int of_stage = stage == 0 ? first_stage_layers : stage == pp - 1 ? last_stage_layers : 0;
-  if (of_stage == 0) {
-    const int others = pp - (first_stage_layers != 0) - (last_stage_layers != 0);
-    of_stage = (layers - first_stage_layers - last_stage_layers) / others;
-  }
-  return of_stage / virtual_stages;
+  const schedule::Schedule& row = *schedule::find(schedule);
+  return part_layers(*this, part_of(row.placement, pipeline_shape(*this, 1), {stage, chunk}));
+}
+
+int Plan::tasks_per_microbatch() const {
+  const bool two_way = schedule::find(schedule)->placement == schedule::Placement::two_way;
+  return two_way ? 1 : virtual_stages;
+}
+
+int Plan::warm_up_microbatches() const {
+  const schedule::Schedule& row = *schedule::find(schedule);
+  const int fills = virtual_stages > 1 ? 2 * pp : row.fills * pp;
+  const int m = std::min(microbatches(), std::max(fills, 2));
+  return row.problem(pipeline_shape(*this, m)).empty() ? m : microbatches();
 }
 
 std::string short_name(const Plan& plan) {

@@ -83,6 +83,9 @@ struct FsdpOptions {
 // The steps of a ring have slots and events of their own.
 inline constexpr int max_context_parallel = 48;
 
+// How layers are dealt out to the parts of the model (parts.h).
+enum class LayerSplit : std::uint8_t { even, padded, weighted };
+
 enum class CommunicatorBuffers : std::uint8_t { nccl };
 
 struct Plan {
@@ -99,10 +102,14 @@ struct Plan {
   // others), or the embedding and the head counting as a layer each.
   int first_stage_layers = 0, last_stage_layers = 0;
   bool account_for_embedding = false, account_for_loss = false;
+  LayerSplit layer_split = LayerSplit::even;
+  int embedding_layers = 1, head_layers = 1;  // weighted: what they count as
+  std::vector<int> layers_of_parts;           // each part's own number, empty: by the rule
 
   std::string schedule = "1f1b";  // a name of schedule::catalog()
   // How interleaved schedules fill the pipeline: it differs between frameworks and their versions.
   schedule::Interleaving interleaving = schedule::Interleaving::all_forwards_first;
+  schedule::Times pass_times;     // what a searched order is to go by; ratios count
   int microbatch_group = 0;       // --microbatch-group-size-per-vp-stage, 0: the schedule's own
   bool sequence_parallel = true;  // Megatron-LM turns it off at tp = 1
   DataParallelism data_parallel = DataParallelism::ddp;
@@ -172,10 +179,9 @@ struct Plan {
   int microbatches() const { return global_batch / (dp * micro_batch); }
   // Those of the first step: it is a warm-up that creates the optimizer's state and fills the
   // pipeline as far as it is ever filled; the steps after it are whole.
-  int warm_up_microbatches() const {
-    const int fills = virtual_stages > 1 ? 2 * pp : pp;
-    return std::min(microbatches(), std::max(fills, 2));
-  }
+  int warm_up_microbatches() const;
+  // Chunks of a rank that one microbatch passes through.
+  int tasks_per_microbatch() const;
   std::int64_t local_sequence() const { return sequence / cp; }
   bool uses_sequence_parallel() const { return sequence_parallel && tp > 1; }
 };

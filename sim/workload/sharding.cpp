@@ -74,17 +74,8 @@ void clip_gradients(Rank& rank, Emitter& e, std::int64_t elements, bool reads) {
   e.free(local_slot(norm_scratch));
 }
 
-namespace {
-
-bool shares_table(const Rank& rank) {
-  const bool end = rank.program.stage == 0 || rank.program.stage == rank.plan.pp - 1;
-  return rank.plan.architecture.tied_embeddings && rank.plan.pp > 1 && end;
-}
-
-}  // namespace
-
 void sum_tied_embeddings(Rank& rank, Emitter& e, std::int64_t bytes) {
-  if (!shares_table(rank)) return;
+  if (!rank.shares_table()) return;
   e.collective(Kind::all_reduce, Stream::embedding, bytes, "embedding gradient all-reduce");
 }
 
@@ -98,7 +89,7 @@ std::vector<Stream> model_communicators(const Rank& rank) {
 
 void append_pipeline_communicators(const Rank& rank, std::vector<Stream>& to) {
   if (rank.plan.pp > 1) to.push_back(Stream::pp);
-  if (shares_table(rank)) to.push_back(Stream::embedding);
+  if (rank.shares_table()) to.push_back(Stream::embedding);
 }
 
 }  // namespace sim::workload

@@ -150,6 +150,37 @@ std::vector<Case> catalog() {
   return cases;
 }
 
+// Every schedule that programs are written for, with what may go with it.
+std::vector<Case> schedules() {
+  std::vector<Case> cases;
+  for (const schedule::Schedule& schedule : schedule::catalog()) {
+    Plan base = sample::plan(1, 1, 4, 2, 12);
+    base.schedule = schedule.name;
+    base.virtual_stages = schedule.chunks;
+    const auto add = [&](const char* what, auto change, bool gpt = false) {
+      Plan p = base;
+      if (gpt) p.architecture = sample::gpt();
+      change(p);
+      if (workload::problems(p).empty())
+        cases.push_back({std::string(schedule.name) + ", " + what, std::move(p)});
+    };
+    add("plain", [](Plan&) {});
+    add("tensor parallel", [](Plan& p) { p.tp = 2; });
+    add("full recomputation", [](Plan& p) { p.recompute = workload::Recompute::full; });
+    add("fp8", [](Plan& p) { p.fp8 = true; });
+    add("replicated", [](Plan& p) { p.distributed_optimizer = p.overlap_param_gather = false; });
+    add("shards", [](Plan& p) { p.data_parallel = workload::DataParallelism::fsdp2; });
+    add("two stages", [](Plan& p) { p.pp = 2; });
+    add("padded", [](Plan& p) {
+      p.layer_split = workload::LayerSplit::padded;
+      p.architecture.layers = 7;
+    });
+    add(
+        "tied embeddings", [](Plan&) {}, true);
+  }
+  return cases;
+}
+
 // Everything that happens, by rank class and stream, whatever the order of telling.
 struct Recorder final : replay::Observer {
   using Operation = std::tuple<std::string, std::int64_t, std::int64_t, std::int64_t>;
@@ -185,7 +216,9 @@ void check_equal(const replay::RunReport& a, const replay::RunReport& b) {
 }  // namespace
 
 TEST_CASE("replay: fast and reference engine agree on every operation and every byte") {
-  for (const Case& c : catalog()) {
+  std::vector<Case> cases = catalog();
+  for (Case& c : schedules()) cases.push_back(std::move(c));
+  for (const Case& c : cases) {
     CAPTURE(c.name);
     REQUIRE(workload::problems(c.plan).empty());
     const workload::Job job = sample::job(c.plan);

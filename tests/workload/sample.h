@@ -452,6 +452,21 @@ inline std::vector<std::pair<std::string, Plan>> catalog() {
     p.tp = 8;
     p.sequence = 256;
   });
+  for (const schedule::Schedule& schedule : schedule::catalog())
+    for (const bool tied : {false, true})
+      for (const Recompute recompute : {Recompute::none, full}) {
+        add("every schedule", tied ? gpt() : llama_8b(), [&](Plan& p) {
+          p.architecture.layers = 8;
+          p.pp = 2;
+          p.dp = 2;
+          p.global_batch = 2 * 6;
+          p.schedule = schedule.name;
+          p.virtual_stages = schedule.chunks;
+          p.recompute = recompute;
+        });
+        // Not every schedule has programs, and not every one takes every policy.
+        if (!problems(plans.back().second).empty()) plans.pop_back();
+      }
   return plans;
 }
 
