@@ -158,8 +158,11 @@ struct Plan {
   bool accumulates_in_product() const {
     return gradient_accumulation_fusion && !shards_parameters();
   }
-  // Matrices held in fp8 have a transposed copy that stays; frozen ones make it for each product.
-  bool keeps_transposed_weights() const { return fp8_parameters && !trains_adapters(); }
+  // Matrices held in fp8 have a transposed copy that stays; frozen ones, and those that are gathered
+  // in fp8, make it for each product.
+  bool keeps_transposed_weights() const {
+    return fp8_parameters && !trains_adapters() && !shards_parameters();
+  }
   model::Precision product_precision() const { return fp8 ? model::Precision::fp8 : precision; }
   // Of a model chunk. REQUIRES: the plan has no problems.
   int chunk_layers(int stage, int chunk) const;
