@@ -108,7 +108,7 @@ std::uint32_t Pipeline::pattern_of(std::uint32_t key) {
       receive_backward_event, "receive backward");
   if (batched) {
     e.exchange(std::move(batch), "pipeline exchange", joins);
-    e.sync_device("pipeline exchange");
+    if (!by_torch()) e.sync_device("pipeline exchange");
   }
   Template t{PassKind::exchange, 0, {}};
   t.calls.push_back({e.finish(), -1, frame_slot_count});
@@ -133,12 +133,17 @@ void Pipeline::exchange(bool send_forward, bool receive_forward, bool send_backw
   passes_.back().acquires = receive_forward;
 }
 
-// deallocate_output_tensor: the sent output becomes a one-element tensor.
+// deallocate_output_tensor: the sent output becomes a one-element tensor. PyTorch's stages keep the
+// output itself for the backward pass.
 void Pipeline::release_output(Task task) {
   if (release_pattern_ < 0) {
     Emitter e(rank_.tables, "deallocate output");
-    e.alloc(frame_slot(output_stub), 2, Category::other, "deallocated output");
-    e.free(fixed_slot(output));
+    if (by_torch()) {
+      e.move(fixed_slot(output), frame_slot(output_stub));
+    } else {
+      e.alloc(frame_slot(output_stub), 2, Category::other, "deallocated output");
+      e.free(fixed_slot(output));
+    }
     Template t{PassKind::exchange, 0, {}};
     t.calls.push_back({e.finish(), -1, frame_slot_count});
     rank_.program.templates.push_back(std::move(t));

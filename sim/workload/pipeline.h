@@ -7,6 +7,10 @@
 // unbatched sends and receives that overlap with compute and wait for them before the pass that
 // needs them [schedules.py:forward_backward_pipelining_with_interleaving]. Schedules that split the
 // backward pass post overlapping exchanges too.
+//
+// Parameters in shards run in torch.distributed.pipelining's stages: batches as above, for which
+// the stream waits and not the CPU [PyTorch 2.6 schedules.py:Schedule1F1B, _wait_batch_p2p], and
+// outputs that are kept for the backward pass [stage.py: fwd_cache].
 #pragma once
 
 #include <array>
@@ -58,6 +62,7 @@ class Pipeline {
   void push(std::uint32_t pattern, Task task, std::uint32_t frame);
   std::uint32_t pattern_of(std::uint32_t key);
   Bytes message() const;
+  bool by_torch() const { return rank_.plan.shards_parameters(); }
   bool sends_forward(Task t) const { return !rank_.is_last_part(t.chunk); }
   bool sends_backward(Task t) const { return !rank_.is_first_part(t.chunk); }
 
