@@ -30,10 +30,10 @@ std::int64_t statistics_bytes(const Dimensions& dim) {
 
 void attention_kernel(Writer& w, bool backward, const Scores& scores, Stream stream) {
   const std::int64_t documents = w.plan.documents_per_sample();
-  model::Operation o = model::attention(
-      backward ? "attention backward" : "attention", backward, w.dim.batch * documents,
-      w.dim.heads, w.dim.groups, w.dim.head_dim, scores.query / documents, scores.key / documents,
-      scores.causal, w.plan.precision);
+  model::Operation o = model::attention(backward ? "attention backward" : "attention", backward,
+                                        w.dim.batch * documents, w.dim.heads, w.dim.groups,
+                                        w.dim.head_dim, scores.query / documents,
+                                        scores.key / documents, scores.causal, w.plan.precision);
   o.implementation = implementation(w.plan.attention);
   w.e.kernel(o, w.flags, stream);
 }
@@ -48,10 +48,9 @@ void backward_kernel(Writer& w, const Scores& scores) {
   const bool expands = flash && dim.heads > dim.groups;
   const std::int64_t expanded = dim.element * dim.batch * scores.key * width;
   const Value sums = w.temporary(4 * dim.batch * dim.heads * rounded, "softmax_d");
-  const Value accumulator = w.temporary(
-      flash ? 4 * dim.batch * (scores.query + 128) * accumulated
-            : 4 * dim.batch * scores.query * width,
-      flash ? "dq_accum" : "cuDNN workspace");
+  const Value accumulator = w.temporary(flash ? 4 * dim.batch * (scores.query + 128) * accumulated
+                                              : 4 * dim.batch * scores.query * width,
+                                        flash ? "dq_accum" : "cuDNN workspace");
   const Value keys = expands ? w.temporary(expanded, "dk expanded") : Value{0};
   const Value values = expands ? w.temporary(expanded, "dv expanded") : Value{0};
   attention_kernel(w, true, scores);
@@ -90,12 +89,12 @@ Value fused_core(Writer& w, const CoreInputs& in) {
   if (l.made_query) w.drop(l.query);
   if (l.made_key) w.drop(l.key);
   w.drop({l.value, lse, state});
-  w.node([=](Writer& w, Gradients gradients) -> Gradients {
-    const Value dq = w.temporary(w.dim.rows(w.dim.query), "dq");
-    const Value dk = w.temporary(w.dim.rows(w.dim.key_value), "dk");
-    const Value dv = w.temporary(w.dim.rows(w.dim.key_value), "dv");
-    backward_kernel(w, scores);
-    w.drop({lse, state, l.query, l.key, l.value, out, gradients[0]});
+  w.node([=](Writer& b, Gradients gradients) -> Gradients {
+    const Value dq = b.temporary(b.dim.rows(b.dim.query), "dq");
+    const Value dk = b.temporary(b.dim.rows(b.dim.key_value), "dk");
+    const Value dv = b.temporary(b.dim.rows(b.dim.key_value), "dv");
+    backward_kernel(b, scores);
+    b.drop({lse, state, l.query, l.key, l.value, out, gradients[0]});
     return {dq, dk, dv};
   });
   return out;
@@ -148,13 +147,13 @@ void key_again(Writer& w, Value key) {
 }
 
 // RoPE's backward passes and that of the split into q, k and v: a concatenation. Changes of layout
-// have none; their gradients are views. Behind a ring dk is a view of the buffer that dv stands for.
+// have none; their gradients are views. Behind a ring dk is a view of the buffer that dv stands
+// for.
 Gradients split_back(Writer& w, Gradients gradients, bool rope, Value tables) {
   const Dimensions& dim = w.dim;
   auto [dq, dk, dv] = gradients;
   if (rope) {
-    dk = rotate_back(w, dk, dim.rows(dim.key_value), "key gradient before rope",
-                     "rope k backward");
+    dk = rotate_back(w, dk, dim.rows(dim.key_value), "key gradient before rope", "rope k backward");
     dq = rotate_back(w, dq, dim.rows(dim.query), "query gradient before rope", "rope q backward");
     w.drop(tables);
   }
@@ -183,11 +182,11 @@ CoreInputs split(Writer& w, Value mixed) {
     in.query = rotate(w, dim.rows(dim.query), "query", "rope q");
     w.drop(copy);  // what the variable named before
     in.key = rotate(w, dim.rows(dim.key_value), "key", "rope k");
-    w.again({in.key}, [key = in.key](Writer& w) { key_again(w, key); });
+    w.again({in.key}, [key = in.key](Writer& b) { key_again(b, key); });
     w.save(tables);
     w.drop(tables);
   }
-  w.node([=](Writer& w, Gradients g) { return split_back(w, g, rope, tables); });
+  w.node([=](Writer& b, Gradients g) { return split_back(b, g, rope, tables); });
   return in;
 }
 
@@ -202,18 +201,15 @@ Value self_attention(Writer& w) {
   const Dimensions& dim = w.dim;
   const CoreTraits traits(w.rank);
   const Linear projection = linear(w.rank, Module::projection);
-  const Value mixed =
-      column_parallel(w, linear(w.rank, Module::qkv), "mixed qkv",
-                      w.keep && traits.saves_mixed() ? Category::activations
-                                                     : Category::temporaries);
+  const Value mixed = column_parallel(
+      w, linear(w.rank, Module::qkv), "mixed qkv",
+      w.keep && traits.saves_mixed() ? Category::activations : Category::temporaries);
   const CoreInputs in = split(w, mixed);
   if (traits.unfused && w.makes_workspaces())  // Megatron-LM's, grown to the largest use
     w.e.alloc(fixed_slot(global_buffer), dim.scores(), Category::temporaries,
               "global memory buffer");
-  const auto region = [traits, in](Writer& w) { return core(w, traits, in); };
-  const Value out = traits.selective
-                        ? checkpoint(w, {in.query, in.key, mixed}, region)
-                        : region(w);
+  const auto region = [traits, in](Writer& b) { return core(b, traits, in); };
+  const Value out = traits.selective ? checkpoint(w, {in.query, in.key, mixed}, region) : region(w);
   // The transposed view of `out` is made contiguous; the projection saves that copy. In fp8 it is
   // cast, and the cast is saved.
   const std::int64_t bytes = dim.rows(dim.query);

@@ -10,42 +10,11 @@
 #include "sim/workload/fsdp.h"
 #include "sim/workload/pipeline.h"
 #include "sim/workload/step.h"
+#include "sim/workload/tape.h"
 
 namespace sim::workload {
 
-Dimensions::Dimensions(const Plan& plan) {
-  const model::Architecture& a = plan.architecture;
-  element = model::bytes_of(plan.precision);
-  batch = plan.micro_batch;
-  sequence = plan.sequence;
-  local = plan.local_sequence();
-  tokens = local * batch;
-  tp = plan.tp;
-  cp = plan.cp;
-  pp = plan.pp;
-  dp = plan.dp;
-  shard = plan.uses_sequence_parallel() ? tokens / tp : tokens;
-  hidden = a.hidden;
-  query = a.query_width() / tp;
-  key_value = std::max<std::int64_t>(a.kv_width() / tp, a.head_dim);
-  heads = a.heads / tp;
-  groups = std::max<std::int64_t>(a.kv_heads / tp, 1);
-  head_dim = a.head_dim;
-  ffn = a.ffn / tp;
-  up = a.activation == model::Activation::swiglu ? 2 * ffn : ffn;
-  vocab = model::padded_vocab(a.vocab, tp) / tp;
-}
-
-Rank::Rank(const Plan& plan_, const Environment& environment_, Program& program_)
-    : plan(plan_), environment(environment_), dim(plan_), program(program_), tables(program_) {
-  program.fixed_slots = fixed_slot_count;
-}
-
 namespace {
-
-constexpr std::uint32_t layer_base(int layer) {
-  return frame_slot_count + static_cast<std::uint32_t>(layer) * layer_slot_count;
-}
 
 // Writes the passes of one rank.
 class Builder {
@@ -107,7 +76,7 @@ class Builder {
   }
   std::uint32_t free_layer_input(std::uint32_t layers_on);
   bool offloads(int layer) const { return layer >= 0 && layer < rank_.plan.offload_layers; }
-  void find_saved(std::uint32_t forward_block);
+  std::vector<Tensor> saved() const;
   std::uint32_t offload();
   std::uint32_t reload();
 
@@ -120,29 +89,17 @@ class Builder {
   std::int64_t plain_backward_[2][2] = {{-1, -1}, {-1, -1}};  // [holds][first microbatch]
   std::int64_t plain_weight_[2] = {-1, -1};
   std::int64_t free_input_[2] = {-1, -1};
-  // What a layer saves for its backward pass, by slot, and the blocks that take it away and back.
-  std::map<std::uint32_t, Instruction> saved_;
+  // The blocks that take away what a layer saves for its backward pass, and bring it back.
   std::int64_t offload_ = -1, reload_ = -1;
 };
 
 // What a layer's forward pass leaves in the layer's slots, and the residual that it was given.
-void Builder::find_saved(std::uint32_t forward_block) {
-  if (!saved_.empty()) return;
-  std::map<std::pair<Space, std::uint32_t>, Instruction> live;
-  for (const Instruction& i : rank_.program.blocks[forward_block].code) {
-    if (i.op == Op::alloc) live[{i.space, i.index}] = i;
-    if (i.op == Op::free) live.erase({i.space, i.index});
-    if (i.op != Op::move) continue;
-    auto tensor = live.extract({i.space, i.index});
-    if (tensor.empty()) continue;
-    tensor.key() = {static_cast<Space>(i.value >> 32), static_cast<std::uint32_t>(i.value)};
-    live.insert(std::move(tensor));
-  }
-  for (const auto& [slot, made] : live) {
-    if (slot.first != Space::layer) continue;
-    if (slot.second < layer_slot_count) saved_[slot.second] = made;
-    if (slot.second == input + layer_slot_count) saved_[input] = made;  // the next layer's is alike
-  }
+std::vector<Tensor> Builder::saved() const {
+  std::vector<Tensor> saved;
+  for (const Tensor& t : rank_.layer_tape->tensors)
+    if (t.holders > 0 && t.slot.space == Space::layer && t.slot.index >> layers_on_bits == 0)
+      saved.push_back(t);
+  return saved;
 }
 
 // Copies to the CPU and back run beside the layers; memory goes when the next layer is done and is
@@ -151,7 +108,7 @@ void Builder::find_saved(std::uint32_t forward_block) {
 std::uint32_t Builder::offload() {
   return cached(offload_, [&] {
     Emitter e(rank_.tables, "offload of a layer");
-    for (const auto& [slot, made] : saved_) e.free({Space::layer, slot});
+    for (const Tensor& t : saved()) e.free(t.slot);
     return e.finish();
   });
 }
@@ -159,8 +116,7 @@ std::uint32_t Builder::offload() {
 std::uint32_t Builder::reload() {
   return cached(reload_, [&] {
     Emitter e(rank_.tables, "reload of a layer");
-    for (const auto& [slot, made] : saved_)
-      e.alloc({Space::layer, slot}, made.value, made.category, rank_.program.labels[made.label]);
+    for (const Tensor& t : saved()) e.alloc(t.slot, t.bytes, t.category, t.label);
     return e.finish();
   });
 }
@@ -234,7 +190,6 @@ std::uint32_t Builder::forward(int chunk, const Moment& moment) {
     // Inside a recomputed group only the group's input stays.
     if (!v.keep && layer % group_size() != 0) call(free_layer_input(0));
     if (fsdp_) call(fsdp_->after_forward(layer, !v.keep));
-    if (offloads(layer)) find_saved(block);
     if (offloads(layer - 1))
       t.calls.push_back({offload(), global_layer(chunk, layer - 1), layer_base(layer - 1)});
   }
@@ -378,8 +333,7 @@ void Builder::build() {
     step.push_back(single(PassKind::step, step_end(rank_, chunks, first)));
   }
   for (const std::uint32_t position : pipeline.completed()) program.cuts.push_back(position + 1);
-  program.local_slots = local_slot_count;
-  program.frame_slots = layer_base(most) + 1;
+  rank_.settle(most);
   program.communicators = communicators(rank_);
 }
 

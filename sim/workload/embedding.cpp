@@ -79,8 +79,7 @@ Gradients back(Writer& w, const Saved& saved) {
     dropped = 0;
   }
   if (w.a.position == model::Position::learned) {
-    const Value positions =
-        table_gradient(w, w.a.max_positions, "position embedding gradient");
+    const Value positions = table_gradient(w, w.a.max_positions, "position embedding gradient");
     table_hook(w, positions, w.a.max_positions, "position embedding");
   }
   if (dim.tp > 1) {
@@ -142,9 +141,8 @@ Saved Forward::run() {
   if (learned) {
     positions = w.temporary(dim.full(), "position rows");
     w.pass(OperationKind::embedding, "position lookup", 2 * dim.full());
-    step(dim.full(), "rows with positions", [&](Value) {
-      w.pass(OperationKind::elementwise, "add positions", 3 * dim.full());
-    });
+    step(dim.full(), "rows with positions",
+         [&](Value) { w.pass(OperationKind::elementwise, "add positions", 3 * dim.full()); });
   }
   if (copies)
     step(dim.full(), "transposed embedding",
@@ -171,7 +169,7 @@ std::uint32_t embedding_forward(Rank& rank, const Variant& variant) {
   Writer w(rank, variant, "embedding", {}, Writer::Owner::embedding);
   w.use({"word embedding", "position embedding"});
   const Saved saved = Forward{w, 0}.run();
-  w.node([saved](Writer& w, Gradients) { return back(w, saved); });
+  w.node([saved](Writer& b, Gradients) { return back(b, saved); });
   const std::uint32_t block = w.finish();
   if (!rank.embedding_tape) rank.embedding_tape = std::make_shared<Tape>(std::move(w.tape));
   return block;

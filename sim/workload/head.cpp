@@ -33,8 +33,8 @@ void gather_input(Writer& w) {
 // The weight adds into main_grad in every microbatch.
 void product(Writer& w, std::int64_t m, std::int64_t n, std::int64_t k, GemmRole role,
              std::uint8_t flags) {
-  const bool accumulates = role == GemmRole::weight_gradient && w.plan.accumulates_in_product() &&
-                           w.plan.fp32_gradients;
+  const bool accumulates =
+      role == GemmRole::weight_gradient && w.plan.accumulates_in_product() && w.plan.fp32_gradients;
   w.e.kernel(model::gemm("head", m, n, k, role, accumulates, w.plan.precision), flags);
 }
 
@@ -105,12 +105,12 @@ std::uint32_t head_forward(Rank& rank, const Variant& variant) {
                                  Category::activations);
   const Normed norm = norm_forward(w, dim.residual(), "final norm output", false);
   w.save({residual, norm.output});
-  w.node([=](Writer& w, Gradients g) { return final_norm_back(w, g, norm, residual); });
+  w.node([=](Writer& b, Gradients g) { return final_norm_back(b, g, norm, residual); });
   blas_workspace(w, blas_workspace_forward, "cuBLAS workspace of the forward thread");
   if (w.sequence_parallel()) gather_input(w);
   const Value logits = w.make(logits_bytes(dim), "logits", Category::logits);
   product(w, dim.tokens, dim.vocab, dim.hidden, GemmRole::forward, 0);
-  w.node([input = norm.output](Writer& w, Gradients g) { return head_back(w, g, input); });
+  w.node([input = norm.output](Writer& b, Gradients g) { return head_back(b, g, input); });
   const Value losses = cross_entropy(w, logits);
   w.drop({logits, norm.output});  // the model's forward returns
   report_loss(w);

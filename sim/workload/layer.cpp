@@ -33,21 +33,22 @@ Gradients fork(Writer& w, Value mask) {
 Value residual(Writer& w, Value input, const std::function<Value(Writer&)>& branch, bool last) {
   const std::int64_t bytes = w.dim.residual();
   w.save(input);
-  w.node([input](Writer& w, Gradients g) { return join(w, g[0], input); });
+  w.node([input](Writer& b, Gradients g) { return join(b, g[0], input); });
   const Value summand = branch(w);
   const Value out = last ? w.make_in(layer_slot(LayerSlot::input, 1), bytes, "residual stream",
                                      Category::activations)
                          : w.activation(bytes, "residual stream");
   Value mask = 0;
-  if (w.a.hidden_dropout > 0 && w.keep) mask = w.activation(w.dim.shard * w.dim.hidden, "dropout mask");
+  if (w.a.hidden_dropout > 0 && w.keep)
+    mask = w.activation(w.dim.shard * w.dim.hidden, "dropout mask");
   w.pass(OperationKind::elementwise, "residual add", 3 * bytes);
   w.drop(summand);
-  w.node([mask](Writer& w, Gradients) { return fork(w, mask); });
+  w.node([mask](Writer& b, Gradients) { return fork(b, mask); });
   if (!last)
-    w.again({out}, [out, bytes](Writer& w) {
-      w.product("projection", w.dim.hidden, w.dim.query);
-      w.refill({out});
-      w.pass(OperationKind::elementwise, "residual add", 3 * bytes);
+    w.again({out}, [out, bytes](Writer& b) {
+      b.product("projection", b.dim.hidden, b.dim.query);
+      b.refill({out});
+      b.pass(OperationKind::elementwise, "residual add", 3 * bytes);
     });
   return out;
 }
@@ -87,9 +88,9 @@ std::uint32_t layer_forward(Rank& rank, const Variant& variant) {
   const Value input = w.given(layer_slot(LayerSlot::input), w.dim.residual(), "residual stream",
                               Category::activations);
   const Value middle = residual(w, input, self_attention, false);
-  residual(w, middle,
-           [](Writer& w) { return w.rank.recomputes_mlp() ? checkpoint(w, {}, mlp) : mlp(w); },
-           true);
+  residual(
+      w, middle,
+      [](Writer& b) { return b.rank.recomputes_mlp() ? checkpoint(b, {}, mlp) : mlp(b); }, true);
   w.drop(middle);
   drop_operators(w);
   const std::uint32_t block = w.finish();

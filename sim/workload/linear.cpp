@@ -39,12 +39,11 @@ void weight_gradient(Writer& w, const Linear& l, Value quantised, std::uint8_t f
     transposed = w.temporary(w.dim.tokens * l.in, "transposed input in fp8");
     w.pass(OperationKind::copy, "transpose input", 2 * w.dim.tokens * l.in);
   }
-  w.e.kernel(
-      model::gemm(l.name, l.out, l.in, w.dim.tokens, GemmRole::weight_gradient,
-                  w.plan.accumulates_in_product() && w.plan.fp32_gradients &&
-                      !w.variant.first_microbatch,
-                  w.plan.product_precision()),
-      flags);
+  w.e.kernel(model::gemm(l.name, l.out, l.in, w.dim.tokens, GemmRole::weight_gradient,
+                         w.plan.accumulates_in_product() && w.plan.fp32_gradients &&
+                             !w.variant.first_microbatch,
+                         w.plan.product_precision()),
+             flags);
   w.drop({transposed, quantised});
 }
 
@@ -58,8 +57,8 @@ Value make_handle(Writer& w, const Linear& l) {
   const std::int64_t bytes = w.dim.element * l.in * l.out;
   if (!keeps_handles(w)) return w.temporary(bytes, "weight gradient handle");
   if (w.variant.first_use)
-    w.e.alloc(fixed_slot(handle_qkv - static_cast<std::uint32_t>(l.module)), bytes,
-              Category::other, "kept gradient handle");
+    w.e.alloc(fixed_slot(handle_qkv - static_cast<std::uint32_t>(l.module)), bytes, Category::other,
+              "kept gradient handle");
   return 0;
 }
 
@@ -164,7 +163,7 @@ Gradients Column::back(Writer& w, Gradients gradients) const {
   if (deferred) {
     const Value kept = w.plan.fp8 ? quantised : gradients[0];
     if (!w.plan.fp8) w.hold(kept);
-    w.defer([column = *this, kept](Writer& w) { column.weight(w, kept); });
+    w.defer([column = *this, kept](Writer& b) { column.weight(b, kept); });
   } else if (!frozen) {
     weight_gradient(w, linear, quantised, tp ? overlapped : std::uint8_t{0});
     // Cleared by hand; without sequence parallelism that is the saved tensor itself.
@@ -236,7 +235,7 @@ Gradients Row::back(Writer& w, Gradients gradients) const {
   } else if (w.variant.split) {
     const Value kept = keep_gradient(w, gradients[0], gathered, quantised);
     w.drop(gathered);
-    w.defer([row = *this, kept](Writer& w) { row.weight(w, kept); });
+    w.defer([row = *this, kept](Writer& b) { row.weight(b, kept); });
   } else {
     weight_gradient(w, linear, quantised);
     w.drop(operand);
@@ -256,23 +255,37 @@ Linear linear(const Rank& rank, Module module) {
   const model::Architecture& a = rank.plan.architecture;
   switch (module) {
     case Module::qkv:
-      return {module, "qkv", dim.hidden, dim.mixed_width(), "linear_qkv.weight", "linear_qkv.bias",
-              "linear_qkv.layer_norm_weight", "linear_qkv.layer_norm_bias", a.qkv_bias};
+      return {module,
+              "qkv",
+              dim.hidden,
+              dim.mixed_width(),
+              "linear_qkv.weight",
+              "linear_qkv.bias",
+              "linear_qkv.layer_norm_weight",
+              "linear_qkv.layer_norm_bias",
+              a.qkv_bias};
     case Module::projection:
-      return {module, "projection", dim.query, dim.hidden, "linear_proj.weight",
-              "linear_proj.bias", "", "", a.linear_bias};
+      return {
+          module, "projection", dim.query,    dim.hidden, "linear_proj.weight", "linear_proj.bias",
+          "",     "",           a.linear_bias};
     case Module::fc1:
-      return {module, "fc1", dim.hidden, dim.up, "linear_fc1.weight", "linear_fc1.bias",
-              "linear_fc1.layer_norm_weight", "linear_fc1.layer_norm_bias", a.linear_bias};
+      return {module,
+              "fc1",
+              dim.hidden,
+              dim.up,
+              "linear_fc1.weight",
+              "linear_fc1.bias",
+              "linear_fc1.layer_norm_weight",
+              "linear_fc1.layer_norm_bias",
+              a.linear_bias};
     case Module::fc2:
       break;
   }
-  return {Module::fc2, "fc2", dim.ffn, dim.hidden, "linear_fc2.weight", "linear_fc2.bias",
-          "", "", a.linear_bias};
+  return {Module::fc2,       "fc2", dim.ffn, dim.hidden,   "linear_fc2.weight",
+          "linear_fc2.bias", "",    "",      a.linear_bias};
 }
 
-Value column_parallel(Writer& w, const Linear& linear, std::string_view label,
-                      Category category) {
+Value column_parallel(Writer& w, const Linear& linear, std::string_view label, Category category) {
   const Dimensions& dim = w.dim;
   const bool sp = w.sequence_parallel(), adapted = w.rank.adapts(linear.module);
   w.use({linear.norm, linear.weight});
@@ -299,7 +312,7 @@ Value column_parallel(Writer& w, const Linear& linear, std::string_view label,
     column.holds_norm = read == norm.output;
   }
   if (column.holds_norm) w.save(norm.output);
-  w.node([column](Writer& w, Gradients g) { return column.back(w, g); });
+  w.node([column](Writer& b, Gradients g) { return column.back(b, g); });
   w.drop({gathered, wide_input, norm.output});
   return out;
 }
@@ -322,7 +335,7 @@ Value row_parallel(Writer& w, const Linear& linear, Value input, Value operand,
   Row row{linear, input, operand, {}, gradient};
   if (w.rank.adapts(linear.module)) row.adapter = adapter_forward(w, linear.module, input, out);
   if (!w.frozen()) w.save(operand);
-  w.node([row](Writer& w, Gradients g) { return row.back(w, g); });
+  w.node([row](Writer& b, Gradients g) { return row.back(b, g); });
   return out;
 }
 

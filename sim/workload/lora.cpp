@@ -30,9 +30,8 @@ Value rows_of_all(Writer& w, Value wide) {
 // This rank's columns of the gradient of a row-parallel product's output.
 Value columns_of_gradient(Writer& w, const AdapterShape& shape) {
   if (w.dim.tp == 1) return 0;
-  const Value whole = w.sequence_parallel()
-                          ? w.temporary(w.dim.full(), "gathered gradient of adapter")
-                          : Value{0};
+  const Value whole =
+      w.sequence_parallel() ? w.temporary(w.dim.full(), "gathered gradient of adapter") : Value{0};
   if (whole != 0) exchange(w, Kind::all_gather, w.dim.full());
   const Value columns = w.temporary(w.dim.rows(shape.up_width), "adapter output gradient");
   w.pass(OperationKind::copy, "split adapter gradient", 2 * w.dim.rows(shape.up_width));
@@ -43,10 +42,10 @@ Value columns_of_gradient(Writer& w, const AdapterShape& shape) {
 // The gradient of a weight [m, n] joins main_grad; what the product read goes.
 void weight(Writer& w, std::string_view parameter, std::int64_t m, std::int64_t n,
             std::initializer_list<Value> read) {
-  w.e.kernel(model::gemm("adapter weight", m, n, w.dim.tokens, GemmRole::weight_gradient,
-                         w.plan.accumulates_in_product() && w.plan.fp32_gradients &&
-                             !w.variant.first_microbatch,
-                         w.plan.precision));
+  w.e.kernel(model::gemm(
+      "adapter weight", m, n, w.dim.tokens, GemmRole::weight_gradient,
+      w.plan.accumulates_in_product() && w.plan.fp32_gradients && !w.variant.first_microbatch,
+      w.plan.precision));
   const Value handle = w.temporary(w.dim.element * m * n, "weight gradient handle");
   if (!w.keep_gradient(handle, parameter)) {
     if (!w.plan.accumulates_in_product())
@@ -62,7 +61,7 @@ void weight(Writer& w, std::string_view parameter, std::int64_t m, std::int64_t 
 void weight_or_defer(Writer& w, std::string_view parameter, std::int64_t m, std::int64_t n,
                      Value gradient, Value input) {
   if (!w.variant.split) return weight(w, parameter, m, n, {gradient, input});
-  w.defer([=](Writer& w) { weight(w, parameter, m, n, {gradient, input}); });
+  w.defer([=](Writer& b) { weight(b, parameter, m, n, {gradient, input}); });
 }
 
 }  // namespace
@@ -122,9 +121,8 @@ Adapter adapter_forward(Writer& w, Module module, Value input, Value& out) {
   const Value scaled = w.temporary(bytes, "scaled adapter output");
   w.pass(OperationKind::elementwise, "scale adapter", 2 * bytes);
   w.drop(wide);
-  const Value sum =
-      w.make(bytes, "sum with adapter",
-             module == Module::fc1 ? Category::activations : Category::temporaries);
+  const Value sum = w.make(bytes, "sum with adapter",
+                           module == Module::fc1 ? Category::activations : Category::temporaries);
   w.pass(OperationKind::elementwise, "add adapter", 3 * bytes);
   w.drop({scaled, out});
   out = sum;
@@ -141,8 +139,7 @@ Value Adapter::backward(Writer& w) const {
   const Value scaled = w.temporary(wide_bytes, "scaled adapter output gradient");
   w.pass(OperationKind::elementwise, "scale adapter", 2 * wide_bytes);
   w.drop(columns);
-  const Value of_narrow =
-      w.temporary(dim.rows(shape.rank), "gradient of adapter's narrow rows");
+  const Value of_narrow = w.temporary(dim.rows(shape.rank), "gradient of adapter's narrow rows");
   product(w, "adapter out", shape.rank, shape.up_width, GemmRole::input_gradient);
   if (tp) exchange(w, Kind::all_reduce, dim.rows(shape.rank));
   weight_or_defer(w, adapter_parameter(module, true), shape.up_width, shape.rank, scaled, narrow);

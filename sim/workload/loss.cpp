@@ -63,7 +63,7 @@ Value megatron(Writer& w) {
   w.pass(OperationKind::elementwise, "loss", 12 * rows);
   softmax_pass(w, "divide", 4 * l);
   w.drop({maximum, predicted, sums});
-  w.node([saved](Writer& w, Gradients) { return megatron_back(w, saved); });
+  w.node([saved](Writer& b, Gradients) { return megatron_back(b, saved); });
   return losses;
 }
 
@@ -78,11 +78,11 @@ Value fused(Writer& w, Value logits) {
   softmax_pass(w, "fused cross entropy", logits_bytes(w.dim));
   reduce_rows(w, "all-reduce sum");
   reduce_rows(w, "all-reduce predicted");
-  w.node([=](Writer& w, Gradients) -> Gradients {
-    const std::int64_t l = logits_bytes(w.dim);
-    const Value made = logits_tensor(w, l, "logits gradient");
-    softmax_pass(w, "fused cross entropy backward", 2 * l);
-    w.drop({logits, lse, targets});
+  w.node([=](Writer& b, Gradients) -> Gradients {
+    const std::int64_t l = logits_bytes(b.dim);
+    const Value made = logits_tensor(b, l, "logits gradient");
+    softmax_pass(b, "fused cross entropy backward", 2 * l);
+    b.drop({logits, lse, targets});
     return {made};
   });
   return losses;
@@ -139,7 +139,7 @@ Value torch(Writer& w) {
   const Value losses = w.activation(4 * rows, "token losses");
   w.pass(OperationKind::embedding, "target logit", 16 * rows);
   reduce_rows(w, "all-reduce predicted");
-  w.node([log_softmax](Writer& w, Gradients) { return torch_back(w, log_softmax); });
+  w.node([log_softmax](Writer& b, Gradients) { return torch_back(b, log_softmax); });
   return losses;
 }
 

@@ -42,25 +42,24 @@ struct Activation {
 // it where there is no gate), and with a gate fc2, whose output nobody reads.
 void again(Writer& w, const Activation& activation, Value operand) {
   if (activation.gated) w.again({activation.gate}, [](Writer&) {});
-  const auto make = [=](Writer& w) {
-    const std::int64_t bytes = w.dim.rows(w.dim.ffn);
+  const auto make = [=](Writer& b) {
+    const std::int64_t bytes = b.dim.rows(b.dim.ffn);
     if (activation.gate != 0) {
-      w.refill({activation.gate});
-      w.pass(OperationKind::elementwise, "silu", 2 * bytes);
+      b.refill({activation.gate});
+      b.pass(OperationKind::elementwise, "silu", 2 * bytes);
     }
-    w.refill({operand});
-    w.pass(OperationKind::elementwise, activation.gated ? "swiglu" : "bias gelu",
-           w.dim.rows(w.dim.up) + w.rank.operand(bytes));
+    b.refill({operand});
+    b.pass(OperationKind::elementwise, activation.gated ? "swiglu" : "bias gelu",
+           b.dim.rows(b.dim.up) + b.rank.operand(bytes));
   };
   if (!activation.gated) return w.again({operand}, make);
-  const auto product = [=](Writer& w) {
-    w.refill({activation.input});
-    w.product("fc1", w.dim.ffn, w.dim.hidden);
+  const auto product = [=](Writer& b) {
+    b.refill({activation.input});
+    b.product("fc1", b.dim.ffn, b.dim.hidden);
   };
-  w.again({activation.input}, product, [](Writer& w) -> std::vector<Value> {
-    const Value half =
-        w.activation(w.dim.rows(w.dim.up - w.dim.ffn), "kept half of fc1 output");
-    return {w.activation(w.dim.residual(), "kept fc2 output"), half};
+  w.again({activation.input}, product, [](Writer& b) -> std::vector<Value> {
+    const Value half = b.activation(b.dim.rows(b.dim.up - b.dim.ffn), "kept half of fc1 output");
+    return {b.activation(b.dim.residual(), "kept fc2 output"), half};
   });
   w.again({operand}, make);
 }
@@ -73,7 +72,7 @@ Value mlp(Writer& w) {
   Activation activation{column_parallel(w, fc1, "fc1 output", Category::activations), 0,
                         w.a.activation == model::Activation::swiglu};
   const Value out = activation.forward(w);
-  w.node([activation](Writer& w, Gradients g) { return activation.back(w, g); });
+  w.node([activation](Writer& b, Gradients g) { return activation.back(b, g); });
   w.use({fc2.weight});
   Value operand = out;
   if (w.plan.fp8) {

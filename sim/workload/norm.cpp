@@ -60,9 +60,9 @@ Normed norm_forward(Writer& w, std::int64_t bytes, std::string_view label, bool 
   forward_kernels(w, bytes);
   w.save({n.rsigma, n.mu});
   w.drop({scratch, n.rsigma, n.mu});
-  w.again({n.output, n.rsigma, n.mu}, [n, bytes](Writer& w) {
-    w.refill({n.output, n.rsigma, n.mu});
-    forward_kernels(w, bytes);
+  w.again({n.output, n.rsigma, n.mu}, [n, bytes](Writer& b) {
+    b.refill({n.output, n.rsigma, n.mu});
+    forward_kernels(b, bytes);
   });
   return n;
 }
@@ -75,8 +75,7 @@ NormGradients norm_backward(Writer& w, Value gradient) {
   made.weight = w.temporary(row, "norm weight gradient");
   if (layer_norm) made.bias = w.temporary(row, "norm bias gradient");
   const Value of_weight = w.temporary(parts, "norm weight gradient parts");
-  const Value of_bias =
-      layer_norm ? w.temporary(parts, "norm bias gradient parts") : Value{0};
+  const Value of_bias = layer_norm ? w.temporary(parts, "norm bias gradient parts") : Value{0};
   backward_kernels(w);
   w.drop({of_weight, of_bias, gradient});
   return made;

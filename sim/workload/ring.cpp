@@ -49,7 +49,7 @@ struct RingForward {
   Writer& w;
   const Ring& ring;
   Layouts layouts;
-  std::vector<Value> buffers, outputs, statistics, states;
+  std::vector<Value> buffers{}, outputs{}, statistics{}, states{};
   Value half[2] = {};  // of the last two steps: the first half of k and v or the second of q
   Value out = 0, running = 0;
   std::uint8_t arrived = 0;
@@ -84,8 +84,8 @@ void RingForward::step(int i) {
   const Stream stream = stream_of(i);
   if (i > 0) w.e.wait(arrived, stream);
   if (i < ring.c - 1) {
-    buffers.push_back(w.make(ring.key_value_bytes(), "k and v of the ring",
-                             Category::communication, stream));
+    buffers.push_back(
+        w.make(ring.key_value_bytes(), "k and v of the ring", Category::communication, stream));
     arrived = w.event();
     w.e.collective(Kind::ring_exchange, Stream::cp, ring.key_value_bytes(), "ring exchange",
                    overlapped, arrived, stream);
@@ -95,8 +95,8 @@ void RingForward::step(int i) {
   take_half(i);
   const Scores scores = ring.scores(ring.part(i));
   outputs.push_back(w.temporary(ring.query_bytes(scores.query), "partial output", stream));
-  statistics.push_back(w.temporary(4 * w.dim.batch * w.dim.heads * scores.query,
-                                   "partial statistics", stream));
+  statistics.push_back(
+      w.temporary(4 * w.dim.batch * w.dim.heads * scores.query, "partial statistics", stream));
   states.push_back(w.temporary(16, "partial rng state", stream));
   attention_kernel(w, false, scores, stream);
 }
@@ -117,8 +117,7 @@ void RingForward::add_statistics(int i) {
 }
 
 void RingForward::run() {
-  buffers.push_back(
-      w.make(ring.key_value_bytes(), "k and v of the ring", Category::communication));
+  buffers.push_back(w.make(ring.key_value_bytes(), "k and v of the ring", Category::communication));
   w.pass(OperationKind::copy, "cat k v", 2 * ring.key_value_bytes());
   for (int i = 0; i <= ring.c; ++i) {
     if (i < ring.c) step(i);
@@ -232,9 +231,9 @@ Value ring_core(Writer& w, const CoreInputs& in) {
   w.drop(f.layouts.value);
   if (f.layouts.made_query) w.drop(query);
   w.drop({last, lse, state});
-  w.node([=](Writer& w, Gradients gradients) {
-    const Gradients back = ring_back(w, ring);
-    w.drop({last, lse, state, query, out, gradients[0]});
+  w.node([=](Writer& b, Gradients gradients) {
+    const Gradients back = ring_back(b, ring);
+    b.drop({last, lse, state, query, out, gradients[0]});
     return back;
   });
   return out;

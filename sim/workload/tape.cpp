@@ -145,8 +145,7 @@ void Writer::again(std::vector<Value> tensors, Tape::Work make,
 
 void Writer::refill(std::initializer_list<Value> values) {
   for (const Value v : values)
-    if (const Tensor& t = tape.tensors[v]; v != 0)
-      e.alloc(slot(v), t.bytes, t.category, t.label);
+    if (const Tensor& t = tape.tensors[v]; v != 0) e.alloc(slot(v), t.bytes, t.category, t.label);
 }
 
 void Writer::use(std::initializer_list<std::string_view> parameters) {
@@ -215,22 +214,22 @@ Value checkpoint(Writer& w, const std::vector<Value>& arguments,
   const Value output = region(w);
   w.keep = true;
   for (const Value v : arguments) w.save(v);
-  w.node([arguments, region](Writer& w, Gradients gradients) {
-    const std::size_t first = w.tape.nodes.size();
-    const std::uint8_t before = std::exchange(w.flags, recomputed);
-    const Value made = region(w);
-    w.flags = before;
-    w.hold(gradients[0]);
+  w.node([arguments, region](Writer& b, Gradients gradients) {
+    const std::size_t first = b.tape.nodes.size();
+    const std::uint8_t before = std::exchange(b.flags, recomputed);
+    const Value made = region(b);
+    b.flags = before;
+    b.hold(gradients[0]);
     // What the region's own nodes hold by now goes with them.
     std::vector<Value> rest;
     for (const Value v : arguments)
-      if (v != 0 && w.holders(v) > 1)
-        w.drop(v);
+      if (v != 0 && b.holders(v) > 1)
+        b.drop(v);
       else
         rest.push_back(v);
-    const Gradients back = w.walk_back(gradients, first);
-    for (const Value v : rest) w.drop(v);
-    w.drop({made, gradients[0]});
+    const Gradients back = b.walk_back(gradients, first);
+    for (const Value v : rest) b.drop(v);
+    b.drop({made, gradients[0]});
     return back;
   });
   return output;

@@ -40,8 +40,8 @@ using Value = std::uint32_t;
 using Gradients = std::array<Value, 3>;
 
 struct Tensor {
-  Slot slot;             // where it is, once `placed`
-  bool placed = false;   // other blocks know it
+  Slot slot;            // where it is, once `placed`
+  bool placed = false;  // other blocks know it
   std::int32_t holders = 0;
   std::int64_t bytes = 0;
   Category category = Category::other;
@@ -65,7 +65,7 @@ struct Tape {
   std::vector<std::function<Gradients(Writer&, Gradients)>> nodes;
   std::vector<Work> deferred;  // weight gradients that have a pass of their own
   std::vector<Again> again;
-  std::uint32_t placed = 0;    // how many tensors outlived the blocks so far
+  std::uint32_t placed = 0;  // how many tensors outlived the blocks so far
 };
 
 class Writer {

@@ -70,8 +70,7 @@ Value Unfused::scores_back(Writer& w, Value gradient) const {
   if (dropped != 0) {
     w.drop(dropped);
     const Value of_softmax = w.temporary(bytes, "gradient of softmax");
-    w.pass(OperationKind::softmax, "attention dropout backward",
-           2 * bytes + bytes / w.dim.element);
+    w.pass(OperationKind::softmax, "attention dropout backward", 2 * bytes + bytes / w.dim.element);
     w.drop({mask, gradient});
     gradient = of_softmax;
   }
@@ -131,7 +130,7 @@ Gradients Unfused::back(Writer& w, Gradients gradients) const {
 Value unfused_core(Writer& w, const CoreInputs& in) {
   Unfused core{CoreTraits(w.rank), in};
   const Value out = core.forward(w);
-  w.node([core](Writer& w, Gradients g) { return core.back(w, g); });
+  w.node([core](Writer& b, Gradients g) { return core.back(b, g); });
   return out;
 }
 
