@@ -197,6 +197,12 @@ Value core(Writer& w, const CoreTraits& traits, const CoreInputs& in) {
 
 }  // namespace
 
+ParameterList attention_parameters(const Rank& rank) {
+  ParameterList list = linear_parameters(rank, Module::projection);
+  for (const Parameter& p : linear_parameters(rank, Module::qkv)) list.push_back(p);
+  return list;
+}
+
 Value self_attention(Writer& w) {
   const Dimensions& dim = w.dim;
   const CoreTraits traits(w.rank);

@@ -43,11 +43,6 @@ Value table_gradient(Writer& w, std::int64_t rows, std::string_view label) {
 
 // The hook of a table: its gradient goes into main_grad.
 void table_hook(Writer& w, Value made, std::int64_t rows, std::string_view parameter) {
-  if (w.rank.fsdp && w.a.tied_embeddings && parameter == "word embedding") {
-    w.pass(OperationKind::elementwise, "add gradient of the head",
-           3 * w.dim.element * rows * w.dim.hidden);
-    return w.drop(made);
-  }
   if (w.keep_gradient(made, parameter)) return;
   w.pass(OperationKind::elementwise, "main_grad add",
          (w.dim.element + 2 * (w.plan.fp32_gradients ? 4 : 2)) * rows * w.dim.hidden);
@@ -164,6 +159,15 @@ Saved Forward::run() {
 }
 
 }  // namespace
+
+ParameterList embedding_parameters(const Rank& rank) {
+  const model::Architecture& a = rank.plan.architecture;
+  const bool shared = a.tied_embeddings && rank.plan.pp > 1;
+  ParameterList list{{"word embedding", rank.dim.vocab * rank.dim.hidden, false, false, shared}};
+  if (a.position == model::Position::learned)
+    list.push_back({"position embedding", a.max_positions * rank.dim.hidden});
+  return list;
+}
 
 std::uint32_t embedding_forward(Rank& rank, const Variant& variant) {
   Writer w(rank, variant, "embedding", {}, Writer::Owner::embedding);

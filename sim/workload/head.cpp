@@ -5,6 +5,7 @@
 #include "sim/workload/attention.h"
 #include "sim/workload/loss.h"
 #include "sim/workload/norm.h"
+#include "sim/workload/sharding.h"
 
 namespace sim::workload {
 namespace {
@@ -38,8 +39,7 @@ void product(Writer& w, std::int64_t m, std::int64_t n, std::int64_t k, GemmRole
   w.e.kernel(model::gemm("head", m, n, k, role, accumulates, w.plan.precision), flags);
 }
 
-// To the gradient of the norm's output. Tied: in shards the table's gradient of the embedding is
-// added to this one.
+// To the gradient of the norm's output.
 Gradients head_back(Writer& w, Gradients gradients, Value input) {
   const Dimensions& dim = w.dim;
   const bool sp = w.sequence_parallel(), tp = dim.tp > 1;
@@ -71,9 +71,9 @@ Gradients head_back(Writer& w, Gradients gradients, Value input) {
   if (tp) w.e.wait(scattered);
   if (sp) w.drop(whole);
   w.drop(gradients[0]);
-  if (handle != 0 &&
-      !w.keep_gradient(handle, w.a.tied_embeddings ? "word embedding" : "output layer"))
-    w.drop(handle);
+  const bool tied =
+      w.rank.sharding->parameters(w.variant.unit.chunk).find(ends, "output layer") < 0;
+  if (!w.keep_gradient(handle, tied ? "word embedding" : "output layer")) w.drop(handle);
   w.ready("output layer");
   return {reduced};
 }
@@ -82,9 +82,8 @@ Gradients head_back(Writer& w, Gradients gradients, Value input) {
 Gradients final_norm_back(Writer& w, Gradients gradients, const Normed& norm, Value residual) {
   w.e.alloc(frame_slot(gradient), w.dim.residual(), Category::temporaries, "gradient stream");
   const NormGradients made = norm_backward(w, gradients[0]);
-  if (w.rank.fsdp && !w.frozen()) {
-    w.keep_gradient(made.weight, "final norm");
-    if (made.bias != 0) w.keep_gradient(made.bias, "final norm bias");
+  if (!w.frozen() && w.keep_gradient(made.weight, "final norm")) {
+    w.keep_gradient(made.bias, "final norm bias");
   } else {
     if (!w.frozen()) w.pass(OperationKind::elementwise, "norm main_grad add", 10 * w.dim.hidden);
     w.drop({made.weight, made.bias});
@@ -96,6 +95,17 @@ Gradients final_norm_back(Writer& w, Gradients gradients, const Normed& norm, Va
 }
 
 }  // namespace
+
+ParameterList head_parameters(const Rank& rank, bool has_table) {
+  const model::Architecture& a = rank.plan.architecture;
+  const bool sp = rank.plan.uses_sequence_parallel();
+  ParameterList list{{"final norm", rank.dim.hidden, sp}};
+  if (a.norm == model::Norm::layer) list.push_back({"final norm bias", rank.dim.hidden, sp});
+  const bool shared = a.tied_embeddings && rank.plan.pp > 1;
+  if (has_table)
+    list.push_back({"output layer", rank.dim.vocab * rank.dim.hidden, false, false, shared});
+  return list;
+}
 
 std::uint32_t head_forward(Rank& rank, const Variant& variant) {
   Writer w(rank, variant, "head and loss", {}, Writer::Owner::head);

@@ -285,6 +285,19 @@ Linear linear(const Rank& rank, Module module) {
           "linear_fc2.bias", "",    "",      a.linear_bias};
 }
 
+ParameterList linear_parameters(const Rank& rank, Module module) {
+  const Linear l = linear(rank, module);
+  const bool sp = rank.plan.uses_sequence_parallel(), column = !l.norm.empty();
+  ParameterList list;
+  if (column) list.push_back({l.norm, l.in, sp});
+  if (column && rank.plan.architecture.norm == model::Norm::layer)
+    list.push_back({l.norm_bias, l.in, sp});
+  list.push_back({l.weight, l.in * l.out, false, true});
+  // The bias of a row-parallel product is added behind the reduction.
+  if (l.has_bias) list.push_back({l.bias, l.out, sp && !column});
+  return list;
+}
+
 Value column_parallel(Writer& w, const Linear& linear, std::string_view label, Category category) {
   const Dimensions& dim = w.dim;
   const bool sp = w.sequence_parallel(), adapted = w.rank.adapts(linear.module);
@@ -343,7 +356,7 @@ void norm_gradients(Writer& w, Value weight, Value bias, std::string_view weight
                     std::string_view bias_name) {
   if (w.frozen()) return w.drop({weight, bias});
   if (w.keep_gradient(weight, weight_name)) {
-    if (bias != 0) w.keep_gradient(bias, bias_name);
+    w.keep_gradient(bias, bias_name);
     return;
   }
   w.pass(OperationKind::elementwise, "norm main_grad add", 10 * w.dim.hidden);

@@ -27,6 +27,7 @@ struct Linear {
   bool has_bias;
 };
 Linear linear(const Rank& rank, Module module);
+ParameterList linear_parameters(const Rank& rank, Module module);
 
 // From the residual stream to the product's output.
 Value column_parallel(Writer& w, const Linear& linear, std::string_view label, Category category);

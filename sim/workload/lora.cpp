@@ -1,11 +1,21 @@
 #include "sim/workload/lora.h"
 
+#include <array>
+
 namespace sim::workload {
 namespace {
 
 using collective::Kind;
 using model::GemmRole;
 using model::OperationKind;
+
+constexpr std::string_view linear_in = "adapter.linear_in", linear_out = "adapter.linear_out";
+
+std::string_view product_of(Module module) {
+  constexpr std::array<std::string_view, 4> names = {"linear_qkv", "linear_proj", "linear_fc1",
+                                                     "linear_fc2"};
+  return names[static_cast<std::size_t>(module)];
+}
 
 void product(Writer& w, std::string_view name, std::int64_t n, std::int64_t k, GemmRole role) {
   w.e.kernel(model::gemm(name, w.dim.tokens, n, k, role, false, w.plan.precision), w.flags);
@@ -40,28 +50,28 @@ Value columns_of_gradient(Writer& w, const AdapterShape& shape) {
 }
 
 // The gradient of a weight [m, n] joins main_grad; what the product read goes.
-void weight(Writer& w, std::string_view parameter, std::int64_t m, std::int64_t n,
+void weight(Writer& w, std::string_view parameter, Module module, std::int64_t m, std::int64_t n,
             std::initializer_list<Value> read) {
   w.e.kernel(model::gemm(
       "adapter weight", m, n, w.dim.tokens, GemmRole::weight_gradient,
       w.plan.accumulates_in_product() && w.plan.fp32_gradients && !w.variant.first_microbatch,
       w.plan.precision));
   const Value handle = w.temporary(w.dim.element * m * n, "weight gradient handle");
-  if (!w.keep_gradient(handle, parameter)) {
+  if (!w.keep_gradient(handle, parameter, product_of(module))) {
     if (!w.plan.accumulates_in_product())
       w.pass(OperationKind::elementwise, "main_grad add",
              (w.dim.element + 2 * (w.plan.fp32_gradients ? 4 : 2)) * m * n);
     w.drop(handle);
-    w.ready(parameter);
+    w.ready(parameter, product_of(module));
   }
   w.drop(read);
 }
 
 // Now, or in a pass of its own, until which its operands stay.
-void weight_or_defer(Writer& w, std::string_view parameter, std::int64_t m, std::int64_t n,
-                     Value gradient, Value input) {
-  if (!w.variant.split) return weight(w, parameter, m, n, {gradient, input});
-  w.defer([=](Writer& b) { weight(b, parameter, m, n, {gradient, input}); });
+void weight_or_defer(Writer& w, std::string_view parameter, Module module, std::int64_t m,
+                     std::int64_t n, Value gradient, Value input) {
+  if (!w.variant.split) return weight(w, parameter, module, m, n, {gradient, input});
+  w.defer([=](Writer& b) { weight(b, parameter, module, m, n, {gradient, input}); });
 }
 
 }  // namespace
@@ -94,24 +104,26 @@ AdapterShape adapter_shape(const Rank& rank, Module module) {
   return shape;
 }
 
-std::string_view adapter_parameter(Module module, bool up) {
-  static constexpr std::string_view names[][2] = {
-      {"linear_qkv.adapter.linear_in", "linear_qkv.adapter.linear_out"},
-      {"linear_proj.adapter.linear_in", "linear_proj.adapter.linear_out"},
-      {"linear_fc1.adapter.linear_in", "linear_fc1.adapter.linear_out"},
-      {"linear_fc2.adapter.linear_in", "linear_fc2.adapter.linear_out"}};
-  return names[static_cast<std::size_t>(module)][up ? 1 : 0];
+ParameterList adapter_parameters(const Rank& rank) {
+  ParameterList list;
+  for (const Module module : {Module::qkv, Module::projection, Module::fc1, Module::fc2}) {
+    if (!rank.adapts(module)) continue;
+    const AdapterShape shape = adapter_shape(rank, module);
+    list.push_back({linear_in, shape.down(), false, false, false, product_of(module)});
+    list.push_back({linear_out, shape.up(), false, false, false, product_of(module)});
+  }
+  return list;
 }
 
 Adapter adapter_forward(Writer& w, Module module, Value input, Value& out) {
   const AdapterShape shape = adapter_shape(w.rank, module);
   const Dimensions& dim = w.dim;
-  w.use({adapter_parameter(module, false)});
+  w.use({linear_in}, product_of(module));
   const Value narrow = w.activation(dim.rows(shape.rank), "adapter's narrow rows");
   product(w, "adapter in", shape.inner, shape.in, GemmRole::forward);
   if (dim.tp > 1)
     exchange(w, shape.column ? Kind::all_gather : Kind::all_reduce, dim.rows(shape.rank));
-  w.use({adapter_parameter(module, true)});
+  w.use({linear_out}, product_of(module));
   Value wide = w.temporary(dim.rows(shape.up_width), "adapter output");
   product(w, "adapter out", shape.up_width, shape.rank, GemmRole::forward);
   w.save({input, narrow});
@@ -142,11 +154,11 @@ Value Adapter::backward(Writer& w) const {
   const Value of_narrow = w.temporary(dim.rows(shape.rank), "gradient of adapter's narrow rows");
   product(w, "adapter out", shape.rank, shape.up_width, GemmRole::input_gradient);
   if (tp) exchange(w, Kind::all_reduce, dim.rows(shape.rank));
-  weight_or_defer(w, adapter_parameter(module, true), shape.up_width, shape.rank, scaled, narrow);
+  weight_or_defer(w, linear_out, module, shape.up_width, shape.rank, scaled, narrow);
   const Value of_input = w.temporary(dim.rows(shape.in), "adapter input gradient");
   product(w, "adapter in", shape.in, shape.inner, GemmRole::input_gradient);
   if (!shape.column) w.hold(input);
-  weight_or_defer(w, adapter_parameter(module, false), shape.inner, shape.in, of_narrow, input);
+  weight_or_defer(w, linear_in, module, shape.inner, shape.in, of_narrow, input);
   // With sequence parallelism it joins the product's own before they are reduced together.
   if (shape.column && tp && !w.sequence_parallel())
     exchange(w, Kind::all_reduce, dim.rows(shape.in));

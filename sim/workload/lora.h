@@ -27,7 +27,6 @@ struct AdapterShape {
 };
 
 AdapterShape adapter_shape(const Rank& rank, Module module);
-std::string_view adapter_parameter(Module module, bool up);
 
 // What an adapter leaves for its way back; empty where there is none.
 struct Adapter {

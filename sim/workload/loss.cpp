@@ -157,7 +157,7 @@ Value cross_entropy(Writer& w, Value logits) {
 
 void report_loss(Writer& w) {
   w.pass(OperationKind::reduction, "masked loss", 8 * w.dim.tokens);
-  if (w.rank.fsdp) return;  // nobody reads it before the step is over
+  if (w.plan.shards_parameters()) return;  // nobody reads it before the step is over
   if (w.dim.cp > 1) w.e.collective(Kind::all_reduce, Stream::cp, 8, "all-reduce loss over cp");
   w.e.sync_stream(Stream::compute, "loss nan check");
   w.e.host(HostWork::blocking_read);

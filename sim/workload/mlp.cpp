@@ -66,6 +66,12 @@ void again(Writer& w, const Activation& activation, Value operand) {
 
 }  // namespace
 
+ParameterList mlp_parameters(const Rank& rank) {
+  ParameterList list = linear_parameters(rank, Module::fc1);
+  for (const Parameter& p : linear_parameters(rank, Module::fc2)) list.push_back(p);
+  return list;
+}
+
 Value mlp(Writer& w) {
   const Linear fc1 = linear(w.rank, Module::fc1), fc2 = linear(w.rank, Module::fc2);
   const std::int64_t bytes = w.dim.rows(w.dim.ffn), cast = w.rank.operand(bytes);

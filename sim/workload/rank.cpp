@@ -33,6 +33,15 @@ Rank::Rank(const Plan& plan_, const Environment& environment_, Program& program_
   program.local_slots = local_slot_count;
 }
 
+bool Rank::recomputes(int layer) const {
+  if (plan.recompute != Recompute::full) return false;
+  return plan.recompute_method == RecomputeMethod::uniform || layer < plan.recompute_layers;
+}
+
+int Rank::recomputed_group() const {
+  return plan.recompute_method == RecomputeMethod::uniform ? plan.recompute_layers : 1;
+}
+
 Slot Rank::slot_of_survivor(std::size_t owner, std::uint32_t n) {
   if (owner == 0) {
     layer_slots_ = std::max(layer_slots_, layer_slot_count + n + 1);

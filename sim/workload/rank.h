@@ -14,6 +14,7 @@
 
 #include "sim/workload/build.h"
 #include "sim/workload/emit.h"
+#include "sim/workload/parameter.h"
 #include "sim/workload/plan.h"
 
 namespace sim::workload {
@@ -131,8 +132,7 @@ constexpr int unit_events = order_event - unit_event;
 // Products that may have an adapter.
 enum class Module : std::uint8_t { qkv, projection, fc1, fc2 };
 
-class DataParallel;
-class Fsdp;
+class Sharding;
 struct Tape;
 
 // What the rank's blocks share while they are written.
@@ -144,13 +144,22 @@ struct Rank {
   Dimensions dim;
   Program& program;
   Tables tables;
-  Fsdp* fsdp = nullptr;  // where parameters are in shards
+  Sharding* sharding = nullptr;
 
   bool is_first_part(int chunk) const { return program.stage == 0 && chunk == 0; }
   bool is_last_part(int chunk) const {
     return program.stage == plan.pp - 1 && chunk == plan.virtual_stages - 1;
   }
   int layers(int chunk) const { return plan.chunk_layers(program.stage, chunk); }
+  // Tensors have the batch first, as DTensor's have.
+  bool batch_first() const { return plan.shards_parameters(); }
+  // Whether layer `layer` of a chunk is run again in the backward pass, and whether a group of
+  // layers that are run again together ends with it.
+  bool recomputes(int layer) const;
+  int recomputed_group() const;
+  bool ends_recomputed_group(int chunk, int layer) const {
+    return layer == layers(chunk) - 1 || (layer + 1) % recomputed_group() == 0;
+  }
   bool adapts(Module module) const;
   bool recomputes_mlp() const {
     return plan.recompute == Recompute::selective && plan.recompute_modules.mlp;
@@ -179,15 +188,14 @@ struct Rank {
 
 // Which variant of a block is wanted.
 struct Variant {
-  bool keep = true;                // forward: tensors for backward are kept
-  bool first_use = false;          // library workspaces and gradient handles come into being
-  bool recompute = false;          // forward: runs inside a backward pass
-  bool holds_gradient = false;     // backward: the incoming gradient is also held by Python
-  bool split = false;              // backward: weight gradients come in a pass of their own
-  bool first_microbatch = false;   // weight gradients overwrite main_grad instead of adding to it
-  DataParallel* gather = nullptr;  // forward: parameters are being gathered
-  DataParallel* reduce = nullptr;  // backward: gradients are ready for reduction
-  int layer = 0;                   // of the chunk, for `gather` and `reduce`
+  bool keep = true;               // forward: tensors for backward are kept
+  bool first_use = false;         // library workspaces and gradient handles come into being
+  bool recompute = false;         // forward: runs inside a backward pass
+  bool holds_gradient = false;    // backward: the incoming gradient is also held by Python
+  bool split = false;             // backward: weight gradients come in a pass of their own
+  bool first_microbatch = false;  // weight gradients overwrite main_grad instead of adding to it
+  bool hooks = false;             // parameters are being gathered, or gradients reduced
+  Unit unit;
 };
 
 // layer.cpp: one layer, from Space::layer's `input` to the next layer's; backward, the gradient

@@ -6,8 +6,7 @@
 #include <queue>
 #include <utility>
 
-#include "sim/workload/data_parallel.h"
-#include "sim/workload/fsdp.h"
+#include "sim/workload/sharding.h"
 
 namespace sim::workload {
 namespace {
@@ -17,38 +16,6 @@ constexpr std::uint32_t unplaced = 1u << 24;
 
 bool names_slot(const Instruction& i) {
   return i.op == Op::alloc || i.op == Op::free || i.op == Op::move || i.op == Op::record_stream;
-}
-
-LayerParameter layer_parameter(std::string_view name) {
-  static constexpr std::array<std::string_view, static_cast<std::size_t>(LayerParameter::count_)>
-      names{"linear_proj.weight",
-            "linear_proj.bias",
-            "linear_qkv.layer_norm_weight",
-            "linear_qkv.layer_norm_bias",
-            "linear_qkv.weight",
-            "linear_qkv.bias",
-            "linear_fc1.layer_norm_weight",
-            "linear_fc1.layer_norm_bias",
-            "linear_fc1.weight",
-            "linear_fc1.bias",
-            "linear_fc2.weight",
-            "linear_fc2.bias",
-            "linear_qkv.adapter.linear_in",
-            "linear_qkv.adapter.linear_out",
-            "linear_proj.adapter.linear_in",
-            "linear_proj.adapter.linear_out",
-            "linear_fc1.adapter.linear_in",
-            "linear_fc1.adapter.linear_out",
-            "linear_fc2.adapter.linear_in",
-            "linear_fc2.adapter.linear_out"};
-  return static_cast<LayerParameter>(std::ranges::find(names, name) - names.begin());
-}
-
-EndParameter end_parameter(std::string_view name) {
-  static constexpr std::array<std::string_view, static_cast<std::size_t>(EndParameter::count_)>
-      names{"word embedding", "position embedding", "final norm", "final norm bias",
-            "output layer"};
-  return static_cast<EndParameter>(std::ranges::find(names, name) - names.begin());
 }
 
 }  // namespace
@@ -94,12 +61,6 @@ void Writer::drop(Value v) {
   if (v == 0) return;
   assert(tape.tensors[v].holders > 0);
   if (--tape.tensors[v].holders == 0) e.free(slot(v));
-}
-
-void Writer::move(Value v, Slot to) {
-  assert(tape.tensors[v].holders == 1);
-  tape.tensors[v].holders = 0;
-  e.move(slot(v), to);
 }
 
 void Writer::record_stream(Value v, Stream stream) {
@@ -148,32 +109,25 @@ void Writer::refill(std::initializer_list<Value> values) {
     if (const Tensor& t = tape.tensors[v]; v != 0) e.alloc(slot(v), t.bytes, t.category, t.label);
 }
 
-void Writer::use(std::initializer_list<std::string_view> parameters) {
-  if (!variant.gather) return;
-  for (const std::string_view p : parameters)
-    if (owner_ == Owner::layer)
-      variant.gather->before_use(e, variant.layer, layer_parameter(p));
-    else
-      variant.gather->before_use(e, end_parameter(p));
+void Writer::use(std::initializer_list<std::string_view> parameters, std::string_view owner) {
+  if (!variant.hooks) return;
+  for (const std::string_view p : parameters) rank.sharding->use(e, variant.unit, p, owner);
 }
 
-bool Writer::keep_gradient(Value gradient, std::string_view parameter) {
-  if (!rank.fsdp) return false;
-  move(gradient, owner_ == Owner::layer ? rank.fsdp->gradient_slot(layer_parameter(parameter))
-                                        : rank.fsdp->gradient_slot(end_parameter(parameter)));
+bool Writer::keep_gradient(Value gradient, std::string_view parameter, std::string_view owner) {
+  if (gradient == 0 || !rank.sharding->keep(e, variant.unit, parameter, slot(gradient), owner))
+    return false;
+  assert(tape.tensors[gradient].holders == 1);
+  tape.tensors[gradient].holders = 0;
   return true;
 }
 
-void Writer::ready(std::string_view parameter) {
-  if (!variant.reduce) return;
-  if (owner_ == Owner::layer)
-    variant.reduce->gradient_ready(e, variant.layer, layer_parameter(parameter));
-  else
-    variant.reduce->gradient_ready(e, end_parameter(parameter));
+void Writer::ready(std::string_view parameter, std::string_view owner) {
+  if (variant.hooks) rank.sharding->ready(e, variant.unit, parameter, owner);
 }
 
 void Writer::reorder(std::string_view name, std::int64_t bytes) {
-  if (rank.fsdp && dim.batch > 1) pass(model::OperationKind::copy, name, 2 * bytes);
+  if (rank.batch_first() && dim.batch > 1) pass(model::OperationKind::copy, name, 2 * bytes);
 }
 
 std::uint32_t Writer::finish() {

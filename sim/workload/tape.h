@@ -110,7 +110,6 @@ class Writer {
   void drop(std::initializer_list<Value> values) {
     for (const Value v : values) drop(v);
   }
-  void move(Value v, Slot to);  // to a holder outside the tape
   void record_stream(Value v, Stream stream);
   Slot slot(Value v) const;
   int holders(Value v) const { return tape.tensors[v].holders; }
@@ -134,10 +133,11 @@ class Writer {
              std::function<std::vector<Value>(Writer&)> keep = {});
   void refill(std::initializer_list<Value> values);
 
-  // Parameters: about to be read; whether the unit's shard takes a gradient; a gradient is in.
-  void use(std::initializer_list<std::string_view> parameters);
-  bool keep_gradient(Value gradient, std::string_view parameter);
-  void ready(std::string_view parameter);
+  // Parameters, of the product beside which an adapter stands if they are its own: about to be
+  // read; whether data parallelism takes a gradient; a gradient is added.
+  void use(std::initializer_list<std::string_view> parameters, std::string_view owner = {});
+  bool keep_gradient(Value gradient, std::string_view parameter, std::string_view owner = {});
+  void ready(std::string_view parameter, std::string_view owner = {});
   // Tensors have the batch first (DTensor): pieces of sequences are put in order around each
   // collective, unless there is one sequence [torch/distributed/_functional_collectives.py].
   void reorder(std::string_view name, std::int64_t bytes);
