@@ -38,11 +38,11 @@ struct Parameter {
 
 // What each module registers, in the order of its constructor.
 using ParameterList = std::vector<Parameter>;
-ParameterList attention_parameters(const Rank& rank);  // forward.cpp
+ParameterList attention_parameters(const Rank& rank);
 ParameterList mlp_parameters(const Rank& rank);
-ParameterList adapter_parameters(const Rank& rank);               // lora.cpp
-ParameterList embedding_parameters(const Rank& rank);             // embedding.cpp
-ParameterList head_parameters(const Rank& rank, bool has_table);  // ends.cpp
+ParameterList adapter_parameters(const Rank& rank);
+ParameterList embedding_parameters(const Rank& rank);
+ParameterList head_parameters(const Rank& rank, bool has_table);
 
 // Of one model chunk of a rank.
 class Parameters {
