@@ -156,6 +156,9 @@ void sharding(const v1::Plan& from, workload::Plan& to, std::vector<PlanProblem>
   }
   workload::shard_parameters(to, to.data_parallel, to.fsdp.reshard_after_forward);
   const v1::Fsdp& fsdp = from.fsdp();
+  // With a pipeline fully_shard's users keep parameters whole behind a forward pass
+  // [pytorch/torchtitan distributed/fsdp.py:get_fsdp_reshard_after_forward_policy, "default"].
+  if (from.data_parallel() == v1::Plan::fsdp2 && to.pp > 1) to.fsdp.reshard_after_forward = false;
   if (fsdp.has_reshard_after_forward())
     to.fsdp.reshard_after_forward = fsdp.reshard_after_forward();
   if (fsdp.has_limit_all_gathers()) to.fsdp.limit_all_gathers = fsdp.limit_all_gathers();

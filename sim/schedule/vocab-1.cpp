@@ -30,6 +30,7 @@ extern constinit const Schedule vocab_1{
     .name = "vocab-1",
     .summary = "1f1b with the vocabulary cut over all stages, two barriers a microbatch",
     .source = "arXiv:2411.05288",
+    .wire = posted_ahead,
     .output = Output::two_barriers,
     .by_times = true,
     .problem = one_chunk,

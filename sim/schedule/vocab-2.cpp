@@ -30,6 +30,7 @@ extern constinit const Schedule vocab_2{
     .name = "vocab-2",
     .summary = "1f1b with the vocabulary cut over all stages, one barrier a microbatch",
     .source = "arXiv:2411.05288",
+    .wire = posted_ahead,
     .output = Output::one_barrier,
     .by_times = true,
     .problem = one_chunk,

@@ -5,70 +5,8 @@
 
 #include "sim/schedule/placement.h"
 #include "sim/workload/builder.h"
-#include "sim/workload/rank.h"
 
 namespace sim::workload {
-
-Dimensions::Dimensions(const Plan& plan) {
-  const model::Architecture& a = plan.architecture;
-  element = model::bytes_of(plan.precision);
-  batch = plan.micro_batch;
-  sequence = plan.sequence;
-  local = plan.local_sequence();
-  tokens = local * batch;
-  tp = plan.tp;
-  cp = plan.cp;
-  pp = plan.pp;
-  dp = plan.dp;
-  shard = plan.uses_sequence_parallel() ? tokens / tp : tokens;
-  hidden = a.hidden;
-  query = a.query_width() / tp;
-  key_value = std::max<std::int64_t>(a.kv_width() / tp, a.head_dim);
-  heads = a.heads / tp;
-  groups = std::max<std::int64_t>(a.kv_heads / tp, 1);
-  head_dim = a.head_dim;
-  ffn = a.ffn / tp;
-  up = a.activation == model::Activation::swiglu ? 2 * ffn : ffn;
-  vocab = model::padded_vocab(a.vocab, tp) / tp;
-}
-
-Rank::Rank(const Plan& plan_, const Environment& environment_, Program& program_)
-    : plan(plan_),
-      environment(environment_),
-      dim(plan_),
-      program(program_),
-      tables(program_),
-      schedule_(schedule::find(plan.schedule)),
-      parts_(count_parts(plan)) {
-  program.fixed_slots = fixed_slot_count;
-  const schedule::Shape shape = pipeline_shape(plan, 1);
-  for (int chunk = 0; chunk < plan.virtual_stages; ++chunk)
-    chunks_.push_back({part_of(schedule_->placement, shape, {program.stage, chunk}), 0, 0});
-  int before = 0;
-  for (int number = 0; number < parts_; ++number) {
-    const int layers = part_layers(plan, number);
-    for (Chunk& chunk : chunks_)
-      if (chunk.part == number) chunk = {number, layers, before};
-    before += layers;
-  }
-}
-
-bool Rank::has_first_part() const {
-  return std::ranges::any_of(chunks_, [](const Chunk& chunk) { return chunk.part == 0; });
-}
-
-bool Rank::has_last_part() const {
-  return std::ranges::any_of(chunks_, [&](const Chunk& chunk) { return chunk.part == parts_ - 1; });
-}
-
-bool Rank::recomputes(int layer) const {
-  if (plan.recompute != Recompute::full) return false;
-  return plan.recompute_method == RecomputeMethod::uniform || layer < plan.recompute_layers;
-}
-
-int Rank::recomputed_group() const {
-  return plan.recompute_method == RecomputeMethod::uniform ? plan.recompute_layers : 1;
-}
 
 namespace {
 

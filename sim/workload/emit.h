@@ -51,6 +51,7 @@ class Emitter {
   void host(HostWork work, std::int64_t amount = 1);
 
   bool empty() const { return block_.code.empty(); }
+  std::vector<Instruction>& code() { return block_.code; }
   // Adds the block to the program and returns its index.
   std::uint32_t finish();
 

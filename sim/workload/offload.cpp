@@ -1,32 +1,27 @@
 #include "sim/workload/offload.h"
 
-#include <utility>
+#include <vector>
+
+#include "sim/workload/tape.h"
 
 namespace sim::workload {
+namespace {
 
-void Offload::find_saved(std::uint32_t forward_block) {
-  if (!saved_.empty()) return;
-  std::map<std::pair<Space, std::uint32_t>, Instruction> live;
-  for (const Instruction& i : rank_.program.blocks[forward_block].code) {
-    if (i.op == Op::alloc) live[{i.space, i.index}] = i;
-    if (i.op == Op::free) live.erase({i.space, i.index});
-    if (i.op != Op::move) continue;
-    auto tensor = live.extract({i.space, i.index});
-    if (tensor.empty()) continue;
-    tensor.key() = {static_cast<Space>(i.value >> 32), static_cast<std::uint32_t>(i.value)};
-    live.insert(std::move(tensor));
-  }
-  for (const auto& [slot, made] : live) {
-    if (slot.first != Space::layer) continue;
-    if (slot.second < layer_slot_count) saved_[slot.second] = made;
-    if (slot.second == input + layer_slot_count) saved_[input] = made;  // the next layer's is alike
-  }
+// What a layer's forward pass leaves in the layer's slots, and the residual that it was given.
+std::vector<Tensor> saved(const Rank& rank) {
+  std::vector<Tensor> saved;
+  for (const Tensor& t : rank.layer_tape->tensors)
+    if (t.holders > 0 && t.slot.space == Space::layer && t.slot.index >> layers_on_bits == 0)
+      saved.push_back(t);
+  return saved;
 }
+
+}  // namespace
 
 std::uint32_t Offload::away() {
   if (away_ < 0) {
     Emitter e(rank_.tables, "offload of a layer");
-    for (const auto& [slot, made] : saved_) e.free({Space::layer, slot});
+    for (const Tensor& t : saved(rank_)) e.free(t.slot);
     away_ = e.finish();
   }
   return static_cast<std::uint32_t>(away_);
@@ -35,8 +30,7 @@ std::uint32_t Offload::away() {
 std::uint32_t Offload::back() {
   if (back_ < 0) {
     Emitter e(rank_.tables, "reload of a layer");
-    for (const auto& [slot, made] : saved_)
-      e.alloc({Space::layer, slot}, made.value, made.category, rank_.program.labels[made.label]);
+    for (const Tensor& t : saved(rank_)) e.alloc(t.slot, t.bytes, t.category, t.label);
     back_ = e.finish();
   }
   return static_cast<std::uint32_t>(back_);

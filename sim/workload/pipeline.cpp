@@ -120,7 +120,7 @@ std::uint32_t Pipeline::exchange_pattern(std::uint32_t messages) {
         "receive backward");
     if (!batched) return;
     e.exchange(std::move(batch), "pipeline exchange", joins);
-    e.sync_device("pipeline exchange");
+    if (!by_torch()) e.sync_device("pipeline exchange");
   });
 }
 
@@ -136,9 +136,11 @@ void Pipeline::exchange(const Act& act) {
   passes_.back().acquires = brings_input;
 }
 
-// deallocate_output_tensor: the sent output becomes a one-element tensor.
+// deallocate_output_tensor: the sent output becomes a one-element tensor. PyTorch's stages keep the
+// output itself for the backward pass.
 void Pipeline::release(const Act& act) {
-  const std::uint32_t pattern = pattern_of(release_pattern_, "deallocate output", [](Emitter& e) {
+  const std::uint32_t pattern = pattern_of(release_pattern_, "deallocate output", [&](Emitter& e) {
+    if (by_torch()) return e.move(fixed_slot(output), frame_slot(output_stub));
     e.alloc(frame_slot(output_stub), 2, Category::other, "deallocated output");
     e.free(fixed_slot(output));
   });

@@ -5,6 +5,10 @@
 // and receives that are posted one by one overlap with compute and are waited for before the pass
 // that needs them. Each kind of message has a stream of its own in each direction, so that none
 // waits for another.
+//
+// Parameters in shards run in torch.distributed.pipelining's stages: batches as above, for which
+// the stream waits and not the CPU [PyTorch 2.6 schedules.py:Schedule1F1B, _wait_batch_p2p], and
+// outputs that are kept for the backward pass [stage.py: fwd_cache].
 #pragma once
 
 #include <cstdint>
@@ -51,6 +55,7 @@ class Pipeline {
   std::uint32_t pattern_of(std::int64_t& written, std::string_view name,
                            const std::function<void(Emitter&)>& write);
   Bytes message() const;
+  bool by_torch() const { return rank_.plan.shards_parameters(); }
 
   Rank& rank_;
   std::vector<Pass> passes_;

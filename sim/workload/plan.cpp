@@ -145,7 +145,7 @@ void batch(const Plan& plan, Problems& problems) {
 // Whether the schedule is known and runs weight gradients apart.
 bool splits_backward(const Plan& plan) {
   const schedule::Schedule* schedule = schedule::find(plan.schedule);
-  return schedule && schedule->splits == schedule::Splits::all;
+  return schedule && schedule->splits != schedule::Splits::none;
 }
 
 // Why no program is written for a schedule; empty where one is.
@@ -223,18 +223,24 @@ void offload(const Plan& plan, Problems& problems) {
   if (plan.offload_layers < 0 || plan.offload_layers >= plan.architecture.layers)
     problems.push_back(fmt::format("offload_layers is {}; it must be 0 to {}, all layers but one",
                                    plan.offload_layers, plan.architecture.layers - 1));
-  if (plan.pp > 1 || plan.recompute != Recompute::none || plan.shards_parameters())
-    problems.push_back(
-        "offload_layers needs pp 1 and recompute none, and is simulated with data_parallel ddp");
+  if (plan.pp > 1 || plan.recompute != Recompute::none)
+    problems.push_back("offload_layers needs pp 1 and recompute none");
 }
 
 void fully_sharded(const Plan& plan, Problems& problems) {
-  if (plan.pp * plan.virtual_stages > 1)
+  // torch.distributed.pipelining splits the backward pass of FSDP2's modules alone [stage.py:
+  // backward_maybe_with_nosync]: gradients of views of a flat parameter are one gradient.
+  if (plan.data_parallel == DataParallelism::fsdp1 && splits_backward(plan))
     problems.push_back(
-        "parameters in shards (data_parallel fsdp1 or fsdp2) are simulated with one stage; write "
-        "pp 1, or data_parallel ddp");
-  if (plan.schedule != "1f1b")
-    problems.push_back("parameters in shards have no pipeline; leave out the schedule");
+        fmt::format("schedule {} splits the backward pass, which fsdp1's flat parameters cannot; "
+                    "write data_parallel fsdp2",
+                    plan.schedule));
+  const schedule::Schedule* schedule = schedule::find(plan.schedule);
+  if (schedule && schedule->splits == schedule::Splits::some)
+    problems.push_back(
+        fmt::format("schedule {} splits some backward passes and not others, which is not "
+                    "simulated with parameters in shards",
+                    plan.schedule));
   if (plan.dp % plan.fsdp.replicas != 0)
     problems.push_back(fmt::format("fsdp.replicas {} does not divide dp {}; it may be {}",
                                    plan.fsdp.replicas, plan.dp, divisors(plan.dp)));
@@ -243,10 +249,6 @@ void fully_sharded(const Plan& plan, Problems& problems) {
     if (depth < 0 || depth > max_prefetch)
       problems.push_back(
           fmt::format("fsdp.{}_prefetch is {}; it must be 0 to {}", name, depth, max_prefetch));
-  if (plan.recompute == Recompute::full && plan.recompute_layers > 1 &&
-      plan.recompute_method == RecomputeMethod::uniform)
-    problems.push_back(
-        "parameters in shards are there for one layer at a time; write recompute_layers 1");
 }
 
 void data_parallel(const Plan& plan, Problems& problems) {
@@ -279,8 +281,11 @@ void precision(const Plan& plan, Problems& problems) {
   if (plan.fp8_parameters && !plan.fp8)
     problems.push_back("fp8_parameters needs products in fp8; write fp8 true");
   if (!plan.fp8) return;
-  if (plan.fp8_parameters && plan.shards_parameters())
-    problems.push_back("fp8_parameters is not simulated with parameters in shards");
+  // What is gathered in fp8 says so by a hook of FSDP2 [torchao float8/fsdp_utils.py:
+  // WeightWithDynamicFloat8CastTensor.fsdp_pre_all_gather].
+  if (plan.fp8_parameters && plan.data_parallel == DataParallelism::fsdp1)
+    problems.push_back(
+        "fp8_parameters: fsdp1's flat parameters have one type; write data_parallel fsdp2");
   if (plan.precision == model::Precision::fp32)
     problems.push_back("fp8 needs 16-bit parameters; write precision bf16");
   if (plan.attention == AttentionBackend::unfused)
@@ -299,11 +304,11 @@ void adapters(const Plan& plan, Problems& problems) {
                                    plan.lora.rank, plan.tp));
   if (!plan.lora.qkv && !plan.lora.projection && !plan.lora.fc1 && !plan.lora.fc2)
     problems.push_back("lora_modules names no module; without adapters leave lora_rank out");
-  if (plan.shards_parameters() || splits_backward(plan) ||
+  if (splits_backward(plan) ||
       (plan.recompute == Recompute::selective && plan.recompute_modules.mlp))
     problems.push_back(
-        "adapters are simulated with data_parallel ddp, a schedule that does not split the "
-        "backward pass, and without recomputing mlp");
+        "adapters are simulated with a schedule that does not split the backward pass, and without "
+        "recomputing mlp");
 }
 
 // The largest single tensors, so that nothing downstream overflows.

@@ -53,6 +53,9 @@ struct OptimizerOptions {
   int exp_avg_bytes = 4;         // 4, 2 or 1
   int exp_avg_sq_bytes = 4;
   double offload_fraction = 0;  // of the elements, whole parameters
+  // The step is taken before all ranks know the norm of all gradients, and taken back where that
+  // would have changed it (zero-bubble-pipeline-parallelism): stages need not end together.
+  bool post_validation = false;
 };
 
 // Low-rank adapters beside the products of every layer: they alone are trained, everything else
@@ -169,8 +172,11 @@ struct Plan {
   bool accumulates_in_product() const {
     return gradient_accumulation_fusion && !shards_parameters();
   }
-  // Matrices held in fp8 have a transposed copy that stays; frozen ones make it for each product.
-  bool keeps_transposed_weights() const { return fp8_parameters && !trains_adapters(); }
+  // Matrices held in fp8 have a transposed copy that stays; frozen ones, and those that are gathered
+  // in fp8, make it for each product.
+  bool keeps_transposed_weights() const {
+    return fp8_parameters && !trains_adapters() && !shards_parameters();
+  }
   model::Precision product_precision() const { return fp8 ? model::Precision::fp8 : precision; }
   // Of a model chunk. REQUIRES: the plan has no problems.
   int chunk_layers(int stage, int chunk) const;

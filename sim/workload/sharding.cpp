@@ -53,7 +53,8 @@ std::unique_ptr<Sharding> make_sharding(Rank& rank) {
 
 void wait_for_all(Rank& rank, Emitter& e, std::string_view when, std::string_view reduction) {
   e.sync_device(when);
-  if (rank.plan.world() > 1) e.collective(Kind::all_reduce, Stream::world, 4, reduction);
+  if (rank.plan.world() > 1 && !rank.plan.optimizer.post_validation)
+    e.collective(Kind::all_reduce, Stream::world, 4, reduction);
   e.sync_device(when);
 }
 
@@ -64,9 +65,10 @@ void clip_gradients(Rank& rank, Emitter& e, std::int64_t elements, bool reads) {
   };
   e.alloc(local_slot(norm_scratch), 4 * 320, Category::temporaries, "norm scratch");
   pass(OperationKind::reduction, "gradient norm", 4 * elements);
-  if (rank.plan.world() > 1)
+  const bool validates_later = rank.plan.optimizer.post_validation;
+  if (rank.plan.world() > 1 && !validates_later)
     e.collective(Kind::all_reduce, Stream::world, 4, "gradient norm all-reduce");
-  if (reads) {
+  if (reads && !validates_later) {
     e.sync_stream(Stream::compute, "gradient norm");
     e.host(HostWork::blocking_read);
   }

@@ -22,6 +22,11 @@ bool goes_back(Pass pass) {
   return pass == Pass::backward || pass == Pass::input;
 }
 
+// What it makes is another part's input.
+bool travels(Pass pass) {
+  return pass == Pass::forward || goes_back(pass);
+}
+
 class Walker {
  public:
   Walker(const Schedule& schedule, const Shape& shape, const schedule::Order& order, int stage)
@@ -85,11 +90,11 @@ class Walker {
   }
   bool sends(const Step& step) const {
     Place to;
-    return step.pass != Pass::weight && goes_on(step, to) && to.stage != stage_;
+    return travels(step.pass) && goes_on(step, to) && to.stage != stage_;
   }
   bool receives(const Step& step) const {
     Place from;
-    return step.pass != Pass::weight && comes_from(step, from) && from.stage != stage_;
+    return travels(step.pass) && comes_from(step, from) && from.stage != stage_;
   }
   std::uint32_t sent(const Step& step) const {
     if (!sends(step)) return 0;
@@ -141,7 +146,7 @@ void Walker::exchange(std::uint32_t messages, const Step& step) {
 
 void Walker::turn(const Step& step) {
   Place to;
-  if (step.pass == Pass::weight || !goes_on(step, to) || to.stage != stage_) return;
+  if (!travels(step.pass) || !goes_on(step, to) || to.stage != stage_) return;
   Step next = step;
   next.chunk = to.chunk;
   acts_.push_back({.kind = Act::Kind::turn, .step = step, .next = next});

@@ -8,6 +8,7 @@
 
 #include "sample.h"
 #include "sim/schedule/schedule.h"
+#include "tests/workload/draw.h"
 
 using namespace sim;
 using replay::Method;
@@ -146,6 +147,39 @@ std::vector<Case> catalog() {
     p.data_parallel = workload::DataParallelism::fsdp2;
     p.fsdp.forward_prefetch = p.fsdp.backward_prefetch = 2;
   });
+  // Shards with stages: every schedule, both kinds, whole until the last pass or gathered again.
+  for (const schedule::Schedule& schedule : schedule::catalog())
+    for (const auto kind : {workload::DataParallelism::fsdp1, workload::DataParallelism::fsdp2})
+      for (const bool reshard : {true, false}) {
+        Plan p = sample::plan(reshard ? 2 : 1, 1, 2, 4, 6);
+        p.schedule = schedule.name;
+        p.virtual_stages = schedule.problem({2, 6, 1}).empty() ? 1 : 2;
+        p.data_parallel = kind;
+        p.fsdp.reshard_after_forward = reshard;
+        p.fsdp.replicas = reshard ? 2 : 1;
+        if (!workload::problems(p).empty()) continue;
+        add(fmt::format("shards with stages, {}", schedule.name), p, plain);
+      }
+  add("GPT in shards on stages", sample::plan(1, 1, 4, 2, 6), [](Plan& p) {
+    p.architecture = sample::gpt();
+    p.data_parallel = workload::DataParallelism::fsdp2;
+    p.fp32_gradients = false;
+  });
+  add("adapters in shards", sample::plan(2, 1, 2, 2, 6), [](Plan& p) {
+    p.data_parallel = workload::DataParallelism::fsdp2;
+    p.lora.rank = 16;
+  });
+  add("adapters in flat shards, recomputed in pairs", sample::plan(1, 1, 1, 4, 6), [](Plan& p) {
+    p.data_parallel = workload::DataParallelism::fsdp1;
+    p.lora.rank = 16;
+    p.recompute = workload::Recompute::full;
+    p.recompute_layers = 2;
+  });
+  add("shards gathered in fp8, on stages", sample::plan(2, 1, 2, 2, 6), [](Plan& p) {
+    p.data_parallel = workload::DataParallelism::fsdp2;
+    p.fp8 = p.fp8_parameters = true;
+    p.fsdp.reshard_after_forward = false;
+  });
   add("launch-bound", sample::plan(2, 1, 2, 2, 8), plain, 300);
   return cases;
 }
@@ -170,6 +204,7 @@ std::vector<Case> schedules() {
     add("fp8", [](Plan& p) { p.fp8 = true; });
     add("replicated", [](Plan& p) { p.distributed_optimizer = p.overlap_param_gather = false; });
     add("shards", [](Plan& p) { p.data_parallel = workload::DataParallelism::fsdp2; });
+    add("optimizer validated later", [](Plan& p) { p.optimizer.post_validation = true; });
     add("two stages", [](Plan& p) { p.pp = 2; });
     add("padded", [](Plan& p) {
       p.layer_split = workload::LayerSplit::padded;
@@ -240,6 +275,24 @@ TEST_CASE("replay: fast and reference engine agree on every operation and every 
     CHECK(fast.operations == reference.operations);
     CHECK(fast.memory_events == reference.memory_events);
   }
+}
+
+TEST_CASE("replay: both engines agree on plans drawn from all that is legal") {
+  int shards = 0;
+  for (std::uint64_t number = 0; number < 500; ++number) {
+    const Plan plan = sample::draw(number);
+    if (!workload::problems(plan).empty()) continue;
+    CAPTURE(number);
+    shards += plan.shards_parameters();
+    const workload::Job job = sample::job(plan);
+    const replay::Times times = sample::times(job, 4);
+    Options options;
+    options.steps = 2;
+    const replay::RunReport a = replay::run(job, times, sample::memory(job), options);
+    options.method = Method::reference;
+    check_equal(a, replay::run(job, times, sample::memory(job), options));
+  }
+  CHECK(shards > 50);
 }
 
 TEST_CASE("replay: the shortcuts of the fast engine change nothing") {

@@ -452,6 +452,46 @@ inline std::vector<std::pair<std::string, Plan>> catalog() {
     p.tp = 8;
     p.sequence = 256;
   });
+  for (const auto kind : {DataParallelism::fsdp1, DataParallelism::fsdp2})
+    for (const bool reshard : {true, false})
+      for (const char* schedule : {"1f1b", "gpipe", "interleaved-1f1b", "zb-h1"})
+        for (const bool tied : {true, false}) {
+          if (kind == DataParallelism::fsdp1 && std::string_view(schedule) == "zb-h1") continue;
+          add("shards with stages", tied ? gpt() : llama_8b(), [=](Plan& p) {
+            p.data_parallel = kind;
+            p.fsdp.reshard_after_forward = reshard;
+            p.schedule = schedule;
+            p.pp = 2;
+            p.virtual_stages = p.schedule == "interleaved-1f1b" ? 2 : 1;
+            p.architecture.layers = 4;
+            p.fp32_gradients = tied;
+            p.fsdp.replicas = reshard ? 2 : 1;
+            p.attention = AttentionBackend::flash;
+            p.global_batch = 4 * p.dp;
+          });
+        }
+  for (const auto kind : {DataParallelism::fsdp1, DataParallelism::fsdp2})
+    for (const int pp : {1, 2})
+      for (const Recompute recompute : {Recompute::none, full})
+        add("adapters in shards", llama_8b(), [=](Plan& p) {
+          p.data_parallel = kind;
+          p.pp = pp;
+          p.lora.rank = 16;
+          p.architecture.layers = 4;
+          p.recompute = recompute;
+          p.recompute_layers = recompute == full ? 2 : 1;
+          p.global_batch = 4 * p.dp;
+        });
+  for (const int pp : {1, 2})
+    for (const bool adapters : {true, false})
+      add("gathered in fp8", llama_8b(), [=](Plan& p) {
+        p.data_parallel = DataParallelism::fsdp2;
+        p.fp8 = p.fp8_parameters = true;
+        p.pp = pp;
+        p.lora.rank = adapters ? 16 : 0;
+        p.architecture.layers = 4;
+        p.global_batch = 4 * p.dp;
+      });
   for (const schedule::Schedule& schedule : schedule::catalog())
     for (const bool tied : {false, true})
       for (const Recompute recompute : {Recompute::none, full}) {
