@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 
 #include "sim/calibrate/calibrate.h"
 #include "sim/calibrate/row_plan.h"
