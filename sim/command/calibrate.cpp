@@ -1,0 +1,101 @@
+// calibrate.cpp — `rehearse calibrate`: measurements become a profile.
+#include "sim/calibrate/calibrate.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "sim/calibrate/row_plan.h"
+#include "sim/command/command.h"
+#include "sim/config/locate.h"
+#include "sim/report/output.h"
+
+namespace sim::command {
+
+namespace {
+
+// The machine that is calibrated: of --cluster, of --profile, or the one that a source names.
+config::Machine machine_for(const Options& options,
+                            const std::vector<calibrate::SourceFile>& sources) {
+  if (options.has("cluster")) return need(config::find_cluster(options.text("cluster")));
+  if (options.has("profile")) {
+    const std::string wanted = std::filesystem::path(options.text("profile")).stem().string();
+    for (const std::string& name : calibrate::known_clusters()) {
+      config::Machine machine = need(config::find_cluster(name));
+      if (machine.gpu.profile == wanted) return machine;
+    }
+    throw Stop{exit_usage,
+               fmt::format("no cluster is known to have the GPU of profile '{}': name one with "
+                           "--cluster",
+                           wanted)};
+  }
+  for (const calibrate::SourceFile& source : sources) {
+    const std::string name = calibrate::cluster_for(source.measurements.device);
+    if (!name.empty()) return need(config::find_cluster(name));
+  }
+  throw Stop{exit_usage,
+             fmt::format("the sources do not say which GPU they are of: name a profile to start "
+                         "from with --profile; there are {}",
+                         fmt::join(config::names(config::Kind::profile), ", "))};
+}
+
+bool is_date(const std::string& text) {
+  if (text.size() != 10) return false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const bool dash = i == 4 || i == 7;
+    if (dash != (text[i] == '-')) return false;
+    if (!dash && (text[i] < '0' || text[i] > '9')) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+int run_calibrate(const Arguments& arguments, Globals globals) {
+  Options options("calibrate");
+  options.value("profile", "NAME", "profile to start from (default: that of the sources' GPU)")
+      .value("cluster", "NAME", "cluster whose GPU was measured (default: one with that profile)")
+      .value("output,o", "FILE", "write the new profile to FILE")
+      .value("date", "YYYY-MM-DD", "date of the measurements (default: the sources', the base's)")
+      .words(1, 1000)
+      .parse(arguments, globals);
+  const std::string date = options.text("date");
+  if (!date.empty() && !is_date(date))
+    throw Stop{exit_usage, fmt::format("--date takes YYYY-MM-DD, not '{}'", date)};
+  std::vector<calibrate::SourceFile> sources;
+  Diagnostics problems;
+  for (const std::string& path : options.words()) {
+    const Result<calibrate::Source> read = calibrate::read_source(path);
+    if (!read) {
+      problems.insert(problems.end(), read.errors().begin(), read.errors().end());
+      continue;
+    }
+    sources.push_back({path, std::string(read->reader->name), read->measurements});
+  }
+  if (!problems.empty()) throw Stop{complain(problems), ""};
+  const config::Machine machine = machine_for(options, sources);
+  const std::string base = options.text("profile", machine.gpu.profile);
+  calibrate::Wanted wanted;
+  wanted.base = need(config::locate(config::Kind::profile, base));
+  const std::string output = options.text("output");
+  wanted.name = output.empty() ? base : std::filesystem::path(output).stem().string();
+  wanted.date = date;
+  wanted.command = fmt::format("rehearse calibrate {}", fmt::join(options.words(), " "));
+  if (options.has("cluster")) wanted.command += " --cluster " + options.text("cluster");
+  wanted.command += " --profile " + base;
+  if (!date.empty()) wanted.command += " --date " + date;
+  const calibrate::Calibration done =
+      need(calibrate::calibrate(std::move(sources), machine, wanted));
+  if (!output.empty()) {
+    const std::string problem = report::write_file(output, done.profile);
+    if (!problem.empty()) throw Stop{exit_io, problem};
+  }
+  print(globals.json
+            ? report::document("calibrate", calibrate::calibration_json(done)).dump(2) + "\n"
+            : calibrate::calibration_text(done));
+  return exit_yes;
+}
+
+}  // namespace sim::command

@@ -1,0 +1,191 @@
+#include "sim/command/command.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <boost/program_options.hpp>
+#include <cassert>
+#include <charconv>
+#include <sstream>
+
+#include "sim/config/locate.h"
+#include "sim/core/text.h"
+#include "sim/report/output.h"
+
+namespace sim::command {
+
+namespace po = boost::program_options;
+
+namespace {
+// No silent abbreviations: --mod is not --model.
+constexpr int style = po::command_line_style::unix_style & ~po::command_line_style::allow_guessing;
+
+const Command* find_command(std::string_view name) {
+  const auto& all = commands();
+  const auto found = std::find_if(all.begin(), all.end(),
+                                  [&](const Command& command) { return name == command.name; });
+  assert(found != all.end());
+  return &*found;
+}
+}  // namespace
+
+struct Options::Parsed {
+  po::options_description description{"Options", 100};
+  po::variables_map values;
+};
+
+Options::~Options() = default;
+
+Options::Options(const char* command)
+    : command_(find_command(command)), parsed_(std::make_unique<Parsed>()) {
+  flag("json", "one JSON document on stdout instead of text");
+  flag("quiet,q", "no progress and no notes on stderr");
+  flag("help,h", "this text");
+}
+
+Options& Options::flag(const char* name, const char* help) {
+  parsed_->description.add_options()(name, po::bool_switch(), help);
+  names_.push_back("--" + std::string(name).substr(0, std::string(name).find(',')));
+  return *this;
+}
+
+Options& Options::value(const char* name, const char* placeholder, const char* help) {
+  parsed_->description.add_options()(name, po::value<std::string>()->value_name(placeholder), help);
+  names_.push_back("--" + std::string(name).substr(0, std::string(name).find(',')));
+  return *this;
+}
+
+Options& Options::values(const char* name, const char* placeholder, const char* help) {
+  parsed_->description.add_options()(
+      name, po::value<std::vector<std::string>>()->composing()->value_name(placeholder), help);
+  names_.push_back("--" + std::string(name));
+  return *this;
+}
+
+std::vector<std::string> Options::list(const std::string& name) const {
+  return parsed_->values.count(name) > 0 ? parsed_->values[name].as<std::vector<std::string>>()
+                                 : std::vector<std::string>{};
+}
+
+Options& Options::words(std::size_t least, std::size_t most) {
+  least_ = least;
+  most_ = most;
+  return *this;
+}
+
+void Options::refuse(const std::string& message) const {
+  throw Stop{exit_usage, fmt::format("{}\nusage: rehearse {} {}\n`rehearse {} --help` says more",
+                                     message, command_->name, command_->synopsis, command_->name)};
+}
+
+std::string Options::help() const {
+  std::ostringstream text;
+  text << parsed_->description;
+  return fmt::format("rehearse {} {}\n  {}\n\n{}", command_->name, command_->synopsis,
+                     command_->summary, text.str());
+}
+
+void Options::parse(const Arguments& arguments, Globals& globals) {
+  po::options_description all;
+  all.add(parsed_->description);
+  all.add_options()("words", po::value<std::vector<std::string>>());
+  po::positional_options_description positional;
+  positional.add("words", -1);
+  try {
+    po::store(
+        po::command_line_parser(arguments).options(all).positional(positional).style(style).run(),
+        parsed_->values);
+    po::notify(parsed_->values);
+  } catch (const po::unknown_option& error) {
+    refuse(error.what() + did_you_mean(error.get_option_name(), names_));
+  } catch (const po::error& error) {
+    refuse(error.what());
+  }
+  if (has("help")) {
+    print(help());
+    throw Stop{exit_yes, ""};
+  }
+  globals.json = globals.json || has("json");
+  globals.quiet = globals.quiet || has("quiet");
+  if (parsed_->values.count("words") > 0) words_ = parsed_->values["words"].as<std::vector<std::string>>();
+  if (words_.size() < least_) refuse("something is missing");
+  if (words_.size() > most_) refuse("'" + words_[most_] + "' is one word too many");
+}
+
+bool Options::has(const std::string& name) const {
+  const auto found = parsed_->values.find(name);
+  if (found == parsed_->values.end()) return false;
+  const auto* flag = boost::any_cast<bool>(&found->second.value());
+  return flag == nullptr || *flag;
+}
+
+std::string Options::text(const std::string& name, const std::string& otherwise) const {
+  return has(name) ? parsed_->values[name].as<std::string>() : otherwise;
+}
+
+std::int64_t Options::number(const std::string& name, std::int64_t otherwise, std::int64_t least,
+                             std::int64_t most) const {
+  if (!has(name)) return otherwise;
+  const std::string given = text(name);
+  std::int64_t value = 0;
+  const auto [end, error] = std::from_chars(given.data(), given.data() + given.size(), value);
+  if (error != std::errc{} || end != given.data() + given.size() || value < least || value > most) {
+    refuse(
+        fmt::format("--{} takes a whole number from {} to {}, not '{}'", name, least, most, given));
+  }
+  return value;
+}
+
+std::string Options::choice(const std::string& name, const std::string& otherwise,
+                            const std::vector<std::string>& choices) const {
+  const std::string given = text(name, otherwise);
+  if (std::find(choices.begin(), choices.end(), given) != choices.end()) return given;
+  refuse(fmt::format("--{} takes one of {}, not '{}'{}", name, fmt::join(choices, ", "), given,
+                     did_you_mean(given, choices)));
+}
+
+void print(std::string_view text) {
+  const std::string problem = report::write_all(STDOUT_FILENO, text);
+  if (!problem.empty()) throw Stop{exit_io, "stdout: " + problem};
+}
+
+void note(std::string_view text) {
+  // Nobody can be told when stderr is gone.
+  const std::string line = std::string(text) + "\n";
+  [[maybe_unused]] const std::string ignored = report::write_all(STDERR_FILENO, line);
+}
+
+Options::Named Options::named(std::size_t first) const {
+  Named all;
+  for (std::size_t i = first; i < words_.size(); ++i) {
+    const std::string& word = words_[i];
+    if (word.find('=') != std::string::npos) {
+      all.settings.push_back(word);
+    } else if (all.name.empty()) {
+      all.name = word;
+    } else {
+      refuse(fmt::format("one at a time: '{}' and '{}'", all.name, word));
+    }
+  }
+  return all;
+}
+
+std::string workload_path(const std::string& name) {
+  Result<std::string> path = config::locate(config::Kind::workload, name);
+  if (path) return *path;
+  Diagnostics problems = path.errors();
+  for (Diagnostic& problem : problems) problem.where = name;
+  throw Stop{complain(problems), ""};
+}
+
+int complain(const Diagnostics& problems) {
+  bool data = false;
+  for (const Diagnostic& problem : problems) {
+    note(problem.where + ": error: " + problem.message);
+    data = data || problem.fault == Fault::data;
+  }
+  return data ? exit_data : exit_missing;
+}
+
+}  // namespace sim::command

@@ -1,0 +1,129 @@
+// command.h — what the files of the commands share: the table of commands, exit codes, options with
+// checked values, and output that is known to have arrived.
+//
+// Invariants
+//  (1) Results go to stdout, everything else to stderr.
+//  (2) An option is never guessed from an abbreviation; a number outside its range is refused.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "sim/core/result.h"
+
+namespace sim::command {
+
+enum Exit : int {
+  exit_yes = 0,  // done, the answer is yes
+  exit_no = 2,   // done, the answer is no: out of memory, outside tolerance
+  exit_usage = 64,
+  exit_data = 65,     // an input file breaks a rule
+  exit_missing = 66,  // an input file is not there
+  exit_bug = 70,
+  exit_io = 74,           // disk full, no permission
+  exit_interrupted = 75,  // interrupted or locked; --resume goes on
+};
+
+struct Globals {
+  bool json = false;
+  bool quiet = false;
+};
+
+// Arguments of a command as the user gave them, after its name.
+using Arguments = std::vector<std::string>;
+
+struct Command {
+  const char* name;
+  const char* synopsis;  // "PLAN [KEY=VALUE ...]"
+  const char* summary;
+  int (*run)(const Arguments& arguments, Globals globals);
+};
+
+const std::vector<Command>& commands();
+
+int run_list(const Arguments& arguments, Globals globals);
+int run_check(const Arguments& arguments, Globals globals);
+int run_run(const Arguments& arguments, Globals globals);
+int run_explain(const Arguments& arguments, Globals globals);
+int run_sweep(const Arguments& arguments, Globals globals);
+int run_memory(const Arguments& arguments, Globals globals);
+int run_calibrate(const Arguments& arguments, Globals globals);
+int run_topo(const Arguments& arguments, Globals globals);
+int run_whatif(const Arguments& arguments, Globals globals);
+int run_validate(const Arguments& arguments, Globals globals);
+
+// Thrown by the commands, never by the rooms below; main prints the message and returns the code.
+struct Stop {
+  int code;
+  std::string message;  // may be empty: everything is said
+};
+
+// What a command accepts. Values stay text until they are asked for.
+class Options {
+ public:
+  explicit Options(const char* command);
+  ~Options();
+
+  Options& flag(const char* name, const char* help);
+  // `name` may be "output,o".
+  Options& value(const char* name, const char* placeholder, const char* help);
+  // May be given again.
+  Options& values(const char* name, const char* placeholder, const char* help);
+  // Words that are no options: at least `least`, at most `most`.
+  Options& words(std::size_t least, std::size_t most);
+
+  // Stops with a usage error, or with the help text (code 0) when --help is there.
+  void parse(const Arguments& arguments, Globals& globals);
+
+  bool has(const std::string& name) const;
+  std::string text(const std::string& name, const std::string& otherwise = "") const;
+  std::vector<std::string> list(const std::string& name) const;
+  // A whole number in [least, most], or a usage error.
+  std::int64_t number(const std::string& name, std::int64_t otherwise, std::int64_t least,
+                      std::int64_t most) const;
+  // One of `choices`, or a usage error that names the nearest.
+  std::string choice(const std::string& name, const std::string& otherwise,
+                     const std::vector<std::string>& choices) const;
+  const std::vector<std::string>& words() const { return words_; }
+  // The words from `first` on as one name and settings; a second name is a usage error.
+  struct Named {
+    std::string name;                   // of a plan or a cluster, or a path; may be missing
+    std::vector<std::string> settings;  // "pp=4", "fabric.oversubscription=4"
+  };
+  Named named(std::size_t first = 0) const;
+
+ private:
+  [[noreturn]] void refuse(const std::string& message) const;
+  std::string help() const;
+
+  struct Parsed;  // Program_options' own, whose headers take seconds to compile
+
+  const Command* command_;
+  std::vector<std::string> names_;
+  std::unique_ptr<Parsed> parsed_;
+  std::vector<std::string> words_;
+  std::size_t least_ = 0, most_ = 0;
+};
+
+// Writes a result to stdout; stops with exit_io when it did not arrive.
+void print(std::string_view text);
+// Notes and problems, to stderr.
+void note(std::string_view text);
+
+// The path of a plan or grid: a file, or the name of one of workloads/. Stops when there is none.
+std::string workload_path(const std::string& name);
+
+// Prints every problem as "where: error: message"; the exit code that they mean.
+int complain(const Diagnostics& problems);
+
+// The value, or stops after complaining.
+template <class T>
+T need(Result<T> result) {
+  if (!result) throw Stop{complain(result.errors()), ""};
+  return *result;
+}
+
+}  // namespace sim::command

@@ -1,0 +1,143 @@
+// list.cpp — `rehearse list`: what there is, by name. Reads names only, so that it costs
+// nothing.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
+
+#include "sim/calibrate/readers/reader.h"
+#include "sim/collective/collective.h"
+#include "sim/command/command.h"
+#include "sim/config/locate.h"
+#include "sim/core/text.h"
+#include "sim/model/flops.h"
+#include "sim/report/json.h"
+#include "sim/report/table.h"
+#include "sim/schedule/schedule.h"
+
+namespace sim::command {
+
+namespace {
+
+struct Entry {
+  std::string name, summary, source;
+};
+
+std::vector<Entry> files(config::Kind kind) {
+  std::vector<Entry> entries;
+  for (const std::string& name : config::names(kind)) entries.push_back({name, "", ""});
+  return entries;
+}
+
+std::vector<Entry> models() {
+  return files(config::Kind::model);
+}
+std::vector<Entry> clusters() {
+  return files(config::Kind::topology);
+}
+std::vector<Entry> workloads() {
+  return files(config::Kind::workload);
+}
+std::vector<Entry> profiles() {
+  return files(config::Kind::profile);
+}
+
+template <class Catalog>
+std::vector<Entry> catalog(const Catalog& rows) {
+  std::vector<Entry> entries;
+  for (const auto& row : rows) {
+    entries.push_back({std::string(row.name), std::string(row.summary), std::string(row.source)});
+  }
+  return entries;
+}
+
+std::vector<Entry> schedules() {
+  return catalog(schedule::catalog());
+}
+std::vector<Entry> collectives() {
+  return catalog(collective::catalog());
+}
+std::vector<Entry> conventions() {
+  return catalog(model::flop_conventions());
+}
+std::vector<Entry> formats() {
+  return catalog(calibrate::readers());
+}
+
+struct Kind {
+  const char* name;
+  std::vector<Entry> (*entries)();
+};
+constexpr std::array<Kind, 8> kinds = {{{"models", models},
+                                        {"clusters", clusters},
+                                        {"schedules", schedules},
+                                        {"collectives", collectives},
+                                        {"workloads", workloads},
+                                        {"profiles", profiles},
+                                        {"conventions", conventions},
+                                        {"formats", formats}}};
+
+report::Json to_json(const std::vector<Entry>& entries) {
+  report::Json json = report::Json::array();
+  for (const Entry& entry : entries) {
+    report::Json one = {{"name", entry.name}};
+    if (!entry.summary.empty()) one["summary"] = entry.summary;
+    if (!entry.source.empty()) one["source"] = entry.source;
+    json.push_back(std::move(one));
+  }
+  return json;
+}
+
+std::string in_full(const std::vector<Entry>& entries) {
+  report::Table table({"<name", "<summary", "<source"});
+  for (const Entry& entry : entries) table.row({entry.name, entry.summary, entry.source});
+  const std::string text = table.text("");
+  return text.substr(text.find('\n') + 1);  // the headings say nothing new
+}
+
+// "models       gpt3-1.3b gpt3-22b", folded at 100 columns.
+std::string in_short(const Kind& kind) {
+  constexpr std::size_t columns = 100;
+  constexpr std::size_t indent = 13;
+  std::string text;
+  std::string line = fmt::format("{:<{}}", kind.name, indent);
+  bool first = true;
+  for (const Entry& entry : kind.entries()) {
+    const std::string more = (first ? "" : ", ") + entry.name;
+    if (line.size() + more.size() + 1 > columns) {
+      text += line + ",\n";
+      line = std::string(indent, ' ') + entry.name;
+    } else {
+      line += more;
+    }
+    first = false;
+  }
+  return text + line + "\n";
+}
+
+}  // namespace
+
+int run_list(const Arguments& arguments, Globals globals) {
+  Options options("list");
+  options.words(0, 1).parse(arguments, globals);
+  const std::string wanted = options.words().empty() ? "" : options.words()[0];
+  std::string text;
+  report::Json json = report::Json::object();
+  std::vector<std::string> names;
+  for (const Kind& kind : kinds) {
+    names.emplace_back(kind.name);
+    if (!wanted.empty() && wanted != kind.name) continue;
+    if (globals.json) json[kind.name] = to_json(kind.entries());
+    text += wanted.empty() ? in_short(kind) : in_full(kind.entries());
+  }
+  if (!wanted.empty() && std::find(names.begin(), names.end(), wanted) == names.end()) {
+    throw Stop{exit_usage,
+               fmt::format("`rehearse list` knows {}, not '{}'{}", fmt::join(names, ", "), wanted,
+                           did_you_mean(wanted, names))};
+  }
+  print(globals.json ? report::document("list", json).dump(2) + "\n" : text);
+  return exit_yes;
+}
+
+}  // namespace sim::command

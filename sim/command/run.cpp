@@ -1,0 +1,71 @@
+// run.cpp — `rehearse run`: one training step of a plan, and what it says.
+#include <fmt/format.h>
+
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "sim/command/watch.h"
+#include "sim/config/residuals.h"
+#include "sim/report/interval.h"
+#include "sim/report/json.h"
+#include "sim/report/run_text.h"
+#include "sim/search/evaluate.h"
+#include "sim/search/fixes.h"
+
+namespace sim::command {
+
+int run_run(const Arguments& arguments, Globals globals) {
+  Options options("run");
+  declare_plan(options);
+  declare_watch(options);
+  options.flag("fixes", "when it does not fit: replay single changes of the plan, smallest first")
+      .value("method", "NAME", "fast (default), or reference: every operation, no shortcut")
+      .value("network", "NAME",
+             "isolated (default): groups of a kind share links; coupled: all traffic of the step")
+      .value("steps", "N",
+             "training steps to replay, 2 by default: a warm-up, then whole ones; the last is "
+             "reported")
+      .flag("all-ranks", "replay every rank instead of one of each class; up to 4096")
+      .words(0, 1000)
+      .parse(arguments, globals);
+  const bool reference = options.choice("method", "fast", {"fast", "reference"}) == "reference";
+  const config::PlanFile file = load_plan(options, globals);
+  search::Sites sites;
+  search::Site& site = *need(sites.of(file.machine));
+  replay::Options how;
+  how.couple = options.choice("network", "isolated", {"isolated", "coupled"}) == "coupled";
+  how.method = reference ? replay::Method::reference : replay::Method::fast;
+  how.steps = static_cast<int>(options.number("steps", how.steps, 2, 100));
+  const bool all_ranks = options.has("all-ranks");
+  if (all_ranks && file.plan.world() > 4096)
+    throw Stop{exit_usage, fmt::format("--all-ranks: the plan has {} ranks; the limit is 4096",
+                                       file.plan.world())};
+  std::unique_ptr<Watch> watch;
+  if (Watch::wanted(options)) {
+    watch = std::make_unique<Watch>(options, search::job_of(file.plan, site, all_ranks));
+    how.observer = watch->observer();
+  }
+  const report::Answer answer = search::evaluate(file.plan, site, how, all_ranks);
+  if (watch) watch->finish(answer);
+  const report::Intervals intervals =
+      report::intervals(answer, need(config::find_residuals()), site.profile.device.name, "paper");
+  const bool fixing = options.has("fixes") && !answer.run.fits();
+  search::Fixes fixes;
+  if (fixing) fixes = search::find_fixes(file.plan, site, false);
+  if (globals.json) {
+    report::Json json = report::to_json(answer);
+    if (answer.run.fits()) json["interval_90"] = report::intervals_json(intervals);
+    if (fixing) json["single_changes"] = search::fixes_json(fixes);
+    print(report::document("run", std::move(json)).dump(2) + "\n");
+  } else {
+    std::string text = report::run_text(answer, report::intervals_text(intervals));
+    if (fixing) text += search::fixes_text(fixes);
+    if (!fixing && !answer.run.fits()) {
+      text += "\n`--fixes` replays single changes of the plan and says which would fit\n";
+    }
+    print(text);
+  }
+  return answer.run.fits() ? exit_yes : exit_no;
+}
+
+}  // namespace sim::command

@@ -1,0 +1,328 @@
+// topo.cpp — `rehearse topo`: check a cluster or a fabric, time its collectives, draw it,
+// read what other tools say about it.
+#include "sim/command/topo.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "sim/config/cluster.h"
+#include "sim/config/import.h"
+#include "sim/config/locate.h"
+#include "sim/config/plan.h"
+#include "sim/core/quantity.h"
+#include "sim/core/text.h"
+#include "sim/report/json.h"
+#include "sim/report/output.h"
+#include "sim/report/table.h"
+#include "sim/search/evaluate.h"
+#include "sim/search/link_use.h"
+#include "sim/topology/draw.h"
+#include "sim/topology/inspect.h"
+
+namespace sim::command {
+
+namespace {
+
+using report::Json;
+
+using Given = Options::Named;
+
+Given given(const Options& options) {
+  Given from = options.named(1);
+  if (from.name.empty()) throw Stop{exit_usage, "name a cluster, a plan or a file"};
+  return from;
+}
+
+bool is_cluster(const std::string& name) {
+  if (name.ends_with(".textproto") || name.ends_with(".json")) return true;
+  return static_cast<bool>(config::locate(config::Kind::topology, name)) &&
+         name.find('/') == std::string::npos && name.find('.') == std::string::npos;
+}
+
+config::Machine machine_of(const Given& from) {
+  return need(config::find_cluster(from.name, "", from.settings));
+}
+
+double share_of(const Options& options, const char* name) {
+  if (!options.has(name)) return 0;
+  const std::string text = options.text(name);
+  char* end = nullptr;
+  const double value = std::strtod(text.c_str(), &end);
+  if (end != text.c_str() + text.size() || !(value > 0) || value > 1)
+    throw Stop{exit_usage, fmt::format("--{}: '{}' is not a share in (0, 1]", name, text)};
+  return value;
+}
+
+int show(const std::string& what, const std::vector<topology::Finding>& findings,
+         const std::string& more, Globals globals) {
+  const bool problem =
+      std::ranges::any_of(findings, [](const auto& finding) { return finding.problem; });
+  if (globals.json) {
+    Json all = Json::array();
+    for (const topology::Finding& finding : findings)
+      all.push_back({{"problem", finding.problem}, {"text", finding.text}});
+    print(report::document("topo", {{"what", what}, {"findings", all}, {"node", more}}).dump(2) +
+          "\n");
+    return problem ? exit_no : exit_yes;
+  }
+  std::string text = fmt::format("{}: {}\n", what, problem ? "problems" : "no problems");
+  for (const topology::Finding& finding : findings)
+    text += fmt::format("  {}{}\n", finding.problem ? "problem: " : "", finding.text);
+  if (!more.empty()) text += "\n" + more;
+  print(text);
+  return problem ? exit_no : exit_yes;
+}
+
+int check(const Options& options, Globals globals) {
+  const Given from = given(options);
+  const double claim = share_of(options, "claim");
+  if (is_cluster(from.name)) {
+    const config::Machine machine = machine_of(from);
+    return show(machine.cluster.name, topology::inspect(machine.cluster, claim), "", globals);
+  }
+  const config::Imported read = need(config::import_topology(from.name));
+  return show(fmt::format("{} ({})", from.name, read.format),
+              read.node ? topology::inspect(*read.node) : topology::inspect(*read.wiring, claim),
+              "", globals);
+}
+
+int import(const Options& options, Globals globals) {
+  const Given from = given(options);
+  const config::Imported read = need(config::import_topology(from.name));
+  const std::string node = read.node ? config::node_text(*read.node, read.format) : "";
+  return show(fmt::format("{} ({})", from.name, read.format),
+              read.node ? topology::inspect(*read.node) : topology::inspect(*read.wiring), node,
+              globals);
+}
+
+// "0-7,16,24-31": GPUs of the cluster.
+std::vector<int> ranks_of(const std::string& text, int gpus) {
+  std::vector<int> ranks;
+  std::vector<bool> seen(static_cast<std::size_t>(gpus), false);
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find(',', begin), text.size());
+    const std::string one = text.substr(begin, end - begin);
+    begin = end + 1;
+    int from = -1, to = -1, read = 0;
+    const bool range = std::sscanf(one.c_str(), "%9d-%9d%n", &from, &to, &read) == 2;
+    if (!range) {
+      to = -1;
+      if (std::sscanf(one.c_str(), "%9d%n", &from, &read) == 1) to = from;
+    }
+    if (static_cast<std::size_t>(read) != one.size() || from < 0 || to < from || to >= gpus)
+      throw Stop{exit_usage,
+                 fmt::format("--ranks: '{}' is not a range of GPUs 0 to {}", one, gpus - 1)};
+    for (int rank = from; rank <= to; ++rank) {
+      if (seen[static_cast<std::size_t>(rank)])
+        throw Stop{exit_usage, fmt::format("--ranks: GPU {} is there twice", rank)};
+      seen[static_cast<std::size_t>(rank)] = true;
+      ranks.push_back(rank);
+    }
+  }
+  return ranks;
+}
+
+struct Timed {
+  const char* name;
+  collective::Kind kind;
+};
+constexpr Timed collectives[] = {{"all_reduce", collective::Kind::all_reduce},
+                                 {"all_gather", collective::Kind::all_gather},
+                                 {"reduce_scatter", collective::Kind::reduce_scatter},
+                                 {"broadcast", collective::Kind::broadcast},
+                                 {"alltoall", collective::Kind::all_to_all},
+                                 {"sendrecv", collective::Kind::ring_exchange}};
+
+std::int64_t bytes_of(const Options& options, const char* name, const std::string& otherwise) {
+  const auto parsed = parse_bytes(options.text(name, otherwise));
+  if (const auto* problem = std::get_if<std::string>(&parsed))
+    throw Stop{exit_usage, fmt::format("--{}: {}", name, *problem)};
+  return std::max<std::int64_t>(1, std::get<Bytes>(parsed).n);
+}
+
+// "8": all GPUs in groups of eight neighbours; "128x8": groups of 128, every eighth GPU.
+std::vector<std::vector<int>> groups_of(const std::string& text, int gpus) {
+  int size = 0, stride = 1, read = 0;
+  if (std::sscanf(text.c_str(), "%9dx%9d%n", &size, &stride, &read) != 2) {
+    stride = 1;
+    if (std::sscanf(text.c_str(), "%9d%n", &size, &read) != 1) size = 0;
+  }
+  const std::int64_t block = std::int64_t{size} * stride;
+  if (static_cast<std::size_t>(read) != text.size() || size < 2 || stride < 1 || block > gpus ||
+      gpus % block != 0)
+    throw Stop{exit_usage, fmt::format("--groups: '{}' does not cut {} GPUs into equal groups of "
+                                       "two or more; 8, or 128x8 for every eighth",
+                                       text, gpus)};
+  std::vector<std::vector<int>> all;
+  for (int start = 0; start < gpus; ++start) {
+    if (start % block >= stride) continue;
+    std::vector<int>& group = all.emplace_back();
+    for (int i = 0; i < size; ++i) group.push_back(start + i * stride);
+  }
+  return all;
+}
+
+CollectiveAsked asked_of(const Options& options, const topology::Cluster& cluster, bool packets) {
+  CollectiveAsked asked;
+  std::vector<std::string> names;
+  for (const Timed& timed : collectives) names.emplace_back(timed.name);
+  asked.name = options.choice("collective", "all_reduce", names);
+  asked.kind = std::ranges::find(collectives, asked.name, [](const Timed& t) {
+                 return std::string(t.name);
+               })->kind;
+  const int nodes = std::min(2, cluster.nodes);
+  if (options.has("groups")) {
+    if (options.has("ranks") || packets)
+      throw Stop{exit_usage, "--groups takes all GPUs: without --ranks, and not packet by packet"};
+    asked.groups = groups_of(options.text("groups"), cluster.gpus());
+  } else {
+    asked.groups = {ranks_of(
+        options.text("ranks", fmt::format("0-{}", nodes * cluster.node.gpus - 1)), cluster.gpus())};
+  }
+  if (asked.groups.front().size() < 2)
+    throw Stop{exit_usage, "--ranks: a collective takes two GPUs or more"};
+  asked.least = bytes_of(options, "min", packets ? "16KiB" : "1MiB");
+  asked.most = bytes_of(options, "max", packets ? "256KiB" : "1GiB");
+  if (asked.least > asked.most) throw Stop{exit_usage, "--min is above --max"};
+  return asked;
+}
+
+int time(const Options& options, Globals globals) {
+  const config::Machine machine = machine_of(given(options));
+  const bool packets = options.choice("network", "isolated", {"isolated", "ns-3"}) == "ns-3";
+  const CollectiveAsked asked = asked_of(options, machine.cluster, packets);
+  if (packets) return topo_packets(machine.cluster, asked, globals);
+  const auto [name, kind, all_groups, least, most] = asked;
+  const std::vector<int>& ranks = all_groups.front();
+  search::Sites sites;
+  search::Site& site = *need(sites.of(machine));
+  network::Network& network = *site.network;
+  const network::Groups groups{all_groups};
+  report::Table table(
+      {"size", "time us", "algbw GB/s", "busbw GB/s", "<chosen", "<busiest link", "busy"});
+  Json rows = Json::array();
+  for (std::int64_t bytes = least; bytes <= most; bytes *= 2) {
+    const network::Answer answer = need(network.answer(kind, groups, Bytes{bytes}));
+    const double took = seconds(answer.duration);
+    const double rate = static_cast<double>(bytes) / took;
+    const double bus = rate * collective::bus_factor(kind, static_cast<int>(ranks.size()));
+    network::LinkLoad busiest;
+    for (const network::LinkLoad& load : network.loads(kind, groups, Bytes{bytes})) {
+      if (load.busy_seconds > busiest.busy_seconds * (1 + 1e-9)) busiest = load;
+    }
+    const topology::Routes& routes = network.cover(1);
+    const std::string link =
+        label(routes.source(busiest.link)) + " -> " + label(routes.target(busiest.link));
+    const double busy = busiest.busy_seconds / took;
+    const std::string chosen = fmt::format("{} {}", answer.algorithm, answer.protocol);
+    table.row({human(Bytes{bytes}), fmt::format("{:.1f}", took * 1e6),
+               fmt::format("{:.2f}", rate / 1e9), fmt::format("{:.2f}", bus / 1e9), chosen, link,
+               fmt::format("{:.0f} %", 100 * busy)});
+    rows.push_back({{"bytes", bytes},
+                    {"seconds", took},
+                    {"algorithm_gb_per_second", rate / 1e9},
+                    {"bus_gb_per_second", bus / 1e9},
+                    {"algorithm", answer.algorithm},
+                    {"protocol", answer.protocol},
+                    {"busiest_link", link},
+                    {"busy", busy}});
+    if (bytes > most / 2) break;
+  }
+  if (globals.json) {
+    print(report::document("topo-time", {{"collective", name}, {"rows", rows}}).dump(2) + "\n");
+  } else {
+    print(fmt::format(
+              "{} of {} GPUs on {}{}\n", name, ranks.size(), machine.cluster.name,
+              all_groups.size() > 1 ? fmt::format(", {} groups at once", all_groups.size()) : "") +
+          table.text());
+  }
+  return exit_yes;
+}
+
+// How busy the links are over a step of a plan that runs on the cluster; by number.
+std::vector<double> heat(const std::string& plan, topology::Cluster& cluster,
+                         const std::vector<std::string>& settings) {
+  const config::PlanFile file = need(config::load_plan(workload_path(plan), settings));
+  search::Sites sites;
+  search::Site& site = *need(sites.of(file.machine));
+  const report::Answer answer = search::evaluate(file.plan, site);
+  const int per_node = file.machine.cluster.node.gpus;
+  const int nodes = (file.plan.world() - 1) / per_node + 1;
+  cluster = topology::first_nodes(file.machine.cluster,
+                                  topology::nodes_reached(file.machine.cluster, nodes));
+  const topology::Routes& routes = site.network->cover(nodes);
+  std::vector<double> busy(static_cast<std::size_t>(routes.link_count()), 0);
+  for (const search::LinkUse& use : search::link_use(file.plan, site, answer.run.step_time))
+    busy[static_cast<std::size_t>(use.link)] = use.busy;
+  return busy;
+}
+
+int export_drawing(const Options& options) {
+  const std::string format = options.choice("format", "svg", {"svg", "dot", "simgrid"});
+  topology::Cluster cluster;
+  std::vector<double> busy;
+  const Given from = given(options);
+  if (options.has("plan")) {
+    busy = heat(options.text("plan"), cluster, from.settings);
+  } else {
+    cluster = machine_of(from).cluster;
+    const int nodes =
+        static_cast<int>(options.number("nodes", std::min(cluster.nodes, 8), 1, cluster.nodes));
+    cluster = topology::first_nodes(cluster, nodes);
+  }
+  const std::int64_t drawn = std::int64_t{cluster.nodes} * cluster.node.gpus;
+  const std::int64_t limit = format == "simgrid" ? 65536 : 2048;
+  if (drawn > limit)
+    throw Stop{exit_usage,
+               fmt::format("{} GPUs are more than the {} that are drawn; --nodes N", drawn, limit)};
+  const std::string text = format == "svg"   ? topology::svg(cluster, busy)
+                           : format == "dot" ? topology::graphviz(cluster, busy)
+                                             : topology::simgrid_xml(cluster);
+  if (!options.has("output")) {
+    print(text);
+  } else if (const std::string problem = report::write_file(options.text("output"), text);
+             !problem.empty()) {
+    throw Stop{exit_io, problem};
+  }
+  return exit_yes;
+}
+
+}  // namespace
+
+int run_topo(const Arguments& arguments, Globals globals) {
+  Options options("topo");
+  options.value("claim", "SHARE", "check: bisection that is claimed, as a share of full (1)")
+      .value("collective", "NAME",
+             "time: all_reduce (default), all_gather, reduce_scatter, "
+             "broadcast, alltoall, sendrecv")
+      .value("ranks", "LIST", "time: GPUs like 0-7,16-23; the first two nodes by default")
+      .value("groups", "SIZE", "time: all GPUs at once in groups: 8, or 128x8 for every eighth GPU")
+      .value("min", "SIZE", "time: the smallest array, 1MiB by default")
+      .value("max", "SIZE", "time: the largest, 1GiB by default")
+      .value("format", "NAME", "export: svg (default), dot, simgrid")
+      .value("nodes", "N", "export: the first N nodes, 8 by default")
+      .value("plan", "PLAN", "export: the nodes of this plan, cables coloured by their use in it")
+      .value("seed", "N", "place: of the search, 1 by default")
+      .value("moves", "N", "place: tried by the search; by default as many as take seconds")
+      .value("network", "NAME",
+             "time: ns-3 simulates small cases packet by packet; place: replay isolated (default) "
+             "or coupled")
+      .value("output,o", "FILE",
+             "export: write there instead of stdout; place: the nodes in their new order, a line "
+             "each")
+      .words(2, 1000)
+      .parse(arguments, globals);
+  const std::string& what = options.words()[0];
+  if (what == "check") return check(options, globals);
+  if (what == "time") return time(options, globals);
+  if (what == "import") return import(options, globals);
+  if (what == "export") return export_drawing(options);
+  if (what == "place") return topo_place(options, globals);
+  const std::vector<std::string> all = {"check", "time", "place", "import", "export"};
+  throw Stop{exit_usage, fmt::format("topo: '{}' is none of check, time, place, import, export{}",
+                                     what, did_you_mean(what, all))};
+}
+
+}  // namespace sim::command

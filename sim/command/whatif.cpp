@@ -1,0 +1,96 @@
+// whatif.cpp — `rehearse whatif`: the same plan under changed conditions, side by side.
+#include "sim/config/whatif.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "sim/command/command.h"
+#include "sim/command/interrupt.h"
+#include "sim/command/progress.h"
+#include "sim/core/quantity.h"
+#include "sim/report/whatif_text.h"
+#include "sim/search/whatif.h"
+
+namespace sim::command {
+
+namespace {
+
+double price_of(const Options& options) {
+  if (!options.has("price")) return 0;
+  const std::string text = options.text("price");
+  char* end = nullptr;
+  const double price = std::strtod(text.c_str(), &end);
+  if (end != text.c_str() + text.size() || !(price > 0) || price > 1e6)
+    throw Stop{exit_usage, fmt::format("--price: '{}' is not a price per GPU and hour", text)};
+  return price;
+}
+
+}  // namespace
+
+int run_whatif(const Arguments& arguments, Globals globals) {
+  Options options("whatif");
+  options
+      .values("vary", "KEY=V1,V2",
+              "a setting of the plan or its cluster; may be given again: all "
+              "combinations")
+      .value("variants", "FILE", "variants with names, schema whatif.proto")
+      .value("price", "NUMBER", "what a GPU costs per hour: adds the cost of a million tokens")
+      .value("network", "NAME", "isolated (default), or coupled: all traffic shares the links")
+      .value("jobs,j", "N", "worker processes (default: the cores)")
+      .words(0, 1000)
+      .parse(arguments, globals);
+  search::WhatifSettings settings;
+  std::vector<config::Variant> variants;
+  if (options.has("variants")) {
+    const config::WhatifFile file = need(config::load_whatif(options.text("variants")));
+    settings.plan = file.plan;
+    settings.settings = file.settings;
+    variants = file.variants;
+  }
+  const Options::Named from = options.named();
+  settings.settings.insert(settings.settings.end(), from.settings.begin(), from.settings.end());
+  if (!from.name.empty()) settings.plan = from.name;
+  if (settings.plan.empty() && settings.settings.empty()) throw Stop{exit_usage, "name a plan"};
+  if (!settings.plan.empty()) settings.plan = workload_path(settings.plan);
+  std::vector<config::Vary> varies;
+  for (const std::string& text : options.list("vary"))
+    varies.push_back(need(config::parse_vary(text)));
+  const std::vector<config::Variant> more = need(config::combinations(varies));
+  variants.insert(variants.end(), more.begin(), more.end());
+  if (variants.empty())
+    throw Stop{exit_usage, "nothing varies: --vary KEY=V1,V2 or --variants FILE"};
+  const auto cores = static_cast<std::int64_t>(std::max(1U, std::thread::hardware_concurrency()));
+  settings.workers = static_cast<int>(options.number("jobs", cores, 1, 1024));
+  const std::string network =
+      options.choice("network", "isolated", {"isolated", "coupled", "ns-3"});
+  if (network == "ns-3")
+    throw Stop{
+        exit_usage,
+        "--network ns-3: a step has too many packets; topo time --network ns-3 follows those "
+        "of one collective"};
+  settings.coupled = network == "coupled";
+  settings.price_per_gpu_hour = price_of(options);
+
+  catch_interrupts();
+  Progress progress("whatif", variants.size() + 1, globals.quiet);
+  const auto rows = search::whatif(settings, variants, [&](std::size_t done) {
+    progress.show(done, "");
+    return !interrupted();
+  });
+  progress.clear();
+  if (interrupted()) throw Stop{exit_interrupted, "interrupted"};
+  const std::vector<report::WhatifRow> table = need(rows);
+  if (globals.json) {
+    report::Json json = report::Json::array();
+    for (const report::WhatifRow& row : table) json.push_back(report::to_json(row));
+    print(report::document("whatif", std::move(json)).dump(2) + "\n");
+  } else {
+    print(report::whatif_text(table));
+  }
+  return table.front().fits ? exit_yes : exit_no;
+}
+
+}  // namespace sim::command
