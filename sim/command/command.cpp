@@ -65,7 +65,7 @@ Options& Options::values(const char* name, const char* placeholder, const char* 
 
 std::vector<std::string> Options::list(const std::string& name) const {
   return parsed_->values.count(name) > 0 ? parsed_->values[name].as<std::vector<std::string>>()
-                                 : std::vector<std::string>{};
+                                         : std::vector<std::string>{};
 }
 
 Options& Options::words(std::size_t least, std::size_t most) {
@@ -108,7 +108,8 @@ void Options::parse(const Arguments& arguments, Globals& globals) {
   }
   globals.json = globals.json || has("json");
   globals.quiet = globals.quiet || has("quiet");
-  if (parsed_->values.count("words") > 0) words_ = parsed_->values["words"].as<std::vector<std::string>>();
+  if (parsed_->values.count("words") > 0)
+    words_ = parsed_->values["words"].as<std::vector<std::string>>();
   if (words_.size() < least_) refuse("something is missing");
   if (words_.size() > most_) refuse("'" + words_[most_] + "' is one word too many");
 }

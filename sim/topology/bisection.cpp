@@ -1,10 +1,10 @@
-// bisection.cpp — what two parts of a cluster can send each other, as a maximum flow.
+#include "sim/topology/bisection.h"
+
 #ifndef __clang__  // g++ 12 sees an uninitialised Boost optional in the maximum flow below
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #endif
 #include <boost/graph/boykov_kolmogorov_max_flow.hpp>
 
-#include "sim/topology/graph.h"
 #include "sim/topology/inspect.h"
 
 namespace sim::topology {

@@ -57,8 +57,4 @@ Graph build_graph(const Cluster& cluster);
 void connect(Graph& graph, std::size_t a, std::size_t b, LinkKind kind, Bandwidth capacity,
              Duration latency_up = {}, Duration latency_down = {});
 
-// Most bytes per second from the NICs of nodes before `split` to those of the others, by Boykov and
-// Kolmogorov's maximum flow.
-double bisection(const Graph& graph, int split);
-
 }  // namespace sim::topology
