@@ -30,6 +30,7 @@ constexpr Unit bandwidth_units[] = {{"B/s", 1.0},      {"KB/s", 1e3},    {"MB/s"
                                     {"GiB/s", 1073741824.0}};
 constexpr Unit duration_units[] = {
     {"ps", 1e-12}, {"ns", 1e-9}, {"us", 1e-6}, {"ms", 1e-3}, {"s", 1.0}};
+constexpr Unit span_units[] = {{"ms", 1e-3}, {"s", 1.0}, {"min", 60.0}, {"h", 3600.0}, {"d", 86400.0}};
 constexpr Unit flop_units[] = {{"GFLOP/s", 1e9}, {"TFLOP/s", 1e12}, {"PFLOP/s", 1e15}};
 constexpr Unit frequency_units[] = {{"Hz", 1.0}, {"kHz", 1e3}, {"MHz", 1e6}, {"GHz", 1e9}};
 
@@ -81,6 +82,10 @@ Parsed<Bandwidth> parse_bandwidth(std::string_view text) {
 
 Parsed<Duration> parse_duration(std::string_view text) {
   return whole<Duration>("time", text, parse("time", text, duration_units), 1e12);
+}
+
+Parsed<double> parse_span(std::string_view text) {
+  return parse("time", text, span_units);
 }
 
 Parsed<double> parse_flop_rate(std::string_view text) {
