@@ -35,7 +35,9 @@ struct Moment {
 inline Span span(double seconds) {
   return {std::llround(std::clamp(seconds, 0.0, 3.2e9) * 1e9)};
 }
-constexpr double seconds(Span s) { return static_cast<double>(s.ns) * 1e-9; }
+constexpr double seconds(Span s) {
+  return static_cast<double>(s.ns) * 1e-9;
+}
 constexpr double seconds_per_day = 86400;
 
 }  // namespace sim::campaign

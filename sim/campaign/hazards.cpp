@@ -55,9 +55,8 @@ bool Hazards::next(int index, Failure& failure) {
   } else {
     fleet.age = when;
     fleet.original -= 1;
-    fleet.first = fleet.original >= 1
-                      ? next_failure(kind.life, fleet.age, fleet.original, random)
-                      : never;
+    fleet.first =
+        fleet.original >= 1 ? next_failure(kind.life, fleet.age, fleet.original, random) : never;
   }
   fleet.replaced.push(when + draw(kind.life, random));
   return true;

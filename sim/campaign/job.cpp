@@ -19,8 +19,7 @@ Job::Job(const Spec& spec, std::uint64_t seed, std::vector<Slice>* timeline)
   double rate = 0;  // of failures, as if nothing aged
   for (const FailureKind& kind : spec.kinds)
     if (kind.life.mean > 0) rate += kind.parts / kind.life.mean;
-  if (spec.length.ns > 0)
-    rate += static_cast<double>(spec.trace.size()) / seconds(spec.length);
+  if (spec.length.ns > 0) rate += static_cast<double>(spec.trace.size()) / seconds(spec.length);
   mean_between_ = rate > 0 ? 1 / rate : 1e18;
 }
 
@@ -164,8 +163,8 @@ Span Job::ideal_step() const {
   const Shape& full = phase().shapes.front().front();
   const Shape& how = shape();
   if (how.tokens == full.tokens) return full.step;
-  return {static_cast<std::int64_t>(static_cast<__int128>(full.step.ns) * how.tokens /
-                                    full.tokens)};
+  return {
+      static_cast<std::int64_t>(static_cast<__int128>(full.step.ns) * how.tokens / full.tokens)};
 }
 
 // Step after which save `number` of a tier is due, counted from the beginning of the phase.
@@ -344,11 +343,10 @@ void Job::enter(Activity next, Moment now) {
     if (cause_ >= 0) out_.causes[static_cast<std::size_t>(cause_)].down += spent;
   }
   if (timeline_ != nullptr && spent.ns > 0) {
-    timeline_->push_back({activity_, entered_, now,
-                          activity_ == Activity::training || activity_ == Activity::saving
-                              ? -1
-                              : cause_,
-                          static_cast<int>(phase_), pool_, std::max(0, shape_)});
+    timeline_->push_back(
+        {activity_, entered_, now,
+         activity_ == Activity::training || activity_ == Activity::saving ? -1 : cause_,
+         static_cast<int>(phase_), pool_, std::max(0, shape_)});
   }
   activity_ = next;
   entered_ = now;

@@ -32,7 +32,7 @@ struct Slice {
 // Training that counts, from the beginning.
 struct Ledger {
   std::int64_t steps = 0, tokens = 0;
-  Span wall{};  // that it took
+  Span wall{};   // that it took
   Span ideal{};  // that the undisturbed job would have taken
 };
 

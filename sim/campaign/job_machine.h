@@ -41,8 +41,8 @@ class Job {
     std::uint32_t run;  // a job that was stopped meanwhile has another
   };
   struct Copy {
-    Ledger kept;         // what it holds
-    bool valid = true;   // at the beginning: nothing, which anything can restore
+    Ledger kept;        // what it holds
+    bool valid = true;  // at the beginning: nothing, which anything can restore
     bool in_flight = false;
     Ledger flying;
     Moment complete{};
@@ -126,15 +126,15 @@ class Job {
   std::uint32_t epoch_ = 0;  // changes when copies in flight are lost
   std::size_t phase_ = 0;
   std::int64_t phase_start_ = 0;
-  int pool_ = 0;                                   // that the job should have
-  std::size_t shape_phase_ = 0;                    // of the shape in which it runs
-  int shape_pool_ = 0, shape_ = 0;                 // the same
-  std::size_t trained_phase_ = 0;                  // of the shape in which it trained last
-  int trained_pool_ = 0, trained_shape_ = 0;       // the same
-  bool whole_ = false;                             // this save precedes a change: all tiers, and wait
-  int cause_ = -1;                                 // of the time in which the job is down
-  int lost_nodes_ = 0;                             // since it was last training
-  std::size_t from_ = 0;                           // tier that the restart loads
+  int pool_ = 0;                              // that the job should have
+  std::size_t shape_phase_ = 0;               // of the shape in which it runs
+  int shape_pool_ = 0, shape_ = 0;            // the same
+  std::size_t trained_phase_ = 0;             // of the shape in which it trained last
+  int trained_pool_ = 0, trained_shape_ = 0;  // the same
+  bool whole_ = false;                        // this save precedes a change: all tiers, and wait
+  int cause_ = -1;                            // of the time in which the job is down
+  int lost_nodes_ = 0;                        // since it was last training
+  std::size_t from_ = 0;                      // tier that the restart loads
   bool ending_ = false, done_ = false;
   Ledger current_;
   std::vector<Copy> copies_;

@@ -29,9 +29,10 @@ Diagnostics problems(const Request& request, const std::string& where) {
   if (!(request.mtbf > 0)) {
     refuse("the mean time between failures must be positive");
   } else if (request.mtbf < request.step) {
-    refuse(fmt::format("the mean time between failures, {}, is below one step, {}: nothing would "
-                       "ever be trained",
-                       human_span(request.mtbf), human_span(request.step)));
+    refuse(
+        fmt::format("the mean time between failures, {}, is below one step, {}: nothing would "
+                    "ever be trained",
+                    human_span(request.mtbf), human_span(request.step)));
   }
   if (request.interval > 0 && request.interval < request.step)
     refuse(fmt::format("the interval of checkpoints, {}, is below one step, {}",
@@ -40,9 +41,10 @@ Diagnostics problems(const Request& request, const std::string& where) {
     refuse(fmt::format("a checkpoint takes longer, {}, than its interval, {}",
                        human_span(request.write), human_span(request.interval)));
   if (request.interval > 0 && request.background > request.interval)
-    refuse(fmt::format("a checkpoint is complete after {}, later than its interval, {}: saves "
-                       "would overlap",
-                       human_span(request.background), human_span(request.interval)));
+    refuse(
+        fmt::format("a checkpoint is complete after {}, later than its interval, {}: saves "
+                    "would overlap",
+                    human_span(request.background), human_span(request.interval)));
   return found;
 }
 

@@ -12,9 +12,9 @@ struct Request {
   int gpus = 0;
   double step = 0;  // seconds, as all below
   std::int64_t tokens_per_step = 0;
-  double mtbf = 0;      // of the whole job
-  double interval = 0;  // 0: the best that the formulas know
-  double write = 0;     // the job stands still
+  double mtbf = 0;        // of the whole job
+  double interval = 0;    // 0: the best that the formulas know
+  double write = 0;       // the job stands still
   double background = 0;  // asynchronous: complete so long after
   double restart = 0;
   double days = 0;

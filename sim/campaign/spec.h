@@ -1,4 +1,5 @@
-// spec.h — a campaign as it is planned: what fails, what is saved, how the job runs on what is left.
+// spec.h — a campaign as it is planned: what fails, what is saved, how the job runs on what is
+// left.
 //
 // A Spec is immutable and says everything in times; where they come from (a replay, a table of
 // failures, a command line) is not its business.
@@ -41,7 +42,7 @@ struct FailureKind {
 struct TracedFailure {
   Moment when{};
   int kind = 0;
-  int node = 0;      // the first that it takes
+  int node = 0;     // the first that it takes
   Span repair{-1};  // negative: as the kind says
 };
 
@@ -58,9 +59,9 @@ constexpr int survives_everything = 1 << 30;
 
 // The job on what is left of its nodes.
 struct Shape {
-  std::string plan;  // in words
-  int nodes = 0;     // that it uses
-  Span step{};       // 0: it cannot run
+  std::string plan;          // in words
+  int nodes = 0;             // that it uses
+  Span step{};               // 0: it cannot run
   std::int64_t tokens = 1;   // of a step
   std::vector<Span> slowed;  // step beside a straggler of each kind; empty: none are
   Span restart{};  // nodes to training, without the load: scheduling, start, first slow steps

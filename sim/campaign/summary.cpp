@@ -22,12 +22,9 @@ double gpu_hours(const Summary& summary) {
 }
 
 report::Json intervals_json(const Intervals& intervals) {
-  report::Json json = {{"used_s", intervals.used},
-                       {"young_s", intervals.young},
-                       {"daly_s", intervals.daly},
-                       {"exact_s", nullptr},
-                       {"simulated_s", nullptr},
-                       {"simulated", report::Json::array()}};
+  report::Json json = {{"used_s", intervals.used}, {"young_s", intervals.young},
+                       {"daly_s", intervals.daly}, {"exact_s", nullptr},
+                       {"simulated_s", nullptr},   {"simulated", report::Json::array()}};
   if (intervals.exact) json["exact_s"] = *intervals.exact;
   if (intervals.simulated) {
     json["simulated_s"] = intervals.simulated->interval;
@@ -45,10 +42,10 @@ std::string percent(double share) {
 
 std::string intervals_text(const Summary& summary) {
   const Intervals& intervals = summary.intervals;
-  std::string text =
-      fmt::format("save every {}; best {}", human_span(intervals.used), human_span(intervals.best()));
-  text += fmt::format(" (Young {}, Daly {}", human_span(intervals.young),
-                      human_span(intervals.daly));
+  std::string text = fmt::format("save every {}; best {}", human_span(intervals.used),
+                                 human_span(intervals.best()));
+  text +=
+      fmt::format(" (Young {}, Daly {}", human_span(intervals.young), human_span(intervals.daly));
   if (intervals.exact) text += ", exact " + human_span(*intervals.exact);
   if (intervals.simulated) text += ", simulated " + human_span(intervals.simulated->interval);
   return text + ")\n";
@@ -188,17 +185,17 @@ std::string text(const Summary& summary) {
       "{}: {:.2f} % +- {:.3f} of {:.4g} days trained what was kept; {:.1f} interruptions\n",
       summary.name, 100 * good.mean, 100 * good.standard_error, summary.days,
       summary.interruptions.mean);
-  const auto cost = std::ranges::max_element(
-      summary.accounts.begin() + 1, summary.accounts.end(), {}, &Account::seconds);
+  const auto cost = std::ranges::max_element(summary.accounts.begin() + 1, summary.accounts.end(),
+                                             {}, &Account::seconds);
   text += fmt::format("limited by {}: {} of the time\n", cost->name,
                       percent(cost->seconds / summary.wall.mean));
   text += intervals_text(summary);
-  text += fmt::format("{} seeds from {}: 5 % to 95 % of them keep {} to {}, {:.0f} to {:.0f} "
-                      "interruptions\n",
-                      summary.seeds, summary.first_seed, percent(good.low), percent(good.high),
-                      summary.interruptions.low, summary.interruptions.high);
-  if (summary.renewal)
-    text += fmt::format("renewal formula: {}\n", percent(*summary.renewal));
+  text += fmt::format(
+      "{} seeds from {}: 5 % to 95 % of them keep {} to {}, {:.0f} to {:.0f} "
+      "interruptions\n",
+      summary.seeds, summary.first_seed, percent(good.low), percent(good.high),
+      summary.interruptions.low, summary.interruptions.high);
+  if (summary.renewal) text += fmt::format("renewal formula: {}\n", percent(*summary.renewal));
   if (summary.tokens_per_step > 0)
     text += fmt::format("{:.4g} tokens, {} of what the undisturbed job would train\n",
                         tokens(summary), percent(summary.effective.mean));
@@ -207,8 +204,8 @@ std::string text(const Summary& summary) {
                         gpu_hours(summary) * summary.price_per_gpu_hour);
   report::Table table({"<wall time", "mean", "share"});
   for (const Account& account : summary.accounts)
-    table.row({account.name, human_span(account.seconds),
-               percent(account.seconds / summary.wall.mean)});
+    table.row(
+        {account.name, human_span(account.seconds), percent(account.seconds / summary.wall.mean)});
   if (std::abs(summary.slowed) > 0.5e-6 * summary.wall.mean)
     text += fmt::format("{} of the kept time went to stragglers and smaller shapes\n",
                         human_span(summary.slowed));

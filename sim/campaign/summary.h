@@ -41,7 +41,7 @@ struct Summary {
   double days = 0;
   int seeds = 0;
   std::uint64_t first_seed = 1;
-  double step = 0;  // seconds, undisturbed
+  double step = 0;                   // seconds, undisturbed
   std::int64_t tokens_per_step = 0;  // 0: not known
   double price_per_gpu_hour = 0;     // 0: not known
   Costs costs;                       // as the formulas know them

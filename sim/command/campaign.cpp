@@ -26,13 +26,14 @@ double span_option(const Options& options, const char* name, double otherwise) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error == std::errc{} && end == text.data() + text.size() && std::isfinite(value)) {
     if (value < 0)
-      throw Stop{exit_data, fmt::format("--{}: error: '{}' is negative; a time is zero or more",
-                                        name, text)};
+      throw Stop{exit_data,
+                 fmt::format("--{}: error: '{}' is negative; a time is zero or more", name, text)};
     return value;
   }
   const Parsed<double> parsed = parse_span(text);
   if (const auto* message = std::get_if<std::string>(&parsed))
-    throw Stop{exit_data, fmt::format("--{}: error: {}, or seconds without a unit", name, *message)};
+    throw Stop{exit_data,
+               fmt::format("--{}: error: {}, or seconds without a unit", name, *message)};
   return std::get<double>(parsed);
 }
 
@@ -59,7 +60,8 @@ void replay_step(const Options::Named& named, campaign::Request& request) {
 int run_campaign(const Arguments& arguments, Globals globals) {
   Options options("campaign");
   options
-      .value("step-time", "TIME", "of a step, instead of a replay of PLAN; a bare number is seconds")
+      .value("step-time", "TIME",
+             "of a step, instead of a replay of PLAN; a bare number is seconds")
       .value("gpus", "N", "of the job, beside --step-time")
       .value("mtbf", "TIME", "mean time between failures of the whole job")
       .value("checkpoint-interval", "TIME", "of training between saves (default: the best)")
@@ -102,12 +104,11 @@ int run_campaign(const Arguments& arguments, Globals globals) {
   const bool vary = options.has("vary");
   if (vary) options.choice("vary", "interval", {"interval"});
   catch_interrupts();
-  const std::optional<campaign::Summary> summary =
-      campaign::run(request, campaign::spec_of(request), seeds, vary, [] { return !interrupted(); });
+  const std::optional<campaign::Summary> summary = campaign::run(
+      request, campaign::spec_of(request), seeds, vary, [] { return !interrupted(); });
   if (!summary) throw Stop{exit_interrupted, "interrupted"};
-  print(globals.json
-            ? report::document("campaign", campaign::to_json(*summary)).dump(2) + "\n"
-            : campaign::text(*summary));
+  print(globals.json ? report::document("campaign", campaign::to_json(*summary)).dump(2) + "\n"
+                     : campaign::text(*summary));
   return exit_yes;
 }
 

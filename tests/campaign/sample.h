@@ -67,8 +67,10 @@ inline Spec cluster(int spares, bool shrinks) {
 inline std::vector<Spec> all() {
   std::vector<Spec> specs = {memoryless(10, 10800, 1800, 60, 600, 10),
                              memoryless(7.3, 3600, 1801, 12, 600, 10, 200),
-                             memoryless(10, 3600, 600, 12, 600, 10, 590), cluster(0, false),
-                             cluster(4, false), cluster(2, true)};
+                             memoryless(10, 3600, 600, 12, 600, 10, 590),
+                             cluster(0, false),
+                             cluster(4, false),
+                             cluster(2, true)};
   Spec phases = cluster(3, true);
   phases.phases.push_back(phases.phases[0]);
   phases.phases[0].steps = 50'001;
@@ -76,8 +78,7 @@ inline std::vector<Spec> all() {
   for (Shape& shape : phases.phases[1].shapes[0]) shape.step = span(15);
   specs.push_back(phases);
   Spec tiers = cluster(3, true);
-  tiers.tiers.insert(tiers.tiers.begin(),
-                     {"memory", span(300), span(2), span(20), span(5), 1});
+  tiers.tiers.insert(tiers.tiers.begin(), {"memory", span(300), span(2), span(20), span(5), 1});
   specs.push_back(tiers);
   Spec pools = cluster(3, true);
   pools.pools.push_back({{span(5 * 86400).ns}, span(3600), 55});
@@ -103,9 +104,8 @@ inline bool same(const Outcome& a, const Outcome& b) {
   }
   return causes && a.wall == b.wall && same(a.kept, b.kept) && a.saving == b.saving &&
          a.lost == b.lost && a.detecting == b.detecting && a.waiting == b.waiting &&
-         a.restarting == b.restarting && a.interruptions == b.interruptions &&
-         a.saves == b.saves && a.changes == b.changes && a.spares_least == b.spares_least &&
-         a.finished == b.finished;
+         a.restarting == b.restarting && a.interruptions == b.interruptions && a.saves == b.saves &&
+         a.changes == b.changes && a.spares_least == b.spares_least && a.finished == b.finished;
 }
 
 }  // namespace sample
