@@ -43,6 +43,10 @@ constexpr std::array mapped{
     Mapped{"no-check-for-nan-in-loss-and-grad", "check_for_nan=false"},
     Mapped{"decoder-first-pipeline-num-layers", "first_stage_layers="},
     Mapped{"decoder-last-pipeline-num-layers", "last_stage_layers="},
+    Mapped{"pipeline-model-parallel-layout", "pipeline_layout="},
+    Mapped{"allow-padding-num-layers", "layer_split=padded"},
+    Mapped{"microbatch-group-size-per-virtual-pipeline-stage", "microbatch_group="},
+    Mapped{"microbatch-group-size-per-vp-stage", "microbatch_group="},
     Mapped{"account-for-embedding-in-pipeline-split", "account_for_embedding=true"},
     Mapped{"account-for-loss-in-pipeline-split", "account_for_loss=true"},
     Mapped{"use-precision-aware-optimizer", "precision_aware_optimizer=true"},
@@ -109,7 +113,6 @@ constexpr std::array noted{
     Family{"checkpoint-in-cpu contigious-checkpointing",
            "what recomputation keeps stays on the GPU"},
     Family{"synchronize-each-layer", "the CPU waits nowhere"},
-    Family{"microbatch-group-size-per-virtual-pipeline-stage", "groups are of pp microbatches"},
     Family{"delay-grad-reduce no-delay-grad-reduce delay-param-gather",
            "buckets go when they are full"},
     Family{"ddp-bucket-size ddp-num-buckets reduce-bucket-size zero-reduce-bucket-size "
@@ -226,9 +229,6 @@ constexpr std::array refused{
     Family{"cpu-offloading fine-grained-activation-offloading",
            "offloading of activations by layers is written offload_layers="},
     Family{"standalone-embedding-stage", "a stage for the embedding alone is not simulated"},
-    Family{"pipeline-model-parallel-layout",
-           "a free layout of stages is not simulated; use --decoder-first-pipeline-num-layers and "
-           "--decoder-last-pipeline-num-layers"},
     Family{"pipeline-model-parallel-split-rank encoder-pipeline-model-parallel-size "
            "encoder-tensor-model-parallel-size",
            "an encoder is not simulated"},

@@ -8,7 +8,9 @@
 
 #include "sim/config/plan_fields.h"
 #include "sim/memory/options.h"
+#include "sim/schedule/schedule.h"
 #include "sim/topology/placement.h"
+#include "sim/workload/parts.h"
 #include "sim/workload/shards.h"
 
 namespace sim::config {
@@ -204,6 +206,36 @@ void choices(const v1::Plan& from, const Machine& machine, workload::Plan& to) {
   to.rank_order = from.rank_order();
 }
 
+// How the layers are dealt out to stages, and the order of microbatches.
+void stages(const v1::Plan& from, Resolved& out) {
+  workload::Plan& plan = out.plan;
+  if (from.layer_split() == v1::Plan::padded) plan.layer_split = workload::LayerSplit::padded;
+  if (from.layer_split() == v1::Plan::weighted) plan.layer_split = workload::LayerSplit::weighted;
+  if (from.has_embedding_layers()) plan.embedding_layers = from.embedding_layers();
+  if (from.has_head_layers()) plan.head_layers = from.head_layers();
+  if (from.interleaving() == v1::Plan::megatron_0_10)
+    plan.interleaving = schedule::Interleaving::alternating;
+  if (from.interleaving() == v1::Plan::pytorch)
+    plan.interleaving = schedule::Interleaving::whole_rounds;
+  plan.microbatch_group = from.microbatch_group();
+  plan.optimizer.post_validation = from.post_validation();
+  if (from.pipeline_layout().empty()) return;
+  const workload::Layout layout = workload::read_layout(from.pipeline_layout());
+  if (!layout.problem.empty()) {
+    out.problems.push_back(
+        {"pipeline_layout", fmt::format("'{}' has {}", from.pipeline_layout(), layout.problem)});
+    return;
+  }
+  plan.layers_of_parts = layout.layers;
+  const auto parts = static_cast<int>(layout.layers.size());
+  if (parts % plan.pp != 0)
+    out.problems.push_back({"pipeline_layout", fmt::format("{} stages in the layout; write a "
+                                                           "multiple of pp {}",
+                                                           parts, plan.pp)});
+  else
+    plan.virtual_stages = parts / plan.pp;
+}
+
 // Model chunks, given as a count or as the layers of one.
 void chunks(const v1::Plan& from, Resolved& out) {
   workload::Plan& plan = out.plan;
@@ -226,6 +258,10 @@ void chunks(const v1::Plan& from, Resolved& out) {
   }
   if (from.has_schedule()) {
     plan.schedule = from.schedule();
+    // Where the schedule says how many parts a stage has, nobody else need.
+    const schedule::Schedule* row = schedule::find(plan.schedule);
+    const bool fixed = row && row->placement != schedule::Placement::round_robin;
+    if (fixed && !from.has_virtual_stages()) plan.virtual_stages = row->chunks;
   } else {
     plan.schedule = plan.virtual_stages > 1 ? "interleaved-1f1b" : "1f1b";
   }
@@ -348,6 +384,7 @@ Resolved resolve(const v1::Plan& from, const model::Architecture& architecture,
   recompute_modules(from, plan, out.problems);
   switches(from, plan);
   choices(from, machine, plan);
+  stages(from, out);
   chunks(from, out);
   world(from, machine, out);
   if (out.problems.empty()) placement(from, machine, out);
