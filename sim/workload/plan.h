@@ -79,8 +79,8 @@ struct FsdpOptions {
   int replicas = 1;  // copies of the parameters: dp / replicas x cp ranks share one (hybrid)
 };
 
-// The steps of a ring have slots and events of their own.
-inline constexpr int max_context_parallel = 48;
+// A ring has as many rank classes as steps: a program grows with the square.
+inline constexpr int max_context_parallel = 256;
 
 enum class CommunicatorBuffers : std::uint8_t { nccl };
 
@@ -128,7 +128,7 @@ struct Plan {
   bool fused_cross_entropy = false;  // one kernel on 16-bit logits, which are kept
   LayerKernels layer_kernels = LayerKernels::fused;
   bool fused_optimizer = true;  // one kernel for all tensors; else PyTorch's operators, each tensor
-  int logit_metrics = 0;  // cross entropies of the logits after each microbatch, for a log
+  int logit_metrics = 0;        // cross entropies of the logits after each microbatch, for a log
   bool gradient_accumulation_fusion = true;
   bool attention_mask = true;  // dataloader mask b x 1 x s x s (--no-create-... turns it off)
   // --reset-attention-mask: each sample has a mask of its own, which the data loader's workers
