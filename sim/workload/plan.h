@@ -14,6 +14,7 @@
 #include "sim/core/units.h"
 #include "sim/model/architecture.h"
 #include "sim/model/operation.h"
+#include "sim/schedule/schedule.h"
 
 namespace sim::workload {
 
@@ -100,6 +101,9 @@ struct Plan {
   bool account_for_embedding = false, account_for_loss = false;
 
   std::string schedule = "1f1b";  // a name of schedule::catalog()
+  // How interleaved schedules fill the pipeline: it differs between frameworks and their versions.
+  schedule::Interleaving interleaving = schedule::Interleaving::all_forwards_first;
+  int microbatch_group = 0;       // --microbatch-group-size-per-vp-stage, 0: the schedule's own
   bool sequence_parallel = true;  // Megatron-LM turns it off at tp = 1
   DataParallelism data_parallel = DataParallelism::ddp;
   FsdpOptions fsdp;
@@ -175,6 +179,9 @@ struct Plan {
   std::int64_t local_sequence() const { return sequence / cp; }
   bool uses_sequence_parallel() const { return sequence_parallel && tp > 1; }
 };
+
+// What the plan's schedule is asked for, for a step of so many microbatches.
+schedule::Shape pipeline_shape(const Plan& plan, int microbatches);
 
 // Every rule that the plan breaks, each with the values that would do. Empty: the plan is possible.
 std::vector<std::string> problems(const Plan& plan);

@@ -95,7 +95,7 @@ TEST_CASE("workload: a step frees what it allocates and balances its slots") {
         Plan plan = llama_8b();
         plan.pp = pp;
         plan.schedule = schedule.name;
-        plan.virtual_stages = schedule.interleaves ? 2 : 1;
+        plan.virtual_stages = schedule.chunks == 1 ? 1 : 2;
         plan.recompute = recompute;
         if (!problems(plan).empty()) continue;
         CAPTURE(pp, schedule.name, static_cast<int>(recompute));
