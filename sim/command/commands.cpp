@@ -16,6 +16,8 @@ const std::vector<Command>& commands() {
        run_whatif},
       {"schedule", "NAME --stages P ...", "a pipeline schedule: its picture, time and memory",
        run_schedule},
+      {"campaign", "FILE | PLAN | --step-time T",
+       "a run over weeks: failures, checkpoints, what is kept", run_campaign},
       {"topo", "check|time|place|import|export", "a cluster: what is wrong, how fast, its drawing",
        run_topo},
       {"memory", "estimate PLAN | replay FILE",
