@@ -14,10 +14,6 @@
 namespace sim::workload {
 namespace {
 
-constexpr std::uint32_t layer_base(int layer) {
-  return frame_slot_count + static_cast<std::uint32_t>(layer) * layer_slot_count;
-}
-
 // Blocks that passes share, by what tells them apart.
 class Blocks {
  public:
@@ -73,6 +69,7 @@ class Builder {
     t.calls.push_back(
         {*block, at_ends ? -1 : global_layer(t.chunk, layer), layer_base(at_ends ? 0 : layer)});
   }
+  bool splits_backward() const { return schedule_.splits == schedule::Splits::all; }
   int global_layer(int chunk, int layer) const;
   int first_chunk() const;
   bool makes_handles(const Moment& moment, int chunk, int layer) const;
@@ -122,7 +119,7 @@ std::uint32_t Builder::free_layer_input(std::uint32_t layers_on) {
 // What a pass does before its first block: waits for its input, drops what Python rebinds.
 std::uint32_t Builder::begin_pass(int chunk, bool forward) {
   Emitter e(rank_.tables, "pass begin");
-  const bool overlaps = rank_.plan.virtual_stages > 1 || schedule_.splits_backward;
+  const bool overlaps = rank_.plan.virtual_stages > 1 || splits_backward();
   if (overlaps && rank_.plan.pp > 1) {
     if (rank_.plan.virtual_stages > 1) e.wait(forward ? send_forward_event : send_backward_event);
     const bool receives = forward ? !rank_.is_first_part(chunk) : !rank_.is_last_part(chunk);
@@ -182,13 +179,11 @@ Template Builder::forward(int chunk, const Moment& moment) {
     v.unit.layer = layer;
     v.keep = !rank_.recomputes(layer);
     v.first_use = moment.first_step && moment.first && chunk == first_chunk() && layer == 0;
-    const std::uint32_t block = forward_layer(v);
-    call(t, block, layer);
+    call(t, forward_layer(v), layer);
     // Inside a recomputed group only the group's input stays.
     if (!v.keep && layer % rank_.recomputed_group() != 0) call(t, free_layer_input(0), layer);
     call(t, sharding_->after(layer, Visit::forward), layer);
-    if (offload_.takes(layer)) offload_.find_saved(block);
-    if (offload_.takes(layer - 1)) call(t, offload_.away(), layer - 1);
+    if (const auto gone = offload_.behind(chunk, layer - 1)) call(t, offload_.away(*gone), *gone);
   }
   if (rank_.is_last_part(chunk)) {
     variant.first_use = moment.first_step && moment.first;
@@ -222,7 +217,7 @@ Template Builder::backward(int chunk, const Moment& moment) {
   variant.hooks = sharding_->hooks();
   variant.unit = {chunk, ends};
   variant.first_microbatch = moment.first;
-  variant.split = schedule_.splits_backward;
+  variant.split = splits_backward();
   const int layers = rank_.layers(chunk);
   const bool last = rank_.is_last_part(chunk);
   call(t, sharding_->before(ends, Visit::backward));
@@ -237,7 +232,7 @@ Template Builder::backward(int chunk, const Moment& moment) {
     v.holds_gradient = !last && layer == layers - 1;
     v.first_use = makes_handles(moment, chunk, layer);
     call(t, sharding_->before(layer, Visit::backward), layer);
-    if (offload_.takes(layer - 1)) call(t, offload_.back(), layer - 1);
+    if (const auto gone = offload_.behind(chunk, layer - 1)) call(t, offload_.back(*gone), *gone);
     if (rank_.recomputes(layer) && rank_.ends_recomputed_group(chunk, layer))
       run_again(t, chunk, layer);
     call(t, backward_layer(v), layer);
@@ -246,7 +241,7 @@ Template Builder::backward(int chunk, const Moment& moment) {
   if (rank_.is_first_part(chunk)) call(t, embedding_backward(rank_, variant));
   call(t, sharding_->after(ends, Visit::backward));
   call(t, end_pass(chunk, false));
-  if (!schedule_.splits_backward) call(t, microbatch_end(rank_, chunk));
+  if (!splits_backward()) call(t, microbatch_end(rank_, chunk));
   return t;
 }
 
@@ -323,8 +318,7 @@ void Builder::build() {
   Pipeline pipeline(rank_, schedule_);
   for (const bool first : {true, false}) write_step(pipeline, first);
   for (const std::uint32_t position : pipeline.completed()) program.cuts.push_back(position + 1);
-  program.local_slots = local_slot_count;
-  program.frame_slots = layer_base(most) + 1;
+  rank_.settle(most);
   program.communicators = sharding_->communicators();
 }
 
