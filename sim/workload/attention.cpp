@@ -18,7 +18,7 @@ CoreTraits::CoreTraits(const Rank& rank) {
   own_key = rope;
   saves_view = unfused && (!grouped || !own_query);
   const bool views = rank.plan.layer_kernels != LayerKernels::fused;  // the batch comes first
-  copies_output = ((dim.batch > 1 && !views) || rank.plan.fp8) && !unfused;
+  copies_output = (dim.batch > 1 && !views && !unfused) || rank.plan.fp8;
   // Megatron-LM core 0.8 fused_softmax.py:is_kernel_available.
   fused_softmax = rank.plan.precision != model::Precision::fp32 && dim.local > 16 &&
                   dim.local <= 4096 && dim.local % 4 == 0 && dim.batch * dim.heads % 4 == 0;
@@ -139,6 +139,7 @@ Value rotate_back(Writer& w, Value gradient, std::int64_t bytes, std::string_vie
 
 // The key of a layer whose operators run again: k's product, then both rotations.
 void key_again(Writer& w, Value key) {
+  if (!w.saved(key)) return;
   const Dimensions& dim = w.dim;
   const std::int64_t rotated = dim.rows(dim.query) + dim.rows(dim.key_value);
   w.product("qkv", dim.key_value, dim.hidden);
@@ -221,7 +222,7 @@ Value self_attention(Writer& w) {
   const std::int64_t bytes = dim.rows(dim.query);
   Value contiguous = 0, copied = 0;
   if (traits.copies_output) {
-    if (w.plan.fp8 && dim.batch > 1) {
+    if (w.plan.fp8 && dim.batch > 1 && !traits.unfused) {
       contiguous = w.temporary(bytes, "contiguous attention output");
       w.pass(OperationKind::copy, "projection input", 2 * bytes);
     }

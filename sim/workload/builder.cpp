@@ -183,7 +183,7 @@ Template Builder::forward(int chunk, const Moment& moment) {
     // Inside a recomputed group only the group's input stays.
     if (!v.keep && layer % rank_.recomputed_group() != 0) call(t, free_layer_input(0), layer);
     call(t, sharding_->after(layer, Visit::forward), layer);
-    if (offload_.takes(layer - 1)) call(t, offload_.away(), layer - 1);
+    if (const auto gone = offload_.behind(chunk, layer - 1)) call(t, offload_.away(*gone), *gone);
   }
   if (rank_.is_last_part(chunk)) {
     variant.first_use = moment.first_step && moment.first;
@@ -232,7 +232,7 @@ Template Builder::backward(int chunk, const Moment& moment) {
     v.holds_gradient = !last && layer == layers - 1;
     v.first_use = makes_handles(moment, chunk, layer);
     call(t, sharding_->before(layer, Visit::backward), layer);
-    if (offload_.takes(layer - 1)) call(t, offload_.back(), layer - 1);
+    if (const auto gone = offload_.behind(chunk, layer - 1)) call(t, offload_.back(*gone), *gone);
     if (rank_.recomputes(layer) && rank_.ends_recomputed_group(chunk, layer))
       run_again(t, chunk, layer);
     call(t, backward_layer(v), layer);

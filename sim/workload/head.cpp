@@ -44,7 +44,7 @@ Gradients head_back(Writer& w, Gradients gradients, Value input) {
   const Dimensions& dim = w.dim;
   const bool sp = w.sequence_parallel(), tp = dim.tp > 1;
   const auto beside = [](bool hides) { return hides ? overlapped : std::uint8_t{0}; };
-  const std::uint8_t arrived = w.event(), scattered = w.event();
+  const std::uint16_t arrived = w.event(), scattered = w.event();
   if (sp) {
     w.e.collective(Kind::all_gather, Stream::tp, dim.full(), "all-gather", overlapped, arrived);
     if (w.records()) w.record_stream(input, Stream::tp);

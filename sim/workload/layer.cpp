@@ -62,7 +62,7 @@ void drop_operators(Writer& w) {
   for (Tape::Again& again : w.tape.again) {
     if (again.keep) again.kept = again.keep(w);
     for (const Value v : again.tensors)
-      if (v != 0) w.e.free(w.slot(v));
+      if (w.saved(v)) w.e.free(w.slot(v));
   }
 }
 

@@ -126,7 +126,7 @@ Gradients Column::back(Writer& w, Gradients gradients) const {
   const auto joined = static_cast<std::uint8_t>(alone ? joins : overlapped);
   const Value from_adapter = adapter.backward(w);
   Value gathered = 0;
-  std::uint8_t arrived = 0;
+  std::uint16_t arrived = 0;
   if (sp && !alone) {
     gathered = w.temporary(w.rank.operand(dim.full()), "gathered norm output");
     arrived = w.event();
@@ -141,7 +141,7 @@ Gradients Column::back(Writer& w, Gradients gradients) const {
   if (frozen) w.drop(quantised);
   add_adapter(w, from_adapter, dim.full());
   Value reduced = whole;
-  const std::uint8_t scattered = tp && !frozen ? w.event() : std::uint8_t{0};
+  const std::uint16_t scattered = tp && !frozen ? w.event() : std::uint16_t{0};
   if (sp) {
     if (!alone) {
       w.e.wait(arrived);

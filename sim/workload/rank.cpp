@@ -31,6 +31,7 @@ Rank::Rank(const Plan& plan_, const Environment& environment_, Program& program_
     : plan(plan_), environment(environment_), dim(plan_), program(program_), tables(program_) {
   program.fixed_slots = fixed_slot_count;
   program.local_slots = local_slot_count;
+  program.events = tape_event;
 }
 
 bool Rank::recomputes(int layer) const {

@@ -108,7 +108,7 @@ constexpr std::uint32_t layer_base(int layer) {
 }
 
 // Events: a stream waits for the end of what recorded them last.
-enum Event : std::uint8_t {
+enum Event : std::uint16_t {
   no_event,
   parameter_event,
   bucket_event,

@@ -52,7 +52,7 @@ struct RingForward {
   std::vector<Value> buffers{}, outputs{}, statistics{}, states{};
   Value half[2] = {};  // of the last two steps: the first half of k and v or the second of q
   Value out = 0, running = 0;
-  std::uint8_t arrived = 0;
+  std::uint16_t arrived = 0;
 
   void run();
   void step(int i);
@@ -133,7 +133,7 @@ struct RingBackward {
   bool cudnn = w.plan.attention == AttentionBackend::cudnn;
   Value dq = 0, dkv = 0, keys = 0, query = 0, output = 0, gradient = 0, dk = 0, dv = 0;
 
-  void step(int i, std::uint8_t arrived);
+  void step(int i, std::uint16_t arrived);
   // The name goes to a new tensor, then the old one goes.
   void make(Value& name, std::int64_t bytes, std::string_view label) {
     w.drop(std::exchange(name, w.temporary(bytes, label)));
@@ -147,7 +147,7 @@ struct RingBackward {
 };
 
 // One step of the way back; it attends to what forward step c-1-i saw.
-void RingBackward::step(int i, std::uint8_t arrived) {
+void RingBackward::step(int i, std::uint16_t arrived) {
   const Part p = ring.part(ring.c - 1 - i);
   const Scores scores = ring.scores(p);
   const std::int64_t query_bytes = ring.query_bytes(scores.query);
@@ -189,7 +189,7 @@ Gradients ring_back(Writer& w, const Ring& ring) {
                            w.temporary(2 * bytes, "ring buffer of kv and dkv")};
   w.pass(OperationKind::copy, "copy kv", 2 * bytes);
   RingBackward steps{w, ring};
-  std::uint8_t arrived = 0;
+  std::uint16_t arrived = 0;
   for (int i = 0; i < ring.c; ++i) {
     if (i > 0) w.e.wait(arrived);
     arrived = w.event();

@@ -78,8 +78,10 @@ void Writer::product(std::string_view name, std::int64_t n, std::int64_t k) {
            flags);
 }
 
-std::uint8_t Writer::event() {
-  return static_cast<std::uint8_t>(tape_event + events_++);
+std::uint16_t Writer::event() {
+  const auto made = static_cast<std::uint16_t>(tape_event + events_++);
+  rank.program.events = std::max(rank.program.events, made + 1u);
+  return made;
 }
 
 Gradients Writer::walk_back(Gradients gradients, std::size_t first) {
@@ -106,7 +108,8 @@ void Writer::again(std::vector<Value> tensors, Tape::Work make,
 
 void Writer::refill(std::initializer_list<Value> values) {
   for (const Value v : values)
-    if (const Tensor& t = tape.tensors[v]; v != 0) e.alloc(slot(v), t.bytes, t.category, t.label);
+    if (const Tensor& t = tape.tensors[v]; t.placed && t.holders > 0)
+      e.alloc(slot(v), t.bytes, t.category, t.label);
 }
 
 void Writer::use(std::initializer_list<std::string_view> parameters, std::string_view owner) {

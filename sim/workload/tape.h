@@ -113,13 +113,14 @@ class Writer {
   void record_stream(Value v, Stream stream);
   Slot slot(Value v) const;
   int holders(Value v) const { return tape.tensors[v].holders; }
+  bool saved(Value v) const { return v != 0 && holders(v) > 0; }
 
   // Work.
   void pass(model::OperationKind kind, std::string_view name, std::int64_t bytes,
             Stream stream = Stream::compute);
   // A forward product of this rank's tokens.
   void product(std::string_view name, std::int64_t n, std::int64_t k);
-  std::uint8_t event();  // a new one
+  std::uint16_t event();  // a new one
 
   // The tape.
   void node(std::function<Gradients(Writer&, Gradients)> back) {
@@ -128,7 +129,7 @@ class Writer {
   Gradients walk_back(Gradients gradients, std::size_t first = 0);
   void defer(Tape::Work work) { tape.deferred.push_back(std::move(work)); }
   // Where operators are recomputed: how these tensors, as far as they are saved, are made again;
-  // `refill` allocates them.
+  // `refill` allocates those that are.
   void again(std::vector<Value> tensors, Tape::Work make,
              std::function<std::vector<Value>(Writer&)> keep = {});
   void refill(std::initializer_list<Value> values);
@@ -154,7 +155,7 @@ class Writer {
 
  private:
   Owner owner_;
-  std::uint8_t events_ = 0;
+  std::uint16_t events_ = 0;
   bool had_product_ = false;
 };
 
