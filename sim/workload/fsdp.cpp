@@ -61,7 +61,7 @@ void Fsdp::add_unit(Chunk& chunk, const Parameters& all, int layer) {
     // flat parameter has one type.
     m.stored = p.frozen && !flat() ? m.gathered : 4;
     m.frozen = p.frozen;
-    m.matrix = p.matrix;
+    m.matrix = p.matrix || !p.owner.empty();
     m.gradient = chunk.gradient_of[static_cast<std::size_t>(index)];
     u.members.push_back(m);
   }
