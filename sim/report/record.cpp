@@ -22,15 +22,15 @@ void describe(Json& json, const workload::Plan& plan, const std::string& cluster
   json["model"] = plan.architecture.name;
   json["cluster"] = cluster;
   json["gpus"] = plan.world();
-  json["tp"] = plan.tp;
-  json["cp"] = plan.cp;
-  json["pp"] = plan.pp;
-  json["dp"] = plan.dp;
-  json["virtual_stages"] = plan.virtual_stages;
-  json["mbs"] = plan.micro_batch;
-  json["gbs"] = plan.global_batch;
-  json["seq"] = plan.sequence;
-  json["schedule"] = plan.schedule;
+  json["tp"] = plan.mesh.tp;
+  json["cp"] = plan.mesh.cp;
+  json["pp"] = plan.mesh.pp;
+  json["dp"] = plan.mesh.dp;
+  json["virtual_stages"] = plan.pipeline.virtual_stages;
+  json["mbs"] = plan.batch.micro_batch;
+  json["gbs"] = plan.batch.global_batch;
+  json["seq"] = plan.batch.sequence;
+  json["schedule"] = plan.pipeline.schedule;
   json["recompute"] = to_json(plan)["recompute"];
 }
 

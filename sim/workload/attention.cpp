@@ -10,24 +10,25 @@ CoreInputs::CoreInputs(const Rank& rank) {
   const Dimensions& dim = rank.dim;
   const bool rope = rank.plan.architecture.position == model::Position::rope;
   const bool grouped = dim.heads > dim.groups;
-  unfused = rank.plan.attention == AttentionBackend::unfused;
-  selective =
-      rank.plan.recompute == Recompute::selective && rank.plan.recompute_modules.core_attention;
+  unfused = rank.plan.stack.attention == AttentionBackend::unfused;
+  selective = rank.plan.policy.recompute == Recompute::selective &&
+              rank.plan.policy.recompute_modules.core_attention;
   repeats = unfused && grouped;
   own_query = rope || (grouped && dim.groups > 1);
   own_key = rope;
   saves_mixed = selective || (unfused && (!grouped || !own_query));
-  const bool views = rank.plan.layer_kernels != LayerKernels::fused;  // the batch comes first
-  copies_output = ((dim.batch > 1 && !views) || rank.plan.fp8) && !unfused;
+  const bool views = rank.plan.stack.layer_kernels != LayerKernels::fused;  // the batch comes first
+  copies_output = ((dim.batch > 1 && !views) || rank.plan.numerics.fp8) && !unfused;
   // Megatron-LM core 0.8 fused_softmax.py:is_kernel_available.
-  fused_softmax = rank.plan.precision != model::Precision::fp32 && dim.local > 16 &&
+  fused_softmax = rank.plan.numerics.precision != model::Precision::fp32 && dim.local > 16 &&
                   dim.local <= 4096 && dim.local % 4 == 0 && dim.batch * dim.heads % 4 == 0;
 }
 
 void Attention::make_layouts() {
   // Other modules hand strided views to the kernel; what they keep is as large.
   const auto copy = [&](std::string_view name, std::int64_t bytes) {
-    if (rank.plan.layer_kernels == LayerKernels::fused) pass(OperationKind::copy, name, 2 * bytes);
+    if (rank.plan.stack.layer_kernels == LayerKernels::fused)
+      pass(OperationKind::copy, name, 2 * bytes);
   };
   if (!core.own_query) {
     saved(query_rotated, dim.rows(dim.query), "query");
@@ -89,7 +90,7 @@ void Attention::release_inputs() {
 }
 
 void Attention::backward_temporaries(std::int64_t query, std::int64_t key, bool begin) {
-  const bool flash = rank.plan.attention != AttentionBackend::cudnn;
+  const bool flash = rank.plan.stack.attention != AttentionBackend::cudnn;
   const std::int64_t rounded = (query + 127) / 128 * 128;
   const std::int64_t width = dim.heads * dim.head_dim;
   // The accumulator's heads are rounded up to 32 columns [flash_api.cpp:mha_varlen_bwd].
@@ -148,7 +149,7 @@ void attention_backward(Rank& rank, Emitter& e, bool keep_output, std::uint32_t 
   }
   if (attention.core.unfused)
     attention.unfused_backward(dq, dk, dv);
-  else if (rank.plan.cp > 1)
+  else if (rank.plan.mesh.cp > 1)
     attention.ring_backward(dq, dv);
   else
     attention.fused_backward(dq, dk, dv);

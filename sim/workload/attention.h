@@ -28,7 +28,7 @@ struct Attention {
   const Dimensions& dim = rank.dim;
   const CoreInputs core{rank};
   std::uint8_t flags = 0;
-  int c = rank.plan.cp;
+  int c = rank.plan.mesh.cp;
   int r = rank.program.cp_rank;
   bool keep_output = false;  // the weight pass still reads it as the projection's input
 
@@ -46,10 +46,11 @@ struct Attention {
   void kernel(bool backward, std::int64_t query, std::int64_t key, bool causal,
               Stream stream = Stream::compute) {
     const std::int64_t documents = rank.plan.documents_per_sample();
-    model::Operation o = model::attention(
-        backward ? "attention backward" : "attention", backward, dim.batch * documents, dim.heads,
-        dim.groups, dim.head_dim, query / documents, key / documents, causal, rank.plan.precision);
-    o.implementation = implementation(rank.plan.attention);
+    model::Operation o =
+        model::attention(backward ? "attention backward" : "attention", backward,
+                         dim.batch * documents, dim.heads, dim.groups, dim.head_dim,
+                         query / documents, key / documents, causal, rank.plan.numerics.precision);
+    o.implementation = implementation(rank.plan.stack.attention);
     e.kernel(o, flags, stream);
   }
   std::int64_t statistics_bytes() const { return 4 * dim.batch * dim.heads * dim.local; }

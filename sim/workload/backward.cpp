@@ -75,7 +75,8 @@ struct Backward {
 
   void input_gradient(std::string_view name, std::int64_t n, std::int64_t k,
                       std::uint8_t flags = 0) {
-    const bool transposes = rank.plan.fp8_parameters && !rank.plan.keeps_transposed_weights();
+    const bool transposes =
+        rank.plan.numerics.fp8_parameters && !rank.plan.keeps_transposed_weights();
     if (transposes) {
       temporary(transposed, n * k, "transposed weight in fp8");
       pass(OperationKind::copy, "transpose weight", 2 * n * k);
@@ -89,28 +90,28 @@ struct Backward {
   void weight_gradient(std::string_view name, std::int64_t m, std::int64_t n,
                        std::uint8_t flags = 0) {
     const bool fused = rank.plan.accumulates_in_product();
-    if (rank.plan.fp8) {  // products in fp8 want both operands along the tokens
+    if (rank.plan.numerics.fp8) {  // products in fp8 want both operands along the tokens
       temporary(transposed, dim.tokens * n, "transposed input in fp8");
       pass(OperationKind::copy, "transpose input", 2 * dim.tokens * n);
     }
     e.kernel(model::gemm(name, m, n, dim.tokens, GemmRole::weight_gradient,
-                         fused && rank.plan.fp32_gradients && !variant.first_microbatch,
+                         fused && rank.plan.numerics.fp32_gradients && !variant.first_microbatch,
                          rank.plan.product_precision()),
              flags);
-    if (rank.plan.fp8) {
+    if (rank.plan.numerics.fp8) {
       e.free(local_slot(transposed));
       e.free(local_slot(quantised));
     }
   }
   // The output gradient of a product of this width, cast and cast transposed, until its last use.
   void quantise(std::int64_t width, std::int64_t bytes) {
-    if (!rank.plan.fp8) return;
+    if (!rank.plan.numerics.fp8) return;
     temporary(quantised, 2 * dim.tokens * width, "output gradient in fp8");
     pass(OperationKind::elementwise, "gradient to fp8", bytes + 2 * dim.tokens * width);
   }
   // The dummy (or, unfused, the real) gradient of a weight, and its hook.
   bool kept_handles() const {
-    return rank.plan.kept_gradient_handles && rank.plan.accumulates_in_product();
+    return rank.plan.stack.kept_gradient_handles && rank.plan.accumulates_in_product();
   }
   void make_dummy(std::int64_t elements, LayerParameter p) {
     if (!kept_handles()) {
@@ -127,7 +128,7 @@ struct Backward {
     if (keeps(dummy, p)) return;
     if (!rank.plan.accumulates_in_product())
       pass(OperationKind::elementwise, "main_grad add",
-           (dim.element + 2 * (rank.plan.fp32_gradients ? 4 : 2)) * elements);
+           (dim.element + 2 * (rank.plan.numerics.fp32_gradients ? 4 : 2)) * elements);
     if (!kept_handles()) e.free(local_slot(dummy));
     ready(p);
   }
@@ -188,7 +189,7 @@ struct Backward {
     }
     const bool split = variant.split;
     const bool overlap = dim.tp > 1;
-    const bool records = !rank.plan.avoid_record_streams;
+    const bool records = !rank.plan.environment.avoid_record_streams;
     const std::uint8_t beside = overlap ? overlapped : std::uint8_t{0};
     if (sp && !split) {
       temporary(gathered_input, rank.operand(dim.full()), "gathered norm output");
@@ -230,7 +231,7 @@ struct Backward {
         e.free(layer_slot(norm_out));
     }
     if (overlap && !split) e.wait(scatter_event);
-    if (sp && (rank.plan.avoid_record_streams || split)) e.free(local_slot(d_gathered));
+    if (sp && (rank.plan.environment.avoid_record_streams || split)) e.free(local_slot(d_gathered));
     norm_backward(norm_gradient);
     e.free(layer_slot(rsigma));
     if (a.norm == model::Norm::layer) e.free(layer_slot(mu));
@@ -249,7 +250,7 @@ struct Backward {
     quantise(n, dim.rows(n));
     temporary(d_gathered, dim.full(), "input gradient");
     input_gradient(name, dim.hidden, n);
-    if (rank.plan.fp8) e.free(local_slot(quantised));
+    if (rank.plan.numerics.fp8) e.free(local_slot(quantised));
     if (adapted) add_adapter(dim.full());
     std::uint32_t norm_gradient = d_gathered;
     if (sp) {
@@ -274,7 +275,7 @@ struct Backward {
   }
   // Of a row-parallel product that is frozen, what is left when its input gradient is there.
   void frozen_row_parallel(Module module, std::int64_t bytes) {
-    if (rank.plan.fp8) e.free(local_slot(quantised));
+    if (rank.plan.numerics.fp8) e.free(local_slot(quantised));
     drop_gathered_gradient();
     if (rank.adapts(module)) add_adapter(bytes);
   }
@@ -347,7 +348,7 @@ struct Backward {
          2 * dim.rows(dim.up) + dim.rows(dim.ffn));
     e.free(local_slot(d_fc2_in));
     e.free(layer_slot(fc1_out));
-    if (gated && !rank.plan.swiglu_fusion) e.free(layer_slot(swiglu_gate));
+    if (gated && !rank.plan.stack.swiglu_fusion) e.free(layer_slot(swiglu_gate));
     column_parallel("fc1", d_up, dim.up, norm2, rsigma2, mu2, weight_fc1, LayerParameter::fc1,
                     LayerParameter::fc1_norm);
     bias_ready(LayerParameter::fc1_bias, a.linear_bias && !frozen, dim.up);
@@ -397,19 +398,19 @@ struct Backward {
 
   void rotate_back(std::uint32_t from, std::uint32_t to, std::int64_t bytes, std::string_view label,
                    std::string_view name) {
-    if (!rank.plan.rope_fusion) {
+    if (!rank.plan.stack.rope_fusion) {
       temporary(product_cos, bytes, "rotary product");
       temporary(product_sin, bytes, "rotary product");
       pass(OperationKind::elementwise, name, 5 * bytes);
     }
     temporary(to, bytes, label);
-    pass(OperationKind::elementwise, name, (rank.plan.rope_fusion ? 2 : 3) * bytes);
-    if (!rank.plan.rope_fusion) {
+    pass(OperationKind::elementwise, name, (rank.plan.stack.rope_fusion ? 2 : 3) * bytes);
+    if (!rank.plan.stack.rope_fusion) {
       e.free(local_slot(product_cos));
       e.free(local_slot(product_sin));
     }
     // Behind a ring dk is a view of the buffer that dv stands for.
-    const bool view = from == d_key && rank.plan.cp > 1;
+    const bool view = from == d_key && rank.plan.mesh.cp > 1;
     if (!view) e.free(local_slot(from));
   }
 
@@ -417,13 +418,13 @@ struct Backward {
   // layout have none; their gradients are views.
   void split_backward(const CoreInputs& core) {
     const bool rope = core.own_key;
-    const bool ring = rank.plan.cp > 1;
+    const bool ring = rank.plan.mesh.cp > 1;
     if (rope) {
       rotate_back(d_key, d_key0, dim.rows(dim.key_value), "key gradient before rope",
                   "rope k backward");
       rotate_back(d_query, d_query0, dim.rows(dim.query), "query gradient before rope",
                   "rope q backward");
-      if (!rank.plan.rope_fusion) e.free(layer_slot(rope_tables));
+      if (!rank.plan.stack.rope_fusion) e.free(layer_slot(rope_tables));
     }
     temporary(d_mixed, dim.rows(dim.mixed_width()), "mixed qkv gradient");
     pass(OperationKind::copy, "cat qkv gradient", 2 * dim.rows(dim.mixed_width()));

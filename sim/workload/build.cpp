@@ -14,15 +14,15 @@ namespace sim::workload {
 
 Dimensions::Dimensions(const Plan& plan) {
   const model::Architecture& a = plan.architecture;
-  element = model::bytes_of(plan.precision);
-  batch = plan.micro_batch;
-  sequence = plan.sequence;
+  element = model::bytes_of(plan.numerics.precision);
+  batch = plan.batch.micro_batch;
+  sequence = plan.batch.sequence;
   local = plan.local_sequence();
   tokens = local * batch;
-  tp = plan.tp;
-  cp = plan.cp;
-  pp = plan.pp;
-  dp = plan.dp;
+  tp = plan.mesh.tp;
+  cp = plan.mesh.cp;
+  pp = plan.mesh.pp;
+  dp = plan.mesh.dp;
   shard = plan.uses_sequence_parallel() ? tokens / tp : tokens;
   hidden = a.hidden;
   query = a.query_width() / tp;
@@ -50,8 +50,8 @@ constexpr std::uint32_t layer_base(int layer) {
 class Builder {
  public:
   Builder(const Plan& plan, const Environment& environment, Program& program)
-      : rank_(plan, environment, program), schedule_(*schedule::find(plan.schedule)) {
-    for (int chunk = 0; chunk < plan.virtual_stages; ++chunk)
+      : rank_(plan, environment, program), schedule_(*schedule::find(plan.pipeline.schedule)) {
+    for (int chunk = 0; chunk < plan.pipeline.virtual_stages; ++chunk)
       chunks_.push_back(std::make_unique<DataParallel>(rank_, chunk));
     if (!plan.shards_parameters()) return;
     fsdp_ = std::make_unique<Fsdp>(rank_, *chunks_.front());
@@ -79,32 +79,33 @@ class Builder {
   int global_layer(int chunk, int layer) const {
     int before = 0;
     for (int c = 0; c <= chunk; ++c)
-      for (int stage = 0; stage < (c < chunk ? rank_.plan.pp : rank_.program.stage); ++stage)
+      for (int stage = 0; stage < (c < chunk ? rank_.plan.mesh.pp : rank_.program.stage); ++stage)
         before += rank_.plan.chunk_layers(stage, c);
     return before + layer;
   }
   // The first chunk of the rank that has layers.
   int first_chunk() const {
     int chunk = 0;
-    while (chunk + 1 < rank_.plan.virtual_stages && rank_.layers(chunk) == 0) ++chunk;
+    while (chunk + 1 < rank_.plan.pipeline.virtual_stages && rank_.layers(chunk) == 0) ++chunk;
     return chunk;
   }
   // Whether layer `layer` of a chunk is run again in the backward pass.
   bool recomputes(int layer) const {
-    if (rank_.plan.recompute != Recompute::full) return false;
-    return rank_.plan.recompute_method == RecomputeMethod::uniform ||
-           layer < rank_.plan.recompute_layers;
+    if (rank_.plan.policy.recompute != Recompute::full) return false;
+    return rank_.plan.policy.recompute_method == RecomputeMethod::uniform ||
+           layer < rank_.plan.policy.recompute_layers;
   }
   int group_size() const {
-    return rank_.plan.recompute_method == RecomputeMethod::uniform ? rank_.plan.recompute_layers
-                                                                   : 1;
+    return rank_.plan.policy.recompute_method == RecomputeMethod::uniform
+               ? rank_.plan.policy.recompute_layers
+               : 1;
   }
   std::uint32_t cached(std::int64_t& slot, const auto& make) {
     if (slot < 0) slot = make();
     return static_cast<std::uint32_t>(slot);
   }
   std::uint32_t free_layer_input(std::uint32_t layers_on);
-  bool offloads(int layer) const { return layer >= 0 && layer < rank_.plan.offload_layers; }
+  bool offloads(int layer) const { return layer >= 0 && layer < rank_.plan.policy.offload_layers; }
   void find_saved(std::uint32_t forward_block);
   std::uint32_t offload();
   std::uint32_t reload();
@@ -173,9 +174,10 @@ std::uint32_t Builder::free_layer_input(std::uint32_t layers_on) {
 // What a pass does before its first block: waits for its input, drops what Python rebinds.
 std::uint32_t Builder::begin_pass(int chunk, bool forward) {
   Emitter e(rank_.tables, "pass begin");
-  const bool overlaps = rank_.plan.virtual_stages > 1 || schedule_.splits_backward;
-  if (overlaps && rank_.plan.pp > 1) {
-    if (rank_.plan.virtual_stages > 1) e.wait(forward ? send_forward_event : send_backward_event);
+  const bool overlaps = rank_.plan.pipeline.virtual_stages > 1 || schedule_.splits_backward;
+  if (overlaps && rank_.plan.mesh.pp > 1) {
+    if (rank_.plan.pipeline.virtual_stages > 1)
+      e.wait(forward ? send_forward_event : send_backward_event);
     const bool receives = forward ? !rank_.is_first_part(chunk) : !rank_.is_last_part(chunk);
     if (receives) e.wait(forward ? receive_forward_event : receive_backward_event);
   }
@@ -204,8 +206,9 @@ std::uint32_t Builder::end_pass(int chunk, bool forward) {
 std::uint32_t Builder::forward(int chunk, const Moment& moment) {
   Template t{PassKind::forward, chunk, {}};
   DataParallel& dp = *chunks_[static_cast<std::size_t>(chunk)];
-  const bool gathers = !moment.first_step && moment.first && rank_.plan.overlap_param_gather &&
-                       rank_.plan.distributed_optimizer && !fsdp_;
+  const bool gathers = !moment.first_step && moment.first &&
+                       rank_.plan.sharding.overlap_param_gather &&
+                       rank_.plan.sharding.distributed_optimizer && !fsdp_;
   t.calls.push_back({begin_pass(chunk, true), -1, layer_base(0)});
   t.calls.push_back({batch_begin(rank_, chunk), -1, layer_base(0)});
   Variant variant;
@@ -259,8 +262,8 @@ void Builder::recomputed_layers(Template& t, int chunk, const Variant& variant) 
 
 // The first layer that a rank's gradients reach.
 bool Builder::makes_handles(const Moment& moment, int chunk, int layer) const {
-  return rank_.plan.kept_gradient_handles && moment.first_step && moment.first &&
-         chunk == rank_.plan.virtual_stages - 1 && layer == rank_.layers(chunk) - 1;
+  return rank_.plan.stack.kept_gradient_handles && moment.first_step && moment.first &&
+         chunk == rank_.plan.pipeline.virtual_stages - 1 && layer == rank_.layers(chunk) - 1;
 }
 
 std::uint32_t Builder::backward(int chunk, const Moment& moment) {
@@ -331,7 +334,7 @@ std::uint32_t Builder::weight(int chunk, const Moment& moment) {
 
 Patterns Builder::patterns(bool first_step, int m) {
   Patterns patterns;
-  for (int chunk = 0; chunk < rank_.plan.virtual_stages; ++chunk) {
+  for (int chunk = 0; chunk < rank_.plan.pipeline.virtual_stages; ++chunk) {
     std::vector<std::uint32_t> f, b, w;
     for (int i = 0; i < 3; ++i) {
       // With one microbatch the first is also the last; pipeline.cpp then asks for `last`.
@@ -356,7 +359,7 @@ void Builder::build() {
     chunks.push_back(chunk.get());
   }
   int most = 0;
-  for (int chunk = 0; chunk < rank_.plan.virtual_stages; ++chunk) {
+  for (int chunk = 0; chunk < rank_.plan.pipeline.virtual_stages; ++chunk) {
     program.layers += rank_.layers(chunk);
     most = std::max(most, rank_.layers(chunk));
   }
@@ -448,29 +451,29 @@ Job build(const Plan& plan, const Environment& environment, bool all_ranks,
           const std::vector<int>& class_of_replica) {
   assert(problems(plan).empty());
   Job job;
-  job.tp = plan.tp;
-  job.cp = plan.cp;
-  job.pp = plan.pp;
-  job.dp = plan.dp;
+  job.tp = plan.mesh.tp;
+  job.cp = plan.mesh.cp;
+  job.pp = plan.mesh.pp;
+  job.dp = plan.mesh.dp;
   job.all_ranks = all_ranks;
-  job.launch_blocking = plan.launch_blocking;
+  job.launch_blocking = plan.environment.launch_blocking;
   if (plan.shards_parameters()) {
-    job.replicas = plan.fsdp.replicas;
+    job.replicas = plan.sharding.fsdp.replicas;
     job.single_queue = false;
   }
-  job.rank_order = plan.rank_order;
+  job.rank_order = plan.mesh.rank_order;
   if (!all_ranks) job.class_of_replica = class_of_replica;
-  job.tp_comm_overlap = plan.tp_comm_overlap && plan.uses_sequence_parallel();
-  job.loading = {0, plan.micro_batch, plan.microbatches(), plan.data_workers};
-  if (plan.attention_mask && plan.reset_attention_mask)
-    job.loading.mask_elements = plan.sequence * plan.sequence;
-  const int count = plan.pp * plan.cp * job.dp_classes() * job.tp_classes();
+  job.tp_comm_overlap = plan.stack.tp_comm_overlap && plan.uses_sequence_parallel();
+  job.loading = {0, plan.batch.micro_batch, plan.microbatches(), plan.stack.data_workers};
+  if (plan.stack.attention_mask && plan.stack.reset_attention_mask)
+    job.loading.mask_elements = plan.batch.sequence * plan.batch.sequence;
+  const int count = plan.mesh.pp * plan.mesh.cp * job.dp_classes() * job.tp_classes();
   job.classes.resize(static_cast<std::size_t>(count));
   const auto ranks_of = [&](int dp_class) {
     if (all_ranks) return 1;
     int replicas = 0;
-    for (int d = 0; d < plan.dp; ++d) replicas += job.replica_class(d) == dp_class;
-    return plan.tp * replicas;
+    for (int d = 0; d < plan.mesh.dp; ++d) replicas += job.replica_class(d) == dp_class;
+    return plan.mesh.tp * replicas;
   };
   for (int c = 0; c < count; ++c) {
     const Job::Coordinates at = job.coordinates(c);
@@ -485,7 +488,7 @@ Job build(const Plan& plan, const Environment& environment, bool all_ranks,
     program.ranks = ranks_of(at.dp_rank);
     Builder(plan, environment, program).build();
   }
-  keep_repeating_cuts(job, plan.virtual_stages > 1 ? plan.pp : 1);
+  keep_repeating_cuts(job, plan.pipeline.virtual_stages > 1 ? plan.mesh.pp : 1);
   return job;
 }
 

@@ -50,7 +50,7 @@ DataParallel::DataParallel(Rank& rank, int chunk) : rank_(rank), chunk_(chunk) {
                          bool shared = false) {
       if (!present) return;
       index[static_cast<std::size_t>(p)] = add(name, n, shared);
-      parameters_.back().fp8 = rank.plan.fp8_parameters &&
+      parameters_.back().fp8 = rank.plan.numerics.fp8_parameters &&
                                (p == LayerParameter::projection || p == LayerParameter::qkv ||
                                 p == LayerParameter::fc1 || p == LayerParameter::fc2);
     };
@@ -87,7 +87,7 @@ DataParallel::DataParallel(Rank& rank, int chunk) : rank_(rank), chunk_(chunk) {
   }
   for (const Parameter& p : parameters_) elements_ += p.elements;
   assign_buckets();
-  if (rank.plan.distributed_optimizer) {
+  if (rank.plan.sharding.distributed_optimizer) {
     assign_shards();
   } else {
     for (const Parameter& p : parameters_)
@@ -97,11 +97,11 @@ DataParallel::DataParallel(Rank& rank, int chunk) : rank_(rank), chunk_(chunk) {
 
 void DataParallel::assign_buckets() {
   const Plan& plan = rank_.plan;
-  const std::int64_t shards = static_cast<std::int64_t>(plan.dp) * plan.cp;
-  const bool one = !plan.overlap_grad_reduce || rank_.program.stage > 0 || chunk_ > 0;
-  const std::int64_t limit = std::max<std::int64_t>(40'000'000, 1'000'000LL * plan.dp);
+  const std::int64_t shards = static_cast<std::int64_t>(plan.mesh.dp) * plan.mesh.cp;
+  const bool one = !plan.sharding.overlap_grad_reduce || rank_.program.stage > 0 || chunk_ > 0;
+  const std::int64_t limit = std::max<std::int64_t>(40'000'000, 1'000'000LL * plan.mesh.dp);
   const std::int64_t end_unit = std::lcm<std::int64_t>(shards, 128);
-  const bool pads = plan.distributed_optimizer;
+  const bool pads = plan.sharding.distributed_optimizer;
   std::int64_t at = 0, start = 0;
   Bucket open;
   const auto close = [&] {
@@ -120,7 +120,7 @@ void DataParallel::assign_buckets() {
     const auto is = [&](EndParameter which) {
       return static_cast<int>(i) == end_index_[static_cast<std::size_t>(which)];
     };
-    const bool alone = pads && plan.architecture.tied_embeddings && plan.pp > 1 &&
+    const bool alone = pads && plan.architecture.tied_embeddings && plan.mesh.pp > 1 &&
                        (is(EndParameter::word_embedding) || is(EndParameter::output));
     if (alone && open.parameters > 0) close();
     at += p.elements;
@@ -135,7 +135,7 @@ void DataParallel::assign_buckets() {
 
 // Pieces of parameters inside the first data-parallel rank's slice of each bucket.
 void DataParallel::assign_shards() {
-  const std::int64_t ranks = static_cast<std::int64_t>(rank_.plan.dp) * rank_.plan.cp;
+  const std::int64_t ranks = static_cast<std::int64_t>(rank_.plan.mesh.dp) * rank_.plan.mesh.cp;
   std::int64_t at = 0;
   int bucket = -1;
   std::int64_t bucket_start = 0, slice_end = 0;
@@ -190,30 +190,30 @@ void DataParallel::ready(Emitter& e, const Parameter& p) {
   if (p.frozen) return;
   Bucket& bucket = buckets_[static_cast<std::size_t>(p.bucket)];
   assert(bucket.pending > 0);
-  if (--bucket.pending == 0 && rank_.plan.overlap_grad_reduce) reduce(e, bucket, true);
+  if (--bucket.pending == 0 && rank_.plan.sharding.overlap_grad_reduce) reduce(e, bucket, true);
 }
 
 void DataParallel::reduce(Emitter& e, Bucket& bucket, bool overlapped_with_backward) {
   const std::int64_t bytes = bucket.elements * bytes_of_gradient();
-  if (rank_.plan.check_for_nan) {
+  if (rank_.plan.stack.check_for_nan) {
     pass(e, OperationKind::reduction, "bucket norm", bytes);
     e.sync_stream(Stream::compute, "gradient nan check");
     e.host(HostWork::blocking_read);
   }
   pass(e, OperationKind::elementwise, "bucket scale", 2 * bytes);
-  if (rank_.plan.dp * rank_.plan.cp == 1) return;
-  e.collective(rank_.plan.distributed_optimizer ? Kind::reduce_scatter : Kind::all_reduce,
+  if (rank_.plan.mesh.dp * rank_.plan.mesh.cp == 1) return;
+  e.collective(rank_.plan.sharding.distributed_optimizer ? Kind::reduce_scatter : Kind::all_reduce,
                Stream::dp_cp, bytes, "gradient reduction",
                overlapped_with_backward ? overlapped : joins, bucket_event);
 }
 
 void DataParallel::finish_reduction(Emitter& e) {
-  if (!rank_.plan.overlap_grad_reduce) {
+  if (!rank_.plan.sharding.overlap_grad_reduce) {
     for (Bucket& bucket : buckets_) reduce(e, bucket, false);
     return;
   }
   for ([[maybe_unused]] const Bucket& bucket : buckets_) assert(bucket.pending == 0);
-  if (rank_.plan.dp * rank_.plan.cp > 1) e.wait(bucket_event);
+  if (rank_.plan.mesh.dp * rank_.plan.mesh.cp > 1) e.wait(bucket_event);
 }
 
 void DataParallel::dispatch_gather(Emitter& e, std::size_t bucket) {
@@ -223,7 +223,7 @@ void DataParallel::dispatch_gather(Emitter& e, std::size_t bucket) {
 
 // Forward order is the reverse of creation: the bucket with the embedding is the last one built.
 void DataParallel::start_gather(Emitter& e) {
-  if (rank_.plan.dp * rank_.plan.cp == 1) return;
+  if (rank_.plan.mesh.dp * rank_.plan.mesh.cp == 1) return;
   dispatch_gather(e, buckets_.size() - 1);
 }
 
@@ -239,14 +239,14 @@ void DataParallel::use(Emitter& e, const Parameter& p) {
   if (p.frozen) return;
   const auto index = static_cast<std::size_t>(p.bucket);
   Bucket& bucket = buckets_[index];
-  if (bucket.gathered || rank_.plan.dp * rank_.plan.cp == 1) return;
+  if (bucket.gathered || rank_.plan.mesh.dp * rank_.plan.mesh.cp == 1) return;
   bucket.gathered = true;
   e.wait(parameter_event);
   if (index > 0) dispatch_gather(e, index - 1);
 }
 
 void DataParallel::gather_all(Emitter& e) {
-  if (rank_.plan.dp * rank_.plan.cp == 1) return;
+  if (rank_.plan.mesh.dp * rank_.plan.mesh.cp == 1) return;
   for (std::size_t i = buckets_.size(); i-- > 0;)
     e.collective(Kind::all_gather, Stream::dp_cp, parameter_bytes(buckets_[i]), "parameter gather");
 }
@@ -260,7 +260,7 @@ void DataParallel::allocate_parameters(Emitter& e) {
 }
 
 void DataParallel::allocate_buffers(Emitter& e) {
-  const bool distributed = rank_.plan.distributed_optimizer;
+  const bool distributed = rank_.plan.sharding.distributed_optimizer;
   if (distributed) {
     parameter_buffer_ = rank_.new_fixed();
     std::int64_t bytes = 0;
@@ -281,7 +281,7 @@ void DataParallel::allocate_buffers(Emitter& e) {
 }
 
 void DataParallel::allocate_masters(Emitter& e) {
-  if (rank_.plan.precision == model::Precision::fp32) return;
+  if (rank_.plan.numerics.precision == model::Precision::fp32) return;
   for (std::size_t i = 0; i < shards_.size(); ++i) {
     if (offloaded(i)) continue;
     const std::uint32_t clone = rank_.new_fixed();
@@ -358,7 +358,7 @@ void DataParallel::update(Emitter& e) {
   std::int64_t elements = 0;
   for (std::size_t i = 0; i < shards_.size(); ++i)
     if (!offloaded(i)) elements += shards_[i];
-  const bool masters = rank_.plan.precision != model::Precision::fp32;
+  const bool masters = rank_.plan.numerics.precision != model::Precision::fp32;
   // Reads parameter, both moments and gradient; writes parameter and moments.
   const std::int64_t gradient = o.precision_aware ? bytes_of_gradient() : 4;
   const std::int64_t state = o.main_parameter_bytes + o.exp_avg_bytes + o.exp_avg_sq_bytes;
@@ -388,7 +388,7 @@ std::int64_t DataParallel::layer_weights(int layer) const {
 
 void DataParallel::allocate_fp8_weights(Emitter& e) {
   const bool transposed = rank_.plan.keeps_transposed_weights();
-  if (rank_.plan.fp8_parameters && !transposed) return;
+  if (rank_.plan.numerics.fp8_parameters && !transposed) return;
   for (int layer = 0; layer < rank_.layers(chunk_); ++layer)
     e.alloc(fixed_slot(rank_.new_fixed()), (transposed ? 1 : 2) * layer_weights(layer),
             Category::weights, transposed ? "transposed weights in fp8" : "weights in fp8");
@@ -396,7 +396,7 @@ void DataParallel::allocate_fp8_weights(Emitter& e) {
 
 void DataParallel::cast_fp8_weights(Emitter& e) {
   const bool transposed = rank_.plan.keeps_transposed_weights();
-  if (rank_.plan.fp8_parameters && !transposed) return;
+  if (rank_.plan.numerics.fp8_parameters && !transposed) return;
   for (int layer = 0; layer < rank_.layers(chunk_); ++layer) {
     const std::int64_t elements = layer_weights(layer);
     if (transposed) {

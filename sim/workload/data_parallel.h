@@ -104,11 +104,15 @@ class DataParallel {
   std::int64_t shard_elements() const;
   int shard_pieces() const { return static_cast<int>(shards_.size()); }
   bool copies_gradients() const {
-    return !rank_.plan.fp32_gradients && rank_.plan.precision != model::Precision::fp32 &&
+    return !rank_.plan.numerics.fp32_gradients &&
+           rank_.plan.numerics.precision != model::Precision::fp32 &&
            !rank_.plan.optimizer.precision_aware;
   }
   std::int64_t bytes_of_gradient() const {
-    return rank_.plan.fp32_gradients || rank_.plan.precision == model::Precision::fp32 ? 4 : 2;
+    return rank_.plan.numerics.fp32_gradients ||
+                   rank_.plan.numerics.precision == model::Precision::fp32
+               ? 4
+               : 2;
   }
 
  private:

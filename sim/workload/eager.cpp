@@ -86,7 +86,7 @@ void adam_by_operators(Emitter& e, std::int64_t elements) {
 void logit_metrics(Rank& rank, Emitter& e) {
   const std::int64_t elements = rank.dim.tokens * rank.dim.vocab;
   const std::int64_t l = rank.dim.element * elements;
-  for (int i = 0; i < rank.plan.logit_metrics; ++i) {
+  for (int i = 0; i < rank.plan.stack.logit_metrics; ++i) {
     e.alloc(local_slot(root), 4 * elements, Category::logits, "fp32 logits");
     pass(e, OperationKind::softmax, "logits to fp32", l + 4 * elements);
     e.alloc(local_slot(denominator), 4 * elements, Category::logits, "log-softmax");

@@ -92,7 +92,7 @@ void Embedding::forward() {
     pass(OperationKind::elementwise, "zero masked rows", dim.full());
     if (scatters) return;
     e.collective(Kind::all_reduce, Stream::tp, dim.full(), "all-reduce");
-    if (!rank.plan.avoid_record_streams) e.record_stream(slot, Stream::tp);
+    if (!rank.plan.environment.avoid_record_streams) e.record_stream(slot, Stream::tp);
   });
   if (learned) {
     temporary(position_lookup, dim.full(), "position rows");
@@ -158,7 +158,7 @@ void Embedding::table_hook(std::int64_t table_rows, EndParameter p) {
     return;
   }
   pass(OperationKind::elementwise, "main_grad add",
-       (dim.element + 2 * (rank.plan.fp32_gradients ? 4 : 2)) * table_rows * dim.hidden);
+       (dim.element + 2 * (rank.plan.numerics.fp32_gradients ? 4 : 2)) * table_rows * dim.hidden);
   e.free(local_slot(table_gradient));
   if (variant.reduce) variant.reduce->gradient_ready(e, p);
 }

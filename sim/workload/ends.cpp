@@ -83,8 +83,8 @@ struct End {
   }
 
   // Whose cross entropy runs: PyTorch's own where layers run its kernels.
-  bool fused() const { return rank.plan.fused_cross_entropy; }
-  bool torch() const { return !fused() && rank.plan.layer_kernels != LayerKernels::fused; }
+  bool fused() const { return rank.plan.stack.fused_cross_entropy; }
+  bool torch() const { return !fused() && rank.plan.stack.layer_kernels != LayerKernels::fused; }
 
   void cross_entropy();
   void fused_cross_entropy();
@@ -251,7 +251,7 @@ std::uint32_t batch_begin(Rank& rank, int chunk) {
     end.field(whole_labels, labels, 8 * tokens, 8 * dim.tokens, "labels");
     end.field(whole_loss_mask, loss_mask, 4 * tokens, 4 * dim.tokens, "loss mask");
   }
-  if ((first || last) && rank.plan.attention_mask)
+  if ((first || last) && rank.plan.stack.attention_mask)
     end.field(whole_positions, attention_mask, tokens * dim.sequence, tokens * dim.local,
               "attention mask");
   if (first) end.field(whole_positions, position_ids, 8 * tokens, 8 * dim.tokens, "position ids");
@@ -277,7 +277,7 @@ namespace {
 // The mask outlives forward as an argument of checkpoints, or where PyTorch's own softmax saves it.
 bool keeps_mask(const Rank& rank) {
   const CoreInputs core(rank);
-  return rank.plan.recompute != Recompute::none || (core.unfused && !core.fused_softmax);
+  return rank.plan.policy.recompute != Recompute::none || (core.unfused && !core.fused_softmax);
 }
 // Indices that an embedding saves for its backward pass are the batch's own.
 bool keeps_ids(const Rank& rank) {
@@ -293,7 +293,7 @@ std::uint32_t batch_end(Rank& rank, int chunk) {
   Emitter e(rank.tables, "batch end");
   const bool first = rank.is_first_part(chunk);
   const bool last = rank.is_last_part(chunk);
-  if (rank.plan.attention_mask && !keeps_mask(rank) && (first || last))
+  if (rank.plan.stack.attention_mask && !keeps_mask(rank) && (first || last))
     e.free(frame_slot(attention_mask));
   if (first && !keeps_ids(rank)) e.free(frame_slot(ids));
   if (first && !keeps_positions(rank)) e.free(frame_slot(position_ids));
@@ -329,7 +329,7 @@ std::uint32_t head_forward(Rank& rank, const Variant& variant) {
   e.alloc(end.fused() ? frame_slot(softmax) : local_slot(logits), end.logits_bytes(),
           Category::logits, "logits");
   e.kernel(model::gemm("head", dim.tokens, dim.vocab, dim.hidden, GemmRole::forward, false,
-                       rank.plan.precision));
+                       rank.plan.numerics.precision));
   if (end.fused()) {
     end.fused_cross_entropy();
   } else {
@@ -348,14 +348,14 @@ std::uint32_t head_backward(Rank& rank, const Variant& variant) {
     e.alloc(fixed_slot(blas_workspace_backward), rank.environment.cublas_workspace.n,
             Category::other, "cuBLAS workspace of the backward thread");
   end.cross_entropy_backward();
-  const bool records = !rank.plan.avoid_record_streams;
+  const bool records = !rank.plan.environment.avoid_record_streams;
   if (end.sp) {
     e.collective(Kind::all_gather, Stream::tp, dim.full(), "all-gather", overlapped, gather_event);
     if (records) e.record_stream(frame_slot(final_norm_out), Stream::tp);
   }
   end.temporary(d_input, dim.full(), "head input gradient");
   e.kernel(model::gemm("head", dim.tokens, dim.hidden, dim.vocab, GemmRole::input_gradient, false,
-                       rank.plan.precision),
+                       rank.plan.numerics.precision),
            end.sp ? overlapped : std::uint8_t{0});
   Local norm_gradient = d_input;
   if (end.sp) {
@@ -373,8 +373,8 @@ std::uint32_t head_backward(Rank& rank, const Variant& variant) {
   const bool frozen = rank.plan.trains_adapters();
   if (!frozen) {
     e.kernel(model::gemm("head", dim.vocab, dim.hidden, dim.tokens, GemmRole::weight_gradient,
-                         rank.plan.accumulates_in_product() && rank.plan.fp32_gradients,
-                         rank.plan.precision),
+                         rank.plan.accumulates_in_product() && rank.plan.numerics.fp32_gradients,
+                         rank.plan.numerics.precision),
              dim.tp > 1 ? overlapped : std::uint8_t{0});
     end.temporary(dummy, dim.element * end.weight(), "weight gradient handle");
   }
@@ -432,7 +432,7 @@ std::uint32_t microbatch_end(Rank& rank, int chunk) {
   if (first && keeps_ids(rank)) e.free(frame_slot(ids));
   if (first && keeps_positions(rank)) e.free(frame_slot(position_ids));
   if (last) e.free(frame_slot(loss_mask));
-  if (rank.plan.attention_mask && keeps_mask(rank) && (first || last))
+  if (rank.plan.stack.attention_mask && keeps_mask(rank) && (first || last))
     e.free(frame_slot(attention_mask));
   return e.finish();
 }

@@ -72,7 +72,7 @@ struct Forward {
   // Input of a column-parallel product: the norm's output, gathered over the sequence. An adapter
   // reads it in 16 bits.
   void gather(Module module) {
-    const bool wide = rank.plan.fp8 && rank.adapts(module);
+    const bool wide = rank.plan.numerics.fp8 && rank.adapts(module);
     if (wide) alloc(layer_slot(adapter_input(module)), dim.full(), "adapter input");
     if (!sp) {
       if (wide) pass(OperationKind::copy, "adapter input", 2 * dim.full());
@@ -93,11 +93,11 @@ struct Forward {
     const bool adapted = rank.adapts(module);
     if (adapted) adapter_forward(rank, e, variant, module, out);
     const LayerSlot own = adapter_input(module);
-    if (sp && adapted && !rank.plan.fp8 && keep)
+    if (sp && adapted && !rank.plan.numerics.fp8 && keep)
       e.move(local_slot(gathered), layer_slot(own));
     else if (sp)
       e.free(local_slot(gathered));
-    if (adapted && rank.plan.fp8) drop(own);
+    if (adapted && rank.plan.numerics.fp8) drop(own);
     if (!rank.plan.trains_adapters())
       drop(norm_out);
     else if (!keep || !rank.adapter_reads_norm(module))
@@ -125,7 +125,8 @@ struct Forward {
       summand = reduced;
     } else if (dim.tp > 1) {
       e.collective(Kind::all_reduce, Stream::tp, dim.full(), "all-reduce");
-      if (!rank.plan.avoid_record_streams) e.record_stream(local_slot(partial), Stream::tp);
+      if (!rank.plan.environment.avoid_record_streams)
+        e.record_stream(local_slot(partial), Stream::tp);
     }
     if (rank.adapts(module)) adapter_forward(rank, e, variant, module, local_slot(summand));
     leave();
@@ -138,7 +139,7 @@ struct Forward {
 
   // Rotary embedding of the query or the key; unfused it is made of products in memory.
   void rotate(LayerSlot out, std::int64_t bytes, std::string_view label, std::string_view name) {
-    if (rank.plan.rope_fusion) {
+    if (rank.plan.stack.rope_fusion) {
       alloc(layer_slot(out), bytes, label);
       pass(OperationKind::elementwise, name, 2 * bytes);
       return;
@@ -160,13 +161,13 @@ struct Forward {
   }
 
   void rotate_both() {
-    if (!rank.plan.rope_fusion)
+    if (!rank.plan.stack.rope_fusion)
       alloc(layer_slot(rope_tables), 8 * dim.local * dim.head_dim, "cos and sin");
     rotate(query_rotated, dim.rows(dim.query), "query", "rope q");
     // The copy was what the variable named before.
     if (copies()) e.free(local_slot(query_copy));
     rotate(key_rotated, dim.rows(dim.key_value), "key", "rope k");
-    if (!rank.plan.rope_fusion) drop(rope_tables);
+    if (!rank.plan.stack.rope_fusion) drop(rope_tables);
   }
   // The grouped query layout needs a copy unless a rank has one group.
   bool copies() const { return dim.heads > dim.groups && dim.groups > 1; }
@@ -174,7 +175,7 @@ struct Forward {
   // Attention.forward returns: of its local variables only what is saved for backward stays.
   void leave_attention() {
     const CoreInputs core(rank);
-    const bool ring = rank.plan.cp > 1 && !core.unfused;
+    const bool ring = rank.plan.mesh.cp > 1 && !core.unfused;
     const bool saves_key = variant.keep && (core.selective || !(ring || core.repeats));
     if (variant.keep && core.saves_mixed)
       e.move(local_slot(mixed), layer_slot(mixed_saved));
@@ -184,7 +185,7 @@ struct Forward {
     if (core.own_query) drop(query_rotated);
     if (core.copies_output && (!keep || !rank.keeps_projection_input()))
       e.free(layer_slot(projection_input));
-    if (rank.plan.fp8 && dim.batch > 1) e.free(local_slot(contiguous));
+    if (rank.plan.numerics.fp8 && dim.batch > 1) e.free(local_slot(contiguous));
     if (!variant.keep || (core.selective && core.copies_output)) e.free(layer_slot(attention_out));
   }
 
@@ -215,7 +216,7 @@ struct Forward {
       // The transposed view of `out` is made contiguous; the projection saves that copy.
       // In fp8 that is cast and the cast is saved.
       const std::int64_t bytes = dim.rows(dim.query);
-      if (rank.plan.fp8 && dim.batch > 1) {
+      if (rank.plan.numerics.fp8 && dim.batch > 1) {
         temporary(contiguous, bytes, "contiguous attention output");
         pass(OperationKind::copy, "projection input", 2 * bytes);
       }
@@ -236,20 +237,20 @@ struct Forward {
     gemm("fc1", dim.up, dim.hidden);
     leave_column(Module::fc1, norm2, layer_slot(fc1_out));
     const bool gated = a.activation == model::Activation::swiglu;
-    if (gated && !rank.plan.swiglu_fusion) {
+    if (gated && !rank.plan.stack.swiglu_fusion) {
       alloc(layer_slot(swiglu_gate), dim.rows(dim.ffn), "silu(gate)");
       pass(OperationKind::elementwise, "silu", 2 * dim.rows(dim.ffn));
     }
     const std::int64_t bytes = dim.rows(dim.ffn);
-    if (rank.plan.fp8)
+    if (rank.plan.numerics.fp8)
       temporary(activated, bytes, "activation output");
     else
       alloc(layer_slot(fc2_in), bytes, "activation output");
     pass(OperationKind::elementwise, gated ? "swiglu" : "bias gelu", dim.rows(dim.up) + bytes);
-    if (gated && !rank.plan.swiglu_fusion) drop(swiglu_gate);
+    if (gated && !rank.plan.stack.swiglu_fusion) drop(swiglu_gate);
     drop(fc1_out);
     before({LayerParameter::fc2});
-    if (rank.plan.fp8) {
+    if (rank.plan.numerics.fp8) {
       alloc(layer_slot(fc2_in), rank.operand(bytes), "activation output in fp8");
       pass(OperationKind::elementwise, "activation output to fp8", bytes + rank.operand(bytes));
     }
@@ -257,7 +258,7 @@ struct Forward {
 
   // A frozen fc2 saves no input, its adapter the one in 16 bits.
   void leave_mlp() {
-    const bool fp8 = rank.plan.fp8, adapted = rank.adapts(Module::fc2);
+    const bool fp8 = rank.plan.numerics.fp8, adapted = rank.adapts(Module::fc2);
     if (rank.plan.trains_adapters() && (!adapted || (fp8 && keep)))
       e.free(layer_slot(fc2_in));
     else
@@ -282,7 +283,7 @@ struct Forward {
     mlp_to_fc2();
     temporary(partial, dim.full(), "row-parallel output");
     gemm("fc2", dim.hidden, dim.ffn);
-    if (rank.plan.fp8) e.free(local_slot(activated));
+    if (rank.plan.numerics.fp8) e.free(local_slot(activated));
     if (sp) {
       temporary(reduced, dim.residual(), "reduce-scattered output");
       e.collective(Kind::reduce_scatter, Stream::tp, dim.full(), "reduce-scatter");

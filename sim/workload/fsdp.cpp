@@ -34,8 +34,8 @@ constexpr std::size_t most_in_flight = 2;  // _limiter_utils.py:_FreeEventQueue
 Fsdp::Fsdp(Rank& rank, const DataParallel& parameters)
     : rank_(rank),
       plan_(rank.plan),
-      shards_(std::int64_t{plan_.dp} * plan_.cp / plan_.fsdp.replicas) {
-  assert(plan_.shards_parameters() && plan_.pp == 1 && plan_.virtual_stages == 1);
+      shards_(std::int64_t{plan_.mesh.dp} * plan_.mesh.cp / plan_.sharding.fsdp.replicas) {
+  assert(plan_.shards_parameters() && plan_.mesh.pp == 1 && plan_.pipeline.virtual_stages == 1);
   const auto slots = [&](auto count) {
     std::vector<std::uint32_t> made;
     for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i)
@@ -97,7 +97,7 @@ void Fsdp::plan_limiter() {
     limit_[forward].assign(units_.size(), no_event);
     freed_[forward].assign(units_.size(), no_event);
   }
-  if (!flat() || !plan_.fsdp.limit_all_gathers) return;
+  if (!flat() || !plan_.sharding.fsdp.limit_all_gathers) return;
   std::deque<std::uint8_t> queue;
   int forward_frees = 0, backward_frees = 0;
   const auto gathers = [&](bool forward, int u) {
@@ -117,14 +117,14 @@ void Fsdp::plan_limiter() {
     gathers(true, root());
     int ahead = 0;  // gathered so far
     for (int u = 0; u < root(); ++u) {
-      for (; ahead <= std::min(u + plan_.fsdp.forward_prefetch, root() - 1); ++ahead)
+      for (; ahead <= std::min(u + plan_.sharding.fsdp.forward_prefetch, root() - 1); ++ahead)
         gathers(true, ahead);
       if (reshards(u)) frees(true, u);
     }
     ahead = root() - 1;
     for (int u = root(); u >= 0; --u) {
-      if (plan_.fsdp.reshard_after_forward)
-        for (; ahead >= std::max(u - plan_.fsdp.backward_prefetch, 0); --ahead)
+      if (plan_.sharding.fsdp.reshard_after_forward)
+        for (; ahead >= std::max(u - plan_.sharding.fsdp.backward_prefetch, 0); --ahead)
           gathers(false, ahead);
       if (u < root()) frees(false, u);
     }
@@ -133,7 +133,7 @@ void Fsdp::plan_limiter() {
 }
 
 std::int64_t Fsdp::parameter_bytes() const {
-  return plan_.fsdp.fp32_parameters ? 4 : rank_.dim.element;
+  return plan_.sharding.fsdp.fp32_parameters ? 4 : rank_.dim.element;
 }
 
 std::uint8_t Fsdp::gather_event(int u) const {
@@ -177,7 +177,8 @@ void Fsdp::gather(Emitter& e, int index, bool forward) {
 // While unit `from` is entered the gathers of those that follow are issued; the first one finds
 // none before it.
 void Fsdp::prefetch(Emitter& e, int from, bool forward) {
-  const int depth = forward ? plan_.fsdp.forward_prefetch : plan_.fsdp.backward_prefetch;
+  const int depth =
+      forward ? plan_.sharding.fsdp.forward_prefetch : plan_.sharding.fsdp.backward_prefetch;
   const bool first = from == (forward ? 0 : root());
   for (int k = first ? 1 : std::max(depth, 1); k <= depth; ++k) {
     const int u = forward ? from + k : from - k;
@@ -226,9 +227,9 @@ std::uint32_t Fsdp::begin_forward() {
 void Fsdp::cast_weights(Emitter& e, int layer) {
   const std::int64_t elements = unit(layer).elements;
   // fp8: no copy outlives the product that it is made for; two casts, one for each direction.
-  if (plan_.fp8)
+  if (plan_.numerics.fp8)
     pass(e, OperationKind::copy, "weights to fp8", 2 * (rank_.dim.element + 1) * elements);
-  if (!plan_.fsdp.fp32_parameters) return;
+  if (!plan_.sharding.fsdp.fp32_parameters) return;
   e.alloc(layer_slot(weight_copy), rank_.dim.element * elements, Category::activations,
           "weights cast by autocast");
   pass(e, OperationKind::copy, "weights cast by autocast", (4 + rank_.dim.element) * elements);
@@ -236,7 +237,7 @@ void Fsdp::cast_weights(Emitter& e, int layer) {
 
 std::uint32_t Fsdp::before_forward(int layer) {
   Emitter e(rank_.tables, "unshard");
-  if (layer == 0 || plan_.fsdp.forward_prefetch == 0) gather(e, layer, true);
+  if (layer == 0 || plan_.sharding.fsdp.forward_prefetch == 0) gather(e, layer, true);
   wait(e, layer, true, layer == 0 ? root() : layer - 1);
   prefetch(e, layer, true);
   cast_weights(e, layer);
@@ -245,7 +246,7 @@ std::uint32_t Fsdp::before_forward(int layer) {
 
 std::uint32_t Fsdp::after_forward(int layer, bool again) {
   Emitter e(rank_.tables, "reshard");
-  if (plan_.fsdp.fp32_parameters && again) e.free(layer_slot(weight_copy));
+  if (plan_.sharding.fsdp.fp32_parameters && again) e.free(layer_slot(weight_copy));
   if (reshards(layer)) reshard(e, layer, true);
   return e.finish();
 }
@@ -261,14 +262,14 @@ std::uint32_t Fsdp::end_forward() {
 
 std::uint32_t Fsdp::begin_backward() {
   Emitter e(rank_.tables, "root backward begin");
-  if (plan_.fsdp.reshard_after_forward) prefetch(e, root(), false);
+  if (plan_.sharding.fsdp.reshard_after_forward) prefetch(e, root(), false);
   return e.finish();
 }
 
 std::uint32_t Fsdp::before_backward(int layer, bool again) {
   Emitter e(rank_.tables, "unshard");
-  if (plan_.fsdp.reshard_after_forward) {
-    if (plan_.fsdp.backward_prefetch == 0) gather(e, layer, false);
+  if (plan_.sharding.fsdp.reshard_after_forward) {
+    if (plan_.sharding.fsdp.backward_prefetch == 0) gather(e, layer, false);
     wait(e, layer, false, -1);
     prefetch(e, layer, false);
   }
@@ -278,7 +279,7 @@ std::uint32_t Fsdp::before_backward(int layer, bool again) {
 
 std::uint32_t Fsdp::after_backward(int layer, bool first, bool last) {
   Emitter e(rank_.tables, "reduce");
-  if (plan_.fsdp.fp32_parameters) e.free(layer_slot(weight_copy));
+  if (plan_.sharding.fsdp.fp32_parameters) e.free(layer_slot(weight_copy));
   reduce(e, layer, first, last);
   return e.finish();
 }
@@ -307,13 +308,13 @@ void Fsdp::reduce(Emitter& e, int index, bool first, bool last) {
     for (const std::uint32_t slot : u.gradients) e.free(fixed_slot(slot));
   }
   reshard(e, index, false);
-  if (plan_.fsdp.no_sync) accumulate(e, u, first, last);
+  if (plan_.sharding.fsdp.no_sync) accumulate(e, u, first, last);
   if (!reduces(last)) return;
-  const bool from_accumulated = plan_.fsdp.no_sync && !first;
+  const bool from_accumulated = plan_.sharding.fsdp.no_sync && !first;
   if (flat())
-    reduce_flat(e, u, first || plan_.fsdp.no_sync, from_accumulated);
+    reduce_flat(e, u, first || plan_.sharding.fsdp.no_sync, from_accumulated);
   else
-    reduce_copied(e, index, first || plan_.fsdp.no_sync, from_accumulated);
+    reduce_copied(e, index, first || plan_.sharding.fsdp.no_sync, from_accumulated);
 }
 
 // Without reduction whole gradients are kept: FSDP1's in the type of the parameters, as autograd
@@ -394,7 +395,7 @@ void Fsdp::communicate(Emitter& e, const Unit& u) {
     e.collective(Kind::reduce_scatter, Stream::shard, reduce_bytes() * u.elements,
                  "gradient reduction", flags, 0, Stream::reduce);
   e.record(reduced_event, Stream::reduce);
-  if (plan_.fsdp.replicas > 1)
+  if (plan_.sharding.fsdp.replicas > 1)
     e.collective(Kind::all_reduce, Stream::replicate, reduce_bytes() * u.shard,
                  "gradient all-reduce", flags, 0, Stream::reduce);
 }
@@ -450,7 +451,7 @@ void Fsdp::allocate_moments(Emitter& e) {
 
 // Fused Adam on fp32 shards: reads parameter, gradient and moments, writes all but the gradient.
 void Fsdp::update(Emitter& e) {
-  if (!plan_.fused_optimizer) {
+  if (!plan_.stack.fused_optimizer) {
     for (const Unit& u : units_) adam_by_operators(e, u.shard);
     return;
   }

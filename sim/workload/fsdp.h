@@ -71,11 +71,13 @@ class Fsdp {
 
   int root() const { return static_cast<int>(units_.size()) - 1; }
   Unit& unit(int u) { return units_[static_cast<std::size_t>(u)]; }
-  bool flat() const { return plan_.data_parallel == DataParallelism::fsdp1; }
-  bool reshards(int u) const { return plan_.fsdp.reshard_after_forward && u != root(); }
-  bool reduces(bool last) const { return last || !plan_.fsdp.no_sync; }
+  bool flat() const { return plan_.sharding.data_parallel == DataParallelism::fsdp1; }
+  bool reshards(int u) const { return plan_.sharding.fsdp.reshard_after_forward && u != root(); }
+  bool reduces(bool last) const { return last || !plan_.sharding.fsdp.no_sync; }
   std::int64_t parameter_bytes() const;  // of an element while it is gathered
-  std::int64_t reduce_bytes() const { return plan_.fp32_gradients ? 4 : rank_.dim.element; }
+  std::int64_t reduce_bytes() const {
+    return plan_.numerics.fp32_gradients ? 4 : rank_.dim.element;
+  }
   std::uint8_t gather_event(int u) const;
 
   void add_unit(std::span<const Parameter* const> parameters,

@@ -59,7 +59,7 @@ struct Adapter {
     e.kernel(model::pass(OperationKind::copy, name, Bytes{bytes}));
   }
   void gemm(std::string_view name, std::int64_t n, std::int64_t k, GemmRole role) {
-    e.kernel(model::gemm(name, dim.tokens, n, k, role, false, rank.plan.precision));
+    e.kernel(model::gemm(name, dim.tokens, n, k, role, false, rank.plan.numerics.precision));
   }
   void use(bool up) {
     if (variant.gather) variant.gather->before_use(e, variant.layer, parameter(up));
@@ -106,13 +106,14 @@ struct Adapter {
   }
 
   void weight(bool up, std::int64_t m, std::int64_t n) {
-    e.kernel(model::gemm(
-        "adapter weight", m, n, dim.tokens, GemmRole::weight_gradient,
-        rank.plan.accumulates_in_product() && rank.plan.fp32_gradients && !variant.first_microbatch,
-        rank.plan.precision));
+    e.kernel(model::gemm("adapter weight", m, n, dim.tokens, GemmRole::weight_gradient,
+                         rank.plan.accumulates_in_product() && rank.plan.numerics.fp32_gradients &&
+                             !variant.first_microbatch,
+                         rank.plan.numerics.precision));
     temporary(handle, dim.element * m * n, "weight gradient handle");
     if (!rank.plan.accumulates_in_product())
-      pass("main_grad add", (dim.element + 2 * (rank.plan.fp32_gradients ? 4 : 2)) * m * n);
+      pass("main_grad add",
+           (dim.element + 2 * (rank.plan.numerics.fp32_gradients ? 4 : 2)) * m * n);
     e.free(local_slot(handle));
     if (variant.reduce) variant.reduce->gradient_ready(e, variant.layer, parameter(up));
   }

@@ -17,7 +17,7 @@ void drop_recomputed_operators(Rank& rank, Emitter& e) {
   const Dimensions& dim = rank.dim;
   for (const LayerSlot slot : {norm1, rsigma1, key_rotated, middle, norm2, rsigma2})
     e.free(layer_slot(slot));
-  if (!rank.plan.swiglu_fusion) e.free(layer_slot(swiglu_gate));
+  if (!rank.plan.stack.swiglu_fusion) e.free(layer_slot(swiglu_gate));
   e.alloc(layer_slot(swiglu_gate), dim.rows(dim.up - dim.ffn), Category::activations,
           "kept half of fc1 output");
   e.alloc(layer_slot(dropout2), dim.residual(), Category::activations, "kept fc2 output");
@@ -47,7 +47,7 @@ void recompute_operators(Rank& rank, Emitter& e) {
   product("qkv", dim.key_value, dim.hidden);
   again(key_rotated, dim.rows(dim.key_value), "key");
   const std::int64_t rotated = dim.rows(dim.query) + dim.rows(dim.key_value);
-  pass(OperationKind::elementwise, "rope again", (rank.plan.rope_fusion ? 2 : 12) * rotated);
+  pass(OperationKind::elementwise, "rope again", (rank.plan.stack.rope_fusion ? 2 : 12) * rotated);
   product("projection", dim.hidden, dim.query);
   again(middle, dim.residual(), "residual stream");
   pass(OperationKind::elementwise, "residual add", 3 * dim.residual());
@@ -56,12 +56,12 @@ void recompute_operators(Rank& rank, Emitter& e) {
   product("fc1", dim.ffn, dim.hidden);
   e.free(layer_slot(dropout2));
   e.free(layer_slot(swiglu_gate));
-  if (!rank.plan.swiglu_fusion) {
+  if (!rank.plan.stack.swiglu_fusion) {
     again(swiglu_gate, dim.rows(dim.ffn), "silu(gate)");
     pass(OperationKind::elementwise, "silu", 2 * dim.rows(dim.ffn));
   }
   again(fc2_in, rank.operand(dim.rows(dim.ffn)),
-        rank.plan.fp8 ? "activation output in fp8" : "activation output");
+        rank.plan.numerics.fp8 ? "activation output in fp8" : "activation output");
   pass(OperationKind::elementwise, "swiglu", dim.rows(dim.up) + rank.operand(dim.rows(dim.ffn)));
 }
 

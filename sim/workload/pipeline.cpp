@@ -71,7 +71,7 @@ void Pipeline::run(Kind kind, Task task, const Patterns& patterns) {
   if (kind != last) return;
   passes_.back().releases = true;
   free_frames_.push_back(frame_of(task));
-  if (++done_ % rank_.plan.virtual_stages == 0)
+  if (++done_ % rank_.plan.pipeline.virtual_stages == 0)
     completed_.push_back(static_cast<std::uint32_t>(passes_.size()));
 }
 
@@ -149,15 +149,15 @@ void Pipeline::release_output(Task task) {
 std::vector<Pass> Pipeline::passes(const Patterns& patterns, int microbatches) {
   microbatches_ = microbatches;
   const int m = microbatches;
-  const schedule::Shape shape{rank_.plan.pp, m, rank_.plan.virtual_stages};
+  const schedule::Shape shape{rank_.plan.mesh.pp, m, rank_.plan.pipeline.virtual_stages};
   const schedule::Order order = schedule_.order(shape, rank_.program.stage);
   passes_.clear();
   completed_.clear();
-  frames_.assign(static_cast<std::size_t>(m * rank_.plan.virtual_stages), -1);
+  frames_.assign(static_cast<std::size_t>(m * rank_.plan.pipeline.virtual_stages), -1);
   free_frames_.clear();
   next_frame_ = 0;
   done_ = 0;
-  if (rank_.plan.virtual_stages > 1)
+  if (rank_.plan.pipeline.virtual_stages > 1)
     interleaved(order, patterns);
   else if (schedule_.splits_backward)
     overlapping(order, patterns);

@@ -190,29 +190,31 @@ struct Rank {
 
   bool is_first_part(int chunk) const { return program.stage == 0 && chunk == 0; }
   bool is_last_part(int chunk) const {
-    return program.stage == plan.pp - 1 && chunk == plan.virtual_stages - 1;
+    return program.stage == plan.mesh.pp - 1 && chunk == plan.pipeline.virtual_stages - 1;
   }
   int layers(int chunk) const { return plan.chunk_layers(program.stage, chunk); }
   bool adapts(Module module) const;
   // The adapter of a column-parallel product reads the norm's output itself, which then is kept.
   bool adapter_reads_norm(Module module) const {
-    return adapts(module) && !plan.uses_sequence_parallel() && !plan.fp8;
+    return adapts(module) && !plan.uses_sequence_parallel() && !plan.numerics.fp8;
   }
   // Whether the projection saves its input: a frozen one saves none, its adapter 16-bit rows, which
   // in fp8 with one sequence are attention's own.
   bool keeps_projection_input() const {
     return !plan.trains_adapters() ||
-           (adapts(Module::projection) && !(plan.fp8 && plan.micro_batch == 1));
+           (adapts(Module::projection) && !(plan.numerics.fp8 && plan.batch.micro_batch == 1));
   }
   bool recomputes_mlp() const {
-    return plan.recompute == Recompute::selective && plan.recompute_modules.mlp;
+    return plan.policy.recompute == Recompute::selective && plan.policy.recompute_modules.mlp;
   }
   bool recomputes_operators() const {
-    return plan.recompute == Recompute::selective && plan.recompute_modules.operators;
+    return plan.policy.recompute == Recompute::selective && plan.policy.recompute_modules.operators;
   }
   // Bytes of what the layers' products read: of a tensor of activations, one byte an element in
   // fp8.
-  std::int64_t operand(std::int64_t bytes) const { return plan.fp8 ? bytes / dim.element : bytes; }
+  std::int64_t operand(std::int64_t bytes) const {
+    return plan.numerics.fp8 ? bytes / dim.element : bytes;
+  }
   std::uint32_t new_fixed() { return program.fixed_slots++; }
 };
 

@@ -136,7 +136,7 @@ void Attention::ring_backward_step(int i) {
   const Part p = part(c - 1 - i);
   const Part before = i == 0 ? Part::own : part(c - i);
   const std::uint32_t now = number(i % 2), last = number((i + 1) % 2);
-  const bool cudnn = rank.plan.attention == AttentionBackend::cudnn;
+  const bool cudnn = rank.plan.stack.attention == AttentionBackend::cudnn;
   const std::int64_t query = query_of(p), key = key_of(p);
   const std::int64_t query_bytes = dim.element * dim.batch * query * dim.query;
   const std::int64_t key_bytes = 2 * dim.element * dim.batch * key * dim.key_value;
@@ -202,7 +202,7 @@ void Attention::ring_backward(std::uint32_t dq, std::uint32_t dkv) {
   }
   // The function returns. dk and dv are views into the buffer that the last message came in.
   const std::uint32_t last = number((c - 1) % 2);
-  const bool cudnn = rank.plan.attention == AttentionBackend::cudnn;
+  const bool cudnn = rank.plan.stack.attention == AttentionBackend::cudnn;
   for (const Scratch s : {step_dq, step_dkv}) e.free(local_slot(scratch + s + last));
   if (cudnn)
     for (const Scratch s : {step_dk, step_dv}) e.free(local_slot(scratch + s + last));

@@ -32,10 +32,10 @@ void clip_gradients(Rank& rank, Emitter& e, std::int64_t elements) {
 
 // With tied embeddings the first and the last stage add their gradients of the table.
 void sum_tied_embeddings(Rank& rank, Emitter& e) {
-  const bool end = rank.program.stage == 0 || rank.program.stage == rank.plan.pp - 1;
-  if (!rank.plan.architecture.tied_embeddings || rank.plan.pp == 1 || !end) return;
+  const bool end = rank.program.stage == 0 || rank.program.stage == rank.plan.mesh.pp - 1;
+  if (!rank.plan.architecture.tied_embeddings || rank.plan.mesh.pp == 1 || !end) return;
   e.collective(Kind::all_reduce, Stream::embedding,
-               (rank.plan.fp32_gradients ? 4 : 2) * rank.dim.vocab * rank.dim.hidden,
+               (rank.plan.numerics.fp32_gradients ? 4 : 2) * rank.dim.vocab * rank.dim.hidden,
                "embedding gradient all-reduce");
 }
 
@@ -65,12 +65,12 @@ std::uint32_t step_begin(Rank& rank, const std::vector<DataParallel*>& chunks, b
   }
   for (DataParallel* chunk : chunks) chunk->zero_gradients(e);
   for (DataParallel* chunk : chunks) chunk->drop_copied_gradients(e);
-  if (rank.plan.fp8) {
+  if (rank.plan.numerics.fp8) {
     if (first)
       for (DataParallel* chunk : chunks) chunk->allocate_fp8_weights(e);
     for (DataParallel* chunk : chunks) chunk->cast_fp8_weights(e);
   }
-  if (!first && rank.plan.overlap_param_gather && rank.plan.distributed_optimizer)
+  if (!first && rank.plan.sharding.overlap_param_gather && rank.plan.sharding.distributed_optimizer)
     for (DataParallel* chunk : chunks) chunk->start_gather(e);
   return e.finish();
 }
@@ -80,7 +80,7 @@ namespace {
 // The loop reads the loss and the norm when the step is over.
 std::uint32_t sharded_step_end(Rank& rank, bool first) {
   Emitter e(rank.tables, "step end");
-  if (rank.plan.gradient_clipping) clip_gradients(rank, e, rank.fsdp->shard_elements());
+  if (rank.plan.stack.gradient_clipping) clip_gradients(rank, e, rank.fsdp->shard_elements());
   if (first) rank.fsdp->allocate_moments(e);
   rank.fsdp->update(e);
   e.sync_device("interval timer");
@@ -103,13 +103,13 @@ std::uint32_t step_end(Rank& rank, const std::vector<DataParallel*>& chunks, boo
   std::int64_t elements = 0;
   for (const DataParallel* chunk : chunks) elements += chunk->shard_elements();
   for (DataParallel* chunk : chunks) chunk->copy_gradients(e);
-  if (rank.plan.gradient_clipping) clip_gradients(rank, e, elements);
+  if (rank.plan.stack.gradient_clipping) clip_gradients(rank, e, elements);
   if (first)
     for (DataParallel* chunk : chunks) chunk->allocate_moments(e);
   for (DataParallel* chunk : chunks) chunk->update(e);
-  if (rank.plan.distributed_optimizer && !rank.plan.overlap_param_gather)
+  if (rank.plan.sharding.distributed_optimizer && !rank.plan.sharding.overlap_param_gather)
     for (DataParallel* chunk : chunks) chunk->gather_all(e);
-  if (rank.plan.logs_optimizer_state) {
+  if (rank.plan.stack.logs_optimizer_state) {
     // The authors' fork logs norms and extrema of every optimizer shard: 16 blocking reads each.
     int pieces = 0;
     for (const DataParallel* chunk : chunks) pieces += chunk->shard_pieces();
@@ -126,18 +126,19 @@ std::vector<Stream> communicators(const Rank& rank) {
   const Plan& plan = rank.plan;
   std::vector<Stream> made;
   if (plan.world() > 1) made.push_back(Stream::world);
-  if (plan.tp > 1) made.push_back(Stream::tp);
-  if (plan.cp > 1) made.push_back(Stream::cp);
+  if (plan.mesh.tp > 1) made.push_back(Stream::tp);
+  if (plan.mesh.cp > 1) made.push_back(Stream::cp);
   if (rank.fsdp) {
-    if (plan.dp * plan.cp > plan.fsdp.replicas) made.push_back(Stream::shard);
-    if (plan.fsdp.replicas > 1) made.push_back(Stream::replicate);
+    if (plan.mesh.dp * plan.mesh.cp > plan.sharding.fsdp.replicas) made.push_back(Stream::shard);
+    if (plan.sharding.fsdp.replicas > 1) made.push_back(Stream::replicate);
     return made;
   }
-  if (plan.dp > 1) made.push_back(Stream::dp);
-  if (plan.dp * plan.cp > 1) made.push_back(Stream::dp_cp);
-  if (plan.pp > 1) made.push_back(Stream::pp);
-  const bool end = rank.program.stage == 0 || rank.program.stage == plan.pp - 1;
-  if (plan.architecture.tied_embeddings && plan.pp > 1 && end) made.push_back(Stream::embedding);
+  if (plan.mesh.dp > 1) made.push_back(Stream::dp);
+  if (plan.mesh.dp * plan.mesh.cp > 1) made.push_back(Stream::dp_cp);
+  if (plan.mesh.pp > 1) made.push_back(Stream::pp);
+  const bool end = rank.program.stage == 0 || rank.program.stage == plan.mesh.pp - 1;
+  if (plan.architecture.tied_embeddings && plan.mesh.pp > 1 && end)
+    made.push_back(Stream::embedding);
   return made;
 }
 

@@ -11,8 +11,8 @@ void Attention::unfused_forward(bool keep) {
   const std::int64_t scores = dim.scores();
   const bool drops = rank.plan.architecture.attention_dropout > 0;
   const auto product = [&](std::string_view name, std::int64_t n, std::int64_t k) {
-    e.kernel(model::gemm(name, dim.local, n, k, GemmRole::forward, false, rank.plan.precision,
-                         dim.batch * dim.heads),
+    e.kernel(model::gemm(name, dim.local, n, k, GemmRole::forward, false,
+                         rank.plan.numerics.precision, dim.batch * dim.heads),
              flags);
   };
   if (core.repeats) {
@@ -56,7 +56,7 @@ void Attention::unfused_backward(std::uint32_t dq, std::uint32_t dk, std::uint32
   const bool drops = rank.plan.architecture.attention_dropout > 0;
   const auto product = [&](std::string_view name, std::int64_t n, std::int64_t k) {
     e.kernel(model::gemm(name, dim.local, n, k, GemmRole::input_gradient, false,
-                         rank.plan.precision, dim.batch * dim.heads),
+                         rank.plan.numerics.precision, dim.batch * dim.heads),
              flags);
   };
   const std::uint32_t d_values = core.repeats ? scratch + 4 : dv;

@@ -49,7 +49,7 @@ TEST_CASE("report: a memory snapshot of a replay leads to the same addresses aga
   // Context parallelism has blocks on a second stream; expandable segments map and unmap.
   for (const char* conf : {"", "expandable_segments:True", "max_split_size_mb:64"}) {
     workload::Plan plan = sample::plan(2, 2, 2, 1, 4);
-    plan.allocator_options = conf;
+    plan.environment.allocator_options = conf;
     CAPTURE(conf);
     Observed seen(plan, plenty, 1'000'000);
     const memory::RecordingReplay result = replayed(seen.snapshot.pickle());

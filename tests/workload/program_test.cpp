@@ -14,8 +14,8 @@ using sample::llama_8b;
 TEST_CASE("workload: attention stays inside the documents that a sample packs") {
   for (const int cp : {1, 2}) {
     Plan plan = llama_8b();
-    plan.cp = cp;
-    plan.dp = 4 / cp;
+    plan.mesh.cp = cp;
+    plan.mesh.dp = 4 / cp;
     const auto attention = [&] {
       double flops = 0;
       std::int64_t bytes = 0;
@@ -30,13 +30,13 @@ TEST_CASE("workload: attention stays inside the documents that a sample packs") 
       return std::pair{flops, bytes};
     };
     const auto [whole_flops, whole_bytes] = attention();
-    plan.packed_document = plan.sequence / 32;
+    plan.batch.packed_document = plan.batch.sequence / 32;
     REQUIRE(problems(plan).empty());
     const auto [packed_flops, packed_bytes] = attention();
     CAPTURE(cp);
     CHECK(packed_flops == whole_flops / 32);
     CHECK(packed_bytes == whole_bytes);
-    plan.packed_document = 1 + plan.sequence;
+    plan.batch.packed_document = 1 + plan.batch.sequence;
     CHECK(problems(plan).front().find("packed_document is 8193 tokens; a mean") == 0);
   }
 }
@@ -92,10 +92,10 @@ TEST_CASE("workload: a step frees what it allocates and balances its slots") {
     for (const char* schedule : {"1f1b", "gpipe", "zb-h1"})
       for (const Recompute recompute : {Recompute::none, Recompute::selective, Recompute::full}) {
         Plan plan = llama_8b();
-        plan.pp = pp;
-        plan.schedule = schedule;
-        plan.recompute = recompute;
-        if (recompute == Recompute::full && plan.schedule == "zb-h1") continue;
+        plan.mesh.pp = pp;
+        plan.pipeline.schedule = schedule;
+        plan.policy.recompute = recompute;
+        if (recompute == Recompute::full && plan.pipeline.schedule == "zb-h1") continue;
         if (!problems(plan).empty()) continue;
         CAPTURE(pp, schedule, static_cast<int>(recompute));
         const Job job = sample::job(plan);
@@ -139,10 +139,10 @@ TEST_CASE("workload: sends and receives of neighbours match") {
   for (const int virtual_stages : {1, 2})
     for (const int pp : {2, 4}) {
       Plan plan = llama_8b();
-      plan.pp = pp;
-      plan.virtual_stages = virtual_stages;
-      if (virtual_stages > 1) plan.schedule = "interleaved-1f1b";
-      plan.global_batch = 8 * plan.dp;
+      plan.mesh.pp = pp;
+      plan.pipeline.virtual_stages = virtual_stages;
+      if (virtual_stages > 1) plan.pipeline.schedule = "interleaved-1f1b";
+      plan.batch.global_batch = 8 * plan.mesh.dp;
       REQUIRE(problems(plan).empty());
       const Job job = sample::job(plan);
       // Messages by (from, to, channel): as many sends as receives.
