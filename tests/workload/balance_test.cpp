@@ -7,8 +7,9 @@
 
 TEST_CASE("workload: slots balance over the catalog of plans") {
   for (const auto& [name, plan] : sample::catalog()) {
-    CAPTURE(name, sample::short_name(plan), plan.pipeline.schedule, static_cast<int>(plan.stack.attention),
-            static_cast<int>(plan.policy.recompute), plan.mesh.sequence_parallel, plan.architecture.kv_heads);
+    CAPTURE(name, sample::short_name(plan), plan.pipeline.schedule,
+            static_cast<int>(plan.stack.attention), static_cast<int>(plan.policy.recompute),
+            plan.mesh.sequence_parallel, plan.architecture.kv_heads);
     REQUIRE(sample::problems(plan).empty());
     const auto job = sample::job(plan);
     for (const auto& program : job.classes) {
