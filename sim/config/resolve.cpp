@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <limits>
 
-#include "sim/config/plan_fields.h"
+#include "sim/config/fields.h"
 #include "sim/memory/options.h"
 #include "sim/topology/placement.h"
 #include "sim/workload/shards.h"
@@ -16,53 +16,6 @@ namespace {
 
 namespace v1 = rehearse::v1;
 using workload::AttentionBackend;
-
-template <class T>
-T given_or(bool given, T value, T otherwise) {
-  return given ? value : otherwise;
-}
-
-void switches(const v1::Plan& from, workload::Plan& to) {
-  const auto set = [](bool given, bool value, bool& target) {
-    if (given) target = value;
-  };
-  set(from.has_sequence_parallel(), from.sequence_parallel(), to.mesh.sequence_parallel);
-  set(from.has_distributed_optimizer(), from.distributed_optimizer(),
-      to.sharding.distributed_optimizer);
-  set(from.has_overlap_grad_reduce(), from.overlap_grad_reduce(), to.sharding.overlap_grad_reduce);
-  to.sharding.overlap_param_gather =
-      to.sharding.distributed_optimizer && to.sharding.overlap_grad_reduce;
-  set(from.has_overlap_param_gather(), from.overlap_param_gather(),
-      to.sharding.overlap_param_gather);
-  set(from.has_fp32_gradients(), from.fp32_gradients(), to.numerics.fp32_gradients);
-  set(from.has_swiglu_fusion(), from.swiglu_fusion(), to.stack.swiglu_fusion);
-  set(from.has_fp8(), from.fp8(), to.numerics.fp8);
-  to.numerics.fp8_parameters = from.fp8_parameters();
-  set(from.has_account_for_embedding(), from.account_for_embedding(),
-      to.pipeline.account_for_embedding);
-  set(from.has_account_for_loss(), from.account_for_loss(), to.pipeline.account_for_loss);
-  to.pipeline.first_stage_layers = from.first_stage_layers();
-  to.pipeline.last_stage_layers = from.last_stage_layers();
-  set(from.has_fused_cross_entropy(), from.fused_cross_entropy(), to.stack.fused_cross_entropy);
-  set(from.has_fused_optimizer(), from.fused_optimizer(), to.stack.fused_optimizer);
-  to.stack.logit_metrics = from.logit_metrics();
-  set(from.has_rope_fusion(), from.rope_fusion(), to.stack.rope_fusion);
-  set(from.has_gradient_accumulation_fusion(), from.gradient_accumulation_fusion(),
-      to.stack.gradient_accumulation_fusion);
-  set(from.has_attention_mask(), from.attention_mask(), to.stack.attention_mask);
-  set(from.has_reset_attention_mask(), from.reset_attention_mask(), to.stack.reset_attention_mask);
-  if (from.has_data_workers()) to.stack.data_workers = from.data_workers();
-  to.batch.packed_document = from.packed_document();
-  set(from.has_check_for_nan(), from.check_for_nan(), to.stack.check_for_nan);
-  set(from.has_avoid_record_streams(), from.avoid_record_streams(),
-      to.environment.avoid_record_streams);
-  set(from.has_tp_comm_overlap(), from.tp_comm_overlap(), to.stack.tp_comm_overlap);
-  set(from.has_kept_gradient_handles(), from.kept_gradient_handles(),
-      to.stack.kept_gradient_handles);
-  set(from.has_launch_blocking(), from.launch_blocking(), to.environment.launch_blocking);
-  set(from.has_gradient_clipping(), from.gradient_clipping(), to.stack.gradient_clipping);
-  set(from.has_logs_optimizer_state(), from.logs_optimizer_state(), to.stack.logs_optimizer_state);
-}
 
 // Bytes of a type of optimizer state; 0 with a problem.
 int state_bytes(const char* field, const std::string& name, bool moment,
@@ -77,14 +30,13 @@ int state_bytes(const char* field, const std::string& name, bool moment,
 
 void optimizer(const v1::Plan& from, workload::Plan& to, std::vector<PlanProblem>& problems) {
   workload::OptimizerOptions& o = to.optimizer;
-  o.precision_aware = from.precision_aware_optimizer();
   o.main_parameter_bytes =
       state_bytes("main_params_dtype", from.main_params_dtype(), false, problems);
   o.exp_avg_bytes = state_bytes("exp_avg_dtype", from.exp_avg_dtype(), true, problems);
   o.exp_avg_sq_bytes = state_bytes("exp_avg_sq_dtype", from.exp_avg_sq_dtype(), true, problems);
   if (from.optimizer_cpu_offload())
     o.offload_fraction =
-        given_or(from.has_optimizer_offload_fraction(), from.optimizer_offload_fraction(), 1.0);
+        from.has_optimizer_offload_fraction() ? from.optimizer_offload_fraction() : 1.0;
 }
 
 void recompute_modules(const v1::Plan& from, workload::Plan& to,
@@ -111,8 +63,6 @@ void recompute_modules(const v1::Plan& from, workload::Plan& to,
 }
 
 void adapters(const v1::Plan& from, workload::Plan& to, std::vector<PlanProblem>& problems) {
-  to.lora.rank = from.lora_rank();
-  to.policy.offload_layers = from.offload_layers();
   if (!from.has_lora_modules()) return;
   if (to.lora.rank == 0)
     problems.push_back({"lora_modules", "'lora_modules' is for adapters; write lora_rank too"});
@@ -161,57 +111,24 @@ void sharding(const v1::Plan& from, workload::Plan& to, std::vector<PlanProblem>
     return;
   }
   workload::shard_parameters(to, to.sharding.data_parallel, to.sharding.fsdp.reshard_after_forward);
-  const v1::Fsdp& fsdp = from.fsdp();
-  if (fsdp.has_reshard_after_forward())
-    to.sharding.fsdp.reshard_after_forward = fsdp.reshard_after_forward();
-  if (fsdp.has_limit_all_gathers()) to.sharding.fsdp.limit_all_gathers = fsdp.limit_all_gathers();
-  to.sharding.fsdp.no_sync = fsdp.no_sync();
-  to.sharding.fsdp.fp32_parameters = fsdp.fp32_parameters();
-  to.sharding.fsdp.forward_prefetch = fsdp.forward_prefetch();
-  if (fsdp.has_backward_prefetch()) to.sharding.fsdp.backward_prefetch = fsdp.backward_prefetch();
-  if (fsdp.has_replicas()) to.sharding.fsdp.replicas = fsdp.replicas();
 }
 
-void choices(const v1::Plan& from, const Machine& machine, workload::Plan& to) {
-  if (from.recompute() == v1::Plan::selective) to.policy.recompute = workload::Recompute::selective;
-  if (from.recompute() == v1::Plan::full) to.policy.recompute = workload::Recompute::full;
-  if (from.recompute_method() == v1::Plan::block)
-    to.policy.recompute_method = workload::RecomputeMethod::block;
-  if (from.has_recompute_layers()) to.policy.recompute_layers = from.recompute_layers();
-  if (from.precision() == v1::Plan::fp16) to.numerics.precision = model::Precision::fp16;
-  if (from.precision() == v1::Plan::fp32) to.numerics.precision = model::Precision::fp32;
-  switch (from.attention()) {
-    case v1::Plan::flash:
-      to.stack.attention = AttentionBackend::flash;
-      break;
-    case v1::Plan::cudnn:
-      to.stack.attention = AttentionBackend::cudnn;
-      break;
-    case v1::Plan::unfused:
-      to.stack.attention = AttentionBackend::unfused;
-      break;
-    case v1::Plan::flash1:
-      to.stack.attention = AttentionBackend::flash1;
-      break;
-    case v1::Plan::triton:
-      to.stack.attention = AttentionBackend::triton;
-      break;
-    default:
-      to.stack.attention =
-          machine.gpu.compute_capability == 90 ? AttentionBackend::cudnn : AttentionBackend::flash;
-  }
-  if (from.layer_kernels() == v1::Plan::eager)
-    to.stack.layer_kernels = workload::LayerKernels::eager;
-  if (from.layer_kernels() == v1::Plan::compiled)
-    to.stack.layer_kernels = workload::LayerKernels::compiled;
-  to.environment.allocator_options = from.allocator_options();
-  to.mesh.rank_order = from.rank_order();
+// What is copied as it stands, and the defaults that hang on it.
+void copied(const v1::Plan& from, const Machine& machine, workload::Plan& to) {
+  copy_fields(from, to);
+  if (!from.has_overlap_param_gather())
+    to.sharding.overlap_param_gather =
+        to.sharding.distributed_optimizer && to.sharding.overlap_grad_reduce;
+  // TransformerEngine prefers cuDNN's fused attention on Hopper and Blackwell
+  // [TransformerEngine pytorch/attention/dot_product_attention/utils.py: get_attention_backend].
+  if (from.attention() == v1::Plan::attention_unset)
+    to.stack.attention =
+        machine.gpu.compute_capability >= 90 ? AttentionBackend::cudnn : AttentionBackend::flash;
 }
 
 // Model chunks, given as a count or as the layers of one.
 void chunks(const v1::Plan& from, Resolved& out) {
   workload::Plan& plan = out.plan;
-  if (from.has_virtual_stages()) plan.pipeline.virtual_stages = from.virtual_stages();
   if (from.has_layers_per_virtual_stage()) {
     const std::int64_t layers = plan.architecture.layers;
     const std::int64_t part = std::int64_t{from.layers_per_virtual_stage()} * plan.mesh.pp;
@@ -228,11 +145,8 @@ void chunks(const v1::Plan& from, Resolved& out) {
       plan.pipeline.virtual_stages = static_cast<int>(layers / part);
     }
   }
-  if (from.has_schedule()) {
-    plan.pipeline.schedule = from.schedule();
-  } else {
+  if (!from.has_schedule())
     plan.pipeline.schedule = plan.pipeline.virtual_stages > 1 ? "interleaved-1f1b" : "1f1b";
-  }
 }
 
 // The GPUs that the plan states, 0 when it states none.
@@ -320,20 +234,6 @@ void rank_order(const v1::Plan& from, Resolved& out) {
   }
 }
 
-// The field that a message of workload::problems is about: the first one that it names.
-std::string named_field(const std::string& message) {
-  std::string word;
-  for (const char c : message + ' ') {
-    if ((c >= 'a' && c <= 'z') || c == '_') {
-      word += c;
-      continue;
-    }
-    if (!word.empty() && v1::Plan::descriptor()->FindFieldByName(word)) return word;
-    word.clear();
-  }
-  return "model";
-}
-
 }  // namespace
 
 Resolved resolve(const v1::Plan& from, const model::Architecture& architecture,
@@ -341,18 +241,11 @@ Resolved resolve(const v1::Plan& from, const model::Architecture& architecture,
   Resolved out;
   workload::Plan& plan = out.plan;
   plan.architecture = architecture;
-  plan.mesh.tp = given_or(from.has_tp(), from.tp(), 1);
-  plan.mesh.cp = given_or(from.has_cp(), from.cp(), 1);
-  plan.mesh.pp = given_or(from.has_pp(), from.pp(), 1);
-  plan.batch.micro_batch = given_or(from.has_micro_batch(), from.micro_batch(), 1);
-  plan.batch.global_batch = from.global_batch();
-  plan.batch.sequence = from.sequence();
   sharding(from, plan, out.problems);
+  copied(from, machine, plan);
   adapters(from, plan, out.problems);
   optimizer(from, plan, out.problems);
   recompute_modules(from, plan, out.problems);
-  switches(from, plan);
-  choices(from, machine, plan);
   chunks(from, out);
   world(from, machine, out);
   if (out.problems.empty()) placement(from, machine, out);
@@ -364,10 +257,8 @@ Resolved resolve(const v1::Plan& from, const model::Architecture& architecture,
     for (const Diagnostic& problem : options.errors())
       out.problems.push_back({"allocator_options", problem.where + ": " + problem.message});
   }
-  for (std::string& message : workload::problems(plan)) {
-    std::string field = named_field(message);
-    out.problems.push_back({std::move(field), std::move(message)});
-  }
+  for (workload::Problem& problem : workload::problems(plan))
+    out.problems.push_back({std::move(problem.field), std::move(problem.message)});
   return out;
 }
 

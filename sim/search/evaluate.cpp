@@ -111,7 +111,9 @@ Result<Site*> Sites::find(const std::string& name, const std::string& beside,
 }
 
 std::vector<std::string> problems(const workload::Plan& plan, const Site& site) {
-  std::vector<std::string> found = workload::problems(plan);
+  std::vector<std::string> found;
+  for (workload::Problem& problem : workload::problems(plan))
+    found.push_back(std::move(problem.message));
   if (plan.numerics.fp8 &&
       !device::supports(site.machine.gpu, site.profile.device, model::Precision::fp8))
     found.push_back(fmt::format("{} multiplies no fp8", site.machine.gpu.name));

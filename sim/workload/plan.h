@@ -211,8 +211,13 @@ struct Plan {
   bool uses_sequence_parallel() const { return mesh.sequence_parallel && mesh.tp > 1; }
 };
 
+struct Problem {
+  std::string field;  // the setting that it is about: "tp", "fsdp", "model"
+  std::string message;
+};
+
 // Every rule that the plan breaks, each with the values that would do. Empty: the plan is possible.
-std::vector<std::string> problems(const Plan& plan);
+std::vector<Problem> problems(const Plan& plan);
 
 // "tp2 cp1 pp2 dp8 mbs1 gbs1024 seq8192": for tables and point names.
 std::string short_name(const Plan& plan);

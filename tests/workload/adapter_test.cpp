@@ -94,17 +94,17 @@ TEST_CASE("workload: an offloaded layer holds nothing once the next one is done"
   // Section 8: what a layer keeps, and 16 bytes of random state.
   CHECK(all - at_head(plan) == 20LL * (570'982'400 + 16));
   plan.policy.offload_layers = 32;
-  CHECK(problems(plan).front() == "offload_layers is 32; it must be 0 to 31, all layers but one");
+  CHECK(problems(plan).front().message == "offload_layers is 32; it must be 0 to 31, all layers but one");
 }
 
 TEST_CASE("workload: adapters that cannot be are refused with what would do") {
   Plan plan = adapted();
   plan.lora.rank = 7;
-  CHECK(problems(plan).front() == "lora_rank 7 must be a multiple of tp 2, at most 65536");
+  CHECK(problems(plan).front().message == "lora_rank 7 must be a multiple of tp 2, at most 65536");
   plan = adapted();
   plan.lora.qkv = false;
-  CHECK(problems(plan).front().find("lora_modules names no module") == 0);
+  CHECK(problems(plan).front().message.find("lora_modules names no module") == 0);
   plan = sample::llama_8b();
   plan.numerics.fp8_parameters = true;
-  CHECK(problems(plan).front().find("fp8_parameters needs products in fp8") == 0);
+  CHECK(problems(plan).front().message.find("fp8_parameters needs products in fp8") == 0);
 }

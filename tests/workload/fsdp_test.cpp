@@ -42,9 +42,10 @@ int most_alive(const Program& program, const std::string& label) {
   return most;
 }
 
-bool says(const std::vector<std::string>& all, const std::string& part) {
-  return std::any_of(all.begin(), all.end(),
-                     [&](const std::string& text) { return text.find(part) != std::string::npos; });
+bool says(const std::vector<Problem>& all, const std::string& part) {
+  return std::any_of(all.begin(), all.end(), [&](const Problem& problem) {
+    return problem.message.find(part) != std::string::npos;
+  });
 }
 
 }  // namespace

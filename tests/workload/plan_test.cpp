@@ -33,7 +33,10 @@ Plan possible() {
 std::vector<std::string> problems_after(const Change& change) {
   Plan plan = possible();
   change(plan);
-  return sim::workload::problems(plan);
+  std::vector<std::string> messages;
+  for (const sim::workload::Problem& problem : sim::workload::problems(plan))
+    messages.push_back(problem.message);
+  return messages;
 }
 
 struct Case {

@@ -37,7 +37,7 @@ TEST_CASE("workload: attention stays inside the documents that a sample packs") 
     CHECK(packed_flops == whole_flops / 32);
     CHECK(packed_bytes == whole_bytes);
     plan.batch.packed_document = 1 + plan.batch.sequence;
-    CHECK(problems(plan).front().find("packed_document is 8193 tokens; a mean") == 0);
+    CHECK(problems(plan).front().message.find("packed_document is 8193 tokens; a mean") == 0);
   }
 }
 
