@@ -25,6 +25,9 @@ constexpr std::array<std::string_view, 3> names_of(workload::LayerKernels) {
 constexpr std::array<std::string_view, 3> names_of(workload::DataParallelism) {
   return {"ddp", "fsdp1", "fsdp2"};
 }
+constexpr std::array<std::string_view, 3> names_of(schedule::Interleaving) {
+  return {"all_forwards_first", "alternating", "whole_rounds"};
+}
 constexpr std::array<std::string_view, 5> names_of(model::Precision) {
   return {"fp32", "tf32", "fp16", "bf16", "fp8"};
 }

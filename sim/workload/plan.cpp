@@ -246,7 +246,17 @@ void layer_split(const Plan& plan, Problems& problems) {
 // Whether the schedule is known and runs weight gradients apart.
 bool splits_backward(const Plan& plan) {
   const schedule::Schedule* schedule = schedule::find(plan.pipeline.schedule);
-  return schedule && schedule->splits_backward;
+  return schedule && schedule->splits == schedule::Splits::all;
+}
+
+// What a program cannot be written for yet.
+bool simulated(const schedule::Schedule& schedule) {
+  const bool one_way = schedule.placement == schedule::Placement::round_robin;
+  const bool whole = schedule.splits != schedule::Splits::some && schedule.slices == 1;
+  const bool usual = schedule.output == schedule::Output::last_part && schedule.gradients_travel &&
+                     !schedule.shared_parameters;
+  const bool walks = schedule.chunks == 1 || schedule.wire.waits_for_sends;
+  return one_way && whole && usual && walks;
 }
 
 void pipeline(const Plan& plan, Problems& problems) {
@@ -255,9 +265,14 @@ void pipeline(const Plan& plan, Problems& problems) {
     problems.push_back({"schedule", schedule::unknown(plan.pipeline.schedule)});
     return;
   }
+  if (!simulated(*schedule))
+    problems.push_back(
+        {"schedule",
+         fmt::format(
+             "schedule {} has a picture (rehearse schedule {}) and is not simulated in a run",
+             plan.pipeline.schedule, plan.pipeline.schedule)});
   if (plan.batch.global_batch % (std::int64_t{plan.mesh.dp} * plan.batch.micro_batch) != 0) return;
-  const std::string problem =
-      schedule->problem({plan.mesh.pp, plan.microbatches(), plan.pipeline.virtual_stages});
+  const std::string problem = schedule->problem(pipeline_shape(plan, plan.microbatches()));
   if (!problem.empty())
     problems.push_back(
         {"schedule", fmt::format("schedule {}: {}", plan.pipeline.schedule, problem)});
@@ -463,6 +478,14 @@ std::vector<Problem> problems(const Plan& plan) {
   adapters(plan, problems);
   sizes(plan, problems);
   return problems;
+}
+
+schedule::Shape pipeline_shape(const Plan& plan, int microbatches) {
+  return {.stages = plan.mesh.pp,
+          .microbatches = microbatches,
+          .chunks = plan.pipeline.virtual_stages,
+          .group = std::min(plan.pipeline.microbatch_group, microbatches),
+          .interleaving = plan.pipeline.interleaving};
 }
 
 int Plan::chunk_layers(int stage, int chunk) const {

@@ -14,6 +14,7 @@
 #include "sim/core/units.h"
 #include "sim/model/architecture.h"
 #include "sim/model/operation.h"
+#include "sim/schedule/schedule.h"
 
 namespace sim::workload {
 
@@ -103,6 +104,9 @@ struct BatchPlan {
 struct PipelinePlan {
   std::string schedule = "1f1b";  // a name of schedule::catalog()
   int virtual_stages = 1;         // model chunks per pipeline rank (interleaving)
+  // How interleaved schedules fill the pipeline: it differs between frameworks and their versions.
+  schedule::Interleaving interleaving = schedule::Interleaving::all_forwards_first;
+  int microbatch_group = 0;  // --microbatch-group-size-per-vp-stage, 0: the schedule's own
   // Uneven stages: Megatron-LM's --decoder-first-pipeline-num-layers and its fellow (0: as the
   // others), or the embedding and the head counting as a layer each.
   int first_stage_layers = 0, last_stage_layers = 0;
@@ -215,6 +219,9 @@ struct Problem {
   std::string field;  // the setting that it is about: "tp", "fsdp", "model"
   std::string message;
 };
+
+// What the plan's schedule is asked for, for a step of so many microbatches.
+schedule::Shape pipeline_shape(const Plan& plan, int microbatches);
 
 // Every rule that the plan breaks, each with the values that would do. Empty: the plan is possible.
 std::vector<Problem> problems(const Plan& plan);

@@ -24,11 +24,12 @@ const std::map<std::string, std::set<std::string>> may_use = {
     {"memory", {"core"}},
     {"collective", {"core"}},
     {"topology", {"core"}},
+    {"shell", {"core"}},
     {"device", {"model"}},
     {"network", {"collective", "topology"}},
     {"workload", {"model", "schedule", "collective"}},
     {"replay", {"workload", "device", "memory", "network"}},
-    {"config", {"workload", "topology", "device", "network", "memory"}},
+    {"config", {"workload", "topology", "device", "network", "memory", "shell"}},
     {"report", {"replay", "config", "memory"}},
     {"search", {"report"}},
     {"calibrate", {"search"}},
@@ -47,7 +48,7 @@ const std::vector<Library> libraries = {
     {"boost/graph/", {"sim/topology/"}},
     {"boost/program_options", {"sim/command/"}},
     {"google/protobuf/", {"sim/config/", "sim/report/"}},
-    {".pb.h", {"sim/config/", "sim/report/"}},
+    {".pb.h", {"sim/config/", "sim/report/"}}, {"yaml-cpp/", {"sim/config/"}},
 };
 
 struct Source {
