@@ -94,7 +94,8 @@ TEST_CASE("workload: an offloaded layer holds nothing once the next one is done"
   // Section 8: what a layer keeps, and 16 bytes of random state.
   CHECK(all - at_head(plan) == 20LL * (570'982'400 + 16));
   plan.policy.offload_layers = 32;
-  CHECK(problems(plan).front().message == "offload_layers is 32; it must be 0 to 31, all layers but one");
+  CHECK(problems(plan).front().message ==
+        "offload_layers is 32; it must be 0 to 31, all layers but one");
 }
 
 TEST_CASE("workload: adapters that cannot be are refused with what would do") {

@@ -101,7 +101,7 @@ const std::vector<Case>& broken() {
       {"negative", [](Plan& p) { p.batch.micro_batch = -1; }, "micro_batch is -1"},
       {"too many ranks", [](Plan& p) { p.mesh.tp = p.mesh.pp = p.mesh.dp = 1 << 20; },
        "more than 1048576 ranks"},
-      {"too long a ring", [](Plan& p) { p.mesh.cp = 64; }, "cp is 64; it must be 1 to 48"},
+      {"too long a ring", [](Plan& p) { p.mesh.cp = 512; }, "cp is 512; it must be 1 to 256"},
       {"too large", [](Plan& p) { p.batch.sequence = 1 << 26; }, "a single tensor"},
       {"no model", [](Plan& p) { p.architecture = {}; }, "number of layers is 0"},
   };
