@@ -1,39 +1,15 @@
-// main.cpp — the command table. Each command is a file beside this one.
+// main.cpp — finds the command in the table (command/commands.cpp) and starts it.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <exception>
 #include <iterator>
 
-#include "sim/command.h"
+#include "sim/command/command.h"
 #include "sim/core/text.h"
 #include "sim/report/version.h"
 
-namespace sim {
-
-const std::vector<Command>& commands() {
-  static const std::vector<Command> table = {
-      {"run", "PLAN [KEY=VALUE ...]", "one training step: the answer, then what limits it",
-       run_run},
-      {"explain", "PLAN [KEY=VALUE ...]", "where the memory goes, why it runs out, what would fit",
-       run_explain},
-      {"sweep", "GRID [-o FOLDER]", "every point of a grid: what fits, how fast, why not",
-       run_sweep},
-      {"whatif", "PLAN --vary KEY=V1,V2", "the same plan under changed conditions, side by side",
-       run_whatif},
-      {"topo", "check|time|place|import|export", "a cluster: what is wrong, how fast, its drawing",
-       run_topo},
-      {"memory", "estimate PLAN | replay FILE",
-       "the closed-form estimate; replay of an allocator trace", run_memory},
-      {"calibrate", "SOURCE ...", "fit a profile to measurements: traces, logs, tables",
-       run_calibrate},
-      {"validate", "RUNS.csv ...", "predicted against measured, for tables of measured runs",
-       run_validate},
-      {"list", "[KIND]", "what there is, by name", run_list},
-      {"check", "FILE ...", "every problem of input files", run_check},
-  };
-  return table;
-}
+namespace sim::command {
 
 namespace {
 
@@ -82,16 +58,16 @@ int dispatch(const Arguments& all) {
 }
 
 }  // namespace
-}  // namespace sim
+}  // namespace sim::command
 
 int main(int count, char** values) {
   try {
-    return sim::dispatch(sim::Arguments(values + 1, values + std::max(count, 1)));
-  } catch (const sim::Stop& stop) {
-    if (!stop.message.empty()) sim::note("rehearse: " + stop.message);
+    return sim::command::dispatch(sim::command::Arguments(values + 1, values + std::max(count, 1)));
+  } catch (const sim::command::Stop& stop) {
+    if (!stop.message.empty()) sim::command::note("rehearse: " + stop.message);
     return stop.code;
   } catch (const std::exception& error) {
-    sim::note(std::string("rehearse: a bug of ours: ") + error.what());
-    return sim::exit_bug;
+    sim::command::note(std::string("rehearse: a bug of ours: ") + error.what());
+    return sim::command::exit_bug;
   }
 }

@@ -4,6 +4,7 @@
 #include <cassert>
 #include <map>
 #include <memory>
+#include <tuple>
 
 #include "sim/workload/data_parallel.h"
 #include "sim/workload/fsdp.h"
@@ -61,8 +62,9 @@ class Builder {
   void build();
 
  private:
+  // Of the run, and of the passes of one kind and chunk in a step: the first one and the last one.
   struct Moment {
-    bool first_step, first, last;  // of the step; first and last microbatch
+    bool first_step, first, last;
   };
   std::uint32_t add(Template t) {
     rank_.program.templates.push_back(std::move(t));
@@ -73,7 +75,7 @@ class Builder {
   bool makes_handles(const Moment& moment, int chunk, int layer) const;
   std::uint32_t weight(int chunk, const Moment& moment);
   void recomputed_layers(Template& t, int chunk, const Variant& variant);
-  Patterns patterns(bool first_step, int microbatches);
+  std::uint32_t pattern(schedule::Pass kind, int chunk, const Moment& moment);
   std::uint32_t begin_pass(int chunk, bool forward);
   std::uint32_t end_pass(int chunk, bool forward);
   int global_layer(int chunk, int layer) const {
@@ -113,6 +115,7 @@ class Builder {
   const schedule::Schedule& schedule_;
   std::vector<std::unique_ptr<DataParallel>> chunks_;
   std::unique_ptr<Fsdp> fsdp_;
+  std::map<std::tuple<schedule::Pass, int, bool, bool, bool>, std::uint32_t> patterns_;
   std::int64_t plain_forward_ = -1, dropping_forward_ = -1, repeated_forward_ = -1;
   std::int64_t plain_backward_[2][2] = {{-1, -1}, {-1, -1}};  // [holds][first microbatch]
   std::int64_t plain_weight_[2] = {-1, -1};
@@ -329,23 +332,15 @@ std::uint32_t Builder::weight(int chunk, const Moment& moment) {
   return add(std::move(t));
 }
 
-Patterns Builder::patterns(bool first_step, int m) {
-  Patterns patterns;
-  for (int chunk = 0; chunk < rank_.plan.virtual_stages; ++chunk) {
-    std::vector<std::uint32_t> f, b, w;
-    for (int i = 0; i < 3; ++i) {
-      // With one microbatch the first is also the last; pipeline.cpp then asks for `last`.
-      const Moment moment{first_step, i == 0 || (m == 1 && i == 2), i == 2};
-      const bool used = i == 2 || m > i + 1;
-      f.push_back(used ? forward(chunk, moment) : 0);
-      b.push_back(used ? backward(chunk, moment) : 0);
-      w.push_back(used && schedule_.splits_backward ? weight(chunk, moment) : 0);
-    }
-    patterns.forward.push_back(std::move(f));
-    patterns.backward.push_back(std::move(b));
-    patterns.weight.push_back(std::move(w));
-  }
-  return patterns;
+// The template of a pass, written when it is asked for the first time.
+std::uint32_t Builder::pattern(schedule::Pass kind, int chunk, const Moment& moment) {
+  const auto key = std::tuple(kind, chunk, moment.first_step, moment.first, moment.last);
+  const auto found = patterns_.find(key);
+  if (found != patterns_.end()) return found->second;
+  const std::uint32_t made = kind == schedule::Pass::forward    ? forward(chunk, moment)
+                             : kind == schedule::Pass::backward ? backward(chunk, moment)
+                                                                : weight(chunk, moment);
+  return patterns_.emplace(key, made).first->second;
 }
 
 void Builder::build() {
@@ -374,7 +369,11 @@ void Builder::build() {
     std::vector<Pass>& step = first ? program.first_step : program.step;
     const int m = first ? rank_.plan.warm_up_microbatches() : rank_.plan.microbatches();
     step.push_back(single(PassKind::step, step_begin(rank_, chunks, first)));
-    const std::vector<Pass> passes = pipeline.passes(patterns(first, m), m);
+    const std::vector<Pass> passes = pipeline.passes(
+        [&](schedule::Pass kind, int chunk, Position at) {
+          return pattern(kind, chunk, {first, at.first, at.last});
+        },
+        m);
     step.insert(step.end(), passes.begin(), passes.end());
     step.push_back(single(PassKind::step, step_end(rank_, chunks, first)));
   }

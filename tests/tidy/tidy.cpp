@@ -16,8 +16,7 @@ namespace {
 
 const fs::path root = REHEARSE_SOURCE_DIR;
 
-// What each room may use directly; it may also use what those may use. `main` is the command table
-// and the command files beside it.
+// What each room may use directly; it may also use what those may use. `main` is main.cpp.
 const std::map<std::string, std::set<std::string>> may_use = {
     {"core", {}},
     {"model", {"core"}},
@@ -34,7 +33,8 @@ const std::map<std::string, std::set<std::string>> may_use = {
     {"report", {"replay", "config", "memory"}},
     {"search", {"report"}},
     {"calibrate", {"search"}},
-    {"main", {"calibrate"}},
+    {"command", {"calibrate"}},
+    {"main", {"command"}},
 };
 
 // A library and the only places whose sources may include it.
@@ -43,8 +43,10 @@ struct Library {
   std::vector<std::string> places;
 };
 const std::vector<Library> libraries = {
-    {"simgrid/", {"sim/network/simgrid/"}},    {"boost/graph/", {"sim/topology/"}},
-    {"boost/program_options", {"sim/*"}},      {"google/protobuf/", {"sim/config/", "sim/report/"}},
+    {"simgrid/", {"sim/network/simgrid/"}},
+    {"boost/graph/", {"sim/topology/"}},
+    {"boost/program_options", {"sim/command/"}},
+    {"google/protobuf/", {"sim/config/", "sim/report/"}},
     {".pb.h", {"sim/config/", "sim/report/"}},
 };
 
@@ -95,7 +97,6 @@ std::string included(const std::string& line) {
 
 bool allowed(const Library& library, const Source& source) {
   for (const std::string& place : library.places) {
-    if (place == "sim/*" && source.room == "main") return true;
     if (source.path.rfind(place, 0) == 0) return true;
   }
   return false;

@@ -1,18 +1,19 @@
-// command_sweep.cpp — `rehearse sweep`: every point of a grid, into a folder, safe against kills.
+// sweep.cpp — `rehearse sweep`: every point of a grid, into a folder, safe against kills.
+#include "sim/search/sweep.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <thread>
 
-#include "sim/command.h"
+#include "sim/command/command.h"
+#include "sim/command/interrupt.h"
+#include "sim/command/progress.h"
 #include "sim/config/grid.h"
-#include "sim/interrupt.h"
-#include "sim/progress.h"
 #include "sim/report/sweep_text.h"
 #include "sim/search/evaluate.h"
-#include "sim/search/sweep.h"
 
-namespace sim {
+namespace sim::command {
 
 namespace {
 
@@ -132,4 +133,4 @@ int run_sweep(const Arguments& arguments, Globals globals) {
   return failed ? exit_bug : exit_yes;
 }
 
-}  // namespace sim
+}  // namespace sim::command

@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <string>
 
-namespace sim {
+namespace sim::command {
 
 class Progress {
  public:
@@ -30,4 +30,4 @@ class Progress {
   std::size_t last_tenth_ = 0;
 };
 
-}  // namespace sim
+}  // namespace sim::command

@@ -1,9 +1,9 @@
-// command_run.cpp — `rehearse run`: one training step of a plan, and what it says.
+// run.cpp — `rehearse run`: one training step of a plan, and what it says.
 #include <fmt/format.h>
 
 #include <memory>
 
-#include "sim/command_watch.h"
+#include "sim/command/watch.h"
 #include "sim/config/residuals.h"
 #include "sim/report/interval.h"
 #include "sim/report/json.h"
@@ -11,7 +11,7 @@
 #include "sim/search/evaluate.h"
 #include "sim/search/fixes.h"
 
-namespace sim {
+namespace sim::command {
 
 int run_run(const Arguments& arguments, Globals globals) {
   Options options("run");
@@ -67,4 +67,4 @@ int run_run(const Arguments& arguments, Globals globals) {
   return answer.run.fits() ? exit_yes : exit_no;
 }
 
-}  // namespace sim
+}  // namespace sim::command

@@ -1,14 +1,14 @@
-// command_topo.h — the parts of `rehearse topo` that have a file of their own.
+// topo.h — the parts of `rehearse topo` that have a file of their own.
 #pragma once
 
 #include <string>
 #include <vector>
 
 #include "sim/collective/collective.h"
-#include "sim/command.h"
+#include "sim/command/command.h"
 #include "sim/topology/cluster.h"
 
-namespace sim {
+namespace sim::command {
 
 // Searches an order of nodes for a plan's ranks (search/place.h), and replays both.
 int topo_place(const Options& options, Globals globals);
@@ -24,4 +24,4 @@ struct CollectiveAsked {
 // The same collective by max-min sharing and packet by packet.
 int topo_packets(const topology::Cluster& cluster, const CollectiveAsked& asked, Globals globals);
 
-}  // namespace sim
+}  // namespace sim::command

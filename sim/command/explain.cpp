@@ -1,13 +1,13 @@
-// command_explain.cpp — `rehearse explain`: why a plan's memory is what it is, and what would make
+// explain.cpp — `rehearse explain`: why a plan's memory is what it is, and what would make
 // it fit.
-#include "sim/command_watch.h"
+#include "sim/command/watch.h"
 #include "sim/report/explain_text.h"
 #include "sim/report/json.h"
 #include "sim/report/peak_tensors.h"
 #include "sim/search/evaluate.h"
 #include "sim/search/fixes.h"
 
-namespace sim {
+namespace sim::command {
 
 int run_explain(const Arguments& arguments, Globals globals) {
   Options options("explain");
@@ -42,4 +42,4 @@ int run_explain(const Arguments& arguments, Globals globals) {
   return answer.run.fits() ? exit_yes : exit_no;
 }
 
-}  // namespace sim
+}  // namespace sim::command

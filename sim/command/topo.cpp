@@ -1,6 +1,6 @@
-// command_topo.cpp — `rehearse topo`: check a cluster or a fabric, time its collectives, draw it,
+// topo.cpp — `rehearse topo`: check a cluster or a fabric, time its collectives, draw it,
 // read what other tools say about it.
-#include "sim/command_topo.h"
+#include "sim/command/topo.h"
 
 #include <fmt/format.h>
 
@@ -20,7 +20,7 @@
 #include "sim/topology/draw.h"
 #include "sim/topology/inspect.h"
 
-namespace sim {
+namespace sim::command {
 
 namespace {
 
@@ -324,4 +324,4 @@ int run_topo(const Arguments& arguments, Globals globals) {
                                      what, did_you_mean(what, all))};
 }
 
-}  // namespace sim
+}  // namespace sim::command

@@ -1,16 +1,16 @@
-// command_topo_packets.cpp — `rehearse topo time --network ns-3`: what a packet-level simulator
+// topo_packets.cpp — `rehearse topo time --network ns-3`: what a packet-level simulator
 // says about the same messages, and why it differs.
 #include <fmt/format.h>
 
 #include <algorithm>
 
-#include "sim/command_topo.h"
+#include "sim/command/topo.h"
 #include "sim/core/text.h"
 #include "sim/network/packet_check.h"
 #include "sim/report/json.h"
 #include "sim/report/table.h"
 
-namespace sim {
+namespace sim::command {
 
 int topo_packets(const topology::Cluster& cluster, const CollectiveAsked& asked, Globals globals) {
   if (asked.kind == collective::Kind::all_to_all)
@@ -57,4 +57,4 @@ int topo_packets(const topology::Cluster& cluster, const CollectiveAsked& asked,
   return exit_yes;
 }
 
-}  // namespace sim
+}  // namespace sim::command

@@ -1,18 +1,19 @@
-// command_whatif.cpp — `rehearse whatif`: the same plan under changed conditions, side by side.
+// whatif.cpp — `rehearse whatif`: the same plan under changed conditions, side by side.
+#include "sim/config/whatif.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <thread>
 
-#include "sim/command.h"
-#include "sim/config/whatif.h"
+#include "sim/command/command.h"
+#include "sim/command/interrupt.h"
+#include "sim/command/progress.h"
 #include "sim/core/quantity.h"
-#include "sim/interrupt.h"
-#include "sim/progress.h"
 #include "sim/report/whatif_text.h"
 #include "sim/search/whatif.h"
 
-namespace sim {
+namespace sim::command {
 
 namespace {
 
@@ -91,4 +92,4 @@ int run_whatif(const Arguments& arguments, Globals globals) {
   return table.front().fits ? exit_yes : exit_no;
 }
 
-}  // namespace sim
+}  // namespace sim::command

@@ -1,8 +1,8 @@
-// command_memory.cpp — `rehearse memory`: the closed-form estimate of a plan; the replay of a
+// memory.cpp — `rehearse memory`: the closed-form estimate of a plan; the replay of a
 // written allocator trace or of a recorded CUDA memory snapshot.
 #include <fmt/format.h>
 
-#include "sim/command.h"
+#include "sim/command/command.h"
 #include "sim/config/plan.h"
 #include "sim/config/textproto.h"
 #include "sim/core/text.h"
@@ -12,7 +12,7 @@
 #include "sim/report/json.h"
 #include "sim/search/evaluate.h"
 
-namespace sim {
+namespace sim::command {
 
 namespace {
 
@@ -141,4 +141,4 @@ int run_memory(const Arguments& arguments, Globals globals) {
                                      did_you_mean(what, kinds))};
 }
 
-}  // namespace sim
+}  // namespace sim::command

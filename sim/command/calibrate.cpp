@@ -1,16 +1,17 @@
-// command_calibrate.cpp — `rehearse calibrate`: measurements become a profile.
+// calibrate.cpp — `rehearse calibrate`: measurements become a profile.
+#include "sim/calibrate/calibrate.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <filesystem>
 
-#include "sim/calibrate/calibrate.h"
 #include "sim/calibrate/row_plan.h"
-#include "sim/command.h"
+#include "sim/command/command.h"
 #include "sim/config/locate.h"
 #include "sim/report/output.h"
 
-namespace sim {
+namespace sim::command {
 
 namespace {
 
@@ -96,4 +97,4 @@ int run_calibrate(const Arguments& arguments, Globals globals) {
   return exit_yes;
 }
 
-}  // namespace sim
+}  // namespace sim::command

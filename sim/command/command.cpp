@@ -1,4 +1,4 @@
-#include "sim/command.h"
+#include "sim/command/command.h"
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -11,7 +11,7 @@
 #include "sim/core/text.h"
 #include "sim/report/output.h"
 
-namespace sim {
+namespace sim::command {
 
 namespace po = boost::program_options;
 
@@ -178,4 +178,4 @@ int complain(const Diagnostics& problems) {
   return data ? exit_data : exit_missing;
 }
 
-}  // namespace sim
+}  // namespace sim::command

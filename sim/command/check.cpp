@@ -1,4 +1,4 @@
-// command_check.cpp — `rehearse check`: every problem of input files, of whatever kind they are.
+// check.cpp — `rehearse check`: every problem of input files, of whatever kind they are.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <set>
 
-#include "sim/command.h"
+#include "sim/command/command.h"
 #include "sim/config/cluster.h"
 #include "sim/config/grid.h"
 #include "sim/config/huggingface.h"
@@ -18,7 +18,7 @@
 #include "sim/memory/snapshot.h"
 #include "sim/report/json.h"
 
-namespace sim {
+namespace sim::command {
 
 namespace {
 
@@ -137,4 +137,4 @@ int run_check(const Arguments& arguments, Globals globals) {
   return all.empty() ? exit_yes : complain(all);
 }
 
-}  // namespace sim
+}  // namespace sim::command

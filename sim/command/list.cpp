@@ -1,4 +1,4 @@
-// command_list.cpp — `rehearse list`: what there is, by name. Reads names only, so that it costs
+// list.cpp — `rehearse list`: what there is, by name. Reads names only, so that it costs
 // nothing.
 #include <fmt/format.h>
 
@@ -7,7 +7,7 @@
 
 #include "sim/calibrate/readers/reader.h"
 #include "sim/collective/collective.h"
-#include "sim/command.h"
+#include "sim/command/command.h"
 #include "sim/config/locate.h"
 #include "sim/core/text.h"
 #include "sim/model/flops.h"
@@ -15,7 +15,7 @@
 #include "sim/report/table.h"
 #include "sim/schedule/schedule.h"
 
-namespace sim {
+namespace sim::command {
 
 namespace {
 
@@ -139,4 +139,4 @@ int run_list(const Arguments& arguments, Globals globals) {
   return exit_yes;
 }
 
-}  // namespace sim
+}  // namespace sim::command

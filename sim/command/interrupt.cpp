@@ -1,12 +1,12 @@
-#include "sim/interrupt.h"
+#include "sim/command/interrupt.h"
 
 #include <unistd.h>
 
 #include <csignal>
 
-#include "sim/command.h"
+#include "sim/command/command.h"
 
-namespace sim {
+namespace sim::command {
 
 namespace {
 volatile std::sig_atomic_t seen = 0;
@@ -32,4 +32,4 @@ bool interrupted() {
   return seen != 0;
 }
 
-}  // namespace sim
+}  // namespace sim::command

@@ -1,4 +1,4 @@
-// command_watch.h — what `run` and `explain` share: reading a plan from the words of a command
+// watch.h — what `run` and `explain` share: reading a plan from the words of a command
 // line, and the files about a replay that they write.
 #pragma once
 
@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "sim/command.h"
+#include "sim/command/command.h"
 #include "sim/config/plan.h"
 #include "sim/replay/observer.h"
 #include "sim/report/answer.h"
@@ -15,7 +15,7 @@
 #include "sim/report/perfetto.h"
 #include "sim/workload/build.h"
 
-namespace sim {
+namespace sim::command {
 
 // PLAN, KEY=VALUE ..., --cluster and --megatron-args; declares them.
 void declare_plan(Options& options);
@@ -46,4 +46,4 @@ class Watch {
   replay::Observers all_;
 };
 
-}  // namespace sim
+}  // namespace sim::command

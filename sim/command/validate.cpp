@@ -1,4 +1,6 @@
-// command_validate.cpp — `rehearse validate`: tables of measured runs, predicted on all cores.
+// validate.cpp — `rehearse validate`: tables of measured runs, predicted on all cores.
+#include "sim/calibrate/validate.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -6,17 +8,16 @@
 
 #include "sim/calibrate/memory_rows.h"
 #include "sim/calibrate/timings.h"
-#include "sim/calibrate/validate.h"
-#include "sim/command.h"
+#include "sim/command/command.h"
+#include "sim/command/interrupt.h"
+#include "sim/command/progress.h"
 #include "sim/config/runs_csv.h"
 #include "sim/config/table_csv.h"
 #include "sim/core/text.h"
-#include "sim/interrupt.h"
-#include "sim/progress.h"
 #include "sim/report/output.h"
 #include "sim/search/pool.h"
 
-namespace sim {
+namespace sim::command {
 
 namespace {
 
@@ -178,4 +179,4 @@ int run_validate(const Arguments& arguments, Globals globals) {
   return predicted.crashed == 0 ? exit_yes : exit_bug;
 }
 
-}  // namespace sim
+}  // namespace sim::command

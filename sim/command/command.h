@@ -1,5 +1,5 @@
-// command.h — what the command files beside main.cpp share: the table of commands, exit codes,
-// options with checked values, and output that is known to have arrived.
+// command.h — what the files of the commands share: the table of commands, exit codes, options with
+// checked values, and output that is known to have arrived.
 //
 // Invariants
 //  (1) Results go to stdout, everything else to stderr.
@@ -15,7 +15,7 @@
 
 #include "sim/core/result.h"
 
-namespace sim {
+namespace sim::command {
 
 enum Exit : int {
   exit_yes = 0,  // done, the answer is yes
@@ -56,7 +56,7 @@ int run_topo(const Arguments& arguments, Globals globals);
 int run_whatif(const Arguments& arguments, Globals globals);
 int run_validate(const Arguments& arguments, Globals globals);
 
-// Thrown by the command files, never by the rooms; main prints the message and returns the code.
+// Thrown by the commands, never by the rooms below; main prints the message and returns the code.
 struct Stop {
   int code;
   std::string message;  // may be empty: everything is said
@@ -125,4 +125,4 @@ T need(Result<T> result) {
   return *result;
 }
 
-}  // namespace sim
+}  // namespace sim::command

@@ -1,11 +1,11 @@
-#include "sim/command_watch.h"
+#include "sim/command/watch.h"
 
 #include <fmt/format.h>
 
 #include "sim/report/memory_plot.h"
 #include "sim/report/output.h"
 
-namespace sim {
+namespace sim::command {
 
 void declare_plan(Options& options) {
   options.value("cluster", "NAME", "run on this cluster instead of the plan's")
@@ -91,4 +91,4 @@ void Watch::finish(const report::Answer& answer) {
   if (history_) write(snapshot_, history_->pickle());
 }
 
-}  // namespace sim
+}  // namespace sim::command

@@ -2,9 +2,9 @@
 // first asks the command to end well, the second ends it at once.
 #pragma once
 
-namespace sim {
+namespace sim::command {
 
 void catch_interrupts();
 bool interrupted();
 
-}  // namespace sim
+}  // namespace sim::command

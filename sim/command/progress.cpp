@@ -1,4 +1,4 @@
-#include "sim/progress.h"
+#include "sim/command/progress.h"
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -6,10 +6,10 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "sim/command.h"
+#include "sim/command/command.h"
 #include "sim/report/output.h"
 
-namespace sim {
+namespace sim::command {
 
 namespace {
 constexpr auto silent = std::chrono::milliseconds(500);
@@ -69,4 +69,4 @@ void Progress::show(std::size_t done, const std::string& text) {
   last_ = now;
 }
 
-}  // namespace sim
+}  // namespace sim::command

@@ -1,10 +1,10 @@
-// command_topo_place.cpp — `rehearse topo place`: which nodes should a plan's ranks stand on?
+// topo_place.cpp — `rehearse topo place`: which nodes should a plan's ranks stand on?
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
 
-#include "sim/command_topo.h"
+#include "sim/command/topo.h"
 #include "sim/config/plan.h"
 #include "sim/core/text.h"
 #include "sim/report/answer.h"
@@ -14,7 +14,7 @@
 #include "sim/search/evaluate.h"
 #include "sim/search/place.h"
 
-namespace sim {
+namespace sim::command {
 namespace {
 
 using report::Json;
@@ -151,4 +151,4 @@ int topo_place(const Options& options, Globals globals) {
   return exit_yes;
 }
 
-}  // namespace sim
+}  // namespace sim::command

@@ -1,0 +1,31 @@
+// commands.cpp — the table of commands: adding one is a file beside this one, a line in command.h
+// and a row here.
+#include "sim/command/command.h"
+
+namespace sim::command {
+
+const std::vector<Command>& commands() {
+  static const std::vector<Command> table = {
+      {"run", "PLAN [KEY=VALUE ...]", "one training step: the answer, then what limits it",
+       run_run},
+      {"explain", "PLAN [KEY=VALUE ...]", "where the memory goes, why it runs out, what would fit",
+       run_explain},
+      {"sweep", "GRID [-o FOLDER]", "every point of a grid: what fits, how fast, why not",
+       run_sweep},
+      {"whatif", "PLAN --vary KEY=V1,V2", "the same plan under changed conditions, side by side",
+       run_whatif},
+      {"topo", "check|time|place|import|export", "a cluster: what is wrong, how fast, its drawing",
+       run_topo},
+      {"memory", "estimate PLAN | replay FILE",
+       "the closed-form estimate; replay of an allocator trace", run_memory},
+      {"calibrate", "SOURCE ...", "fit a profile to measurements: traces, logs, tables",
+       run_calibrate},
+      {"validate", "RUNS.csv ...", "predicted against measured, for tables of measured runs",
+       run_validate},
+      {"list", "[KIND]", "what there is, by name", run_list},
+      {"check", "FILE ...", "every problem of input files", run_check},
+  };
+  return table;
+}
+
+}  // namespace sim::command

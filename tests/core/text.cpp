@@ -1,0 +1,66 @@
+// What messages are made of: the nearest name, and numbers as people read them.
+#include "sim/core/text.h"
+
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "sim/core/random.h"
+
+using namespace sim;
+
+TEST_CASE("core: the edit distance counts insertions, deletions and substitutions") {
+  CHECK(edit_distance("", "") == 0);
+  CHECK(edit_distance("", "abc") == 3);
+  CHECK(edit_distance("abc", "") == 3);
+  CHECK(edit_distance("kitten", "sitting") == 3);
+  CHECK(edit_distance("flaw", "lawn") == 2);
+}
+
+TEST_CASE("core: the edit distance is symmetric and obeys the triangle") {
+  Random random(7);
+  const auto word = [&] {
+    std::string text;
+    for (std::uint64_t i = random.next() % 6; i > 0; --i)
+      text += static_cast<char>('a' + random.next() % 3);
+    return text;
+  };
+  for (int i = 0; i < 2000; ++i) {
+    const std::string a = word(), b = word(), c = word();
+    REQUIRE(edit_distance(a, b) == edit_distance(b, a));
+    REQUIRE((edit_distance(a, b) == 0) == (a == b));
+    REQUIRE(edit_distance(a, c) <= edit_distance(a, b) + edit_distance(b, c));
+  }
+}
+
+TEST_CASE("core: a misspelt name is offered, a strange one is not") {
+  const std::vector<std::string> names = {"schedule", "sequence", "recompute"};
+  CHECK(nearest("shedule", names) == "schedule");
+  CHECK(did_you_mean("sequense", names) == "; did you mean 'sequence'?");
+  CHECK(nearest("xyzzy", names).empty());
+  CHECK(did_you_mean("xyzzy", names).empty());
+  CHECK(nearest("anything", {}).empty());
+}
+
+TEST_CASE("core: the shortest text of a number reads back as the same number") {
+  CHECK(shortest(0.1) == "0.1");
+  CHECK(shortest(1e300) == "1e+300");
+  CHECK(shortest(-2) == "-2");
+  Random random(3);
+  for (int i = 0; i < 1000; ++i) {
+    const double value = std::ldexp(random.normal(), static_cast<int>(random.next() % 200) - 100);
+    REQUIRE(std::stod(shortest(value)) == value);
+  }
+}
+
+TEST_CASE("core: sizes and times are said in the unit that suits them") {
+  CHECK(human(Bytes{512}) == "512 B");
+  CHECK(human(Bytes{1536}) == "1.5 KiB");
+  CHECK(human(Bytes{544LL << 20}) == "544.0 MiB");
+  CHECK(human(Bytes{(12LL << 30) + (1LL << 29)}) == "12.50 GiB");
+  CHECK(human(Bytes{-(2LL << 30)}) == "-2.00 GiB");
+  CHECK(human(Duration{2'500'000'000'000}) == "2.50 s");
+  CHECK(human(Duration{45'600'000'000}) == "45.60 ms");
+  CHECK(human(Duration{7'800'000}) == "7.80 us");
+}
