@@ -25,6 +25,8 @@ const std::map<std::string, std::set<std::string>> may_use = {
     {"collective", {"core"}},
     {"topology", {"core"}},
     {"mesh", {"core"}},
+    {"context", {"collective"}},
+    {"offload", {"core"}},
     {"device", {"model"}},
     {"network", {"collective", "topology", "mesh"}},
     {"workload", {"model", "schedule", "collective", "mesh"}},
@@ -32,7 +34,7 @@ const std::map<std::string, std::set<std::string>> may_use = {
     {"config", {"workload", "topology", "device", "network", "memory"}},
     {"report", {"replay", "config", "memory"}},
     {"search", {"report"}},
-    {"calibrate", {"search"}},
+    {"calibrate", {"search", "context", "offload"}},
     {"command", {"calibrate"}},
     {"main", {"command"}},
 };
