@@ -74,8 +74,10 @@ std::string problem(const Degrees& degrees, const Order& order) {
         "etp x ep = {} x {} does not divide the tp x cp x dp = {} ranks of a stage; the experts' "
         "degrees must",
         degrees.etp, degrees.ep, stage);
-  if (degrees.pp > 1 && stride(Axis::pp, degrees, order, Fold::attention) !=
-                            stride(Axis::pp, degrees, order, Fold::experts))
+  // Without experts nobody asks for the second count.
+  if (expert > 1 && degrees.pp > 1 &&
+      stride(Axis::pp, degrees, order, Fold::attention) !=
+          stride(Axis::pp, degrees, order, Fold::experts))
     return "the rank order puts pp before axes that attention and experts count differently; put "
            "pp last";
   return "";

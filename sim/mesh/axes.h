@@ -67,8 +67,8 @@ constexpr Order megatron_order = {Axis::tp, Axis::cp, Axis::ep, Axis::dp, Axis::
 // Refused with a message: a name twice, an unknown name, an empty name.
 Parsed<Order> parse_order(std::string_view text);
 
-// Why the two counts do not fit each other, with the degrees that would; "": they do. Pipelines
-// must be the same ranks in both.
+// Why the two counts do not fit each other, with the degrees that would; "": they do, or there are
+// no experts. Pipelines must be the same ranks in both.
 std::string problem(const Degrees& degrees, const Order& order = megatron_order);
 
 // Ranks of every group of one kind (all tensor-parallel groups, ...).

@@ -174,6 +174,7 @@ TEST_CASE("mesh: experts that do not fit a stage, or an order that cuts pipeline
   CHECK(problem({.tp = 2, .dp = 2, .pp = 2, .ep = 2, .etp = 2}, pp_first).empty());
   CHECK(problem({.tp = 2, .dp = 2, .pp = 2, .ep = 2}, pp_first).find("pp last") !=
         std::string::npos);
+  CHECK(problem({.tp = 2, .dp = 2, .pp = 2}, pp_first).empty());
 }
 
 TEST_CASE("mesh: copies of the parameters are blocks of neighbours") {
