@@ -6,9 +6,8 @@
 //  (2) An option is never guessed from an abbreviation; a number outside its range is refused.
 #pragma once
 
-#include <boost/program_options.hpp>
 #include <cstdint>
-#include <functional>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -54,6 +53,7 @@ int run_memory(const Arguments& arguments, Globals globals);
 int run_calibrate(const Arguments& arguments, Globals globals);
 int run_topo(const Arguments& arguments, Globals globals);
 int run_whatif(const Arguments& arguments, Globals globals);
+int run_campaign(const Arguments& arguments, Globals globals);
 int run_validate(const Arguments& arguments, Globals globals);
 
 // Thrown by the commands, never by the rooms below; main prints the message and returns the code.
@@ -66,6 +66,7 @@ struct Stop {
 class Options {
  public:
   explicit Options(const char* command);
+  ~Options();
 
   Options& flag(const char* name, const char* help);
   // `name` may be "output,o".
@@ -99,10 +100,11 @@ class Options {
   [[noreturn]] void refuse(const std::string& message) const;
   std::string help() const;
 
+  struct Parsed;  // Program_options' own, whose headers take seconds to compile
+
   const Command* command_;
-  boost::program_options::options_description description_{"Options", 100};
   std::vector<std::string> names_;
-  boost::program_options::variables_map values_;
+  std::unique_ptr<Parsed> parsed_;
   std::vector<std::string> words_;
   std::size_t least_ = 0, most_ = 0;
 };

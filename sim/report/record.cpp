@@ -1,6 +1,7 @@
 #include "sim/report/record.h"
 
 #include <cmath>
+#include <nlohmann/json.hpp>
 
 #include "sim/report/csv.h"
 

@@ -1,6 +1,7 @@
 #include <google/protobuf/util/json_util.h>
 
 #include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
 
 #include "sample.h"
 #include "sim/config/result.pb.h"

@@ -35,7 +35,8 @@ const std::map<std::string, std::set<std::string>> may_use = {
     {"report", {"replay", "config", "memory"}},
     {"search", {"report"}},
     {"calibrate", {"search", "context", "offload"}},
-    {"command", {"calibrate"}},
+    {"campaign", {"search"}},
+    {"command", {"calibrate", "campaign"}},
     {"main", {"command"}},
 };
 
