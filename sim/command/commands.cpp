@@ -14,6 +14,8 @@ const std::vector<Command>& commands() {
        run_sweep},
       {"whatif", "PLAN --vary KEY=V1,V2", "the same plan under changed conditions, side by side",
        run_whatif},
+      {"schedule", "NAME --stages P ...", "a pipeline schedule: its picture, time and memory",
+       run_schedule},
       {"campaign", "FILE | PLAN | --step-time T",
        "a run over weeks: failures, checkpoints, what is kept", run_campaign},
       {"topo", "check|time|place|import|export", "a cluster: what is wrong, how fast, its drawing",

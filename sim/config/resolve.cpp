@@ -375,6 +375,7 @@ model::Architecture architecture_of(const v1::Architecture& from, std::int64_t s
   to.max_positions = from.has_max_positions() ? from.max_positions() : sequence;
   if (from.norm() == v1::Architecture::layer) to.norm = model::Norm::layer;
   if (from.position() == v1::Architecture::learned) to.position = model::Position::learned;
+  if (from.position() == v1::Architecture::none) to.position = model::Position::none;
   if (from.activation() == v1::Architecture::gelu) to.activation = model::Activation::gelu;
   to.tied_embeddings = from.tied_embeddings();
   to.qkv_bias = from.qkv_bias();

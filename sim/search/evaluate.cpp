@@ -113,6 +113,11 @@ std::vector<std::string> problems(const workload::Plan& plan, const Site& site) 
   std::vector<std::string> found = workload::problems(plan);
   if (plan.fp8 && !device::supports(site.machine.gpu, site.profile.device, model::Precision::fp8))
     found.push_back(fmt::format("{} multiplies no fp8", site.machine.gpu.name));
+  if (!device::supports(site.machine.gpu, site.profile.device, plan.precision))
+    found.push_back(fmt::format("precision: the profile of {} has no rate for products in {}; "
+                                "write precision=bf16 (--bf16)",
+                                site.machine.gpu.name,
+                                plan.precision == model::Precision::fp32 ? "fp32" : "it"));
   for (const replay::GpuKind& other : site.others)
     if (plan.fp8 && !device::supports(other.gpu, other.profile, model::Precision::fp8))
       found.push_back(fmt::format("{} multiplies no fp8", other.gpu.name));

@@ -27,11 +27,12 @@ const std::map<std::string, std::set<std::string>> may_use = {
     {"mesh", {"core"}},
     {"context", {"collective"}},
     {"offload", {"core"}},
+    {"shell", {"core"}},
     {"device", {"model"}},
     {"network", {"collective", "topology", "mesh"}},
     {"workload", {"model", "schedule", "collective", "mesh"}},
     {"replay", {"workload", "device", "memory", "network"}},
-    {"config", {"workload", "topology", "device", "network", "memory"}},
+    {"config", {"workload", "topology", "device", "network", "memory", "shell"}},
     {"report", {"replay", "config", "memory"}},
     {"search", {"report"}},
     {"calibrate", {"search", "context", "offload"}},
@@ -50,7 +51,7 @@ const std::vector<Library> libraries = {
     {"boost/graph/", {"sim/topology/"}},
     {"boost/program_options", {"sim/command/"}},
     {"google/protobuf/", {"sim/config/", "sim/report/"}},
-    {".pb.h", {"sim/config/", "sim/report/"}},
+    {".pb.h", {"sim/config/", "sim/report/"}}, {"yaml-cpp/", {"sim/config/"}},
 };
 
 struct Source {
