@@ -7,9 +7,6 @@
 
 namespace sim::replay {
 
-// Events that a rank has; workload's numbers stay below.
-constexpr std::size_t event_count = 80;
-
 // Rank classes that meet in one collective of `communicator`, as seen from a class.
 std::vector<int> members(const workload::Job& job, workload::Stream communicator, int rank_class);
 
