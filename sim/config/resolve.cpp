@@ -191,8 +191,10 @@ void choices(const v1::Plan& from, const Machine& machine, workload::Plan& to) {
       to.attention = AttentionBackend::triton;
       break;
     default:
-      to.attention =
-          machine.gpu.compute_capability == 90 ? AttentionBackend::cudnn : AttentionBackend::flash;
+      // Fused attention multiplies in 16 bits or less.
+      to.attention = to.precision == model::Precision::fp32 ? AttentionBackend::unfused
+                     : machine.gpu.compute_capability == 90 ? AttentionBackend::cudnn
+                                                            : AttentionBackend::flash;
   }
   if (from.layer_kernels() == v1::Plan::eager) to.layer_kernels = workload::LayerKernels::eager;
   if (from.layer_kernels() == v1::Plan::compiled)

@@ -8,9 +8,6 @@
 
 namespace sim::replay {
 
-// Events that a rank has; workload's numbers stay below.
-constexpr std::size_t event_count = 80;
-
 // Pipeline wait in a pass: between unequal stages, or while the pipeline fills or drains.
 inline Account waiting_account(const workload::Pass& pass) {
   return pass.steady ? Account::pp_imbalance : Account::pp_fill_drain;

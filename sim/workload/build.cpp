@@ -4,46 +4,8 @@
 #include <cassert>
 
 #include "sim/workload/builder.h"
-#include "sim/workload/rank.h"
 
 namespace sim::workload {
-
-Dimensions::Dimensions(const Plan& plan) {
-  const model::Architecture& a = plan.architecture;
-  element = model::bytes_of(plan.precision);
-  batch = plan.micro_batch;
-  sequence = plan.sequence;
-  local = plan.local_sequence();
-  tokens = local * batch;
-  tp = plan.tp;
-  cp = plan.cp;
-  pp = plan.pp;
-  dp = plan.dp;
-  shard = plan.uses_sequence_parallel() ? tokens / tp : tokens;
-  hidden = a.hidden;
-  query = a.query_width() / tp;
-  key_value = std::max<std::int64_t>(a.kv_width() / tp, a.head_dim);
-  heads = a.heads / tp;
-  groups = std::max<std::int64_t>(a.kv_heads / tp, 1);
-  head_dim = a.head_dim;
-  ffn = a.ffn / tp;
-  up = a.activation == model::Activation::swiglu ? 2 * ffn : ffn;
-  vocab = model::padded_vocab(a.vocab, tp) / tp;
-}
-
-Rank::Rank(const Plan& plan_, const Environment& environment_, Program& program_)
-    : plan(plan_), environment(environment_), dim(plan_), program(program_), tables(program_) {
-  program.fixed_slots = fixed_slot_count;
-}
-
-bool Rank::recomputes(int layer) const {
-  if (plan.recompute != Recompute::full) return false;
-  return plan.recompute_method == RecomputeMethod::uniform || layer < plan.recompute_layers;
-}
-
-int Rank::recomputed_group() const {
-  return plan.recompute_method == RecomputeMethod::uniform ? plan.recompute_layers : 1;
-}
 
 namespace {
 

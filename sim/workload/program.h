@@ -115,7 +115,7 @@ struct Instruction {
   std::uint8_t flags = 0;
   Category category = Category::other;
   Space space = Space::local;
-  std::uint8_t event = 0;   // 0: none; collective/exchange/record set it, the waits read it
+  std::uint16_t event = 0;  // 0: none; collective/exchange/record set it, the waits read it
   std::uint16_t label = 0;  // name of the tensor or of the work
   std::uint32_t index = 0;  // slot, operation, transfer, batch, event or HostWork
   std::int64_t value = 0;   // bytes or amount
@@ -187,6 +187,7 @@ struct Program {
   std::vector<Template> templates;
 
   std::uint32_t fixed_slots = 0, local_slots = 0, frame_slots = 0, frames = 0;
+  std::uint32_t events = 0;  // their numbers stay below
 
   std::vector<Pass> setup;       // model, buffers, optimizer objects
   std::vector<Pass> first_step;  // a warm-up: creates optimizer state; no parameter gather
@@ -212,7 +213,7 @@ struct Loading {
 struct Job {
   std::vector<Program> classes;
   mesh::Mesh mesh;
-  bool single_queue = true;  // CUDA_DEVICE_MAX_CONNECTIONS=1, as Megatron-LM wants it
+  bool single_queue = true;      // CUDA_DEVICE_MAX_CONNECTIONS=1, as Megatron-LM wants it
   bool launch_blocking = false;  // the CPU waits for every kernel before it issues the next
   // Sequence-parallel gathers and scatters of layers run in tp pieces beside their products.
   bool tp_comm_overlap = false;
