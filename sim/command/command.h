@@ -55,6 +55,7 @@ int run_schedule(const Arguments& arguments, Globals globals);
 int run_topo(const Arguments& arguments, Globals globals);
 int run_whatif(const Arguments& arguments, Globals globals);
 int run_campaign(const Arguments& arguments, Globals globals);
+int run_compare(const Arguments& arguments, Globals globals);
 int run_validate(const Arguments& arguments, Globals globals);
 
 // Thrown by the commands, never by the rooms below; main prints the message and returns the code.

@@ -26,6 +26,8 @@ const std::vector<Command>& commands() {
        run_calibrate},
       {"validate", "RUNS.csv ...", "predicted against measured, for tables of measured runs",
        run_validate},
+      {"compare", "LOG PLAN | --megatron-args FILE",
+       "a run's log beside its prediction, and why they differ", run_compare},
       {"list", "[KIND]", "what there is, by name", run_list},
       {"check", "FILE ...", "every problem of input files", run_check},
   };

@@ -8,7 +8,7 @@
 
 #include "sim/config/fields.h"
 #include "sim/memory/options.h"
-#include "sim/topology/placement.h"
+#include "sim/mesh/axes.h"
 #include "sim/workload/shards.h"
 
 namespace sim::config {
@@ -119,11 +119,13 @@ void copied(const v1::Plan& from, const Machine& machine, workload::Plan& to) {
   if (!from.has_overlap_param_gather())
     to.sharding.overlap_param_gather =
         to.sharding.distributed_optimizer && to.sharding.overlap_grad_reduce;
-  // TransformerEngine prefers cuDNN's fused attention on Hopper and Blackwell
-  // [TransformerEngine pytorch/attention/dot_product_attention/utils.py: get_attention_backend].
-  if (from.attention() == v1::Plan::attention_unset)
-    to.stack.attention =
-        machine.gpu.compute_capability >= 90 ? AttentionBackend::cudnn : AttentionBackend::flash;
+  if (from.attention() != v1::Plan::attention_unset) return;
+  // Fused attention multiplies in 16 bits or less; of its kernels TransformerEngine prefers cuDNN's
+  // on Hopper and Blackwell [pytorch/attention/dot_product_attention/utils.py:
+  // get_attention_backend].
+  to.stack.attention = to.numerics.precision == model::Precision::fp32 ? AttentionBackend::unfused
+                       : machine.gpu.compute_capability >= 90          ? AttentionBackend::cudnn
+                                                                       : AttentionBackend::flash;
 }
 
 // Model chunks, given as a count or as the layers of one.
@@ -216,7 +218,7 @@ void placement(const v1::Plan& from, const Machine& machine, Resolved& out) {
 // Every degree above 1 has its place in the order.
 void rank_order(const v1::Plan& from, Resolved& out) {
   if (!from.has_rank_order()) return;
-  const auto parsed = topology::parse_rank_order(from.rank_order());
+  const auto parsed = mesh::parse_order(from.rank_order());
   if (const auto* problem = std::get_if<std::string>(&parsed)) {
     out.problems.push_back({"rank_order", *problem});
     return;

@@ -9,7 +9,6 @@
 #include "sim/device/kernel.h"
 #include "sim/model/flops.h"
 #include "sim/replay/coupling.h"
-#include "sim/replay/job_groups.h"
 #include "sim/workload/build.h"
 
 namespace sim::search {
@@ -176,14 +175,8 @@ std::vector<int> replica_classes(const workload::Plan& plan, const topology::Clu
   const bool slow = std::ranges::any_of(cluster.conditions,
                                         [](const topology::Condition& c) { return c.speed < 1; });
   if ((!slow && cluster.gpu_kinds.empty()) || plan.mesh.dp == 1) return {};
-  workload::Job job;
-  job.tp = plan.mesh.tp;
-  job.cp = plan.mesh.cp;
-  job.pp = plan.mesh.pp;
-  job.dp = plan.mesh.dp;
-  job.rank_order = plan.mesh.rank_order;
-  const replay::JobGroups groups(job);
-  using topology::Dimension;
+  const mesh::Mesh mesh = workload::mesh_of(plan);
+  using mesh::Axis;
   // At each place of a replica's pipeline and sequence, the slowest tensor-parallel peer of each
   // kind of GPU.
   using Place = std::map<int, double>;
@@ -192,10 +185,9 @@ std::vector<int> replica_classes(const workload::Plan& plan, const topology::Clu
   std::vector<std::vector<Place>> replicas(static_cast<std::size_t>(plan.mesh.dp),
                                            std::vector<Place>(places));
   for (int rank = 0; rank < plan.world(); ++rank) {
-    const int place =
-        groups.place(rank, Dimension::pp) * plan.mesh.cp + groups.place(rank, Dimension::cp);
+    const int place = mesh.place(rank, Axis::pp) * plan.mesh.cp + mesh.place(rank, Axis::cp);
     const int gpu = topology::gpu_of_rank(cluster, rank);
-    Place& kinds = replicas[static_cast<std::size_t>(groups.place(rank, Dimension::dp))]
+    Place& kinds = replicas[static_cast<std::size_t>(mesh.place(rank, Axis::dp))]
                            [static_cast<std::size_t>(place)];
     const double speed = topology::speed_of_gpu(cluster, gpu);
     const auto [at, added] = kinds.try_emplace(topology::kind_of_gpu(cluster, gpu), speed);
