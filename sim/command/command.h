@@ -54,6 +54,7 @@ int run_memory(const Arguments& arguments, Globals globals);
 int run_calibrate(const Arguments& arguments, Globals globals);
 int run_topo(const Arguments& arguments, Globals globals);
 int run_whatif(const Arguments& arguments, Globals globals);
+int run_merge(const Arguments& arguments, Globals globals);
 int run_validate(const Arguments& arguments, Globals globals);
 
 // Thrown by the commands, never by the rooms below; main prints the message and returns the code.

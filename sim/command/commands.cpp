@@ -12,6 +12,7 @@ const std::vector<Command>& commands() {
        run_explain},
       {"sweep", "GRID [-o FOLDER]", "every point of a grid: what fits, how fast, why not",
        run_sweep},
+      {"merge", "FOLDER ... [-o FOLDER]", "shards of a sweep become the whole", run_merge},
       {"whatif", "PLAN --vary KEY=V1,V2", "the same plan under changed conditions, side by side",
        run_whatif},
       {"topo", "check|time|place|import|export", "a cluster: what is wrong, how fast, its drawing",

@@ -17,6 +17,7 @@
 #include "sim/report/answer.h"
 #include "sim/report/json.h"
 #include "sim/search/records.h"
+#include "sim/search/shard.h"
 #include "sim/workload/plan.h"
 
 namespace sim::search {
@@ -38,6 +39,10 @@ struct Points {
 
 // Hash of everything that the point's record depends on, 16 hex digits.
 std::string point_id(const Point& point);
+std::vector<std::string> point_ids(const Points& points);
+
+// The points of a shard.
+Points share_of(const Points& points, const Shard& shard);
 
 struct SweepSettings {
   std::string folder;
@@ -67,5 +72,10 @@ struct SweepResult {
 };
 
 SweepResult sweep(const Points& points, const SweepSettings& settings, const SweepCalls& calls);
+
+// The records of finished shards (merge.h) as the folder that one machine would have left;
+// `records` are the parsed lines. "" or what went wrong.
+std::string write_results(const std::string& folder, const std::vector<std::string>& lines,
+                          const std::vector<report::Json>& records);
 
 }  // namespace sim::search
