@@ -6,10 +6,9 @@
 // into main_grad by the GEMM itself (gradient accumulation fusion); an uninitialised dummy of the
 // weight's shape makes autograd's hooks fire. Where the schedule splits the pass (zero bubble), the
 // operands of the weight gradients stay until the weight pass, which gathers the inputs again.
-#include "sim/workload/data_parallel.h"
 #include "sim/workload/eager.h"
-#include "sim/workload/fsdp.h"
 #include "sim/workload/rank.h"
+#include "sim/workload/sharding.h"
 
 namespace sim::workload {
 namespace {
@@ -65,12 +64,11 @@ struct Backward {
   }
 
   // A gradient waits for the rest of its unit; without shards it is added to main_grad and gone.
-  bool keeps(std::uint32_t slot, LayerParameter p) {
-    if (rank.fsdp) e.move(local_slot(slot), rank.fsdp->gradient_slot(p));
-    return rank.fsdp != nullptr;
+  bool keeps(std::uint32_t slot, std::string_view p) {
+    return rank.sharding->keep(e, variant.unit, p, local_slot(slot));
   }
-  void ready(LayerParameter p) {
-    if (variant.reduce) variant.reduce->gradient_ready(e, variant.layer, p);
+  void ready(std::string_view p) {
+    if (variant.hooks) rank.sharding->ready(e, variant.unit, p);
   }
 
   void input_gradient(std::string_view name, std::int64_t n, std::int64_t k,
@@ -112,18 +110,18 @@ struct Backward {
   bool kept_handles() const {
     return rank.plan.kept_gradient_handles && rank.plan.accumulates_in_product();
   }
-  void make_dummy(std::int64_t elements, LayerParameter p) {
+  void make_dummy(std::int64_t elements, std::string_view p) {
     if (!kept_handles()) {
       temporary(dummy, dim.element * elements, "weight gradient handle");
     } else if (variant.first_use) {
-      const FixedSlot slot = p == LayerParameter::fc2          ? handle_fc2
-                             : p == LayerParameter::fc1        ? handle_fc1
-                             : p == LayerParameter::projection ? handle_projection
-                                                               : handle_qkv;
+      const FixedSlot slot = p == "linear_fc2.weight"    ? handle_fc2
+                             : p == "linear_fc1.weight"  ? handle_fc1
+                             : p == "linear_proj.weight" ? handle_projection
+                                                         : handle_qkv;
       e.alloc(fixed_slot(slot), dim.element * elements, Category::other, "kept gradient handle");
     }
   }
-  void hook(std::int64_t elements, LayerParameter p) {
+  void hook(std::int64_t elements, std::string_view p) {
     if (keeps(dummy, p)) return;
     if (!rank.plan.accumulates_in_product())
       pass(OperationKind::elementwise, "main_grad add",
@@ -131,7 +129,7 @@ struct Backward {
     if (!kept_handles()) e.free(local_slot(dummy));
     ready(p);
   }
-  void bias_ready(LayerParameter p, bool present, std::int64_t width) {
+  void bias_ready(std::string_view p, bool present, std::int64_t width) {
     if (!present) return;
     temporary(d_bias, dim.element * width, "bias gradient");
     if (keeps(d_bias, p)) return;
@@ -149,7 +147,7 @@ struct Backward {
   }
   // As in the forward pass.
   void reorder(std::string_view name, std::int64_t bytes) {
-    if (rank.fsdp && dim.batch > 1) pass(OperationKind::copy, name, 2 * bytes);
+    if (rank.batch_first() && dim.batch > 1) pass(OperationKind::copy, name, 2 * bytes);
   }
   void drop_gathered_gradient() {
     if (sp) e.free(local_slot(gathered_gradient));
@@ -181,9 +179,9 @@ struct Backward {
   // gradient of the product (width n), `x` the norm's saved input.
   void column_parallel(std::string_view name, std::uint32_t output_gradient, std::int64_t n,
                        LayerSlot norm_out, LayerSlot rsigma, LayerSlot mu, LayerSlot kept,
-                       LayerParameter weight, LayerParameter norm) {
+                       std::string_view weight, std::string_view norm) {
     if (rank.plan.trains_adapters()) {
-      const Module module = weight == LayerParameter::qkv ? Module::qkv : Module::fc1;
+      const Module module = weight == "linear_qkv.weight" ? Module::qkv : Module::fc1;
       return frozen_column_parallel(name, module, output_gradient, n, norm_out, rsigma, mu);
     }
     const bool split = variant.split;
@@ -292,9 +290,10 @@ struct Backward {
     if (layer_norm) e.free(local_slot(d_beta_parts));
     e.free(local_slot(gradient_slot));
   }
-  void norm_hook(LayerParameter p) {
-    const LayerParameter bias = p == LayerParameter::qkv_norm ? LayerParameter::qkv_norm_bias
-                                                              : LayerParameter::fc1_norm_bias;
+  void norm_hook(std::string_view p) {
+    const std::string_view bias = p == "linear_qkv.layer_norm_weight"
+                                      ? "linear_qkv.layer_norm_bias"
+                                      : "linear_fc1.layer_norm_bias";
     const bool layer_norm = a.norm == model::Norm::layer;
     if (keeps(d_gamma, p)) {
       if (layer_norm) keeps(d_beta, bias);
@@ -335,12 +334,12 @@ struct Backward {
     } else {
       weight_gradient("fc2", dim.hidden, dim.ffn);
       e.free(layer_slot(fc2_in));
-      make_dummy(dim.hidden * dim.ffn, LayerParameter::fc2);
+      make_dummy(dim.hidden * dim.ffn, "linear_fc2.weight");
       drop_gathered_gradient();
-      hook(dim.hidden * dim.ffn, LayerParameter::fc2);
+      hook(dim.hidden * dim.ffn, "linear_fc2.weight");
     }
     drop_dropout_gradient();
-    bias_ready(LayerParameter::fc2_bias, a.linear_bias && !frozen, dim.hidden);
+    bias_ready("linear_fc2.bias", a.linear_bias && !frozen, dim.hidden);
     temporary(d_up, dim.rows(dim.up), "fc1 output gradient");
     const bool gated = a.activation == model::Activation::swiglu;
     pass(OperationKind::elementwise, gated ? "swiglu backward" : "bias gelu backward",
@@ -348,9 +347,9 @@ struct Backward {
     e.free(local_slot(d_fc2_in));
     e.free(layer_slot(fc1_out));
     if (gated && !rank.plan.swiglu_fusion) e.free(layer_slot(swiglu_gate));
-    column_parallel("fc1", d_up, dim.up, norm2, rsigma2, mu2, weight_fc1, LayerParameter::fc1,
-                    LayerParameter::fc1_norm);
-    bias_ready(LayerParameter::fc1_bias, a.linear_bias && !frozen, dim.up);
+    column_parallel("fc1", d_up, dim.up, norm2, rsigma2, mu2, weight_fc1, "linear_fc1.weight",
+                    "linear_fc1.layer_norm_weight");
+    bias_ready("linear_fc1.bias", a.linear_bias && !frozen, dim.up);
     if (rank.recomputes_mlp()) e.free(local_slot(output_again));
     accumulate_residual();
     e.free(layer_slot(middle));
@@ -378,19 +377,19 @@ struct Backward {
     } else {
       weight_gradient("projection", dim.hidden, dim.query);
       if (core.projection_holds()) e.free(layer_slot(saved));
-      make_dummy(dim.hidden * dim.query, LayerParameter::projection);
+      make_dummy(dim.hidden * dim.query, "linear_proj.weight");
       drop_gathered_gradient();
-      hook(dim.hidden * dim.query, LayerParameter::projection);
+      hook(dim.hidden * dim.query, "linear_proj.weight");
     }
     drop_dropout_gradient();
-    bias_ready(LayerParameter::projection_bias, a.linear_bias && !frozen, dim.hidden);
+    bias_ready("linear_proj.bias", a.linear_bias && !frozen, dim.hidden);
     // Where attention saved its output too, that is what the weight pass reads.
     attention_backward(rank, e, variant.split && !core.projection_holds(), d_query, d_key, d_value);
     e.free(local_slot(d_out));
     split_backward(core);
     column_parallel("qkv", d_mixed, dim.mixed_width(), norm1, rsigma1, mu1, weight_qkv,
-                    LayerParameter::qkv, LayerParameter::qkv_norm);
-    bias_ready(LayerParameter::qkv_bias, a.qkv_bias && !frozen, dim.mixed_width());
+                    "linear_qkv.weight", "linear_qkv.layer_norm_weight");
+    bias_ready("linear_qkv.bias", a.qkv_bias && !frozen, dim.mixed_width());
     accumulate_residual();
     e.free(layer_slot(input));
   }
@@ -457,7 +456,7 @@ std::uint32_t layer_weight(Rank& rank, const Variant& variant) {
     e.collective(Kind::all_gather, Stream::tp, dim.full(), "all-gather");
   };
   const auto column = [&](std::string_view name, std::int64_t n, LayerSlot norm_out, LayerSlot kept,
-                          LayerParameter p) {
+                          std::string_view p) {
     gather();
     backward.weight_gradient(name, n, dim.hidden);
     if (sp) e.free(local_slot(gathered_input));
@@ -468,16 +467,16 @@ std::uint32_t layer_weight(Rank& rank, const Variant& variant) {
   };
   backward.weight_gradient("fc2", dim.hidden, dim.ffn);
   e.free(layer_slot(fc2_in));
-  backward.make_dummy(dim.hidden * dim.ffn, LayerParameter::fc2);
+  backward.make_dummy(dim.hidden * dim.ffn, "linear_fc2.weight");
   e.free(layer_slot(weight_fc2));
-  backward.hook(dim.hidden * dim.ffn, LayerParameter::fc2);
-  column("fc1", dim.up, norm2, weight_fc1, LayerParameter::fc1);
+  backward.hook(dim.hidden * dim.ffn, "linear_fc2.weight");
+  column("fc1", dim.up, norm2, weight_fc1, "linear_fc1.weight");
   backward.weight_gradient("projection", dim.hidden, dim.query);
   e.free(layer_slot(projection_input));
-  backward.make_dummy(dim.hidden * dim.query, LayerParameter::projection);
+  backward.make_dummy(dim.hidden * dim.query, "linear_proj.weight");
   e.free(layer_slot(weight_projection));
-  backward.hook(dim.hidden * dim.query, LayerParameter::projection);
-  column("qkv", dim.mixed_width(), norm1, weight_qkv, LayerParameter::qkv);
+  backward.hook(dim.hidden * dim.query, "linear_proj.weight");
+  column("qkv", dim.mixed_width(), norm1, weight_qkv, "linear_qkv.weight");
   return e.finish();
 }
 

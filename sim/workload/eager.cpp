@@ -1,7 +1,5 @@
 #include "sim/workload/eager.h"
 
-#include "sim/workload/data_parallel.h"
-
 namespace sim::workload {
 
 using model::OperationKind;

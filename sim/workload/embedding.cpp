@@ -5,9 +5,8 @@
 #include <algorithm>
 #include <optional>
 
-#include "sim/workload/data_parallel.h"
-#include "sim/workload/fsdp.h"
 #include "sim/workload/rank.h"
+#include "sim/workload/sharding.h"
 
 namespace sim::workload {
 namespace {
@@ -69,7 +68,7 @@ struct Embedding {
   void forward();
   void backward();
   void table_backward(std::int64_t table_rows, std::string_view label);
-  void table_hook(std::int64_t table_rows, EndParameter p);
+  void table_hook(std::int64_t table_rows, std::string_view p);
 };
 
 void Embedding::forward() {
@@ -146,21 +145,12 @@ void Embedding::table_backward(std::int64_t table_rows, std::string_view label) 
 }
 
 // The hook of a table: its gradient goes into main_grad.
-void Embedding::table_hook(std::int64_t table_rows, EndParameter p) {
-  if (rank.fsdp) {
-    if (p == EndParameter::word_embedding && a.tied_embeddings) {
-      pass(OperationKind::elementwise, "add gradient of the head",
-           3 * dim.element * table_rows * dim.hidden);
-      e.free(local_slot(table_gradient));
-    } else {
-      e.move(local_slot(table_gradient), rank.fsdp->gradient_slot(p));
-    }
-    return;
-  }
+void Embedding::table_hook(std::int64_t table_rows, std::string_view p) {
+  if (rank.sharding->keep(e, variant.unit, p, local_slot(table_gradient))) return;
   pass(OperationKind::elementwise, "main_grad add",
        (dim.element + 2 * (rank.plan.fp32_gradients ? 4 : 2)) * table_rows * dim.hidden);
   e.free(local_slot(table_gradient));
-  if (variant.reduce) variant.reduce->gradient_ready(e, p);
+  if (variant.hooks) rank.sharding->ready(e, variant.unit, p);
 }
 
 // A frozen table wants no gradient: nothing was saved for one.
@@ -184,7 +174,7 @@ void Embedding::backward() {
   }
   if (learned) {
     table_backward(a.max_positions, "position embedding gradient");
-    table_hook(a.max_positions, EndParameter::position_embedding);
+    table_hook(a.max_positions, "position embedding");
   }
   if (tp) {
     temporary(masked, dim.full(), "masked gradient");
@@ -194,7 +184,7 @@ void Embedding::backward() {
   table_backward(dim.vocab, "embedding gradient");
   if (tp) e.free(local_slot(masked));
   if (drops && !sp) e.free(local_slot(d_dropout));
-  table_hook(dim.vocab, EndParameter::word_embedding);
+  table_hook(dim.vocab, "word embedding");
   if (!tp) return;
   e.free(frame_slot(embedding_mask));
   e.free(frame_slot(embedding_ids));
@@ -202,12 +192,20 @@ void Embedding::backward() {
 
 }  // namespace
 
+ParameterList embedding_parameters(const Rank& rank) {
+  const model::Architecture& a = rank.plan.architecture;
+  const bool shared = a.tied_embeddings && rank.plan.pp > 1;
+  ParameterList list{{"word embedding", rank.dim.vocab * rank.dim.hidden, false, false, shared}};
+  if (a.position == model::Position::learned)
+    list.push_back({"position embedding", a.max_positions * rank.dim.hidden});
+  return list;
+}
+
 std::uint32_t embedding_forward(Rank& rank, const Variant& variant) {
   Emitter e(rank.tables, "embedding");
-  if (variant.gather) {
-    variant.gather->before_use(e, EndParameter::word_embedding);
-    variant.gather->before_use(e, EndParameter::position_embedding);
-  }
+  if (variant.hooks)
+    for (const std::string_view p : {"word embedding", "position embedding"})
+      rank.sharding->use(e, variant.unit, p);
   Embedding{rank, e, variant}.forward();
   return e.finish();
 }

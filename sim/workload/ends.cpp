@@ -3,10 +3,9 @@
 //
 // INVENTORY.md sections 5 to 7. L = 2 S b v / t bytes, the bf16 logits: cross entropy holds 3 L at
 // its top in both directions and 2 L (the fp32 softmax) from forward to backward.
-#include "sim/workload/data_parallel.h"
 #include "sim/workload/eager.h"
-#include "sim/workload/fsdp.h"
 #include "sim/workload/rank.h"
+#include "sim/workload/sharding.h"
 
 namespace sim::workload {
 namespace {
@@ -223,7 +222,7 @@ void End::cross_entropy_backward() {
 // CPU [pretrain_gpt.py:loss_func].
 void End::loss() {
   pass(OperationKind::reduction, "masked loss", 8 * dim.tokens);
-  if (rank.fsdp) {  // nobody reads it before the step is over
+  if (rank.plan.shards_parameters()) {  // nobody reads it before the step is over
     e.free(frame_slot(FrameSlot::loss));
     return;
   }
@@ -237,6 +236,17 @@ void End::loss() {
 }
 
 }  // namespace
+
+ParameterList head_parameters(const Rank& rank, bool has_table) {
+  const model::Architecture& a = rank.plan.architecture;
+  const bool sp = rank.plan.uses_sequence_parallel();
+  ParameterList list{{"final norm", rank.dim.hidden, sp}};
+  if (a.norm == model::Norm::layer) list.push_back({"final norm bias", rank.dim.hidden, sp});
+  const bool shared = a.tied_embeddings && rank.plan.pp > 1;
+  if (has_table)
+    list.push_back({"output layer", rank.dim.vocab * rank.dim.hidden, false, false, shared});
+  return list;
+}
 
 std::uint32_t batch_begin(Rank& rank, int chunk) {
   Emitter e(rank.tables, "batch");
@@ -306,10 +316,9 @@ std::uint32_t head_forward(Rank& rank, const Variant& variant) {
   End end{rank, e};
   const Dimensions& dim = rank.dim;
   const bool layer_norm = rank.plan.architecture.norm == model::Norm::layer;
-  if (variant.gather) {
-    variant.gather->before_use(e, EndParameter::final_norm);
-    variant.gather->before_use(e, EndParameter::output);
-  }
+  if (variant.hooks)
+    for (const std::string_view p : {"final norm", "output layer"})
+      rank.sharding->use(e, variant.unit, p);
   end.keep(final_norm_out, dim.residual(), "final norm output");
   end.keep(final_norm_rsigma, 4 * dim.shard, "rsigma");
   if (layer_norm) end.keep(final_norm_mu, 4 * dim.shard, "mu");
@@ -381,15 +390,11 @@ std::uint32_t head_backward(Rank& rank, const Variant& variant) {
   if (dim.tp > 1) e.wait(scatter_event);
   if (end.sp) e.free(local_slot(d_input));
   e.free(local_slot(d_logits));
-  if (rank.fsdp) {
-    // Tied: the table's gradient of the embedding is added to this one.
-    const bool tied = rank.plan.architecture.tied_embeddings;
-    e.move(local_slot(dummy),
-           rank.fsdp->gradient_slot(tied ? EndParameter::word_embedding : EndParameter::output));
-  } else if (!frozen) {
+  const bool tied = rank.sharding->parameters(variant.unit.chunk).find(ends, "output layer") < 0;
+  const std::string_view table = tied ? "word embedding" : "output layer";
+  if (!frozen && !rank.sharding->keep(e, variant.unit, table, local_slot(dummy)))
     e.free(local_slot(dummy));
-  }
-  if (variant.reduce) variant.reduce->gradient_ready(e, EndParameter::output);
+  if (variant.hooks) rank.sharding->ready(e, variant.unit, "output layer");
   // Final norm.
   e.alloc(frame_slot(gradient), dim.residual(), Category::temporaries, "gradient stream");
   const bool layer_norm = rank.plan.architecture.norm == model::Norm::layer;
@@ -402,10 +407,8 @@ std::uint32_t head_backward(Rank& rank, const Variant& variant) {
   e.free(local_slot(d_gamma_parts));
   if (layer_norm) e.free(local_slot(d_beta_parts));
   e.free(local_slot(norm_gradient));
-  if (rank.fsdp) {
-    e.move(local_slot(d_gamma), rank.fsdp->gradient_slot(EndParameter::final_norm));
-    if (layer_norm)
-      e.move(local_slot(d_beta), rank.fsdp->gradient_slot(EndParameter::final_norm_bias));
+  if (rank.sharding->keep(e, variant.unit, "final norm", local_slot(d_gamma))) {
+    if (layer_norm) rank.sharding->keep(e, variant.unit, "final norm bias", local_slot(d_beta));
   } else {
     if (!frozen) end.pass(OperationKind::elementwise, "norm main_grad add", 10 * dim.hidden);
     e.free(local_slot(d_gamma));
@@ -415,10 +418,9 @@ std::uint32_t head_backward(Rank& rank, const Variant& variant) {
   e.free(frame_slot(final_norm_rsigma));
   if (layer_norm) e.free(frame_slot(final_norm_mu));
   e.free(layer_slot(input));  // the last residual, saved by the final norm
-  if (variant.reduce) {
-    variant.reduce->gradient_ready(e, EndParameter::final_norm);
-    variant.reduce->gradient_ready(e, EndParameter::final_norm_bias);
-  }
+  if (variant.hooks)
+    for (const std::string_view p : {"final norm", "final norm bias"})
+      rank.sharding->ready(e, variant.unit, p);
   return e.finish();
 }
 

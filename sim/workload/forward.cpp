@@ -2,9 +2,9 @@
 //
 // INVENTORY.md section 1 has a line per tensor with its source. Order of frees: Python reference
 // counts, i.e. a temporary goes when the module that made it returns.
-#include "sim/workload/data_parallel.h"
 #include "sim/workload/eager.h"
 #include "sim/workload/rank.h"
+#include "sim/workload/sharding.h"
 
 namespace sim::workload {
 namespace {
@@ -51,9 +51,9 @@ struct Forward {
     if (!keep) e.free(layer_slot(slot));
   }
 
-  void before(std::initializer_list<LayerParameter> parameters) {
-    if (!variant.gather) return;
-    for (const LayerParameter p : parameters) variant.gather->before_use(e, variant.layer, p);
+  void before(std::initializer_list<std::string_view> parameters) {
+    if (!variant.hooks) return;
+    for (const std::string_view p : parameters) rank.sharding->use(e, variant.unit, p);
   }
 
   void norm(LayerSlot out, LayerSlot rsigma, LayerSlot mu) {
@@ -86,7 +86,7 @@ struct Forward {
   // DTensor's tensors have the batch first: pieces of sequences are put in order around each
   // collective, unless there is one sequence [torch/distributed/_functional_collectives.py].
   void reorder(std::string_view name, std::int64_t bytes) {
-    if (rank.fsdp && dim.batch > 1) pass(OperationKind::copy, name, 2 * bytes);
+    if (rank.batch_first() && dim.batch > 1) pass(OperationKind::copy, name, 2 * bytes);
   }
   // The product is done; what it read goes, or is what its adapter saved.
   void leave_column(Module module, LayerSlot norm_out, Slot out) {
@@ -190,7 +190,7 @@ struct Forward {
 
   void self_attention() {
     const CoreInputs core(rank);
-    before({LayerParameter::qkv_norm, LayerParameter::qkv});
+    before({"linear_qkv.layer_norm_weight", "linear_qkv.weight"});
     norm(norm1, rsigma1, mu1);
     gather(Module::qkv);
     if (variant.first_use && rank.environment.engine_workspace.n > 0)
@@ -222,14 +222,14 @@ struct Forward {
       alloc(layer_slot(projection_input), rank.operand(bytes), "projection input");
       pass(OperationKind::copy, "projection input", bytes + rank.operand(bytes));
     }
-    before({LayerParameter::projection});
+    before({"linear_proj.weight"});
     project_and_add("projection", dim.query, layer_slot(middle), dropout1, Module::projection,
                     [this] { leave_attention(); });
   }
 
   // From the residual stream to the input of fc2.
   void mlp_to_fc2() {
-    before({LayerParameter::fc1_norm, LayerParameter::fc1});
+    before({"linear_fc1.layer_norm_weight", "linear_fc1.weight"});
     norm(norm2, rsigma2, mu2);
     gather(Module::fc1);
     alloc(layer_slot(fc1_out), dim.rows(dim.up), "fc1 output");
@@ -248,7 +248,7 @@ struct Forward {
     pass(OperationKind::elementwise, gated ? "swiglu" : "bias gelu", dim.rows(dim.up) + bytes);
     if (gated && !rank.plan.swiglu_fusion) drop(swiglu_gate);
     drop(fc1_out);
-    before({LayerParameter::fc2});
+    before({"linear_fc2.weight"});
     if (rank.plan.fp8) {
       alloc(layer_slot(fc2_in), rank.operand(bytes), "activation output in fp8");
       pass(OperationKind::elementwise, "activation output to fp8", bytes + rank.operand(bytes));
@@ -295,6 +295,41 @@ struct Forward {
 };
 
 }  // namespace
+
+ParameterList attention_parameters(const Rank& rank) {
+  const Dimensions& dim = rank.dim;
+  const model::Architecture& a = rank.plan.architecture;
+  const bool sp = rank.plan.uses_sequence_parallel();
+  ParameterList list;
+  const auto add = [&](bool present, const Parameter& p) {
+    if (present) list.push_back(p);
+  };
+  const bool layer_norm = a.norm == model::Norm::layer;
+  add(true, {"linear_proj.weight", dim.hidden * dim.query, false, true});
+  add(a.linear_bias, {"linear_proj.bias", dim.hidden, sp});
+  add(true, {"linear_qkv.layer_norm_weight", dim.hidden, sp});
+  add(layer_norm, {"linear_qkv.layer_norm_bias", dim.hidden, sp});
+  add(true, {"linear_qkv.weight", dim.mixed_width() * dim.hidden, false, true});
+  add(a.qkv_bias, {"linear_qkv.bias", dim.mixed_width()});
+  return list;
+}
+
+ParameterList mlp_parameters(const Rank& rank) {
+  const Dimensions& dim = rank.dim;
+  const model::Architecture& a = rank.plan.architecture;
+  const bool sp = rank.plan.uses_sequence_parallel();
+  ParameterList list;
+  const auto add = [&](bool present, const Parameter& p) {
+    if (present) list.push_back(p);
+  };
+  add(true, {"linear_fc1.layer_norm_weight", dim.hidden, sp});
+  add(a.norm == model::Norm::layer, {"linear_fc1.layer_norm_bias", dim.hidden, sp});
+  add(true, {"linear_fc1.weight", dim.up * dim.hidden, false, true});
+  add(a.linear_bias, {"linear_fc1.bias", dim.up});
+  add(true, {"linear_fc2.weight", dim.hidden * dim.ffn, false, true});
+  add(a.linear_bias, {"linear_fc2.bias", dim.hidden, sp});
+  return list;
+}
 
 void mlp_recompute(Rank& rank, Emitter& e, std::uint32_t output_slot) {
   Variant variant;

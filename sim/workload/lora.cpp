@@ -8,7 +8,9 @@
 // Autograd runs the adapter's nodes before those of the product beside it.
 #include "sim/workload/lora.h"
 
-#include "sim/workload/data_parallel.h"
+#include <array>
+
+#include "sim/workload/sharding.h"
 
 namespace sim::workload {
 namespace {
@@ -28,6 +30,15 @@ enum Local : std::uint32_t {
   handle,
 };
 
+constexpr std::string_view linear_in = "adapter.linear_in", linear_out = "adapter.linear_out";
+constexpr std::array modules = {Module::qkv, Module::projection, Module::fc1, Module::fc2};
+
+std::string_view owner_of(Module module) {
+  constexpr std::array<std::string_view, 4> names = {"linear_qkv", "linear_proj", "linear_fc1",
+                                                     "linear_fc2"};
+  return names[static_cast<std::size_t>(module)];
+}
+
 struct Adapter {
   Rank& rank;
   Emitter& e;
@@ -38,10 +49,7 @@ struct Adapter {
   bool sp = rank.plan.uses_sequence_parallel();
   bool tp = dim.tp > 1;
 
-  LayerParameter parameter(bool up) const {
-    return static_cast<LayerParameter>(static_cast<int>(LayerParameter::qkv_down) +
-                                       2 * static_cast<int>(module) + (up ? 1 : 0));
-  }
+  std::string_view parameter(bool up) const { return up ? linear_out : linear_in; }
   LayerSlot down_slot() const {
     return static_cast<LayerSlot>(adapter_qkv_down + static_cast<std::uint32_t>(module));
   }
@@ -62,7 +70,7 @@ struct Adapter {
     e.kernel(model::gemm(name, dim.tokens, n, k, role, false, rank.plan.precision));
   }
   void use(bool up) {
-    if (variant.gather) variant.gather->before_use(e, variant.layer, parameter(up));
+    if (variant.hooks) rank.sharding->use(e, variant.unit, parameter(up), owner_of(module));
   }
 
   void forward(Slot out) {
@@ -111,10 +119,12 @@ struct Adapter {
         rank.plan.accumulates_in_product() && rank.plan.fp32_gradients && !variant.first_microbatch,
         rank.plan.precision));
     temporary(handle, dim.element * m * n, "weight gradient handle");
+    if (rank.sharding->keep(e, variant.unit, parameter(up), local_slot(handle), owner_of(module)))
+      return;
     if (!rank.plan.accumulates_in_product())
       pass("main_grad add", (dim.element + 2 * (rank.plan.fp32_gradients ? 4 : 2)) * m * n);
     e.free(local_slot(handle));
-    if (variant.reduce) variant.reduce->gradient_ready(e, variant.layer, parameter(up));
+    if (variant.hooks) rank.sharding->ready(e, variant.unit, parameter(up), owner_of(module));
   }
 
   // This rank's columns of the gradient of a row-parallel product's output.
@@ -181,6 +191,17 @@ AdapterShape adapter_shape(const Rank& rank, Module module) {
   if (module == Module::fc2) shape.in = dim.ffn;
   shape.up_width = column ? shape.out : dim.hidden / dim.tp;
   return shape;
+}
+
+ParameterList adapter_parameters(const Rank& rank) {
+  ParameterList list;
+  for (const Module module : modules) {
+    if (!rank.adapts(module)) continue;
+    const AdapterShape shape = adapter_shape(rank, module);
+    list.push_back({linear_in, shape.down(), false, false, false, owner_of(module)});
+    list.push_back({linear_out, shape.up(), false, false, false, owner_of(module)});
+  }
+  return list;
 }
 
 LayerSlot adapter_input(Module module) {

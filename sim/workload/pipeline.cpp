@@ -55,14 +55,15 @@ void Pipeline::push(std::uint32_t pattern, Task task, std::uint32_t frame) {
   passes_.push_back(pass);
 }
 
+// Every order runs each kind of pass once for each microbatch and chunk.
+Position Pipeline::next_position(Kind kind, int chunk) {
+  int& count = run_[static_cast<std::size_t>(kind)][static_cast<std::size_t>(chunk)];
+  ++count;
+  return {count == 1, count == microbatches_};
+}
+
 void Pipeline::run(Kind kind, Task task, const Patterns& patterns) {
-  const std::size_t variant = task.microbatch == microbatches_ - 1 ? 2
-                              : task.microbatch == 0               ? 0
-                                                                   : 1;
-  const auto& table = kind == Kind::forward    ? patterns.forward
-                      : kind == Kind::backward ? patterns.backward
-                                               : patterns.weight;
-  const std::uint32_t pattern = table[static_cast<std::size_t>(task.chunk)][variant];
+  const std::uint32_t pattern = patterns(kind, task.chunk, next_position(kind, task.chunk));
   const bool receives = kind == Kind::forward && !rank_.is_first_part(task.chunk);
   const bool acquires = kind == Kind::forward && !receives;
   push(pattern, task, acquires ? acquire(task) : frame_of(task));
@@ -156,6 +157,8 @@ std::vector<Pass> Pipeline::passes(const Patterns& patterns, int microbatches) {
   frames_.assign(static_cast<std::size_t>(m * rank_.plan.virtual_stages), -1);
   free_frames_.clear();
   next_frame_ = 0;
+  for (std::vector<int>& count : run_)
+    count.assign(static_cast<std::size_t>(rank_.plan.virtual_stages), 0);
   done_ = 0;
   if (rank_.plan.virtual_stages > 1)
     interleaved(order, patterns);

@@ -9,7 +9,9 @@
 // backward pass post overlapping exchanges too.
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "sim/schedule/schedule.h"
@@ -17,11 +19,13 @@
 
 namespace sim::workload {
 
-// Pattern numbers of the passes of one kind of step (the first one, or any later one).
-struct Patterns {
-  // By [chunk][0: first microbatch, 1: any, 2: last].
-  std::vector<std::vector<std::uint32_t>> forward, backward, weight;
+// Where a pass stands among those of its kind and chunk, in the order in which they run.
+struct Position {
+  bool first = false, last = false;
 };
+
+// The template of a pass. Asked for in the order in which the passes run, once for each.
+using Patterns = std::function<std::uint32_t(schedule::Pass kind, int chunk, Position position)>;
 
 // Writes the exchange templates of a rank and lays out its passes.
 class Pipeline {
@@ -44,6 +48,7 @@ class Pipeline {
   void interleaved(const schedule::Order& order, const Patterns& patterns);
 
   void run(schedule::Pass pass, Task task, const Patterns& patterns);
+  Position next_position(schedule::Pass pass, int chunk);
   void exchange(bool send_forward, bool receive_forward, bool send_backward, bool receive_backward,
                 Task receiver, bool batched);
   void release_output(Task task);
@@ -65,6 +70,7 @@ class Pipeline {
   std::vector<std::int32_t> frames_;  // by task number, -1: none
   std::vector<std::uint32_t> free_frames_;
   std::uint32_t next_frame_ = 0;
+  std::array<std::vector<int>, 3> run_;  // passes of a kind that ran, by chunk
   int microbatches_ = 0;
   int done_ = 0;
 };

@@ -1,5 +1,5 @@
 // rank.h — one pipeline rank while its program is being written: its dimensions, its slots, its
-// parameters. forward.cpp, backward.cpp, ends.cpp, data_parallel.cpp and pipeline.cpp add to it.
+// parameters. forward.cpp, backward.cpp, ends.cpp, sharding.cpp and pipeline.cpp add to it.
 //
 // Letters in comments: S local sequence (s/c), b microbatch, h hidden, f FFN width, a heads, d head
 // size, k = query groups x d, v padded vocabulary, t c p D = tensor, context, pipeline, data
@@ -11,6 +11,7 @@
 
 #include "sim/workload/build.h"
 #include "sim/workload/emit.h"
+#include "sim/workload/parameter.h"
 #include "sim/workload/plan.h"
 
 namespace sim::workload {
@@ -174,8 +175,7 @@ constexpr std::uint32_t adapter_local_slot = 40;
 // Products that may have an adapter.
 enum class Module : std::uint8_t { qkv, projection, fc1, fc2 };
 
-class DataParallel;
-class Fsdp;
+class Sharding;
 
 // What the rank's blocks share while they are written.
 struct Rank {
@@ -186,13 +186,22 @@ struct Rank {
   Dimensions dim;
   Program& program;
   Tables tables;
-  Fsdp* fsdp = nullptr;  // where parameters are in shards
+  Sharding* sharding = nullptr;
 
   bool is_first_part(int chunk) const { return program.stage == 0 && chunk == 0; }
   bool is_last_part(int chunk) const {
     return program.stage == plan.pp - 1 && chunk == plan.virtual_stages - 1;
   }
   int layers(int chunk) const { return plan.chunk_layers(program.stage, chunk); }
+  // Tensors have the batch first, as DTensor's have.
+  bool batch_first() const { return plan.shards_parameters(); }
+  // Whether layer `layer` of a chunk is run again in the backward pass, and whether a group of
+  // layers that are run again together ends with it.
+  bool recomputes(int layer) const;
+  int recomputed_group() const;
+  bool ends_recomputed_group(int chunk, int layer) const {
+    return layer == layers(chunk) - 1 || (layer + 1) % recomputed_group() == 0;
+  }
   bool adapts(Module module) const;
   // The adapter of a column-parallel product reads the norm's output itself, which then is kept.
   bool adapter_reads_norm(Module module) const {
@@ -235,15 +244,14 @@ struct CoreInputs {
 
 // Which variant of a block is wanted.
 struct Variant {
-  bool keep = true;                // forward: tensors for backward are kept
-  bool first_use = false;          // library workspaces and gradient handles come into being
-  bool recompute = false;          // forward: runs inside a backward pass
-  bool holds_gradient = false;     // backward: the incoming gradient is also held by Python
-  bool split = false;              // backward: weight gradients come in a pass of their own
-  bool first_microbatch = false;   // weight gradients overwrite main_grad instead of adding to it
-  DataParallel* gather = nullptr;  // forward: parameters are being gathered
-  DataParallel* reduce = nullptr;  // backward: gradients are ready for reduction
-  int layer = 0;                   // of the chunk, for `gather` and `reduce`
+  bool keep = true;               // forward: tensors for backward are kept
+  bool first_use = false;         // library workspaces and gradient handles come into being
+  bool recompute = false;         // forward: runs inside a backward pass
+  bool holds_gradient = false;    // backward: the incoming gradient is also held by Python
+  bool split = false;             // backward: weight gradients come in a pass of their own
+  bool first_microbatch = false;  // weight gradients overwrite main_grad instead of adding to it
+  bool hooks = false;             // parameters are being gathered, or gradients reduced
+  Unit unit;
 };
 
 // forward.cpp: one layer, from Space::layer's `input` to the next layer's `input`.

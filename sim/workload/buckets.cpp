@@ -1,0 +1,81 @@
+#include "sim/workload/buckets.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace sim::workload {
+namespace {
+
+constexpr std::int64_t round_up(std::int64_t n, std::int64_t unit) {
+  return (n + unit - 1) / unit * unit;
+}
+
+void assign_buckets(const ParameterList& parameters, const BufferRules& rules,
+                    BufferLayout& layout) {
+  const std::int64_t limit = std::max<std::int64_t>(40'000'000, 1'000'000 * rules.data_parallel);
+  const std::int64_t end_unit = std::lcm<std::int64_t>(rules.ranks, 128);
+  std::int64_t at = 0, start = 0;
+  Bucket open;
+  const auto close = [&] {
+    if (rules.in_shards) at = round_up(at, end_unit);
+    open.elements = at - start;
+    layout.buckets.push_back(open);
+    open = {};
+    start = at;
+  };
+  layout.bucket_of.assign(parameters.size(), -1);
+  for (std::size_t i = parameters.size(); i-- > 0;) {
+    const Parameter& p = parameters[i];
+    if (p.frozen) continue;
+    if (rules.in_shards) at = round_up(at, 64);
+    const bool alone = rules.in_shards && p.of_two_stages;
+    if (alone && open.parameters > 0) close();
+    at += p.elements;
+    if (p.fp8) open.in_fp8 += p.elements;
+    layout.bucket_of[i] = static_cast<int>(layout.buckets.size());
+    ++open.parameters;
+    if (alone || (!rules.one_bucket && at - start >= limit)) close();
+  }
+  if (open.parameters > 0) close();
+  layout.elements = at;
+}
+
+// Pieces of parameters inside the first rank's slice of each bucket.
+void cut_shards(const ParameterList& parameters, const BufferRules& rules, BufferLayout& layout) {
+  std::int64_t at = 0, bucket_end = 0, slice_end = 0;
+  int bucket = -1;
+  for (std::size_t i = parameters.size(); i-- > 0;) {
+    if (parameters[i].frozen) continue;
+    if (layout.bucket_of[i] != bucket) {
+      bucket = layout.bucket_of[i];
+      const std::int64_t elements = layout.buckets[static_cast<std::size_t>(bucket)].elements;
+      at = bucket_end;
+      slice_end = at + elements / rules.ranks;
+      bucket_end += elements;
+    }
+    at = round_up(at, 64);
+    const std::int64_t piece = std::min(at + parameters[i].elements, slice_end) - at;
+    if (piece > 0) layout.pieces.push_back(piece);
+    at += parameters[i].elements;
+  }
+}
+
+}  // namespace
+
+BufferLayout lay_out(const ParameterList& parameters, const BufferRules& rules) {
+  BufferLayout layout;
+  assign_buckets(parameters, rules, layout);
+  if (rules.in_shards) {
+    cut_shards(parameters, rules, layout);
+  } else {
+    for (const Parameter& p : parameters)
+      if (!p.frozen) layout.pieces.push_back(p.elements);
+  }
+  return layout;
+}
+
+std::int64_t BufferLayout::owned() const {
+  return std::accumulate(pieces.begin(), pieces.end(), std::int64_t{0});
+}
+
+}  // namespace sim::workload

@@ -1,0 +1,337 @@
+#include "sim/workload/builder.h"
+
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <tuple>
+
+#include "sim/workload/offload.h"
+#include "sim/workload/pipeline.h"
+#include "sim/workload/sharding.h"
+
+namespace sim::workload {
+namespace {
+
+constexpr std::uint32_t layer_base(int layer) {
+  return frame_slot_count + static_cast<std::uint32_t>(layer) * layer_slot_count;
+}
+
+// Blocks that passes share, by what tells them apart.
+class Blocks {
+ public:
+  enum Kind : std::uint8_t { forward, again, backward, weight, free_input };
+  std::uint32_t get(Kind kind, int variant, const std::function<std::uint32_t()>& make) {
+    const auto [it, added] = made_.try_emplace({kind, variant}, 0);
+    if (added) it->second = make();
+    return it->second;
+  }
+
+ private:
+  std::map<std::pair<Kind, int>, std::uint32_t> made_;
+};
+
+class Builder {
+ public:
+  Builder(const Plan& plan, const Environment& environment, Program& program)
+      : rank_(plan, environment, program),
+        schedule_(*schedule::find(plan.schedule)),
+        sharding_(make_sharding(rank_)),
+        offload_(rank_) {
+    rank_.sharding = sharding_.get();
+  }
+
+  void build();
+
+ private:
+  struct Written {
+    std::uint32_t pattern;
+    Sharding::State left;
+  };
+  using Key = std::tuple<schedule::Pass, int, bool, bool, bool, Sharding::State>;
+
+  std::uint32_t pattern(schedule::Pass kind, int chunk, const Moment& moment);
+  Template forward(int chunk, const Moment& moment);
+  Template backward(int chunk, const Moment& moment);
+  Template weight(int chunk, const Moment& moment);
+  std::uint32_t forward_layer(const Variant& variant);
+  std::uint32_t backward_layer(const Variant& variant);
+  std::uint32_t weight_layer(const Variant& variant);
+  void run_again(Template& t, int chunk, int layer);
+  std::uint32_t begin_pass(int chunk, bool forward);
+  std::uint32_t end_pass(int chunk, bool forward);
+  std::uint32_t free_layer_input(std::uint32_t layers_on);
+  void write_step(class Pipeline& pipeline, bool first);
+  std::uint32_t add(Template t);
+  Pass single(PassKind kind, Emitter& e);
+
+  // A call of a block of the ends, or of a layer.
+  void call(Template& t, std::optional<std::uint32_t> block, int layer = ends) {
+    if (!block) return;
+    const bool at_ends = layer == ends;
+    t.calls.push_back(
+        {*block, at_ends ? -1 : global_layer(t.chunk, layer), layer_base(at_ends ? 0 : layer)});
+  }
+  int global_layer(int chunk, int layer) const;
+  int first_chunk() const;
+  bool makes_handles(const Moment& moment, int chunk, int layer) const;
+
+  Rank rank_;
+  const schedule::Schedule& schedule_;
+  std::unique_ptr<Sharding> sharding_;
+  Offload offload_;
+  Blocks blocks_;
+  std::map<Key, Written> written_;
+};
+
+std::uint32_t Builder::add(Template t) {
+  rank_.program.templates.push_back(std::move(t));
+  return static_cast<std::uint32_t>(rank_.program.templates.size() - 1);
+}
+
+int Builder::global_layer(int chunk, int layer) const {
+  int before = 0;
+  for (int c = 0; c <= chunk; ++c)
+    for (int stage = 0; stage < (c < chunk ? rank_.plan.pp : rank_.program.stage); ++stage)
+      before += rank_.plan.chunk_layers(stage, c);
+  return before + layer;
+}
+
+// The first chunk of the rank that has layers.
+int Builder::first_chunk() const {
+  int chunk = 0;
+  while (chunk + 1 < rank_.plan.virtual_stages && rank_.layers(chunk) == 0) ++chunk;
+  return chunk;
+}
+
+// The first layer that a rank's gradients reach.
+bool Builder::makes_handles(const Moment& moment, int chunk, int layer) const {
+  return rank_.plan.kept_gradient_handles && moment.first_step && moment.first &&
+         chunk == rank_.plan.virtual_stages - 1 && layer == rank_.layers(chunk) - 1;
+}
+
+std::uint32_t Builder::free_layer_input(std::uint32_t layers_on) {
+  return blocks_.get(Blocks::free_input, static_cast<int>(layers_on), [&] {
+    Emitter e(rank_.tables, "free layer input");
+    e.free(layer_slot(input, layers_on));
+    return e.finish();
+  });
+}
+
+// What a pass does before its first block: waits for its input, drops what Python rebinds.
+std::uint32_t Builder::begin_pass(int chunk, bool forward) {
+  Emitter e(rank_.tables, "pass begin");
+  const bool overlaps = rank_.plan.virtual_stages > 1 || schedule_.splits_backward;
+  if (overlaps && rank_.plan.pp > 1) {
+    if (rank_.plan.virtual_stages > 1) e.wait(forward ? send_forward_event : send_backward_event);
+    const bool receives = forward ? !rank_.is_first_part(chunk) : !rank_.is_last_part(chunk);
+    if (receives) e.wait(forward ? receive_forward_event : receive_backward_event);
+  }
+  if (!forward && !rank_.is_last_part(chunk)) {
+    e.free(fixed_slot(received_gradient), maybe);
+    e.move(frame_slot(incoming_gradient), fixed_slot(received_gradient));
+  }
+  return e.finish();
+}
+
+std::uint32_t Builder::end_pass(int chunk, bool forward) {
+  Emitter e(rank_.tables, "pass end");
+  const std::uint32_t layers = static_cast<std::uint32_t>(rank_.layers(chunk));
+  if (forward) {
+    if (!rank_.is_last_part(chunk)) e.move(layer_slot(input, layers), fixed_slot(output));
+  } else if (rank_.is_first_part(chunk)) {
+    // A chunk without layers ends with the gradient that it received.
+    if (layers > 0 || rank_.is_last_part(chunk)) e.free(frame_slot(gradient));
+  } else {
+    e.free(fixed_slot(sent_gradient), maybe);
+    e.move(frame_slot(gradient), fixed_slot(sent_gradient));
+  }
+  return e.finish();
+}
+
+std::uint32_t Builder::forward_layer(const Variant& v) {
+  if (v.hooks || v.first_use) return layer_forward(rank_, v);
+  return blocks_.get(Blocks::forward, v.keep, [&] { return layer_forward(rank_, v); });
+}
+
+std::uint32_t Builder::backward_layer(const Variant& v) {
+  if (v.hooks || v.first_use) return layer_backward(rank_, v);
+  return blocks_.get(Blocks::backward, 2 * v.holds_gradient + v.first_microbatch,
+                     [&] { return layer_backward(rank_, v); });
+}
+
+std::uint32_t Builder::weight_layer(const Variant& v) {
+  if (v.hooks || v.first_use) return layer_weight(rank_, v);
+  return blocks_.get(Blocks::weight, v.first_microbatch, [&] { return layer_weight(rank_, v); });
+}
+
+Template Builder::forward(int chunk, const Moment& moment) {
+  Template t{PassKind::forward, chunk, {}};
+  call(t, begin_pass(chunk, true));
+  call(t, batch_begin(rank_, chunk));
+  call(t, sharding_->before(ends, Visit::forward));
+  Variant variant;
+  variant.hooks = sharding_->hooks();
+  variant.unit = {chunk, ends};
+  if (rank_.is_first_part(chunk)) call(t, embedding_forward(rank_, variant));
+  const int layers = rank_.layers(chunk);
+  for (int layer = 0; layer < layers; ++layer) {
+    call(t, sharding_->before(layer, Visit::forward), layer);
+    Variant v = variant;
+    v.unit.layer = layer;
+    v.keep = !rank_.recomputes(layer);
+    v.first_use = moment.first_step && moment.first && chunk == first_chunk() && layer == 0;
+    const std::uint32_t block = forward_layer(v);
+    call(t, block, layer);
+    // Inside a recomputed group only the group's input stays.
+    if (!v.keep && layer % rank_.recomputed_group() != 0) call(t, free_layer_input(0), layer);
+    call(t, sharding_->after(layer, Visit::forward), layer);
+    if (offload_.takes(layer)) offload_.find_saved(block);
+    if (offload_.takes(layer - 1)) call(t, offload_.away(), layer - 1);
+  }
+  if (rank_.is_last_part(chunk)) {
+    variant.first_use = moment.first_step && moment.first;
+    t.calls.push_back({head_forward(rank_, variant), -1, layer_base(layers)});
+  }
+  call(t, sharding_->after(ends, Visit::forward));
+  call(t, end_pass(chunk, true));
+  call(t, batch_end(rank_, chunk));
+  return t;
+}
+
+// Runs the group that ends with a layer again, keeping what its backward pass needs. The layer
+// itself is entered by its backward pass.
+void Builder::run_again(Template& t, int chunk, int last) {
+  Variant variant;
+  variant.recompute = true;
+  variant.unit.chunk = chunk;
+  for (int layer = last / rank_.recomputed_group() * rank_.recomputed_group(); layer <= last;
+       ++layer) {
+    if (layer < last) call(t, sharding_->before(layer, Visit::again), layer);
+    call(t, blocks_.get(Blocks::again, 0, [&] { return layer_forward(rank_, variant); }), layer);
+    if (layer < last) call(t, sharding_->after(layer, Visit::again), layer);
+  }
+  call(t, free_layer_input(1), last);
+}
+
+Template Builder::backward(int chunk, const Moment& moment) {
+  Template t{PassKind::backward, chunk, {}};
+  call(t, begin_pass(chunk, false));
+  Variant variant;
+  variant.hooks = sharding_->hooks();
+  variant.unit = {chunk, ends};
+  variant.first_microbatch = moment.first;
+  variant.split = schedule_.splits_backward;
+  const int layers = rank_.layers(chunk);
+  const bool last = rank_.is_last_part(chunk);
+  call(t, sharding_->before(ends, Visit::backward));
+  if (last) {
+    Variant head = variant;
+    head.first_use = moment.first_step && moment.first;
+    t.calls.push_back({head_backward(rank_, head), -1, layer_base(layers)});
+  }
+  for (int layer = layers - 1; layer >= 0; --layer) {
+    Variant v = variant;
+    v.unit.layer = layer;
+    v.holds_gradient = !last && layer == layers - 1;
+    v.first_use = makes_handles(moment, chunk, layer);
+    call(t, sharding_->before(layer, Visit::backward), layer);
+    if (offload_.takes(layer - 1)) call(t, offload_.back(), layer - 1);
+    if (rank_.recomputes(layer) && rank_.ends_recomputed_group(chunk, layer))
+      run_again(t, chunk, layer);
+    call(t, backward_layer(v), layer);
+    call(t, sharding_->after(layer, Visit::backward), layer);
+  }
+  if (rank_.is_first_part(chunk)) call(t, embedding_backward(rank_, variant));
+  call(t, sharding_->after(ends, Visit::backward));
+  call(t, end_pass(chunk, false));
+  if (!schedule_.splits_backward) call(t, microbatch_end(rank_, chunk));
+  return t;
+}
+
+Template Builder::weight(int chunk, const Moment& moment) {
+  Template t{PassKind::weight, chunk, {}};
+  Variant variant;
+  variant.hooks = sharding_->hooks();
+  variant.unit.chunk = chunk;
+  variant.first_microbatch = moment.first;
+  variant.split = true;
+  for (int layer = rank_.layers(chunk) - 1; layer >= 0; --layer) {
+    variant.unit.layer = layer;
+    variant.first_use = makes_handles(moment, chunk, layer);
+    call(t, sharding_->before(layer, Visit::weight), layer);
+    call(t, weight_layer(variant), layer);
+    call(t, sharding_->after(layer, Visit::weight), layer);
+  }
+  call(t, sharding_->after(ends, Visit::weight));
+  call(t, microbatch_end(rank_, chunk));
+  return t;
+}
+
+// The template of a pass, written when it is asked for the first time.
+std::uint32_t Builder::pattern(schedule::Pass kind, int chunk, const Moment& moment) {
+  sharding_->begin(kind, chunk, moment);
+  const Key key{kind, chunk, moment.first_step, moment.first, moment.last, sharding_->state()};
+  const auto found = written_.find(key);
+  if (found != written_.end()) {
+    sharding_->restore(found->second.left);
+    return found->second.pattern;
+  }
+  const std::uint32_t made = add(kind == schedule::Pass::forward    ? forward(chunk, moment)
+                                 : kind == schedule::Pass::backward ? backward(chunk, moment)
+                                                                    : weight(chunk, moment));
+  written_[key] = {made, sharding_->state()};
+  return made;
+}
+
+Pass Builder::single(PassKind kind, Emitter& e) {
+  Pass pass{};
+  pass.pattern = add({kind, 0, {{e.finish(), -1, layer_base(0)}}});
+  pass.microbatch = -1;
+  return pass;
+}
+
+void Builder::write_step(Pipeline& pipeline, bool first) {
+  std::vector<Pass>& step = first ? rank_.program.first_step : rank_.program.step;
+  Emitter begin(rank_.tables, "step begin");
+  sharding_->begin_step(begin, first);
+  step.push_back(single(PassKind::step, begin));
+  const int m = first ? rank_.plan.warm_up_microbatches() : rank_.plan.microbatches();
+  const std::vector<Pass> passes = pipeline.passes(
+      [&](schedule::Pass kind, int chunk, Position at) {
+        return pattern(kind, chunk, {first, at.first, at.last});
+      },
+      m);
+  step.insert(step.end(), passes.begin(), passes.end());
+  Emitter end(rank_.tables, "step end");
+  sharding_->end_step(end, first);
+  step.push_back(single(PassKind::step, end));
+}
+
+void Builder::build() {
+  Program& program = rank_.program;
+  program.parameters = sharding_->elements();
+  int most = 0;
+  for (int chunk = 0; chunk < rank_.plan.virtual_stages; ++chunk) {
+    program.layers += rank_.layers(chunk);
+    most = std::max(most, rank_.layers(chunk));
+  }
+  Emitter set_up(rank_.tables, "set-up");
+  sharding_->set_up(set_up);
+  program.setup.push_back(single(PassKind::setup, set_up));
+  Pipeline pipeline(rank_, schedule_);
+  for (const bool first : {true, false}) write_step(pipeline, first);
+  for (const std::uint32_t position : pipeline.completed()) program.cuts.push_back(position + 1);
+  program.local_slots = local_slot_count;
+  program.frame_slots = layer_base(most) + 1;
+  program.communicators = sharding_->communicators();
+}
+
+}  // namespace
+
+void write_program(const Plan& plan, const Environment& environment, Program& program) {
+  Builder(plan, environment, program).build();
+}
+
+}  // namespace sim::workload

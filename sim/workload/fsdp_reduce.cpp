@@ -1,0 +1,205 @@
+// fsdp_reduce.cpp — from whole gradients to shards: see fsdp.h.
+#include "sim/workload/fsdp.h"
+
+namespace sim::workload {
+
+using collective::Kind;
+using model::OperationKind;
+
+namespace {
+
+enum Local : std::uint32_t {
+  flat_gradient = 1,
+  gradient_in_reduce_type,
+  reduced,
+  sharded_gradient
+};
+
+}  // namespace
+
+std::uint32_t Fsdp::leave_root(Visit visit) {
+  Emitter e(rank_.tables, visit == Visit::forward ? "root forward end" : "root reduce");
+  if (visit == Visit::forward) {
+    if (gathered_ >= 0) drop_gathered(e, gathered_);
+    return e.finish();
+  }
+  if (visit == Visit::backward) finish_unit(e, root(), visit);
+  const bool complete = moment_.last && splits_ == (visit == Visit::weight);
+  if (at_end_ && complete) reduce_all(e);
+  if (at_end_ ? complete : syncs()) end_reduction(e);
+  return e.finish();
+}
+
+std::uint32_t Fsdp::leave_layer(int layer, Visit visit) {
+  const bool backward = visit == Visit::backward || visit == Visit::weight;
+  Emitter e(rank_.tables, backward ? "reduce" : "reshard");
+  // What autocast copied waits for the backward pass, unless the layer runs again before it.
+  const bool drops =
+      visit == Visit::backward || (visit == Visit::forward && rank_.recomputes(layer));
+  if (plan_.fsdp.fp32_parameters && drops) e.free(layer_slot(weight_copy));
+  if (backward)
+    finish_unit(e, layer, visit);
+  else if (reshards(layer))
+    reshard(e, layer, visit == Visit::forward);
+  return e.finish();
+}
+
+// The gradients of a unit are there: parameters go, gradients are added to those of earlier
+// microbatches or reduced.
+void Fsdp::finish_unit(Emitter& e, int index, Visit visit) {
+  Group& u = unit(index);
+  if (flat() && u.reduced > 0) flatten(e, u);
+  const bool frees = at_end_ ? false : !flat() || syncs() || plan_.fsdp.reshard_after_forward;
+  if (frees) reshard(e, index, false);
+  if (u.reduced == 0) return;
+  if (accumulates_) accumulate(e, u, visit);
+  if (at_end_ || !syncs()) return;
+  const bool from_accumulated = accumulates_ && !moment_.first;
+  if (flat())
+    reduce_flat(e, u, from_accumulated);
+  else
+    reduce_copied(e, index, from_accumulated);
+}
+
+// Backward of the views of the flat parameter: one gradient of all.
+void Fsdp::flatten(Emitter& e, const Group& u) {
+  std::int64_t frozen = 0;
+  for (const Member& m : u.members) frozen += m.frozen ? m.elements : 0;
+  e.alloc(local_slot(flat_gradient), parameter_bytes() * u.elements, Category::gradients,
+          "flat gradient");
+  pass(e, OperationKind::copy, "flatten gradients",
+       rank_.dim.element * (u.elements - frozen) + parameter_bytes() * u.elements);
+  for (const Member& m : u.members)
+    if (!m.frozen) e.free(fixed_slot(m.gradient));
+}
+
+// Without reduction whole gradients are kept: FSDP1's in the type of the parameters, as autograd
+// adds them; FSDP2's in the type of the reduction. Where a weight pass follows, the backward pass
+// brings the gradients of what is no factor of a product.
+void Fsdp::accumulate(Emitter& e, Group& u, Visit visit) {
+  if (moment_.first && moment_.last && !at_end_) return;
+  const std::int64_t width = flat() ? parameter_bytes() : reduce_bytes();
+  const std::int64_t from = flat() ? width : rank_.dim.element;
+  if (flat() && moment_.first) {
+    e.move(local_slot(flat_gradient), fixed_slot(u.accumulated));
+    return;
+  }
+  const auto comes = [&](const Member& m) {
+    return !m.frozen && (!splits_ || m.matrix == (visit == Visit::weight));
+  };
+  std::int64_t elements = flat() ? u.reduced : 0;
+  for (const Member& m : u.members)
+    if (!flat() && comes(m)) elements += m.elements;
+  if (moment_.first && visit == Visit::backward)
+    e.alloc(fixed_slot(u.accumulated), width * u.reduced, Category::gradients,
+            "accumulated gradients");
+  if (elements > 0 && moment_.first)
+    pass(e, OperationKind::copy, "keep gradients", (from + width) * elements);
+  else if (elements > 0)
+    pass(e, OperationKind::elementwise, "add gradients", (from + 2 * width) * elements);
+  if (flat()) {
+    e.free(local_slot(flat_gradient));
+    return;
+  }
+  for (const Member& m : u.members)
+    if (comes(m)) e.free(fixed_slot(m.gradient));
+}
+
+// Behind the last pass of a chunk: post_backward of all modules, the root before the layers.
+void Fsdp::reduce_all(Emitter& e) {
+  for (int i = -1; i < root(); ++i) {
+    const int u = i < 0 ? root() : i;
+    reshard(e, u, false);
+    if (unit(u).reduced > 0) reduce_copied(e, u, true);
+  }
+}
+
+void Fsdp::end_reduction(Emitter& e) {
+  e.record(order_event, Stream::reduce);
+  e.wait(order_event);
+  if (reduced_ >= 0) e.free(fixed_slot(unit(reduced_).reduction));
+}
+
+// FSDP1: the flat gradient itself is reduced; the reduce stream casts and divides it.
+void Fsdp::reduce_flat(Emitter& e, Group& u, bool from_accumulated) {
+  // The passes over the whole gradient fill HBM and take SMs as the layer behind them does: they
+  // are charged to the compute stream.
+  const Slot whole = from_accumulated ? fixed_slot(u.accumulated) : local_slot(flat_gradient);
+  const bool casts = reduce_bytes() != parameter_bytes();
+  if (casts) {
+    e.alloc(local_slot(gradient_in_reduce_type), reduce_bytes() * u.reduced, Category::gradients,
+            "gradient to reduce", Stream::reduce);
+    pass(e, OperationKind::copy, "gradient to reduce",
+         (parameter_bytes() + reduce_bytes()) * u.reduced);
+  }
+  e.alloc(local_slot(reduced), reduce_bytes() * (u.reduced / shards_), Category::gradients,
+          "reduced shard", Stream::reduce);
+  pass(e, OperationKind::elementwise, "divide gradient", 2 * reduce_bytes() * u.reduced);
+  e.record(order_event);
+  e.wait(order_event, Stream::reduce);
+  communicate(e, u);
+  pass(e, OperationKind::elementwise, "divide shard", 2 * reduce_bytes() * (u.reduced / shards_),
+       Stream::reduce);
+  if (casts) e.free(local_slot(gradient_in_reduce_type));
+  keep_shard(e, u);
+  e.record_stream(whole, Stream::reduce);
+  e.free(whole);
+}
+
+// FSDP2: gradients are copied into the reduce-scatter's input, which the next unit frees.
+void Fsdp::reduce_copied(Emitter& e, int index, bool from_accumulated) {
+  Group& u = unit(index);
+  if (reduced_ >= 0) {
+    e.wait(reduced_event);
+    e.free(fixed_slot(unit(reduced_).reduction));
+  }
+  reduced_ = index;
+  e.alloc(fixed_slot(u.reduction), reduce_bytes() * u.reduced, Category::communication,
+          "reduce-scatter input");
+  const std::int64_t from = from_accumulated ? reduce_bytes() : rank_.dim.element;
+  pass(e, OperationKind::copy, "reduce-scatter copy-in", (from + reduce_bytes()) * u.reduced);
+  if (from_accumulated) {
+    e.free(fixed_slot(u.accumulated));
+  } else {
+    for (const Member& m : u.members)
+      if (!m.frozen) e.free(fixed_slot(m.gradient));
+  }
+  e.record(order_event);
+  e.wait(order_event, Stream::reduce);
+  e.alloc(local_slot(reduced), reduce_bytes() * (u.reduced / shards_), Category::gradients,
+          "reduced shard", Stream::reduce);
+  communicate(e, u);
+  keep_shard(e, u);
+}
+
+void Fsdp::communicate(Emitter& e, const Group& u) {
+  const auto flags = static_cast<std::uint8_t>(joins | overlapped);
+  if (shards_ > 1)
+    e.collective(Kind::reduce_scatter, Stream::shard, reduce_bytes() * u.reduced,
+                 "gradient reduction", flags, 0, Stream::reduce);
+  e.record(reduced_event, Stream::reduce);
+  if (plan_.fsdp.replicas > 1)
+    e.collective(Kind::all_reduce, Stream::replicate, reduce_bytes() * (u.reduced / shards_),
+                 "gradient all-reduce", flags, 0, Stream::reduce);
+}
+
+// The shard's gradient in fp32, new or added to that of earlier microbatches.
+void Fsdp::keep_shard(Emitter& e, Group& u) {
+  const std::int64_t elements = u.reduced / shards_;
+  Slot shard = local_slot(reduced);
+  if (reduce_bytes() != 4) {
+    e.alloc(local_slot(sharded_gradient), 4 * elements, Category::gradients, "sharded gradient",
+            Stream::reduce);
+    pass(e, OperationKind::copy, "shard to fp32", (reduce_bytes() + 4) * elements, Stream::reduce);
+    e.free(shard);
+    shard = local_slot(sharded_gradient);
+  }
+  if (moment_.first || accumulates_) {
+    e.move(shard, fixed_slot(u.gradient));
+    return;
+  }
+  pass(e, OperationKind::elementwise, "add to sharded gradient", 12 * elements, Stream::reduce);
+  e.free(shard);
+}
+
+}  // namespace sim::workload

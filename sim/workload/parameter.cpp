@@ -1,0 +1,52 @@
+#include "sim/workload/parameter.h"
+
+#include <array>
+
+#include "sim/workload/rank.h"
+
+namespace sim::workload {
+namespace {
+
+// The modules of a layer, in the order in which it makes them.
+constexpr std::array layer_modules = {attention_parameters, mlp_parameters, adapter_parameters};
+
+}  // namespace
+
+Parameters::Parameters(const Rank& rank, int chunk)
+    : trains_adapters_(rank.plan.trains_adapters()),
+      in_fp8_(rank.plan.fp8_parameters),
+      units_(static_cast<std::size_t>(rank.layers(chunk)) + 1) {
+  const bool first = rank.is_first_part(chunk);
+  if (first) add(ends, embedding_parameters(rank));
+  for (int layer = 0; layer < layers(); ++layer)
+    for (const auto parameters : layer_modules) add(layer, parameters(rank));
+  // A tied output shares the first stage's table only where that is on the same rank.
+  const bool has_table = !rank.plan.architecture.tied_embeddings || !first;
+  if (rank.is_last_part(chunk)) add(ends, head_parameters(rank, has_table));
+}
+
+void Parameters::add(int layer, const ParameterList& parameters) {
+  for (Parameter p : parameters) {
+    p.frozen = trains_adapters_ && p.owner.empty();
+    p.sequence_parallel = p.sequence_parallel && !p.frozen;
+    p.fp8 = in_fp8_ && p.matrix;
+    units_[static_cast<std::size_t>(layer + 1)].push_back(static_cast<int>(all_.size()));
+    all_.push_back(p);
+  }
+}
+
+int Parameters::find(int layer, std::string_view name, std::string_view owner) const {
+  for (const int index : of(layer)) {
+    const Parameter& p = (*this)[index];
+    if (p.name == name && p.owner == owner) return index;
+  }
+  return -1;
+}
+
+std::int64_t Parameters::elements() const {
+  std::int64_t sum = 0;
+  for (const Parameter& p : all_) sum += p.elements;
+  return sum;
+}
+
+}  // namespace sim::workload

@@ -1,0 +1,261 @@
+// replicated.cpp — see zero1.h.
+#include <algorithm>
+#include <cassert>
+#include <numeric>
+
+#include "sim/workload/zero1.h"
+
+namespace sim::workload {
+
+using collective::Kind;
+using model::OperationKind;
+
+namespace {
+
+enum Local : std::uint32_t { flattened };
+
+}  // namespace
+
+Replicated::Replicated(Rank& rank, bool in_shards) : Sharding(rank) {
+  for (int chunk = 0; chunk < plan_.virtual_stages; ++chunk) {
+    const bool one = !plan_.overlap_grad_reduce || rank.program.stage > 0 || chunk > 0;
+    Buffer& b = buffers_.emplace_back();
+    b.layout = lay_out(parameters(chunk).all(), {ranks(), plan_.dp, in_shards, one});
+  }
+}
+
+std::vector<Stream> Replicated::communicators() const {
+  std::vector<Stream> made = model_communicators(rank_);
+  if (plan_.dp > 1) made.push_back(Stream::dp);
+  if (ranks() > 1) made.push_back(Stream::dp_cp);
+  append_pipeline_communicators(rank_, made);
+  return made;
+}
+
+std::int64_t Replicated::bytes_of_gradient() const {
+  return plan_.fp32_gradients || plan_.precision == model::Precision::fp32 ? 4 : 2;
+}
+
+std::int64_t Replicated::bytes_of(const Parameter& p) const {
+  return p.fp8 ? 1 : rank_.dim.element;
+}
+
+void Replicated::pass(Emitter& e, OperationKind kind, std::string_view name, std::int64_t bytes,
+                      std::uint8_t flags) {
+  e.kernel(model::pass(kind, name, Bytes{bytes}), flags);
+}
+
+void Replicated::set_up(Emitter& e) {
+  const int chunks = plan_.virtual_stages;
+  for (int chunk = 0; chunk < chunks; ++chunk) allocate_parameters(e, chunk);
+  for (int chunk = 0; chunk < chunks; ++chunk) allocate_buffers(e, chunk);
+  for (const Buffer& b : buffers_) allocate_masters(e, b.layout);
+  wait_for_all(rank_, e, "set-up", "barrier");
+}
+
+void Replicated::allocate_parameters(Emitter& e, int chunk) {
+  for (const Parameter& p : parameters(chunk).all()) {
+    buffer(chunk).parameters.push_back(rank_.new_fixed());
+    e.alloc(fixed_slot(buffer(chunk).parameters.back()), bytes_of(p) * p.elements,
+            Category::weights, p.name);
+  }
+}
+
+void Replicated::allocate_buffers(Emitter& e, int chunk) {
+  const std::int64_t bytes = bytes_of_gradient() * buffer(chunk).layout.elements;
+  if (bytes == 0) return;  // all is frozen
+  e.alloc(fixed_slot(rank_.new_fixed()), bytes, Category::gradients, "gradient buffer");
+  pass(e, OperationKind::copy, "clear buffers", bytes);
+}
+
+void Replicated::allocate_masters(Emitter& e, const BufferLayout& layout) {
+  if (plan_.precision == model::Precision::fp32) return;
+  for (std::size_t i = 0; i < layout.pieces.size(); ++i) {
+    if (offloaded(layout, i)) continue;
+    const std::uint32_t clone = rank_.new_fixed();
+    e.alloc(fixed_slot(clone), rank_.dim.element * layout.pieces[i], Category::temporaries,
+            "shard clone");
+    e.alloc(fixed_slot(rank_.new_fixed()), plan_.optimizer.main_parameter_bytes * layout.pieces[i],
+            Category::master_weights, "fp32 main parameter");
+    e.free(fixed_slot(clone));
+  }
+}
+
+void Replicated::allocate_moments(Emitter& e, const BufferLayout& layout) {
+  const OptimizerOptions& o = plan_.optimizer;
+  for (std::size_t i = 0; i < layout.pieces.size(); ++i) {
+    if (offloaded(layout, i)) continue;
+    const std::int64_t piece = layout.pieces[i];
+    e.alloc(fixed_slot(rank_.new_fixed()), o.exp_avg_bytes * piece, Category::optimizer, "exp_avg");
+    e.alloc(fixed_slot(rank_.new_fixed()), o.exp_avg_sq_bytes * piece, Category::optimizer,
+            "exp_avg_sq");
+    pass(e, OperationKind::copy, "clear moments", (o.exp_avg_bytes + o.exp_avg_sq_bytes) * piece,
+         optimizer_work);
+  }
+}
+
+void Replicated::begin_step(Emitter& e, bool first) {
+  for (Buffer& b : buffers_) {
+    b.pending.clear();
+    for (const Bucket& bucket : b.layout.buckets) b.pending.push_back(bucket.parameters);
+    b.gathered.assign(b.layout.buckets.size(), false);
+  }
+  e.host(HostWork::step);
+  for (const Buffer& b : buffers_)
+    if (b.layout.elements > 0)
+      pass(e, OperationKind::copy, "zero gradients", bytes_of_gradient() * b.layout.elements,
+           optimizer_work);
+  for (const Buffer& b : buffers_)
+    for (const std::uint32_t slot : b.copied_gradients) e.free(fixed_slot(slot));
+  // Frozen matrices that are held in fp8 are transposed where they are used.
+  if (!plan_.fp8 || (plan_.fp8_parameters && !plan_.keeps_transposed_weights())) return;
+  for (int chunk = 0; first && chunk < plan_.virtual_stages; ++chunk)
+    allocate_fp8_weights(e, chunk);
+  for (int chunk = 0; chunk < plan_.virtual_stages; ++chunk) cast_fp8_weights(e, chunk);
+}
+
+std::int64_t Replicated::layer_matrices(int chunk, int layer) const {
+  std::int64_t elements = 0;
+  for (const int i : parameters(chunk).of(layer))
+    if (parameters(chunk)[i].matrix) elements += parameters(chunk)[i].elements;
+  return elements;
+}
+
+// fp8: the layers' matrices cast, and cast transposed, once a step.
+void Replicated::allocate_fp8_weights(Emitter& e, int chunk) {
+  const bool transposed = plan_.keeps_transposed_weights();
+  for (int layer = 0; layer < parameters(chunk).layers(); ++layer)
+    e.alloc(fixed_slot(rank_.new_fixed()), (transposed ? 1 : 2) * layer_matrices(chunk, layer),
+            Category::weights, transposed ? "transposed weights in fp8" : "weights in fp8");
+}
+
+void Replicated::cast_fp8_weights(Emitter& e, int chunk) {
+  const bool transposed = plan_.keeps_transposed_weights();
+  for (int layer = 0; layer < parameters(chunk).layers(); ++layer)
+    pass(e, OperationKind::copy, transposed ? "transpose weights" : "weights to fp8",
+         (transposed ? 2 : rank_.dim.element + 2) * layer_matrices(chunk, layer));
+}
+
+void Replicated::is_ready(Emitter& e, int chunk, int parameter) {
+  if (!hooks()) return;
+  Buffer& b = buffer(chunk);
+  const int bucket = b.layout.bucket_of[static_cast<std::size_t>(parameter)];
+  if (bucket < 0) return;
+  int& pending = b.pending[static_cast<std::size_t>(bucket)];
+  assert(pending > 0);
+  if (--pending == 0) reduce(e, b.layout.buckets[static_cast<std::size_t>(bucket)], true);
+}
+
+void Replicated::reduce(Emitter& e, const Bucket& bucket, bool overlapped_with_backward) {
+  const std::int64_t bytes = bucket.elements * bytes_of_gradient();
+  if (plan_.check_for_nan) {
+    pass(e, OperationKind::reduction, "bucket norm", bytes);
+    e.sync_stream(Stream::compute, "gradient nan check");
+    e.host(HostWork::blocking_read);
+  }
+  pass(e, OperationKind::elementwise, "bucket scale", 2 * bytes);
+  if (ranks() == 1) return;
+  e.collective(reduction(), Stream::dp_cp, bytes, "gradient reduction",
+               overlapped_with_backward ? overlapped : joins, bucket_event);
+}
+
+// What was not overlapped, and the wait for what was.
+void Replicated::finish_reduction(Emitter& e) {
+  for (const Buffer& b : buffers_) {
+    if (!plan_.overlap_grad_reduce) {
+      for (const Bucket& bucket : b.layout.buckets) reduce(e, bucket, false);
+      continue;
+    }
+    assert(std::all_of(b.pending.begin(), b.pending.end(), [](int n) { return n == 0; }));
+    if (ranks() > 1) e.wait(bucket_event);
+  }
+}
+
+// Norms see only a part of the sequence: their gradients are summed over the tensor-parallel
+// group, flattened into one tensor [Megatron-LM core 0.8 finalize_model_grads.py].
+void Replicated::sum_norm_gradients(Emitter& e, int chunk) {
+  std::int64_t elements = 0;
+  int tensors = 0;
+  for (const Parameter& p : parameters(chunk).all())
+    if (p.sequence_parallel) {
+      elements += p.elements;
+      ++tensors;
+    }
+  if (tensors == 0) return;
+  const std::int64_t bytes = elements * bytes_of_gradient();
+  e.alloc(local_slot(flattened), bytes, Category::temporaries, "flattened norm gradients");
+  pass(e, OperationKind::copy, "flatten norm gradients", 2 * bytes);
+  e.collective(Kind::all_reduce, Stream::tp, bytes, "norm gradient all-reduce");
+  for (int i = 0; i < tensors; ++i)
+    pass(e, OperationKind::copy, "copy norm gradient", 2 * bytes / tensors);
+  e.free(local_slot(flattened));
+}
+
+// The optimizer works on fp32: with an fp32 buffer its gradient is a view of it, else a copy, from
+// the step to the next zero_grad
+// [Megatron-LM core 0.8 distrib_optimizer.py:_copy_model_grads_to_main_grads].
+void Replicated::copy_gradients(Emitter& e, Buffer& b) {
+  if (bytes_of_gradient() == 4 || plan_.optimizer.precision_aware) return;
+  const bool first = b.copied_gradients.empty();
+  for (std::size_t i = 0; i < b.layout.pieces.size(); ++i) {
+    if (first) b.copied_gradients.push_back(rank_.new_fixed());
+    e.alloc(fixed_slot(b.copied_gradients[i]), 4 * b.layout.pieces[i], Category::gradients,
+            "fp32 gradient copy");
+    pass(e, OperationKind::copy, "gradient to fp32", (4 + bytes_of_gradient()) * b.layout.pieces[i],
+         optimizer_work);
+  }
+}
+
+// Adam, and the copies into the model's parameters.
+void Replicated::update(Emitter& e, const BufferLayout& layout) {
+  const OptimizerOptions& o = plan_.optimizer;
+  std::int64_t elements = 0;
+  for (std::size_t i = 0; i < layout.pieces.size(); ++i)
+    if (!offloaded(layout, i)) elements += layout.pieces[i];
+  // Reads parameter, both moments and gradient; writes parameter and moments.
+  const std::int64_t gradient = o.precision_aware ? bytes_of_gradient() : 4;
+  const std::int64_t state = o.main_parameter_bytes + o.exp_avg_bytes + o.exp_avg_sq_bytes;
+  if (elements > 0)
+    pass(e, OperationKind::optimizer, "adam", (2 * state + gradient) * elements, optimizer_work);
+  if (plan_.precision == model::Precision::fp32) return;
+  for (const std::int64_t piece : layout.pieces)
+    pass(e, OperationKind::copy, "master to model", (4 + rank_.dim.element) * piece,
+         optimizer_work);
+}
+
+bool Replicated::offloaded(const BufferLayout& layout, std::size_t piece) const {
+  const double limit = plan_.optimizer.offload_fraction * static_cast<double>(layout.owned());
+  const auto end = layout.pieces.begin() + static_cast<std::ptrdiff_t>(piece);
+  return static_cast<double>(std::accumulate(layout.pieces.begin(), end, std::int64_t{0})) < limit;
+}
+
+// The authors' fork logs norms and extrema of every optimizer shard: 16 blocking reads each.
+void Replicated::log_state(Emitter& e, std::int64_t elements) {
+  std::int64_t pieces = 0;
+  for (const Buffer& b : buffers_) pieces += static_cast<std::int64_t>(b.layout.pieces.size());
+  pass(e, OperationKind::reduction, "optimizer state logging", 64 * elements, optimizer_work);
+  e.host(HostWork::blocking_read, 16 * pieces);
+}
+
+void Replicated::end_step(Emitter& e, bool first) {
+  e.free(fixed_slot(received_gradient), maybe);
+  e.free(fixed_slot(sent_gradient), maybe);
+  finish_reduction(e);
+  for (int chunk = 0; chunk < plan_.virtual_stages; ++chunk) sum_norm_gradients(e, chunk);
+  sum_tied_embeddings(rank_, e,
+                      (plan_.fp32_gradients ? 4 : 2) * rank_.dim.vocab * rank_.dim.hidden);
+  std::int64_t elements = 0;
+  for (Buffer& b : buffers_) {
+    copy_gradients(e, b);
+    elements += b.layout.owned();
+  }
+  clip_gradients(rank_, e, elements, true);
+  for (const Buffer& b : buffers_)
+    if (first) allocate_moments(e, b.layout);
+  for (const Buffer& b : buffers_) update(e, b.layout);
+  gather_updated(e);
+  if (plan_.logs_optimizer_state) log_state(e, elements);
+  wait_for_all(rank_, e, "interval timer", "barrier");
+}
+
+}  // namespace sim::workload

@@ -1,0 +1,104 @@
+#include "sim/workload/sharding.h"
+
+#include "sim/workload/fsdp.h"
+#include "sim/workload/zero1.h"
+
+namespace sim::workload {
+namespace {
+
+using collective::Kind;
+using model::OperationKind;
+
+enum Local : std::uint32_t { norm_scratch };
+
+}  // namespace
+
+Sharding::Sharding(Rank& rank) : rank_(rank), plan_(rank.plan) {
+  for (int chunk = 0; chunk < plan_.virtual_stages; ++chunk) parameters_.emplace_back(rank, chunk);
+}
+
+std::int64_t Sharding::elements() const {
+  std::int64_t sum = 0;
+  for (const Parameters& of_chunk : parameters_) sum += of_chunk.elements();
+  return sum;
+}
+
+void Sharding::begin(schedule::Pass pass, int chunk, const Moment& moment) {
+  pass_ = pass;
+  chunk_ = chunk;
+  moment_ = moment;
+}
+
+void Sharding::use(Emitter& e, Unit unit, std::string_view name, std::string_view owner) {
+  const int p = parameters(unit.chunk).find(unit.layer, name, owner);
+  if (p >= 0) used(e, unit.chunk, p);
+}
+
+bool Sharding::keep(Emitter& e, Unit unit, std::string_view name, Slot gradient,
+                    std::string_view owner) {
+  const int p = parameters(unit.chunk).find(unit.layer, name, owner);
+  return p >= 0 && kept(e, unit.chunk, p, gradient);
+}
+
+void Sharding::ready(Emitter& e, Unit unit, std::string_view name, std::string_view owner) {
+  const int p = parameters(unit.chunk).find(unit.layer, name, owner);
+  if (p >= 0) is_ready(e, unit.chunk, p);
+}
+
+std::unique_ptr<Sharding> make_sharding(Rank& rank) {
+  if (rank.plan.shards_parameters()) return std::make_unique<Fsdp>(rank);
+  if (rank.plan.distributed_optimizer) return std::make_unique<Zero1>(rank);
+  return std::make_unique<Replicated>(rank);
+}
+
+void wait_for_all(Rank& rank, Emitter& e, std::string_view when, std::string_view reduction) {
+  e.sync_device(when);
+  if (rank.plan.world() > 1) e.collective(Kind::all_reduce, Stream::world, 4, reduction);
+  e.sync_device(when);
+}
+
+void clip_gradients(Rank& rank, Emitter& e, std::int64_t elements, bool reads) {
+  if (!rank.plan.gradient_clipping) return;
+  const auto pass = [&](OperationKind kind, std::string_view name, std::int64_t bytes) {
+    e.kernel(model::pass(kind, name, Bytes{bytes}), optimizer_work);
+  };
+  e.alloc(local_slot(norm_scratch), 4 * 320, Category::temporaries, "norm scratch");
+  pass(OperationKind::reduction, "gradient norm", 4 * elements);
+  if (rank.plan.world() > 1)
+    e.collective(Kind::all_reduce, Stream::world, 4, "gradient norm all-reduce");
+  if (reads) {
+    e.sync_stream(Stream::compute, "gradient norm");
+    e.host(HostWork::blocking_read);
+  }
+  pass(OperationKind::elementwise, "clip gradients", 8 * elements);
+  e.free(local_slot(norm_scratch));
+}
+
+namespace {
+
+bool shares_table(const Rank& rank) {
+  const bool end = rank.program.stage == 0 || rank.program.stage == rank.plan.pp - 1;
+  return rank.plan.architecture.tied_embeddings && rank.plan.pp > 1 && end;
+}
+
+}  // namespace
+
+void sum_tied_embeddings(Rank& rank, Emitter& e, std::int64_t bytes) {
+  if (!shares_table(rank)) return;
+  e.collective(Kind::all_reduce, Stream::embedding, bytes, "embedding gradient all-reduce");
+}
+
+std::vector<Stream> model_communicators(const Rank& rank) {
+  std::vector<Stream> made;
+  if (rank.plan.world() > 1) made.push_back(Stream::world);
+  if (rank.plan.tp > 1) made.push_back(Stream::tp);
+  if (rank.plan.cp > 1) made.push_back(Stream::cp);
+  return made;
+}
+
+void append_pipeline_communicators(const Rank& rank, std::vector<Stream>& to) {
+  if (rank.plan.pp > 1) to.push_back(Stream::pp);
+  if (shares_table(rank)) to.push_back(Stream::embedding);
+}
+
+}  // namespace sim::workload

@@ -1,0 +1,98 @@
+// zero1.h — Megatron-LM core 0.8's data parallelism: whole parameters and gradients on every rank,
+// gradients in one contiguous buffer a model chunk, reduced bucket by bucket behind the backward
+// pass that completes them (buckets.h).
+//
+// Replicated: all-reduce, and every rank keeps the optimizer's state of all parameters. Zero1 (the
+// distributed optimizer): reduce-scatter, each rank updates its part of each bucket, and parameters
+// are views of a second buffer that is gathered, bucket by bucket in front of the modules of the
+// next step's first pass (overlap_param_gather) or all at the end of a step.
+//
+// [Megatron-LM core 0.8 distributed_data_parallel.py, param_and_grad_buffer.py,
+// distrib_optimizer.py, finalize_model_grads.py; INVENTORY.md sections 10 to 12]
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "sim/workload/buckets.h"
+#include "sim/workload/sharding.h"
+
+namespace sim::workload {
+
+class Replicated : public Sharding {
+ public:
+  explicit Replicated(Rank& rank) : Replicated(rank, false) {}
+
+  std::vector<Stream> communicators() const override;
+  void set_up(Emitter& e) override;
+  void begin_step(Emitter& e, bool first) override;
+  void end_step(Emitter& e, bool first) override;
+  bool hooks() const override {
+    return moment_.last && pass_ != schedule::Pass::forward && plan_.overlap_grad_reduce;
+  }
+
+ protected:
+  Replicated(Rank& rank, bool in_shards);
+
+  // The contiguous buffer of a chunk.
+  struct Buffer {
+    BufferLayout layout;
+    std::vector<int> pending;               // by bucket: gradients that it waits for
+    std::vector<char> gathered;             // by bucket: waited for in this step
+    std::vector<std::uint32_t> parameters;  // slots, one a parameter
+    std::vector<std::uint32_t> copied_gradients;
+  };
+  Buffer& buffer(int chunk) { return buffers_[static_cast<std::size_t>(chunk)]; }
+  std::int64_t ranks() const { return std::int64_t{plan_.dp} * plan_.cp; }
+  std::int64_t bytes_of_gradient() const;
+  std::int64_t bytes_of(const Parameter& p) const;  // of an element
+  void pass(Emitter& e, model::OperationKind kind, std::string_view name, std::int64_t bytes,
+            std::uint8_t flags = 0);
+
+  void is_ready(Emitter& e, int chunk, int parameter) override;
+  virtual collective::Kind reduction() const { return collective::Kind::all_reduce; }
+  virtual void allocate_buffers(Emitter& e, int chunk);
+  virtual void gather_updated(Emitter&) {}  // at the end of a step
+
+ private:
+  void allocate_parameters(Emitter& e, int chunk);
+  void allocate_masters(Emitter& e, const BufferLayout& layout);
+  void allocate_moments(Emitter& e, const BufferLayout& layout);
+  void allocate_fp8_weights(Emitter& e, int chunk);
+  void cast_fp8_weights(Emitter& e, int chunk);
+  void reduce(Emitter& e, const Bucket& bucket, bool overlapped_with_backward);
+  void finish_reduction(Emitter& e);
+  void sum_norm_gradients(Emitter& e, int chunk);
+  void copy_gradients(Emitter& e, Buffer& b);
+  void update(Emitter& e, const BufferLayout& layout);
+  void log_state(Emitter& e, std::int64_t elements);
+  std::int64_t layer_matrices(int chunk, int layer) const;
+  // Whether the optimizer keeps the state of a piece on the CPU: the first ones, up to its share.
+  bool offloaded(const BufferLayout& layout, std::size_t piece) const;
+
+  std::vector<Buffer> buffers_;  // by chunk
+};
+
+class Zero1 final : public Replicated {
+ public:
+  explicit Zero1(Rank& rank) : Replicated(rank, true) {}
+
+  void begin_step(Emitter& e, bool first) override;
+  bool hooks() const override { return gathers() || Replicated::hooks(); }
+
+ private:
+  // In the first pass of a later step modules wait for their parameters.
+  bool gathers() const {
+    return plan_.overlap_param_gather && pass_ == schedule::Pass::forward && moment_.first &&
+           !moment_.first_step;
+  }
+  void used(Emitter& e, int chunk, int parameter) override;
+  collective::Kind reduction() const override { return collective::Kind::reduce_scatter; }
+  void allocate_buffers(Emitter& e, int chunk) override;
+  void gather_updated(Emitter& e) override;
+  std::int64_t gathered_bytes(const Bucket& bucket) const;
+  void dispatch_gather(Emitter& e, const Bucket& bucket);
+};
+
+}  // namespace sim::workload
