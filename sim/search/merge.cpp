@@ -147,7 +147,7 @@ void compare(const std::vector<Part>& parts, Diagnostics& problems) {
 // The whole shards by number; problems name the others.
 std::map<int, Part> whole_parts(std::vector<Part> parts, Diagnostics& problems) {
   const int of = parts.front().manifest.shard.of;
-  const std::string where = fs::path(parts.front().folder).parent_path().string();
+  const std::string parent = fs::path(parts.front().folder).parent_path().string();
   std::map<int, Part> whole;
   std::map<int, Part> broken;
   for (Part& part : parts) {
@@ -176,7 +176,7 @@ std::map<int, Part> whole_parts(std::vector<Part> parts, Diagnostics& problems) 
                         Fault::missing});
   }
   if (!missing.empty()) {
-    problems.push_back({where.empty() ? "." : where,
+    problems.push_back({parent.empty() ? "." : parent,
                         fmt::format("of {} shards {} {} missing: {}", of, missing.size(),
                                     missing.size() == 1 ? "is" : "are", ranges(missing)),
                         Fault::missing});
