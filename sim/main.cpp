@@ -16,11 +16,11 @@ namespace {
 std::string usage() {
   std::string text = "usage: rehearse COMMAND [ARGUMENTS]\n\n";
   for (const Command& command : commands()) {
-    text += fmt::format("  {:<10}{:<32}{}\n", command.name, command.synopsis, command.summary);
+    text += fmt::format("  {:<11}{:<32}{}\n", command.name, command.synopsis, command.summary);
   }
   text +=
-      "  test      [ARGUMENTS]                     build and run the tests\n"
-      "  bench     [ARGUMENTS]                     build and run the benchmarks\n\n"
+      "  test       [ARGUMENTS]                     build and run the tests\n"
+      "  bench      [ARGUMENTS]                     build and run the benchmarks\n\n"
       "Every command takes --json, --quiet and --help. Exit codes: 0 yes, 2 no (out of memory),\n"
       "64 usage, 65 bad input, 66 input missing, 70 our bug, 74 I/O, 75 interrupted or locked.\n";
   return text;

@@ -17,6 +17,7 @@
 #include "sim/calibrate/row_plan.h"
 #include "sim/config/residuals.h"
 #include "sim/config/runs_csv.h"
+#include "sim/report/document.h"
 #include "sim/report/interval.h"
 #include "sim/report/json.h"
 #include "sim/search/evaluate.h"
@@ -106,5 +107,8 @@ std::string validation_text(const std::vector<Row>& rows,
                             const std::vector<Prediction>& predictions);
 report::Json validation_json(const std::vector<Row>& rows,
                              const std::vector<Prediction>& predictions);
+// With charts; `name` says of what.
+report::Document validation_document(const std::string& name, const std::vector<Row>& rows,
+                                     const std::vector<Prediction>& predictions);
 
 }  // namespace sim::calibrate

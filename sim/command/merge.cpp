@@ -5,6 +5,7 @@
 
 #include "sim/command/shard.h"
 #include "sim/report/json.h"
+#include "sim/report/record.h"
 #include "sim/report/sweep_text.h"
 #include "sim/search/sweep.h"
 
@@ -14,27 +15,26 @@ namespace {
 
 void print_sweep(const search::Merged& merged, const std::string& into, const Globals& globals) {
   std::vector<report::Json> records;
-  std::string text;
-  try {
-    for (const std::string& line : merged.lines) records.push_back(report::Json::parse(line));
-    text = globals.json ? report::document("sweep", report::sweep_json(records)).dump(2) + "\n"
-                        : report::sweep_text(records);
-  } catch (const report::Json::exception& problem) {
-    throw Stop{exit_data, fmt::format("record {} of the whole is damaged: {}", records.size() + 1,
-                                      problem.what())};
+  for (const std::string& line : merged.lines) {
+    records.push_back(report::Json::parse(line, nullptr, false));
+    const std::string wrong = report::record_problem(records.back());
+    if (wrong.empty()) continue;
+    throw Stop{exit_data, fmt::format("record {} of the whole {}", records.size(), wrong)};
   }
   const std::string problem = search::write_results(into, merged.lines, records);
   if (!problem.empty()) throw Stop{exit_io, problem};
   if (!globals.quiet) {
     note(fmt::format("results: {}/results.csv and {}/results.jsonl", into, into));
   }
-  print(text);
+  print(globals.json ? report::document("sweep", report::sweep_json(records)).dump(2) + "\n"
+                     : report::sweep_text(records));
 }
 
 }  // namespace
 
 void print_merged(const search::Merged& merged, const std::string& into, const Globals& globals) {
   if (merged.kind == "sweep") return print_sweep(merged, into, globals);
+  if (merged.kind == "validate") return print_validation(merged.lines, into, globals);
   throw Stop{exit_data, fmt::format("shards of '{}' cannot be put together", merged.kind)};
 }
 

@@ -32,7 +32,7 @@ Share share_of(const Options& options) {
   Share share;
   if (options.has("shard")) {
     share.shard = need(search::read_shard(options.text("shard"), environment));
-  } else {
+  } else if ((share.ranks = search::open_ranks(environment)) == nullptr) {
     share.shard = search::step_shard(environment);
     share.of_step = share.shard.has_value();
   }

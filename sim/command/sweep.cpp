@@ -8,6 +8,7 @@
 #include "sim/command/command.h"
 #include "sim/command/interrupt.h"
 #include "sim/command/progress.h"
+#include "sim/command/report.h"
 #include "sim/command/shard.h"
 #include "sim/config/grid.h"
 #include "sim/report/sweep_text.h"
@@ -93,6 +94,7 @@ int run_sweep(const Arguments& arguments, Globals globals) {
       .flag("overwrite", "start over, whatever the folder holds")
       .words(1, 1000);
   declare_shard(options);
+  declare_report(options);
   options.parse(arguments, globals);
   const Share share = share_of(options);
   const search::RecordFile::Mode mode = mode_of(options);
@@ -109,7 +111,9 @@ int run_sweep(const Arguments& arguments, Globals globals) {
   std::string shard_words;
   if (share.shard) {
     const search::Shard& shard = *share.shard;
-    folder = prepare(whole, search::manifest("sweep", search::point_ids(points), shard, words),
+    std::vector<std::string> again = words;
+    again.emplace_back("--resume");
+    folder = prepare(whole, search::manifest("sweep", search::point_ids(points), shard, again),
                      options.has("overwrite"));
     points = search::share_of(points, shard);
     if (!share.of_step) shard_words = fmt::format(" --shard {}/{}", shard.number, shard.of);
@@ -123,7 +127,13 @@ int run_sweep(const Arguments& arguments, Globals globals) {
     progress.show(counts.done, fmt::format("fits {}, out of memory {}", counts.fits, counts.oom));
     return !interrupted();
   };
-  const search::SweepResult result = search::sweep(points, {folder, share.workers, mode}, calls);
+  const search::SweepSettings settings{folder, share.workers, mode, share.ranks.get()};
+  if (share.ranks != nullptr && share.ranks->rank() > 0) {
+    calls.go_on = [](const search::SweepCounts&) { return !interrupted(); };
+    search::help_sweep(points, settings, calls);
+    return interrupted() ? exit_interrupted : exit_yes;
+  }
+  const search::SweepResult result = search::sweep(points, settings, calls);
   progress.clear();
   if (!result.complete) stop(result, resume_line(words, whole, shard_words));
   const bool failed =
@@ -137,6 +147,8 @@ int run_sweep(const Arguments& arguments, Globals globals) {
   if (!globals.quiet) {
     note(fmt::format("results: {}/results.csv and {}/results.jsonl", folder, folder));
   }
+  if (options.has("report"))
+    write_page(options.text("report"), report::sweep_document(grid.name(), result.records));
   print(globals.json ? report::document("sweep", report::sweep_json(result.records)).dump(2) + "\n"
                      : report::sweep_text(result.records));
   return failed ? exit_bug : exit_yes;

@@ -201,7 +201,7 @@ std::string resume_command(const Manifest& manifest, const std::string& folder) 
   std::string text = "rehearse " + manifest.kind;
   for (const std::string& word : manifest.arguments) text += " " + quoted(word);
   const std::string parent = fs::path(folder).parent_path().string();
-  return text + fmt::format(" -o {} --shard {}/{} --resume", quoted(parent.empty() ? "." : parent),
+  return text + fmt::format(" -o {} --shard {}/{}", quoted(parent.empty() ? "." : parent),
                             manifest.shard.number, manifest.shard.of);
 }
 

@@ -57,7 +57,7 @@ struct Manifest {
   std::string own;          // of the shard's items
   std::size_t items = 0;    // of all shards
   Shard shard;
-  std::vector<std::string> arguments;  // of the command, to start it again
+  std::vector<std::string> arguments;  // of the command, to go on with it
 };
 
 // 16 hex digits of the version, the kind and the identities in order.

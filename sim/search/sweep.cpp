@@ -56,13 +56,15 @@ class Sweep {
       }
     }
     if (problem_ == RecordProblem::none) {
-      result.complete = run_pool(open_points, settings_.workers, pool_calls());
+      result.complete = run_pool(open_points, settings_.workers, pool_calls(), settings_.ranks);
     }
     if (problem_ != RecordProblem::none) return failure(problem_);
     if (!result.complete) return result;
     if (problem = finish(result); problem != RecordProblem::none) return failure(problem);
     return result;
   }
+
+  void help() { run_pool({}, settings_.workers, pool_calls(), settings_.ranks); }
 
  private:
   report::PointName name(std::size_t i, const Point& point) const {
@@ -159,6 +161,11 @@ std::string write_results(const std::string& folder, const std::vector<std::stri
   for (const std::string& line : lines) text += line + "\n";
   const std::string problem = report::write_file(folder + "/results.jsonl", text);
   return problem.empty() ? write_csv(folder, records) : problem;
+}
+
+void help_sweep(const Points& points, const SweepSettings& settings, const SweepCalls& calls) {
+  assert(settings.ranks != nullptr && settings.ranks->rank() > 0);
+  Sweep(points, settings, calls).help();
 }
 
 SweepResult sweep(const Points& points, const SweepSettings& settings, const SweepCalls& calls) {

@@ -16,6 +16,7 @@
 #include "sim/config/cluster.h"
 #include "sim/report/answer.h"
 #include "sim/report/json.h"
+#include "sim/search/ranks.h"
 #include "sim/search/records.h"
 #include "sim/search/shard.h"
 #include "sim/workload/plan.h"
@@ -48,6 +49,7 @@ struct SweepSettings {
   std::string folder;
   int workers = 1;
   RecordFile::Mode mode = RecordFile::Mode::fresh;
+  Ranks* ranks = nullptr;  // the processes that share the sweep; this one is rank 0
 };
 
 struct SweepCounts {
@@ -72,6 +74,9 @@ struct SweepResult {
 };
 
 SweepResult sweep(const Points& points, const SweepSettings& settings, const SweepCalls& calls);
+
+// What the other ranks do: they answer points until rank 0 has no more. The points are the same.
+void help_sweep(const Points& points, const SweepSettings& settings, const SweepCalls& calls);
 
 // The records of finished shards (merge.h) as the folder that one machine would have left;
 // `records` are the parsed lines. "" or what went wrong.

@@ -120,7 +120,7 @@ TEST_CASE("golden: shards of a sweep, one of them killed and run again, merge to
   INFO(torn.err);
   CHECK(torn.code == 66);
   CHECK(torn.err.find("many: error: of 8 shards 1 is missing: 8") != std::string::npos);
-  CHECK(torn.err.find("rehearse sweep grid.textproto -o many --shard 3/8 --resume") !=
+  CHECK(torn.err.find("rehearse sweep grid.textproto --resume -o many --shard 3/8") !=
         std::string::npos);
   CHECK_FALSE(fs::exists(folder + "/merged"));
   REQUIRE(run(shard + "3/8 --resume", folder).code == 0);
@@ -155,4 +155,19 @@ TEST_CASE("golden: the processes of one job step share a sweep and the last puts
   CHECK(step.out == one.out);
   for (const char* file : {"/results.jsonl", "/results.csv"})
     CHECK(text_of(folder + "/many" + file) == text_of(folder + "/whole" + file));
+}
+
+TEST_CASE("golden: shards of validate merge to what one machine says") {
+  const std::string folder = scratch("validate-shards");
+  const std::string what =
+      "./rehearse validate calibration/measured/training_runs.csv --where "
+      "source_group=narayanan2021-table1 -q ";
+  const golden::Finished one = run(what + "--csv one.csv", folder);
+  REQUIRE(one.code == 0);
+  for (const char* shard : {"1/3", "2/3", "3/3"})
+    REQUIRE(run(what + "-o many --shard " + shard, folder).code == 0);
+  const golden::Finished merged = run("./rehearse merge many -o whole -q", folder);
+  INFO(merged.err);
+  CHECK(merged.out == one.out);
+  CHECK(text_of(folder + "/whole/predictions.csv") == text_of(folder + "/one.csv"));
 }

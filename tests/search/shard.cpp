@@ -60,7 +60,9 @@ void write(const std::string& path, const std::string& text) {
 // A finished shard of `count` items.
 std::string make_shard(const std::string& folder, const Shard& shard, std::size_t count) {
   const std::string own = shard_folder(folder, shard);
-  REQUIRE(write_manifest(own, manifest("sweep", ids(count), shard, {"grid name", "tp=2"})).empty());
+  REQUIRE(
+      write_manifest(own, manifest("sweep", ids(count), shard, {"grid name", "tp=2", "--resume"}))
+          .empty());
   std::string text;
   for (std::size_t i = 0; i < share(shard, count); ++i) text += line(item(shard, i)) + "\n";
   write(own + "/results.jsonl", text);
@@ -176,7 +178,7 @@ TEST_CASE("search: missing and torn shards are named with the command that makes
   CHECK(said.find(folder + ": of 8 shards 4 are missing: 3 to 4, 6, 8") != std::string::npos);
   CHECK(said.find("shard 2 of 8 is torn: 4 of 5 records") != std::string::npos);
   CHECK(said.find("shard 5 of 8 is torn: 0 of 5 records") != std::string::npos);
-  CHECK(said.find("rehearse sweep 'grid name' tp=2 -o " + folder + " --shard 2/8 --resume") !=
+  CHECK(said.find("rehearse sweep 'grid name' tp=2 --resume -o " + folder + " --shard 2/8") !=
         std::string::npos);
 }
 
