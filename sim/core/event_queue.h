@@ -6,6 +6,7 @@
 //      a pure function of its inputs.
 //
 // A binary heap written out over a vector: pushing does not allocate once the vector has grown.
+// `Instant` is any point in time that compares: picoseconds for a step, a coarser clock for weeks.
 #pragma once
 
 #include <algorithm>
@@ -17,17 +18,22 @@
 
 namespace sim {
 
-template <class Payload>
+template <class Payload, class Instant = Time>
 class EventQueue {
  public:
-  Time now() const { return now_; }
+  Instant now() const { return now_; }
   bool empty() const { return heap_.empty(); }
+  // When the next event fires. REQUIRES: !empty().
+  Instant next() const {
+    assert(!heap_.empty());
+    return heap_.front().when;
+  }
 
   // REQUIRES: when >= now(). Lower kinds fire first.
-  void schedule(Time when, std::uint8_t kind, Payload payload) {
+  void schedule(Instant when, std::uint8_t kind, Payload payload) {
     assert(when >= now_);
     heap_.push_back(
-        {when.ps, (static_cast<std::uint64_t>(kind) << 56) | next_sequence_++, payload});
+        {when, (static_cast<std::uint64_t>(kind) << 56) | next_sequence_++, payload});
     std::push_heap(heap_.begin(), heap_.end(), later);
   }
 
@@ -37,14 +43,14 @@ class EventQueue {
     std::pop_heap(heap_.begin(), heap_.end(), later);
     const Entry entry = heap_.back();
     heap_.pop_back();
-    assert(entry.when >= now_.ps);
-    now_ = Time{entry.when};
+    assert(entry.when >= now_);
+    now_ = entry.when;
     return entry.payload;
   }
 
  private:
   struct Entry {
-    std::int64_t when;
+    Instant when;
     std::uint64_t order;  // kind, then sequence
     Payload payload;
   };
@@ -52,7 +58,7 @@ class EventQueue {
     return a.when != b.when ? a.when > b.when : a.order > b.order;
   }
 
-  Time now_{};
+  Instant now_{};
   std::uint64_t next_sequence_ = 0;
   std::vector<Entry> heap_;
 };

@@ -24,12 +24,13 @@ constexpr Unit byte_units[] = {{"B", 1.0},
                                {"MiB", 1024.0 * 1024},
                                {"GiB", 1024.0 * 1024 * 1024},
                                {"TiB", 1024.0 * 1024 * 1024 * 1024}};
-constexpr Unit bandwidth_units[] = {{"B/s", 1.0},      {"KB/s", 1e3},    {"MB/s", 1e6},
-                                    {"GB/s", 1e9},     {"TB/s", 1e12},   {"Kb/s", 125.0},
-                                    {"Mb/s", 125e3},   {"Gb/s", 125e6},  {"Tb/s", 125e9},
-                                    {"GiB/s", 1073741824.0}};
+constexpr Unit bandwidth_units[] = {
+    {"B/s", 1.0},    {"KB/s", 1e3},   {"MB/s", 1e6},   {"GB/s", 1e9},   {"TB/s", 1e12},
+    {"Kb/s", 125.0}, {"Mb/s", 125e3}, {"Gb/s", 125e6}, {"Tb/s", 125e9}, {"GiB/s", 1073741824.0}};
 constexpr Unit duration_units[] = {
     {"ps", 1e-12}, {"ns", 1e-9}, {"us", 1e-6}, {"ms", 1e-3}, {"s", 1.0}};
+constexpr Unit span_units[] = {
+    {"ms", 1e-3}, {"s", 1.0}, {"min", 60.0}, {"h", 3600.0}, {"d", 86400.0}};
 constexpr Unit flop_units[] = {{"GFLOP/s", 1e9}, {"TFLOP/s", 1e12}, {"PFLOP/s", 1e15}};
 constexpr Unit frequency_units[] = {{"Hz", 1.0}, {"kHz", 1e3}, {"MHz", 1e6}, {"GHz", 1e9}};
 
@@ -50,8 +51,7 @@ Parsed<double> parse(std::string_view what, std::string_view text, std::span<con
   const std::string_view number = text.substr(0, static_cast<std::size_t>(end - text.data()));
   std::string_view name = text.substr(number.size());
   while (!name.empty() && name.front() == ' ') name.remove_prefix(1);
-  if (value < 0)
-    return fmt::format("{} \"{}\" is negative; it must be zero or more", what, text);
+  if (value < 0) return fmt::format("{} \"{}\" is negative; it must be zero or more", what, text);
   if (name.empty())
     return fmt::format("{} \"{}\" has no unit; write one of {}", what, text,
                        examples(number, units));
@@ -81,6 +81,10 @@ Parsed<Bandwidth> parse_bandwidth(std::string_view text) {
 
 Parsed<Duration> parse_duration(std::string_view text) {
   return whole<Duration>("time", text, parse("time", text, duration_units), 1e12);
+}
+
+Parsed<double> parse_span(std::string_view text) {
+  return parse("time", text, span_units);
 }
 
 Parsed<double> parse_flop_rate(std::string_view text) {

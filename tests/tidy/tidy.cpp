@@ -32,7 +32,8 @@ const std::map<std::string, std::set<std::string>> may_use = {
     {"report", {"replay", "config", "memory"}},
     {"search", {"report"}},
     {"calibrate", {"search"}},
-    {"command", {"calibrate"}},
+    {"campaign", {"search"}},
+    {"command", {"calibrate", "campaign"}},
     {"main", {"command"}},
 };
 
