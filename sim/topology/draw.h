@@ -15,9 +15,14 @@ namespace sim::topology {
 // Every vertex is a host or router, every cable two links (one per direction) with its capacity and
 // latency; SimGrid finds the routes (Floyd).
 std::string simgrid_xml(const Cluster& cluster);
-std::string graphviz(const Cluster& cluster, const std::vector<double>& busy = {});
-// The fabric: switches by level, a box per node with its NICs; cables from green (idle) to red
-// (full).
-std::string svg(const Cluster& cluster, const std::vector<double>& busy = {});
+// `alike`: parts that look alike are drawn once, with how many there are (fold.h).
+std::string graphviz(const Cluster& cluster, const std::vector<double>& busy = {},
+                     bool alike = false);
+// Switches by level, under them each node with its NICs, its GPUs and what joins them; cables with
+// their speeds, and with `busy` from green (idle) to red (full), with numbers and a legend.
+std::string svg(const Cluster& cluster, const std::vector<double>& busy = {}, bool alike = false);
+
+// "#ff800030": from green through yellow to red, for a share of 0 to 1.
+std::string heat_colour(double busy);
 
 }  // namespace sim::topology
