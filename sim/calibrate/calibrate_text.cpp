@@ -1,5 +1,6 @@
 // calibrate_text.cpp — what a calibration says.
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "sim/calibrate/calibrate.h"
 #include "sim/report/table.h"

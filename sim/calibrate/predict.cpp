@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "sim/calibrate/row_text.h"
 #include "sim/calibrate/validate.h"

@@ -1,6 +1,7 @@
 // row_model.cpp — the network of a row, from its architecture columns: a Llama-like decoder where
 // the MLP is gated, a GPT-like decoder where it is not, as Megatron-LM's flags in `extra` amend it.
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "sim/calibrate/row_text.h"
 

@@ -7,6 +7,7 @@
 #include <cassert>
 #include <cmath>
 #include <map>
+#include <nlohmann/json.hpp>
 
 #include "sim/report/csv.h"
 #include "sim/report/table.h"

@@ -17,10 +17,13 @@
 #include "sim/calibrate/row_plan.h"
 #include "sim/config/residuals.h"
 #include "sim/config/runs_csv.h"
-#include "sim/report/document.h"
 #include "sim/report/interval.h"
 #include "sim/report/json.h"
 #include "sim/search/evaluate.h"
+
+namespace sim::report {
+struct Document;
+}
 
 namespace sim::calibrate {
 

@@ -4,8 +4,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <boost/program_options.hpp>
 #include <cassert>
 #include <charconv>
+#include <sstream>
 
 #include "sim/config/locate.h"
 #include "sim/core/text.h"
@@ -28,7 +30,15 @@ const Command* find_command(std::string_view name) {
 }
 }  // namespace
 
-Options::Options(const char* command) : command_(find_command(command)) {
+struct Options::Parsed {
+  po::options_description description{"Options", 100};
+  po::variables_map values;
+};
+
+Options::~Options() = default;
+
+Options::Options(const char* command)
+    : command_(find_command(command)), parsed_(std::make_unique<Parsed>()) {
   flag("json", "one JSON document on stdout instead of text");
   flag("quiet,q", "no progress and no notes on stderr");
   flag("help,h", "this text");
@@ -43,27 +53,27 @@ void Options::add(const char* name, const char* placeholder, const char* help, b
 }
 
 Options& Options::flag(const char* name, const char* help) {
-  description_.add_options()(name, po::bool_switch(), help);
+  parsed_->description.add_options()(name, po::bool_switch(), help);
   add(name, "", help, false);
   return *this;
 }
 
 Options& Options::value(const char* name, const char* placeholder, const char* help) {
-  description_.add_options()(name, po::value<std::string>()->value_name(placeholder), help);
+  parsed_->description.add_options()(name, po::value<std::string>()->value_name(placeholder), help);
   add(name, placeholder, help, false);
   return *this;
 }
 
 Options& Options::values(const char* name, const char* placeholder, const char* help) {
-  description_.add_options()(
+  parsed_->description.add_options()(
       name, po::value<std::vector<std::string>>()->composing()->value_name(placeholder), help);
   add(name, placeholder, help, true);
   return *this;
 }
 
 std::vector<std::string> Options::list(const std::string& name) const {
-  return values_.count(name) > 0 ? values_[name].as<std::vector<std::string>>()
-                                 : std::vector<std::string>{};
+  return parsed_->values.count(name) > 0 ? parsed_->values[name].as<std::vector<std::string>>()
+                                         : std::vector<std::string>{};
 }
 
 Options& Options::words(std::size_t least, std::size_t most) {
@@ -79,7 +89,7 @@ void Options::refuse(const std::string& message) const {
 
 std::string Options::help() const {
   std::ostringstream text;
-  text << description_;
+  text << parsed_->description;
   return fmt::format("rehearse {} {}\n  {}\n\n{}", command_->name, command_->synopsis,
                      command_->summary, text.str());
 }
@@ -90,15 +100,15 @@ void Options::parse(const Arguments& arguments, Globals& globals) {
     throw Stop{exit_yes, ""};
   }
   po::options_description all;
-  all.add(description_);
+  all.add(parsed_->description);
   all.add_options()("words", po::value<std::vector<std::string>>());
   po::positional_options_description positional;
   positional.add("words", -1);
   try {
     po::store(
         po::command_line_parser(arguments).options(all).positional(positional).style(style).run(),
-        values_);
-    po::notify(values_);
+        parsed_->values);
+    po::notify(parsed_->values);
   } catch (const po::unknown_option& error) {
     refuse(error.what() + did_you_mean(error.get_option_name(), names_));
   } catch (const po::error& error) {
@@ -110,20 +120,21 @@ void Options::parse(const Arguments& arguments, Globals& globals) {
   }
   globals.json = globals.json || has("json");
   globals.quiet = globals.quiet || has("quiet");
-  if (values_.count("words") > 0) words_ = values_["words"].as<std::vector<std::string>>();
+  if (parsed_->values.count("words") > 0)
+    words_ = parsed_->values["words"].as<std::vector<std::string>>();
   if (words_.size() < least_) refuse("something is missing");
   if (words_.size() > most_) refuse("'" + words_[most_] + "' is one word too many");
 }
 
 bool Options::has(const std::string& name) const {
-  const auto found = values_.find(name);
-  if (found == values_.end()) return false;
+  const auto found = parsed_->values.find(name);
+  if (found == parsed_->values.end()) return false;
   const auto* flag = boost::any_cast<bool>(&found->second.value());
   return flag == nullptr || *flag;
 }
 
 std::string Options::text(const std::string& name, const std::string& otherwise) const {
-  return has(name) ? values_[name].as<std::string>() : otherwise;
+  return has(name) ? parsed_->values[name].as<std::string>() : otherwise;
 }
 
 std::int64_t Options::number(const std::string& name, std::int64_t otherwise, std::int64_t least,

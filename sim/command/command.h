@@ -6,9 +6,8 @@
 //  (2) An option is never guessed from an abbreviation; a number outside its range is refused.
 #pragma once
 
-#include <boost/program_options.hpp>
 #include <cstdint>
-#include <functional>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -65,6 +64,7 @@ int run_explain(const Arguments& arguments, Globals globals);
 int run_sweep(const Arguments& arguments, Globals globals);
 int run_memory(const Arguments& arguments, Globals globals);
 int run_calibrate(const Arguments& arguments, Globals globals);
+int run_schedule(const Arguments& arguments, Globals globals);
 int run_topo(const Arguments& arguments, Globals globals);
 int run_whatif(const Arguments& arguments, Globals globals);
 int run_merge(const Arguments& arguments, Globals globals);
@@ -85,6 +85,7 @@ struct Stop {
 class Options {
  public:
   explicit Options(const char* command);
+  ~Options();
 
   Options& flag(const char* name, const char* help);
   // `name` may be "output,o".
@@ -119,12 +120,12 @@ class Options {
   std::string help() const;
 
   void add(const char* name, const char* placeholder, const char* help, bool repeated);
+  struct Parsed;  // Program_options' own, whose headers take seconds to compile
 
   const Command* command_;
-  boost::program_options::options_description description_{"Options", 100};
   std::vector<std::string> names_;
   std::vector<OptionRow> rows_;
-  boost::program_options::variables_map values_;
+  std::unique_ptr<Parsed> parsed_;
   std::vector<std::string> words_;
   std::size_t least_ = 0, most_ = 0;
 };

@@ -15,6 +15,8 @@ const std::vector<Command>& commands() {
       {"merge", "FOLDER ... [-o FOLDER]", "shards of many machines become the whole", run_merge},
       {"whatif", "PLAN --vary KEY=V1,V2", "the same plan under changed conditions, side by side",
        run_whatif},
+      {"schedule", "NAME --stages P ...", "a pipeline schedule: its picture, time and memory",
+       run_schedule},
       {"campaign", "FILE | PLAN | --step-time T",
        "a run over weeks: failures, checkpoints, what is kept", run_campaign},
       {"topo", "check|time|place|import|export", "a cluster: what is wrong, how fast, its drawing",

@@ -1,6 +1,9 @@
 // explain.cpp — `rehearse explain`: why a plan's memory is what it is, and what would make
 // it fit.
 #include "sim/command/watch.h"
+
+#include <nlohmann/json.hpp>
+
 #include "sim/report/explain_text.h"
 #include "sim/report/json.h"
 #include "sim/report/peak_tensors.h"

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <nlohmann/json.hpp>
 
 #include "sim/calibrate/readers/reader.h"
 #include "sim/collective/collective.h"

@@ -1,6 +1,7 @@
 // memory.cpp — `rehearse memory`: the closed-form estimate of a plan; the replay of a
 // written allocator trace or of a recorded CUDA memory snapshot.
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "sim/command/command.h"
 #include "sim/config/plan.h"

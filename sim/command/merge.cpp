@@ -2,6 +2,7 @@
 #include "sim/search/merge.h"
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "sim/command/shard.h"
 #include "sim/report/json.h"

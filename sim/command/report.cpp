@@ -7,9 +7,11 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <nlohmann/json.hpp>
 
 #include "sim/command/watch.h"
 #include "sim/config/residuals.h"
+#include "sim/report/document.h"
 #include "sim/report/interval.h"
 #include "sim/report/output.h"
 #include "sim/report/page.h"

@@ -7,10 +7,13 @@
 #include "sim/command/command.h"
 #include "sim/config/plan.h"
 #include "sim/report/answer.h"
-#include "sim/report/document.h"
 #include "sim/report/memory_timeline.h"
 #include "sim/report/pass_timeline.h"
 #include "sim/search/evaluate.h"
+
+namespace sim::report {
+struct Document;
+}
 
 namespace sim::command {
 

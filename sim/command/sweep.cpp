@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "sim/command/command.h"
 #include "sim/command/interrupt.h"
@@ -11,6 +12,7 @@
 #include "sim/command/report.h"
 #include "sim/command/shard.h"
 #include "sim/config/grid.h"
+#include "sim/report/document.h"
 #include "sim/report/sweep_text.h"
 #include "sim/search/evaluate.h"
 #include "sim/search/merge.h"

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <nlohmann/json.hpp>
 
 #include "sim/command/topo.h"
 #include "sim/config/plan.h"

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 
 #include "sim/calibrate/memory_rows.h"
 #include "sim/calibrate/timings.h"
@@ -16,6 +17,7 @@
 #include "sim/config/runs_csv.h"
 #include "sim/config/table_csv.h"
 #include "sim/core/text.h"
+#include "sim/report/document.h"
 #include "sim/report/output.h"
 #include "sim/search/answers.h"
 #include "sim/search/pool.h"

@@ -8,6 +8,7 @@
 //      shown is the column's business, never the cell's.
 #pragma once
 
+#include <nlohmann/json.hpp>
 #include <string>
 #include <variant>
 #include <vector>

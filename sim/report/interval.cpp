@@ -8,6 +8,7 @@
 #include <cassert>
 #include <cmath>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <vector>
 
 namespace sim::report {

@@ -1,6 +1,7 @@
 #include "sim/report/json.h"
 
 #include <cmath>
+#include <nlohmann/json.hpp>
 
 #include "sim/report/version.h"
 

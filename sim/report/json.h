@@ -2,7 +2,7 @@
 // convention. Key order is fixed; doubles print the shortest text that reads back the same.
 #pragma once
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 
 #include "sim/report/answer.h"

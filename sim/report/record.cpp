@@ -1,8 +1,10 @@
 #include "sim/report/record.h"
 
 #include <cmath>
+#include <nlohmann/json.hpp>
 
 #include "sim/report/csv.h"
+#include "sim/report/document.h"
 
 namespace sim::report {
 

@@ -9,10 +9,11 @@
 #include <string>
 #include <vector>
 
-#include "sim/report/document.h"
 #include "sim/report/json.h"
 
 namespace sim::report {
+
+struct Column;
 
 // What a record says besides its answer.
 struct PointName {

@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <set>
 #include <tuple>
 
+#include "sim/report/document.h"
 #include "sim/report/record.h"
 
 namespace sim::report {

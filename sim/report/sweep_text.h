@@ -6,10 +6,11 @@
 #include <string>
 #include <vector>
 
-#include "sim/report/document.h"
 #include "sim/report/json.h"
 
 namespace sim::report {
+
+struct Document;
 
 // `records` as record.h makes them, in the order of the grid.
 std::string sweep_text(const std::vector<Json>& records);

@@ -10,11 +10,13 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "sim/schedule/rules.h"
 #include "sim/schedule/schedule.h"
 
 namespace sim::schedule {
+namespace {
 
-Order one_f_one_b(const Shape& shape, int stage) {
+Order order(const Shape& shape, int stage) {
   const int warmup = std::min(shape.stages - 1 - stage, shape.microbatches);
 
   Order order;
@@ -28,5 +30,25 @@ Order one_f_one_b(const Shape& shape, int stage) {
     order.push_back({Pass::backward, i});
   return order;
 }
+
+std::optional<std::int64_t> makespan(const Shape& shape) {
+  return 3 * (std::int64_t{shape.microbatches} + shape.stages - 1);
+}
+
+std::optional<int> live(const Shape& shape, int stage) {
+  return std::min(shape.microbatches, shape.stages - stage);
+}
+
+}  // namespace
+
+extern constinit const Schedule one_f_one_b{
+    .name = "1f1b",
+    .summary = "one forward, one backward; bounded memory",
+    .source = "arXiv:2006.09503",
+    .problem = one_chunk,
+    .order = order,
+    .makespan = makespan,
+    .live = live,
+};
 
 }  // namespace sim::schedule

@@ -6,16 +6,39 @@
 // NeurIPS 2019 (arXiv:1811.06965), figure 2c.
 #include <cstddef>
 
+#include "sim/schedule/rules.h"
 #include "sim/schedule/schedule.h"
 
 namespace sim::schedule {
+namespace {
 
-Order gpipe(const Shape& shape, int /*stage*/) {
+Order order(const Shape& shape, int /*stage*/) {
   Order order;
   order.reserve(2 * static_cast<std::size_t>(shape.microbatches));
   for (int i = 0; i < shape.microbatches; ++i) order.push_back({Pass::forward, i});
   for (int i = shape.microbatches - 1; i >= 0; --i) order.push_back({Pass::backward, i});
   return order;
 }
+
+// p - 1 to fill and to drain, of one forward and one backward pass.
+std::optional<std::int64_t> makespan(const Shape& shape) {
+  return 3 * (std::int64_t{shape.microbatches} + shape.stages - 1);
+}
+
+std::optional<int> live(const Shape& shape, int /*stage*/) {
+  return shape.microbatches;
+}
+
+}  // namespace
+
+extern constinit const Schedule gpipe{
+    .name = "gpipe",
+    .summary = "all forwards, then all backwards",
+    .source = "arXiv:1811.06965",
+    .problem = one_chunk,
+    .order = order,
+    .makespan = makespan,
+    .live = live,
+};
 
 }  // namespace sim::schedule

@@ -17,11 +17,13 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "sim/schedule/rules.h"
 #include "sim/schedule/schedule.h"
 
 namespace sim::schedule {
+namespace {
 
-Order zb_h1(const Shape& shape, int stage) {
+Order order(const Shape& shape, int stage) {
   const int m = shape.microbatches;
   const int warmup = std::min(shape.stages - 1 - stage, m);
 
@@ -30,11 +32,35 @@ Order zb_h1(const Shape& shape, int stage) {
   for (int i = 0; i < warmup; ++i) order.push_back({Pass::forward, i});
   for (int i = 0; i < m; ++i) {
     if (i + warmup < m) order.push_back({Pass::forward, i + warmup});
-    order.push_back({Pass::backward, i});
+    order.push_back({Pass::input, i});
     if (i >= stage) order.push_back({Pass::weight, i - stage});
   }
   for (int i = std::max(m - stage, 0); i < m; ++i) order.push_back({Pass::weight, i});
   return order;
 }
+
+std::optional<std::int64_t> makespan(const Shape& shape) {
+  const std::int64_t m = shape.microbatches, p = shape.stages;
+  return std::max(3 * m + p - 1, 2 * m + 2 * (p - 1) + 1);
+}
+
+// On every stage what 1f1b holds on its first.
+std::optional<int> live(const Shape& shape, int /*stage*/) {
+  return std::min(shape.microbatches, shape.stages);
+}
+
+}  // namespace
+
+extern constinit const Schedule zb_h1{
+    .name = "zb-h1",
+    .summary = "weight gradients split off to fill the drain; memory of 1f1b",
+    .source = "arXiv:2401.10241",
+    .splits = Splits::all,
+    .wire = posted,
+    .problem = one_chunk,
+    .order = order,
+    .makespan = makespan,
+    .live = live,
+};
 
 }  // namespace sim::schedule

@@ -1,6 +1,7 @@
 #include "sim/search/answers.h"
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 #include <xxhash.h>
 
 #include "sim/report/output.h"

@@ -1,6 +1,7 @@
 #include "sim/search/sweep.h"
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 #include <xxhash.h>
 
 #include <cassert>

@@ -23,31 +23,14 @@
 #pragma once
 
 #include <boost/graph/adjacency_list.hpp>
-#include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
 
 #include "sim/topology/cluster.h"
+#include "sim/topology/parts.h"
 
 namespace sim::topology {
-
-enum class VertexKind : std::uint8_t { gpu, nvswitch, pcie_switch, host, nic, leaf, spine, core };
-// measured: no cable, but the rate that was measured between two nodes (NodeRates); only in Routes.
-enum class LinkKind : std::uint8_t { nvlink, pcie, network, measured };
-
-struct Vertex {
-  VertexKind kind = VertexKind::gpu;
-  int node = -1;  // -1: a switch of the fabric
-  int index = 0;  // among its kind, in its node or in the fabric
-};
-
-struct Link {
-  LinkKind kind = LinkKind::nvlink;
-  Bandwidth capacity{};
-  Duration latency{};  // beyond what NCCL's own latency of a step contains
-  int id = 0;
-};
 
 // Boost counts the edges of a directed graph by looking at every vertex, so the graph keeps count.
 struct LinkCount {
@@ -70,26 +53,8 @@ std::span<const FabricEntry> fabric_catalog();
 // REQUIRES: problems(cluster) is empty.
 Graph build_graph(const Cluster& cluster);
 
-// Where the vertices of a node are, relative to its first one.
-struct NodeLayout {
-  explicit NodeLayout(const Node& node);
-  int gpu(int index) const { return index; }
-  int nvswitch() const { return gpus; }  // only where has_nvswitch
-  int pcie_switch(int index) const { return gpus + (has_nvswitch ? 1 : 0) + index; }
-  int host(int socket = 0) const { return pcie_switch(pcie_switches) + socket; }
-  int nic(int index) const { return host(sockets) + index; }
-  int size() const { return nic(nics); }
-
-  int gpus, nics, pcie_switches, sockets;
-  bool has_nvswitch;
-  std::vector<int> switch_of_nic, switch_of_gpu;  // the PCIe switch of each NIC, of each GPU
-  std::vector<int> socket_of_switch;
-};
-
 // Adds a cable: one link each way.
 void connect(Graph& graph, std::size_t a, std::size_t b, LinkKind kind, Bandwidth capacity,
              Duration latency_up = {}, Duration latency_down = {});
-
-std::string label(const Vertex& vertex);  // "node 3 gpu 5", "leaf 2"
 
 }  // namespace sim::topology

@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "sim/topology/cluster.h"
-#include "sim/topology/graph.h"
 
 namespace sim::topology {
 
@@ -33,10 +32,6 @@ struct Finding {
 std::vector<Finding> inspect(const Node& node);
 std::vector<Finding> inspect(const Cluster& cluster, double least_bisection = 0);
 std::vector<Finding> inspect(const Wiring& wiring, double least_bisection = 0);
-
-// Most bytes per second from the NICs of nodes before `split` to those of the others, by Boykov and
-// Kolmogorov's maximum flow.
-double bisection(const Graph& graph, int split);
 
 // Most bytes per second that the first half of the nodes can send to the others, as a share of what
 // their NICs send; by maximum flow. REQUIRES: at least two nodes.

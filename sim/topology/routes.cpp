@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <limits>
 
+#include "sim/topology/graph.h"
+
 namespace sim::topology {
 namespace {
 

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "sim/topology/cluster.h"
-#include "sim/topology/graph.h"
+#include "sim/topology/parts.h"
 
 namespace sim::topology {
 

@@ -73,6 +73,7 @@ class Builder {
     t.calls.push_back(
         {*block, at_ends ? -1 : global_layer(t.chunk, layer), layer_base(at_ends ? 0 : layer)});
   }
+  bool splits_backward() const { return schedule_.splits == schedule::Splits::all; }
   int global_layer(int chunk, int layer) const;
   int first_chunk() const;
   bool makes_handles(const Moment& moment, int chunk, int layer) const;
@@ -122,7 +123,7 @@ std::uint32_t Builder::free_layer_input(std::uint32_t layers_on) {
 // What a pass does before its first block: waits for its input, drops what Python rebinds.
 std::uint32_t Builder::begin_pass(int chunk, bool forward) {
   Emitter e(rank_.tables, "pass begin");
-  const bool overlaps = rank_.plan.virtual_stages > 1 || schedule_.splits_backward;
+  const bool overlaps = rank_.plan.virtual_stages > 1 || splits_backward();
   if (overlaps && rank_.plan.pp > 1) {
     if (rank_.plan.virtual_stages > 1) e.wait(forward ? send_forward_event : send_backward_event);
     const bool receives = forward ? !rank_.is_first_part(chunk) : !rank_.is_last_part(chunk);
@@ -222,7 +223,7 @@ Template Builder::backward(int chunk, const Moment& moment) {
   variant.hooks = sharding_->hooks();
   variant.unit = {chunk, ends};
   variant.first_microbatch = moment.first;
-  variant.split = schedule_.splits_backward;
+  variant.split = splits_backward();
   const int layers = rank_.layers(chunk);
   const bool last = rank_.is_last_part(chunk);
   call(t, sharding_->before(ends, Visit::backward));
@@ -246,7 +247,7 @@ Template Builder::backward(int chunk, const Moment& moment) {
   if (rank_.is_first_part(chunk)) call(t, embedding_backward(rank_, variant));
   call(t, sharding_->after(ends, Visit::backward));
   call(t, end_pass(chunk, false));
-  if (!schedule_.splits_backward) call(t, microbatch_end(rank_, chunk));
+  if (!splits_backward()) call(t, microbatch_end(rank_, chunk));
   return t;
 }
 

@@ -25,7 +25,7 @@ constexpr std::int64_t round_up(std::int64_t n, std::int64_t unit) {
 Fsdp::Fsdp(Rank& rank)
     : Sharding(rank),
       shards_(std::int64_t{plan_.dp} * plan_.cp / plan_.fsdp.replicas),
-      splits_(schedule::find(plan_.schedule)->splits_backward),
+      splits_(schedule::find(plan_.schedule)->splits == schedule::Splits::all),
       staged_(plan_.pp * plan_.virtual_stages > 1 || splits_),
       accumulates_(plan_.fsdp.no_sync || staged_),
       at_end_(staged_ && !flat()) {

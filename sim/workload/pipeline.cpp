@@ -17,6 +17,16 @@ enum : std::uint32_t {
   batched_bit = 16,
 };
 
+// The order of one stage, with gradients of inputs named as the backward passes that they are.
+schedule::Order order_of(const schedule::Schedule& schedule, const schedule::Shape& shape,
+                         int stage) {
+  schedule::Order order = schedule.search ? schedule.search(shape)[static_cast<std::size_t>(stage)]
+                                          : schedule.order(shape, stage);
+  for (Step& step : order)
+    if (step.pass == Kind::input) step.pass = Kind::backward;
+  return order;
+}
+
 }  // namespace
 
 Pipeline::Pipeline(Rank& rank, const schedule::Schedule& schedule)
@@ -68,7 +78,7 @@ void Pipeline::run(Kind kind, Task task, const Patterns& patterns) {
   const bool acquires = kind == Kind::forward && !receives;
   push(pattern, task, acquires ? acquire(task) : frame_of(task));
   passes_.back().acquires = acquires;
-  const Kind last = schedule_.splits_backward ? Kind::weight : Kind::backward;
+  const Kind last = schedule_.splits == schedule::Splits::all ? Kind::weight : Kind::backward;
   if (kind != last) return;
   passes_.back().releases = true;
   free_frames_.push_back(frame_of(task));
@@ -150,8 +160,8 @@ void Pipeline::release_output(Task task) {
 std::vector<Pass> Pipeline::passes(const Patterns& patterns, int microbatches) {
   microbatches_ = microbatches;
   const int m = microbatches;
-  const schedule::Shape shape{rank_.plan.pp, m, rank_.plan.virtual_stages};
-  const schedule::Order order = schedule_.order(shape, rank_.program.stage);
+  const schedule::Order order =
+      order_of(schedule_, pipeline_shape(rank_.plan, m), rank_.program.stage);
   passes_.clear();
   completed_.clear();
   frames_.assign(static_cast<std::size_t>(m * rank_.plan.virtual_stages), -1);
@@ -162,7 +172,7 @@ std::vector<Pass> Pipeline::passes(const Patterns& patterns, int microbatches) {
   done_ = 0;
   if (rank_.plan.virtual_stages > 1)
     interleaved(order, patterns);
-  else if (schedule_.splits_backward)
+  else if (schedule_.splits == schedule::Splits::all)
     overlapping(order, patterns);
   else
     synchronous(order, patterns);

@@ -70,7 +70,7 @@ class Pipeline {
   std::vector<std::int32_t> frames_;  // by task number, -1: none
   std::vector<std::uint32_t> free_frames_;
   std::uint32_t next_frame_ = 0;
-  std::array<std::vector<int>, 3> run_;  // passes of a kind that ran, by chunk
+  std::array<std::vector<int>, 4> run_;  // passes of a kind that ran, by chunk
   int microbatches_ = 0;
   int done_ = 0;
 };

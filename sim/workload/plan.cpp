@@ -220,7 +220,17 @@ void layer_split(const Plan& plan, Problems& problems) {
 // Whether the schedule is known and runs weight gradients apart.
 bool splits_backward(const Plan& plan) {
   const schedule::Schedule* schedule = schedule::find(plan.schedule);
-  return schedule && schedule->splits_backward;
+  return schedule && schedule->splits == schedule::Splits::all;
+}
+
+// What a program cannot be written for yet.
+bool simulated(const schedule::Schedule& schedule) {
+  const bool one_way = schedule.placement == schedule::Placement::round_robin;
+  const bool whole = schedule.splits != schedule::Splits::some && schedule.slices == 1;
+  const bool usual = schedule.output == schedule::Output::last_part && schedule.gradients_travel &&
+                     !schedule.shared_parameters;
+  const bool walks = schedule.chunks == 1 || schedule.wire.waits_for_sends;
+  return one_way && whole && usual && walks;
 }
 
 void pipeline(const Plan& plan, Problems& problems) {
@@ -229,9 +239,12 @@ void pipeline(const Plan& plan, Problems& problems) {
     problems.push_back(schedule::unknown(plan.schedule));
     return;
   }
+  if (!simulated(*schedule))
+    problems.push_back(fmt::format(
+        "schedule {} has a picture (rehearse schedule {}) and is not simulated in a run",
+        plan.schedule, plan.schedule));
   if (plan.global_batch % (std::int64_t{plan.dp} * plan.micro_batch) != 0) return;
-  const std::string problem =
-      schedule->problem({plan.pp, plan.microbatches(), plan.virtual_stages});
+  const std::string problem = schedule->problem(pipeline_shape(plan, plan.microbatches()));
   if (!problem.empty()) problems.push_back(fmt::format("schedule {}: {}", plan.schedule, problem));
 }
 
@@ -406,6 +419,14 @@ std::vector<std::string> problems(const Plan& plan) {
   adapters(plan, problems);
   sizes(plan, problems);
   return problems;
+}
+
+schedule::Shape pipeline_shape(const Plan& plan, int microbatches) {
+  return {.stages = plan.pp,
+          .microbatches = microbatches,
+          .chunks = plan.virtual_stages,
+          .group = std::min(plan.microbatch_group, microbatches),
+          .interleaving = plan.interleaving};
 }
 
 int Plan::chunk_layers(int stage, int chunk) const {

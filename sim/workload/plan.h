@@ -14,6 +14,7 @@
 #include "sim/core/units.h"
 #include "sim/model/architecture.h"
 #include "sim/model/operation.h"
+#include "sim/schedule/schedule.h"
 
 namespace sim::workload {
 
@@ -100,6 +101,9 @@ struct Plan {
   bool account_for_embedding = false, account_for_loss = false;
 
   std::string schedule = "1f1b";  // a name of schedule::catalog()
+  // How interleaved schedules fill the pipeline: it differs between frameworks and their versions.
+  schedule::Interleaving interleaving = schedule::Interleaving::all_forwards_first;
+  int microbatch_group = 0;       // --microbatch-group-size-per-vp-stage, 0: the schedule's own
   bool sequence_parallel = true;  // Megatron-LM turns it off at tp = 1
   DataParallelism data_parallel = DataParallelism::ddp;
   FsdpOptions fsdp;
@@ -128,7 +132,7 @@ struct Plan {
   bool fused_cross_entropy = false;  // one kernel on 16-bit logits, which are kept
   LayerKernels layer_kernels = LayerKernels::fused;
   bool fused_optimizer = true;  // one kernel for all tensors; else PyTorch's operators, each tensor
-  int logit_metrics = 0;  // cross entropies of the logits after each microbatch, for a log
+  int logit_metrics = 0;        // cross entropies of the logits after each microbatch, for a log
   bool gradient_accumulation_fusion = true;
   bool attention_mask = true;  // dataloader mask b x 1 x s x s (--no-create-... turns it off)
   // --reset-attention-mask: each sample has a mask of its own, which the data loader's workers
@@ -175,6 +179,9 @@ struct Plan {
   std::int64_t local_sequence() const { return sequence / cp; }
   bool uses_sequence_parallel() const { return sequence_parallel && tp > 1; }
 };
+
+// What the plan's schedule is asked for, for a step of so many microbatches.
+schedule::Shape pipeline_shape(const Plan& plan, int microbatches);
 
 // Every rule that the plan breaks, each with the values that would do. Empty: the plan is possible.
 std::vector<std::string> problems(const Plan& plan);

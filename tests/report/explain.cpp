@@ -1,5 +1,6 @@
 // What `explain` says: every byte of the GPU, by tensor, and whether fragmentation is to blame.
 #include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
 
 #include "sim/report/explain_text.h"
 #include "tests/replay/sample.h"

@@ -1,9 +1,11 @@
 #include <google/protobuf/util/json_util.h>
 
 #include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
 
 #include "sample.h"
 #include "sim/config/result.pb.h"
+#include "sim/report/document.h"
 #include "sim/report/record.h"
 
 namespace {

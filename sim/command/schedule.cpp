@@ -1,0 +1,168 @@
+// schedule.cpp — `rehearse schedule`: the order of passes of a pipeline schedule, drawn against
+// times of passes that the user gives. No model, no machine: what papers print.
+#include "sim/schedule/schedule.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+
+#include "sim/command/command.h"
+#include "sim/core/text.h"
+#include "sim/report/json.h"
+#include "sim/schedule/timeline.h"
+
+namespace sim::command {
+namespace {
+
+using report::Json;
+using schedule::Schedule;
+using schedule::Shape;
+using schedule::Timeline;
+
+// A picture with more columns than this says nothing.
+constexpr double most_columns = 400;
+constexpr double longest_time = 1e9;
+
+const Schedule& schedule_of(const std::string& name) {
+  const Schedule* found = schedule::find(name);
+  if (!found) throw Stop{exit_usage, schedule::unknown(name)};
+  return *found;
+}
+
+double time_of(const std::string& text) {
+  char* end = nullptr;
+  const double value = std::strtod(text.c_str(), &end);
+  const bool whole = !text.empty() && *end == '\0';
+  if (!whole || !(value >= 0 && value <= longest_time))
+    throw Stop{exit_usage, fmt::format("--times: '{}' is no time; write a number from 0 to {:g}",
+                                       text, longest_time)};
+  return value;
+}
+
+// "forward=1,backward=1,weight=1,transfer=0": what is not named keeps its value.
+schedule::Times times_of(const std::string& text) {
+  schedule::Times times;
+  const std::vector<std::pair<std::string, double*>> known = {{"forward", &times.forward},
+                                                              {"backward", &times.backward},
+                                                              {"weight", &times.weight},
+                                                              {"transfer", &times.transfer},
+                                                              {"output", &times.output}};
+  std::vector<std::string> names;
+  for (const auto& [name, value] : known) names.push_back(name);
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find(',', at), text.size());
+    const std::string one = text.substr(at, end - at);
+    const std::size_t equals = one.find('=');
+    const std::string name = one.substr(0, equals);
+    const auto found =
+        std::ranges::find_if(known, [&](const auto& entry) { return entry.first == name; });
+    if (found == known.end() || equals == std::string::npos)
+      throw Stop{exit_usage, fmt::format("--times takes NAME=TIME of {}, not '{}'{}",
+                                         fmt::join(names, ", "), one, did_you_mean(name, names))};
+    *found->second = time_of(one.substr(equals + 1));
+    at = end + 1;
+  }
+  return times;
+}
+
+schedule::Interleaving interleaving_of(const Options& options) {
+  const std::string rule =
+      options.choice("rule", "megatron-0.10", {"megatron-0.9", "megatron-0.10", "pytorch"});
+  if (rule == "megatron-0.9") return schedule::Interleaving::all_forwards_first;
+  if (rule == "pytorch") return schedule::Interleaving::whole_rounds;
+  return schedule::Interleaving::alternating;
+}
+
+std::string text_of(const schedule::Order& order) {
+  std::string text;
+  for (const schedule::Step& step : order) text += (text.empty() ? "" : " ") + name(step);
+  return text;
+}
+
+Json to_json(const Schedule& schedule, const Shape& shape, const Timeline& timeline,
+             const std::vector<schedule::Order>& orders) {
+  Json live = Json::array(), texts = Json::array();
+  for (const int one : timeline.live) live.push_back(in_stages(schedule, shape, one));
+  for (const schedule::Order& order : orders) texts.push_back(text_of(order));
+  return {{"schedule", std::string(schedule.name)},
+          {"stages", shape.stages},
+          {"microbatches", shape.microbatches},
+          {"chunks", shape.chunks},
+          {"slices", shape.slices},
+          {"makespan", timeline.makespan},
+          {"span", timeline.span},
+          {"busy", timeline.busy},
+          {"peak_live", live},
+          {"bubble_pct", timeline.bubble_percent()},
+          {"orders", texts}};
+}
+
+// The shortest pass is a column, unless that makes the picture too wide.
+double column(const Timeline& timeline) {
+  double shortest = timeline.makespan;
+  for (const auto& row : timeline.rows)
+    for (const schedule::Timed& timed : row)
+      if (timed.end > timed.start) shortest = std::min(shortest, timed.end - timed.start);
+  return std::max(shortest, timeline.makespan / most_columns);
+}
+
+std::string to_text(const Schedule& schedule, const Shape& shape, const Timeline& timeline) {
+  const double unit = column(timeline);
+  std::vector<std::string> live, busy;
+  for (const int one : timeline.live) live.push_back(shortest(in_stages(schedule, shape, one)));
+  for (const double one : timeline.busy) busy.push_back(shortest(one));
+  std::string text = fmt::format("{}: {} stages, {} microbatches", schedule.name, shape.stages,
+                                 shape.microbatches);
+  if (shape.chunks > 1) text += fmt::format(", {} chunks", shape.chunks);
+  if (shape.slices > 1) text += fmt::format(", {} slices", shape.slices);
+  text += fmt::format("; a column is {}\n\n", shortest(unit));
+  if (unit > 0) text += draw(timeline, unit);
+  return text + fmt::format(
+                    "\nmakespan   {}\nspan       {} (longest stage)\nbusy       {}\n"
+                    "peak live  {} (activations of a full stage)\nbubble     {:.1f} %\n",
+                    shortest(timeline.makespan), shortest(timeline.span), fmt::join(busy, " "),
+                    fmt::join(live, " "), timeline.bubble_percent());
+}
+
+}  // namespace
+
+int run_schedule(const Arguments& arguments, Globals globals) {
+  Options options("schedule");
+  options.value("stages", "P", "pipeline stages");
+  options.value("microbatches", "M", "microbatches of a step");
+  options.value("chunks", "V", "parts of the model per stage (default: the schedule's own)");
+  options.value("slices", "N", "token slices of a sequence (default: the schedule's own)");
+  options.value("group", "G", "microbatches that go round together (default: by the rule)");
+  options.value("rule", "RULE", "interleaving: megatron-0.9, megatron-0.10 or pytorch");
+  options.value("times", "NAME=TIME,...",
+                "forward=1,backward=1,weight=1,transfer=0,output=0 (vocabulary passes)");
+  options.words(1, 1).parse(arguments, globals);
+  const Schedule& schedule = schedule_of(options.words()[0]);
+  for (const char* needed : {"stages", "microbatches"})
+    if (!options.has(needed))
+      throw Stop{exit_usage, fmt::format("`rehearse schedule` needs --{}", needed)};
+  constexpr std::int64_t most = 1 << 30;  // the schedule's rule says what it can run
+  const auto number = [&](const char* name, int otherwise) {
+    return static_cast<int>(options.number(name, otherwise, -most, most));
+  };
+  Shape shape{.stages = number("stages", 1),
+              .microbatches = number("microbatches", 1),
+              .chunks = number("chunks", schedule.chunks),
+              .slices = number("slices", schedule.slices),
+              .group = number("group", 0),
+              .interleaving = interleaving_of(options),
+              .times = times_of(options.text("times"))};
+  if (const std::string problem = schedule.problem(shape); !problem.empty())
+    throw Stop{exit_data, fmt::format("error: schedule {}: {}", schedule.name, problem)};
+  const std::vector<schedule::Order> orders = schedule.orders(shape);
+  const Timeline timeline = run(schedule, shape, orders);
+  print(globals.json
+            ? report::document("schedule", to_json(schedule, shape, timeline, orders)).dump(2) +
+                  "\n"
+            : to_text(schedule, shape, timeline));
+  return exit_yes;
+}
+
+}  // namespace sim::command
