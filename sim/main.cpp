@@ -5,6 +5,7 @@
 #include <exception>
 #include <iterator>
 
+#include "commit.h"
 #include "sim/command/command.h"
 #include "sim/core/text.h"
 #include "sim/report/version.h"
@@ -35,7 +36,9 @@ int dispatch(const Arguments& all) {
       return exit_yes;
     }
     if (all[at] == "--version") {
-      print(fmt::format("rehearse {}\n", report::version_text));
+      const std::string commit(rehearse_commit);
+      print(fmt::format("rehearse {}{}\n", report::version_text,
+                        commit.empty() ? "" : " (commit " + commit + ")"));
       return exit_yes;
     }
     if (all[at] == "--json") {

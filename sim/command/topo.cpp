@@ -19,6 +19,7 @@
 #include "sim/search/evaluate.h"
 #include "sim/search/link_use.h"
 #include "sim/topology/draw.h"
+#include "sim/topology/draw_svg.h"
 #include "sim/topology/inspect.h"
 
 namespace sim::command {

@@ -1,5 +1,5 @@
-// draw.h — a cluster's graph for other programs and for the eye: SimGrid platform XML, Graphviz,
-// SVG.
+// draw.h — a cluster's graph for other programs: SimGrid platform XML, Graphviz. For the eye:
+// draw_svg.h.
 //
 // `busy`: how busy each link is, by its number, as a share of the time; empty: not known. The
 // drawings show the busier direction of a cable. Same graph, same bytes.
@@ -18,10 +18,6 @@ std::string simgrid_xml(const Cluster& cluster);
 // `alike`: parts that look alike are drawn once, with how many there are (fold.h).
 std::string graphviz(const Cluster& cluster, const std::vector<double>& busy = {},
                      bool alike = false);
-// Switches by level, under them each node with its NICs, its GPUs and what joins them; cables with
-// their speeds, and with `busy` from green (idle) to red (full), with numbers and a legend.
-std::string svg(const Cluster& cluster, const std::vector<double>& busy = {}, bool alike = false);
-
 // "#ff800030": from green through yellow to red, for a share of 0 to 1.
 std::string heat_colour(double busy);
 

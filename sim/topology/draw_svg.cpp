@@ -1,11 +1,12 @@
-// draw_svg.cpp — the drawing for the eye: switches of the fabric by level, under them each node
-// with its NICs, GPUs and what joins the GPUs.
+#include "sim/topology/draw_svg.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
 #include <map>
 #include <set>
+#include <tuple>
 
 #include "sim/topology/draw.h"
 #include "sim/topology/fold.h"

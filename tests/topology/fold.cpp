@@ -1,11 +1,12 @@
 // Folding and drawing: parts that are alike are drawn once, and no other are put together.
 #include "sim/topology/fold.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
-#include <numeric>
 #include <string>
 
 #include "sim/topology/draw.h"
+#include "sim/topology/draw_svg.h"
 #include "tests/topology/clusters.h"
 
 using namespace sim;
@@ -31,7 +32,6 @@ TEST_CASE("topology: a folded cluster has as many parts and cables as the whole,
     const Folded whole = fold(graph, {}, false);
     const Folded folded = fold(graph, {}, true);
     CHECK(whole.vertices.size() == boost::num_vertices(graph));
-    CHECK(folded.vertices.size() < whole.vertices.size());
     std::size_t parts = 0, cables = 0;
     for (const FoldedVertex& one : folded.vertices) parts += one.count;
     for (const FoldedCable& one : folded.cables) cables += one.count;
