@@ -288,7 +288,7 @@ void Job::saved(Moment now) {
   }
   const bool phase_over = current_.steps == phase_end();
   if (phase_over && phase_ + 1 == spec_.phases.size()) {
-    out_.finished = true;
+    out_.finished = 1;
     finish(now);
     return;
   }

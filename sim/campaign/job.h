@@ -50,9 +50,9 @@ struct Outcome {
   std::vector<CauseOutcome> causes;  // one per kind
   std::int64_t interruptions = 0;    // within the length
   std::int64_t saves = 0;
-  std::int64_t changes = 0;  // restarts in another shape
-  int spares_least = 0;      // nodes that stood by, at the worst moment
-  bool finished = false;     // the last phase came to its end
+  std::int64_t changes = 0;       // restarts in another shape
+  std::int64_t spares_least = 0;  // nodes that stood by, at the worst moment
+  std::int64_t finished = 0;      // 1: the last phase came to its end
 };
 
 // `timeline`: what seed did when; turns leaps off.

@@ -67,7 +67,8 @@ int Job::take_nodes(Moment now, const Failure& failure, bool& struck) {
   }
   struck = lost > 0;
   if (shape_ >= 0)
-    out_.spares_least = std::min(out_.spares_least, std::max(0, nodes_.up() - shape().nodes));
+    out_.spares_least =
+        std::min<std::int64_t>(out_.spares_least, std::max(0, nodes_.up() - shape().nodes));
   return lost;
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cassert>
 #include <cmath>
+#include <nlohmann/json.hpp>
 
 #include "sim/report/table.h"
 
@@ -52,7 +53,7 @@ std::string intervals_text(const Summary& summary) {
 }
 
 std::string simulated_text(const Summary& summary) {
-  if (!summary.intervals.simulated) return "";
+  if (!summary.intervals.simulated || summary.intervals.simulated->points.empty()) return "";
   report::Table table({"interval", "effective", "error"});
   for (const Optimum::Point& point : summary.intervals.simulated->points)
     table.row({human_span(point.interval), percent(point.goodput),
@@ -78,6 +79,8 @@ double Intervals::best() const {
 }
 
 std::string human_span(double seconds) {
+  if (seconds == 0) return "0";
+  if (seconds < 1) return fmt::format("{:.3g} ms", 1e3 * seconds);
   if (seconds < 120) return fmt::format("{:.1f} s", seconds);
   if (seconds < 7200) return fmt::format("{:.1f} min", seconds / 60);
   if (seconds < 172800) return fmt::format("{:.1f} h", seconds / 3600);
@@ -112,8 +115,8 @@ Summary summarise(const Spec& spec, const std::vector<Outcome>& outcomes) {
     }
     all.saves += share * static_cast<double>(outcome.saves);
     all.changes += share * static_cast<double>(outcome.changes);
-    all.spares_least += share * outcome.spares_least;
-    all.finished += outcome.finished ? share : 0;
+    all.spares_least += share * static_cast<double>(outcome.spares_least);
+    all.finished += share * static_cast<double>(outcome.finished);
   }
   all.goodput = statistic(kept);
   all.effective = statistic(worth);
@@ -207,8 +210,9 @@ std::string text(const Summary& summary) {
     table.row(
         {account.name, human_span(account.seconds), percent(account.seconds / summary.wall.mean)});
   if (std::abs(summary.slowed) > 0.5e-6 * summary.wall.mean)
-    text += fmt::format("{} of the kept time went to stragglers and smaller shapes\n",
-                        human_span(summary.slowed));
+    text +=
+        fmt::format("stragglers and other shapes {} {} of the kept time\n",
+                    summary.slowed > 0 ? "took" : "saved", human_span(std::abs(summary.slowed)));
   return text + "\n" + table.text() + causes_text(summary) + simulated_text(summary);
 }
 

@@ -37,7 +37,8 @@ struct Cause {
 
 struct Summary {
   std::string name;  // of the campaign, or of its plan
-  int gpus = 0;      // of the pool, spares included
+  int gpus = 0;      // that are paid for, spares included
+  int job_gpus = 0;  // without them
   double days = 0;
   int seeds = 0;
   std::uint64_t first_seed = 1;

@@ -5,110 +5,277 @@
 #include <charconv>
 #include <cmath>
 #include <limits>
+#include <nlohmann/json.hpp>
 #include <thread>
 
-#include "sim/campaign/request.h"
+#include "sim/campaign/run.h"
+#include "sim/campaign/shards.h"
+#include "sim/campaign/timeline.h"
+#include "sim/campaign/variants.h"
 #include "sim/command/command.h"
 #include "sim/command/interrupt.h"
-#include "sim/config/plan.h"
+#include "sim/config/locate.h"
 #include "sim/core/quantity.h"
-#include "sim/search/evaluate.h"
+#include "sim/report/output.h"
 
 namespace sim::command {
 
 namespace {
 
-// A time in seconds, or with a unit: "90", "1.5min", "3h", "54d".
-double span_option(const Options& options, const char* name, double otherwise) {
+using campaign::Setup;
+
+[[noreturn]] void refuse(const char* option, const std::string& rule) {
+  throw Stop{complain({{fmt::format("command line, --{}", option), rule}}), ""};
+}
+
+// A time in seconds, or with a unit: "90", "1.5min", "3h", "54d". A bare number counts in `unit`.
+double span_option(const Options& options, const char* name, double otherwise, double unit = 1) {
   if (!options.has(name)) return otherwise;
   const std::string text = options.text(name);
   double value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error == std::errc{} && end == text.data() + text.size() && std::isfinite(value)) {
-    if (value < 0)
-      throw Stop{exit_data,
-                 fmt::format("--{}: error: '{}' is negative; a time is zero or more", name, text)};
-    return value;
+    if (value < 0) refuse(name, fmt::format("'{}' is negative; it must be zero or more", text));
+    return value * unit;
   }
   const Parsed<double> parsed = parse_span(text);
-  if (const auto* message = std::get_if<std::string>(&parsed))
-    throw Stop{exit_data,
-               fmt::format("--{}: error: {}, or seconds without a unit", name, *message)};
+  if (const auto* message = std::get_if<std::string>(&parsed)) refuse(name, *message);
   return std::get<double>(parsed);
 }
 
-// The step of a plan, from its replay.
-void replay_step(const Options::Named& named, campaign::Request& request) {
-  const std::string path = named.name.empty() ? "" : workload_path(named.name);
-  const config::PlanFile file = need(config::load_plan(path, named.settings));
-  search::Sites sites;
-  search::Site* site = need(sites.of(file.machine));
-  Diagnostics wrong;
-  for (std::string& problem : search::problems(file.plan, *site)) wrong.push_back({path, problem});
-  if (!wrong.empty()) throw Stop{complain(wrong), ""};
-  const report::Answer answer = search::evaluate(file.plan, *site);
-  if (!answer.run.fits()) throw Stop{exit_no, "out of memory: " + report::oom_reason(answer.run)};
-  request.name = file.name.empty() ? "the plan" : file.name;
-  request.step = report::step_seconds(answer);
-  request.gpus = file.plan.world();
-  request.tokens_per_step = std::int64_t{file.plan.global_batch} * file.plan.sequence;
-  request.price_per_gpu_hour = file.machine.price_per_gpu_hour;
+Bandwidth rate_option(const Options& options, const char* name) {
+  const Parsed<Bandwidth> parsed = parse_bandwidth(options.text(name));
+  if (const auto* message = std::get_if<std::string>(&parsed)) refuse(name, *message);
+  return std::get<Bandwidth>(parsed);
 }
 
-}  // namespace
-
-int run_campaign(const Arguments& arguments, Globals globals) {
-  Options options("campaign");
-  options
-      .value("step-time", "TIME",
-             "of a step, instead of a replay of PLAN; a bare number is seconds")
+void describe(Options& options) {
+  options.value("step-time", "TIME", "of a step, instead of a replay of a plan; bare: seconds")
       .value("gpus", "N", "of the job, beside --step-time")
-      .value("mtbf", "TIME", "mean time between failures of the whole job")
+      .value("gpus-per-node", "N", "beside --step-time (default 8)")
+      .value("mtbf", "TIME", "mean time between failures of the whole job, or")
+      .value("failures", "NAME", "a table of workloads/failures: what fails how often")
+      .value("trace", "FILE", "a CSV of failures that happened, of the kinds of that table")
       .value("checkpoint-interval", "TIME", "of training between saves (default: the best)")
       .value("checkpoint-write", "TIME", "in which a save stops the job")
       .value("checkpoint-background", "TIME", "asynchronous: after it a save is complete")
-      .value("restart", "TIME", "from a failure to training again")
+      .value("storage", "RATE", "of the file system, for the size of the plan's own state")
+      .flag("asynchronous", "the job stands only while its state moves to the host")
+      .value("detection", "TIME", "from a failure to the decision what to do")
+      .value("restart", "TIME", "from there to training again")
+      .value("spares", "N", "nodes that stand by, beside --failures")
+      .value("answer", "NAME", "to missing nodes: wait (default), shrink, replan")
       .value("days", "D", "of wall time (default 54)")
       .value("seeds", "N", "campaigns to simulate (default 100)")
       .value("seed", "N", "the first of them (default 1)")
-      .value("vary", "interval", "simulates other intervals too")
+      .values("vary", "KEY=V1,V2",
+              "side by side: answer, interval, mtbf, rate, repair, spares, "
+              "write; `interval` alone looks for the best")
+      .value("price", "NUMBER", "what a GPU costs per hour")
+      .value("timeline", "FILE", "a Perfetto trace of the first seed")
+      .value("shard", "K/N", "only this part of the seeds, into the file of -o")
+      .value("output,o", "FILE", "of --shard")
+      .values("merge", "FILE", "outcomes of shards, instead of a simulation")
       .value("jobs,j", "N", "threads (default: the cores)")
-      .words(0, 1000)
-      .parse(arguments, globals);
-  campaign::Request request;
+      .words(0, 1000);
+}
+
+void take_plan(const Options& options, Setup& setup) {
   const Options::Named named = options.named();
+  setup.settings = named.settings;
   if (options.has("step-time")) {
-    if (!named.name.empty())
-      throw Stop{exit_usage, fmt::format("--step-time and a plan, '{}': one of them", named.name)};
-    request.name = "campaign";
-    request.step = span_option(options, "step-time", 0);
-    request.gpus = static_cast<int>(options.number("gpus", 1, 1, 10'000'000));
-  } else if (named.name.empty() && named.settings.empty()) {
-    throw Stop{exit_usage, "name a plan, or give --step-time"};
+    if (!named.name.empty() || !named.settings.empty())
+      throw Stop{exit_usage, "--step-time and a plan: one of them"};
+    setup.step = span_option(options, "step-time", 0);
+    if (!(setup.step > 0)) refuse("step-time", "a step takes no time; its time must be positive");
+    setup.gpus = static_cast<int>(options.number("gpus", 1, 1, 10'000'000));
+    setup.gpus_per_node = static_cast<int>(options.number("gpus-per-node", 8, 1, 10'000));
+    return;
   }
-  request.mtbf = span_option(options, "mtbf", 0);
-  request.interval = span_option(options, "checkpoint-interval", 0);
-  request.write = span_option(options, "checkpoint-write", 0);
-  request.background = span_option(options, "checkpoint-background", 0);
-  request.restart = span_option(options, "restart", 0);
-  request.days = span_option(options, "days", 54);
-  if (!options.has("step-time")) replay_step(named, request);
-  const Diagnostics wrong = campaign::problems(request, "command line");
-  if (!wrong.empty()) return complain(wrong);
+  if (options.has("gpus")) setup.settings.push_back("gpus=" + options.text("gpus"));
+  std::string plan = named.name;
+  if (!named.name.empty() && config::is_campaign(named.name)) {
+    setup.file = need(config::load_campaign(named.name));
+    plan = setup.file.plan;
+  }
+  if (plan.empty() && setup.settings.empty() && setup.file.settings.empty())
+    throw Stop{exit_usage, "name a campaign or a plan, or give --step-time"};
+  if (plan.empty()) return;
+  const Result<std::string> beside = config::locate(config::Kind::workload, plan, setup.file.path);
+  setup.plan = beside ? *beside : workload_path(plan);
+}
+
+void take_checkpoint(const Options& options, config::CampaignFile& file) {
+  if (file.checkpoints.empty()) {
+    file.checkpoints.emplace_back();
+    file.checkpoints.back().name = "storage";
+    file.checkpoints.back().where = "command line";
+  }
+  config::CheckpointFields& last = file.checkpoints.back();
+  last.interval = span_option(options, "checkpoint-interval", last.interval);
+  last.write = span_option(options, "checkpoint-write", last.write);
+  last.background = span_option(options, "checkpoint-background", last.background);
+  if (options.has("storage")) last.storage = rate_option(options, "storage");
+  last.asynchronous = last.asynchronous || options.has("asynchronous");
+  if (options.has("checkpoint-interval") && !(last.interval > 0))
+    refuse("checkpoint-interval", "it must be more than zero");
+}
+
+void take_restart(const Options& options, config::CampaignFile& file) {
+  config::RestartFields& restart = file.restart;
+  restart.detection = span_option(options, "detection", restart.detection);
+  if (!options.has("restart")) return;
+  // All of it, the load of the checkpoint too.
+  const double detection = restart.detection;
+  restart = {};
+  restart.detection = detection;
+  restart.scheduling = span_option(options, "restart", 0);
+  for (config::CheckpointFields& checkpoint : file.checkpoints) checkpoint.load = 0;
+}
+
+Setup setup_of(const Options& options) {
+  Setup setup;
+  take_plan(options, setup);
+  config::CampaignFile& file = setup.file;
+  take_checkpoint(options, file);
+  take_restart(options, file);
+  file.length = span_option(options, "days", file.length > 0 ? file.length : 54 * 86400.0, 86400);
+  if (options.has("mtbf")) {
+    file.mtbf = span_option(options, "mtbf", 0);
+    file.failures.clear();
+    if (!(file.mtbf > 0)) refuse("mtbf", "the mean time between failures must be positive");
+  }
+  if (options.has("failures") && options.has("mtbf"))
+    throw Stop{exit_usage, "--failures and --mtbf: one of them"};
+  const std::string beside = options.has("failures") ? "" : file.path;
+  file.failures = options.text("failures", file.failures);
+  if (options.has("failures")) file.mtbf = -1;
+  if (!file.failures.empty())
+    setup.kinds = need(config::load_failures(file.failures, beside)).kinds;
+  if (options.has("spares")) {
+    file.spares = static_cast<int>(options.number("spares", 0, 0, 1'000'000));
+    file.spares_where = "command line, --spares";
+  }
+  if (file.spares > 0 && setup.kinds.empty())
+    refuse("spares", "spares replace nodes; a table says which failures take nodes: --failures");
+  file.answer = options.choice("answer", file.answer, {"wait", "shrink", "replan"});
+  file.trace = options.text("trace", file.trace);
+  if (!file.trace.empty() && setup.kinds.empty())
+    refuse("trace", "the kinds of a trace are those of a table: --failures");
+  if (!file.trace.empty())
+    setup.trace = need(config::load_failure_trace(file.trace, setup.kinds, 1'000'000));
+  if (options.has("price")) {
+    const std::string text = options.text("price");
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), setup.price);
+    if (error != std::errc{} || end != text.data() + text.size() || !(setup.price > 0))
+      refuse("price", fmt::format("'{}' is not a price per GPU and hour", text));
+  }
+  return setup;
+}
+
+campaign::Seeds seeds_of(const Options& options) {
   const auto cores = static_cast<std::int64_t>(std::max(1U, std::thread::hardware_concurrency()));
   campaign::Seeds seeds;
   seeds.first = static_cast<std::uint64_t>(
       options.number("seed", 1, 0, std::numeric_limits<std::int64_t>::max() / 2));
   seeds.count = static_cast<int>(options.number("seeds", 100, 1, 1'000'000));
   seeds.threads = static_cast<int>(options.number("jobs", cores, 1, 1024));
-  const bool vary = options.has("vary");
-  if (vary) options.choice("vary", "interval", {"interval"});
-  catch_interrupts();
-  const std::optional<campaign::Summary> summary = campaign::run(
-      request, campaign::spec_of(request), seeds, vary, [] { return !interrupted(); });
+  return seeds;
+}
+
+bool go_on() {
+  return !interrupted();
+}
+
+int print_comparison(const Setup& setup, campaign::Steps& steps,
+                     const std::vector<config::Vary>& varies, const campaign::Seeds& seeds,
+                     Globals globals) {
+  const std::vector<config::Variant> variants = need(config::combinations(varies));
+  const std::vector<campaign::Row> rows = campaign::compare(setup, variants, steps, seeds, go_on);
+  if (rows.empty()) throw Stop{exit_interrupted, "interrupted"};
+  if (globals.json) {
+    report::Json json = report::Json::array();
+    for (const campaign::Row& row : rows) json.push_back(campaign::to_json(row));
+    print(report::document("campaign-variants", std::move(json)).dump(2) + "\n");
+  } else {
+    print(campaign::text(rows));
+  }
+  const bool any = std::ranges::any_of(rows, [](const auto& row) { return row.problem.empty(); });
+  return any ? exit_yes : exit_no;
+}
+
+// "2/4" of the seeds into a file.
+int write_shard(const Options& options, const campaign::Built& built, campaign::Seeds seeds) {
+  const std::string text = options.text("shard");
+  int number = 0, of = 0;
+  const char* end = text.data() + text.size();
+  const auto [slash, first] = std::from_chars(text.data(), end, number);
+  const bool parted = first == std::errc{} && slash != end && *slash == '/';
+  const auto [rest, second] = parted ? std::from_chars(slash + 1, end, of)
+                                     : std::from_chars_result{end, std::errc::invalid_argument};
+  if (second != std::errc{} || rest != end || number < 1 || number > of)
+    throw Stop{exit_usage, fmt::format("--shard takes K/N with K from 1 to N, not '{}'", text)};
+  if (!options.has("output")) throw Stop{exit_usage, "--shard needs -o FILE"};
+  const campaign::SeedRange part = campaign::shard({seeds.first, seeds.count}, number, of);
+  std::vector<campaign::Outcome> outcomes;
+  if (part.count > 0) {
+    outcomes = campaign::simulate_all(built.spec, part.first, part.count, seeds.threads, go_on);
+    if (outcomes.empty()) throw Stop{exit_interrupted, "interrupted"};
+  }
+  const std::string problem =
+      report::write_file(options.text("output"), campaign::lines_of(built.spec, part, outcomes));
+  if (!problem.empty()) throw Stop{exit_io, problem};
+  return exit_yes;
+}
+
+campaign::Summary summary_of(const Options& options, const campaign::Built& built,
+                             const campaign::Seeds& seeds, bool vary) {
+  if (options.has("merge")) {
+    const std::vector<campaign::Outcome> outcomes =
+        need(campaign::merged(built.spec, {seeds.first, seeds.count}, options.list("merge")));
+    campaign::Summary summary = campaign::summary_of(built, seeds.first, outcomes);
+    if (!campaign::add_interval(built, seeds, vary, summary, go_on))
+      throw Stop{exit_interrupted, "interrupted"};
+    return summary;
+  }
+  const std::optional<campaign::Summary> summary = campaign::run(built, seeds, vary, go_on);
   if (!summary) throw Stop{exit_interrupted, "interrupted"};
-  print(globals.json ? report::document("campaign", campaign::to_json(*summary)).dump(2) + "\n"
-                     : campaign::text(*summary));
+  return *summary;
+}
+
+}  // namespace
+
+int run_campaign(const Arguments& arguments, Globals globals) {
+  Options options("campaign");
+  describe(options);
+  options.parse(arguments, globals);
+  const Setup setup = setup_of(options);
+  const campaign::Seeds seeds = seeds_of(options);
+  std::vector<config::Vary> varies;
+  bool vary_interval = false;
+  for (const std::string& text : options.list("vary")) {
+    if (text == "interval") {
+      vary_interval = true;
+    } else {
+      varies.push_back(need(config::parse_vary(text)));
+    }
+  }
+  catch_interrupts();
+  campaign::Steps steps = campaign::steps_of(setup);
+  if (!varies.empty()) return print_comparison(setup, steps, varies, seeds, globals);
+  const campaign::Built built = need(campaign::build(setup, steps));
+  if (options.has("shard")) return write_shard(options, built, seeds);
+  const campaign::Summary summary = summary_of(options, built, seeds, vary_interval);
+  std::vector<campaign::Slice> timeline;
+  campaign::simulate(built.spec, seeds.first, &timeline);
+  if (options.has("timeline")) {
+    const std::string problem =
+        campaign::write_trace(options.text("timeline"), built.spec, built.name, timeline);
+    if (!problem.empty()) throw Stop{exit_io, problem};
+  }
+  print(globals.json
+            ? report::document("campaign", campaign::to_json(summary, built)).dump(2) + "\n"
+            : campaign::text(summary, built, campaign::strip(timeline, 72)));
   return exit_yes;
 }
 

@@ -73,6 +73,7 @@ int run_init(const Arguments& arguments, Globals globals);
 int run_completion(const Arguments& arguments, Globals globals);
 int run_man(const Arguments& arguments, Globals globals);
 int run_campaign(const Arguments& arguments, Globals globals);
+int run_compare(const Arguments& arguments, Globals globals);
 int run_validate(const Arguments& arguments, Globals globals);
 
 // Thrown by the commands, never by the rooms below; main prints the message and returns the code.

@@ -27,6 +27,8 @@ const std::vector<Command>& commands() {
        run_calibrate},
       {"validate", "RUNS.csv ...", "predicted against measured, for tables of measured runs",
        run_validate},
+      {"compare", "LOG PLAN | --megatron-args FILE",
+       "a run's log beside its prediction, and why they differ", run_compare},
       {"report", "FOLDER|PLAN [-o FILE]", "a sweep or a run as one page with charts (HTML)",
        run_report},
       {"init", "plan|cluster|grid [FILE]", "a commented file to start from", run_init},

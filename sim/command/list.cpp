@@ -10,8 +10,10 @@
 #include "sim/collective/collective.h"
 #include "sim/command/command.h"
 #include "sim/config/locate.h"
+#include "sim/context/context.h"
 #include "sim/core/text.h"
 #include "sim/model/flops.h"
+#include "sim/offload/offload.h"
 #include "sim/report/json.h"
 #include "sim/report/table.h"
 #include "sim/schedule/schedule.h"
@@ -58,6 +60,12 @@ std::vector<Entry> schedules() {
 std::vector<Entry> collectives() {
   return catalog(collective::catalog());
 }
+std::vector<Entry> contexts() {
+  return catalog(context::catalog());
+}
+std::vector<Entry> offloads() {
+  return catalog(offload::catalog());
+}
 std::vector<Entry> conventions() {
   return catalog(model::flop_conventions());
 }
@@ -69,14 +77,16 @@ struct Kind {
   const char* name;
   std::vector<Entry> (*entries)();
 };
-constexpr std::array<Kind, 8> kinds = {{{"models", models},
-                                        {"clusters", clusters},
-                                        {"schedules", schedules},
-                                        {"collectives", collectives},
-                                        {"workloads", workloads},
-                                        {"profiles", profiles},
-                                        {"conventions", conventions},
-                                        {"formats", formats}}};
+constexpr std::array<Kind, 10> kinds = {{{"models", models},
+                                         {"clusters", clusters},
+                                         {"schedules", schedules},
+                                         {"collectives", collectives},
+                                         {"contexts", contexts},
+                                         {"offloads", offloads},
+                                         {"workloads", workloads},
+                                         {"profiles", profiles},
+                                         {"conventions", conventions},
+                                         {"formats", formats}}};
 
 report::Json to_json(const std::vector<Entry>& entries) {
   report::Json json = report::Json::array();

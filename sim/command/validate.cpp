@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "sim/calibrate/measured_table.h"
 #include "sim/calibrate/memory_rows.h"
 #include "sim/calibrate/timings.h"
 #include "sim/command/command.h"
@@ -202,6 +203,18 @@ int validate_timings(const config::Table& table, const std::string& csv, Globals
   return exit_yes;
 }
 
+// Rows with columns of their own.
+int validate_measured(const calibrate::MeasuredTable& kind, const config::Table& table,
+                      const std::string& csv, Globals globals) {
+  search::Sites sites;
+  const std::vector<calibrate::RowAnswer> answers = calibrate::predict(kind, table, sites);
+  if (!csv.empty()) save(csv, calibrate::to_csv(kind, answers));
+  print(globals.json
+            ? report::document("validate", calibrate::to_json(kind, table, answers)).dump(2) + "\n"
+            : calibrate::to_text(kind, table, answers));
+  return exit_yes;
+}
+
 }  // namespace
 
 void print_validation(const std::vector<std::string>& lines, const std::string& into,
@@ -247,11 +260,14 @@ int run_validate(const Arguments& arguments, Globals globals) {
   const Share share = share_of(options);
   const std::vector<Where> conditions = conditions_of(options);
   if (const Result<config::Table> any = config::load_table(options.words()[0]);
-      any && calibrate::timing_table(*any) != calibrate::TimingTable::none) {
-    config::Table timed = *any;
-    keep(conditions, timed.columns, timed.path, timed.rows);
-    if (timed.rows.empty()) throw Stop{exit_usage, "--where: no row is left"};
-    return validate_timings(timed, options.text("csv"), globals);
+      any && (calibrate::measured_table(*any) != nullptr ||
+              calibrate::timing_table(*any) != calibrate::TimingTable::none)) {
+    config::Table table = *any;
+    keep(conditions, table.columns, table.path, table.rows);
+    if (table.rows.empty()) throw Stop{exit_usage, "--where: no row is left"};
+    if (const calibrate::MeasuredTable* kind = calibrate::measured_table(table))
+      return validate_measured(*kind, table, options.text("csv"), globals);
+    return validate_timings(table, options.text("csv"), globals);
   }
   const std::vector<config::RunsRow> table = load_tables(options.words(), conditions, globals);
   if (table.empty() && !conditions.empty()) throw Stop{exit_usage, "--where: no row is left"};

@@ -6,11 +6,32 @@
 
 namespace sim::config {
 
-Result<Imported> import_text(const std::string& text, const std::string& path) {
+namespace {
+
+// Without the escape sequences that underline the heading of `nvidia-smi topo -m`.
+std::string without_escapes(const std::string& text) {
+  std::string plain;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] != '\x1b') {
+      plain += text[i];
+      continue;
+    }
+    if (i + 1 < text.size() && text[i + 1] == '[') ++i;
+    while (i + 1 < text.size() && !((text[i + 1] | 0x20) >= 'a' && (text[i + 1] | 0x20) <= 'z'))
+      ++i;
+    ++i;
+  }
+  return plain;
+}
+
+}  // namespace
+
+Result<Imported> import_text(const std::string& given, const std::string& path) {
+  const std::string text = given.find('\x1b') == std::string::npos ? given : without_escapes(given);
   const auto has = [&](std::string_view word) { return text.find(word) != std::string::npos; };
   const std::size_t first = text.find_first_not_of(" \t\r\n");
   if (first != std::string::npos && text[first] == '<') return import_nccl_xml(text, path);
-  if (has("SwitchName=")) return import_slurm(text, path);
+  if (has("SwitchName=") || has("BlockName=")) return import_slurm(text, path);
   if (has("GPU0") && (has("CPU Affinity") || has(" X "))) return import_nvidia_smi(text, path);
   if (has("vendid=") || has("switchguid=") || has("caguid=") || text.starts_with("Switch"))
     return import_ibnetdiscover(text, path);

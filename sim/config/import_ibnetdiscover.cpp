@@ -43,7 +43,16 @@ double rate_of(std::string_view line) {
 struct Device {
   bool is_switch = false;
   std::string name;
+  bool is_host = true;  // of adapters
 };
+
+// Adapters that are no host's: the aggregation node of a switch (SHARP), and what still has the
+// name of its model ("MT4123 ConnectX6   Mellanox Technologies"): its node is off or not set up.
+bool is_no_host(std::string_view description) {
+  if (description.find("Aggregation Node") != description.npos) return true;
+  return description.starts_with("MT") && description.size() > 2 && description[2] >= '0' &&
+         description[2] <= '9' && description.find("Mellanox") != description.npos;
+}
 
 // The host of an adapter: "node1" of "node1 mlx5_0" and of "node1 HCA-1".
 std::string host_name(std::string_view description, std::string_view guid) {
@@ -58,6 +67,7 @@ Result<Imported> import_ibnetdiscover(const std::string& text, const std::string
   struct Port {
     std::string from, to;
     double rate;
+    std::string peer;  // what the listing says about it
   };
   std::vector<Port> ports;
   Diagnostics problems;
@@ -74,8 +84,10 @@ Result<Imported> import_ibnetdiscover(const std::string& text, const std::string
         continue;
       }
       const std::string_view description = quoted(line, hash);
-      devices[here] = {is_switch, is_switch ? std::string(description.empty() ? here : description)
-                                            : host_name(description, here)};
+      devices[here] = {is_switch,
+                       is_switch ? std::string(description.empty() ? here : description)
+                                 : host_name(description, here),
+                       is_switch || !is_no_host(description)};
       if (devices.size() > max_hosts)
         return Diagnostics{{at_line(path, i), fmt::format("more than {} devices", max_hosts)}};
     } else if (line.starts_with('[')) {
@@ -86,14 +98,18 @@ Result<Imported> import_ibnetdiscover(const std::string& text, const std::string
                                                   : "a port needs its peer's GUID in quotes"});
         continue;
       }
-      ports.push_back({here, std::string(peer), rate_of(line.substr(hash))});
+      ports.push_back(
+          {here, std::string(peer), rate_of(line.substr(hash)), std::string(quoted(line, hash))});
     }
   }
   if (devices.empty() && problems.empty()) problems.push_back({path, "no device is listed"});
   if (!problems.empty()) return problems;
-  // Adapters that only a switch lists are hosts all the same; their name is the GUID.
+  // Adapters that only a switch lists are hosts all the same.
   for (const Port& port : ports) {
-    if (!devices.contains(port.to)) devices[port.to] = {port.to.starts_with("S-"), port.to};
+    if (devices.contains(port.to)) continue;
+    const bool is_switch = port.to.starts_with("S-");
+    devices[port.to] = {is_switch, is_switch ? port.to : host_name(port.peer, port.to),
+                        is_switch || !is_no_host(port.peer)};
   }
   topology::Wiring wiring;
   std::map<std::string, int> number, host_number;
@@ -103,7 +119,7 @@ Result<Imported> import_ibnetdiscover(const std::string& text, const std::string
     wiring.switches.push_back(device.name);
   }
   for (const auto& [guid, device] : devices) {
-    if (device.is_switch) continue;
+    if (device.is_switch || !device.is_host) continue;
     const auto [at, added] =
         host_number.try_emplace(device.name, static_cast<int>(wiring.hosts.size()));
     if (added) wiring.hosts.push_back(device.name);
@@ -113,6 +129,7 @@ Result<Imported> import_ibnetdiscover(const std::string& text, const std::string
     // Both ends list a cable; the switch's line counts, of two switches the first one's.
     const bool from_switch = devices.at(port.from).is_switch;
     if (!from_switch || (devices.at(port.to).is_switch && port.to < port.from)) continue;
+    if (!devices.at(port.to).is_host) continue;
     wiring.cables.push_back({number.at(port.from), number.at(port.to), port.rate});
   }
   return Imported{"ibnetdiscover", std::nullopt, std::move(wiring)};

@@ -7,6 +7,9 @@
 //         <nvlink target="..." count="12" tclass="0x068000"/></gpu></pci>
 //       <pci class="0x020700"><nic><net name="mlx5_0" dev="0" speed="200000"/></nic></pci> ...
 //
+// AMD's RCCL writes <xgmi> where NCCL writes <nvlink>. The file of a cloud may have neither <gpu>
+// nor <net>: GPUs and NICs are then the PCI functions of their classes, and NVLinks are not said.
+//
 // Read with expat; a document type, where entities could be declared, is refused.
 // NVIDIA/nccl v2.27, src/graph/xml.cc.
 #include <expat.h>
@@ -48,6 +51,10 @@ struct Reader {
   double pcie = 0;
   std::vector<Gpu> gpus;
   std::vector<Nic> nics;
+  // Functions of a GPU's or a network controller's PCI class: what counts where a cloud's file has
+  // no <gpu> or <net>, as NCCL finds them then.
+  std::vector<Gpu> gpu_functions;
+  std::vector<Nic> nic_functions;
   topology::HostCpu cpu = topology::HostCpu::intel;
   bool system = false;
 
@@ -68,10 +75,33 @@ std::string value_of(const char** attributes, std::string_view name) {
 
 // "16 GT/s PCIe" and "16": bytes per second after the encoding of the generation.
 double pcie_rate(const std::string& speed, const std::string& width) {
-  const double transfers = std::atof(speed.c_str()), lanes = std::atof(width.c_str());
+  const double transfers = std::atof(speed.c_str());
+  const double said = std::atof(width.c_str());
+  const double lanes = said > 0 ? said : 16;  // NCCL: a width of 0 is not known, and taken as 16
   const double coded = transfers > 5 ? 128.0 / 130.0 : 0.8;
   const double rate = transfers * 1e9 * lanes / 8 * coded;
   return rate > 0 && rate < 1e13 ? rate : 0;
+}
+
+std::string lower(std::string text) {
+  for (char& c : text)
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  return text;
+}
+
+void function_of(Reader& r, const std::string& pci_class) {
+  const int socket = std::max(0, r.sockets - 1);
+  if (pci_class.starts_with("0x0302") && r.gpu_functions.size() < most_devices) {
+    Gpu& gpu = r.gpu_functions.emplace_back();
+    gpu.socket = socket;
+    gpu.dev = static_cast<int>(r.gpu_functions.size()) - 1;
+    gpu.switches = r.above;
+    gpu.pcie = r.pcie;
+    gpu.bus = lower(r.bus);
+  }
+  const bool network = pci_class.starts_with("0x0207") || pci_class.starts_with("0x0200");
+  if (network && r.nic_functions.size() < most_devices)
+    r.nic_functions.push_back({socket, r.above, 0});
 }
 
 void begin_element(void* data, const char* name_text, const char** attributes) {
@@ -89,6 +119,7 @@ void begin_element(void* data, const char* name_text, const char** attributes) {
   } else if (name == "pci") {
     r.bus = text("busid");
     r.pcie = pcie_rate(text("link_speed"), text("link_width"));
+    function_of(r, text("class"));
   } else if (name == "gpu") {
     if (r.gpus.size() >= most_devices) return r.problem("more than 1024 GPUs");
     Gpu& gpu = r.gpus.emplace_back();
@@ -97,16 +128,17 @@ void begin_element(void* data, const char* name_text, const char** attributes) {
     gpu.sm = std::max(0, number_of(text("sm")));
     gpu.switches = r.above;
     gpu.pcie = r.pcie;
-    gpu.bus = r.bus;
-  } else if (name == "nvlink") {
-    if (r.gpus.empty()) return r.problem("an nvlink outside of a gpu");
+    gpu.bus = lower(r.bus);
+  } else if (name == "nvlink" || name == "xgmi") {
+    if (r.gpus.empty()) return r.problem(fmt::format("an {} outside of a gpu", name));
     const int count = number_of(text("count"));
-    if (count < 1 || count > 1024) return r.problem("nvlink: 'count' must be 1 ... 1024");
+    if (count < 1 || count > 1024)
+      return r.problem(fmt::format("{}: 'count' must be 1 ... 1024", name));
     Gpu& gpu = r.gpus.back();
     if (text("tclass").starts_with("0x0680")) {
       gpu.links_to_switches += count;
     } else {
-      gpu.links.emplace_back(text("target"), count);
+      gpu.links.emplace_back(lower(text("target")), count);
     }
   } else if (name == "net") {
     if (r.nics.size() >= most_devices) return r.problem("more than 1024 NICs");
@@ -173,7 +205,7 @@ topology::Node node_of(Reader& r) {
   node.nic = {static_cast<std::int64_t>(slowest)};
   for (const Gpu& gpu : r.gpus) {
     node.socket_of_gpu.push_back(gpu.socket);
-    node.pcie = {static_cast<std::int64_t>(gpu.pcie)};
+    if (gpu.pcie > 0) node.pcie = {static_cast<std::int64_t>(gpu.pcie)};
     std::size_t best = 0;
     for (std::size_t nic = 1; nic < r.nics.size(); ++nic) {
       const std::size_t near = common(gpu.switches, r.nics[nic].switches);
@@ -204,8 +236,13 @@ Result<Imported> import_nccl_xml(const std::string& text, const std::string& pat
   XML_ParserFree(reader.parser);
   if (reader.problems.empty() && !reader.system)
     reader.problems.push_back({path, "no <system>: not a topology of NCCL"});
+  if (reader.gpus.empty()) reader.gpus = std::move(reader.gpu_functions);
+  if (reader.nics.empty()) reader.nics = std::move(reader.nic_functions);
   if (reader.problems.empty() && reader.gpus.empty())
-    reader.problems.push_back({path, "no <gpu> in it"});
+    reader.problems.push_back(
+        {path,
+         "no <gpu> in it, and no PCI function of class 0x0302: NCCL adds the GPUs when "
+         "it runs; NCCL_TOPO_DUMP_FILE writes what it found"});
   if (!reader.problems.empty()) return reader.problems;
   return Imported{"NCCL topology XML", node_of(reader), std::nullopt};
 }

@@ -1,6 +1,8 @@
-// import_slurm.cpp — Slurm's topology.conf (topology/tree): switches with nodes or switches below.
+// import_slurm.cpp — Slurm's topology.conf. topology/tree: switches with nodes or switches below;
+// topology/block: blocks of nodes, which base blocks make larger ones of (BlockSizes).
 //
 //     SwitchName=leaf0 Nodes=n[000-019,040]     SwitchName=spine Switches=leaf[0-3]
+//     BlockName=b0 Nodes=n[0-17]                BlockSizes=18,36
 //
 // SchedMD, "topology.conf" and "hostlist" manual pages.
 #include <algorithm>
@@ -44,7 +46,7 @@ std::string expand(std::string_view list, std::vector<std::string>& names) {
         return fmt::format("'{}' is not a range of numbers like 0-15", shown(range));
       if (static_cast<std::size_t>(to - from) >= max_hosts - std::min(max_hosts, names.size()))
         return fmt::format("'{}' names more than {} nodes", shown(one), max_hosts);
-      for (int i = from; i <= to; ++i)
+      for (std::int64_t i = from; i <= to; ++i)
         names.push_back(
             fmt::format("{}{:0{}}{}", one.substr(0, open), i, low.size(), one.substr(close + 1)));
     }
@@ -110,6 +112,7 @@ Result<Imported> import_slurm(const std::string& text, const std::string& path) 
   std::map<std::string, Switch> tree;
   Diagnostics problems;
   std::size_t names = 0;
+  std::vector<std::string> blocks;
   const std::vector<std::string_view> lines = lines_of(text);
   for (std::size_t i = 0; i < lines.size() && problems.size() < max_problems; ++i) {
     const std::string_view line = lines[i].substr(0, lines[i].find('#'));
@@ -120,15 +123,19 @@ Result<Imported> import_slurm(const std::string& text, const std::string& path) 
       const std::string_view key = word.substr(0, equals);
       const std::string_view value = equals == word.npos ? "" : word.substr(equals + 1);
       std::string problem;
-      if (key == "SwitchName") {
+      if (key == "SwitchName" || key == "BlockName") {
         name = value;
+        if (key == "BlockName") blocks.push_back(name);
+      } else if (key == "BlockSizes") {
+        continue;  // which blocks are scheduled together; the wires are not said
       } else if (key == "Nodes") {
         problem = expand(value, one.nodes);
       } else if (key == "Switches") {
         problem = expand(value, one.switches);
       } else if (key != "LinkSpeed") {
-        problem =
-            fmt::format("'{}' is none of SwitchName, Nodes, Switches, LinkSpeed", shown(word));
+        problem = fmt::format(
+            "'{}' is none of SwitchName, BlockName, Nodes, Switches, LinkSpeed, BlockSizes",
+            shown(word));
       }
       if (!problem.empty()) problems.push_back({at_line(path, i), problem});
     }
@@ -142,6 +149,9 @@ Result<Imported> import_slurm(const std::string& text, const std::string& path) 
           {at_line(path, i), fmt::format("switch '{}' is there twice", shown(name))});
     }
   }
+  // Blocks meet above; Slurm does not say how.
+  if (blocks.size() > 1 && problems.empty() && !tree.contains("above the blocks"))
+    tree["above the blocks"] = {0, {}, blocks};
   for (const auto& [name, one] : tree) {
     for (const std::string& below : one.switches) {
       if (!tree.contains(below) && problems.size() < max_problems)

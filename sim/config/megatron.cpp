@@ -2,341 +2,367 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <charconv>
-#include <map>
-#include <optional>
 
-#include "sim/core/text.h"
+#include "sim/config/megatron_flags.h"
+#include "sim/config/megatron_translator.h"
 
 namespace sim::config {
 namespace {
 
-struct Flag {
-  std::string_view name;     // without dashes, '_' as '-'
-  std::string_view setting;  // "tp=" takes the flag's value; "precision=bf16" is set as it is
+// Parts of the names of programs that train no GPT, or train nothing.
+struct Other {
+  std::string_view part, what;
 };
-constexpr std::array flags{
-    Flag{"tensor-model-parallel-size", "tp="},
-    Flag{"pipeline-model-parallel-size", "pp="},
-    Flag{"context-parallel-size", "cp="},
-    Flag{"num-layers-per-virtual-pipeline-stage", "layers_per_virtual_stage="},
-    Flag{"num-virtual-stages-per-pipeline-rank", "virtual_stages="},
-    Flag{"micro-batch-size", "micro_batch="},
-    Flag{"global-batch-size", "global_batch="},
-    Flag{"seq-length", "sequence="},
-    Flag{"sequence-parallel", "sequence_parallel=true"},
-    Flag{"use-distributed-optimizer", "distributed_optimizer=true"},
-    Flag{"overlap-grad-reduce", "overlap_grad_reduce=true"},
-    Flag{"overlap-param-gather", "overlap_param_gather=true"},
-    Flag{"tp-comm-overlap", "tp_comm_overlap=true"},
-    Flag{"recompute-granularity", "recompute="},
-    Flag{"recompute-activations", "recompute=selective"},
-    Flag{"recompute-method", "recompute_method="},
-    Flag{"recompute-num-layers", "recompute_layers="},
-    Flag{"use-flash-attn", ""},  // a wish; TransformerEngine chooses by GPU (attention left out)
-    Flag{"bf16", "precision=bf16"},
-    Flag{"fp16", "precision=fp16"},
-    Flag{"accumulate-allreduce-grads-in-fp32", "fp32_gradients=true"},
-    Flag{"grad-reduce-in-bf16", "fp32_gradients=false"},
-    Flag{"no-bias-swiglu-fusion", "swiglu_fusion=false"},
-    Flag{"no-rope-fusion", "rope_fusion=false"},
-    Flag{"no-gradient-accumulation-fusion", "gradient_accumulation_fusion=false"},
-    Flag{"no-create-attention-mask-in-dataloader", "attention_mask=false"},
-    Flag{"reset-attention-mask", "reset_attention_mask=true"},
-    Flag{"num-workers", "data_workers="},
-    Flag{"no-check-for-nan-in-loss-and-grad", "check_for_nan=false"},
-    Flag{"decoder-first-pipeline-num-layers", "first_stage_layers="},
-    Flag{"decoder-last-pipeline-num-layers", "last_stage_layers="},
-    Flag{"account-for-embedding-in-pipeline-split", "account_for_embedding=true"},
-    Flag{"account-for-loss-in-pipeline-split", "account_for_loss=true"},
-    Flag{"use-precision-aware-optimizer", "precision_aware_optimizer=true"},
-    Flag{"main-params-dtype", "main_params_dtype="},
-    Flag{"exp-avg-dtype", "exp_avg_dtype="},
-    Flag{"exp-avg-sq-dtype", "exp_avg_sq_dtype="},
-    Flag{"cpu-offloading-num-layers", "offload_layers="},
-    Flag{"optimizer-cpu-offload", "optimizer_cpu_offload=true"},
-    Flag{"optimizer-offload-fraction", "optimizer_offload_fraction="},
-    Flag{"fp8-hybrid", "fp8=true"},
-    Flag{"fp8-e4m3", "fp8=true"},
-    Flag{"fp8-param-gather", "fp8_parameters=true"},
-    Flag{"use-torch-fsdp2", "data_parallel=fsdp2"},
-    Flag{"num-layers", "architecture.layers="},
-    Flag{"hidden-size", "architecture.hidden="},
-    Flag{"ffn-hidden-size", "architecture.ffn="},
-    Flag{"num-attention-heads", "architecture.heads="},
-    Flag{"kv-channels", "architecture.head_dim="},
-    Flag{"vocab-size", "architecture.vocab="},
-    Flag{"max-position-embeddings", "architecture.max_positions="},
-    Flag{"swiglu", "architecture.activation=swiglu"},
-    Flag{"add-qkv-bias", "architecture.qkv_bias=true"},
-    Flag{"untie-embeddings-and-output-weights", "architecture.tied_embeddings=false"},
-    Flag{"attention-dropout", "architecture.attention_dropout="},
-    Flag{"hidden-dropout", "architecture.hidden_dropout="},
-    // Read together with others, below.
-    Flag{"num-query-groups", ""},
-    Flag{"group-query-attention", ""},
-    Flag{"normalization", ""},
-    Flag{"position-embedding-type", ""},
-    Flag{"use-rotary-position-embeddings", ""},
-    Flag{"disable-bias-linear", ""},
-    Flag{"clip-grad", ""},
-    Flag{"fp8-format", ""},
-    Flag{"attention-backend", ""},
-    Flag{"transformer-impl", ""},
-    Flag{"nnodes", ""},
-    Flag{"nproc-per-node", ""},
+constexpr std::array others{
+    Other{"bert", "BERT"},
+    Other{"t5", "T5"},
+    Other{"ict", "a retriever"},
+    Other{"retro", "RETRO"},
+    Other{"realm", "a retriever"},
+    Other{"mamba", "a network with state-space layers"},
+    Other{"hybrid", "a network with state-space layers"},
+    Other{"vision", "a vision network"},
+    Other{"vit", "a vision network"},
+    Other{"vlm", "a multimodal network"},
+    Other{"llava", "a multimodal network"},
+    Other{"multimodal", "a multimodal network"},
+    Other{"mimo", "a multimodal network"},
+    Other{"diffusion", "a diffusion network"},
+    Other{"prefix_lm", "a network whose attention sees a prefix whole"},
+    Other{"train_rl", "by reinforcement learning"},
+    Other{"grpo", "by reinforcement learning"},
+    Other{"ppo", "by reinforcement learning"},
+    Other{"dpo", "by preferences"},
+    Other{"inference", "nothing"},
+    Other{"generat", "nothing"},
+    Other{"server", "nothing"},
+    Other{"eval", "nothing"},
+    Other{"evaluat", "nothing"},
+    Other{"convert", "nothing"},
+    Other{"preprocess", "nothing"},
+    Other{"checkpoint", "nothing"},
+    Other{"export", "nothing"},
+    Other{"quantize", "nothing"},
+    Other{"prune", "nothing"},
+    Other{"mmlu", "nothing"},
 };
 
-// Changes what a rank does in a way that is not simulated: an answer would be of another run.
-constexpr std::array refused{
-    std::string_view{"num-experts"},
-    std::string_view{"cpu-offloading"},
-    std::string_view{"standalone-embedding-stage"},
-    std::string_view{"multi-latent-attention"},
-    std::string_view{"mtp-num-layers"},
-    std::string_view{"use-custom-fsdp"},
-};
-
-// Changes times or memory a little; said in the notes.
-constexpr std::array noted{
-    std::string_view{"tp-comm-overlap"},
-    std::string_view{"delay-grad-reduce"},
-    std::string_view{"ddp-bucket-size"},
-    std::string_view{"distribute-saved-activations"},
-    std::string_view{"use-tp-pp-dp-mapping"},
-    std::string_view{"overlap-p2p-communication"},
-    std::string_view{"no-overlap-p2p-communication"},
-    std::string_view{"enable-cuda-graph"},
-    std::string_view{"defer-embedding-wgrad-compute"},
-    std::string_view{"use-cpu-initialization"},
-    std::string_view{"make-vocab-size-divisible-by"},
-    std::string_view{"rampup-batch-size"},
-    std::string_view{"manual-gc"},
-    std::string_view{"cross-entropy-loss-fusion"},
-};
-
-struct Given {
-  std::string value;  // "" for a switch
-  Word word;          // of the flag
-  std::string unknown_variable;
-};
-using Script = std::map<std::string, Given, std::less<>>;  // flags, and NAME for NAME=value
-
-std::string plain(std::string_view flag) {
-  while (flag.starts_with('-')) flag.remove_prefix(1);
-  std::string text(flag);
-  for (char& c : text)
-    if (c == '_') c = '-';
-  return text;
+// Is `part` in the name, and no part of a longer word there?
+bool names(std::string_view program, std::string_view part) {
+  const auto letter = [](char c) { return c >= 'a' && c <= 'z'; };
+  for (std::size_t at = program.find(part); at != std::string_view::npos;
+       at = program.find(part, at + 1)) {
+    const bool starts = at == 0 || !letter(program[at - 1]);
+    const std::size_t end = at + part.size();
+    if (starts && (part.size() > 4 || end == program.size() || !letter(program[end]))) return true;
+  }
+  return false;
 }
 
-bool is_flag(std::string_view text) {
-  return text.size() > 2 && text.starts_with("--") && text[2] >= 'A' && text[2] <= 'z';
+bool is_off(const std::string& value) {
+  return value == "0" || value == "none" || value == "None" || value == "False" ||
+         value == "false" || value == "null";
 }
-
-// ARGS="--a 1": the first word of a quoted list carries the variable's name.
-void drop_variable_name(Word& word) {
-  const std::size_t dashes = word.text.find("=--");
-  if (dashes != std::string::npos && !word.text.starts_with('-')) word.text.erase(0, dashes + 1);
-}
-
-Script collect(std::vector<Word> words) {
-  Script script;
-  for (std::size_t i = 0; i < words.size(); ++i) {
-    Word word = words[i];
-    drop_variable_name(word);
-    const std::size_t equals = word.text.find('=');
-    if (!is_flag(word.text)) {
-      if (equals != std::string::npos && equals > 0)
-        script[word.text.substr(0, equals)] = {word.text.substr(equals + 1), word,
-                                               word.unknown_variable};
-      continue;
-    }
-    Given given{"", word, ""};
-    if (equals != std::string::npos) {
-      given.value = word.text.substr(equals + 1);
-      given.unknown_variable = word.unknown_variable;
-    } else if (i + 1 < words.size() && !is_flag(words[i + 1].text)) {
-      given.value = words[i + 1].text;
-      given.unknown_variable = words[i + 1].unknown_variable;
-    }
-    script[plain(std::string_view(word.text).substr(0, equals))] = std::move(given);
-  }
-  return script;
-}
-
-class Translator {
- public:
-  Translator(const Script& script, std::string path) : script_(script), path_(std::move(path)) {}
-
-  MegatronArguments run() {
-    for (const auto& [name, given] : script_) plain_flag(name, given);
-    if (describes_model()) model();
-    world();
-    switches();
-    environment();
-    return std::move(out_);
-  }
-
- private:
-  std::string where(const Given& given) const {
-    return fmt::format("{}:{}:{}", path_, given.word.line, given.word.column);
-  }
-  const Given* find(std::string_view name) const {
-    const auto found = script_.find(name);
-    return found == script_.end() ? nullptr : &found->second;
-  }
-  bool has(std::string_view name) const { return find(name) != nullptr; }
-  std::string value(std::string_view name) const {
-    const Given* given = find(name);
-    return given ? given->value : "";
-  }
-  void set(const Given& given, std::string text) {
-    out_.settings.push_back({std::move(text), where(given)});
-  }
-  bool known_value(std::string_view name, const Given& given) {
-    if (given.unknown_variable.empty()) return true;
-    out_.problems.push_back(
-        {where(given), fmt::format("the value of --{} is {}, which the text does not define; write "
-                                   "the value in its place",
-                                   name, variable(given.unknown_variable))});
-    return false;
-  }
-  static std::string variable(const std::string& name) {
-    return name.starts_with('$') ? name : fmt::format("${}", name);
-  }
-
-  void plain_flag(const std::string& name, const Given& given) {
-    for (const std::string_view no : refused)
-      if (no == name)
-        out_.problems.push_back(
-            {where(given), fmt::format("--{} is not simulated; remove it to see the run without "
-                                       "it",
-                                       name)});
-    for (const std::string_view note : noted)
-      if (note == name) out_.notes.push_back(fmt::format("--{} is not simulated", name));
-    if (name == "expert-model-parallel-size" && given.value != "1")
-      out_.problems.push_back({where(given), "experts are not simulated; remove --" + name});
-    bool known = false;
-    for (const Flag& flag : flags) {
-      if (flag.name != name) continue;
-      known = true;
-      if (flag.setting.empty()) continue;
-      if (!flag.setting.ends_with('=')) {
-        set(given, std::string(flag.setting));
-      } else if (known_value(name, given)) {
-        set(given, std::string(flag.setting) + given.value);
-      }
-    }
-    if (!known) misspelt(name, given);
-  }
-
-  // A flag that is one or two letters from one that matters, and is not a flag of its own.
-  void misspelt(const std::string& name, const Given& given) {
-    if (!is_flag(given.word.text)) return;
-    for (const Flag& flag : flags) {
-      const int distance = edit_distance(name, flag.name);
-      if (distance == 0 || distance > 2 || flag.name.size() < 8) continue;
-      if (name == std::string("no-") + std::string(flag.name)) continue;
-      out_.problems.push_back({where(given), fmt::format("Megatron-LM has no flag --{}; did you "
-                                                         "mean --{}?",
-                                                         name, flag.name)});
-      return;
-    }
-  }
-
-  bool describes_model() const {
-    return has("num-layers") || has("hidden-size") || has("num-attention-heads");
-  }
-
-  // Where the flags of a network say nothing, Megatron-LM builds a GPT: LayerNorm, learned
-  // positions, GELU, biases, tied embeddings, dropout 0.1.
-  void model() {
-    const Given& first = *find(has("num-layers")    ? "num-layers"
-                               : has("hidden-size") ? "hidden-size"
-                                                    : "num-attention-heads");
-    const auto otherwise = [&](std::string_view flag, std::string text) {
-      if (!has(flag)) set(first, std::move(text));
-    };
-    otherwise("swiglu", "architecture.activation=gelu");
-    otherwise("untie-embeddings-and-output-weights", "architecture.tied_embeddings=true");
-    otherwise("attention-dropout", "architecture.attention_dropout=0.1");
-    otherwise("hidden-dropout", "architecture.hidden_dropout=0.1");
-    const bool biases = !has("disable-bias-linear");
-    set(first, fmt::format("architecture.linear_bias={}", biases));
-    if (biases) set(first, "architecture.qkv_bias=true");
-    const bool rms = value("normalization") == "RMSNorm";
-    set(first, fmt::format("architecture.norm={}", rms ? "rms" : "layer"));
-    const bool rope =
-        value("position-embedding-type") == "rope" || has("use-rotary-position-embeddings");
-    set(first, fmt::format("architecture.position={}", rope ? "rope" : "learned"));
-    const Given* groups = find("num-query-groups");
-    if (has("group-query-attention") && groups && known_value("num-query-groups", *groups))
-      set(*groups, "architecture.kv_heads=" + groups->value);
-    if (has("swiglu") && !has("ffn-hidden-size")) {
-      // Two thirds of 4 x hidden, in multiples of 64.
-      const std::int64_t hidden = number("hidden-size").value_or(0);
-      if (hidden > 0) set(first, fmt::format("architecture.ffn={}", 4 * hidden * 2 / 3 / 64 * 64));
-    }
-  }
-
-  std::optional<std::int64_t> number(std::string_view name) const {
-    const std::string text = value(name);
-    std::int64_t n = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), n);
-    const bool whole = error == std::errc{} && end == text.data() + text.size();
-    return whole && n > 0 && n <= 1 << 20 ? std::optional(n) : std::nullopt;
-  }
-
-  // The GPUs that torchrun starts; the command line may say otherwise.
-  void world() {
-    const auto per_node = number("nproc-per-node");
-    const auto nodes = number("nnodes");
-    if (!per_node) {
-      if (nodes) set(*find("nnodes"), fmt::format("nodes={}", *nodes));
-      return;
-    }
-    if (!nodes && has("nnodes")) {
-      known_value("nnodes", *find("nnodes"));
-      return;
-    }
-    set(*find("nproc-per-node"), fmt::format("gpus={}", *per_node * nodes.value_or(1)));
-  }
-
-  void switches() {
-    // Megatron-LM turns fp32 accumulation on with bf16 by itself.
-    if (has("bf16") && !has("grad-reduce-in-bf16")) set(*find("bf16"), "fp32_gradients=true");
-    if (const Given* clip = find("clip-grad");
-        clip && clip->value.find_first_not_of("0.") == std::string::npos)
-      set(*clip, "gradient_clipping=false");
-    if (const Given* format = find("fp8-format")) set(*format, "fp8=true");
-    if (const Given* local = find("transformer-impl"); local && local->value == "local")
-      set(*local, fmt::format("attention={}", has("use-flash-attn") ? "flash" : "unfused"));
-    if (const Given* backend = find("attention-backend"); backend && backend->value != "auto")
-      set(*backend, fmt::format("attention={}", backend->value == "fused"   ? "cudnn"
-                                                : backend->value == "local" ? "unfused"
-                                                                            : backend->value));
-  }
-
-  void environment() {
-    if (const Given* streams = find("TORCH_NCCL_AVOID_RECORD_STREAMS"))
-      if (streams->value == "1") set(*streams, "avoid_record_streams=true");
-    for (const char* name : {"PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"})
-      if (const Given* options = find(name); options && !options->value.empty())
-        set(*options, "allocator_options=" + options->value);
-  }
-
-  const Script& script_;
-  std::string path_;
-  MegatronArguments out_;
-};
 
 }  // namespace
 
+const Given* Translator::find(const Flags& flags, std::string_view name) {
+  const auto found = flags.find(name);
+  return found == flags.end() ? nullptr : &found->second;
+}
+
+const Given* Translator::find(std::initializer_list<std::string_view> names) const {
+  for (const std::string_view name : names)
+    if (const Given* given = find(name)) return given;
+  return nullptr;
+}
+
+std::string Translator::value(std::string_view name) const {
+  const Given* given = find(name);
+  return given ? given->value() : "";
+}
+
+std::optional<std::int64_t> Translator::number(const Given* given) const {
+  if (!given || given->values.empty() || !given->values.front().unknowns.empty()) return {};
+  std::string text = given->value();
+  text.erase(std::remove(text.begin(), text.end(), '_'), text.end());  // Python's 2_000
+  std::int64_t n = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), n);
+  const bool whole = error == std::errc{} && end == text.data() + text.size();
+  return whole && n > 0 && n <= 1 << 28 ? std::optional(n) : std::nullopt;
+}
+
+std::string Translator::where(const shell::Word& word) const {
+  const shell::Place place = shell::place(text_, word.at);
+  return fmt::format("{}:{}:{}", path_, place.line, place.column);
+}
+
+void Translator::set(const Given& given, std::string setting) {
+  out_.settings.push_back({std::move(setting), where(given.flag)});
+}
+
+void Translator::miss(std::string_view field, const shell::Word& word, std::string message) {
+  out_.missing.push_back({std::string(field), {where(word), std::move(message)}});
+}
+
+void Translator::refuse(const shell::Word& word, std::string message) {
+  out_.problems.push_back({where(word), std::move(message)});
+}
+
+void Translator::set_value(const Given& given, std::string_view field) {
+  const std::string name = given.flag.text.substr(0, given.flag.text.find('='));
+  if (given.values.empty())
+    return refuse(given.flag, fmt::format("{} has no value; write {} and a number", name, name));
+  if (!given.values.front().unknowns.empty()) {
+    const std::string key(
+        field.substr(field.find('.') == std::string_view::npos ? 0 : field.find('.') + 1));
+    const bool of_network = field.starts_with("architecture.");
+    return miss(field, given.flag,
+                fmt::format("the value of {} is {}, which the script does not define; write "
+                            "{}{}=",
+                            name, given.values.front().unknowns.front(),
+                            of_network && key != "vocab" ? "architecture." : "", key));
+  }
+  set(given, fmt::format("{}={}", field, given.value()));
+}
+
+void Translator::note(const Given& given, std::string_view instead) {
+  const std::string name = given.flag.text.substr(0, given.flag.text.find('='));
+  for (auto& [reason, flags] : reasons_) {
+    if (reason != instead) continue;
+    if (std::find(flags.begin(), flags.end(), name) == flags.end()) flags.push_back(name);
+    return;
+  }
+  reasons_.push_back({std::string(instead), {name}});
+}
+
+// One line for flags that share a reason.
+void Translator::gather_notes() {
+  for (const auto& [reason, flags] : reasons_) {
+    std::string list;
+    for (const std::string& flag : flags) list += (list.empty() ? "" : ", ") + flag;
+    say(fmt::format("{} {} not simulated: {}", list, flags.size() > 1 ? "are" : "is", reason));
+  }
+}
+
+void Translator::program() {
+  std::string name = launch_.program;
+  for (char& c : name)
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  for (const Other& other : others)
+    if (names(name, other.part))
+      return refuse(launch_.program_word, fmt::format("{} trains {}, and only GPTs are simulated",
+                                                      launch_.program, other.what));
+  if (!name.empty() && name.find("gpt") == std::string::npos &&
+      name.find("llama") == std::string::npos)
+    say(fmt::format("{} is read as a program that trains a GPT with Megatron-LM's arguments",
+                    launch_.program));
+  if (launch_.started > 1)
+    say(fmt::format("the script trains {} times; the first one is simulated", launch_.started));
+  for (const shell::Word& word : launch_.lost)
+    say(fmt::format("{}: nothing in the script says what {} holds; it is taken as empty",
+                    where(word), word.text));
+  // What sets up a shell says nothing about a run.
+  constexpr std::array<std::string_view, 6> of_shells = {"activate", "conda",   "bashrc",
+                                                         "/etc/",    "profile", "modules"};
+  for (const shell::Word& word : script_.sourced)
+    if (std::none_of(of_shells.begin(), of_shells.end(), [&](std::string_view part) {
+          return word.text.find(part) != std::string::npos;
+        }))
+      say(fmt::format("{}: {} is not read", where(word), word.text.substr(0, 80)));
+}
+
+void Translator::flag(const std::string& name, const Given& given) {
+  const FlagMeaning meaning = flag_meaning(name);
+  switch (meaning.effect) {
+    case FlagEffect::mapped:
+      if (meaning.text.ends_with('='))
+        set_value(given, meaning.text.substr(0, meaning.text.size() - 1));
+      else if (!is_off(given.value()))
+        set(given, std::string(meaning.text));
+      return;
+    case FlagEffect::noted:
+      if (!is_off(given.value())) note(given, meaning.text);
+      return;
+    case FlagEffect::refused:
+      if (!is_off(given.value())) refuse(given.flag, fmt::format("--{}: {}", name, meaning.text));
+      return;
+    case FlagEffect::unknown:
+      refuse(given.flag,
+             fmt::format("Megatron-LM has no flag --{}{}", name, did_you_mean_flag(name)));
+      return;
+    case FlagEffect::together:
+    case FlagEffect::harmless:
+      return;
+  }
+}
+
+bool Translator::legacy() const {
+  if (has("transformer-impl") || has("use-mcore-models")) return false;
+  return has("deepspeed") || has("checkpoint-activations") || has("data-impl") || has("DDP-impl") ||
+         has("activations-checkpoint-method") || has("no-pipeline-parallel");
+}
+
+MegatronArguments Translator::run() {
+  program();
+  for (const auto& [name, given] : launch_.flags) flag(name, given);
+  describe_model(*this);
+  world();
+  recomputation();
+  attention();
+  numerics();
+  sharding();
+  deepspeed();
+  loading();
+  environment();
+  gather_notes();
+  return std::move(out_);
+}
+
+void Translator::recomputation() {
+  if (const Given* old = find("checkpoint-activations")) {
+    set(*old, "recompute=full");
+    set(*old, "recompute_method=uniform");
+  }
+  if (const Given* method = find("activations-checkpoint-method"))
+    if (!has("activations-checkpoint-granularity")) set(*method, "recompute=full");
+  if (const Given* kind = find({"recompute-granularity", "activations-checkpoint-granularity"}))
+    set_value(*kind, "recompute");
+  if (const Given* layers = find(
+          {"recompute-num-layers", "activations-checkpoint-num-layers", "checkpoint-num-layers"}))
+    set_value(*layers, "recompute_layers");
+  if (const Given* modules = find("recompute-modules")) {
+    constexpr std::array<std::string_view, 5> of_experts = {"moe_act", "moe", "shared_experts",
+                                                            "mla_up_proj", "gdn"};
+    std::string list;
+    for (const shell::Word& word : modules->values) {
+      if (std::find(of_experts.begin(), of_experts.end(), word.text) != of_experts.end()) continue;
+      list += (list.empty() ? "" : ",") + word.text;
+    }
+    if (!list.empty()) set(*modules, "recompute_modules=" + list);
+  }
+}
+
+void Translator::attention() {
+  const bool flash = find({"use-flash-attn", "use-flash-attn-v2", "use-flash-attn-builder"});
+  const Given* implementation = find("transformer-impl");
+  const bool local = (implementation && implementation->value() == "local") ||
+                     value("spec") == "local" || legacy();
+  bool unfused = false;
+  if (has("use-flash-attn-v1") || has("use-flash-attn-triton")) return;
+  if (const Given* backend = find("attention-backend"); backend && backend->value() != "auto") {
+    const std::string name = backend->value().substr(backend->value().find('.') + 1);
+    unfused = name == "unfused" || name == "local";
+    set(*backend, fmt::format("attention={}", name == "fused" ? "cudnn"
+                                              : unfused       ? "unfused"
+                                                              : name));
+  } else if (local) {
+    unfused = !flash;
+    const Given* place =
+        find({"transformer-impl", "spec", "deepspeed", "checkpoint-activations", "data-impl",
+              "DDP-impl", "activations-checkpoint-method", "no-pipeline-parallel"});
+    set(*place, fmt::format("attention={}", flash ? "flash" : "unfused"));
+  }
+  if (const Given* masked = find("no-masked-softmax-fusion"); masked && unfused)
+    note(*masked, "the scores' softmax is one kernel");
+  if (const Given* kind = find("cp-comm-type"))
+    for (const shell::Word& word : kind->values)
+      if (word.text != "p2p") note(*kind, "keys and values go round a ring (p2p)");
+}
+
+void Translator::numerics() {
+  // Megatron-LM turns fp32 accumulation on with bf16 by itself.
+  if (has("bf16") && !has("grad-reduce-in-bf16")) set(*find("bf16"), "fp32_gradients=true");
+  if (const Given* clip = find("clip-grad");
+      clip && !clip->values.empty() && clip->value().find_first_not_of("0.") == std::string::npos)
+    set(*clip, "gradient_clipping=false");
+  if (const Given* format = find("fp8-format"); format && !is_off(format->value()))
+    set(*format, "fp8=true");
+  if (const Given* kind = find("optimizer"); kind && !kind->values.empty())
+    if (const std::string name = kind->value(); name != "adam" && name != "adamw")
+      note(*kind, "the optimizer is Adam");
+  if (const Given* experts = find({"num-experts", "moe"}))
+    if (std::any_of(experts->values.begin(), experts->values.end(),
+                    [](const shell::Word& w) { return w.text != "1" && !is_off(w.text); }))
+      refuse(experts->flag, "--num-experts is not simulated; remove it to see the run without it");
+  if (const Given* hybrid = find("is-hybrid-model"))
+    refuse(hybrid->flag, "--is-hybrid-model: layers with a state space are not simulated");
+  if (const Given* spec = find("spec")) {
+    std::string all;
+    for (const shell::Word& word : spec->values) all += word.text + " ";
+    if (all.find("mamba") != std::string::npos || all.find("hybrid") != std::string::npos)
+      refuse(spec->flag, "--spec: layers with a state space are not simulated");
+    else if (all != "local ")
+      note(*spec, "the layers are GPT's");
+  }
+}
+
+void Translator::sharding() {
+  if (const Given* all = find("overlapped-distributed-optimizer"))
+    for (const char* setting :
+         {"distributed_optimizer=true", "overlap_grad_reduce=true", "overlap_param_gather=true"})
+      set(*all, setting);
+  const Given* fsdp = find({"use-megatron-fsdp", "use-custom-fsdp"});
+  if (!fsdp) return;
+  const std::string strategy = value("data-parallel-sharding-strategy");
+  if (strategy == "optim") {
+    set(*fsdp, "distributed_optimizer=true");
+  } else if (strategy == "optim_grads" || strategy == "optim_grads_params") {
+    set(*fsdp, strategy == "optim_grads" ? "zero=2" : "zero=3");
+    note(*fsdp, "Megatron-FSDP is simulated as PyTorch's fully_shard");
+  }
+}
+
+// The workers of the data loader make masks only where each sample has one of its own.
+void Translator::loading() {
+  // DeepSpeed may count the embedding and the head as a layer each.
+  if (const Given* parts = find("pp-partition-method"); parts && !parts->values.empty()) {
+    if (parts->value().find("embedding") != std::string::npos) {
+      set(*parts, "account_for_embedding=true");
+      set(*parts, "account_for_loss=true");
+    }
+  }
+  if (const Given* offload = find("cpu-optimizer")) set(*offload, "precision_aware_optimizer=true");
+  const Given* workers = find("num-workers");
+  if (!workers || !has("reset-attention-mask")) return;
+  if (workers->value() != "0") return set_value(*workers, "data_workers");
+  note(*workers, "one worker loads");
+  set(*workers, "data_workers=1");
+}
+
 MegatronArguments read_megatron(const std::string& text, const std::string& path) {
-  const Script script = collect(shell_words(text));
-  return Translator(script, path).run();
+  const shell::Script script = shell::follow(text);
+  const Launch launch = find_launch(script);
+  MegatronArguments base = Translator(launch, script, text, path).run();
+  // What nobody can decide is decided the other way, one condition at a time: does it matter?
+  constexpr std::size_t most = 16;
+  std::size_t tried = 0;
+  for (const shell::Undecided& condition : script.undecided) {
+    if (++tried > most) break;
+    const shell::Script other_script = shell::follow(text, {condition.at});
+    const Launch other_launch = find_launch(other_script);
+    if (other_launch.program.empty() && !launch.program.empty()) continue;
+    MegatronArguments other = Translator(other_launch, other_script, text, path).run();
+    if (launch.program.empty() && !other_launch.program.empty()) {
+      base = std::move(other);
+      break;
+    }
+    std::string changes;
+    for (const Setting& setting : other.settings) {
+      const bool same = std::any_of(base.settings.begin(), base.settings.end(),
+                                    [&](const Setting& one) { return one.text == setting.text; });
+      if (!same) changes += (changes.empty() ? "" : ", ") + setting.text;
+    }
+    if (changes.empty()) continue;
+    const shell::Place place = shell::place(text, condition.at);
+    base.notes.push_back(fmt::format(
+        "{}:{}:{}: a condition that only the run could decide is taken as {}; otherwise: {}", path,
+        place.line, place.column, condition.taken ? "true" : "false", changes));
+  }
+  return base;
 }
 
 rehearse::v1::Plan megatron_defaults() {

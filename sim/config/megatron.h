@@ -1,33 +1,57 @@
-// megatron.h — reads the arguments of a Megatron-LM launch script as pasted.
+// megatron.h — what a launch script trains: the arguments of Megatron-LM and its relatives as
+// settings of a plan.
 //
-// The text is split as a shell would: words, quotes, backslash-newline, comments. NAME=value words
-// become variables, $NAME and ${NAME} are replaced by them; what cannot be replaced is a problem
-// only where a plan needs it. Nothing is executed.
+// The script is followed as a shell would (sim/shell), and nothing is run. The command that starts
+// a training program is found, its flags are looked up in one table (megatron_flags.h), and what
+// the launcher (torchrun, srun, mpirun, deepspeed, #SBATCH) says about the number of GPUs is added.
 //
-// Source of the flags and their defaults: NVIDIA/Megatron-LM core 0.8-0.9,
-// megatron/training/arguments.py.
+// Source of the flags and their defaults: NVIDIA/Megatron-LM 23.06 and core 0.8-0.14,
+// megatron/training/arguments.py; Megatron-DeepSpeed, megatron/arguments.py.
 #pragma once
 
+#include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "sim/config/plan_fields.h"
+#include "sim/shell/script.h"
 
 namespace sim::config {
 
+// A setting whose value the script does not say. It is asked for where nothing else gives it.
+struct Missing {
+  std::string setting;  // "tp", "architecture.layers"
+  Diagnostic problem;
+};
+
 struct MegatronArguments {
   std::vector<Setting> settings;
-  std::vector<std::string> notes;  // flags that matter to a run and are not simulated
+  std::vector<Missing> missing;
+  std::vector<std::string> notes;  // what matters to a run and is not simulated
   Diagnostics problems;
 };
 
-// A word of a script, quotes removed and variables replaced.
-struct Word {
-  std::string text;
-  int line = 1, column = 1;
-  std::string unknown_variable;  // the first that has no value
+// A flag as it is given: the words up to the next flag.
+struct Given {
+  std::vector<shell::Word> values;
+  shell::Word flag;
+
+  std::string value() const { return values.empty() ? "" : values.front().text; }
 };
-std::vector<Word> shell_words(const std::string& text);
+using Flags = std::map<std::string, Given, std::less<>>;  // by name: no dashes, '_' as '-'
+
+// The command that trains, and what surrounds it.
+struct Launch {
+  std::string program;  // "pretrain_gpt.py"; "" for arguments pasted by themselves
+  shell::Word program_word;
+  Flags flags;     // of the program
+  Flags launcher;  // of what stands before it, and of #SBATCH
+  std::map<std::string, shell::Word, std::less<>> environment;
+  std::vector<shell::Word> lost;  // words that stand for arguments nobody knows: $EXTRA_ARGS
+  int started = 0;                // commands that train; the first one is taken
+};
+Launch find_launch(const shell::Script& script);
 
 MegatronArguments read_megatron(const std::string& text, const std::string& path);
 

@@ -6,8 +6,8 @@
 
 #include "sim/config/cluster_fields.h"
 #include "sim/config/huggingface.h"
+#include "sim/config/launch.h"
 #include "sim/config/locate.h"
-#include "sim/config/megatron.h"
 #include "sim/config/plan_fields.h"
 #include "sim/config/resolve.h"
 
@@ -83,6 +83,44 @@ std::vector<std::string> of_cluster(const std::vector<std::string>& overrides) {
   return all;
 }
 
+// Does the command line say what a script leaves open?
+bool supplied(const std::string& setting, const v1::Plan& plan,
+              const std::vector<std::string>& overrides) {
+  if (setting == "gpus") return plan.has_gpus() || plan.has_nodes() || plan.has_dp();
+  const std::string of_network = "architecture.";
+  if (setting.starts_with(of_network) && plan.has_model()) return true;
+  for (const std::string& text : overrides) {
+    const std::string key = text.substr(0, text.find('='));
+    if (key == setting || of_network + key == setting) return true;
+    if (const FieldName field = plan_field(key); field.field == setting) return true;
+  }
+  return false;
+}
+
+// Megatron-LM's step where no global batch is given: one microbatch of each replica.
+void default_batch(v1::Plan& plan, const std::vector<std::string>& cluster,
+                   std::vector<std::string>& notes) {
+  std::int64_t world = plan.gpus();
+  if (!plan.has_gpus() && plan.has_nodes()) {
+    const Result<Machine> machine = find_cluster(plan.cluster(), "", cluster);
+    if (machine) world = std::int64_t{plan.nodes()} * machine->cluster.node.gpus;
+  }
+  const auto degree = [](bool given, int value) { return std::int64_t{given ? value : 1}; };
+  const __int128 model_parallel = static_cast<__int128>(degree(plan.has_tp(), plan.tp())) *
+                                  degree(plan.has_cp(), plan.cp()) *
+                                  degree(plan.has_pp(), plan.pp());
+  std::int64_t dp = plan.dp();
+  if (!plan.has_dp() && model_parallel > 0 && world % model_parallel == 0)
+    dp = static_cast<std::int64_t>(world / model_parallel);
+  const std::int64_t batch = dp * degree(plan.has_micro_batch(), plan.micro_batch());
+  if (batch < 1 || batch > 1 << 24) return;
+  plan.set_global_batch(static_cast<int>(batch));
+  notes.push_back(
+      fmt::format("no --global-batch-size: {} sequences a step, a microbatch of each "
+                  "replica",
+                  batch));
+}
+
 }  // namespace
 
 Result<PlanFile> load_plan(const std::string& path, const std::vector<std::string>& overrides) {
@@ -97,12 +135,17 @@ Result<PlanFile> load_plan(const std::string& path, const std::vector<std::strin
 Result<PlanFile> load_megatron(const std::string& path, const std::vector<std::string>& overrides) {
   const Result<std::string> text = read_file(path);
   if (!text) return text.errors();
-  MegatronArguments arguments = read_megatron(*text, path);
-  v1::Plan plan = megatron_defaults();
+  LaunchFile launch = read_launch(*text, path);
+  MegatronArguments& arguments = launch.arguments;
+  v1::Plan plan = launch.of_megatron ? megatron_defaults() : v1::Plan();
   Source source(path);
   Diagnostics problems = std::move(arguments.problems);
   append(problems, apply(arguments.settings, plan, source), path);
   append(problems, apply(settings_of(overrides), plan, source), "command line");
+  for (Missing& missing : arguments.missing)
+    if (!supplied(missing.setting, plan, overrides)) problems.push_back(std::move(missing.problem));
+  if (problems.empty() && !plan.has_global_batch())
+    default_batch(plan, of_cluster(overrides), arguments.notes);
   Result<PlanFile> loaded = finish(plan, source, std::move(problems), of_cluster(overrides));
   if (!loaded) return loaded;
   PlanFile file = *loaded;

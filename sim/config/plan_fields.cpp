@@ -106,6 +106,7 @@ Diagnostics one(const Setting& setting, v1::Plan& plan, Source& source, std::str
                                         setting.text.substr(0, 80))}};
   std::string key = plain_key(std::string_view(setting.text).substr(0, equals));
   const std::string value = setting.text.substr(equals + 1);
+  if (key == "vocab") key = "architecture.vocab";
   Message* target = &plan;
   std::string prefix;
   for (const std::string_view message : {"architecture.", "fsdp."})

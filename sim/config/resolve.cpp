@@ -8,7 +8,7 @@
 
 #include "sim/config/plan_fields.h"
 #include "sim/memory/options.h"
-#include "sim/topology/placement.h"
+#include "sim/mesh/axes.h"
 #include "sim/workload/shards.h"
 
 namespace sim::config {
@@ -191,8 +191,10 @@ void choices(const v1::Plan& from, const Machine& machine, workload::Plan& to) {
       to.attention = AttentionBackend::triton;
       break;
     default:
-      to.attention =
-          machine.gpu.compute_capability == 90 ? AttentionBackend::cudnn : AttentionBackend::flash;
+      // Fused attention multiplies in 16 bits or less.
+      to.attention = to.precision == model::Precision::fp32 ? AttentionBackend::unfused
+                     : machine.gpu.compute_capability == 90 ? AttentionBackend::cudnn
+                                                            : AttentionBackend::flash;
   }
   if (from.layer_kernels() == v1::Plan::eager) to.layer_kernels = workload::LayerKernels::eager;
   if (from.layer_kernels() == v1::Plan::compiled)
@@ -294,7 +296,7 @@ void placement(const v1::Plan& from, const Machine& machine, Resolved& out) {
 // Every degree above 1 has its place in the order.
 void rank_order(const v1::Plan& from, Resolved& out) {
   if (!from.has_rank_order()) return;
-  const auto parsed = topology::parse_rank_order(from.rank_order());
+  const auto parsed = mesh::parse_order(from.rank_order());
   if (const auto* problem = std::get_if<std::string>(&parsed)) {
     out.problems.push_back({"rank_order", *problem});
     return;
@@ -375,6 +377,7 @@ model::Architecture architecture_of(const v1::Architecture& from, std::int64_t s
   to.max_positions = from.has_max_positions() ? from.max_positions() : sequence;
   if (from.norm() == v1::Architecture::layer) to.norm = model::Norm::layer;
   if (from.position() == v1::Architecture::learned) to.position = model::Position::learned;
+  if (from.position() == v1::Architecture::none) to.position = model::Position::none;
   if (from.activation() == v1::Architecture::gelu) to.activation = model::Activation::gelu;
   to.tied_embeddings = from.tied_embeddings();
   to.qkv_bias = from.qkv_bias();

@@ -11,7 +11,8 @@
 namespace sim::model {
 
 enum class Norm : std::uint8_t { rms, layer };          // LayerNorm has a bias, RMSNorm none
-enum class Position : std::uint8_t { rope, learned };   // learned: a table of max_positions rows
+// learned: a table of max_positions rows; none: also where attention adds a bias (ALiBi).
+enum class Position : std::uint8_t { rope, learned, none };
 enum class Activation : std::uint8_t { swiglu, gelu };  // swiglu has two input projections
 
 struct Architecture {

@@ -54,7 +54,7 @@ struct EventEnd {
 struct PendingExchange {
   std::uint32_t exchange = 0;
   workload::Stream communicator{};
-  std::uint8_t event = 0;
+  std::uint16_t event = 0;
   bool joins = false;
   Time post{};
   Account waiting = Account::pp_imbalance;
@@ -79,7 +79,7 @@ struct RankState {
   Account queue_account = Account::host;
   std::vector<Time> launched;  // when the latest launches started, a ring of Times::launch_queue
   std::size_t launches = 0;    // place of the next one in the ring
-  std::array<EventEnd, event_count> events{};
+  std::vector<EventEnd> events = std::vector<EventEnd>(program.events);
   Timeline timeline;
   ClockDriver driver;
   RankMemory memory;

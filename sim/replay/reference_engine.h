@@ -87,7 +87,7 @@ struct Rank {
   std::array<std::int64_t, streams> issued{}, done{};
   std::array<Time, streams> last_end{};
   std::array<std::vector<Finished>, streams> finished;  // by entry number
-  std::array<Mark, event_count> events{};
+  std::vector<Mark> events = std::vector<Mark>(program.events);
   std::int64_t launches = 0, launches_started = 0;
   // Places in the launch queue: issued, and how many the started launches took.
   std::int64_t entries = 0, entries_started = 0;

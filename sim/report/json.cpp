@@ -98,7 +98,9 @@ Json architecture_json(const model::Architecture& a) {
           {"vocab", a.vocab},
           {"max_positions", a.max_positions},
           {"norm", a.norm == model::Norm::rms ? "rms" : "layer"},
-          {"position", a.position == model::Position::rope ? "rope" : "learned"},
+          {"position", a.position == model::Position::rope      ? "rope"
+                       : a.position == model::Position::learned ? "learned"
+                                                                : "none"},
           {"activation", a.activation == model::Activation::swiglu ? "swiglu" : "gelu"},
           {"tied_embeddings", a.tied_embeddings},
           {"qkv_bias", a.qkv_bias},

@@ -9,7 +9,6 @@
 #include "sim/device/kernel.h"
 #include "sim/model/flops.h"
 #include "sim/replay/coupling.h"
-#include "sim/replay/job_groups.h"
 #include "sim/workload/build.h"
 
 namespace sim::search {
@@ -114,6 +113,11 @@ std::vector<std::string> problems(const workload::Plan& plan, const Site& site) 
   std::vector<std::string> found = workload::problems(plan);
   if (plan.fp8 && !device::supports(site.machine.gpu, site.profile.device, model::Precision::fp8))
     found.push_back(fmt::format("{} multiplies no fp8", site.machine.gpu.name));
+  if (!device::supports(site.machine.gpu, site.profile.device, plan.precision))
+    found.push_back(fmt::format("precision: the profile of {} has no rate for products in {}; "
+                                "write precision=bf16 (--bf16)",
+                                site.machine.gpu.name,
+                                plan.precision == model::Precision::fp32 ? "fp32" : "it"));
   for (const replay::GpuKind& other : site.others)
     if (plan.fp8 && !device::supports(other.gpu, other.profile, model::Precision::fp8))
       found.push_back(fmt::format("{} multiplies no fp8", other.gpu.name));
@@ -168,14 +172,8 @@ std::vector<int> replica_classes(const workload::Plan& plan, const topology::Clu
   const bool slow = std::ranges::any_of(cluster.conditions,
                                         [](const topology::Condition& c) { return c.speed < 1; });
   if ((!slow && cluster.gpu_kinds.empty()) || plan.dp == 1) return {};
-  workload::Job job;
-  job.tp = plan.tp;
-  job.cp = plan.cp;
-  job.pp = plan.pp;
-  job.dp = plan.dp;
-  job.rank_order = plan.rank_order;
-  const replay::JobGroups groups(job);
-  using topology::Dimension;
+  const mesh::Mesh mesh = workload::mesh_of(plan);
+  using mesh::Axis;
   // At each place of a replica's pipeline and sequence, the slowest tensor-parallel peer of each
   // kind of GPU.
   using Place = std::map<int, double>;
@@ -183,10 +181,9 @@ std::vector<int> replica_classes(const workload::Plan& plan, const topology::Clu
   std::vector<std::vector<Place>> replicas(static_cast<std::size_t>(plan.dp),
                                            std::vector<Place>(places));
   for (int rank = 0; rank < plan.world(); ++rank) {
-    const int place =
-        groups.place(rank, Dimension::pp) * plan.cp + groups.place(rank, Dimension::cp);
+    const int place = mesh.place(rank, Axis::pp) * plan.cp + mesh.place(rank, Axis::cp);
     const int gpu = topology::gpu_of_rank(cluster, rank);
-    Place& kinds = replicas[static_cast<std::size_t>(groups.place(rank, Dimension::dp))]
+    Place& kinds = replicas[static_cast<std::size_t>(mesh.place(rank, Axis::dp))]
                            [static_cast<std::size_t>(place)];
     const double speed = topology::speed_of_gpu(cluster, gpu);
     const auto [at, added] = kinds.try_emplace(topology::kind_of_gpu(cluster, gpu), speed);

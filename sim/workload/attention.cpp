@@ -1,12 +1,12 @@
-// attention.cpp — the core of attention: flash or cuDNN kernels, and the way into the other two
-// forms. INVENTORY.md sections 1, 4 and 14 have a line per tensor.
 #include "sim/workload/attention.h"
+
+#include "sim/workload/linear.h"
 
 namespace sim::workload {
 
 using model::OperationKind;
 
-CoreInputs::CoreInputs(const Rank& rank) {
+CoreTraits::CoreTraits(const Rank& rank) {
   const Dimensions& dim = rank.dim;
   const bool rope = rank.plan.architecture.position == model::Position::rope;
   const bool grouped = dim.heads > dim.groups;
@@ -16,145 +16,226 @@ CoreInputs::CoreInputs(const Rank& rank) {
   repeats = unfused && grouped;
   own_query = rope || (grouped && dim.groups > 1);
   own_key = rope;
-  saves_mixed = selective || (unfused && (!grouped || !own_query));
+  saves_view = unfused && (!grouped || !own_query);
   const bool views = rank.plan.layer_kernels != LayerKernels::fused;  // the batch comes first
-  copies_output = ((dim.batch > 1 && !views) || rank.plan.fp8) && !unfused;
+  copies_output = (dim.batch > 1 && !views && !unfused) || rank.plan.fp8;
   // Megatron-LM core 0.8 fused_softmax.py:is_kernel_available.
   fused_softmax = rank.plan.precision != model::Precision::fp32 && dim.local > 16 &&
                   dim.local <= 4096 && dim.local % 4 == 0 && dim.batch * dim.heads % 4 == 0;
 }
 
-void Attention::make_layouts() {
-  // Other modules hand strided views to the kernel; what they keep is as large.
-  const auto copy = [&](std::string_view name, std::int64_t bytes) {
-    if (rank.plan.layer_kernels == LayerKernels::fused) pass(OperationKind::copy, name, 2 * bytes);
-  };
-  if (!core.own_query) {
-    saved(query_rotated, dim.rows(dim.query), "query");
-    copy("query layout", dim.rows(dim.query));
-  }
-  if (!core.own_key) {
-    saved(key_rotated, dim.rows(dim.key_value), "key");
-    copy("key layout", dim.rows(dim.key_value));
-  }
-  saved(value_copy, dim.rows(dim.key_value), "value");
-  copy("value copy", dim.rows(dim.key_value));
+std::int64_t statistics_bytes(const Dimensions& dim) {
+  return 4 * dim.batch * dim.heads * dim.local;
 }
 
-void Attention::drop_layouts() {
-  if (!core.own_query) e.free(layer_slot(query_rotated));
-  if (!core.own_key) e.free(layer_slot(key_rotated));
-  e.free(layer_slot(value_copy));
+void attention_kernel(Writer& w, bool backward, const Scores& scores, Stream stream) {
+  const std::int64_t documents = w.plan.documents_per_sample();
+  model::Operation o = model::attention(backward ? "attention backward" : "attention", backward,
+                                        w.dim.batch * documents, w.dim.heads, w.dim.groups,
+                                        w.dim.head_dim, scores.query / documents,
+                                        scores.key / documents, scores.causal, w.plan.precision);
+  o.implementation = implementation(w.plan.attention);
+  w.e.kernel(o, w.flags, stream);
 }
 
-void Attention::fused_forward(bool keep) {
-  make_layouts();
-  saved(attention_out, dim.rows(dim.query), "attention output");
-  saved(log_sum_exp, statistics_bytes(), "lse");
-  saved(rng_state, 16, "rng state");
-  kernel(false, dim.local, dim.local, true);
-  if (keep) return;
-  drop_layouts();
-  e.free(layer_slot(log_sum_exp));
-  e.free(layer_slot(rng_state));
-}
-
-void Attention::forward(bool keep) {
-  if (core.unfused)
-    unfused_forward(keep);
-  else if (c > 1)
-    ring_forward(keep);
-  else
-    fused_forward(keep);
-}
-
-void Attention::release_output() {
-  if (keep_output)
-    e.move(layer_slot(attention_out), layer_slot(projection_input));
-  else
-    e.free(layer_slot(attention_out));
-}
-
-// What a node saved goes when it has returned: q, k, v as far as they are there.
-void Attention::release_inputs() {
-  const bool ring = c > 1 && !core.unfused;
-  const bool views = core.unfused;  // no layouts were made
-  if (!views || core.own_query) e.free(layer_slot(query_rotated));
-  if (ring    ? core.own_key && core.selective
-      : views ? core.own_key && (!core.repeats || core.selective)
-              : true)
-    e.free(layer_slot(key_rotated));
-  if (!ring && !views) e.free(layer_slot(value_copy));
-  if (core.saves_mixed) e.free(layer_slot(mixed_saved));
-}
-
-void Attention::backward_temporaries(std::int64_t query, std::int64_t key, bool begin) {
-  const bool flash = rank.plan.attention != AttentionBackend::cudnn;
-  const std::int64_t rounded = (query + 127) / 128 * 128;
+void backward_kernel(Writer& w, const Scores& scores) {
+  const Dimensions& dim = w.dim;
+  const bool flash = w.plan.attention != AttentionBackend::cudnn;
+  const std::int64_t rounded = (scores.query + 127) / 128 * 128;
   const std::int64_t width = dim.heads * dim.head_dim;
   // The accumulator's heads are rounded up to 32 columns [flash_api.cpp:mha_varlen_bwd].
   const std::int64_t accumulated = dim.heads * ((dim.head_dim + 31) / 32 * 32);
   const bool expands = flash && dim.heads > dim.groups;
-  if (begin) {
-    temporary(scratch + 2, 4 * dim.batch * dim.heads * rounded, "softmax_d");
-    temporary(scratch + 3,
-              flash ? 4 * dim.batch * (query + 128) * accumulated : 4 * dim.batch * query * width,
-              flash ? "dq_accum" : "cuDNN workspace");
-    if (!expands) return;
-    temporary(scratch + 4, dim.element * dim.batch * key * width, "dk expanded");
-    temporary(scratch + 5, dim.element * dim.batch * key * width, "dv expanded");
-    return;
-  }
+  const std::int64_t expanded = dim.element * dim.batch * scores.key * width;
+  const Value sums = w.temporary(4 * dim.batch * dim.heads * rounded, "softmax_d");
+  const Value accumulator = w.temporary(flash ? 4 * dim.batch * (scores.query + 128) * accumulated
+                                              : 4 * dim.batch * scores.query * width,
+                                        flash ? "dq_accum" : "cuDNN workspace");
+  const Value keys = expands ? w.temporary(expanded, "dk expanded") : Value{0};
+  const Value values = expands ? w.temporary(expanded, "dv expanded") : Value{0};
+  attention_kernel(w, true, scores);
   if (expands) {
-    const std::int64_t bytes = dim.element * dim.batch * key * (width + dim.key_value);
-    pass(OperationKind::reduction, "sum dk over query heads", bytes);
-    pass(OperationKind::reduction, "sum dv over query heads", bytes);
-    e.free(local_slot(scratch + 4));
-    e.free(local_slot(scratch + 5));
+    const std::int64_t bytes = dim.element * dim.batch * scores.key * (width + dim.key_value);
+    w.pass(OperationKind::reduction, "sum dk over query heads", bytes);
+    w.pass(OperationKind::reduction, "sum dv over query heads", bytes);
   }
-  e.free(local_slot(scratch + 3));
-  e.free(local_slot(scratch + 2));
+  w.drop({keys, values, accumulator, sums});
 }
 
-void Attention::fused_backward(std::uint32_t dq, std::uint32_t dk, std::uint32_t dv) {
-  temporary(dq, dim.rows(dim.query), "dq");
-  temporary(dk, dim.rows(dim.key_value), "dk");
-  temporary(dv, dim.rows(dim.key_value), "dv");
-  backward_temporaries(dim.local, dim.local, true);
-  kernel(true, dim.local, dim.local, true);
-  backward_temporaries(dim.local, dim.local, false);
-  e.free(layer_slot(log_sum_exp));
-  e.free(layer_slot(rng_state));
+Layouts make_layouts(Writer& w, const CoreInputs& in) {
+  const Dimensions& dim = w.dim;
+  const auto layout = [&](std::int64_t width, std::string_view label, std::string_view kernel) {
+    const Value made = w.activation(dim.rows(width), label);
+    // Other modules hand strided views to the kernel; what they keep is as large.
+    if (w.plan.layer_kernels == LayerKernels::fused)
+      w.pass(OperationKind::copy, kernel, 2 * dim.rows(width));
+    return made;
+  };
+  Layouts l{in.query, in.key, 0, in.query == 0, in.key == 0};
+  if (l.made_query) l.query = layout(dim.query, "query", "query layout");
+  if (l.made_key) l.key = layout(dim.key_value, "key", "key layout");
+  l.value = layout(dim.key_value, "value", "value copy");
+  return l;
 }
 
-void attention_forward(Rank& rank, Emitter& e, const Variant& variant) {
-  Attention attention{rank, e};
-  attention.flags = variant.recompute ? recomputed : 0;
-  const CoreInputs& core = attention.core;
-  if (core.unfused && variant.first_use)  // Megatron-LM's global buffer, grown to the largest use
-    e.alloc(fixed_slot(global_buffer), rank.dim.scores(), Category::temporaries,
-            "global memory buffer");
-  attention.forward(variant.keep && !core.selective);
+Value fused_core(Writer& w, const CoreInputs& in) {
+  const Scores scores{w.dim.local, w.dim.local, true};
+  const Layouts l = make_layouts(w, in);
+  const Value out = w.activation(w.dim.rows(w.dim.query), "attention output");
+  const Value lse = w.activation(statistics_bytes(w.dim), "lse");
+  const Value state = w.activation(16, "rng state");
+  attention_kernel(w, false, scores);
+  w.save({l.query, l.key, l.value, out, lse, state});
+  if (l.made_query) w.drop(l.query);
+  if (l.made_key) w.drop(l.key);
+  w.drop({l.value, lse, state});
+  w.node([=](Writer& b, Gradients gradients) -> Gradients {
+    const Value dq = b.temporary(b.dim.rows(b.dim.query), "dq");
+    const Value dk = b.temporary(b.dim.rows(b.dim.key_value), "dk");
+    const Value dv = b.temporary(b.dim.rows(b.dim.key_value), "dv");
+    backward_kernel(b, scores);
+    b.drop({lse, state, l.query, l.key, l.value, out, gradients[0]});
+    return {dq, dk, dv};
+  });
+  return out;
 }
 
-void attention_backward(Rank& rank, Emitter& e, bool keep_output, std::uint32_t dq,
-                        std::uint32_t dk, std::uint32_t dv) {
-  Attention attention{rank, e};
-  attention.keep_output = keep_output;
-  if (attention.core.selective) {
-    attention.flags = recomputed;
-    attention.forward(true);
-    attention.flags = 0;
+namespace {
+
+// Rotary embedding of the query or the key; unfused it is made of products in memory.
+Value rotate(Writer& w, std::int64_t bytes, std::string_view label, std::string_view name) {
+  if (w.plan.rope_fusion) {
+    const Value out = w.activation(bytes, label);
+    w.pass(OperationKind::elementwise, name, 2 * bytes);
+    return out;
   }
-  if (attention.core.unfused)
-    attention.unfused_backward(dq, dk, dv);
-  else if (rank.plan.cp > 1)
-    attention.ring_backward(dq, dv);
-  else
-    attention.fused_backward(dq, dk, dv);
-  attention.release_inputs();
-  // Unfused, the output is the projection's to release, unless it came from running again.
-  if (!attention.core.unfused || attention.core.selective) attention.release_output();
+  const Value cosines = w.temporary(bytes, "rotary product");
+  w.pass(OperationKind::elementwise, name, 2 * bytes);
+  const Value halves = w.temporary(bytes, "rotated halves");
+  w.pass(OperationKind::copy, name, 3 * bytes);
+  const Value sines = w.temporary(bytes, "rotary product");
+  w.pass(OperationKind::elementwise, name, 2 * bytes);
+  w.drop(halves);
+  const Value sum = w.temporary(bytes, "rotary sum");
+  w.pass(OperationKind::elementwise, name, 3 * bytes);
+  w.drop({cosines, sines});
+  const Value out = w.activation(bytes, label);
+  w.pass(OperationKind::copy, name, 2 * bytes);
+  w.drop(sum);
+  return out;
+}
+
+Value rotate_back(Writer& w, Value gradient, std::int64_t bytes, std::string_view label,
+                  std::string_view name) {
+  const bool fused = w.plan.rope_fusion;
+  const Value cosines = fused ? Value{0} : w.temporary(bytes, "rotary product");
+  const Value sines = fused ? Value{0} : w.temporary(bytes, "rotary product");
+  if (!fused) w.pass(OperationKind::elementwise, name, 5 * bytes);
+  const Value out = w.temporary(bytes, label);
+  w.pass(OperationKind::elementwise, name, (fused ? 2 : 3) * bytes);
+  w.drop({cosines, sines, gradient});
+  return out;
+}
+
+// The key of a layer whose operators run again: k's product, then both rotations.
+void key_again(Writer& w, Value key) {
+  if (!w.saved(key)) return;
+  const Dimensions& dim = w.dim;
+  const std::int64_t rotated = dim.rows(dim.query) + dim.rows(dim.key_value);
+  w.product("qkv", dim.key_value, dim.hidden);
+  w.refill({key});
+  w.pass(OperationKind::elementwise, "rope again", (w.plan.rope_fusion ? 2 : 12) * rotated);
+}
+
+// RoPE's backward passes and that of the split into q, k and v: a concatenation. Changes of layout
+// have none; their gradients are views. Behind a ring dk is a view of the buffer that dv stands
+// for.
+Gradients split_back(Writer& w, Gradients gradients, bool rope, Value tables) {
+  const Dimensions& dim = w.dim;
+  auto [dq, dk, dv] = gradients;
+  if (rope) {
+    dk = rotate_back(w, dk, dim.rows(dim.key_value), "key gradient before rope", "rope k backward");
+    dq = rotate_back(w, dq, dim.rows(dim.query), "query gradient before rope", "rope q backward");
+    w.drop(tables);
+  }
+  const Value mixed = w.temporary(dim.rows(dim.mixed_width()), "mixed qkv gradient");
+  w.pass(OperationKind::copy, "cat qkv gradient", 2 * dim.rows(dim.mixed_width()));
+  w.drop({dq, dk, dv});
+  return {mixed};
+}
+
+// Query and key out of qkv's output, as far as they become tensors of their own.
+CoreInputs split(Writer& w, Value mixed) {
+  const Dimensions& dim = w.dim;
+  const bool rope = w.a.position == model::Position::rope;
+  CoreInputs in{mixed, 0, 0};
+  Value tables = 0;
+  // The grouped query layout needs a copy unless a rank has one group.
+  Value copy = 0;
+  if (dim.heads > dim.groups && dim.groups > 1) {
+    copy = rope ? w.temporary(dim.rows(dim.query), "query copy")
+                : w.activation(dim.rows(dim.query), "query");
+    w.pass(OperationKind::copy, "query copy", 2 * dim.rows(dim.query));
+  }
+  in.query = copy;
+  if (rope) {
+    if (!w.plan.rope_fusion) tables = w.activation(8 * dim.local * dim.head_dim, "cos and sin");
+    in.query = rotate(w, dim.rows(dim.query), "query", "rope q");
+    w.drop(copy);  // what the variable named before
+    in.key = rotate(w, dim.rows(dim.key_value), "key", "rope k");
+    w.again({in.key}, [key = in.key](Writer& b) { key_again(b, key); });
+    w.save(tables);
+    w.drop(tables);
+  }
+  w.node([=](Writer& b, Gradients g) { return split_back(b, g, rope, tables); });
+  return in;
+}
+
+Value core(Writer& w, const CoreTraits& traits, const CoreInputs& in) {
+  if (traits.unfused) return unfused_core(w, in);
+  return w.dim.cp > 1 ? ring_core(w, in) : fused_core(w, in);
+}
+
+}  // namespace
+
+ParameterList attention_parameters(const Rank& rank) {
+  ParameterList list = linear_parameters(rank, Module::projection);
+  for (const Parameter& p : linear_parameters(rank, Module::qkv)) list.push_back(p);
+  return list;
+}
+
+Value self_attention(Writer& w) {
+  const Dimensions& dim = w.dim;
+  const CoreTraits traits(w.rank);
+  const Linear projection = linear(w.rank, Module::projection);
+  const Value mixed = column_parallel(
+      w, linear(w.rank, Module::qkv), "mixed qkv",
+      w.keep && traits.saves_mixed() ? Category::activations : Category::temporaries);
+  const CoreInputs in = split(w, mixed);
+  if (traits.unfused && w.makes_workspaces())  // Megatron-LM's, grown to the largest use
+    w.e.alloc(fixed_slot(global_buffer), dim.scores(), Category::temporaries,
+              "global memory buffer");
+  const auto region = [traits, in](Writer& b) { return core(b, traits, in); };
+  const Value out = traits.selective ? checkpoint(w, {in.query, in.key, mixed}, region) : region(w);
+  // The transposed view of `out` is made contiguous; the projection saves that copy. In fp8 it is
+  // cast, and the cast is saved.
+  const std::int64_t bytes = dim.rows(dim.query);
+  Value contiguous = 0, copied = 0;
+  if (traits.copies_output) {
+    if (w.plan.fp8 && dim.batch > 1 && !traits.unfused) {
+      contiguous = w.temporary(bytes, "contiguous attention output");
+      w.pass(OperationKind::copy, "projection input", 2 * bytes);
+    }
+    copied = w.activation(w.rank.operand(bytes), "projection input");
+    w.pass(OperationKind::copy, "projection input", bytes + w.rank.operand(bytes));
+  }
+  w.use({projection.weight});
+  const Value operand = traits.copies_output ? copied : out;
+  const Value wide = contiguous != 0 ? contiguous : w.plan.fp8 ? out : operand;
+  const Value sum = row_parallel(w, projection, wide, operand, "attention output gradient");
+  // Attention.forward returns: of its local variables only what is saved for backward stays.
+  w.drop({mixed, in.key, in.query, copied, contiguous, out});
+  return sum;
 }
 
 }  // namespace sim::workload

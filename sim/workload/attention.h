@@ -1,99 +1,63 @@
-// attention.h — the core of attention while a block is written: shared by attention.cpp (one
-// kernel, entry points), ring.cpp (context parallelism) and unfused.cpp (scores in memory).
+// attention.h — self-attention of a layer: the module, and the cores that it may have.
 //
-// Invariant: local slots of the core start at `base`; forward.cpp and backward.cpp stay below.
+//     norm, qkv | rotary embedding | core | projection, reduction
+//
+// A core takes query, key and value to the attention output and back: one fused kernel
+// (attention.cpp), ring attention over the context-parallel group (ring.cpp), or scores and
+// softmax in memory (unfused.cpp). INVENTORY.md sections 1 to 4 and 14 have a line per tensor.
 #pragma once
 
 #include <cstdint>
-#include <string_view>
 
-#include "sim/workload/rank.h"
+#include "sim/workload/tape.h"
 
 namespace sim::workload {
 
-struct Attention {
-  // Slots of which every step of the ring has one.
-  static constexpr std::uint32_t base = 40;
-  static constexpr std::uint32_t max_ring = max_context_parallel;
-  static constexpr std::uint32_t ring_buffers = base;
-  static constexpr std::uint32_t step_outputs = base + max_ring;
-  static constexpr std::uint32_t step_statistics = base + 2 * max_ring;
-  static constexpr std::uint32_t step_states = base + 3 * max_ring;
-  static constexpr std::uint32_t step_halves = base + 4 * max_ring;
-  static constexpr std::uint32_t scratch = base + 5 * max_ring;
-  static_assert(scratch + 40 <= local_slot_count);
-
-  Rank& rank;
-  Emitter& e;
-  const Dimensions& dim = rank.dim;
-  const CoreInputs core{rank};
-  std::uint8_t flags = 0;
-  int c = rank.plan.cp;
-  int r = rank.program.cp_rank;
-  bool keep_output = false;  // the weight pass still reads it as the projection's input
-
-  void temporary(std::uint32_t slot, std::int64_t bytes, std::string_view label,
-                 Stream pool = Stream::compute) {
-    e.alloc(local_slot(slot), bytes, Category::temporaries, label, pool);
-  }
-  void saved(LayerSlot slot, std::int64_t bytes, std::string_view label) {
-    e.alloc(layer_slot(slot), bytes, Category::activations, label);
-  }
-  void pass(model::OperationKind kind, std::string_view name, std::int64_t bytes,
-            Stream stream = Stream::compute) {
-    e.kernel(model::pass(kind, name, Bytes{bytes}), flags, stream);
-  }
-  void kernel(bool backward, std::int64_t query, std::int64_t key, bool causal,
-              Stream stream = Stream::compute) {
-    const std::int64_t documents = rank.plan.documents_per_sample();
-    model::Operation o = model::attention(
-        backward ? "attention backward" : "attention", backward, dim.batch * documents, dim.heads,
-        dim.groups, dim.head_dim, query / documents, key / documents, causal, rank.plan.precision);
-    o.implementation = implementation(rank.plan.attention);
-    e.kernel(o, flags, stream);
-  }
-  std::int64_t statistics_bytes() const { return 4 * dim.batch * dim.heads * dim.local; }
-
-  // TransformerEngine's module: q, k, v with the batch first, and what of them goes when the module
-  // returns.
-  void make_layouts();
-  void drop_layouts();
-
-  // From q, k, v to attention_out and what is saved; `keep`: for a backward pass.
-  void forward(bool keep);
-  void fused_forward(bool keep);
-  void ring_forward(bool keep);
-  void unfused_forward(bool keep);
-
-  // To the local slots dq, dk, dv; behind a ring dv is the buffer with both and dk stays empty.
-  void fused_backward(std::uint32_t dq, std::uint32_t dk, std::uint32_t dv);
-  void ring_backward(std::uint32_t dq, std::uint32_t dkv);
-  void unfused_backward(std::uint32_t dq, std::uint32_t dk, std::uint32_t dv);
-  // fp32 accumulators and row sums that live inside one backward kernel call.
-  void backward_temporaries(std::int64_t query, std::int64_t key, bool begin);
-  void release_inputs();
-  void release_output();
-
-  // The part of the ring that step i of rank r attends to: its own chunk causally, then full
-  // queries x first half of the keys, then second half of the queries x all keys.
-  enum class Part { own, first_keys, second_queries };
-  Part part(int i) const {
-    return i == 0 ? Part::own : i <= r ? Part::first_keys : Part::second_queries;
-  }
-  std::int64_t query_of(Part p) const {
-    return p == Part::second_queries ? dim.local / 2 : dim.local;
-  }
-  std::int64_t key_of(Part p) const { return p == Part::first_keys ? dim.local / 2 : dim.local; }
-  std::int64_t key_value_bytes() const { return 2 * dim.rows(dim.key_value); }
-  std::int64_t half_query_bytes() const {
-    return dim.element * dim.batch * (dim.local / 2) * dim.query;
-  }
-
- private:
-  Slot ring_slot(int i) const;
-  void ring_step(int i);
-  void ring_statistics(int i);
-  void ring_backward_step(int i);
+// What a core is given: tensors of their own, or 0 for views of qkv's output.
+struct CoreInputs {
+  Value mixed, query, key;
 };
+// Facts of a plan that decide who holds what.
+struct CoreTraits {
+  explicit CoreTraits(const Rank& rank);
+
+  bool unfused;        // scores and softmax in memory
+  bool selective;      // the core runs again in the backward pass; its arguments are saved
+  bool repeats;        // unfused with grouped queries: keys and values are copied for every head
+  bool own_query;      // rotated, or copied because the groups interleave
+  bool own_key;        // rotated
+  bool saves_view;     // the core itself saves views of qkv's output
+  bool copies_output;  // the projection saves a copy of attention's output
+  bool fused_softmax;  // apex' kernel: works in place in the backward pass and needs no mask
+  bool saves_mixed() const { return selective || saves_view; }
+};
+
+// From the residual stream to the projection's sum over the ranks.
+Value self_attention(Writer& w);
+
+// The cores, from the inputs to the attention output; they record their way back, from its
+// gradient to those of query, key and value.
+Value fused_core(Writer& w, const CoreInputs& in);
+Value ring_core(Writer& w, const CoreInputs& in);
+Value unfused_core(Writer& w, const CoreInputs& in);
+
+// What the cores share.
+// TransformerEngine's module: q, k, v with the batch first; those not given are made.
+struct Layouts {
+  Value query, key, value;
+  bool made_query, made_key;
+};
+Layouts make_layouts(Writer& w, const CoreInputs& in);
+// One fused kernel over so many queries and keys.
+struct Scores {
+  std::int64_t query, key;
+  bool causal;
+};
+void attention_kernel(Writer& w, bool backward, const Scores& scores,
+                      Stream stream = Stream::compute);
+// fp32 accumulators and row sums that live inside one backward kernel call, around `kernel`.
+void backward_kernel(Writer& w, const Scores& scores);
+// Row statistics: one fp32 number a query and head.
+std::int64_t statistics_bytes(const Dimensions& dim);
 
 }  // namespace sim::workload

@@ -14,10 +14,6 @@
 namespace sim::workload {
 namespace {
 
-constexpr std::uint32_t layer_base(int layer) {
-  return frame_slot_count + static_cast<std::uint32_t>(layer) * layer_slot_count;
-}
-
 // Blocks that passes share, by what tells them apart.
 class Blocks {
  public:
@@ -183,13 +179,11 @@ Template Builder::forward(int chunk, const Moment& moment) {
     v.unit.layer = layer;
     v.keep = !rank_.recomputes(layer);
     v.first_use = moment.first_step && moment.first && chunk == first_chunk() && layer == 0;
-    const std::uint32_t block = forward_layer(v);
-    call(t, block, layer);
+    call(t, forward_layer(v), layer);
     // Inside a recomputed group only the group's input stays.
     if (!v.keep && layer % rank_.recomputed_group() != 0) call(t, free_layer_input(0), layer);
     call(t, sharding_->after(layer, Visit::forward), layer);
-    if (offload_.takes(layer)) offload_.find_saved(block);
-    if (offload_.takes(layer - 1)) call(t, offload_.away(), layer - 1);
+    if (const auto gone = offload_.behind(chunk, layer - 1)) call(t, offload_.away(*gone), *gone);
   }
   if (rank_.is_last_part(chunk)) {
     variant.first_use = moment.first_step && moment.first;
@@ -238,7 +232,7 @@ Template Builder::backward(int chunk, const Moment& moment) {
     v.holds_gradient = !last && layer == layers - 1;
     v.first_use = makes_handles(moment, chunk, layer);
     call(t, sharding_->before(layer, Visit::backward), layer);
-    if (offload_.takes(layer - 1)) call(t, offload_.back(), layer - 1);
+    if (const auto gone = offload_.behind(chunk, layer - 1)) call(t, offload_.back(*gone), *gone);
     if (rank_.recomputes(layer) && rank_.ends_recomputed_group(chunk, layer))
       run_again(t, chunk, layer);
     call(t, backward_layer(v), layer);
@@ -324,8 +318,7 @@ void Builder::build() {
   Pipeline pipeline(rank_, schedule_);
   for (const bool first : {true, false}) write_step(pipeline, first);
   for (const std::uint32_t position : pipeline.completed()) program.cuts.push_back(position + 1);
-  program.local_slots = local_slot_count;
-  program.frame_slots = layer_base(most) + 1;
+  rank_.settle(most);
   program.communicators = sharding_->communicators();
 }
 

@@ -96,7 +96,7 @@ void Emitter::kernel(const model::Operation& operation, std::uint8_t flags, Stre
 }
 
 void Emitter::collective(collective::Kind kind, Stream communicator, std::int64_t bytes,
-                         std::string_view label, std::uint8_t flags, std::uint8_t event,
+                         std::string_view label, std::uint8_t flags, std::uint16_t event,
                          Stream stream) {
   assert(bytes > 0);
   Instruction i = instruction(Op::collective);
@@ -109,7 +109,7 @@ void Emitter::collective(collective::Kind kind, Stream communicator, std::int64_
 }
 
 void Emitter::exchange(Exchange exchange, std::string_view label, std::uint8_t flags,
-                       std::uint8_t event) {
+                       std::uint16_t event) {
   assert(!exchange.messages.empty());
   Instruction i = instruction(Op::exchange);
   i.flags = flags;
@@ -120,14 +120,14 @@ void Emitter::exchange(Exchange exchange, std::string_view label, std::uint8_t f
   block_.code.push_back(i);
 }
 
-void Emitter::wait(std::uint8_t event, Stream stream) {
+void Emitter::wait(std::uint16_t event, Stream stream) {
   Instruction i = instruction(Op::wait);
   i.stream = stream;
   i.event = event;
   block_.code.push_back(i);
 }
 
-void Emitter::record(std::uint8_t event, Stream stream) {
+void Emitter::record(std::uint16_t event, Stream stream) {
   assert(event != 0);
   Instruction i = instruction(Op::record);
   i.stream = stream;
@@ -135,7 +135,7 @@ void Emitter::record(std::uint8_t event, Stream stream) {
   block_.code.push_back(i);
 }
 
-void Emitter::sync_event(std::uint8_t event, std::string_view label) {
+void Emitter::sync_event(std::uint16_t event, std::string_view label) {
   assert(event != 0);
   Instruction i = instruction(Op::sync_event);
   i.event = event;

@@ -39,18 +39,19 @@ class Emitter {
               Stream stream = Stream::compute);
   // One collective; bytes as network.h counts them.
   void collective(collective::Kind kind, Stream communicator, std::int64_t bytes,
-                  std::string_view label, std::uint8_t flags = joins, std::uint8_t event = 0,
+                  std::string_view label, std::uint8_t flags = joins, std::uint16_t event = 0,
                   Stream stream = Stream::compute);
   void exchange(Exchange exchange, std::string_view label, std::uint8_t flags,
-                std::uint8_t event = 0);
-  void wait(std::uint8_t event, Stream stream = Stream::compute);
-  void record(std::uint8_t event, Stream stream = Stream::compute);
-  void sync_event(std::uint8_t event, std::string_view label);
+                std::uint16_t event = 0);
+  void wait(std::uint16_t event, Stream stream = Stream::compute);
+  void record(std::uint16_t event, Stream stream = Stream::compute);
+  void sync_event(std::uint16_t event, std::string_view label);
   void sync_stream(Stream stream, std::string_view label);
   void sync_device(std::string_view label);
   void host(HostWork work, std::int64_t amount = 1);
 
   bool empty() const { return block_.code.empty(); }
+  std::vector<Instruction>& code() { return block_.code; }
   // Adds the block to the program and returns its index.
   std::uint32_t finish();
 

@@ -1,45 +1,58 @@
 #include "sim/workload/offload.h"
 
-#include <utility>
+#include <vector>
+
+#include "sim/workload/tape.h"
 
 namespace sim::workload {
+namespace {
 
-void Offload::find_saved(std::uint32_t forward_block) {
-  if (!saved_.empty()) return;
-  std::map<std::pair<Space, std::uint32_t>, Instruction> live;
-  for (const Instruction& i : rank_.program.blocks[forward_block].code) {
-    if (i.op == Op::alloc) live[{i.space, i.index}] = i;
-    if (i.op == Op::free) live.erase({i.space, i.index});
-    if (i.op != Op::move) continue;
-    auto tensor = live.extract({i.space, i.index});
-    if (tensor.empty()) continue;
-    tensor.key() = {static_cast<Space>(i.value >> 32), static_cast<std::uint32_t>(i.value)};
-    live.insert(std::move(tensor));
+// What a layer's forward pass leaves in the layer's slots, and the residual that it was given; of
+// one that runs again the residual alone.
+std::vector<Tensor> saved(const Rank& rank, bool runs_again) {
+  if (runs_again)
+    return {{layer_slot(LayerSlot::input), true, 1, rank.dim.residual(), Category::activations,
+             "residual stream"}};
+  const Tape& tape = *rank.layer_tape;
+  std::vector<bool> dropped(tape.tensors.size(), false);
+  for (const Tape::Again& again : tape.again)
+    for (const Value v : again.tensors) dropped[v] = true;
+  std::vector<Tensor> saved;
+  for (Value v = 1; v < tape.tensors.size(); ++v) {
+    const Tensor& t = tape.tensors[v];
+    if (t.holders > 0 && !dropped[v] && t.slot.space == Space::layer &&
+        t.slot.index >> layers_on_bits == 0)
+      saved.push_back(t);
   }
-  for (const auto& [slot, made] : live) {
-    if (slot.first != Space::layer) continue;
-    if (slot.second < layer_slot_count) saved_[slot.second] = made;
-    if (slot.second == input + layer_slot_count) saved_[input] = made;  // the next layer's is alike
-  }
+  return saved;
 }
 
-std::uint32_t Offload::away() {
-  if (away_ < 0) {
-    Emitter e(rank_.tables, "offload of a layer");
-    for (const auto& [slot, made] : saved_) e.free({Space::layer, slot});
-    away_ = e.finish();
-  }
-  return static_cast<std::uint32_t>(away_);
+}  // namespace
+
+std::optional<int> Offload::behind(int chunk, int layer) const {
+  if (layer < 0 || layer >= rank_.layers(chunk) - 1) return {};
+  const bool again = rank_.recomputes(layer);
+  if (again && !rank_.ends_recomputed_group(chunk, layer)) return {};
+  const int first = again ? layer / rank_.recomputed_group() * rank_.recomputed_group() : layer;
+  return first < rank_.plan.offload_layers ? std::optional(first) : std::nullopt;
 }
 
-std::uint32_t Offload::back() {
-  if (back_ < 0) {
-    Emitter e(rank_.tables, "reload of a layer");
-    for (const auto& [slot, made] : saved_)
-      e.alloc({Space::layer, slot}, made.value, made.category, rank_.program.labels[made.label]);
-    back_ = e.finish();
-  }
-  return static_cast<std::uint32_t>(back_);
+std::uint32_t Offload::away(int layer) {
+  const bool again = rank_.recomputes(layer);
+  const auto [it, added] = blocks_.try_emplace({true, again}, 0);
+  if (!added) return it->second;
+  Emitter e(rank_.tables, "offload of a layer");
+  for (const Tensor& t : saved(rank_, again)) e.free(t.slot);
+  return it->second = e.finish();
+}
+
+std::uint32_t Offload::back(int layer) {
+  const bool again = rank_.recomputes(layer);
+  const auto [it, added] = blocks_.try_emplace({false, again}, 0);
+  if (!added) return it->second;
+  Emitter e(rank_.tables, "reload of a layer");
+  for (const Tensor& t : saved(rank_, again)) e.alloc(t.slot, t.bytes, t.category, t.label);
+  return it->second = e.finish();
 }
 
 }  // namespace sim::workload

@@ -30,19 +30,19 @@ struct Parameter {
   // A factor of one of a layer's products: may be held in fp8, and its gradient comes in the weight
   // pass where the schedule has one.
   bool matrix = false;
-  bool of_two_stages = false;    // the table of tied embeddings on the first and on the last stage
+  bool of_two_stages = false;   // the table of tied embeddings on the first and on the last stage
   std::string_view owner = {};  // an adapter's: the product beside which it stands
-  bool fp8 = false;              // held in fp8
-  bool frozen = false;           // beside adapters: no gradient and no state
+  bool fp8 = false;             // held in fp8
+  bool frozen = false;          // beside adapters: no gradient and no state
 };
 
 // What each module registers, in the order of its constructor.
 using ParameterList = std::vector<Parameter>;
-ParameterList attention_parameters(const Rank& rank);  // forward.cpp
+ParameterList attention_parameters(const Rank& rank);
 ParameterList mlp_parameters(const Rank& rank);
-ParameterList adapter_parameters(const Rank& rank);               // lora.cpp
-ParameterList embedding_parameters(const Rank& rank);             // embedding.cpp
-ParameterList head_parameters(const Rank& rank, bool has_table);  // ends.cpp
+ParameterList adapter_parameters(const Rank& rank);
+ParameterList embedding_parameters(const Rank& rank);
+ParameterList head_parameters(const Rank& rank, bool has_table);
 
 // Of one model chunk of a rank.
 class Parameters {

@@ -217,12 +217,6 @@ void layer_split(const Plan& plan, Problems& problems) {
   }
 }
 
-// Whether the schedule is known and runs weight gradients apart.
-bool splits_backward(const Plan& plan) {
-  const schedule::Schedule* schedule = schedule::find(plan.schedule);
-  return schedule && schedule->splits == schedule::Splits::all;
-}
-
 // What a program cannot be written for yet.
 bool simulated(const schedule::Schedule& schedule) {
   const bool one_way = schedule.placement == schedule::Placement::round_robin;
@@ -268,21 +262,16 @@ bool recompute_chunk(const Plan& plan, int chunk, Problems& problems) {
 
 // REQUIRES: the layers can be split.
 void recompute(const Plan& plan, Problems& problems) {
-  if (plan.recompute == Recompute::selective && plan.recompute_modules.mlp && splits_backward(plan))
-    problems.push_back(fmt::format(
-        "recomputing mlp is not simulated where the schedule ({}) splits the backward pass",
-        plan.schedule));
-  const model::Architecture& a = plan.architecture;
-  const bool llama = a.activation == model::Activation::swiglu && a.norm == model::Norm::rms &&
-                     a.position == model::Position::rope && a.hidden_dropout == 0;
-  const bool plain = plan.cp == 1 && plan.attention != AttentionBackend::unfused &&
-                     schedule::find(plan.schedule) && !splits_backward(plan) &&
-                     plan.layer_kernels != LayerKernels::fused;
-  if (plan.recompute == Recompute::selective && plan.recompute_modules.operators &&
-      (!llama || !plain || plan.recompute_modules.core_attention || plan.recompute_modules.mlp))
+  // PyTorch chooses operators as it dispatches them: fused modules are one to it, and attention is
+  // on torchtitan's list of those to keep [torch/utils/checkpoint.py; torchtitan parallelize.py].
+  const RecomputeModules& modules = plan.recompute_modules;
+  const bool dispatched =
+      plan.layer_kernels != LayerKernels::fused && plan.attention != AttentionBackend::unfused;
+  if (plan.recompute == Recompute::selective && modules.operators &&
+      (!dispatched || modules.core_attention || modules.mlp))
     problems.emplace_back(
-        "recomputing operators is simulated for layers of Llama alone, with fused attention, "
-        "layer_kernels eager or compiled, cp 1 and no other recompute module");
+        "recomputing operators needs layer_kernels eager or compiled and fused attention, which "
+        "PyTorch tells apart, and no other recompute module");
   if (plan.recompute != Recompute::full) return;
   for (int stage = 0; stage < plan.pp; ++stage) {
     for (int part = 0; part < plan.virtual_stages; ++part)
@@ -293,13 +282,18 @@ void recompute(const Plan& plan, Problems& problems) {
 // REQUIRES: the layers can be split.
 void offload(const Plan& plan, Problems& problems) {
   if (plan.offload_layers == 0) return;
-  // [Megatron-LM core transformer_config.py: cpu_offloading]
-  if (plan.offload_layers < 0 || plan.offload_layers >= plan.architecture.layers)
-    problems.push_back(fmt::format("offload_layers is {}; it must be 0 to {}, all layers but one",
-                                   plan.offload_layers, plan.architecture.layers - 1));
-  if (plan.pp > 1 || plan.recompute != Recompute::none || plan.shards_parameters())
-    problems.push_back(
-        "offload_layers needs pp 1 and recompute none, and is simulated with data_parallel ddp");
+  // The last layer's backward pass follows at once [Megatron-LM core transformer_config.py:
+  // cpu_offloading, for the whole model; here for each of its chunks].
+  int most = 0;
+  for (int stage = 0; stage < plan.pp; ++stage)
+    for (int part = 0; part < plan.virtual_stages; ++part)
+      most = std::max(most, plan.chunk_layers(stage, part));
+  if (plan.offload_layers < 0 || plan.offload_layers >= most)
+    problems.push_back(fmt::format("offload_layers is {}; it must be 0 to {}, all layers{} but one",
+                                   plan.offload_layers, most - 1,
+                                   plan.virtual_stages > 1 ? " of a chunk"
+                                   : plan.pp > 1           ? " of a stage"
+                                                           : ""));
 }
 
 void fully_sharded(const Plan& plan, Problems& problems) {
@@ -357,13 +351,6 @@ void precision(const Plan& plan, Problems& problems) {
     problems.push_back("fp8_parameters is not simulated with parameters in shards");
   if (plan.precision == model::Precision::fp32)
     problems.push_back("fp8 needs 16-bit parameters; write precision bf16");
-  if (plan.attention == AttentionBackend::unfused)
-    problems.push_back("fp8 is simulated with fused attention; write attention flash or cudnn");
-  if (splits_backward(plan))
-    problems.push_back(
-        fmt::format("fp8 is not simulated where the schedule ({}) splits the "
-                    "backward pass",
-                    plan.schedule));
 }
 
 void adapters(const Plan& plan, Problems& problems) {
@@ -373,11 +360,7 @@ void adapters(const Plan& plan, Problems& problems) {
                                    plan.lora.rank, plan.tp));
   if (!plan.lora.qkv && !plan.lora.projection && !plan.lora.fc1 && !plan.lora.fc2)
     problems.push_back("lora_modules names no module; without adapters leave lora_rank out");
-  if (plan.shards_parameters() || splits_backward(plan) ||
-      (plan.recompute == Recompute::selective && plan.recompute_modules.mlp))
-    problems.push_back(
-        "adapters are simulated with data_parallel ddp, a schedule that does not split the "
-        "backward pass, and without recomputing mlp");
+  if (plan.shards_parameters()) problems.push_back("adapters are simulated with data_parallel ddp");
 }
 
 // The largest single tensors, so that nothing downstream overflows.

@@ -80,8 +80,8 @@ struct FsdpOptions {
   int replicas = 1;  // copies of the parameters: dp / replicas x cp ranks share one (hybrid)
 };
 
-// The steps of a ring have slots and events of their own.
-inline constexpr int max_context_parallel = 48;
+// A ring has as many rank classes as steps: a program grows with the square.
+inline constexpr int max_context_parallel = 256;
 
 enum class CommunicatorBuffers : std::uint8_t { nccl };
 

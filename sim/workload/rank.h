@@ -1,5 +1,5 @@
-// rank.h — one pipeline rank while its program is being written: its dimensions, its slots, its
-// parameters. forward.cpp, backward.cpp, ends.cpp, sharding.cpp and pipeline.cpp add to it.
+// rank.h — one pipeline rank while its program is being written: its dimensions, its named slots
+// and events, what its blocks share.
 //
 // Letters in comments: S local sequence (s/c), b microbatch, h hidden, f FFN width, a heads, d head
 // size, k = query groups x d, v padded vocabulary, t c p D = tensor, context, pipeline, data
@@ -7,6 +7,9 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <memory>
+#include <utility>
 #include <vector>
 
 #include "sim/workload/build.h"
@@ -42,7 +45,7 @@ struct Dimensions {
   std::int64_t scores() const { return element * batch * heads * local * local; }
 };
 
-// Slots of a frame outside the layers.
+// Slots of a frame outside the layers that have a name; tapes are given those behind them.
 enum FrameSlot : std::uint32_t {
   ids,
   position_ids,
@@ -50,65 +53,17 @@ enum FrameSlot : std::uint32_t {
   loss_mask,
   attention_mask,
   rotary,
-  embedding_mask,
-  embedding_ids,
-  embedding_dropout,
-  final_norm_out,
-  final_norm_rsigma,
-  final_norm_mu,
-  softmax,
-  target_mask,
-  target_ids,
   gradient,
   incoming_gradient,
   output_stub,
-  loss,
   frame_slot_count,
 };
 
-// Slots of one layer in a frame. `input` is the residual stream; the next layer's `input` is this
-// layer's output.
+// Slots of one layer in a frame that have a name. `input` is the residual stream; the next layer's
+// `input` is this layer's output.
 enum LayerSlot : std::uint32_t {
   input,
-  norm1,
-  rsigma1,
-  mu1,
-  query_rotated,
-  key_rotated,
-  value_copy,
-  mixed_saved,    // qkv's output, where a view of it is saved
-  keys_of_heads,  // keys repeated for the heads of a group
-  key_value_ring,
-  rope_tables,
-  scores_softmax,
-  scores_mask,
-  scores_dropped,
-  attention_out,
-  log_sum_exp,
-  rng_state,
-  projection_input,
-  dropout1,
-  middle,
-  norm2,
-  rsigma2,
-  mu2,
-  fc1_out,
-  swiglu_gate,
-  fc2_in,
-  dropout2,
   weight_copy,  // autocast's
-  // Kept from B to W where the schedule splits the backward pass.
-  weight_fc2,
-  weight_fc1,
-  weight_projection,
-  weight_qkv,
-  // Adapters: their inputs where those are tensors of their own, and their narrow outputs.
-  adapter_qkv_in,
-  adapter_fc1_in,
-  adapter_qkv_down,
-  adapter_projection_down,
-  adapter_fc1_down,
-  adapter_fc2_down,
   layer_slot_count,
 };
 
@@ -129,14 +84,17 @@ enum FixedSlot : std::uint32_t {
   fixed_slot_count,
 };
 
-// Attention uses the upper ones, five for each step of the ring.
-constexpr std::uint32_t local_slot_count = 320;
+// Local slots that blocks without a tape number themselves.
+constexpr std::uint32_t local_slot_count = 16;
 
 inline Slot frame_slot(FrameSlot s) {
   return {Space::microbatch, s};
 }
-inline Slot layer_slot(LayerSlot s, std::uint32_t layers_on = 0) {
-  return {Space::layer, s + layers_on * layer_slot_count};
+// Of this layer or one so many layers on; how many slots a layer has is known when all blocks are
+// written (Rank::settle).
+constexpr std::uint32_t layers_on_bits = 16;
+inline Slot layer_slot(std::uint32_t s, std::uint32_t layers_on = 0) {
+  return {Space::layer, s | layers_on << layers_on_bits};
 }
 inline Slot fixed_slot(std::uint32_t s) {
   return {Space::fixed, s};
@@ -144,38 +102,38 @@ inline Slot fixed_slot(std::uint32_t s) {
 inline Slot local_slot(std::uint32_t s) {
   return {Space::local, s};
 }
+// Of a layer's slots in a frame, until Rank::settle.
+constexpr std::uint32_t layer_base(int layer) {
+  return frame_slot_count + static_cast<std::uint32_t>(layer);
+}
 
 // Events: a stream waits for the end of what recorded them last.
-enum Event : std::uint8_t {
+enum Event : std::uint16_t {
   no_event,
-  gather_event,
-  scatter_event,
   parameter_event,
   bucket_event,
   send_forward_event,
   receive_forward_event,
   send_backward_event,
   receive_backward_event,
-  cp_ring_event,  // + step of the ring
   // Parameters in shards: FSDP1's free events of both passes, gathers in flight, and one each.
-  free_forward_event = cp_ring_event + max_context_parallel + 1,
+  free_forward_event,
   free_backward_event = free_forward_event + 5,
   unit_event = free_backward_event + 6,
   order_event = unit_event + 8,
   copied_event,
   reduced_event,
+  tape_event,  // from here on: a tape's own, until its block ends
 };
 constexpr int free_forward_events = free_backward_event - free_forward_event;
 constexpr int free_backward_events = unit_event - free_backward_event;
 constexpr int unit_events = order_event - unit_event;
 
-// Local slots of adapters, beside those of the passes and below those of attention.
-constexpr std::uint32_t adapter_local_slot = 40;
-
 // Products that may have an adapter.
 enum class Module : std::uint8_t { qkv, projection, fc1, fc2 };
 
 class Sharding;
+struct Tape;
 
 // What the rank's blocks share while they are written.
 struct Rank {
@@ -203,16 +161,6 @@ struct Rank {
     return layer == layers(chunk) - 1 || (layer + 1) % recomputed_group() == 0;
   }
   bool adapts(Module module) const;
-  // The adapter of a column-parallel product reads the norm's output itself, which then is kept.
-  bool adapter_reads_norm(Module module) const {
-    return adapts(module) && !plan.uses_sequence_parallel() && !plan.fp8;
-  }
-  // Whether the projection saves its input: a frozen one saves none, its adapter 16-bit rows, which
-  // in fp8 with one sequence are attention's own.
-  bool keeps_projection_input() const {
-    return !plan.trains_adapters() ||
-           (adapts(Module::projection) && !(plan.fp8 && plan.micro_batch == 1));
-  }
   bool recomputes_mlp() const {
     return plan.recompute == Recompute::selective && plan.recompute_modules.mlp;
   }
@@ -223,23 +171,19 @@ struct Rank {
   // fp8.
   std::int64_t operand(std::int64_t bytes) const { return plan.fp8 ? bytes / dim.element : bytes; }
   std::uint32_t new_fixed() { return program.fixed_slots++; }
-};
 
-// What the core of attention is given, tensors of their own or views of qkv's output, and what is
-// saved for its backward pass.
-struct CoreInputs {
-  explicit CoreInputs(const Rank& rank);
+  // What the forward passes of a layer and of the ends leave for their ways back, and a layer's
+  // backward pass for its weight pass.
+  std::shared_ptr<const Tape> layer_tape, weight_tape, embedding_tape, head_tape;
+  // The slot of the n-th tensor of a tape that outlives its block; owner 0: the layer.
+  Slot slot_of_survivor(std::size_t owner, std::uint32_t n);
+  // Every block is written: slots of layers and their bases get their final numbers, for frames of
+  // so many layers.
+  void settle(int most_layers);
 
-  bool unfused;        // scores and softmax in memory
-  bool selective;      // the core runs again in the backward pass; its arguments are saved
-  bool repeats;        // unfused with grouped queries: keys and values are copied for every head
-  bool own_query;      // rotated, or copied because the groups interleave
-  bool own_key;        // rotated
-  bool saves_mixed;    // the value (at least) is saved as a view of qkv's output
-  bool copies_output;  // the projection saves a copy of attention's output
-  bool fused_softmax;  // apex' kernel: works in place in the backward pass and needs no mask
-  // The projection alone holds its input in the backward pass and clears it by hand.
-  bool projection_holds() const { return copies_output || selective || unfused; }
+ private:
+  std::uint32_t layer_slots_ = layer_slot_count, frame_slots_ = frame_slot_count;
+  std::map<std::pair<std::size_t, std::uint32_t>, std::uint32_t> survivors_;
 };
 
 // Which variant of a block is wanted.
@@ -254,43 +198,23 @@ struct Variant {
   Unit unit;
 };
 
-// forward.cpp: one layer, from Space::layer's `input` to the next layer's `input`.
+// layer.cpp: one layer, from Space::layer's `input` to the next layer's; backward, the gradient
+// stream is the frame's `gradient`.
 std::uint32_t layer_forward(Rank& rank, const Variant& variant);
-// The MLP of a layer once more, keeping what its backward pass needs; its output, which nobody
-// reads, is left in local slot `output_slot`.
-void mlp_recompute(Rank& rank, Emitter& e, std::uint32_t output_slot);
-// backward.cpp: one layer; the gradient stream is the frame's `gradient`.
 std::uint32_t layer_backward(Rank& rank, const Variant& variant);
 std::uint32_t layer_weight(Rank& rank, const Variant& variant);
-
-// operators.cpp: at the end of a layer's forward pass, and at the begin of its backward pass.
-void drop_recomputed_operators(Rank& rank, Emitter& e);
-void recompute_operators(Rank& rank, Emitter& e);
-
-// lora.cpp: what an adapter adds to the output of its product in `out`, and back: the gradient of
-// its input is left in local slot `adapter_gradient`.
-void adapter_forward(Rank& rank, Emitter& e, const Variant& variant, Module module, Slot out);
-void adapter_backward(Rank& rank, Emitter& e, const Variant& variant, Module module);
-constexpr std::uint32_t adapter_gradient = adapter_local_slot;
-// The layer's slot of an adapter's input where it is a tensor of the adapter's own.
-LayerSlot adapter_input(Module module);
-
-// attention.cpp: from q, k, v in their slots to attention_out, and back.
-void attention_forward(Rank& rank, Emitter& e, const Variant& variant);
-// From the gradient of attention_out to three local slots dq, dk, dv. `keep_output`: attention_out
-// moves to projection_input for the weight pass.
-void attention_backward(Rank& rank, Emitter& e, bool keep_output, std::uint32_t dq,
-                        std::uint32_t dk, std::uint32_t dv);
 
 // embedding.cpp
 std::uint32_t embedding_forward(Rank& rank, const Variant& variant);
 std::uint32_t embedding_backward(Rank& rank, const Variant& variant);
 
-// ends.cpp
-std::uint32_t batch_begin(Rank& rank, int chunk);                // data and rotary table
-std::uint32_t batch_end(Rank& rank, int chunk);                  // forward_step returns
-std::uint32_t head_forward(Rank& rank, const Variant& variant);  // norm, logits, loss
+// head.cpp: norm, logits, loss
+std::uint32_t head_forward(Rank& rank, const Variant& variant);
 std::uint32_t head_backward(Rank& rank, const Variant& variant);
+
+// batch.cpp
+std::uint32_t batch_begin(Rank& rank, int chunk);     // data and rotary table
+std::uint32_t batch_end(Rank& rank, int chunk);       // forward_step returns
 std::uint32_t microbatch_end(Rank& rank, int chunk);  // what a frame still holds after backward
 
 }  // namespace sim::workload

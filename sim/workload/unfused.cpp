@@ -7,105 +7,131 @@ namespace sim::workload {
 using model::GemmRole;
 using model::OperationKind;
 
-void Attention::unfused_forward(bool keep) {
-  const std::int64_t scores = dim.scores();
-  const bool drops = rank.plan.architecture.attention_dropout > 0;
-  const auto product = [&](std::string_view name, std::int64_t n, std::int64_t k) {
-    e.kernel(model::gemm(name, dim.local, n, k, GemmRole::forward, false, rank.plan.precision,
-                         dim.batch * dim.heads),
-             flags);
-  };
-  if (core.repeats) {
-    saved(keys_of_heads, dim.rows(dim.query), "keys of all heads");
-    saved(value_copy, dim.rows(dim.query), "values of all heads");
-    pass(OperationKind::copy, "repeat k v", 2 * (dim.rows(dim.query) + dim.rows(dim.key_value)));
+namespace {
+
+// What is saved; the output is the projection's alone.
+struct Unfused {
+  CoreTraits traits;
+  CoreInputs in;
+  Value keys = 0, values = 0;  // of all heads, where they are repeated
+  Value softmax = 0, mask = 0, dropped = 0;
+
+  Value forward(Writer& w);
+  Gradients back(Writer& w, Gradients gradients) const;
+  Value scores_back(Writer& w, Value gradient) const;
+};
+
+void product(Writer& w, std::string_view name, std::int64_t n, std::int64_t k, GemmRole role) {
+  w.e.kernel(model::gemm(name, w.dim.local, n, k, role, false, w.plan.precision,
+                         w.dim.batch * w.dim.heads),
+             w.flags);
+}
+
+Value Unfused::forward(Writer& w) {
+  const Dimensions& dim = w.dim;
+  const std::int64_t bytes = dim.scores(), query = dim.rows(dim.query);
+  if (traits.repeats) {
+    keys = w.activation(query, "keys of all heads");
+    values = w.activation(query, "values of all heads");
+    w.pass(OperationKind::copy, "repeat k v", 2 * (query + dim.rows(dim.key_value)));
   }
   // baddbmm reads a persistent buffer of the scores' shape. The scores stay a local variable of the
   // module until it returns.
-  temporary(scratch, scores, "scores");
-  product("scores", dim.local, dim.head_dim);
-  if (!core.fused_softmax) pass(OperationKind::softmax, "mask scores", 2 * scores);
-  saved(scores_softmax, scores, "softmax output");
+  const Value scores = w.temporary(bytes, "scores");
+  product(w, "scores", dim.local, dim.head_dim, GemmRole::forward);
+  if (!traits.fused_softmax) w.pass(OperationKind::softmax, "mask scores", 2 * bytes);
+  softmax = w.activation(bytes, "softmax output");
   // The fused kernel reads the scores below the diagonal and writes all of them (Megatron-LM
   // scaled_upper_triang_masked_softmax.h).
-  pass(OperationKind::softmax, "scale mask softmax",
-       core.fused_softmax ? scores + scores / 2 : 2 * scores);
-  if (drops) {
-    saved(scores_dropped, scores, "dropped softmax");
-    saved(scores_mask, scores / dim.element, "dropout mask");
-    pass(OperationKind::softmax, "attention dropout", 2 * scores + scores / dim.element);
-    if (!keep) e.free(layer_slot(scores_mask));
-    if (!keep) e.free(layer_slot(scores_softmax));
+  w.pass(OperationKind::softmax, "scale mask softmax",
+         traits.fused_softmax ? bytes + bytes / 2 : 2 * bytes);
+  if (w.a.attention_dropout > 0) {
+    dropped = w.activation(bytes, "dropped softmax");
+    mask = w.activation(bytes / dim.element, "dropout mask");
+    w.pass(OperationKind::softmax, "attention dropout", 2 * bytes + bytes / dim.element);
+    w.save({mask, softmax});
+    w.drop({mask, softmax});
   }
-  temporary(scratch + 1, dim.rows(dim.query), "context by head");
-  product("context", dim.head_dim, dim.local);
-  saved(attention_out, dim.rows(dim.query), "attention output");
-  pass(OperationKind::copy, "permute context", 2 * dim.rows(dim.query));
-  e.free(local_slot(scratch + 1));
-  e.free(local_slot(scratch));
-  if (keep) return;
-  e.free(layer_slot(drops ? scores_dropped : scores_softmax));
-  if (!core.repeats) return;
-  e.free(layer_slot(keys_of_heads));
-  e.free(layer_slot(value_copy));
+  const Value context = w.temporary(query, "context by head");
+  product(w, "context", dim.head_dim, dim.local, GemmRole::forward);
+  const Value out = w.activation(query, "attention output");
+  w.pass(OperationKind::copy, "permute context", 2 * query);
+  w.drop({context, scores});
+  const Value probabilities = dropped != 0 ? dropped : softmax;
+  w.save({probabilities, keys, values, in.query, traits.repeats ? 0 : in.key});
+  if (traits.saves_view) w.save(in.mixed);
+  w.drop({probabilities, keys, values});
+  return out;
 }
 
-void Attention::unfused_backward(std::uint32_t dq, std::uint32_t dk, std::uint32_t dv) {
-  const std::int64_t scores = dim.scores();
-  const std::int64_t query = dim.rows(dim.query), group = dim.rows(dim.key_value);
-  const bool drops = rank.plan.architecture.attention_dropout > 0;
-  const auto product = [&](std::string_view name, std::int64_t n, std::int64_t k) {
-    e.kernel(model::gemm(name, dim.local, n, k, GemmRole::input_gradient, false,
-                         rank.plan.precision, dim.batch * dim.heads),
-             flags);
-  };
-  const std::uint32_t d_values = core.repeats ? scratch + 4 : dv;
-  const std::uint32_t d_keys = core.repeats ? scratch + 5 : dk;
-  std::uint32_t d_scores = scratch;
-  temporary(d_scores, scores, "gradient of probabilities");
-  product("d scores", dim.local, dim.head_dim);
-  temporary(d_values, query, "dv");
-  product("d values", dim.head_dim, dim.local);
-  if (core.repeats) e.free(layer_slot(value_copy));
-  if (drops) {
-    e.free(layer_slot(scores_dropped));
-    temporary(scratch + 1, scores, "gradient of softmax");
-    pass(OperationKind::softmax, "attention dropout backward", 2 * scores + scores / dim.element);
-    e.free(layer_slot(scores_mask));
-    e.free(local_slot(d_scores));
-    d_scores = scratch + 1;
+// From the gradient of the probabilities to that of the scores.
+Value Unfused::scores_back(Writer& w, Value gradient) const {
+  const std::int64_t bytes = w.dim.scores();
+  if (dropped != 0) {
+    w.drop(dropped);
+    const Value of_softmax = w.temporary(bytes, "gradient of softmax");
+    w.pass(OperationKind::softmax, "attention dropout backward", 2 * bytes + bytes / w.dim.element);
+    w.drop({mask, gradient});
+    gradient = of_softmax;
   }
   // apex' kernel overwrites the gradient; PyTorch's softmax and masking make new ones.
-  pass(OperationKind::softmax, "softmax backward", (core.fused_softmax ? 2 : 3) * scores);
-  if (!core.fused_softmax) {
-    temporary(scratch + 2, scores, "gradient of masked scores");
-    e.free(local_slot(d_scores));
-    temporary(scratch + 3, scores, "gradient of scores");
-    pass(OperationKind::softmax, "mask backward", 2 * scores);
-    e.free(local_slot(scratch + 2));
-    d_scores = scratch + 3;
+  w.pass(OperationKind::softmax, "softmax backward", (traits.fused_softmax ? 2 : 3) * bytes);
+  if (!traits.fused_softmax) {
+    const Value masked = w.temporary(bytes, "gradient of masked scores");
+    w.drop(gradient);
+    gradient = w.temporary(bytes, "gradient of scores");
+    w.pass(OperationKind::softmax, "mask backward", 2 * bytes);
+    w.drop(masked);
   }
-  e.free(layer_slot(scores_softmax));
+  w.drop(softmax);
+  return gradient;
+}
+
+Gradients Unfused::back(Writer& w, Gradients gradients) const {
+  const Dimensions& dim = w.dim;
+  const std::int64_t query = dim.rows(dim.query), group = dim.rows(dim.key_value);
+  const Value of_probabilities = w.temporary(dim.scores(), "gradient of probabilities");
+  product(w, "d scores", dim.local, dim.head_dim, GemmRole::input_gradient);
+  Value dv = w.temporary(query, "dv");
+  product(w, "d values", dim.head_dim, dim.local, GemmRole::input_gradient);
+  w.drop(values);
+  const Value of_scores = scores_back(w, of_probabilities);
   // The products are scaled in a second step, into tensors of their own.
-  const auto scaled = [&](std::uint32_t slot, std::string_view name, std::string_view label) {
-    temporary(scratch + 6, query, "unscaled product");
-    product(name, dim.head_dim, dim.local);
-    temporary(slot, query, label);
-    pass(OperationKind::elementwise, "scale product", 2 * query);
-    e.free(local_slot(scratch + 6));
+  const auto scaled = [&](std::string_view name, std::string_view label) {
+    const Value unscaled = w.temporary(query, "unscaled product");
+    product(w, name, dim.head_dim, dim.local, GemmRole::input_gradient);
+    const Value made = w.temporary(query, label);
+    w.pass(OperationKind::elementwise, "scale product", 2 * query);
+    w.drop(unscaled);
+    return made;
   };
-  scaled(dq, "d queries", "dq");
-  scaled(d_keys, "d keys", "dk");
-  e.free(local_slot(d_scores));
-  if (!core.repeats) return;
-  e.free(layer_slot(keys_of_heads));
-  const auto sum = [&](std::uint32_t from, std::uint32_t to, std::string_view label) {
-    temporary(to, group, label);
-    pass(OperationKind::reduction, "sum over query heads", query + group);
-    e.free(local_slot(from));
+  const Value dq = scaled("d queries", "dq");
+  Value dk = scaled("d keys", "dk");
+  w.drop(of_scores);
+  const auto sum_over_heads = [&](Value& gradient, std::string_view label) {
+    const Value sum = w.temporary(group, label);
+    w.pass(OperationKind::reduction, "sum over query heads", query + group);
+    w.drop(gradient);
+    gradient = sum;
   };
-  sum(d_values, dv, "dv");
-  sum(d_keys, dk, "dk");
+  if (traits.repeats) {
+    w.drop(keys);
+    sum_over_heads(dv, "dv");
+    sum_over_heads(dk, "dk");
+  }
+  w.drop({in.query, traits.repeats ? 0 : in.key});
+  if (traits.saves_view) w.drop(in.mixed);
+  w.drop(gradients[0]);
+  return {dq, dk, dv};
+}
+
+}  // namespace
+
+Value unfused_core(Writer& w, const CoreInputs& in) {
+  Unfused core{CoreTraits(w.rank), in};
+  const Value out = core.forward(w);
+  w.node([core](Writer& b, Gradients g) { return core.back(b, g); });
+  return out;
 }
 
 }  // namespace sim::workload

@@ -218,3 +218,83 @@ TEST_CASE("config: settings of a cluster change it and follow its rules") {
   CHECK(problem("cluster.nodes=100000000") != "");
   CHECK(problem("fabric.kind=dragonfly") != "");
 }
+
+TEST_CASE("config: a cloud's topology of NCCL has GPUs and NICs by their PCI class alone") {
+  const std::string xml =
+      "<system version=\"1\">"
+      "<cpu numaid=\"0\" arch=\"x86_64\" vendor=\"AuthenticAMD\">"
+      "<pci busid=\"ffff:ff:01.0\" class=\"0x060400\" link_speed=\"16 GT/s\" link_width=\"16\">"
+      "<pci busid=\"0001:00:00.0\" class=\"0x030200\" link_speed=\"16 GT/s\" link_width=\"0\"/>"
+      "<pci busid=\"0101:00:00.0\" class=\"0x020700\" link_speed=\"16 GT/s\" link_width=\"16\"/>"
+      "</pci></cpu>"
+      "<cpu numaid=\"1\" arch=\"x86_64\" vendor=\"AuthenticAMD\">"
+      "<pci busid=\"ffff:ff:02.0\" class=\"0x060400\" link_speed=\"16 GT/s\" link_width=\"16\">"
+      "<pci busid=\"0002:00:00.0\" class=\"0x030200\" link_speed=\"16 GT/s\" link_width=\"16\"/>"
+      "<pci busid=\"0102:00:00.0\" class=\"0x020700\" link_speed=\"16 GT/s\" link_width=\"16\"/>"
+      "</pci></cpu></system>";
+  const auto read = import_text(xml, "ndv4-topo.xml");
+  REQUIRE(read);
+  CHECK(read->node->gpus == 2);
+  CHECK(read->node->nics == 2);
+  CHECK(read->node->nic_of_gpu == std::vector{0, 1});
+  CHECK(read->node->socket_of_gpu == std::vector{0, 1});
+  CHECK(read->node->pcie.bytes_per_second == 31'507'692'307);  // a width of 0 is one of 16
+}
+
+TEST_CASE("config: xGMI links of RCCL join GPUs as NVLinks do, whatever the case of a bus") {
+  const std::string xml =
+      "<system version=\"1\"><cpu numaid=\"0\" arch=\"x86_64\" vendor=\"AuthenticAMD\">"
+      "<pci busid=\"0000:C1:00.0\" class=\"0x038000\" link_speed=\"16 GT/s\" link_width=\"16\">"
+      "<gpu dev=\"0\" sm=\"908\"><xgmi target=\"0000:c6:00.0\" count=\"1\" tclass=\"0x038000\"/>"
+      "</gpu></pci>"
+      "<pci busid=\"0000:C6:00.0\" class=\"0x038000\" link_speed=\"16 GT/s\" link_width=\"16\">"
+      "<gpu dev=\"1\" sm=\"908\"><xgmi target=\"0000:C1:00.0\" count=\"1\" tclass=\"0x038000\"/>"
+      "</gpu></pci></cpu></system>";
+  const auto read = import_text(xml, "rccl.xml");
+  REQUIRE(read);
+  CHECK(read->node->interconnect == GpuInterconnect::mesh);
+  CHECK(read->node->nvlinks_per_pair == 1);
+}
+
+TEST_CASE("config: the heading of nvidia-smi may be underlined for a terminal") {
+  std::string text = four_gpus;
+  text.replace(0, text.find('\n'),
+               "\t\x1b[4mGPU0\tGPU1\tGPU2\tGPU3\tNIC0\tNIC1\tCPU Affinity\x1b[0m");
+  const auto read = import_text(text, "topo.txt");
+  REQUIRE(read);
+  CHECK(read->node->gpus == 4);
+  CHECK(read->node->nics == 2);
+}
+
+TEST_CASE("config: blocks of Slurm are switches of their nodes") {
+  const auto read = import_text(
+      "BlockName=b1 Nodes=n[00-17]\nBlockName=b2 Nodes=n[18-35]\nBlockSizes=18,36\n", "t");
+  REQUIRE(read);
+  CHECK(read->format == "Slurm topology.conf");
+  CHECK(read->wiring->hosts.size() == 36);
+  CHECK(read->wiring->switches.size() == 3);  // and one above them
+  CHECK(read->wiring->cables.size() == 38);
+}
+
+TEST_CASE("config: the largest number of a host is a host, and a list of it ends") {
+  const auto read = import_text("SwitchName=a Nodes=n[2147483647]\n", "t");
+  REQUIRE(read);
+  CHECK(read->wiring->hosts == std::vector<std::string>{"n2147483647"});
+}
+
+TEST_CASE("config: aggregation nodes and adapters without a host's name are no hosts") {
+  const std::string text =
+      "Switch 41 \"S-01\"  # \"leaf0\" enhanced port 0 lid 4 lmc 0\n"
+      "[1] \"H-01\"[1](aa)  # \"node1 mlx5_0\" lid 17 4xHDR\n"
+      "[2] \"H-02\"[1](ab)  # \"MT4123 ConnectX6   Mellanox Technologies\" lid 18 4xHDR\n"
+      "[3] \"H-03\"[1](ac)  # \"node2 HCA-1\" lid 19 4xHDR\n"
+      "[41] \"H-04\"[1](ad)  # \"Mellanox Technologies Aggregation Node\" lid 5 4xHDR\n"
+      "Ca 1 \"H-01\"  # \"node1 mlx5_0\"\n"
+      "[1](aa) \"S-01\"[1]  # lid 17 lmc 0 \"leaf0\" lid 4 4xHDR\n"
+      "Ca 1 \"H-04\"  # \"Mellanox Technologies Aggregation Node\"\n"
+      "[1](ad) \"S-01\"[41]  # lid 5 lmc 0 \"leaf0\" lid 4 4xHDR\n";
+  const auto read = import_text(text, "ib.txt");
+  REQUIRE(read);
+  CHECK(read->wiring->hosts == std::vector<std::string>{"node1", "node2"});
+  CHECK(read->wiring->cables.size() == 2);
+}

@@ -94,7 +94,7 @@ const std::vector<Case>& broken() {
       {"zero", [](Plan& p) { p.tp = 0; }, "tp is 0; it must be 1 to 1048576"},
       {"negative", [](Plan& p) { p.micro_batch = -1; }, "micro_batch is -1"},
       {"too many ranks", [](Plan& p) { p.tp = p.pp = p.dp = 1 << 20; }, "more than 1048576 ranks"},
-      {"too long a ring", [](Plan& p) { p.cp = 64; }, "cp is 64; it must be 1 to 48"},
+      {"too long a ring", [](Plan& p) { p.cp = 512; }, "cp is 512; it must be 1 to 256"},
       {"too large", [](Plan& p) { p.sequence = 1 << 26; }, "a single tensor"},
       {"no model", [](Plan& p) { p.architecture = {}; }, "number of layers is 0"},
   };

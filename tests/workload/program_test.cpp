@@ -4,6 +4,7 @@
 #include <string>
 
 #include "sample.h"
+#include "sim/schedule/schedule.h"
 
 using namespace sim;
 using namespace sim::workload;
@@ -89,48 +90,23 @@ TEST_CASE("workload: the gradient buffer of Llama-3.1-8B at tp 2 has the buckets
 
 TEST_CASE("workload: a step frees what it allocates and balances its slots") {
   for (const int pp : {1, 2, 4})
-    for (const char* schedule : {"1f1b", "gpipe", "zb-h1"})
+    for (const schedule::Schedule& schedule : schedule::catalog())
       for (const Recompute recompute : {Recompute::none, Recompute::selective, Recompute::full}) {
         Plan plan = llama_8b();
         plan.pp = pp;
-        plan.schedule = schedule;
+        plan.schedule = schedule.name;
+        plan.virtual_stages = schedule.chunks == 1 ? 1 : 2;
         plan.recompute = recompute;
-        if (recompute == Recompute::full && plan.schedule == "zb-h1") continue;
         if (!problems(plan).empty()) continue;
-        CAPTURE(pp, schedule, static_cast<int>(recompute));
-        const Job job = sample::job(plan);
-        for (const Program& program : job.classes) {
-          std::map<std::uint64_t, bool> full;
-          for (const auto* passes : {&program.setup, &program.first_step, &program.step})
-            for (const Pass& pass : *passes)
-              for (const Call& call : program.templates[pass.pattern].calls)
-                for (const Instruction& i : program.blocks[call.block].code) {
-                  const auto slot = [&](Space space, std::uint32_t index) -> std::uint64_t {
-                    const std::uint64_t base =
-                        space == Space::microbatch || space == Space::layer ? pass.frame + 1 : 0;
-                    const std::uint64_t offset =
-                        space == Space::layer ? call.layer_base + index : index;
-                    const std::uint64_t kind = space == Space::local ? 1 : base ? 2 : 0;
-                    return kind << 60 | base << 40 | offset;
-                  };
-                  if (i.op == Op::alloc) {
-                    REQUIRE(!full[slot(i.space, i.index)]);
-                    full[slot(i.space, i.index)] = true;
-                  } else if (i.op == Op::free) {
-                    REQUIRE((full[slot(i.space, i.index)] || (i.flags & maybe)));
-                    full[slot(i.space, i.index)] = false;
-                  } else if (i.op == Op::move) {
-                    const std::uint64_t to = slot(static_cast<Space>(i.value >> 32),
-                                                  static_cast<std::uint32_t>(i.value));
-                    REQUIRE(full[slot(i.space, i.index)]);
-                    REQUIRE(!full[to]);
-                    full[slot(i.space, i.index)] = false;
-                    full[to] = true;
-                  }
-                }
-          // Between steps nothing but fixed slots is held.
-          for (const auto& [slot, held] : full)
-            if (held) CHECK(slot >> 60 == 0);
+        CAPTURE(pp, schedule.name, static_cast<int>(recompute));
+        for (const Program& program : sample::job(plan).classes) {
+          sample::Walk walk(program);
+          for (const auto* passes : {&program.setup, &program.first_step, &program.step}) {
+            walk.run(*passes);
+            CHECK(walk.broken().empty());
+            // Between steps nothing but fixed slots is held.
+            CHECK(walk.holds_only_fixed());
+          }
         }
       }
 }

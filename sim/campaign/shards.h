@@ -1,0 +1,29 @@
+// shards.h — seeds simulated in several places: outcomes as lines, and back.
+//
+// Invariant: the shards of a campaign, merged, give the outcomes of all seeds at once, bit for bit:
+// lines hold whole nanoseconds. Lines of another campaign are refused.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "sim/campaign/job.h"
+#include "sim/core/result.h"
+
+namespace sim::campaign {
+
+// Seeds of shard `number` (from 1) of `of`: a run of neighbours.
+struct SeedRange {
+  std::uint64_t first = 1;
+  int count = 0;
+};
+SeedRange shard(SeedRange all, int number, int of);
+
+// A first line that names the campaign, then one per seed.
+std::string lines_of(const Spec& spec, SeedRange seeds, const std::vector<Outcome>& outcomes);
+
+// The outcomes of all seeds in order. Refused: a line of another campaign, a seed twice or missing.
+Result<std::vector<Outcome>> merged(const Spec& spec, SeedRange all,
+                                    const std::vector<std::string>& paths);
+
+}  // namespace sim::campaign

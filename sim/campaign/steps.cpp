@@ -1,0 +1,111 @@
+#include "sim/campaign/steps.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+namespace sim::campaign {
+namespace {
+
+std::string joined(const Diagnostics& problems) {
+  std::string text;
+  for (const Diagnostic& problem : problems) text += (text.empty() ? "" : "; ") + problem.message;
+  return text;
+}
+
+std::vector<std::string> with(std::vector<std::string> settings,
+                              const std::vector<std::string>& more) {
+  settings.insert(settings.end(), more.begin(), more.end());
+  return settings;
+}
+
+std::vector<std::string> sized(const Degrees& full, int tp, int pp, int dp) {
+  // Whole microbatches for every replica, as near to the global batch as they come.
+  const int share =
+      std::max(1, (full.global_batch + dp * full.micro_batch / 2) / (dp * full.micro_batch));
+  return {fmt::format("tp={}", tp), fmt::format("pp={}", pp), fmt::format("dp={}", dp),
+          fmt::format("gpus={}", tp * full.cp * pp * dp),
+          fmt::format("global_batch={}", share * dp * full.micro_batch)};
+}
+
+}  // namespace
+
+Degrees degrees_of(const workload::Plan& plan) {
+  return {plan.tp,          plan.cp,           plan.pp,       plan.dp,
+          plan.micro_batch, plan.global_batch, plan.sequence, plan.architecture.layers};
+}
+
+Result<config::PlanFile> Steps::load(const std::vector<std::string>& settings) const {
+  return config::load_plan(path_, with(base_, settings));
+}
+
+const Step& Steps::of(const std::vector<std::string>& settings) {
+  const std::string key = fmt::format("{}", fmt::join(settings, "\n"));
+  if (const auto there = known_.find(key); there != known_.end()) return there->second;
+  Step step;
+  const Result<config::PlanFile> file = load(settings);
+  if (!file) {
+    step.problem = joined(file.errors());
+    return known_[key] = step;
+  }
+  step.degrees = degrees_of(file->plan);
+  const Result<search::Site*> found = site(*file);
+  if (!found) {
+    step.problem = joined(found.errors());
+    return known_[key] = step;
+  }
+  const std::vector<std::string> wrong = search::problems(file->plan, **found);
+  step.problem = fmt::format("{}", fmt::join(wrong, "; "));
+  if (!wrong.empty()) return known_[key] = step;
+  const report::Answer answer = search::evaluate(file->plan, **found);
+  ++replays_;
+  step.fits = answer.run.fits();
+  if (step.fits) {
+    step.seconds = report::step_seconds(answer);
+    step.tokens = std::int64_t{step.degrees.global_batch} * step.degrees.sequence;
+  } else {
+    step.problem = "out of memory: " + report::oom_reason(answer.run);
+  }
+  return known_[key] = step;
+}
+
+std::vector<std::string> shrunk(const Degrees& full, int gpus) {
+  const int dp = std::min(full.dp, gpus / (full.tp * full.cp * full.pp));
+  if (dp < 1) return {};
+  return sized(full, full.tp, full.pp, dp);
+}
+
+std::vector<std::string> replanned(Steps& steps, const std::vector<std::string>& settings,
+                                   const Degrees& full, int gpus, int gpus_per_node, int* tried) {
+  std::set<int> tensor = {full.tp};
+  if (full.tp % 2 == 0) tensor.insert(full.tp / 2);
+  if (2 * full.tp <= gpus_per_node) tensor.insert(2 * full.tp);
+  std::vector<std::string> best;
+  double fastest = 0;
+  for (const int tp : tensor) {
+    for (int pp = 1; pp <= std::min<std::int64_t>(full.layers, 4 * full.pp); ++pp) {
+      const int dp = gpus / (tp * full.cp * pp);
+      const bool even = full.layers % pp == 0 || pp == full.pp;
+      // A replica for each microbatch at most; and what would leave an eighth idle is not tried.
+      if (!even || dp < 1 || dp * full.micro_batch > full.global_batch) continue;
+      if (8 * tp * full.cp * pp * dp < 7 * gpus) continue;
+      const std::vector<std::string> shape = sized(full, tp, pp, dp);
+      for (const char* recompute : {"", "recompute=selective", "recompute=full"}) {
+        std::vector<std::string> candidate = shape;
+        if (*recompute != '\0') candidate.emplace_back(recompute);
+        const Step& step = steps.of(with(settings, candidate));
+        if (tried != nullptr) ++*tried;
+        if (step.fits && step.per_second() > fastest) {
+          fastest = step.per_second();
+          best = candidate;
+        }
+        // More recomputation only helps what does not fit.
+        if (step.fits || step.problem.rfind("out of memory", 0) != 0) break;
+      }
+    }
+  }
+  return best;
+}
+
+}  // namespace sim::campaign

@@ -1,0 +1,33 @@
+// launch.h — what people start a training run with, whatever program reads it: launch scripts of
+// Megatron-LM and its relatives, Megatron-LM's own test configurations (MODEL_ARGS), the YAML of
+// NeMo, Megatron-Bridge and Hugging Face accelerate, the JSON of DeepSpeed, the TOML of torchtitan.
+//
+// Invariants
+//  (1) Bounded: structured files up to max_launch_bytes, nested up to max_launch_depth, at most
+//      max_launch_values values; aliases cost their size each time they are followed.
+//  (2) Nothing is lost in silence: what is not read is named in a note.
+#pragma once
+
+#include <string>
+
+#include "sim/config/megatron.h"
+
+namespace sim::config {
+
+constexpr std::size_t max_launch_bytes = 1 << 20;
+constexpr int max_launch_depth = 16;
+constexpr std::size_t max_launch_values = 4096;
+
+struct LaunchFile {
+  MegatronArguments arguments;
+  bool of_megatron = true;  // what it leaves out has Megatron-LM's default, else the plan's
+};
+
+LaunchFile read_launch(const std::string& text, const std::string& path);
+
+// Each format by itself.
+LaunchFile read_launch_yaml(const std::string& text, const std::string& path);
+LaunchFile read_deepspeed(const std::string& text, const std::string& path);
+LaunchFile read_torchtitan(const std::string& text, const std::string& path);
+
+}  // namespace sim::config

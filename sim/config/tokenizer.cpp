@@ -1,0 +1,32 @@
+#include "sim/config/tokenizer.h"
+
+#include <string>
+
+#include "sim/config/locate.h"
+#include "sim/config/textproto.h"
+#include "sim/config/tokenizer.pb.h"
+
+namespace sim::config {
+namespace {
+
+std::string lower(std::string_view text) {
+  std::string result(text);
+  for (char& c : result)
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  return result;
+}
+
+}  // namespace
+
+std::optional<std::int64_t> vocabulary_of(std::string_view tokenizer) {
+  rehearse::v1::Tokenizers table;
+  Source source(repository_root() + "/models/tokenizers.textproto");
+  if (!load(source, table).empty()) return {};
+  const std::string name = lower(tokenizer);
+  for (const rehearse::v1::Tokenizer& one : table.tokenizer())
+    for (const std::string& pattern : one.pattern())
+      if (name.find(pattern) != std::string::npos) return one.vocab();
+  return {};
+}
+
+}  // namespace sim::config

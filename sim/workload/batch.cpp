@@ -1,0 +1,105 @@
+// batch.cpp — a microbatch's data: what each end of the model reads, and the rotary table.
+// INVENTORY.md section 5.
+#include "sim/workload/attention.h"
+#include "sim/workload/loss.h"
+
+namespace sim::workload {
+namespace {
+
+using collective::Kind;
+using model::OperationKind;
+
+// One field of the batch: whole sequence on every rank, broadcast over the tensor-parallel
+// group, then cut to this context-parallel rank's two chunks.
+void field(Writer& w, FrameSlot kept, std::int64_t whole_bytes, std::int64_t local_bytes,
+           std::string_view label) {
+  const bool cut = w.dim.cp > 1;
+  const Value whole = cut ? w.make(whole_bytes, label, Category::other)
+                          : w.make_in(frame_slot(kept), whole_bytes, label, Category::other);
+  w.pass(OperationKind::copy, "batch to device", whole_bytes);
+  if (w.dim.tp > 1) w.e.collective(Kind::broadcast, Stream::tp, whole_bytes, "broadcast batch");
+  if (!cut) return;
+  w.make_in(frame_slot(kept), local_bytes, label, Category::other);
+  w.pass(OperationKind::copy, "index select", 2 * local_bytes);
+  w.drop(whole);
+}
+
+// Angles of the whole sequence, then this rank's part; made anew every microbatch.
+void rotary_table(Writer& w) {
+  const std::int64_t whole = 4 * w.dim.sequence * w.dim.head_dim;
+  const auto keep = [&](std::int64_t bytes) {
+    w.make_in(frame_slot(rotary), bytes, "rotary table", Category::activations);
+  };
+  if (w.dim.cp == 1) {
+    keep(whole);
+    w.pass(OperationKind::copy, "rotary table", 2 * whole);
+    return;
+  }
+  const Value angles = w.temporary(whole, "rotary table");
+  w.pass(OperationKind::copy, "rotary table", 2 * whole);
+  keep(whole / w.dim.cp);
+  w.pass(OperationKind::copy, "rotary chunks", 2 * whole / w.dim.cp);
+  w.drop(angles);
+}
+
+// The mask outlives forward as an argument of checkpoints, or where PyTorch's own softmax saves it.
+bool keeps_mask(const Rank& rank) {
+  const CoreTraits core(rank);
+  return rank.plan.recompute != Recompute::none || (core.unfused && !core.fused_softmax);
+}
+// Indices that an embedding saves for its backward pass are the batch's own.
+bool keeps_ids(const Rank& rank) {
+  return rank.dim.tp == 1;
+}
+bool keeps_positions(const Rank& rank) {
+  return rank.plan.architecture.position == model::Position::learned;
+}
+
+}  // namespace
+
+std::uint32_t batch_begin(Rank& rank, int chunk) {
+  const Variant variant;
+  Writer w(rank, variant, "batch");
+  const Dimensions& dim = rank.dim;
+  const bool first = rank.is_first_part(chunk), last = rank.is_last_part(chunk);
+  const std::int64_t tokens = dim.batch * dim.sequence;
+  w.e.host(HostWork::microbatch);
+  if (first) field(w, ids, 8 * tokens, 8 * dim.tokens, "tokens");
+  if (last) {
+    field(w, labels, 8 * tokens, 8 * dim.tokens, "labels");
+    field(w, loss_mask, 4 * tokens, 4 * dim.tokens, "loss mask");
+  }
+  if ((first || last) && rank.plan.attention_mask)
+    field(w, attention_mask, tokens * dim.sequence, tokens * dim.local, "attention mask");
+  if (first) field(w, position_ids, 8 * tokens, 8 * dim.tokens, "position ids");
+  if (rank.plan.architecture.position == model::Position::rope) rotary_table(w);
+  return w.finish();
+}
+
+std::uint32_t batch_end(Rank& rank, int chunk) {
+  Emitter e(rank.tables, "batch end");
+  const bool first = rank.is_first_part(chunk), last = rank.is_last_part(chunk);
+  if (rank.plan.attention_mask && !keeps_mask(rank) && (first || last))
+    e.free(frame_slot(attention_mask));
+  if (first && !keeps_ids(rank)) e.free(frame_slot(ids));
+  if (first && !keeps_positions(rank)) e.free(frame_slot(position_ids));
+  if (last) e.free(frame_slot(labels));
+  return e.finish();
+}
+
+std::uint32_t microbatch_end(Rank& rank, int chunk) {
+  const Variant variant;
+  Writer w(rank, variant, "microbatch end");
+  const bool first = rank.is_first_part(chunk), last = rank.is_last_part(chunk);
+  if (last) logit_metrics(w);
+  if (rank.plan.architecture.position == model::Position::rope) w.e.free(frame_slot(rotary));
+  if (!last) w.e.free(frame_slot(output_stub));
+  if (first && keeps_ids(rank)) w.e.free(frame_slot(ids));
+  if (first && keeps_positions(rank)) w.e.free(frame_slot(position_ids));
+  if (last) w.e.free(frame_slot(loss_mask));
+  if (rank.plan.attention_mask && keeps_mask(rank) && (first || last))
+    w.e.free(frame_slot(attention_mask));
+  return w.finish();
+}
+
+}  // namespace sim::workload

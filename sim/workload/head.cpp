@@ -1,0 +1,140 @@
+// head.cpp — what stands behind the last layer: final norm, vocabulary-parallel head and the loss.
+// INVENTORY.md sections 6 and 7.
+#include <memory>
+
+#include "sim/workload/attention.h"
+#include "sim/workload/loss.h"
+#include "sim/workload/norm.h"
+#include "sim/workload/sharding.h"
+
+namespace sim::workload {
+namespace {
+
+using collective::Kind;
+using model::GemmRole;
+using model::OperationKind;
+
+void blas_workspace(Writer& w, FixedSlot slot, std::string_view label) {
+  const std::int64_t bytes = w.rank.environment.cublas_workspace.n;
+  if (w.variant.first_use && bytes > 0) w.e.alloc(fixed_slot(slot), bytes, Category::other, label);
+}
+
+// Gathered over the sequence into a buffer that stays. Unfused attention made it in the first
+// layer; it grows where this use is larger.
+void gather_input(Writer& w) {
+  const bool made = CoreTraits(w.rank).unfused;
+  if (w.variant.first_use && (!made || w.dim.full() > w.dim.scores())) {
+    if (made) w.e.free(fixed_slot(global_buffer));
+    w.e.alloc(fixed_slot(global_buffer), w.dim.full(), Category::temporaries,
+              "global memory buffer");
+  }
+  w.e.collective(Kind::all_gather, Stream::tp, w.dim.full(), "all-gather");
+}
+
+// The weight adds into main_grad in every microbatch.
+void product(Writer& w, std::int64_t m, std::int64_t n, std::int64_t k, GemmRole role,
+             std::uint8_t flags) {
+  const bool accumulates =
+      role == GemmRole::weight_gradient && w.plan.accumulates_in_product() && w.plan.fp32_gradients;
+  w.e.kernel(model::gemm("head", m, n, k, role, accumulates, w.plan.precision), flags);
+}
+
+// To the gradient of the norm's output.
+Gradients head_back(Writer& w, Gradients gradients, Value input) {
+  const Dimensions& dim = w.dim;
+  const bool sp = w.sequence_parallel(), tp = dim.tp > 1;
+  const auto beside = [](bool hides) { return hides ? overlapped : std::uint8_t{0}; };
+  const std::uint16_t arrived = w.event(), scattered = w.event();
+  if (sp) {
+    w.e.collective(Kind::all_gather, Stream::tp, dim.full(), "all-gather", overlapped, arrived);
+    if (w.records()) w.record_stream(input, Stream::tp);
+  }
+  const Value whole = w.temporary(dim.full(), "head input gradient");
+  product(w, dim.tokens, dim.hidden, dim.vocab, GemmRole::input_gradient, beside(sp));
+  Value reduced = whole;
+  if (sp) {
+    w.e.wait(arrived);
+    reduced = w.temporary(dim.residual(), "head input gradient shard");
+    w.e.collective(Kind::reduce_scatter, Stream::tp, dim.full(), "reduce-scatter", overlapped,
+                   scattered);
+    if (w.records()) w.record_stream(whole, Stream::tp);
+    if (w.records()) w.record_stream(reduced, Stream::tp);
+  } else if (tp) {
+    w.e.collective(Kind::all_reduce, Stream::tp, dim.full(), "all-reduce", overlapped, scattered);
+    if (w.records()) w.record_stream(whole, Stream::tp);
+  }
+  Value handle = 0;
+  if (!w.frozen()) {
+    product(w, dim.vocab, dim.hidden, dim.tokens, GemmRole::weight_gradient, beside(tp));
+    handle = w.temporary(dim.element * dim.vocab * dim.hidden, "weight gradient handle");
+  }
+  if (tp) w.e.wait(scattered);
+  if (sp) w.drop(whole);
+  w.drop(gradients[0]);
+  const bool tied =
+      w.rank.sharding->parameters(w.variant.unit.chunk).find(ends, "output layer") < 0;
+  if (!w.keep_gradient(handle, tied ? "word embedding" : "output layer")) w.drop(handle);
+  w.ready("output layer");
+  return {reduced};
+}
+
+// The gradient stream begins here; the last residual was saved by the final norm.
+Gradients final_norm_back(Writer& w, Gradients gradients, const Normed& norm, Value residual) {
+  w.e.alloc(frame_slot(gradient), w.dim.residual(), Category::temporaries, "gradient stream");
+  const NormGradients made = norm_backward(w, gradients[0]);
+  if (!w.frozen() && w.keep_gradient(made.weight, "final norm")) {
+    w.keep_gradient(made.bias, "final norm bias");
+  } else {
+    if (!w.frozen()) w.pass(OperationKind::elementwise, "norm main_grad add", 10 * w.dim.hidden);
+    w.drop({made.weight, made.bias});
+  }
+  w.drop({norm.output, norm.rsigma, norm.mu, residual});
+  w.ready("final norm");
+  w.ready("final norm bias");
+  return {};
+}
+
+}  // namespace
+
+ParameterList head_parameters(const Rank& rank, bool has_table) {
+  const model::Architecture& a = rank.plan.architecture;
+  const bool sp = rank.plan.uses_sequence_parallel();
+  ParameterList list{{"final norm", rank.dim.hidden, sp}};
+  if (a.norm == model::Norm::layer) list.push_back({"final norm bias", rank.dim.hidden, sp});
+  const bool shared = a.tied_embeddings && rank.plan.pp > 1;
+  if (has_table)
+    list.push_back({"output layer", rank.dim.vocab * rank.dim.hidden, false, false, shared});
+  return list;
+}
+
+std::uint32_t head_forward(Rank& rank, const Variant& variant) {
+  Writer w(rank, variant, "head and loss", {}, Writer::Owner::head);
+  const Dimensions& dim = w.dim;
+  w.use({"final norm", "output layer"});
+  const Value residual = w.given(layer_slot(LayerSlot::input), dim.residual(), "residual stream",
+                                 Category::activations);
+  const Normed norm = norm_forward(w, dim.residual(), "final norm output", false);
+  w.save({residual, norm.output});
+  w.node([=](Writer& b, Gradients g) { return final_norm_back(b, g, norm, residual); });
+  blas_workspace(w, blas_workspace_forward, "cuBLAS workspace of the forward thread");
+  if (w.sequence_parallel()) gather_input(w);
+  const Value logits = w.make(logits_bytes(dim), "logits", Category::logits);
+  product(w, dim.tokens, dim.vocab, dim.hidden, GemmRole::forward, 0);
+  w.node([input = norm.output](Writer& b, Gradients g) { return head_back(b, g, input); });
+  const Value losses = cross_entropy(w, logits);
+  w.drop({logits, norm.output});  // the model's forward returns
+  report_loss(w);
+  w.drop(losses);  // autograd needs the mask only
+  const std::uint32_t block = w.finish();
+  if (!rank.head_tape) rank.head_tape = std::make_shared<Tape>(std::move(w.tape));
+  return block;
+}
+
+std::uint32_t head_backward(Rank& rank, const Variant& variant) {
+  Writer w(rank, variant, "head and loss backward", *rank.head_tape, Writer::Owner::head);
+  blas_workspace(w, blas_workspace_backward, "cuBLAS workspace of the backward thread");
+  w.walk_back({});
+  return w.finish();
+}
+
+}  // namespace sim::workload

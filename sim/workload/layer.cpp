@@ -1,0 +1,120 @@
+// layer.cpp — one transformer layer: two residual branches, written forward on a tape and walked
+// back. Policies between the two: recomputation of the MLP or operator by operator, weight
+// gradients in a pass of their own.
+#include "sim/workload/attention.h"
+#include "sim/workload/mlp.h"
+
+namespace sim::workload {
+namespace {
+
+using model::OperationKind;
+
+// The gradient of the stream is summed in place, unless Python still holds the one that came by
+// point to point. The residual itself goes with the branch's norm.
+Gradients join(Writer& w, Value branch_input_gradient, Value input) {
+  if (w.held)
+    w.e.alloc(frame_slot(gradient), w.dim.residual(), Category::temporaries, "gradient stream");
+  w.held = false;
+  w.pass(OperationKind::elementwise, "gradient add", 3 * w.dim.residual());
+  w.drop({branch_input_gradient, input});
+  return {};
+}
+
+// The gradient behind a dropped residual add is a tensor of its own; the stream goes on.
+Gradients fork(Writer& w, Value mask) {
+  if (mask == 0) return {};
+  const Value made = w.temporary(w.dim.residual(), "dropout gradient");
+  w.pass(OperationKind::elementwise, "dropout backward", 3 * w.dim.residual());
+  w.drop(mask);
+  return {made};
+}
+
+// input + branch(input). A layer's output is the next layer's input.
+Value residual(Writer& w, Value input, const std::function<Value(Writer&)>& branch, bool last) {
+  const std::int64_t bytes = w.dim.residual();
+  w.save(input);
+  w.node([input](Writer& b, Gradients g) { return join(b, g[0], input); });
+  const Value summand = branch(w);
+  const Value out = last ? w.make_in(layer_slot(LayerSlot::input, 1), bytes, "residual stream",
+                                     Category::activations)
+                         : w.activation(bytes, "residual stream");
+  Value mask = 0;
+  if (w.a.hidden_dropout > 0 && w.keep)
+    mask = w.activation(w.dim.shard * w.dim.hidden, "dropout mask");
+  w.pass(OperationKind::elementwise, "residual add", 3 * bytes);
+  w.drop(summand);
+  w.node([mask](Writer& b, Gradients) { return fork(b, mask); });
+  if (!last)
+    w.again({out}, [out, bytes](Writer& b) {
+      b.product("projection", b.dim.hidden, b.dim.query);
+      b.refill({out});
+      b.pass(OperationKind::elementwise, "residual add", 3 * bytes);
+    });
+  return out;
+}
+
+// Selective recomputation operator by operator, as torchtitan's "selective op" does it: attention
+// and every second product of a layer are kept, everything else is made again when the backward
+// pass first asks for it. In the order of a Llama layer the products are q, k, v, projection, gate,
+// up and down; kept are q, v, gate and down.
+// [pytorch/torchtitan torchtitan/models/llama3/infra/parallelize.py:_apply_ac_to_transformer_block]
+void drop_operators(Writer& w) {
+  for (Tape::Again& again : w.tape.again) {
+    if (again.keep) again.kept = again.keep(w);
+    for (const Value v : again.tensors)
+      if (w.saved(v)) w.e.free(w.slot(v));
+  }
+}
+
+void make_operators_again(Writer& w) {
+  w.flags = recomputed;
+  for (const Tape::Again& again : w.tape.again) {
+    again.make(w);
+    for (const Value v : again.kept) w.drop(v);
+  }
+  w.flags = 0;
+}
+
+}  // namespace
+
+std::uint32_t layer_forward(Rank& rank, const Variant& variant) {
+  Writer w(rank, variant,
+           variant.recompute ? "layer recompute"
+           : variant.keep    ? "layer forward"
+                             : "layer forward without saving");
+  w.forward = !variant.recompute;
+  if (variant.recompute) w.flags = recomputed;
+  w.e.host(HostWork::layer_forward);
+  const Value input = w.given(layer_slot(LayerSlot::input), w.dim.residual(), "residual stream",
+                              Category::activations);
+  const Value middle = residual(w, input, self_attention, false);
+  residual(
+      w, middle,
+      [](Writer& b) { return b.rank.recomputes_mlp() ? checkpoint(b, {}, mlp) : mlp(b); }, true);
+  w.drop(middle);
+  drop_operators(w);
+  const std::uint32_t block = w.finish();
+  if (w.keep && !rank.layer_tape) rank.layer_tape = std::make_shared<Tape>(std::move(w.tape));
+  return block;
+}
+
+std::uint32_t layer_backward(Rank& rank, const Variant& variant) {
+  Writer w(rank, variant, variant.split ? "layer input gradients" : "layer backward",
+           *rank.layer_tape);
+  w.e.host(HostWork::layer_backward);
+  make_operators_again(w);
+  w.walk_back({});
+  const std::uint32_t block = w.finish();
+  if (variant.split && !rank.weight_tape)
+    rank.weight_tape = std::make_shared<Tape>(std::move(w.tape));
+  return block;
+}
+
+std::uint32_t layer_weight(Rank& rank, const Variant& variant) {
+  Writer w(rank, variant, "layer weight gradients", *rank.weight_tape);
+  w.e.host(HostWork::layer_backward);
+  for (const Tape::Work& work : w.tape.deferred) work(w);
+  return w.finish();
+}
+
+}  // namespace sim::workload

@@ -1,0 +1,370 @@
+#include "sim/workload/linear.h"
+
+#include "sim/workload/lora.h"
+#include "sim/workload/norm.h"
+
+namespace sim::workload {
+namespace {
+
+using collective::Kind;
+using model::GemmRole;
+using model::OperationKind;
+
+// The gradient of a product's output, cast and cast transposed, until its last use.
+Value quantise(Writer& w, std::int64_t width, std::int64_t bytes) {
+  if (!w.plan.fp8) return 0;
+  const Value made = w.temporary(2 * w.dim.tokens * width, "output gradient in fp8");
+  w.pass(OperationKind::elementwise, "gradient to fp8", bytes + 2 * w.dim.tokens * width);
+  return made;
+}
+
+void input_gradient(Writer& w, const Linear& l, std::uint8_t flags) {
+  const bool transposes = w.plan.fp8_parameters && !w.plan.keeps_transposed_weights();
+  Value transposed = 0;
+  if (transposes) {
+    transposed = w.temporary(l.in * l.out, "transposed weight in fp8");
+    w.pass(OperationKind::copy, "transpose weight", 2 * l.in * l.out);
+  }
+  w.e.kernel(model::gemm(l.name, w.dim.tokens, l.in, l.out, GemmRole::input_gradient, false,
+                         w.plan.product_precision()),
+             flags);
+  w.drop(transposed);
+}
+
+// Into fp32 main_grad, which the first microbatch overwrites. In fp8 both operands are wanted along
+// the tokens: the input is transposed, `quantised` is the gradient.
+void weight_gradient(Writer& w, const Linear& l, Value quantised, std::uint8_t flags = 0) {
+  Value transposed = 0;
+  if (w.plan.fp8) {
+    transposed = w.temporary(w.dim.tokens * l.in, "transposed input in fp8");
+    w.pass(OperationKind::copy, "transpose input", 2 * w.dim.tokens * l.in);
+  }
+  w.e.kernel(model::gemm(l.name, l.out, l.in, w.dim.tokens, GemmRole::weight_gradient,
+                         w.plan.accumulates_in_product() && w.plan.fp32_gradients &&
+                             !w.variant.first_microbatch,
+                         w.plan.product_precision()),
+             flags);
+  w.drop({transposed, quantised});
+}
+
+bool keeps_handles(const Writer& w) {
+  return w.plan.kept_gradient_handles && w.plan.accumulates_in_product();
+}
+
+// The uninitialised (or, without fused accumulation, the real) gradient of a weight that autograd
+// is handed.
+Value make_handle(Writer& w, const Linear& l) {
+  const std::int64_t bytes = w.dim.element * l.in * l.out;
+  if (!keeps_handles(w)) return w.temporary(bytes, "weight gradient handle");
+  if (w.variant.first_use)
+    w.e.alloc(fixed_slot(handle_qkv - static_cast<std::uint32_t>(l.module)), bytes, Category::other,
+              "kept gradient handle");
+  return 0;
+}
+
+void add_to_main_gradient(Writer& w, std::int64_t elements) {
+  w.pass(OperationKind::elementwise, "main_grad add",
+         (w.dim.element + 2 * (w.plan.fp32_gradients ? 4 : 2)) * elements);
+}
+
+// The hook of a weight: without shards its gradient is added to main_grad and gone.
+void hook(Writer& w, const Linear& l, Value handle) {
+  if (w.keep_gradient(handle, l.weight)) return;
+  if (!w.plan.accumulates_in_product()) add_to_main_gradient(w, l.in * l.out);
+  w.drop(handle);
+  w.ready(l.weight);
+}
+
+void bias_gradient(Writer& w, const Linear& l) {
+  if (!l.has_bias || w.frozen()) return;
+  const Value made = w.temporary(w.dim.element * l.out, "bias gradient");
+  if (w.keep_gradient(made, l.bias)) return;
+  w.pass(OperationKind::elementwise, "bias main_grad add", 10 * l.out);
+  w.drop(made);
+  w.ready(l.bias);
+}
+
+void add_adapter(Writer& w, Value gradient, std::int64_t bytes) {
+  if (gradient == 0) return;
+  w.pass(OperationKind::elementwise, "add adapter gradient", 3 * bytes);
+  w.drop(gradient);
+}
+
+// What a column-parallel product leaves for its way back.
+struct Column {
+  Linear linear;
+  Normed norm;
+  Adapter adapter;
+  bool holds_norm;  // its own input, or the adapter's
+
+  Gradients back(Writer& w, Gradients gradients) const;
+  void weight(Writer& w, Value gradient) const;
+};
+
+// The weight gradient in a pass of its own: the input is gathered again.
+void Column::weight(Writer& w, Value gradient) const {
+  const std::int64_t bytes = w.rank.operand(w.dim.full());
+  Value gathered = 0;
+  if (w.sequence_parallel()) {
+    gathered = w.temporary(bytes, "gathered norm output");
+    w.e.collective(Kind::all_gather, Stream::tp, bytes, "all-gather");
+    w.reorder("gathered sequences", bytes);
+  }
+  weight_gradient(w, linear, w.plan.fp8 ? gradient : 0);
+  w.drop(gathered);
+  const Value handle = make_handle(w, linear);
+  if (!w.plan.fp8) w.drop(gradient);
+  w.drop(norm.output);
+  hook(w, linear, handle);
+}
+
+Gradients Column::back(Writer& w, Gradients gradients) const {
+  const Dimensions& dim = w.dim;
+  const bool sp = w.sequence_parallel(), tp = dim.tp > 1;
+  const bool frozen = w.frozen(), deferred = w.variant.split && !frozen;
+  const bool alone = frozen || deferred;  // nothing to hide communication behind
+  const auto joined = static_cast<std::uint8_t>(alone ? joins : overlapped);
+  const Value from_adapter = adapter.backward(w);
+  Value gathered = 0;
+  std::uint16_t arrived = 0;
+  if (sp && !alone) {
+    gathered = w.temporary(w.rank.operand(dim.full()), "gathered norm output");
+    arrived = w.event();
+    w.e.collective(Kind::all_gather, Stream::tp, w.rank.operand(dim.full()), "all-gather",
+                   overlapped, arrived);
+    if (w.records()) w.record_stream(norm.output, Stream::tp);
+    if (w.records()) w.record_stream(gathered, Stream::tp);
+  }
+  const Value quantised = quantise(w, linear.out, dim.rows(linear.out));
+  const Value whole = w.temporary(dim.full(), "input gradient");
+  input_gradient(w, linear, sp && !alone ? overlapped : std::uint8_t{0});
+  if (frozen) w.drop(quantised);
+  add_adapter(w, from_adapter, dim.full());
+  Value reduced = whole;
+  const std::uint16_t scattered = tp && !frozen ? w.event() : std::uint16_t{0};
+  if (sp) {
+    if (!alone) {
+      w.e.wait(arrived);
+      w.reorder("gathered sequences", w.rank.operand(dim.full()));
+    }
+    reduced = w.temporary(dim.residual(), "norm output gradient");
+    w.reorder("sequences to scatter", dim.full());
+    w.e.collective(Kind::reduce_scatter, Stream::tp, dim.full(), "reduce-scatter", joined,
+                   scattered);
+    if (w.records() && !alone) {
+      w.record_stream(whole, Stream::tp);
+      w.record_stream(reduced, Stream::tp);
+    }
+    if (w.records() || alone) w.drop(whole);
+  } else if (tp) {
+    w.e.collective(Kind::all_reduce, Stream::tp, dim.full(), "all-reduce", joined, scattered);
+    if (w.records() && !frozen) w.record_stream(whole, Stream::tp);
+  }
+  if (deferred) {
+    const Value kept = w.plan.fp8 ? quantised : gradients[0];
+    if (!w.plan.fp8) w.hold(kept);
+    w.defer([column = *this, kept](Writer& b) { column.weight(b, kept); });
+  } else if (!frozen) {
+    weight_gradient(w, linear, quantised, tp ? overlapped : std::uint8_t{0});
+    // Cleared by hand; without sequence parallelism that is the saved tensor itself.
+    w.drop(sp ? gathered : norm.output);
+  }
+  if (tp && !alone) w.e.wait(scattered);
+  if (sp && !alone && !w.records()) w.drop(whole);
+  const Value input = w.temporary(dim.residual(), "norm input gradient");
+  const NormGradients of_norm = norm_backward(w, reduced);
+  w.drop({norm.rsigma, norm.mu});
+  const Value handle = alone ? Value{0} : make_handle(w, linear);
+  w.drop(gradients[0]);
+  if (frozen ? holds_norm : !deferred && sp) w.drop(norm.output);
+  norm_gradients(w, of_norm.weight, of_norm.bias, linear.norm, linear.norm_bias);
+  if (!alone) hook(w, linear, handle);
+  bias_gradient(w, linear);
+  return {input};
+}
+
+// What a row-parallel product leaves for its way back.
+struct Row {
+  Linear linear;
+  Value input, operand;  // for an adapter, and for the weight gradient
+  Adapter adapter;
+  std::string_view label;
+
+  Gradients back(Writer& w, Gradients gradients) const;
+  void weight(Writer& w, Value gradient) const;
+  Value keep_gradient(Writer& w, Value gradient, Value gathered, Value quantised) const;
+};
+
+void Row::weight(Writer& w, Value gradient) const {
+  weight_gradient(w, linear, w.plan.fp8 ? gradient : 0);
+  w.drop(operand);
+  const Value handle = make_handle(w, linear);
+  if (!w.plan.fp8) w.drop(gradient);
+  hook(w, linear, handle);
+}
+
+// The weight pass reads the output gradient: in fp8, or gathered, or dropout's, or the stream
+// itself, in whose place the sum of the residual then needs memory of its own.
+Value Row::keep_gradient(Writer& w, Value gradient, Value gathered, Value quantised) const {
+  if (w.plan.fp8) return quantised;
+  if (const Value kept = gathered != 0 ? gathered : gradient; kept != 0) {
+    w.hold(kept);
+    return kept;
+  }
+  return w.activation(w.dim.residual(), "output gradient for W");
+}
+
+Gradients Row::back(Writer& w, Gradients gradients) const {
+  const Dimensions& dim = w.dim;
+  const std::int64_t bytes = w.rank.operand(dim.full());
+  const Value from_adapter = adapter.backward(w);
+  // The reduce-scatter's backward is an all-gather.
+  Value gathered = 0;
+  if (w.sequence_parallel()) {
+    gathered = w.temporary(bytes, "gathered output gradient");
+    w.e.collective(Kind::all_gather, Stream::tp, bytes, "all-gather");
+    w.reorder("gathered sequences", bytes);
+  }
+  const Value quantised = quantise(w, linear.out, bytes);
+  const Value made = w.temporary(dim.rows(linear.in), label);
+  input_gradient(w, linear, 0);
+  if (w.frozen()) {
+    w.drop({quantised, gathered});
+    add_adapter(w, from_adapter, dim.rows(linear.in));
+    if (adapter) w.drop(input);
+  } else if (w.variant.split) {
+    const Value kept = keep_gradient(w, gradients[0], gathered, quantised);
+    w.drop(gathered);
+    w.defer([row = *this, kept](Writer& b) { row.weight(b, kept); });
+  } else {
+    weight_gradient(w, linear, quantised);
+    w.drop(operand);
+    const Value handle = make_handle(w, linear);
+    w.drop(gathered);
+    hook(w, linear, handle);
+  }
+  w.drop(gradients[0]);
+  bias_gradient(w, linear);
+  return {made};
+}
+
+}  // namespace
+
+Linear linear(const Rank& rank, Module module) {
+  const Dimensions& dim = rank.dim;
+  const model::Architecture& a = rank.plan.architecture;
+  switch (module) {
+    case Module::qkv:
+      return {module,
+              "qkv",
+              dim.hidden,
+              dim.mixed_width(),
+              "linear_qkv.weight",
+              "linear_qkv.bias",
+              "linear_qkv.layer_norm_weight",
+              "linear_qkv.layer_norm_bias",
+              a.qkv_bias};
+    case Module::projection:
+      return {
+          module, "projection", dim.query,    dim.hidden, "linear_proj.weight", "linear_proj.bias",
+          "",     "",           a.linear_bias};
+    case Module::fc1:
+      return {module,
+              "fc1",
+              dim.hidden,
+              dim.up,
+              "linear_fc1.weight",
+              "linear_fc1.bias",
+              "linear_fc1.layer_norm_weight",
+              "linear_fc1.layer_norm_bias",
+              a.linear_bias};
+    case Module::fc2:
+      break;
+  }
+  return {Module::fc2,       "fc2", dim.ffn, dim.hidden,   "linear_fc2.weight",
+          "linear_fc2.bias", "",    "",      a.linear_bias};
+}
+
+ParameterList linear_parameters(const Rank& rank, Module module) {
+  const Linear l = linear(rank, module);
+  const bool sp = rank.plan.uses_sequence_parallel(), column = !l.norm.empty();
+  ParameterList list;
+  if (column) list.push_back({l.norm, l.in, sp});
+  if (column && rank.plan.architecture.norm == model::Norm::layer)
+    list.push_back({l.norm_bias, l.in, sp});
+  list.push_back({l.weight, l.in * l.out, false, true});
+  // The bias of a row-parallel product is added behind the reduction.
+  if (l.has_bias) list.push_back({l.bias, l.out, sp && !column});
+  return list;
+}
+
+Value column_parallel(Writer& w, const Linear& linear, std::string_view label, Category category) {
+  const Dimensions& dim = w.dim;
+  const bool sp = w.sequence_parallel(), adapted = w.rank.adapts(linear.module);
+  w.use({linear.norm, linear.weight});
+  const Normed norm = norm_forward(w, w.rank.operand(dim.residual()), "norm output", true);
+  // An adapter reads the norm's output in 16 bits.
+  const bool wide = w.plan.fp8 && adapted;
+  const std::int64_t bytes = w.rank.operand(dim.full());
+  const Value wide_input = wide ? w.activation(dim.full(), "adapter input") : Value{0};
+  Value gathered = 0;
+  if (sp) {
+    gathered = w.temporary(bytes, "gathered norm output");
+    w.e.collective(Kind::all_gather, Stream::tp, wide ? dim.full() : bytes, "all-gather");
+    w.reorder("gathered sequences", wide ? dim.full() : bytes);
+  } else if (wide) {
+    w.pass(OperationKind::copy, "adapter input", 2 * dim.full());
+  }
+  w.first_product();
+  Value out = w.make(dim.rows(linear.out), label, category);
+  w.product(linear.name, linear.out, linear.in);
+  Column column{linear, norm, {}, !w.frozen()};
+  if (adapted) {
+    const Value read = wide ? wide_input : sp ? gathered : norm.output;
+    column.adapter = adapter_forward(w, linear.module, read, out);
+    column.holds_norm = read == norm.output;
+  }
+  if (column.holds_norm) w.save(norm.output);
+  w.node([column](Writer& b, Gradients g) { return column.back(b, g); });
+  w.drop({gathered, wide_input, norm.output});
+  return out;
+}
+
+Value row_parallel(Writer& w, const Linear& linear, Value input, Value operand,
+                   std::string_view gradient) {
+  const Dimensions& dim = w.dim;
+  Value out = w.temporary(dim.full(), "row-parallel output");
+  w.product(linear.name, linear.out, linear.in);
+  if (w.sequence_parallel()) {
+    const Value reduced = w.temporary(dim.residual(), "reduce-scattered output");
+    w.reorder("sequences to scatter", dim.full());
+    w.e.collective(Kind::reduce_scatter, Stream::tp, dim.full(), "reduce-scatter");
+    w.drop(out);
+    out = reduced;
+  } else if (dim.tp > 1) {
+    w.e.collective(Kind::all_reduce, Stream::tp, dim.full(), "all-reduce");
+    if (w.records()) w.record_stream(out, Stream::tp);
+  }
+  Row row{linear, input, operand, {}, gradient};
+  if (w.rank.adapts(linear.module)) row.adapter = adapter_forward(w, linear.module, input, out);
+  if (!w.frozen()) w.save(operand);
+  w.node([row](Writer& b, Gradients g) { return row.back(b, g); });
+  return out;
+}
+
+void norm_gradients(Writer& w, Value weight, Value bias, std::string_view weight_name,
+                    std::string_view bias_name) {
+  if (w.frozen()) return w.drop({weight, bias});
+  if (w.keep_gradient(weight, weight_name)) {
+    w.keep_gradient(bias, bias_name);
+    return;
+  }
+  w.pass(OperationKind::elementwise, "norm main_grad add", 10 * w.dim.hidden);
+  w.drop(weight);
+  w.ready(weight_name);
+  if (bias == 0) return;
+  w.drop(bias);
+  w.ready(bias_name);
+}
+
+}  // namespace sim::workload

@@ -1,0 +1,44 @@
+// linear.h — the products of a layer that have weights, split over the tensor-parallel ranks:
+// forward, backward and, where the schedule wants it apart, the weight gradient.
+//
+//     column-parallel   norm, gather over the sequence, product      weight split by its rows
+//     row-parallel      product, reduce over the ranks               weight split by its columns
+//
+// They are TransformerEngine's LayerNormLinear and Linear with gradient accumulation fused into the
+// weight-gradient product. Policies that they carry out: operands in fp8 (delayed scaling), frozen
+// weights with an adapter beside them, weight gradients in a pass of their own.
+// [TransformerEngine 1.9 module/layernorm_linear.py, module/linear.py; INVENTORY.md sections 1, 4,
+// 16 and 17]
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "sim/workload/tape.h"
+
+namespace sim::workload {
+
+// A weight [out, in] of this rank. Its parameters are called module + ".weight" and so on.
+struct Linear {
+  Module module;
+  std::string_view name;  // of its products
+  std::int64_t in, out;
+  std::string_view weight, bias, norm, norm_bias;
+  bool has_bias;
+};
+Linear linear(const Rank& rank, Module module);
+ParameterList linear_parameters(const Rank& rank, Module module);
+
+// From the residual stream to the product's output.
+Value column_parallel(Writer& w, const Linear& linear, std::string_view label, Category category);
+// To the sum over the ranks, this rank's rows of it. `input` is in 16 bits, for an adapter;
+// `operand` is what the product reads: the same, or its cast. `gradient` is the label of the
+// gradient of the input.
+Value row_parallel(Writer& w, const Linear& linear, Value input, Value operand,
+                   std::string_view gradient);
+
+// The gradients of a norm's weights join their parameters'.
+void norm_gradients(Writer& w, Value weight, Value bias, std::string_view weight_name,
+                    std::string_view bias_name);
+
+}  // namespace sim::workload

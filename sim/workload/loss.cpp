@@ -1,0 +1,182 @@
+#include "sim/workload/loss.h"
+
+namespace sim::workload {
+namespace {
+
+using collective::Kind;
+using model::OperationKind;
+
+void softmax_pass(Writer& w, std::string_view name, std::int64_t bytes) {
+  w.pass(OperationKind::softmax, name, bytes);
+}
+
+void reduce_rows(Writer& w, std::string_view label) {
+  if (w.dim.tp > 1) w.e.collective(Kind::all_reduce, Stream::tp, 4 * w.dim.tokens, label);
+}
+
+Value logits_tensor(Writer& w, std::int64_t bytes, std::string_view label) {
+  return w.make(bytes, label, Category::logits);
+}
+
+// What Megatron-LM's function saves, or one fused kernel's, in the order of their release.
+struct Saved {
+  Value softmax, mask, targets;
+};
+
+Gradients megatron_back(Writer& w, const Saved& saved) {
+  const std::int64_t l = logits_bytes(w.dim);
+  const Value numbers = w.temporary(8 * w.dim.tokens, "row numbers");
+  const Value update = w.temporary(4 * w.dim.tokens, "softmax update");
+  w.pass(OperationKind::embedding, "subtract one-hot", 24 * w.dim.tokens);
+  softmax_pass(w, "scale softmax", 4 * l);
+  w.drop({numbers, update});
+  const Value made = logits_tensor(w, l, "logits gradient");
+  softmax_pass(w, "gradient to bf16", 3 * l);
+  w.drop({saved.softmax, saved.mask, saved.targets});
+  return {made};
+}
+
+// [Megatron-LM cross_entropy.py:_VocabParallelCrossEntropy]
+Value megatron(Writer& w) {
+  const std::int64_t l = logits_bytes(w.dim), rows = w.dim.tokens;
+  Saved saved{};
+  saved.softmax = logits_tensor(w, 2 * l, "fp32 logits, then softmax");
+  softmax_pass(w, "logits to fp32", 3 * l);
+  const Value maximum = w.temporary(4 * rows, "row maximum");
+  const Value index = w.temporary(8 * rows, "row maximum index");
+  softmax_pass(w, "row maximum", 2 * l);
+  w.drop(index);
+  reduce_rows(w, "all-reduce maximum");
+  softmax_pass(w, "subtract maximum", 4 * l);
+  saved.mask = w.activation(rows, "target mask");
+  saved.targets = w.activation(8 * rows, "masked target");
+  const Value numbers = w.temporary(8 * rows, "row numbers");
+  const Value predicted = w.temporary(4 * rows, "predicted logit");
+  w.pass(OperationKind::embedding, "target logit", 16 * rows);
+  softmax_pass(w, "exp", 4 * l);
+  const Value sums = w.temporary(4 * rows, "sum of exp");
+  softmax_pass(w, "sum", 2 * l);
+  w.drop(numbers);
+  reduce_rows(w, "all-reduce predicted");
+  reduce_rows(w, "all-reduce sum");
+  const Value losses = w.activation(4 * rows, "token losses");
+  w.pass(OperationKind::elementwise, "loss", 12 * rows);
+  softmax_pass(w, "divide", 4 * l);
+  w.drop({maximum, predicted, sums});
+  w.node([saved](Writer& b, Gradients) { return megatron_back(b, saved); });
+  return losses;
+}
+
+// One kernel reads the logits and keeps them, with a number a row, for one that writes their
+// gradient [flash-attn v2.5.8 losses/cross_entropy.py, ops/triton/cross_entropy.py].
+Value fused(Writer& w, Value logits) {
+  const std::int64_t rows = w.dim.tokens;
+  w.save(logits);
+  const Value targets = w.activation(8 * rows, "masked target");
+  const Value lse = w.activation(4 * rows, "lse of logits");
+  const Value losses = w.activation(4 * rows, "token losses");
+  softmax_pass(w, "fused cross entropy", logits_bytes(w.dim));
+  reduce_rows(w, "all-reduce sum");
+  reduce_rows(w, "all-reduce predicted");
+  w.node([=](Writer& b, Gradients) -> Gradients {
+    const std::int64_t l = logits_bytes(b.dim);
+    const Value made = logits_tensor(b, l, "logits gradient");
+    softmax_pass(b, "fused cross entropy backward", 2 * l);
+    b.drop({logits, lse, targets});
+    return {made};
+  });
+  return losses;
+}
+
+// The loss's gradient is dense: zeros but for the targets. Over shards both steps are one function
+// that makes no use of what it no longer needs.
+Gradients torch_back(Writer& w, Value log_softmax) {
+  const std::int64_t l = logits_bytes(w.dim);
+  const bool tp = w.dim.tp > 1;
+  const Value of_loss = logits_tensor(w, 2 * l, "gradient of log softmax");
+  softmax_pass(w, "dense loss gradient", 2 * l);
+  Value unscaled = 0;
+  if (tp) {
+    const Value exponentials = logits_tensor(w, 2 * l, "exp of logits");
+    softmax_pass(w, "exp", 4 * l);
+    unscaled = logits_tensor(w, 2 * l, "unscaled gradient of fp32 logits");
+    softmax_pass(w, "add", 6 * l);
+    w.drop(exponentials);
+  }
+  const Value wide = logits_tensor(w, 2 * l, "gradient of fp32 logits");
+  softmax_pass(w, "log softmax backward", (tp ? 4 : 6) * l);
+  w.drop({unscaled, of_loss, log_softmax});
+  const Value made = logits_tensor(w, l, "logits gradient");
+  softmax_pass(w, "gradient to bf16", 3 * l);
+  w.drop(wide);
+  return {made};
+}
+
+// An fp32 copy, its log softmax, the loss of the targets [torchtitan train.py:
+// F.cross_entropy(pred.float(), labels)]; over vocabulary shards the steps of log softmax
+// [torch.distributed.tensor.parallel.loss].
+Value torch(Writer& w) {
+  const std::int64_t l = logits_bytes(w.dim), rows = w.dim.tokens;
+  const Value wide = logits_tensor(w, 2 * l, "fp32 logits");
+  softmax_pass(w, "logits to fp32", 3 * l);
+  Value maximum = 0, shifted = 0, sums = 0;
+  if (w.dim.tp > 1) {
+    maximum = w.temporary(4 * rows, "row maximum");
+    softmax_pass(w, "row maximum", 2 * l);
+    reduce_rows(w, "all-reduce maximum");
+    shifted = logits_tensor(w, 2 * l, "shifted logits");
+    softmax_pass(w, "subtract maximum", 4 * l);
+    const Value exponentials = logits_tensor(w, 2 * l, "exp of logits");
+    softmax_pass(w, "exp", 4 * l);
+    sums = w.temporary(4 * rows, "sum of exp");
+    softmax_pass(w, "sum", 2 * l);
+    w.drop(exponentials);
+    reduce_rows(w, "all-reduce sum");
+  }
+  const Value log_softmax = logits_tensor(w, 2 * l, "log softmax");
+  softmax_pass(w, "log softmax", 4 * l);
+  w.drop({shifted, maximum, sums, wide});
+  const Value losses = w.activation(4 * rows, "token losses");
+  w.pass(OperationKind::embedding, "target logit", 16 * rows);
+  reduce_rows(w, "all-reduce predicted");
+  w.node([log_softmax](Writer& b, Gradients) { return torch_back(b, log_softmax); });
+  return losses;
+}
+
+}  // namespace
+
+std::int64_t logits_bytes(const Dimensions& dim) {
+  return dim.element * dim.tokens * dim.vocab;
+}
+
+// PyTorch's own runs where layers run its kernels.
+Value cross_entropy(Writer& w, Value logits) {
+  if (w.plan.fused_cross_entropy) return fused(w, logits);
+  return w.plan.layer_kernels != LayerKernels::fused ? torch(w) : megatron(w);
+}
+
+void report_loss(Writer& w) {
+  w.pass(OperationKind::reduction, "masked loss", 8 * w.dim.tokens);
+  if (w.plan.shards_parameters()) return;  // nobody reads it before the step is over
+  if (w.dim.cp > 1) w.e.collective(Kind::all_reduce, Stream::cp, 8, "all-reduce loss over cp");
+  w.e.sync_stream(Stream::compute, "loss nan check");
+  w.e.host(HostWork::blocking_read);
+  if (w.dim.dp > 1) w.e.collective(Kind::all_reduce, Stream::dp, 8, "all-reduce loss over dp");
+  w.e.sync_stream(Stream::compute, "token count");
+  w.e.host(HostWork::blocking_read);
+}
+
+void logit_metrics(Writer& w) {
+  const std::int64_t l = logits_bytes(w.dim), wide = w.dim.tokens * w.dim.vocab * 4;
+  for (int i = 0; i < w.plan.logit_metrics; ++i) {
+    const Value cast = logits_tensor(w, wide, "fp32 logits");
+    softmax_pass(w, "logits to fp32", l + wide);
+    const Value log_softmax = logits_tensor(w, wide, "log-softmax");
+    softmax_pass(w, "log-softmax", 2 * wide);
+    w.drop(cast);
+    w.pass(OperationKind::embedding, "metric loss", 16 * w.dim.tokens);
+    w.drop(log_softmax);
+  }
+}
+
+}  // namespace sim::workload

@@ -1,0 +1,23 @@
+// loss.h — cross entropy over the vocabulary's shards, of Megatron-LM, of one fused kernel or of
+// PyTorch, and what follows from it: the report that stalls the CPU, metrics for a log.
+//
+// L = 2 S b v / t bytes, the 16-bit logits: Megatron-LM's holds 3 L at its top in both directions
+// and 2 L (the fp32 softmax) from forward to backward. INVENTORY.md sections 6 and 7.
+#pragma once
+
+#include "sim/workload/tape.h"
+
+namespace sim::workload {
+
+std::int64_t logits_bytes(const Dimensions& dim);
+// From the logits to the losses of the tokens, which the caller drops; the way back leads to the
+// gradient of the logits.
+Value cross_entropy(Writer& w, Value logits);
+// Masked mean of the losses, what the ranks report to each other, and the reads that stall the CPU
+// [pretrain_gpt.py:loss_func].
+void report_loss(Writer& w);
+// Cross entropies of the microbatch's logits without gradients: cast, log-softmax, loss
+// [mosaicml/composer 0.16 metrics/nlp.py, trainer/trainer.py].
+void logit_metrics(Writer& w);
+
+}  // namespace sim::workload

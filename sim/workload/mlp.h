@@ -1,0 +1,12 @@
+// mlp.h — the MLP of a layer: norm, product up, activation, product down, reduction. INVENTORY.md
+// sections 1 and 4 have a line per tensor.
+#pragma once
+
+#include "sim/workload/tape.h"
+
+namespace sim::workload {
+
+// From the residual stream to fc2's sum over the ranks.
+Value mlp(Writer& w);
+
+}  // namespace sim::workload

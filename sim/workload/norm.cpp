@@ -1,0 +1,84 @@
+#include "sim/workload/norm.h"
+
+namespace sim::workload {
+
+using model::OperationKind;
+
+namespace {
+
+void forward_kernels(Writer& w, std::int64_t output_bytes) {
+  const std::int64_t u = w.dim.residual();
+  if (!w.plan.is_eager() || w.a.norm == model::Norm::layer) {
+    w.pass(OperationKind::norm, "norm", u + output_bytes);
+    return;
+  }
+  // RMSNorm of operators on an fp32 copy: cast, square, mean, product, cast back, weight.
+  const std::int64_t wide = u / w.dim.element * 4;
+  w.pass(OperationKind::elementwise, "norm to fp32", u + wide);
+  w.pass(OperationKind::elementwise, "norm square", 2 * wide);
+  w.pass(OperationKind::reduction, "norm mean", wide);
+  w.pass(OperationKind::elementwise, "norm scale", 2 * wide);
+  w.pass(OperationKind::elementwise, "norm from fp32", wide + u);
+  w.pass(OperationKind::elementwise, "norm weight", u + output_bytes);
+}
+
+void backward_kernels(Writer& w) {
+  const std::int64_t u = w.dim.residual();
+  const std::int64_t hidden = w.dim.hidden;
+  if (!w.plan.is_eager()) {
+    w.pass(OperationKind::norm, "norm backward", 3 * u);
+    w.pass(OperationKind::reduction, "norm weight gradient", 4 * w.rank.environment.sms * hidden);
+    return;
+  }
+  if (w.a.norm == model::Norm::layer) {
+    w.pass(OperationKind::norm, "norm backward", 3 * u);
+    // A second kernel reads both tensors again, a thread block for 32 columns
+    // [layer_norm_kernel.cu:GammaBetaBackwardCUDAKernel_32x32].
+    w.e.kernel(
+        model::pass(OperationKind::norm, "norm weight gradient", Bytes{2 * u}, (hidden + 31) / 32));
+    return;
+  }
+  // Each operator of the forward pass backwards, and the sum over rows of the weight's gradient.
+  const std::int64_t wide = u / w.dim.element * 4;
+  w.pass(OperationKind::elementwise, "norm weight backward", 5 * u);
+  w.pass(OperationKind::reduction, "norm weight gradient", u);
+  w.pass(OperationKind::elementwise, "norm from fp32 backward", u + wide);
+  w.pass(OperationKind::elementwise, "norm scale backward", 5 * wide);
+  w.pass(OperationKind::elementwise, "norm square backward", 6 * wide);
+  w.pass(OperationKind::elementwise, "norm to fp32 backward", wide + u);
+}
+
+}  // namespace
+
+Normed norm_forward(Writer& w, std::int64_t bytes, std::string_view label, bool workspace) {
+  const bool layer_norm = w.a.norm == model::Norm::layer;
+  Normed n{};
+  n.output = w.activation(bytes, label);
+  n.rsigma = w.activation(4 * w.dim.shard, "rsigma");
+  if (layer_norm) n.mu = w.activation(4 * w.dim.shard, "mu");
+  const Value scratch = workspace ? w.temporary(1, "norm workspace") : Value{0};
+  forward_kernels(w, bytes);
+  w.save({n.rsigma, n.mu});
+  w.drop({scratch, n.rsigma, n.mu});
+  w.again({n.output, n.rsigma, n.mu}, [n, bytes](Writer& b) {
+    b.refill({n.output, n.rsigma, n.mu});
+    forward_kernels(b, bytes);
+  });
+  return n;
+}
+
+NormGradients norm_backward(Writer& w, Value gradient) {
+  const bool layer_norm = w.a.norm == model::Norm::layer;
+  const std::int64_t row = w.dim.element * w.dim.hidden;
+  const std::int64_t parts = 4 * w.rank.environment.sms * w.dim.hidden;
+  NormGradients made{};
+  made.weight = w.temporary(row, "norm weight gradient");
+  if (layer_norm) made.bias = w.temporary(row, "norm bias gradient");
+  const Value of_weight = w.temporary(parts, "norm weight gradient parts");
+  const Value of_bias = layer_norm ? w.temporary(parts, "norm bias gradient parts") : Value{0};
+  backward_kernels(w);
+  w.drop({of_weight, of_bias, gradient});
+  return made;
+}
+
+}  // namespace sim::workload

@@ -1,0 +1,27 @@
+// norm.h — RMSNorm and LayerNorm over the residual stream: tensors and kernels of both directions,
+// TransformerEngine's fused ones or PyTorch's own.
+//
+// [TransformerEngine 1.9 normalization.cu; PyTorch 2.1 layer_norm_kernel.cu]
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "sim/workload/tape.h"
+
+namespace sim::workload {
+
+// What a norm makes; `mu` of layer norms only.
+struct Normed {
+  Value output, rsigma, mu;
+};
+// `bytes` of the output, under this label. The caller names the output; the statistics are saved.
+Normed norm_forward(Writer& w, std::int64_t bytes, std::string_view label, bool workspace);
+
+struct NormGradients {
+  Value weight, bias;
+};
+// The caller has made the gradient of the input. The gradient that came is dropped.
+NormGradients norm_backward(Writer& w, Value gradient);
+
+}  // namespace sim::workload

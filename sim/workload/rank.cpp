@@ -1,0 +1,76 @@
+#include "sim/workload/rank.h"
+
+#include <algorithm>
+
+namespace sim::workload {
+
+Dimensions::Dimensions(const Plan& plan) {
+  const model::Architecture& a = plan.architecture;
+  element = model::bytes_of(plan.precision);
+  batch = plan.micro_batch;
+  sequence = plan.sequence;
+  local = plan.local_sequence();
+  tokens = local * batch;
+  tp = plan.tp;
+  cp = plan.cp;
+  pp = plan.pp;
+  dp = plan.dp;
+  shard = plan.uses_sequence_parallel() ? tokens / tp : tokens;
+  hidden = a.hidden;
+  query = a.query_width() / tp;
+  key_value = std::max<std::int64_t>(a.kv_width() / tp, a.head_dim);
+  heads = a.heads / tp;
+  groups = std::max<std::int64_t>(a.kv_heads / tp, 1);
+  head_dim = a.head_dim;
+  ffn = a.ffn / tp;
+  up = a.activation == model::Activation::swiglu ? 2 * ffn : ffn;
+  vocab = model::padded_vocab(a.vocab, tp) / tp;
+}
+
+Rank::Rank(const Plan& plan_, const Environment& environment_, Program& program_)
+    : plan(plan_), environment(environment_), dim(plan_), program(program_), tables(program_) {
+  program.fixed_slots = fixed_slot_count;
+  program.local_slots = local_slot_count;
+  program.events = tape_event;
+}
+
+bool Rank::recomputes(int layer) const {
+  if (plan.recompute != Recompute::full) return false;
+  return plan.recompute_method == RecomputeMethod::uniform || layer < plan.recompute_layers;
+}
+
+int Rank::recomputed_group() const {
+  return plan.recompute_method == RecomputeMethod::uniform ? plan.recompute_layers : 1;
+}
+
+Slot Rank::slot_of_survivor(std::size_t owner, std::uint32_t n) {
+  if (owner == 0) {
+    layer_slots_ = std::max(layer_slots_, layer_slot_count + n + 1);
+    return layer_slot(layer_slot_count + n);
+  }
+  const auto [it, added] = survivors_.try_emplace({owner, n}, frame_slots_);
+  frame_slots_ += added;
+  return {Space::microbatch, it->second};
+}
+
+void Rank::settle(int most_layers) {
+  const auto settled = [&](std::uint32_t index) {
+    constexpr std::uint32_t mask = (1u << layers_on_bits) - 1;
+    return (index & mask) + (index >> layers_on_bits) * layer_slots_;
+  };
+  const auto base = [&](std::uint32_t layer) {
+    return frame_slots_ + (layer - frame_slot_count) * layer_slots_;
+  };
+  constexpr auto layer = static_cast<std::int64_t>(Space::layer);
+  for (Block& block : program.blocks)
+    for (Instruction& i : block.code) {
+      if (i.space == Space::layer) i.index = settled(i.index);
+      if (i.op == Op::move && i.value >> 32 == layer)
+        i.value = layer << 32 | settled(static_cast<std::uint32_t>(i.value));
+    }
+  for (Template& t : program.templates)
+    for (Call& call : t.calls) call.layer_base = base(call.layer_base);
+  program.frame_slots = base(layer_base(most_layers)) + 1;
+}
+
+}  // namespace sim::workload

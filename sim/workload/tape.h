@@ -1,0 +1,167 @@
+// tape.h — one block while it is written: tensors that are counted as Python counts them, and the
+// tape of what autograd will run.
+//
+// A module is written once, forward. Its operations make tensors and launch kernels; each records a
+// node that knows its way back and holds what that needs. A tensor goes when nobody holds it any
+// more: not the variable that named it (drop), not a node (save). So the same code, run without
+// saving, is the first pass of a recomputed layer, and run again inside a backward pass it is the
+// recomputation.
+//
+//     forward   module(writer)             block "layer forward",  leaves Tape{tensors, nodes}
+//     backward  writer.walk_back()         block "layer backward", leaves Tape{deferred}
+//     weight    each deferred product      block "layer weight gradients"
+//
+// The blocks of a layer are written from copies of one tape, so each may be written many times
+// (first microbatch, last microbatch, ...) and all find the same tensors in the same slots.
+//
+// Invariants
+//  (1) Slots are given out when a block is done: what outlives it gets a slot of its layer (or of
+//      the frame), in the order in which it was made; everything else shares the local slots.
+//  (2) A node's way back sees values, never slots, and captures nothing of the block it was
+//      recorded in.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <initializer_list>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "sim/workload/emit.h"
+#include "sim/workload/rank.h"
+
+namespace sim::workload {
+
+// A tensor of a tape. 0: none, which may be dropped, held and saved like any other.
+using Value = std::uint32_t;
+// What flows back from node to node: one gradient, or those of the query, the key and the value.
+using Gradients = std::array<Value, 3>;
+
+struct Tensor {
+  Slot slot;            // where it is, once `placed`
+  bool placed = false;  // other blocks know it
+  std::int32_t holders = 0;
+  std::int64_t bytes = 0;
+  Category category = Category::other;
+  std::string_view label;
+};
+
+class Writer;
+
+struct Tape {
+  using Work = std::function<void(Writer&)>;
+  // Tensors that are made again in front of the backward pass, and how; `keep` makes what stays in
+  // their place until then.
+  struct Again {
+    std::vector<Value> tensors;
+    Work make;
+    std::function<std::vector<Value>(Writer&)> keep;
+    std::vector<Value> kept;
+  };
+
+  std::vector<Tensor> tensors{1};
+  std::vector<std::function<Gradients(Writer&, Gradients)>> nodes;
+  std::vector<Work> deferred;  // weight gradients that have a pass of their own
+  std::vector<Again> again;
+  std::uint32_t placed = 0;  // how many tensors outlived the blocks so far
+};
+
+class Writer {
+ public:
+  // What outlives the block is the layer's or the frame's (`ends`, Rank::end_slots).
+  enum class Owner : std::uint8_t { layer, embedding, head };
+  Writer(Rank& rank, const Variant& variant, std::string name, Tape tape = {},
+         Owner owner = Owner::layer);
+
+  Rank& rank;
+  const Variant& variant;
+  const Plan& plan;
+  const model::Architecture& a;
+  const Dimensions& dim;
+  Emitter e;
+  Tape tape;
+  bool keep;               // nodes are recorded and save what they need
+  bool forward;            // a forward pass's own block: libraries make their workspaces
+  std::uint8_t flags = 0;  // of the kernels of forward operations
+  bool held;               // Python holds the gradient stream that the block was given
+
+  // Tensors.
+  Value make(std::int64_t bytes, std::string_view label, Category category,
+             Stream pool = Stream::compute);
+  Value temporary(std::int64_t bytes, std::string_view label, Stream pool = Stream::compute) {
+    return make(bytes, label, Category::temporaries, pool);
+  }
+  Value activation(std::int64_t bytes, std::string_view label, Stream pool = Stream::compute) {
+    return make(bytes, label, Category::activations, pool);
+  }
+  // In a slot that other blocks know; `given`: it is there already, and nobody here holds it yet.
+  Value make_in(Slot slot, std::int64_t bytes, std::string_view label, Category category);
+  Value given(Slot slot, std::int64_t bytes, std::string_view label, Category category);
+  void hold(Value v) { ++tape.tensors[v].holders; }
+  void save(Value v) {
+    if (keep) hold(v);
+  }
+  void save(std::initializer_list<Value> values) {
+    for (const Value v : values) save(v);
+  }
+  void drop(Value v);
+  void drop(std::initializer_list<Value> values) {
+    for (const Value v : values) drop(v);
+  }
+  void record_stream(Value v, Stream stream);
+  Slot slot(Value v) const;
+  int holders(Value v) const { return tape.tensors[v].holders; }
+  bool saved(Value v) const { return v != 0 && holders(v) > 0; }
+
+  // Work.
+  void pass(model::OperationKind kind, std::string_view name, std::int64_t bytes,
+            Stream stream = Stream::compute);
+  // A forward product of this rank's tokens.
+  void product(std::string_view name, std::int64_t n, std::int64_t k);
+  std::uint16_t event();  // a new one
+
+  // The tape.
+  void node(std::function<Gradients(Writer&, Gradients)> back) {
+    if (keep) tape.nodes.push_back(std::move(back));
+  }
+  Gradients walk_back(Gradients gradients, std::size_t first = 0);
+  void defer(Tape::Work work) { tape.deferred.push_back(std::move(work)); }
+  // Where operators are recomputed: how these tensors, as far as they are saved, are made again;
+  // `refill` allocates those that are.
+  void again(std::vector<Value> tensors, Tape::Work make,
+             std::function<std::vector<Value>(Writer&)> keep = {});
+  void refill(std::initializer_list<Value> values);
+
+  // Parameters, of the product beside which an adapter stands if they are its own: about to be
+  // read; whether data parallelism takes a gradient; a gradient is added.
+  void use(std::initializer_list<std::string_view> parameters, std::string_view owner = {});
+  bool keep_gradient(Value gradient, std::string_view parameter, std::string_view owner = {});
+  void ready(std::string_view parameter, std::string_view owner = {});
+  // Tensors have the batch first (DTensor): pieces of sequences are put in order around each
+  // collective, unless there is one sequence [torch/distributed/_functional_collectives.py].
+  void reorder(std::string_view name, std::int64_t bytes);
+
+  bool makes_workspaces() const { return forward && variant.first_use; }
+  // A library's workspace comes before the first product's output.
+  void first_product();
+  bool sequence_parallel() const { return plan.uses_sequence_parallel(); }
+  bool frozen() const { return plan.trains_adapters(); }
+  bool records() const { return !plan.avoid_record_streams; }
+
+  // Gives out the slots, adds the block to the program and returns its index.
+  std::uint32_t finish();
+
+ private:
+  Owner owner_;
+  std::uint16_t events_ = 0;
+  bool had_product_ = false;
+};
+
+// Runs `region` without saving and again in front of its backward pass, keeping its arguments
+// [torch.utils.checkpoint; Megatron-LM random.py:CheckpointFunction].
+Value checkpoint(Writer& w, const std::vector<Value>& arguments,
+                 const std::function<Value(Writer&)>& region);
+
+}  // namespace sim::workload
