@@ -239,7 +239,10 @@ Result<Imported> import_nccl_xml(const std::string& text, const std::string& pat
   if (reader.gpus.empty()) reader.gpus = std::move(reader.gpu_functions);
   if (reader.nics.empty()) reader.nics = std::move(reader.nic_functions);
   if (reader.problems.empty() && reader.gpus.empty())
-    reader.problems.push_back({path, "no <gpu> in it, and no PCI function of class 0x0302"});
+    reader.problems.push_back(
+        {path,
+         "no <gpu> in it, and no PCI function of class 0x0302: NCCL adds the GPUs when "
+         "it runs; NCCL_TOPO_DUMP_FILE writes what it found"});
   if (!reader.problems.empty()) return reader.problems;
   return Imported{"NCCL topology XML", node_of(reader), std::nullopt};
 }

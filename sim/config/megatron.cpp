@@ -325,8 +325,7 @@ void Translator::loading() {
       set(*parts, "account_for_loss=true");
     }
   }
-  if (const Given* offload = find("cpu-optimizer"); offload && has("deepspeed"))
-    set(*offload, "precision_aware_optimizer=true");
+  if (const Given* offload = find("cpu-optimizer")) set(*offload, "precision_aware_optimizer=true");
   const Given* workers = find("num-workers");
   if (!workers || !has("reset-attention-mask")) return;
   if (workers->value() != "0") return set_value(*workers, "data_workers");

@@ -1,7 +1,9 @@
 #include "sim/config/megatron_flags.h"
 
 #include <array>
+#include <vector>
 
+#include "sim/config/fields.h"
 #include "sim/core/text.h"
 
 namespace sim::config {
@@ -79,6 +81,16 @@ constexpr std::array mapped{
     Mapped{"use-flash-attn-v1", "attention=flash1"},
     Mapped{"use-flash-attn-triton", "attention=triton"},
 };
+// The flags of the table of fields (fields.h).
+const std::vector<Mapped>& mapped() {
+  static const std::vector<Mapped> all = [] {
+    std::vector<Mapped> found;
+    for (const std::string_view flag : megatron_flags())
+      found.push_back({flag, megatron_setting(flag)});
+    return found;
+  }();
+  return all;
+}
 
 // Flags that share a reason, separated by blanks.
 struct Family {
@@ -279,9 +291,9 @@ void append(std::string_view names, std::vector<std::string>& to) {
 
 FlagMeaning flag_meaning(std::string_view name) {
   if (name.empty() || name.find(' ') != std::string_view::npos) return {};
-  for (const Mapped& one : mapped)
-    if (one.name == name) return {FlagEffect::mapped, one.setting};
   if (lists(together, name)) return {FlagEffect::together, ""};
+  for (const Mapped& one : mapped())
+    if (one.name == name) return {FlagEffect::mapped, one.setting};
   for (const Family& one : noted)
     if (lists(one.names, name)) return {FlagEffect::noted, one.text};
   for (const Family& one : refused)
@@ -292,7 +304,7 @@ FlagMeaning flag_meaning(std::string_view name) {
 
 std::string did_you_mean_flag(std::string_view name) {
   std::vector<std::string> names;
-  for (const Mapped& one : mapped) names.emplace_back(one.name);
+  for (const Mapped& one : mapped()) names.emplace_back(one.name);
   append(together, names);
   for (const Family& one : noted) append(one.names, names);
   for (const Family& one : refused) append(one.names, names);

@@ -6,8 +6,6 @@
 
 namespace sim::replay {
 
-using workload::Stream;
-
 std::string_view name(Account account) {
   static constexpr std::array<std::string_view, account_count> names{"compute",
                                                                      "exposed TP",

@@ -44,30 +44,14 @@ void keep_repeating_cuts(Job& job, int microbatches_per_period) {
 
 }  // namespace
 
-int Job::class_of(const Coordinates& at) const {
-  assert(at.stage >= 0 && at.stage < pp);
-  assert(at.cp_rank >= 0 && at.cp_rank < cp);
-  assert(at.dp_rank < dp_classes() && at.tp_rank < tp_classes());
-  return ((at.stage * dp_classes() + at.dp_rank) * cp + at.cp_rank) * tp_classes() + at.tp_rank;
-}
-
-Job::Coordinates Job::coordinates(int rank_class) const {
-  Coordinates at;
-  at.tp_rank = rank_class % tp_classes();
-  at.cp_rank = rank_class / tp_classes() % cp;
-  at.dp_rank = rank_class / (tp_classes() * cp) % dp_classes();
-  at.stage = rank_class / (tp_classes() * cp * dp_classes());
-  return at;
-}
-
-int Job::dp_classes() const {
-  if (all_ranks) return dp;
-  return class_of_replica.empty() ? 1 : 1 + *std::ranges::max_element(class_of_replica);
-}
-
-int Job::replica_class(int dp_rank) const {
-  if (all_ranks) return dp_rank;
-  return class_of_replica.empty() ? 0 : class_of_replica[static_cast<std::size_t>(dp_rank)];
+mesh::Mesh mesh_of(const Plan& plan, mesh::Alike alike) {
+  mesh::Degrees degrees;
+  degrees.tp = plan.mesh.tp;
+  degrees.cp = plan.mesh.cp;
+  degrees.dp = plan.mesh.dp;
+  degrees.pp = plan.mesh.pp;
+  if (plan.shards_parameters()) degrees.replicas = plan.sharding.fsdp.replicas;
+  return mesh::Mesh(degrees, plan.mesh.rank_order, std::move(alike));
 }
 
 Job build(const Plan& plan, const Environment& environment, bool all_ranks,
@@ -102,11 +86,13 @@ Job build(const Plan& plan, const Environment& environment, bool all_ranks,
   for (int c = 0; c < count; ++c) {
     const Job::Coordinates at = job.coordinates(c);
     Program& program = job.classes[static_cast<std::size_t>(c)];
-    if (at.dp_rank > 0 || at.tp_rank > 0) {
-      program = job.classes[static_cast<std::size_t>(job.class_of({at.stage, 0, at.cp_rank, 0}))];
-      program.ranks = ranks_of(at.dp_rank);
+    const int first = job.mesh.first_like(c);
+    if (first != c) {
+      program = job.classes[static_cast<std::size_t>(first)];
+      program.ranks = job.mesh.rank_count(c);
       continue;
     }
+    const mesh::Coordinates at = job.mesh.coordinates(c);
     program.stage = at.stage;
     program.cp_rank = at.cp_rank;
     program.ranks = ranks_of(at.dp_rank);

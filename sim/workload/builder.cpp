@@ -90,14 +90,14 @@ std::uint32_t Builder::add(Template t) {
 // The first chunk of the rank that has layers.
 int Builder::first_chunk() const {
   int chunk = 0;
-  while (chunk + 1 < rank_.plan.virtual_stages && rank_.layers(chunk) == 0) ++chunk;
+  while (chunk + 1 < rank_.plan.pipeline.virtual_stages && rank_.layers(chunk) == 0) ++chunk;
   return chunk;
 }
 
 // The first layer that a rank's gradients reach.
 bool Builder::makes_handles(const Moment& moment, int chunk, int layer) const {
-  return rank_.plan.kept_gradient_handles && moment.first_step && moment.first &&
-         chunk == rank_.plan.virtual_stages - 1 && layer == rank_.layers(chunk) - 1;
+  return rank_.plan.stack.kept_gradient_handles && moment.first_step && moment.first &&
+         chunk == rank_.plan.pipeline.virtual_stages - 1 && layer == rank_.layers(chunk) - 1;
 }
 
 std::uint32_t Builder::free_layer_input(std::uint32_t layers_on) {
@@ -317,7 +317,7 @@ void Builder::build(const Orders& orders) {
   Program& program = rank_.program;
   program.parameters = sharding_->elements();
   int most = 0;
-  for (int chunk = 0; chunk < rank_.plan.virtual_stages; ++chunk) {
+  for (int chunk = 0; chunk < rank_.plan.pipeline.virtual_stages; ++chunk) {
     program.layers += rank_.layers(chunk);
     most = std::max(most, rank_.layers(chunk));
   }

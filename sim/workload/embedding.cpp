@@ -45,7 +45,7 @@ Value table_gradient(Writer& w, std::int64_t rows, std::string_view label) {
 void table_hook(Writer& w, Value made, std::int64_t rows, std::string_view parameter) {
   if (w.keep_gradient(made, parameter)) return;
   w.pass(OperationKind::elementwise, "main_grad add",
-         (w.dim.element + 2 * (w.plan.fp32_gradients ? 4 : 2)) * rows * w.dim.hidden);
+         (w.dim.element + 2 * (w.plan.numerics.fp32_gradients ? 4 : 2)) * rows * w.dim.hidden);
   w.drop(made);
   w.ready(parameter);
 }

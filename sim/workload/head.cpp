@@ -34,9 +34,9 @@ void gather_input(Writer& w) {
 // The weight adds into main_grad in every microbatch.
 void product(Writer& w, std::int64_t m, std::int64_t n, std::int64_t k, GemmRole role,
              std::uint8_t flags) {
-  const bool accumulates =
-      role == GemmRole::weight_gradient && w.plan.accumulates_in_product() && w.plan.fp32_gradients;
-  w.e.kernel(model::gemm("head", m, n, k, role, accumulates, w.plan.precision), flags);
+  const bool accumulates = role == GemmRole::weight_gradient && w.plan.accumulates_in_product() &&
+                           w.plan.numerics.fp32_gradients;
+  w.e.kernel(model::gemm("head", m, n, k, role, accumulates, w.plan.numerics.precision), flags);
 }
 
 // To the gradient of the norm's output.

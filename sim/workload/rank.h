@@ -175,14 +175,16 @@ struct Rank {
   }
   bool adapts(Module module) const;
   bool recomputes_mlp() const {
-    return plan.recompute == Recompute::selective && plan.recompute_modules.mlp;
+    return plan.policy.recompute == Recompute::selective && plan.policy.recompute_modules.mlp;
   }
   bool recomputes_operators() const {
-    return plan.recompute == Recompute::selective && plan.recompute_modules.operators;
+    return plan.policy.recompute == Recompute::selective && plan.policy.recompute_modules.operators;
   }
   // Bytes of what the layers' products read: of a tensor of activations, one byte an element in
   // fp8.
-  std::int64_t operand(std::int64_t bytes) const { return plan.fp8 ? bytes / dim.element : bytes; }
+  std::int64_t operand(std::int64_t bytes) const {
+    return plan.numerics.fp8 ? bytes / dim.element : bytes;
+  }
   std::uint32_t new_fixed() { return program.fixed_slots++; }
 
   // What the forward passes of a layer and of the ends leave for their ways back, and a layer's

@@ -1,6 +1,8 @@
 // Readers of logs and of nccl-tests, on lines as the programs print them.
 #include <catch2/catch.hpp>
 
+#include "sim/calibrate/compare.h"
+#include "sim/calibrate/readers/kernel_family.h"
 #include "sim/calibrate/readers/lines.h"
 #include "sim/calibrate/readers/reader.h"
 
@@ -129,4 +131,92 @@ TEST_CASE("calibrate: numbers in logs are read to their end and nothing else is"
   CHECK(number_after("a:", "a:") == 0);
   CHECK(date_in("x 2024-13-99 y").size() == 10);
   CHECK(date_in("2024") == "");
+}
+
+TEST_CASE("calibrate: the ranks of nccl-tests are the highest of the header and one") {
+  // Two processes print the same header, and srun numbers the lines.
+  std::string text;
+  for (int copy = 0; copy < 2; ++copy)
+    for (int rank : {0, 1, 2, 15})
+      text += std::to_string(copy) + ": #  Rank " + std::to_string(rank) +
+              " Group  0 Pid  99 on node0 device  0 [0x07] NVIDIA H100 80GB HBM3\n";
+  text +=
+      " 0: # size count type redop root time algbw busbw #wrong\n"
+      " 0: 1048576 262144 float sum -1 63.91 16.41 30.76 0 63.50 16.51 30.96 0\n";
+  const auto read = read_bytes(text, "x.txt");
+  REQUIRE(read);
+  REQUIRE(read->measurements.collectives.size() == 1);
+  CHECK(read->measurements.collectives[0].ranks == 16);
+}
+
+TEST_CASE("calibrate: without a header the bandwidths of the largest size say the ranks") {
+  // Small sizes print 0.16 and 0.3: a factor of 1.875 there would be 16 ranks, 1.75 is 8.
+  const auto read = read_bytes(
+      "# size count type redop root time algbw busbw #wrong\n"
+      " 4096 1024 float sum -1 25.0 0.16 0.30 0 25.0 0.16 0.30 0\n"
+      " 1073741824 268435456 float sum -1 8000.0 134.2 234.9 0 8000.0 134.2 234.9 0\n",
+      "x.txt");
+  REQUIRE(read);
+  REQUIRE(read->measurements.collectives.size() == 2);
+  CHECK(read->measurements.collectives[0].ranks == 8);
+}
+
+TEST_CASE("calibrate: a log of Composer gives a step for each batch") {
+  const auto read = read_bytes(
+      "[batch=19/100]:\n"
+      "\t Train time/token: 1000\n\t Train throughput/batches_per_sec: 0.0500\n"
+      "\t Train throughput/device/tokens_per_sec: 2048.0\n"
+      "\t Train throughput/device/flops_per_sec: 150000000000000.0\n"
+      "\t Train memory/peak_reserved_mem: 40.5\n"
+      "[batch=20/100]:\n\t Train throughput/batches_per_sec: 0.0400\n",
+      "x");
+  REQUIRE(read);
+  CHECK(read->reader->name == "Composer log");
+  const auto& steps = read->measurements.steps;
+  REQUIRE(steps.size() == 2);
+  CHECK(steps[0].iteration == 19);
+  CHECK(steps[0].seconds == Approx(20));
+  CHECK(steps[0].tokens_s_gpu == Approx(2048));
+  CHECK(steps[0].tflops_gpu == Approx(150));
+  CHECK(steps[1].seconds == Approx(25));
+}
+
+TEST_CASE("calibrate: kernels of a trace are told apart by their names") {
+  const auto family = [](const char* kernel) { return std::string(name(family_of(kernel))); };
+  CHECK(family("ncclDevKernel_AllGather_RING_LL(ncclDevKernelArgsStorage<4096ul>)") ==
+        "communication");
+  CHECK(family("void deep_ep::internode::dispatch<false, 16>(int4*, float*)") == "communication");
+  CHECK(family("nvshmemi_transfer_kernel") == "communication");
+  CHECK(family("void flash_fwd_kernel<Flash_fwd_kernel_traits<128>>(Flash_fwd_params)") ==
+        "attention");
+  CHECK(family("cudnn_generated_fort_native_sdpa_sm90_flash_bprop") == "attention");
+  CHECK(family("nvjet_hsh_128x256_64x4_2x1_v_bz_coopA_TNT") == "products");
+  CHECK(family("sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x64") == "products");
+  CHECK(family("triton_poi_fused_add_mul_0") == "Triton");
+  CHECK(family("void at::native::vectorized_elementwise_kernel<4>") == "memory-bound");
+  CHECK(family("my_kernel") == "others");
+}
+
+TEST_CASE("calibrate: what alone would explain a step is what its part must take") {
+  report::Answer answer;
+  answer.run.step_time = Duration{10'000'000'000'000};  // 10 s
+  replay::ClassReport rank;
+  rank.accounts[static_cast<std::size_t>(replay::Account::compute)] = Duration{8'000'000'000'000};
+  rank.accounts[static_cast<std::size_t>(replay::Account::dp_exposed)] =
+      Duration{2'000'000'000'000};
+  answer.run.classes.push_back(rank);
+  // 11 s: the kernels take 9/8 as long, or the links 3/2.
+  const auto why = explanations(answer, 11);
+  REQUIRE(why.size() == 3);
+  CHECK(why[0].factor == Approx(1.125));
+  CHECK(why[0].calibration == "gemm.sustained and attention.sustained x 0.889");
+  CHECK(why[1].factor == Approx(1.5));
+  CHECK(why[2].seconds == Approx(1));
+  CHECK(explanations(answer, 10.05).empty());
+
+  std::vector<StepSample> steps(5);
+  for (std::size_t i = 0; i < steps.size(); ++i) steps[i].tokens_s_gpu = i == 0 ? 1 : 100;
+  const MeasuredRun run = measured_run(steps, 400);
+  CHECK(run.steps == 4);  // the first one warms up
+  CHECK(run.seconds == Approx(4));
 }

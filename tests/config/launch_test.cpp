@@ -389,3 +389,20 @@ TEST_CASE("launch: tokenizers are known by their names") {
   CHECK(vocabulary_of("PretrainedFromHF t5-small") == 32100);
   CHECK_FALSE(vocabulary_of("SentencePieceTokenizer /data/my.model"));
 }
+
+TEST_CASE("launch: the corpus of the fuzz target is read in bounded time, by every reader") {
+  support::Scratch scratch;
+  std::size_t files = 0;
+  for (const auto& entry :
+       std::filesystem::directory_iterator(support::in_repository("tests/fuzz/corpus/launch"))) {
+    ++files;
+    std::ifstream in(entry.path(), std::ios::binary);
+    const std::string text{std::istreambuf_iterator<char>(in), {}};
+    for (const char* name : {"i.sh", "i.yaml", "i.json", "i.toml"})
+      for (std::size_t size = 0; size <= text.size(); size += 7)
+        for (const auto& setting :
+             sim::config::read_launch(text.substr(0, size), name).arguments.settings)
+          CHECK(contains(setting.text, "="));
+  }
+  CHECK(files >= 9);
+}

@@ -11,8 +11,10 @@
 #include <charconv>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <tuple>
 
+#include "sim/calibrate/readers/kernel_family.h"
 #include "sim/calibrate/readers/reader.h"
 #include "sim/calibrate/readers/trace_events.h"
 #include "sim/calibrate/row_text.h"
@@ -221,13 +223,16 @@ void add_facts(const TraceFile& file, const std::vector<const TraceEvent*>& kern
                Measurements& out) {
   std::vector<std::pair<double, double>> all, communication, compute;
   double first = 0, last = 0;
+  std::array<double, static_cast<std::size_t>(KernelFamily::other) + 1> busy{};
   for (const TraceEvent* kernel : kernels) {
     const std::pair<double, double> span = {kernel->start_us,
                                             kernel->start_us + kernel->duration_us};
     first = all.empty() ? span.first : std::min(first, span.first);
     last = all.empty() ? span.second : std::max(last, span.second);
     all.push_back(span);
-    (contains(kernel->name, "nccl") ? communication : compute).push_back(span);
+    const KernelFamily family = family_of(kernel->name);
+    (family == KernelFamily::communication ? communication : compute).push_back(span);
+    busy[static_cast<std::size_t>(family)] += kernel->duration_us;
   }
   const double length = last - first;
   if (length > 0) {
@@ -238,6 +243,14 @@ void add_facts(const TraceFile& file, const std::vector<const TraceEvent*>& kern
         kernels.size(), length * 1e-6, 100 * covered(compute) / length,
         100 * covered(communication) / length, 100 * both / length,
         100 * (1 - covered(all) / length)));
+  }
+  if (const double sum = std::accumulate(busy.begin(), busy.end(), 0.0); sum > 0) {
+    std::string shares;
+    for (std::size_t i = 0; i < busy.size(); ++i)
+      if (busy[i] >= 0.001 * sum)
+        shares += fmt::format("{}{} {:.1f} %", shares.empty() ? "" : ", ",
+                              name(static_cast<KernelFamily>(i)), 100 * busy[i] / sum);
+    out.facts.push_back("kernel time: " + shares);
   }
   const auto info = file.top.find("distributedInfo");
   if (info != file.top.end()) {
@@ -310,7 +323,10 @@ Measurements measurements_of(const TraceFile& file, const std::string& path) {
     const std::string id(kernel->argument("External id"));
     const auto op = operators.find(id);
     const TraceEvent* owner = op == operators.end() ? nullptr : op->second;
-    if (contains(kernel->name, "nccl")) {
+    const bool communicates = family_of(kernel->name) == KernelFamily::communication;
+    if (communicates && !contains(kernel->name, "nccl")) {
+      ++out.passed["communication that is not NCCL's (DeepEP, NVSHMEM)"];
+    } else if (communicates) {
       add_collective(*kernel, owner, collectives, out);
     } else if (!owner) {
       ++out.passed["kernels that no operator claims"];

@@ -52,6 +52,10 @@ std::string_view without_prefix(std::string_view line) {
     const std::size_t end = line.find(">:");
     if (end != std::string_view::npos && end < 64) line = trimmed(line.substr(end + 2));
   }
+  // srun -l: "12: ".
+  const std::size_t digits = std::min(line.find_first_not_of("0123456789"), line.size());
+  if (digits > 0 && digits < 8 && line.substr(digits).starts_with(": "))
+    line = trimmed(line.substr(digits + 1));
   return line;
 }
 

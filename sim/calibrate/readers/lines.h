@@ -16,7 +16,7 @@ void for_lines(std::string_view bytes, const std::function<void(std::string_view
 // Words between blanks, at most 64.
 std::vector<std::string_view> split_words(std::string_view line);
 std::string_view trimmed(std::string_view text);
-// Without mpirun's "[1,0]<stdout>:" and without blanks in front.
+// Without mpirun's "[1,0]<stdout>:" or srun's "12: ", and without blanks in front.
 std::string_view without_prefix(std::string_view line);
 // Without the escape sequences that colour a terminal.
 std::string without_colours(std::string_view line);

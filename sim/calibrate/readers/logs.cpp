@@ -4,7 +4,9 @@
 // time per iteration (ms): 1234.5 | throughput per GPU (TFLOP/s/GPU): 380.2 | ...";
 // Megatron-DeepSpeed prints seconds and "TFLOPs:"; NeMo "train_step_timing in s: 1.2"; memory as
 // "max allocated: MB". torchtitan (components/metrics.py): "step: 10 loss: 7.1
-// memory: 43.1GiB(45.4%) tps: 5,123 tflops: 300.1 mfu: 37.5%", older "wps:", in colours.
+// memory: 43.1GiB(45.4%) tps: 5,123 tflops: 300.1 mfu: 37.5%", older "wps:", in colours. Composer
+// (composer/loggers/console_logger.py): a line "[batch=20/100]:", then one line a metric, "Train
+// throughput/batches_per_sec: 0.05".
 #include <fmt/format.h>
 
 #include "sim/calibrate/readers/lines.h"
@@ -89,6 +91,43 @@ Result<Measurements> read_torchtitan_log(std::string_view bytes, const std::stri
   });
   if (out.steps.empty()) return Diagnostics{{path, "no step with its tokens per second"}};
   finish(out, "torchtitan");
+  return out;
+}
+
+bool is_composer_log(std::string_view bytes, const std::string&) {
+  return bytes.find("throughput/batches_per_sec:") != std::string_view::npos ||
+         bytes.find("throughput/device/tokens_per_sec:") != std::string_view::npos;
+}
+
+Result<Measurements> read_composer_log(std::string_view bytes, const std::string& path) {
+  Measurements out;
+  StepSample step;
+  const auto finish_step = [&] {
+    const bool says = step.seconds > 0 || step.tokens_s_gpu > 0;
+    if (says && out.steps.size() < max_steps) out.steps.push_back(step);
+    step = {};
+    step.source = path;
+  };
+  finish_step();
+  for_lines(bytes, [&](std::string_view line) {
+    if (const double batch = number_after(line, "[batch="); batch > 0) {
+      finish_step();
+      step.iteration = static_cast<std::int64_t>(batch);
+    }
+    if (const double rate = number_after(line, "throughput/batches_per_sec:"); rate > 0)
+      step.seconds = 1 / rate;
+    if (const double rate = number_after(line, "throughput/device/tokens_per_sec:"); rate > 0)
+      step.tokens_s_gpu = rate;
+    if (const double rate = number_after(line, "throughput/device/flops_per_sec:"); rate > 0)
+      step.tflops_gpu = rate * 1e-12;
+    if (const double gb = number_after(line, "memory/peak_reserved_mem:"); gb > 0)
+      step.reserved_gib = gb * 1e9 / (1 << 30);
+    if (const double gb = number_after(line, "memory/peak_allocated_mem:"); gb > 0)
+      step.allocated_gib = gb * 1e9 / (1 << 30);
+  });
+  finish_step();
+  if (out.steps.empty()) return Diagnostics{{path, "no batch with its throughput"}};
+  finish(out, "Composer");
   return out;
 }
 

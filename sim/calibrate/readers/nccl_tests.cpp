@@ -42,7 +42,14 @@ void read_rank(std::string_view line, Layout& layout) {
   const std::vector<std::string_view> words = split_words(line);
   const auto on = std::find(words.begin(), words.end(), "on");
   if (on == words.end() || on + 1 == words.end()) return;
-  if (layout.ranks < 1 << 20) ++layout.ranks;
+  // Several processes may print the same header, and not every rank may be in the log.
+  const std::size_t label = line.find("Rank");
+  const std::vector<std::string_view> after = label == std::string_view::npos
+                                                  ? std::vector<std::string_view>{}
+                                                  : split_words(line.substr(label + 4));
+  const double rank = after.empty() ? -1 : number(after.front()).value_or(-1);
+  if (rank >= 0 && rank < 1 << 20)
+    layout.ranks = std::max(layout.ranks, static_cast<int>(rank) + 1);
   if (layout.hosts.size() < 1 << 16) layout.hosts.emplace(*(on + 1));
   const std::size_t bracket = line.find(']');
   if (bracket != std::string_view::npos && layout.gpu.empty())
@@ -134,8 +141,14 @@ Result<Measurements> read_nccl_tests(std::string_view bytes, const std::string& 
     const auto data = data_line(line);
     if (data && lines.size() < 1'000'000) lines.push_back(*data);
   });
+  // Rates are printed with two digits: those of the largest size say the factor best.
   double factor = 0;
-  for (const Line& line : lines) factor = std::max(factor, line.factor);
+  std::int64_t largest = 0;
+  for (const Line& line : lines) {
+    if (line.factor == 0 || line.bytes < largest) continue;
+    largest = line.bytes;
+    factor = line.factor;
+  }
   const Kind kind = layout.kind.value_or(factor > 1.005 ? Kind::all_reduce : Kind::all_gather);
   const int ranks = layout.ranks > 1 ? layout.ranks : ranks_of(kind, factor);
   out.device = layout.gpu;

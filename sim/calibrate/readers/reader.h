@@ -58,6 +58,8 @@ bool is_megatron_log(std::string_view bytes, const std::string& path);
 Result<Measurements> read_megatron_log(std::string_view bytes, const std::string& path);
 bool is_torchtitan_log(std::string_view bytes, const std::string& path);
 Result<Measurements> read_torchtitan_log(std::string_view bytes, const std::string& path);
+bool is_composer_log(std::string_view bytes, const std::string& path);
+Result<Measurements> read_composer_log(std::string_view bytes, const std::string& path);
 bool is_chakra_trace(std::string_view bytes, const std::string& path);
 Result<Measurements> read_chakra_trace(std::string_view bytes, const std::string& path);
 bool is_nsight_export(std::string_view bytes, const std::string& path);

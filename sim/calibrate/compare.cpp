@@ -1,0 +1,85 @@
+#include "sim/calibrate/compare.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "sim/calibrate/readers/reader.h"
+
+namespace sim::calibrate {
+
+MeasuredRun measured_run(const std::vector<StepSample>& steps, double tokens) {
+  MeasuredRun run;
+  const std::size_t skipped = steps.size() > 10 ? 3 : steps.size() > 1 ? 1 : 0;
+  std::vector<double> seconds, flops, rates;
+  for (std::size_t i = skipped; i < steps.size(); ++i) {
+    const StepSample& s = steps[i];
+    double took = s.seconds;
+    if (took == 0 && s.tokens_s_gpu > 0) took = tokens / s.tokens_s_gpu;
+    if (took > 0) seconds.push_back(took);
+    if (s.tflops_gpu > 0) flops.push_back(s.tflops_gpu);
+    if (s.tokens_s_gpu > 0) rates.push_back(s.tokens_s_gpu);
+    run.reserved_gib = std::max(run.reserved_gib, s.reserved_gib);
+    run.allocated_gib = std::max(run.allocated_gib, s.allocated_gib);
+  }
+  run.steps = seconds.size();
+  if (seconds.empty()) return run;
+  std::sort(seconds.begin(), seconds.end());
+  const auto at = [&](double share) {
+    return seconds[static_cast<std::size_t>(share * static_cast<double>(seconds.size() - 1))];
+  };
+  run.seconds = at(0.5);
+  run.low = at(0.05);
+  run.high = at(0.95);
+  run.tflops_gpu = median(flops);
+  run.tokens_s_gpu = rates.empty() ? tokens / run.seconds : median(rates);
+  return run;
+}
+
+std::vector<Explanation> explanations(const report::Answer& answer, double measured_seconds) {
+  using replay::Account;
+  const double predicted = report::step_seconds(answer);
+  const double change = measured_seconds - predicted;
+  std::vector<Explanation> all;
+  if (std::abs(change) < 0.01 * predicted) return all;
+  const std::vector<double> accounts = report::mean_accounts(answer.run);
+  const auto sum = [&](std::initializer_list<Account> parts) {
+    double seconds = 0;
+    for (const Account part : parts) seconds += accounts[static_cast<std::size_t>(part)];
+    return seconds;
+  };
+  // A pipeline's wait lasts as long as the passes that it waits for.
+  const double kernels =
+      sum({Account::compute, Account::optimizer, Account::pp_fill_drain, Account::pp_imbalance});
+  const double links = sum({Account::tp_exposed, Account::cp_exposed, Account::ep_exposed,
+                            Account::dp_exposed, Account::pp_transfer});
+  const double host = sum({Account::host});
+  const auto part = [&](double seconds, std::string what, std::string calibration) {
+    const double factor = seconds > 0 ? (seconds + change) / seconds : 0;
+    if (factor > 0.2 && factor < 20)
+      all.push_back({std::move(what), factor, change, std::move(calibration)});
+  };
+  const double rate = kernels > 0 ? kernels / (kernels + change) : 0;
+  part(kernels, change > 0 ? "a slower GPU: its kernels" : "a faster GPU: its kernels",
+       rate > 0 ? fmt::format("gemm.sustained and attention.sustained x {:.3f}", rate) : "");
+  part(links,
+       change > 0 ? "slower links: exposed communication" : "faster links: exposed communication",
+       "");
+  part(host,
+       change > 0 ? "a slower CPU: what the GPU waits for it"
+                  : "a faster CPU: what the GPU waits for it",
+       host > 0 && host + change > 0 ? fmt::format("host.kernel x {:.3f}", (host + change) / host)
+                                     : "");
+  if (change > 0)
+    all.push_back({"the data loader, a log or a checkpoint: each step waits", 0, change, ""});
+  std::stable_sort(all.begin(), all.end(), [](const Explanation& a, const Explanation& b) {
+    const auto size = [](const Explanation& e) {
+      return e.factor > 0 ? std::abs(std::log(e.factor)) : 10.0;
+    };
+    return size(a) < size(b);
+  });
+  return all;
+}
+
+}  // namespace sim::calibrate
