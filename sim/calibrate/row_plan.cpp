@@ -98,7 +98,7 @@ std::string read_degrees(const Row& row, const nlohmann::json& extra, RowPlan& o
   plan.mesh.cp = need("cp", 1);
   // NVIDIA's recipes train with microbatches of one unless they say otherwise.
   const bool recipe = starts_with(cell(row, "framework"), "NeMo");
-  plan.micro_batch = need("mbs", recipe ? 1 : microbatch_of_torchtitan(row, extra, plan.pp));
+  plan.batch.micro_batch = need("mbs", recipe ? 1 : microbatch_of_torchtitan(row, extra, plan.mesh.pp));
   if (recipe && cell(row, "mbs").empty()) out.assumptions.emplace_back("microbatches of one");
   const int gpus = degree(row, "n_gpus");
   const std::int64_t model_parallel =
@@ -166,16 +166,16 @@ std::string read_schedule(const Row& row, const nlohmann::json& extra, RowPlan& 
   }
   // Two stages a rank, unless its configuration splits them [the same, generate_split_points].
   if (contains(text, "Interleaved1F1B") && cell(row, "vp").empty()) {
-    plan.virtual_stages = 2;
+    plan.pipeline.virtual_stages = 2;
     out.assumptions.emplace_back("two model chunks, as its framework splits");
   }
-  if (contains(text, "Interleaved1F1B")) plan.interleaving = schedule::Interleaving::whole_rounds;
-  if (plan.pp == 1) {
-    plan.virtual_stages = 1;
-    plan.schedule = "1f1b";
+  if (contains(text, "Interleaved1F1B")) plan.pipeline.interleaving = schedule::Interleaving::whole_rounds;
+  if (plan.mesh.pp == 1) {
+    plan.pipeline.virtual_stages = 1;
+    plan.pipeline.schedule = "1f1b";
   } else if (const schedule::Schedule* named = zero_bubble(text)) {
-    plan.schedule = named->name;
-    plan.virtual_stages = named->chunks;
+    plan.pipeline.schedule = named->name;
+    plan.pipeline.virtual_stages = named->chunks;
     plan.optimizer.post_validation = true;  // the authors' default
   } else if (contains(text, "gpipe")) {
     plan.pipeline.schedule = "gpipe";
@@ -390,11 +390,11 @@ void read_framework(const Row& row, const nlohmann::json& extra, workload::Plan&
     const std::string technique = extra.value("technique", "");
     plan.stack.tp_comm_overlap = contains(technique, "async TP") || contains(technique, "AsyncTP");
     // It sets both itself [torchtitan utils.py:init_distributed; run_llama_train.sh].
-    plan.avoid_record_streams = true;
-    plan.allocator_options = "expandable_segments:True";
+    plan.environment.avoid_record_streams = true;
+    plan.environment.allocator_options = "expandable_segments:True";
     // Behind a forward pass of a stage parameters stay whole
     // [parallelisms/parallelize_llama.py:apply_fsdp].
-    if (plan.pp > 1) plan.fsdp.reshard_after_forward = false;
+    if (plan.mesh.pp > 1) plan.sharding.fsdp.reshard_after_forward = false;
   } else if (starts_with(cell(row, "source_group"), "bloom")) {
     // Large jobs hung without it [bigscience train/tr11-176B-ml/chronicles-prequel.md, "dealing
     // with JZ hanging on the large model"].

@@ -8,9 +8,7 @@
 
 #include "sim/config/fields.h"
 #include "sim/memory/options.h"
-#include "sim/schedule/schedule.h"
-#include "sim/topology/placement.h"
-#include "sim/workload/parts.h"
+#include "sim/mesh/axes.h"
 #include "sim/workload/shards.h"
 
 namespace sim::config {
@@ -112,19 +110,12 @@ void sharding(const v1::Plan& from, workload::Plan& to, std::vector<PlanProblem>
           {"fsdp", "'fsdp' is for parameters in shards; write data_parallel: fsdp2"});
     return;
   }
-  workload::shard_parameters(to, to.data_parallel, to.fsdp.reshard_after_forward);
-  const v1::Fsdp& fsdp = from.fsdp();
   // With a pipeline fully_shard's users keep parameters whole behind a forward pass
   // [pytorch/torchtitan distributed/fsdp.py:get_fsdp_reshard_after_forward_policy, "default"].
-  if (from.data_parallel() == v1::Plan::fsdp2 && to.pp > 1) to.fsdp.reshard_after_forward = false;
-  if (fsdp.has_reshard_after_forward())
-    to.fsdp.reshard_after_forward = fsdp.reshard_after_forward();
-  if (fsdp.has_limit_all_gathers()) to.fsdp.limit_all_gathers = fsdp.limit_all_gathers();
-  to.fsdp.no_sync = fsdp.no_sync();
-  to.fsdp.fp32_parameters = fsdp.fp32_parameters();
-  to.fsdp.forward_prefetch = fsdp.forward_prefetch();
-  if (fsdp.has_backward_prefetch()) to.fsdp.backward_prefetch = fsdp.backward_prefetch();
-  if (fsdp.has_replicas()) to.fsdp.replicas = fsdp.replicas();
+  const bool said = from.has_fsdp() && from.fsdp().has_reshard_after_forward();
+  if (from.data_parallel() == v1::Plan::fsdp2 && to.mesh.pp > 1 && !said)
+    to.sharding.fsdp.reshard_after_forward = false;
+  workload::shard_parameters(to, to.sharding.data_parallel, to.sharding.fsdp.reshard_after_forward);
 }
 
 // What is copied as it stands, and the defaults that hang on it.
@@ -140,36 +131,6 @@ void copied(const v1::Plan& from, const Machine& machine, workload::Plan& to) {
   to.stack.attention = to.numerics.precision == model::Precision::fp32 ? AttentionBackend::unfused
                        : machine.gpu.compute_capability >= 90          ? AttentionBackend::cudnn
                                                                        : AttentionBackend::flash;
-}
-
-// How the layers are dealt out to stages, and the order of microbatches.
-void stages(const v1::Plan& from, Resolved& out) {
-  workload::Plan& plan = out.plan;
-  if (from.layer_split() == v1::Plan::padded) plan.layer_split = workload::LayerSplit::padded;
-  if (from.layer_split() == v1::Plan::weighted) plan.layer_split = workload::LayerSplit::weighted;
-  if (from.has_embedding_layers()) plan.embedding_layers = from.embedding_layers();
-  if (from.has_head_layers()) plan.head_layers = from.head_layers();
-  if (from.interleaving() == v1::Plan::megatron_0_10)
-    plan.interleaving = schedule::Interleaving::alternating;
-  if (from.interleaving() == v1::Plan::pytorch)
-    plan.interleaving = schedule::Interleaving::whole_rounds;
-  plan.microbatch_group = from.microbatch_group();
-  plan.optimizer.post_validation = from.post_validation();
-  if (from.pipeline_layout().empty()) return;
-  const workload::Layout layout = workload::read_layout(from.pipeline_layout());
-  if (!layout.problem.empty()) {
-    out.problems.push_back(
-        {"pipeline_layout", fmt::format("'{}' has {}", from.pipeline_layout(), layout.problem)});
-    return;
-  }
-  plan.layers_of_parts = layout.layers;
-  const auto parts = static_cast<int>(layout.layers.size());
-  if (parts % plan.pp != 0)
-    out.problems.push_back({"pipeline_layout", fmt::format("{} stages in the layout; write a "
-                                                           "multiple of pp {}",
-                                                           parts, plan.pp)});
-  else
-    plan.virtual_stages = parts / plan.pp;
 }
 
 // Model chunks, given as a count or as the layers of one.
@@ -191,15 +152,8 @@ void chunks(const v1::Plan& from, Resolved& out) {
       plan.pipeline.virtual_stages = static_cast<int>(layers / part);
     }
   }
-  if (from.has_schedule()) {
-    plan.schedule = from.schedule();
-    // Where the schedule says how many parts a stage has, nobody else need.
-    const schedule::Schedule* row = schedule::find(plan.schedule);
-    const bool fixed = row && row->placement != schedule::Placement::round_robin;
-    if (fixed && !from.has_virtual_stages()) plan.virtual_stages = row->chunks;
-  } else {
-    plan.schedule = plan.virtual_stages > 1 ? "interleaved-1f1b" : "1f1b";
-  }
+  if (!from.has_schedule())
+    plan.pipeline.schedule = plan.pipeline.virtual_stages > 1 ? "interleaved-1f1b" : "1f1b";
 }
 
 // The GPUs that the plan states, 0 when it states none.
@@ -299,9 +253,6 @@ Resolved resolve(const v1::Plan& from, const model::Architecture& architecture,
   adapters(from, plan, out.problems);
   optimizer(from, plan, out.problems);
   recompute_modules(from, plan, out.problems);
-  switches(from, plan);
-  choices(from, machine, plan);
-  stages(from, out);
   chunks(from, out);
   world(from, machine, out);
   if (out.problems.empty()) placement(from, machine, out);

@@ -210,47 +210,21 @@ Json settings_json(const workload::Plan& p) {
           {"allocator_options", p.environment.allocator_options},
           {"rank_order", p.mesh.rank_order}};
 }
-
-std::string text(schedule::Interleaving interleaving) {
-  switch (interleaving) {
-    case schedule::Interleaving::all_forwards_first:
-      return "megatron_0_9";
-    case schedule::Interleaving::alternating:
-      return "megatron_0_10";
-    case schedule::Interleaving::whole_rounds:
-      break;
-  }
-  return "pytorch";
-}
-
-std::string text(workload::LayerSplit split) {
-  switch (split) {
-    case workload::LayerSplit::even:
-      return "even";
-    case workload::LayerSplit::padded:
-      return "padded";
-    case workload::LayerSplit::weighted:
-      break;
-  }
-  return "weighted";
-}
-
 }  // namespace
 
 Json to_json(const workload::Plan& p) {
   Json json = settings_json(p);
-  if (p.offload_layers > 0) json["offload_layers"] = p.offload_layers;
-  if (p.fp8) json["fp8_parameters"] = p.fp8_parameters;
-  if (p.packed_document > 0) json["packed_document"] = p.packed_document;
-  if (p.interleaving != schedule::Interleaving::all_forwards_first)
-    json["interleaving"] = text(p.interleaving);
-  if (p.microbatch_group > 0) json["microbatch_group"] = p.microbatch_group;
-  if (p.layer_split != workload::LayerSplit::even) {
-    json["layer_split"] = text(p.layer_split);
-    json["embedding_layers"] = p.embedding_layers;
-    json["head_layers"] = p.head_layers;
+  if (p.policy.offload_layers > 0) json["offload_layers"] = p.policy.offload_layers;
+  if (p.numerics.fp8) json["fp8_parameters"] = p.numerics.fp8_parameters;
+  if (p.batch.packed_document > 0) json["packed_document"] = p.batch.packed_document;
+  const workload::PipelinePlan& pipeline = p.pipeline;
+  if (pipeline.layer_split != workload::LayerSplit::even) {
+    const bool padded = pipeline.layer_split == workload::LayerSplit::padded;
+    json["layer_split"] = padded ? "padded" : "weighted";
+    json["embedding_layers"] = pipeline.embedding_layers;
+    json["head_layers"] = pipeline.head_layers;
   }
-  if (!p.layers_of_parts.empty()) json["layers_of_parts"] = p.layers_of_parts;
+  if (!pipeline.layers_of_parts.empty()) json["layers_of_parts"] = pipeline.layers_of_parts;
   if (p.optimizer.post_validation) json["post_validation"] = true;
   if (!p.trains_adapters()) return json;
   json["lora"] = {{"rank", p.lora.rank},

@@ -9,7 +9,6 @@
 #include "sim/device/kernel.h"
 #include "sim/model/flops.h"
 #include "sim/replay/coupling.h"
-#include "sim/replay/job_groups.h"
 #include "sim/search/pass_times.h"
 #include "sim/workload/build.h"
 
@@ -213,10 +212,10 @@ namespace {
 
 // A schedule that goes by the times of passes gets those of its own programs.
 workload::Plan with_pass_times(const workload::Plan& plan, const Site& site) {
-  if (!schedule::find(plan.schedule)->by_times || plan.pp == 1) return plan;
+  if (!schedule::find(plan.pipeline.schedule)->by_times || plan.mesh.pp == 1) return plan;
   const workload::Job job = job_of(plan, site, false);
   workload::Plan timed = plan;
-  timed.pass_times = pass_times(
+  timed.pipeline.pass_times = pass_times(
       job, replay::price(job, site.machine.gpu, site.profile.device, *site.network, site.others));
   return timed;
 }

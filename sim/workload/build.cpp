@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cassert>
 
-#include "sim/schedule/placement.h"
 #include "sim/workload/builder.h"
 
 namespace sim::workload {
@@ -58,33 +57,16 @@ Job build(const Plan& plan, const Environment& environment, bool all_ranks,
           const std::vector<int>& class_of_replica) {
   assert(problems(plan).empty());
   Job job;
-  job.tp = plan.tp;
-  job.cp = plan.cp;
-  job.pp = plan.pp;
-  job.dp = plan.dp;
-  job.all_ranks = all_ranks;
-  job.launch_blocking = plan.launch_blocking;
-  if (plan.shards_parameters()) {
-    job.replicas = plan.fsdp.replicas;
-    job.single_queue = false;
-  }
-  job.rank_order = plan.rank_order;
-  if (!all_ranks) job.class_of_replica = class_of_replica;
-  job.tp_comm_overlap = plan.tp_comm_overlap && plan.uses_sequence_parallel();
-  job.loading = {0, plan.micro_batch, plan.microbatches(), plan.data_workers};
-  if (plan.attention_mask && plan.reset_attention_mask)
-    job.loading.mask_elements = plan.sequence * plan.sequence;
-  const int count = plan.pp * plan.cp * job.dp_classes() * job.tp_classes();
-  job.classes.resize(static_cast<std::size_t>(count));
-  const auto ranks_of = [&](int dp_class) {
-    if (all_ranks) return 1;
-    int replicas = 0;
-    for (int d = 0; d < plan.dp; ++d) replicas += job.replica_class(d) == dp_class;
-    return plan.tp * replicas;
-  };
+  job.mesh = mesh_of(plan, {all_ranks, class_of_replica});
+  job.launch_blocking = plan.environment.launch_blocking;
+  job.single_queue = !plan.shards_parameters();
+  job.tp_comm_overlap = plan.stack.tp_comm_overlap && plan.uses_sequence_parallel();
+  job.loading = {0, plan.batch.micro_batch, plan.microbatches(), plan.stack.data_workers};
+  if (plan.stack.attention_mask && plan.stack.reset_attention_mask)
+    job.loading.mask_elements = plan.batch.sequence * plan.batch.sequence;
+  job.classes.resize(static_cast<std::size_t>(job.mesh.classes()));
   const Orders orders = orders_of(plan);
-  for (int c = 0; c < count; ++c) {
-    const Job::Coordinates at = job.coordinates(c);
+  for (int c = 0; c < job.mesh.classes(); ++c) {
     Program& program = job.classes[static_cast<std::size_t>(c)];
     const int first = job.mesh.first_like(c);
     if (first != c) {
@@ -95,13 +77,14 @@ Job build(const Plan& plan, const Environment& environment, bool all_ranks,
     const mesh::Coordinates at = job.mesh.coordinates(c);
     program.stage = at.stage;
     program.cp_rank = at.cp_rank;
-    program.ranks = ranks_of(at.dp_rank);
+    program.ranks = job.mesh.rank_count(c);
     write_program(plan, environment, orders, program);
   }
   // Rounds of groups repeat; elsewhere each microbatch is like the one before.
-  const bool rounds = plan.virtual_stages > 1 &&
-                      schedule::find(plan.schedule)->placement == schedule::Placement::round_robin;
-  keep_repeating_cuts(job, rounds ? std::max(plan.microbatch_group, plan.pp) : 1);
+  const schedule::Schedule& row = *schedule::find(plan.pipeline.schedule);
+  const bool rounds =
+      plan.pipeline.virtual_stages > 1 && row.placement == schedule::Placement::round_robin;
+  keep_repeating_cuts(job, rounds ? std::max(plan.pipeline.microbatch_group, plan.mesh.pp) : 1);
   return job;
 }
 

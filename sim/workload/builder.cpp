@@ -123,7 +123,7 @@ std::uint32_t Builder::begin_pass(int chunk, bool forward) {
   Emitter e(rank_.tables, "pass begin");
   const schedule::Wire& wire = schedule_.wire;
   const bool up = schedule_.placement != schedule::Placement::round_robin && chunk == 1;
-  if (!wire.batched && rank_.plan.pp > 1) {
+  if (!wire.batched && rank_.plan.mesh.pp > 1) {
     if (wire.waits_for_sends) e.wait(forward ? send_forward_event : send_backward_event);
     if (receives(chunk, forward)) {
       const Event down = forward ? receive_forward_event : receive_backward_event;
@@ -334,7 +334,7 @@ void Builder::build(const Orders& orders) {
 }  // namespace
 
 Orders orders_of(const Plan& plan) {
-  const schedule::Schedule& schedule = *schedule::find(plan.schedule);
+  const schedule::Schedule& schedule = *schedule::find(plan.pipeline.schedule);
   return {schedule.orders(pipeline_shape(plan, plan.warm_up_microbatches())),
           schedule.orders(pipeline_shape(plan, plan.microbatches()))};
 }

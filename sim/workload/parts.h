@@ -30,7 +30,7 @@ int count_parts(const Plan& plan);
 int part_layers(const Plan& plan, int part);
 
 // Every rule of how layers are split that the plan breaks.
-std::vector<std::string> part_problems(const Plan& plan);
+std::vector<Problem> part_problems(const Plan& plan);
 
 // "1, 2, 4 or 8": the divisors of n, at most twelve of them.
 std::string divisors(std::int64_t n);

@@ -189,7 +189,7 @@ std::vector<Pass> Pipeline::passes(const Patterns& patterns, int microbatches,
   microbatches_ = microbatches;
   passes_.clear();
   completed_.clear();
-  frames_.assign(static_cast<std::size_t>(microbatches * rank_.plan.virtual_stages), -1);
+  frames_.assign(static_cast<std::size_t>(microbatches * rank_.plan.pipeline.virtual_stages), -1);
   free_frames_.clear();
   next_frame_ = 0;
   done_ = 0;

@@ -158,7 +158,7 @@ void batch(const Plan& plan, Problems& problems) {
 
 // Whether the schedule is known and runs weight gradients apart.
 bool splits_backward(const Plan& plan) {
-  const schedule::Schedule* schedule = schedule::find(plan.schedule);
+  const schedule::Schedule* schedule = schedule::find(plan.pipeline.schedule);
   return schedule && schedule->splits != schedule::Splits::none;
 }
 
@@ -180,10 +180,12 @@ void pipeline(const Plan& plan, Problems& problems) {
     return;
   }
   if (const std::string why = not_simulated(*schedule); !why.empty())
-    problems.push_back(fmt::format(
-        "schedule {} has a picture (rehearse schedule {}) but is not simulated in a run: {}",
-        plan.schedule, plan.schedule, why));
-  if (plan.global_batch % (std::int64_t{plan.dp} * plan.micro_batch) != 0) return;
+    problems.push_back(
+        {"schedule",
+         fmt::format(
+             "schedule {} has a picture (rehearse schedule {}) but is not simulated in a run: {}",
+             plan.pipeline.schedule, plan.pipeline.schedule, why)});
+  if (plan.batch.global_batch % (std::int64_t{plan.mesh.dp} * plan.batch.micro_batch) != 0) return;
   const std::string problem = schedule->problem(pipeline_shape(plan, plan.microbatches()));
   if (!problem.empty())
     problems.push_back(
@@ -253,25 +255,28 @@ void offload(const Plan& plan, Problems& problems) {
 void fully_sharded(const Plan& plan, Problems& problems) {
   // torch.distributed.pipelining splits the backward pass of FSDP2's modules alone [stage.py:
   // backward_maybe_with_nosync]: gradients of views of a flat parameter are one gradient.
-  if (plan.data_parallel == DataParallelism::fsdp1 && splits_backward(plan))
+  if (plan.sharding.data_parallel == DataParallelism::fsdp1 && splits_backward(plan))
     problems.push_back(
-        fmt::format("schedule {} splits the backward pass, which fsdp1's flat parameters cannot; "
-                    "write data_parallel fsdp2",
-                    plan.schedule));
-  const schedule::Schedule* schedule = schedule::find(plan.schedule);
+        {"schedule",
+         fmt::format("schedule {} splits the backward pass, which fsdp1's flat parameters cannot; "
+                     "write data_parallel fsdp2",
+                     plan.pipeline.schedule)});
+  const schedule::Schedule* schedule = schedule::find(plan.pipeline.schedule);
   if (schedule && schedule->splits == schedule::Splits::some)
     problems.push_back(
-        fmt::format("schedule {} splits some backward passes and not others, which is not "
-                    "simulated with parameters in shards",
-                    plan.schedule));
-  if (plan.dp % plan.fsdp.replicas != 0)
-    problems.push_back(fmt::format("fsdp.replicas {} does not divide dp {}; it may be {}",
-                                   plan.fsdp.replicas, plan.dp, divisors(plan.dp)));
-  for (const auto& [name, depth] : {std::pair{"forward", plan.fsdp.forward_prefetch},
-                                    std::pair{"backward", plan.fsdp.backward_prefetch}})
+        {"schedule",
+         fmt::format("schedule {} splits some backward passes and not others, which is not "
+                     "simulated with parameters in shards",
+                     plan.pipeline.schedule)});
+  if (plan.mesh.dp % plan.sharding.fsdp.replicas != 0)
+    problems.push_back(
+        {"fsdp", fmt::format("fsdp.replicas {} does not divide dp {}; it may be {}",
+                             plan.sharding.fsdp.replicas, plan.mesh.dp, divisors(plan.mesh.dp))});
+  for (const auto& [name, depth] : {std::pair{"forward", plan.sharding.fsdp.forward_prefetch},
+                                    std::pair{"backward", plan.sharding.fsdp.backward_prefetch}})
     if (depth < 0 || depth > max_prefetch)
-      problems.push_back(
-          fmt::format("fsdp.{}_prefetch is {}; it must be 0 to {}", name, depth, max_prefetch));
+      problems.push_back({"fsdp", fmt::format("fsdp.{}_prefetch is {}; it must be 0 to {}", name,
+                                              depth, max_prefetch)});
 }
 
 void data_parallel(const Plan& plan, Problems& problems) {
@@ -306,18 +311,21 @@ void optimizer(const Plan& plan, Problems& problems) {
 }
 
 void precision(const Plan& plan, Problems& problems) {
-  if (plan.precision == model::Precision::fp8 || plan.precision == model::Precision::tf32)
-    problems.push_back("precision is one of bf16, fp16, fp32; others are not simulated");
-  if (plan.fp8_parameters && !plan.fp8)
-    problems.push_back("fp8_parameters needs products in fp8; write fp8 true");
-  if (!plan.fp8) return;
+  if (plan.numerics.precision == model::Precision::fp8 ||
+      plan.numerics.precision == model::Precision::tf32)
+    problems.push_back(
+        {"precision", "precision is one of bf16, fp16, fp32; others are not simulated"});
+  if (plan.numerics.fp8_parameters && !plan.numerics.fp8)
+    problems.push_back({"fp8_parameters", "fp8_parameters needs products in fp8; write fp8 true"});
+  if (!plan.numerics.fp8) return;
   // What is gathered in fp8 says so by a hook of FSDP2 [torchao float8/fsdp_utils.py:
   // WeightWithDynamicFloat8CastTensor.fsdp_pre_all_gather].
-  if (plan.fp8_parameters && plan.data_parallel == DataParallelism::fsdp1)
+  if (plan.numerics.fp8_parameters && plan.sharding.data_parallel == DataParallelism::fsdp1)
     problems.push_back(
-        "fp8_parameters: fsdp1's flat parameters have one type; write data_parallel fsdp2");
-  if (plan.precision == model::Precision::fp32)
-    problems.push_back("fp8 needs 16-bit parameters; write precision bf16");
+        {"fp8_parameters",
+         "fp8_parameters: fsdp1's flat parameters have one type; write data_parallel fsdp2"});
+  if (plan.numerics.precision == model::Precision::fp32)
+    problems.push_back({"fp8", "fp8 needs 16-bit parameters; write precision bf16"});
 }
 
 void adapters(const Plan& plan, Problems& problems) {
@@ -327,7 +335,8 @@ void adapters(const Plan& plan, Problems& problems) {
         {"lora_rank", fmt::format("lora_rank {} must be a multiple of tp {}, at most 65536",
                                   plan.lora.rank, plan.mesh.tp)});
   if (!plan.lora.qkv && !plan.lora.projection && !plan.lora.fc1 && !plan.lora.fc2)
-    problems.push_back("lora_modules names no module; without adapters leave lora_rank out");
+    problems.push_back(
+        {"lora_modules", "lora_modules names no module; without adapters leave lora_rank out"});
 }
 
 // The largest single tensors, so that nothing downstream overflows.
@@ -359,7 +368,7 @@ std::vector<Problem> problems(const Plan& plan) {
   sequence_split(plan, problems);
   batch(plan, problems);
   const std::size_t before = problems.size();
-  for (std::string& problem : part_problems(plan)) problems.push_back(std::move(problem));
+  for (Problem& problem : part_problems(plan)) problems.push_back(std::move(problem));
   const bool splits = problems.size() == before;
   pipeline(plan, problems);
   if (splits) recompute(plan, problems);
@@ -375,25 +384,25 @@ std::vector<Problem> problems(const Plan& plan) {
 schedule::Shape pipeline_shape(const Plan& plan, int microbatches) {
   return {.stages = plan.mesh.pp,
           .microbatches = microbatches,
-          .chunks = plan.virtual_stages,
-          .group = std::min(plan.microbatch_group, microbatches),
-          .interleaving = plan.interleaving,
-          .times = plan.pass_times};
+          .chunks = plan.pipeline.virtual_stages,
+          .group = std::min(plan.pipeline.microbatch_group, microbatches),
+          .interleaving = plan.pipeline.interleaving,
+          .times = plan.pipeline.pass_times};
 }
 
 int Plan::chunk_layers(int stage, int chunk) const {
-  const schedule::Schedule& row = *schedule::find(schedule);
+  const sim::schedule::Schedule& row = *sim::schedule::find(pipeline.schedule);
   return part_layers(*this, part_of(row.placement, pipeline_shape(*this, 1), {stage, chunk}));
 }
 
 int Plan::tasks_per_microbatch() const {
-  const bool two_way = schedule::find(schedule)->placement == schedule::Placement::two_way;
-  return two_way ? 1 : virtual_stages;
+  const sim::schedule::Schedule& row = *sim::schedule::find(pipeline.schedule);
+  return row.placement == sim::schedule::Placement::two_way ? 1 : pipeline.virtual_stages;
 }
 
 int Plan::warm_up_microbatches() const {
-  const schedule::Schedule& row = *schedule::find(schedule);
-  const int fills = virtual_stages > 1 ? 2 * pp : row.fills * pp;
+  const sim::schedule::Schedule& row = *sim::schedule::find(pipeline.schedule);
+  const int fills = pipeline.virtual_stages > 1 ? 2 * mesh.pp : row.fills * mesh.pp;
   const int m = std::min(microbatches(), std::max(fills, 2));
   return row.problem(pipeline_shape(*this, m)).empty() ? m : microbatches();
 }

@@ -86,15 +86,8 @@ struct FsdpOptions {
 // A ring has as many rank classes as steps: a program grows with the square.
 inline constexpr int max_context_parallel = 256;
 
-// How layers are dealt out to the parts of the model (parts.h).
-enum class LayerSplit : std::uint8_t { even, padded, weighted };
-
-enum class CommunicatorBuffers : std::uint8_t { nccl };
-
-struct Plan {
-  model::Architecture architecture;
-
-  // Degrees. World size = tp x cp x pp x dp.
+// How the ranks are split. World size = tp x cp x pp x dp.
+struct MeshPlan {
   int tp = 1, cp = 1, pp = 1, dp = 1;
   bool sequence_parallel = true;  // Megatron-LM turns it off at tp = 1
   std::string rank_order;         // "tp-cp-ep-dp-pp", fastest first; "": that one
@@ -110,6 +103,9 @@ struct BatchPlan {
   std::int64_t packed_document = 0;
 };
 
+// How layers are dealt out to the parts of the model (parts.h).
+enum class LayerSplit : std::uint8_t { even, padded, weighted };
+
 // In which order stages work on microbatches, and which layers they hold.
 struct PipelinePlan {
   std::string schedule = "1f1b";  // a name of schedule::catalog()
@@ -124,13 +120,11 @@ struct PipelinePlan {
   LayerSplit layer_split = LayerSplit::even;
   int embedding_layers = 1, head_layers = 1;  // weighted: what they count as
   std::vector<int> layers_of_parts;           // each part's own number, empty: by the rule
+  schedule::Times pass_times;  // what a searched order is to go by; ratios count
+};
 
-  std::string schedule = "1f1b";  // a name of schedule::catalog()
-  // How interleaved schedules fill the pipeline: it differs between frameworks and their versions.
-  schedule::Interleaving interleaving = schedule::Interleaving::all_forwards_first;
-  schedule::Times pass_times;     // what a searched order is to go by; ratios count
-  int microbatch_group = 0;       // --microbatch-group-size-per-vp-stage, 0: the schedule's own
-  bool sequence_parallel = true;  // Megatron-LM turns it off at tp = 1
+// What the ranks of a data-parallel group share, and what is sent beside computation.
+struct ShardingPlan {
   DataParallelism data_parallel = DataParallelism::ddp;
   FsdpOptions fsdp;
   bool distributed_optimizer = true;
@@ -214,9 +208,11 @@ struct Plan {
   // Matrices held in fp8 have a transposed copy that stays; frozen ones, and those that are gathered
   // in fp8, make it for each product.
   bool keeps_transposed_weights() const {
-    return fp8_parameters && !trains_adapters() && !shards_parameters();
+    return numerics.fp8_parameters && !trains_adapters() && !shards_parameters();
   }
-  model::Precision product_precision() const { return fp8 ? model::Precision::fp8 : precision; }
+  model::Precision product_precision() const {
+    return numerics.fp8 ? model::Precision::fp8 : numerics.precision;
+  }
   // Of a model chunk. REQUIRES: the plan has no problems.
   int chunk_layers(int stage, int chunk) const;
   int world() const { return mesh.tp * mesh.cp * mesh.pp * mesh.dp; }
@@ -227,8 +223,13 @@ struct Plan {
   int warm_up_microbatches() const;
   // Chunks of a rank that one microbatch passes through.
   int tasks_per_microbatch() const;
-  std::int64_t local_sequence() const { return sequence / cp; }
-  bool uses_sequence_parallel() const { return sequence_parallel && tp > 1; }
+  std::int64_t local_sequence() const { return batch.sequence / mesh.cp; }
+  bool uses_sequence_parallel() const { return mesh.sequence_parallel && mesh.tp > 1; }
+};
+
+struct Problem {
+  std::string field;  // the setting that it is about: "tp", "fsdp", "model"
+  std::string message;
 };
 
 // What the plan's schedule is asked for, for a step of so many microbatches.

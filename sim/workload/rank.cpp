@@ -35,13 +35,13 @@ Rank::Rank(const Plan& plan_, const Environment& environment_, Program& program_
       dim(plan_),
       program(program_),
       tables(program_),
-      schedule_(schedule::find(plan.schedule)),
+      schedule_(schedule::find(plan.pipeline.schedule)),
       parts_(count_parts(plan)) {
   program.fixed_slots = fixed_slot_count;
   program.local_slots = local_slot_count;
   program.events = tape_event;
   const schedule::Shape shape = pipeline_shape(plan, 1);
-  for (int chunk = 0; chunk < plan.virtual_stages; ++chunk)
+  for (int chunk = 0; chunk < plan.pipeline.virtual_stages; ++chunk)
     chunks_.push_back({part_of(schedule_->placement, shape, {program.stage, chunk}), 0, 0});
   int before = 0;
   for (int number = 0; number < parts_; ++number) {

@@ -91,7 +91,7 @@ std::vector<Stream> model_communicators(const Rank& rank) {
 }
 
 void append_pipeline_communicators(const Rank& rank, std::vector<Stream>& to) {
-  if (rank.plan.pp > 1) to.push_back(Stream::pp);
+  if (rank.plan.mesh.pp > 1) to.push_back(Stream::pp);
   if (rank.shares_table()) to.push_back(Stream::embedding);
 }
 

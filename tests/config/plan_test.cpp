@@ -68,16 +68,8 @@ TEST_CASE("config: settings of the command line replace those of the file") {
   CHECK(by_nodes->plan.world() == 32);
   const auto chunks = load_plan(path, {"num-layers-per-virtual-pipeline-stage=4"});
   REQUIRE(chunks);
-  CHECK(chunks->plan.virtual_stages == 4);  // 32 / (2 x 4)
-  CHECK(chunks->plan.schedule == "interleaved-1f1b");
-  const auto v = load_plan(path, {"schedule=zb-v"});
-  REQUIRE(v);
-  CHECK(v->plan.virtual_stages == 2);  // the schedule's own
-  const auto layout = load_plan(path, {"pipeline_layout=Et*7|t*9|t*8|t*8L"});
-  REQUIRE(layout);
-  CHECK(layout->plan.virtual_stages == 2);
-  CHECK(layout->plan.layers_of_parts == std::vector<int>{7, 9, 8, 8});
-  CHECK_FALSE(load_plan(path, {"pipeline_layout=Et*7|t*9"}));
+  CHECK(chunks->plan.pipeline.virtual_stages == 4);  // 32 / (2 x 4)
+  CHECK(chunks->plan.pipeline.schedule == "interleaved-1f1b");
   const auto other = load_plan(path, {"cluster=dgx-h100"});
   REQUIRE(other);
   CHECK(other->plan.stack.attention == sim::workload::AttentionBackend::cudnn);

@@ -152,33 +152,33 @@ std::vector<Case> catalog() {
     for (const auto kind : {workload::DataParallelism::fsdp1, workload::DataParallelism::fsdp2})
       for (const bool reshard : {true, false}) {
         Plan p = sample::plan(reshard ? 2 : 1, 1, 2, 4, 6);
-        p.schedule = schedule.name;
-        p.virtual_stages = schedule.problem({2, 6, 1}).empty() ? 1 : 2;
-        p.data_parallel = kind;
-        p.fsdp.reshard_after_forward = reshard;
-        p.fsdp.replicas = reshard ? 2 : 1;
+        p.pipeline.schedule = schedule.name;
+        p.pipeline.virtual_stages = schedule.problem({2, 6, 1}).empty() ? 1 : 2;
+        p.sharding.data_parallel = kind;
+        p.sharding.fsdp.reshard_after_forward = reshard;
+        p.sharding.fsdp.replicas = reshard ? 2 : 1;
         if (!workload::problems(p).empty()) continue;
         add(fmt::format("shards with stages, {}", schedule.name), p, plain);
       }
   add("GPT in shards on stages", sample::plan(1, 1, 4, 2, 6), [](Plan& p) {
     p.architecture = sample::gpt();
-    p.data_parallel = workload::DataParallelism::fsdp2;
-    p.fp32_gradients = false;
+    p.sharding.data_parallel = workload::DataParallelism::fsdp2;
+    p.numerics.fp32_gradients = false;
   });
   add("adapters in shards", sample::plan(2, 1, 2, 2, 6), [](Plan& p) {
-    p.data_parallel = workload::DataParallelism::fsdp2;
+    p.sharding.data_parallel = workload::DataParallelism::fsdp2;
     p.lora.rank = 16;
   });
   add("adapters in flat shards, recomputed in pairs", sample::plan(1, 1, 1, 4, 6), [](Plan& p) {
-    p.data_parallel = workload::DataParallelism::fsdp1;
+    p.sharding.data_parallel = workload::DataParallelism::fsdp1;
     p.lora.rank = 16;
-    p.recompute = workload::Recompute::full;
-    p.recompute_layers = 2;
+    p.policy.recompute = workload::Recompute::full;
+    p.policy.recompute_layers = 2;
   });
   add("shards gathered in fp8, on stages", sample::plan(2, 1, 2, 2, 6), [](Plan& p) {
-    p.data_parallel = workload::DataParallelism::fsdp2;
-    p.fp8 = p.fp8_parameters = true;
-    p.fsdp.reshard_after_forward = false;
+    p.sharding.data_parallel = workload::DataParallelism::fsdp2;
+    p.numerics.fp8 = p.numerics.fp8_parameters = true;
+    p.sharding.fsdp.reshard_after_forward = false;
   });
   add("launch-bound", sample::plan(2, 1, 2, 2, 8), plain, 300);
   return cases;
@@ -189,8 +189,8 @@ std::vector<Case> schedules() {
   std::vector<Case> cases;
   for (const schedule::Schedule& schedule : schedule::catalog()) {
     Plan base = sample::plan(1, 1, 4, 2, 12);
-    base.schedule = schedule.name;
-    base.virtual_stages = schedule.chunks;
+    base.pipeline.schedule = schedule.name;
+    base.pipeline.virtual_stages = schedule.chunks;
     const auto add = [&](const char* what, auto change, bool gpt = false) {
       Plan p = base;
       if (gpt) p.architecture = sample::gpt();
@@ -199,15 +199,17 @@ std::vector<Case> schedules() {
         cases.push_back({std::string(schedule.name) + ", " + what, std::move(p)});
     };
     add("plain", [](Plan&) {});
-    add("tensor parallel", [](Plan& p) { p.tp = 2; });
-    add("full recomputation", [](Plan& p) { p.recompute = workload::Recompute::full; });
-    add("fp8", [](Plan& p) { p.fp8 = true; });
-    add("replicated", [](Plan& p) { p.distributed_optimizer = p.overlap_param_gather = false; });
-    add("shards", [](Plan& p) { p.data_parallel = workload::DataParallelism::fsdp2; });
+    add("tensor parallel", [](Plan& p) { p.mesh.tp = 2; });
+    add("full recomputation", [](Plan& p) { p.policy.recompute = workload::Recompute::full; });
+    add("fp8", [](Plan& p) { p.numerics.fp8 = true; });
+    add("replicated", [](Plan& p) {
+      p.sharding.distributed_optimizer = p.sharding.overlap_param_gather = false;
+    });
+    add("shards", [](Plan& p) { p.sharding.data_parallel = workload::DataParallelism::fsdp2; });
     add("optimizer validated later", [](Plan& p) { p.optimizer.post_validation = true; });
-    add("two stages", [](Plan& p) { p.pp = 2; });
+    add("two stages", [](Plan& p) { p.mesh.pp = 2; });
     add("padded", [](Plan& p) {
-      p.layer_split = workload::LayerSplit::padded;
+      p.pipeline.layer_split = workload::LayerSplit::padded;
       p.architecture.layers = 7;
     });
     add(
@@ -327,9 +329,9 @@ TEST_CASE("replay: one class stands for its tensor and data parallel peers exact
     CHECK(a.warm_up_time == b.warm_up_time);
     CHECK(a.bubble == Approx(b.bubble));
     for (std::size_t i = 0; i < b.classes.size(); ++i) {
-      const auto at = all.mesh.coordinates(static_cast<int>(i));
+      const auto at = all.coordinates(static_cast<int>(i));
       const auto& one =
-          a.classes[static_cast<std::size_t>(merged.mesh.class_of({at.stage, 0, at.cp_rank, 0}))];
+          a.classes[static_cast<std::size_t>(merged.class_of({at.stage, 0, at.cp_rank, 0}))];
       CHECK(b.classes[i].accounts == one.accounts);
       CHECK(b.classes[i].peak_allocated == one.peak_allocated);
       CHECK(b.classes[i].peak_reserved == one.peak_reserved);

@@ -83,12 +83,12 @@ TEST_CASE("workload: matrices held in fp8 are two bytes an element instead of fo
   CHECK(narrow.at("buffer") == wide.at("buffer") - matrices);
   CHECK(narrow.at("gradients") == wide.at("gradients"));
   CHECK(narrow.at("gathered") == wide.at("gathered") - matrices);
-  plan.fp8 = false;
-  CHECK(problems(plan).front() == "fp8_parameters needs products in fp8; write fp8 true");
-  plan.fp8 = true;
-  plan.data_parallel = DataParallelism::fsdp1;
+  plan.numerics.fp8 = false;
+  CHECK(problems(plan).front().message == "fp8_parameters needs products in fp8; write fp8 true");
+  plan.numerics.fp8 = true;
+  plan.sharding.data_parallel = DataParallelism::fsdp1;
   REQUIRE(!problems(plan).empty());
-  CHECK(problems(plan).front().find("fp8_parameters: fsdp1's flat parameters") == 0);
+  CHECK(problems(plan).front().message.find("fp8_parameters: fsdp1's flat parameters") == 0);
 }
 
 TEST_CASE("workload: unfused attention with grouped queries saves keys and values of all heads") {

@@ -120,10 +120,10 @@ TEST_CASE("workload: the CPU waits for the second-last free before it gathers in
 TEST_CASE("workload: flat shards do not split their backward pass and copies divide the replicas") {
   Plan p = sharded(DataParallelism::fsdp2);
   CHECK(problems(p).empty());
-  p.pp = 2;
-  p.schedule = "zb-h1";
+  p.mesh.pp = 2;
+  p.pipeline.schedule = "zb-h1";
   CHECK(problems(p).empty());
-  p.data_parallel = DataParallelism::fsdp1;
+  p.sharding.data_parallel = DataParallelism::fsdp1;
   CHECK(says(problems(p), "which fsdp1's flat parameters cannot"));
   p = sharded(DataParallelism::fsdp2);
   p.sharding.fsdp.replicas = 3;

@@ -13,11 +13,17 @@ namespace {
 Plan of(int layers, int pp, int virtual_stages) {
   Plan p = llama_8b();
   p.architecture.layers = layers;
-  p.pp = pp;
-  p.virtual_stages = virtual_stages;
-  p.schedule = virtual_stages > 1 ? "interleaved-1f1b" : "1f1b";
-  p.global_batch = p.dp * p.micro_batch * 2 * pp;
+  p.mesh.pp = pp;
+  p.pipeline.virtual_stages = virtual_stages;
+  p.pipeline.schedule = virtual_stages > 1 ? "interleaved-1f1b" : "1f1b";
+  p.batch.global_batch = p.mesh.dp * p.batch.micro_batch * 2 * pp;
   return p;
+}
+
+std::vector<std::string> says(const Plan& plan) {
+  std::vector<std::string> all;
+  for (const Problem& problem : part_problems(plan)) all.push_back(problem.message);
+  return all;
 }
 
 std::vector<int> layers(const Plan& plan) {
@@ -31,20 +37,20 @@ std::vector<int> layers(const Plan& plan) {
 TEST_CASE("workload: padding is taken from the last part, then from the first ones") {
   // 22 layers on 8 stages are 24 less two.
   Plan plan = of(22, 8, 1);
-  plan.layer_split = LayerSplit::padded;
+  plan.pipeline.layer_split = LayerSplit::padded;
   CHECK(part_problems(plan).empty());
   CHECK(layers(plan) == std::vector<int>{2, 3, 3, 3, 3, 3, 3, 2});
   // With three chunks a stage the embedding and the head stand alone.
   plan = of(22, 8, 3);
-  plan.layer_split = LayerSplit::padded;
+  plan.pipeline.layer_split = LayerSplit::padded;
   CHECK(part_problems(plan).empty());
   std::vector<int> expected(24, 1);
   expected.front() = expected.back() = 0;
   CHECK(layers(plan) == expected);
   // In a V the last part is on the stage of the first.
   plan = of(14, 4, 2);
-  plan.schedule = "zb-v";
-  plan.layer_split = LayerSplit::padded;
+  plan.pipeline.schedule = "zb-v";
+  plan.pipeline.layer_split = LayerSplit::padded;
   CHECK(part_problems(plan).empty());
   CHECK(plan.chunk_layers(0, 0) == 1);
   CHECK(plan.chunk_layers(0, 1) == 1);
@@ -54,7 +60,7 @@ TEST_CASE("workload: padding is taken from the last part, then from the first on
 TEST_CASE("workload: embedding and head count as layers and what is left goes to the first parts") {
   // torchtitan: 32 layers and one each for the ends on 8 parts: 34 = 2 x 5 + 6 x 4.
   Plan plan = of(32, 8, 1);
-  plan.layer_split = LayerSplit::weighted;
+  plan.pipeline.layer_split = LayerSplit::weighted;
   CHECK(part_problems(plan).empty());
   CHECK(layers(plan) == std::vector<int>{4, 5, 4, 4, 4, 4, 4, 3});
 }
@@ -65,7 +71,7 @@ TEST_CASE("workload: every rule deals out every layer once") {
       for (int v = 1; v <= 3; ++v)
         for (int n = 1; n <= 40; ++n) {
           Plan plan = of(n, pp, v);
-          plan.layer_split = split;
+          plan.pipeline.layer_split = split;
           if (!part_problems(plan).empty()) continue;
           CAPTURE(pp, v, n);
           const std::vector<int> all = layers(plan);
@@ -99,18 +105,17 @@ TEST_CASE("workload: a layout of Megatron-LM is read part by part") {
 
 TEST_CASE("workload: listed parts must be as many as the plan has and hold every layer") {
   Plan plan = of(8, 4, 1);
-  plan.layers_of_parts = {1, 2, 3, 2};
+  plan.pipeline.layers_of_parts = {1, 2, 3, 2};
   CHECK(part_problems(plan).empty());
   CHECK(layers(plan) == std::vector<int>{1, 2, 3, 2});
-  plan.layers_of_parts = {1, 2, 3};
-  CHECK(part_problems(plan) ==
+  plan.pipeline.layers_of_parts = {1, 2, 3};
+  CHECK(says(plan) ==
         std::vector<std::string>{"layers are listed for 3 parts; pp x virtual_stages is 4"});
-  plan.layers_of_parts = {1, 2, 3, 3};
-  CHECK(part_problems(plan) ==
+  plan.pipeline.layers_of_parts = {1, 2, 3, 3};
+  CHECK(says(plan) ==
         std::vector<std::string>{"the parts have 9 layers together; the model has 8"});
-  plan.layers_of_parts = {4, 0, 2, 2};
-  CHECK(part_problems(plan) ==
-        std::vector<std::string>{"stage 1 would have no layer; write a smaller pp"});
-  plan.layer_split = LayerSplit::padded;
+  plan.pipeline.layers_of_parts = {4, 0, 2, 2};
+  CHECK(says(plan) == std::vector<std::string>{"stage 1 would have no layer; write a smaller pp"});
+  plan.pipeline.layer_split = LayerSplit::padded;
   CHECK(part_problems(plan).size() == 1);
 }

@@ -89,14 +89,14 @@ Plan small(DataParallelism kind, int pp, int chunks) {
   a.kv_heads = 4;
   a.head_dim = 64;
   a.vocab = 32000;
-  p.sequence = 1024;
-  p.tp = 1;
-  p.pp = pp;
-  p.virtual_stages = chunks;
-  p.schedule = chunks > 1 ? "interleaved-1f1b" : "1f1b";
-  p.dp = 4;
-  p.global_batch = p.dp * pp * 3;
-  p.data_parallel = kind;
+  p.batch.sequence = 1024;
+  p.mesh.tp = 1;
+  p.mesh.pp = pp;
+  p.pipeline.virtual_stages = chunks;
+  p.pipeline.schedule = chunks > 1 ? "interleaved-1f1b" : "1f1b";
+  p.mesh.dp = 4;
+  p.batch.global_batch = p.mesh.dp * pp * 3;
+  p.sharding.data_parallel = kind;
   return p;
 }
 
@@ -130,19 +130,19 @@ TEST_CASE(
       }
     };
     check(2, 4);  // bf16 parameters, fp32 gradients
-    plan.overlap_param_gather = false;
+    plan.sharding.overlap_param_gather = false;
     check(2, 4);
-    plan.distributed_optimizer = false;
+    plan.sharding.distributed_optimizer = false;
     check(0, 4);
-    plan.fp32_gradients = false;
+    plan.numerics.fp32_gradients = false;
     check(0, 2);
     for (const auto kind : {DataParallelism::fsdp1, DataParallelism::fsdp2}) {
       plan = small(kind, pp, chunks);
-      plan.fsdp.reshard_after_forward = false;
-      plan.fsdp.no_sync = true;
+      plan.sharding.fsdp.reshard_after_forward = false;
+      plan.sharding.fsdp.no_sync = true;
       // Without stages FSDP2 gives parameters back behind each backward pass.
       check(pp == 1 && kind == DataParallelism::fsdp2 ? 2 * 3 : 2, 4);
-      plan.fp32_gradients = false;
+      plan.numerics.fp32_gradients = false;
       check(pp == 1 && kind == DataParallelism::fsdp2 ? 2 * 3 : 2, 2);
     }
   }
@@ -153,7 +153,7 @@ TEST_CASE("workload: units that go behind a forward pass are gathered as often a
     for (int m = 1; m <= 7; ++m) {
       CAPTURE(pp, m);
       Plan plan = small(DataParallelism::fsdp2, pp, 1);
-      plan.global_batch = plan.dp * m;
+      plan.batch.global_batch = plan.mesh.dp * m;
       REQUIRE(problems(plan).empty());
       for (const Program& program : job(plan).classes) {
         // w forward passes in front of the first backward pass gather two layers each, later ones
@@ -163,7 +163,7 @@ TEST_CASE("workload: units that go behind a forward pass are gathered as often a
         CHECK(times(program, "parameter gather") == 2 * (m + 1) + has_root);
         CHECK(times(program, "gradient reduction") == 2 + has_root);
       }
-      plan.data_parallel = DataParallelism::fsdp1;
+      plan.sharding.data_parallel = DataParallelism::fsdp1;
       for (const Program& program : job(plan).classes) {
         // FSDP1 gives layers back behind both passes, the root behind backward passes: each that
         // follows another one, and each forward pass behind one, gathers it again.
@@ -180,10 +180,10 @@ TEST_CASE("workload: a rank of any number holds its part of each parameter, roun
       CAPTURE(dp, pp, chunks);
       const auto part = [&](std::int64_t n) { return (n + dp - 1) / dp; };
       Plan plan = small(DataParallelism::fsdp2, pp, chunks);
-      plan.dp = dp;
-      plan.global_batch = dp * pp * 2;
+      plan.mesh.dp = dp;
+      plan.batch.global_batch = dp * pp * 2;
       for (const auto kind : {DataParallelism::fsdp1, DataParallelism::fsdp2}) {
-        plan.data_parallel = kind;
+        plan.sharding.data_parallel = kind;
         for (const Program& program : job(plan).classes) {
           const bool first = program.stage == 0, last = program.stage == pp - 1;
           std::int64_t held = 0;
@@ -212,7 +212,7 @@ TEST_CASE("workload: a rank of any number holds its part of each parameter, roun
 TEST_CASE("workload: whole gradients of a stage wait in the type of their reduction") {
   for (const bool fp32 : {true, false}) {
     Plan plan = small(DataParallelism::fsdp2, 2, 1);
-    plan.fp32_gradients = fp32;
+    plan.numerics.fp32_gradients = fp32;
     for (const Program& program : job(plan).classes) {
       Walk walk(program);
       walk.run(program.setup);
@@ -232,7 +232,7 @@ TEST_CASE("workload: with adapters in shards only they are reduced and have stat
   // A and B of each product: 16 rows of its input, 16 columns of its output.
   const std::int64_t adapters = 2 * 16LL * (1024 + 1536 + 1024 + 1024 + 1024 + 5632 + 2816 + 1024);
   for (const auto kind : {DataParallelism::fsdp1, DataParallelism::fsdp2}) {
-    plan.data_parallel = kind;
+    plan.sharding.data_parallel = kind;
     REQUIRE(problems(plan).empty());
     const bool flat = kind == DataParallelism::fsdp1;
     for (const Program& program : job(plan).classes) {
@@ -251,9 +251,9 @@ TEST_CASE("workload: with adapters in shards only they are reduced and have stat
 TEST_CASE("workload: matrices that are gathered in fp8 travel as a byte an element") {
   for (const auto& [pp, chunks] : shapes) {
     Plan plan = small(DataParallelism::fsdp2, pp, chunks);
-    plan.fp8 = plan.fp8_parameters = true;
-    plan.fsdp.reshard_after_forward = false;
-    plan.global_batch = plan.dp * pp;
+    plan.numerics.fp8 = plan.numerics.fp8_parameters = true;
+    plan.sharding.fsdp.reshard_after_forward = false;
+    plan.batch.global_batch = plan.mesh.dp * pp;
     REQUIRE(problems(plan).empty());
     for (const Program& program : job(plan).classes) {
       CHECK(moved(program, "parameter gather") ==
@@ -261,19 +261,20 @@ TEST_CASE("workload: matrices that are gathered in fp8 travel as a byte an eleme
       // One reduction of the maxima of four matrices a layer.
       CHECK(moved(program, "scale all-reduce") == 4 * 2 * chunks * 4);
     }
-    plan.data_parallel = DataParallelism::fsdp1;
-    CHECK(problems(plan).front().find("fp8_parameters") == 0);
+    plan.sharding.data_parallel = DataParallelism::fsdp1;
+    CHECK(problems(plan).front().message.find("fp8_parameters") == 0);
   }
 }
 
 TEST_CASE("workload: layers that are recomputed together are gathered once more than one by one") {
   Plan plan = small(DataParallelism::fsdp2, 1, 1);
   plan.architecture.layers = 4;
-  plan.recompute = Recompute::full;
-  plan.fsdp.backward_prefetch = 0;
+  plan.policy.recompute = Recompute::full;
+  plan.sharding.fsdp.backward_prefetch = 0;
   // Three microbatches; the root and four layers, forward and backward.
   CHECK(times(job(plan).classes.front(), "parameter gather") == 3 * (1 + 4 + 4));
-  plan.recompute_layers = 2;  // the first layer of each pair goes again before its backward pass
+  plan.policy.recompute_layers =
+      2;  // the first layer of each pair goes again before its backward pass
   REQUIRE(problems(plan).empty());
   CHECK(times(job(plan).classes.front(), "parameter gather") == 3 * (1 + 4 + 4 + 2));
 }
