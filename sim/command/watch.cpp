@@ -48,7 +48,8 @@ namespace {
 std::vector<std::string> class_names(const workload::Job& job) {
   std::vector<std::string> names;
   for (const workload::Program& program : job.classes) {
-    const std::string cp = job.cp > 1 ? fmt::format(", cp rank {}", program.cp_rank) : "";
+    const std::string cp =
+        job.mesh.degrees().cp > 1 ? fmt::format(", cp rank {}", program.cp_rank) : "";
     names.push_back(fmt::format("stage {}{} ({} ranks)", program.stage, cp, program.ranks));
   }
   return names;

@@ -28,6 +28,7 @@
 #include "sim/collective/collective.h"
 #include "sim/core/result.h"
 #include "sim/core/units.h"
+#include "sim/mesh/axes.h"
 #include "sim/network/profile.h"
 #include "sim/network/solver.h"
 #include "sim/topology/cluster.h"
@@ -35,12 +36,10 @@
 
 namespace sim::network {
 
-// Ranks of every group of one kind (all tensor-parallel groups, ...); they communicate at the same
-// time and share links. Rank r sits on GPU r % node.gpus of the job's node r / node.gpus, which is
-// that node of the cluster unless the cluster's `hosts` say otherwise.
-struct Groups {
-  std::vector<std::vector<int>> ranks;  // groups of equal size, no rank twice
-};
+// Groups of one kind communicate at the same time and share links. Rank r sits on GPU r % node.gpus
+// of the job's node r / node.gpus, which is that node of the cluster unless the cluster's `hosts`
+// say otherwise.
+using mesh::Groups;
 
 // Why an answer is what it is, of the slowest group.
 struct Answer {

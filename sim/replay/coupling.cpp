@@ -4,69 +4,34 @@
 #include <map>
 #include <tuple>
 
-#include "sim/replay/job_groups.h"
+#include "sim/replay/queues.h"
 
 namespace sim::replay {
 namespace {
 
-using topology::Dimension;
-using workload::Stream;
-
 class Coupler {
  public:
   Coupler(const workload::Job& job, network::Network& network)
-      : job_(job), network_(network), groups_(job) {
+      : mesh_(job.mesh), network_(network) {
     const int gpus = network.cluster().node.gpus;
-    const int world = job.tp * job.cp * job.dp * job.pp;
-    network.cover(std::min(network.cluster().nodes, (world - 1) / gpus + 1));
+    network.cover(std::min(network.cluster().nodes, (mesh_.world() - 1) / gpus + 1));
   }
 
-  std::size_t transfer(const workload::Job::Coordinates& at, const workload::Transfer& t) {
-    const bool everywhere = t.communicator == Stream::world || t.communicator == Stream::embedding;
-    const bool own_cp = t.communicator == Stream::tp || t.communicator == Stream::dp;
-    const bool own_dp = t.communicator == Stream::tp || t.communicator == Stream::cp;
-    network::Groups mine;
-    for (const std::vector<int>& ranks : groups_.of(t.communicator).ranks) {
-      const int first = ranks.front();
-      const bool here =
-          everywhere ||
-          (groups_.place(first, Dimension::pp) == at.stage &&
-           (!own_cp || groups_.place(first, Dimension::cp) == at.cp_rank) &&
-           (!own_dp || job_.replica_class(groups_.place(first, Dimension::dp)) == at.dp_rank) &&
-           (!job_.all_ranks || std::ranges::count(ranks, rank_of(at)) > 0));
-      if (here) mine.ranks.push_back(ranks);
-    }
-    return kind(t.kind, mine, t.bytes);
+  std::size_t transfer(int rank_class, const workload::Transfer& t) {
+    return kind(t.kind, mesh_.groups_of(communicator_of(t.communicator), rank_class), t.bytes);
   }
 
-  std::size_t message(const workload::Job::Coordinates& at, const workload::Message& m) {
-    const int other = (at.stage + m.peer_offset + job_.pp) % job_.pp;
-    network::Groups pairs;
-    for (const std::vector<int>& pair :
-         (m.send ? groups_.pairs(at.stage, other) : groups_.pairs(other, at.stage)).ranks) {
-      const int first = pair.front();
-      if (groups_.place(first, Dimension::cp) == at.cp_rank &&
-          job_.replica_class(groups_.place(first, Dimension::dp)) == at.dp_rank &&
-          (!job_.all_ranks || groups_.place(first, Dimension::tp) == at.tp_rank))
-        pairs.ranks.push_back(pair);
-    }
+  std::size_t message(int rank_class, const workload::Message& m) {
+    const int own = mesh_.coordinates(rank_class).stage;
+    const int other = mesh_.stage_at(own, m.peer_offset);
+    const network::Groups pairs =
+        m.send ? mesh_.pairs_of(rank_class, own, other) : mesh_.pairs_of(rank_class, other, own);
     return kind(collective::Kind::send_receive, pairs, m.bytes);
   }
 
   std::vector<network::SharedKind> take() { return std::move(kinds_); }
 
  private:
-  int rank_of(const workload::Job::Coordinates& at) const {
-    for (int rank = 0; rank < job_.tp * job_.cp * job_.dp * job_.pp; ++rank) {
-      if (groups_.place(rank, Dimension::pp) == at.stage &&
-          groups_.place(rank, Dimension::cp) == at.cp_rank &&
-          groups_.place(rank, Dimension::dp) == at.dp_rank &&
-          groups_.place(rank, Dimension::tp) == at.tp_rank)
-        return rank;
-    }
-    return 0;
-  }
-
   std::size_t kind(collective::Kind kind, const network::Groups& groups, Bytes bytes) {
     const auto key =
         std::tuple{kind, static_cast<std::uint32_t>(network_.remember(groups)), bytes.n};
@@ -81,9 +46,8 @@ class Coupler {
     return entry->second;
   }
 
-  const workload::Job& job_;
+  const mesh::Mesh& mesh_;
   network::Network& network_;
-  JobGroups groups_;
   std::vector<network::SharedKind> kinds_;
   std::map<std::tuple<collective::Kind, std::uint32_t, std::int64_t>, std::size_t> numbers_;
 };
@@ -95,15 +59,16 @@ Coupling couple(const workload::Job& job, network::Network& network) {
   Coupling coupling;
   for (std::size_t c = 0; c < job.classes.size(); ++c) {
     const workload::Program& program = job.classes[c];
-    const workload::Job::Coordinates at = job.coordinates(static_cast<int>(c));
+    const int rank_class = static_cast<int>(c);
     auto& transfers = coupling.transfer.emplace_back();
     for (const workload::Transfer& t : program.transfers) {
-      transfers.push_back(coupler.transfer(at, t));
+      transfers.push_back(coupler.transfer(rank_class, t));
     }
     auto& exchanges = coupling.message.emplace_back();
     for (const workload::Exchange& e : program.exchanges) {
       auto& messages = exchanges.emplace_back();
-      for (const workload::Message& m : e.messages) messages.push_back(coupler.message(at, m));
+      for (const workload::Message& m : e.messages)
+        messages.push_back(coupler.message(rank_class, m));
     }
   }
   coupling.kinds = coupler.take();

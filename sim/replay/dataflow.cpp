@@ -36,17 +36,19 @@ Dataflow::Dataflow(const workload::Job& job, const Times& times, const Memory& m
 void Dataflow::setup_meetings() {
   meeting_of_.resize(ranks_.size());
   std::map<std::pair<std::size_t, int>, int> known;  // (stream, first member) -> index
-  for (int c = 0; c < static_cast<int>(ranks_.size()); ++c)
-    for (std::size_t s = 0; s < workload::stream_count; ++s) {
-      std::vector<int> who = members(job_, static_cast<Stream>(s), c);
-      int& slot = meeting_of_[static_cast<std::size_t>(c)][s];
-      slot = -1;
+  for (std::size_t c = 0; c < ranks_.size(); ++c) {
+    meeting_of_[c].fill(-1);
+    for (const workload::Transfer& transfer : job_.classes[c].transfers) {
+      const std::size_t s = at(transfer.communicator);
+      const std::vector<int>& who =
+          job_.mesh.members(communicator_of(transfer.communicator), static_cast<int>(c));
       if (who.size() < 2) continue;
       const auto [it, added] =
           known.emplace(std::pair{s, who.front()}, static_cast<int>(meetings_.size()));
-      if (added) meetings_.push_back({std::move(who), {}, 0});
-      slot = it->second;
+      if (added) meetings_.push_back({who, {}, 0});
+      meeting_of_[c][s] = it->second;
     }
+  }
 }
 
 void Dataflow::observe(int c, const RankState& r, Stream stream, const Instruction& i, Time start,
@@ -166,7 +168,7 @@ bool Dataflow::complete(int c, RankState& r, PendingExchange& pending) {
   Duration longest{};
   for (std::size_t k = 0; k < exchange.messages.size(); ++k) {
     const workload::Message& message = exchange.messages[k];
-    const int other = peer(job_, c, message.peer_offset);
+    const int other = job_.mesh.peer(c, message.peer_offset);
     const Channel& ch =
         message.send ? channel(c, other, message.channel) : channel(other, c, message.channel);
     const std::int64_t n = pending.numbers[k] - ch.base;
@@ -180,7 +182,7 @@ bool Dataflow::complete(int c, RankState& r, PendingExchange& pending) {
   }
   for (std::size_t k = 0; k < exchange.messages.size(); ++k) {
     const workload::Message& message = exchange.messages[k];
-    const int other = peer(job_, c, message.peer_offset);
+    const int other = job_.mesh.peer(c, message.peer_offset);
     Channel& ch =
         message.send ? channel(c, other, message.channel) : channel(other, c, message.channel);
     ++(message.send ? ch.sends_done : ch.receives_done);
@@ -235,7 +237,7 @@ bool Dataflow::exchange(int c, RankState& r, const Instruction& i) {
     launched(r, times_.queue_entries_per_collective, pending.post);
     r.queue_account = late;
     for (const workload::Message& message : exchange.messages) {
-      const int other = peer(job_, c, message.peer_offset);
+      const int other = job_.mesh.peer(c, message.peer_offset);
       Channel& ch =
           message.send ? channel(c, other, message.channel) : channel(other, c, message.channel);
       pending.numbers.push_back(message.send ? ch.sends_posted++ : ch.receives_posted++);

@@ -162,7 +162,8 @@ void Dataflow::play(int step) {
   const std::size_t cuts =
       step > 1 && options_.shortcuts && !options_.observer ? ranks_[0]->program.cuts.size() : 0;
   std::size_t next = cuts > 2 ? 0 : cuts;
-  std::size_t patience = 2 * static_cast<std::size_t>(job_.pp) + 2;  // cuts after running out
+  std::size_t patience =
+      2 * static_cast<std::size_t>(job_.mesh.degrees().pp) + 2;  // cuts after running out
   Seen seen;
   std::int64_t calls = driver_calls();
   known_.reset();

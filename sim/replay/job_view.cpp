@@ -6,8 +6,6 @@
 
 namespace sim::replay {
 
-using workload::Stream;
-
 std::string_view name(Account account) {
   static constexpr std::array<std::string_view, account_count> names{"compute",
                                                                      "exposed TP",
@@ -22,90 +20,6 @@ std::string_view name(Account account) {
                                                                      "data",
                                                                      "other"};
   return names[static_cast<std::size_t>(account)];
-}
-
-std::vector<int> members(const workload::Job& job, Stream communicator, int rank_class) {
-  const workload::Job::Coordinates at = job.coordinates(rank_class);
-  std::vector<int> result;
-  const auto over = [&](bool dp, bool cp, bool tp) {
-    for (int d = dp ? 0 : at.dp_rank; d < (dp ? job.dp_classes() : at.dp_rank + 1); ++d)
-      for (int c = cp ? 0 : at.cp_rank; c < (cp ? job.cp : at.cp_rank + 1); ++c)
-        for (int t = tp ? 0 : at.tp_rank; t < (tp ? job.tp_classes() : at.tp_rank + 1); ++t)
-          result.push_back(job.class_of({at.stage, d, c, t}));
-  };
-  switch (communicator) {
-    case Stream::tp:
-      over(false, false, true);
-      break;
-    case Stream::cp:
-      over(false, true, false);
-      break;
-    case Stream::dp:
-      over(true, false, false);
-      break;
-    case Stream::dp_cp:
-      over(true, true, false);
-      break;
-    case Stream::shard:
-    case Stream::replicate: {
-      // Replicas are blocks of neighbours in data-parallel order.
-      const int size = job.dp / job.replicas;
-      const bool same_copy = communicator == Stream::shard;
-      over(true, same_copy, false);
-      if (!job.all_ranks) break;  // a class stands for ranks of every copy
-      std::erase_if(result, [&](int c) {
-        const int d = job.coordinates(c).dp_rank;
-        return same_copy ? d / size != at.dp_rank / size : d % size != at.dp_rank % size;
-      });
-      break;
-    }
-    case Stream::embedding:
-      result.push_back(job.class_of({0, at.dp_rank, at.cp_rank, at.tp_rank}));
-      if (job.pp > 1)
-        result.push_back(job.class_of({job.pp - 1, at.dp_rank, at.cp_rank, at.tp_rank}));
-      break;
-    case Stream::world:
-      for (int c = 0; c < static_cast<int>(job.classes.size()); ++c) result.push_back(c);
-      break;
-    default:
-      result.push_back(rank_class);
-  }
-  return result;
-}
-
-int peer(const workload::Job& job, int rank_class, int offset) {
-  workload::Job::Coordinates at = job.coordinates(rank_class);
-  at.stage = (at.stage + offset + job.pp) % job.pp;
-  return job.class_of(at);
-}
-
-Account account_of(Stream communicator) {
-  switch (communicator) {
-    case Stream::tp:
-      return Account::tp_exposed;
-    case Stream::cp:
-    case Stream::cp_compute:
-      return Account::cp_exposed;
-    case Stream::dp:
-    case Stream::dp_cp:
-    case Stream::unshard:
-    case Stream::reduce:
-    case Stream::shard:
-    case Stream::replicate:
-      return Account::dp_exposed;
-    case Stream::pp:
-    case Stream::pp_send_forward:
-    case Stream::pp_receive_forward:
-    case Stream::pp_send_backward:
-    case Stream::pp_receive_backward:
-    case Stream::embedding:
-      return Account::pp_transfer;
-    case Stream::compute:
-    case Stream::world:
-    case Stream::count_:
-      break;
-  }
-  return Account::other;
 }
 
 Bytes capacity(const Memory& memory, std::size_t rank_class) {

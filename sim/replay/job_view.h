@@ -3,18 +3,10 @@
 
 #include <vector>
 
+#include "sim/replay/queues.h"
 #include "sim/replay/replay.h"
 
 namespace sim::replay {
-
-// Rank classes that meet in one collective of `communicator`, as seen from a class.
-std::vector<int> members(const workload::Job& job, workload::Stream communicator, int rank_class);
-
-// The class at the other end of a message.
-int peer(const workload::Job& job, int rank_class, int offset);
-
-// Which account exposed time of a communicator belongs to.
-Account account_of(workload::Stream communicator);
 
 // Pipeline wait in a pass: between unequal stages, or while the pipeline fills or drains.
 inline Account waiting_account(const workload::Pass& pass) {

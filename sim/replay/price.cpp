@@ -6,8 +6,8 @@
 
 #include "sim/device/kernel.h"
 #include "sim/device/overlap.h"
-#include "sim/replay/job_groups.h"
-#include "sim/replay/job_view.h"
+#include "sim/replay/queues.h"
+#include "sim/replay/replay.h"
 
 namespace sim::replay {
 namespace {
@@ -20,7 +20,8 @@ Duration exposed(const workload::Job& job, const workload::Transfer& t, Duration
   const bool activations =
       t.kind == collective::Kind::all_gather || t.kind == collective::Kind::reduce_scatter;
   if (!job.tp_comm_overlap || t.communicator != Stream::tp || !activations) return d;
-  return {(d.ps + job.tp - 1) / job.tp};
+  const int tp = job.mesh.degrees().tp;
+  return {(d.ps + tp - 1) / tp};
 }
 
 Duration scaled(Duration d, double rate) {
@@ -30,11 +31,11 @@ Duration scaled(Duration d, double rate) {
 
 // Speed of the slowest GPU of each kind among the ranks that a class stands for: tensor-parallel
 // peers and replicas wait for it.
-std::map<int, double> slowest(const workload::Job& job, int rank_class, const JobGroups& layout,
+std::map<int, double> slowest(const mesh::Mesh& mesh, int rank_class,
                               const topology::Cluster& cluster) {
   std::map<int, double> speeds;
   if (cluster.conditions.empty() && cluster.gpu_kinds.empty()) return {{0, 1}};
-  for (const int rank : layout.ranks_of_class(job, rank_class)) {
+  for (const int rank : mesh.ranks_of(rank_class)) {
     const int gpu = topology::gpu_of_rank(cluster, rank);
     const double speed = topology::speed_of_gpu(cluster, gpu);
     const auto [at, added] = speeds.try_emplace(topology::kind_of_gpu(cluster, gpu), speed);
@@ -45,23 +46,24 @@ std::map<int, double> slowest(const workload::Job& job, int rank_class, const Jo
 
 // The most ranks of one node that load data: the first tensor-parallel rank at either end of a
 // pipeline.
-int loaders_of_a_node(const workload::Job& job, const JobGroups& layout, int gpus_per_node) {
+int loaders_of_a_node(const mesh::Mesh& mesh, int gpus_per_node) {
   std::map<int, int> loaders;  // per node
   int most = 0;
-  for (int gpu = 0; gpu < job.tp * job.cp * job.pp * job.dp; ++gpu) {
-    const int stage = layout.place(gpu, topology::Dimension::pp);
-    if (layout.place(gpu, topology::Dimension::tp) > 0) continue;
-    if (stage == 0 || stage == job.pp - 1) most = std::max(most, ++loaders[gpu / gpus_per_node]);
+  for (int gpu = 0; gpu < mesh.world(); ++gpu) {
+    const int stage = mesh.place(gpu, mesh::Axis::pp);
+    if (mesh.place(gpu, mesh::Axis::tp) > 0) continue;
+    if (stage == 0 || stage == mesh.degrees().pp - 1)
+      most = std::max(most, ++loaders[gpu / gpus_per_node]);
   }
   return most;
 }
 
-LoaderTimes loader(const workload::Job& job, const JobGroups& layout,
-                   const device::LoaderProfile& profile, int gpus_per_node) {
+LoaderTimes loader(const workload::Job& job, const device::LoaderProfile& profile,
+                   int gpus_per_node) {
   LoaderTimes times;
   if (job.loading.mask_elements == 0 || profile.mask.ps == 0) return times;
   constexpr double mask_unit = 1 << 20;
-  const int neighbours = loaders_of_a_node(job, layout, gpus_per_node) - 1;
+  const int neighbours = loaders_of_a_node(job.mesh, gpus_per_node) - 1;
   times.sequence = from_seconds(seconds(profile.mask) *
                                 (static_cast<double>(job.loading.mask_elements) / mask_unit) *
                                 (1 + profile.neighbour * neighbours));
@@ -70,8 +72,8 @@ LoaderTimes loader(const workload::Job& job, const JobGroups& layout,
   times.workers = job.loading.workers;
   times.sequences = job.loading.sequences;
   times.microbatches = job.loading.microbatches;
-  times.replicas = job.dp;
-  times.in_flight = job.pp;
+  times.replicas = job.mesh.degrees().dp;
+  times.in_flight = job.mesh.degrees().pp;
   return times;
 }
 
@@ -121,26 +123,24 @@ Times price(const workload::Job& job, const device::Gpu& gpu, const device::Prof
     return alone.ps > 0 ? alone + profile.overlap.arrival : alone;
   };
 
-  JobGroups layout(job);
-  times.loader = loader(job, layout, host.loader, network.cluster().node.gpus);
+  times.loader = loader(job, host.loader, network.cluster().node.gpus);
   // Stages share most of their operations and transfers.
   using Key = std::pair<std::string_view, std::array<std::int64_t, 8>>;
   std::vector<std::map<Key, Duration>> kernels(1 + others.size());
   for (std::size_t i = 0; i < job.classes.size(); ++i) {
     const workload::Program& program = job.classes[i];
     ClassTimes& c = times.classes.emplace_back();
-    const std::map<int, double> speeds =
-        slowest(job, static_cast<int>(i), layout, network.cluster());
+    const std::map<int, double> speeds = slowest(job.mesh, static_cast<int>(i), network.cluster());
     // Kernels run beside the tensor-parallel traffic in backward and the data-parallel traffic of
     // the last microbatch; the more channels, the fewer SMs.
     int channels = 0;
     for (const Stream s : program.communicators)
       if (s == Stream::tp || s == Stream::dp_cp || s == Stream::shard)
-        channels = std::max(channels, network.channels(layout.of(s)));
+        channels = std::max(channels, network.channels(job.mesh.groups(communicator_of(s))));
     channels = std::min(channels, gpu.sms - 1);
     Duration traffic{};  // the longest collective that a kernel of a layer runs beside
     for (const workload::Transfer& t : program.transfers) {
-      const network::Groups& groups = layout.of(t.communicator);
+      const network::Groups& groups = job.mesh.groups(communicator_of(t.communicator));
       const Duration d = exposed(job, t, lasting(t.kind, groups, t.bytes));
       c.transfer.push_back(d);
       c.transfer_overlapped.push_back(
@@ -170,9 +170,9 @@ Times price(const workload::Job& job, const device::Gpu& gpu, const device::Prof
     for (const workload::Exchange& e : program.exchanges) {
       std::vector<Duration>& messages = c.message.emplace_back();
       for (const workload::Message& m : e.messages) {
-        const int other = (program.stage + m.peer_offset + job.pp) % job.pp;
+        const int other = job.mesh.stage_at(program.stage, m.peer_offset);
         const network::Groups& pairs =
-            m.send ? layout.pairs(program.stage, other) : layout.pairs(other, program.stage);
+            m.send ? job.mesh.pairs(program.stage, other) : job.mesh.pairs(other, program.stage);
         messages.push_back(lasting(collective::Kind::send_receive, pairs, m.bytes));
       }
     }
@@ -187,32 +187,34 @@ Memory outside_memory(const workload::Job& job, const workload::Plan& plan, cons
                       std::span<const GpuKind> others) {
   Memory memory;
   memory.total = gpu.memory;
-  memory.options = plan.allocator_options;
-  JobGroups layout(job);
+  memory.options = plan.environment.allocator_options;
+  const int cp = job.mesh.degrees().cp;
   for (std::size_t i = 0; i < job.classes.size(); ++i) {
     const workload::Program& program = job.classes[i];
     std::vector<Outside> outside;
     // A class has the memory of the smallest of its GPUs.
     Bytes least = gpu.memory;
-    for (const auto& [kind, speed] : slowest(job, static_cast<int>(i), layout, network.cluster()))
+    for (const auto& [kind, speed] : slowest(job.mesh, static_cast<int>(i), network.cluster()))
       if (kind > 0) least = std::min(least, others[static_cast<std::size_t>(kind - 1)].gpu.memory);
     if (least < gpu.memory) outside.push_back({"smaller GPU", gpu.memory - least});
     outside.push_back({"CUDA context", profile.memory.context});
     if (profile.memory.libraries.n > 0) outside.push_back({"libraries", profile.memory.libraries});
     for (const Stream s : program.communicators) {
       // A ring of two sends on the group's own communicator, batched.
-      const bool ring = s == Stream::cp && job.cp == 2;
+      const bool ring = s == Stream::cp && cp == 2;
       const Purpose purpose = s == Stream::pp ? Purpose::sends
                               : ring          ? Purpose::both
                                               : Purpose::collectives;
       outside.push_back(
-          {"NCCL " + std::string(name(s)), network.communicator_memory(layout.of(s), purpose)});
+          {"NCCL " + std::string(name(s)),
+           network.communicator_memory(job.mesh.groups(communicator_of(s)), purpose)});
     }
     // Rings of more than two ranks send unbatched: PyTorch makes a communicator per pair
     // [ProcessGroupNCCL.cpp:pointToPoint], and a rank has two neighbours.
-    if (job.cp > 2)
-      outside.push_back({"NCCL cp neighbours", 2 * network.communicator_memory(
-                                                       layout.ring_neighbours(), Purpose::sends)});
+    if (cp > 2)
+      outside.push_back({"NCCL cp neighbours",
+                         2 * network.communicator_memory(
+                                 job.mesh.neighbours(mesh::Communicator::cp), Purpose::sends)});
     memory.outside.push_back(std::move(outside));
   }
   return memory;

@@ -324,7 +324,8 @@ void Reference::start(int c, Rank& r, std::size_t s, Entry& e) {
     f.late = why(r, e, f.account);
     r.last_start_account = f.late;
     if (e.kind == EntryKind::collective) {
-      const std::vector<int> who = members(job_, static_cast<Stream>(s), c);
+      const std::vector<int>& who =
+          job_.mesh.members(communicator_of(static_cast<Stream>(s)), c);
       auto& group = meetings_[{s, who.front()}];
       Meeting& meeting = group[r.meetings[s]];
       meeting.arrived.emplace_back(c, &e);
@@ -349,7 +350,7 @@ void Reference::start(int c, Rank& r, std::size_t s, Entry& e) {
       exchanging_[{c, s}] = {static_cast<int>(x.messages.size()), now, now, {}};
       for (std::size_t k = 0; k < x.messages.size(); ++k) {
         const workload::Message& m = x.messages[k];
-        const int other = peer(job_, c, m.peer_offset);
+        const int other = job_.mesh.peer(c, m.peer_offset);
         const int from = m.send ? c : other, to = m.send ? other : c;
         Channel& ch = channels_[{from * static_cast<int>(ranks_.size()) + to, m.channel}];
         (m.send ? ch.sends : ch.receives)

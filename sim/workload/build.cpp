@@ -43,74 +43,43 @@ void keep_repeating_cuts(Job& job, int microbatches_per_period) {
 
 }  // namespace
 
-int Job::class_of(const Coordinates& at) const {
-  assert(at.stage >= 0 && at.stage < pp);
-  assert(at.cp_rank >= 0 && at.cp_rank < cp);
-  assert(at.dp_rank < dp_classes() && at.tp_rank < tp_classes());
-  return ((at.stage * dp_classes() + at.dp_rank) * cp + at.cp_rank) * tp_classes() + at.tp_rank;
-}
-
-Job::Coordinates Job::coordinates(int rank_class) const {
-  Coordinates at;
-  at.tp_rank = rank_class % tp_classes();
-  at.cp_rank = rank_class / tp_classes() % cp;
-  at.dp_rank = rank_class / (tp_classes() * cp) % dp_classes();
-  at.stage = rank_class / (tp_classes() * cp * dp_classes());
-  return at;
-}
-
-int Job::dp_classes() const {
-  if (all_ranks) return dp;
-  return class_of_replica.empty() ? 1 : 1 + *std::ranges::max_element(class_of_replica);
-}
-
-int Job::replica_class(int dp_rank) const {
-  if (all_ranks) return dp_rank;
-  return class_of_replica.empty() ? 0 : class_of_replica[static_cast<std::size_t>(dp_rank)];
+mesh::Mesh mesh_of(const Plan& plan, mesh::Alike alike) {
+  mesh::Degrees degrees;
+  degrees.tp = plan.mesh.tp;
+  degrees.cp = plan.mesh.cp;
+  degrees.dp = plan.mesh.dp;
+  degrees.pp = plan.mesh.pp;
+  if (plan.shards_parameters()) degrees.replicas = plan.sharding.fsdp.replicas;
+  return mesh::Mesh(degrees, plan.mesh.rank_order, std::move(alike));
 }
 
 Job build(const Plan& plan, const Environment& environment, bool all_ranks,
           const std::vector<int>& class_of_replica) {
   assert(problems(plan).empty());
   Job job;
-  job.tp = plan.tp;
-  job.cp = plan.cp;
-  job.pp = plan.pp;
-  job.dp = plan.dp;
-  job.all_ranks = all_ranks;
-  job.launch_blocking = plan.launch_blocking;
-  if (plan.shards_parameters()) {
-    job.replicas = plan.fsdp.replicas;
-    job.single_queue = false;
-  }
-  job.rank_order = plan.rank_order;
-  if (!all_ranks) job.class_of_replica = class_of_replica;
-  job.tp_comm_overlap = plan.tp_comm_overlap && plan.uses_sequence_parallel();
-  job.loading = {0, plan.micro_batch, plan.microbatches(), plan.data_workers};
-  if (plan.attention_mask && plan.reset_attention_mask)
-    job.loading.mask_elements = plan.sequence * plan.sequence;
-  const int count = plan.pp * plan.cp * job.dp_classes() * job.tp_classes();
-  job.classes.resize(static_cast<std::size_t>(count));
-  const auto ranks_of = [&](int dp_class) {
-    if (all_ranks) return 1;
-    int replicas = 0;
-    for (int d = 0; d < plan.dp; ++d) replicas += job.replica_class(d) == dp_class;
-    return plan.tp * replicas;
-  };
-  for (int c = 0; c < count; ++c) {
-    const Job::Coordinates at = job.coordinates(c);
+  job.mesh = mesh_of(plan, {all_ranks, class_of_replica});
+  job.launch_blocking = plan.environment.launch_blocking;
+  job.single_queue = !plan.shards_parameters();
+  job.tp_comm_overlap = plan.stack.tp_comm_overlap && plan.uses_sequence_parallel();
+  job.loading = {0, plan.batch.micro_batch, plan.microbatches(), plan.stack.data_workers};
+  if (plan.stack.attention_mask && plan.stack.reset_attention_mask)
+    job.loading.mask_elements = plan.batch.sequence * plan.batch.sequence;
+  job.classes.resize(static_cast<std::size_t>(job.mesh.classes()));
+  for (int c = 0; c < job.mesh.classes(); ++c) {
     Program& program = job.classes[static_cast<std::size_t>(c)];
-    if (at.dp_rank > 0 || at.tp_rank > 0) {
-      program = job.classes[static_cast<std::size_t>(job.class_of({at.stage, 0, at.cp_rank, 0}))];
-      program.ranks = ranks_of(at.dp_rank);
+    const int first = job.mesh.first_like(c);
+    if (first != c) {
+      program = job.classes[static_cast<std::size_t>(first)];
+      program.ranks = job.mesh.rank_count(c);
       continue;
     }
+    const mesh::Coordinates at = job.mesh.coordinates(c);
     program.stage = at.stage;
     program.cp_rank = at.cp_rank;
-    program.ranks = ranks_of(at.dp_rank);
+    program.ranks = job.mesh.rank_count(c);
     write_program(plan, environment, program);
   }
-  keep_repeating_cuts(job, plan.virtual_stages > 1 ? plan.pp : 1);
+  keep_repeating_cuts(job, plan.pipeline.virtual_stages > 1 ? plan.mesh.pp : 1);
   return job;
 }
 

@@ -17,8 +17,11 @@ struct Environment {
   int sms = 108;             // rows of partial norm gradients
 };
 
+// The ranks of a plan.
+mesh::Mesh mesh_of(const Plan& plan, mesh::Alike alike = {});
+
 // `all_ranks`: a class per rank of the job instead of one per pipeline and context-parallel rank.
-// `class_of_replica`: see Job. REQUIRES: problems(plan) is empty.
+// `class_of_replica`: see mesh::Alike. REQUIRES: problems(plan) is empty.
 Job build(const Plan& plan, const Environment& environment, bool all_ranks = false,
           const std::vector<int>& class_of_replica = {});
 

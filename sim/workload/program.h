@@ -23,6 +23,7 @@
 
 #include "sim/collective/collective.h"
 #include "sim/core/units.h"
+#include "sim/mesh/mesh.h"
 #include "sim/model/operation.h"
 #include "sim/schedule/schedule.h"
 
@@ -208,33 +209,15 @@ struct Loading {
   int workers = 1;                 // of one rank
 };
 
-// All rank classes of a job. Tensor-parallel peers and data-parallel replicas run the same program
-// with the same timing, so one class stands for them, unless every rank is asked for.
-// Class order, slowest first: pipeline, data, context, tensor rank (of the ranks that have
-// classes).
+// All rank classes of a job, in the mesh's order.
 struct Job {
   std::vector<Program> classes;
-  int tp = 1, cp = 1, pp = 1, dp = 1;
-  int replicas = 1;        // of the parameters: dp / replicas ranks (times cp) share one copy
-  bool all_ranks = false;  // one class per rank
-  // Where replicas differ (slow GPUs): the class of each data-parallel rank, numbered in order of
-  // first appearance. Empty: all alike.
-  std::vector<int> class_of_replica;
-  std::string rank_order;        // "tp-cp-ep-dp-pp", the fastest first; "": Megatron-LM's
+  mesh::Mesh mesh;
   bool single_queue = true;      // CUDA_DEVICE_MAX_CONNECTIONS=1, as Megatron-LM wants it
   bool launch_blocking = false;  // the CPU waits for every kernel before it issues the next
   // Sequence-parallel gathers and scatters of layers run in tp pieces beside their products.
   bool tp_comm_overlap = false;
   Loading loading;
-
-  struct Coordinates {
-    int stage = 0, dp_rank = 0, cp_rank = 0, tp_rank = 0;
-  };
-  int class_of(const Coordinates& at) const;
-  Coordinates coordinates(int rank_class) const;
-  int tp_classes() const { return all_ranks ? tp : 1; }
-  int dp_classes() const;
-  int replica_class(int dp_rank) const;
 };
 
 }  // namespace sim::workload

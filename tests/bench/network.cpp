@@ -4,7 +4,7 @@
 
 #include <benchmark/benchmark.h>
 
-#include "sim/topology/placement.h"
+#include "sim/mesh/communicators.h"
 #include "sim/topology/routes.h"
 #include "tests/network/profiles.h"
 
@@ -13,7 +13,7 @@ namespace {
 using namespace sim;
 using namespace sim::network;
 using collective::Kind;
-using topology::GroupKind;
+using mesh::Communicator;
 
 topology::Cluster cluster(int gpus, double oversubscription = 1.0) {
   topology::Cluster c = cluster_of(h100_8ndr, (gpus + 7) / 8);
@@ -41,7 +41,7 @@ BENCHMARK(platform)->Arg(64)->Arg(1024)->Arg(16384)->Unit(benchmark::kMillisecon
 // First all-reduce of a new process over all data-parallel groups at once, tp 8.
 void first_answer(benchmark::State& state) {
   const int gpus = static_cast<int>(state.range(0));
-  const Groups groups{topology::groups(GroupKind::dp, {.tp = 8, .dp = gpus / 8})};
+  const Groups groups{mesh::groups(Communicator::dp, {.tp = 8, .dp = gpus / 8})};
   for (auto _ : state) {
     Network network(cluster(gpus), ideal_profile(true), no_cache());
     benchmark::DoNotOptimize(network.duration(Kind::all_reduce, groups, Bytes{1 << 30}));
@@ -52,7 +52,7 @@ BENCHMARK(first_answer)->Arg(16)->Arg(64)->Arg(1024)->Arg(16384)->Unit(benchmark
 // One group of all GPUs, a GiB.
 void one_group(benchmark::State& state) {
   const int gpus = static_cast<int>(state.range(0));
-  const Groups groups{topology::groups(GroupKind::world, {.tp = 8, .dp = gpus / 8})};
+  const Groups groups{mesh::groups(Communicator::world, {.tp = 8, .dp = gpus / 8})};
   for (auto _ : state) {
     Network network(cluster(gpus), ideal_profile(true), no_cache());
     benchmark::DoNotOptimize(network.duration(Kind::all_reduce, groups, Bytes{1 << 30}));
@@ -63,12 +63,12 @@ BENCHMARK(one_group)->Arg(64)->Arg(1024)->Arg(16384)->Unit(benchmark::kMilliseco
 // What pricing a job asks of a new process: tp 8, pp 16, the rest dp; every edge of the pipeline.
 void whole_job(benchmark::State& state) {
   const int gpus = static_cast<int>(state.range(0));
-  const topology::Degrees degrees{.tp = 8, .dp = gpus / 128, .pp = 16};
+  const mesh::Degrees degrees{.tp = 8, .dp = gpus / 128, .pp = 16};
   for (auto _ : state) {
     Network network(cluster(gpus), ideal_profile(true), no_cache());
-    const Groups tp{topology::groups(GroupKind::tp, degrees)};
-    const Groups dp{topology::groups(GroupKind::dp, degrees)};
-    const Groups world{topology::groups(GroupKind::world, degrees)};
+    const Groups tp{mesh::groups(Communicator::tp, degrees)};
+    const Groups dp{mesh::groups(Communicator::dp, degrees)};
+    const Groups world{mesh::groups(Communicator::world, degrees)};
     for (const Kind kind : {Kind::all_gather, Kind::reduce_scatter}) {
       benchmark::DoNotOptimize(network.duration(kind, tp, Bytes{64 << 20}));
       benchmark::DoNotOptimize(network.duration(kind, dp, Bytes{256 << 20}));
@@ -76,7 +76,7 @@ void whole_job(benchmark::State& state) {
     benchmark::DoNotOptimize(network.duration(Kind::all_reduce, world, Bytes{4}));
     for (int stage = 0; stage + 1 < degrees.pp; ++stage) {
       for (const auto& [from, to] : {std::pair{stage, stage + 1}, {stage + 1, stage}}) {
-        const Groups pairs{topology::stage_pairs(from, to, degrees)};
+        const Groups pairs{mesh::stage_pairs(from, to, degrees)};
         benchmark::DoNotOptimize(network.duration(Kind::send_receive, pairs, Bytes{64 << 20}));
       }
     }
@@ -87,7 +87,7 @@ BENCHMARK(whole_job)->Arg(1024)->Arg(16384)->Unit(benchmark::kMillisecond);
 // The same question to SimGrid without merging; the helper is running.
 void simgrid(benchmark::State& state) {
   const int gpus = static_cast<int>(state.range(0));
-  const Groups groups{topology::groups(GroupKind::dp, {.tp = 8, .dp = gpus / 8})};
+  const Groups groups{mesh::groups(Communicator::dp, {.tp = 8, .dp = gpus / 8})};
   for (auto _ : state) {
     Network network(cluster(gpus), ideal_profile(true), no_cache(false));
     benchmark::DoNotOptimize(network.duration(Kind::all_reduce, groups, Bytes{1 << 30}));
@@ -99,7 +99,7 @@ BENCHMARK(simgrid)->Arg(16)->Arg(64)->Arg(1024)->Unit(benchmark::kMillisecond);
 void memo_hit(benchmark::State& state) {
   const int gpus = static_cast<int>(state.range(0));
   Network network(cluster(gpus), ideal_profile(true), no_cache());
-  const Groups groups{topology::groups(GroupKind::dp, {.tp = 8, .dp = gpus / 8})};
+  const Groups groups{mesh::groups(Communicator::dp, {.tp = 8, .dp = gpus / 8})};
   for (auto _ : state) {
     benchmark::DoNotOptimize(network.duration(Kind::all_reduce, groups, Bytes{1 << 30}));
   }
@@ -108,7 +108,7 @@ BENCHMARK(memo_hit)->Arg(64)->Arg(1024);
 
 void remembered_hit(benchmark::State& state) {
   Network network(cluster(1024), ideal_profile(true), no_cache());
-  const auto id = network.remember({topology::groups(GroupKind::dp, {.tp = 8, .dp = 128})});
+  const auto id = network.remember({mesh::groups(Communicator::dp, {.tp = 8, .dp = 128})});
   for (auto _ : state) {
     benchmark::DoNotOptimize(network.duration(Kind::all_reduce, id, Bytes{1 << 30}));
   }

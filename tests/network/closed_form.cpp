@@ -2,16 +2,16 @@
 // idle and on shared fabrics, for every kind of node.
 #include <catch2/catch.hpp>
 
+#include "sim/mesh/communicators.h"
 #include "sim/network/network.h"
-#include "sim/topology/placement.h"
 #include "tests/network/profiles.h"
 
 using namespace sim;
 using namespace sim::network;
 using collective::Kind;
-using topology::Degrees;
+using mesh::Communicator;
+using mesh::Degrees;
 using topology::FabricKind;
-using topology::GroupKind;
 
 namespace {
 
@@ -41,8 +41,8 @@ double seconds_of_bytes(const topology::Cluster& cluster, Kind kind, const Group
   return 64.0 * GiB / answer->algorithm_bandwidth;
 }
 
-Groups groups_of(GroupKind kind, const Degrees& degrees) {
-  return {topology::groups(kind, degrees)};
+Groups groups_of(Communicator kind, const Degrees& degrees) {
+  return {mesh::groups(kind, degrees)};
 }
 
 // One group of the given ranks.
@@ -81,9 +81,9 @@ TEST_CASE("network: a ring between nodes runs at the NICs its GPUs own") {
   // 8 GPUs own 8 ports of 25 GB/s: 200 GB/s. PCIe of 31.5 and NVLink of 300 are wider.
   const topology::Cluster cluster = cluster_of(a100_8hdr, 4);
   for (const Kind kind : rings) {
-    check(cluster, kind, groups_of(GroupKind::world, {.tp = 8, .dp = 4}), 200e9);
+    check(cluster, kind, groups_of(Communicator::world, {.tp = 8, .dp = 4}), 200e9);
     // One GPU per node: one NIC each, on eight rails side by side.
-    check(cluster, kind, groups_of(GroupKind::dp, {.tp = 8, .dp = 4}), 25e9);
+    check(cluster, kind, groups_of(Communicator::dp, {.tp = 8, .dp = 4}), 25e9);
   }
 }
 
@@ -91,10 +91,10 @@ TEST_CASE("network: groups that share a NIC share its rate") {
   // 4 ports for 8 GPUs, one GPU per group and node: two groups on each port, 12.5 GB/s each.
   const topology::Cluster cluster = cluster_of(a100_4hdr, 4);
   for (const Kind kind : rings) {
-    check(cluster, kind, groups_of(GroupKind::dp, {.tp = 8, .dp = 4}), 12.5e9);
+    check(cluster, kind, groups_of(Communicator::dp, {.tp = 8, .dp = 4}), 12.5e9);
     check(cluster, kind, one({0, 8, 16, 24}), 25e9);  // alone it has the port for itself
     // tp 2: the dp groups of both GPUs at a port, and nothing else.
-    check(cluster, kind, groups_of(GroupKind::dp, {.tp = 2, .dp = 4, .pp = 4}), 300e9);
+    check(cluster, kind, groups_of(Communicator::dp, {.tp = 2, .dp = 4, .pp = 4}), 300e9);
   }
 }
 
@@ -116,22 +116,22 @@ TEST_CASE("network: an oversubscribed spine is shared by the rings that cross it
   // groups of 8 nodes cross it once in each direction: 8 groups, 25 GB/s each: just not narrower.
   topology::Cluster cluster = cluster_of(a100_8hdr, 8);
   cluster.fabric.oversubscription = 4;
-  check(cluster, Kind::all_reduce, groups_of(GroupKind::dp, {.tp = 8, .dp = 8}), 25e9);
+  check(cluster, Kind::all_reduce, groups_of(Communicator::dp, {.tp = 8, .dp = 8}), 25e9);
   // At 16:1 the trunk has 50 GB/s for 8 groups.
   cluster.fabric.oversubscription = 16;
-  check(cluster, Kind::all_reduce, groups_of(GroupKind::dp, {.tp = 8, .dp = 8}), 6.25e9);
+  check(cluster, Kind::all_reduce, groups_of(Communicator::dp, {.tp = 8, .dp = 8}), 6.25e9);
   // Pipeline order swapped: groups of nodes {0,2,4,6}, {1,3,5,7} still cross once, 16 groups.
-  check(cluster, Kind::all_reduce, groups_of(GroupKind::pp, {.tp = 16, .pp = 4}), 50e9 / 16);
+  check(cluster, Kind::all_reduce, groups_of(Communicator::pp, {.tp = 16, .pp = 4}), 50e9 / 16);
   // Groups that stay on a leaf do not see it.
-  check(cluster, Kind::all_reduce, groups_of(GroupKind::dp, {.tp = 8, .dp = 4, .pp = 2}), 25e9);
+  check(cluster, Kind::all_reduce, groups_of(Communicator::dp, {.tp = 8, .dp = 4, .pp = 2}), 25e9);
 }
 
 TEST_CASE("network: rails meet no other rail and units meet at the spine") {
   topology::Cluster cluster = cluster_of(h100_8ndr, 8);
   cluster.fabric = {FabricKind::rail_optimised, 4, 8.0, {}, {}};
   // Leaf trunk = 4 x 50 / 8 = 25 GB/s, for the one dp group of its rail. PCIe and port are wider.
-  check(cluster, Kind::all_reduce, groups_of(GroupKind::dp, {.tp = 8, .dp = 8}), 25e9, true);
-  check(cluster, Kind::all_reduce, groups_of(GroupKind::dp, {.tp = 8, .dp = 4, .pp = 2}), 50e9,
+  check(cluster, Kind::all_reduce, groups_of(Communicator::dp, {.tp = 8, .dp = 8}), 25e9, true);
+  check(cluster, Kind::all_reduce, groups_of(Communicator::dp, {.tp = 8, .dp = 4, .pp = 2}), 50e9,
         true);
 }
 
@@ -159,12 +159,12 @@ TEST_CASE("network: messages run at the narrowest link of their way") {
   check(cluster, Kind::send_receive, one({0, 1}), 300e9);
   check(cluster, Kind::send_receive, one({0, 8}), 25e9);
   // All stages to the next at once: stages of 8 GPUs, so every port carries one message each way.
-  check(cluster, Kind::send_receive, groups_of(GroupKind::pp, {.tp = 8, .pp = 4}), 25e9);
+  check(cluster, Kind::send_receive, groups_of(Communicator::pp, {.tp = 8, .pp = 4}), 25e9);
   check(cluster, Kind::ring_exchange, one({0, 1, 2, 3}), 300e9);
-  check(cluster, Kind::ring_exchange, groups_of(GroupKind::cp, {.tp = 8, .cp = 4}), 25e9);
+  check(cluster, Kind::ring_exchange, groups_of(Communicator::cp, {.tp = 8, .cp = 4}), 25e9);
   // Two GPUs to a port.
-  check(cluster_of(a100_4hdr, 2), Kind::ring_exchange, groups_of(GroupKind::cp, {.tp = 8, .cp = 2}),
-        12.5e9);
+  check(cluster_of(a100_4hdr, 2), Kind::ring_exchange,
+        groups_of(Communicator::cp, {.tp = 8, .cp = 2}), 12.5e9);
   // In a mesh a message has its pair's links only.
   check(cluster_of(h100_mesh, 1), Kind::ring_exchange, one({0, 1, 2, 3}), 150e9, true);
 }
@@ -180,7 +180,7 @@ TEST_CASE("network: all-to-all is bound by the NIC that carries most") {
   // 2 nodes x 8: of S/16 to each of 16 ranks, 8 leave the node: 8 x 8 x S/16 over 8 ports, S/2 per
   // port of 25 GB/s. As bus bandwidth with the factor 15/16.
   const topology::Cluster cluster = cluster_of(a100_8hdr, 2);
-  check(cluster, Kind::all_to_all, groups_of(GroupKind::world, {.tp = 8, .dp = 2}),
+  check(cluster, Kind::all_to_all, groups_of(Communicator::world, {.tp = 8, .dp = 2}),
         25e9 * 2 * 15 / 16);
   // In a node each GPU sends 7/8 S over 300 GB/s.
   check(cluster, Kind::all_to_all, one({0, 1, 2, 3, 4, 5, 6, 7}), 300e9);
@@ -202,8 +202,9 @@ TEST_CASE("network: the tree's links carry what the double binary tree puts on t
       cluster.fabric.nodes_per_leaf = 1;
       cluster.fabric.oversubscription = 10;
       Network network(cluster, ideal_profile(), options(engine));
-      const auto answer = network.answer(
-          Kind::all_reduce, groups_of(GroupKind::world, {.tp = 8, .dp = c.nodes}), Bytes{1 << 20});
+      const auto answer =
+          network.answer(Kind::all_reduce, groups_of(Communicator::world, {.tp = 8, .dp = c.nodes}),
+                         Bytes{1 << 20});
       REQUIRE(answer);
       REQUIRE(answer->algorithm == "Tree");
       REQUIRE(answer->protocol == "LL128");
@@ -225,8 +226,9 @@ TEST_CASE("network: merging by symmetry changes no answer on any small cluster a
       Network merged(cluster, ideal_profile(), options(Engine::merged));
       Network full(cluster, ideal_profile(), options(Engine::simgrid));
       for (const Degrees& degrees : layouts) {
-        for (const GroupKind kind : {GroupKind::tp, GroupKind::cp, GroupKind::dp, GroupKind::dp_cp,
-                                     GroupKind::pp, GroupKind::world}) {
+        for (const Communicator kind :
+             {Communicator::tp, Communicator::cp, Communicator::dp, Communicator::dp_cp,
+              Communicator::pp, Communicator::world}) {
           const Groups groups = groups_of(kind, degrees);
           if (groups.ranks[0].size() == 1) continue;
           for (const Kind what : {Kind::all_reduce, Kind::all_gather, Kind::send_receive,

@@ -4,14 +4,14 @@
 #include <catch2/catch.hpp>
 #include <numeric>
 
-#include "sim/topology/placement.h"
+#include "sim/mesh/communicators.h"
 #include "tests/network/profiles.h"
 
 using namespace sim;
 using namespace sim::network;
 using collective::Kind;
-using topology::Degrees;
-using topology::GroupKind;
+using mesh::Communicator;
+using mesh::Degrees;
 
 namespace {
 
@@ -26,8 +26,8 @@ SolverOptions quiet() {
   return o;
 }
 
-Groups groups_of(GroupKind kind, const Degrees& degrees) {
-  return {topology::groups(kind, degrees)};
+Groups groups_of(Communicator kind, const Degrees& degrees) {
+  return {mesh::groups(kind, degrees)};
 }
 
 // Efficiencies, ramps and latencies as a fit may give them.
@@ -101,7 +101,7 @@ TEST_CASE("network: sends choose LL when short and pay one hop") {
 
 TEST_CASE("network: the fabric adds its hops to every step between nodes") {
   topology::Cluster cluster = cluster_of(a100_8hdr, 8);
-  const Groups dp = groups_of(GroupKind::dp, {.tp = 8, .dp = 8});
+  const Groups dp = groups_of(Communicator::dp, {.tp = 8, .dp = 8});
   Network near(cluster, ideal_profile(), quiet());
   cluster.fabric.leaf_hop = Duration{100'000};
   cluster.fabric.spine_hop = Duration{300'000};
@@ -117,7 +117,7 @@ TEST_CASE("network: more bytes never take less time within one algorithm and pro
   for (const bool hopper : {false, true}) {
     Network network(cluster_of(hopper ? h100_8ndr : a100_8hdr, 4), lossy_profile(hopper), quiet());
     for (const Degrees& degrees : {Degrees{.tp = 8, .dp = 4}, Degrees{.tp = 2, .dp = 16}}) {
-      for (const GroupKind group : {GroupKind::tp, GroupKind::dp, GroupKind::world}) {
+      for (const Communicator group : {Communicator::tp, Communicator::dp, Communicator::world}) {
         const Groups groups = groups_of(group, degrees);
         for (const Kind kind : all_kinds) {
           Answer last;
@@ -147,7 +147,8 @@ TEST_CASE("network: more bandwidth is never slower") {
     return Network(cluster, ideal_profile(), quiet()).duration(kind, groups, Bytes{GiB});
   };
   for (const Kind kind : all_kinds) {
-    for (const GroupKind group : {GroupKind::tp, GroupKind::dp, GroupKind::pp, GroupKind::world}) {
+    for (const Communicator group :
+         {Communicator::tp, Communicator::dp, Communicator::pp, Communicator::world}) {
       const Groups groups = groups_of(group, {.tp = 4, .dp = 8, .pp = 2});
       const Duration base = time([](auto&) {}, kind, groups);
       INFO(name(kind) << " " << name(group));
@@ -163,7 +164,7 @@ TEST_CASE("network: renaming ranks or reordering groups changes nothing") {
   cluster.fabric.oversubscription = 3;
   Network network(cluster, lossy_profile(false), quiet());
   for (const Kind kind : all_kinds) {
-    const Groups groups = groups_of(GroupKind::dp, {.tp = 4, .dp = 8, .pp = 2});
+    const Groups groups = groups_of(Communicator::dp, {.tp = 4, .dp = 8, .pp = 2});
     const Duration base = network.duration(kind, groups, Bytes{64 * MiB});
     Groups other = groups;
     std::reverse(other.ranks.begin(), other.ranks.end());
@@ -192,7 +193,7 @@ TEST_CASE("network: constructing one and asking for what symmetry decides starts
   SolverOptions options = quiet();
   options.helper = "/nonexistent/rehearse-network";
   Network network(cluster_of(h100_8ndr, 2048), ideal_profile(true), options);
-  CHECK(network.duration(Kind::all_gather, groups_of(GroupKind::tp, {.tp = 8, .dp = 4}),
+  CHECK(network.duration(Kind::all_gather, groups_of(Communicator::tp, {.tp = 8, .dp = 4}),
                          Bytes{MiB}) > Duration{0});
   CHECK(network.solver().started() == 0);
 }
@@ -216,7 +217,7 @@ TEST_CASE("network: a helper that is not there is a value or an exception and ne
 
 TEST_CASE("network: remembered groups answer as the groups themselves") {
   Network network(cluster_of(a100_8hdr, 4), lossy_profile(false), quiet());
-  const Groups groups = groups_of(GroupKind::dp, {.tp = 8, .dp = 4});
+  const Groups groups = groups_of(Communicator::dp, {.tp = 8, .dp = 4});
   const auto id = network.remember(groups);
   CHECK(network.remember(groups) == id);
   CHECK(network.remember({{{0, 8, 16, 24}}}) != id);
@@ -233,11 +234,11 @@ TEST_CASE("network: communicators hold what NCCL connects") {
   CHECK(a100.communicator_memory(node) == Bytes{577 * MiB});
   CHECK(a100.channels(node) == 24);
   // One GPU per node: 2 channels, each in and out by its NIC: 4 x 9 MiB + 1.
-  const Groups dp = groups_of(GroupKind::dp, {.tp = 8, .dp = 4});
+  const Groups dp = groups_of(Communicator::dp, {.tp = 8, .dp = 4});
   CHECK(a100.communicator_memory(dp) == Bytes{37 * MiB});
   CHECK(a100.channels(dp) == 2);
   // All GPUs of 4 nodes: 16 channels: 24 x 16 + ceil(32 / 8) x 9 + 1.
-  const Groups world = groups_of(GroupKind::world, {.tp = 8, .dp = 4});
+  const Groups world = groups_of(Communicator::world, {.tp = 8, .dp = 4});
   CHECK(a100.communicator_memory(world) == Bytes{421 * MiB});
   // A pipeline between nodes: its rings were connected when it was made, and the shared send
   // buffers.

@@ -6,6 +6,8 @@
 #include <string>
 
 #include "sim/collective/collective.h"
+#include "sim/context/context.h"
+#include "sim/offload/offload.h"
 #include "sim/schedule/schedule.h"
 #include "sim/topology/graph.h"
 
@@ -46,6 +48,16 @@ TEST_CASE("tidy: every schedule is a file and a row") {
 
 TEST_CASE("tidy: every collective algorithm is a file and a row") {
   CHECK(rows(sim::collective::catalog()) == member_files("collective"));
+}
+
+TEST_CASE("tidy: every way to share a sequence is a file and a row") {
+  CHECK(rows(sim::context::catalog()) == member_files("context"));
+}
+
+TEST_CASE("tidy: every optimizer on the CPU is a file or a variant of one, and a row") {
+  std::set<std::string> names = rows(sim::offload::catalog());
+  names.erase("zero-3-flush");  // zero-3.cpp, with its gradients flushed otherwise
+  CHECK(names == member_files("offload"));
 }
 
 TEST_CASE("tidy: every kind of fabric is a file and a row") {

@@ -1,0 +1,211 @@
+#include "sim/calibrate/measured_table.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "sim/calibrate/row_text.h"
+#include "sim/report/csv.h"
+#include "sim/report/table.h"
+
+namespace sim::calibrate {
+
+namespace {
+
+// |predicted - measured| / measured of a quantity over some rows, percent.
+struct Spread {
+  std::size_t rows = 0;
+  double mean = 0, median = 0, p90 = 0, most = 0, bias = 0;
+  std::size_t worst = 0;  // row
+};
+
+std::optional<double> error_of(const RowAnswer& answer, std::size_t quantity) {
+  if (!answer.reason.empty()) return std::nullopt;
+  const auto& predicted = answer.predicted[quantity];
+  const auto& measured = answer.measured[quantity];
+  if (!predicted || !measured) return std::nullopt;
+  return *predicted / *measured - 1;
+}
+
+Spread spread(const std::vector<RowAnswer>& answers, std::size_t quantity,
+              const std::string* group) {
+  Spread out;
+  std::vector<std::pair<double, std::size_t>> found;
+  for (std::size_t i = 0; i < answers.size(); ++i) {
+    if (group != nullptr && answers[i].group != *group) continue;
+    const std::optional<double> error = error_of(answers[i], quantity);
+    if (!error) continue;
+    found.emplace_back(100 * std::abs(*error), i + 1);
+    out.mean += found.back().first;
+    out.bias += 100 * *error;
+  }
+  if (found.empty()) return out;
+  std::sort(found.begin(), found.end());
+  const double n = static_cast<double>(found.size());
+  out.rows = found.size();
+  out.mean /= n;
+  out.bias /= n;
+  out.median = found[found.size() / 2].first;
+  out.p90 = found[static_cast<std::size_t>(0.9 * (n - 1))].first;
+  out.most = found.back().first;
+  out.worst = found.back().second;
+  return out;
+}
+
+std::vector<std::string> groups_of(const std::vector<RowAnswer>& answers) {
+  std::vector<std::string> groups;
+  for (const RowAnswer& a : answers) groups.push_back(a.group);
+  std::sort(groups.begin(), groups.end());
+  groups.erase(std::unique(groups.begin(), groups.end()), groups.end());
+  return groups;
+}
+
+const char* status_of(const RowAnswer& answer) {
+  if (answer.reason.empty()) return "predicted";
+  return answer.impossible ? "impossible" : "unsupported";
+}
+
+// 90 % of what rows of other groups turned out to be, over what was predicted for them.
+std::optional<std::pair<double, double>> interval(const std::vector<RowAnswer>& answers,
+                                                  std::size_t row, std::size_t quantity) {
+  constexpr std::size_t fewest = 10;
+  std::vector<double> ratios;
+  for (const RowAnswer& a : answers) {
+    if (a.group == answers[row].group) continue;
+    if (const std::optional<double> error = error_of(a, quantity))
+      ratios.push_back(1 / (1 + *error));
+  }
+  if (ratios.size() < fewest) return std::nullopt;
+  std::sort(ratios.begin(), ratios.end());
+  const double last = static_cast<double>(ratios.size() - 1);
+  const double middle = *answers[row].predicted[quantity];
+  return std::pair{middle * ratios[static_cast<std::size_t>(std::floor(0.05 * last))],
+                   middle * ratios[static_cast<std::size_t>(std::ceil(0.95 * last))]};
+}
+
+}  // namespace
+
+const std::string& text_in(const config::TableRow& row, std::string_view column) {
+  static const std::string none;
+  const auto found = row.cells.find(column);
+  return found == row.cells.end() ? none : found->second;
+}
+
+std::optional<double> positive_in(const config::TableRow& row, std::string_view column) {
+  const std::optional<double> value = number(text_in(row, column));
+  return value && *value > 0 && std::isfinite(*value) ? value : std::nullopt;
+}
+
+std::span<const MeasuredTable> measured_tables() {
+  static const std::vector<MeasuredTable> all = {
+      {"attention over context-parallel ranks",
+       {"ulysses_degree", "ring_degree", "iters_per_s"},
+       {"predicted_iter_per_s"},
+       3,
+       predict_context,
+       context_summary},
+      {"ZeRO-3 with the optimizer on the CPU",
+       {"cpu_offload_ratio", "subgroup_params", "opt_gap_k", "step_ms"},
+       {"predicted_iter_ms", "predicted_fwd_ms", "predicted_bwd_ms", "predicted_step_ms"},
+       2,
+       predict_offload,
+       offload_summary},
+  };
+  return all;
+}
+
+const MeasuredTable* measured_table(const config::Table& table) {
+  for (const MeasuredTable& kind : measured_tables())
+    if (std::ranges::all_of(kind.columns, [&](std::string_view c) { return table.has(c); }))
+      return &kind;
+  return nullptr;
+}
+
+std::vector<RowAnswer> predict(const MeasuredTable& kind, const config::Table& table,
+                               search::Sites& sites) {
+  std::vector<RowAnswer> answers;
+  for (const config::TableRow& row : table.rows) {
+    RowAnswer& answer = answers.emplace_back(kind.predict(row, sites));
+    answer.predicted.resize(kind.quantities.size());
+    answer.measured.resize(kind.quantities.size());
+  }
+  return answers;
+}
+
+std::string to_csv(const MeasuredTable& kind, const std::vector<RowAnswer>& answers) {
+  std::vector<std::string> columns = {"row", "status", "reason"};
+  for (const std::string_view q : kind.quantities) columns.emplace_back(q);
+  for (const std::string_view q : kind.quantities)
+    for (const char* end : {"lo90", "hi90"}) columns.push_back(fmt::format("{}_{}", q, end));
+  std::string text = report::csv_line(columns);
+  const auto cell_of = [&](std::optional<double> value) {
+    return value ? fmt::format("{:.{}f}", *value, kind.digits) : "";
+  };
+  for (std::size_t i = 0; i < answers.size(); ++i) {
+    const RowAnswer& a = answers[i];
+    std::vector<std::string> cells = {fmt::format("{}", i + 1), status_of(a), a.reason};
+    for (const auto& value : a.predicted) cells.push_back(cell_of(value));
+    for (std::size_t q = 0; q < a.predicted.size(); ++q) {
+      const auto around = a.predicted[q] ? interval(answers, i, q) : std::nullopt;
+      cells.push_back(around ? cell_of(around->first) : "");
+      cells.push_back(around ? cell_of(around->second) : "");
+    }
+    text += report::csv_line(cells);
+  }
+  return text;
+}
+
+std::string to_text(const MeasuredTable& kind, const config::Table& table,
+                    const std::vector<RowAnswer>& answers) {
+  std::map<std::string, std::size_t> reasons;
+  for (const RowAnswer& a : answers)
+    if (!a.reason.empty()) ++reasons[a.reason];
+  std::size_t missing = 0;
+  for (const auto& [reason, count] : reasons) missing += count;
+  std::string text = fmt::format("{}: {} rows, {} predicted\n\n", kind.name, answers.size(),
+                                 answers.size() - missing);
+  report::Table lines(
+      {"<quantity", "<rows", "number", "mean", "median", "p90", "max", "worst row", "bias"});
+  const auto percent = [](double value) { return fmt::format("{:.2f} %", value); };
+  const auto add = [&](std::size_t q, const std::string& name, const Spread& s) {
+    if (s.rows == 0) return;
+    lines.row({std::string(kind.quantities[q].substr(kind.quantities[q].find('_') + 1)), name,
+               fmt::format("{}", s.rows), percent(s.mean), percent(s.median), percent(s.p90),
+               percent(s.most), fmt::format("{}", s.worst), fmt::format("{:+.2f} %", s.bias)});
+  };
+  for (std::size_t q = 0; q < kind.quantities.size(); ++q)
+    add(q, "all", spread(answers, q, nullptr));
+  for (std::size_t q = 0; q < kind.quantities.size(); ++q)
+    for (const std::string& group : groups_of(answers)) add(q, group, spread(answers, q, &group));
+  text += lines.empty() ? "nothing to compare\n" : lines.text("");
+  if (kind.summary != nullptr) text += "\n" + kind.summary(table, answers);
+  if (reasons.empty()) return text;
+  report::Table why({"rows", "<reason"});
+  for (const auto& [reason, count] : reasons) why.row({fmt::format("{}", count), reason});
+  return text + "\nrows without a prediction\n" + why.text();
+}
+
+report::Json to_json(const MeasuredTable& kind, const config::Table& table,
+                     const std::vector<RowAnswer>& answers) {
+  report::Json quantities = report::Json::object();
+  for (std::size_t q = 0; q < kind.quantities.size(); ++q) {
+    report::Json groups = report::Json::object();
+    const auto add = [&](const std::string& name, const Spread& s) {
+      if (s.rows == 0) return;
+      groups[name] = {{"rows", s.rows},    {"mean_pct", s.mean}, {"median_pct", s.median},
+                      {"p90_pct", s.p90},  {"max_pct", s.most},  {"worst_row", s.worst},
+                      {"bias_pct", s.bias}};
+    };
+    add("all", spread(answers, q, nullptr));
+    for (const std::string& group : groups_of(answers)) add(group, spread(answers, q, &group));
+    quantities[std::string(kind.quantities[q])] = std::move(groups);
+  }
+  report::Json json = {{"table", kind.name}, {"rows", answers.size()}};
+  json["quantities"] = std::move(quantities);
+  if (kind.summary != nullptr) json["summary"] = kind.summary(table, answers);
+  return json;
+}
+
+}  // namespace sim::calibrate

@@ -1,0 +1,29 @@
+// all-gather.cpp — every rank gathers all keys and values first and puts them in order; its two
+// chunks of queries then each meet the keys up to their own end. Nothing travels beside products.
+#include "sim/context/context.h"
+
+namespace sim::context {
+
+std::string all_gather_problem(const Shape& shape) {
+  if (shape.ranks > 1 && shape.order != TokenOrder::zigzag)
+    return "gathered keys and values are split in zigzag order";
+  return split_problem(shape);
+}
+
+std::vector<Step> all_gather_forward(const Shape& shape, int rank) {
+  Step step;
+  if (shape.ranks == 1) {
+    step.calls.push_back({shape.sequence, shape.sequence, true});
+    return {step};
+  }
+  const std::int64_t whole =
+      shape.sequence * shape.batch * shape.groups * shape.head_dim * shape.element;
+  step.before.push_back({"key gather", collective::Kind::all_gather, Level::all, whole});
+  step.before.push_back({"value gather", collective::Kind::all_gather, Level::all, whole});
+  const std::int64_t chunk = shape.local() / 2;
+  for (const int c : {rank, 2 * shape.ranks - 1 - rank})
+    step.calls.push_back({chunk, (c + 1) * chunk, true});
+  return {step};
+}
+
+}  // namespace sim::context

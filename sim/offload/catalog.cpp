@@ -1,0 +1,108 @@
+// catalog.cpp — every optimizer with state on the CPU, in one table, and what they have in common.
+//
+// To add one: write offload/<name>.cpp, then add its lines here.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cassert>
+#include <cmath>
+
+#include "sim/offload/offload.h"
+
+namespace sim::offload {
+
+std::string zero_3_problem(const Shape& shape);
+std::vector<Task> zero_3_step(const Shape& shape, const Rates& rates);
+std::string deep_problem(const Shape& shape);
+std::vector<Task> deep_step(const Shape& shape, const Rates& rates);
+std::string hybrid_problem(const Shape& shape);
+std::vector<Task> hybrid_step(const Shape& shape, const Rates& rates);
+std::vector<Task> hybrid_overlap_step(const Shape& shape, const Rates& rates);
+
+std::span<const Method> catalog() {
+  static constexpr std::array table{
+      Method{"zero-3", "sub-groups on the CPU one by one, copies blocking",
+             "DeepSpeed runtime/zero/stage3.py", false, zero_3_problem, zero_3_step},
+      Method{"zero-3-flush", "the same, gradients go down beside the backward pass",
+             "arXiv:2410.21316, section 4.3", true, zero_3_problem, zero_3_step},
+      Method{"deep", "every k-th sub-group is updated on the GPU meanwhile", "arXiv:2410.21316",
+             true, deep_problem, deep_step},
+      Method{"hybrid", "all gradients down, one optimizer on the CPU, parameters up",
+             "Megatron-LM core 0.14, --optimizer-cpu-offload", false, hybrid_problem, hybrid_step},
+      Method{"hybrid-overlap", "an optimizer for each tensor, its copies beside the next one's",
+             "Megatron-LM core 0.14, --overlap-cpu-optimizer-d2h-h2d", false, hybrid_problem,
+             hybrid_overlap_step},
+  };
+  return table;
+}
+
+const Method* find(std::string_view name) {
+  for (const Method& method : catalog())
+    if (method.name == name) return &method;
+  return nullptr;
+}
+
+std::vector<std::int64_t> sub_groups(std::int64_t parameters, std::int64_t size) {
+  std::vector<std::int64_t> sizes;
+  for (std::int64_t left = parameters; left > 0; left -= size)
+    sizes.push_back(std::min(left, size));
+  return sizes;
+}
+
+std::string shape_problem(const Shape& shape) {
+  // A sub-group is a tensor; a step of very many would take hours to follow.
+  constexpr std::int64_t most = 1 << 20;
+  if (shape.parameters < 1) return "there are no parameters";
+  if (shape.sub_group < 1 || shape.parameters / shape.sub_group > most)
+    return fmt::format("sub-groups of {} parameters; write 1 to {}", shape.sub_group,
+                       shape.parameters);
+  if (!(shape.fraction >= 0 && shape.fraction <= 1))
+    return fmt::format("a fraction of {} of the state on the CPU; it must be 0 to 1",
+                       shape.fraction);
+  if (shape.stride < 0) return "a stride below 0; write 0 for none on the GPU";
+  return "";
+}
+
+// Cores and memory work one after the other: what a core asks for it then has to wait for.
+Task update_on_cpu(std::int64_t parameters, double bytes, const Rates& rates) {
+  const double drawn = static_cast<double>(parameters) * bytes;
+  const double memory = drawn / rates.share();
+  return {
+      Queue::cpu, "update", from_seconds(drawn / rates.cores + memory), from_seconds(memory), {}};
+}
+
+Task update_on_gpu(std::int64_t parameters, const Rates& rates) {
+  return {Queue::gpu,
+          "update",
+          from_seconds(static_cast<double>(parameters) / rates.gpu_update),
+          {},
+          {}};
+}
+
+Task copy(Queue queue, std::string_view label, std::int64_t parameters, double bytes,
+          const Rates& rates) {
+  assert(queue == Queue::pcie_up || queue == Queue::pcie_down);
+  const double rate = queue == Queue::pcie_up ? rates.pcie_up : rates.pcie_down;
+  const double moved = static_cast<double>(parameters) * bytes;
+  return {queue, label, from_seconds(moved / rate), from_seconds(moved / rates.share()), {}};
+}
+
+Time flushed(const Method& method, std::span<const Time> ready,
+             std::span<const std::int64_t> parameters, const Rates& rates) {
+  assert(ready.size() == parameters.size());
+  Time done{};
+  for (std::size_t u = 0; u < ready.size(); ++u) {
+    const double count = static_cast<double>(parameters[u]);
+    // Beside the pass: fp32 into pinned memory. A blocking copy of 16 bits through pageable memory
+    // holds the thread that issues the pass, so all of them come on top of it.
+    if (method.flushes_behind)
+      done = std::max(done, ready[u]) + from_seconds(4 * count / rates.flush);
+    else
+      done = done + from_seconds(count / rates.blocking_flush);
+  }
+  if (!method.flushes_behind && !ready.empty()) done = done + (ready.back() - Time{});
+  return done;
+}
+
+}  // namespace sim::offload

@@ -1,0 +1,39 @@
+// hybrid-overlap.cpp — Megatron-LM's HybridDeviceOptimizer with --overlap-cpu-optimizer-d2h-h2d: an
+// optimizer for each tensor (here: for each sub-group), so that gradients of the next, the update
+// of this one and the parameters of the one before travel and work at the same time.
+//
+//     down  1 2 3        cpu    1 2 3        up       1 2 3
+#include "sim/offload/offload.h"
+
+namespace sim::offload {
+
+std::vector<Task> hybrid_overlap_step(const Shape& shape, const Rates& rates) {
+  constexpr double gradient_bytes = 4, parameter_bytes = 4;
+  constexpr std::size_t ahead = 2;  // tensors whose gradients come down before they are asked for
+  const auto away =
+      static_cast<std::int64_t>(shape.fraction * static_cast<double>(shape.parameters));
+  const std::vector<std::int64_t> sizes = sub_groups(away, shape.sub_group);
+  std::vector<Task> tasks;
+  std::vector<std::size_t> gradient;  // the task that brings each tensor's down
+  const auto bring = [&] {
+    if (gradient.size() == sizes.size()) return;
+    const std::int64_t size = sizes[gradient.size()];
+    gradient.push_back(tasks.size());
+    tasks.push_back(copy(Queue::pcie_down, "gradient down", size, gradient_bytes, rates));
+  };
+  for (std::size_t i = 0; i < ahead; ++i) bring();
+  if (away < shape.parameters) tasks.push_back(update_on_gpu(shape.parameters - away, rates));
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    Task update = update_on_cpu(sizes[i], rates.pinned_bytes, rates);
+    update.after = {gradient[i]};
+    const std::size_t updated = tasks.size();
+    tasks.push_back(std::move(update));
+    bring();
+    Task up = copy(Queue::pcie_up, "parameter up", sizes[i], parameter_bytes, rates);
+    up.after = {updated};
+    tasks.push_back(std::move(up));
+  }
+  return tasks;
+}
+
+}  // namespace sim::offload

@@ -1,0 +1,149 @@
+// Tables with columns of their own: every row has one line, what cannot be represented says why.
+#include "sim/calibrate/measured_table.h"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+
+using namespace sim;
+using namespace sim::calibrate;
+
+namespace {
+
+config::Table table(const std::vector<std::string>& columns,
+                    const std::vector<std::vector<std::string>>& rows) {
+  config::Table out;
+  out.columns = columns;
+  int line = 2;
+  for (const std::vector<std::string>& cells : rows) {
+    config::TableRow& row = out.rows.emplace_back();
+    row.line = line++;
+    for (std::size_t i = 0; i < columns.size(); ++i) row.cells[columns[i]] = cells[i];
+  }
+  return out;
+}
+
+const std::vector<std::string> context_columns = {
+    "hardware",  "gqa_group_num",  "bs",          "seqlen",     "head_num",   "head_size",
+    "ring_impl", "ulysses_degree", "ring_degree", "qkv_layout", "iters_per_s"};
+
+std::vector<std::string> context_row(const char* ulysses, const char* ring, const char* order) {
+  return {"8xA100-SXM4-80GB NVLink, one node",
+          "1",
+          "2",
+          "128K",
+          "8",
+          "128",
+          order,
+          ulysses,
+          ring,
+          "no_packed",
+          "20"};
+}
+
+const std::vector<std::string> offload_columns = {"host_hint",
+                                                  "model",
+                                                  "tp",
+                                                  "dp",
+                                                  "layers",
+                                                  "hidden",
+                                                  "heads",
+                                                  "seq",
+                                                  "gbs",
+                                                  "mbs",
+                                                  "cpu_offload_ratio",
+                                                  "subgroup_params",
+                                                  "mode",
+                                                  "opt_gap_k",
+                                                  "iter_ms",
+                                                  "fwd_ms",
+                                                  "bwd_ms",
+                                                  "step_ms",
+                                                  "dir"};
+
+std::vector<std::string> offload_row(const char* mode, const char* k) {
+  return {"ALCF Polaris node", "small", "1", "4", "4", "1024", "16", "2048", "4", "1", "1",
+          "1000000",           mode,    k,   "",  "",  "",     "",   ""};
+}
+
+}  // namespace
+
+TEST_CASE("calibrate: a table of its own columns is known by them") {
+  CHECK(measured_table(table(context_columns, {})) == &measured_tables()[0]);
+  CHECK(measured_table(table(offload_columns, {})) == &measured_tables()[1]);
+  CHECK(measured_table(table({"row_id", "gpu", "tp"}, {})) == nullptr);
+}
+
+TEST_CASE("calibrate: attention over ranks is slower along a ring and with tokens in a row") {
+  const config::Table rows =
+      table(context_columns, {context_row("8", "1", "zigzag"), context_row("1", "8", "zigzag"),
+                              context_row("1", "8", "basic")});
+  search::Sites sites;
+  const std::vector<RowAnswer> answers = predict(measured_tables()[0], rows, sites);
+  for (const RowAnswer& a : answers) REQUIRE(a.reason.empty());
+  CHECK(*answers[0].predicted[0] > *answers[1].predicted[0]);
+  CHECK(*answers[1].predicted[0] > 1.5 * *answers[2].predicted[0]);
+  const std::string csv = to_csv(measured_tables()[0], answers);
+  CHECK(csv.starts_with("row,status,reason,predicted_iter_per_s,"));
+  CHECK(std::ranges::count(csv, '\n') == 4);
+}
+
+TEST_CASE("calibrate: rows of attention that cannot be say why") {
+  auto heads = context_row("8", "1", "zigzag");
+  heads[4] = "12";
+  auto missing = context_row("8", "1", "zigzag");
+  missing[3] = "";
+  auto gpu = context_row("8", "1", "zigzag");
+  gpu[0] = "8xMI250X";
+  auto many = context_row("4096", "2", "zigzag");
+  const config::Table rows = table(context_columns, {heads, missing, gpu, many});
+  search::Sites sites;
+  const std::vector<RowAnswer> answers = predict(measured_tables()[0], rows, sites);
+  CHECK(answers[0].impossible);
+  CHECK(answers[0].reason.find("12 heads") != std::string::npos);
+  CHECK(answers[1].reason == "no shape");
+  CHECK(answers[2].reason.find("no profile") != std::string::npos);
+  CHECK(answers[3].reason == "no shape");
+}
+
+TEST_CASE("calibrate: an optimizer on the CPU is faster flushed beside, and more so interleaved") {
+  const config::Table rows =
+      table(offload_columns, {offload_row("ZeRO-3 offload baseline (CPU update)", "0"),
+                              offload_row("async grad flush only", "0"),
+                              offload_row("DeepOptimizerStates (interleaved)", "2"),
+                              offload_row("DeepOptimizerStates (interleaved)", "5")});
+  search::Sites sites;
+  const std::vector<RowAnswer> a = predict(measured_tables()[1], rows, sites);
+  for (const RowAnswer& one : a) REQUIRE(one.reason.empty());
+  enum { iteration, forward, backward, step };
+  CHECK(*a[1].predicted[backward] < *a[0].predicted[backward]);
+  CHECK(*a[1].predicted[step] == *a[0].predicted[step]);
+  CHECK(*a[2].predicted[step] < *a[3].predicted[step]);
+  CHECK(*a[3].predicted[step] < *a[1].predicted[step]);
+  for (const RowAnswer& one : a) {
+    CHECK(*one.predicted[forward] == *a[0].predicted[forward]);
+    CHECK(*one.predicted[iteration] > *one.predicted[forward] + *one.predicted[backward]);
+  }
+  CHECK(to_csv(measured_tables()[1], a)
+            .starts_with("row,status,reason,predicted_iter_ms,predicted_fwd_ms,predicted_bwd_ms,"
+                         "predicted_step_ms,"));
+}
+
+TEST_CASE("calibrate: rows of an optimizer on the CPU that cannot be say why") {
+  auto batch = offload_row("async grad flush only", "0");
+  batch[8] = "3";
+  auto stride = offload_row("DeepOptimizerStates (interleaved)", "1");
+  auto mode = offload_row("something new", "0");
+  auto host = offload_row("async grad flush only", "0");
+  host[0] = "a laptop";
+  auto huge = offload_row("async grad flush only", "0");
+  huge[5] = "99999999999999999999";
+  const config::Table rows = table(offload_columns, {batch, stride, mode, host, huge});
+  search::Sites sites;
+  const std::vector<RowAnswer> a = predict(measured_tables()[1], rows, sites);
+  CHECK(a[0].impossible);
+  CHECK(a[1].impossible);
+  CHECK(a[1].reason.find("2 or more") != std::string::npos);
+  CHECK(a[2].reason.find("something new") != std::string::npos);
+  CHECK(a[3].reason.find("a laptop") != std::string::npos);
+  CHECK(a[4].reason.find("hidden") != std::string::npos);
+}

@@ -1,0 +1,166 @@
+// Optimizers on the CPU: closed forms, and bounds over all small shapes.
+#include "sim/offload/offload.h"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <functional>
+#include <string>
+
+using namespace sim;
+using namespace sim::offload;
+
+namespace {
+
+// Round numbers: a parameter with pinned copies takes 40 s of the cores and 10 s of memory.
+Rates rates() {
+  Rates r;
+  r.cores = 1;
+  r.memory = 4;
+  r.ranks = 1;
+  r.pcie_up = 16;
+  r.pcie_down = 12;
+  r.flush = 12;
+  r.blocking_flush = 0.5;
+  r.gpu_update = 1;
+  r.blocking_bytes = 60;
+  r.pinned_bytes = 40;
+  r.state_bytes = 28;
+  return r;
+}
+
+void each_shape(const std::function<void(const Method&, const Shape&)>& visit) {
+  for (const Method& method : catalog())
+    for (const std::int64_t parameters : {1, 7, 12, 60})
+      for (const std::int64_t group : {1, 4, 5, 100})
+        for (const double fraction : {0.0, 0.5, 1.0})
+          for (const int stride : {0, 1, 2, 3, 7}) {
+            const Shape shape{parameters, group, fraction, stride};
+            if (method.problem(shape).empty()) visit(method, shape);
+          }
+}
+
+double seconds_of(Time t) {
+  return seconds(t - Time{});
+}
+
+}  // namespace
+
+TEST_CASE("offload: tasks of a queue follow each other and wait for those they name") {
+  const std::vector<Task> tasks = {
+      {Queue::pcie_up, "a", from_seconds(5), {}, {}},
+      {Queue::cpu, "b", from_seconds(3), {}, {}},
+      {Queue::cpu, "c", from_seconds(3), {}, {0}},
+      {Queue::pcie_up, "d", from_seconds(1), {}, {}},
+  };
+  const Timeline t = run(tasks);
+  CHECK(seconds_of(t.start[1]) == 0);
+  CHECK(seconds_of(t.start[2]) == 5);
+  CHECK(seconds_of(t.start[3]) == 5);
+  CHECK(seconds_of(t.last) == 8);
+}
+
+TEST_CASE("offload: what draws on memory takes turns at it") {
+  // Two copies of 4 s that each ask 3 s of memory: the second starts when memory is free.
+  const std::vector<Task> tasks = {
+      {Queue::pcie_up, "up", from_seconds(4), from_seconds(3), {}},
+      {Queue::pcie_down, "down", from_seconds(4), from_seconds(3), {}}};
+  const Timeline t = run(tasks);
+  CHECK(seconds_of(t.start[1]) == 3);
+  CHECK(seconds_of(t.last) == 7);
+}
+
+TEST_CASE("offload: every parameter is updated once, by every method and for all small shapes") {
+  int shapes = 0;
+  each_shape([&](const Method& method, const Shape& shape) {
+    ++shapes;
+    const Rates r = rates();
+    const double bytes = method.name.starts_with("zero-3") ? r.blocking_bytes : r.pinned_bytes;
+    double updated = 0;
+    for (const Task& task : method.step(shape, r)) {
+      if (task.label != "update") continue;
+      const double each =
+          task.queue == Queue::gpu ? 1 / r.gpu_update : bytes / r.cores + bytes / r.memory;
+      updated += seconds(task.length) / each;
+    }
+    if (std::abs(updated - static_cast<double>(shape.parameters)) > 1e-6)
+      FAIL(method.name << ": " << updated << " of " << shape.parameters);
+  });
+  CHECK(shapes > 100);
+}
+
+TEST_CASE("offload: no step is shorter than any queue's work or the turns at memory") {
+  each_shape([&](const Method& method, const Shape& shape) {
+    const Timeline t = run(method.step(shape, rates()));
+    for (const Duration busy : t.busy)
+      if (busy > t.last - Time{}) FAIL(method.name);
+    if (t.memory > t.last - Time{}) FAIL(method.name);
+  });
+}
+
+TEST_CASE("offload: ZeRO-3 on the CPU takes its bytes over the cores and over the memory") {
+  const Shape shape{60, 4, 1, 0};
+  CHECK(seconds_of(run(find("zero-3")->step(shape, rates())).last) == 60 * (60.0 + 60.0 / 4));
+}
+
+TEST_CASE("offload: ranks of a node share its memory, not their cores") {
+  const Shape shape{60, 4, 1, 0};
+  Rates four = rates();
+  four.ranks = 4;
+  CHECK(seconds_of(run(find("zero-3")->step(shape, four)).last) == 60 * (60.0 + 60.0));
+}
+
+TEST_CASE("offload: with every k-th sub-group on the GPU the CPU updates the others") {
+  const Rates r = rates();
+  for (const int k : {2, 3, 5}) {
+    const Timeline t = run(find("deep")->step({60, 1, 1, k}, r));
+    const int fetched = 60 / k;
+    // Each fetch takes a turn of 4 s at memory before the updates of its group, and its way back
+    // one of 3 s before those of the next group.
+    const double cpu = (60 - fetched) * (40.0 / r.cores + 40.0 / r.memory);
+    CHECK(seconds_of(t.last) >= cpu);
+    CHECK(seconds_of(t.last) <= cpu + fetched * (4 + 3) + 10);
+    CHECK(seconds(t.busy[static_cast<std::size_t>(Queue::gpu)]) == fetched);
+  }
+}
+
+TEST_CASE("offload: a smaller stride is faster while the CPU is what is waited for") {
+  double before = 0;
+  for (const int k : {2, 3, 4, 6, 10}) {
+    const double now = seconds_of(run(find("deep")->step({60, 1, 1, k}, rates())).last);
+    CHECK(now > before);
+    before = now;
+  }
+}
+
+TEST_CASE("offload: an optimizer a tensor overlaps its copies with the next one's update") {
+  const Shape shape{60, 10, 1, 0};
+  const double one = seconds_of(run(find("hybrid")->step(shape, rates())).last);
+  const double each = seconds_of(run(find("hybrid-overlap")->step(shape, rates())).last);
+  // All gradients first (4 bytes at the memory's 4 a second, 12 on the wire), the update, then all
+  // parameters up.
+  CHECK(one == 60 * 4.0 / 4 + 60 * (40.0 + 40.0 / 4) + 60 * 4.0 / 4);
+  CHECK(each < one);
+  CHECK(each >= 60 * (40.0 + 40.0 / 4));
+}
+
+TEST_CASE("offload: gradients beside the pass end with it or with the last copy, others after it") {
+  const Rates r = rates();
+  const std::vector<Time> ready = {Time{} + from_seconds(10), Time{} + from_seconds(20)};
+  const std::vector<std::int64_t> counts = {9, 6};
+  // 4 bytes each at 12 a second: 3 s and 2 s; the second starts at 20.
+  CHECK(seconds_of(flushed(*find("deep"), ready, counts, r)) == 22);
+  // 0.5 parameters a second: 18 s and 12 s behind the pass of 20 s.
+  CHECK(seconds_of(flushed(*find("zero-3"), ready, counts, r)) == 50);
+  CHECK(flushed(*find("deep"), {}, {}, r) == Time{});
+}
+
+TEST_CASE("offload: impossible shapes say what is wrong") {
+  CHECK(find("deep")->problem({10, 1, 1, 1}).find("2 or more") != std::string::npos);
+  CHECK(find("zero-3")->problem({10, 1, 1, 2}).find("stride 0") != std::string::npos);
+  CHECK(find("zero-3")->problem({0, 1, 1, 0}) == "there are no parameters");
+  CHECK(!find("zero-3")->problem({10, 0, 1, 0}).empty());
+  CHECK(!find("zero-3")->problem({std::int64_t{1} << 40, 1, 1, 0}).empty());
+  CHECK(!find("hybrid")->problem({10, 1, 1.5, 0}).empty());
+  CHECK(find("nothing") == nullptr);
+}
