@@ -30,10 +30,10 @@ std::int64_t statistics_bytes(const Dimensions& dim) {
 
 void attention_kernel(Writer& w, bool backward, const Scores& scores, Stream stream) {
   const std::int64_t documents = w.plan.documents_per_sample();
-  model::Operation o = model::attention(backward ? "attention backward" : "attention", backward,
-                                        w.dim.batch * documents, w.dim.heads, w.dim.groups,
-                                        w.dim.head_dim, scores.query / documents,
-                                        scores.key / documents, scores.causal, w.plan.precision);
+  model::Operation o = model::attention(
+      backward ? "attention backward" : "attention", backward, w.dim.batch * documents, w.dim.heads,
+      w.dim.groups, w.dim.head_dim, scores.query / documents, scores.key / documents, scores.causal,
+      w.plan.precision, w.a.sliding_window);
   o.implementation = implementation(w.plan.attention);
   w.e.kernel(o, w.flags, stream);
 }

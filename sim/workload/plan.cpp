@@ -141,6 +141,20 @@ void sequence_split(const Plan& plan, Problems& problems) {
         fmt::format("sequence {} is longer than the model's table of {} learned "
                     "positions; write at most {}",
                     plan.sequence, a.max_positions, a.max_positions));
+  // [TransformerEngine attention.py: flash-attn 2.3 and cuDNN have windows; its ring asserts that
+  // there is none]
+  if (a.sliding_window > 0 && a.sliding_window < plan.sequence) {
+    if (plan.cp > 1)
+      problems.push_back(
+          fmt::format("the model attends to windows of {} tokens, which ring attention (cp {}) "
+                      "cannot; write cp 1, or sequence {}",
+                      a.sliding_window, plan.cp, a.sliding_window));
+    if (plan.attention == AttentionBackend::flash1 || plan.attention == AttentionBackend::triton)
+      problems.push_back(
+          fmt::format("the model attends to windows of {} tokens, which {} cannot; write attention "
+                      "flash or cudnn",
+                      a.sliding_window, implementation(plan.attention)));
+  }
   if (plan.cp > 1 && plan.attention == AttentionBackend::unfused)
     problems.push_back(
         fmt::format("cp {} needs fused attention; write attention flash or cudnn, "
