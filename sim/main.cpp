@@ -5,6 +5,7 @@
 #include <exception>
 #include <iterator>
 
+#include "commit.h"
 #include "sim/command/command.h"
 #include "sim/core/text.h"
 #include "sim/report/version.h"
@@ -16,11 +17,11 @@ namespace {
 std::string usage() {
   std::string text = "usage: rehearse COMMAND [ARGUMENTS]\n\n";
   for (const Command& command : commands()) {
-    text += fmt::format("  {:<10}{:<32}{}\n", command.name, command.synopsis, command.summary);
+    text += fmt::format("  {:<11}{:<32}{}\n", command.name, command.synopsis, command.summary);
   }
   text +=
-      "  test      [ARGUMENTS]                     build and run the tests\n"
-      "  bench     [ARGUMENTS]                     build and run the benchmarks\n\n"
+      "  test       [ARGUMENTS]                     build and run the tests\n"
+      "  bench      [ARGUMENTS]                     build and run the benchmarks\n\n"
       "Every command takes --json, --quiet and --help. Exit codes: 0 yes, 2 no (out of memory),\n"
       "64 usage, 65 bad input, 66 input missing, 70 our bug, 74 I/O, 75 interrupted or locked.\n";
   return text;
@@ -35,7 +36,9 @@ int dispatch(const Arguments& all) {
       return exit_yes;
     }
     if (all[at] == "--version") {
-      print(fmt::format("rehearse {}\n", report::version_text));
+      const std::string commit(rehearse_commit);
+      print(fmt::format("rehearse {}{}\n", report::version_text,
+                        commit.empty() ? "" : " (commit " + commit + ")"));
       return exit_yes;
     }
     if (all[at] == "--json") {

@@ -164,17 +164,17 @@ std::string read_run(const config::TableRow& row, Run& run) {
   a.activation = model::Activation::gelu;
   a.norm = model::Norm::layer;
   a.position = model::Position::rope;
-  plan.tp = static_cast<int>(n["tp"]);
-  plan.dp = static_cast<int>(n["dp"]);
-  plan.micro_batch = static_cast<int>(n["mbs"]);
-  plan.global_batch = static_cast<int>(n["gbs"]);
-  plan.sequence = n["seq"];
-  plan.data_parallel = workload::DataParallelism::fsdp2;
-  plan.sequence_parallel = false;
-  plan.fp32_gradients = false;
-  plan.recompute = workload::Recompute::full;
-  plan.precision = model::Precision::bf16;
-  plan.attention = workload::AttentionBackend::unfused;
+  plan.mesh.tp = static_cast<int>(n["tp"]);
+  plan.mesh.dp = static_cast<int>(n["dp"]);
+  plan.batch.micro_batch = static_cast<int>(n["mbs"]);
+  plan.batch.global_batch = static_cast<int>(n["gbs"]);
+  plan.batch.sequence = n["seq"];
+  plan.sharding.data_parallel = workload::DataParallelism::fsdp2;
+  plan.mesh.sequence_parallel = false;
+  plan.numerics.fp32_gradients = false;
+  plan.policy.recompute = workload::Recompute::full;
+  plan.numerics.precision = model::Precision::bf16;
+  plan.stack.attention = workload::AttentionBackend::unfused;
   const double ratio = positive_in(row, "cpu_offload_ratio").value_or(1);
   const std::int64_t stride = size_in(row, "opt_gap_k");
   run.shape.sub_group = n["subgroup_params"];
@@ -203,7 +203,7 @@ Duration backward_time(const Run& run, const PassTimes& times, const offload::Ra
   std::vector<std::int64_t> counts;
   const int layers = static_cast<int>(run.plan.architecture.layers);
   const std::int64_t hidden = run.plan.architecture.hidden;
-  const double shards = static_cast<double>(run.plan.tp) * run.plan.dp;
+  const double shards = static_cast<double>(run.plan.mesh.tp) * run.plan.mesh.dp;
   std::int64_t left = run.shape.parameters;
   const auto unit = [&](Time when, std::int64_t parameters) {
     ready.push_back(when);
@@ -253,7 +253,7 @@ RowAnswer predict_offload(const config::TableRow& row, search::Sites& sites) {
       static_cast<std::int64_t>(12 * run.plan.architecture.layers * run.plan.architecture.hidden *
                                     run.plan.architecture.hidden +
                                 2 * run.plan.architecture.vocab * run.plan.architecture.hidden) /
-      (std::int64_t{run.plan.tp} * run.plan.dp);
+      (std::int64_t{run.plan.mesh.tp} * run.plan.mesh.dp);
   const std::string shape_problem =
       problems.empty() ? run.method->problem(run.shape) : problems.front();
   if (!shape_problem.empty()) {
@@ -271,7 +271,7 @@ RowAnswer predict_offload(const config::TableRow& row, search::Sites& sites) {
   }
   offload::Rates own = rates->rates;
   own.ranks = static_cast<int>(
-      std::min<double>(rates->gpus_per_node, static_cast<double>(run.plan.tp) * run.plan.dp));
+      std::min<double>(rates->gpus_per_node, static_cast<double>(run.plan.mesh.tp) * run.plan.mesh.dp));
   // The CPU fetches, gathers and hooks module by module; narrow layers wait for it.
   const double issued = static_cast<double>(run.plan.architecture.layers) *
                         static_cast<double>(run.plan.microbatches());

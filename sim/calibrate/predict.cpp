@@ -65,9 +65,9 @@ void fill_memory(const RowPlan& mapped, const replay::RunReport& run, Prediction
 std::optional<workload::Plan> with_equal_stages(const Row& row, const workload::Plan& plan) {
   if (!contains(cell(row, "notes"), "computed by the authors from profiled")) return std::nullopt;
   workload::Plan equal = plan;
-  equal.architecture.layers += plan.account_for_embedding + plan.account_for_loss;
-  equal.account_for_embedding = equal.account_for_loss = false;
-  equal.architecture.vocab = plan.tp;
+  equal.architecture.layers += plan.pipeline.account_for_embedding + plan.pipeline.account_for_loss;
+  equal.pipeline.account_for_embedding = equal.pipeline.account_for_loss = false;
+  equal.architecture.vocab = plan.mesh.tp;
   return equal;
 }
 
@@ -84,10 +84,10 @@ void fill(const RowPlan& mapped, const report::Answer& answer, Prediction& out) 
   const workload::Plan& plan = mapped.plan;
   const double time = report::step_seconds(answer);
   model::Batch batch;
-  batch.sequences = plan.global_batch;
-  batch.sequence = static_cast<double>(plan.sequence);
-  batch.vocab = static_cast<double>(model::padded_vocab(plan.architecture.vocab, plan.tp));
-  batch.recompute = search::flops_recompute(plan.recompute);
+  batch.sequences = plan.batch.global_batch;
+  batch.sequence = static_cast<double>(plan.batch.sequence);
+  batch.vocab = static_cast<double>(model::padded_vocab(plan.architecture.vocab, plan.mesh.tp));
+  batch.recompute = search::flops_recompute(plan.policy.recompute);
   const double flops = mapped.convention->flops(plan.architecture, batch);
   out.iter_time_s = time;
   out.tflops_gpu = flops / time / plan.world() * 1e-12;
@@ -100,7 +100,7 @@ void describe(const Row& row, const RowPlan& mapped, const search::Site& site, P
   out.situation.profile = profile.name;
   out.situation.framework = report::framework_family(cell(row, "framework"));
   out.situation.many_nodes = mapped.plan.world() > site.machine.cluster.node.gpus;
-  out.situation.context_parallel = mapped.plan.cp > 1;
+  out.situation.context_parallel = mapped.plan.mesh.cp > 1;
   const std::vector<std::string>& fitted = profile.provenance.fitted_rows;
   out.fitted = std::find(fitted.begin(), fitted.end(), out.row_id) != fitted.end();
 }

@@ -82,7 +82,7 @@ std::string read_architecture(const Row& row, const nlohmann::json& extra, RowPl
   a.layers = dimension(row, "layers", missing);
   a.hidden = dimension(row, "hidden", missing);
   a.heads = dimension(row, "heads", missing);
-  out.plan.sequence = dimension(row, "seq", missing);
+  out.plan.batch.sequence = dimension(row, "seq", missing);
   if (cell(row, "ffn").empty() && !glu) {
     a.ffn = 4 * a.hidden;
     out.assumptions.emplace_back("ffn 4 x hidden");
@@ -104,7 +104,7 @@ std::string read_architecture(const Row& row, const nlohmann::json& extra, RowPl
     return fmt::format("hidden {} is not a multiple of {} heads", a.hidden, a.heads);
   }
   a.head_dim = stated ? channels->get<std::int64_t>() : a.hidden / a.heads;
-  a.max_positions = out.plan.sequence;
+  a.max_positions = out.plan.batch.sequence;
   if (glu) {
     gated(row, a);
   } else {

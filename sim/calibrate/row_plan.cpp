@@ -61,14 +61,14 @@ int degree(const Row& row, const char* column) {
 // here they are as many, and of one size.
 void even_microbatches(RowPlan& out) {
   workload::Plan& plan = out.plan;
-  if (plan.global_batch % plan.dp != 0) return;
-  const int batch = plan.global_batch / plan.dp;
-  if (batch % plan.micro_batch == 0) return;
-  int count = (batch + plan.micro_batch - 1) / plan.micro_batch;
+  if (plan.batch.global_batch % plan.mesh.dp != 0) return;
+  const int batch = plan.batch.global_batch / plan.mesh.dp;
+  if (batch % plan.batch.micro_batch == 0) return;
+  int count = (batch + plan.batch.micro_batch - 1) / plan.batch.micro_batch;
   while (batch % count != 0) ++count;
   out.assumptions.push_back(fmt::format("{} microbatches of {} for ones of {} and a rest", count,
-                                        batch / count, plan.micro_batch));
-  plan.micro_batch = batch / count;
+                                        batch / count, plan.batch.micro_batch));
+  plan.batch.micro_batch = batch / count;
 }
 
 // tp, cp, pp, dp and the batch; "" or what is missing or contradictory.
@@ -80,36 +80,38 @@ std::string read_degrees(const Row& row, RowPlan& out) {
     if (value == 0) missing += fmt::format("{}{}", missing.empty() ? "" : ", ", column);
     return value;
   };
-  plan.tp = need("tp", 0);
-  plan.pp = need("pp", 0);
-  plan.cp = need("cp", 1);
+  plan.mesh.tp = need("tp", 0);
+  plan.mesh.pp = need("pp", 0);
+  plan.mesh.cp = need("cp", 1);
   // NVIDIA's recipes train with microbatches of one unless they say otherwise.
   const bool recipe = starts_with(cell(row, "framework"), "NeMo");
-  plan.micro_batch = need("mbs", recipe ? 1 : 0);
+  plan.batch.micro_batch = need("mbs", recipe ? 1 : 0);
   if (recipe && cell(row, "mbs").empty()) out.assumptions.emplace_back("microbatches of one");
   const int gpus = degree(row, "n_gpus");
-  const std::int64_t model_parallel = std::int64_t{plan.tp} * plan.pp * std::max(plan.cp, 1);
-  plan.dp = degree(row, "dp");
-  if (plan.dp == 0 && gpus == 0) missing += missing.empty() ? "n_gpus" : ", n_gpus";
+  const std::int64_t model_parallel =
+      std::int64_t{plan.mesh.tp} * plan.mesh.pp * std::max(plan.mesh.cp, 1);
+  plan.mesh.dp = degree(row, "dp");
+  if (plan.mesh.dp == 0 && gpus == 0) missing += missing.empty() ? "n_gpus" : ", n_gpus";
   if (!missing.empty()) return "not published: " + missing;
-  if (plan.dp == 0) {
+  if (plan.mesh.dp == 0) {
     if (gpus % model_parallel != 0) {
       return fmt::format("{} GPUs are not a multiple of tp x cp x pp = {}", gpus, model_parallel);
     }
-    plan.dp = static_cast<int>(gpus / model_parallel);
+    plan.mesh.dp = static_cast<int>(gpus / model_parallel);
   }
-  const std::int64_t world = model_parallel * plan.dp;
+  const std::int64_t world = model_parallel * plan.mesh.dp;
   if (world > count_max) return "more GPUs than can be";
   if (gpus != 0 && world != gpus) {
     return fmt::format("tp x cp x pp x dp = {} is not the row's {} GPUs", world, gpus);
   }
-  plan.global_batch = degree(row, "gbs");
+  plan.batch.global_batch = degree(row, "gbs");
   const std::int64_t microbatches = leading_number(cell(row, "n_microbatch")).value_or(0);
-  if (plan.global_batch == 0 && microbatches > 0) {
-    const std::int64_t batch = std::min(microbatches, count_max) * plan.dp * plan.micro_batch;
-    if (batch <= count_max) plan.global_batch = static_cast<int>(batch);
+  if (plan.batch.global_batch == 0 && microbatches > 0) {
+    const std::int64_t batch =
+        std::min(microbatches, count_max) * plan.mesh.dp * plan.batch.micro_batch;
+    if (batch <= count_max) plan.batch.global_batch = static_cast<int>(batch);
   }
-  if (plan.global_batch == 0) return "not published: gbs";
+  if (plan.batch.global_batch == 0) return "not published: gbs";
   even_microbatches(out);
   return "";
 }
@@ -129,41 +131,43 @@ int chunks_of_recipe(const Row& row, int pp) {
 std::string read_schedule(const Row& row, const nlohmann::json& extra, RowPlan& out) {
   workload::Plan& plan = out.plan;
   const std::string& text = cell(row, "schedule");
-  plan.virtual_stages = std::max(degree(row, "vp"), 1);
-  if (const int chunks = chunks_of_recipe(row, plan.pp); chunks > 1 && plan.virtual_stages == 1) {
-    plan.virtual_stages = chunks;
-    plan.schedule = "interleaved-1f1b";
+  plan.pipeline.virtual_stages = std::max(degree(row, "vp"), 1);
+  if (const int chunks = chunks_of_recipe(row, plan.mesh.pp);
+      chunks > 1 && plan.pipeline.virtual_stages == 1) {
+    plan.pipeline.virtual_stages = chunks;
+    plan.pipeline.schedule = "interleaved-1f1b";
     out.assumptions.push_back(fmt::format("{} model chunks, as its recipe", chunks));
   }
   for (const char* variant : {"ZB-2p", "ZB-V", "redis", "vocab-", "interlaced", "DualPipe"}) {
     if (contains(text, variant)) return fmt::format("schedule '{}' is not represented", text);
   }
-  if (plan.pp == 1) {
-    plan.virtual_stages = 1;
-    plan.schedule = "1f1b";
+  if (plan.mesh.pp == 1) {
+    plan.pipeline.virtual_stages = 1;
+    plan.pipeline.schedule = "1f1b";
   } else if (contains(text, "ZB-1p") || contains(text, "ZB-H1")) {
-    plan.schedule = "zb-h1";
+    plan.pipeline.schedule = "zb-h1";
     if (contains(text, "ZB-1p")) out.assumptions.emplace_back("ZB-1p as zb-h1");
   } else if (contains(text, "gpipe")) {
-    plan.schedule = "gpipe";
+    plan.pipeline.schedule = "gpipe";
   } else {
-    plan.schedule = plan.virtual_stages > 1 ? "interleaved-1f1b" : "1f1b";
-    if (contains(text, "interleaved") && plan.virtual_stages == 1 && cell(row, "vp").empty()) {
+    plan.pipeline.schedule = plan.pipeline.virtual_stages > 1 ? "interleaved-1f1b" : "1f1b";
+    if (contains(text, "interleaved") && plan.pipeline.virtual_stages == 1 &&
+        cell(row, "vp").empty()) {
       return "not published: vp";
     }
   }
-  const std::int64_t parts = std::int64_t{plan.pp} * plan.virtual_stages;
+  const std::int64_t parts = std::int64_t{plan.mesh.pp} * plan.pipeline.virtual_stages;
   // The embedding and the head count as layers: the zero-bubble paper's stages, DeepSpeed's
   // partition by "type:transformer|embedding", NVIDIA's recipes for Llama-3.1-405B.
   const std::int64_t with_ends = plan.architecture.layers + 2;
   if (plan.architecture.layers % parts != 0 && with_ends % parts == 0 && with_ends / parts > 1) {
-    plan.account_for_embedding = plan.account_for_loss = true;
+    plan.pipeline.account_for_embedding = plan.pipeline.account_for_loss = true;
     if (!flag(extra, "first_last_stage_one_layer_less")) {
       out.assumptions.emplace_back("embedding and head count as layers of their stages");
     }
   } else if (plan.architecture.layers % parts != 0) {
     return fmt::format("uneven stages are not represented ({} layers on {} x {})",
-                       plan.architecture.layers, plan.pp, plan.virtual_stages);
+                       plan.architecture.layers, plan.mesh.pp, plan.pipeline.virtual_stages);
   }
   return "";
 }
@@ -172,14 +176,14 @@ std::string read_precision(const Row& row, RowPlan& out) {
   const std::string& text = cell(row, "precision");
   if (contains(text, "rowwise")) return "fp8 with a scale a row is not represented";
   if (contains(text, "fp8")) {
-    out.plan.fp8 = true;
+    out.plan.numerics.fp8 = true;
     if (text != "fp8") out.assumptions.push_back(text + " as fp8 with delayed scaling");
   } else if (starts_with(text, "fp32") || starts_with(text, "tf32")) {
     return "training in fp32 is not represented";
   } else if (starts_with(text, "fp16")) {
-    out.plan.precision = model::Precision::fp16;
+    out.plan.numerics.precision = model::Precision::fp16;
   } else {
-    out.plan.precision = model::Precision::bf16;
+    out.plan.numerics.precision = model::Precision::bf16;
     if (!contains(text, "bf16")) out.assumptions.emplace_back("bf16");
   }
   return "";
@@ -191,8 +195,8 @@ std::string read_precision(const Row& row, RowPlan& out) {
 void composer_precision(const Row& row, workload::Plan& plan) {
   const bool pure = contains(cell(row, "precision"), "PURE");
   const bool early = contains(cell(row, "version"), "May 2023");
-  plan.fp32_gradients = !pure && !early;
-  plan.fsdp.fp32_parameters = !pure && early;
+  plan.numerics.fp32_gradients = !pure && !early;
+  plan.sharding.fsdp.fp32_parameters = !pure && early;
 }
 
 std::string read_shards(const Row& row, workload::DataParallelism kind, RowPlan& out) {
@@ -201,9 +205,9 @@ std::string read_shards(const Row& row, workload::DataParallelism kind, RowPlan&
   const bool whole = starts_with(text, "SHARD_GRAD_OP");
   const bool full = starts_with(text, "FULL_SHARD") || starts_with(text, "FSDP2 full");
   if (!whole && !full) return fmt::format("sharding '{}' is not represented", text);
-  plan.data_parallel = kind;
-  plan.fsdp.reshard_after_forward = full;
-  plan.distributed_optimizer = false;
+  plan.sharding.data_parallel = kind;
+  plan.sharding.fsdp.reshard_after_forward = full;
+  plan.sharding.distributed_optimizer = false;
   if (kind == workload::DataParallelism::fsdp1) composer_precision(row, plan);
   return "";
 }
@@ -215,7 +219,7 @@ std::string read_sharding(const Row& row, workload::DataParallelism kind, RowPla
       starts_with(text, "1") || starts_with(text, "zero1") || starts_with(text, "ZeRO-1");
   const bool whole = text.empty() || starts_with(text, "0") || starts_with(text, "ZeRO-0");
   if (!sharded && !whole) return fmt::format("sharding '{}' is not represented", text);
-  out.plan.distributed_optimizer = sharded;
+  out.plan.sharding.distributed_optimizer = sharded;
   if (starts_with(text, "zero1 size=") && text != "zero1 size=-1") {
     out.assumptions.push_back(text + " as sharded over all replicas");
   }
@@ -237,10 +241,11 @@ void read_adapters(const Row& row, const nlohmann::json& extra, RowPlan& out) {
     // Matrices in fp8 without cached transposes, packed sequences, no recomputation
     // [mlcommons/training_results_v4.0 NVIDIA/benchmarks/llama2_70b_lora/implementations/nemo:
     // conf/megatron_gpt_peft_tuning_config.yaml, configs/config_common.sh].
-    out.plan.fp8_parameters = out.plan.fp8;
-    out.plan.avoid_record_streams = true;
-    out.plan.attention_mask = out.plan.check_for_nan = false;
-    out.plan.tp_comm_overlap = flag(extra, "TP_COMM_OVERLAP") && out.plan.uses_sequence_parallel();
+    out.plan.numerics.fp8_parameters = out.plan.numerics.fp8;
+    out.plan.environment.avoid_record_streams = true;
+    out.plan.stack.attention_mask = out.plan.stack.check_for_nan = false;
+    out.plan.stack.tp_comm_overlap =
+        flag(extra, "TP_COMM_OVERLAP") && out.plan.uses_sequence_parallel();
   }
   out.assumptions.push_back(fmt::format("adapters of rank {} beside {}", lora.rank,
                                         mlperf ? "linear_qkv and linear_proj" : "linear_qkv"));
@@ -249,10 +254,10 @@ void read_adapters(const Row& row, const nlohmann::json& extra, RowPlan& out) {
 void read_recompute(const Row& row, RowPlan& out) {
   const std::string& text = cell(row, "recompute");
   if (starts_with(text, "full")) {
-    out.plan.recompute = workload::Recompute::full;
+    out.plan.policy.recompute = workload::Recompute::full;
   } else if (starts_with(text, "selective")) {
-    out.plan.recompute = workload::Recompute::selective;
-    if (contains(text, "op-level")) out.plan.recompute_modules = {false, false, true};
+    out.plan.policy.recompute = workload::Recompute::selective;
+    if (contains(text, "op-level")) out.plan.policy.recompute_modules = {false, false, true};
   } else if (!starts_with(text, "none") || contains(text, "?") || contains(text, "unstated")) {
     out.assumptions.emplace_back("no recomputation");
   }
@@ -274,16 +279,16 @@ std::optional<workload::AttentionBackend> attention_of_framework(const Row& row)
 void read_attention(const Row& row, RowPlan& out) {
   const std::string& text = cell(row, "attention");
   if (starts_with(text, "unfused")) {
-    out.plan.attention = workload::AttentionBackend::unfused;
+    out.plan.stack.attention = workload::AttentionBackend::unfused;
     return;
   }
   if (const auto backend = attention_of_framework(row)) {
-    out.plan.attention = *backend;
+    out.plan.stack.attention = *backend;
     return;
   }
   const std::string& gpu = cell(row, "gpu");
   const bool hopper = contains(gpu, "H100") || contains(gpu, "H200") || contains(gpu, "B200");
-  out.plan.attention =
+  out.plan.stack.attention =
       hopper ? workload::AttentionBackend::cudnn : workload::AttentionBackend::flash;
   if (!contains(text, "flash") && !contains(text, "fused") && !starts_with(text, "te ")) {
     out.assumptions.emplace_back("fused attention");
@@ -300,22 +305,22 @@ void read_launcher(const Row& row, RowPlan& out) {
   const bool bridge = starts_with(cell(row, "framework"), "Megatron-Bridge");
   const bool benchmarking = starts_with(group, "dgxc");
   if (!bridge && !benchmarking && !starts_with(group, "nemo")) return;
-  plan.avoid_record_streams = true;
+  plan.environment.avoid_record_streams = true;
   out.machine.no_nvlink_sharp = true;
   const bool adapters = starts_with(cell(row, "kind"), "lora");
-  plan.fp8_parameters = plan.fp8 && !adapters && (bridge || benchmarking);
+  plan.numerics.fp8_parameters = plan.numerics.fp8 && !adapters && (bridge || benchmarking);
   // "SQuAD-v1.1, packed to 4096 tokens" [NVIDIA/NeMo docs/source/performance/
   // performance_summary.md: Finetuning; recipes/llama3_8b.py: performance_mode]: a paragraph, a
   // question and an answer, some 180 tokens.
   if (adapters || starts_with(cell(row, "kind"), "sft")) {
-    plan.packed_document = 180;
+    plan.batch.packed_document = 180;
     out.assumptions.emplace_back("documents of 180 tokens packed into a sample");
   }
   // The launcher of Nemotron's benchmarks overrides its yaml [dgxc-benchmarking
   // nemotron/configure.sh: ub_tp_comm_overlap=True]; of NeMo's launcher, gpt3/175b.yaml has it.
   if (bridge || (benchmarking && contains(cell(row, "model"), "nemotron")) ||
       cell(row, "model") == "gpt3-175b")
-    plan.tp_comm_overlap = plan.uses_sequence_parallel();
+    plan.stack.tp_comm_overlap = plan.uses_sequence_parallel();
 }
 
 // NeMo 1 trains with apex's optimizer: it reads the 16-bit gradients and keeps beside bf16
@@ -327,9 +332,9 @@ void read_apex_optimizer(const Row& row, workload::Plan& plan) {
                      starts_with(version, "v25.02") || starts_with(version, "MLPerf v3") ||
                      starts_with(version, "MLPerf v4");
   if (!first || !starts_with(cell(row, "framework"), "NeMo")) return;
-  if (!plan.distributed_optimizer || plan.fp32_gradients) return;
+  if (!plan.sharding.distributed_optimizer || plan.numerics.fp32_gradients) return;
   plan.optimizer.precision_aware = true;
-  plan.optimizer.main_parameter_bytes = plan.fp8_parameters ? 4 : 2;
+  plan.optimizer.main_parameter_bytes = plan.numerics.fp8_parameters ? 4 : 2;
 }
 
 // What a framework does otherwise than Megatron-LM with TransformerEngine.
@@ -341,34 +346,34 @@ void read_framework(const Row& row, const nlohmann::json& extra, workload::Plan&
     // optim/decoupled_weight_decay.py, trainer/trainer.py:_eval_train_metrics,
     // trainer/dist_strategy.py; llm-foundry models/mpt/modeling_mpt.py: use_train_metrics]. MPT's
     // loss is flash-attn's.
-    plan.layer_kernels = workload::LayerKernels::eager;
-    plan.fused_cross_entropy = true;
-    plan.fused_optimizer = false;
-    plan.logit_metrics = 2;
-    plan.fsdp.backward_prefetch = 0;
+    plan.stack.layer_kernels = workload::LayerKernels::eager;
+    plan.stack.fused_cross_entropy = true;
+    plan.stack.fused_optimizer = false;
+    plan.stack.logit_metrics = 2;
+    plan.sharding.fsdp.backward_prefetch = 0;
   } else if (starts_with(framework, "torchtitan")) {
     const bool compiled = flag(extra, "compile") || contains(extra.dump(), "compile");
-    plan.layer_kernels =
+    plan.stack.layer_kernels =
         compiled ? workload::LayerKernels::compiled : workload::LayerKernels::eager;
-    plan.rope_fusion = plan.swiglu_fusion = compiled;
+    plan.stack.rope_fusion = plan.stack.swiglu_fusion = compiled;
     // Async TP: products in pieces beside their gathers and scatters, as user buffers.
     const std::string technique = extra.value("technique", "");
-    plan.tp_comm_overlap = contains(technique, "async TP") || contains(technique, "AsyncTP");
+    plan.stack.tp_comm_overlap = contains(technique, "async TP") || contains(technique, "AsyncTP");
     // It sets both itself [torchtitan utils.py:init_distributed; run_llama_train.sh].
-    plan.avoid_record_streams = true;
-    plan.allocator_options = "expandable_segments:True";
+    plan.environment.avoid_record_streams = true;
+    plan.environment.allocator_options = "expandable_segments:True";
   } else if (starts_with(cell(row, "source_group"), "bloom")) {
     // Large jobs hung without it [bigscience train/tr11-176B-ml/chronicles-prequel.md, "dealing
     // with JZ hanging on the large model"].
-    plan.launch_blocking = degree(row, "n_gpus") > degree(row, "gpus_per_node");
+    plan.environment.launch_blocking = degree(row, "n_gpus") > degree(row, "gpus_per_node");
   } else if (starts_with(framework, "InternEvo")) {
     // flash-attn's attention and loss between operators of PyTorch: the norm where apex is missing
     // (as the times of single nodes say), silu(gate) and its product [internlm/model/utils.py:
     // try_import_RMSNorm]; accuracy and perplexity of every microbatch [metrics.py:AccPerplex].
-    plan.swiglu_fusion = false;
-    plan.layer_kernels = workload::LayerKernels::eager;
-    plan.fused_cross_entropy = true;
-    plan.logit_metrics = 2;
+    plan.stack.swiglu_fusion = false;
+    plan.stack.layer_kernels = workload::LayerKernels::eager;
+    plan.stack.fused_cross_entropy = true;
+    plan.stack.logit_metrics = 2;
   }
 }
 
@@ -377,40 +382,41 @@ void read_switches(const Row& row, const nlohmann::json& extra, const Framework&
   workload::Plan& plan = out.plan;
   const std::string& notes = cell(row, "notes");
   const bool ci = cell(row, "source_group") == "megatron-ci";
-  const bool half = plan.precision == model::Precision::fp16;
+  const bool half = plan.numerics.precision == model::Precision::fp16;
   // The baseline of MegaScale's paper gathers and scatters sequences (arXiv 2402.15627, 3.2).
   const bool megascale = starts_with(cell(row, "source_group"), "megascale");
-  plan.sequence_parallel =
+  plan.mesh.sequence_parallel =
       cell(row, "sp").empty() ? framework.overlaps || megascale : cell(row, "sp") == "1";
-  plan.overlap_grad_reduce = ci ? flag(extra, "overlap-grad-reduce") : framework.overlaps;
-  plan.overlap_param_gather =
-      (ci ? flag(extra, "overlap-param-gather") : framework.overlaps) && plan.distributed_optimizer;
+  plan.sharding.overlap_grad_reduce = ci ? flag(extra, "overlap-grad-reduce") : framework.overlaps;
+  plan.sharding.overlap_param_gather =
+      (ci ? flag(extra, "overlap-param-gather") : framework.overlaps) &&
+      plan.sharding.distributed_optimizer;
   // Megatron-LM accumulates in fp32 with bf16, in the training precision with fp16; NVIDIA's
   // recipes say so per row.
   const auto dtype = extra.find("grad_sync_dtype");
-  if (!plan.shards_parameters()) plan.fp32_gradients = framework.fp32_gradients && !half;
-  if (dtype != extra.end() && *dtype == "bf16") plan.fp32_gradients = false;
-  if (contains(cell(row, "precision"), "fp32 grad")) plan.fp32_gradients = true;
-  plan.gradient_accumulation_fusion =
+  if (!plan.shards_parameters()) plan.numerics.fp32_gradients = framework.fp32_gradients && !half;
+  if (dtype != extra.end() && *dtype == "bf16") plan.numerics.fp32_gradients = false;
+  if (contains(cell(row, "precision"), "fp32 grad")) plan.numerics.fp32_gradients = true;
+  plan.stack.gradient_accumulation_fusion =
       framework.fused_weight_gradient && !flag(extra, "no-gradient-accumulation-fusion");
-  plan.tp_comm_overlap = flag(extra, "tp_comm_overlap") || flag(extra, "tp-comm-overlap") ||
-                         flag(extra, "TP_COMM_OVERLAP");
-  plan.rope_fusion = !flag(extra, "no-rope-fusion");
-  plan.attention_mask =
+  plan.stack.tp_comm_overlap = flag(extra, "tp_comm_overlap") || flag(extra, "tp-comm-overlap") ||
+                               flag(extra, "TP_COMM_OVERLAP");
+  plan.stack.rope_fusion = !flag(extra, "no-rope-fusion");
+  plan.stack.attention_mask =
       framework.attention_mask && !flag(extra, "no-create-attention-mask-in-dataloader");
-  plan.check_for_nan = ci || framework.checks_nan;
+  plan.stack.check_for_nan = ci || framework.checks_nan;
   // Their fork of Megatron-LM reads every shard back, and their scripts of core 0.8 reset masks.
-  plan.logs_optimizer_state = contains(cell(row, "framework"), "authors' fork");
-  plan.reset_attention_mask = plan.logs_optimizer_state && plan.attention_mask;
-  plan.avoid_record_streams = contains(notes, "\"TORCH_NCCL_AVOID_RECORD_STREAMS\": 1");
+  plan.stack.logs_optimizer_state = contains(cell(row, "framework"), "authors' fork");
+  plan.stack.reset_attention_mask = plan.stack.logs_optimizer_state && plan.stack.attention_mask;
+  plan.environment.avoid_record_streams = contains(notes, "\"TORCH_NCCL_AVOID_RECORD_STREAMS\": 1");
   // TransformerEngine 2.11 is of a time when PyTorch no longer records streams for NCCL [pytorch
   // pull 148590, NVIDIA/Megatron-LM issue 1586: ignored since the 25.05 containers].
   if (contains(cell(row, "version"), "TE 2.11")) {
-    plan.avoid_record_streams = true;
-    plan.kept_gradient_handles = true;
+    plan.environment.avoid_record_streams = true;
+    plan.stack.kept_gradient_handles = true;
   }
   if (contains(notes, "expandable_segments:True")) {
-    plan.allocator_options = "expandable_segments:True";
+    plan.environment.allocator_options = "expandable_segments:True";
   }
 }
 
@@ -419,11 +425,13 @@ void read_scope(const Row& row, RowPlan& out) {
   if (starts_with(scope, "last")) out.memory_rank = MemoryRank::last;
   if (starts_with(scope, "rank 0")) out.memory_rank = MemoryRank::first;
   const auto stage = leading_number(cell(row, "pp_stage"));
-  if (!stage || *stage < 0 || *stage >= out.plan.pp || contains(cell(row, "pp_stage"), ",")) return;
+  if (!stage || *stage < 0 || *stage >= out.plan.mesh.pp || contains(cell(row, "pp_stage"), ","))
+    return;
   out.memory_stage = static_cast<int>(*stage);
   // Megatron-LM's order of ranks, fastest first: tp, cp, dp, pp.
   const auto rank = leading_number(cell(row, "rank"));
-  if (rank && *rank >= 0) out.memory_cp_rank = static_cast<int>(*rank / out.plan.tp % out.plan.cp);
+  if (rank && *rank >= 0)
+    out.memory_cp_rank = static_cast<int>(*rank / out.plan.mesh.tp % out.plan.mesh.cp);
 }
 
 // The convention of the row's TFLOP/s; the paper's where the row does not say. NVIDIA's tables of
@@ -431,7 +439,7 @@ void read_scope(const Row& row, RowPlan& out) {
 // frozen weights have no gradients for, as their own times say: within 0.5 % of these.
 void read_convention(const Row& row, RowPlan& out) {
   const bool bridge = starts_with(cell(row, "framework"), "Megatron-Bridge");
-  if (out.plan.packed_document > 0 && (out.plan.trains_adapters() || !bridge)) {
+  if (out.plan.batch.packed_document > 0 && (out.plan.trains_adapters() || !bridge)) {
     out.convention =
         model::find_flop_convention(out.plan.trains_adapters() ? "frozen-weights" : "weights");
     return;

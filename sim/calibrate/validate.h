@@ -21,6 +21,10 @@
 #include "sim/report/json.h"
 #include "sim/search/evaluate.h"
 
+namespace sim::report {
+struct Document;
+}
+
 namespace sim::calibrate {
 
 struct Prediction {
@@ -106,5 +110,8 @@ std::string validation_text(const std::vector<Row>& rows,
                             const std::vector<Prediction>& predictions);
 report::Json validation_json(const std::vector<Row>& rows,
                              const std::vector<Prediction>& predictions);
+// With charts; `name` says of what.
+report::Document validation_document(const std::string& name, const std::vector<Row>& rows,
+                                     const std::vector<Prediction>& predictions);
 
 }  // namespace sim::calibrate

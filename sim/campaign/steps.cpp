@@ -32,8 +32,10 @@ std::vector<std::string> sized(const Degrees& full, int tp, int pp, int dp) {
 }  // namespace
 
 Degrees degrees_of(const workload::Plan& plan) {
-  return {plan.tp,          plan.cp,           plan.pp,       plan.dp,
-          plan.micro_batch, plan.global_batch, plan.sequence, plan.architecture.layers};
+  return {plan.mesh.tp,           plan.mesh.cp,
+          plan.mesh.pp,           plan.mesh.dp,
+          plan.batch.micro_batch, plan.batch.global_batch,
+          plan.batch.sequence,    plan.architecture.layers};
 }
 
 Result<config::PlanFile> Steps::load(const std::vector<std::string>& settings) const {

@@ -44,22 +44,30 @@ Options::Options(const char* command)
   flag("help,h", "this text");
 }
 
+void Options::add(const char* name, const char* placeholder, const char* help, bool repeated) {
+  const std::string all(name);
+  const std::size_t comma = all.find(',');
+  const std::string letter = comma == std::string::npos ? "" : all.substr(comma + 1);
+  rows_.push_back({all.substr(0, comma), letter, placeholder, help, repeated});
+  names_.push_back("--" + rows_.back().name);
+}
+
 Options& Options::flag(const char* name, const char* help) {
   parsed_->description.add_options()(name, po::bool_switch(), help);
-  names_.push_back("--" + std::string(name).substr(0, std::string(name).find(',')));
+  add(name, "", help, false);
   return *this;
 }
 
 Options& Options::value(const char* name, const char* placeholder, const char* help) {
   parsed_->description.add_options()(name, po::value<std::string>()->value_name(placeholder), help);
-  names_.push_back("--" + std::string(name).substr(0, std::string(name).find(',')));
+  add(name, placeholder, help, false);
   return *this;
 }
 
 Options& Options::values(const char* name, const char* placeholder, const char* help) {
   parsed_->description.add_options()(
       name, po::value<std::vector<std::string>>()->composing()->value_name(placeholder), help);
-  names_.push_back("--" + std::string(name));
+  add(name, placeholder, help, true);
   return *this;
 }
 
@@ -87,6 +95,10 @@ std::string Options::help() const {
 }
 
 void Options::parse(const Arguments& arguments, Globals& globals) {
+  if (globals.describe != nullptr) {
+    *globals.describe = {rows_, least_, most_};
+    throw Stop{exit_yes, ""};
+  }
   po::options_description all;
   all.add(parsed_->description);
   all.add_options()("words", po::value<std::vector<std::string>>());

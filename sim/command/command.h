@@ -27,9 +27,22 @@ enum Exit : int {
   exit_interrupted = 75,  // interrupted or locked; --resume goes on
 };
 
+struct OptionRow {
+  std::string name, letter;  // "output", "o"; the letter may be missing
+  std::string placeholder;   // "FILE"; "" for a flag
+  std::string help;
+  bool repeated = false;
+};
+// What a command accepts.
+struct Description {
+  std::vector<OptionRow> options;
+  std::size_t least = 0, most = 0;  // words that are no options
+};
+
 struct Globals {
   bool json = false;
   bool quiet = false;
+  Description* describe = nullptr;  // where a command is to describe itself instead of running
 };
 
 // Arguments of a command as the user gave them, after its name.
@@ -54,6 +67,11 @@ int run_calibrate(const Arguments& arguments, Globals globals);
 int run_schedule(const Arguments& arguments, Globals globals);
 int run_topo(const Arguments& arguments, Globals globals);
 int run_whatif(const Arguments& arguments, Globals globals);
+int run_merge(const Arguments& arguments, Globals globals);
+int run_report(const Arguments& arguments, Globals globals);
+int run_init(const Arguments& arguments, Globals globals);
+int run_completion(const Arguments& arguments, Globals globals);
+int run_man(const Arguments& arguments, Globals globals);
 int run_campaign(const Arguments& arguments, Globals globals);
 int run_compare(const Arguments& arguments, Globals globals);
 int run_validate(const Arguments& arguments, Globals globals);
@@ -102,10 +120,12 @@ class Options {
   [[noreturn]] void refuse(const std::string& message) const;
   std::string help() const;
 
+  void add(const char* name, const char* placeholder, const char* help, bool repeated);
   struct Parsed;  // Program_options' own, whose headers take seconds to compile
 
   const Command* command_;
   std::vector<std::string> names_;
+  std::vector<OptionRow> rows_;
   std::unique_ptr<Parsed> parsed_;
   std::vector<std::string> words_;
   std::size_t least_ = 0, most_ = 0;

@@ -12,6 +12,7 @@ const std::vector<Command>& commands() {
        run_explain},
       {"sweep", "GRID [-o FOLDER]", "every point of a grid: what fits, how fast, why not",
        run_sweep},
+      {"merge", "FOLDER ... [-o FOLDER]", "shards of many machines become the whole", run_merge},
       {"whatif", "PLAN --vary KEY=V1,V2", "the same plan under changed conditions, side by side",
        run_whatif},
       {"schedule", "NAME --stages P ...", "a pipeline schedule: its picture, time and memory",
@@ -28,8 +29,14 @@ const std::vector<Command>& commands() {
        run_validate},
       {"compare", "LOG PLAN | --megatron-args FILE",
        "a run's log beside its prediction, and why they differ", run_compare},
+      {"report", "FOLDER|PLAN [-o FILE]", "a sweep or a run as one page with charts (HTML)",
+       run_report},
+      {"init", "plan|cluster|grid [FILE]", "a commented file to start from", run_init},
       {"list", "[KIND]", "what there is, by name", run_list},
       {"check", "FILE ...", "every problem of input files", run_check},
+      {"completion", "bash|zsh|fish", "completion of commands and options for a shell",
+       run_completion},
+      {"man", "[COMMAND] [-o FOLDER]", "manual pages", run_man},
   };
   return table;
 }

@@ -1,5 +1,5 @@
 // list.cpp — `rehearse list`: what there is, by name. Reads names only, so that it costs
-// nothing.
+// nothing. `list fields` is the table of everything a plan and a cluster can say.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,6 +9,7 @@
 #include "sim/calibrate/readers/reader.h"
 #include "sim/collective/collective.h"
 #include "sim/command/command.h"
+#include "sim/config/fields.h"
 #include "sim/config/locate.h"
 #include "sim/context/context.h"
 #include "sim/core/text.h"
@@ -88,6 +89,42 @@ constexpr std::array<Kind, 10> kinds = {{{"models", models},
                                          {"conventions", conventions},
                                          {"formats", formats}}};
 
+// The fields of a plan, then those of a cluster.
+struct FieldEntry {
+  const char* of;
+  config::FieldText text;
+};
+std::vector<FieldEntry> fields() {
+  std::vector<FieldEntry> all;
+  for (const config::Field& field : config::plan_fields())
+    all.push_back({"plan", config::plan_field_text(field)});
+  for (const config::Field& field : config::cluster_fields())
+    all.push_back({"cluster", config::cluster_field_text(field)});
+  return all;
+}
+
+report::Json fields_json() {
+  report::Json json = report::Json::array();
+  for (const auto& [of, text] : fields())
+    json.push_back({{"of", of},
+                    {"name", text.name},
+                    {"type", text.type},
+                    {"unit", text.unit},
+                    {"default", text.otherwise},
+                    {"megatron_lm", text.flags},
+                    {"synonyms", text.synonyms},
+                    {"line", text.line}});
+  return json;
+}
+
+std::string fields_text() {
+  report::Table table({"<of", "<name", "<type", "<default", "<line"});
+  for (const auto& [of, text] : fields())
+    table.row({of, text.name, text.type + (text.unit.empty() ? "" : ", " + text.unit),
+               text.otherwise, text.line});
+  return table.text("");
+}
+
 report::Json to_json(const std::vector<Entry>& entries) {
   report::Json json = report::Json::array();
   for (const Entry& entry : entries) {
@@ -140,6 +177,11 @@ int run_list(const Arguments& arguments, Globals globals) {
     if (!wanted.empty() && wanted != kind.name) continue;
     if (globals.json) json[kind.name] = to_json(kind.entries());
     text += wanted.empty() ? in_short(kind) : in_full(kind.entries());
+  }
+  names.emplace_back("fields");
+  if (wanted == "fields") {
+    text = fields_text();
+    if (globals.json) json["fields"] = fields_json();
   }
   if (!wanted.empty() && std::find(names.begin(), names.end(), wanted) == names.end()) {
     throw Stop{exit_usage,

@@ -4,6 +4,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "sim/command/report.h"
 #include "sim/command/watch.h"
 #include "sim/config/residuals.h"
 #include "sim/report/interval.h"
@@ -18,6 +19,7 @@ int run_run(const Arguments& arguments, Globals globals) {
   Options options("run");
   declare_plan(options);
   declare_watch(options);
+  declare_report(options);
   options.flag("fixes", "when it does not fit: replay single changes of the plan, smallest first")
       .value("method", "NAME", "fast (default), or reference: every operation, no shortcut")
       .value("network", "NAME",
@@ -45,10 +47,19 @@ int run_run(const Arguments& arguments, Globals globals) {
     watch = std::make_unique<Watch>(options, search::job_of(file.plan, site, all_ranks));
     how.observer = watch->observer();
   }
+  std::unique_ptr<RunPage> page;
+  replay::Observers watchers;
+  if (options.has("report")) {
+    page = std::make_unique<RunPage>(options.text("report"));
+    watchers.all = page->observers();
+    if (how.observer != nullptr) watchers.all.push_back(how.observer);
+    how.observer = &watchers;
+  }
   const report::Answer answer = search::evaluate(file.plan, site, how, all_ranks);
   if (watch) watch->finish(answer);
   const report::Intervals intervals =
       report::intervals(answer, need(config::find_residuals()), site.profile.device.name, "paper");
+  if (page) page->finish(file, site, answer, report::intervals_text(intervals));
   const bool fixing = options.has("fixes") && !answer.run.fits();
   search::Fixes fixes;
   if (fixing) fixes = search::find_fixes(file.plan, site, false);

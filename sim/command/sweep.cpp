@@ -5,35 +5,27 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
-#include <thread>
 
 #include "sim/command/command.h"
 #include "sim/command/interrupt.h"
 #include "sim/command/progress.h"
+#include "sim/command/report.h"
+#include "sim/command/shard.h"
 #include "sim/config/grid.h"
+#include "sim/report/document.h"
 #include "sim/report/sweep_text.h"
 #include "sim/search/evaluate.h"
+#include "sim/search/merge.h"
 
 namespace sim::command {
 
 namespace {
 
-// In quotes where the shell would take it apart.
-std::string quoted(const std::string& word) {
-  const bool plain = !word.empty() && word.find_first_not_of(
-                                          "abcdefghijklmnopqrstuvwxyz"
-                                          "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-                                          "0123456789_-./=:,+@%") == std::string::npos;
-  if (plain) return word;
-  std::string text = "'";
-  for (const char c : word) text += c == '\'' ? "'\\''" : std::string(1, c);
-  return text + "'";
-}
-
-std::string resume_line(const std::vector<std::string>& words, const std::string& folder) {
+std::string resume_line(const std::vector<std::string>& words, const std::string& folder,
+                        const std::string& shard) {
   std::string text = "rehearse sweep";
-  for (const std::string& word : words) text += " " + quoted(word);
-  return text + " -o " + quoted(folder) + " --resume";
+  for (const std::string& word : words) text += " " + search::quoted(word);
+  return text + " -o " + search::quoted(folder) + shard + " --resume";
 }
 
 search::Points points_of(const config::Grid& grid, search::Sites& sites) {
@@ -75,62 +67,92 @@ std::string default_folder(const config::Grid& grid) {
   return "results-" + grid.name();
 }
 
+search::RecordFile::Mode mode_of(const Options& options) {
+  using Mode = search::RecordFile::Mode;
+  if (options.has("resume") && options.has("overwrite")) {
+    throw Stop{exit_usage, "either --resume or --overwrite"};
+  }
+  if (options.has("resume")) return Mode::go_on;
+  return options.has("overwrite") ? Mode::overwrite : Mode::fresh;
+}
+
+void say_what_was_left_out(const search::SweepResult& result) {
+  if (result.dropped_bytes > 0) {
+    note(
+        fmt::format("note: dropped {} bytes of a record that was cut short", result.dropped_bytes));
+  }
+  if (result.foreign > 0) {
+    note(fmt::format("note: left out {} records of other points, machines or versions",
+                     result.foreign));
+  }
+}
+
 }  // namespace
 
 int run_sweep(const Arguments& arguments, Globals globals) {
   Options options("sweep");
   options.value("output,o", "FOLDER", "where results.jsonl and results.csv go (results-<grid>)")
-      .value("jobs,j", "N", "worker processes (default: the cores)")
       .flag("resume", "go on with what the folder holds")
       .flag("overwrite", "start over, whatever the folder holds")
-      .words(1, 1000)
-      .parse(arguments, globals);
-  const auto cores = static_cast<std::int64_t>(std::max(1U, std::thread::hardware_concurrency()));
-  const int workers = static_cast<int>(options.number("jobs", cores, 1, 1024));
-  if (options.has("resume") && options.has("overwrite")) {
-    throw Stop{exit_usage, "either --resume or --overwrite"};
-  }
+      .words(1, 1000);
+  declare_shard(options);
+  declare_report(options);
+  options.parse(arguments, globals);
+  const Share share = share_of(options);
+  const search::RecordFile::Mode mode = mode_of(options);
   const std::vector<std::string>& words = options.words();
   const config::Grid grid =
       need(config::load_grid(workload_path(words[0]), {words.begin() + 1, words.end()}));
-  const std::string folder = options.text("output", default_folder(grid));
+  const std::string whole = options.text("output", default_folder(grid));
   search::Sites sites;
   for (const auto& machine : grid.machines()) need(sites.of(*machine));
   catch_interrupts();
 
+  search::Points points = points_of(grid, sites);
+  std::string folder = whole;
+  std::string shard_words;
+  if (share.shard) {
+    const search::Shard& shard = *share.shard;
+    std::vector<std::string> again = words;
+    again.emplace_back("--resume");
+    folder = prepare(whole, search::manifest("sweep", search::point_ids(points), shard, again),
+                     options.has("overwrite"));
+    points = search::share_of(points, shard);
+    if (!share.of_step) shard_words = fmt::format(" --shard {}/{}", shard.number, shard.of);
+  }
   search::SweepCalls calls;
   calls.evaluate = [&](const search::Point& point) {
     return search::evaluate(point.plan, *need(sites.of(*point.machine)));
   };
-  Progress progress("sweep", grid.size(), globals.quiet);
+  Progress progress("sweep", points.count, globals.quiet);
   calls.go_on = [&](const search::SweepCounts& counts) {
     progress.show(counts.done, fmt::format("fits {}, out of memory {}", counts.fits, counts.oom));
     return !interrupted();
   };
-  using Mode = search::RecordFile::Mode;
-  const Mode mode = options.has("resume")      ? Mode::go_on
-                    : options.has("overwrite") ? Mode::overwrite
-                                               : Mode::fresh;
-  const search::SweepResult result =
-      search::sweep(points_of(grid, sites), {folder, workers, mode}, calls);
-  progress.clear();
-  if (!result.complete) stop(result, resume_line(words, folder));
-  if (!globals.quiet) {
-    if (result.dropped_bytes > 0) {
-      note(fmt::format("note: dropped {} bytes of a record that was cut short",
-                       result.dropped_bytes));
-    }
-    if (result.foreign > 0) {
-      note(fmt::format("note: left out {} records of other points, machines or versions",
-                       result.foreign));
-    }
-    note(fmt::format("results: {}/results.csv and {}/results.jsonl", folder, folder));
+  const search::SweepSettings settings{folder, share.workers, mode, share.ranks.get()};
+  if (share.ranks != nullptr && share.ranks->rank() > 0) {
+    calls.go_on = [](const search::SweepCounts&) { return !interrupted(); };
+    search::help_sweep(points, settings, calls);
+    return interrupted() ? exit_interrupted : exit_yes;
   }
-  print(globals.json ? report::document("sweep", report::sweep_json(result.records)).dump(2) + "\n"
-                     : report::sweep_text(result.records));
+  const search::SweepResult result = search::sweep(points, settings, calls);
+  progress.clear();
+  if (!result.complete) stop(result, resume_line(words, whole, shard_words));
   const bool failed =
       std::any_of(result.records.begin(), result.records.end(),
                   [](const report::Json& record) { return record["outcome"] == "failed"; });
+  if (!globals.quiet) say_what_was_left_out(result);
+  if (share.of_step) {
+    merge_when_last(whole, *share.shard, globals);
+    return failed ? exit_bug : exit_yes;
+  }
+  if (!globals.quiet) {
+    note(fmt::format("results: {}/results.csv and {}/results.jsonl", folder, folder));
+  }
+  if (options.has("report"))
+    write_page(options.text("report"), report::sweep_document(grid.name(), result.records));
+  print(globals.json ? report::document("sweep", report::sweep_json(result.records)).dump(2) + "\n"
+                     : report::sweep_text(result.records));
   return failed ? exit_bug : exit_yes;
 }
 

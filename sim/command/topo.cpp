@@ -19,6 +19,7 @@
 #include "sim/search/evaluate.h"
 #include "sim/search/link_use.h"
 #include "sim/topology/draw.h"
+#include "sim/topology/draw_svg.h"
 #include "sim/topology/inspect.h"
 
 namespace sim::command {
@@ -268,17 +269,19 @@ int export_drawing(const Options& options) {
     busy = heat(options.text("plan"), cluster, from.settings);
   } else {
     cluster = machine_of(from).cluster;
-    const int nodes =
-        static_cast<int>(options.number("nodes", std::min(cluster.nodes, 8), 1, cluster.nodes));
+    const int most = format == "simgrid" ? std::min(cluster.nodes, 8) : cluster.nodes;
+    const int nodes = static_cast<int>(options.number("nodes", most, 1, cluster.nodes));
     cluster = topology::first_nodes(cluster, nodes);
   }
   const std::int64_t drawn = std::int64_t{cluster.nodes} * cluster.node.gpus;
-  const std::int64_t limit = format == "simgrid" ? 65536 : 2048;
+  // More than these are drawn once for all that are alike.
+  const bool alike = drawn > 144;
+  const std::int64_t limit = 65536;
   if (drawn > limit)
     throw Stop{exit_usage,
                fmt::format("{} GPUs are more than the {} that are drawn; --nodes N", drawn, limit)};
-  const std::string text = format == "svg"   ? topology::svg(cluster, busy)
-                           : format == "dot" ? topology::graphviz(cluster, busy)
+  const std::string text = format == "svg"   ? topology::svg(cluster, busy, alike)
+                           : format == "dot" ? topology::graphviz(cluster, busy, alike)
                                              : topology::simgrid_xml(cluster);
   if (!options.has("output")) {
     print(text);
@@ -302,7 +305,9 @@ int run_topo(const Arguments& arguments, Globals globals) {
       .value("min", "SIZE", "time: the smallest array, 1MiB by default")
       .value("max", "SIZE", "time: the largest, 1GiB by default")
       .value("format", "NAME", "export: svg (default), dot, simgrid")
-      .value("nodes", "N", "export: the first N nodes, 8 by default")
+      .value("nodes", "N",
+             "export: the first N nodes; by default all, drawn once where they are alike, or 8 "
+             "for simgrid")
       .value("plan", "PLAN", "export: the nodes of this plan, cables coloured by their use in it")
       .value("seed", "N", "place: of the search, 1 by default")
       .value("moves", "N", "place: tried by the search; by default as many as take seconds")

@@ -4,8 +4,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <nlohmann/json.hpp>
-#include <thread>
 
 #include "sim/calibrate/measured_table.h"
 #include "sim/calibrate/memory_rows.h"
@@ -13,10 +13,14 @@
 #include "sim/command/command.h"
 #include "sim/command/interrupt.h"
 #include "sim/command/progress.h"
+#include "sim/command/report.h"
+#include "sim/command/shard.h"
 #include "sim/config/runs_csv.h"
 #include "sim/config/table_csv.h"
 #include "sim/core/text.h"
+#include "sim/report/document.h"
 #include "sim/report/output.h"
+#include "sim/search/answers.h"
 #include "sim/search/pool.h"
 
 namespace sim::command {
@@ -29,7 +33,16 @@ struct Predicted {
   std::size_t crashed = 0;
 };
 
-Predicted predict_all(const std::vector<config::RunsRow>& rows, int workers, Globals globals) {
+calibrate::Prediction crashed(const config::RunsRow& row, const std::string& why) {
+  calibrate::Prediction prediction;
+  prediction.row_id = row.text("row_id");
+  prediction.status = "unsupported";
+  prediction.reason = "our bug: " + why;
+  return prediction;
+}
+
+Predicted predict_all(const std::vector<config::RunsRow>& rows, const Share& share,
+                      Globals globals) {
   Predicted out;
   out.rows.resize(rows.size());
   search::Sites sites;
@@ -48,9 +61,7 @@ Predicted predict_all(const std::vector<config::RunsRow>& rows, int workers, Glo
     return true;
   };
   calls.failed = [&](std::size_t i, const std::string& why) {
-    out.rows[i].row_id = rows[i].text("row_id");
-    out.rows[i].status = "unsupported";
-    out.rows[i].reason = "our bug: " + why;
+    out.rows[i] = crashed(rows[i], why);
     ++out.crashed;
     ++done;
     return true;
@@ -59,8 +70,68 @@ Predicted predict_all(const std::vector<config::RunsRow>& rows, int workers, Glo
     progress.show(done, "");
     return !interrupted();
   };
-  out.complete = search::run_pool(items, workers, calls);
+  out.complete = search::run_pool(items, share.workers, calls, share.ranks.get());
   return out;
+}
+
+// What the prediction of a row depends on, for all rows.
+std::vector<std::string> identities(const std::vector<config::RunsRow>& rows,
+                                    search::Sites& sites) {
+  std::string common = report::version() + config::to_text(need(config::find_residuals()));
+  for (const std::string& name : calibrate::known_clusters())
+    common += (*need(sites.find(name))).digest;
+  common = search::identity(common);
+  std::vector<std::string> ids;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    std::string text = fmt::format("{} {}\n", common, i);
+    for (const auto& [column, cell] : rows[i].cells) text += column + "\t" + cell + "\n";
+    ids.push_back(search::identity(text));
+  }
+  return ids;
+}
+
+// One share of the rows, kept in a folder; `arguments` start it again.
+int predict_shard(const std::vector<config::RunsRow>& rows, const std::string& whole,
+                  const Share& share, const std::vector<std::string>& arguments,
+                  const Globals& globals) {
+  search::Sites sites;
+  const std::vector<std::string> all = identities(rows, sites);
+  const search::Shard& shard = *share.shard;
+  const std::string folder =
+      prepare(whole, search::manifest("validate", all, shard, arguments), true);
+  std::vector<std::string> ids;
+  for (std::size_t i = 0; i < search::share(shard, all.size()); ++i)
+    ids.push_back(all[search::item(shard, i)]);
+  Progress progress("validate", ids.size(), globals.quiet);
+  const auto record = [&](std::size_t i, const calibrate::Prediction& prediction) {
+    report::Json cells = report::Json::object();
+    for (const auto& [column, cell] : rows[search::item(shard, i)].cells) cells[column] = cell;
+    return report::Json{{"cells", cells}, {"prediction", calibrate::to_text(prediction)}};
+  };
+  search::AnswerCalls calls;
+  calls.answer = [&](std::size_t i) {
+    return record(i, calibrate::predict(rows[search::item(shard, i)], sites));
+  };
+  calls.failed = [&](std::size_t i, const std::string& why) {
+    return record(i, crashed(rows[search::item(shard, i)], why));
+  };
+  calls.go_on = [&](std::size_t done) {
+    progress.show(done, "");
+    return !interrupted();
+  };
+  const search::Kept kept =
+      search::keep_answers(folder, search::RecordFile::Mode::go_on, ids, share.workers, calls);
+  progress.clear();
+  if (kept.problem == search::RecordProblem::locked) throw Stop{exit_interrupted, kept.message};
+  if (kept.problem != search::RecordProblem::none) throw Stop{exit_io, kept.message};
+  if (!kept.complete) throw Stop{exit_interrupted, "interrupted; the same command goes on"};
+  if (share.of_step) {
+    merge_when_last(whole, shard, globals);
+  } else if (!globals.quiet) {
+    note(fmt::format("{}: shard {} of {} done, {} rows", folder, shard.number, shard.of,
+                     ids.size()));
+  }
+  return exit_yes;
 }
 
 // Rows whose cell holds a text: COLUMN=TEXT; or does not: COLUMN!=TEXT.
@@ -146,6 +217,32 @@ int validate_measured(const calibrate::MeasuredTable& kind, const config::Table&
 
 }  // namespace
 
+void print_validation(const std::vector<std::string>& lines, const std::string& into,
+                      const Globals& globals) {
+  std::vector<calibrate::Row> rows;
+  std::vector<calibrate::Prediction> predictions;
+  try {
+    for (const std::string& line : lines) {
+      const report::Json record = report::Json::parse(line);
+      calibrate::Row& row = rows.emplace_back();
+      for (const auto& [column, cell] : record.at("cells").items()) row[column] = cell;
+      predictions.push_back(calibrate::from_text(record.at("prediction")));
+    }
+  } catch (const report::Json::exception& problem) {
+    throw Stop{exit_data,
+               fmt::format("record {} of the whole is damaged: {}", rows.size(), problem.what())};
+  }
+  calibrate::add_intervals(rows, predictions, need(config::find_residuals()));
+  std::error_code error;
+  std::filesystem::create_directories(into, error);
+  save(into + "/predictions.csv", calibrate::predictions_csv(predictions));
+  if (!globals.quiet) note("results: " + into + "/predictions.csv");
+  print(globals.json
+            ? report::document("validate", calibrate::validation_json(rows, predictions)).dump(2) +
+                  "\n"
+            : calibrate::validation_text(rows, predictions));
+}
+
 int run_validate(const Arguments& arguments, Globals globals) {
   Options options("validate");
   options
@@ -155,11 +252,12 @@ int run_validate(const Arguments& arguments, Globals globals) {
       .value("csv", "FILE", "write one line per row of the table to FILE")
       .value("residuals", "FILE",
              "write what intervals are made of (calibration/residuals/runs.textproto) to FILE")
-      .value("jobs,j", "N", "worker processes (default: the cores)")
-      .words(1, 100)
-      .parse(arguments, globals);
-  const auto cores = static_cast<std::int64_t>(std::max(1U, std::thread::hardware_concurrency()));
-  const int workers = static_cast<int>(options.number("jobs", cores, 1, 1024));
+      .value("output,o", "FOLDER", "with --shard: where the shares go (results-validate)")
+      .words(1, 100);
+  declare_shard(options);
+  declare_report(options);
+  options.parse(arguments, globals);
+  const Share share = share_of(options);
   const std::vector<Where> conditions = conditions_of(options);
   if (const Result<config::Table> any = config::load_table(options.words()[0]);
       any && (calibrate::measured_table(*any) != nullptr ||
@@ -177,7 +275,15 @@ int run_validate(const Arguments& arguments, Globals globals) {
   for (const config::RunsRow& row : table) rows.push_back(row.cells);
   const config::RunResiduals residuals = need(config::find_residuals());
   catch_interrupts();
-  Predicted predicted = predict_all(table, workers, globals);
+  if (share.shard) {
+    std::vector<std::string> again = options.words();
+    for (const std::string& where : options.list("where"))
+      again.insert(again.end(), {"--where", where});
+    return predict_shard(table, options.text("output", "results-validate"), share, again, globals);
+  }
+  Predicted predicted = predict_all(table, share, globals);
+  if (share.ranks != nullptr && share.ranks->rank() > 0)
+    return interrupted() ? exit_interrupted : exit_yes;
   if (!predicted.complete) throw Stop{exit_interrupted, "interrupted"};
   if (options.has("residuals")) {
     std::string command = fmt::format("rehearse validate {}", fmt::join(options.words(), " "));
@@ -188,6 +294,11 @@ int run_validate(const Arguments& arguments, Globals globals) {
   }
   calibrate::add_intervals(rows, predicted.rows, residuals);
   if (options.has("csv")) save(options.text("csv"), calibrate::predictions_csv(predicted.rows));
+  if (options.has("report")) {
+    write_page(options.text("report"),
+               calibrate::validation_document(fmt::format("{}", fmt::join(options.words(), ", ")),
+                                              rows, predicted.rows));
+  }
   print(
       globals.json
           ? report::document("validate", calibrate::validation_json(rows, predicted.rows)).dump(2) +

@@ -1,80 +1,28 @@
 #include "sim/config/megatron_flags.h"
 
 #include <array>
+#include <vector>
 
+#include "sim/config/fields.h"
 #include "sim/core/text.h"
 
 namespace sim::config {
 namespace {
 
 struct Mapped {
-  std::string_view name, setting;
+  std::string_view name;
+  std::string setting;
 };
-constexpr std::array mapped{
-    Mapped{"tensor-model-parallel-size", "tp="},
-    Mapped{"model-parallel-size", "tp="},
-    Mapped{"pipeline-model-parallel-size", "pp="},
-    Mapped{"pipe-parallel-size", "pp="},
-    Mapped{"context-parallel-size", "cp="},
-    Mapped{"num-layers-per-virtual-pipeline-stage", "layers_per_virtual_stage="},
-    Mapped{"num-virtual-stages-per-pipeline-rank", "virtual_stages="},
-    Mapped{"micro-batch-size", "micro_batch="},
-    Mapped{"batch-size", "micro_batch="},
-    Mapped{"global-batch-size", "global_batch="},
-    Mapped{"seq-length", "sequence="},
-    Mapped{"encoder-seq-length", "sequence="},
-    Mapped{"sequence-parallel", "sequence_parallel=true"},
-    Mapped{"use-distributed-optimizer", "distributed_optimizer=true"},
-    Mapped{"overlap-grad-reduce", "overlap_grad_reduce=true"},
-    Mapped{"overlap-param-gather", "overlap_param_gather=true"},
-    Mapped{"tp-comm-overlap", "tp_comm_overlap=true"},
-    Mapped{"recompute-method", "recompute_method="},
-    Mapped{"activations-checkpoint-method", "recompute_method="},
-    Mapped{"recompute-activations", "recompute=selective"},
-    Mapped{"bf16", "precision=bf16"},
-    Mapped{"fp16", "precision=fp16"},
-    Mapped{"accumulate-allreduce-grads-in-fp32", "fp32_gradients=true"},
-    Mapped{"grad-reduce-in-bf16", "fp32_gradients=false"},
-    Mapped{"no-bias-swiglu-fusion", "swiglu_fusion=false"},
-    Mapped{"no-rope-fusion", "rope_fusion=false"},
-    Mapped{"no-gradient-accumulation-fusion", "gradient_accumulation_fusion=false"},
-    Mapped{"no-create-attention-mask-in-dataloader", "attention_mask=false"},
-    Mapped{"reset-attention-mask", "reset_attention_mask=true"},
-    Mapped{"no-check-for-nan-in-loss-and-grad", "check_for_nan=false"},
-    Mapped{"decoder-first-pipeline-num-layers", "first_stage_layers="},
-    Mapped{"decoder-last-pipeline-num-layers", "last_stage_layers="},
-    Mapped{"account-for-embedding-in-pipeline-split", "account_for_embedding=true"},
-    Mapped{"account-for-loss-in-pipeline-split", "account_for_loss=true"},
-    Mapped{"use-precision-aware-optimizer", "precision_aware_optimizer=true"},
-    Mapped{"main-params-dtype", "main_params_dtype="},
-    Mapped{"exp-avg-dtype", "exp_avg_dtype="},
-    Mapped{"exp-avg-sq-dtype", "exp_avg_sq_dtype="},
-    Mapped{"cpu-offloading-num-layers", "offload_layers="},
-    Mapped{"optimizer-cpu-offload", "optimizer_cpu_offload=true"},
-    Mapped{"cpu-optimizer", "optimizer_cpu_offload=true"},
-    Mapped{"optimizer-offload-fraction", "optimizer_offload_fraction="},
-    Mapped{"fp8-hybrid", "fp8=true"},
-    Mapped{"fp8-e4m3", "fp8=true"},
-    Mapped{"fp8-param-gather", "fp8_parameters=true"},
-    Mapped{"use-torch-fsdp2", "data_parallel=fsdp2"},
-    Mapped{"torch-fsdp2-no-reshard-after-forward", "fsdp.reshard_after_forward=false"},
-    Mapped{"use-tp-pp-dp-mapping", "rank_order=tp-cp-ep-pp-dp"},
-    Mapped{"num-layers", "architecture.layers="},
-    Mapped{"encoder-num-layers", "architecture.layers="},
-    Mapped{"hidden-size", "architecture.hidden="},
-    Mapped{"ffn-hidden-size", "architecture.ffn="},
-    Mapped{"intermediate-size", "architecture.ffn="},
-    Mapped{"num-attention-heads", "architecture.heads="},
-    Mapped{"kv-channels", "architecture.head_dim="},
-    Mapped{"max-position-embeddings", "architecture.max_positions="},
-    Mapped{"swiglu", "architecture.activation=swiglu"},
-    Mapped{"add-qkv-bias", "architecture.qkv_bias=true"},
-    Mapped{"untie-embeddings-and-output-weights", "architecture.tied_embeddings=false"},
-    Mapped{"attention-dropout", "architecture.attention_dropout="},
-    Mapped{"hidden-dropout", "architecture.hidden_dropout="},
-    Mapped{"use-flash-attn-v1", "attention=flash1"},
-    Mapped{"use-flash-attn-triton", "attention=triton"},
-};
+// The flags of the table of fields (fields.h).
+const std::vector<Mapped>& mapped() {
+  static const std::vector<Mapped> all = [] {
+    std::vector<Mapped> found;
+    for (const std::string_view flag : megatron_flags())
+      found.push_back({flag, megatron_setting(flag)});
+    return found;
+  }();
+  return all;
+}
 
 // Flags that share a reason, separated by blanks.
 struct Family {
@@ -279,9 +227,9 @@ void append(std::string_view names, std::vector<std::string>& to) {
 
 FlagMeaning flag_meaning(std::string_view name) {
   if (name.empty() || name.find(' ') != std::string_view::npos) return {};
-  for (const Mapped& one : mapped)
-    if (one.name == name) return {FlagEffect::mapped, one.setting};
   if (lists(together, name)) return {FlagEffect::together, ""};
+  for (const Mapped& one : mapped())
+    if (one.name == name) return {FlagEffect::mapped, one.setting};
   for (const Family& one : noted)
     if (lists(one.names, name)) return {FlagEffect::noted, one.text};
   for (const Family& one : refused)
@@ -292,7 +240,7 @@ FlagMeaning flag_meaning(std::string_view name) {
 
 std::string did_you_mean_flag(std::string_view name) {
   std::vector<std::string> names;
-  for (const Mapped& one : mapped) names.emplace_back(one.name);
+  for (const Mapped& one : mapped()) names.emplace_back(one.name);
   append(together, names);
   for (const Family& one : noted) append(one.names, names);
   for (const Family& one : refused) append(one.names, names);

@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 
+#include "sim/config/fields.h"
 #include "sim/config/rules.h"
 #include "sim/core/text.h"
 
@@ -15,50 +15,22 @@ namespace v1 = rehearse::v1;
 using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 
-constexpr std::array synonyms{
-    Synonym{"tensor_model_parallel_size", "tp"},
-    Synonym{"tensor_parallel_degree", "tp"},
-    Synonym{"context_parallel_size", "cp"},
-    Synonym{"context_parallel_degree", "cp"},
-    Synonym{"pipeline_model_parallel_size", "pp"},
-    Synonym{"pipeline_parallel_degree", "pp"},
-    Synonym{"data_parallel_size", "dp"},
-    Synonym{"virtual_pipeline_model_parallel_size", "virtual_stages"},
-    Synonym{"num_virtual_stages_per_pipeline_rank", "virtual_stages"},
-    Synonym{"vpp", "virtual_stages"},
-    Synonym{"vp", "virtual_stages"},
-    Synonym{"num_layers_per_virtual_pipeline_stage", "layers_per_virtual_stage"},
-    Synonym{"micro_batch_size", "micro_batch"},
-    Synonym{"local_batch_size", "micro_batch"},
-    Synonym{"mbs", "micro_batch"},
-    Synonym{"global_batch_size", "global_batch"},
-    Synonym{"gbs", "global_batch"},
-    Synonym{"seq_length", "sequence"},
-    Synonym{"seq_len", "sequence"},
-    Synonym{"seq", "sequence"},
-    Synonym{"world_size", "gpus"},
-    Synonym{"n_gpus", "gpus"},
-    Synonym{"nnodes", "nodes"},
-    Synonym{"pipeline_parallel_schedule", "schedule"},
-    Synonym{"use_distributed_optimizer", "distributed_optimizer"},
-    Synonym{"decoder_first_pipeline_num_layers", "first_stage_layers"},
-    Synonym{"num_layers_in_first_pipeline_stage", "first_stage_layers"},
-    Synonym{"decoder_last_pipeline_num_layers", "last_stage_layers"},
-    Synonym{"num_layers_in_last_pipeline_stage", "last_stage_layers"},
-    Synonym{"account_for_embedding_in_pipeline_split", "account_for_embedding"},
-    Synonym{"account_for_loss_in_pipeline_split", "account_for_loss"},
-    Synonym{"recompute_granularity", "recompute"},
-    Synonym{"use_precision_aware_optimizer", "precision_aware_optimizer"},
-    Synonym{"recompute_num_layers", "recompute_layers"},
-    Synonym{"cpu_offloading_num_layers", "offload_layers"},
-    Synonym{"attention_backend", "attention"},
-    Synonym{"accumulate_allreduce_grads_in_fp32", "fp32_gradients"},
-    Synonym{"check_for_nan_in_loss_and_grad", "check_for_nan"},
-    Synonym{"bias_swiglu_fusion", "swiglu_fusion"},
-    Synonym{"create_attention_mask_in_dataloader", "attention_mask"},
-    Synonym{"torch_nccl_avoid_record_streams", "avoid_record_streams"},
-    Synonym{"pytorch_cuda_alloc_conf", "allocator_options"},
-};
+// From the table of fields: names that other programs and published tables use.
+const std::vector<Synonym>& synonyms() {
+  static const std::vector<Synonym> all = [] {
+    std::vector<Synonym> found;
+    for (const Field& field : plan_fields()) {
+      std::string_view rest = field.synonyms;
+      while (!rest.empty()) {
+        const std::size_t end = std::min(rest.find(' '), rest.size());
+        found.push_back({rest.substr(0, end), field.name});
+        rest.remove_prefix(std::min(end + 1, rest.size()));
+      }
+    }
+    return found;
+  }();
+  return all;
+}
 
 // "Tensor-Model-Parallel-Size" -> "tensor_model_parallel_size".
 std::string plain_key(std::string_view key) {
@@ -76,7 +48,7 @@ std::vector<std::string> all_names(const Message& message) {
   const auto* descriptor = message.GetDescriptor();
   for (int i = 0; i < descriptor->field_count(); ++i) names.push_back(descriptor->field(i)->name());
   if (descriptor == v1::Plan::descriptor())
-    for (const Synonym& synonym : synonyms) names.emplace_back(synonym.given);
+    for (const Synonym& synonym : synonyms()) names.emplace_back(synonym.given);
   return names;
 }
 
@@ -106,7 +78,8 @@ Diagnostics one(const Setting& setting, v1::Plan& plan, Source& source, std::str
                                         setting.text.substr(0, 80))}};
   std::string key = plain_key(std::string_view(setting.text).substr(0, equals));
   const std::string value = setting.text.substr(equals + 1);
-  if (key == "vocab") key = "architecture.vocab";
+  for (const Synonym& synonym : synonyms())
+    if (synonym.given == key) key = synonym.field;
   Message* target = &plan;
   std::string prefix;
   for (const std::string_view message : {"architecture.", "fsdp."})
@@ -118,8 +91,6 @@ Diagnostics one(const Setting& setting, v1::Plan& plan, Source& source, std::str
     else
       target = plan.mutable_architecture();
   }
-  for (const Synonym& synonym : synonyms)
-    if (target == &plan && synonym.given == key) key = synonym.field;
   const auto* field = target->GetDescriptor()->FindFieldByName(key);
   if (!field || field->is_repeated() || field->message_type())
     return {{setting.where, fmt::format("a plan has no setting '{}'{}", key.substr(0, 80),
@@ -148,12 +119,12 @@ Diagnostics one(const Setting& setting, v1::Plan& plan, Source& source, std::str
 }  // namespace
 
 std::span<const Synonym> plan_synonyms() {
-  return synonyms;
+  return synonyms();
 }
 
 FieldName plan_field(std::string_view given) {
   std::string key = plain_key(given);
-  for (const Synonym& synonym : synonyms)
+  for (const Synonym& synonym : synonyms())
     if (synonym.given == key) key = synonym.field;
   const auto* field = v1::Plan::descriptor()->FindFieldByName(key);
   if (field && !field->is_repeated() && !field->message_type()) return {key, ""};

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <limits>
 
-#include "sim/config/plan_fields.h"
+#include "sim/config/fields.h"
 #include "sim/memory/options.h"
 #include "sim/mesh/axes.h"
 #include "sim/workload/shards.h"
@@ -16,47 +16,6 @@ namespace {
 
 namespace v1 = rehearse::v1;
 using workload::AttentionBackend;
-
-template <class T>
-T given_or(bool given, T value, T otherwise) {
-  return given ? value : otherwise;
-}
-
-void switches(const v1::Plan& from, workload::Plan& to) {
-  const auto set = [](bool given, bool value, bool& target) {
-    if (given) target = value;
-  };
-  set(from.has_sequence_parallel(), from.sequence_parallel(), to.sequence_parallel);
-  set(from.has_distributed_optimizer(), from.distributed_optimizer(), to.distributed_optimizer);
-  set(from.has_overlap_grad_reduce(), from.overlap_grad_reduce(), to.overlap_grad_reduce);
-  to.overlap_param_gather = to.distributed_optimizer && to.overlap_grad_reduce;
-  set(from.has_overlap_param_gather(), from.overlap_param_gather(), to.overlap_param_gather);
-  set(from.has_fp32_gradients(), from.fp32_gradients(), to.fp32_gradients);
-  set(from.has_swiglu_fusion(), from.swiglu_fusion(), to.swiglu_fusion);
-  set(from.has_fp8(), from.fp8(), to.fp8);
-  to.fp8_parameters = from.fp8_parameters();
-  set(from.has_account_for_embedding(), from.account_for_embedding(), to.account_for_embedding);
-  set(from.has_account_for_loss(), from.account_for_loss(), to.account_for_loss);
-  to.first_stage_layers = from.first_stage_layers();
-  to.last_stage_layers = from.last_stage_layers();
-  set(from.has_fused_cross_entropy(), from.fused_cross_entropy(), to.fused_cross_entropy);
-  set(from.has_fused_optimizer(), from.fused_optimizer(), to.fused_optimizer);
-  to.logit_metrics = from.logit_metrics();
-  set(from.has_rope_fusion(), from.rope_fusion(), to.rope_fusion);
-  set(from.has_gradient_accumulation_fusion(), from.gradient_accumulation_fusion(),
-      to.gradient_accumulation_fusion);
-  set(from.has_attention_mask(), from.attention_mask(), to.attention_mask);
-  set(from.has_reset_attention_mask(), from.reset_attention_mask(), to.reset_attention_mask);
-  if (from.has_data_workers()) to.data_workers = from.data_workers();
-  to.packed_document = from.packed_document();
-  set(from.has_check_for_nan(), from.check_for_nan(), to.check_for_nan);
-  set(from.has_avoid_record_streams(), from.avoid_record_streams(), to.avoid_record_streams);
-  set(from.has_tp_comm_overlap(), from.tp_comm_overlap(), to.tp_comm_overlap);
-  set(from.has_kept_gradient_handles(), from.kept_gradient_handles(), to.kept_gradient_handles);
-  set(from.has_launch_blocking(), from.launch_blocking(), to.launch_blocking);
-  set(from.has_gradient_clipping(), from.gradient_clipping(), to.gradient_clipping);
-  set(from.has_logs_optimizer_state(), from.logs_optimizer_state(), to.logs_optimizer_state);
-}
 
 // Bytes of a type of optimizer state; 0 with a problem.
 int state_bytes(const char* field, const std::string& name, bool moment,
@@ -71,30 +30,29 @@ int state_bytes(const char* field, const std::string& name, bool moment,
 
 void optimizer(const v1::Plan& from, workload::Plan& to, std::vector<PlanProblem>& problems) {
   workload::OptimizerOptions& o = to.optimizer;
-  o.precision_aware = from.precision_aware_optimizer();
   o.main_parameter_bytes =
       state_bytes("main_params_dtype", from.main_params_dtype(), false, problems);
   o.exp_avg_bytes = state_bytes("exp_avg_dtype", from.exp_avg_dtype(), true, problems);
   o.exp_avg_sq_bytes = state_bytes("exp_avg_sq_dtype", from.exp_avg_sq_dtype(), true, problems);
   if (from.optimizer_cpu_offload())
     o.offload_fraction =
-        given_or(from.has_optimizer_offload_fraction(), from.optimizer_offload_fraction(), 1.0);
+        from.has_optimizer_offload_fraction() ? from.optimizer_offload_fraction() : 1.0;
 }
 
 void recompute_modules(const v1::Plan& from, workload::Plan& to,
                        std::vector<PlanProblem>& problems) {
   if (!from.has_recompute_modules()) return;
-  to.recompute_modules = {false, false, false};
+  to.policy.recompute_modules = {false, false, false};
   std::string_view rest = from.recompute_modules();
   while (!rest.empty()) {
     const std::string_view name = rest.substr(0, rest.find(','));
     rest.remove_prefix(std::min(name.size() + 1, rest.size()));
     if (name == "core_attn") {
-      to.recompute_modules.core_attention = true;
+      to.policy.recompute_modules.core_attention = true;
     } else if (name == "mlp") {
-      to.recompute_modules.mlp = true;
+      to.policy.recompute_modules.mlp = true;
     } else if (name == "operators") {
-      to.recompute_modules.operators = true;
+      to.policy.recompute_modules.operators = true;
     } else if (name != "layernorm") {  // fused into the products of a dense layer: nothing to do
       problems.push_back(
           {"recompute_modules", fmt::format("'{}' is no module of a dense layer that can be "
@@ -105,8 +63,6 @@ void recompute_modules(const v1::Plan& from, workload::Plan& to,
 }
 
 void adapters(const v1::Plan& from, workload::Plan& to, std::vector<PlanProblem>& problems) {
-  to.lora.rank = from.lora_rank();
-  to.offload_layers = from.offload_layers();
   if (!from.has_lora_modules()) return;
   if (to.lora.rank == 0)
     problems.push_back({"lora_modules", "'lora_modules' is for adapters; write lora_rank too"});
@@ -141,12 +97,12 @@ void sharding(const v1::Plan& from, workload::Plan& to, std::vector<PlanProblem>
         {"zero", "'zero' and 'data_parallel' both say what is shared; leave one out"});
     return;
   }
-  if (from.data_parallel() == v1::Plan::fsdp1) to.data_parallel = DataParallelism::fsdp1;
-  if (from.data_parallel() == v1::Plan::fsdp2) to.data_parallel = DataParallelism::fsdp2;
-  if (from.has_zero() && from.zero() < 2) to.distributed_optimizer = from.zero() == 1;
+  if (from.data_parallel() == v1::Plan::fsdp1) to.sharding.data_parallel = DataParallelism::fsdp1;
+  if (from.data_parallel() == v1::Plan::fsdp2) to.sharding.data_parallel = DataParallelism::fsdp2;
+  if (from.has_zero() && from.zero() < 2) to.sharding.distributed_optimizer = from.zero() == 1;
   if (from.zero() >= 2) {
-    to.data_parallel = DataParallelism::fsdp2;
-    to.fsdp.reshard_after_forward = from.zero() == 3;
+    to.sharding.data_parallel = DataParallelism::fsdp2;
+    to.sharding.fsdp.reshard_after_forward = from.zero() == 3;
   }
   if (!to.shards_parameters()) {
     if (from.has_fsdp())
@@ -154,80 +110,45 @@ void sharding(const v1::Plan& from, workload::Plan& to, std::vector<PlanProblem>
           {"fsdp", "'fsdp' is for parameters in shards; write data_parallel: fsdp2"});
     return;
   }
-  workload::shard_parameters(to, to.data_parallel, to.fsdp.reshard_after_forward);
-  const v1::Fsdp& fsdp = from.fsdp();
-  if (fsdp.has_reshard_after_forward())
-    to.fsdp.reshard_after_forward = fsdp.reshard_after_forward();
-  if (fsdp.has_limit_all_gathers()) to.fsdp.limit_all_gathers = fsdp.limit_all_gathers();
-  to.fsdp.no_sync = fsdp.no_sync();
-  to.fsdp.fp32_parameters = fsdp.fp32_parameters();
-  to.fsdp.forward_prefetch = fsdp.forward_prefetch();
-  if (fsdp.has_backward_prefetch()) to.fsdp.backward_prefetch = fsdp.backward_prefetch();
-  if (fsdp.has_replicas()) to.fsdp.replicas = fsdp.replicas();
+  workload::shard_parameters(to, to.sharding.data_parallel, to.sharding.fsdp.reshard_after_forward);
 }
 
-void choices(const v1::Plan& from, const Machine& machine, workload::Plan& to) {
-  if (from.recompute() == v1::Plan::selective) to.recompute = workload::Recompute::selective;
-  if (from.recompute() == v1::Plan::full) to.recompute = workload::Recompute::full;
-  if (from.recompute_method() == v1::Plan::block)
-    to.recompute_method = workload::RecomputeMethod::block;
-  if (from.has_recompute_layers()) to.recompute_layers = from.recompute_layers();
-  if (from.precision() == v1::Plan::fp16) to.precision = model::Precision::fp16;
-  if (from.precision() == v1::Plan::fp32) to.precision = model::Precision::fp32;
-  switch (from.attention()) {
-    case v1::Plan::flash:
-      to.attention = AttentionBackend::flash;
-      break;
-    case v1::Plan::cudnn:
-      to.attention = AttentionBackend::cudnn;
-      break;
-    case v1::Plan::unfused:
-      to.attention = AttentionBackend::unfused;
-      break;
-    case v1::Plan::flash1:
-      to.attention = AttentionBackend::flash1;
-      break;
-    case v1::Plan::triton:
-      to.attention = AttentionBackend::triton;
-      break;
-    default:
-      // Fused attention multiplies in 16 bits or less.
-      to.attention = to.precision == model::Precision::fp32 ? AttentionBackend::unfused
-                     : machine.gpu.compute_capability == 90 ? AttentionBackend::cudnn
-                                                            : AttentionBackend::flash;
-  }
-  if (from.layer_kernels() == v1::Plan::eager) to.layer_kernels = workload::LayerKernels::eager;
-  if (from.layer_kernels() == v1::Plan::compiled)
-    to.layer_kernels = workload::LayerKernels::compiled;
-  to.allocator_options = from.allocator_options();
-  to.rank_order = from.rank_order();
+// What is copied as it stands, and the defaults that hang on it.
+void copied(const v1::Plan& from, const Machine& machine, workload::Plan& to) {
+  copy_fields(from, to);
+  if (!from.has_overlap_param_gather())
+    to.sharding.overlap_param_gather =
+        to.sharding.distributed_optimizer && to.sharding.overlap_grad_reduce;
+  if (from.attention() != v1::Plan::attention_unset) return;
+  // Fused attention multiplies in 16 bits or less; of its kernels TransformerEngine prefers cuDNN's
+  // on Hopper and Blackwell [pytorch/attention/dot_product_attention/utils.py:
+  // get_attention_backend].
+  to.stack.attention = to.numerics.precision == model::Precision::fp32 ? AttentionBackend::unfused
+                       : machine.gpu.compute_capability >= 90          ? AttentionBackend::cudnn
+                                                                       : AttentionBackend::flash;
 }
 
 // Model chunks, given as a count or as the layers of one.
 void chunks(const v1::Plan& from, Resolved& out) {
   workload::Plan& plan = out.plan;
-  if (from.has_virtual_stages()) plan.virtual_stages = from.virtual_stages();
   if (from.has_layers_per_virtual_stage()) {
     const std::int64_t layers = plan.architecture.layers;
-    const std::int64_t part = std::int64_t{from.layers_per_virtual_stage()} * plan.pp;
+    const std::int64_t part = std::int64_t{from.layers_per_virtual_stage()} * plan.mesh.pp;
     if (layers % part != 0) {
       out.problems.push_back({"layers_per_virtual_stage",
                               fmt::format("{} layers do not split into chunks of {} on {} stages",
-                                          layers, from.layers_per_virtual_stage(), plan.pp)});
+                                          layers, from.layers_per_virtual_stage(), plan.mesh.pp)});
     } else if (from.has_virtual_stages() && layers / part != from.virtual_stages()) {
       out.problems.push_back(
           {"virtual_stages", fmt::format("virtual_stages {} and layers_per_virtual_stage {} "
                                          "disagree; leave one out",
                                          from.virtual_stages(), from.layers_per_virtual_stage())});
     } else {
-      plan.virtual_stages = static_cast<int>(layers / part);
+      plan.pipeline.virtual_stages = static_cast<int>(layers / part);
     }
   }
-  if (from.has_schedule()) {
-    plan.schedule = from.schedule();
-  } else {
-    plan.schedule = plan.virtual_stages > 1 ? "interleaved-1f1b" : "1f1b";
-  }
+  if (!from.has_schedule())
+    plan.pipeline.schedule = plan.pipeline.virtual_stages > 1 ? "interleaved-1f1b" : "1f1b";
 }
 
 // The GPUs that the plan states, 0 when it states none.
@@ -249,7 +170,7 @@ void world(const v1::Plan& from, const Machine& machine, Resolved& out) {
   workload::Plan& plan = out.plan;
   const std::int64_t stated = stated_world(from, machine, out);
   const std::string_view stater = from.has_gpus() ? "gpus" : "nodes";
-  const __int128 exact = static_cast<__int128>(plan.tp) * plan.cp * plan.pp;
+  const __int128 exact = static_cast<__int128>(plan.mesh.tp) * plan.mesh.cp * plan.mesh.pp;
   constexpr std::int64_t most = 1 << 20;
   if (exact > most) {
     out.problems.push_back({"tp", fmt::format("tp x cp x pp is more than {} ranks", most)});
@@ -266,21 +187,22 @@ void world(const v1::Plan& from, const Machine& machine, Resolved& out) {
     return;
   }
   if (stated != 0) {
-    plan.dp = static_cast<int>(stated / model_parallel);
-    if (from.has_dp() && from.dp() != plan.dp)
+    plan.mesh.dp = static_cast<int>(stated / model_parallel);
+    if (from.has_dp() && from.dp() != plan.mesh.dp)
       out.problems.push_back(
           {"dp", fmt::format("dp {} x tp x cp x pp = {} is not the {} GPUs; leave dp out, or write "
                              "dp {}",
-                             from.dp(), from.dp() * model_parallel, stated, plan.dp)});
+                             from.dp(), from.dp() * model_parallel, stated, plan.mesh.dp)});
   } else {
-    plan.dp = from.dp();
+    plan.mesh.dp = from.dp();
   }
 }
 
 // The job's GPUs must be there, and whole nodes where it takes more than one.
 void placement(const v1::Plan& from, const Machine& machine, Resolved& out) {
   const topology::Cluster& cluster = machine.cluster;
-  const std::int64_t gpus = std::int64_t{out.plan.tp} * out.plan.cp * out.plan.pp * out.plan.dp;
+  const std::int64_t gpus =
+      std::int64_t{out.plan.mesh.tp} * out.plan.mesh.cp * out.plan.mesh.pp * out.plan.mesh.dp;
   const std::string field = from.has_gpus() ? "gpus" : from.has_nodes() ? "nodes" : "dp";
   if (gpus > cluster.gpus())
     out.problems.push_back(
@@ -303,7 +225,7 @@ void rank_order(const v1::Plan& from, Resolved& out) {
   }
   const workload::Plan& plan = out.plan;
   const std::pair<const char*, int> degrees[] = {
-      {"tp", plan.tp}, {"cp", plan.cp}, {"dp", plan.dp}, {"pp", plan.pp}};
+      {"tp", plan.mesh.tp}, {"cp", plan.mesh.cp}, {"dp", plan.mesh.dp}, {"pp", plan.mesh.pp}};
   const std::string order = "-" + from.rank_order() + "-";
   for (const auto& [dimension, degree] : degrees) {
     if (degree > 1 && order.find(fmt::format("-{}-", dimension)) == std::string::npos)
@@ -314,20 +236,6 @@ void rank_order(const v1::Plan& from, Resolved& out) {
   }
 }
 
-// The field that a message of workload::problems is about: the first one that it names.
-std::string named_field(const std::string& message) {
-  std::string word;
-  for (const char c : message + ' ') {
-    if ((c >= 'a' && c <= 'z') || c == '_') {
-      word += c;
-      continue;
-    }
-    if (!word.empty() && v1::Plan::descriptor()->FindFieldByName(word)) return word;
-    word.clear();
-  }
-  return "model";
-}
-
 }  // namespace
 
 Resolved resolve(const v1::Plan& from, const model::Architecture& architecture,
@@ -335,33 +243,24 @@ Resolved resolve(const v1::Plan& from, const model::Architecture& architecture,
   Resolved out;
   workload::Plan& plan = out.plan;
   plan.architecture = architecture;
-  plan.tp = given_or(from.has_tp(), from.tp(), 1);
-  plan.cp = given_or(from.has_cp(), from.cp(), 1);
-  plan.pp = given_or(from.has_pp(), from.pp(), 1);
-  plan.micro_batch = given_or(from.has_micro_batch(), from.micro_batch(), 1);
-  plan.global_batch = from.global_batch();
-  plan.sequence = from.sequence();
   sharding(from, plan, out.problems);
+  copied(from, machine, plan);
   adapters(from, plan, out.problems);
   optimizer(from, plan, out.problems);
   recompute_modules(from, plan, out.problems);
-  switches(from, plan);
-  choices(from, machine, plan);
   chunks(from, out);
   world(from, machine, out);
   if (out.problems.empty()) placement(from, machine, out);
   rank_order(from, out);
-  if (plan.fp8 && machine.gpu.fp8_flops == 0)
+  if (plan.numerics.fp8 && machine.gpu.fp8_flops == 0)
     out.problems.push_back(
         {"fp8", fmt::format("{} multiplies no fp8; leave fp8 out", machine.gpu.name)});
-  if (const auto options = memory::parse_options(plan.allocator_options); !options) {
+  if (const auto options = memory::parse_options(plan.environment.allocator_options); !options) {
     for (const Diagnostic& problem : options.errors())
       out.problems.push_back({"allocator_options", problem.where + ": " + problem.message});
   }
-  for (std::string& message : workload::problems(plan)) {
-    std::string field = named_field(message);
-    out.problems.push_back({std::move(field), std::move(message)});
-  }
+  for (workload::Problem& problem : workload::problems(plan))
+    out.problems.push_back({std::move(problem.field), std::move(problem.message)});
   return out;
 }
 

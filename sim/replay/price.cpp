@@ -187,7 +187,7 @@ Memory outside_memory(const workload::Job& job, const workload::Plan& plan, cons
                       std::span<const GpuKind> others) {
   Memory memory;
   memory.total = gpu.memory;
-  memory.options = plan.allocator_options;
+  memory.options = plan.environment.allocator_options;
   const int cp = job.mesh.degrees().cp;
   for (std::size_t i = 0; i < job.classes.size(); ++i) {
     const workload::Program& program = job.classes[i];

@@ -28,8 +28,8 @@ std::string pytorch_size(std::int64_t bytes) {
 
 std::int64_t rank_of(const workload::Plan& plan, const replay::ClassReport& who) {
   // Megatron-LM's order of ranks, fastest first: tp, cp, dp, pp.
-  return static_cast<std::int64_t>(who.cp_rank) * plan.tp +
-         static_cast<std::int64_t>(who.stage) * plan.tp * plan.cp * plan.dp;
+  return static_cast<std::int64_t>(who.cp_rank) * plan.mesh.tp +
+         static_cast<std::int64_t>(who.stage) * plan.mesh.tp * plan.mesh.cp * plan.mesh.dp;
 }
 
 }  // namespace
@@ -39,8 +39,8 @@ double step_seconds(const Answer& answer) {
 }
 
 double tokens_per_second_gpu(const Answer& answer) {
-  const double tokens =
-      static_cast<double>(answer.plan.global_batch) * static_cast<double>(answer.plan.sequence);
+  const double tokens = static_cast<double>(answer.plan.batch.global_batch) *
+                        static_cast<double>(answer.plan.batch.sequence);
   const double time = step_seconds(answer);
   return time > 0 ? tokens / time / answer.plan.world() : 0;
 }
@@ -54,8 +54,8 @@ const Rate& rate(const Answer& answer, const std::string& convention) {
 
 double textbook_bubble(const workload::Plan& plan) {
   const double work =
-      static_cast<double>(plan.microbatches()) * static_cast<double>(plan.virtual_stages);
-  return (plan.pp - 1) / (work + plan.pp - 1);
+      static_cast<double>(plan.microbatches()) * static_cast<double>(plan.pipeline.virtual_stages);
+  return (plan.mesh.pp - 1) / (work + plan.mesh.pp - 1);
 }
 
 std::vector<double> mean_accounts(const replay::RunReport& run) {

@@ -193,7 +193,7 @@ Intervals intervals(const Answer& answer, const config::RunResiduals& residuals,
   if (!answer.run.fits()) return out;
   const Situation situation = {profile, "Megatron-LM",
                                answer.plan.world() > answer.machine.gpus_per_node,
-                               answer.plan.cp > 1};
+                               answer.plan.mesh.cp > 1};
   using config::ResidualOf;
   out.time = spread(residuals, ResidualOf::time, situation);
   out.allocated = spread(residuals, ResidualOf::allocated, situation);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -148,16 +149,45 @@ std::string areas(const Panel& panel, const MemoryTimeline::Class& own) {
   return svg;
 }
 
-std::string reserved_line(const Panel& panel, const MemoryTimeline::Class& own) {
-  Steps line;
+// Between the least and the most of each pixel: where they are equal it is a line, where what is
+// reserved moves faster than a pixel it is a band.
+std::string reserved_band(const Panel& panel, const MemoryTimeline::Class& own) {
+  const auto pixels = static_cast<std::size_t>(panel.x1 - panel.x0);
+  const std::size_t n = own.intervals.size();
+  const std::size_t columns = std::min(n, pixels);
   const double step = seconds(own.width);
-  for (std::size_t i = 0; i < own.intervals.size(); ++i) {
-    line.add(panel.x(step * static_cast<double>(i)), panel.x(step * static_cast<double>(i + 1)),
-             panel.y(gib_of(own.intervals[i].most.reserved)));
+  Steps over, under;
+  for (std::size_t column = 0; column < columns; ++column) {
+    const std::size_t first = column * n / columns, end = (column + 1) * n / columns;
+    std::int64_t most = 0, least = std::numeric_limits<std::int64_t>::max();
+    for (std::size_t i = first; i < end; ++i) {
+      most = std::max(most, own.intervals[i].most.reserved);
+      least = std::min(least, own.intervals[i].least_reserved);
+    }
+    const double x0 = panel.x(step * static_cast<double>(first));
+    const double x1 = panel.x(step * static_cast<double>(end));
+    over.add(x0, x1, panel.y(gib_of(most)));
+    under.add(x0, x1, panel.y(gib_of(least)));
   }
   return fmt::format(
-      "<polyline fill=\"none\" stroke=\"#222\" stroke-width=\"1.3\" points=\"{}\"/>\n",
-      line.text());
+      "<polygon fill=\"#222\" fill-opacity=\"0.3\" stroke=\"#222\" stroke-width=\"1\" "
+      "points=\"{}{}\"><title>reserved, least to most</title></polygon>\n",
+      over.text(), under.text(true));
+}
+
+// A dotted line where each step begins, and its name where there is room for it.
+std::string step_marks(const Panel& panel, const MemoryTimeline::Class& own) {
+  constexpr double room = 44;
+  double free_from = panel.x0;
+  std::string svg;
+  for (std::size_t step = 1; step < own.steps.size(); ++step) {
+    const double x = panel.x(seconds(own.steps[step] - Time{}));
+    svg += line(x, panel.y0, x, panel.y1, "stroke=\"#555\" stroke-dasharray=\"1 3\"");
+    if (x < free_from || x + room > panel.x1) continue;
+    svg += text(x + 3, panel.y1 - 4, fmt::format("step {}", step), "fill=\"#333\"");
+    free_from = x + room;
+  }
+  return svg;
 }
 
 std::string out_of_memory(const Panel& panel, const replay::OutOfMemory& event) {
@@ -208,15 +238,11 @@ std::string panel_text(const ClassReport& who, const MemoryTimeline::Class& own,
            fmt::format("stage {}: {} layers, peak {:.2f} GiB allocated in {}", who.stage,
                        who.layers, gib(who.peak_allocated), words(who.peak_place)),
            "font-weight=\"bold\"");
-  svg += axes(panel) + areas(panel, own) + reserved_line(panel, own);
+  svg += axes(panel) + areas(panel, own) + reserved_band(panel, own);
   const double limit = panel.y(gib(who.capacity));
   svg += line(panel.x0, limit, panel.x1, limit,
               "stroke=\"#d00\" stroke-width=\"1.3\" stroke-dasharray=\"5 3\"");
-  for (std::size_t step = 1; step < own.steps.size(); ++step) {
-    const double x = panel.x(seconds(own.steps[step] - Time{}));
-    svg += line(x, panel.y0, x, panel.y1, "stroke=\"#555\" stroke-dasharray=\"1 3\"");
-    svg += text(x + 3, panel.y1 - 4, fmt::format("step {}", step), "fill=\"#333\"");
-  }
+  svg += step_marks(panel, own);
   if (who.out_of_memory) svg += out_of_memory(panel, *who.out_of_memory);
   return svg + legend(panel, who);
 }

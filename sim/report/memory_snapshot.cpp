@@ -42,16 +42,18 @@ void MemorySnapshot::memory(const replay::MemoryChange& change) {
   // Innermost first, as Python's: the tensor, the block, the layer, the pass, the step.
   const replay::Place& place = change.place;
   Frames frames;
-  if (!change.label.empty()) frames.push_back({std::string(change.label), place.block});
-  if (change.label.empty() && !place.block.empty()) frames.push_back({place.block, "free"});
-  if (place.layer >= 0) frames.push_back({fmt::format("layer {}", place.layer), "model"});
+  const int layer = std::max(0, place.layer);
+  if (!change.label.empty()) frames.push_back({std::string(change.label), place.block, layer});
+  if (change.label.empty() && !place.block.empty()) frames.push_back({place.block, "free", layer});
+  if (place.layer >= 0) frames.push_back({fmt::format("layer {}", place.layer), "model", layer});
   if (place.step > 0) {
     const std::string pass{workload::name(place.pass)};
     frames.push_back(
         {place.microbatch >= 0 ? fmt::format("{} of microbatch {}", pass, place.microbatch) : pass,
-         "schedule"});
+         "schedule", std::max(0, place.microbatch)});
   }
-  frames.push_back({place.step == 0 ? "set-up" : fmt::format("step {}", place.step), "training"});
+  frames.push_back(
+      {place.step == 0 ? "set-up" : fmt::format("step {}", place.step), "training", place.step});
   add(own, change.trace, change.when, intern(std::move(frames)));
 }
 
@@ -129,7 +131,7 @@ std::string MemorySnapshot::pickle() const {
       out.text("filename");
       out.text(frame.filename);
       out.text("line");
-      out.integer(0);
+      out.integer(frame.line);
       out.end_dict();
     }
     out.end_list();

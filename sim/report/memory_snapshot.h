@@ -40,6 +40,7 @@ class MemorySnapshot final : public replay::Observer {
  private:
   struct Frame {
     std::string name, filename;
+    int line = 0;  // of a layer, a microbatch, a step: its number
     friend auto operator<=>(const Frame&, const Frame&) = default;
   };
   using Frames = std::vector<Frame>;

@@ -10,11 +10,13 @@ namespace {
 using Class = MemoryTimeline::Class;
 using Interval = MemoryTimeline::Interval;
 
-void add(Interval& to, const MemoryTimeline::Held& most, const MemoryTimeline::Held& last) {
+void add(Interval& to, const MemoryTimeline::Held& most, const MemoryTimeline::Held& last,
+         std::int64_t least_reserved) {
   const std::int64_t reserved =
       to.changed ? std::max(to.most.reserved, most.reserved) : most.reserved;
   if (!to.changed || most.allocated > to.most.allocated) to.most = most;
   to.most.reserved = reserved;
+  to.least_reserved = to.changed ? std::min(to.least_reserved, least_reserved) : least_reserved;
   to.last = last;
   to.changed = true;
 }
@@ -23,7 +25,7 @@ void halve(Class& own) {
   std::vector<Interval> merged((own.intervals.size() + 1) / 2);
   for (std::size_t i = 0; i < own.intervals.size(); ++i) {
     const Interval& one = own.intervals[i];
-    if (one.changed) add(merged[i / 2], one.most, one.last);
+    if (one.changed) add(merged[i / 2], one.most, one.last, one.least_reserved);
   }
   own.intervals = std::move(merged);
   own.width = 2 * own.width;
@@ -45,14 +47,18 @@ void MemoryTimeline::memory(const replay::MemoryChange& change) {
   while (change.when.ps / own.width.ps >= static_cast<std::int64_t>(most_intervals)) halve(own);
   const auto at = static_cast<std::size_t>(change.when.ps / own.width.ps);
   if (own.intervals.size() <= at) own.intervals.resize(at + 1);
-  add(own.intervals[at], own.now, own.now);
+  add(own.intervals[at], own.now, own.now, own.now.reserved);
 }
 
 Class MemoryTimeline::of(std::size_t rank_class) const {
   Class own = classes_.at(rank_class);
   Held before;
   for (Interval& interval : own.intervals) {
-    if (!interval.changed) interval.most = interval.last = before;
+    if (!interval.changed) {
+      interval.most = interval.last = before;
+      interval.least_reserved = before.reserved;
+    }
+    interval.least_reserved = std::min(interval.least_reserved, before.reserved);
     before = interval.last;
   }
   return own;

@@ -25,6 +25,7 @@ class MemoryTimeline final : public replay::Observer {
     bool changed = false;
     Held most;  // when most was allocated; the most that was reserved
     Held last;  // at its end
+    std::int64_t least_reserved = 0;
   };
   struct Class {
     Duration width{1'000'000};  // of an interval
@@ -39,7 +40,7 @@ class MemoryTimeline final : public replay::Observer {
   void memory(const replay::MemoryChange& change) override;
 
   std::size_t size() const { return classes_.size(); }
-  // Intervals without a change hold what the one before ended with.
+  // Intervals without a change hold what the one before ended with; all begin with it.
   Class of(std::size_t rank_class) const;
 
  private:

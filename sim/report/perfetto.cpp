@@ -1,6 +1,7 @@
 #include "sim/report/perfetto.h"
 
 #include <cassert>
+#include <iterator>
 
 #include "sim/report/perfetto.pb.h"
 
@@ -12,8 +13,11 @@ using ::rehearse::perfetto::TracePacket;
 using ::rehearse::perfetto::TrackDescriptor;
 using ::rehearse::perfetto::TrackEvent;
 
-constexpr std::uint32_t sequence = 1;
 constexpr std::uint32_t state_cleared = 1;
+constexpr std::uint32_t needs_state = 2;
+// What a slice says beside its name; the number is the position plus one.
+constexpr const char* annotation_names[] = {"step", "microbatch", "layer", "waited_ns"};
+enum AnnotationName : std::uint64_t { step_note = 1, microbatch_note, layer_note, waited_note };
 constexpr int allocated_counter = workload::category_count;
 constexpr int reserved_counter = workload::category_count + 1;
 
@@ -32,18 +36,18 @@ std::uint64_t nanoseconds(Time time) {
   return static_cast<std::uint64_t>(time.ps / 1000);
 }
 
-void annotate(TrackEvent& event, const char* name, std::int64_t value) {
+void annotate(TrackEvent& event, AnnotationName name, std::int64_t value) {
   if (value < 0) return;
   auto* annotation = event.add_debug_annotations();
-  annotation->set_name(name);
+  annotation->set_name_iid(name);
   annotation->set_int_value(value);
 }
 
-// A packet as a trace file holds it: field 1 of the message Trace, length and bytes.
-void append(Stream& file, TracePacket& packet, bool& first) {
-  packet.set_trusted_packet_sequence_id(sequence);
-  if (first) packet.set_sequence_flags(state_cleared);
-  first = false;
+// A packet as a trace file holds it: field 1 of the message Trace, length and bytes. Each track is
+// a sequence; the first packet of one clears its state, the others build on it.
+void append(Stream& file, TracePacket& packet, std::uint64_t track, bool first = false) {
+  packet.set_trusted_packet_sequence_id(static_cast<std::uint32_t>(track));
+  packet.set_sequence_flags(first ? state_cleared : needs_state);
   std::string bytes;
   packet.SerializeToString(&bytes);
   std::string head = "\x0a";
@@ -53,6 +57,32 @@ void append(Stream& file, TracePacket& packet, bool& first) {
   }
   file.write(head);
   file.write(bytes);
+}
+
+// Describes a track and makes it what its sequence's events belong to.
+void describe_track(Stream& file, std::uint64_t track, std::uint64_t parent,
+                    const std::string& name, bool bytes) {
+  TracePacket packet;
+  TrackDescriptor* described = packet.mutable_track_descriptor();
+  described->set_uuid(track);
+  described->set_parent_uuid(parent);
+  described->set_name(name);
+  if (bytes) described->mutable_counter()->set_unit(CounterDescriptor::UNIT_SIZE_BYTES);
+  packet.mutable_trace_packet_defaults()->mutable_track_event_defaults()->set_track_uuid(track);
+  append(file, packet, track, true);
+}
+
+// The number of a name in its sequence; a new one is added to `packet`.
+template <class Names, class Add>
+std::uint64_t number_of(Names& names, std::string_view name, Add add) {
+  const auto there = names.find(name);
+  if (there != names.end()) return there->second;
+  const std::uint64_t number = names.size() + 1;
+  names.emplace(std::string(name), number);
+  auto* interned = add();
+  interned->set_iid(number);
+  interned->set_name(std::string(name));
+  return number;
 }
 }  // namespace
 
@@ -74,62 +104,59 @@ void PerfettoTrace::describe_class(int rank_class) {
   track->set_uuid(class_track(rank_class));
   track->mutable_process()->set_pid(rank_class + 1);
   track->mutable_process()->set_process_name(classes_[static_cast<std::size_t>(rank_class)]);
-  append(file_, packet, first_);
+  append(file_, packet, class_track(rank_class), true);
 }
 
 void PerfettoTrace::operation(int rank_class, workload::Stream stream, std::string_view name,
                               const replay::Place& place, Time start, Time waited_until, Time end) {
   assert(start <= waited_until && waited_until <= end);
   Tracks& tracks = tracks_.at(static_cast<std::size_t>(rank_class));
-  bool& described = tracks.stream.at(static_cast<std::size_t>(stream));
-  if (!described) {
-    TracePacket packet;
-    TrackDescriptor* track = packet.mutable_track_descriptor();
-    track->set_uuid(stream_track(rank_class, stream));
-    track->set_parent_uuid(class_track(rank_class));
-    track->set_name("stream " + std::string(workload::name(stream)));
-    append(file_, packet, first_);
-    described = true;
+  Sequence& own = tracks.stream.at(static_cast<std::size_t>(stream));
+  const std::uint64_t track = stream_track(rank_class, stream);
+  if (!own.described) {
+    describe_track(file_, track, class_track(rank_class),
+                   "stream " + std::string(workload::name(stream)), false);
+    own.described = true;
   }
   TracePacket begin;
   begin.set_timestamp(nanoseconds(start));
+  const auto interned = [&] { return begin.mutable_interned_data(); };
   TrackEvent* event = begin.mutable_track_event();
   event->set_type(TrackEvent::TYPE_SLICE_BEGIN);
-  event->set_track_uuid(stream_track(rank_class, stream));
-  event->set_name(std::string(name));
-  event->add_categories(std::string(workload::name(place.pass)));
-  annotate(*event, "step", place.step);
-  annotate(*event, "microbatch", place.microbatch);
-  annotate(*event, "layer", place.layer);
-  if (waited_until > start) annotate(*event, "waited_ns", (waited_until - start).ps / 1000);
-  append(file_, begin, first_);
+  event->set_name_iid(number_of(own.names, name, [&] { return interned()->add_event_names(); }));
+  event->add_category_iids(number_of(own.categories, workload::name(place.pass),
+                                     [&] { return interned()->add_event_categories(); }));
+  for (std::uint64_t i = 0; !own.annotations && i < std::size(annotation_names); ++i) {
+    auto* known = interned()->add_debug_annotation_names();
+    known->set_iid(i + 1);
+    known->set_name(annotation_names[i]);
+  }
+  own.annotations = true;
+  annotate(*event, step_note, place.step);
+  annotate(*event, microbatch_note, place.microbatch);
+  annotate(*event, layer_note, place.layer);
+  if (waited_until > start) annotate(*event, waited_note, (waited_until - start).ps / 1000);
+  append(file_, begin, track);
   TracePacket finish;
   finish.set_timestamp(nanoseconds(end));
   finish.mutable_track_event()->set_type(TrackEvent::TYPE_SLICE_END);
-  finish.mutable_track_event()->set_track_uuid(stream_track(rank_class, stream));
-  append(file_, finish, first_);
+  append(file_, finish, track);
 }
 
 void PerfettoTrace::count(int rank_class, int counter, const std::string& name, Time when,
                           std::int64_t value) {
-  bool& described = tracks_.at(static_cast<std::size_t>(rank_class))
-                        .counter.at(static_cast<std::size_t>(counter));
-  if (!described) {
-    TracePacket packet;
-    TrackDescriptor* track = packet.mutable_track_descriptor();
-    track->set_uuid(counter_track(rank_class, counter));
-    track->set_parent_uuid(class_track(rank_class));
-    track->set_name(name);
-    track->mutable_counter()->set_unit(CounterDescriptor::UNIT_SIZE_BYTES);
-    append(file_, packet, first_);
-    described = true;
+  Sequence& own = tracks_.at(static_cast<std::size_t>(rank_class))
+                      .counter.at(static_cast<std::size_t>(counter));
+  const std::uint64_t track = counter_track(rank_class, counter);
+  if (!own.described) {
+    describe_track(file_, track, class_track(rank_class), name, true);
+    own.described = true;
   }
   TracePacket packet;
   packet.set_timestamp(nanoseconds(when));
   packet.mutable_track_event()->set_type(TrackEvent::TYPE_COUNTER);
-  packet.mutable_track_event()->set_track_uuid(counter_track(rank_class, counter));
   packet.mutable_track_event()->set_counter_value(value);
-  append(file_, packet, first_);
+  append(file_, packet, track);
 }
 
 void PerfettoTrace::memory(const replay::MemoryChange& change) {

@@ -5,12 +5,16 @@
 //  (1) Slices of one track never overlap: a stream runs one operation at a time, and the replay
 //      tells about them in order.
 //  (2) Times are nanoseconds, rounded down, so neighbours stay neighbours.
+//  (3) Each track is a packet sequence of its own and its packets are in order of time: readers
+//      sort nothing. A name is written once in a sequence and meant by its number afterwards.
 //
 // Format: perfetto.proto beside this file.
 #pragma once
 
 #include <array>
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -33,9 +37,14 @@ class PerfettoTrace : public replay::Observer {
 
  private:
   // What a rank class has shown so far: tracks are described when they are first used.
+  struct Sequence {
+    bool described = false;
+    std::map<std::string, std::uint64_t, std::less<>> names, categories;
+    bool annotations = false;  // their names are known
+  };
   struct Tracks {
-    std::array<bool, workload::stream_count> stream{};
-    std::array<bool, workload::category_count + 2> counter{};
+    std::array<Sequence, workload::stream_count> stream;
+    std::array<Sequence, workload::category_count + 2> counter;
     std::array<std::int64_t, workload::category_count> held{};
     std::int64_t reserved = -1;
   };
@@ -46,7 +55,6 @@ class PerfettoTrace : public replay::Observer {
   std::vector<std::string> classes_;
   std::vector<Tracks> tracks_;
   Stream file_;
-  bool first_ = true;
 };
 
 }  // namespace sim::report

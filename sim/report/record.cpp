@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "sim/report/csv.h"
+#include "sim/report/document.h"
 
 namespace sim::report {
 
@@ -13,7 +14,7 @@ constexpr int digits = 4;
 
 Json blank(const PointName& name) {
   Json json = {{"id", name.id}};
-  for (const std::string& column : columns()) json[column] = nullptr;
+  for (const Column& column : record_columns()) json[column.key] = nullptr;
   json["point"] = name.point;
   json["family"] = name.family;
   return json;
@@ -23,15 +24,15 @@ void describe(Json& json, const workload::Plan& plan, const std::string& cluster
   json["model"] = plan.architecture.name;
   json["cluster"] = cluster;
   json["gpus"] = plan.world();
-  json["tp"] = plan.tp;
-  json["cp"] = plan.cp;
-  json["pp"] = plan.pp;
-  json["dp"] = plan.dp;
-  json["virtual_stages"] = plan.virtual_stages;
-  json["mbs"] = plan.micro_batch;
-  json["gbs"] = plan.global_batch;
-  json["seq"] = plan.sequence;
-  json["schedule"] = plan.schedule;
+  json["tp"] = plan.mesh.tp;
+  json["cp"] = plan.mesh.cp;
+  json["pp"] = plan.mesh.pp;
+  json["dp"] = plan.mesh.dp;
+  json["virtual_stages"] = plan.pipeline.virtual_stages;
+  json["mbs"] = plan.batch.micro_batch;
+  json["gbs"] = plan.batch.global_batch;
+  json["seq"] = plan.batch.sequence;
+  json["schedule"] = plan.pipeline.schedule;
   json["recompute"] = to_json(plan)["recompute"];
 }
 
@@ -71,46 +72,79 @@ Json event(const replay::OutOfMemory& event) {
 
 }  // namespace
 
-const std::vector<std::string>& columns() {
-  static const std::vector<std::string> names = {
-      "point",
-      "outcome",
-      "reason",
-      "step_time_s",
-      "tflops_gpu_paper",
-      "tokens_s_gpu",
-      "bubble_pct",
-      "peak_allocated_gib",
-      "peak_reserved_gib",
-      "estimate_gib",
-      "estimate_says_fits",
-      "family",
-      "model",
-      "cluster",
-      "gpus",
-      "tp",
-      "cp",
-      "pp",
-      "dp",
-      "virtual_stages",
-      "mbs",
-      "gbs",
-      "seq",
-      "schedule",
-      "recompute",
-      "capacity_gib",
-      "tflops_gpu_megatron",
-      "mfu_megatron_pct",
-      "hfu_pct",
-      "textbook_bubble_pct",
-      "compute_pct",
-      "exposed_tp_pct",
-      "exposed_cp_pct",
-      "exposed_dp_pct",
-      "optimizer_pct",
-      "host_pct",
+const std::vector<Column>& record_columns() {
+  constexpr bool words = true;
+  static const std::vector<Column> all = {
+      {"point", "point", "", 0, words},
+      {"outcome", "outcome", "", 0, words},
+      {"reason", "reason", "", 0, words},
+      {"step_time_s", "step", "s", 3},
+      {"tflops_gpu_paper", "TFLOP/s/GPU (paper)", "", 1},
+      {"tokens_s_gpu", "tokens/s/GPU", "", 0},
+      {"bubble_pct", "bubble", "%", 1},
+      {"peak_allocated_gib", "allocated", "GiB", 2},
+      {"peak_reserved_gib", "reserved", "GiB", 2},
+      {"estimate_gib", "estimate", "GiB", 2},
+      {"estimate_says_fits", "estimate says fits", "", 0},
+      {"family", "family", "", 0, words},
+      {"model", "model", "", 0, words},
+      {"cluster", "cluster", "", 0, words},
+      {"gpus", "GPUs", "", 0},
+      {"tp", "TP", "", 0},
+      {"cp", "CP", "", 0},
+      {"pp", "PP", "", 0},
+      {"dp", "DP", "", 0},
+      {"virtual_stages", "virtual stages", "", 0},
+      {"mbs", "mbs", "", 0},
+      {"gbs", "gbs", "", 0},
+      {"seq", "sequence", "", 0},
+      {"schedule", "schedule", "", 0, words},
+      {"recompute", "recompute", "", 0, words},
+      {"capacity_gib", "of", "GiB", 2},
+      {"tflops_gpu_megatron", "TFLOP/s/GPU (Megatron-LM)", "", 1},
+      {"mfu_megatron_pct", "MFU (Megatron-LM)", "%", 1},
+      {"hfu_pct", "HFU", "%", 1},
+      {"textbook_bubble_pct", "textbook bubble", "%", 1},
+      {"compute_pct", "compute", "%", 1},
+      {"exposed_tp_pct", "exposed TP", "%", 1},
+      {"exposed_cp_pct", "exposed CP", "%", 1},
+      {"exposed_dp_pct", "exposed DP", "%", 1},
+      {"optimizer_pct", "optimizer", "%", 1},
+      {"host_pct", "host", "%", 1},
   };
-  return names;
+  return all;
+}
+
+std::string record_problem(const Json& value) {
+  if (!value.is_object()) return "is no record";
+  for (const Column& column : record_columns()) {
+    const auto cell = value.find(column.key);
+    if (cell == value.end()) return "has no " + column.key;
+    const bool right = column.left ? cell->is_string() : cell->is_number();
+    if (!right && !cell->is_null())
+      return column.key + " is not a " + (column.left ? "text" : "number");
+  }
+  const Json& outcome = value["outcome"];
+  if (outcome == "fits") {
+    for (const char* key :
+         {"model", "cluster", "seq", "gpus", "tflops_gpu_paper", "tokens_s_gpu"}) {
+      if (value[key].is_null()) return std::string("fits and has no ") + key;
+    }
+    return "";
+  }
+  if (outcome == "oom") {
+    const auto at = value.find("out_of_memory");
+    if (at == value.end() || !at->is_object()) return "ran out of memory and does not say where";
+    for (const char* key : {"stage", "step"}) {
+      if (!at->contains(key) || !(*at)[key].is_number()) return std::string("has no ") + key;
+    }
+    if (!at->contains("pass") || !(*at)["pass"].is_string()) return "has no pass";
+    const auto alone = at->find("fragmentation_alone");
+    if (alone == at->end() || !alone->is_boolean()) return "has no fragmentation_alone";
+    return value["pp"].is_number() ? "" : "has no pp";
+  }
+  if (outcome != "impossible" && outcome != "failed") return "has an outcome that is none";
+  return value["reason"].is_string() ? "" : "has no reason";
 }
 
 Json record(const PointName& name, const Answer& answer) {
@@ -149,13 +183,15 @@ Json record(const PointName& name, const std::string& outcome, const std::string
 }
 
 std::string csv_header() {
-  return csv_line(columns());
+  std::vector<std::string> names;
+  for (const Column& column : record_columns()) names.push_back(column.key);
+  return csv_line(names);
 }
 
 std::string csv_row(const Json& record) {
   std::vector<std::string> fields;
-  for (const std::string& column : columns()) {
-    const auto value = record.find(column);
+  for (const Column& column : record_columns()) {
+    const auto value = record.find(column.key);
     if (value == record.end() || value->is_null()) {
       fields.emplace_back();
     } else {

@@ -13,6 +13,8 @@
 
 namespace sim::report {
 
+struct Column;
+
 // What a record says besides its answer.
 struct PointName {
   std::string id, point, family;
@@ -24,7 +26,10 @@ Json record(const PointName& name, const Answer& answer);
 Json record(const PointName& name, const std::string& outcome, const std::string& reason,
             const workload::Plan& plan, const std::string& cluster);
 
-const std::vector<std::string>& columns();
+// The columns of results.csv, in its order: the keys of a record, with their units.
+const std::vector<Column>& record_columns();
+// What keeps a value that was read from being a record, "" when it is one.
+std::string record_problem(const Json& value);
 std::string csv_header();
 std::string csv_row(const Json& record);
 

@@ -48,8 +48,8 @@ std::string step_text(const Answer& answer) {
   const workload::Plan& plan = answer.plan;
   return "\nwhere the step goes (mean over ranks; the accounts are disjoint)\n" + table.text() +
          fmt::format("  bubble {} of the step; textbook (p-1)/(mv+p-1) {} with p {}, m {}, v {}\n",
-                     percent(answer.run.bubble), percent(textbook_bubble(plan)), plan.pp,
-                     plan.microbatches(), plan.virtual_stages);
+                     percent(answer.run.bubble), percent(textbook_bubble(plan)), plan.mesh.pp,
+                     plan.microbatches(), plan.pipeline.virtual_stages);
 }
 
 // Mean over the ranks of a stage.
@@ -157,21 +157,23 @@ std::string throughput_text(const Answer& answer) {
 std::string plan_line(const Answer& answer) {
   const workload::Plan& plan = answer.plan;
   const Json json = to_json(plan);
-  std::string text =
-      fmt::format("{} on {} x {} ({}), {}, {}, recompute {}, attention {}, {}",
-                  plan.architecture.name, plan.world(), answer.machine.gpu, answer.machine.cluster,
-                  workload::short_name(plan), plan.schedule, json["recompute"].get<std::string>(),
-                  json["attention"].get<std::string>(), json["precision"].get<std::string>());
-  if (plan.fp8) text += " with products in fp8";
-  if (plan.virtual_stages > 1) text += fmt::format(", {} virtual stages", plan.virtual_stages);
+  std::string text = fmt::format(
+      "{} on {} x {} ({}), {}, {}, recompute {}, attention {}, {}", plan.architecture.name,
+      plan.world(), answer.machine.gpu, answer.machine.cluster, workload::short_name(plan),
+      plan.pipeline.schedule, json["recompute"].get<std::string>(),
+      json["attention"].get<std::string>(), json["precision"].get<std::string>());
+  if (plan.numerics.fp8) text += " with products in fp8";
+  if (plan.pipeline.virtual_stages > 1)
+    text += fmt::format(", {} virtual stages", plan.pipeline.virtual_stages);
   if (plan.uses_sequence_parallel()) text += ", sequence parallel";
-  if (plan.distributed_optimizer) text += ", distributed optimizer";
+  if (plan.sharding.distributed_optimizer) text += ", distributed optimizer";
   if (plan.trains_adapters()) text += fmt::format(", adapters of rank {}", plan.lora.rank);
   if (plan.shards_parameters()) {
     text += fmt::format(", {} over {} ranks", json["data_parallel"].get<std::string>(),
-                        std::int64_t{plan.dp} * plan.cp / plan.fsdp.replicas);
-    if (!plan.fsdp.reshard_after_forward) text += " without reshard after forward";
-    if (plan.fsdp.replicas > 1) text += fmt::format(", {} copies", plan.fsdp.replicas);
+                        std::int64_t{plan.mesh.dp} * plan.mesh.cp / plan.sharding.fsdp.replicas);
+    if (!plan.sharding.fsdp.reshard_after_forward) text += " without reshard after forward";
+    if (plan.sharding.fsdp.replicas > 1)
+      text += fmt::format(", {} copies", plan.sharding.fsdp.replicas);
   }
   return text + "\n";
 }

@@ -6,10 +6,11 @@
 #include <array>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <tuple>
 
-#include "sim/report/run_text.h"
-#include "sim/report/table.h"
+#include "sim/report/document.h"
+#include "sim/report/record.h"
 
 namespace sim::report {
 
@@ -47,7 +48,8 @@ TwoByTwo rule_against_replay(const std::vector<Json>& records) {
   return table;
 }
 
-std::string best_text(const std::vector<Json>& records) {
+// The fastest of each model, cluster, sequence and world size; no rows when nothing fits.
+Rows best_rows(const std::vector<Json>& records) {
   using Key = std::tuple<std::string, std::string, std::int64_t, std::int64_t>;
   std::map<Key, const Json*> best;
   for (const Json& record : records) {
@@ -60,48 +62,51 @@ std::string best_text(const std::vector<Json>& records) {
       there = &record;
     }
   }
-  if (best.empty()) return "";
-  Table table({"<model", "<cluster", "seq", "GPUs", "TP", "CP", "PP", "DP", "mbs", "TFLOP/s/GPU",
-               "tokens/s/GPU", "step s", "bubble", "reserved GiB", "of"});
+  Rows rows{"best",
+            "fastest of each world size (TFLOP/s by the paper's formula: full attention, no "
+            "recomputation)",
+            {{"model", "model", "", 0, true},
+             {"cluster", "cluster", "", 0, true},
+             {"seq", "seq", ""},
+             {"gpus", "GPUs", ""},
+             {"tp", "TP", ""},
+             {"cp", "CP", ""},
+             {"pp", "PP", ""},
+             {"dp", "DP", ""},
+             {"mbs", "mbs", ""},
+             {"tflops_gpu_paper", "TFLOP/s/GPU", "", 1},
+             {"tokens_s_gpu", "tokens/s/GPU", "", 0},
+             {"step_time_s", "step", "s", 2},
+             {"bubble_pct", "bubble", "", 1, false, " %"},
+             {"peak_reserved_gib", "reserved", "GiB", 1},
+             {"capacity_gib", "of", "", 1}},
+            {}};
   for (const auto& [key, record] : best) {
-    const auto integer = [&, r = record](const char* name) {
-      return fmt::format("{}", r->at(name).get<std::int64_t>());
-    };
-    const auto fixed = [&, r = record](const char* name, int digits) {
-      return fmt::format("{:.{}f}", number_of(*r, name), digits);
-    };
-    table.row({std::get<0>(key), std::get<1>(key), integer("seq"), integer("gpus"), integer("tp"),
-               integer("cp"), integer("pp"), integer("dp"), integer("mbs"),
-               fixed("tflops_gpu_paper", 1), fixed("tokens_s_gpu", 0), fixed("step_time_s", 2),
-               fixed("bubble_pct", 1) + " %", fixed("peak_reserved_gib", 1),
-               fixed("capacity_gib", 1)});
+    std::vector<Json>& cells = rows.cells.emplace_back();
+    for (const Column& column : rows.columns) cells.push_back(record->at(column.key));
   }
-  return "\nfastest of each world size (TFLOP/s by the paper's formula: full attention, no "
-         "recomputation)\n" +
-         table.text();
+  return rows;
 }
 
 // Why points of an outcome do not run, most frequent first.
-std::string reasons_text(const std::vector<Json>& records, const char* outcome,
-                         const std::string& title, std::string (*reason)(const Json&)) {
+Rows reasons_rows(const std::vector<Json>& records, const char* outcome, const std::string& title,
+                  std::string (*reason)(const Json&)) {
   std::map<std::string, std::size_t> counts;
   for (const Json& record : records) {
     if (has_outcome(record, outcome)) ++counts[reason(record)];
   }
-  if (counts.empty()) return "";
   std::vector<std::pair<std::string, std::size_t>> order(counts.begin(), counts.end());
   std::stable_sort(order.begin(), order.end(),
                    [](const auto& a, const auto& b) { return a.second > b.second; });
-  Table table({"points", "<reason"});
+  Rows rows{outcome, title, {{"points", "points", ""}, {"reason", "reason", "", 0, true}}, {}};
   for (std::size_t i = 0; i < order.size() && i < reasons_shown; ++i) {
-    table.row({fmt::format("{}", order[i].second), order[i].first});
+    rows.cells.push_back({order[i].second, order[i].first});
   }
-  std::string text = "\n" + title + "\n" + table.text();
   if (order.size() > reasons_shown) {
-    text += fmt::format("  and {} more reasons, in the column `reason`\n",
-                        order.size() - reasons_shown);
+    rows.footnote = fmt::format("  and {} more reasons, in the column `reason`\n",
+                                order.size() - reasons_shown);
   }
-  return text;
+  return rows;
 }
 
 std::string where_it_ends(const Json& record) {
@@ -115,32 +120,130 @@ std::string where_it_ends(const Json& record) {
          (event.at("fragmentation_alone").get<bool>() ? ", by fragmentation alone" : "");
 }
 
-}  // namespace
-
-std::string sweep_text(const std::vector<Json>& records) {
+std::string headline(const std::vector<Json>& records) {
   std::string text =
       fmt::format("{} points: {} fit, {} run out of memory, {} impossible", records.size(),
                   count(records, "fits"), count(records, "oom"), count(records, "impossible"));
   const std::size_t failed = count(records, "failed");
   if (failed > 0) text += fmt::format(", {} FAILED (our bug)", failed);
-  text += "\n" + best_text(records);
-  text += reasons_text(records, "oom", "where memory runs out", where_it_ends);
+  return text;
+}
+
+Rows rule_rows(const std::vector<Json>& records) {
+  const TwoByTwo rule = rule_against_replay(records);
+  Rows rows{"rule",
+            "the closed-form estimate against the replay (two different answers)",
+            {{"rule", "80 % rule of the closed form", "", 0, true},
+             {"fits", "replay fits", ""},
+             {"oom", "replay runs out of memory", ""}},
+            {}};
+  for (const int says : {1, 0}) {
+    const auto& row = rule[static_cast<std::size_t>(says)];
+    rows.cells.push_back({says == 1 ? "says fits" : "says no", row[1], row[0]});
+  }
+  return rows;
+}
+
+// What is said of all points together.
+std::vector<Block> summary(const std::vector<Json>& records) {
   // The first problem, without the values that would do: points differ in those.
   const auto reason = [](const Json& record) {
     const std::string all = text_of(record, "reason");
     return all.substr(0, all.find(';'));
   };
-  text += reasons_text(records, "impossible", "impossible because", reason);
-  text += reasons_text(records, "failed", "failed because", reason);
-  const TwoByTwo rule = rule_against_replay(records);
-  Table table({"<80 % rule of the closed form", "replay fits", "replay runs out of memory"});
-  for (const int says : {1, 0}) {
-    const auto& row = rule[static_cast<std::size_t>(says)];
-    table.row({says == 1 ? "says fits" : "says no", fmt::format("{}", row[1]),
-               fmt::format("{}", row[0])});
+  std::vector<Block> blocks;
+  for (Rows& rows : std::vector<Rows>{
+           best_rows(records), reasons_rows(records, "oom", "where memory runs out", where_it_ends),
+           reasons_rows(records, "impossible", "impossible because", reason),
+           reasons_rows(records, "failed", "failed because", reason), rule_rows(records)}) {
+    if (!rows.cells.empty()) blocks.emplace_back(std::move(rows));
   }
-  return text + "\nthe closed-form estimate against the replay (two different answers)\n" +
-         table.text();
+  return blocks;
+}
+
+Rows points(const std::vector<Json>& records) {
+  Rows rows{"points", "all points", record_columns(), {}, true};
+  for (const Json& record : records) {
+    std::vector<Json>& cells = rows.cells.emplace_back();
+    for (const Column& column : rows.columns) cells.push_back(record.at(column.key));
+  }
+  return rows;
+}
+
+Series throughput_against_memory() {
+  Series series;
+  series.title = "throughput against memory; the line joins the plans that no other beats in both";
+  series.table = "points";
+  series.x = "peak_reserved_gib";
+  series.y = {"tflops_gpu_paper"};
+  series.group = "outcome";
+  series.label = "point";
+  series.front = true;
+  return series;
+}
+
+// The capacities of the GPUs as lines, and four fifths of what their names say.
+Series estimate_against_replay(const std::vector<Json>& records) {
+  Series series;
+  series.title = "the closed-form estimate against the replay: memory of the fullest GPU";
+  series.table = "points";
+  series.x = "estimate_gib";
+  series.y = {"peak_reserved_gib"};
+  series.group = "outcome";
+  series.label = "point";
+  series.rules.push_back({Rule::Kind::slope, 1, "equal"});
+  std::set<double> capacities;
+  for (const Json& record : records) {
+    if (record.at("capacity_gib").is_number()) capacities.insert(number_of(record, "capacity_gib"));
+  }
+  if (capacities.size() > 4) return series;
+  for (const double capacity : capacities) {
+    series.rules.push_back(
+        {Rule::Kind::y, capacity, fmt::format("{:.1f} GiB for PyTorch", capacity)});
+    series.rules.push_back(
+        {Rule::Kind::x, 0.8 * capacity, fmt::format("80 % of {:.1f}", capacity)});
+  }
+  return series;
+}
+
+}  // namespace
+
+std::string sweep_text(const std::vector<Json>& records) {
+  Document document;
+  document.blocks = summary(records);
+  document.blocks.insert(document.blocks.begin(), Note{"", headline(records)});
+  return text(document);
+}
+
+Document sweep_document(const std::string& name, const std::vector<Json>& records) {
+  Document document{"Sweep: " + name,
+                    "every point of a grid, replayed; move over a mark to read it, click to find "
+                    "it in the table",
+                    {"model", "cluster", "gpus", "seq", "family", "recompute", "schedule"},
+                    {}};
+  document.blocks.emplace_back(Note{"", headline(records), true});
+  document.blocks.emplace_back(
+      Heatmap{"the best plan of each cell",
+              "points",
+              {"tp", "pp", "cp", "dp", "virtual_stages", "mbs", "gbs", "seq", "gpus", "schedule",
+               "recompute", "model", "cluster", "family"},
+              {"tflops_gpu_paper", "tokens_s_gpu", "mfu_megatron_pct", "step_time_s", "bubble_pct",
+               "peak_reserved_gib", "exposed_tp_pct", "exposed_cp_pct", "exposed_dp_pct"},
+              "outcome"});
+  document.blocks.emplace_back(throughput_against_memory());
+  document.blocks.emplace_back(estimate_against_replay(records));
+  if (count(records, "oom") > 0) {
+    Series bars;
+    bars.kind = Series::Kind::bars;
+    bars.title = "where memory runs out (points)";
+    bars.table = "oom";
+    bars.x = "reason";
+    bars.y = {"points"};
+    document.blocks.emplace_back(std::move(bars));
+  }
+  document.blocks.emplace_back(points(records));
+  for (Block& block : summary(records)) document.blocks.push_back(std::move(block));
+  return document;
 }
 
 Json sweep_json(const std::vector<Json>& records) {

@@ -1,5 +1,6 @@
-// sweep_text.h — what a sweep says at its end: how many points fit, which are best, why the others
-// do not run, and how the closed-form 80 % rule compares with the replay.
+// sweep_text.h — what a sweep says as a whole: how many points fit, the best of each world size,
+// why the others do not run, and the closed-form estimate beside the replay; as text, as JSON, and
+// as a document with charts over all points.
 #pragma once
 
 #include <string>
@@ -9,10 +10,11 @@
 
 namespace sim::report {
 
-// `records` are those of record.h, in the order of the grid.
-std::string sweep_text(const std::vector<Json>& records);
+struct Document;
 
-// The same as numbers: counts by outcome, the rule's two-by-two table.
+// `records` as record.h makes them, in the order of the grid.
+std::string sweep_text(const std::vector<Json>& records);
 Json sweep_json(const std::vector<Json>& records);
+Document sweep_document(const std::string& name, const std::vector<Json>& records);
 
 }  // namespace sim::report

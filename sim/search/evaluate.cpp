@@ -43,9 +43,9 @@ void add_rates(report::Answer& answer) {
   if (time <= 0) return;
   const double per_gpu = 1.0 / time / plan.world();
   const model::Batch batch = {
-      static_cast<double>(plan.global_batch), static_cast<double>(plan.sequence),
-      static_cast<double>(model::padded_vocab(plan.architecture.vocab, plan.tp)),
-      flops_recompute(plan.recompute)};
+      static_cast<double>(plan.batch.global_batch), static_cast<double>(plan.batch.sequence),
+      static_cast<double>(model::padded_vocab(plan.architecture.vocab, plan.mesh.tp)),
+      flops_recompute(plan.policy.recompute)};
   for (const model::FlopConvention& convention : model::flop_conventions()) {
     const double flops = convention.flops(plan.architecture, batch);
     answer.rates.push_back(
@@ -72,9 +72,9 @@ model::Recompute flops_recompute(workload::Recompute recompute) {
 
 Result<Site*> Sites::of(const config::Machine& machine) {
   const topology::Node& node = machine.cluster.node;
-  const std::string key = fmt::format("{}\n{} x {}, {} x {}, {}", machine.text,
-                                      machine.cluster.nodes, node.gpus, node.nics,
-                                      node.nic.bytes_per_second, node.nvlink_sharp);
+  const std::string key =
+      fmt::format("{}\n{} x {}, {} x {}, {}", machine.text, machine.cluster.nodes, node.gpus,
+                  node.nics, node.nic.bytes_per_second, node.nvlink_sharp);
   if (const auto there = sites_.find(key); there != sites_.end()) return there->second.get();
   Result<config::ProfileFile> profile = config::find_profiles(machine);
   if (!profile) return profile.errors();
@@ -110,16 +110,19 @@ Result<Site*> Sites::find(const std::string& name, const std::string& beside,
 }
 
 std::vector<std::string> problems(const workload::Plan& plan, const Site& site) {
-  std::vector<std::string> found = workload::problems(plan);
-  if (plan.fp8 && !device::supports(site.machine.gpu, site.profile.device, model::Precision::fp8))
+  std::vector<std::string> found;
+  for (workload::Problem& problem : workload::problems(plan))
+    found.push_back(std::move(problem.message));
+  if (plan.numerics.fp8 &&
+      !device::supports(site.machine.gpu, site.profile.device, model::Precision::fp8))
     found.push_back(fmt::format("{} multiplies no fp8", site.machine.gpu.name));
-  if (!device::supports(site.machine.gpu, site.profile.device, plan.precision))
-    found.push_back(fmt::format("precision: the profile of {} has no rate for products in {}; "
-                                "write precision=bf16 (--bf16)",
-                                site.machine.gpu.name,
-                                plan.precision == model::Precision::fp32 ? "fp32" : "it"));
+  if (!device::supports(site.machine.gpu, site.profile.device, plan.numerics.precision))
+    found.push_back(fmt::format(
+        "precision: the profile of {} has no rate for products in {}; "
+        "write precision=bf16 (--bf16)",
+        site.machine.gpu.name, plan.numerics.precision == model::Precision::fp32 ? "fp32" : "it"));
   for (const replay::GpuKind& other : site.others)
-    if (plan.fp8 && !device::supports(other.gpu, other.profile, model::Precision::fp8))
+    if (plan.numerics.fp8 && !device::supports(other.gpu, other.profile, model::Precision::fp8))
       found.push_back(fmt::format("{} multiplies no fp8", other.gpu.name));
   const int there = site.machine.cluster.gpus();
   if (plan.world() > there) {
@@ -130,11 +133,11 @@ std::vector<std::string> problems(const workload::Plan& plan, const Site& site) 
   // Each class is replayed: thousands of replicas that all differ would take hours.
   const std::vector<int> classes = replica_classes(plan, site.machine.cluster);
   const int different = classes.empty() ? 1 : 1 + *std::ranges::max_element(classes);
-  if (std::int64_t{different} * plan.pp * plan.cp > 16384) {
+  if (std::int64_t{different} * plan.mesh.pp * plan.mesh.cp > 16384) {
     found.push_back(
         fmt::format("{} replicas differ by their GPUs' speeds: more than 16384 rank "
                     "classes with pp {} and cp {}",
-                    different, plan.pp, plan.cp));
+                    different, plan.mesh.pp, plan.mesh.cp));
   }
   return found;
 }
@@ -148,16 +151,16 @@ memory::EstimatorInput estimator_input(const workload::Plan& plan) {
   in.kv_heads = a.kv_heads;
   in.ffn = a.ffn;
   in.vocabulary = a.vocab;
-  in.sequence = plan.sequence;
-  in.microbatch = plan.micro_batch;
-  in.tensor_parallel = plan.tp;
-  in.context_parallel = plan.cp;
-  in.pipeline_parallel = plan.pp;
-  in.data_parallel = plan.dp;
-  if (plan.virtual_stages > 1) in.virtual_stages = plan.virtual_stages;
+  in.sequence = plan.batch.sequence;
+  in.microbatch = plan.batch.micro_batch;
+  in.tensor_parallel = plan.mesh.tp;
+  in.context_parallel = plan.mesh.cp;
+  in.pipeline_parallel = plan.mesh.pp;
+  in.data_parallel = plan.mesh.dp;
+  if (plan.pipeline.virtual_stages > 1) in.virtual_stages = plan.pipeline.virtual_stages;
   in.microbatches = plan.microbatches();
-  in.gradient_bytes = plan.fp32_gradients ? 4 : 2;
-  in.distributed_optimizer = plan.distributed_optimizer || plan.shards_parameters();
+  in.gradient_bytes = plan.numerics.fp32_gradients ? 4 : 2;
+  in.distributed_optimizer = plan.sharding.distributed_optimizer || plan.shards_parameters();
   return in;
 }
 
@@ -171,17 +174,18 @@ report::Estimate estimate(const workload::Plan& plan, const device::Gpu& gpu) {
 std::vector<int> replica_classes(const workload::Plan& plan, const topology::Cluster& cluster) {
   const bool slow = std::ranges::any_of(cluster.conditions,
                                         [](const topology::Condition& c) { return c.speed < 1; });
-  if ((!slow && cluster.gpu_kinds.empty()) || plan.dp == 1) return {};
+  if ((!slow && cluster.gpu_kinds.empty()) || plan.mesh.dp == 1) return {};
   const mesh::Mesh mesh = workload::mesh_of(plan);
   using mesh::Axis;
   // At each place of a replica's pipeline and sequence, the slowest tensor-parallel peer of each
   // kind of GPU.
   using Place = std::map<int, double>;
-  const auto places = static_cast<std::size_t>(plan.pp) * static_cast<std::size_t>(plan.cp);
-  std::vector<std::vector<Place>> replicas(static_cast<std::size_t>(plan.dp),
+  const auto places =
+      static_cast<std::size_t>(plan.mesh.pp) * static_cast<std::size_t>(plan.mesh.cp);
+  std::vector<std::vector<Place>> replicas(static_cast<std::size_t>(plan.mesh.dp),
                                            std::vector<Place>(places));
   for (int rank = 0; rank < plan.world(); ++rank) {
-    const int place = mesh.place(rank, Axis::pp) * plan.cp + mesh.place(rank, Axis::cp);
+    const int place = mesh.place(rank, Axis::pp) * plan.mesh.cp + mesh.place(rank, Axis::cp);
     const int gpu = topology::gpu_of_rank(cluster, rank);
     Place& kinds = replicas[static_cast<std::size_t>(mesh.place(rank, Axis::dp))]
                            [static_cast<std::size_t>(place)];
@@ -219,7 +223,7 @@ report::Answer evaluate_with(const workload::Plan& plan, Site& site, const repla
   report::Answer answer;
   answer.plan = plan;
   answer.machine = {site.machine.cluster.name, gpu.name, site.machine.cluster.node.gpus, gpu.memory,
-                    gpu.peak(plan.precision)};
+                    gpu.peak(plan.numerics.precision)};
   replay::Options how = options;
   replay::Coupling coupling;
   if (options.couple) {

@@ -20,13 +20,14 @@ using workload::Recompute;
 using workload::RecomputeMethod;
 
 int chunk_layers(const Plan& plan) {
-  return std::min(plan.chunk_layers(0, 0), plan.chunk_layers(plan.pp - 1, plan.virtual_stages - 1));
+  return std::min(plan.chunk_layers(0, 0),
+                  plan.chunk_layers(plan.mesh.pp - 1, plan.pipeline.virtual_stages - 1));
 }
 
 void recompute_block(Plan& plan, int layers) {
-  plan.recompute = Recompute::full;
-  plan.recompute_method = RecomputeMethod::block;
-  plan.recompute_layers = layers;
+  plan.policy.recompute = Recompute::full;
+  plan.policy.recompute_method = RecomputeMethod::block;
+  plan.policy.recompute_layers = layers;
 }
 
 std::string block_text(int layers) {
@@ -36,19 +37,20 @@ std::string block_text(int layers) {
 // The most layers, below an even share, of a stage at one end with which the others still share the
 // rest evenly; 0: there is no such split.
 int smaller_end(const Plan& plan) {
-  const bool even = plan.first_stage_layers == 0 && plan.last_stage_layers == 0 &&
-                    !plan.account_for_embedding && !plan.account_for_loss;
-  if (!even || plan.pp == 1) return 0;
+  const bool even = plan.pipeline.first_stage_layers == 0 && plan.pipeline.last_stage_layers == 0 &&
+                    !plan.pipeline.account_for_embedding && !plan.pipeline.account_for_loss;
+  if (!even || plan.mesh.pp == 1) return 0;
   const int layers = static_cast<int>(plan.architecture.layers);
-  const int given_away = (plan.pp - 1) * plan.virtual_stages;  // a layer a chunk of the others
-  return std::max(0, layers / plan.pp - given_away);
+  const int given_away =
+      (plan.mesh.pp - 1) * plan.pipeline.virtual_stages;  // a layer a chunk of the others
+  return std::max(0, layers / plan.mesh.pp - given_away);
 }
 
 // Twice the degree at half the replicas, with a batch that still divides.
 bool trade_replicas(Plan& plan, int& degree) {
-  if (plan.dp % 2 != 0) return false;
+  if (plan.mesh.dp % 2 != 0) return false;
   degree *= 2;
-  plan.dp /= 2;
+  plan.mesh.dp /= 2;
   return true;
 }
 
@@ -61,69 +63,76 @@ std::vector<Change> single_changes(const Plan& plan, const Site& site) {
     if (change(other) && problems(other, site).empty()) changes.push_back({text, other});
   };
   offer("avoid_record_streams=true",
-        [](Plan& p) { return !std::exchange(p.avoid_record_streams, true); });
+        [](Plan& p) { return !std::exchange(p.environment.avoid_record_streams, true); });
   offer("allocator_options=expandable_segments:True", [](Plan& p) {
-    const bool has = p.allocator_options.find("expandable_segments:True") != std::string::npos;
-    if (!has && !p.allocator_options.empty()) p.allocator_options += ",";
-    p.allocator_options += "expandable_segments:True";
+    const bool has =
+        p.environment.allocator_options.find("expandable_segments:True") != std::string::npos;
+    if (!has && !p.environment.allocator_options.empty()) p.environment.allocator_options += ",";
+    p.environment.allocator_options += "expandable_segments:True";
     return !has;
   });
   offer("distributed_optimizer=true", [](Plan& p) {
-    return !p.shards_parameters() && !std::exchange(p.distributed_optimizer, true);
+    return !p.shards_parameters() && !std::exchange(p.sharding.distributed_optimizer, true);
   });
   offer("sequence_parallel=true",
-        [](Plan& p) { return p.tp > 1 && !std::exchange(p.sequence_parallel, true); });
-  for (int size = plan.micro_batch / 2; size > 0 && plan.micro_batch % size == 0; size /= 2) {
+        [](Plan& p) { return p.mesh.tp > 1 && !std::exchange(p.mesh.sequence_parallel, true); });
+  for (int size = plan.batch.micro_batch / 2; size > 0 && plan.batch.micro_batch % size == 0;
+       size /= 2) {
     offer(fmt::format("micro_batch={}", size), [&](Plan& p) {
-      p.micro_batch = size;
+      p.batch.micro_batch = size;
       return true;
     });
   }
   offer("attention=flash", [](Plan& p) {
-    return std::exchange(p.attention, workload::AttentionBackend::flash) ==
+    return std::exchange(p.stack.attention, workload::AttentionBackend::flash) ==
            workload::AttentionBackend::unfused;
   });
   offer("recompute=selective", [](Plan& p) {
-    const bool helps = p.recompute == Recompute::none;
-    p.recompute = Recompute::selective;
-    return helps && p.attention == workload::AttentionBackend::unfused;
+    const bool helps = p.policy.recompute == Recompute::none;
+    p.policy.recompute = Recompute::selective;
+    return helps && p.stack.attention == workload::AttentionBackend::unfused;
   });
   // Layer by layer, then whole groups: `fewest_layers` finds how many.
   offer(block_text(chunk_layers(plan)), [&](Plan& p) {
-    const bool helps = p.recompute != Recompute::full;
+    const bool helps = p.policy.recompute != Recompute::full;
     recompute_block(p, chunk_layers(p));
     return helps;
   });
-  offer("recompute=full",
-        [](Plan& p) { return std::exchange(p.recompute, Recompute::full) != Recompute::full; });
+  offer("recompute=full", [](Plan& p) {
+    return std::exchange(p.policy.recompute, Recompute::full) != Recompute::full;
+  });
   const int end = smaller_end(plan);
   offer(fmt::format("first_stage_layers={}", end), [&](Plan& p) {
-    p.first_stage_layers = end;
+    p.pipeline.first_stage_layers = end;
     return end > 0;
   });
   offer(fmt::format("last_stage_layers={}", end), [&](Plan& p) {
-    p.last_stage_layers = end;
+    p.pipeline.last_stage_layers = end;
     return end > 0;
   });
   for (const int stage : {2, 3}) {
     offer(fmt::format("zero={}", stage), [&](Plan& p) {
-      if (p.shards_parameters() || p.dp * p.cp == 1) return false;
+      if (p.shards_parameters() || p.mesh.dp * p.mesh.cp == 1) return false;
       workload::shard_parameters(p, workload::DataParallelism::fsdp2, stage == 3);
       return true;
     });
   }
   offer("fsdp.reshard_after_forward=true", [](Plan& p) {
-    return p.shards_parameters() && !std::exchange(p.fsdp.reshard_after_forward, true);
+    return p.shards_parameters() && !std::exchange(p.sharding.fsdp.reshard_after_forward, true);
   });
-  offer(fmt::format("tp={}", 2 * plan.tp), [](Plan& p) { return trade_replicas(p, p.tp); });
-  offer(fmt::format("cp={}", 2 * plan.cp), [](Plan& p) { return trade_replicas(p, p.cp); });
-  offer(fmt::format("pp={}", 2 * plan.pp), [](Plan& p) { return trade_replicas(p, p.pp); });
+  offer(fmt::format("tp={}", 2 * plan.mesh.tp),
+        [](Plan& p) { return trade_replicas(p, p.mesh.tp); });
+  offer(fmt::format("cp={}", 2 * plan.mesh.cp),
+        [](Plan& p) { return trade_replicas(p, p.mesh.cp); });
+  offer(fmt::format("pp={}", 2 * plan.mesh.pp),
+        [](Plan& p) { return trade_replicas(p, p.mesh.pp); });
   offer("virtual_stages=1 schedule=1f1b", [](Plan& p) {
-    p.schedule = "1f1b";
-    return std::exchange(p.virtual_stages, 1) > 1;
+    p.pipeline.schedule = "1f1b";
+    return std::exchange(p.pipeline.virtual_stages, 1) > 1;
   });
   offer("schedule=1f1b", [](Plan& p) {
-    return p.virtual_stages == 1 && p.pp > 1 && std::exchange(p.schedule, "1f1b") != "1f1b";
+    return p.pipeline.virtual_stages == 1 && p.mesh.pp > 1 &&
+           std::exchange(p.pipeline.schedule, "1f1b") != "1f1b";
   });
   return changes;
 }
@@ -186,9 +195,9 @@ Fixes find_fixes(const Plan& plan, Site& site, bool pairs) {
   for (const Change& change : singles) {
     Fix fix{change.text, evaluate(change.plan, site)};
     any = any || fix.answer.run.fits();
-    const bool block = change.plan.recompute == Recompute::full &&
-                       change.plan.recompute_method == RecomputeMethod::block &&
-                       plan.recompute != Recompute::full;
+    const bool block = change.plan.policy.recompute == Recompute::full &&
+                       change.plan.policy.recompute_method == RecomputeMethod::block &&
+                       plan.policy.recompute != Recompute::full;
     if (block && fix.answer.run.fits()) fix = fewest_layers(plan, site, std::move(fix));
     fixes.fixes.push_back(std::move(fix));
   }

@@ -61,7 +61,7 @@ std::vector<Term> terms_of(const workload::Plan& plan, const Site& site, int nod
       term.messages = true;
       // The stages work while a microbatch travels; one round trip in pp microbatches is waited
       // for.
-      term.weight = static_cast<double>(t.times) / plan.pp;
+      term.weight = static_cast<double>(t.times) / plan.mesh.pp;
       for (const auto& [ends, sum] : bytes) term.pairs.push_back({ends.first, ends.second, sum});
     } else {
       auto& all = together[std::string(name(t.stream))];
@@ -350,7 +350,7 @@ Placement place(const workload::Plan& plan, const Site& site, const PlaceSetting
       at = result.traffic.end() - 1;
     }
     for (const Pair& pair : term.pairs)
-      at->bytes += pair.bytes * (term.messages ? term.weight * plan.pp : 1);
+      at->bytes += pair.bytes * (term.messages ? term.weight * plan.mesh.pp : 1);
     std::array<double, 2>& most = longest_of[term.who];
     const auto add = [&](std::size_t which, const std::vector<int>& order, double& sum,
                          std::string& link) {

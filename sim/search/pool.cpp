@@ -12,6 +12,7 @@
 #include <csignal>
 #include <cstdint>
 #include <cstring>
+#include <deque>
 #include <exception>
 #include <optional>
 #include <vector>
@@ -23,6 +24,9 @@ namespace sim::search {
 namespace {
 
 constexpr int tick_ms = 100;
+constexpr int tick_of_ranks_ms = 1;
+// Items that a rank has ahead for each worker, so that none waits for the network.
+constexpr int ahead = 2;
 
 struct Worker {
   pid_t process = -1;
@@ -78,8 +82,11 @@ bool read_exactly(int descriptor, void* into, std::size_t bytes) {
 
 class Pool {
  public:
-  Pool(const std::vector<std::size_t>& items, const PoolCalls& calls)
-      : items_(items), calls_(calls) {}
+  Pool(const std::vector<std::size_t>& items, const PoolCalls& calls, Ranks* ranks)
+      : queue_(items.begin(), items.end()), calls_(calls), ranks_(ranks), total_(items.size()) {
+    if (helps()) queue_.clear();
+    if (ranks_ != nullptr) helpers_ = ranks_->size() - 1;
+  }
 
   bool run(int workers) {
     struct sigaction ignore {};
@@ -87,14 +94,77 @@ class Pool {
     ignore.sa_handler = SIG_IGN;
     ::sigaction(SIGPIPE, &ignore, &before);  // a dead worker is seen when its answer is read
     workers_.resize(static_cast<std::size_t>(workers));
+    if (helps()) {
+      for (int i = 0; i < ahead * workers; ++i) ranks_->send(0, "want");
+    }
     for (Worker& worker : workers_) hand_out(worker);
-    while (busy()) wait_for_answers();
+    while (busy() || more_to_come()) wait_for_answers();
     for (Worker& worker : workers_) bury(worker);
+    if (helps()) ranks_->send(0, "bye");
     ::sigaction(SIGPIPE, &before, nullptr);
-    return done_ == items_.size();
+    return helps() || done_ == total_;
   }
 
  private:
+  // A rank that has no items of its own.
+  bool helps() const { return ranks_ != nullptr && ranks_->rank() > 0; }
+
+  // Items from rank 0, or answers from the others.
+  bool more_to_come() const {
+    if (ranks_ == nullptr) return false;
+    return helps() ? !ended_ : helpers_ > 0;
+  }
+
+  void store(std::size_t item, bool failed, const std::string& text) {
+    ++done_;
+    if (helps()) {
+      const Head head{item, text.size(), failed ? 1U : 0U};
+      ranks_->send(0, std::string(reinterpret_cast<const char*>(&head), sizeof head) + text);
+      if (!ended_) ranks_->send(0, "want");
+    } else if (!(failed ? calls_.failed(item, text) : calls_.answered(item, text))) {
+      stopped_ = true;
+    }
+  }
+
+  // Rank 0: an item, an "end", or what was answered elsewhere.
+  void listen_to_helper(const RankMessage& message) {
+    if (message.bytes == "bye") {
+      --helpers_;
+    } else if (message.bytes == "want") {
+      if (stopped_ || queue_.empty()) {
+        ranks_->send(message.from, "end");
+      } else {
+        const std::uint64_t item = queue_.front();
+        queue_.pop_front();
+        ranks_->send(message.from, {reinterpret_cast<const char*>(&item), sizeof item});
+      }
+    } else {
+      Head head{};
+      assert(message.bytes.size() >= sizeof head);
+      std::memcpy(&head, message.bytes.data(), sizeof head);
+      store(static_cast<std::size_t>(head.item), head.failed != 0,
+            message.bytes.substr(sizeof head));
+    }
+  }
+
+  void listen_to_ranks() {
+    while (const auto message = ranks_->receive()) {
+      if (!helps()) {
+        listen_to_helper(*message);
+      } else if (message->bytes == "end") {
+        ended_ = true;
+      } else {
+        std::uint64_t item = 0;
+        assert(message->bytes.size() == sizeof item);
+        std::memcpy(&item, message->bytes.data(), sizeof item);
+        queue_.push_back(static_cast<std::size_t>(item));
+      }
+    }
+    for (Worker& worker : workers_) {
+      if (!worker.item) hand_out(worker);
+    }
+  }
+
   bool busy() const {
     return std::any_of(workers_.begin(), workers_.end(),
                        [](const Worker& worker) { return worker.item.has_value(); });
@@ -133,7 +203,7 @@ class Pool {
   }
 
   void hand_out(Worker& worker) {
-    if (stopped_ || next_ == items_.size()) return;
+    if (stopped_ || queue_.empty()) return;
     if (!calls_.go_on()) {
       stopped_ = true;
       return;
@@ -144,7 +214,8 @@ class Pool {
       if (!busy()) stopped_ = true;
       return;
     }
-    worker.item = items_[next_++];
+    worker.item = queue_.front();
+    queue_.pop_front();
     const std::uint64_t item = *worker.item;
     report::write_all(worker.to, {reinterpret_cast<const char*>(&item), sizeof item});
   }
@@ -157,12 +228,15 @@ class Pool {
       waiting.push_back({worker.from, POLLIN, 0});
       whose.push_back(&worker);
     }
-    const int ready = ::poll(waiting.data(), waiting.size(), tick_ms);
+    const int ready =
+        ::poll(waiting.data(), waiting.size(), ranks_ == nullptr ? tick_ms : tick_of_ranks_ms);
     if (!calls_.go_on()) stopped_ = true;
-    if (ready <= 0) return;
-    for (std::size_t i = 0; i < waiting.size(); ++i) {
+    // A helper that stops answers no more of what it has ahead.
+    if (stopped_ && helps()) ended_ = true;
+    for (std::size_t i = 0; ready > 0 && i < waiting.size(); ++i) {
       if (waiting[i].revents != 0) receive(*whose[i]);
     }
+    if (ranks_ != nullptr) listen_to_ranks();
   }
 
   void receive(Worker& worker) {
@@ -171,9 +245,7 @@ class Pool {
     if (got < 0 && errno == EINTR) return;
     if (got <= 0) {
       const std::size_t item = *worker.item;
-      const std::string why = bury(worker);
-      ++done_;
-      if (!calls_.failed(item, why)) stopped_ = true;
+      store(item, true, bury(worker));
       hand_out(worker);
       return;
     }
@@ -186,11 +258,7 @@ class Pool {
     const std::string answer = worker.received.substr(sizeof head);
     worker.received.clear();
     worker.item.reset();
-    ++done_;
-    const auto item = static_cast<std::size_t>(head.item);
-    const bool stored =
-        head.failed != 0 ? calls_.failed(item, answer) : calls_.answered(item, answer);
-    if (!stored) stopped_ = true;
+    store(static_cast<std::size_t>(head.item), head.failed != 0, answer);
     hand_out(worker);
   }
 
@@ -210,19 +278,23 @@ class Pool {
     return "the simulator ended with status " + std::to_string(WEXITSTATUS(status));
   }
 
-  const std::vector<std::size_t>& items_;
+  std::deque<std::size_t> queue_;  // items that nobody has
   const PoolCalls& calls_;
+  Ranks* ranks_;
   std::vector<Worker> workers_;
-  std::size_t next_ = 0;
+  std::size_t total_;
   std::size_t done_ = 0;
+  int helpers_ = 0;     // ranks that have not said goodbye
+  bool ended_ = false;  // rank 0 has no more for this one
   bool stopped_ = false;
 };
 
 }  // namespace
 
-bool run_pool(const std::vector<std::size_t>& items, int workers, const PoolCalls& calls) {
+bool run_pool(const std::vector<std::size_t>& items, int workers, const PoolCalls& calls,
+              Ranks* ranks) {
   assert(workers >= 1);
-  return Pool(items, calls).run(workers);
+  return Pool(items, calls, ranks).run(workers);
 }
 
 }  // namespace sim::search

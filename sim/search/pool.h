@@ -14,6 +14,8 @@
 #include <string>
 #include <vector>
 
+#include "sim/search/ranks.h"
+
 namespace sim::search {
 
 struct PoolCalls {
@@ -31,6 +33,11 @@ struct PoolCalls {
 // Answers `items` in the order in which they are given, on `workers` processes. True when all were
 // answered or failed; false when it was stopped before.
 // REQUIRES: workers >= 1; the caller has no other threads.
-bool run_pool(const std::vector<std::size_t>& items, int workers, const PoolCalls& calls);
+//
+// With `ranks` the processes of a job step share the items: rank 0 has them and the calls of the
+// parent, every rank answers on `workers` processes of its own, the others' `items` are not looked
+// at. Items are handed out as they are wanted, so that fast ranks do more.
+bool run_pool(const std::vector<std::size_t>& items, int workers, const PoolCalls& calls,
+              Ranks* ranks = nullptr);
 
 }  // namespace sim::search

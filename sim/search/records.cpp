@@ -45,7 +45,7 @@ bool read_all(int descriptor, std::string& text) {
 }  // namespace
 
 std::string_view record_id(std::string_view line) {
-  if (line.substr(0, head.size()) != head) return {};
+  if (line.size() <= head.size() + id_digits || line.substr(0, head.size()) != head) return {};
   const std::string_view id = line.substr(head.size(), id_digits);
   if (id.find_first_not_of("0123456789abcdef") != std::string_view::npos) return {};
   if (line.substr(head.size() + id_digits, 1) != "\"") return {};

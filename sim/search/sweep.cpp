@@ -5,7 +5,7 @@
 #include <xxhash.h>
 
 #include <cassert>
-#include <map>
+#include <filesystem>
 
 #include "sim/report/output.h"
 #include "sim/report/record.h"
@@ -22,11 +22,17 @@ std::string joined(const std::vector<std::string>& problems) {
   return fmt::format("{}", fmt::join(problems, "; "));
 }
 
+std::string write_csv(const std::string& folder, const std::vector<Json>& records) {
+  std::string csv = report::csv_header();
+  for (const Json& record : records) csv += report::csv_row(record);
+  return report::write_file(folder + "/results.csv", csv);
+}
+
 class Sweep {
  public:
   Sweep(const Points& points, const SweepSettings& settings, const SweepCalls& calls)
       : points_(points), settings_(settings), calls_(calls) {
-    for (std::size_t i = 0; i < points_.count; ++i) ids_.push_back(point_id(points_.at(i)));
+    ids_ = point_ids(points_);
     counts_.total = points_.count;
   }
 
@@ -51,13 +57,15 @@ class Sweep {
       }
     }
     if (problem_ == RecordProblem::none) {
-      result.complete = run_pool(open_points, settings_.workers, pool_calls());
+      result.complete = run_pool(open_points, settings_.workers, pool_calls(), settings_.ranks);
     }
     if (problem_ != RecordProblem::none) return failure(problem_);
     if (!result.complete) return result;
     if (problem = finish(result); problem != RecordProblem::none) return failure(problem);
     return result;
   }
+
+  void help() { run_pool({}, settings_.workers, pool_calls(), settings_.ranks); }
 
  private:
   report::PointName name(std::size_t i, const Point& point) const {
@@ -105,12 +113,8 @@ class Sweep {
   RecordProblem finish(SweepResult& result) {
     const RecordProblem problem = file_.finish();
     if (problem != RecordProblem::none) return problem;
-    std::string csv = report::csv_header();
-    for (const std::string& id : ids_) {
-      result.records.push_back(Json::parse(*file_.find(id)));
-      csv += report::csv_row(result.records.back());
-    }
-    message_ = report::write_file(settings_.folder + "/results.csv", csv);
+    for (const std::string& id : ids_) result.records.push_back(Json::parse(*file_.find(id)));
+    message_ = write_csv(settings_.folder, result.records);
     return message_.empty() ? RecordProblem::none : RecordProblem::io;
   }
 
@@ -136,6 +140,33 @@ std::string point_id(const Point& point) {
                     {"plan", report::to_json(point.plan)}};
   const std::string text = report::line(all);
   return fmt::format("{:016x}", XXH3_64bits(text.data(), text.size()));
+}
+
+Points share_of(const Points& points, const Shard& shard) {
+  return {share(shard, points.count),
+          [at = points.at, shard](std::size_t i) { return at(item(shard, i)); }};
+}
+
+std::vector<std::string> point_ids(const Points& points) {
+  std::vector<std::string> ids;
+  for (std::size_t i = 0; i < points.count; ++i) ids.push_back(point_id(points.at(i)));
+  return ids;
+}
+
+std::string write_results(const std::string& folder, const std::vector<std::string>& lines,
+                          const std::vector<Json>& records) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error) return folder + ": " + error.message();
+  std::string text;
+  for (const std::string& line : lines) text += line + "\n";
+  const std::string problem = report::write_file(folder + "/results.jsonl", text);
+  return problem.empty() ? write_csv(folder, records) : problem;
+}
+
+void help_sweep(const Points& points, const SweepSettings& settings, const SweepCalls& calls) {
+  assert(settings.ranks != nullptr && settings.ranks->rank() > 0);
+  Sweep(points, settings, calls).help();
 }
 
 SweepResult sweep(const Points& points, const SweepSettings& settings, const SweepCalls& calls) {

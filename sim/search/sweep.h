@@ -16,7 +16,9 @@
 #include "sim/config/cluster.h"
 #include "sim/report/answer.h"
 #include "sim/report/json.h"
+#include "sim/search/ranks.h"
 #include "sim/search/records.h"
+#include "sim/search/shard.h"
 #include "sim/workload/plan.h"
 
 namespace sim::search {
@@ -38,11 +40,16 @@ struct Points {
 
 // Hash of everything that the point's record depends on, 16 hex digits.
 std::string point_id(const Point& point);
+std::vector<std::string> point_ids(const Points& points);
+
+// The points of a shard.
+Points share_of(const Points& points, const Shard& shard);
 
 struct SweepSettings {
   std::string folder;
   int workers = 1;
   RecordFile::Mode mode = RecordFile::Mode::fresh;
+  Ranks* ranks = nullptr;  // the processes that share the sweep; this one is rank 0
 };
 
 struct SweepCounts {
@@ -67,5 +74,13 @@ struct SweepResult {
 };
 
 SweepResult sweep(const Points& points, const SweepSettings& settings, const SweepCalls& calls);
+
+// What the other ranks do: they answer points until rank 0 has no more. The points are the same.
+void help_sweep(const Points& points, const SweepSettings& settings, const SweepCalls& calls);
+
+// The records of finished shards (merge.h) as the folder that one machine would have left;
+// `records` are the parsed lines. "" or what went wrong.
+std::string write_results(const std::string& folder, const std::vector<std::string>& lines,
+                          const std::vector<report::Json>& records);
 
 }  // namespace sim::search

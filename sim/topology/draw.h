@@ -1,5 +1,5 @@
-// draw.h — a cluster's graph for other programs and for the eye: SimGrid platform XML, Graphviz,
-// SVG.
+// draw.h — a cluster's graph for other programs: SimGrid platform XML, Graphviz. For the eye:
+// draw_svg.h.
 //
 // `busy`: how busy each link is, by its number, as a share of the time; empty: not known. The
 // drawings show the busier direction of a cable. Same graph, same bytes.
@@ -15,9 +15,10 @@ namespace sim::topology {
 // Every vertex is a host or router, every cable two links (one per direction) with its capacity and
 // latency; SimGrid finds the routes (Floyd).
 std::string simgrid_xml(const Cluster& cluster);
-std::string graphviz(const Cluster& cluster, const std::vector<double>& busy = {});
-// The fabric: switches by level, a box per node with its NICs; cables from green (idle) to red
-// (full).
-std::string svg(const Cluster& cluster, const std::vector<double>& busy = {});
+// `alike`: parts that look alike are drawn once, with how many there are (fold.h).
+std::string graphviz(const Cluster& cluster, const std::vector<double>& busy = {},
+                     bool alike = false);
+// "#ff800030": from green through yellow to red, for a share of 0 to 1.
+std::string heat_colour(double busy);
 
 }  // namespace sim::topology

@@ -10,17 +10,17 @@ CoreTraits::CoreTraits(const Rank& rank) {
   const Dimensions& dim = rank.dim;
   const bool rope = rank.plan.architecture.position == model::Position::rope;
   const bool grouped = dim.heads > dim.groups;
-  unfused = rank.plan.attention == AttentionBackend::unfused;
-  selective =
-      rank.plan.recompute == Recompute::selective && rank.plan.recompute_modules.core_attention;
+  unfused = rank.plan.stack.attention == AttentionBackend::unfused;
+  selective = rank.plan.policy.recompute == Recompute::selective &&
+              rank.plan.policy.recompute_modules.core_attention;
   repeats = unfused && grouped;
   own_query = rope || (grouped && dim.groups > 1);
   own_key = rope;
   saves_view = unfused && (!grouped || !own_query);
-  const bool views = rank.plan.layer_kernels != LayerKernels::fused;  // the batch comes first
-  copies_output = (dim.batch > 1 && !views && !unfused) || rank.plan.fp8;
+  const bool views = rank.plan.stack.layer_kernels != LayerKernels::fused;  // the batch comes first
+  copies_output = (dim.batch > 1 && !views && !unfused) || rank.plan.numerics.fp8;
   // Megatron-LM core 0.8 fused_softmax.py:is_kernel_available.
-  fused_softmax = rank.plan.precision != model::Precision::fp32 && dim.local > 16 &&
+  fused_softmax = rank.plan.numerics.precision != model::Precision::fp32 && dim.local > 16 &&
                   dim.local <= 4096 && dim.local % 4 == 0 && dim.batch * dim.heads % 4 == 0;
 }
 
@@ -33,14 +33,14 @@ void attention_kernel(Writer& w, bool backward, const Scores& scores, Stream str
   model::Operation o = model::attention(
       backward ? "attention backward" : "attention", backward, w.dim.batch * documents, w.dim.heads,
       w.dim.groups, w.dim.head_dim, scores.query / documents, scores.key / documents, scores.causal,
-      w.plan.precision, w.a.sliding_window);
-  o.implementation = implementation(w.plan.attention);
+      w.plan.numerics.precision, w.a.sliding_window);
+  o.implementation = implementation(w.plan.stack.attention);
   w.e.kernel(o, w.flags, stream);
 }
 
 void backward_kernel(Writer& w, const Scores& scores) {
   const Dimensions& dim = w.dim;
-  const bool flash = w.plan.attention != AttentionBackend::cudnn;
+  const bool flash = w.plan.stack.attention != AttentionBackend::cudnn;
   const std::int64_t rounded = (scores.query + 127) / 128 * 128;
   const std::int64_t width = dim.heads * dim.head_dim;
   // The accumulator's heads are rounded up to 32 columns [flash_api.cpp:mha_varlen_bwd].
@@ -67,7 +67,7 @@ Layouts make_layouts(Writer& w, const CoreInputs& in) {
   const auto layout = [&](std::int64_t width, std::string_view label, std::string_view kernel) {
     const Value made = w.activation(dim.rows(width), label);
     // Other modules hand strided views to the kernel; what they keep is as large.
-    if (w.plan.layer_kernels == LayerKernels::fused)
+    if (w.plan.stack.layer_kernels == LayerKernels::fused)
       w.pass(OperationKind::copy, kernel, 2 * dim.rows(width));
     return made;
   };
@@ -104,7 +104,7 @@ namespace {
 
 // Rotary embedding of the query or the key; unfused it is made of products in memory.
 Value rotate(Writer& w, std::int64_t bytes, std::string_view label, std::string_view name) {
-  if (w.plan.rope_fusion) {
+  if (w.plan.stack.rope_fusion) {
     const Value out = w.activation(bytes, label);
     w.pass(OperationKind::elementwise, name, 2 * bytes);
     return out;
@@ -127,7 +127,7 @@ Value rotate(Writer& w, std::int64_t bytes, std::string_view label, std::string_
 
 Value rotate_back(Writer& w, Value gradient, std::int64_t bytes, std::string_view label,
                   std::string_view name) {
-  const bool fused = w.plan.rope_fusion;
+  const bool fused = w.plan.stack.rope_fusion;
   const Value cosines = fused ? Value{0} : w.temporary(bytes, "rotary product");
   const Value sines = fused ? Value{0} : w.temporary(bytes, "rotary product");
   if (!fused) w.pass(OperationKind::elementwise, name, 5 * bytes);
@@ -144,7 +144,7 @@ void key_again(Writer& w, Value key) {
   const std::int64_t rotated = dim.rows(dim.query) + dim.rows(dim.key_value);
   w.product("qkv", dim.key_value, dim.hidden);
   w.refill({key});
-  w.pass(OperationKind::elementwise, "rope again", (w.plan.rope_fusion ? 2 : 12) * rotated);
+  w.pass(OperationKind::elementwise, "rope again", (w.plan.stack.rope_fusion ? 2 : 12) * rotated);
 }
 
 // RoPE's backward passes and that of the split into q, k and v: a concatenation. Changes of layout
@@ -179,7 +179,8 @@ CoreInputs split(Writer& w, Value mixed) {
   }
   in.query = copy;
   if (rope) {
-    if (!w.plan.rope_fusion) tables = w.activation(8 * dim.local * dim.head_dim, "cos and sin");
+    if (!w.plan.stack.rope_fusion)
+      tables = w.activation(8 * dim.local * dim.head_dim, "cos and sin");
     in.query = rotate(w, dim.rows(dim.query), "query", "rope q");
     w.drop(copy);  // what the variable named before
     in.key = rotate(w, dim.rows(dim.key_value), "key", "rope k");
@@ -222,7 +223,7 @@ Value self_attention(Writer& w) {
   const std::int64_t bytes = dim.rows(dim.query);
   Value contiguous = 0, copied = 0;
   if (traits.copies_output) {
-    if (w.plan.fp8 && dim.batch > 1 && !traits.unfused) {
+    if (w.plan.numerics.fp8 && dim.batch > 1 && !traits.unfused) {
       contiguous = w.temporary(bytes, "contiguous attention output");
       w.pass(OperationKind::copy, "projection input", 2 * bytes);
     }
@@ -231,7 +232,7 @@ Value self_attention(Writer& w) {
   }
   w.use({projection.weight});
   const Value operand = traits.copies_output ? copied : out;
-  const Value wide = contiguous != 0 ? contiguous : w.plan.fp8 ? out : operand;
+  const Value wide = contiguous != 0 ? contiguous : w.plan.numerics.fp8 ? out : operand;
   const Value sum = row_parallel(w, projection, wide, operand, "attention output gradient");
   // Attention.forward returns: of its local variables only what is saved for backward stays.
   w.drop({mixed, in.key, in.query, copied, contiguous, out});

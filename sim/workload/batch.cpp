@@ -45,7 +45,7 @@ void rotary_table(Writer& w) {
 // The mask outlives forward as an argument of checkpoints, or where PyTorch's own softmax saves it.
 bool keeps_mask(const Rank& rank) {
   const CoreTraits core(rank);
-  return rank.plan.recompute != Recompute::none || (core.unfused && !core.fused_softmax);
+  return rank.plan.policy.recompute != Recompute::none || (core.unfused && !core.fused_softmax);
 }
 // Indices that an embedding saves for its backward pass are the batch's own.
 bool keeps_ids(const Rank& rank) {
@@ -69,7 +69,7 @@ std::uint32_t batch_begin(Rank& rank, int chunk) {
     field(w, labels, 8 * tokens, 8 * dim.tokens, "labels");
     field(w, loss_mask, 4 * tokens, 4 * dim.tokens, "loss mask");
   }
-  if ((first || last) && rank.plan.attention_mask)
+  if ((first || last) && rank.plan.stack.attention_mask)
     field(w, attention_mask, tokens * dim.sequence, tokens * dim.local, "attention mask");
   if (first) field(w, position_ids, 8 * tokens, 8 * dim.tokens, "position ids");
   if (rank.plan.architecture.position == model::Position::rope) rotary_table(w);
@@ -79,7 +79,7 @@ std::uint32_t batch_begin(Rank& rank, int chunk) {
 std::uint32_t batch_end(Rank& rank, int chunk) {
   Emitter e(rank.tables, "batch end");
   const bool first = rank.is_first_part(chunk), last = rank.is_last_part(chunk);
-  if (rank.plan.attention_mask && !keeps_mask(rank) && (first || last))
+  if (rank.plan.stack.attention_mask && !keeps_mask(rank) && (first || last))
     e.free(frame_slot(attention_mask));
   if (first && !keeps_ids(rank)) e.free(frame_slot(ids));
   if (first && !keeps_positions(rank)) e.free(frame_slot(position_ids));
@@ -97,7 +97,7 @@ std::uint32_t microbatch_end(Rank& rank, int chunk) {
   if (first && keeps_ids(rank)) w.e.free(frame_slot(ids));
   if (first && keeps_positions(rank)) w.e.free(frame_slot(position_ids));
   if (last) w.e.free(frame_slot(loss_mask));
-  if (rank.plan.attention_mask && keeps_mask(rank) && (first || last))
+  if (rank.plan.stack.attention_mask && keeps_mask(rank) && (first || last))
     w.e.free(frame_slot(attention_mask));
   return w.finish();
 }

@@ -45,12 +45,12 @@ void keep_repeating_cuts(Job& job, int microbatches_per_period) {
 
 mesh::Mesh mesh_of(const Plan& plan, mesh::Alike alike) {
   mesh::Degrees degrees;
-  degrees.tp = plan.tp;
-  degrees.cp = plan.cp;
-  degrees.dp = plan.dp;
-  degrees.pp = plan.pp;
-  if (plan.shards_parameters()) degrees.replicas = plan.fsdp.replicas;
-  return mesh::Mesh(degrees, plan.rank_order, std::move(alike));
+  degrees.tp = plan.mesh.tp;
+  degrees.cp = plan.mesh.cp;
+  degrees.dp = plan.mesh.dp;
+  degrees.pp = plan.mesh.pp;
+  if (plan.shards_parameters()) degrees.replicas = plan.sharding.fsdp.replicas;
+  return mesh::Mesh(degrees, plan.mesh.rank_order, std::move(alike));
 }
 
 Job build(const Plan& plan, const Environment& environment, bool all_ranks,
@@ -58,12 +58,12 @@ Job build(const Plan& plan, const Environment& environment, bool all_ranks,
   assert(problems(plan).empty());
   Job job;
   job.mesh = mesh_of(plan, {all_ranks, class_of_replica});
-  job.launch_blocking = plan.launch_blocking;
+  job.launch_blocking = plan.environment.launch_blocking;
   job.single_queue = !plan.shards_parameters();
-  job.tp_comm_overlap = plan.tp_comm_overlap && plan.uses_sequence_parallel();
-  job.loading = {0, plan.micro_batch, plan.microbatches(), plan.data_workers};
-  if (plan.attention_mask && plan.reset_attention_mask)
-    job.loading.mask_elements = plan.sequence * plan.sequence;
+  job.tp_comm_overlap = plan.stack.tp_comm_overlap && plan.uses_sequence_parallel();
+  job.loading = {0, plan.batch.micro_batch, plan.microbatches(), plan.stack.data_workers};
+  if (plan.stack.attention_mask && plan.stack.reset_attention_mask)
+    job.loading.mask_elements = plan.batch.sequence * plan.batch.sequence;
   job.classes.resize(static_cast<std::size_t>(job.mesh.classes()));
   for (int c = 0; c < job.mesh.classes(); ++c) {
     Program& program = job.classes[static_cast<std::size_t>(c)];
@@ -79,7 +79,7 @@ Job build(const Plan& plan, const Environment& environment, bool all_ranks,
     program.ranks = job.mesh.rank_count(c);
     write_program(plan, environment, program);
   }
-  keep_repeating_cuts(job, plan.virtual_stages > 1 ? plan.pp : 1);
+  keep_repeating_cuts(job, plan.pipeline.virtual_stages > 1 ? plan.mesh.pp : 1);
   return job;
 }
 

@@ -32,7 +32,7 @@ class Builder {
  public:
   Builder(const Plan& plan, const Environment& environment, Program& program)
       : rank_(plan, environment, program),
-        schedule_(*schedule::find(plan.schedule)),
+        schedule_(*schedule::find(plan.pipeline.schedule)),
         sharding_(make_sharding(rank_)),
         offload_(rank_) {
     rank_.sharding = sharding_.get();
@@ -90,7 +90,7 @@ std::uint32_t Builder::add(Template t) {
 int Builder::global_layer(int chunk, int layer) const {
   int before = 0;
   for (int c = 0; c <= chunk; ++c)
-    for (int stage = 0; stage < (c < chunk ? rank_.plan.pp : rank_.program.stage); ++stage)
+    for (int stage = 0; stage < (c < chunk ? rank_.plan.mesh.pp : rank_.program.stage); ++stage)
       before += rank_.plan.chunk_layers(stage, c);
   return before + layer;
 }
@@ -98,14 +98,14 @@ int Builder::global_layer(int chunk, int layer) const {
 // The first chunk of the rank that has layers.
 int Builder::first_chunk() const {
   int chunk = 0;
-  while (chunk + 1 < rank_.plan.virtual_stages && rank_.layers(chunk) == 0) ++chunk;
+  while (chunk + 1 < rank_.plan.pipeline.virtual_stages && rank_.layers(chunk) == 0) ++chunk;
   return chunk;
 }
 
 // The first layer that a rank's gradients reach.
 bool Builder::makes_handles(const Moment& moment, int chunk, int layer) const {
-  return rank_.plan.kept_gradient_handles && moment.first_step && moment.first &&
-         chunk == rank_.plan.virtual_stages - 1 && layer == rank_.layers(chunk) - 1;
+  return rank_.plan.stack.kept_gradient_handles && moment.first_step && moment.first &&
+         chunk == rank_.plan.pipeline.virtual_stages - 1 && layer == rank_.layers(chunk) - 1;
 }
 
 std::uint32_t Builder::free_layer_input(std::uint32_t layers_on) {
@@ -119,9 +119,10 @@ std::uint32_t Builder::free_layer_input(std::uint32_t layers_on) {
 // What a pass does before its first block: waits for its input, drops what Python rebinds.
 std::uint32_t Builder::begin_pass(int chunk, bool forward) {
   Emitter e(rank_.tables, "pass begin");
-  const bool overlaps = rank_.plan.virtual_stages > 1 || splits_backward();
-  if (overlaps && rank_.plan.pp > 1) {
-    if (rank_.plan.virtual_stages > 1) e.wait(forward ? send_forward_event : send_backward_event);
+  const bool overlaps = rank_.plan.pipeline.virtual_stages > 1 || splits_backward();
+  if (overlaps && rank_.plan.mesh.pp > 1) {
+    if (rank_.plan.pipeline.virtual_stages > 1)
+      e.wait(forward ? send_forward_event : send_backward_event);
     const bool receives = forward ? !rank_.is_first_part(chunk) : !rank_.is_last_part(chunk);
     if (receives) e.wait(forward ? receive_forward_event : receive_backward_event);
   }
@@ -308,7 +309,7 @@ void Builder::build() {
   Program& program = rank_.program;
   program.parameters = sharding_->elements();
   int most = 0;
-  for (int chunk = 0; chunk < rank_.plan.virtual_stages; ++chunk) {
+  for (int chunk = 0; chunk < rank_.plan.pipeline.virtual_stages; ++chunk) {
     program.layers += rank_.layers(chunk);
     most = std::max(most, rank_.layers(chunk));
   }

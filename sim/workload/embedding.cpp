@@ -45,7 +45,7 @@ Value table_gradient(Writer& w, std::int64_t rows, std::string_view label) {
 void table_hook(Writer& w, Value made, std::int64_t rows, std::string_view parameter) {
   if (w.keep_gradient(made, parameter)) return;
   w.pass(OperationKind::elementwise, "main_grad add",
-         (w.dim.element + 2 * (w.plan.fp32_gradients ? 4 : 2)) * rows * w.dim.hidden);
+         (w.dim.element + 2 * (w.plan.numerics.fp32_gradients ? 4 : 2)) * rows * w.dim.hidden);
   w.drop(made);
   w.ready(parameter);
 }
@@ -162,7 +162,7 @@ Saved Forward::run() {
 
 ParameterList embedding_parameters(const Rank& rank) {
   const model::Architecture& a = rank.plan.architecture;
-  const bool shared = a.tied_embeddings && rank.plan.pp > 1;
+  const bool shared = a.tied_embeddings && rank.plan.mesh.pp > 1;
   ParameterList list{{"word embedding", rank.dim.vocab * rank.dim.hidden, false, false, shared}};
   if (a.position == model::Position::learned)
     list.push_back({"position embedding", a.max_positions * rank.dim.hidden});

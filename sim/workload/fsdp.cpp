@@ -24,12 +24,12 @@ constexpr std::int64_t round_up(std::int64_t n, std::int64_t unit) {
 
 Fsdp::Fsdp(Rank& rank)
     : Sharding(rank),
-      shards_(std::int64_t{plan_.dp} * plan_.cp / plan_.fsdp.replicas),
-      splits_(schedule::find(plan_.schedule)->splits == schedule::Splits::all),
-      staged_(plan_.pp * plan_.virtual_stages > 1 || splits_),
-      accumulates_(plan_.fsdp.no_sync || staged_),
+      shards_(std::int64_t{plan_.mesh.dp} * plan_.mesh.cp / plan_.sharding.fsdp.replicas),
+      splits_(schedule::find(plan_.pipeline.schedule)->splits == schedule::Splits::all),
+      staged_(plan_.mesh.pp * plan_.pipeline.virtual_stages > 1 || splits_),
+      accumulates_(plan_.sharding.fsdp.no_sync || staged_),
       at_end_(staged_ && !flat()) {
-  for (int chunk = 0; chunk < plan_.virtual_stages; ++chunk) add_chunk(chunk);
+  for (int chunk = 0; chunk < plan_.pipeline.virtual_stages; ++chunk) add_chunk(chunk);
   warm_limiter();
 }
 
@@ -110,7 +110,7 @@ void Fsdp::each_unit(const auto& work) {
 std::vector<Stream> Fsdp::communicators() const {
   std::vector<Stream> made = model_communicators(rank_);
   if (shards_ > 1) made.push_back(Stream::shard);
-  if (plan_.fsdp.replicas > 1) made.push_back(Stream::replicate);
+  if (plan_.sharding.fsdp.replicas > 1) made.push_back(Stream::replicate);
   append_pipeline_communicators(rank_, made);
   return made;
 }
@@ -188,7 +188,7 @@ void Fsdp::scale_matrices(Emitter& e) {
 // The loop reads the loss and the norm when the step is over; PyTorch scales gradients whatever
 // their norm is.
 void Fsdp::end_step(Emitter& e, bool first) {
-  if (plan_.pp > 1) {
+  if (plan_.mesh.pp > 1) {
     e.free(fixed_slot(received_gradient), maybe);
     e.free(fixed_slot(sent_gradient), maybe);
   }
@@ -197,7 +197,7 @@ void Fsdp::end_step(Emitter& e, bool first) {
   clip_gradients(rank_, e, updated_elements(), false);
   if (first) each_unit([&](const Group& u) { allocate_moments(e, u); });
   // Adam on fp32 shards reads parameter, gradient and moments, and writes all but the gradient.
-  if (plan_.fused_optimizer)
+  if (plan_.stack.fused_optimizer)
     e.kernel(model::pass(OperationKind::optimizer, "adam", Bytes{28 * updated_elements()}),
              optimizer_work);
   else

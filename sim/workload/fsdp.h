@@ -98,14 +98,16 @@ class Fsdp final : public Sharding {
   }
   int root() const { return static_cast<int>(units().size()) - 1; }
   Group& unit(int u) { return units()[static_cast<std::size_t>(u)]; }
-  bool flat() const { return plan_.data_parallel == DataParallelism::fsdp1; }
+  bool flat() const { return plan_.sharding.data_parallel == DataParallelism::fsdp1; }
   // The unit goes behind its forward pass; the root's backward pass comes at once.
-  bool reshards(int u) const { return plan_.fsdp.reshard_after_forward && u != root(); }
+  bool reshards(int u) const { return plan_.sharding.fsdp.reshard_after_forward && u != root(); }
   // Bytes of an element that is gathered, and reduced.
   std::int64_t parameter_bytes() const {
-    return plan_.fsdp.fp32_parameters ? 4 : rank_.dim.element;
+    return plan_.sharding.fsdp.fp32_parameters ? 4 : rank_.dim.element;
   }
-  std::int64_t reduce_bytes() const { return plan_.fp32_gradients ? 4 : rank_.dim.element; }
+  std::int64_t reduce_bytes() const {
+    return plan_.numerics.fp32_gradients ? 4 : rank_.dim.element;
+  }
   void pass(Emitter& e, model::OperationKind kind, std::string_view name, std::int64_t bytes,
             Stream stream = Stream::compute);
 

@@ -23,7 +23,7 @@ std::uint8_t gathered_event(int u) {
 // Plays one microbatch, of which only the queue of free events stays: each microbatch is taken to
 // begin as the second one of a run does.
 void Fsdp::warm_limiter() {
-  if (staged_ || !flat() || !plan_.fsdp.limit_all_gathers) return;
+  if (staged_ || !flat() || !plan_.sharding.fsdp.limit_all_gathers) return;
   const std::size_t blocks = rank_.program.blocks.size();
   begin(schedule::Pass::forward, 0, {false, true, true});
   before(ends, Visit::forward);
@@ -53,7 +53,7 @@ std::uint8_t Fsdp::take_free_event() {
 
 // A reshard puts one in.
 std::uint8_t Fsdp::give_free_event(bool forward) {
-  if (!flat() || !plan_.fsdp.limit_all_gathers) return no_event;
+  if (!flat() || !plan_.sharding.fsdp.limit_all_gathers) return no_event;
   const int n = frees_[forward]++ % (forward ? free_forward_events : free_backward_events);
   const int event = (forward ? free_forward_event : free_backward_event) + n;
   free_events_.push_back(static_cast<std::uint8_t>(event));
@@ -90,7 +90,8 @@ void Fsdp::gather(Emitter& e, int index) {
 
 // While a unit is entered the gathers of those that follow are issued.
 void Fsdp::prefetch(Emitter& e, int from, bool forward) {
-  const int depth = forward ? plan_.fsdp.forward_prefetch : plan_.fsdp.backward_prefetch;
+  const int depth =
+      forward ? plan_.sharding.fsdp.forward_prefetch : plan_.sharding.fsdp.backward_prefetch;
   for (int k = 1; k <= depth; ++k) {
     const int u = forward ? from + k : from - k;
     if (u >= 0 && u < root() && unit(u).held == Held::shard) gather(e, u);
@@ -143,9 +144,9 @@ void Fsdp::reshard(Emitter& e, int index, bool forward) {
 void Fsdp::cast_weights(Emitter& e, int layer) {
   const std::int64_t elements = unit(layer).elements;
   // fp8: no copy outlives the product that it is made for; two casts, one for each direction.
-  if (plan_.fp8 && !plan_.fp8_parameters)
+  if (plan_.numerics.fp8 && !plan_.numerics.fp8_parameters)
     pass(e, OperationKind::copy, "weights to fp8", 2 * (rank_.dim.element + 1) * elements);
-  if (!plan_.fsdp.fp32_parameters) return;
+  if (!plan_.sharding.fsdp.fp32_parameters) return;
   e.alloc(layer_slot(weight_copy), rank_.dim.element * elements, Category::activations,
           "weights cast by autocast");
   pass(e, OperationKind::copy, "weights cast by autocast", (4 + rank_.dim.element) * elements);

@@ -36,7 +36,7 @@ std::uint32_t Fsdp::leave_layer(int layer, Visit visit) {
   // What autocast copied waits for the backward pass, unless the layer runs again before it.
   const bool drops =
       visit == Visit::backward || (visit == Visit::forward && rank_.recomputes(layer));
-  if (plan_.fsdp.fp32_parameters && drops) e.free(layer_slot(weight_copy));
+  if (plan_.sharding.fsdp.fp32_parameters && drops) e.free(layer_slot(weight_copy));
   if (backward)
     finish_unit(e, layer, visit);
   else if (reshards(layer))
@@ -49,7 +49,8 @@ std::uint32_t Fsdp::leave_layer(int layer, Visit visit) {
 void Fsdp::finish_unit(Emitter& e, int index, Visit visit) {
   Group& u = unit(index);
   if (flat() && u.reduced > 0) flatten(e, u);
-  const bool frees = at_end_ ? false : !flat() || syncs() || plan_.fsdp.reshard_after_forward;
+  const bool frees =
+      at_end_ ? false : !flat() || syncs() || plan_.sharding.fsdp.reshard_after_forward;
   if (frees) reshard(e, index, false);
   if (u.reduced == 0) return;
   if (accumulates_) accumulate(e, u, visit);
@@ -178,7 +179,7 @@ void Fsdp::communicate(Emitter& e, const Group& u) {
     e.collective(Kind::reduce_scatter, Stream::shard, reduce_bytes() * u.reduced,
                  "gradient reduction", flags, 0, Stream::reduce);
   e.record(reduced_event, Stream::reduce);
-  if (plan_.fsdp.replicas > 1)
+  if (plan_.sharding.fsdp.replicas > 1)
     e.collective(Kind::all_reduce, Stream::replicate, reduce_bytes() * (u.reduced / shards_),
                  "gradient all-reduce", flags, 0, Stream::reduce);
 }

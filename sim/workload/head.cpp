@@ -34,9 +34,9 @@ void gather_input(Writer& w) {
 // The weight adds into main_grad in every microbatch.
 void product(Writer& w, std::int64_t m, std::int64_t n, std::int64_t k, GemmRole role,
              std::uint8_t flags) {
-  const bool accumulates =
-      role == GemmRole::weight_gradient && w.plan.accumulates_in_product() && w.plan.fp32_gradients;
-  w.e.kernel(model::gemm("head", m, n, k, role, accumulates, w.plan.precision), flags);
+  const bool accumulates = role == GemmRole::weight_gradient && w.plan.accumulates_in_product() &&
+                           w.plan.numerics.fp32_gradients;
+  w.e.kernel(model::gemm("head", m, n, k, role, accumulates, w.plan.numerics.precision), flags);
 }
 
 // To the gradient of the norm's output.
@@ -101,7 +101,7 @@ ParameterList head_parameters(const Rank& rank, bool has_table) {
   const bool sp = rank.plan.uses_sequence_parallel();
   ParameterList list{{"final norm", rank.dim.hidden, sp}};
   if (a.norm == model::Norm::layer) list.push_back({"final norm bias", rank.dim.hidden, sp});
-  const bool shared = a.tied_embeddings && rank.plan.pp > 1;
+  const bool shared = a.tied_embeddings && rank.plan.mesh.pp > 1;
   if (has_table)
     list.push_back({"output layer", rank.dim.vocab * rank.dim.hidden, false, false, shared});
   return list;

@@ -12,14 +12,14 @@ using model::OperationKind;
 
 // The gradient of a product's output, cast and cast transposed, until its last use.
 Value quantise(Writer& w, std::int64_t width, std::int64_t bytes) {
-  if (!w.plan.fp8) return 0;
+  if (!w.plan.numerics.fp8) return 0;
   const Value made = w.temporary(2 * w.dim.tokens * width, "output gradient in fp8");
   w.pass(OperationKind::elementwise, "gradient to fp8", bytes + 2 * w.dim.tokens * width);
   return made;
 }
 
 void input_gradient(Writer& w, const Linear& l, std::uint8_t flags) {
-  const bool transposes = w.plan.fp8_parameters && !w.plan.keeps_transposed_weights();
+  const bool transposes = w.plan.numerics.fp8_parameters && !w.plan.keeps_transposed_weights();
   Value transposed = 0;
   if (transposes) {
     transposed = w.temporary(l.in * l.out, "transposed weight in fp8");
@@ -35,12 +35,12 @@ void input_gradient(Writer& w, const Linear& l, std::uint8_t flags) {
 // the tokens: the input is transposed, `quantised` is the gradient.
 void weight_gradient(Writer& w, const Linear& l, Value quantised, std::uint8_t flags = 0) {
   Value transposed = 0;
-  if (w.plan.fp8) {
+  if (w.plan.numerics.fp8) {
     transposed = w.temporary(w.dim.tokens * l.in, "transposed input in fp8");
     w.pass(OperationKind::copy, "transpose input", 2 * w.dim.tokens * l.in);
   }
   w.e.kernel(model::gemm(l.name, l.out, l.in, w.dim.tokens, GemmRole::weight_gradient,
-                         w.plan.accumulates_in_product() && w.plan.fp32_gradients &&
+                         w.plan.accumulates_in_product() && w.plan.numerics.fp32_gradients &&
                              !w.variant.first_microbatch,
                          w.plan.product_precision()),
              flags);
@@ -48,7 +48,7 @@ void weight_gradient(Writer& w, const Linear& l, Value quantised, std::uint8_t f
 }
 
 bool keeps_handles(const Writer& w) {
-  return w.plan.kept_gradient_handles && w.plan.accumulates_in_product();
+  return w.plan.stack.kept_gradient_handles && w.plan.accumulates_in_product();
 }
 
 // The uninitialised (or, without fused accumulation, the real) gradient of a weight that autograd
@@ -64,7 +64,7 @@ Value make_handle(Writer& w, const Linear& l) {
 
 void add_to_main_gradient(Writer& w, std::int64_t elements) {
   w.pass(OperationKind::elementwise, "main_grad add",
-         (w.dim.element + 2 * (w.plan.fp32_gradients ? 4 : 2)) * elements);
+         (w.dim.element + 2 * (w.plan.numerics.fp32_gradients ? 4 : 2)) * elements);
 }
 
 // The hook of a weight: without shards its gradient is added to main_grad and gone.
@@ -110,10 +110,10 @@ void Column::weight(Writer& w, Value gradient) const {
     w.e.collective(Kind::all_gather, Stream::tp, bytes, "all-gather");
     w.reorder("gathered sequences", bytes);
   }
-  weight_gradient(w, linear, w.plan.fp8 ? gradient : 0);
+  weight_gradient(w, linear, w.plan.numerics.fp8 ? gradient : 0);
   w.drop(gathered);
   const Value handle = make_handle(w, linear);
-  if (!w.plan.fp8) w.drop(gradient);
+  if (!w.plan.numerics.fp8) w.drop(gradient);
   w.drop(norm.output);
   hook(w, linear, handle);
 }
@@ -161,8 +161,8 @@ Gradients Column::back(Writer& w, Gradients gradients) const {
     if (w.records() && !frozen) w.record_stream(whole, Stream::tp);
   }
   if (deferred) {
-    const Value kept = w.plan.fp8 ? quantised : gradients[0];
-    if (!w.plan.fp8) w.hold(kept);
+    const Value kept = w.plan.numerics.fp8 ? quantised : gradients[0];
+    if (!w.plan.numerics.fp8) w.hold(kept);
     w.defer([column = *this, kept](Writer& b) { column.weight(b, kept); });
   } else if (!frozen) {
     weight_gradient(w, linear, quantised, tp ? overlapped : std::uint8_t{0});
@@ -196,17 +196,17 @@ struct Row {
 };
 
 void Row::weight(Writer& w, Value gradient) const {
-  weight_gradient(w, linear, w.plan.fp8 ? gradient : 0);
+  weight_gradient(w, linear, w.plan.numerics.fp8 ? gradient : 0);
   w.drop(operand);
   const Value handle = make_handle(w, linear);
-  if (!w.plan.fp8) w.drop(gradient);
+  if (!w.plan.numerics.fp8) w.drop(gradient);
   hook(w, linear, handle);
 }
 
 // The weight pass reads the output gradient: in fp8, or gathered, or dropout's, or the stream
 // itself, in whose place the sum of the residual then needs memory of its own.
 Value Row::keep_gradient(Writer& w, Value gradient, Value gathered, Value quantised) const {
-  if (w.plan.fp8) return quantised;
+  if (w.plan.numerics.fp8) return quantised;
   if (const Value kept = gathered != 0 ? gathered : gradient; kept != 0) {
     w.hold(kept);
     return kept;
@@ -304,7 +304,7 @@ Value column_parallel(Writer& w, const Linear& linear, std::string_view label, C
   w.use({linear.norm, linear.weight});
   const Normed norm = norm_forward(w, w.rank.operand(dim.residual()), "norm output", true);
   // An adapter reads the norm's output in 16 bits.
-  const bool wide = w.plan.fp8 && adapted;
+  const bool wide = w.plan.numerics.fp8 && adapted;
   const std::int64_t bytes = w.rank.operand(dim.full());
   const Value wide_input = wide ? w.activation(dim.full(), "adapter input") : Value{0};
   Value gathered = 0;

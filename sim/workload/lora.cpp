@@ -18,7 +18,8 @@ std::string_view product_of(Module module) {
 }
 
 void product(Writer& w, std::string_view name, std::int64_t n, std::int64_t k, GemmRole role) {
-  w.e.kernel(model::gemm(name, w.dim.tokens, n, k, role, false, w.plan.precision), w.flags);
+  w.e.kernel(model::gemm(name, w.dim.tokens, n, k, role, false, w.plan.numerics.precision),
+             w.flags);
 }
 
 void exchange(Writer& w, Kind kind, std::int64_t bytes) {
@@ -52,15 +53,15 @@ Value columns_of_gradient(Writer& w, const AdapterShape& shape) {
 // The gradient of a weight [m, n] joins main_grad; what the product read goes.
 void weight(Writer& w, std::string_view parameter, Module module, std::int64_t m, std::int64_t n,
             std::initializer_list<Value> read) {
-  w.e.kernel(model::gemm(
-      "adapter weight", m, n, w.dim.tokens, GemmRole::weight_gradient,
-      w.plan.accumulates_in_product() && w.plan.fp32_gradients && !w.variant.first_microbatch,
-      w.plan.precision));
+  w.e.kernel(model::gemm("adapter weight", m, n, w.dim.tokens, GemmRole::weight_gradient,
+                         w.plan.accumulates_in_product() && w.plan.numerics.fp32_gradients &&
+                             !w.variant.first_microbatch,
+                         w.plan.numerics.precision));
   const Value handle = w.temporary(w.dim.element * m * n, "weight gradient handle");
   if (!w.keep_gradient(handle, parameter, product_of(module))) {
     if (!w.plan.accumulates_in_product())
       w.pass(OperationKind::elementwise, "main_grad add",
-             (w.dim.element + 2 * (w.plan.fp32_gradients ? 4 : 2)) * m * n);
+             (w.dim.element + 2 * (w.plan.numerics.fp32_gradients ? 4 : 2)) * m * n);
     w.drop(handle);
     w.ready(parameter, product_of(module));
   }

@@ -151,8 +151,8 @@ std::int64_t logits_bytes(const Dimensions& dim) {
 
 // PyTorch's own runs where layers run its kernels.
 Value cross_entropy(Writer& w, Value logits) {
-  if (w.plan.fused_cross_entropy) return fused(w, logits);
-  return w.plan.layer_kernels != LayerKernels::fused ? torch(w) : megatron(w);
+  if (w.plan.stack.fused_cross_entropy) return fused(w, logits);
+  return w.plan.stack.layer_kernels != LayerKernels::fused ? torch(w) : megatron(w);
 }
 
 void report_loss(Writer& w) {
@@ -168,7 +168,7 @@ void report_loss(Writer& w) {
 
 void logit_metrics(Writer& w) {
   const std::int64_t l = logits_bytes(w.dim), wide = w.dim.tokens * w.dim.vocab * 4;
-  for (int i = 0; i < w.plan.logit_metrics; ++i) {
+  for (int i = 0; i < w.plan.stack.logit_metrics; ++i) {
     const Value cast = logits_tensor(w, wide, "fp32 logits");
     softmax_pass(w, "logits to fp32", l + wide);
     const Value log_softmax = logits_tensor(w, wide, "log-softmax");

@@ -16,12 +16,12 @@ struct Activation {
   // Its output in 16 bits.
   Value forward(Writer& w) {
     const std::int64_t bytes = w.dim.rows(w.dim.ffn);
-    if (gated && !w.plan.swiglu_fusion) {
+    if (gated && !w.plan.stack.swiglu_fusion) {
       gate = w.activation(bytes, "silu(gate)");
       w.pass(OperationKind::elementwise, "silu", 2 * bytes);
     }
-    const Value out = w.plan.fp8 ? w.temporary(bytes, "activation output")
-                                 : w.activation(bytes, "activation output");
+    const Value out = w.plan.numerics.fp8 ? w.temporary(bytes, "activation output")
+                                          : w.activation(bytes, "activation output");
     w.pass(OperationKind::elementwise, gated ? "swiglu" : "bias gelu",
            w.dim.rows(w.dim.up) + bytes);
     w.save({input, gate});
@@ -81,7 +81,7 @@ Value mlp(Writer& w) {
   w.node([activation](Writer& b, Gradients g) { return activation.back(b, g); });
   w.use({fc2.weight});
   Value operand = out;
-  if (w.plan.fp8) {
+  if (w.plan.numerics.fp8) {
     operand = w.activation(cast, "activation output in fp8");
     w.pass(OperationKind::elementwise, "activation output to fp8", bytes + cast);
   }

@@ -34,7 +34,7 @@ std::optional<int> Offload::behind(int chunk, int layer) const {
   const bool again = rank_.recomputes(layer);
   if (again && !rank_.ends_recomputed_group(chunk, layer)) return {};
   const int first = again ? layer / rank_.recomputed_group() * rank_.recomputed_group() : layer;
-  return first < rank_.plan.offload_layers ? std::optional(first) : std::nullopt;
+  return first < rank_.plan.policy.offload_layers ? std::optional(first) : std::nullopt;
 }
 
 std::uint32_t Offload::away(int layer) {

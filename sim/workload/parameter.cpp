@@ -14,7 +14,7 @@ constexpr std::array layer_modules = {attention_parameters, mlp_parameters, adap
 
 Parameters::Parameters(const Rank& rank, int chunk)
     : trains_adapters_(rank.plan.trains_adapters()),
-      in_fp8_(rank.plan.fp8_parameters),
+      in_fp8_(rank.plan.numerics.fp8_parameters),
       units_(static_cast<std::size_t>(rank.layers(chunk)) + 1) {
   const bool first = rank.is_first_part(chunk);
   if (first) add(ends, embedding_parameters(rank));

@@ -82,7 +82,7 @@ void Pipeline::run(Kind kind, Task task, const Patterns& patterns) {
   if (kind != last) return;
   passes_.back().releases = true;
   free_frames_.push_back(frame_of(task));
-  if (++done_ % rank_.plan.virtual_stages == 0)
+  if (++done_ % rank_.plan.pipeline.virtual_stages == 0)
     completed_.push_back(static_cast<std::uint32_t>(passes_.size()));
 }
 
@@ -164,13 +164,13 @@ std::vector<Pass> Pipeline::passes(const Patterns& patterns, int microbatches) {
       order_of(schedule_, pipeline_shape(rank_.plan, m), rank_.program.stage);
   passes_.clear();
   completed_.clear();
-  frames_.assign(static_cast<std::size_t>(m * rank_.plan.virtual_stages), -1);
+  frames_.assign(static_cast<std::size_t>(m * rank_.plan.pipeline.virtual_stages), -1);
   free_frames_.clear();
   next_frame_ = 0;
   for (std::vector<int>& count : run_)
-    count.assign(static_cast<std::size_t>(rank_.plan.virtual_stages), 0);
+    count.assign(static_cast<std::size_t>(rank_.plan.pipeline.virtual_stages), 0);
   done_ = 0;
-  if (rank_.plan.virtual_stages > 1)
+  if (rank_.plan.pipeline.virtual_stages > 1)
     interleaved(order, patterns);
   else if (schedule_.splits == schedule::Splits::all)
     overlapping(order, patterns);

@@ -37,7 +37,7 @@ constexpr std::int64_t max_batch = 1 << 24;
 constexpr std::int64_t max_sequence = 1 << 26;
 constexpr double max_tensor_bytes = 1099511627776.0 * 16;  // 16 TiB: far beyond any GPU
 
-using Problems = std::vector<std::string>;
+using Problems = std::vector<Problem>;
 
 // "1, 2, 4 or 8": the divisors of n, at most twelve of them.
 std::string divisors(std::int64_t n) {
@@ -63,171 +63,198 @@ std::string neighbours(std::int64_t value, std::int64_t step) {
   return fmt::format("{} or {}", below, below + step);
 }
 
-void must_be_within(const char* what, std::int64_t value, std::int64_t most, Problems& problems) {
+// `what` as a message says it.
+void must_be_within(const char* field, const char* what, std::int64_t value, std::int64_t most,
+                    Problems& problems) {
   if (value < 1 || value > most)
-    problems.push_back(fmt::format("{} is {}; it must be 1 to {}", what, value, most));
+    problems.push_back({field, fmt::format("{} is {}; it must be 1 to {}", what, value, most)});
 }
 
 // Nothing is divided or multiplied before these hold.
 Problems ranges(const Plan& plan) {
   Problems problems;
   const model::Architecture& a = plan.architecture;
-  must_be_within("tp", plan.tp, max_ranks, problems);
-  must_be_within("cp", plan.cp, max_context_parallel, problems);
-  must_be_within("pp", plan.pp, max_ranks, problems);
-  must_be_within("dp", plan.dp, max_ranks, problems);
-  must_be_within("fsdp.replicas", plan.fsdp.replicas, max_ranks, problems);
-  must_be_within("virtual_stages", plan.virtual_stages, 1 << 16, problems);
-  must_be_within("micro_batch", plan.micro_batch, max_batch, problems);
-  must_be_within("global_batch", plan.global_batch, max_batch, problems);
-  must_be_within("sequence", plan.sequence, max_sequence, problems);
-  must_be_within("the model's number of layers", a.layers, 1 << 16, problems);
-  must_be_within("the model's hidden size", a.hidden, 1 << 20, problems);
-  must_be_within("the model's MLP width", a.ffn, 1 << 24, problems);
-  must_be_within("the model's number of heads", a.heads, 1 << 16, problems);
-  must_be_within("the model's number of key-value heads", a.kv_heads, 1 << 16, problems);
-  must_be_within("the model's head size", a.head_dim, 1 << 16, problems);
-  must_be_within("the model's vocabulary", a.vocab, 1 << 28, problems);
+  must_be_within("tp", "tp", plan.mesh.tp, max_ranks, problems);
+  must_be_within("cp", "cp", plan.mesh.cp, max_context_parallel, problems);
+  must_be_within("pp", "pp", plan.mesh.pp, max_ranks, problems);
+  must_be_within("dp", "dp", plan.mesh.dp, max_ranks, problems);
+  must_be_within("fsdp", "fsdp.replicas", plan.sharding.fsdp.replicas, max_ranks, problems);
+  must_be_within("virtual_stages", "virtual_stages", plan.pipeline.virtual_stages, 1 << 16,
+                 problems);
+  must_be_within("micro_batch", "micro_batch", plan.batch.micro_batch, max_batch, problems);
+  must_be_within("global_batch", "global_batch", plan.batch.global_batch, max_batch, problems);
+  must_be_within("sequence", "sequence", plan.batch.sequence, max_sequence, problems);
+  must_be_within("model", "the model's number of layers", a.layers, 1 << 16, problems);
+  must_be_within("model", "the model's hidden size", a.hidden, 1 << 20, problems);
+  must_be_within("model", "the model's MLP width", a.ffn, 1 << 24, problems);
+  must_be_within("model", "the model's number of heads", a.heads, 1 << 16, problems);
+  must_be_within("model", "the model's number of key-value heads", a.kv_heads, 1 << 16, problems);
+  must_be_within("model", "the model's head size", a.head_dim, 1 << 16, problems);
+  must_be_within("model", "the model's vocabulary", a.vocab, 1 << 28, problems);
   if (!problems.empty()) return problems;
-  const __int128 world = static_cast<__int128>(plan.tp) * plan.cp * plan.pp * plan.dp;
+  const __int128 world =
+      static_cast<__int128>(plan.mesh.tp) * plan.mesh.cp * plan.mesh.pp * plan.mesh.dp;
   if (world > max_ranks)
     problems.push_back(
-        fmt::format("tp x cp x pp x dp is more than {} ranks, the most that is "
-                    "simulated",
-                    max_ranks));
+        {"tp", fmt::format("tp x cp x pp x dp is more than {} ranks, the most that is "
+                           "simulated",
+                           max_ranks)});
   return problems;
 }
 
 void tensor_parallel(const Plan& plan, Problems& problems) {
   const model::Architecture& a = plan.architecture;
   const auto must_divide = [&](const char* what, std::int64_t n) {
-    if (n % plan.tp != 0)
-      problems.push_back(fmt::format("tp {} does not divide the {} {}; tp may be {}", plan.tp, n,
-                                     what, divisors(n)));
+    if (n % plan.mesh.tp != 0)
+      problems.push_back({"tp", fmt::format("tp {} does not divide the {} {}; tp may be {}",
+                                            plan.mesh.tp, n, what, divisors(n))});
   };
   must_divide("attention heads", a.heads);
   if (a.kv_heads != a.heads) must_divide("key-value heads", a.kv_heads);
   must_divide("columns of the MLP", a.ffn);
   if (a.heads % a.kv_heads != 0)
     problems.push_back(
-        fmt::format("the model's {} heads do not share {} key-value heads evenly; "
-                    "there may be {}",
-                    a.heads, a.kv_heads, divisors(a.heads)));
+        {"model", fmt::format("the model's {} heads do not share {} key-value heads evenly; "
+                              "there may be {}",
+                              a.heads, a.kv_heads, divisors(a.heads))});
 }
 
 void sequence_split(const Plan& plan, Problems& problems) {
   const model::Architecture& a = plan.architecture;
   // A context-parallel rank holds two parts, one from each end (zig-zag order).
-  const std::int64_t parts = plan.cp > 1 ? 2 * std::int64_t{plan.cp} : 1;
-  if (plan.sequence % parts != 0) {
-    problems.push_back(fmt::format("sequence {} does not split into 2 x cp = {} parts; write {}",
-                                   plan.sequence, parts, neighbours(plan.sequence, parts)));
-  } else if (plan.uses_sequence_parallel() && plan.sequence / plan.cp % plan.tp != 0) {
-    const std::int64_t step = std::int64_t{plan.cp} * plan.tp * (plan.cp > 1 ? 2 : 1);
+  const std::int64_t parts = plan.mesh.cp > 1 ? 2 * std::int64_t{plan.mesh.cp} : 1;
+  if (plan.batch.sequence % parts != 0) {
     problems.push_back(
-        fmt::format("sequence parallelism needs sequence / cp = {} to be a multiple of tp {}; "
-                    "write sequence {}, or turn sequence_parallel off",
-                    plan.sequence / plan.cp, plan.tp, neighbours(plan.sequence, step)));
+        {"sequence",
+         fmt::format("sequence {} does not split into 2 x cp = {} parts; write {}",
+                     plan.batch.sequence, parts, neighbours(plan.batch.sequence, parts))});
+  } else if (plan.uses_sequence_parallel() &&
+             plan.batch.sequence / plan.mesh.cp % plan.mesh.tp != 0) {
+    const std::int64_t step =
+        std::int64_t{plan.mesh.cp} * plan.mesh.tp * (plan.mesh.cp > 1 ? 2 : 1);
+    problems.push_back(
+        {"sequence",
+         fmt::format("sequence parallelism needs sequence / cp = {} to be a multiple of tp {}; "
+                     "write sequence {}, or turn sequence_parallel off",
+                     plan.batch.sequence / plan.mesh.cp, plan.mesh.tp,
+                     neighbours(plan.batch.sequence, step))});
   }
-  if (plan.packed_document != 0 &&
-      (plan.packed_document < parts || plan.packed_document > plan.sequence))
+  if (plan.batch.packed_document != 0 &&
+      (plan.batch.packed_document < parts || plan.batch.packed_document > plan.batch.sequence))
     problems.push_back(
-        fmt::format("packed_document is {} tokens; a mean document has {} to {} (a sample's)",
-                    plan.packed_document, parts, plan.sequence));
-  if (plan.packed_document != 0 && plan.attention == AttentionBackend::unfused)
-    problems.push_back("packed_document needs fused attention; write attention flash or cudnn");
-  if (a.position == model::Position::learned && plan.sequence > a.max_positions)
+        {"packed_document",
+         fmt::format("packed_document is {} tokens; a mean document has {} to {} (a sample's)",
+                     plan.batch.packed_document, parts, plan.batch.sequence)});
+  if (plan.batch.packed_document != 0 && plan.stack.attention == AttentionBackend::unfused)
+    problems.push_back({"packed_document",
+                        "packed_document needs fused attention; write attention flash or cudnn"});
+  if (a.position == model::Position::learned && plan.batch.sequence > a.max_positions)
     problems.push_back(
-        fmt::format("sequence {} is longer than the model's table of {} learned "
-                    "positions; write at most {}",
-                    plan.sequence, a.max_positions, a.max_positions));
-  // [TransformerEngine attention.py: flash-attn 2.3 and cuDNN have windows; its ring asserts that
+        {"sequence", fmt::format("sequence {} is longer than the model's table of {} learned "
+                                 "positions; write at most {}",
+                                 plan.batch.sequence, a.max_positions, a.max_positions)});
+  // [TransformerEngine attention.py: flash-attn 2.3 and cuDNN have windows, its ring asserts that
   // there is none]
-  if (a.sliding_window > 0 && a.sliding_window < plan.sequence) {
-    if (plan.cp > 1)
+  if (a.sliding_window > 0 && a.sliding_window < plan.batch.sequence) {
+    if (plan.mesh.cp > 1)
       problems.push_back(
-          fmt::format("the model attends to windows of {} tokens, which ring attention (cp {}) "
-                      "cannot; write cp 1, or sequence {}",
-                      a.sliding_window, plan.cp, a.sliding_window));
-    if (plan.attention == AttentionBackend::flash1 || plan.attention == AttentionBackend::triton)
+          {"cp", fmt::format("the model attends to windows of {} tokens, which ring attention (cp "
+                             "{}) cannot; write cp 1, or sequence {}",
+                             a.sliding_window, plan.mesh.cp, a.sliding_window)});
+    if (plan.stack.attention == AttentionBackend::flash1 ||
+        plan.stack.attention == AttentionBackend::triton)
       problems.push_back(
-          fmt::format("the model attends to windows of {} tokens, which {} cannot; write attention "
-                      "flash or cudnn",
-                      a.sliding_window, implementation(plan.attention)));
+          {"attention", fmt::format("the model attends to windows of {} tokens, which {} cannot; "
+                                    "write attention flash or cudnn",
+                                    a.sliding_window, implementation(plan.stack.attention))});
   }
-  if (plan.cp > 1 && plan.attention == AttentionBackend::unfused)
+  if (plan.mesh.cp > 1 && plan.stack.attention == AttentionBackend::unfused)
     problems.push_back(
-        fmt::format("cp {} needs fused attention; write attention flash or cudnn, "
-                    "or cp 1",
-                    plan.cp));
+        {"cp", fmt::format("cp {} needs fused attention; write attention flash or cudnn, "
+                           "or cp 1",
+                           plan.mesh.cp)});
 }
 
 void batch(const Plan& plan, Problems& problems) {
-  const std::int64_t together = std::int64_t{plan.dp} * plan.micro_batch;
-  if (plan.global_batch % together != 0)
-    problems.push_back(fmt::format(
-        "global_batch {} is not a multiple of dp x micro_batch = {} x {} = {}; write {}",
-        plan.global_batch, plan.dp, plan.micro_batch, together,
-        neighbours(plan.global_batch, together)));
+  const std::int64_t together = std::int64_t{plan.mesh.dp} * plan.batch.micro_batch;
+  if (plan.batch.global_batch % together != 0)
+    problems.push_back(
+        {"global_batch",
+         fmt::format(
+             "global_batch {} is not a multiple of dp x micro_batch = {} x {} = {}; write {}",
+             plan.batch.global_batch, plan.mesh.dp, plan.batch.micro_batch, together,
+             neighbours(plan.batch.global_batch, together))});
 }
 
 bool counts_ends(const Plan& plan) {
-  return plan.account_for_embedding || plan.account_for_loss;
+  return plan.pipeline.account_for_embedding || plan.pipeline.account_for_loss;
 }
 
 // Stages with layers of their own number, and those that share the rest.
 void uneven_stages(const Plan& plan, Problems& problems) {
   const std::int64_t layers = plan.architecture.layers;
-  const std::int64_t parts = std::int64_t{plan.pp} * plan.virtual_stages;
-  const bool sized = plan.first_stage_layers != 0 || plan.last_stage_layers != 0;
+  const std::int64_t parts = std::int64_t{plan.mesh.pp} * plan.pipeline.virtual_stages;
+  const bool sized = plan.pipeline.first_stage_layers != 0 || plan.pipeline.last_stage_layers != 0;
   if (sized && counts_ends(plan))
     problems.push_back(
-        "first_stage_layers or last_stage_layers and account_for_embedding or account_for_loss "
-        "both say how layers are split; leave one out");
+        {"first_stage_layers",
+         "first_stage_layers or last_stage_layers and account_for_embedding or account_for_loss "
+         "both say how layers are split; leave one out"});
   if (counts_ends(plan)) {
-    const std::int64_t all = layers + plan.account_for_embedding + plan.account_for_loss;
+    const std::int64_t all =
+        layers + plan.pipeline.account_for_embedding + plan.pipeline.account_for_loss;
     // A chunk may be the embedding or the head alone, a stage may not.
-    const int least = plan.virtual_stages > 1 ? 1 : 2;
+    const int least = plan.pipeline.virtual_stages > 1 ? 1 : 2;
     if (all % parts != 0 || all / parts < least)
-      problems.push_back(fmt::format(
-          "{} layers, the embedding and the head counted as asked for are {}; that is not a "
-          "multiple (at least {}) of pp x virtual_stages = {}",
-          layers, all, least, parts));
+      problems.push_back(
+          {"pp",
+           fmt::format(
+               "{} layers, the embedding and the head counted as asked for are {}; that is not a "
+               "multiple (at least {}) of pp x virtual_stages = {}",
+               layers, all, least, parts)});
     return;
   }
-  const int own = (plan.first_stage_layers != 0) + (plan.last_stage_layers != 0);
-  const std::int64_t taken = std::int64_t{plan.first_stage_layers} + plan.last_stage_layers;
-  const std::int64_t others = plan.pp - own;
+  const int own = (plan.pipeline.first_stage_layers != 0) + (plan.pipeline.last_stage_layers != 0);
+  const std::int64_t taken =
+      std::int64_t{plan.pipeline.first_stage_layers} + plan.pipeline.last_stage_layers;
+  const std::int64_t others = plan.mesh.pp - own;
   const bool fits =
-      plan.first_stage_layers >= 0 && plan.last_stage_layers >= 0 && others >= 0 && plan.pp > 1 &&
+      plan.pipeline.first_stage_layers >= 0 && plan.pipeline.last_stage_layers >= 0 &&
+      others >= 0 && plan.mesh.pp > 1 &&
       (others == 0 ? taken == layers : taken < layers && (layers - taken) % others == 0);
   if (!fits) {
-    problems.push_back(fmt::format(
-        "first_stage_layers {} and last_stage_layers {} leave {} layers for {} other stages; they "
-        "must share them evenly",
-        plan.first_stage_layers, plan.last_stage_layers, layers - taken, others));
+    problems.push_back({"first_stage_layers",
+                        fmt::format("first_stage_layers {} and last_stage_layers {} leave {} "
+                                    "layers for {} other stages; they "
+                                    "must share them evenly",
+                                    plan.pipeline.first_stage_layers,
+                                    plan.pipeline.last_stage_layers, layers - taken, others)});
     return;
   }
   for (const std::int64_t n :
-       {std::int64_t{plan.first_stage_layers}, std::int64_t{plan.last_stage_layers},
-        others == 0 ? 0 : (layers - taken) / others})
-    if (n % plan.virtual_stages != 0)
-      problems.push_back(fmt::format("virtual_stages {} does not divide the {} layers of a stage",
-                                     plan.virtual_stages, n));
+       {std::int64_t{plan.pipeline.first_stage_layers},
+        std::int64_t{plan.pipeline.last_stage_layers}, others == 0 ? 0 : (layers - taken) / others})
+    if (n % plan.pipeline.virtual_stages != 0)
+      problems.push_back({"virtual_stages",
+                          fmt::format("virtual_stages {} does not divide the {} layers of a stage",
+                                      plan.pipeline.virtual_stages, n)});
 }
 
 void layer_split(const Plan& plan, Problems& problems) {
   const std::int64_t layers = plan.architecture.layers;
-  const std::int64_t parts = std::int64_t{plan.pp} * plan.virtual_stages;
-  if (counts_ends(plan) || plan.first_stage_layers != 0 || plan.last_stage_layers != 0) {
+  const std::int64_t parts = std::int64_t{plan.mesh.pp} * plan.pipeline.virtual_stages;
+  if (counts_ends(plan) || plan.pipeline.first_stage_layers != 0 ||
+      plan.pipeline.last_stage_layers != 0) {
     uneven_stages(plan, problems);
-  } else if (layers % plan.pp != 0) {
-    problems.push_back(fmt::format("pp {} does not divide the {} layers; pp may be {}", plan.pp,
-                                   layers, divisors(layers)));
+  } else if (layers % plan.mesh.pp != 0) {
+    problems.push_back({"pp", fmt::format("pp {} does not divide the {} layers; pp may be {}",
+                                          plan.mesh.pp, layers, divisors(layers))});
   } else if (layers % parts != 0) {
     problems.push_back(
-        fmt::format("virtual_stages {} does not divide the {} layers of a stage; it may be {}",
-                    plan.virtual_stages, layers / plan.pp, divisors(layers / plan.pp)));
+        {"virtual_stages",
+         fmt::format("virtual_stages {} does not divide the {} layers of a stage; it may be {}",
+                     plan.pipeline.virtual_stages, layers / plan.mesh.pp,
+                     divisors(layers / plan.mesh.pp))});
   }
 }
 
@@ -242,35 +269,42 @@ bool simulated(const schedule::Schedule& schedule) {
 }
 
 void pipeline(const Plan& plan, Problems& problems) {
-  const schedule::Schedule* schedule = schedule::find(plan.schedule);
+  const schedule::Schedule* schedule = schedule::find(plan.pipeline.schedule);
   if (!schedule) {
-    problems.push_back(schedule::unknown(plan.schedule));
+    problems.push_back({"schedule", schedule::unknown(plan.pipeline.schedule)});
     return;
   }
   if (!simulated(*schedule))
-    problems.push_back(fmt::format(
-        "schedule {} has a picture (rehearse schedule {}) and is not simulated in a run",
-        plan.schedule, plan.schedule));
-  if (plan.global_batch % (std::int64_t{plan.dp} * plan.micro_batch) != 0) return;
+    problems.push_back(
+        {"schedule",
+         fmt::format(
+             "schedule {} has a picture (rehearse schedule {}) and is not simulated in a run",
+             plan.pipeline.schedule, plan.pipeline.schedule)});
+  if (plan.batch.global_batch % (std::int64_t{plan.mesh.dp} * plan.batch.micro_batch) != 0) return;
   const std::string problem = schedule->problem(pipeline_shape(plan, plan.microbatches()));
-  if (!problem.empty()) problems.push_back(fmt::format("schedule {}: {}", plan.schedule, problem));
+  if (!problem.empty())
+    problems.push_back(
+        {"schedule", fmt::format("schedule {}: {}", plan.pipeline.schedule, problem)});
 }
 
 // Whether groups of recomputed layers fit a chunk.
 bool recompute_chunk(const Plan& plan, int chunk, Problems& problems) {
   const std::size_t before = problems.size();
-  const bool uniform = plan.recompute_method == RecomputeMethod::uniform;
-  if (uniform && (plan.recompute_layers < 1 || chunk % plan.recompute_layers != 0))
+  const bool uniform = plan.policy.recompute_method == RecomputeMethod::uniform;
+  if (uniform && (plan.policy.recompute_layers < 1 || chunk % plan.policy.recompute_layers != 0))
     problems.push_back(
-        fmt::format("uniform recompute in groups of {} layers does not divide the {} layers of a "
-                    "{}; recompute_layers may be {}",
-                    plan.recompute_layers, chunk, plan.virtual_stages > 1 ? "chunk" : "stage",
-                    divisors(chunk)));
-  if (!uniform && (plan.recompute_layers < 0 || plan.recompute_layers > chunk))
+        {"recompute_layers",
+         fmt::format("uniform recompute in groups of {} layers does not divide the {} layers of a "
+                     "{}; recompute_layers may be {}",
+                     plan.policy.recompute_layers, chunk,
+                     plan.pipeline.virtual_stages > 1 ? "chunk" : "stage", divisors(chunk))});
+  if (!uniform && (plan.policy.recompute_layers < 0 || plan.policy.recompute_layers > chunk))
     problems.push_back(
-        fmt::format("block recompute of {} layers; recompute_layers may be 0 to {}, "
-                    "the layers of a {}",
-                    plan.recompute_layers, chunk, plan.virtual_stages > 1 ? "chunk" : "stage"));
+        {"recompute_layers",
+         fmt::format("block recompute of {} layers; recompute_layers may be 0 to {}, "
+                     "the layers of a {}",
+                     plan.policy.recompute_layers, chunk,
+                     plan.pipeline.virtual_stages > 1 ? "chunk" : "stage")});
   return problems.size() == before;
 }
 
@@ -278,67 +312,78 @@ bool recompute_chunk(const Plan& plan, int chunk, Problems& problems) {
 void recompute(const Plan& plan, Problems& problems) {
   // PyTorch chooses operators as it dispatches them: fused modules are one to it, and attention is
   // on torchtitan's list of those to keep [torch/utils/checkpoint.py; torchtitan parallelize.py].
-  const RecomputeModules& modules = plan.recompute_modules;
-  const bool dispatched =
-      plan.layer_kernels != LayerKernels::fused && plan.attention != AttentionBackend::unfused;
-  if (plan.recompute == Recompute::selective && modules.operators &&
+  const RecomputeModules& modules = plan.policy.recompute_modules;
+  const bool dispatched = plan.stack.layer_kernels != LayerKernels::fused &&
+                          plan.stack.attention != AttentionBackend::unfused;
+  if (plan.policy.recompute == Recompute::selective && modules.operators &&
       (!dispatched || modules.core_attention || modules.mlp))
-    problems.emplace_back(
-        "recomputing operators needs layer_kernels eager or compiled and fused attention, which "
-        "PyTorch tells apart, and no other recompute module");
-  if (plan.recompute != Recompute::full) return;
-  for (int stage = 0; stage < plan.pp; ++stage) {
-    for (int part = 0; part < plan.virtual_stages; ++part)
+    problems.push_back(
+        {"recompute_modules",
+         "recomputing operators needs layer_kernels eager or compiled and fused attention, which "
+         "PyTorch tells apart, and no other recompute module"});
+  if (plan.policy.recompute != Recompute::full) return;
+  for (int stage = 0; stage < plan.mesh.pp; ++stage) {
+    for (int part = 0; part < plan.pipeline.virtual_stages; ++part)
       if (!recompute_chunk(plan, plan.chunk_layers(stage, part), problems)) return;
   }
 }
 
 // REQUIRES: the layers can be split.
 void offload(const Plan& plan, Problems& problems) {
-  if (plan.offload_layers == 0) return;
+  if (plan.policy.offload_layers == 0) return;
   // The last layer's backward pass follows at once [Megatron-LM core transformer_config.py:
   // cpu_offloading, for the whole model; here for each of its chunks].
   int most = 0;
-  for (int stage = 0; stage < plan.pp; ++stage)
-    for (int part = 0; part < plan.virtual_stages; ++part)
+  for (int stage = 0; stage < plan.mesh.pp; ++stage)
+    for (int part = 0; part < plan.pipeline.virtual_stages; ++part)
       most = std::max(most, plan.chunk_layers(stage, part));
-  if (plan.offload_layers < 0 || plan.offload_layers >= most)
-    problems.push_back(fmt::format("offload_layers is {}; it must be 0 to {}, all layers{} but one",
-                                   plan.offload_layers, most - 1,
-                                   plan.virtual_stages > 1 ? " of a chunk"
-                                   : plan.pp > 1           ? " of a stage"
-                                                           : ""));
+  if (plan.policy.offload_layers < 0 || plan.policy.offload_layers >= most)
+    problems.push_back(
+        {"offload_layers",
+         fmt::format("offload_layers is {}; it must be 0 to {}, all layers{} but one",
+                     plan.policy.offload_layers, most - 1,
+                     plan.pipeline.virtual_stages > 1 ? " of a chunk"
+                     : plan.mesh.pp > 1               ? " of a stage"
+                                                      : "")});
 }
 
 void fully_sharded(const Plan& plan, Problems& problems) {
-  if (plan.pp * plan.virtual_stages > 1)
+  if (plan.mesh.pp * plan.pipeline.virtual_stages > 1)
     problems.push_back(
-        "parameters in shards (data_parallel fsdp1 or fsdp2) are simulated with one stage; write "
-        "pp 1, or data_parallel ddp");
-  if (plan.schedule != "1f1b")
-    problems.push_back("parameters in shards have no pipeline; leave out the schedule");
-  if (plan.dp % plan.fsdp.replicas != 0)
-    problems.push_back(fmt::format("fsdp.replicas {} does not divide dp {}; it may be {}",
-                                   plan.fsdp.replicas, plan.dp, divisors(plan.dp)));
-  for (const auto& [name, depth] : {std::pair{"forward", plan.fsdp.forward_prefetch},
-                                    std::pair{"backward", plan.fsdp.backward_prefetch}})
+        {"data_parallel",
+         "parameters in shards (data_parallel fsdp1 or fsdp2) are simulated with one stage; write "
+         "pp 1, or data_parallel ddp"});
+  if (plan.pipeline.schedule != "1f1b")
+    problems.push_back(
+        {"schedule", "parameters in shards have no pipeline; leave out the schedule"});
+  if (plan.mesh.dp % plan.sharding.fsdp.replicas != 0)
+    problems.push_back(
+        {"fsdp", fmt::format("fsdp.replicas {} does not divide dp {}; it may be {}",
+                             plan.sharding.fsdp.replicas, plan.mesh.dp, divisors(plan.mesh.dp))});
+  for (const auto& [name, depth] : {std::pair{"forward", plan.sharding.fsdp.forward_prefetch},
+                                    std::pair{"backward", plan.sharding.fsdp.backward_prefetch}})
     if (depth < 0 || depth > max_prefetch)
-      problems.push_back(
-          fmt::format("fsdp.{}_prefetch is {}; it must be 0 to {}", name, depth, max_prefetch));
-  if (plan.recompute == Recompute::full && plan.recompute_layers > 1 &&
-      plan.recompute_method == RecomputeMethod::uniform)
+      problems.push_back({"fsdp", fmt::format("fsdp.{}_prefetch is {}; it must be 0 to {}", name,
+                                              depth, max_prefetch)});
+  if (plan.policy.recompute == Recompute::full && plan.policy.recompute_layers > 1 &&
+      plan.policy.recompute_method == RecomputeMethod::uniform)
     problems.push_back(
-        "parameters in shards are there for one layer at a time; write recompute_layers 1");
+        {"recompute_layers",
+         "parameters in shards are there for one layer at a time; write recompute_layers 1"});
 }
 
 void data_parallel(const Plan& plan, Problems& problems) {
   if (plan.shards_parameters()) return fully_sharded(plan, problems);
-  if (plan.overlap_param_gather && !plan.distributed_optimizer)
+  if (plan.sharding.overlap_param_gather && !plan.sharding.distributed_optimizer)
+    problems.push_back({"overlap_param_gather",
+                        "overlap_param_gather needs distributed_optimizer (without it no "
+                        "parameters are gathered); "
+                        "turn it off"});
+  if (plan.sharding.overlap_param_gather && plan.sharding.distributed_optimizer &&
+      !plan.sharding.overlap_grad_reduce)
     problems.push_back(
-        "overlap_param_gather needs distributed_optimizer (without it no parameters are gathered); "
-        "turn it off");
-  if (plan.overlap_param_gather && plan.distributed_optimizer && !plan.overlap_grad_reduce)
-    problems.push_back("overlap_param_gather needs overlap_grad_reduce; turn both on or both off");
+        {"overlap_param_gather",
+         "overlap_param_gather needs overlap_grad_reduce; turn both on or both off"});
 }
 
 void optimizer(const Plan& plan, Problems& problems) {
@@ -347,58 +392,68 @@ void optimizer(const Plan& plan, Problems& problems) {
       o.main_parameter_bytes != 4 || o.exp_avg_bytes != 4 || o.exp_avg_sq_bytes != 4;
   if ((narrow || o.offload_fraction > 0) && !o.precision_aware)
     problems.push_back(
-        "optimizer state in less than fp32, or on the CPU, needs precision_aware_optimizer");
-  if (o.precision_aware && (!plan.distributed_optimizer || plan.shards_parameters()))
-    problems.push_back("precision_aware_optimizer needs distributed_optimizer; turn it on");
+        {"precision_aware_optimizer",
+         "optimizer state in less than fp32, or on the CPU, needs precision_aware_optimizer"});
+  if (o.precision_aware && (!plan.sharding.distributed_optimizer || plan.shards_parameters()))
+    problems.push_back({"precision_aware_optimizer",
+                        "precision_aware_optimizer needs distributed_optimizer; turn it on"});
   if (o.offload_fraction < 0 || o.offload_fraction > 1)
     problems.push_back(
-        fmt::format("optimizer_offload_fraction is {}; it must be 0 to 1", o.offload_fraction));
+        {"optimizer_offload_fraction",
+         fmt::format("optimizer_offload_fraction is {}; it must be 0 to 1", o.offload_fraction)});
 }
 
 void precision(const Plan& plan, Problems& problems) {
-  if (plan.precision == model::Precision::fp8 || plan.precision == model::Precision::tf32)
-    problems.push_back("precision is one of bf16, fp16, fp32; others are not simulated");
-  if (plan.fp8_parameters && !plan.fp8)
-    problems.push_back("fp8_parameters needs products in fp8; write fp8 true");
-  if (!plan.fp8) return;
-  if (plan.fp8_parameters && plan.shards_parameters())
-    problems.push_back("fp8_parameters is not simulated with parameters in shards");
-  if (plan.precision == model::Precision::fp32)
-    problems.push_back("fp8 needs 16-bit parameters; write precision bf16");
+  if (plan.numerics.precision == model::Precision::fp8 ||
+      plan.numerics.precision == model::Precision::tf32)
+    problems.push_back(
+        {"precision", "precision is one of bf16, fp16, fp32; others are not simulated"});
+  if (plan.numerics.fp8_parameters && !plan.numerics.fp8)
+    problems.push_back({"fp8_parameters", "fp8_parameters needs products in fp8; write fp8 true"});
+  if (!plan.numerics.fp8) return;
+  if (plan.numerics.fp8_parameters && plan.shards_parameters())
+    problems.push_back(
+        {"fp8_parameters", "fp8_parameters is not simulated with parameters in shards"});
+  if (plan.numerics.precision == model::Precision::fp32)
+    problems.push_back({"fp8", "fp8 needs 16-bit parameters; write precision bf16"});
 }
 
 void adapters(const Plan& plan, Problems& problems) {
   if (plan.lora.rank == 0) return;
-  if (plan.lora.rank < 0 || plan.lora.rank > 65536 || plan.lora.rank % plan.tp != 0)
-    problems.push_back(fmt::format("lora_rank {} must be a multiple of tp {}, at most 65536",
-                                   plan.lora.rank, plan.tp));
+  if (plan.lora.rank < 0 || plan.lora.rank > 65536 || plan.lora.rank % plan.mesh.tp != 0)
+    problems.push_back(
+        {"lora_rank", fmt::format("lora_rank {} must be a multiple of tp {}, at most 65536",
+                                  plan.lora.rank, plan.mesh.tp)});
   if (!plan.lora.qkv && !plan.lora.projection && !plan.lora.fc1 && !plan.lora.fc2)
-    problems.push_back("lora_modules names no module; without adapters leave lora_rank out");
-  if (plan.shards_parameters()) problems.push_back("adapters are simulated with data_parallel ddp");
+    problems.push_back(
+        {"lora_modules", "lora_modules names no module; without adapters leave lora_rank out"});
+  if (plan.shards_parameters())
+    problems.push_back({"lora_rank", "adapters are simulated with data_parallel ddp"});
 }
 
 // The largest single tensors, so that nothing downstream overflows.
 void sizes(const Plan& plan, Problems& problems) {
   const model::Architecture& a = plan.architecture;
-  const double tokens = static_cast<double>(plan.micro_batch) * static_cast<double>(plan.sequence) /
-                        static_cast<double>(plan.cp);
+  const double tokens = static_cast<double>(plan.batch.micro_batch) *
+                        static_cast<double>(plan.batch.sequence) /
+                        static_cast<double>(plan.mesh.cp);
   const double width = static_cast<double>(std::max(
-      {model::padded_vocab(a.vocab, plan.tp), 4 * a.ffn, 4 * a.hidden, 3 * a.query_width()}));
-  const double keys = static_cast<double>(plan.sequence);
+      {model::padded_vocab(a.vocab, plan.mesh.tp), 4 * a.ffn, 4 * a.hidden, 3 * a.query_width()}));
+  const double keys = static_cast<double>(plan.batch.sequence);
   double largest = tokens * width * 4;
-  if (plan.attention == AttentionBackend::unfused)
+  if (plan.stack.attention == AttentionBackend::unfused)
     largest = std::max(largest, tokens * keys * static_cast<double>(a.heads) * 4);
-  if (plan.attention_mask) largest = std::max(largest, tokens * keys);
+  if (plan.stack.attention_mask) largest = std::max(largest, tokens * keys);
   if (largest > max_tensor_bytes)
     problems.push_back(
-        fmt::format("a single tensor of a microbatch would have {:.3g} TiB; make "
-                    "micro_batch or sequence smaller",
-                    largest / 1099511627776.0));
+        {"micro_batch", fmt::format("a single tensor of a microbatch would have {:.3g} TiB; make "
+                                    "micro_batch or sequence smaller",
+                                    largest / 1099511627776.0)});
 }
 
 }  // namespace
 
-std::vector<std::string> problems(const Plan& plan) {
+std::vector<Problem> problems(const Plan& plan) {
   Problems problems = ranges(plan);
   if (!problems.empty()) return problems;
   tensor_parallel(plan, problems);
@@ -419,36 +474,42 @@ std::vector<std::string> problems(const Plan& plan) {
 }
 
 schedule::Shape pipeline_shape(const Plan& plan, int microbatches) {
-  return {.stages = plan.pp,
+  return {.stages = plan.mesh.pp,
           .microbatches = microbatches,
-          .chunks = plan.virtual_stages,
-          .group = std::min(plan.microbatch_group, microbatches),
-          .interleaving = plan.interleaving};
+          .chunks = plan.pipeline.virtual_stages,
+          .group = std::min(plan.pipeline.microbatch_group, microbatches),
+          .interleaving = plan.pipeline.interleaving};
 }
 
 int Plan::chunk_layers(int stage, int chunk) const {
   const int layers = static_cast<int>(architecture.layers);
-  const int parts = pp * virtual_stages;
-  if (account_for_embedding || account_for_loss) {
-    const int each = (layers + account_for_embedding + account_for_loss) / parts;
+  const PipelinePlan& p = pipeline;
+  const int parts = mesh.pp * p.virtual_stages;
+  if (p.account_for_embedding || p.account_for_loss) {
+    const int each = (layers + p.account_for_embedding + p.account_for_loss) / parts;
     const bool first = stage == 0 && chunk == 0;
-    const bool last = stage == pp - 1 && chunk == virtual_stages - 1;
-    return each - (first && account_for_embedding) - (last && account_for_loss);
+    const bool last = stage == mesh.pp - 1 && chunk == p.virtual_stages - 1;
+    return each - (first && p.account_for_embedding) - (last && p.account_for_loss);
   }
-  if (first_stage_layers == 0 && last_stage_layers == 0) return layers / parts;
-  int of_stage = stage == 0 ? first_stage_layers : stage == pp - 1 ? last_stage_layers : 0;
+  if (p.first_stage_layers == 0 && p.last_stage_layers == 0) return layers / parts;
+  int of_stage = 0;
+  if (stage == 0) {
+    of_stage = p.first_stage_layers;
+  } else if (stage == mesh.pp - 1) {
+    of_stage = p.last_stage_layers;
+  }
   if (of_stage == 0) {
-    const int others = pp - (first_stage_layers != 0) - (last_stage_layers != 0);
-    of_stage = (layers - first_stage_layers - last_stage_layers) / others;
+    const int others = mesh.pp - (p.first_stage_layers != 0) - (p.last_stage_layers != 0);
+    of_stage = (layers - p.first_stage_layers - p.last_stage_layers) / others;
   }
-  return of_stage / virtual_stages;
+  return of_stage / p.virtual_stages;
 }
 
 std::string short_name(const Plan& plan) {
-  std::string text = fmt::format("tp{} cp{} pp{}", plan.tp, plan.cp, plan.pp);
-  if (plan.virtual_stages > 1) text += fmt::format(" vp{}", plan.virtual_stages);
-  return text + fmt::format(" dp{} mbs{} gbs{} seq{}", plan.dp, plan.micro_batch, plan.global_batch,
-                            plan.sequence);
+  std::string text = fmt::format("tp{} cp{} pp{}", plan.mesh.tp, plan.mesh.cp, plan.mesh.pp);
+  if (plan.pipeline.virtual_stages > 1) text += fmt::format(" vp{}", plan.pipeline.virtual_stages);
+  return text + fmt::format(" dp{} mbs{} gbs{} seq{}", plan.mesh.dp, plan.batch.micro_batch,
+                            plan.batch.global_batch, plan.batch.sequence);
 }
 
 }  // namespace sim::workload

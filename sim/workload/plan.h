@@ -83,38 +83,47 @@ struct FsdpOptions {
 // A ring has as many rank classes as steps: a program grows with the square.
 inline constexpr int max_context_parallel = 256;
 
-enum class CommunicatorBuffers : std::uint8_t { nccl };
-
-struct Plan {
-  model::Architecture architecture;
-
-  // Degrees. World size = tp x cp x pp x dp.
+// How the ranks are split. World size = tp x cp x pp x dp.
+struct MeshPlan {
   int tp = 1, cp = 1, pp = 1, dp = 1;
-  int virtual_stages = 1;  // model chunks per pipeline rank (interleaving)
-  int micro_batch = 1;     // sequences per microbatch
-  int global_batch = 1;    // sequences per step
-  std::int64_t sequence = 0;
+  bool sequence_parallel = true;  // Megatron-LM turns it off at tp = 1
+  std::string rank_order;         // "tp-cp-ep-dp-pp", fastest first; "": that one
+};
 
+// The samples of a step.
+struct BatchPlan {
+  int micro_batch = 1;   // sequences per microbatch
+  int global_batch = 1;  // sequences per step
+  std::int64_t sequence = 0;
+  // Mean tokens of a document in samples that pack several (cu_seqlens; qkv_format thd), where
+  // attention stays inside each; 0: a sample is one document.
+  std::int64_t packed_document = 0;
+};
+
+// In which order stages work on microbatches, and which layers they hold.
+struct PipelinePlan {
+  std::string schedule = "1f1b";  // a name of schedule::catalog()
+  int virtual_stages = 1;         // model chunks per pipeline rank (interleaving)
+  // How interleaved schedules fill the pipeline: it differs between frameworks and their versions.
+  schedule::Interleaving interleaving = schedule::Interleaving::all_forwards_first;
+  int microbatch_group = 0;  // --microbatch-group-size-per-vp-stage, 0: the schedule's own
   // Uneven stages: Megatron-LM's --decoder-first-pipeline-num-layers and its fellow (0: as the
   // others), or the embedding and the head counting as a layer each.
   int first_stage_layers = 0, last_stage_layers = 0;
   bool account_for_embedding = false, account_for_loss = false;
+};
 
-  std::string schedule = "1f1b";  // a name of schedule::catalog()
-  // How interleaved schedules fill the pipeline: it differs between frameworks and their versions.
-  schedule::Interleaving interleaving = schedule::Interleaving::all_forwards_first;
-  int microbatch_group = 0;       // --microbatch-group-size-per-vp-stage, 0: the schedule's own
-  bool sequence_parallel = true;  // Megatron-LM turns it off at tp = 1
+// What the ranks of a data-parallel group share, and what is sent beside computation.
+struct ShardingPlan {
   DataParallelism data_parallel = DataParallelism::ddp;
   FsdpOptions fsdp;
-  OptimizerOptions optimizer;
-  LoraOptions lora;
   bool distributed_optimizer = true;
   bool overlap_grad_reduce = true;
   bool overlap_param_gather = true;
-  // TransformerEngine sends sequence-parallel activations in tp pieces beside its products (user
-  // buffers, --tp-comm-overlap).
-  bool tp_comm_overlap = false;
+};
+
+// What a layer keeps for its backward pass, runs again, or leaves to the CPU.
+struct LayerPolicy {
   Recompute recompute = Recompute::none;
   RecomputeMethod recompute_method = RecomputeMethod::uniform;
   RecomputeModules recompute_modules;
@@ -122,69 +131,100 @@ struct Plan {
   // --cpu-offloading-num-layers: what the first layers save waits for its backward pass on the CPU
   // (memory only: no time is charged).
   int offload_layers = 0;
-  AttentionBackend attention = AttentionBackend::flash;
+};
+
+struct NumericsPlan {
   model::Precision precision = model::Precision::bf16;
   bool fp8 = false;  // products of the layers in fp8, as TransformerEngine's delayed scaling
   bool fp8_parameters = false;  // the layers' matrices are held in fp8 alone (--fp8-param-gather)
   bool fp32_gradients = true;   // --accumulate-allreduce-grads-in-fp32
+};
+
+// How the framework does what the other parts ask for: its kernels, its loss, its loader, its logs.
+struct StackPlan {
+  AttentionBackend attention = AttentionBackend::flash;
+  LayerKernels layer_kernels = LayerKernels::fused;
   bool swiglu_fusion = true;
   bool rope_fusion = true;
-  bool fused_cross_entropy = false;  // one kernel on 16-bit logits, which are kept
-  LayerKernels layer_kernels = LayerKernels::fused;
-  bool fused_optimizer = true;  // one kernel for all tensors; else PyTorch's operators, each tensor
-  int logit_metrics = 0;        // cross entropies of the logits after each microbatch, for a log
   bool gradient_accumulation_fusion = true;
+  bool fused_cross_entropy = false;  // one kernel on 16-bit logits, which are kept
+  bool fused_optimizer = true;  // one kernel for all tensors; else PyTorch's operators, each tensor
+  bool gradient_clipping = true;
+  bool check_for_nan = true;  // per-bucket norm and host sync
+  // TransformerEngine sends sequence-parallel activations in tp pieces beside its products (user
+  // buffers, --tp-comm-overlap).
+  bool tp_comm_overlap = false;
+  // TransformerEngine 2: the uninitialised gradient handed to autograd is one a shape, for good.
+  bool kept_gradient_handles = false;
   bool attention_mask = true;  // dataloader mask b x 1 x s x s (--no-create-... turns it off)
   // --reset-attention-mask: each sample has a mask of its own, which the data loader's workers
   // (--num-workers) make.
   bool reset_attention_mask = false;
   int data_workers = 2;
-  // Mean tokens of a document in samples that pack several (cu_seqlens; qkv_format thd), where
-  // attention stays inside each; 0: a sample is one document.
-  std::int64_t packed_document = 0;
-  bool check_for_nan = true;          // per-bucket norm and host sync
-  bool avoid_record_streams = false;  // TORCH_NCCL_AVOID_RECORD_STREAMS=1
-  // TransformerEngine 2: the uninitialised gradient handed to autograd is one a shape, for good.
-  bool kept_gradient_handles = false;
-  bool launch_blocking = false;  // CUDA_LAUNCH_BLOCKING=1: the CPU waits for every kernel
-  bool gradient_clipping = true;
+  int logit_metrics = 0;  // cross entropies of the logits after each microbatch, for a log
   bool logs_optimizer_state = false;  // the paper authors' fork reads every shard back each step
-  std::string allocator_options;      // PYTORCH_CUDA_ALLOC_CONF
-  std::string rank_order;             // "tp-cp-ep-dp-pp", fastest first; "": that one
+};
 
-  bool is_eager() const { return layer_kernels == LayerKernels::eager; }
+// Variables of the process.
+struct EnvironmentPlan {
+  std::string allocator_options;      // PYTORCH_CUDA_ALLOC_CONF
+  bool avoid_record_streams = false;  // TORCH_NCCL_AVOID_RECORD_STREAMS=1
+  bool launch_blocking = false;       // CUDA_LAUNCH_BLOCKING=1: the CPU waits for every kernel
+};
+
+struct Plan {
+  model::Architecture architecture;
+  MeshPlan mesh;
+  BatchPlan batch;
+  PipelinePlan pipeline;
+  ShardingPlan sharding;
+  LayerPolicy policy;
+  LoraOptions lora;
+  OptimizerOptions optimizer;
+  NumericsPlan numerics;
+  StackPlan stack;
+  EnvironmentPlan environment;
+
+  bool is_eager() const { return stack.layer_kernels == LayerKernels::eager; }
   std::int64_t documents_per_sample() const {
-    return packed_document > 0 ? sequence / packed_document : 1;
+    return batch.packed_document > 0 ? batch.sequence / batch.packed_document : 1;
   }
   bool trains_adapters() const { return lora.rank > 0; }
-  bool shards_parameters() const { return data_parallel != DataParallelism::ddp; }
+  bool shards_parameters() const { return sharding.data_parallel != DataParallelism::ddp; }
   // Products of weight gradients add into Megatron-LM's buffer.
   bool accumulates_in_product() const {
-    return gradient_accumulation_fusion && !shards_parameters();
+    return stack.gradient_accumulation_fusion && !shards_parameters();
   }
   // Matrices held in fp8 have a transposed copy that stays; frozen ones make it for each product.
-  bool keeps_transposed_weights() const { return fp8_parameters && !trains_adapters(); }
-  model::Precision product_precision() const { return fp8 ? model::Precision::fp8 : precision; }
+  bool keeps_transposed_weights() const { return numerics.fp8_parameters && !trains_adapters(); }
+  model::Precision product_precision() const {
+    return numerics.fp8 ? model::Precision::fp8 : numerics.precision;
+  }
   // Of a model chunk. REQUIRES: the plan has no problems.
   int chunk_layers(int stage, int chunk) const;
-  int world() const { return tp * cp * pp * dp; }
+  int world() const { return mesh.tp * mesh.cp * mesh.pp * mesh.dp; }
   // Microbatches per pipeline and step. REQUIRES: the plan has no problems.
-  int microbatches() const { return global_batch / (dp * micro_batch); }
+  int microbatches() const { return batch.global_batch / (mesh.dp * batch.micro_batch); }
   // Those of the first step: it is a warm-up that creates the optimizer's state and fills the
   // pipeline as far as it is ever filled; the steps after it are whole.
   int warm_up_microbatches() const {
-    const int fills = virtual_stages > 1 ? 2 * pp : pp;
+    const int fills = pipeline.virtual_stages > 1 ? 2 * mesh.pp : mesh.pp;
     return std::min(microbatches(), std::max(fills, 2));
   }
-  std::int64_t local_sequence() const { return sequence / cp; }
-  bool uses_sequence_parallel() const { return sequence_parallel && tp > 1; }
+  std::int64_t local_sequence() const { return batch.sequence / mesh.cp; }
+  bool uses_sequence_parallel() const { return mesh.sequence_parallel && mesh.tp > 1; }
+};
+
+struct Problem {
+  std::string field;  // the setting that it is about: "tp", "fsdp", "model"
+  std::string message;
 };
 
 // What the plan's schedule is asked for, for a step of so many microbatches.
 schedule::Shape pipeline_shape(const Plan& plan, int microbatches);
 
 // Every rule that the plan breaks, each with the values that would do. Empty: the plan is possible.
-std::vector<std::string> problems(const Plan& plan);
+std::vector<Problem> problems(const Plan& plan);
 
 // "tp2 cp1 pp2 dp8 mbs1 gbs1024 seq8192": for tables and point names.
 std::string short_name(const Plan& plan);

@@ -6,15 +6,15 @@ namespace sim::workload {
 
 Dimensions::Dimensions(const Plan& plan) {
   const model::Architecture& a = plan.architecture;
-  element = model::bytes_of(plan.precision);
-  batch = plan.micro_batch;
-  sequence = plan.sequence;
+  element = model::bytes_of(plan.numerics.precision);
+  batch = plan.batch.micro_batch;
+  sequence = plan.batch.sequence;
   local = plan.local_sequence();
   tokens = local * batch;
-  tp = plan.tp;
-  cp = plan.cp;
-  pp = plan.pp;
-  dp = plan.dp;
+  tp = plan.mesh.tp;
+  cp = plan.mesh.cp;
+  pp = plan.mesh.pp;
+  dp = plan.mesh.dp;
   shard = plan.uses_sequence_parallel() ? tokens / tp : tokens;
   hidden = a.hidden;
   query = a.query_width() / tp;
@@ -35,12 +35,14 @@ Rank::Rank(const Plan& plan_, const Environment& environment_, Program& program_
 }
 
 bool Rank::recomputes(int layer) const {
-  if (plan.recompute != Recompute::full) return false;
-  return plan.recompute_method == RecomputeMethod::uniform || layer < plan.recompute_layers;
+  if (plan.policy.recompute != Recompute::full) return false;
+  return plan.policy.recompute_method == RecomputeMethod::uniform ||
+         layer < plan.policy.recompute_layers;
 }
 
 int Rank::recomputed_group() const {
-  return plan.recompute_method == RecomputeMethod::uniform ? plan.recompute_layers : 1;
+  return plan.policy.recompute_method == RecomputeMethod::uniform ? plan.policy.recompute_layers
+                                                                  : 1;
 }
 
 Slot Rank::slot_of_survivor(std::size_t owner, std::uint32_t n) {

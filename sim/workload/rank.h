@@ -148,7 +148,7 @@ struct Rank {
 
   bool is_first_part(int chunk) const { return program.stage == 0 && chunk == 0; }
   bool is_last_part(int chunk) const {
-    return program.stage == plan.pp - 1 && chunk == plan.virtual_stages - 1;
+    return program.stage == plan.mesh.pp - 1 && chunk == plan.pipeline.virtual_stages - 1;
   }
   int layers(int chunk) const { return plan.chunk_layers(program.stage, chunk); }
   // Tensors have the batch first, as DTensor's have.
@@ -162,14 +162,16 @@ struct Rank {
   }
   bool adapts(Module module) const;
   bool recomputes_mlp() const {
-    return plan.recompute == Recompute::selective && plan.recompute_modules.mlp;
+    return plan.policy.recompute == Recompute::selective && plan.policy.recompute_modules.mlp;
   }
   bool recomputes_operators() const {
-    return plan.recompute == Recompute::selective && plan.recompute_modules.operators;
+    return plan.policy.recompute == Recompute::selective && plan.policy.recompute_modules.operators;
   }
   // Bytes of what the layers' products read: of a tensor of activations, one byte an element in
   // fp8.
-  std::int64_t operand(std::int64_t bytes) const { return plan.fp8 ? bytes / dim.element : bytes; }
+  std::int64_t operand(std::int64_t bytes) const {
+    return plan.numerics.fp8 ? bytes / dim.element : bytes;
+  }
   std::uint32_t new_fixed() { return program.fixed_slots++; }
 
   // What the forward passes of a layer and of the ends leave for their ways back, and a layer's

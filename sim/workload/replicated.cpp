@@ -17,23 +17,24 @@ enum Local : std::uint32_t { flattened };
 }  // namespace
 
 Replicated::Replicated(Rank& rank, bool in_shards) : Sharding(rank) {
-  for (int chunk = 0; chunk < plan_.virtual_stages; ++chunk) {
-    const bool one = !plan_.overlap_grad_reduce || rank.program.stage > 0 || chunk > 0;
+  for (int chunk = 0; chunk < plan_.pipeline.virtual_stages; ++chunk) {
+    const bool one = !plan_.sharding.overlap_grad_reduce || rank.program.stage > 0 || chunk > 0;
     Buffer& b = buffers_.emplace_back();
-    b.layout = lay_out(parameters(chunk).all(), {ranks(), plan_.dp, in_shards, one});
+    b.layout = lay_out(parameters(chunk).all(), {ranks(), plan_.mesh.dp, in_shards, one});
   }
 }
 
 std::vector<Stream> Replicated::communicators() const {
   std::vector<Stream> made = model_communicators(rank_);
-  if (plan_.dp > 1) made.push_back(Stream::dp);
+  if (plan_.mesh.dp > 1) made.push_back(Stream::dp);
   if (ranks() > 1) made.push_back(Stream::dp_cp);
   append_pipeline_communicators(rank_, made);
   return made;
 }
 
 std::int64_t Replicated::bytes_of_gradient() const {
-  return plan_.fp32_gradients || plan_.precision == model::Precision::fp32 ? 4 : 2;
+  return plan_.numerics.fp32_gradients || plan_.numerics.precision == model::Precision::fp32 ? 4
+                                                                                             : 2;
 }
 
 std::int64_t Replicated::bytes_of(const Parameter& p) const {
@@ -46,7 +47,7 @@ void Replicated::pass(Emitter& e, OperationKind kind, std::string_view name, std
 }
 
 void Replicated::set_up(Emitter& e) {
-  const int chunks = plan_.virtual_stages;
+  const int chunks = plan_.pipeline.virtual_stages;
   for (int chunk = 0; chunk < chunks; ++chunk) allocate_parameters(e, chunk);
   for (int chunk = 0; chunk < chunks; ++chunk) allocate_buffers(e, chunk);
   for (const Buffer& b : buffers_) allocate_masters(e, b.layout);
@@ -69,7 +70,7 @@ void Replicated::allocate_buffers(Emitter& e, int chunk) {
 }
 
 void Replicated::allocate_masters(Emitter& e, const BufferLayout& layout) {
-  if (plan_.precision == model::Precision::fp32) return;
+  if (plan_.numerics.precision == model::Precision::fp32) return;
   for (std::size_t i = 0; i < layout.pieces.size(); ++i) {
     if (offloaded(layout, i)) continue;
     const std::uint32_t clone = rank_.new_fixed();
@@ -108,10 +109,11 @@ void Replicated::begin_step(Emitter& e, bool first) {
   for (const Buffer& b : buffers_)
     for (const std::uint32_t slot : b.copied_gradients) e.free(fixed_slot(slot));
   // Frozen matrices that are held in fp8 are transposed where they are used.
-  if (!plan_.fp8 || (plan_.fp8_parameters && !plan_.keeps_transposed_weights())) return;
-  for (int chunk = 0; first && chunk < plan_.virtual_stages; ++chunk)
+  if (!plan_.numerics.fp8 || (plan_.numerics.fp8_parameters && !plan_.keeps_transposed_weights()))
+    return;
+  for (int chunk = 0; first && chunk < plan_.pipeline.virtual_stages; ++chunk)
     allocate_fp8_weights(e, chunk);
-  for (int chunk = 0; chunk < plan_.virtual_stages; ++chunk) cast_fp8_weights(e, chunk);
+  for (int chunk = 0; chunk < plan_.pipeline.virtual_stages; ++chunk) cast_fp8_weights(e, chunk);
 }
 
 std::int64_t Replicated::layer_matrices(int chunk, int layer) const {
@@ -148,7 +150,7 @@ void Replicated::is_ready(Emitter& e, int chunk, int parameter) {
 
 void Replicated::reduce(Emitter& e, const Bucket& bucket, bool overlapped_with_backward) {
   const std::int64_t bytes = bucket.elements * bytes_of_gradient();
-  if (plan_.check_for_nan) {
+  if (plan_.stack.check_for_nan) {
     pass(e, OperationKind::reduction, "bucket norm", bytes);
     e.sync_stream(Stream::compute, "gradient nan check");
     e.host(HostWork::blocking_read);
@@ -162,7 +164,7 @@ void Replicated::reduce(Emitter& e, const Bucket& bucket, bool overlapped_with_b
 // What was not overlapped, and the wait for what was.
 void Replicated::finish_reduction(Emitter& e) {
   for (const Buffer& b : buffers_) {
-    if (!plan_.overlap_grad_reduce) {
+    if (!plan_.sharding.overlap_grad_reduce) {
       for (const Bucket& bucket : b.layout.buckets) reduce(e, bucket, false);
       continue;
     }
@@ -217,7 +219,7 @@ void Replicated::update(Emitter& e, const BufferLayout& layout) {
   const std::int64_t state = o.main_parameter_bytes + o.exp_avg_bytes + o.exp_avg_sq_bytes;
   if (elements > 0)
     pass(e, OperationKind::optimizer, "adam", (2 * state + gradient) * elements, optimizer_work);
-  if (plan_.precision == model::Precision::fp32) return;
+  if (plan_.numerics.precision == model::Precision::fp32) return;
   for (const std::int64_t piece : layout.pieces)
     pass(e, OperationKind::copy, "master to model", (4 + rank_.dim.element) * piece,
          optimizer_work);
@@ -241,9 +243,9 @@ void Replicated::end_step(Emitter& e, bool first) {
   e.free(fixed_slot(received_gradient), maybe);
   e.free(fixed_slot(sent_gradient), maybe);
   finish_reduction(e);
-  for (int chunk = 0; chunk < plan_.virtual_stages; ++chunk) sum_norm_gradients(e, chunk);
+  for (int chunk = 0; chunk < plan_.pipeline.virtual_stages; ++chunk) sum_norm_gradients(e, chunk);
   sum_tied_embeddings(rank_, e,
-                      (plan_.fp32_gradients ? 4 : 2) * rank_.dim.vocab * rank_.dim.hidden);
+                      (plan_.numerics.fp32_gradients ? 4 : 2) * rank_.dim.vocab * rank_.dim.hidden);
   std::int64_t elements = 0;
   for (Buffer& b : buffers_) {
     copy_gradients(e, b);
@@ -254,7 +256,7 @@ void Replicated::end_step(Emitter& e, bool first) {
     if (first) allocate_moments(e, b.layout);
   for (const Buffer& b : buffers_) update(e, b.layout);
   gather_updated(e);
-  if (plan_.logs_optimizer_state) log_state(e, elements);
+  if (plan_.stack.logs_optimizer_state) log_state(e, elements);
   wait_for_all(rank_, e, "interval timer", "barrier");
 }
 

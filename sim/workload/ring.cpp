@@ -25,7 +25,7 @@ enum class Part { own, first_keys, second_queries };
 
 struct Ring {
   explicit Ring(const Rank& rank)
-      : dim(rank.dim), c(rank.plan.cp), r(rank.program.cp_rank), local(rank.dim.local) {}
+      : dim(rank.dim), c(rank.plan.mesh.cp), r(rank.program.cp_rank), local(rank.dim.local) {}
 
   Dimensions dim;
   int c, r;
@@ -130,7 +130,7 @@ void RingForward::run() {
 struct RingBackward {
   Writer& w;
   const Ring& ring;
-  bool cudnn = w.plan.attention == AttentionBackend::cudnn;
+  bool cudnn = w.plan.stack.attention == AttentionBackend::cudnn;
   Value dq = 0, dkv = 0, keys = 0, query = 0, output = 0, gradient = 0, dk = 0, dv = 0;
 
   void step(int i, std::uint16_t arrived);

@@ -14,7 +14,8 @@ enum Local : std::uint32_t { norm_scratch };
 }  // namespace
 
 Sharding::Sharding(Rank& rank) : rank_(rank), plan_(rank.plan) {
-  for (int chunk = 0; chunk < plan_.virtual_stages; ++chunk) parameters_.emplace_back(rank, chunk);
+  for (int chunk = 0; chunk < plan_.pipeline.virtual_stages; ++chunk)
+    parameters_.emplace_back(rank, chunk);
 }
 
 std::int64_t Sharding::elements() const {
@@ -47,7 +48,7 @@ void Sharding::ready(Emitter& e, Unit unit, std::string_view name, std::string_v
 
 std::unique_ptr<Sharding> make_sharding(Rank& rank) {
   if (rank.plan.shards_parameters()) return std::make_unique<Fsdp>(rank);
-  if (rank.plan.distributed_optimizer) return std::make_unique<Zero1>(rank);
+  if (rank.plan.sharding.distributed_optimizer) return std::make_unique<Zero1>(rank);
   return std::make_unique<Replicated>(rank);
 }
 
@@ -58,7 +59,7 @@ void wait_for_all(Rank& rank, Emitter& e, std::string_view when, std::string_vie
 }
 
 void clip_gradients(Rank& rank, Emitter& e, std::int64_t elements, bool reads) {
-  if (!rank.plan.gradient_clipping) return;
+  if (!rank.plan.stack.gradient_clipping) return;
   const auto pass = [&](OperationKind kind, std::string_view name, std::int64_t bytes) {
     e.kernel(model::pass(kind, name, Bytes{bytes}), optimizer_work);
   };
@@ -77,8 +78,8 @@ void clip_gradients(Rank& rank, Emitter& e, std::int64_t elements, bool reads) {
 namespace {
 
 bool shares_table(const Rank& rank) {
-  const bool end = rank.program.stage == 0 || rank.program.stage == rank.plan.pp - 1;
-  return rank.plan.architecture.tied_embeddings && rank.plan.pp > 1 && end;
+  const bool end = rank.program.stage == 0 || rank.program.stage == rank.plan.mesh.pp - 1;
+  return rank.plan.architecture.tied_embeddings && rank.plan.mesh.pp > 1 && end;
 }
 
 }  // namespace
@@ -91,13 +92,13 @@ void sum_tied_embeddings(Rank& rank, Emitter& e, std::int64_t bytes) {
 std::vector<Stream> model_communicators(const Rank& rank) {
   std::vector<Stream> made;
   if (rank.plan.world() > 1) made.push_back(Stream::world);
-  if (rank.plan.tp > 1) made.push_back(Stream::tp);
-  if (rank.plan.cp > 1) made.push_back(Stream::cp);
+  if (rank.plan.mesh.tp > 1) made.push_back(Stream::tp);
+  if (rank.plan.mesh.cp > 1) made.push_back(Stream::cp);
   return made;
 }
 
 void append_pipeline_communicators(const Rank& rank, std::vector<Stream>& to) {
-  if (rank.plan.pp > 1) to.push_back(Stream::pp);
+  if (rank.plan.mesh.pp > 1) to.push_back(Stream::pp);
   if (shares_table(rank)) to.push_back(Stream::embedding);
 }
 

@@ -11,10 +11,12 @@ namespace sim::workload {
 // REQUIRES: `how` is not ddp.
 inline void shard_parameters(Plan& plan, DataParallelism how, bool reshard_after_forward) {
   assert(how != DataParallelism::ddp);
-  plan.data_parallel = how;
-  plan.fsdp.reshard_after_forward = reshard_after_forward;
-  plan.distributed_optimizer = plan.overlap_grad_reduce = plan.overlap_param_gather = false;
-  plan.gradient_accumulation_fusion = plan.attention_mask = plan.check_for_nan = false;
+  plan.sharding.data_parallel = how;
+  plan.sharding.fsdp.reshard_after_forward = reshard_after_forward;
+  plan.sharding.distributed_optimizer = plan.sharding.overlap_grad_reduce =
+      plan.sharding.overlap_param_gather = false;
+  plan.stack.gradient_accumulation_fusion = plan.stack.attention_mask = plan.stack.check_for_nan =
+      false;
 }
 
 }  // namespace sim::workload

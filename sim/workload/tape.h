@@ -148,7 +148,7 @@ class Writer {
   void first_product();
   bool sequence_parallel() const { return plan.uses_sequence_parallel(); }
   bool frozen() const { return plan.trains_adapters(); }
-  bool records() const { return !plan.avoid_record_streams; }
+  bool records() const { return !plan.environment.avoid_record_streams; }
 
   // Gives out the slots, adds the block to the program and returns its index.
   std::uint32_t finish();

@@ -33,8 +33,8 @@ void Zero1::dispatch_gather(Emitter& e, const Bucket& bucket) {
 // Forward order is the reverse of creation: the bucket with the embedding is the last one built.
 void Zero1::begin_step(Emitter& e, bool first) {
   Replicated::begin_step(e, first);
-  if (first || !plan_.overlap_param_gather || ranks() == 1) return;
-  for (int chunk = 0; chunk < plan_.virtual_stages; ++chunk)
+  if (first || !plan_.sharding.overlap_param_gather || ranks() == 1) return;
+  for (int chunk = 0; chunk < plan_.pipeline.virtual_stages; ++chunk)
     if (const auto& buckets = buffer(chunk).layout.buckets; !buckets.empty())
       dispatch_gather(e, buckets.back());
 }
@@ -51,8 +51,8 @@ void Zero1::used(Emitter& e, int chunk, int parameter) {
 }
 
 void Zero1::gather_updated(Emitter& e) {
-  if (plan_.overlap_param_gather || ranks() == 1) return;
-  for (int chunk = 0; chunk < plan_.virtual_stages; ++chunk) {
+  if (plan_.sharding.overlap_param_gather || ranks() == 1) return;
+  for (int chunk = 0; chunk < plan_.pipeline.virtual_stages; ++chunk) {
     const std::vector<Bucket>& buckets = buffer(chunk).layout.buckets;
     for (std::size_t i = buckets.size(); i-- > 0;)
       e.collective(Kind::all_gather, Stream::dp_cp, gathered_bytes(buckets[i]), "parameter gather");

@@ -29,7 +29,7 @@ class Replicated : public Sharding {
   void begin_step(Emitter& e, bool first) override;
   void end_step(Emitter& e, bool first) override;
   bool hooks() const override {
-    return moment_.last && pass_ != schedule::Pass::forward && plan_.overlap_grad_reduce;
+    return moment_.last && pass_ != schedule::Pass::forward && plan_.sharding.overlap_grad_reduce;
   }
 
  protected:
@@ -44,7 +44,7 @@ class Replicated : public Sharding {
     std::vector<std::uint32_t> copied_gradients;
   };
   Buffer& buffer(int chunk) { return buffers_[static_cast<std::size_t>(chunk)]; }
-  std::int64_t ranks() const { return std::int64_t{plan_.dp} * plan_.cp; }
+  std::int64_t ranks() const { return std::int64_t{plan_.mesh.dp} * plan_.mesh.cp; }
   std::int64_t bytes_of_gradient() const;
   std::int64_t bytes_of(const Parameter& p) const;  // of an element
   void pass(Emitter& e, model::OperationKind kind, std::string_view name, std::int64_t bytes,
@@ -84,8 +84,8 @@ class Zero1 final : public Replicated {
  private:
   // In the first pass of a later step modules wait for their parameters.
   bool gathers() const {
-    return plan_.overlap_param_gather && pass_ == schedule::Pass::forward && moment_.first &&
-           !moment_.first_step;
+    return plan_.sharding.overlap_param_gather && pass_ == schedule::Pass::forward &&
+           moment_.first && !moment_.first_step;
   }
   void used(Emitter& e, int chunk, int parameter) override;
   collective::Kind reduction() const override { return collective::Kind::reduce_scatter; }

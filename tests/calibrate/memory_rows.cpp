@@ -53,8 +53,8 @@ TEST_CASE("calibrate: a row of measured memory becomes a run with the rank it sp
   CHECK(plan.unsupported == "");
   CHECK(plan.memory_stage == 0);
   CHECK(plan.memory_cp_rank == 3);  // tp 1: rank 3 is the ring's fourth
-  CHECK(plan.plan.kept_gradient_handles);
-  CHECK(plan.plan.avoid_record_streams);
+  CHECK(plan.plan.stack.kept_gradient_handles);
+  CHECK(plan.plan.environment.avoid_record_streams);
   CHECK(plan.plan.architecture.activation == model::Activation::swiglu);
   CHECK(calibrate::cluster_of(run).memory_only);
 }

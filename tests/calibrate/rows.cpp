@@ -50,21 +50,21 @@ TEST_CASE("calibrate: a row of the paper is a plan on its machine with its flags
   const RowPlan row = plan_of(find("paper_grid.csv", "T01358"));
   REQUIRE(row.unsupported.empty());
   CHECK(row.machine.cluster == "abci-a");
-  CHECK(row.plan.tp == 4);
-  CHECK(row.plan.pp == 2);
-  CHECK(row.plan.dp == 1);
-  CHECK(row.plan.micro_batch == 1);
-  CHECK(row.plan.global_batch == 1024);
-  CHECK(row.plan.sequence == 8192);
-  CHECK(row.plan.schedule == "1f1b");
-  CHECK(row.plan.attention == workload::AttentionBackend::flash);
-  CHECK(row.plan.distributed_optimizer);
-  CHECK(row.plan.overlap_grad_reduce);
-  CHECK(row.plan.overlap_param_gather);
-  CHECK(row.plan.fp32_gradients);
-  CHECK(row.plan.logs_optimizer_state);
-  CHECK(row.plan.reset_attention_mask);
-  CHECK(row.plan.data_workers == 2);
+  CHECK(row.plan.mesh.tp == 4);
+  CHECK(row.plan.mesh.pp == 2);
+  CHECK(row.plan.mesh.dp == 1);
+  CHECK(row.plan.batch.micro_batch == 1);
+  CHECK(row.plan.batch.global_batch == 1024);
+  CHECK(row.plan.batch.sequence == 8192);
+  CHECK(row.plan.pipeline.schedule == "1f1b");
+  CHECK(row.plan.stack.attention == workload::AttentionBackend::flash);
+  CHECK(row.plan.sharding.distributed_optimizer);
+  CHECK(row.plan.sharding.overlap_grad_reduce);
+  CHECK(row.plan.sharding.overlap_param_gather);
+  CHECK(row.plan.numerics.fp32_gradients);
+  CHECK(row.plan.stack.logs_optimizer_state);
+  CHECK(row.plan.stack.reset_attention_mask);
+  CHECK(row.plan.stack.data_workers == 2);
   CHECK(row.plan.architecture.activation == model::Activation::swiglu);
   CHECK(row.plan.architecture.vocab == 128256);
   CHECK_FALSE(row.plan.architecture.tied_embeddings);
@@ -89,13 +89,13 @@ TEST_CASE("calibrate: vTrain's rows are fp16 with full recomputation and nothing
   CHECK(row.machine.cluster == "dgx-a100");
   CHECK(row.machine.nics == 4);  // "IB HDR 4x200 = 800 Gb/s/node"
   CHECK(row.machine.nic == Bandwidth{25'000'000'000});
-  CHECK(row.plan.precision == model::Precision::fp16);
-  CHECK(row.plan.recompute == workload::Recompute::full);
-  CHECK(row.plan.attention == workload::AttentionBackend::unfused);
-  CHECK_FALSE(row.plan.overlap_grad_reduce);
-  CHECK_FALSE(row.plan.fp32_gradients);
-  CHECK_FALSE(row.plan.distributed_optimizer);
-  CHECK_FALSE(row.plan.sequence_parallel);
+  CHECK(row.plan.numerics.precision == model::Precision::fp16);
+  CHECK(row.plan.policy.recompute == workload::Recompute::full);
+  CHECK(row.plan.stack.attention == workload::AttentionBackend::unfused);
+  CHECK_FALSE(row.plan.sharding.overlap_grad_reduce);
+  CHECK_FALSE(row.plan.numerics.fp32_gradients);
+  CHECK_FALSE(row.plan.sharding.distributed_optimizer);
+  CHECK_FALSE(row.plan.mesh.sequence_parallel);
   CHECK(row.plan.architecture.tied_embeddings);
   CHECK(row.plan.architecture.linear_bias);
   CHECK(row.plan.architecture.position == model::Position::learned);
@@ -133,65 +133,65 @@ TEST_CASE("calibrate: each source that can be represented gives a possible plan"
     INFO(expected.group);
     const RowPlan row = plan_of(first_of(expected.file, expected.group));
     CHECK(row.machine.cluster == expected.cluster);
-    CHECK(row.plan.schedule == expected.schedule);
-    CHECK(row.plan.recompute == expected.recompute);
-    CHECK(row.plan.overlap_grad_reduce == expected.overlaps);
+    CHECK(row.plan.pipeline.schedule == expected.schedule);
+    CHECK(row.plan.policy.recompute == expected.recompute);
+    CHECK(row.plan.sharding.overlap_grad_reduce == expected.overlaps);
     CHECK(row.convention->name == expected.convention);
   }
 }
 
 TEST_CASE("calibrate: frameworks bring their own kernels") {
   const workload::Plan composer = plan_of(first_of("training_runs.csv", "llm-foundry")).plan;
-  CHECK(composer.attention == workload::AttentionBackend::triton);
-  CHECK(composer.layer_kernels == workload::LayerKernels::eager);
-  CHECK_FALSE(composer.fused_optimizer);
-  CHECK(composer.logit_metrics == 2);
-  CHECK(composer.fsdp.backward_prefetch == 0);
+  CHECK(composer.stack.attention == workload::AttentionBackend::triton);
+  CHECK(composer.stack.layer_kernels == workload::LayerKernels::eager);
+  CHECK_FALSE(composer.stack.fused_optimizer);
+  CHECK(composer.stack.logit_metrics == 2);
+  CHECK(composer.sharding.fsdp.backward_prefetch == 0);
   const workload::Plan internevo = plan_of(first_of("training_runs.csv", "internevo")).plan;
-  CHECK(internevo.attention == workload::AttentionBackend::flash1);
-  CHECK(internevo.layer_kernels == workload::LayerKernels::eager);
+  CHECK(internevo.stack.attention == workload::AttentionBackend::flash1);
+  CHECK(internevo.stack.layer_kernels == workload::LayerKernels::eager);
   // T01151 and T01152 differ in "vanilla TP" and "async TP".
   const workload::Plan vanilla = plan_of(find("training_runs.csv", "T01151")).plan;
-  CHECK(vanilla.attention == workload::AttentionBackend::flash);
-  CHECK(vanilla.layer_kernels == workload::LayerKernels::compiled);
-  CHECK_FALSE(vanilla.tp_comm_overlap);
-  CHECK(plan_of(find("training_runs.csv", "T01152")).plan.tp_comm_overlap);
-  CHECK(plan_of(first_of("training_runs.csv", "narayanan2021-table1")).plan.layer_kernels ==
+  CHECK(vanilla.stack.attention == workload::AttentionBackend::flash);
+  CHECK(vanilla.stack.layer_kernels == workload::LayerKernels::compiled);
+  CHECK_FALSE(vanilla.stack.tp_comm_overlap);
+  CHECK(plan_of(find("training_runs.csv", "T01152")).plan.stack.tp_comm_overlap);
+  CHECK(plan_of(first_of("training_runs.csv", "narayanan2021-table1")).plan.stack.layer_kernels ==
         workload::LayerKernels::fused);
 }
 
 TEST_CASE("calibrate: NVIDIA's launchers turn NVLS and recorded streams off") {
   RowPlan row = plan_of(find("training_runs.csv", "T00276"));  // dgxc-benchmarking, fp8
   CHECK(row.machine.no_nvlink_sharp);
-  CHECK(row.plan.avoid_record_streams);
-  CHECK(row.plan.fp8_parameters);
+  CHECK(row.plan.environment.avoid_record_streams);
+  CHECK(row.plan.numerics.fp8_parameters);
   row = plan_of(find("training_runs.csv", "T00177"));  // NeMo's launcher, fp8 of 2024
   CHECK(row.machine.no_nvlink_sharp);
-  CHECK_FALSE(row.plan.fp8_parameters);
+  CHECK_FALSE(row.plan.numerics.fp8_parameters);
   CHECK(row.plan.optimizer.precision_aware);  // apex's optimizer
   CHECK(row.plan.optimizer.main_parameter_bytes == 2);
-  CHECK(row.plan.packed_document == 180);  // fine-tuning
-  CHECK(row.plan.virtual_stages == 1);
-  CHECK(plan_of(find("training_runs.csv", "T00172")).plan.virtual_stages == 20);
+  CHECK(row.plan.batch.packed_document == 180);  // fine-tuning
+  CHECK(row.plan.pipeline.virtual_stages == 1);
+  CHECK(plan_of(find("training_runs.csv", "T00172")).plan.pipeline.virtual_stages == 20);
   const workload::Plan gpt3 = plan_of(find("training_runs.csv", "T00195")).plan;
-  CHECK(gpt3.virtual_stages == 12);
-  CHECK(gpt3.tp_comm_overlap);
+  CHECK(gpt3.pipeline.virtual_stages == 12);
+  CHECK(gpt3.stack.tp_comm_overlap);
   CHECK(row.convention->name == "weights");
   CHECK(plan_of(find("training_runs.csv", "T00180")).convention->name == "frozen-weights");
   CHECK(plan_of(find("training_runs.csv", "T00111")).convention->name == "megatron");
   row = plan_of(find("training_runs.csv", "T00113"));  // Megatron-Bridge
-  CHECK(row.plan.fp8_parameters);
-  CHECK(row.plan.tp_comm_overlap);
-  CHECK(row.plan.packed_document == 0);
-  CHECK_FALSE(row.plan.fp32_gradients);
+  CHECK(row.plan.numerics.fp8_parameters);
+  CHECK(row.plan.stack.tp_comm_overlap);
+  CHECK(row.plan.batch.packed_document == 0);
+  CHECK_FALSE(row.plan.numerics.fp32_gradients);
   CHECK_FALSE(row.plan.optimizer.precision_aware);
   CHECK_FALSE(plan_of(find("paper_grid.csv", "T01358")).machine.no_nvlink_sharp);
 }
 
 TEST_CASE("calibrate: a recipe's interleaving stands where its table of results has none") {
   const RowPlan row = plan_of(find("training_runs.csv", "T00519"));
-  CHECK(row.plan.virtual_stages == 12);
-  CHECK(row.plan.schedule == "interleaved-1f1b");
+  CHECK(row.plan.pipeline.virtual_stages == 12);
+  CHECK(row.plan.pipeline.schedule == "interleaved-1f1b");
   CHECK(std::count(row.assumptions.begin(), row.assumptions.end(),
                    "12 model chunks, as its recipe") == 1);
 }
@@ -203,9 +203,9 @@ TEST_CASE("calibrate: Megatron-LM's own tests take their switches from their fla
     INFO(cell(row, "row_id"));
     CHECK(mapped.memory_rank == MemoryRank::last);
     const bool overlaps = contains(cell(row, "extra"), "\"overlap-grad-reduce\": true");
-    CHECK(mapped.plan.overlap_grad_reduce == overlaps);
+    CHECK(mapped.plan.sharding.overlap_grad_reduce == overlaps);
     const bool unfused = contains(cell(row, "extra"), "\"no-gradient-accumulation-fusion\": true");
-    CHECK(mapped.plan.gradient_accumulation_fusion == !unfused);
+    CHECK(mapped.plan.stack.gradient_accumulation_fusion == !unfused);
   }
 }
 

@@ -57,7 +57,7 @@ TEST_CASE("config: a grid is the product of its rows with the first the slowest"
   CHECK(grid->point(1).name == "f/gpus8-tp4-pp2-mbs2");
   CHECK(grid->point(2).name == "f/gpus8-tp2-pp4-mbs1");
   CHECK(grid->point(5).name == "f/gpus16-tp2-pp4-mbs1");
-  CHECK(grid->point(5).plan.dp == 2);
+  CHECK(grid->point(5).plan.mesh.dp == 2);
   CHECK(grid->machines().size() == 1);
 }
 
@@ -82,7 +82,7 @@ TEST_CASE("config: settings of the command line hold for every point of a grid")
   CAPTURE(problems(grid));
   REQUIRE(grid);
   for (std::size_t i = 0; i < grid->size(); ++i) {
-    CHECK(grid->point(i).plan.avoid_record_streams);
+    CHECK(grid->point(i).plan.environment.avoid_record_streams);
     CHECK(grid->point(i).machine->cluster.name == "dgx-h100");
   }
   CHECK(contains(problems(load_grid(path, {"tp=8"})), "'tp' varies in the family 'f'"));
@@ -167,9 +167,9 @@ TEST_CASE("config: every published point of the paper is in the paper grid once"
     const GridPoint point = grid.point(i);
     if (point.family.starts_with("completion-")) continue;
     const sim::workload::Plan& plan = point.plan;
-    ++points[{point.machine->cluster.name, plan.sequence, plan.world(), plan.tp, plan.cp, plan.pp,
-              plan.micro_batch}];
-    CHECK(plan.global_batch == 1024);
+    ++points[{point.machine->cluster.name, plan.batch.sequence, plan.world(), plan.mesh.tp,
+              plan.mesh.cp, plan.mesh.pp, plan.batch.micro_batch}];
+    CHECK(plan.batch.global_batch == 1024);
   }
   for (const auto& row : table->rows) {
     const auto number = [&](const char* column) {
@@ -194,11 +194,13 @@ TEST_CASE("config: the paper grid runs with the flags of the paper's scripts") {
     const GridPoint point = grid.point(i);
     const sim::workload::Plan& plan = point.plan;
     const bool a100 = point.machine->cluster.name == "abci-a";
-    CHECK(plan.attention ==
+    CHECK(plan.stack.attention ==
           (a100 ? sim::workload::AttentionBackend::flash : sim::workload::AttentionBackend::cudnn));
-    CHECK((plan.sequence_parallel && plan.distributed_optimizer && plan.overlap_grad_reduce));
-    CHECK((plan.overlap_param_gather && plan.fp32_gradients && !plan.avoid_record_streams));
-    CHECK(plan.recompute == sim::workload::Recompute::none);
-    CHECK(plan.precision == sim::model::Precision::bf16);
+    CHECK((plan.mesh.sequence_parallel && plan.sharding.distributed_optimizer &&
+           plan.sharding.overlap_grad_reduce));
+    CHECK((plan.sharding.overlap_param_gather && plan.numerics.fp32_gradients &&
+           !plan.environment.avoid_record_streams));
+    CHECK(plan.policy.recompute == sim::workload::Recompute::none);
+    CHECK(plan.numerics.precision == sim::model::Precision::bf16);
   }
 }

@@ -37,11 +37,11 @@ TEST_CASE("config: a plan file becomes a plan on a machine") {
   REQUIRE(file);
   CHECK(file->name == "p");
   CHECK(file->plan.architecture.layers == 32);
-  CHECK(file->plan.dp == 2);  // 16 / (4 x 2)
+  CHECK(file->plan.mesh.dp == 2);  // 16 / (4 x 2)
   CHECK(file->plan.microbatches() == 256);
-  CHECK(file->plan.schedule == "1f1b");
-  CHECK(file->plan.attention == sim::workload::AttentionBackend::flash);
-  CHECK(file->plan.overlap_param_gather);
+  CHECK(file->plan.pipeline.schedule == "1f1b");
+  CHECK(file->plan.stack.attention == sim::workload::AttentionBackend::flash);
+  CHECK(file->plan.sharding.overlap_param_gather);
   CHECK(file->machine.cluster.name == "abci-a");
 }
 
@@ -53,11 +53,11 @@ TEST_CASE("config: settings of the command line replace those of the file") {
                        "allocator_options=roundup_power2_divisions:[256:1,>:2]"});
   CAPTURE(problems(file));
   REQUIRE(file);
-  CHECK(file->plan.tp == 8);  // the last one holds
-  CHECK(file->plan.dp == 1);  // follows the world
-  CHECK(file->plan.micro_batch == 1);
-  CHECK_FALSE(file->plan.sequence_parallel);
-  CHECK(file->plan.allocator_options == "roundup_power2_divisions:[256:1,>:2]");
+  CHECK(file->plan.mesh.tp == 8);  // the last one holds
+  CHECK(file->plan.mesh.dp == 1);  // follows the world
+  CHECK(file->plan.batch.micro_batch == 1);
+  CHECK_FALSE(file->plan.mesh.sequence_parallel);
+  CHECK(file->plan.environment.allocator_options == "roundup_power2_divisions:[256:1,>:2]");
 
   const auto by_dp = load_plan(path, {"dp=16"});
   CAPTURE(problems(by_dp));
@@ -68,11 +68,11 @@ TEST_CASE("config: settings of the command line replace those of the file") {
   CHECK(by_nodes->plan.world() == 32);
   const auto chunks = load_plan(path, {"num-layers-per-virtual-pipeline-stage=4"});
   REQUIRE(chunks);
-  CHECK(chunks->plan.virtual_stages == 4);  // 32 / (2 x 4)
-  CHECK(chunks->plan.schedule == "interleaved-1f1b");
+  CHECK(chunks->plan.pipeline.virtual_stages == 4);  // 32 / (2 x 4)
+  CHECK(chunks->plan.pipeline.schedule == "interleaved-1f1b");
   const auto other = load_plan(path, {"cluster=dgx-h100"});
   REQUIRE(other);
-  CHECK(other->plan.attention == sim::workload::AttentionBackend::cudnn);
+  CHECK(other->plan.stack.attention == sim::workload::AttentionBackend::cudnn);
 }
 
 TEST_CASE("config: a plan may come from settings alone and describe its own network") {
@@ -85,7 +85,7 @@ TEST_CASE("config: a plan may come from settings alone and describe its own netw
   REQUIRE(file);
   CHECK(file->plan.architecture.ffn == 4096);
   CHECK(file->plan.architecture.head_dim == 64);
-  CHECK(file->plan.dp == 4);
+  CHECK(file->plan.mesh.dp == 4);
 }
 
 TEST_CASE("config: wrong settings are named with the nearest right one") {
@@ -157,7 +157,7 @@ TEST_CASE("config: every plan of workloads loads") {
     CAPTURE(one.name, problems(file));
     REQUIRE(file);
     CHECK(file->plan.world() == one.world);
-    CHECK(file->plan.dp == one.dp);
+    CHECK(file->plan.mesh.dp == one.dp);
   }
 }
 
@@ -190,20 +190,20 @@ torchrun $DISTRIBUTED_ARGS pretrain_gpt.py $GPT_ARGS \
   CAPTURE(problems(file));
   REQUIRE(file);
   const sim::workload::Plan& plan = file->plan;
-  CHECK(plan.tp == 4);
-  CHECK(plan.pp == 2);
-  CHECK(plan.dp == 2);
+  CHECK(plan.mesh.tp == 4);
+  CHECK(plan.mesh.pp == 2);
+  CHECK(plan.mesh.dp == 2);
   CHECK(plan.architecture.kv_heads == 8);
   CHECK(plan.architecture.norm == sim::model::Norm::rms);
   CHECK_FALSE(plan.architecture.linear_bias);
   CHECK_FALSE(plan.architecture.tied_embeddings);
   // The network is that of the published config.
   CHECK(sim::model::parameters(plan.architecture) == 8'030'261'248);
-  CHECK(plan.sequence_parallel);
-  CHECK(plan.fp32_gradients);  // Megatron-LM turns it on with bf16
-  CHECK(plan.avoid_record_streams);
-  CHECK_FALSE(plan.overlap_param_gather);  // not in the script
-  CHECK(plan.tp_comm_overlap);
+  CHECK(plan.mesh.sequence_parallel);
+  CHECK(plan.numerics.fp32_gradients);  // Megatron-LM turns it on with bf16
+  CHECK(plan.environment.avoid_record_streams);
+  CHECK_FALSE(plan.sharding.overlap_param_gather);  // not in the script
+  CHECK(plan.stack.tp_comm_overlap);
 
   // A model by name stands for the flags of the network.
   const auto named =
@@ -251,11 +251,11 @@ TEST_CASE("config: a GPT of Megatron-LM has its defaults") {
   CHECK(a.linear_bias);
   CHECK(a.ffn == 8192);
   CHECK(a.hidden_dropout == 0.1);
-  CHECK(file->plan.precision == sim::model::Precision::fp16);
-  CHECK_FALSE(file->plan.fp32_gradients);
-  CHECK_FALSE(file->plan.distributed_optimizer);
-  CHECK(file->plan.recompute == sim::workload::Recompute::selective);
-  CHECK(file->plan.attention == sim::workload::AttentionBackend::unfused);
+  CHECK(file->plan.numerics.precision == sim::model::Precision::fp16);
+  CHECK_FALSE(file->plan.numerics.fp32_gradients);
+  CHECK_FALSE(file->plan.sharding.distributed_optimizer);
+  CHECK(file->plan.policy.recompute == sim::workload::Recompute::selective);
+  CHECK(file->plan.stack.attention == sim::workload::AttentionBackend::unfused);
 }
 
 TEST_CASE("config: launch scripts that make no sense end quickly") {

@@ -103,3 +103,71 @@ TEST_CASE("golden: a sweep on a small disk goes on once there is space") {
   REQUIRE(run("./rehearse sweep " + grid + " -o whole", folder).code == 0);
   CHECK(csv == text_of(folder + "/whole/results.csv"));
 }
+
+TEST_CASE("golden: shards of a sweep, one of them killed and run again, merge to its bytes") {
+  const std::string folder = scratch("shards");
+  const golden::Finished one = run("./rehearse sweep " + grid + " -o whole -q", folder);
+  REQUIRE(one.code == 0);
+  const std::string shard = "./rehearse sweep " + grid + " -o many -q -j 1 --shard ";
+  for (const char* number : {"1", "2", "4", "5", "6", "7"})
+    REQUIRE(run(shard + number + "/8", folder).code == 0);
+  // The third is killed, the eighth never ran.
+  REQUIRE(run(shard + "3/8", folder).code == 0);
+  const std::string third = folder + "/many/shard-0003-of-0008/results.jsonl";
+  fs::resize_file(third, fs::file_size(third) - 7);
+  fs::remove(folder + "/many/shard-0003-of-0008/results.csv");
+  const golden::Finished torn = run("./rehearse merge many -o merged", folder);
+  INFO(torn.err);
+  CHECK(torn.code == 66);
+  CHECK(torn.err.find("many: error: of 8 shards 1 is missing: 8") != std::string::npos);
+  CHECK(torn.err.find("rehearse sweep grid.textproto --resume -o many --shard 3/8") !=
+        std::string::npos);
+  CHECK_FALSE(fs::exists(folder + "/merged"));
+  REQUIRE(run(shard + "3/8 --resume", folder).code == 0);
+  REQUIRE(
+      run("SLURM_ARRAY_TASK_ID=7 SLURM_ARRAY_TASK_MIN=0 SLURM_ARRAY_TASK_MAX=7 " + shard + "auto",
+          folder)
+          .code == 0);
+  const golden::Finished merged = run("./rehearse merge many -o merged -q", folder);
+  INFO(merged.err);
+  CHECK(merged.code == 0);
+  CHECK(merged.out == one.out);
+  for (const char* file : {"/results.jsonl", "/results.csv"})
+    CHECK(text_of(folder + "/merged" + file) == text_of(folder + "/whole" + file));
+  // A shard of another grid is refused.
+  REQUIRE(
+      run("./rehearse sweep " + grid + " sequence=2048 -o many --overwrite -q --shard 2/8", folder)
+          .code == 0);
+  const golden::Finished mixed = run("./rehearse merge many -o merged", folder);
+  INFO(mixed.err);
+  CHECK(mixed.code == 65);
+  CHECK(mixed.err.find("other inputs: fingerprints") != std::string::npos);
+}
+
+TEST_CASE("golden: the processes of one job step share a sweep and the last puts it together") {
+  const std::string folder = scratch("step");
+  const golden::Finished one = run("./rehearse sweep " + grid + " -o whole -q", folder);
+  const golden::Finished step =
+      run("for rank in 2 0 1; do SLURM_PROCID=$rank SLURM_STEP_NUM_TASKS=3 ./rehearse sweep " +
+              grid + " -o many -q & done; wait",
+          folder);
+  INFO(step.err);
+  CHECK(step.out == one.out);
+  for (const char* file : {"/results.jsonl", "/results.csv"})
+    CHECK(text_of(folder + "/many" + file) == text_of(folder + "/whole" + file));
+}
+
+TEST_CASE("golden: shards of validate merge to what one machine says") {
+  const std::string folder = scratch("validate-shards");
+  const std::string what =
+      "./rehearse validate calibration/measured/training_runs.csv --where "
+      "source_group=narayanan2021-table1 -q ";
+  const golden::Finished one = run(what + "--csv one.csv", folder);
+  REQUIRE(one.code == 0);
+  for (const char* shard : {"1/3", "2/3", "3/3"})
+    REQUIRE(run(what + "-o many --shard " + shard, folder).code == 0);
+  const golden::Finished merged = run("./rehearse merge many -o whole -q", folder);
+  INFO(merged.err);
+  CHECK(merged.out == one.out);
+  CHECK(text_of(folder + "/whole/predictions.csv") == text_of(folder + "/one.csv"));
+}

@@ -33,90 +33,90 @@ std::vector<Case> catalog() {
   add("data parallel", sample::plan(1, 1, 1, 4, 8), plain);
   add("tensor parallel", sample::plan(2, 1, 1, 2, 8), plain);
   add("tensor parallel, blocks kept by Work", sample::plan(4, 1, 1, 2, 8),
-      [](Plan& p) { p.avoid_record_streams = true; });
+      [](Plan& p) { p.environment.avoid_record_streams = true; });
   add("no sequence parallelism", sample::plan(2, 1, 2, 1, 8),
-      [](Plan& p) { p.sequence_parallel = false; });
+      [](Plan& p) { p.mesh.sequence_parallel = false; });
   add("pipeline", sample::plan(1, 1, 4, 1, 12), plain);
   add("3D", sample::plan(2, 1, 4, 2, 12), plain);
   add("3D, two sequences", sample::plan(2, 1, 2, 2, 12), [](Plan& p) {
-    p.micro_batch = 2;
-    p.global_batch *= 2;
+    p.batch.micro_batch = 2;
+    p.batch.global_batch *= 2;
   });
   add("ring attention", sample::plan(1, 2, 1, 2, 6), plain);
   add("ring of four", sample::plan(2, 4, 2, 1, 6), plain);
   add("ring of four, cuDNN", sample::plan(1, 4, 1, 1, 4),
-      [](Plan& p) { p.attention = workload::AttentionBackend::cudnn; });
-  add("gpipe", sample::plan(2, 1, 4, 1, 8), [](Plan& p) { p.schedule = "gpipe"; });
-  add("zero bubble", sample::plan(2, 1, 4, 1, 12), [](Plan& p) { p.schedule = "zb-h1"; });
+      [](Plan& p) { p.stack.attention = workload::AttentionBackend::cudnn; });
+  add("gpipe", sample::plan(2, 1, 4, 1, 8), [](Plan& p) { p.pipeline.schedule = "gpipe"; });
+  add("zero bubble", sample::plan(2, 1, 4, 1, 12), [](Plan& p) { p.pipeline.schedule = "zb-h1"; });
   add("zero bubble without tensor parallelism", sample::plan(1, 1, 3, 2, 9), [](Plan& p) {
-    p.schedule = "zb-h1";
+    p.pipeline.schedule = "zb-h1";
     p.architecture.layers = 9;
   });
   add("interleaved", sample::plan(2, 1, 2, 2, 8), [](Plan& p) {
-    p.schedule = "interleaved-1f1b";
-    p.virtual_stages = 2;
+    p.pipeline.schedule = "interleaved-1f1b";
+    p.pipeline.virtual_stages = 2;
   });
   add("interleaved, all warm-up", sample::plan(1, 1, 4, 1, 4), [](Plan& p) {
-    p.schedule = "interleaved-1f1b";
-    p.virtual_stages = 2;
+    p.pipeline.schedule = "interleaved-1f1b";
+    p.pipeline.virtual_stages = 2;
   });
   add("interleaved, the embedding and the head alone", sample::plan(2, 1, 2, 2, 8), [](Plan& p) {
-    p.schedule = "interleaved-1f1b";
+    p.pipeline.schedule = "interleaved-1f1b";
     p.architecture.layers = 6;
-    p.virtual_stages = 4;
-    p.account_for_embedding = p.account_for_loss = true;
+    p.pipeline.virtual_stages = 4;
+    p.pipeline.account_for_embedding = p.pipeline.account_for_loss = true;
   });
   add("full recomputation", sample::plan(2, 1, 2, 1, 8),
-      [](Plan& p) { p.recompute = workload::Recompute::full; });
+      [](Plan& p) { p.policy.recompute = workload::Recompute::full; });
   add("full recomputation in pairs", sample::plan(2, 1, 2, 1, 8), [](Plan& p) {
-    p.recompute = workload::Recompute::full;
-    p.recompute_layers = 2;
+    p.policy.recompute = workload::Recompute::full;
+    p.policy.recompute_layers = 2;
   });
   add("recomputation of a block of layers", sample::plan(1, 1, 2, 1, 6), [](Plan& p) {
-    p.recompute = workload::Recompute::full;
-    p.recompute_method = workload::RecomputeMethod::block;
-    p.recompute_layers = 3;
+    p.policy.recompute = workload::Recompute::full;
+    p.policy.recompute_method = workload::RecomputeMethod::block;
+    p.policy.recompute_layers = 3;
   });
   add("GPT, unfused attention, selective", sample::plan(2, 1, 2, 1, 6), [](Plan& p) {
     p.architecture = sample::gpt();
-    p.attention = workload::AttentionBackend::unfused;
-    p.recompute = workload::Recompute::selective;
+    p.stack.attention = workload::AttentionBackend::unfused;
+    p.policy.recompute = workload::Recompute::selective;
   });
   add("GPT, unfused attention", sample::plan(2, 1, 1, 2, 4), [](Plan& p) {
     p.architecture = sample::gpt();
-    p.attention = workload::AttentionBackend::unfused;
+    p.stack.attention = workload::AttentionBackend::unfused;
   });
   add("no overlap", sample::plan(2, 1, 2, 2, 8),
-      [](Plan& p) { p.overlap_grad_reduce = p.overlap_param_gather = false; });
+      [](Plan& p) { p.sharding.overlap_grad_reduce = p.sharding.overlap_param_gather = false; });
   add("all-reduced gradients", sample::plan(2, 1, 2, 2, 8),
-      [](Plan& p) { p.distributed_optimizer = p.overlap_param_gather = false; });
+      [](Plan& p) { p.sharding.distributed_optimizer = p.sharding.overlap_param_gather = false; });
   add("bf16 gradients, expandable segments", sample::plan(2, 1, 2, 2, 8), [](Plan& p) {
-    p.fp32_gradients = false;
-    p.allocator_options = "expandable_segments:True";
+    p.numerics.fp32_gradients = false;
+    p.environment.allocator_options = "expandable_segments:True";
   });
-  add("fp8", sample::plan(2, 1, 2, 2, 6), [](Plan& p) { p.fp8 = true; });
+  add("fp8", sample::plan(2, 1, 2, 2, 6), [](Plan& p) { p.numerics.fp8 = true; });
   add("fp8 parameters", sample::plan(2, 1, 2, 2, 6),
-      [](Plan& p) { p.fp8 = p.fp8_parameters = true; });
+      [](Plan& p) { p.numerics.fp8 = p.numerics.fp8_parameters = true; });
   add("packed documents, ring", sample::plan(1, 2, 2, 1, 4),
-      [](Plan& p) { p.packed_document = p.sequence / 8; });
+      [](Plan& p) { p.batch.packed_document = p.batch.sequence / 8; });
   add("uneven stages", sample::plan(1, 1, 4, 1, 8), [](Plan& p) {
     p.architecture.layers = 10;
-    p.account_for_embedding = p.account_for_loss = true;
+    p.pipeline.account_for_embedding = p.pipeline.account_for_loss = true;
   });
   add("recomputed MLP", sample::plan(2, 1, 2, 1, 6), [](Plan& p) {
-    p.recompute = workload::Recompute::selective;
-    p.recompute_modules = {false, true};
+    p.policy.recompute = workload::Recompute::selective;
+    p.policy.recompute_modules = {false, true};
   });
   add("uneven chunks", sample::plan(2, 1, 2, 2, 8), [](Plan& p) {
-    p.schedule = "interleaved-1f1b";
-    p.virtual_stages = 2;
+    p.pipeline.schedule = "interleaved-1f1b";
+    p.pipeline.virtual_stages = 2;
     p.architecture.layers = 7;
-    p.account_for_embedding = true;
+    p.pipeline.account_for_embedding = true;
   });
   const auto sharded = [](workload::DataParallelism kind, int replicas = 1) {
     return [=](Plan& p) {
-      p.data_parallel = kind;
-      p.fsdp.replicas = replicas;
+      p.sharding.data_parallel = kind;
+      p.sharding.fsdp.replicas = replicas;
     };
   };
   add("flat shards", sample::plan(1, 1, 1, 4, 6), sharded(workload::DataParallelism::fsdp1));
@@ -128,23 +128,23 @@ std::vector<Case> catalog() {
   add("shards, ring, two flat copies", sample::plan(1, 2, 1, 4, 5),
       sharded(workload::DataParallelism::fsdp1, 2));
   add("flat shards, bf16 reduction, recomputation", sample::plan(1, 1, 1, 4, 4), [](Plan& p) {
-    p.data_parallel = workload::DataParallelism::fsdp1;
-    p.fp32_gradients = false;
-    p.recompute = workload::Recompute::full;
+    p.sharding.data_parallel = workload::DataParallelism::fsdp1;
+    p.numerics.fp32_gradients = false;
+    p.policy.recompute = workload::Recompute::full;
   });
   add("ZeRO-2, reduced at the end", sample::plan(1, 1, 1, 4, 6), [](Plan& p) {
-    p.data_parallel = workload::DataParallelism::fsdp2;
-    p.fsdp.reshard_after_forward = false;
-    p.fsdp.no_sync = true;
+    p.sharding.data_parallel = workload::DataParallelism::fsdp2;
+    p.sharding.fsdp.reshard_after_forward = false;
+    p.sharding.fsdp.no_sync = true;
   });
   add("flat ZeRO-2, gathers unlimited", sample::plan(1, 1, 1, 4, 6), [](Plan& p) {
-    p.data_parallel = workload::DataParallelism::fsdp1;
-    p.fsdp.reshard_after_forward = false;
-    p.fsdp.limit_all_gathers = false;
+    p.sharding.data_parallel = workload::DataParallelism::fsdp1;
+    p.sharding.fsdp.reshard_after_forward = false;
+    p.sharding.fsdp.limit_all_gathers = false;
   });
   add("shards gathered ahead", sample::plan(1, 1, 1, 4, 6), [](Plan& p) {
-    p.data_parallel = workload::DataParallelism::fsdp2;
-    p.fsdp.forward_prefetch = p.fsdp.backward_prefetch = 2;
+    p.sharding.data_parallel = workload::DataParallelism::fsdp2;
+    p.sharding.fsdp.forward_prefetch = p.sharding.fsdp.backward_prefetch = 2;
   });
   add("launch-bound", sample::plan(2, 1, 2, 2, 8), plain, 300);
   return cases;
@@ -192,7 +192,7 @@ TEST_CASE("replay: fast and reference engine agree on every operation and every 
     const replay::Times times = sample::times(job, c.launch_us);
     const replay::Memory memory = [&] {
       replay::Memory m = sample::memory(job);
-      m.options = c.plan.allocator_options;
+      m.options = c.plan.environment.allocator_options;
       return m;
     }();
     Recorder fast, reference;
@@ -212,7 +212,7 @@ TEST_CASE("replay: fast and reference engine agree on every operation and every 
 TEST_CASE("replay: the shortcuts of the fast engine change nothing") {
   for (Case c : catalog()) {
     CAPTURE(c.name);
-    c.plan.global_batch *= 4;
+    c.plan.batch.global_batch *= 4;
     const workload::Job job = sample::job(c.plan);
     const replay::Times times = sample::times(job, c.launch_us);
     const replay::Memory memory = sample::memory(job);

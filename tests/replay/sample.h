@@ -42,13 +42,13 @@ inline sim::model::Architecture gpt(int layers = 8) {
 inline sim::workload::Plan plan(int tp, int cp, int pp, int dp, int microbatches) {
   sim::workload::Plan p;
   p.architecture = llama();
-  p.tp = tp;
-  p.cp = cp;
-  p.pp = pp;
-  p.dp = dp;
-  p.global_batch = microbatches * dp;
-  p.sequence = 2048;
-  p.schedule = "1f1b";
+  p.mesh.tp = tp;
+  p.mesh.cp = cp;
+  p.mesh.pp = pp;
+  p.mesh.dp = dp;
+  p.batch.global_batch = microbatches * dp;
+  p.batch.sequence = 2048;
+  p.pipeline.schedule = "1f1b";
   return p;
 }
 

@@ -49,7 +49,7 @@ TEST_CASE("report: a memory snapshot of a replay leads to the same addresses aga
   // Context parallelism has blocks on a second stream; expandable segments map and unmap.
   for (const char* conf : {"", "expandable_segments:True", "max_split_size_mb:64"}) {
     workload::Plan plan = sample::plan(2, 2, 2, 1, 4);
-    plan.allocator_options = conf;
+    plan.environment.allocator_options = conf;
     CAPTURE(conf);
     Observed seen(plan, plenty, 1'000'000);
     const memory::RecordingReplay result = replayed(seen.snapshot.pickle());
@@ -158,4 +158,71 @@ TEST_CASE("report: a memory plot has a panel a stage with limit and names of wha
     CHECK(svg.find(part) != std::string::npos);
   }
   CHECK(svg.find("out of memory") == std::string::npos);
+}
+
+TEST_CASE("report: what is reserved is a band where it moves faster than a pixel") {
+  report::MemoryTimeline timeline;
+  const replay::Place place{1, 0, workload::PassKind::forward, 0, 0, "layer", "x"};
+  // 10^5 changes, one a millisecond; reserved jumps between 4 and 8 GiB with each.
+  for (int i = 0; i < 100'000; ++i) {
+    const Bytes reserved{i % 2 == 0 ? 8LL << 30 : 4LL << 30};
+    timeline.memory({0,
+                     {i * 1'000'000'000LL},
+                     workload::Category::activations,
+                     i % 2 == 0 ? 10 : -10,
+                     0,
+                     "",
+                     place,
+                     {i % 2 == 0 ? 10 : 0},
+                     reserved,
+                     {}});
+  }
+  const auto own = timeline.of(0);
+  for (std::size_t i = 1; i + 1 < own.intervals.size(); ++i) {
+    REQUIRE(own.intervals[i].most.reserved == 8LL << 30);
+    REQUIRE(own.intervals[i].least_reserved == 4LL << 30);
+  }
+  const workload::Plan plan = sample::plan(1, 1, 1, 1, 4);
+  report::Answer answer;
+  answer.plan = plan;
+  answer.run = Observed(plan, plenty, 100).run;
+  answer.run.classes[0].capacity = Bytes{16LL << 30};
+  const std::string svg = report::memory_plot(answer, timeline);
+  // A rectangle: four corners, not two hundred thousand.
+  const std::size_t band = svg.find("fill-opacity=\"0.3\"");
+  REQUIRE(band != std::string::npos);
+  CHECK(svg.find("/>", band) - band < 400);
+}
+
+TEST_CASE("report: names of steps in a memory plot do not stand on each other") {
+  report::MemoryTimeline timeline;
+  replay::Place place{1, 0, workload::PassKind::forward, 0, 0, "layer", "x"};
+  for (int i = 0; i < 200; ++i) {
+    place.step = i;
+    timeline.memory({0,
+                     {i * 1'000'000'000LL},
+                     workload::Category::activations,
+                     10,
+                     0,
+                     "",
+                     place,
+                     {10},
+                     {20},
+                     {}});
+  }
+  report::Answer answer;
+  answer.plan = sample::plan(1, 1, 1, 1, 4);
+  answer.run = Observed(answer.plan, plenty, 100).run;
+  const std::string svg = report::memory_plot(answer, timeline);
+  double before = -1e9;
+  int names = 0;
+  for (std::size_t at = 0; (at = svg.find(">step ", at)) != std::string::npos; ++at) {
+    const std::size_t x = svg.rfind("x=\"", at) + 3;
+    const double here = std::stod(svg.substr(x));
+    CHECK(here - before >= 44);
+    before = here;
+    ++names;
+  }
+  CHECK(names >= 5);
+  CHECK(names <= 20);
 }

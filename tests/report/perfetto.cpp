@@ -19,6 +19,25 @@ pf::Trace read(const std::string& path) {
   REQUIRE(trace.ParseFromIstream(&in));
   return trace;
 }
+
+// What a reader remembers of a sequence.
+struct Sequence {
+  std::string track;
+  std::map<std::uint64_t, std::string> names, annotations;
+
+  void read(const pf::TracePacket& packet) {
+    if (packet.has_track_descriptor()) {
+      track = packet.track_descriptor().name();
+      if (!packet.track_descriptor().has_process()) {
+        CHECK(packet.trace_packet_defaults().track_event_defaults().track_uuid() ==
+              packet.track_descriptor().uuid());
+      }
+    }
+    for (const auto& name : packet.interned_data().event_names()) names[name.iid()] = name.name();
+    for (const auto& name : packet.interned_data().debug_annotation_names())
+      annotations[name.iid()] = name.name();
+  }
+};
 }  // namespace
 
 TEST_CASE("report: a trace has one track per stream and nested slices with nanoseconds") {
@@ -35,30 +54,61 @@ TEST_CASE("report: a trace has one track per stream and nested slices with nanos
   REQUIRE(writer.close().empty());
 
   const pf::Trace trace = read(path);
-  std::map<std::uint64_t, std::string> tracks;
+  std::map<std::uint32_t, Sequence> sequences;
   std::vector<std::string> story;
+  const pf::TracePacket* slice = nullptr;
   for (const pf::TracePacket& packet : trace.packet()) {
-    CHECK(packet.trusted_packet_sequence_id() == 1);
-    if (packet.has_track_descriptor()) {
-      const auto& track = packet.track_descriptor();
-      tracks[track.uuid()] = track.has_process() ? track.process().process_name() : track.name();
-      continue;
-    }
+    Sequence& own = sequences[packet.trusted_packet_sequence_id()];
+    own.read(packet);
+    if (!packet.has_track_event()) continue;
+    CHECK(packet.sequence_flags() == 2);
     const auto& event = packet.track_event();
-    story.push_back(tracks.at(event.track_uuid()) + " " + std::to_string(packet.timestamp()) +
-                    (event.type() == pf::TrackEvent::TYPE_SLICE_BEGIN ? " " + event.name() : ""));
+    const bool begins = event.type() == pf::TrackEvent::TYPE_SLICE_BEGIN;
+    story.push_back(own.track + " " + std::to_string(packet.timestamp()) +
+                    (begins ? " " + own.names.at(event.name_iid()) : ""));
+    if (begins && story.size() == 3) slice = &packet;
   }
   CHECK(trace.packet(0).sequence_flags() == 1);
   CHECK(story == std::vector<std::string>{"stream compute 1000 qkv", "stream compute 2000",
                                           "stream tp 2000 all-gather", "stream tp 3000",
                                           "stream compute 2000 fc1", "stream compute 2400"});
   // 2,500,000 ps - 2,000,999 ps = 499,001 ps: 499 ns of waiting for partners.
-  const auto& notes = trace.packet(6).track_event().debug_annotations();
+  REQUIRE(slice != nullptr);
+  const auto& notes = slice->track_event().debug_annotations();
+  Sequence& tp = sequences.at(slice->trusted_packet_sequence_id());
   REQUIRE(notes.size() == 4);
-  CHECK(notes[1].name() == "microbatch");
+  CHECK(tp.annotations.at(notes[1].name_iid()) == "microbatch");
   CHECK(notes[1].int_value() == 5);
-  CHECK(notes[3].name() == "waited_ns");
+  CHECK(tp.annotations.at(notes[3].name_iid()) == "waited_ns");
   CHECK(notes[3].int_value() == 499);
+}
+
+TEST_CASE(
+    "report: a name is written once in a track, and packets of a track are in order of time") {
+  const std::string path = std::string(REHEARSE_BINARY_DIR) + "/perfetto_names.pftrace";
+  report::PerfettoTrace writer({"stage 0"});
+  REQUIRE(writer.open(path).empty());
+  const replay::Place place{1, 0, workload::PassKind::forward, 0, 1, "layer forward", ""};
+  for (std::int64_t i = 0; i < 50; ++i) {
+    const Time at{i * 3'000'000};
+    writer.operation(0, workload::Stream::compute, i % 2 == 0 ? "qkv" : "fc1", place, at, at,
+                     at + Duration{1'000'000});
+    // Told later than what runs behind it on another stream.
+    writer.operation(0, workload::Stream::tp, "all-gather", place, at, at, at + Duration{500'000});
+  }
+  REQUIRE(writer.close().empty());
+  std::map<std::uint32_t, std::uint64_t> last;
+  std::map<std::string, int> written;
+  const pf::Trace trace = read(path);
+  for (const pf::TracePacket& packet : trace.packet()) {
+    for (const auto& name : packet.interned_data().event_names()) ++written[name.name()];
+    std::uint64_t& before = last[packet.trusted_packet_sequence_id()];
+    if (packet.has_timestamp()) {
+      CHECK(packet.timestamp() >= before);
+      before = packet.timestamp();
+    }
+  }
+  CHECK(written == std::map<std::string, int>{{"qkv", 1}, {"fc1", 1}, {"all-gather", 1}});
 }
 
 TEST_CASE("report: memory counters follow the category and the totals") {
@@ -72,15 +122,12 @@ TEST_CASE("report: memory counters follow the category and the totals") {
   writer.memory({0, {3000}, category, -512, 0, "x", place, {512}, {2048}, {}});
   REQUIRE(writer.close().empty());
   std::map<std::string, std::vector<std::int64_t>> values;
-  std::map<std::uint64_t, std::string> tracks;
+  std::map<std::uint32_t, Sequence> sequences;
   const pf::Trace trace = read(path);
   for (const pf::TracePacket& packet : trace.packet()) {
-    if (packet.has_track_descriptor()) {
-      tracks[packet.track_descriptor().uuid()] = packet.track_descriptor().name();
-    } else {
-      values[tracks.at(packet.track_event().track_uuid())].push_back(
-          packet.track_event().counter_value());
-    }
+    Sequence& own = sequences[packet.trusted_packet_sequence_id()];
+    own.read(packet);
+    if (packet.has_track_event()) values[own.track].push_back(packet.track_event().counter_value());
   }
   CHECK(values["memory: activations"] == std::vector<std::int64_t>{512, 1024, 512});
   CHECK(values["memory: allocated"] == std::vector<std::int64_t>{512, 1024, 512});

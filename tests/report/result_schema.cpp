@@ -5,6 +5,7 @@
 
 #include "sample.h"
 #include "sim/config/result.pb.h"
+#include "sim/report/document.h"
 #include "sim/report/record.h"
 
 namespace {
@@ -36,10 +37,11 @@ TEST_CASE("report: records are the schema's results") {
 
 TEST_CASE("report: every column is a field of the schema and every field a column") {
   const auto* descriptor = rehearse::v1::Result::descriptor();
-  for (const std::string& column : sim::report::columns()) {
+  for (const sim::report::Column& row : sim::report::record_columns()) {
+    const std::string& column = row.key;
     CAPTURE(column);
     CHECK(descriptor->FindFieldByName(column) != nullptr);
   }
   // Besides: the hash and the block of an out-of-memory event.
-  CHECK(descriptor->field_count() == static_cast<int>(sim::report::columns().size()) + 2);
+  CHECK(descriptor->field_count() == static_cast<int>(sim::report::record_columns().size()) + 2);
 }

@@ -12,11 +12,11 @@ inline sim::report::Answer fits() {
   using namespace sim;
   report::Answer answer;
   answer.plan.architecture = {"toy", 4, 1024, 4096, 16, 16, 64, 32000, 4096};
-  answer.plan.tp = 2;
-  answer.plan.pp = 2;
-  answer.plan.dp = 2;
-  answer.plan.global_batch = 16;
-  answer.plan.sequence = 4096;
+  answer.plan.mesh.tp = 2;
+  answer.plan.mesh.pp = 2;
+  answer.plan.mesh.dp = 2;
+  answer.plan.batch.global_batch = 16;
+  answer.plan.batch.sequence = 4096;
   answer.machine = {"toy-cluster", "A100-SXM4-40GB", 8, {40 * gib}, 312e12};
   answer.run.step_time = {10'000'000'000'000};
   answer.run.warm_up_time = {11'000'000'000'000};

@@ -11,7 +11,7 @@ using namespace sim;
 TEST_CASE("report: a sweep ends with counts and best points and reasons and the rule") {
   report::Answer slow = sample::fits();
   slow.rates[0].tflops_gpu = 149;
-  slow.plan.micro_batch = 2;
+  slow.plan.batch.micro_batch = 2;
   report::Answer wrong = sample::out_of_memory();  // the estimate says that it fits
   const std::vector<report::Json> records = {
       report::record({"00000000000000a0", "toy/a", "toy"}, slow),

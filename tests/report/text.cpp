@@ -33,9 +33,9 @@ TEST_CASE("report: a CSV field is quoted only where it must be") {
 TEST_CASE("report: the textbook bubble is (p-1)/(mv+p-1)") {
   workload::Plan plan = sample::fits().plan;  // p 2, m 16/(2 x 1) = 8
   CHECK(report::textbook_bubble(plan) == Approx(1.0 / 9.0));
-  plan.virtual_stages = 4;
+  plan.pipeline.virtual_stages = 4;
   CHECK(report::textbook_bubble(plan) == Approx(1.0 / 33.0));
-  plan.pp = 1;
+  plan.mesh.pp = 1;
   CHECK(report::textbook_bubble(plan) == 0);
 }
 

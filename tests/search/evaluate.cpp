@@ -103,8 +103,8 @@ TEST_CASE("search: a site is loaded once and its digest tells machines apart") {
 TEST_CASE("search: a plan that is larger than its cluster is a problem with both sizes") {
   search::Sites sites;
   workload::Plan plan = small_plan().plan;
-  plan.dp = 1 << 20;
-  plan.global_batch = plan.dp;
+  plan.mesh.dp = 1 << 20;
+  plan.batch.global_batch = plan.mesh.dp;
   const std::vector<std::string> problems = search::problems(plan, site_of(sites));
   REQUIRE_FALSE(problems.empty());
   CHECK(problems.back().find("4194304 GPUs are needed and abci-a has ") == 0);
@@ -131,9 +131,9 @@ TEST_CASE("search: a change is what its text makes of the plan on the command li
   search::Site& site = site_of(sites);
   for (const std::vector<std::string>& more :
        std::vector<std::vector<std::string>>{{}, {"pp=1", "tp=1"}, {"pp=1", "zero=2"}}) {
-    std::vector<std::string> words = {"model=llama-2-7b", "cluster=abci-a",   "gpus=8",
-                                      "tp=2",             "pp=2",             "micro_batch=2",
-                                      "global_batch=16",  "sequence=1024"};
+    std::vector<std::string> words = {
+        "model=llama-2-7b", "cluster=abci-a",  "gpus=8",       "tp=2", "pp=2",
+        "micro_batch=2",    "global_batch=16", "sequence=1024"};
     words.insert(words.end(), more.begin(), more.end());
     const auto plan = config::load_plan("", words);
     REQUIRE(plan);
@@ -149,7 +149,8 @@ TEST_CASE("search: a change is what its text makes of the plan on the command li
       REQUIRE(read);
       CHECK(report::to_json(read->plan) == report::to_json(change.plan));
     }
-    CHECK(texts.count("first_stage_layers=15") == (plan->plan.pp == 2));  // 16 and 16: 15 and 17
+    CHECK(texts.count("first_stage_layers=15") ==
+          (plan->plan.mesh.pp == 2));  // 16 and 16: 15 and 17
     CHECK(texts.count("zero=3") == (more.size() == 2 && more[1] == "tp=1"));
     CHECK(texts.count("fsdp.reshard_after_forward=true") == plan->plan.shards_parameters());
   }
@@ -159,8 +160,8 @@ TEST_CASE("search: state that is too large for a GPU fits in shards or behind a 
   search::Sites sites;
   search::Site& site = site_of(sites);
   // 6.7e9 parameters in bf16 with fp32 gradients are 37.7 GiB: more than an A100-40GB leaves.
-  const auto plan = config::load_plan("", {"model=llama-2-7b", "cluster=abci-a", "gpus=8",
-                                           "global_batch=8", "sequence=1024"});
+  const auto plan = config::load_plan(
+      "", {"model=llama-2-7b", "cluster=abci-a", "gpus=8", "global_batch=8", "sequence=1024"});
   REQUIRE(plan);
   REQUIRE_FALSE(search::evaluate(plan->plan, site).run.fits());
   bool zero = false;
@@ -173,9 +174,9 @@ TEST_CASE("search: a plan that does not fit is given the fewest recomputed layer
   search::Sites sites;
   search::Site& site = site_of(sites);
   workload::Plan plan = small_plan().plan;
-  plan.micro_batch = 8;  // of one replica: too much for 40 GB
-  plan.global_batch = 16;
-  plan.sequence = 2048;
+  plan.batch.micro_batch = 8;  // of one replica: too much for 40 GB
+  plan.batch.global_batch = 16;
+  plan.batch.sequence = 2048;
   const report::Answer answer = search::evaluate(plan, site);
   REQUIRE_FALSE(answer.run.fits());
   const search::Fixes fixes = search::find_fixes(plan, site, true);
@@ -186,9 +187,9 @@ TEST_CASE("search: a plan that does not fit is given the fewest recomputed layer
     INFO(fix.change);
     CHECK(report::peak_reserved(fix.answer.run) <= report::fullest(fix.answer.run).capacity);
     workload::Plan one_less = fix.answer.plan;
-    if (one_less.recompute_method != workload::RecomputeMethod::block) continue;
+    if (one_less.policy.recompute_method != workload::RecomputeMethod::block) continue;
     found = true;
-    one_less.recompute_layers -= 1;
+    one_less.policy.recompute_layers -= 1;
     CHECK_FALSE(search::evaluate(one_less, site).run.fits());
   }
   CHECK(found);
@@ -198,9 +199,9 @@ TEST_CASE("search: where no single change is enough two are offered") {
   search::Sites sites;
   search::Site& site = site_of(sites);
   workload::Plan plan = small_plan().plan;
-  plan.micro_batch = 4;
-  plan.global_batch = 16;
-  plan.sequence = 16384;
+  plan.batch.micro_batch = 4;
+  plan.batch.global_batch = 16;
+  plan.batch.sequence = 16384;
   const search::Fixes fixes = search::find_fixes(plan, site, true);
   REQUIRE(fixes.pairs);
   for (const search::Fix& fix : fixes.fixes) {

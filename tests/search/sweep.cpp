@@ -26,7 +26,7 @@ std::vector<Point> grid(int count) {
     point.cluster = "toy-cluster";
     point.machine_digest = "m";
     point.plan = sample::fits().plan;
-    point.plan.micro_batch = i + 1;
+    point.plan.batch.micro_batch = i + 1;
     if (i % 5 == 4) point.problems = {"five is impossible", "and so is this"};
     points.push_back(point);
   }
@@ -39,9 +39,9 @@ Points all_of(const std::vector<Point>& points) {
 
 report::Answer answer(const Point& point) {
   report::Answer answer =
-      point.plan.micro_batch % 3 == 0 ? sample::out_of_memory() : sample::fits();
+      point.plan.batch.micro_batch % 3 == 0 ? sample::out_of_memory() : sample::fits();
   answer.plan = point.plan;
-  answer.run.step_time = {point.plan.micro_batch * 1'000'000'000'000};
+  answer.run.step_time = {point.plan.batch.micro_batch * 1'000'000'000'000};
   return answer;
 }
 
@@ -127,6 +127,6 @@ TEST_CASE("search: the id of a point depends on plan and machine and name") {
   other.machine_digest = "n";
   CHECK(point_id(other) != id);
   other = point;
-  other.plan.fp32_gradients = !other.plan.fp32_gradients;
+  other.plan.numerics.fp32_gradients = !other.plan.numerics.fp32_gradients;
   CHECK(point_id(other) != id);
 }

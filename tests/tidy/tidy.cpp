@@ -48,6 +48,7 @@ struct Library {
 };
 const std::vector<Library> libraries = {
     {"simgrid/", {"sim/network/simgrid/"}},
+    {"mpi.h", {"sim/search/mpi/"}},
     {"boost/graph/", {"sim/topology/"}},
     {"boost/program_options", {"sim/command/"}},
     {"google/protobuf/", {"sim/config/", "sim/report/"}},

@@ -52,7 +52,7 @@ TEST_CASE("workload: a frozen product saves no input and an adapter the gathered
 
 TEST_CASE("workload: in fp8 an adapter has an input of its own in 16 bits") {
   Plan plan = adapted();
-  plan.fp8 = true;
+  plan.numerics.fp8 = true;
   const auto left = sample::left_by(sample::job(plan).classes[0], "layer forward");
   CHECK(total(left, "gathered norm output") == 0);
   CHECK(total(left, "adapter input") == 2 * tokens * hidden);
@@ -89,22 +89,23 @@ TEST_CASE("workload: an offloaded layer holds nothing once the next one is done"
     return bytes;
   };
   const std::int64_t all = at_head(plan);
-  plan.offload_layers = 20;
+  plan.policy.offload_layers = 20;
   REQUIRE(problems(plan).empty());
   // Section 8: what a layer keeps, and 16 bytes of random state.
   CHECK(all - at_head(plan) == 20LL * (570'982'400 + 16));
-  plan.offload_layers = 32;
-  CHECK(problems(plan).front() == "offload_layers is 32; it must be 0 to 31, all layers but one");
+  plan.policy.offload_layers = 32;
+  CHECK(problems(plan).front().message ==
+        "offload_layers is 32; it must be 0 to 31, all layers but one");
 }
 
 TEST_CASE("workload: adapters that cannot be are refused with what would do") {
   Plan plan = adapted();
   plan.lora.rank = 7;
-  CHECK(problems(plan).front() == "lora_rank 7 must be a multiple of tp 2, at most 65536");
+  CHECK(problems(plan).front().message == "lora_rank 7 must be a multiple of tp 2, at most 65536");
   plan = adapted();
   plan.lora.qkv = false;
-  CHECK(problems(plan).front().find("lora_modules names no module") == 0);
+  CHECK(problems(plan).front().message.find("lora_modules names no module") == 0);
   plan = sample::llama_8b();
-  plan.fp8_parameters = true;
-  CHECK(problems(plan).front().find("fp8_parameters needs products in fp8") == 0);
+  plan.numerics.fp8_parameters = true;
+  CHECK(problems(plan).front().message.find("fp8_parameters needs products in fp8") == 0);
 }

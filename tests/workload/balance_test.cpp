@@ -28,8 +28,9 @@ void check_balance(const sample::Plan& plan) {
 
 TEST_CASE("workload: slots balance over the catalog of plans") {
   for (const auto& [name, plan] : sample::catalog()) {
-    CAPTURE(name, sample::short_name(plan), plan.schedule, static_cast<int>(plan.attention),
-            static_cast<int>(plan.recompute), plan.sequence_parallel, plan.architecture.kv_heads);
+    CAPTURE(name, sample::short_name(plan), plan.pipeline.schedule,
+            static_cast<int>(plan.stack.attention), static_cast<int>(plan.policy.recompute),
+            plan.mesh.sequence_parallel, plan.architecture.kv_heads);
     REQUIRE(sample::problems(plan).empty());
     check_balance(plan);
   }

@@ -52,7 +52,7 @@ TEST_CASE("workload: a GPT layer with unfused attention keeps s b h (34 + 5 a s 
 // two; what the data-parallel group gathers halves too.
 TEST_CASE("workload: matrices held in fp8 are two bytes an element instead of four") {
   Plan plan = sample::llama_8b();
-  plan.fp8 = true;
+  plan.numerics.fp8 = true;
   const auto held = [](const Plan& p) {
     const Program program = sample::job(p).classes[0];
     sample::Walk walk(program);
@@ -73,7 +73,7 @@ TEST_CASE("workload: matrices held in fp8 are two bytes an element instead of fo
         {"gathered", gathered}};
   };
   auto wide = held(plan);
-  plan.fp8_parameters = true;
+  plan.numerics.fp8_parameters = true;
   REQUIRE(problems(plan).empty());
   auto narrow = held(plan);
   const std::int64_t matrices = wide.at("cast") / 2;
@@ -83,17 +83,18 @@ TEST_CASE("workload: matrices held in fp8 are two bytes an element instead of fo
   CHECK(narrow.at("buffer") == wide.at("buffer") - matrices);
   CHECK(narrow.at("gradients") == wide.at("gradients"));
   CHECK(narrow.at("gathered") == wide.at("gathered") - matrices);
-  plan.fp8 = false;
-  CHECK(problems(plan).front() == "fp8_parameters needs products in fp8; write fp8 true");
-  plan.fp8 = true;
-  plan.data_parallel = DataParallelism::fsdp2;
-  CHECK(problems(plan).front().find("fp8_parameters is not simulated with parameters in") == 0);
+  plan.numerics.fp8 = false;
+  CHECK(problems(plan).front().message == "fp8_parameters needs products in fp8; write fp8 true");
+  plan.numerics.fp8 = true;
+  plan.sharding.data_parallel = DataParallelism::fsdp2;
+  CHECK(problems(plan).front().message.find("fp8_parameters is not simulated with parameters in") ==
+        0);
 }
 
 TEST_CASE("workload: unfused attention with grouped queries saves keys and values of all heads") {
   Plan plan = sample::llama_8b();
-  plan.sequence = 2048;
-  plan.attention = AttentionBackend::unfused;
+  plan.batch.sequence = 2048;
+  plan.stack.attention = AttentionBackend::unfused;
   const auto left = sample::left_by(sample::job(plan).classes[0], "layer forward");
   const std::int64_t rows = 2 * 2048 * 2048;  // s x a d / t in bf16
   CHECK(left.at("keys of all heads") == rows);
@@ -106,7 +107,7 @@ TEST_CASE("workload: unfused attention with grouped queries saves keys and value
 TEST_CASE("workload: scores live until the module returns and softmax works in place up to 4096") {
   for (const std::int64_t sequence : {2048, 8192}) {
     Plan plan = one_layer(sample::gpt());
-    plan.sequence = sequence;
+    plan.batch.sequence = sequence;
     CAPTURE(sequence);
     const Program program = sample::job(plan).classes[0];
     const std::int64_t scores = 2 * 16 * sequence * sequence;
@@ -129,7 +130,7 @@ TEST_CASE("workload: scores live until the module returns and softmax works in p
 
 TEST_CASE("workload: selective recomputation saves the arguments of the core of attention") {
   Plan plan = sample::llama_8b();
-  plan.recompute = Recompute::selective;
+  plan.policy.recompute = Recompute::selective;
   const Program program = sample::job(plan).classes[0];
   const auto left = sample::left_by(program, "layer forward");
   // The value is a view of qkv's output: 8192 x (2048 + 2 x 512).
@@ -146,7 +147,7 @@ TEST_CASE("workload: selective recomputation saves the arguments of the core of 
 
 TEST_CASE("workload: without saving a layer holds q and k until attention returns") {
   Plan plan = one_layer(sample::llama_8b());
-  plan.recompute = Recompute::full;
+  plan.policy.recompute = Recompute::full;
   when(sample::job(plan).classes[0], "layer forward without saving", "row-parallel output",
        [](const sample::Walk& w) {
          CHECK(w.bytes("query") == 2 * 8192 * 2048);
@@ -159,7 +160,7 @@ TEST_CASE("workload: without saving a layer holds q and k until attention return
 
 TEST_CASE("workload: ring attention holds all its buffers and partial outputs until it returns") {
   Plan plan = one_layer(sample::llama_8b());
-  plan.cp = 4;
+  plan.mesh.cp = 4;
   REQUIRE(problems(plan).empty());
   const Job job = sample::job(plan);
   const std::int64_t S = 2048, query = 2 * S * 2048, kv = 2 * 2 * S * 512, lse = 4 * 16 * S;
@@ -200,8 +201,8 @@ TEST_CASE("workload: ring attention holds all its buffers and partial outputs un
 TEST_CASE("workload: a ring's backward returns dk and dv as views of one buffer") {
   for (const AttentionBackend backend : {AttentionBackend::flash, AttentionBackend::cudnn}) {
     Plan plan = one_layer(sample::llama_8b());
-    plan.cp = 4;
-    plan.attention = backend;
+    plan.mesh.cp = 4;
+    plan.stack.attention = backend;
     const Job job = sample::job(plan);
     const std::int64_t S = 2048, query = 2 * S * 2048, kv = 2 * 2 * S * 512, lse = 4 * 16 * S;
     // Rank 1 goes back through second halves, second halves (steps 3, 2), first keys, its own.
@@ -235,7 +236,7 @@ TEST_CASE("workload: flash attention's dq accumulator rounds heads up to 32 colu
   Plan plan = one_layer(sample::llama_8b());
   plan.architecture.head_dim = 80;
   plan.architecture.hidden = 2560;
-  plan.tp = 1;
+  plan.mesh.tp = 1;
   when(sample::job(plan).classes[0], "layer backward", "dq_accum",
        [](const sample::Walk& w) { CHECK(w.bytes("dq_accum") == 4LL * (8192 + 128) * 32 * 96); });
 }
@@ -244,7 +245,7 @@ TEST_CASE("workload: without sequence parallelism the norm output is cleared beh
   for (const bool sp : {true, false}) {
     CAPTURE(sp);
     Plan plan = one_layer(sample::llama_8b());
-    plan.sequence_parallel = sp;
+    plan.mesh.sequence_parallel = sp;
     const std::int64_t norm = 2 * (sp ? 4096 : 8192) * 4096;
     when(sample::job(plan).classes[0], "layer backward", "norm input gradient",
          [&](const sample::Walk& w) { CHECK(w.bytes("norm output") == norm * (sp ? 2 : 1)); });
@@ -266,7 +267,7 @@ TEST_CASE("workload: the gradient behind dropout and a norm's bias have tensors 
 
 TEST_CASE("workload: learned positions have no backward pass of layout changes") {
   Plan plan = one_layer(sample::gpt());
-  plan.attention = AttentionBackend::flash;
+  plan.stack.attention = AttentionBackend::flash;
   const Program program = sample::job(plan).classes[0];
   when(program, "layer backward", "mixed qkv gradient", [](const sample::Walk& w) {
     CHECK(w.bytes("query gradient before rope") == 0);
@@ -277,7 +278,7 @@ TEST_CASE("workload: learned positions have no backward pass of layout changes")
 TEST_CASE("workload: the embedding is reduced, summed and cut as Megatron-LM does it") {
   // Learned positions and sequence parallelism: whole rows are all-reduced; the shard is a clone.
   Plan plan = sample::gpt();
-  plan.tp = 2;
+  plan.mesh.tp = 2;
   const auto kinds = [](const Program& program, const std::string& name) {
     std::map<collective::Kind, std::int64_t> bytes;
     for (const Block& block : program.blocks)
@@ -303,7 +304,7 @@ TEST_CASE("workload: the embedding is reduced, summed and cut as Megatron-LM doe
 
   // No sequence parallelism, one sequence: the lookup itself is the first layer's input.
   plan = sample::llama_8b();
-  plan.sequence_parallel = false;
+  plan.mesh.sequence_parallel = false;
   program = sample::job(plan).classes[0];
   CHECK(sample::left_by(program, "embedding").at("residual stream") == 2 * 8192 * 4096);
   CHECK(std::count(program.labels.begin(), program.labels.end(), "embedding rows") == 0);

@@ -56,37 +56,39 @@ class Draw {
     a.hidden_dropout = gpt != one_in(6) ? 0.1 : 0;
   }
   void mesh(sim::workload::Plan& p) {
-    p.tp = one_of({1, 1, 2, 4});
-    p.cp = one_of({1, 1, 1, 2, 4});
-    p.dp = one_of({1, 2, 4});
-    p.pp = one_of({1, 1, 2, 4});
-    p.sequence_parallel = !one_in(3);
-    p.micro_batch = one_of({1, 1, 2});
-    p.sequence = one_of({1024, 2048, 8192});
-    if (one_in(8)) p.packed_document = p.sequence / 8;
+    p.mesh.tp = one_of({1, 1, 2, 4});
+    p.mesh.cp = one_of({1, 1, 1, 2, 4});
+    p.mesh.dp = one_of({1, 2, 4});
+    p.mesh.pp = one_of({1, 1, 2, 4});
+    p.mesh.sequence_parallel = !one_in(3);
+    p.batch.micro_batch = one_of({1, 1, 2});
+    p.batch.sequence = one_of({1024, 2048, 8192});
+    if (one_in(8)) p.batch.packed_document = p.batch.sequence / 8;
   }
   void pipeline(sim::workload::Plan& p) {
-    p.schedule = p.pp == 1 ? one_of({"1f1b", "1f1b", "gpipe", "zb-h1"})
-                           : one_of({"1f1b", "gpipe", "interleaved-1f1b", "zb-h1"});
-    if (p.schedule == "interleaved-1f1b") p.virtual_stages = one_of({2, 3});
-    p.global_batch = p.dp * p.micro_batch * p.pp * one_of({1, 2, 3});
-    const int parts = p.pp * p.virtual_stages;
+    p.pipeline.schedule = p.mesh.pp == 1 ? one_of({"1f1b", "1f1b", "gpipe", "zb-h1"})
+                                         : one_of({"1f1b", "gpipe", "interleaved-1f1b", "zb-h1"});
+    if (p.pipeline.schedule == "interleaved-1f1b") p.pipeline.virtual_stages = one_of({2, 3});
+    p.batch.global_batch = p.mesh.dp * p.batch.micro_batch * p.mesh.pp * one_of({1, 2, 3});
+    const int parts = p.mesh.pp * p.pipeline.virtual_stages;
     p.architecture.layers = parts * one_of({1, 2, 2});
     if (one_in(4)) {
-      p.account_for_embedding = one_in(2);
-      p.account_for_loss = one_in(2);
-      p.architecture.layers += parts - p.account_for_embedding - p.account_for_loss;
+      p.pipeline.account_for_embedding = one_in(2);
+      p.pipeline.account_for_loss = one_in(2);
+      p.architecture.layers +=
+          parts - p.pipeline.account_for_embedding - p.pipeline.account_for_loss;
     }
   }
   void policies(sim::workload::Plan& p) {
     using namespace sim::workload;
-    p.recompute = one_of({Recompute::none, Recompute::none, Recompute::selective, Recompute::full});
-    p.recompute_modules.core_attention = !one_in(3);
-    p.recompute_modules.mlp = one_in(3);
-    p.recompute_modules.operators = one_in(6);
-    p.recompute_method = one_of({RecomputeMethod::uniform, RecomputeMethod::block});
-    p.recompute_layers = one_of({1, 1, 2});
-    if (one_in(8)) p.offload_layers = 1;
+    p.policy.recompute =
+        one_of({Recompute::none, Recompute::none, Recompute::selective, Recompute::full});
+    p.policy.recompute_modules.core_attention = !one_in(3);
+    p.policy.recompute_modules.mlp = one_in(3);
+    p.policy.recompute_modules.operators = one_in(6);
+    p.policy.recompute_method = one_of({RecomputeMethod::uniform, RecomputeMethod::block});
+    p.policy.recompute_layers = one_of({1, 1, 2});
+    if (one_in(8)) p.policy.offload_layers = 1;
     if (one_in(5)) {
       p.lora.rank = 8;
       p.lora.qkv = !one_in(3);
@@ -97,53 +99,56 @@ class Draw {
   }
   void numerics(sim::workload::Plan& p) {
     using sim::model::Precision;
-    p.precision = one_of(
+    p.numerics.precision = one_of(
         {Precision::bf16, Precision::bf16, Precision::bf16, Precision::fp16, Precision::fp32});
-    p.fp8 = p.precision != Precision::fp32 && one_in(4);
-    p.fp8_parameters = p.fp8 && one_in(3);
-    p.fp32_gradients = !one_in(4);
+    p.numerics.fp8 = p.numerics.precision != Precision::fp32 && one_in(4);
+    p.numerics.fp8_parameters = p.numerics.fp8 && one_in(3);
+    p.numerics.fp32_gradients = !one_in(4);
   }
   void stack(sim::workload::Plan& p) {
     using namespace sim::workload;
-    p.attention = one_of({AttentionBackend::flash, AttentionBackend::flash, AttentionBackend::cudnn,
-                          AttentionBackend::unfused, AttentionBackend::triton});
-    p.layer_kernels = one_of(
+    p.stack.attention =
+        one_of({AttentionBackend::flash, AttentionBackend::flash, AttentionBackend::cudnn,
+                AttentionBackend::unfused, AttentionBackend::triton});
+    p.stack.layer_kernels = one_of(
         {LayerKernels::fused, LayerKernels::fused, LayerKernels::eager, LayerKernels::compiled});
-    p.swiglu_fusion = !one_in(4);
-    p.rope_fusion = !one_in(4);
-    p.fused_cross_entropy = one_in(4);
-    p.gradient_accumulation_fusion = !one_in(4);
-    p.attention_mask = !one_in(3);
-    p.check_for_nan = !one_in(3);
-    p.avoid_record_streams = one_in(4);
-    p.kept_gradient_handles = one_in(4);
-    p.gradient_clipping = !one_in(4);
-    p.logs_optimizer_state = one_in(8);
-    p.tp_comm_overlap = one_in(8);
-    p.logit_metrics = one_in(8) ? 2 : 0;
-    p.launch_blocking = one_in(16);
+    p.stack.swiglu_fusion = !one_in(4);
+    p.stack.rope_fusion = !one_in(4);
+    p.stack.fused_cross_entropy = one_in(4);
+    p.stack.gradient_accumulation_fusion = !one_in(4);
+    p.stack.attention_mask = !one_in(3);
+    p.stack.check_for_nan = !one_in(3);
+    p.environment.avoid_record_streams = one_in(4);
+    p.stack.kept_gradient_handles = one_in(4);
+    p.stack.gradient_clipping = !one_in(4);
+    p.stack.logs_optimizer_state = one_in(8);
+    p.stack.tp_comm_overlap = one_in(8);
+    p.stack.logit_metrics = one_in(8) ? 2 : 0;
+    p.environment.launch_blocking = one_in(16);
   }
   void sharding(sim::workload::Plan& p) {
     using namespace sim::workload;
-    p.overlap_grad_reduce = !one_in(4);
-    p.distributed_optimizer = !one_in(4);
-    p.overlap_param_gather = p.distributed_optimizer && p.overlap_grad_reduce && !one_in(3);
-    if (p.distributed_optimizer && one_in(6))
+    p.sharding.overlap_grad_reduce = !one_in(4);
+    p.sharding.distributed_optimizer = !one_in(4);
+    p.sharding.overlap_param_gather =
+        p.sharding.distributed_optimizer && p.sharding.overlap_grad_reduce && !one_in(3);
+    if (p.sharding.distributed_optimizer && one_in(6))
       p.optimizer = {true, one_of({2, 4}), one_of({1, 2, 4}), one_of({1, 4}),
                      one_of({0.0, 0.5, 1.0})};
     if (!one_in(3)) return;
-    p.data_parallel = one_of({DataParallelism::fsdp1, DataParallelism::fsdp2});
-    p.distributed_optimizer = p.overlap_grad_reduce = p.overlap_param_gather = false;
-    p.gradient_accumulation_fusion = p.attention_mask = p.check_for_nan = false;
+    p.sharding.data_parallel = one_of({DataParallelism::fsdp1, DataParallelism::fsdp2});
+    p.sharding.distributed_optimizer = p.sharding.overlap_grad_reduce =
+        p.sharding.overlap_param_gather = false;
+    p.stack.gradient_accumulation_fusion = p.stack.attention_mask = p.stack.check_for_nan = false;
     p.optimizer = {};
-    p.fsdp.reshard_after_forward = !one_in(3);
-    p.fsdp.limit_all_gathers = !one_in(3);
-    p.fsdp.no_sync = one_in(3);
-    p.fsdp.fp32_parameters = one_in(3);
-    p.fsdp.forward_prefetch = one_of({0, 0, 2});
-    p.fsdp.backward_prefetch = one_of({0, 1, 1, 3});
-    p.fsdp.replicas = p.dp % 2 == 0 && one_in(3) ? 2 : 1;
-    p.fused_optimizer = !one_in(4);
+    p.sharding.fsdp.reshard_after_forward = !one_in(3);
+    p.sharding.fsdp.limit_all_gathers = !one_in(3);
+    p.sharding.fsdp.no_sync = one_in(3);
+    p.sharding.fsdp.fp32_parameters = one_in(3);
+    p.sharding.fsdp.forward_prefetch = one_of({0, 0, 2});
+    p.sharding.fsdp.backward_prefetch = one_of({0, 1, 1, 3});
+    p.sharding.fsdp.replicas = p.mesh.dp % 2 == 0 && one_in(3) ? 2 : 1;
+    p.stack.fused_optimizer = !one_in(4);
   }
 
   sim::Random random_;

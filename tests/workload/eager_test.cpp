@@ -11,11 +11,11 @@ namespace {
 
 Plan sharded() {
   Plan p = gpt();
-  p.attention = AttentionBackend::flash;
-  p.dp = 4;
-  p.global_batch = 16;
-  p.data_parallel = DataParallelism::fsdp1;
-  p.layer_kernels = LayerKernels::eager;
+  p.stack.attention = AttentionBackend::flash;
+  p.mesh.dp = 4;
+  p.batch.global_batch = 16;
+  p.sharding.data_parallel = DataParallelism::fsdp1;
+  p.stack.layer_kernels = LayerKernels::eager;
   return p;
 }
 
@@ -41,7 +41,8 @@ TEST_CASE("workload: an eager LayerNorm reads its tensors a second time for its 
   const Plan plan = sharded();
   const Job made = job(plan);
   const Program& program = made.classes.front();
-  const std::int64_t u = 2 * plan.sequence * plan.micro_batch * plan.architecture.hidden;
+  const std::int64_t u =
+      2 * plan.batch.sequence * plan.batch.micro_batch * plan.architecture.hidden;
   const int norms = plan.microbatches() * (2 * static_cast<int>(plan.architecture.layers) + 1);
   CHECK(kernels(program, "norm weight gradient").count == norms);
   CHECK(kernels(program, "norm weight gradient").bytes == norms * 2 * u);
@@ -52,9 +53,9 @@ TEST_CASE("workload: an eager LayerNorm reads its tensors a second time for its 
 TEST_CASE("workload: eager modules hand views to attention") {
   Plan plan = sharded();
   CHECK(kernels(job(plan).classes.front(), "value copy").count == 0);
-  plan.layer_kernels = LayerKernels::compiled;
+  plan.stack.layer_kernels = LayerKernels::compiled;
   CHECK(kernels(job(plan).classes.front(), "value copy").count == 0);
-  plan.layer_kernels = LayerKernels::fused;
+  plan.stack.layer_kernels = LayerKernels::fused;
   CHECK(kernels(job(plan).classes.front(), "value copy").count > 0);
 }
 
@@ -62,7 +63,7 @@ TEST_CASE("workload: Adam of operators moves 20 numbers an element, tensor by te
   // 2 + 3 + 2 + 3 + 2 + 2 + 2 + 4 numbers of four bytes: 80 bytes, where the fused one moves 28.
   Plan plan = sharded();
   const std::int64_t fused = kernels(job(plan).classes.front(), "adam").bytes;
-  plan.fused_optimizer = false;
+  plan.stack.fused_optimizer = false;
   const Job made = job(plan);
   std::int64_t bytes = 0;
   for (const char* name :
@@ -74,7 +75,7 @@ TEST_CASE("workload: Adam of operators moves 20 numbers an element, tensor by te
 TEST_CASE("workload: each metric of the logits is an fp32 copy and its log-softmax") {
   Plan plan = sharded();
   CHECK(kernels(job(plan).classes.front(), "log-softmax").count == 0);
-  plan.logit_metrics = 2;
+  plan.stack.logit_metrics = 2;
   const Kernels found = kernels(job(plan).classes.front(), "log-softmax");
   CHECK(found.count == 2 * plan.microbatches());
 }
@@ -82,12 +83,12 @@ TEST_CASE("workload: each metric of the logits is an fp32 copy and its log-softm
 TEST_CASE("workload: PyTorch's cross entropy holds five times its logits, in backward six") {
   for (const int tp : {1, 2}) {
     Plan plan = llama_8b();
-    plan.tp = tp;
-    plan.data_parallel = DataParallelism::fsdp2;
-    plan.layer_kernels = LayerKernels::compiled;
+    plan.mesh.tp = tp;
+    plan.sharding.data_parallel = DataParallelism::fsdp2;
+    plan.stack.layer_kernels = LayerKernels::compiled;
     const Job made = job(plan);
     const Program& program = made.classes.front();
-    const std::int64_t logits = 2 * plan.sequence * 128256 / tp;
+    const std::int64_t logits = 2 * plan.batch.sequence * 128256 / tp;
     std::map<std::string, std::int64_t> top;  // by block
     Walk walk(program);
     walk.run(program.step, [&](const Instruction&, const Block& block, const Walk& now) {

@@ -14,10 +14,10 @@ namespace {
 Plan sharded(DataParallelism kind) {
   Plan p = llama_8b();
   p.architecture.layers = 4;
-  p.tp = 1;
-  p.dp = 4;
-  p.global_batch = 16;
-  p.data_parallel = kind;
+  p.mesh.tp = 1;
+  p.mesh.dp = 4;
+  p.batch.global_batch = 16;
+  p.sharding.data_parallel = kind;
   return p;
 }
 
@@ -42,9 +42,10 @@ int most_alive(const Program& program, const std::string& label) {
   return most;
 }
 
-bool says(const std::vector<std::string>& all, const std::string& part) {
-  return std::any_of(all.begin(), all.end(),
-                     [&](const std::string& text) { return text.find(part) != std::string::npos; });
+bool says(const std::vector<Problem>& all, const std::string& part) {
+  return std::any_of(all.begin(), all.end(), [&](const Problem& problem) {
+    return problem.message.find(part) != std::string::npos;
+  });
 }
 
 }  // namespace
@@ -75,11 +76,11 @@ TEST_CASE("workload: every unit is gathered twice in a microbatch and reduced on
     auto all = count(p);
     CHECK(all.at({Kind::all_gather, Stream::shard}) == 4 * (4 + 1 + 4));
     CHECK(all.at({Kind::reduce_scatter, Stream::shard}) == 4 * (4 + 1));
-    p.fsdp.reshard_after_forward = false;
+    p.sharding.fsdp.reshard_after_forward = false;
     CHECK(count(p).at({Kind::all_gather, Stream::shard}) == 4 * (4 + 1));
-    p.fsdp.no_sync = true;
+    p.sharding.fsdp.no_sync = true;
     CHECK(count(p).at({Kind::reduce_scatter, Stream::shard}) == 4 + 1);
-    p.fsdp.replicas = 2;
+    p.sharding.fsdp.replicas = 2;
     CHECK(count(p).at({Kind::all_reduce, Stream::replicate}) == 4 + 1);
   }
 }
@@ -88,11 +89,11 @@ TEST_CASE("workload: whole parameters are there for as long as the mode says") {
   // The root, the layer at work and, in the backward pass, the one gathered ahead.
   Plan p = sharded(DataParallelism::fsdp1);
   CHECK(most_alive(job(p).classes.front(), "flat parameters") == 3);
-  p.fsdp.backward_prefetch = 0;
+  p.sharding.fsdp.backward_prefetch = 0;
   CHECK(most_alive(job(p).classes.front(), "flat parameters") == 2);
-  p.fsdp.backward_prefetch = 3;
+  p.sharding.fsdp.backward_prefetch = 3;
   CHECK(most_alive(job(p).classes.front(), "flat parameters") == 5);
-  p.fsdp.reshard_after_forward = false;
+  p.sharding.fsdp.reshard_after_forward = false;
   CHECK(most_alive(job(p).classes.front(), "flat parameters") == 5);
   // FSDP2 copies out: 6 parameters a layer, 3 in the root; what was gathered for the layer before
   // stays until this one's is there.
@@ -111,7 +112,7 @@ TEST_CASE("workload: the CPU waits for the second-last free before it gathers in
   };
   Plan p = sharded(DataParallelism::fsdp1);
   CHECK(waits(p) > 0);
-  p.fsdp.limit_all_gathers = false;
+  p.sharding.fsdp.limit_all_gathers = false;
   CHECK(waits(p) == 0);
   CHECK(waits(sharded(DataParallelism::fsdp2)) == 0);
 }
@@ -119,53 +120,53 @@ TEST_CASE("workload: the CPU waits for the second-last free before it gathers in
 TEST_CASE("workload: shards have one stage and copies that divide the replicas") {
   Plan p = sharded(DataParallelism::fsdp2);
   CHECK(problems(p).empty());
-  p.pp = 2;
+  p.mesh.pp = 2;
   CHECK(says(problems(p), "are simulated with one stage"));
   p = sharded(DataParallelism::fsdp2);
-  p.fsdp.replicas = 3;
+  p.sharding.fsdp.replicas = 3;
   CHECK(says(problems(p), "fsdp.replicas 3 does not divide dp 4; it may be 1, 2 or 4"));
   p = sharded(DataParallelism::fsdp2);
-  p.fsdp.backward_prefetch = 7;
+  p.sharding.fsdp.backward_prefetch = 7;
   CHECK(says(problems(p), "fsdp.backward_prefetch is 7; it must be 0 to 6"));
 }
 
 TEST_CASE("workload: uneven stages share all layers") {
   Plan p = llama_8b();
-  p.pp = 4;
+  p.mesh.pp = 4;
   p.architecture.layers = 14;
   CHECK(says(problems(p), "pp 4 does not divide the 14 layers"));
-  p.account_for_embedding = p.account_for_loss = true;
+  p.pipeline.account_for_embedding = p.pipeline.account_for_loss = true;
   CHECK(problems(p).empty());
   // 16 places, of which the embedding and the head take one each.
   CHECK(p.chunk_layers(0, 0) == 3);
   CHECK(p.chunk_layers(1, 0) == 4);
   CHECK(p.chunk_layers(3, 0) == 3);
-  p.account_for_embedding = p.account_for_loss = false;
-  p.first_stage_layers = 2;
-  p.last_stage_layers = 4;
+  p.pipeline.account_for_embedding = p.pipeline.account_for_loss = false;
+  p.pipeline.first_stage_layers = 2;
+  p.pipeline.last_stage_layers = 4;
   CHECK(problems(p).empty());
   CHECK(p.chunk_layers(0, 0) == 2);
   CHECK(p.chunk_layers(2, 0) == 4);
   CHECK(p.chunk_layers(3, 0) == 4);
-  p.last_stage_layers = 3;
+  p.pipeline.last_stage_layers = 3;
   CHECK(says(problems(p), "leave 9 layers for 2 other stages"));
   // Eight chunks of one place each: the first is the embedding alone, the last the head alone.
   Plan alone = llama_8b();
   alone.architecture.layers = 6;
-  alone.pp = 2;
-  alone.schedule = "interleaved-1f1b";
-  alone.virtual_stages = 4;
-  alone.account_for_embedding = alone.account_for_loss = true;
+  alone.mesh.pp = 2;
+  alone.pipeline.schedule = "interleaved-1f1b";
+  alone.pipeline.virtual_stages = 4;
+  alone.pipeline.account_for_embedding = alone.pipeline.account_for_loss = true;
   CHECK(problems(alone).empty());
   CHECK(alone.chunk_layers(0, 0) == 0);
   CHECK(alone.chunk_layers(0, 1) == 1);
   CHECK(alone.chunk_layers(1, 3) == 0);
-  alone.virtual_stages = 1;  // a stage without layers is none
-  alone.schedule = "1f1b";
-  alone.pp = 8;
+  alone.pipeline.virtual_stages = 1;  // a stage without layers is none
+  alone.pipeline.schedule = "1f1b";
+  alone.mesh.pp = 8;
   CHECK(says(problems(alone), "not a multiple (at least 2) of pp x virtual_stages = 8"));
   // Global numbers run through the stages in order.
-  p.last_stage_layers = 4;
+  p.pipeline.last_stage_layers = 4;
   const Job made = job(p);
   std::vector<int> first;
   for (const Program& program : made.classes)
@@ -183,17 +184,17 @@ TEST_CASE("workload: uneven stages share all layers") {
 
 TEST_CASE("workload: products in fp8 save operands of one byte") {
   Plan p = llama_8b();
-  p.tp = 1;
+  p.mesh.tp = 1;
   const auto saved = [](const Plan& plan) {
     return left_by(job(plan).classes.front(), "layer forward");
   };
   auto whole = saved(p);
-  p.fp8 = true;
+  p.numerics.fp8 = true;
   auto cast = saved(p);
   CHECK(2 * cast.at("norm output") == whole.at("norm output"));
   CHECK(2 * cast.at("activation output in fp8") == whole.at("activation output"));
   CHECK(2 * cast.at("projection input") == whole.at("attention output"));
-  p.precision = model::Precision::fp32;
+  p.numerics.precision = model::Precision::fp32;
   CHECK(says(problems(p), "fp8 needs 16-bit parameters"));
 }
 
@@ -215,8 +216,8 @@ TEST_CASE("workload: a recomputed MLP saves its input alone and runs its product
   };
   auto whole = saved(p);
   CHECK(products(p) == 8);  // two for each of four
-  p.recompute = Recompute::selective;
-  p.recompute_modules = {false, true};
+  p.policy.recompute = Recompute::selective;
+  p.policy.recompute_modules = {false, true};
   auto less = saved(p);
   CHECK(whole.count("fc1 output") == 1);
   CHECK(less.count("fc1 output") == 0);
@@ -236,7 +237,7 @@ TEST_CASE("workload: narrow optimizer state has the bytes asked for and the CPU 
     return walk.bytes(label);
   };
   const std::int64_t whole = held(p, "exp_avg");
-  p.fp32_gradients = false;
+  p.numerics.fp32_gradients = false;
   CHECK(held(p, "fp32 gradient copy") == whole);
   p.optimizer = {true, 2, 2, 1, 0};
   REQUIRE(problems(p).empty());

@@ -20,14 +20,14 @@ using Values = std::map<std::string, double, std::greater<>>;
 // Letters as INVENTORY.md defines them, longest first.
 Values values_of(const Plan& plan) {
   const sim::model::Architecture& a = plan.architecture;
-  const double t = plan.tp, c = plan.cp;
-  const double e = plan.precision == sim::model::Precision::fp32 ? 4 : 2;
-  const double s = static_cast<double>(plan.sequence), S = s / c, b = plan.micro_batch;
+  const double t = plan.mesh.tp, c = plan.mesh.cp;
+  const double e = plan.numerics.precision == sim::model::Precision::fp32 ? 4 : 2;
+  const double s = static_cast<double>(plan.batch.sequence), S = s / c, b = plan.batch.micro_batch;
   const double h = static_cast<double>(a.hidden), T = S * b;
   const double shard = plan.uses_sequence_parallel() ? T / t : T;
   const double d = static_cast<double>(a.head_dim), heads = static_cast<double>(a.heads);
   const double groups = static_cast<double>(a.kv_heads), q = heads * d / t, k = groups * d / t;
-  const double v = static_cast<double>(sim::model::padded_vocab(a.vocab, plan.tp)), V = v / t;
+  const double v = static_cast<double>(sim::model::padded_vocab(a.vocab, plan.mesh.tp)), V = v / t;
   const double F = static_cast<double>(a.ffn) / t;
   return {{"e", e},
           {"s", s},
@@ -213,7 +213,7 @@ TEST_CASE("workload: every allocation has the bytes and the category of its line
                 category || at->second.category == "as that" ||
                 at->second.category.find(sim::workload::name(i.category)) != std::string::npos;
           if (!category) other_category.insert(label);
-          if (plan.fp8) continue;  // a byte where the lines say e
+          if (plan.numerics.fp8) continue;  // a byte where the lines say e
           bool bytes = false;
           for (const double value : expected[label])
             bytes = bytes || std::abs(value - static_cast<double>(i.value)) < 1;

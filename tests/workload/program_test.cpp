@@ -15,8 +15,8 @@ using sample::llama_8b;
 TEST_CASE("workload: attention stays inside the documents that a sample packs") {
   for (const int cp : {1, 2}) {
     Plan plan = llama_8b();
-    plan.cp = cp;
-    plan.dp = 4 / cp;
+    plan.mesh.cp = cp;
+    plan.mesh.dp = 4 / cp;
     const auto attention = [&] {
       double flops = 0;
       std::int64_t bytes = 0;
@@ -31,14 +31,14 @@ TEST_CASE("workload: attention stays inside the documents that a sample packs") 
       return std::pair{flops, bytes};
     };
     const auto [whole_flops, whole_bytes] = attention();
-    plan.packed_document = plan.sequence / 32;
+    plan.batch.packed_document = plan.batch.sequence / 32;
     REQUIRE(problems(plan).empty());
     const auto [packed_flops, packed_bytes] = attention();
     CAPTURE(cp);
     CHECK(packed_flops == whole_flops / 32);
     CHECK(packed_bytes == whole_bytes);
-    plan.packed_document = 1 + plan.sequence;
-    CHECK(problems(plan).front().find("packed_document is 8193 tokens; a mean") == 0);
+    plan.batch.packed_document = 1 + plan.batch.sequence;
+    CHECK(problems(plan).front().message.find("packed_document is 8193 tokens; a mean") == 0);
   }
 }
 
@@ -63,9 +63,9 @@ TEST_CASE("workload: a query attends to its window alone") {
     CHECK(attention().second == backward * part);
   }
   plan.architecture.sliding_window = 4096;
-  plan.cp = 2;
+  plan.mesh.cp = 2;
   REQUIRE(problems(plan).size() == 1);
-  CHECK(problems(plan).front().find("windows of 4096 tokens, which ring attention") !=
+  CHECK(problems(plan).front().message.find("windows of 4096 tokens, which ring attention") !=
         std::string::npos);
 }
 
@@ -120,10 +120,10 @@ TEST_CASE("workload: a step frees what it allocates and balances its slots") {
     for (const schedule::Schedule& schedule : schedule::catalog())
       for (const Recompute recompute : {Recompute::none, Recompute::selective, Recompute::full}) {
         Plan plan = llama_8b();
-        plan.pp = pp;
-        plan.schedule = schedule.name;
-        plan.virtual_stages = schedule.chunks == 1 ? 1 : 2;
-        plan.recompute = recompute;
+        plan.mesh.pp = pp;
+        plan.pipeline.schedule = schedule.name;
+        plan.pipeline.virtual_stages = schedule.chunks == 1 ? 1 : 2;
+        plan.policy.recompute = recompute;
         if (!problems(plan).empty()) continue;
         CAPTURE(pp, schedule.name, static_cast<int>(recompute));
         for (const Program& program : sample::job(plan).classes) {
@@ -142,10 +142,10 @@ TEST_CASE("workload: sends and receives of neighbours match") {
   for (const int virtual_stages : {1, 2})
     for (const int pp : {2, 4}) {
       Plan plan = llama_8b();
-      plan.pp = pp;
-      plan.virtual_stages = virtual_stages;
-      if (virtual_stages > 1) plan.schedule = "interleaved-1f1b";
-      plan.global_batch = 8 * plan.dp;
+      plan.mesh.pp = pp;
+      plan.pipeline.virtual_stages = virtual_stages;
+      if (virtual_stages > 1) plan.pipeline.schedule = "interleaved-1f1b";
+      plan.batch.global_batch = 8 * plan.mesh.dp;
       REQUIRE(problems(plan).empty());
       const Job job = sample::job(plan);
       // Messages by (from, to, channel): as many sends as receives.

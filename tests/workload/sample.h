@@ -29,10 +29,10 @@ inline Plan llama_8b() {
   a.head_dim = 128;
   a.vocab = 128256;
   a.max_positions = 131072;
-  p.tp = 2;
-  p.dp = 4;
-  p.sequence = 8192;
-  p.global_batch = 64;
+  p.mesh.tp = 2;
+  p.mesh.dp = 4;
+  p.batch.sequence = 8192;
+  p.batch.global_batch = 64;
   return p;
 }
 
@@ -52,10 +52,10 @@ inline Plan gpt() {
   a.activation = model::Activation::gelu;
   a.tied_embeddings = a.qkv_bias = a.linear_bias = true;
   a.attention_dropout = a.hidden_dropout = 0.1;
-  p.attention = AttentionBackend::unfused;
-  p.dp = 2;
-  p.sequence = 2048;
-  p.global_batch = 16;
+  p.stack.attention = AttentionBackend::unfused;
+  p.mesh.dp = 2;
+  p.batch.sequence = 2048;
+  p.batch.global_batch = 16;
   return p;
 }
 
@@ -187,7 +187,7 @@ inline std::map<std::string, std::int64_t> left_by(const Program& program,
 inline std::vector<std::pair<std::string, Plan>> catalog() {
   std::vector<std::pair<std::string, Plan>> plans;
   const auto add = [&plans](std::string name, Plan p, auto change) {
-    p.global_batch = 8 * p.dp;
+    p.batch.global_batch = 8 * p.mesh.dp;
     change(p);
     plans.emplace_back(std::move(name), std::move(p));
   };
@@ -195,48 +195,49 @@ inline std::vector<std::pair<std::string, Plan>> catalog() {
   const Recompute selective = Recompute::selective, full = Recompute::full;
   const AttentionBackend cudnn = AttentionBackend::cudnn, unfused = AttentionBackend::unfused;
   add("llama", llama_8b(), plain);
-  add("llama one GPU", llama_8b(), [](Plan& p) { p.tp = p.dp = 1; });
-  add("llama no sp", llama_8b(), [](Plan& p) { p.sequence_parallel = false; });
-  add("llama two sequences", llama_8b(), [](Plan& p) { p.micro_batch = 2; });
+  add("llama one GPU", llama_8b(), [](Plan& p) { p.mesh.tp = p.mesh.dp = 1; });
+  add("llama no sp", llama_8b(), [](Plan& p) { p.mesh.sequence_parallel = false; });
+  add("llama two sequences", llama_8b(), [](Plan& p) { p.batch.micro_batch = 2; });
   add("llama two sequences no sp", llama_8b(), [](Plan& p) {
-    p.micro_batch = 2;
-    p.sequence_parallel = false;
+    p.batch.micro_batch = 2;
+    p.mesh.sequence_parallel = false;
   });
-  add("llama kept handles", llama_8b(), [](Plan& p) { p.kept_gradient_handles = true; });
-  add("llama cuDNN", llama_8b(), [=](Plan& p) { p.attention = cudnn; });
-  add("llama selective", llama_8b(), [=](Plan& p) { p.recompute = selective; });
+  add("llama kept handles", llama_8b(), [](Plan& p) { p.stack.kept_gradient_handles = true; });
+  add("llama cuDNN", llama_8b(), [=](Plan& p) { p.stack.attention = cudnn; });
+  add("llama selective", llama_8b(), [=](Plan& p) { p.policy.recompute = selective; });
   add("llama two sequences selective", llama_8b(), [=](Plan& p) {
-    p.micro_batch = 2;
-    p.recompute = selective;
+    p.batch.micro_batch = 2;
+    p.policy.recompute = selective;
   });
   add("llama full", llama_8b(), [=](Plan& p) {
-    p.recompute = full;
-    p.recompute_layers = 4;
+    p.policy.recompute = full;
+    p.policy.recompute_layers = 4;
   });
   add("llama full two sequences", llama_8b(), [=](Plan& p) {
-    p.recompute = full;
-    p.micro_batch = 2;
+    p.policy.recompute = full;
+    p.batch.micro_batch = 2;
   });
   add("llama block", llama_8b(), [=](Plan& p) {
-    p.recompute = full;
-    p.recompute_method = RecomputeMethod::block;
-    p.recompute_layers = 3;
+    p.policy.recompute = full;
+    p.policy.recompute_method = RecomputeMethod::block;
+    p.policy.recompute_layers = 3;
   });
-  add("llama unfused", llama_8b(), [=](Plan& p) { p.attention = unfused; });
+  add("llama unfused", llama_8b(), [=](Plan& p) { p.stack.attention = unfused; });
   add("llama unfused short", llama_8b(), [=](Plan& p) {
-    p.attention = unfused;
-    p.sequence = 2048;
+    p.stack.attention = unfused;
+    p.batch.sequence = 2048;
   });
   add("llama unfused selective", llama_8b(), [=](Plan& p) {
-    p.attention = unfused;
-    p.recompute = selective;
+    p.stack.attention = unfused;
+    p.policy.recompute = selective;
   });
   add("llama unfused full", llama_8b(), [=](Plan& p) {
-    p.attention = unfused;
-    p.recompute = full;
+    p.stack.attention = unfused;
+    p.policy.recompute = full;
   });
-  add("llama without fusions", llama_8b(),
-      [](Plan& p) { p.rope_fusion = p.swiglu_fusion = p.gradient_accumulation_fusion = false; });
+  add("llama without fusions", llama_8b(), [](Plan& p) {
+    p.stack.rope_fusion = p.stack.swiglu_fusion = p.stack.gradient_accumulation_fusion = false;
+  });
   for (const bool all : {true, false})
     for (const int tp : {1, 2})
       for (const bool fp8 : {true, false})
@@ -245,57 +246,57 @@ inline std::vector<std::pair<std::string, Plan>> catalog() {
             add("llama adapters", llama_8b(), [=](Plan& p) {
               p.lora.rank = 16;
               p.lora.projection = p.lora.fc1 = p.lora.fc2 = all;
-              p.tp = tp;
-              p.micro_batch = batch;
-              p.fp8 = fp8;
-              p.fp8_parameters = fp8 && all;
-              p.recompute = recompute;
+              p.mesh.tp = tp;
+              p.batch.micro_batch = batch;
+              p.numerics.fp8 = fp8;
+              p.numerics.fp8_parameters = fp8 && all;
+              p.policy.recompute = recompute;
             });
   add("llama adapters no sp", llama_8b(), [](Plan& p) {
     p.lora.rank = 8;
-    p.sequence_parallel = false;
+    p.mesh.sequence_parallel = false;
   });
   add("llama adapters unfused", llama_8b(), [=](Plan& p) {
     p.lora.rank = 8;
     p.lora.qkv = false;
-    p.attention = unfused;
+    p.stack.attention = unfused;
   });
   add("llama adapters ring", llama_8b(), [](Plan& p) {
     p.lora.rank = 8;
-    p.cp = 2;
-    p.gradient_accumulation_fusion = false;
+    p.mesh.cp = 2;
+    p.stack.gradient_accumulation_fusion = false;
   });
-  add("llama offload", llama_8b(), [](Plan& p) { p.offload_layers = 31; });
+  add("llama offload", llama_8b(), [](Plan& p) { p.policy.offload_layers = 31; });
   add("gpt offload", gpt(), [](Plan& p) {
-    p.offload_layers = 3;
+    p.policy.offload_layers = 3;
     p.lora.rank = 8;
   });
   add("gpt adapters", gpt(), [](Plan& p) { p.lora.rank = 8; });
   for (const int tp : {1, 2})
     add("llama fused loss", llama_8b(), [=](Plan& p) {
-      p.tp = tp;
-      p.fused_cross_entropy = true;
+      p.mesh.tp = tp;
+      p.stack.fused_cross_entropy = true;
     });
-  add("llama bf16 gradients", llama_8b(), [](Plan& p) { p.fp32_gradients = false; });
+  add("llama bf16 gradients", llama_8b(), [](Plan& p) { p.numerics.fp32_gradients = false; });
   add("llama all-reduce", llama_8b(),
-      [](Plan& p) { p.distributed_optimizer = p.overlap_param_gather = false; });
+      [](Plan& p) { p.sharding.distributed_optimizer = p.sharding.overlap_param_gather = false; });
   for (const int cp : {2, 4, 8})
     for (const AttentionBackend backend : {AttentionBackend::flash, cudnn})
       for (const Recompute recompute : {Recompute::none, selective, full})
         add("llama ring", llama_8b(), [=](Plan& p) {
-          p.cp = cp;
-          p.attention = backend;
-          p.recompute = recompute;
+          p.mesh.cp = cp;
+          p.stack.attention = backend;
+          p.policy.recompute = recompute;
         });
   for (const int pp : {2, 4})
     for (const char* schedule : {"1f1b", "gpipe", "zb-h1"})
       add("llama pipeline", llama_8b(), [=](Plan& p) {
-        p.pp = pp;
-        p.schedule = schedule;
+        p.mesh.pp = pp;
+        p.pipeline.schedule = schedule;
       });
   add("llama interleaved", llama_8b(), [](Plan& p) {
-    p.pp = p.virtual_stages = 2;
-    p.schedule = "interleaved-1f1b";
+    p.mesh.pp = p.pipeline.virtual_stages = 2;
+    p.pipeline.schedule = "interleaved-1f1b";
   });
   for (const char* schedule : {"1f1b", "zb-h1"})
     for (const AttentionBackend backend : {AttentionBackend::flash, unfused})
@@ -306,35 +307,35 @@ inline std::vector<std::pair<std::string, Plan>> catalog() {
               for (const int pp : {1, 2})
                 for (const int groups : {16, 4})
                   add("gpt", gpt(), [=](Plan& p) {
-                    p.schedule = schedule;
-                    p.attention = backend;
-                    p.recompute = recompute;
-                    p.tp = tp;
-                    p.micro_batch = b;
-                    p.sequence_parallel = sp;
-                    p.pp = pp;
+                    p.pipeline.schedule = schedule;
+                    p.stack.attention = backend;
+                    p.policy.recompute = recompute;
+                    p.mesh.tp = tp;
+                    p.batch.micro_batch = b;
+                    p.mesh.sequence_parallel = sp;
+                    p.mesh.pp = pp;
                     p.architecture.kv_heads = groups;
                     if (b == 2) p.architecture.hidden_dropout = 0;
                   });
   for (const Recompute recompute : {Recompute::none, full})
     add("llama interleaved, the embedding and the head alone", llama_8b(), [=](Plan& p) {
       p.architecture.layers = 6;  // and two in eight chunks
-      p.pp = 2;
-      p.virtual_stages = 4;
-      p.account_for_embedding = p.account_for_loss = true;
-      p.schedule = "interleaved-1f1b";
-      p.recompute = recompute;
+      p.mesh.pp = 2;
+      p.pipeline.virtual_stages = 4;
+      p.pipeline.account_for_embedding = p.pipeline.account_for_loss = true;
+      p.pipeline.schedule = "interleaved-1f1b";
+      p.policy.recompute = recompute;
     });
   add("gpt one group per rank", gpt(), [](Plan& p) {
-    p.tp = 4;
+    p.mesh.tp = 4;
     p.architecture.kv_heads = 4;
   });
-  add("gpt long", gpt(), [](Plan& p) { p.sequence = 8192; });
+  add("gpt long", gpt(), [](Plan& p) { p.batch.sequence = 8192; });
   add("gpt without attention dropout", gpt(),
       [](Plan& p) { p.architecture.attention_dropout = 0; });
   add("gpt ring", gpt(), [](Plan& p) {
-    p.cp = 4;
-    p.attention = AttentionBackend::flash;
+    p.mesh.cp = 4;
+    p.stack.attention = AttentionBackend::flash;
   });
   for (const auto kind : {DataParallelism::fsdp1, DataParallelism::fsdp2})
     for (const bool reshard : {true, false})
@@ -342,115 +343,115 @@ inline std::vector<std::pair<std::string, Plan>> catalog() {
         for (const bool fp32 : {true, false})
           for (const Recompute recompute : {Recompute::none, full})
             add("sharded", kind == DataParallelism::fsdp1 ? gpt() : llama_8b(), [=](Plan& p) {
-              p.data_parallel = kind;
-              p.fsdp.reshard_after_forward = reshard;
-              p.fsdp.no_sync = no_sync;
-              p.fp32_gradients = fp32;
-              p.recompute = recompute;
-              p.attention = AttentionBackend::flash;
+              p.sharding.data_parallel = kind;
+              p.sharding.fsdp.reshard_after_forward = reshard;
+              p.sharding.fsdp.no_sync = no_sync;
+              p.numerics.fp32_gradients = fp32;
+              p.policy.recompute = recompute;
+              p.stack.attention = AttentionBackend::flash;
               p.architecture.layers = 4;
-              p.fsdp.replicas = fp32 ? 2 : 1;
-              p.fsdp.limit_all_gathers = reshard;
+              p.sharding.fsdp.replicas = fp32 ? 2 : 1;
+              p.sharding.fsdp.limit_all_gathers = reshard;
             });
   for (const int forward : {0, 2})
     for (const int backward : {0, 1, 3})
       for (const auto kind : {DataParallelism::fsdp1, DataParallelism::fsdp2})
         add("sharded, prefetching", llama_8b(), [=](Plan& p) {
-          p.data_parallel = kind;
-          p.fsdp.forward_prefetch = forward;
-          p.fsdp.backward_prefetch = backward;
-          p.fsdp.fp32_parameters = kind == DataParallelism::fsdp1 && forward == 2;
+          p.sharding.data_parallel = kind;
+          p.sharding.fsdp.forward_prefetch = forward;
+          p.sharding.fsdp.backward_prefetch = backward;
+          p.sharding.fsdp.fp32_parameters = kind == DataParallelism::fsdp1 && forward == 2;
           p.architecture.layers = 6;
           p.architecture.tied_embeddings = backward == 1;
-          p.cp = 2;
+          p.mesh.cp = 2;
         });
   add("sharded, one microbatch", llama_8b(), [](Plan& p) {
-    p.data_parallel = DataParallelism::fsdp2;
+    p.sharding.data_parallel = DataParallelism::fsdp2;
     p.architecture.layers = 1;
-    p.global_batch = p.dp;
+    p.batch.global_batch = p.mesh.dp;
   });
   for (const int b : {1, 2})
     for (const bool sp : {true, false})
       for (const Recompute recompute : {Recompute::none, selective, full})
         add("fp8", llama_8b(), [=](Plan& p) {
-          p.fp8 = true;
-          p.micro_batch = b;
-          p.sequence_parallel = sp;
-          p.recompute = recompute;
-          p.attention = sp ? cudnn : AttentionBackend::flash;
-          p.cp = sp ? 2 : 1;
+          p.numerics.fp8 = true;
+          p.batch.micro_batch = b;
+          p.mesh.sequence_parallel = sp;
+          p.policy.recompute = recompute;
+          p.stack.attention = sp ? cudnn : AttentionBackend::flash;
+          p.mesh.cp = sp ? 2 : 1;
         });
   for (const bool distributed : {true, false})
     add("fp8 parameters", llama_8b(), [=](Plan& p) {
-      p.fp8 = p.fp8_parameters = true;
-      p.distributed_optimizer = p.overlap_param_gather = distributed;
+      p.numerics.fp8 = p.numerics.fp8_parameters = true;
+      p.sharding.distributed_optimizer = p.sharding.overlap_param_gather = distributed;
     });
   add("fp8 gpt in shards", gpt(), [](Plan& p) {
-    p.fp8 = true;
-    p.attention = AttentionBackend::flash;
-    p.data_parallel = DataParallelism::fsdp2;
+    p.numerics.fp8 = true;
+    p.stack.attention = AttentionBackend::flash;
+    p.sharding.data_parallel = DataParallelism::fsdp2;
   });
   for (const char* schedule : {"1f1b", "zb-h1"})
     for (const Recompute recompute : {Recompute::none, full})
       add("uneven stages", llama_8b(), [=](Plan& p) {
-        p.schedule = schedule;
-        p.pp = 4;
+        p.pipeline.schedule = schedule;
+        p.mesh.pp = 4;
         p.architecture.layers = 14;
-        p.account_for_embedding = p.account_for_loss = true;
-        p.recompute = recompute;
+        p.pipeline.account_for_embedding = p.pipeline.account_for_loss = true;
+        p.policy.recompute = recompute;
       });
   for (const int tp : {1, 2})
     for (const bool fp8 : {true, false})
       for (const bool core : {true, false})
         add("recomputed MLP", gpt(), [=](Plan& p) {
-          p.attention = AttentionBackend::flash;
-          p.recompute = selective;
-          p.recompute_modules = {core, true};
-          p.tp = tp;
-          p.fp8 = fp8;
-          p.sequence_parallel = core;
+          p.stack.attention = AttentionBackend::flash;
+          p.policy.recompute = selective;
+          p.policy.recompute_modules = {core, true};
+          p.mesh.tp = tp;
+          p.numerics.fp8 = fp8;
+          p.mesh.sequence_parallel = core;
         });
   for (const double share : {0.0, 0.5, 1.0})
     add("narrow optimizer", llama_8b(), [=](Plan& p) {
       p.optimizer = {true, 2, 2, 1, share};
-      p.fp32_gradients = false;
+      p.numerics.fp32_gradients = false;
     });
   add("composer", gpt(), [](Plan& p) {
-    p.attention = AttentionBackend::triton;
-    p.data_parallel = DataParallelism::fsdp1;
-    p.layer_kernels = LayerKernels::eager;
-    p.fused_cross_entropy = true;
-    p.fused_optimizer = false;
-    p.logit_metrics = 2;
-    p.fsdp.backward_prefetch = 0;
+    p.stack.attention = AttentionBackend::triton;
+    p.sharding.data_parallel = DataParallelism::fsdp1;
+    p.stack.layer_kernels = LayerKernels::eager;
+    p.stack.fused_cross_entropy = true;
+    p.stack.fused_optimizer = false;
+    p.stack.logit_metrics = 2;
+    p.sharding.fsdp.backward_prefetch = 0;
   });
   for (const bool compiled : {true, false})
     for (const int tp : {1, 2})
       add("torchtitan", llama_8b(), [=](Plan& p) {
-        p.attention = AttentionBackend::flash;
-        p.data_parallel = DataParallelism::fsdp2;
-        p.layer_kernels = compiled ? LayerKernels::compiled : LayerKernels::eager;
-        p.rope_fusion = p.swiglu_fusion = compiled;
-        p.tp = tp;
-        p.fp8 = compiled && tp == 2;
-        p.recompute = selective;
-        p.recompute_modules = {false, false, true};
+        p.stack.attention = AttentionBackend::flash;
+        p.sharding.data_parallel = DataParallelism::fsdp2;
+        p.stack.layer_kernels = compiled ? LayerKernels::compiled : LayerKernels::eager;
+        p.stack.rope_fusion = p.stack.swiglu_fusion = compiled;
+        p.mesh.tp = tp;
+        p.numerics.fp8 = compiled && tp == 2;
+        p.policy.recompute = selective;
+        p.policy.recompute_modules = {false, false, true};
       });
   add("uneven chunks", llama_8b(), [](Plan& p) {
-    p.pp = p.virtual_stages = 2;
-    p.schedule = "interleaved-1f1b";
+    p.mesh.pp = p.pipeline.virtual_stages = 2;
+    p.pipeline.schedule = "interleaved-1f1b";
     p.architecture.layers = 7;
-    p.account_for_loss = true;
+    p.pipeline.account_for_loss = true;
   });
   add("uneven first and last stage", gpt(), [](Plan& p) {
-    p.pp = 4;
+    p.mesh.pp = 4;
     p.architecture.layers = 9;
-    p.first_stage_layers = 1;
-    p.last_stage_layers = 2;
+    p.pipeline.first_stage_layers = 1;
+    p.pipeline.last_stage_layers = 2;
   });
   add("gpt few heads", gpt(), [](Plan& p) {
-    p.tp = 8;
-    p.sequence = 256;
+    p.mesh.tp = 8;
+    p.batch.sequence = 256;
   });
   return plans;
 }

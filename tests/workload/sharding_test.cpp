@@ -14,12 +14,12 @@ namespace {
 Plan two_stages(const schedule::Schedule& schedule) {
   Plan p = llama_8b();
   p.architecture.layers = 8;
-  p.tp = 1;
-  p.pp = 2;
-  p.dp = 2;
-  p.global_batch = 2 * 6;
-  p.schedule = schedule.name;
-  p.virtual_stages = schedule.problem({p.pp, 6, 1}).empty() ? 1 : 2;
+  p.mesh.tp = 1;
+  p.mesh.pp = 2;
+  p.mesh.dp = 2;
+  p.batch.global_batch = 2 * 6;
+  p.pipeline.schedule = schedule.name;
+  p.pipeline.virtual_stages = schedule.problem({p.mesh.pp, 6, 1}).empty() ? 1 : 2;
   return p;
 }
 
@@ -40,7 +40,8 @@ TEST_CASE("workload: gradients are reduced in the last pass of a chunk that adds
     const bool splits = schedule.splits == schedule::Splits::all;
     const PassKind adds = splits ? PassKind::weight : PassKind::backward;
     for (const Program& program : job(plan).classes) {
-      std::vector<const Pass*> last(static_cast<std::size_t>(plan.virtual_stages), nullptr);
+      std::vector<const Pass*> last(static_cast<std::size_t>(plan.pipeline.virtual_stages),
+                                    nullptr);
       for (const Pass& pass : program.step) {
         const Template& t = program.templates[pass.pattern];
         if (t.kind == adds) last[static_cast<std::size_t>(t.chunk)] = &pass;

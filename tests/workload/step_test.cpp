@@ -26,7 +26,7 @@ std::vector<std::int64_t> buckets(const Program& program, std::int64_t bytes_of_
 
 TEST_CASE("workload: a shared embedding is a bucket of its own on the first and the last stage") {
   Plan plan = sample::gpt();
-  plan.pp = 2;
+  plan.mesh.pp = 2;
   REQUIRE(problems(plan).empty());
   const Job job = sample::job(plan);
   // 51200 x 1024; the other parameters of the last stage, which has no other bucket limit, follow.
@@ -40,13 +40,13 @@ TEST_CASE("workload: a shared embedding is a bucket of its own on the first and 
   CHECK(first.back() == 51200 * h);
 
   // Without the distributed optimizer nothing is cut into shards, and nothing is set apart.
-  plan.distributed_optimizer = plan.overlap_param_gather = false;
+  plan.sharding.distributed_optimizer = plan.sharding.overlap_param_gather = false;
   CHECK(buckets(sample::job(plan).classes[1], 4).size() == 1);
 }
 
 TEST_CASE("workload: bf16 gradients are copied to fp32 from the optimizer step to the next step") {
   Plan plan = sample::llama_8b();
-  plan.fp32_gradients = false;
+  plan.numerics.fp32_gradients = false;
   const Job job = sample::job(plan);
   const Program& program = job.classes[0];
   sample::Walk walk(program);
@@ -70,7 +70,7 @@ TEST_CASE("workload: bf16 gradients are copied to fp32 from the optimizer step t
 
 TEST_CASE("workload: the gradient of learned positions is not summed over tensor parallel ranks") {
   Plan plan = sample::gpt();
-  plan.tp = 2;
+  plan.mesh.tp = 2;
   const Job job = sample::job(plan);
   sample::Walk walk(job.classes[0]);
   std::int64_t flattened = 0;

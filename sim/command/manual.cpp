@@ -1,0 +1,70 @@
+// manual.cpp — `rehearse completion` and `rehearse man`: what shells and man(1) know of the
+// commands, made from the tables that the parser uses.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "sim/command/describe.h"
+#include "sim/core/text.h"
+#include "sim/report/output.h"
+
+namespace sim::command {
+
+int run_completion(const Arguments& arguments, Globals globals) {
+  Options options("completion");
+  options.words(1, 1).parse(arguments, globals);
+  std::vector<std::string> names;
+  std::string text;
+  for (const Shell& shell : shells()) {
+    names.emplace_back(shell.name);
+    if (options.words()[0] != shell.name) continue;
+    text = shell.completion();
+    if (!globals.quiet) note(fmt::format("to install: {}", shell.install));
+  }
+  if (text.empty()) {
+    throw Stop{exit_usage,
+               fmt::format("there is completion for {}, not for '{}'{}", fmt::join(names, ", "),
+                           options.words()[0], did_you_mean(options.words()[0], names))};
+  }
+  print(text);
+  return exit_yes;
+}
+
+int run_man(const Arguments& arguments, Globals globals) {
+  Options options("man");
+  options.value("output,o", "FOLDER", "write every page there: rehearse.1, rehearse-run.1, ...")
+      .words(0, 1)
+      .parse(arguments, globals);
+  if (options.has("output")) {
+    const std::string folder = options.text("output");
+    std::error_code error;
+    std::filesystem::create_directories(folder, error);
+    if (error) throw Stop{exit_io, folder + ": " + error.message()};
+    const auto save = [&](const std::string& name, const std::string& text) {
+      const std::string problem = report::write_file(folder + "/" + name + ".1", text);
+      if (!problem.empty()) throw Stop{exit_io, problem};
+    };
+    save("rehearse", man_page());
+    for (const Command& command : commands())
+      save(fmt::format("rehearse-{}", command.name), man_page(command));
+    if (!globals.quiet) note(fmt::format("to read: man -l {}/rehearse.1", folder));
+    return exit_yes;
+  }
+  if (options.words().empty()) {
+    print(man_page());
+    return exit_yes;
+  }
+  const std::string& wanted = options.words()[0];
+  std::vector<std::string> names;
+  for (const Command& command : commands()) {
+    names.emplace_back(command.name);
+    if (wanted != command.name) continue;
+    print(man_page(command));
+    return exit_yes;
+  }
+  throw Stop{exit_usage,
+             fmt::format("there is no command '{}'{}", wanted, did_you_mean(wanted, names))};
+}
+
+}  // namespace sim::command

@@ -1,0 +1,122 @@
+// report.cpp — `rehearse report`: a sweep that is done, or a plan, as one HTML file; and what
+// writes such a file for the commands that have --report.
+#include "sim/command/report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "sim/command/watch.h"
+#include "sim/config/residuals.h"
+#include "sim/report/document.h"
+#include "sim/report/interval.h"
+#include "sim/report/output.h"
+#include "sim/report/page.h"
+#include "sim/report/record.h"
+#include "sim/report/run_document.h"
+#include "sim/report/sweep_text.h"
+#include "sim/search/link_use.h"
+
+namespace sim::command {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::uintmax_t results_bytes_max = std::uintmax_t{1} << 30;
+constexpr std::size_t problems_shown = 20;
+
+// The records of a folder that a sweep left.
+std::vector<report::Json> load_records(const std::string& folder) {
+  const std::string path = folder + "/results.jsonl";
+  std::error_code error;
+  const std::uintmax_t size = fs::file_size(path, error);
+  if (error) {
+    throw Stop{complain({{path, error.message() + "; a folder of `rehearse sweep` has it",
+                          Fault::missing}}),
+               ""};
+  }
+  if (size > results_bytes_max) throw Stop{complain({{path, "is larger than 1 GiB"}}), ""};
+  std::ifstream in(path, std::ios::binary);
+  std::vector<report::Json> records;
+  Diagnostics problems;
+  int number = 0;
+  for (std::string line; std::getline(in, line) && problems.size() < problems_shown;) {
+    ++number;
+    report::Json record = report::Json::parse(line, nullptr, false);
+    const std::string problem =
+        record.is_discarded() ? "is no JSON" : report::record_problem(record);
+    if (problem.empty()) {
+      records.push_back(std::move(record));
+    } else {
+      problems.push_back({fmt::format("{}:{}", path, number), problem});
+    }
+  }
+  if (problems.empty() && records.empty()) problems.push_back({path, "holds no records"});
+  if (!problems.empty()) throw Stop{complain(problems), ""};
+  return records;
+}
+
+std::vector<report::LinkBusy> links_of(const config::PlanFile& file, search::Site& site,
+                                       const report::Answer& answer) {
+  std::vector<report::LinkBusy> links;
+  if (!answer.run.fits()) return links;
+  const auto uses = search::link_use(file.plan, site, answer.run.step_time);
+  if (uses.empty()) return links;
+  for (const search::LinkKindUse& kind : search::by_kind(uses, site.network->cover(1)))
+    links.push_back({kind.kind, kind.busiest, kind.traffic, kind.busy, kind.mean, kind.links});
+  return links;
+}
+
+}  // namespace
+
+void declare_report(Options& options) {
+  options.value("report", "FILE", "also write a page with charts (HTML, one file, works offline)");
+}
+
+void write_page(const std::string& path, const report::Document& document) {
+  const std::string problem = report::write_file(path, report::page(document));
+  if (!problem.empty()) throw Stop{exit_io, problem};
+}
+
+void RunPage::finish(const config::PlanFile& file, search::Site& site, const report::Answer& answer,
+                     const std::string& intervals) const {
+  write_page(path_, report::run_document(answer, intervals, passes_, memory_,
+                                         links_of(file, site, answer)));
+}
+
+int run_report(const Arguments& arguments, Globals globals) {
+  Options options("report");
+  options.value("output,o", "FILE", "the page (report.html)");
+  declare_plan(options);
+  options.words(0, 1000).parse(arguments, globals);
+  const std::string path = options.text("output", "report.html");
+  const std::vector<std::string>& words = options.words();
+  int code = exit_yes;
+  if (words.size() == 1 && fs::is_directory(words[0])) {
+    const std::string name = fs::path(fs::absolute(words[0])).lexically_normal().filename();
+    write_page(path,
+               report::sweep_document(name.empty() ? words[0] : name, load_records(words[0])));
+  } else {
+    const config::PlanFile file = load_plan(options, globals);
+    search::Sites sites;
+    search::Site& site = *need(sites.of(file.machine));
+    RunPage page(path);
+    replay::Observers watchers;
+    for (replay::Observer* one : page.observers()) watchers.all.push_back(one);
+    replay::Options how;
+    how.observer = &watchers;
+    const report::Answer answer = search::evaluate(file.plan, site, how);
+    const report::Intervals intervals = report::intervals(answer, need(config::find_residuals()),
+                                                          site.profile.device.name, "paper");
+    page.finish(file, site, answer, report::intervals_text(intervals));
+    code = answer.run.fits() ? exit_yes : exit_no;
+  }
+  if (!globals.quiet) note("report: " + path);
+  return code;
+}
+
+}  // namespace sim::command

@@ -1,0 +1,76 @@
+#include "sim/command/shard.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <thread>
+
+#include "sim/report/json.h"
+#include "sim/search/merge.h"
+
+namespace sim::command {
+
+namespace fs = std::filesystem;
+
+void declare_shard(Options& options) {
+  options
+      .value("shard", "I/N",
+             "only the I-th of N shares (from 1), kept in a folder of its own under FOLDER; auto: "
+             "from Slurm, Grid Engine or MPI; auto/N: from PBS; `rehearse merge` puts them "
+             "together")
+      .value("jobs,j", "N",
+             "worker processes (default: the cores; 1 in each process of srun or mpirun)");
+}
+
+Share share_of(const Options& options) {
+  const search::Environment environment = [](const char* name) { return std::getenv(name); };
+  Share share;
+  if (options.has("shard")) {
+    share.shard = need(search::read_shard(options.text("shard"), environment));
+  } else if ((share.ranks = search::open_ranks(environment)) == nullptr) {
+    share.shard = search::step_shard(environment);
+    share.of_step = share.shard.has_value();
+  }
+  const bool in_step = search::step_shard(environment).has_value();
+  const auto cores = static_cast<std::int64_t>(std::max(1U, std::thread::hardware_concurrency()));
+  share.workers = static_cast<int>(options.number("jobs", in_step ? 1 : cores, 1, 1024));
+  return share;
+}
+
+std::string prepare(const std::string& folder, const search::Manifest& manifest, bool overwrite) {
+  const std::string own = search::shard_folder(folder, manifest.shard);
+  const std::string other = search::other_work(own, manifest);
+  if (!other.empty() && !overwrite) {
+    throw Stop{exit_data, other + "; start over with --overwrite"};
+  }
+  const std::string problem = search::write_manifest(own, manifest);
+  if (!problem.empty()) throw Stop{exit_io, problem};
+  return own;
+}
+
+void merge_when_last(const std::string& folder, const search::Shard& shard,
+                     const Globals& globals) {
+  const std::string lock = folder + "/merge.lock";
+  const int descriptor = ::open(lock.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+  if (descriptor < 0) return;
+  while (::flock(descriptor, LOCK_EX) != 0 && errno == EINTR) {
+  }
+  std::error_code error;
+  const auto merged = fs::last_write_time(folder + "/results.csv", error);
+  const bool there = !error;
+  const auto own =
+      fs::last_write_time(search::shard_folder(folder, shard) + "/results.jsonl", error);
+  const bool done_by_another = there && !error && merged > own;
+  if (!done_by_another) {
+    const Result<search::Merged> all = search::merge({folder}, shard.of);
+    if (all) print_merged(*all, folder, globals);
+  }
+  ::close(descriptor);
+}
+
+}  // namespace sim::command

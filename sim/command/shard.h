@@ -1,0 +1,43 @@
+// shard.h — what the commands share that many machines run: their share of the work, how many
+// processes do it here, and the words that start it again.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "sim/command/command.h"
+#include "sim/search/merge.h"
+#include "sim/search/ranks.h"
+#include "sim/search/shard.h"
+
+namespace sim::command {
+
+// --shard and --jobs; declares them.
+void declare_shard(Options& options);
+
+struct Share {
+  std::optional<search::Shard> shard;  // none: all of the work
+  bool of_step = false;  // not asked for: one of the processes that srun or mpirun started
+  std::unique_ptr<search::Ranks> ranks;  // of an MPI job that takes the work in turns
+  int workers = 1;
+};
+// Stops when --shard or --jobs cannot be understood.
+Share share_of(const Options& options);
+
+// The folder in which the share is kept; its shard.json is written or compared. Stops when the
+// folder holds other work, unless that is to be overwritten.
+std::string prepare(const std::string& folder, const search::Manifest& manifest, bool overwrite);
+
+// Writes shards that were put together, and prints what one machine would have printed.
+void print_merged(const search::Merged& merged, const std::string& into, const Globals& globals);
+
+// The same for the records of `validate`: predictions.csv, and the text.
+void print_validation(const std::vector<std::string>& lines, const std::string& into,
+                      const Globals& globals);
+
+// Of several processes that end their shares of one folder, the last puts them together.
+void merge_when_last(const std::string& folder, const search::Shard& shard, const Globals& globals);
+
+}  // namespace sim::command

@@ -1,0 +1,66 @@
+// places.h — a member of a plan, by the members that lead to it: at<&Plan::mesh, &MeshPlan::tp>().
+#pragma once
+
+#include <array>
+#include <cassert>
+#include <type_traits>
+
+#include "sim/config/fields.h"
+
+namespace sim::config {
+
+// The names of a choice's values, in the order of its enumeration.
+constexpr std::array<std::string_view, 3> names_of(workload::Recompute) {
+  return {"none", "selective", "full"};
+}
+constexpr std::array<std::string_view, 2> names_of(workload::RecomputeMethod) {
+  return {"uniform", "block"};
+}
+constexpr std::array<std::string_view, 5> names_of(workload::AttentionBackend) {
+  return {"flash", "cudnn", "unfused", "flash1", "triton"};
+}
+constexpr std::array<std::string_view, 3> names_of(workload::LayerKernels) {
+  return {"fused", "eager", "compiled"};
+}
+constexpr std::array<std::string_view, 3> names_of(workload::DataParallelism) {
+  return {"ddp", "fsdp1", "fsdp2"};
+}
+constexpr std::array<std::string_view, 3> names_of(schedule::Interleaving) {
+  return {"all_forwards_first", "alternating", "whole_rounds"};
+}
+constexpr std::array<std::string_view, 5> names_of(model::Precision) {
+  return {"fp32", "tf32", "fp16", "bf16", "fp8"};
+}
+
+template <class Member>
+Value to_value(const Member& member) {
+  if constexpr (std::is_enum_v<Member>) {
+    return std::string(names_of(member)[static_cast<std::size_t>(member)]);
+  } else if constexpr (std::is_same_v<Member, int>) {
+    return std::int64_t{member};
+  } else {
+    return member;
+  }
+}
+
+// REQUIRES: the schema allows the value.
+template <class Member>
+void from_value(const Value& value, Member& member) {
+  if constexpr (std::is_enum_v<Member>) {
+    const auto names = names_of(member);
+    for (std::size_t i = 0; i < names.size(); ++i)
+      if (names[i] == std::get<std::string>(value)) member = static_cast<Member>(i);
+  } else if constexpr (std::is_same_v<Member, int>) {
+    member = static_cast<int>(std::get<std::int64_t>(value));
+  } else {
+    member = std::get<Member>(value);
+  }
+}
+
+template <auto... path>
+constexpr Place at() {
+  return {[](const workload::Plan& plan) { return to_value((plan.*....*path)); },
+          [](workload::Plan& plan, const Value& value) { from_value(value, (plan.*....*path)); }};
+}
+
+}  // namespace sim::config

@@ -1,0 +1,106 @@
+// document.h — what a command has to say, before anybody decides how it looks: notes, tables, and
+// charts that are drawn from tables. Text, JSON, CSV and a page (page.h) are rendered from it.
+//
+// Invariants
+//  (1) A chart holds no numbers of its own: it names a table of the document and columns of it, so
+//      whatever is drawn can also be read, filtered and copied.
+//  (2) A cell is a number, a text, a truth or null (there is no such value); how many digits are
+//      shown is the column's business, never the cell's.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "sim/report/json.h"
+
+namespace sim::report {
+
+struct Column {
+  std::string key;          // "peak_reserved_gib": unique in its table, and the key in JSON and CSV
+  std::string heading;      // "reserved"
+  std::string unit;         // "GiB"; "" where there is none
+  int digits = 2;           // after the point, of numbers that are not whole
+  bool left = false;        // left-aligned: words
+  std::string suffix = "";  // behind every number, in text: " %"
+};
+
+// What is said with words.
+struct Note {
+  std::string title, text;
+  bool strong = false;  // the answer itself
+};
+
+struct Rows {
+  std::string name;  // by which charts find it
+  std::string title;
+  std::vector<Column> columns;
+  std::vector<std::vector<Json>> cells;  // of each row, as many as columns
+  bool searched = false;      // so long that readers want to filter it; not part of the text
+  std::string footnote = "";  // under it
+};
+
+// A line across a chart: y, or x, at a value; or y = slope x.
+struct Rule {
+  enum class Kind { x, y, slope };
+  Kind kind = Kind::y;
+  double at = 0;
+  std::string label;
+};
+
+// One mark for each row of a table (`points`, with `low` and `high` an interval), lines over x,
+// areas or bars stacked on each other.
+struct Series {
+  enum class Kind { points, lines, areas, bars };
+  Kind kind = Kind::points;
+  std::string title, table;
+  std::string x;                   // column
+  std::vector<std::string> y;      // columns; points have one
+  std::string group;               // column by whose words marks differ; "" where there is one kind
+  std::string label;               // column that names a mark
+  std::string low, high;           // columns of an interval around y
+  std::vector<std::string> fixed;  // y columns of areas that are lines instead: what is reserved
+  std::vector<Rule> rules;
+  bool front = false;  // join the points that no other beats in both: less x, more y
+};
+
+// Bars along a time axis, in lanes.
+struct Timeline {
+  std::string title, table;
+  std::string lane, begin, end;  // columns; begin and end in seconds
+  std::string kind, label;       // columns: what colour, what words
+};
+
+// The best value of `value` of the rows that share x and y; readers choose the three.
+struct Heatmap {
+  std::string title, table;
+  std::vector<std::string> axes;    // columns; the first two to begin with
+  std::vector<std::string> values;  // columns; the first to begin with
+  std::string outcome;  // column: "fits", "oom", "impossible"; cells without a fit are hatched
+};
+
+using Block = std::variant<Note, Rows, Series, Timeline, Heatmap>;
+
+struct Document {
+  std::string title, subtitle;
+  std::vector<std::string>
+      filters;  // columns of searched tables by which readers narrow all charts
+  std::vector<Block> blocks;
+
+  const Rows* table(const std::string& name) const;
+};
+
+// The cell as text: "" for null.
+std::string cell_text(const Column& column, const Json& cell);
+
+// Notes and tables as they are read on a terminal, a blank line between them; charts and searched
+// tables are left out.
+std::string text(const Document& document);
+// The table as an array of objects by key.
+Json to_json(const Rows& table);
+std::string csv(const Rows& table);
+// All of it, as the page reads it: tables by column.
+Json to_json(const Document& document);
+
+}  // namespace sim::report

@@ -1,0 +1,34 @@
+#include "sim/report/pass_timeline.h"
+
+#include <algorithm>
+
+namespace sim::report {
+
+void PassTimeline::operation(int rank_class, workload::Stream stream, std::string_view,
+                             const replay::Place& place, Time start, Time, Time end) {
+  if (stream != workload::Stream::compute) return;
+  const auto index = static_cast<std::size_t>(rank_class);
+  if (classes_.size() <= index) classes_.resize(index + 1);
+  Class& own = classes_[index];
+  if (place.step > own.step) {
+    own.step = place.step;
+    own.spans.clear();
+  }
+  const auto [there, is_new] =
+      own.spans.try_emplace({place.microbatch, place.pass, place.chunk},
+                            Span{place.pass, place.microbatch, place.chunk, start, end});
+  Span& span = there->second;
+  if (is_new) return;
+  span.begin = std::min(span.begin, start);
+  span.end = std::max(span.end, end);
+}
+
+std::vector<PassTimeline::Span> PassTimeline::of(std::size_t rank_class) const {
+  std::vector<Span> all;
+  if (rank_class >= classes_.size()) return all;
+  for (const auto& [key, span] : classes_[rank_class].spans) all.push_back(span);
+  std::ranges::stable_sort(all, {}, [](const Span& span) { return span.begin.ps; });
+  return all;
+}
+
+}  // namespace sim::report

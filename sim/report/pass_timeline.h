@@ -1,0 +1,40 @@
+// pass_timeline.h — when every rank class runs each pass of the last step: the data of a Gantt.
+//
+// A pass lasts from the start of its first operation on the compute stream to the end of its last;
+// what it waits for in between belongs to it.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <tuple>
+#include <vector>
+
+#include "sim/replay/observer.h"
+
+namespace sim::report {
+
+class PassTimeline final : public replay::Observer {
+ public:
+  struct Span {
+    workload::PassKind pass = workload::PassKind::forward;
+    int microbatch = -1, chunk = 0;
+    Time begin{}, end{};
+  };
+
+  void operation(int rank_class, workload::Stream stream, std::string_view name,
+                 const replay::Place& place, Time start, Time waited_until, Time end) override;
+  void memory(const replay::MemoryChange&) override {}
+
+  // The passes of the class's last step in order of their begin; empty for a class without one.
+  std::vector<Span> of(std::size_t rank_class) const;
+
+ private:
+  using Key = std::tuple<int, workload::PassKind, int>;  // microbatch, pass, chunk
+  struct Class {
+    int step = -1;
+    std::map<Key, Span> spans;
+  };
+  std::vector<Class> classes_;
+};
+
+}  // namespace sim::report

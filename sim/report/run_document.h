@@ -1,0 +1,28 @@
+// run_document.h — one run as a document: the answer, the pipeline of all stages, memory over time,
+// where the step's time goes, how busy the links are.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "sim/report/answer.h"
+#include "sim/report/document.h"
+#include "sim/report/memory_timeline.h"
+#include "sim/report/pass_timeline.h"
+
+namespace sim::report {
+
+// The busiest link of each kind.
+struct LinkBusy {
+  std::string kind, busiest, traffic;
+  double busy = 0, mean = 0;  // shares of the step
+  int links = 0;
+};
+
+// `intervals`: what interval.h says about the answer, "" when nothing.
+// REQUIRES: the timelines watched the answer's replay.
+Document run_document(const Answer& answer, const std::string& intervals,
+                      const PassTimeline& passes, const MemoryTimeline& memory,
+                      const std::vector<LinkBusy>& links);
+
+}  // namespace sim::report

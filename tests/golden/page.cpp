@@ -1,0 +1,167 @@
+// page.cpp — the page of a report in a real browser, where Chromium is installed: every chart has
+// its marks, nothing is said on the console, and text of a hostile folder stays text.
+#include <catch2/catch.hpp>
+#include <cstdlib>
+#include <filesystem>
+
+#include "tests/golden/program.h"
+
+using golden::run;
+using golden::text_of;
+namespace fs = std::filesystem;
+
+namespace {
+
+std::size_t count(const std::string& text, const std::string& part) {
+  std::size_t found = 0;
+  for (std::size_t at = 0; (at = text.find(part, at)) != std::string::npos; at += part.size())
+    ++found;
+  return found;
+}
+
+bool has_browser(const std::string& folder) {
+  if (run("command -v chromium", folder).code == 0) return true;
+  WARN("not tested here, not installed: chromium");
+  return false;
+}
+
+struct Opened {
+  std::string dom, said;
+  int ready_ms = -1;
+};
+
+// What the page is once its script has run, and what it said on the console.
+Opened open_page(const std::string& folder, const std::string& file) {
+  const golden::Finished browser =
+      run("timeout 120 chromium --headless --no-sandbox --disable-gpu --disable-quic "
+          "--no-first-run --disable-background-networking --disable-component-update "
+          "--disable-sync --user-data-dir=$(mktemp -d -p .) --enable-logging=stderr --dump-dom "
+          "\"file://$PWD/" +
+              file + "\"",
+          folder);
+  Opened opened{browser.out, "", -1};
+  for (std::size_t at = 0; (at = browser.err.find("CONSOLE", at)) != std::string::npos; ++at)
+    opened.said += browser.err.substr(at, browser.err.find('\n', at) - at) + "\n";
+  const std::string mark = "data-ready=\"";
+  if (const std::size_t at = browser.out.find(mark); at != std::string::npos)
+    opened.ready_ms = std::atoi(browser.out.c_str() + at + mark.size());
+  return opened;
+}
+
+std::string scratch(const std::string& name) {
+  const std::string folder = golden::scratch(name);
+  fs::copy(fs::path(REHEARSE_SOURCE_DIR) / "tests/golden/grid.textproto", folder);
+  return folder;
+}
+
+// One section of the page, from the heading that holds `title`.
+std::string section(const std::string& dom, const std::string& title) {
+  const std::size_t at = dom.find("<h2>" + title);
+  return at == std::string::npos ? "" : dom.substr(at, dom.find("</section>", at) - at);
+}
+
+}  // namespace
+
+TEST_CASE("golden: the page of a sweep holds every point in every chart and says nothing") {
+  const std::string folder = scratch("page-sweep");
+  REQUIRE(run("./rehearse sweep grid.textproto -o out -q", folder).code == 0);
+  const golden::Finished made = run("./rehearse report out -o page.html", folder);
+  INFO(made.err);
+  REQUIRE(made.code == 0);
+  const std::string page = text_of(folder + "/page.html");
+  CHECK(page.find("http://") == page.find("http://www.w3.org"));  // only names of namespaces
+  CHECK(page.size() < 1'000'000);
+  if (!has_browser(folder)) return;
+  const Opened opened = open_page(folder, "page.html");
+  CHECK(opened.said.empty());
+  CHECK(opened.ready_ms >= 0);
+  // 72 points: tp 3 does not divide the heads; those that were replayed have a memory.
+  const std::string csv = text_of(folder + "/out/results.csv");
+  const std::size_t fit = count(csv, ",fits,");
+  const std::size_t oom = count(csv, ",oom,");
+  REQUIRE(fit > 0);
+  REQUIRE(oom > 0);
+  // Circles and crosses of the legend are marks of no class.
+  CHECK(count(section(opened.dom, "throughput against"), "class=\"mark\"") == fit);
+  CHECK(count(section(opened.dom, "the closed-form estimate against the replay: memory"),
+              "class=\"mark\"") == fit + oom);
+  CHECK(count(section(opened.dom, "the best plan"), "class=\"cell mark\"") == 12);
+  CHECK(count(section(opened.dom, "where memory runs out (points)"), "class=\"mark\"") >= 1);
+  CHECK(count(section(opened.dom, "all points"), "<tr") >= 20);
+}
+
+TEST_CASE("golden: the page of a run draws its pipeline, its memory and its time") {
+  const std::string folder = scratch("page-run");
+  const golden::Finished made =
+      run("./rehearse run llama-2-7b-64 global_batch=64 --report page.html -q", folder);
+  INFO(made.err);
+  REQUIRE(made.code == 0);
+  CHECK(made.out == run("./rehearse run llama-2-7b-64 global_batch=64 -q", folder).out);
+  REQUIRE(run("./rehearse report llama-2-7b-64 global_batch=64 -o other.html -q", folder).code ==
+          0);
+  CHECK(text_of(folder + "/page.html") == text_of(folder + "/other.html"));
+  if (!has_browser(folder)) return;
+  const Opened opened = open_page(folder, "page.html");
+  CHECK(opened.said.empty());
+  // 16 microbatches forward and backward on four stages, and what is behind the last.
+  CHECK(count(section(opened.dom, "the pipeline"), "class=\"mark\"") >= 4 * 32);
+  CHECK(count(section(opened.dom, "memory over time by"), "class=\"mark\"") >= 5);
+  CHECK(count(section(opened.dom, "memory over time by"), "mark peak") == 1);
+  CHECK(count(section(opened.dom, "where the step"), "class=\"mark\"") >= 4);
+  CHECK(count(section(opened.dom, "how busy"), "class=\"mark\"") >= 1);
+}
+
+TEST_CASE("golden: the page of validate draws every row that states a throughput") {
+  const std::string folder = scratch("page-validate");
+  const golden::Finished made =
+      run("./rehearse validate calibration/measured/training_runs.csv --where source_group=narayanan2021-table1 -q --report page.html", folder);
+  INFO(made.err);
+  REQUIRE(made.code == 0);
+  if (!has_browser(folder)) return;
+  const Opened opened = open_page(folder, "page.html");
+  CHECK(opened.said.empty());
+  CHECK(count(opened.dom, "class=\"mark\"") >= 2);
+  CHECK(count(opened.dom, "class=\"interval\"") >= 1);
+}
+
+TEST_CASE("golden: text of a hostile folder stays text in the page") {
+  const std::string folder = scratch("page-hostile");
+  REQUIRE(run("./rehearse sweep grid.textproto -o out -q", folder).code == 0);
+  const std::string evil = "</script><script>document.title=`owned`</script><img src=x>";
+  std::string lines = text_of(folder + "/out/results.jsonl");
+  for (const std::string word : {"llama-2-7b", "abci-a", "golden/"}) {
+    for (std::size_t at = 0; (at = lines.find(word, at)) != std::string::npos; at += evil.size())
+      lines.replace(at, word.size(), evil);
+  }
+  golden::write(folder + "/out/results.jsonl", lines);
+  REQUIRE(run("mv out '<script>x'", folder).code == 0);
+  const golden::Finished made = run("./rehearse report '<script>x' -o page.html -q", folder);
+  INFO(made.err);
+  REQUIRE(made.code == 0);
+  const std::string page = text_of(folder + "/page.html");
+  CHECK(page.find(evil) == std::string::npos);
+  CHECK(page.find("<title>Sweep: &lt;script&gt;x</title>") != std::string::npos);
+  if (!has_browser(folder)) return;
+  const Opened opened = open_page(folder, "page.html");
+  CHECK(opened.said.empty());
+  CHECK(opened.dom.find("<title>owned") == std::string::npos);
+  CHECK(opened.dom.find("<img") == std::string::npos);
+  CHECK(opened.dom.find("&lt;/script&gt;&lt;script&gt;document.title") != std::string::npos);
+}
+
+TEST_CASE("golden: a damaged folder behind a report is refused by line") {
+  const std::string folder = scratch("page-damaged");
+  CHECK(run("./rehearse report out", folder).code != 0);
+  fs::create_directories(folder + "/out");
+  const golden::Finished none = run("./rehearse report out", folder);
+  CHECK(none.code == 66);
+  for (const char* text :
+       {"{", "[]", "{\"id\":\"x\"}", "null", "{\"id\":1,\"outcome\":{\"a\":1}}", ""}) {
+    golden::write(folder + "/out/results.jsonl", std::string(text) + "\n");
+    const golden::Finished bad = run("./rehearse report out", folder);
+    INFO(text << "\n" << bad.err);
+    CHECK(bad.code == 65);
+    CHECK(bad.err.find("out/results.jsonl:1: error:") != std::string::npos);
+  }
+  CHECK_FALSE(fs::exists(folder + "/report.html"));
+}

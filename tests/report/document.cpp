@@ -1,0 +1,153 @@
+// A document as text, JSON, CSV and a page.
+#include "sim/report/document.h"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+
+#include "sim/report/page.h"
+#include "sim/report/record.h"
+#include "sim/report/sweep_text.h"
+#include "tests/report/sample.h"
+
+using namespace sim;
+using namespace sim::report;
+
+namespace {
+
+Rows sample_rows() {
+  return {"points",
+          "two points",
+          {{"name", "point", "", 0, true},
+           {"time_s", "step", "s", 2},
+           {"bubble", "bubble", "", 1, false, " %"},
+           {"fits", "fits", ""}},
+          {{"a, \"b\"", 1.256, 12.34, true}, {"c", nullptr, 3, false}}};
+}
+
+Document sample_document(const std::string& text) {
+  Document document{text, text, {"name"}, {}};
+  document.blocks.emplace_back(Note{"", text, true});
+  Rows rows = sample_rows();
+  rows.title = text;
+  rows.cells[0][0] = text;
+  document.blocks.emplace_back(std::move(rows));
+  return document;
+}
+
+}  // namespace
+
+TEST_CASE("report: a document as text has its notes and tables, a blank line apart") {
+  Document document{"title", "", {}, {}};
+  document.blocks.emplace_back(Note{"", "two points fit"});
+  document.blocks.emplace_back(Heatmap{});
+  document.blocks.emplace_back(sample_rows());
+  Rows searched = sample_rows();
+  searched.searched = true;
+  document.blocks.emplace_back(searched);
+  CHECK(text(document) ==
+        "two points fit\n"
+        "\n"
+        "two points\n"
+        "  point   step s  bubble  fits\n"
+        "  a, \"b\"    1.26  12.3 %   yes\n"
+        "  c                 3 %    no\n");
+}
+
+TEST_CASE("report: a table as JSON has the keys of its columns, as CSV their order") {
+  const Rows rows = sample_rows();
+  CHECK(line(to_json(rows)) == R"([{"name":"a, \"b\"","time_s":1.256,"bubble":12.34,"fits":true},)"
+                               R"({"name":"c","time_s":null,"bubble":3,"fits":false}])");
+  CHECK(csv(rows) == "name,time_s,bubble,fits\n\"a, \"\"b\"\"\",1.256,12.34,true\nc,,3,false\n");
+}
+
+TEST_CASE("report: columns of a page that repeat few words hold each once") {
+  Rows rows{"t", "", {{"word", "word", "", 0, true}, {"other", "other", "", 0, true}}, {}};
+  for (int i = 0; i < 40; ++i)
+    rows.cells.push_back({i % 2 == 0 ? "even" : "odd", std::to_string(i)});
+  Document document;
+  document.blocks.emplace_back(rows);
+  const Json columns = to_json(document)["blocks"][0]["columns"];
+  CHECK(columns[0]["words"] == Json::array({"even", "odd"}));
+  CHECK(columns[0]["codes"].size() == 40);
+  CHECK(columns[0]["codes"][3] == 1);
+  CHECK(columns[1]["values"][39] == "39");
+}
+
+TEST_CASE("report: text of a document cannot leave the data of its page") {
+  for (const std::string text :
+       {"</script><script>alert(1)</script>", "<!--<script>", "<img src=x onerror=alert(1)>",
+        "\"onload=\"alert(1)", "]]>", "'\"><svg/onload=alert(1)>", "\xff\xfe not UTF-8"}) {
+    INFO(text);
+    const std::string html = page(sample_document(text));
+    const std::string plain = page(sample_document("x"));
+    // No markup but the page's own.
+    CHECK(std::ranges::count(html, '<') == std::ranges::count(plain, '<'));
+    CHECK(html.find(text.substr(0, 8) == "\xff\xfe not " ? "\xff" : "<script>alert") ==
+          std::string::npos);
+  }
+  CHECK(escape_html("<a href=\"x\" title='y'>&") ==
+        "&lt;a href=&quot;x&quot; title=&#39;y&#39;&gt;&amp;");
+}
+
+TEST_CASE("report: a page needs nothing from elsewhere and forbids it") {
+  const std::string html = page(sample_document("x"));
+  CHECK(html.find("default-src 'none'") != std::string::npos);
+  for (const char* outside : {" src=", "@import", "url(http", "<link"}) {
+    INFO(outside);
+    CHECK(html.find(outside) == std::string::npos);
+  }
+  CHECK(html.find("Copyright 2010-2023 Mike Bostock") != std::string::npos);
+  CHECK(html.find("@data@") == std::string::npos);
+}
+
+TEST_CASE("report: every chart of a sweep names a table and columns that are there") {
+  std::vector<Json> records;
+  records.push_back(record({"0123456789abcdef", "a", "f"}, sample::fits()));
+  records.push_back(record({"0123456789abcde0", "b", "f"}, sample::out_of_memory()));
+  for (const Json& one : records) CHECK(record_problem(one).empty());
+  const Document document = sweep_document("s", records);
+  const auto has = [&](const std::string& table, const std::string& key) {
+    INFO(table << "." << key);
+    const Rows* rows = document.table(table);
+    REQUIRE(rows != nullptr);
+    CHECK(std::ranges::count(rows->columns, key, &Column::key) == 1);
+  };
+  int charts = 0;
+  for (const Block& block : document.blocks) {
+    if (const auto* map = std::get_if<Heatmap>(&block)) {
+      ++charts;
+      for (const std::string& key : map->axes) has(map->table, key);
+      for (const std::string& key : map->values) has(map->table, key);
+    }
+    if (const auto* series = std::get_if<Series>(&block)) {
+      ++charts;
+      has(series->table, series->x);
+      for (const std::string& key : series->y) has(series->table, key);
+    }
+  }
+  CHECK(charts == 4);
+}
+
+TEST_CASE("report: what is no record is said, key by key") {
+  Json good = record({"0123456789abcdef", "a", "f"}, sample::fits());
+  CHECK(record_problem(good).empty());
+  CHECK(record_problem(Json::array()) == "is no record");
+  for (const auto& [key, value] : good.items()) {
+    if (key == "id") continue;
+    Json bad = good;
+    bad[key] = Json::object();
+    INFO(key);
+    CHECK_FALSE(record_problem(bad).empty());
+    bad.erase(key);
+    CHECK_FALSE(record_problem(bad).empty());
+  }
+  Json oom = record({"0123456789abcdef", "a", "f"}, sample::out_of_memory());
+  CHECK(record_problem(oom).empty());
+  for (const char* key : {"stage", "step", "pass", "fragmentation_alone"}) {
+    Json bad = oom;
+    bad["out_of_memory"][key] = nullptr;
+    INFO(key);
+    CHECK_FALSE(record_problem(bad).empty());
+  }
+}
