@@ -42,6 +42,7 @@ constexpr std::array others{
     Other{"eval", "nothing"},
     Other{"evaluat", "nothing"},
     Other{"convert", "nothing"},
+    Other{"create", "nothing"},
     Other{"preprocess", "nothing"},
     Other{"checkpoint", "nothing"},
     Other{"export", "nothing"},
@@ -60,6 +61,15 @@ bool names(std::string_view program, std::string_view part) {
     if (starts && (part.size() > 4 || end == program.size() || !letter(program[end]))) return true;
   }
   return false;
+}
+
+// "examples/multimodal/train.py": the name and the two folders above it.
+std::string with_folders(const std::string& word, const std::string& name) {
+  std::size_t start = word.size();
+  for (int up = 0; up < 3 && start != std::string::npos && start > 0; ++up)
+    start = word.rfind('/', start - 1);
+  if (!word.ends_with(name)) return name;
+  return word.substr(start == std::string::npos || start == word.size() ? 0 : start + 1);
 }
 
 bool is_off(const std::string& value) {
@@ -149,7 +159,10 @@ void Translator::gather_notes() {
 }
 
 void Translator::program() {
+  // A program that does not say so itself may stand in a folder that does.
   std::string name = launch_.program;
+  if (name.find("gpt") == std::string::npos && name.find("llama") == std::string::npos)
+    name = with_folders(launch_.program_word.text, name);
   for (char& c : name)
     if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
   for (const Other& other : others)

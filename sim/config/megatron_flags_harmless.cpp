@@ -204,7 +204,7 @@ constinit const std::string_view harmless_flags =
     "no-mmap-bin-files no-one-logger no-overlap-p2p-comm no-record-throughput no-rope-freq "
     "no-save-optim no-save-rng no-shuffle no-strict-fsdp-dtensor-load no-sync-func no-train "
     "no-use-tokenizer-model-from-checkpoint-args no-weight-decay-cond-type "
-    "no-yarn-correction-range-round-to-int noise-density non-persistent-ckpt-type "
+    "no-yarn-correction-range-round-to-int norm-target-loss noise-density non-persistent-ckpt-type "
     "non-persistent-global-ckpt-dir non-persistent-local-ckpt-algo non-persistent-local-ckpt-dir "
     "non-persistent-save-interval norm-epsilon normalize-router-logits null-tokenizer-eod-id "
     "null-tokenizer-pad-id num-attention-heads-teacher num-buckets num-channels "

@@ -28,6 +28,13 @@ std::string program_of(std::string_view word) {
   return std::string(word.substr(slash == std::string_view::npos ? 0 : slash + 1));
 }
 
+// "offline_inference.py" of `python -m examples.offline_inference`; a launcher is none.
+std::string module_of(std::string_view word) {
+  if (word.starts_with("torch.") || word.starts_with("deepspeed") || word.starts_with("accelerate"))
+    return "";
+  return std::string(word.substr(word.find_last_of('.') + 1)) + ".py";
+}
+
 // A word that nobody knows and that may hold flags: all of it is one variable.
 bool may_hold_flags(const shell::Word& word) {
   return word.unknowns.size() == 1 && word.unknowns.front() == word.text &&
@@ -153,7 +160,9 @@ Launch find_launch(const shell::Script& script) {
   for (const shell::Command& command : script.commands) {
     if (command.words.front().text == "echo" || command.words.front().text == "printf") continue;
     for (std::size_t i = 0; i < command.words.size(); ++i) {
-      const std::string program = program_of(command.words[i].text);
+      const std::string program = i > 0 && command.words[i - 1].text == "-m"
+                                      ? module_of(command.words[i].text)
+                                      : program_of(command.words[i].text);
       if (program.empty()) continue;
       Launch one;
       one.program = program;

@@ -121,11 +121,12 @@ double attention_seconds(const Operation& o, const Gpu& gpu, const Profile& prof
   const AttentionPass& pass = backward ? attention.backward : attention.forward;
   // Forward blocks own queries and walk over keys; backward blocks own keys and walk over queries.
   const std::int64_t owned = backward ? o.key : o.query;
-  const std::int64_t walked = backward ? o.query : o.key;
+  const double walked =
+      o.window > 0 ? mean_keys(o)
+                   : static_cast<double>(backward ? o.query : o.key) * (o.causal ? 0.5 : 1.0);
   const double blocks = static_cast<double>(o.batch) * static_cast<double>(o.heads) *
                         ceil_div(owned, attention.block_queries);
-  const double length = static_cast<double>(walked) * (o.causal ? 0.5 : 1.0) +
-                        (o.causal ? pass.ramp_keys_causal : pass.ramp_keys);
+  const double length = walked + (o.causal ? pass.ramp_keys_causal : pass.ramp_keys);
   const double products = backward ? 5.0 : 2.0;
   const double block_flops = 2.0 * products * static_cast<double>(attention.block_queries) *
                              length * head_cost(o.causal ? pass.causal : pass.full, o.head_dim);

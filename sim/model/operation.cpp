@@ -27,7 +27,7 @@ Operation gemm(std::string_view name, std::int64_t m, std::int64_t n, std::int64
 
 Operation attention(std::string_view name, bool backward, std::int64_t batch, std::int64_t heads,
                     std::int64_t kv_heads, std::int64_t head_dim, std::int64_t query,
-                    std::int64_t key, bool causal, Precision precision) {
+                    std::int64_t key, bool causal, Precision precision, std::int64_t window) {
   assert(batch > 0 && heads > 0 && kv_heads > 0 && head_dim > 0 && query > 0 && key > 0);
   Operation o;
   o.kind = backward ? OperationKind::attention_backward : OperationKind::attention_forward;
@@ -40,17 +40,23 @@ Operation attention(std::string_view name, bool backward, std::int64_t batch, st
   o.query = query;
   o.key = key;
   o.causal = causal;
+  o.window = causal && window < key ? window : 0;
   // Forward: scores and output, 2 products. Backward: scores again, dV, dP, dQ, dK, 5 products.
   const double products = backward ? 5.0 : 2.0;
   const double scores = static_cast<double>(batch) * static_cast<double>(heads) *
-                        static_cast<double>(query) * static_cast<double>(key) *
-                        (causal ? 0.5 : 1.0);
+                        static_cast<double>(query) * mean_keys(o);
   o.flops = products * 2.0 * scores * static_cast<double>(head_dim);
   const std::int64_t q = batch * query * heads * head_dim;
   const std::int64_t kv = 2 * batch * key * kv_heads * head_dim;
   // Forward reads q, k, v and writes out; backward reads those and dout, writes dq, dk, dv.
   o.bytes = {bytes_of(precision) * (backward ? 4 * q + 2 * kv : 2 * q + kv)};
   return o;
+}
+
+double mean_keys(const Operation& o) {
+  const double keys = static_cast<double>(o.key), window = static_cast<double>(o.window);
+  if (!o.causal) return keys;
+  return o.window > 0 ? window * (1 - window / (2 * keys)) : keys * 0.5;
 }
 
 Operation pass(OperationKind kind, std::string_view name, Bytes bytes, std::int64_t blocks) {

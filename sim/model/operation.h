@@ -51,6 +51,7 @@ struct Operation {
   // Attention: `batch` sequences, query x key scores per head, half of them if causal.
   std::int64_t heads = 0, kv_heads = 0, head_dim = 0, query = 0, key = 0;
   bool causal = false;
+  std::int64_t window = 0;          // causal: keys that a query attends to; 0: all before it
   std::string_view implementation;  // of fused attention, by a profile's name; "": its first
   // Thread blocks of a pass where their number depends on the shape; 0: enough for every SM.
   std::int64_t blocks = 0;
@@ -66,7 +67,10 @@ Operation gemm(std::string_view name, std::int64_t m, std::int64_t n, std::int64
                Precision precision = Precision::bf16, std::int64_t batch = 1);
 Operation attention(std::string_view name, bool backward, std::int64_t batch, std::int64_t heads,
                     std::int64_t kv_heads, std::int64_t head_dim, std::int64_t query,
-                    std::int64_t key, bool causal, Precision precision = Precision::bf16);
+                    std::int64_t key, bool causal, Precision precision = Precision::bf16,
+                    std::int64_t window = 0);
+// Keys that a query attends to, the mean over all queries. A window of all keys is as none.
+double mean_keys(const Operation& attention);
 // Everything that is bound by memory: one launch that moves `bytes`.
 Operation pass(OperationKind kind, std::string_view name, Bytes bytes, std::int64_t blocks = 0);
 

@@ -33,7 +33,7 @@ void attention_kernel(Writer& w, bool backward, const Scores& scores, Stream str
   model::Operation o = model::attention(
       backward ? "attention backward" : "attention", backward, w.dim.batch * documents, w.dim.heads,
       w.dim.groups, w.dim.head_dim, scores.query / documents, scores.key / documents, scores.causal,
-      w.plan.numerics.precision);
+      w.plan.numerics.precision, w.a.sliding_window);
   o.implementation = implementation(w.plan.stack.attention);
   w.e.kernel(o, w.flags, stream);
 }

@@ -138,6 +138,21 @@ void sequence_split(const Plan& plan, Problems& problems) {
         {"sequence", fmt::format("sequence {} is longer than the model's table of {} learned "
                                  "positions; write at most {}",
                                  plan.batch.sequence, a.max_positions, a.max_positions)});
+  // [TransformerEngine attention.py: flash-attn 2.3 and cuDNN have windows, its ring asserts that
+  // there is none]
+  if (a.sliding_window > 0 && a.sliding_window < plan.batch.sequence) {
+    if (plan.mesh.cp > 1)
+      problems.push_back(
+          {"cp", fmt::format("the model attends to windows of {} tokens, which ring attention (cp "
+                             "{}) cannot; write cp 1, or sequence {}",
+                             a.sliding_window, plan.mesh.cp, a.sliding_window)});
+    if (plan.stack.attention == AttentionBackend::flash1 ||
+        plan.stack.attention == AttentionBackend::triton)
+      problems.push_back(
+          {"attention", fmt::format("the model attends to windows of {} tokens, which {} cannot; "
+                                    "write attention flash or cudnn",
+                                    a.sliding_window, implementation(plan.stack.attention))});
+  }
   if (plan.mesh.cp > 1 && plan.stack.attention == AttentionBackend::unfused)
     problems.push_back(
         {"cp", fmt::format("cp {} needs fused attention; write attention flash or cudnn, "

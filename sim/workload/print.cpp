@@ -392,6 +392,7 @@ class Printer {
       << o.kv_heads << o.head_dim << o.query << o.key << o.causal;
     s.quoted(o.implementation);
     s << o.blocks << o.flops << o.bytes.n;
+    if (o.window > 0) s << "window" << o.window;
     return s.result();
   }
 

@@ -144,7 +144,9 @@ TEST_CASE("launch: programs that train something else are refused by name") {
        {"pretrain_bert.py", "pretrain_t5.py", "pretrain_ict.py", "pretrain_retro.py",
         "pretrain_mamba.py", "pretrain_vlm.py", "examples/multimodal/train_multimodal.py",
         "train_rl.py", "pretrain_vision_classify.py", "pretrain_prefix_lm.py",
-        "tools/run_text_generation_server.py", "tasks/eval_harness/evaluate.py"}) {
+        "examples/multimodal/train.py", "-m examples.inference.offline_inference",
+        "tools/create_doc_index.py", "tools/run_text_generation_server.py",
+        "tasks/eval_harness/evaluate.py"}) {
     CAPTURE(program);
     const auto file = with("", program);
     REQUIRE_FALSE(file);

@@ -42,6 +42,33 @@ TEST_CASE("workload: attention stays inside the documents that a sample packs") 
   }
 }
 
+TEST_CASE("workload: a query attends to its window alone") {
+  Plan plan = llama_8b();
+  const auto attention = [&plan] {
+    std::map<model::OperationKind, double> flops;
+    const Job job = sample::job(plan);
+    for (const model::Operation& o : job.classes[0].operations) flops[o.kind] = o.flops;
+    return std::pair{flops[model::OperationKind::attention_forward],
+                     flops[model::OperationKind::attention_backward]};
+  };
+  const auto [forward, backward] = attention();
+  for (const std::int64_t window : {1024, 4096, 8192, 16384}) {
+    plan.architecture.sliding_window = window;
+    CAPTURE(window);
+    REQUIRE(problems(plan).empty());
+    // Of a causal triangle of n rows a window of w = n / k keeps 2 / k - 1 / k^2.
+    const double k = std::max(1.0, 8192.0 / static_cast<double>(window));
+    const double part = 2 / k - 1 / (k * k);
+    CHECK(attention().first == forward * part);
+    CHECK(attention().second == backward * part);
+  }
+  plan.architecture.sliding_window = 4096;
+  plan.mesh.cp = 2;
+  REQUIRE(problems(plan).size() == 1);
+  CHECK(problems(plan).front().message.find("windows of 4096 tokens, which ring attention") !=
+        std::string::npos);
+}
+
 TEST_CASE("workload: a layer keeps what the inventory says for Llama-3.1-8B at tp 2") {
   const Job job = sample::job(llama_8b());
   const auto left = left_by(job.classes[0], "layer forward");
