@@ -9,6 +9,7 @@
 #include "sim/config/fields.h"
 #include "sim/memory/options.h"
 #include "sim/mesh/axes.h"
+#include "sim/schedule/schedule.h"
 #include "sim/workload/shards.h"
 
 namespace sim::config {
@@ -154,6 +155,10 @@ void chunks(const v1::Plan& from, Resolved& out) {
   }
   if (!from.has_schedule())
     plan.pipeline.schedule = plan.pipeline.virtual_stages > 1 ? "interleaved-1f1b" : "1f1b";
+  // Where the schedule says how many parts a stage has, nobody else need.
+  const schedule::Schedule* row = schedule::find(plan.pipeline.schedule);
+  const bool fixed = row && row->placement != schedule::Placement::round_robin;
+  if (fixed && !from.has_virtual_stages()) plan.pipeline.virtual_stages = row->chunks;
 }
 
 // The GPUs that the plan states, 0 when it states none.

@@ -329,9 +329,9 @@ TEST_CASE("replay: one class stands for its tensor and data parallel peers exact
     CHECK(a.warm_up_time == b.warm_up_time);
     CHECK(a.bubble == Approx(b.bubble));
     for (std::size_t i = 0; i < b.classes.size(); ++i) {
-      const auto at = all.coordinates(static_cast<int>(i));
+      const auto at = all.mesh.coordinates(static_cast<int>(i));
       const auto& one =
-          a.classes[static_cast<std::size_t>(merged.class_of({at.stage, 0, at.cp_rank, 0}))];
+          a.classes[static_cast<std::size_t>(merged.mesh.class_of({at.stage, 0, at.cp_rank, 0}))];
       CHECK(b.classes[i].accounts == one.accounts);
       CHECK(b.classes[i].peak_allocated == one.peak_allocated);
       CHECK(b.classes[i].peak_reserved == one.peak_reserved);
