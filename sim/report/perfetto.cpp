@@ -3,6 +3,7 @@
 #include <cassert>
 #include <iterator>
 
+#include "sim/report/packet_writer.h"
 #include "sim/report/perfetto.pb.h"
 
 namespace sim::report {
@@ -13,8 +14,6 @@ using ::rehearse::perfetto::TracePacket;
 using ::rehearse::perfetto::TrackDescriptor;
 using ::rehearse::perfetto::TrackEvent;
 
-constexpr std::uint32_t state_cleared = 1;
-constexpr std::uint32_t needs_state = 2;
 // What a slice says beside its name; the number is the position plus one.
 constexpr const char* annotation_names[] = {"step", "microbatch", "layer", "waited_ns"};
 enum AnnotationName : std::uint64_t { step_note = 1, microbatch_note, layer_note, waited_note };
@@ -43,22 +42,6 @@ void annotate(TrackEvent& event, AnnotationName name, std::int64_t value) {
   annotation->set_int_value(value);
 }
 
-// A packet as a trace file holds it: field 1 of the message Trace, length and bytes. Each track is
-// a sequence; the first packet of one clears its state, the others build on it.
-void append(Stream& file, TracePacket& packet, std::uint64_t track, bool first = false) {
-  packet.set_trusted_packet_sequence_id(static_cast<std::uint32_t>(track));
-  packet.set_sequence_flags(first ? state_cleared : needs_state);
-  std::string bytes;
-  packet.SerializeToString(&bytes);
-  std::string head = "\x0a";
-  for (std::size_t n = bytes.size(); true; n >>= 7) {
-    head += static_cast<char>((n & 0x7f) | (n > 0x7f ? 0x80 : 0));
-    if (n <= 0x7f) break;
-  }
-  file.write(head);
-  file.write(bytes);
-}
-
 // Describes a track and makes it what its sequence's events belong to.
 void describe_track(Stream& file, std::uint64_t track, std::uint64_t parent,
                     const std::string& name, bool bytes) {
@@ -70,19 +53,6 @@ void describe_track(Stream& file, std::uint64_t track, std::uint64_t parent,
   if (bytes) described->mutable_counter()->set_unit(CounterDescriptor::UNIT_SIZE_BYTES);
   packet.mutable_trace_packet_defaults()->mutable_track_event_defaults()->set_track_uuid(track);
   append(file, packet, track, true);
-}
-
-// The number of a name in its sequence; a new one is added to `packet`.
-template <class Names, class Add>
-std::uint64_t number_of(Names& names, std::string_view name, Add add) {
-  const auto there = names.find(name);
-  if (there != names.end()) return there->second;
-  const std::uint64_t number = names.size() + 1;
-  names.emplace(std::string(name), number);
-  auto* interned = add();
-  interned->set_iid(number);
-  interned->set_name(std::string(name));
-  return number;
 }
 }  // namespace
 

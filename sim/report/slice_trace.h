@@ -6,6 +6,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <string>
 
 #include "sim/report/output.h"
@@ -23,7 +25,7 @@ class SliceTrace {
  private:
   Stream file_;
   int tracks_ = 0;
-  bool first_ = true;
+  std::map<std::string, std::uint64_t, std::less<>> names_;
 };
 
 }  // namespace sim::report
