@@ -15,22 +15,6 @@
 
 namespace sim::workload {
 
-std::string_view implementation(AttentionBackend backend) {
-  switch (backend) {
-    case AttentionBackend::flash:
-      return "flash-attention-2";
-    case AttentionBackend::cudnn:
-      return "cudnn";
-    case AttentionBackend::flash1:
-      return "flash-attention-1";
-    case AttentionBackend::triton:
-      return "flash-attention-triton";
-    case AttentionBackend::unfused:
-      break;
-  }
-  return "";
-}
-
 namespace {
 
 constexpr int max_prefetch = 6;  // gathers in flight have events of their own
