@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <nlohmann/json.hpp>
 
 #include "sim/calibrate/row_text.h"
 #include "sim/report/csv.h"

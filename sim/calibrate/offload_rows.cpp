@@ -270,8 +270,8 @@ RowAnswer predict_offload(const config::TableRow& row, search::Sites& sites) {
     return answer;
   }
   offload::Rates own = rates->rates;
-  own.ranks = static_cast<int>(
-      std::min<double>(rates->gpus_per_node, static_cast<double>(run.plan.mesh.tp) * run.plan.mesh.dp));
+  own.ranks = static_cast<int>(std::min<double>(
+      rates->gpus_per_node, static_cast<double>(run.plan.mesh.tp) * run.plan.mesh.dp));
   // The CPU fetches, gathers and hooks module by module; narrow layers wait for it.
   const double issued = static_cast<double>(run.plan.architecture.layers) *
                         static_cast<double>(run.plan.microbatches());

@@ -71,8 +71,21 @@ void even_microbatches(RowPlan& out) {
   plan.batch.micro_batch = batch / count;
 }
 
+// With a pipeline torchtitan cuts a rank's batch into as many microbatches as there are stages,
+// unless it is told [torchtitan of December 2024, parallelisms/pipelining_utils.py:
+// build_pipeline_schedule]. 0: not known.
+int microbatch_of_torchtitan(const Row& row, const nlohmann::json& extra, int pp) {
+  const auto batch = extra.find("local_batch_size");
+  if (!starts_with(cell(row, "framework"), "torchtitan") || pp < 2) return 0;
+  if (batch == extra.end() || !batch->is_number_integer()) return 0;
+  const std::int64_t sequences = batch->get<std::int64_t>();
+  return sequences > 0 && sequences <= count_max && sequences % pp == 0
+             ? static_cast<int>(sequences / pp)
+             : 0;
+}
+
 // tp, cp, pp, dp and the batch; "" or what is missing or contradictory.
-std::string read_degrees(const Row& row, RowPlan& out) {
+std::string read_degrees(const Row& row, const nlohmann::json& extra, RowPlan& out) {
   workload::Plan& plan = out.plan;
   std::string missing;
   const auto need = [&](const char* column, int otherwise) {
@@ -85,7 +98,7 @@ std::string read_degrees(const Row& row, RowPlan& out) {
   plan.mesh.cp = need("cp", 1);
   // NVIDIA's recipes train with microbatches of one unless they say otherwise.
   const bool recipe = starts_with(cell(row, "framework"), "NeMo");
-  plan.batch.micro_batch = need("mbs", recipe ? 1 : 0);
+  plan.batch.micro_batch = need("mbs", recipe ? 1 : microbatch_of_torchtitan(row, extra, plan.mesh.pp));
   if (recipe && cell(row, "mbs").empty()) out.assumptions.emplace_back("microbatches of one");
   const int gpus = degree(row, "n_gpus");
   const std::int64_t model_parallel =
@@ -128,6 +141,16 @@ int chunks_of_recipe(const Row& row, int pp) {
   return model == "llama2-70b" && pp == 4 ? 20 : 1;
 }
 
+// The schedules of zero-bubble-pipeline-parallelism, as its papers write them; null for others.
+const schedule::Schedule* zero_bubble(const std::string& text) {
+  for (const auto& [written, name] :
+       {std::pair{"ZB-1p", "zb-1p"}, std::pair{"ZB-2p", "zb-2p"}, std::pair{"ZB-H1", "zb-h1"},
+        std::pair{"ZB-H2", "zb-h2"}, std::pair{"ZB-V", "zb-v"}, std::pair{"V-Half", "v-half"},
+        std::pair{"V-Min", "v-min"}})
+    if (contains(text, written)) return schedule::find(name);
+  return nullptr;
+}
+
 std::string read_schedule(const Row& row, const nlohmann::json& extra, RowPlan& out) {
   workload::Plan& plan = out.plan;
   const std::string& text = cell(row, "schedule");
@@ -138,15 +161,22 @@ std::string read_schedule(const Row& row, const nlohmann::json& extra, RowPlan& 
     plan.pipeline.schedule = "interleaved-1f1b";
     out.assumptions.push_back(fmt::format("{} model chunks, as its recipe", chunks));
   }
-  for (const char* variant : {"ZB-2p", "ZB-V", "redis", "vocab-", "interlaced", "DualPipe"}) {
+  for (const char* variant : {"redis", "vocab-", "interlaced", "DualPipe"}) {
     if (contains(text, variant)) return fmt::format("schedule '{}' is not represented", text);
   }
+  // Two stages a rank, unless its configuration splits them [the same, generate_split_points].
+  if (contains(text, "Interleaved1F1B") && cell(row, "vp").empty()) {
+    plan.pipeline.virtual_stages = 2;
+    out.assumptions.emplace_back("two model chunks, as its framework splits");
+  }
+  if (contains(text, "Interleaved1F1B")) plan.pipeline.interleaving = schedule::Interleaving::whole_rounds;
   if (plan.mesh.pp == 1) {
     plan.pipeline.virtual_stages = 1;
     plan.pipeline.schedule = "1f1b";
-  } else if (contains(text, "ZB-1p") || contains(text, "ZB-H1")) {
-    plan.pipeline.schedule = "zb-h1";
-    if (contains(text, "ZB-1p")) out.assumptions.emplace_back("ZB-1p as zb-h1");
+  } else if (const schedule::Schedule* named = zero_bubble(text)) {
+    plan.pipeline.schedule = named->name;
+    plan.pipeline.virtual_stages = named->chunks;
+    plan.optimizer.post_validation = true;  // the authors' default
   } else if (contains(text, "gpipe")) {
     plan.pipeline.schedule = "gpipe";
   } else {
@@ -362,6 +392,9 @@ void read_framework(const Row& row, const nlohmann::json& extra, workload::Plan&
     // It sets both itself [torchtitan utils.py:init_distributed; run_llama_train.sh].
     plan.environment.avoid_record_streams = true;
     plan.environment.allocator_options = "expandable_segments:True";
+    // Behind a forward pass of a stage parameters stay whole
+    // [parallelisms/parallelize_llama.py:apply_fsdp].
+    if (plan.mesh.pp > 1) plan.sharding.fsdp.reshard_after_forward = false;
   } else if (starts_with(cell(row, "source_group"), "bloom")) {
     // Large jobs hung without it [bigscience train/tr11-176B-ml/chronicles-prequel.md, "dealing
     // with JZ hanging on the large model"].
@@ -484,7 +517,7 @@ RowPlan plan_of(const Row& row) {
   const auto kind = framework ? framework->shards : workload::DataParallelism::ddp;
   also(read_sharding(row, kind, out));
   also(read_precision(row, out));
-  if (out.unsupported.empty()) also(read_degrees(row, out));
+  if (out.unsupported.empty()) also(read_degrees(row, more, out));
   if (out.unsupported.empty()) also(read_schedule(row, more, out));
   if (!out.unsupported.empty()) return out;
   read_recompute(row, out);

@@ -6,6 +6,7 @@
 #include <array>
 #include <charconv>
 #include <map>
+#include <nlohmann/json.hpp>
 
 #include "sim/core/quantity.h"
 #include "sim/core/text.h"

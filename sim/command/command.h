@@ -69,6 +69,7 @@ int run_topo(const Arguments& arguments, Globals globals);
 int run_whatif(const Arguments& arguments, Globals globals);
 int run_merge(const Arguments& arguments, Globals globals);
 int run_report(const Arguments& arguments, Globals globals);
+int run_doc(const Arguments& arguments, Globals globals);
 int run_init(const Arguments& arguments, Globals globals);
 int run_completion(const Arguments& arguments, Globals globals);
 int run_man(const Arguments& arguments, Globals globals);

@@ -32,6 +32,7 @@ const std::vector<Command>& commands() {
       {"report", "FOLDER|PLAN [-o FILE]", "a sweep or a run as one page with charts (HTML)",
        run_report},
       {"init", "plan|cluster|grid [FILE]", "a commented file to start from", run_init},
+      {"doc", "FIELD ...", "what a field of a plan or a cluster is", run_doc},
       {"list", "[KIND]", "what there is, by name", run_list},
       {"check", "FILE ...", "every problem of input files", run_check},
       {"completion", "bash|zsh|fish", "completion of commands and options for a shell",

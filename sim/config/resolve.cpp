@@ -9,6 +9,7 @@
 #include "sim/config/fields.h"
 #include "sim/memory/options.h"
 #include "sim/mesh/axes.h"
+#include "sim/schedule/schedule.h"
 #include "sim/workload/shards.h"
 
 namespace sim::config {
@@ -110,6 +111,11 @@ void sharding(const v1::Plan& from, workload::Plan& to, std::vector<PlanProblem>
           {"fsdp", "'fsdp' is for parameters in shards; write data_parallel: fsdp2"});
     return;
   }
+  // With a pipeline fully_shard's users keep parameters whole behind a forward pass
+  // [pytorch/torchtitan distributed/fsdp.py:get_fsdp_reshard_after_forward_policy, "default"].
+  const bool said = from.has_fsdp() && from.fsdp().has_reshard_after_forward();
+  if (from.data_parallel() == v1::Plan::fsdp2 && to.mesh.pp > 1 && !said)
+    to.sharding.fsdp.reshard_after_forward = false;
   workload::shard_parameters(to, to.sharding.data_parallel, to.sharding.fsdp.reshard_after_forward);
 }
 
@@ -149,6 +155,10 @@ void chunks(const v1::Plan& from, Resolved& out) {
   }
   if (!from.has_schedule())
     plan.pipeline.schedule = plan.pipeline.virtual_stages > 1 ? "interleaved-1f1b" : "1f1b";
+  // Where the schedule says how many parts a stage has, nobody else need.
+  const schedule::Schedule* row = schedule::find(plan.pipeline.schedule);
+  const bool fixed = row && row->placement != schedule::Placement::round_robin;
+  if (fixed && !from.has_virtual_stages()) plan.pipeline.virtual_stages = row->chunks;
 }
 
 // The GPUs that the plan states, 0 when it states none.

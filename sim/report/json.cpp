@@ -217,6 +217,15 @@ Json to_json(const workload::Plan& p) {
   if (p.policy.offload_layers > 0) json["offload_layers"] = p.policy.offload_layers;
   if (p.numerics.fp8) json["fp8_parameters"] = p.numerics.fp8_parameters;
   if (p.batch.packed_document > 0) json["packed_document"] = p.batch.packed_document;
+  const workload::PipelinePlan& pipeline = p.pipeline;
+  if (pipeline.layer_split != workload::LayerSplit::even) {
+    const bool padded = pipeline.layer_split == workload::LayerSplit::padded;
+    json["layer_split"] = padded ? "padded" : "weighted";
+    json["embedding_layers"] = pipeline.embedding_layers;
+    json["head_layers"] = pipeline.head_layers;
+  }
+  if (!pipeline.layers_of_parts.empty()) json["layers_of_parts"] = pipeline.layers_of_parts;
+  if (p.optimizer.post_validation) json["post_validation"] = true;
   if (!p.trains_adapters()) return json;
   json["lora"] = {{"rank", p.lora.rank},
                   {"linear_qkv", p.lora.qkv},

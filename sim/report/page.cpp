@@ -59,11 +59,12 @@ std::string escape_html(std::string_view text) {
 }
 
 std::string page(const Document& document) {
-  std::string text = filled(std::string(page_html), "@title@", escape_html(document.title));
-  text = filled(std::move(text), "@style@", page_css);
+  // The document's own text goes in last, and the later place first: it may look like a mark.
+  std::string text = filled(std::string(page_html), "@style@", page_css);
   text = filled(std::move(text), "@d3@", page_d3);
   text = filled(std::move(text), "@script@", page_js);
-  return filled(std::move(text), "@data@", inert(to_json(document)));
+  text = filled(std::move(text), "@data@", inert(to_json(document)));
+  return filled(std::move(text), "@title@", escape_html(document.title));
 }
 
 }  // namespace sim::report

@@ -117,8 +117,10 @@ struct Schedule {
   Splits splits = Splits::none;
   Wire wire = batched;
   Output output = Output::last_part;
-  int chunks = 1;                  // per stage, where nobody says
-  int slices = 1;                  // of a sequence, where nobody says
+  int chunks = 1;  // per stage, where nobody says
+  int slices = 1;  // of a sequence, where nobody says
+  int fills = 1;   // microbatches per stage that fill the pipeline as far as it is ever filled
+  bool by_times = false;           // the order depends on the times of passes and messages
   bool gradients_travel = true;    // false: parts are trained alone
   bool shared_parameters = false;  // parts are gathered for a group of microbatches (FSDP)
   // "" when the shape is possible, else the rule it breaks and the values that would do.

@@ -62,6 +62,7 @@ extern constinit const Schedule vocab_interlaced{
     .name = "vocab-interlaced",
     .summary = "1f1b with the output layer on all stages at the same time, as tensor parallelism",
     .source = "arXiv:2411.05288",
+    .wire = posted_ahead,
     .output = Output::together,
     .problem = one_chunk,
     .order = order,

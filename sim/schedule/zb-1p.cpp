@@ -29,6 +29,7 @@ extern constinit const Schedule zb_1p{
     .source = "arXiv:2401.10241",
     .splits = Splits::all,
     .wire = posted_ahead,
+    .by_times = true,
     .problem = zero_bubble_rule,
     .search = search,
     .makespan = makespan,

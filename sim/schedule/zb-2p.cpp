@@ -31,6 +31,8 @@ extern constinit const Schedule zb_2p{
     .source = "arXiv:2401.10241",
     .splits = Splits::all,
     .wire = posted_ahead,
+    .fills = 2,
+    .by_times = true,
     .problem = zero_bubble_rule,
     .search = search,
     .makespan = makespan,

@@ -52,6 +52,7 @@ extern constinit const Schedule zb_h2{
     .source = "arXiv:2401.10241",
     .splits = Splits::all,
     .wire = posted_ahead,
+    .fills = 2,
     .problem = one_chunk,
     .order = order,
     .makespan = makespan,

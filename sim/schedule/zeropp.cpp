@@ -5,8 +5,9 @@
 // Within a unit stage s runs the forwards of all chunks, the last one's only as far as it takes
 // until the first gradient is back, 2(p - s) - 1 of them, then alternates F and B; from the last
 // forward on each B is followed by a W, and what is left of the unit's Ws comes before the next
-// unit. With U >= 2p - 1 no stage waits between its first and its last pass. Live are the U v chunks of a
-// unit at most. Without a group the microbatches are cut into as many units as have 2p - 1 of them.
+// unit. With U >= 2p - 1 no stage waits between its first and its last pass. Live are the U v
+// chunks of a unit at most. Without a group the microbatches are cut into as many units as have 2p
+// - 1 of them.
 //
 // Tang et al., "ZeroPP: Unleashing Exceptional Parallelism Efficiency through Tensor-Parallelism-
 // Free Methodology" (arXiv:2402.03791), sections 3.1 and 3.2. The paper shows the order of small

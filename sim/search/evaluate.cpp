@@ -9,6 +9,7 @@
 #include "sim/device/kernel.h"
 #include "sim/model/flops.h"
 #include "sim/replay/coupling.h"
+#include "sim/search/pass_times.h"
 #include "sim/workload/build.h"
 
 namespace sim::search {
@@ -209,13 +210,23 @@ workload::Job job_of(const workload::Plan& plan, const Site& site, bool all_rank
 
 namespace {
 
+// A schedule that goes by the times of passes gets those of its own programs.
+workload::Plan with_pass_times(const workload::Plan& plan, const Site& site) {
+  if (!schedule::find(plan.pipeline.schedule)->by_times || plan.mesh.pp == 1) return plan;
+  const workload::Job job = job_of(plan, site, false);
+  workload::Plan timed = plan;
+  timed.pipeline.pass_times = pass_times(
+      job, replay::price(job, site.machine.gpu, site.profile.device, *site.network, site.others));
+  return timed;
+}
+
 // `extra`: memory of each GPU beyond what it has.
 report::Answer evaluate_with(const workload::Plan& plan, Site& site, const replay::Options& options,
                              bool all_ranks, Bytes extra) {
   assert(problems(plan, site).empty());
   const device::Gpu& gpu = site.machine.gpu;
   const device::Profile& profile = site.profile.device;
-  const workload::Job job = job_of(plan, site, all_ranks);
+  const workload::Job job = job_of(with_pass_times(plan, site), site, all_ranks);
   const replay::Times times = replay::price(job, gpu, profile, *site.network, site.others);
   replay::Memory memory =
       replay::outside_memory(job, plan, gpu, profile, *site.network, site.others);

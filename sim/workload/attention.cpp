@@ -6,6 +6,22 @@ namespace sim::workload {
 
 using model::OperationKind;
 
+std::string_view implementation(AttentionBackend backend) {
+  switch (backend) {
+    case AttentionBackend::flash:
+      return "flash-attention-2";
+    case AttentionBackend::cudnn:
+      return "cudnn";
+    case AttentionBackend::flash1:
+      return "flash-attention-1";
+    case AttentionBackend::triton:
+      return "flash-attention-triton";
+    case AttentionBackend::unfused:
+      break;
+  }
+  return "";
+}
+
 CoreTraits::CoreTraits(const Rank& rank) {
   const Dimensions& dim = rank.dim;
   const bool rope = rank.plan.architecture.position == model::Position::rope;

@@ -65,6 +65,7 @@ Job build(const Plan& plan, const Environment& environment, bool all_ranks,
   if (plan.stack.attention_mask && plan.stack.reset_attention_mask)
     job.loading.mask_elements = plan.batch.sequence * plan.batch.sequence;
   job.classes.resize(static_cast<std::size_t>(job.mesh.classes()));
+  const Orders orders = orders_of(plan);
   for (int c = 0; c < job.mesh.classes(); ++c) {
     Program& program = job.classes[static_cast<std::size_t>(c)];
     const int first = job.mesh.first_like(c);
@@ -77,9 +78,13 @@ Job build(const Plan& plan, const Environment& environment, bool all_ranks,
     program.stage = at.stage;
     program.cp_rank = at.cp_rank;
     program.ranks = job.mesh.rank_count(c);
-    write_program(plan, environment, program);
+    write_program(plan, environment, orders, program);
   }
-  keep_repeating_cuts(job, plan.pipeline.virtual_stages > 1 ? plan.mesh.pp : 1);
+  // Rounds of groups repeat; elsewhere each microbatch is like the one before.
+  const schedule::Schedule& row = *schedule::find(plan.pipeline.schedule);
+  const bool rounds =
+      plan.pipeline.virtual_stages > 1 && row.placement == schedule::Placement::round_robin;
+  keep_repeating_cuts(job, rounds ? std::max(plan.pipeline.microbatch_group, plan.mesh.pp) : 1);
   return job;
 }
 

@@ -7,6 +7,7 @@
 #include <optional>
 #include <tuple>
 
+#include "sim/schedule/placement.h"
 #include "sim/workload/offload.h"
 #include "sim/workload/pipeline.h"
 #include "sim/workload/sharding.h"
@@ -32,13 +33,13 @@ class Builder {
  public:
   Builder(const Plan& plan, const Environment& environment, Program& program)
       : rank_(plan, environment, program),
-        schedule_(*schedule::find(plan.pipeline.schedule)),
+        schedule_(rank_.pipeline_schedule()),
         sharding_(make_sharding(rank_)),
         offload_(rank_) {
     rank_.sharding = sharding_.get();
   }
 
-  void build();
+  void build(const Orders& orders);
 
  private:
   struct Written {
@@ -49,16 +50,17 @@ class Builder {
 
   std::uint32_t pattern(schedule::Pass kind, int chunk, const Moment& moment);
   Template forward(int chunk, const Moment& moment);
-  Template backward(int chunk, const Moment& moment);
+  Template backward(int chunk, const Moment& moment, bool splits);
   Template weight(int chunk, const Moment& moment);
   std::uint32_t forward_layer(const Variant& variant);
   std::uint32_t backward_layer(const Variant& variant);
   std::uint32_t weight_layer(const Variant& variant);
   void run_again(Template& t, int chunk, int layer);
+  bool receives(int chunk, bool forward) const;
   std::uint32_t begin_pass(int chunk, bool forward);
   std::uint32_t end_pass(int chunk, bool forward);
   std::uint32_t free_layer_input(std::uint32_t layers_on);
-  void write_step(class Pipeline& pipeline, bool first);
+  void write_step(class Pipeline& pipeline, const Orders& orders, bool first);
   std::uint32_t add(Template t);
   Pass single(PassKind kind, Emitter& e);
 
@@ -66,11 +68,9 @@ class Builder {
   void call(Template& t, std::optional<std::uint32_t> block, int layer = ends) {
     if (!block) return;
     const bool at_ends = layer == ends;
-    t.calls.push_back(
-        {*block, at_ends ? -1 : global_layer(t.chunk, layer), layer_base(at_ends ? 0 : layer)});
+    t.calls.push_back({*block, at_ends ? -1 : rank_.first_layer(t.chunk) + layer,
+                       layer_base(at_ends ? 0 : layer)});
   }
-  bool splits_backward() const { return schedule_.splits == schedule::Splits::all; }
-  int global_layer(int chunk, int layer) const;
   int first_chunk() const;
   bool makes_handles(const Moment& moment, int chunk, int layer) const;
 
@@ -85,14 +85,6 @@ class Builder {
 std::uint32_t Builder::add(Template t) {
   rank_.program.templates.push_back(std::move(t));
   return static_cast<std::uint32_t>(rank_.program.templates.size() - 1);
-}
-
-int Builder::global_layer(int chunk, int layer) const {
-  int before = 0;
-  for (int c = 0; c <= chunk; ++c)
-    for (int stage = 0; stage < (c < chunk ? rank_.plan.mesh.pp : rank_.program.stage); ++stage)
-      before += rank_.plan.chunk_layers(stage, c);
-  return before + layer;
 }
 
 // The first chunk of the rank that has layers.
@@ -116,15 +108,28 @@ std::uint32_t Builder::free_layer_input(std::uint32_t layers_on) {
   });
 }
 
+// Whether the input of a pass comes from another stage.
+bool Builder::receives(int chunk, bool forward) const {
+  if (forward ? rank_.is_first_part(chunk) : rank_.is_last_part(chunk)) return false;
+  const schedule::Shape shape = pipeline_shape(rank_.plan, 1);
+  const schedule::Place own{rank_.program.stage, chunk};
+  return (forward ? before(schedule_.placement, shape, own)
+                  : behind(schedule_.placement, shape, own))
+             .stage != own.stage;
+}
+
 // What a pass does before its first block: waits for its input, drops what Python rebinds.
 std::uint32_t Builder::begin_pass(int chunk, bool forward) {
   Emitter e(rank_.tables, "pass begin");
-  const bool overlaps = rank_.plan.pipeline.virtual_stages > 1 || splits_backward();
-  if (overlaps && rank_.plan.mesh.pp > 1) {
-    if (rank_.plan.pipeline.virtual_stages > 1)
-      e.wait(forward ? send_forward_event : send_backward_event);
-    const bool receives = forward ? !rank_.is_first_part(chunk) : !rank_.is_last_part(chunk);
-    if (receives) e.wait(forward ? receive_forward_event : receive_backward_event);
+  const schedule::Wire& wire = schedule_.wire;
+  const bool up = schedule_.placement != schedule::Placement::round_robin && chunk == 1;
+  if (!wire.batched && rank_.plan.mesh.pp > 1) {
+    if (wire.waits_for_sends) e.wait(forward ? send_forward_event : send_backward_event);
+    if (receives(chunk, forward)) {
+      const Event down = forward ? receive_forward_event : receive_backward_event;
+      const Event back = forward ? receive_forward_up_event : receive_backward_up_event;
+      e.wait(up ? back : down);
+    }
   }
   if (!forward && !rank_.is_last_part(chunk)) {
     e.free(fixed_slot(received_gradient), maybe);
@@ -155,7 +160,7 @@ std::uint32_t Builder::forward_layer(const Variant& v) {
 
 std::uint32_t Builder::backward_layer(const Variant& v) {
   if (v.hooks || v.first_use) return layer_backward(rank_, v);
-  return blocks_.get(Blocks::backward, 2 * v.holds_gradient + v.first_microbatch,
+  return blocks_.get(Blocks::backward, 4 * v.split + 2 * v.holds_gradient + v.first_microbatch,
                      [&] { return layer_backward(rank_, v); });
 }
 
@@ -211,14 +216,14 @@ void Builder::run_again(Template& t, int chunk, int last) {
   call(t, free_layer_input(1), last);
 }
 
-Template Builder::backward(int chunk, const Moment& moment) {
+Template Builder::backward(int chunk, const Moment& moment, bool splits) {
   Template t{PassKind::backward, chunk, {}};
   call(t, begin_pass(chunk, false));
   Variant variant;
   variant.hooks = sharding_->hooks();
   variant.unit = {chunk, ends};
   variant.first_microbatch = moment.first;
-  variant.split = splits_backward();
+  variant.split = splits;
   const int layers = rank_.layers(chunk);
   const bool last = rank_.is_last_part(chunk);
   call(t, sharding_->before(ends, Visit::backward));
@@ -242,7 +247,7 @@ Template Builder::backward(int chunk, const Moment& moment) {
   if (rank_.is_first_part(chunk)) call(t, embedding_backward(rank_, variant));
   call(t, sharding_->after(ends, Visit::backward));
   call(t, end_pass(chunk, false));
-  if (!splits_backward()) call(t, microbatch_end(rank_, chunk));
+  if (!splits) call(t, microbatch_end(rank_, chunk));
   return t;
 }
 
@@ -274,9 +279,12 @@ std::uint32_t Builder::pattern(schedule::Pass kind, int chunk, const Moment& mom
     sharding_->restore(found->second.left);
     return found->second.pattern;
   }
-  const std::uint32_t made = add(kind == schedule::Pass::forward    ? forward(chunk, moment)
-                                 : kind == schedule::Pass::backward ? backward(chunk, moment)
-                                                                    : weight(chunk, moment));
+  const auto write = [&]() -> Template {
+    if (kind == schedule::Pass::forward) return forward(chunk, moment);
+    if (kind == schedule::Pass::weight) return weight(chunk, moment);
+    return backward(chunk, moment, kind == schedule::Pass::input);
+  };
+  const std::uint32_t made = add(write());
   written_[key] = {made, sharding_->state()};
   return made;
 }
@@ -288,7 +296,7 @@ Pass Builder::single(PassKind kind, Emitter& e) {
   return pass;
 }
 
-void Builder::write_step(Pipeline& pipeline, bool first) {
+void Builder::write_step(Pipeline& pipeline, const Orders& orders, bool first) {
   std::vector<Pass>& step = first ? rank_.program.first_step : rank_.program.step;
   Emitter begin(rank_.tables, "step begin");
   sharding_->begin_step(begin, first);
@@ -298,14 +306,14 @@ void Builder::write_step(Pipeline& pipeline, bool first) {
       [&](schedule::Pass kind, int chunk, Position at) {
         return pattern(kind, chunk, {first, at.first, at.last});
       },
-      m);
+      m, (first ? orders.first_step : orders.step)[static_cast<std::size_t>(rank_.program.stage)]);
   step.insert(step.end(), passes.begin(), passes.end());
   Emitter end(rank_.tables, "step end");
   sharding_->end_step(end, first);
   step.push_back(single(PassKind::step, end));
 }
 
-void Builder::build() {
+void Builder::build(const Orders& orders) {
   Program& program = rank_.program;
   program.parameters = sharding_->elements();
   int most = 0;
@@ -316,8 +324,8 @@ void Builder::build() {
   Emitter set_up(rank_.tables, "set-up");
   sharding_->set_up(set_up);
   program.setup.push_back(single(PassKind::setup, set_up));
-  Pipeline pipeline(rank_, schedule_);
-  for (const bool first : {true, false}) write_step(pipeline, first);
+  Pipeline pipeline(rank_);
+  for (const bool first : {true, false}) write_step(pipeline, orders, first);
   for (const std::uint32_t position : pipeline.completed()) program.cuts.push_back(position + 1);
   rank_.settle(most);
   program.communicators = sharding_->communicators();
@@ -325,8 +333,15 @@ void Builder::build() {
 
 }  // namespace
 
-void write_program(const Plan& plan, const Environment& environment, Program& program) {
-  Builder(plan, environment, program).build();
+Orders orders_of(const Plan& plan) {
+  const schedule::Schedule& schedule = *schedule::find(plan.pipeline.schedule);
+  return {schedule.orders(pipeline_shape(plan, plan.warm_up_microbatches())),
+          schedule.orders(pipeline_shape(plan, plan.microbatches()))};
+}
+
+void write_program(const Plan& plan, const Environment& environment, const Orders& orders,
+                   Program& program) {
+  Builder(plan, environment, program).build(orders);
 }
 
 }  // namespace sim::workload

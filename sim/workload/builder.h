@@ -15,7 +15,16 @@
 
 namespace sim::workload {
 
-// REQUIRES: problems(plan) is empty; `program` says its stage and its context-parallel rank.
-void write_program(const Plan& plan, const Environment& environment, Program& program);
+// The passes of every stage in the first step and in a later one, in their order.
+struct Orders {
+  std::vector<schedule::Order> first_step, step;
+};
+// REQUIRES: problems(plan) is empty.
+Orders orders_of(const Plan& plan);
+
+// REQUIRES: problems(plan) is empty; `orders` are the plan's; `program` says its stage and its
+// context-parallel rank.
+void write_program(const Plan& plan, const Environment& environment, const Orders& orders,
+                   Program& program);
 
 }  // namespace sim::workload

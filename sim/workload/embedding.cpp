@@ -162,7 +162,7 @@ Saved Forward::run() {
 
 ParameterList embedding_parameters(const Rank& rank) {
   const model::Architecture& a = rank.plan.architecture;
-  const bool shared = a.tied_embeddings && rank.plan.mesh.pp > 1;
+  const bool shared = rank.shares_table();
   ParameterList list{{"word embedding", rank.dim.vocab * rank.dim.hidden, false, false, shared}};
   if (a.position == model::Position::learned)
     list.push_back({"position embedding", a.max_positions * rank.dim.hidden});

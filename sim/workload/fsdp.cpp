@@ -61,7 +61,7 @@ void Fsdp::add_unit(Chunk& chunk, const Parameters& all, int layer) {
     // flat parameter has one type.
     m.stored = p.frozen && !flat() ? m.gathered : 4;
     m.frozen = p.frozen;
-    m.matrix = p.matrix;
+    m.matrix = p.matrix || !p.owner.empty();
     m.gradient = chunk.gradient_of[static_cast<std::size_t>(index)];
     u.members.push_back(m);
   }
@@ -225,14 +225,10 @@ Sharding::State Fsdp::state() const {
 }
 
 void Fsdp::restore(const State& state) {
-  const auto events = state.begin() + static_cast<std::ptrdiff_t>(units().size());
   assert(state.size() >= units().size());
-  std::transform(state.begin(), events, units().begin(), units().begin(),
-                 [](std::uint8_t held, Group u) {
-                   u.held = static_cast<Held>(held);
-                   return u;
-                 });
-  free_events_.assign(events, state.end());
+  auto next = state.begin();
+  for (Group& u : units()) u.held = static_cast<Held>(*next++);
+  free_events_.assign(next, state.end());
 }
 
 std::optional<std::uint32_t> Fsdp::before(int layer, Visit visit) {

@@ -58,7 +58,8 @@ class Fsdp final : public Sharding {
     std::int64_t elements = 0;  // padded to the shard group where it is cut by itself
     std::int64_t stored = 4;    // bytes of an element in the shard
     std::int64_t gathered = 4;  // and while the unit is whole
-    bool frozen = false, matrix = false;
+    bool frozen = false;
+    bool matrix = false;  // a factor of a product: its gradient comes in the weight pass
     std::uint32_t gradient = 0;  // slot of its gradient until the unit is reduced
   };
   struct Group {  // what a unit has on this rank

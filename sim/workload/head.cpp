@@ -101,7 +101,7 @@ ParameterList head_parameters(const Rank& rank, bool has_table) {
   const bool sp = rank.plan.uses_sequence_parallel();
   ParameterList list{{"final norm", rank.dim.hidden, sp}};
   if (a.norm == model::Norm::layer) list.push_back({"final norm bias", rank.dim.hidden, sp});
-  const bool shared = a.tied_embeddings && rank.plan.mesh.pp > 1;
+  const bool shared = rank.shares_table();
   if (has_table)
     list.push_back({"output layer", rank.dim.vocab * rank.dim.hidden, false, false, shared});
   return list;

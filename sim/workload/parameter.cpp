@@ -21,7 +21,7 @@ Parameters::Parameters(const Rank& rank, int chunk)
   for (int layer = 0; layer < layers(); ++layer)
     for (const auto parameters : layer_modules) add(layer, parameters(rank));
   // A tied output shares the first stage's table only where that is on the same rank.
-  const bool has_table = !rank.plan.architecture.tied_embeddings || !first;
+  const bool has_table = !rank.plan.architecture.tied_embeddings || !rank.has_first_part();
   if (rank.is_last_part(chunk)) add(ends, head_parameters(rank, has_table));
 }
 

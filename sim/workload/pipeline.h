@@ -1,28 +1,25 @@
-// pipeline.h — the order of a rank's passes and what it exchanges with its neighbours between
-// them, as Megatron-LM's schedules do.
+// pipeline.h — lays out the passes of a rank and the exchanges between them (walk.h) in its
+// program.
 //
-// Without interleaving every exchange is batched and followed by a device synchronisation
-// [core 0.8 p2p_communication.py: batch_p2p_comm, batch_p2p_sync]; a send and the receive that
-// follows it share a batch where one is forward and the other backward. Interleaved schedules post
-// unbatched sends and receives that overlap with compute and wait for them before the pass that
-// needs them [schedules.py:forward_backward_pipelining_with_interleaving]. Schedules that split the
-// backward pass post overlapping exchanges too.
+// Without interleaving every exchange is batched and followed by a device synchronisation; sends
+// and receives that are posted one by one overlap with compute and are waited for before the pass
+// that needs them. Each kind of message has a stream of its own in each direction, so that none
+// waits for another.
+//
+// Parameters in shards run in torch.distributed.pipelining's stages: batches as above, for which
+// the stream waits and not the CPU [PyTorch 2.6 schedules.py:Schedule1F1B, _wait_batch_p2p], and
+// outputs that are kept for the backward pass [stage.py: fwd_cache].
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <functional>
 #include <vector>
 
 #include "sim/schedule/schedule.h"
 #include "sim/workload/rank.h"
+#include "sim/workload/walk.h"
 
 namespace sim::workload {
-
-// Where a pass stands among those of its kind and chunk, in the order in which they run.
-struct Position {
-  bool first = false, last = false;
-};
 
 // The template of a pass. Asked for in the order in which the passes run, once for each.
 using Patterns = std::function<std::uint32_t(schedule::Pass kind, int chunk, Position position)>;
@@ -30,47 +27,44 @@ using Patterns = std::function<std::uint32_t(schedule::Pass kind, int chunk, Pos
 // Writes the exchange templates of a rank and lays out its passes.
 class Pipeline {
  public:
-  Pipeline(Rank& rank, const schedule::Schedule& schedule);
+  explicit Pipeline(Rank& rank);
 
-  // The passes of one step of so many microbatches between its begin and its end. Frames are
-  // counted into the program.
-  std::vector<Pass> passes(const Patterns& patterns, int microbatches);
+  // The passes of one step of so many microbatches between its begin and its end, in the order that
+  // the schedule gives this stage. Frames are counted into the program.
+  std::vector<Pass> passes(const Patterns& patterns, int microbatches,
+                           const schedule::Order& order);
 
   // Positions in the result of the last passes() behind which microbatch k was complete.
   const std::vector<std::uint32_t>& completed() const { return completed_; }
 
  private:
-  struct Task {
-    int microbatch, chunk;
-  };
-  void synchronous(const schedule::Order& order, const Patterns& patterns);
-  void overlapping(const schedule::Order& order, const Patterns& patterns);
-  void interleaved(const schedule::Order& order, const Patterns& patterns);
+  void run(const Act& act, const Patterns& patterns);
+  void exchange(const Act& act);
+  void release(const Act& act);
+  void turn(const Act& act);
+  void mark_steady();
 
-  void run(schedule::Pass pass, Task task, const Patterns& patterns);
-  Position next_position(schedule::Pass pass, int chunk);
-  void exchange(bool send_forward, bool receive_forward, bool send_backward, bool receive_backward,
-                Task receiver, bool batched);
-  void release_output(Task task);
-
-  std::uint32_t acquire(Task task);
-  std::uint32_t frame_of(Task task);
-  void push(std::uint32_t pattern, Task task, std::uint32_t frame);
-  std::uint32_t pattern_of(std::uint32_t key);
+  std::size_t number(const schedule::Step& task) const {
+    return static_cast<std::size_t>(task.chunk * microbatches_ + task.microbatch);
+  }
+  std::uint32_t acquire(const schedule::Step& task);
+  std::uint32_t frame_of(const schedule::Step& task);
+  void push(std::uint32_t pattern, const schedule::Step& task, std::uint32_t frame);
+  std::uint32_t exchange_pattern(std::uint32_t messages);
+  // One block as a template of its own, written once.
+  std::uint32_t pattern_of(std::int64_t& written, std::string_view name,
+                           const std::function<void(Emitter&)>& write);
   Bytes message() const;
-  bool sends_forward(Task t) const { return !rank_.is_last_part(t.chunk); }
-  bool sends_backward(Task t) const { return !rank_.is_first_part(t.chunk); }
+  bool by_torch() const { return rank_.plan.shards_parameters(); }
 
   Rank& rank_;
-  const schedule::Schedule& schedule_;
   std::vector<Pass> passes_;
   std::vector<std::uint32_t> completed_;
-  std::vector<std::int64_t> exchange_patterns_;  // by bit mask, -1: not written yet
-  std::int64_t release_pattern_ = -1;
+  std::vector<std::int64_t> exchange_patterns_;  // by messages, -1: not written yet
+  std::int64_t release_pattern_ = -1, stub_pattern_ = -1, take_output_ = -1, take_gradient_ = -1;
   std::vector<std::int32_t> frames_;  // by task number, -1: none
   std::vector<std::uint32_t> free_frames_;
   std::uint32_t next_frame_ = 0;
-  std::array<std::vector<int>, 4> run_;  // passes of a kind that ran, by chunk
   int microbatches_ = 0;
   int done_ = 0;
 };

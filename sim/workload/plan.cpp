@@ -9,25 +9,11 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "sim/schedule/placement.h"
 #include "sim/schedule/schedule.h"
+#include "sim/workload/parts.h"
 
 namespace sim::workload {
-
-std::string_view implementation(AttentionBackend backend) {
-  switch (backend) {
-    case AttentionBackend::flash:
-      return "flash-attention-2";
-    case AttentionBackend::cudnn:
-      return "cudnn";
-    case AttentionBackend::flash1:
-      return "flash-attention-1";
-    case AttentionBackend::triton:
-      return "flash-attention-triton";
-    case AttentionBackend::unfused:
-      break;
-  }
-  return "";
-}
 
 namespace {
 
@@ -38,23 +24,6 @@ constexpr std::int64_t max_sequence = 1 << 26;
 constexpr double max_tensor_bytes = 1099511627776.0 * 16;  // 16 TiB: far beyond any GPU
 
 using Problems = std::vector<Problem>;
-
-// "1, 2, 4 or 8": the divisors of n, at most twelve of them.
-std::string divisors(std::int64_t n) {
-  std::vector<std::int64_t> found;
-  for (std::int64_t d = 1; d <= n && found.size() < 13; ++d)
-    if (n % d == 0) found.push_back(d);
-  const bool more = found.size() == 13;
-  if (more) found.pop_back();
-  std::string text;
-  for (std::size_t i = 0; i < found.size(); ++i)
-    text += fmt::format("{}{}",
-                        i == 0                           ? ""
-                        : i + 1 == found.size() && !more ? " or "
-                                                         : ", ",
-                        found[i]);
-  return more ? text + ", ..." : text;
-}
 
 // "8184 or 8192": the multiples of `step` next to `value`.
 std::string neighbours(std::int64_t value, std::int64_t step) {
@@ -186,86 +155,21 @@ void batch(const Plan& plan, Problems& problems) {
              neighbours(plan.batch.global_batch, together))});
 }
 
-bool counts_ends(const Plan& plan) {
-  return plan.pipeline.account_for_embedding || plan.pipeline.account_for_loss;
+// Whether the schedule is known and runs weight gradients apart.
+bool splits_backward(const Plan& plan) {
+  const schedule::Schedule* schedule = schedule::find(plan.pipeline.schedule);
+  return schedule && schedule->splits != schedule::Splits::none;
 }
 
-// Stages with layers of their own number, and those that share the rest.
-void uneven_stages(const Plan& plan, Problems& problems) {
-  const std::int64_t layers = plan.architecture.layers;
-  const std::int64_t parts = std::int64_t{plan.mesh.pp} * plan.pipeline.virtual_stages;
-  const bool sized = plan.pipeline.first_stage_layers != 0 || plan.pipeline.last_stage_layers != 0;
-  if (sized && counts_ends(plan))
-    problems.push_back(
-        {"first_stage_layers",
-         "first_stage_layers or last_stage_layers and account_for_embedding or account_for_loss "
-         "both say how layers are split; leave one out"});
-  if (counts_ends(plan)) {
-    const std::int64_t all =
-        layers + plan.pipeline.account_for_embedding + plan.pipeline.account_for_loss;
-    // A chunk may be the embedding or the head alone, a stage may not.
-    const int least = plan.pipeline.virtual_stages > 1 ? 1 : 2;
-    if (all % parts != 0 || all / parts < least)
-      problems.push_back(
-          {"pp",
-           fmt::format(
-               "{} layers, the embedding and the head counted as asked for are {}; that is not a "
-               "multiple (at least {}) of pp x virtual_stages = {}",
-               layers, all, least, parts)});
-    return;
-  }
-  const int own = (plan.pipeline.first_stage_layers != 0) + (plan.pipeline.last_stage_layers != 0);
-  const std::int64_t taken =
-      std::int64_t{plan.pipeline.first_stage_layers} + plan.pipeline.last_stage_layers;
-  const std::int64_t others = plan.mesh.pp - own;
-  const bool fits =
-      plan.pipeline.first_stage_layers >= 0 && plan.pipeline.last_stage_layers >= 0 &&
-      others >= 0 && plan.mesh.pp > 1 &&
-      (others == 0 ? taken == layers : taken < layers && (layers - taken) % others == 0);
-  if (!fits) {
-    problems.push_back({"first_stage_layers",
-                        fmt::format("first_stage_layers {} and last_stage_layers {} leave {} "
-                                    "layers for {} other stages; they "
-                                    "must share them evenly",
-                                    plan.pipeline.first_stage_layers,
-                                    plan.pipeline.last_stage_layers, layers - taken, others)});
-    return;
-  }
-  for (const std::int64_t n :
-       {std::int64_t{plan.pipeline.first_stage_layers},
-        std::int64_t{plan.pipeline.last_stage_layers}, others == 0 ? 0 : (layers - taken) / others})
-    if (n % plan.pipeline.virtual_stages != 0)
-      problems.push_back({"virtual_stages",
-                          fmt::format("virtual_stages {} does not divide the {} layers of a stage",
-                                      plan.pipeline.virtual_stages, n)});
-}
-
-void layer_split(const Plan& plan, Problems& problems) {
-  const std::int64_t layers = plan.architecture.layers;
-  const std::int64_t parts = std::int64_t{plan.mesh.pp} * plan.pipeline.virtual_stages;
-  if (counts_ends(plan) || plan.pipeline.first_stage_layers != 0 ||
-      plan.pipeline.last_stage_layers != 0) {
-    uneven_stages(plan, problems);
-  } else if (layers % plan.mesh.pp != 0) {
-    problems.push_back({"pp", fmt::format("pp {} does not divide the {} layers; pp may be {}",
-                                          plan.mesh.pp, layers, divisors(layers))});
-  } else if (layers % parts != 0) {
-    problems.push_back(
-        {"virtual_stages",
-         fmt::format("virtual_stages {} does not divide the {} layers of a stage; it may be {}",
-                     plan.pipeline.virtual_stages, layers / plan.mesh.pp,
-                     divisors(layers / plan.mesh.pp))});
-  }
-}
-
-// What a program cannot be written for yet.
-bool simulated(const schedule::Schedule& schedule) {
-  const bool one_way = schedule.placement == schedule::Placement::round_robin;
-  const bool whole = schedule.splits != schedule::Splits::some && schedule.slices == 1;
-  const bool usual = schedule.output == schedule::Output::last_part && schedule.gradients_travel &&
-                     !schedule.shared_parameters;
-  const bool walks = schedule.chunks == 1 || schedule.wire.waits_for_sends;
-  return one_way && whole && usual && walks;
+// Why no program is written for a schedule; empty where one is.
+std::string not_simulated(const schedule::Schedule& schedule) {
+  if (schedule.placement == schedule::Placement::two_way)
+    return "its two copies of each part would add their gradients across stages";
+  if (schedule.output != schedule::Output::last_part)
+    return "its output layer is cut over all stages";
+  if (schedule.slices > 1) return "its passes are slices of a sequence";
+  if (!schedule.gradients_travel) return "its parts have losses of their own";
+  return "";
 }
 
 void pipeline(const Plan& plan, Problems& problems) {
@@ -274,12 +178,12 @@ void pipeline(const Plan& plan, Problems& problems) {
     problems.push_back({"schedule", schedule::unknown(plan.pipeline.schedule)});
     return;
   }
-  if (!simulated(*schedule))
+  if (const std::string why = not_simulated(*schedule); !why.empty())
     problems.push_back(
         {"schedule",
          fmt::format(
-             "schedule {} has a picture (rehearse schedule {}) and is not simulated in a run",
-             plan.pipeline.schedule, plan.pipeline.schedule)});
+             "schedule {} has a picture (rehearse schedule {}) but is not simulated in a run: {}",
+             plan.pipeline.schedule, plan.pipeline.schedule, why)});
   if (plan.batch.global_batch % (std::int64_t{plan.mesh.dp} * plan.batch.micro_batch) != 0) return;
   const std::string problem = schedule->problem(pipeline_shape(plan, plan.microbatches()));
   if (!problem.empty())
@@ -348,14 +252,21 @@ void offload(const Plan& plan, Problems& problems) {
 }
 
 void fully_sharded(const Plan& plan, Problems& problems) {
-  if (plan.mesh.pp * plan.pipeline.virtual_stages > 1)
+  // torch.distributed.pipelining splits the backward pass of FSDP2's modules alone [stage.py:
+  // backward_maybe_with_nosync]: gradients of views of a flat parameter are one gradient.
+  if (plan.sharding.data_parallel == DataParallelism::fsdp1 && splits_backward(plan))
     problems.push_back(
-        {"data_parallel",
-         "parameters in shards (data_parallel fsdp1 or fsdp2) are simulated with one stage; write "
-         "pp 1, or data_parallel ddp"});
-  if (plan.pipeline.schedule != "1f1b")
+        {"schedule",
+         fmt::format("schedule {} splits the backward pass, which fsdp1's flat parameters cannot; "
+                     "write data_parallel fsdp2",
+                     plan.pipeline.schedule)});
+  const schedule::Schedule* schedule = schedule::find(plan.pipeline.schedule);
+  if (schedule && schedule->splits == schedule::Splits::some)
     problems.push_back(
-        {"schedule", "parameters in shards have no pipeline; leave out the schedule"});
+        {"schedule",
+         fmt::format("schedule {} splits some backward passes and not others, which is not "
+                     "simulated with parameters in shards",
+                     plan.pipeline.schedule)});
   if (plan.mesh.dp % plan.sharding.fsdp.replicas != 0)
     problems.push_back(
         {"fsdp", fmt::format("fsdp.replicas {} does not divide dp {}; it may be {}",
@@ -365,11 +276,6 @@ void fully_sharded(const Plan& plan, Problems& problems) {
     if (depth < 0 || depth > max_prefetch)
       problems.push_back({"fsdp", fmt::format("fsdp.{}_prefetch is {}; it must be 0 to {}", name,
                                               depth, max_prefetch)});
-  if (plan.policy.recompute == Recompute::full && plan.policy.recompute_layers > 1 &&
-      plan.policy.recompute_method == RecomputeMethod::uniform)
-    problems.push_back(
-        {"recompute_layers",
-         "parameters in shards are there for one layer at a time; write recompute_layers 1"});
 }
 
 void data_parallel(const Plan& plan, Problems& problems) {
@@ -411,9 +317,12 @@ void precision(const Plan& plan, Problems& problems) {
   if (plan.numerics.fp8_parameters && !plan.numerics.fp8)
     problems.push_back({"fp8_parameters", "fp8_parameters needs products in fp8; write fp8 true"});
   if (!plan.numerics.fp8) return;
-  if (plan.numerics.fp8_parameters && plan.shards_parameters())
+  // What is gathered in fp8 says so by a hook of FSDP2 [torchao float8/fsdp_utils.py:
+  // WeightWithDynamicFloat8CastTensor.fsdp_pre_all_gather].
+  if (plan.numerics.fp8_parameters && plan.sharding.data_parallel == DataParallelism::fsdp1)
     problems.push_back(
-        {"fp8_parameters", "fp8_parameters is not simulated with parameters in shards"});
+        {"fp8_parameters",
+         "fp8_parameters: fsdp1's flat parameters have one type; write data_parallel fsdp2"});
   if (plan.numerics.precision == model::Precision::fp32)
     problems.push_back({"fp8", "fp8 needs 16-bit parameters; write precision bf16"});
 }
@@ -427,8 +336,6 @@ void adapters(const Plan& plan, Problems& problems) {
   if (!plan.lora.qkv && !plan.lora.projection && !plan.lora.fc1 && !plan.lora.fc2)
     problems.push_back(
         {"lora_modules", "lora_modules names no module; without adapters leave lora_rank out"});
-  if (plan.shards_parameters())
-    problems.push_back({"lora_rank", "adapters are simulated with data_parallel ddp"});
 }
 
 // The largest single tensors, so that nothing downstream overflows.
@@ -460,7 +367,7 @@ std::vector<Problem> problems(const Plan& plan) {
   sequence_split(plan, problems);
   batch(plan, problems);
   const std::size_t before = problems.size();
-  layer_split(plan, problems);
+  for (Problem& problem : part_problems(plan)) problems.push_back(std::move(problem));
   const bool splits = problems.size() == before;
   pipeline(plan, problems);
   if (splits) recompute(plan, problems);
@@ -478,31 +385,25 @@ schedule::Shape pipeline_shape(const Plan& plan, int microbatches) {
           .microbatches = microbatches,
           .chunks = plan.pipeline.virtual_stages,
           .group = std::min(plan.pipeline.microbatch_group, microbatches),
-          .interleaving = plan.pipeline.interleaving};
+          .interleaving = plan.pipeline.interleaving,
+          .times = plan.pipeline.pass_times};
 }
 
 int Plan::chunk_layers(int stage, int chunk) const {
-  const int layers = static_cast<int>(architecture.layers);
-  const PipelinePlan& p = pipeline;
-  const int parts = mesh.pp * p.virtual_stages;
-  if (p.account_for_embedding || p.account_for_loss) {
-    const int each = (layers + p.account_for_embedding + p.account_for_loss) / parts;
-    const bool first = stage == 0 && chunk == 0;
-    const bool last = stage == mesh.pp - 1 && chunk == p.virtual_stages - 1;
-    return each - (first && p.account_for_embedding) - (last && p.account_for_loss);
-  }
-  if (p.first_stage_layers == 0 && p.last_stage_layers == 0) return layers / parts;
-  int of_stage = 0;
-  if (stage == 0) {
-    of_stage = p.first_stage_layers;
-  } else if (stage == mesh.pp - 1) {
-    of_stage = p.last_stage_layers;
-  }
-  if (of_stage == 0) {
-    const int others = mesh.pp - (p.first_stage_layers != 0) - (p.last_stage_layers != 0);
-    of_stage = (layers - p.first_stage_layers - p.last_stage_layers) / others;
-  }
-  return of_stage / p.virtual_stages;
+  const sim::schedule::Schedule& row = *sim::schedule::find(pipeline.schedule);
+  return part_layers(*this, part_of(row.placement, pipeline_shape(*this, 1), {stage, chunk}));
+}
+
+int Plan::tasks_per_microbatch() const {
+  const sim::schedule::Schedule& row = *sim::schedule::find(pipeline.schedule);
+  return row.placement == sim::schedule::Placement::two_way ? 1 : pipeline.virtual_stages;
+}
+
+int Plan::warm_up_microbatches() const {
+  const sim::schedule::Schedule& row = *sim::schedule::find(pipeline.schedule);
+  const int fills = pipeline.virtual_stages > 1 ? 2 * mesh.pp : row.fills * mesh.pp;
+  const int m = std::min(microbatches(), std::max(fills, 2));
+  return row.problem(pipeline_shape(*this, m)).empty() ? m : microbatches();
 }
 
 std::string short_name(const Plan& plan) {

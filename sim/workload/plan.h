@@ -53,6 +53,9 @@ struct OptimizerOptions {
   int exp_avg_bytes = 4;         // 4, 2 or 1
   int exp_avg_sq_bytes = 4;
   double offload_fraction = 0;  // of the elements, whole parameters
+  // The step is taken before all ranks know the norm of all gradients, and taken back where that
+  // would have changed it (zero-bubble-pipeline-parallelism): stages need not end together.
+  bool post_validation = false;
 };
 
 // Low-rank adapters beside the products of every layer: they alone are trained, everything else
@@ -100,6 +103,9 @@ struct BatchPlan {
   std::int64_t packed_document = 0;
 };
 
+// How layers are dealt out to the parts of the model (parts.h).
+enum class LayerSplit : std::uint8_t { even, padded, weighted };
+
 // In which order stages work on microbatches, and which layers they hold.
 struct PipelinePlan {
   std::string schedule = "1f1b";  // a name of schedule::catalog()
@@ -111,6 +117,10 @@ struct PipelinePlan {
   // others), or the embedding and the head counting as a layer each.
   int first_stage_layers = 0, last_stage_layers = 0;
   bool account_for_embedding = false, account_for_loss = false;
+  LayerSplit layer_split = LayerSplit::even;
+  int embedding_layers = 1, head_layers = 1;  // weighted: what they count as
+  std::vector<int> layers_of_parts;           // each part's own number, empty: by the rule
+  schedule::Times pass_times;  // what a searched order is to go by; ratios count
 };
 
 // What the ranks of a data-parallel group share, and what is sent beside computation.
@@ -195,8 +205,11 @@ struct Plan {
   bool accumulates_in_product() const {
     return stack.gradient_accumulation_fusion && !shards_parameters();
   }
-  // Matrices held in fp8 have a transposed copy that stays; frozen ones make it for each product.
-  bool keeps_transposed_weights() const { return numerics.fp8_parameters && !trains_adapters(); }
+  // Matrices held in fp8 have a transposed copy that stays; frozen ones, and those that are gathered
+  // in fp8, make it for each product.
+  bool keeps_transposed_weights() const {
+    return numerics.fp8_parameters && !trains_adapters() && !shards_parameters();
+  }
   model::Precision product_precision() const {
     return numerics.fp8 ? model::Precision::fp8 : numerics.precision;
   }
@@ -207,10 +220,9 @@ struct Plan {
   int microbatches() const { return batch.global_batch / (mesh.dp * batch.micro_batch); }
   // Those of the first step: it is a warm-up that creates the optimizer's state and fills the
   // pipeline as far as it is ever filled; the steps after it are whole.
-  int warm_up_microbatches() const {
-    const int fills = pipeline.virtual_stages > 1 ? 2 * mesh.pp : mesh.pp;
-    return std::min(microbatches(), std::max(fills, 2));
-  }
+  int warm_up_microbatches() const;
+  // Chunks of a rank that one microbatch passes through.
+  int tasks_per_microbatch() const;
   std::int64_t local_sequence() const { return batch.sequence / mesh.cp; }
   bool uses_sequence_parallel() const { return mesh.sequence_parallel && mesh.tp > 1; }
 };

@@ -44,6 +44,10 @@ enum class Stream : std::uint8_t {
   pp_receive_forward,  // ... exchanges that overlap, one stream per direction
   pp_send_backward,
   pp_receive_backward,
+  pp_send_forward_up,  // ... of chunks that activations pass from the last stage to the first
+  pp_receive_forward_up,
+  pp_send_backward_up,
+  pp_receive_backward_up,
   embedding,  // first and last pipeline rank: gradients of tied embeddings
   shard,      // ranks that share one copy of the parameters: a part of data x context parallel
   replicate,  // ranks that hold the same shard

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "sim/schedule/placement.h"
+
 namespace sim::workload {
 
 Dimensions::Dimensions(const Plan& plan) {
@@ -28,10 +30,34 @@ Dimensions::Dimensions(const Plan& plan) {
 }
 
 Rank::Rank(const Plan& plan_, const Environment& environment_, Program& program_)
-    : plan(plan_), environment(environment_), dim(plan_), program(program_), tables(program_) {
+    : plan(plan_),
+      environment(environment_),
+      dim(plan_),
+      program(program_),
+      tables(program_),
+      schedule_(schedule::find(plan.pipeline.schedule)),
+      parts_(count_parts(plan)) {
   program.fixed_slots = fixed_slot_count;
   program.local_slots = local_slot_count;
   program.events = tape_event;
+  const schedule::Shape shape = pipeline_shape(plan, 1);
+  for (int chunk = 0; chunk < plan.pipeline.virtual_stages; ++chunk)
+    chunks_.push_back({part_of(schedule_->placement, shape, {program.stage, chunk}), 0, 0});
+  int before = 0;
+  for (int number = 0; number < parts_; ++number) {
+    const int layers = part_layers(plan, number);
+    for (Chunk& chunk : chunks_)
+      if (chunk.part == number) chunk = {number, layers, before};
+    before += layers;
+  }
+}
+
+bool Rank::has_first_part() const {
+  return std::ranges::any_of(chunks_, [](const Chunk& chunk) { return chunk.part == 0; });
+}
+
+bool Rank::has_last_part() const {
+  return std::ranges::any_of(chunks_, [&](const Chunk& chunk) { return chunk.part == parts_ - 1; });
 }
 
 bool Rank::recomputes(int layer) const {

@@ -15,6 +15,7 @@
 #include "sim/workload/build.h"
 #include "sim/workload/emit.h"
 #include "sim/workload/parameter.h"
+#include "sim/workload/parts.h"
 #include "sim/workload/plan.h"
 
 namespace sim::workload {
@@ -123,6 +124,10 @@ enum Event : std::uint16_t {
   order_event = unit_event + 8,
   copied_event,
   reduced_event,
+  send_forward_up_event,
+  receive_forward_up_event,
+  send_backward_up_event,
+  receive_backward_up_event,
   tape_event,  // from here on: a tape's own, until its block ends
 };
 constexpr int free_forward_events = free_backward_event - free_forward_event;
@@ -146,11 +151,19 @@ struct Rank {
   Tables tables;
   Sharding* sharding = nullptr;
 
-  bool is_first_part(int chunk) const { return program.stage == 0 && chunk == 0; }
-  bool is_last_part(int chunk) const {
-    return program.stage == plan.mesh.pp - 1 && chunk == plan.pipeline.virtual_stages - 1;
+  const schedule::Schedule& pipeline_schedule() const { return *schedule_; }
+  bool is_first_part(int chunk) const { return part(chunk) == 0; }
+  bool is_last_part(int chunk) const { return part(chunk) == parts_ - 1; }
+  bool has_first_part() const;
+  bool has_last_part() const;
+  int part(int chunk) const { return chunks_[static_cast<std::size_t>(chunk)].part; }
+  int layers(int chunk) const { return chunks_[static_cast<std::size_t>(chunk)].layers; }
+  // The first layer of a chunk, of the model's.
+  int first_layer(int chunk) const { return chunks_[static_cast<std::size_t>(chunk)].first_layer; }
+  // The word embedding and the output layer are one table on different ranks.
+  bool shares_table() const {
+    return plan.architecture.tied_embeddings && has_first_part() != has_last_part();
   }
-  int layers(int chunk) const { return plan.chunk_layers(program.stage, chunk); }
   // Tensors have the batch first, as DTensor's have.
   bool batch_first() const { return plan.shards_parameters(); }
   // Whether layer `layer` of a chunk is run again in the backward pass, and whether a group of
@@ -186,6 +199,13 @@ struct Rank {
  private:
   std::uint32_t layer_slots_ = layer_slot_count, frame_slots_ = frame_slot_count;
   std::map<std::pair<std::size_t, std::uint32_t>, std::uint32_t> survivors_;
+
+  struct Chunk {
+    int part = 0, layers = 0, first_layer = 0;
+  };
+  const schedule::Schedule* schedule_;
+  int parts_;
+  std::vector<Chunk> chunks_;
 };
 
 // Which variant of a block is wanted.

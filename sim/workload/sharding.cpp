@@ -54,7 +54,8 @@ std::unique_ptr<Sharding> make_sharding(Rank& rank) {
 
 void wait_for_all(Rank& rank, Emitter& e, std::string_view when, std::string_view reduction) {
   e.sync_device(when);
-  if (rank.plan.world() > 1) e.collective(Kind::all_reduce, Stream::world, 4, reduction);
+  if (rank.plan.world() > 1 && !rank.plan.optimizer.post_validation)
+    e.collective(Kind::all_reduce, Stream::world, 4, reduction);
   e.sync_device(when);
 }
 
@@ -65,9 +66,10 @@ void clip_gradients(Rank& rank, Emitter& e, std::int64_t elements, bool reads) {
   };
   e.alloc(local_slot(norm_scratch), 4 * 320, Category::temporaries, "norm scratch");
   pass(OperationKind::reduction, "gradient norm", 4 * elements);
-  if (rank.plan.world() > 1)
+  const bool validates_later = rank.plan.optimizer.post_validation;
+  if (rank.plan.world() > 1 && !validates_later)
     e.collective(Kind::all_reduce, Stream::world, 4, "gradient norm all-reduce");
-  if (reads) {
+  if (reads && !validates_later) {
     e.sync_stream(Stream::compute, "gradient norm");
     e.host(HostWork::blocking_read);
   }
@@ -75,17 +77,8 @@ void clip_gradients(Rank& rank, Emitter& e, std::int64_t elements, bool reads) {
   e.free(local_slot(norm_scratch));
 }
 
-namespace {
-
-bool shares_table(const Rank& rank) {
-  const bool end = rank.program.stage == 0 || rank.program.stage == rank.plan.mesh.pp - 1;
-  return rank.plan.architecture.tied_embeddings && rank.plan.mesh.pp > 1 && end;
-}
-
-}  // namespace
-
 void sum_tied_embeddings(Rank& rank, Emitter& e, std::int64_t bytes) {
-  if (!shares_table(rank)) return;
+  if (!rank.shares_table()) return;
   e.collective(Kind::all_reduce, Stream::embedding, bytes, "embedding gradient all-reduce");
 }
 
@@ -99,7 +92,7 @@ std::vector<Stream> model_communicators(const Rank& rank) {
 
 void append_pipeline_communicators(const Rank& rank, std::vector<Stream>& to) {
   if (rank.plan.mesh.pp > 1) to.push_back(Stream::pp);
-  if (shares_table(rank)) to.push_back(Stream::embedding);
+  if (rank.shares_table()) to.push_back(Stream::embedding);
 }
 
 }  // namespace sim::workload

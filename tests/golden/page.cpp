@@ -114,7 +114,9 @@ TEST_CASE("golden: the page of a run draws its pipeline, its memory and its time
 TEST_CASE("golden: the page of validate draws every row that states a throughput") {
   const std::string folder = scratch("page-validate");
   const golden::Finished made =
-      run("./rehearse validate calibration/measured/training_runs.csv --where source_group=narayanan2021-table1 -q --report page.html", folder);
+      run("./rehearse validate calibration/measured/training_runs.csv --where "
+          "source_group=narayanan2021-table1 -q --report page.html",
+          folder);
   INFO(made.err);
   REQUIRE(made.code == 0);
   if (!has_browser(folder)) return;

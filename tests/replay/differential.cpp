@@ -8,6 +8,7 @@
 
 #include "sample.h"
 #include "sim/schedule/schedule.h"
+#include "tests/workload/draw.h"
 
 using namespace sim;
 using replay::Method;
@@ -146,7 +147,74 @@ std::vector<Case> catalog() {
     p.sharding.data_parallel = workload::DataParallelism::fsdp2;
     p.sharding.fsdp.forward_prefetch = p.sharding.fsdp.backward_prefetch = 2;
   });
+  // Shards with stages: every schedule, both kinds, whole until the last pass or gathered again.
+  for (const schedule::Schedule& schedule : schedule::catalog())
+    for (const auto kind : {workload::DataParallelism::fsdp1, workload::DataParallelism::fsdp2})
+      for (const bool reshard : {true, false}) {
+        Plan p = sample::plan(reshard ? 2 : 1, 1, 2, 4, 6);
+        p.pipeline.schedule = schedule.name;
+        p.pipeline.virtual_stages = schedule.problem({2, 6, 1}).empty() ? 1 : 2;
+        p.sharding.data_parallel = kind;
+        p.sharding.fsdp.reshard_after_forward = reshard;
+        p.sharding.fsdp.replicas = reshard ? 2 : 1;
+        if (!workload::problems(p).empty()) continue;
+        add(fmt::format("shards with stages, {}", schedule.name), p, plain);
+      }
+  add("GPT in shards on stages", sample::plan(1, 1, 4, 2, 6), [](Plan& p) {
+    p.architecture = sample::gpt();
+    p.sharding.data_parallel = workload::DataParallelism::fsdp2;
+    p.numerics.fp32_gradients = false;
+  });
+  add("adapters in shards", sample::plan(2, 1, 2, 2, 6), [](Plan& p) {
+    p.sharding.data_parallel = workload::DataParallelism::fsdp2;
+    p.lora.rank = 16;
+  });
+  add("adapters in flat shards, recomputed in pairs", sample::plan(1, 1, 1, 4, 6), [](Plan& p) {
+    p.sharding.data_parallel = workload::DataParallelism::fsdp1;
+    p.lora.rank = 16;
+    p.policy.recompute = workload::Recompute::full;
+    p.policy.recompute_layers = 2;
+  });
+  add("shards gathered in fp8, on stages", sample::plan(2, 1, 2, 2, 6), [](Plan& p) {
+    p.sharding.data_parallel = workload::DataParallelism::fsdp2;
+    p.numerics.fp8 = p.numerics.fp8_parameters = true;
+    p.sharding.fsdp.reshard_after_forward = false;
+  });
   add("launch-bound", sample::plan(2, 1, 2, 2, 8), plain, 300);
+  return cases;
+}
+
+// Every schedule that programs are written for, with what may go with it.
+std::vector<Case> schedules() {
+  std::vector<Case> cases;
+  for (const schedule::Schedule& schedule : schedule::catalog()) {
+    Plan base = sample::plan(1, 1, 4, 2, 12);
+    base.pipeline.schedule = schedule.name;
+    base.pipeline.virtual_stages = schedule.chunks;
+    const auto add = [&](const char* what, auto change, bool gpt = false) {
+      Plan p = base;
+      if (gpt) p.architecture = sample::gpt();
+      change(p);
+      if (workload::problems(p).empty())
+        cases.push_back({std::string(schedule.name) + ", " + what, std::move(p)});
+    };
+    add("plain", [](Plan&) {});
+    add("tensor parallel", [](Plan& p) { p.mesh.tp = 2; });
+    add("full recomputation", [](Plan& p) { p.policy.recompute = workload::Recompute::full; });
+    add("fp8", [](Plan& p) { p.numerics.fp8 = true; });
+    add("replicated", [](Plan& p) {
+      p.sharding.distributed_optimizer = p.sharding.overlap_param_gather = false;
+    });
+    add("shards", [](Plan& p) { p.sharding.data_parallel = workload::DataParallelism::fsdp2; });
+    add("optimizer validated later", [](Plan& p) { p.optimizer.post_validation = true; });
+    add("two stages", [](Plan& p) { p.mesh.pp = 2; });
+    add("padded", [](Plan& p) {
+      p.pipeline.layer_split = workload::LayerSplit::padded;
+      p.architecture.layers = 7;
+    });
+    add(
+        "tied embeddings", [](Plan&) {}, true);
+  }
   return cases;
 }
 
@@ -185,7 +253,9 @@ void check_equal(const replay::RunReport& a, const replay::RunReport& b) {
 }  // namespace
 
 TEST_CASE("replay: fast and reference engine agree on every operation and every byte") {
-  for (const Case& c : catalog()) {
+  std::vector<Case> cases = catalog();
+  for (Case& c : schedules()) cases.push_back(std::move(c));
+  for (const Case& c : cases) {
     CAPTURE(c.name);
     REQUIRE(workload::problems(c.plan).empty());
     const workload::Job job = sample::job(c.plan);
@@ -207,6 +277,24 @@ TEST_CASE("replay: fast and reference engine agree on every operation and every 
     CHECK(fast.operations == reference.operations);
     CHECK(fast.memory_events == reference.memory_events);
   }
+}
+
+TEST_CASE("replay: both engines agree on plans drawn from all that is legal") {
+  int shards = 0;
+  for (std::uint64_t number = 0; number < 500; ++number) {
+    const Plan plan = sample::draw(number);
+    if (!workload::problems(plan).empty()) continue;
+    CAPTURE(number);
+    shards += plan.shards_parameters();
+    const workload::Job job = sample::job(plan);
+    const replay::Times times = sample::times(job, 4);
+    Options options;
+    options.steps = 2;
+    const replay::RunReport a = replay::run(job, times, sample::memory(job), options);
+    options.method = Method::reference;
+    check_equal(a, replay::run(job, times, sample::memory(job), options));
+  }
+  CHECK(shards > 50);
 }
 
 TEST_CASE("replay: the shortcuts of the fast engine change nothing") {

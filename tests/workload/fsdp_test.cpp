@@ -117,11 +117,14 @@ TEST_CASE("workload: the CPU waits for the second-last free before it gathers in
   CHECK(waits(sharded(DataParallelism::fsdp2)) == 0);
 }
 
-TEST_CASE("workload: shards have one stage and copies that divide the replicas") {
+TEST_CASE("workload: flat shards do not split their backward pass and copies divide the replicas") {
   Plan p = sharded(DataParallelism::fsdp2);
   CHECK(problems(p).empty());
   p.mesh.pp = 2;
-  CHECK(says(problems(p), "are simulated with one stage"));
+  p.pipeline.schedule = "zb-h1";
+  CHECK(problems(p).empty());
+  p.sharding.data_parallel = DataParallelism::fsdp1;
+  CHECK(says(problems(p), "which fsdp1's flat parameters cannot"));
   p = sharded(DataParallelism::fsdp2);
   p.sharding.fsdp.replicas = 3;
   CHECK(says(problems(p), "fsdp.replicas 3 does not divide dp 4; it may be 1, 2 or 4"));

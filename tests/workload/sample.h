@@ -453,6 +453,61 @@ inline std::vector<std::pair<std::string, Plan>> catalog() {
     p.mesh.tp = 8;
     p.batch.sequence = 256;
   });
+  for (const auto kind : {DataParallelism::fsdp1, DataParallelism::fsdp2})
+    for (const bool reshard : {true, false})
+      for (const char* schedule : {"1f1b", "gpipe", "interleaved-1f1b", "zb-h1"})
+        for (const bool tied : {true, false}) {
+          if (kind == DataParallelism::fsdp1 && std::string_view(schedule) == "zb-h1") continue;
+          add("shards with stages", tied ? gpt() : llama_8b(), [=](Plan& p) {
+            p.sharding.data_parallel = kind;
+            p.sharding.fsdp.reshard_after_forward = reshard;
+            p.pipeline.schedule = schedule;
+            p.mesh.pp = 2;
+            p.pipeline.virtual_stages = p.pipeline.schedule == "interleaved-1f1b" ? 2 : 1;
+            p.architecture.layers = 4;
+            p.numerics.fp32_gradients = tied;
+            p.sharding.fsdp.replicas = reshard ? 2 : 1;
+            p.stack.attention = AttentionBackend::flash;
+            p.batch.global_batch = 4 * p.mesh.dp;
+          });
+        }
+  for (const auto kind : {DataParallelism::fsdp1, DataParallelism::fsdp2})
+    for (const int pp : {1, 2})
+      for (const Recompute recompute : {Recompute::none, full})
+        add("adapters in shards", llama_8b(), [=](Plan& p) {
+          p.sharding.data_parallel = kind;
+          p.mesh.pp = pp;
+          p.lora.rank = 16;
+          p.architecture.layers = 4;
+          p.policy.recompute = recompute;
+          p.policy.recompute_layers = recompute == full ? 2 : 1;
+          p.batch.global_batch = 4 * p.mesh.dp;
+        });
+  for (const int pp : {1, 2})
+    for (const bool adapters : {true, false})
+      add("gathered in fp8", llama_8b(), [=](Plan& p) {
+        p.sharding.data_parallel = DataParallelism::fsdp2;
+        p.numerics.fp8 = p.numerics.fp8_parameters = true;
+        p.mesh.pp = pp;
+        p.lora.rank = adapters ? 16 : 0;
+        p.architecture.layers = 4;
+        p.batch.global_batch = 4 * p.mesh.dp;
+      });
+  for (const schedule::Schedule& schedule : schedule::catalog())
+    for (const bool tied : {false, true})
+      for (const Recompute recompute : {Recompute::none, full}) {
+        add("every schedule", tied ? gpt() : llama_8b(), [&](Plan& p) {
+          p.architecture.layers = 8;
+          p.mesh.pp = 2;
+          p.mesh.dp = 2;
+          p.batch.global_batch = 2 * 6;
+          p.pipeline.schedule = schedule.name;
+          p.pipeline.virtual_stages = schedule.chunks;
+          p.policy.recompute = recompute;
+        });
+        // Not every schedule has programs, and not every one takes every policy.
+        if (!problems(plans.back().second).empty()) plans.pop_back();
+      }
   return plans;
 }
 

@@ -1,8 +1,11 @@
 // sharding_test.cpp — when parameters are gathered and gradients reduced, for every schedule.
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "draw.h"
 #include "sample.h"
 #include "sim/schedule/schedule.h"
 
@@ -37,21 +40,264 @@ TEST_CASE("workload: gradients are reduced in the last pass of a chunk that adds
     CAPTURE(schedule.name);
     const Plan plan = two_stages(schedule);
     if (!problems(plan).empty()) continue;  // the schedule has a picture alone
-    const bool splits = schedule.splits == schedule::Splits::all;
-    const PassKind adds = splits ? PassKind::weight : PassKind::backward;
     for (const Program& program : job(plan).classes) {
       std::vector<const Pass*> last(static_cast<std::size_t>(plan.pipeline.virtual_stages),
                                     nullptr);
       for (const Pass& pass : program.step) {
         const Template& t = program.templates[pass.pattern];
-        if (t.kind == adds) last[static_cast<std::size_t>(t.chunk)] = &pass;
+        if (pass.releases) last[static_cast<std::size_t>(t.chunk)] = &pass;
       }
       for (const Pass& pass : program.step) {
         const Template& t = program.templates[pass.pattern];
-        if (t.kind != adds && t.kind != PassKind::backward) continue;
-        CHECK((reduces(program, pass) && t.kind == adds) ==
+        if (!pass.releases && t.kind != PassKind::backward) continue;
+        // Passes that end a microbatch add to the gradients of layers.
+        CHECK((reduces(program, pass) && pass.releases) ==
               (&pass == last[static_cast<std::size_t>(t.chunk)]));
       }
     }
   }
+}
+
+namespace {
+
+// What a rank sends through its shard group, or its data-parallel group, in a step after the first.
+std::int64_t moved(const Program& program, const std::string& label) {
+  std::int64_t bytes = 0;
+  each_of_step(program, [&](const Instruction& i) {
+    if (i.op == Op::collective && program.labels[i.label] == label)
+      bytes += program.transfers[i.index].bytes.n;
+  });
+  return bytes;
+}
+
+int times(const Program& program, const std::string& label) {
+  int count = 0;
+  each_of_step(program, [&](const Instruction& i) {
+    count += i.op == Op::collective && program.labels[i.label] == label;
+  });
+  return count;
+}
+
+// Llama with 1,024 wide layers, on so many stages and chunks; all sizes are multiples of 128.
+Plan small(DataParallelism kind, int pp, int chunks) {
+  Plan p = llama_8b();
+  model::Architecture& a = p.architecture;
+  a.layers = 2 * pp * chunks;
+  a.hidden = 1024;
+  a.ffn = 2816;
+  a.heads = 16;
+  a.kv_heads = 4;
+  a.head_dim = 64;
+  a.vocab = 32000;
+  p.batch.sequence = 1024;
+  p.mesh.tp = 1;
+  p.mesh.pp = pp;
+  p.pipeline.virtual_stages = chunks;
+  p.pipeline.schedule = chunks > 1 ? "interleaved-1f1b" : "1f1b";
+  p.mesh.dp = 4;
+  p.batch.global_batch = p.mesh.dp * pp * 3;
+  p.sharding.data_parallel = kind;
+  return p;
+}
+
+// Of a layer: qkv (1024 + 2 x 256) x 1024, projection 1024 x 1024, fc1 5632 x 1024, fc2 1024 x
+// 2816, two norms. Of the ends: a table of 32000 x 1024 on either side and a norm on the last.
+constexpr std::int64_t matrices = 1024LL * (1536 + 1024 + 5632 + 2816);
+constexpr std::int64_t norms = 2 * 1024;
+constexpr std::int64_t layer = matrices + norms;
+std::int64_t root(const Program& program, int pp) {
+  const std::int64_t table = 1024LL * 32000;
+  return (program.stage == 0 ? table : 0) + (program.stage == pp - 1 ? table + 1024 : 0);
+}
+
+const std::vector<std::pair<int, int>> shapes = {{1, 1}, {2, 1}, {4, 1}, {2, 2}, {2, 3}, {4, 2}};
+
+}  // namespace
+
+TEST_CASE(
+    "workload: what a step gathers and reduces is the parameters once where they stay whole") {
+  for (const auto& [pp, chunks] : shapes) {
+    CAPTURE(pp, chunks);
+    Plan plan = small(DataParallelism::ddp, pp, chunks);
+    const auto check = [&](std::int64_t gathered, std::int64_t reduced) {
+      REQUIRE(problems(plan).empty());
+      for (const Program& program : job(plan).classes) {
+        CAPTURE(program.stage);
+        const std::int64_t all = 2 * chunks * layer + root(program, pp);
+        CHECK(program.parameters == all);
+        CHECK(moved(program, "parameter gather") == gathered * all);
+        CHECK(moved(program, "gradient reduction") == reduced * all);
+      }
+    };
+    check(2, 4);  // bf16 parameters, fp32 gradients
+    plan.sharding.overlap_param_gather = false;
+    check(2, 4);
+    plan.sharding.distributed_optimizer = false;
+    check(0, 4);
+    plan.numerics.fp32_gradients = false;
+    check(0, 2);
+    for (const auto kind : {DataParallelism::fsdp1, DataParallelism::fsdp2}) {
+      plan = small(kind, pp, chunks);
+      plan.sharding.fsdp.reshard_after_forward = false;
+      plan.sharding.fsdp.no_sync = true;
+      // Without stages FSDP2 gives parameters back behind each backward pass.
+      check(pp == 1 && kind == DataParallelism::fsdp2 ? 2 * 3 : 2, 4);
+      plan.numerics.fp32_gradients = false;
+      check(pp == 1 && kind == DataParallelism::fsdp2 ? 2 * 3 : 2, 2);
+    }
+  }
+}
+
+TEST_CASE("workload: units that go behind a forward pass are gathered as often as the order asks") {
+  for (const int pp : {2, 3, 4})
+    for (int m = 1; m <= 7; ++m) {
+      CAPTURE(pp, m);
+      Plan plan = small(DataParallelism::fsdp2, pp, 1);
+      plan.batch.global_batch = plan.mesh.dp * m;
+      REQUIRE(problems(plan).empty());
+      for (const Program& program : job(plan).classes) {
+        // w forward passes in front of the first backward pass gather two layers each, later ones
+        // find what the backward pass before them gathered; of the backward passes those behind a
+        // forward pass gather, m - w + 1. The root is gathered once.
+        const bool has_root = program.stage == 0 || program.stage == pp - 1;
+        CHECK(times(program, "parameter gather") == 2 * (m + 1) + has_root);
+        CHECK(times(program, "gradient reduction") == 2 + has_root);
+      }
+      plan.sharding.data_parallel = DataParallelism::fsdp1;
+      for (const Program& program : job(plan).classes) {
+        // FSDP1 gives layers back behind both passes, the root behind backward passes: each that
+        // follows another one, and each forward pass behind one, gathers it again.
+        CHECK(times(program, "gradient reduction") ==
+              2 + (program.stage == 0 || program.stage == pp - 1));
+        CHECK(moved(program, "gradient reduction") == 4 * (2 * layer + root(program, pp)));
+      }
+    }
+}
+
+TEST_CASE("workload: a rank of any number holds its part of each parameter, rounded up") {
+  for (const int dp : {1, 3, 4, 7, 40})
+    for (const auto& [pp, chunks] : shapes) {
+      CAPTURE(dp, pp, chunks);
+      const auto part = [&](std::int64_t n) { return (n + dp - 1) / dp; };
+      Plan plan = small(DataParallelism::fsdp2, pp, chunks);
+      plan.mesh.dp = dp;
+      plan.batch.global_batch = dp * pp * 2;
+      for (const auto kind : {DataParallelism::fsdp1, DataParallelism::fsdp2}) {
+        plan.sharding.data_parallel = kind;
+        for (const Program& program : job(plan).classes) {
+          const bool first = program.stage == 0, last = program.stage == pp - 1;
+          std::int64_t held = 0;
+          const std::int64_t table = 1024LL * 32000;
+          if (kind == DataParallelism::fsdp1)
+            held = 2 * chunks * part(layer) +
+                   (chunks == 1 || pp == 1 ? part(root(program, pp)) : part(root(program, pp)));
+          else
+            held = 2 * chunks *
+                       (part(1024 * 1536) + part(1024 * 1024) + part(1024 * 5632) +
+                        part(1024 * 2816) + 2 * part(1024)) +
+                   (first ? part(table) : 0) + (last ? part(table) + part(1024) : 0);
+          Walk walk(program);
+          walk.run(program.setup);
+          CHECK(walk.bytes("sharded parameter") == 4 * held);
+          walk.run(program.first_step);
+          CHECK(walk.bytes("exp_avg") == 4 * held);
+          CHECK(walk.bytes("exp_avg_sq") == 4 * held);
+          walk.run(program.step);
+          CHECK(walk.broken().empty());
+        }
+      }
+    }
+}
+
+TEST_CASE("workload: whole gradients of a stage wait in the type of their reduction") {
+  for (const bool fp32 : {true, false}) {
+    Plan plan = small(DataParallelism::fsdp2, 2, 1);
+    plan.numerics.fp32_gradients = fp32;
+    for (const Program& program : job(plan).classes) {
+      Walk walk(program);
+      walk.run(program.setup);
+      walk.run(program.first_step);
+      std::int64_t most = 0;
+      walk.run(program.step, [&](const Instruction&, const Block&, const Walk& now) {
+        most = std::max(most, now.bytes("accumulated gradients"));
+      });
+      CHECK(most == (fp32 ? 4 : 2) * (2 * layer + root(program, 2)));
+    }
+  }
+}
+
+TEST_CASE("workload: with adapters in shards only they are reduced and have state") {
+  Plan plan = small(DataParallelism::fsdp2, 2, 1);
+  plan.lora.rank = 16;
+  // A and B of each product: 16 rows of its input, 16 columns of its output.
+  const std::int64_t adapters = 2 * 16LL * (1024 + 1536 + 1024 + 1024 + 1024 + 5632 + 2816 + 1024);
+  for (const auto kind : {DataParallelism::fsdp1, DataParallelism::fsdp2}) {
+    plan.sharding.data_parallel = kind;
+    REQUIRE(problems(plan).empty());
+    const bool flat = kind == DataParallelism::fsdp1;
+    for (const Program& program : job(plan).classes) {
+      const std::int64_t frozen = 2 * layer + root(program, 2);
+      // A flat parameter is reduced whole where any of it is trained, and has one type.
+      CHECK(moved(program, "gradient reduction") == 4 * (adapters + (flat ? 2 * layer : 0)));
+      Walk walk(program);
+      walk.run(program.setup);
+      CHECK(walk.bytes("sharded parameter") == (adapters * 4 + frozen * (flat ? 4 : 2)) / 4);
+      walk.run(program.first_step);
+      CHECK(walk.bytes("exp_avg") == adapters);
+    }
+  }
+}
+
+TEST_CASE("workload: matrices that are gathered in fp8 travel as a byte an element") {
+  for (const auto& [pp, chunks] : shapes) {
+    Plan plan = small(DataParallelism::fsdp2, pp, chunks);
+    plan.numerics.fp8 = plan.numerics.fp8_parameters = true;
+    plan.sharding.fsdp.reshard_after_forward = false;
+    plan.batch.global_batch = plan.mesh.dp * pp;
+    REQUIRE(problems(plan).empty());
+    for (const Program& program : job(plan).classes) {
+      CHECK(moved(program, "parameter gather") ==
+            2 * chunks * (matrices + 2 * norms) + 2 * root(program, pp));
+      // One reduction of the maxima of four matrices a layer.
+      CHECK(moved(program, "scale all-reduce") == 4 * 2 * chunks * 4);
+    }
+    plan.sharding.data_parallel = DataParallelism::fsdp1;
+    CHECK(problems(plan).front().message.find("fp8_parameters") == 0);
+  }
+}
+
+TEST_CASE("workload: layers that are recomputed together are gathered once more than one by one") {
+  Plan plan = small(DataParallelism::fsdp2, 1, 1);
+  plan.architecture.layers = 4;
+  plan.policy.recompute = Recompute::full;
+  plan.sharding.fsdp.backward_prefetch = 0;
+  // Three microbatches; the root and four layers, forward and backward.
+  CHECK(times(job(plan).classes.front(), "parameter gather") == 3 * (1 + 4 + 4));
+  plan.policy.recompute_layers =
+      2;  // the first layer of each pair goes again before its backward pass
+  REQUIRE(problems(plan).empty());
+  CHECK(times(job(plan).classes.front(), "parameter gather") == 3 * (1 + 4 + 4 + 2));
+}
+
+TEST_CASE("workload: any plan in shards holds nothing but its shards between steps") {
+  int checked = 0;
+  for (std::uint64_t number = 0; number < 1500; ++number) {
+    Plan plan = draw(number);
+    if (!plan.shards_parameters() || !problems(plan).empty()) continue;
+    CAPTURE(number);
+    ++checked;
+    for (const Program& program : job(plan).classes) {
+      Walk walk(program);
+      walk.run(program.setup);
+      walk.run(program.first_step);
+      const std::int64_t before = walk.bytes();
+      walk.run(program.step);
+      CHECK(walk.broken().empty());
+      CHECK(walk.holds_only_fixed());
+      CHECK(walk.bytes() == before);
+      CHECK(walk.count("flat parameters") + walk.count("unsharded parameter") == 0);
+      CHECK(walk.count("accumulated gradients") + walk.count("reduce-scatter input") == 0);
+    }
+  }
+  CHECK(checked > 100);
 }

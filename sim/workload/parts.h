@@ -1,0 +1,47 @@
+// parts.h — how many layers each part of the model has, where they do not divide evenly too.
+//
+// A part is what one chunk of one stage holds; parts are numbered along the model
+// (schedule/placement.h). The rules, and what follows them:
+//
+//     even        as many everywhere; with counts of their own for the first and the last stage, or
+//                 the embedding and the head counted as a layer each (Megatron-LM's
+//                 --decoder-first-pipeline-num-layers, --account-for-embedding-in-pipeline-split)
+//     padded      filled up to a multiple; what was filled up is taken from the last part, then
+//                 from the first, the second, ... (zero-bubble-pipeline-parallelism's
+//                 --allow-padding-num-layers)
+//     weighted    embedding and head count as some layers, the sum is dealt out evenly, what is
+//                 left over to the first parts (torchtitan's
+//                 pipeline_parallel_first_stage_less_layers)
+//     listed      each part's own number (Megatron-LM's --pipeline-model-parallel-layout)
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "sim/workload/plan.h"
+
+namespace sim::workload {
+
+// Parts that the plan's model is cut into. REQUIRES: the schedule is known.
+int count_parts(const Plan& plan);
+
+// REQUIRES: part_problems(plan) is empty.
+int part_layers(const Plan& plan, int part);
+
+// Every rule of how layers are split that the plan breaks.
+std::vector<Problem> part_problems(const Plan& plan);
+
+// "1, 2, 4 or 8": the divisors of n, at most twelve of them.
+std::string divisors(std::int64_t n);
+
+// Megatron-LM's layouts: stages behind each other, separated by '|', of E (embedding), t (layer)
+// and L (head and loss); x*n and (...)*n repeat, commas say nothing: "Et*2|(tt|)*5t|tL" has the
+// parts 2 2 2 2 2 2 1 1.
+struct Layout {
+  std::vector<int> layers;  // by part
+  std::string problem;      // empty: the text is a layout
+};
+Layout read_layout(std::string_view text);
+
+}  // namespace sim::workload

@@ -1,0 +1,218 @@
+#include "sim/workload/walk.h"
+
+#include <cassert>
+#include <cstddef>
+#include <map>
+#include <set>
+#include <tuple>
+#include <utility>
+
+#include "sim/schedule/placement.h"
+
+namespace sim::workload {
+namespace {
+
+using schedule::Pass;
+using schedule::Place;
+using schedule::Schedule;
+using schedule::Shape;
+using schedule::Step;
+
+bool goes_back(Pass pass) {
+  return pass == Pass::backward || pass == Pass::input;
+}
+
+// What it makes is another part's input.
+bool travels(Pass pass) {
+  return pass == Pass::forward || goes_back(pass);
+}
+
+class Walker {
+ public:
+  Walker(const Schedule& schedule, const Shape& shape, const schedule::Order& order, int stage)
+      : schedule_(schedule), shape_(shape), order_(order), stage_(stage) {
+    for (const Step& step : order_) count(step, 1);
+    total_ = left_;
+    for (std::size_t i = 0; i < order_.size(); ++i) {
+      if (order_[i].pass == Pass::forward) forwards_.push_back(i);
+      if (goes_back(order_[i].pass)) backwards_.push_back(i);
+    }
+  }
+
+  std::vector<Act> acts() {
+    if (schedule_.wire.batched)
+      batched();
+    else
+      posted();
+    return std::move(acts_);
+  }
+
+ private:
+  // Passes that add to the gradients of layers, and to those of the ends of the model, which input
+  // passes write; forwards by themselves.
+  enum Counted : std::uint8_t { of_forwards, of_layers, of_ends };
+  void count(const Step& step, int by) {
+    if (step.pass == Pass::forward) left_[{of_forwards, step.chunk}] += by;
+    if (step.pass == Pass::backward || step.pass == Pass::weight)
+      left_[{of_layers, step.chunk}] += by;
+    if (goes_back(step.pass)) left_[{of_ends, step.chunk}] += by;
+  }
+  Position next_position(const Step& step) {
+    const Counted counted = step.pass == Pass::forward ? of_forwards
+                            : step.pass == Pass::input ? of_ends
+                                                       : of_layers;
+    const int left = left_[{counted, step.chunk}];
+    count(step, -1);
+    return {left == total_[{counted, step.chunk}], left == 1};
+  }
+
+  Place place(const Step& step) const { return {stage_, step.chunk}; }
+  // Where the output of the step goes, and where it comes from; null at the ends of the model.
+  bool goes_on(const Step& step, Place& to) const {
+    const bool forward = step.pass == Pass::forward;
+    const Place own = place(step);
+    if (forward ? is_last(schedule_.placement, shape_, own)
+                : is_first(schedule_.placement, shape_, own) || !schedule_.gradients_travel)
+      return false;
+    to = forward ? behind(schedule_.placement, shape_, own)
+                 : before(schedule_.placement, shape_, own);
+    return true;
+  }
+  bool comes_from(const Step& step, Place& from) const {
+    const bool forward = step.pass == Pass::forward;
+    const Place own = place(step);
+    if (forward ? is_first(schedule_.placement, shape_, own)
+                : is_last(schedule_.placement, shape_, own) || !schedule_.gradients_travel)
+      return false;
+    from = forward ? before(schedule_.placement, shape_, own)
+                   : behind(schedule_.placement, shape_, own);
+    return true;
+  }
+  bool sends(const Step& step) const {
+    Place to;
+    return travels(step.pass) && goes_on(step, to) && to.stage != stage_;
+  }
+  bool receives(const Step& step) const {
+    Place from;
+    return travels(step.pass) && comes_from(step, from) && from.stage != stage_;
+  }
+  std::uint32_t sent(const Step& step) const {
+    if (!sends(step)) return 0;
+    return step.pass == Pass::forward ? send_forward : send_backward;
+  }
+  std::uint32_t received(const Step& step) const {
+    if (!receives(step)) return 0;
+    return step.pass == Pass::forward ? receive_forward : receive_backward;
+  }
+
+  void run(const Step& step);
+  void exchange(std::uint32_t messages, const Step& step);
+  void turn(const Step& step);
+  void release(const Step& step) {
+    if (step.pass == Pass::forward && sends(step)) acts_.push_back({Act::Kind::release, step});
+  }
+  void receive_next(const std::vector<std::size_t>& direction, std::size_t done) {
+    if (done < direction.size())
+      exchange(received(order_[direction[done]]), order_[direction[done]]);
+  }
+  void ask_for_gradient();
+  void batched();
+  void posted();
+  std::size_t warm_up() const;
+
+  const Schedule& schedule_;
+  const Shape& shape_;
+  const schedule::Order& order_;
+  int stage_;
+  std::vector<Act> acts_;
+  std::map<std::pair<Counted, int>, int> left_, total_;  // by chunk
+  std::vector<std::size_t> forwards_, backwards_;        // positions in the order
+  std::set<std::tuple<int, int, int>> forwards_run_;     // chunk, microbatch, slice
+  bool asks_ = false;                                    // for the next gradient, ahead of its pass
+  std::size_t asked_ = 0;                                // gradients asked for
+};
+
+void Walker::run(const Step& step) {
+  const Position position = next_position(step);
+  const bool completes = step.pass == Pass::weight || step.pass == Pass::backward;
+  acts_.push_back({Act::Kind::pass, step, 0, position, completes});
+}
+
+void Walker::exchange(std::uint32_t messages, const Step& step) {
+  if (messages == 0) return;
+  const bool back = schedule_.placement != schedule::Placement::round_robin && step.chunk == 1;
+  acts_.push_back({Act::Kind::exchange, step, messages | (back ? upward : 0u)});
+}
+
+void Walker::turn(const Step& step) {
+  Place to;
+  if (!travels(step.pass) || !goes_on(step, to) || to.stage != stage_) return;
+  Step next = step;
+  next.chunk = to.chunk;
+  acts_.push_back({.kind = Act::Kind::turn, .step = step, .next = next});
+}
+
+void Walker::batched() {
+  for (std::size_t i = 0; i < order_.size(); ++i) {
+    const Step& step = order_[i];
+    // What the previous step's batch did not already bring.
+    const bool fused = i > 0 && order_[i - 1].pass != step.pass;
+    if (!fused) exchange(received(step), step);
+    run(step);
+    const bool last = i + 1 == order_.size();
+    const bool next_fused = !last && order_[i + 1].pass != step.pass;
+    const Step& next = last ? step : order_[i + 1];
+    exchange(sent(step) | (next_fused ? received(next) : 0u), next);
+    release(step);
+  }
+}
+
+// Forwards before the first gradient is asked for. Where an order alternates behind its warm-up,
+// one of the forwards before the first backward pass belongs to that pair.
+std::size_t Walker::warm_up() const {
+  std::size_t count = 0;
+  while (count < forwards_.size() && !backwards_.empty() && forwards_[count] < backwards_.front())
+    ++count;
+  return count < forwards_.size() && count > 0 ? count - 1 : count;
+}
+
+// A gradient is asked for behind the gradient before it, but not before the forward pass whose
+// output it belongs to.
+void Walker::ask_for_gradient() {
+  if (!asks_ || asked_ == backwards_.size()) return;
+  const Step& next = order_[backwards_[asked_]];
+  if (forwards_run_.count({next.chunk, next.microbatch, next.slice}) == 0) return;
+  exchange(received(next), next);
+  asks_ = false;
+  ++asked_;
+}
+
+void Walker::posted() {
+  const bool ahead = schedule_.wire.ahead > 0;
+  const std::size_t warm_up = this->warm_up();
+  std::size_t forward = 0;
+  if (ahead) receive_next(forwards_, 0);
+  for (const Step& step : order_) {
+    const bool goes_forward = step.pass == Pass::forward;
+    if (asked_ == 0 && (goes_forward ? forward == warm_up : goes_back(step.pass))) asks_ = ahead;
+    ask_for_gradient();
+    if (!ahead) exchange(received(step), step);
+    run(step);
+    exchange(sent(step), step);
+    turn(step);
+    if (goes_forward) forwards_run_.insert({step.chunk, step.microbatch, step.slice});
+    if (ahead && goes_forward) receive_next(forwards_, ++forward);
+    if (goes_back(step.pass)) asks_ = ahead;
+    ask_for_gradient();
+    release(step);
+  }
+}
+
+}  // namespace
+
+std::vector<Act> walk(const Schedule& schedule, const Shape& shape, const schedule::Order& order,
+                      int stage) {
+  return Walker(schedule, shape, order, stage).acts();
+}
+
+}  // namespace sim::workload

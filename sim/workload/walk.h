@@ -1,0 +1,59 @@
+// walk.h — from the order of a stage's passes to everything that the stage does for them: what it
+// receives and sends, and when, which pass is the first and which the last to add to gradients.
+// Pure: any schedule's order goes in, nothing asks which schedule it is.
+//
+// Wires
+//     batched   an exchange behind each pass, with the receive that the next pass needs where that
+//               goes the other way, else a receive before it [core 0.8 p2p_communication.py:
+//               batch_p2p_comm, batch_p2p_sync]
+//     posted    sends behind the pass; receives right before the pass that needs them, or (ahead)
+//               behind the pass of the same direction before it, the first gradient's behind the
+//               last warm-up pass [schedules.py:forward_backward_pipelining_with_interleaving]
+//
+// Where a microbatch goes on in another chunk of the same stage, at the turn of a V, nothing
+// travels: the tensor changes hands.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "sim/schedule/schedule.h"
+
+namespace sim::workload {
+
+// Where a pass stands among those of its chunk that add to the same gradients (of a forward pass:
+// among forward passes), in the order in which they run.
+struct Position {
+  bool first = false, last = false;
+};
+
+// Messages of an exchange. `upward`: they belong to a chunk whose activations travel from the last
+// stage to the first.
+enum Messages : std::uint32_t {
+  send_forward = 1,
+  receive_forward = 2,
+  send_backward = 4,
+  receive_backward = 8,
+  upward = 16,
+};
+
+struct Act {
+  enum class Kind : std::uint8_t {
+    pass,
+    exchange,  // `step` is the task that receives, or the one that sent
+    release,   // the output that was sent is given up
+    turn,      // the output, or the gradient of the input, goes to `next` on the same stage
+  };
+  Kind kind;
+  schedule::Step step;
+  std::uint32_t messages = 0;
+  Position position = {};  // of a pass
+  bool completes = false;  // a pass: the last one of its microbatch on its chunk
+  schedule::Step next = {};
+};
+
+// REQUIRES: schedule.problem(shape) is empty; `order` is that of `stage`.
+std::vector<Act> walk(const schedule::Schedule& schedule, const schedule::Shape& shape,
+                      const schedule::Order& order, int stage);
+
+}  // namespace sim::workload

@@ -1,0 +1,65 @@
+// habits.cpp — what people try first: files to start from, help, completion, manual pages.
+#include <catch2/catch.hpp>
+#include <filesystem>
+
+#include "tests/golden/program.h"
+
+using golden::run;
+
+TEST_CASE("golden: what init writes is a file that the next command takes") {
+  const std::string folder = golden::scratch("init");
+  for (const char* kind : {"plan", "cluster", "grid"}) {
+    INFO(kind);
+    const golden::Finished made = run(std::string("./rehearse init ") + kind, folder);
+    CHECK(made.code == 0);
+    const golden::Finished good =
+        run(std::string("./rehearse check ") + kind + ".textproto", folder);
+    INFO(good.out << good.err);
+    CHECK(good.code == 0);
+    CHECK(run(std::string("./rehearse init ") + kind, folder).code == 64);  // it is there
+    CHECK(run(std::string("./rehearse init --overwrite ") + kind, folder).code == 0);
+  }
+  CHECK(run("./rehearse run plan.textproto -q", folder).code == 0);
+  CHECK(run("./rehearse init plna", folder).err.find("did you mean 'plan'?") != std::string::npos);
+}
+
+TEST_CASE("golden: completion is a script that its shell reads, where the shell is installed") {
+  const std::string folder = golden::scratch("completion");
+  for (const char* shell : {"bash", "zsh", "fish"}) {
+    INFO(shell);
+    REQUIRE(run(std::string("./rehearse completion -q ") + shell + " > script", folder).code == 0);
+    if (run(std::string("command -v ") + shell, folder).code != 0) {
+      WARN("not tested here, not installed: " << shell);
+      continue;
+    }
+    const golden::Finished read = run(std::string(shell) + " -n script", folder);
+    INFO(read.err);
+    CHECK(read.code == 0);
+  }
+  run("./rehearse completion -q bash > script", folder);
+  const golden::Finished bash =
+      run("bash -c '. ./script; COMP_WORDS=(rehearse swe); COMP_CWORD=1; _rehearse; "
+          "echo ${COMPREPLY[@]}'",
+          folder);
+  CHECK(bash.out == "sweep\n");
+}
+
+TEST_CASE("golden: manual pages are written for every command") {
+  const std::string folder = golden::scratch("man");
+  REQUIRE(run("./rehearse man -o pages", folder).code == 0);
+  CHECK(std::filesystem::exists(folder + "/pages/rehearse.1"));
+  CHECK(golden::text_of(folder + "/pages/rehearse-sweep.1").find("\\-\\-shard") !=
+        std::string::npos);
+}
+
+TEST_CASE("golden: a field is explained by its name, its synonym or its flag") {
+  const std::string folder = golden::scratch("doc");
+  const golden::Finished tp = run("./rehearse doc tp", folder);
+  CHECK(tp.code == 0);
+  CHECK(tp.out.find("--tensor-model-parallel-size") != std::string::npos);
+  CHECK(run("./rehearse doc --json tp", folder).out.find("\"megatron_lm\"") != std::string::npos);
+  CHECK(run("./rehearse doc tensor-model-parallel-size", folder).out == tp.out);
+  const golden::Finished wrong = run("./rehearse doc micro_bach", folder);
+  CHECK(wrong.code == 64);
+  CHECK(wrong.err.find("did you mean 'micro_batch'?") != std::string::npos);
+}
