@@ -139,6 +139,11 @@ std::string crossover(const std::vector<Row>& rows) {
   return "\n" + best.text("");
 }
 
+std::string cost_of(const Row& row) {
+  const double tokens = row.tokens_per_money > 0 ? row.tokens_per_money : row.tokens_per_gpu_hour;
+  return tokens > 0 ? fmt::format("{:.4g}", tokens) : "";
+}
+
 }  // namespace
 
 std::span<const Variable> variables() {
@@ -178,9 +183,9 @@ std::vector<Row> compare(const Setup& setup, const std::vector<config::Variant>&
         if (outcomes.empty()) return {};
         row.summary = summary_of(*built, seeds.first, outcomes);
         row.per_gpu = row.summary.effective.mean * built->job_gpus / std::max(1, built->gpus);
-        row.tokens_per_gpu_hour = 3600 * row.summary.effective.mean / row.summary.step *
-                                  static_cast<double>(built->tokens_per_step) /
-                                  std::max(1, built->gpus);
+        if (built->tokens_per_step > 0)
+          row.tokens_per_gpu_hour =
+              row.summary.tokens / (built->gpus * row.summary.wall.mean / 3600);
         if (built->price_per_gpu_hour > 0)
           row.tokens_per_money = row.tokens_per_gpu_hour / built->price_per_gpu_hour;
       }
@@ -200,18 +205,13 @@ report::Json to_json(const Row& row) {
   return json;
 }
 
-static std::string cost_of(const Row& row) {
-  const double tokens = row.tokens_per_money > 0 ? row.tokens_per_money : row.tokens_per_gpu_hour;
-  return tokens > 0 ? fmt::format("{:.4g}", tokens) : "";
-}
-
 std::string text(const std::vector<Row>& rows) {
   // What it costs, as well as that is known.
   const auto has = [&](double Row::*value) {
     return std::ranges::any_of(rows, [&](const Row& row) { return row.*value > 0; });
   };
   const bool prices = has(&Row::tokens_per_money), tokens = has(&Row::tokens_per_gpu_hour);
-  const char* cost = prices ? "tokens a coin" : tokens ? "tokens a GPU hour" : "";
+  const char* cost = prices ? "tokens for the price" : tokens ? "tokens a GPU hour" : "";
   report::Table all({"<variant", "goodput", "tokens", "error", "a paid GPU", "interruptions",
                      "saving", "lost", "waiting", "down", "changes", cost});
   std::string problems;
@@ -239,6 +239,9 @@ std::string text(const std::vector<Row>& rows) {
   return all.text("") +
          "Goodput: share of wall time that trained what was kept. Tokens: kept, of those of the\n"
          "undisturbed job; a paid GPU: the same over all GPUs, spares included\n" +
+         (prices   ? "Tokens for the price: kept, for one of the currency of the price\n"
+          : tokens ? "Tokens a GPU hour: kept, of the hours that are paid for\n"
+                   : "") +
          crossover(rows) + (problems.empty() ? "" : "\n" + problems);
 }
 

@@ -68,8 +68,8 @@ TEST_CASE("campaign: state on the move is what a rank lacks, counted cell by cel
       const auto was = gpus_after_loss(before.gpus(), after.gpus(), before.gpus() / 4);
       const Received exact = counted(before, after, was, bytes);
       const Received found = received(before, after, was, 48 * 4, bytes);
-      CHECK(found.most == Approx(exact.most));
-      CHECK(found.all == Approx(exact.all));
+      CHECK(found.most == Approx(exact.most).margin(1e-6));
+      CHECK(found.all == Approx(exact.all).margin(1e-6));
     }
   }
   // The same plan on the same GPUs moves nothing; GPUs that hold nothing receive everything.
@@ -169,4 +169,23 @@ TEST_CASE("campaign: nodes with another GPU join a pool, slow it, and leave") {
     if (slice.activity == Activity::training && (seen.empty() || seen.back() != slice.pool))
       seen.push_back(slice.pool);
   CHECK(seen == std::vector<int>{0, 1, 2});
+}
+
+TEST_CASE("campaign: every shipped campaign loads, with its table and the plan of each phase") {
+  setenv("REHEARSE_ROOT", REHEARSE_SOURCE_DIR, 1);
+  const std::vector<std::string> names = config::campaign_names();
+  CHECK(names.size() >= 6);
+  for (const std::string& name : names) {
+    INFO(name);
+    const auto file = config::load_campaign(name);
+    REQUIRE(file);
+    CHECK(config::load_failures(file->failures));
+    Setup setup;
+    setup.file = *file;
+    setup.plan = *config::locate(config::Kind::workload, file->plan);
+    const Steps steps = steps_of(setup);
+    CHECK(steps.load({}));
+    for (const config::PhaseFields& phase : file->phases) CHECK(steps.load(phase.settings));
+    for (const config::PoolFields& pool : file->pools) CHECK(steps.load(pool.settings));
+  }
 }
