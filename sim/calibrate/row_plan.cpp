@@ -176,7 +176,6 @@ std::string read_schedule(const Row& row, const nlohmann::json& extra, RowPlan& 
   } else if (const schedule::Schedule* named = zero_bubble(text)) {
     plan.pipeline.schedule = named->name;
     plan.pipeline.virtual_stages = named->chunks;
-    plan.optimizer.post_validation = true;  // the authors' default
   } else if (contains(text, "gpipe")) {
     plan.pipeline.schedule = "gpipe";
   } else {

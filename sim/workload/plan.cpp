@@ -169,6 +169,8 @@ std::string not_simulated(const schedule::Schedule& schedule) {
     return "its output layer is cut over all stages";
   if (schedule.slices > 1) return "its passes are slices of a sequence";
   if (!schedule.gradients_travel) return "its parts have losses of their own";
+  if (schedule.chunks > 1 && !schedule.wire.waits_for_sends)
+    return "the receives of its chunks, posted ahead, would wait for each other";
   return "";
 }
 
@@ -261,6 +263,10 @@ void fully_sharded(const Plan& plan, Problems& problems) {
                      "write data_parallel fsdp2",
                      plan.pipeline.schedule)});
   const schedule::Schedule* schedule = schedule::find(plan.pipeline.schedule);
+  if (schedule && schedule->wire.ahead > 0 && !schedule->wire.waits_for_sends)
+    problems.push_back(
+        {"schedule", fmt::format("schedule {} is not simulated with parameters in shards",
+                                 plan.pipeline.schedule)});
   if (schedule && schedule->splits == schedule::Splits::some)
     problems.push_back(
         {"schedule",
@@ -293,6 +299,10 @@ void data_parallel(const Plan& plan, Problems& problems) {
 }
 
 void optimizer(const Plan& plan, Problems& problems) {
+  if (plan.optimizer.post_validation)
+    problems.push_back({"post_validation",
+                        "the engines' accounts of a step end when its last rank does; an optimizer "
+                        "that is validated later is not simulated"});
   const OptimizerOptions& o = plan.optimizer;
   const bool narrow =
       o.main_parameter_bytes != 4 || o.exp_avg_bytes != 4 || o.exp_avg_sq_bytes != 4;
