@@ -156,7 +156,9 @@ void Builder::slow_down(Shape& shape, const Base& base) {
 std::vector<Shape> Builder::shapes_of(const Base& base, int phase, int pool) {
   std::vector<Shape> shapes = {shape_of(base, base.step, base.name)};
   slow_down(shapes.front(), base);
-  built.shapes.push_back({0, phase, pool, base.name, base.step.seconds, 1, 0});
+  std::string plan = base.name;
+  for (const std::string& setting : base.settings) plan += " " + setting;
+  built.shapes.push_back({0, phase, pool, plan, base.step.seconds, 1, 0});
   const int most = std::min(setup.file.missing_most, shapes.front().nodes - 1);
   for (int missing = 1; steps != nullptr && setup.file.answer != "wait" && missing <= most;
        ++missing) {
@@ -361,6 +363,11 @@ void Builder::add_phases(const Base& base) {
         const std::vector<std::string>& from = pool > 0 ? bases.back().settings : starts.back();
         Shape& full = phase.shapes.back().front();
         full.change = std::max(full.change, span(reshard_of(from, here.settings, 0)));
+        const auto note = std::ranges::find_if(built.shapes, [&](const ShapeNote& one) {
+          return one.missing == 0 && one.phase == static_cast<int>(p) &&
+                 one.pool == static_cast<int>(pool);
+        });
+        if (note != built.shapes.end()) note->change = seconds(full.change);
       }
       if (pool == 0) {
         phase.seamless = p > 0 && setup.file.pools.empty() && same_ranks(bases.front(), here);

@@ -24,7 +24,8 @@ struct Place {
 
 Place place_of(const Degrees& degrees, int rank) {
   Place place;
-  const std::string_view order = degrees.rank_order.empty() ? "tp-cp-dp-pp" : degrees.rank_order;
+  std::string_view order = degrees.rank_order;
+  if (order.empty()) order = "tp-cp-dp-pp";
   for (std::size_t i = 0; i + 1 < order.size(); i += 3) {
     const std::string_view name = order.substr(i, 2);
     const auto take = [&](int size) {

@@ -94,7 +94,8 @@ std::string text(const Summary& summary, const Built& built, const std::string& 
   all += "\n" + tiers.text();
   if (built.ways.bytes > 0)
     all += fmt::format(
-        "  state {:.4g} TB; the step leaves {:.0f} % of PCIe and {:.0f} % of the NICs to its copy\n",
+        "  state {:.4g} TB; the step leaves {:.0f} % of PCIe and {:.0f} % of the NICs to its "
+        "copy\n",
         built.ways.bytes * 1e-12, 100 * (1 - built.ways.pcie), 100 * (1 - built.ways.nics));
   if (built.shapes.size() < 2) return all;
   report::Table shapes({"<phase", "pool", "missing", "step", "speed", "change", "<plan"});
