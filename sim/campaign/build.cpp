@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "sim/campaign/reshard.h"
 #include "sim/campaign/steps.h"
 #include "sim/campaign/summary.h"
 #include "sim/core/text.h"
@@ -44,7 +45,8 @@ struct Builder {
   double restart_of(const Base& base, double ranks) const;
   Shape shape_of(const Base& base, const Step& step, std::string plan) const;
   std::vector<Shape> shapes_of(const Base& base, int phase, int pool);
-  double change_of(const Base& base, const std::vector<std::string>& settings);
+  double reshard_of(const std::vector<std::string>& from, const std::vector<std::string>& to,
+                    int lost) const;
   void slow_down(Shape& shape, const Base& base);
   void add_kinds(const Base& base, int nodes);
   void add_tiers(const Base& base);
@@ -116,15 +118,18 @@ Shape Builder::shape_of(const Base& base, const Step& step, std::string plan) co
   return shape;
 }
 
-// Every GPU's state goes to another node once, all at once, before the search's plan runs.
-double Builder::change_of(const Base& base, const std::vector<std::string>& settings) {
-  std::vector<std::string> all = base.settings;
-  all.insert(all.end(), settings.begin(), settings.end());
-  const Result<config::PlanFile> file = steps->load(all);
-  if (!file) return 0;
-  const Result<search::Site*> site = steps->site(*file);
+// The bytes that the rank receives that receives most, over the fabric of the new plan, all ranks
+// at once.
+double Builder::reshard_of(const std::vector<std::string>& from, const std::vector<std::string>& to,
+                           int lost) const {
+  const Result<config::PlanFile> before = steps->load(from), after = steps->load(to);
+  if (!before || !after) return 0;
+  const Result<search::Site*> site = steps->site(*after);
   if (!site) return 0;
-  return or_zero(setup.file.restart.search) + ways_of(file->plan, **site, 0).fabric;
+  const Degrees then = degrees_of(before->plan), now = degrees_of(after->plan);
+  const Received comes = received(then, now, gpus_after_loss(then.gpus(), now.gpus(), lost),
+                                  state_parameters(after->plan), parameter_bytes(after->plan));
+  return fabric_seconds(after->plan, **site, comes.most);
 }
 
 void Builder::slow_down(Shape& shape, const Base& base) {
@@ -151,7 +156,9 @@ void Builder::slow_down(Shape& shape, const Base& base) {
 std::vector<Shape> Builder::shapes_of(const Base& base, int phase, int pool) {
   std::vector<Shape> shapes = {shape_of(base, base.step, base.name)};
   slow_down(shapes.front(), base);
-  built.shapes.push_back({0, phase, pool, base.name, base.step.seconds, 1, 0});
+  std::string plan = base.name;
+  for (const std::string& setting : base.settings) plan += " " + setting;
+  built.shapes.push_back({0, phase, pool, plan, base.step.seconds, 1, 0});
   const int most = std::min(setup.file.missing_most, shapes.front().nodes - 1);
   for (int missing = 1; steps != nullptr && setup.file.answer != "wait" && missing <= most;
        ++missing) {
@@ -168,15 +175,18 @@ std::vector<Shape> Builder::shapes_of(const Base& base, int phase, int pool) {
       if (step.fits) {
         less = shape_of(base, step, fmt::format("{}", fmt::join(settings, " ")));
         slow_down(less, base);
-        if (setup.file.answer == "replan") less.change = span(change_of(base, settings));
+        const double search =
+            setup.file.answer == "replan" ? or_zero(setup.file.restart.search) : 0;
+        less.change = span(search + reshard_of(base.settings, all, missing * base.gpus_per_node));
+        // The way back to the whole job moves the state as well.
+        if (missing == 1 || shapes.front().change.ns == 0)
+          shapes.front().change = span(search + reshard_of(all, base.settings, 0));
         built.shapes.push_back({missing, phase, pool, less.plan, step.seconds,
                                 step.per_second() / base.step.per_second(), seconds(less.change)});
       }
     }
     shapes.push_back(std::move(less));
   }
-  // The way back to the whole job moves the state as well.
-  if (setup.file.answer == "replan" && shapes.size() > 1) shapes.front().change = shapes[1].change;
   return shapes;
 }
 
@@ -239,6 +249,7 @@ void Builder::add_kinds(const Base& base, int nodes) {
     kind.detection = span(seen);
     if (from.repair.mean > 0) kind.repair = lifetime_of(from.repair, problems);
     kind.straggler = from.speed < 1;
+    kind.at_save = file.stragglers == "save";
     if (kind.straggler) kind.found = lifetime_of(from.found, problems);
     spec.kinds.push_back(kind);
     if (from.life.mean <= 0) continue;
@@ -317,9 +328,18 @@ void Builder::take_intervals() {
   }
 }
 
+// Every rank holds what it held and runs the same microbatches, more or fewer of them.
+bool same_ranks(const Base& a, const Base& b) {
+  const Degrees &x = a.degrees, &y = b.degrees;
+  return x.tp == y.tp && x.cp == y.cp && x.pp == y.pp && x.dp == y.dp &&
+         x.micro_batch == y.micro_batch && x.sequence == y.sequence && x.rank_order == y.rank_order;
+}
+
 void Builder::add_phases(const Base& base) {
   std::vector<config::PhaseFields> phases = setup.file.phases;
   if (phases.empty()) phases.push_back({"all", "", {}, 0, 0});
+  std::vector<Base> bases;                       // of the phase, by pool; then of the one before
+  std::vector<std::vector<std::string>> starts;  // settings of each phase on the first pool
   for (std::size_t p = 0; p < phases.size(); ++p) {
     Phase phase;
     phase.name = phases[p].name;
@@ -338,6 +358,23 @@ void Builder::add_phases(const Base& base) {
         refuse(place, fmt::format("the plan needs {} nodes and the pool has {} then; set gpus",
                                   here.nodes, setup.file.pools[pool - 1].nodes));
       phase.shapes.push_back(shapes_of(here, static_cast<int>(p), static_cast<int>(pool)));
+      const bool before_it = pool > 0 || p > 0;
+      if (steps != nullptr && before_it) {
+        const std::vector<std::string>& from = pool > 0 ? bases.back().settings : starts.back();
+        Shape& full = phase.shapes.back().front();
+        full.change = std::max(full.change, span(reshard_of(from, here.settings, 0)));
+        const auto note = std::ranges::find_if(built.shapes, [&](const ShapeNote& one) {
+          return one.missing == 0 && one.phase == static_cast<int>(p) &&
+                 one.pool == static_cast<int>(pool);
+        });
+        if (note != built.shapes.end()) note->change = seconds(full.change);
+      }
+      if (pool == 0) {
+        phase.seamless = p > 0 && setup.file.pools.empty() && same_ranks(bases.front(), here);
+        starts.push_back(here.settings);
+        bases.clear();
+      }
+      bases.push_back(here);
     }
     phase.steps = phases[p].steps;
     if (phases[p].tokens > 0)

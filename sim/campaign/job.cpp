@@ -297,9 +297,12 @@ void Job::saved(Moment now) {
     phase_start_ = current_.steps;
     for (Copy& copy : copies_) copy.next = 1;
   }
+  const bool goes_on =
+      phase_over && phase().seamless && shape_ == 0 && pool_ == 0 && shape_pool_ == 0;
+  if (goes_on) shape_phase_ = phase_;
   if (ending_ && complete) {
     finish(now);
-  } else if (phase_over || wants_change()) {
+  } else if ((phase_over && !goes_on) || (whole_ && wants_change())) {
     cause_ = -1;
     lost_nodes_ = 0;
     from_ = 0;

@@ -1,4 +1,5 @@
 // job_failure.cpp — what a failure takes, and how the job comes back.
+#include <algorithm>
 #include <cassert>
 
 #include "sim/campaign/job_machine.h"
@@ -36,7 +37,7 @@ void Job::hit(Moment now, const Failure& failure) {
   ++out_.causes[static_cast<std::size_t>(failure.kind)].events;
   if (kind.straggler) {
     if (spec_.nodes > 0 && !nodes_.is_used(failure.node)) return;
-    stragglers_.push_back({failure.kind, failure.node, failure.repair, true});
+    stragglers_.push_back({failure.kind, failure.node, failure.repair, true, false});
     schedule(now + failure.found, What::found, static_cast<int>(stragglers_.size()) - 1);
     repace_soon(now);
     return;
@@ -75,8 +76,12 @@ int Job::take_nodes(Moment now, const Failure& failure, bool& struck) {
 void Job::found(Moment now, int index) {
   Straggler& straggler = stragglers_[static_cast<std::size_t>(index)];
   if (!straggler.active) return;
-  straggler.active = false;
   const FailureKind& kind = spec_.kinds[static_cast<std::size_t>(straggler.kind)];
+  if (kind.at_save && kind.takes != Takes::nothing) {
+    straggler.leaves = true;
+    return;
+  }
+  straggler.active = false;
   if (kind.takes == Takes::nothing) {
     repace_soon(now);  // it recovered by itself
     return;
@@ -85,6 +90,23 @@ void Job::found(Moment now, int index) {
   const Failure failure = {now, straggler.kind, straggler.node, straggler.repair, {}};
   const int lost = take_nodes(now, failure, struck);
   if (struck) stop(now, failure.kind, lost, kind.detection);
+}
+
+// One that was found and still works for the job. On another node by now, it slows nothing.
+bool Job::leaves(const Straggler& straggler) const {
+  return straggler.active && straggler.leaves &&
+         (spec_.nodes == 0 || nodes_.is_used(straggler.node));
+}
+
+// The job stands with everything saved, or down: those that were found go to their repair.
+void Job::take_found(Moment now) {
+  for (Straggler& straggler : stragglers_) {
+    if (!leaves(straggler)) continue;
+    straggler.active = false;
+    if (activity_ == Activity::saving) cause_ = straggler.kind;
+    bool struck = false;
+    take_nodes(now, {now, straggler.kind, straggler.node, straggler.repair, {}}, struck);
+  }
 }
 
 // The job stops, or what stopped it before gets worse.
@@ -157,6 +179,8 @@ int Job::wanted() const {
 
 // A change while nothing is broken must pay for its restart before the next failure undoes it.
 bool Job::wants_change() const {
+  if (std::ranges::any_of(stragglers_, [&](const Straggler& one) { return leaves(one); }))
+    return true;
   const int best = wanted();
   if (best < 0) return false;
   if (pool_ != shape_pool_) return true;
@@ -170,6 +194,7 @@ bool Job::wants_change() const {
 }
 
 void Job::decide(Moment now) {
+  take_found(now);
   const int best = wanted();
   if (best < 0) {
     if (activity_ != Activity::waiting) enter(Activity::waiting, now);

@@ -52,6 +52,7 @@ class Job {
     int kind = 0, node = 0;
     Span repair{};
     bool active = false;
+    bool leaves = false;  // with the next save
   };
 
   static int largest_pool(const Spec& spec);
@@ -99,6 +100,8 @@ class Job {
   void hit(Moment now, const Failure& failure);
   int take_nodes(Moment now, const Failure& failure, bool& struck);
   void found(Moment now, int straggler);
+  bool leaves(const Straggler& straggler) const;
+  void take_found(Moment now);
   void stop(Moment now, int kind, int lost_nodes, Span detection);
   void lose(int kind);
   std::size_t best_copy() const;

@@ -73,7 +73,8 @@ report::Json to_json(const Summary& summary, const Built& built) {
                       {"speed", note.speed},
                       {"change_s", note.change}});
   json["state_bytes"] = built.ways.bytes;
-  json["pcie_left_to_copies"] = built.ways.pcie_left;
+  json["pcie_left_to_copies"] = 1 - built.ways.pcie;
+  json["nics_left_to_copies"] = 1 - built.ways.nics;
   json["checkpoints"] = tiers;
   json["restart_s"] = summary.costs.restart;
   json["shapes"] = shapes;
@@ -92,8 +93,10 @@ std::string text(const Summary& summary, const Built& built, const std::string& 
                                                     : fmt::format("{} nodes", tier.survives)});
   all += "\n" + tiers.text();
   if (built.ways.bytes > 0)
-    all += fmt::format("  state {:.4g} TB; the step leaves {:.0f} % of PCIe to its copy\n",
-                       built.ways.bytes * 1e-12, 100 * built.ways.pcie_left);
+    all += fmt::format(
+        "  state {:.4g} TB; the step leaves {:.0f} % of PCIe and {:.0f} % of the NICs to its "
+        "copy\n",
+        built.ways.bytes * 1e-12, 100 * (1 - built.ways.pcie), 100 * (1 - built.ways.nics));
   if (built.shapes.size() < 2) return all;
   report::Table shapes({"<phase", "pool", "missing", "step", "speed", "change", "<plan"});
   for (const ShapeNote& note : built.shapes)

@@ -32,9 +32,10 @@ struct FailureKind {
   int group = 1;      // nodes that are taken together
   Span detection{};   // from the stop to the decision what to do
   Lifetime repair{};  // of the nodes it takes; a law of none: they are back at once
-  // A straggler does not stop the job: every step waits for it until it is found, and its node is
-  // taken then.
+  // A straggler does not stop the job: every step waits for it until it is found. Its node is taken
+  // then, or with the next save, so that no training is lost.
   bool straggler = false;
+  bool at_save = false;
   Lifetime found{};
 };
 
@@ -81,6 +82,8 @@ struct Phase {
   // [pool][nodes that are missing of those that the job wants]. Never empty; the first shape of a
   // pool runs.
   std::vector<std::vector<Shape>> shapes;
+  // The whole job goes on from the phase before it without a restart: only its batch is another.
+  bool seamless = false;
 };
 
 struct Spec {

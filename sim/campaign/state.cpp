@@ -33,11 +33,46 @@ double nodes_of(const workload::Plan& plan, const search::Site& site) {
   return (plan.world() + per_node - 1) / per_node;
 }
 
-// Every rank's share to the same GPU of the next node.
-double fabric_seconds(const workload::Plan& plan, search::Site& site, double bytes) {
+// What the step puts on the links between a GPU and its host, and on the NICs, as a share of them.
+void add_busy(const workload::Plan& plan, search::Site& site, double step, Ways& ways) {
+  if (step <= 0) return;
+  const std::vector<search::LinkUse> uses = search::link_use(plan, site, sim::from_seconds(step));
+  if (uses.empty()) return;
+  for (const search::LinkKindUse& kind : search::by_kind(uses, site.network->cover(1))) {
+    const auto has = [&](const char* part) { return kind.kind.find(part) != std::string::npos; };
+    const double mean = std::min(kind.mean, 0.95);
+    if (has("NIC")) {
+      ways.nics = std::max(ways.nics, mean);
+    } else if (has("PCIe") || has("host")) {
+      ways.pcie = std::max(ways.pcie, mean);
+    }
+  }
+}
+
+}  // namespace
+
+double state_parameters(const workload::Plan& plan) {
+  return plan.trains_adapters() ? adapter_parameters(plan)
+                                : static_cast<double>(model::parameters(plan.architecture));
+}
+
+ParameterBytes parameter_bytes(const workload::Plan& plan) {
+  const workload::OptimizerOptions& o = plan.optimizer;
+  const double moments = o.exp_avg_bytes + o.exp_avg_sq_bytes;
+  // Sharded parameters are their own fp32 copy.
+  if (plan.shards_parameters()) return {0, 4 + moments};
+  return {2, o.main_parameter_bytes + moments};
+}
+
+double state_bytes(const workload::Plan& plan) {
+  const ParameterBytes bytes = parameter_bytes(plan);
+  return state_parameters(plan) * (bytes.replicated + bytes.divided);
+}
+
+double fabric_seconds(const workload::Plan& plan, search::Site& site, double bytes_of_rank) {
   const int per_node = site.machine.cluster.node.gpus;
   const int nodes = plan.world() / per_node;
-  if (nodes < 2) return 0;
+  if (nodes < 2 || bytes_of_rank < 1) return 0;
   network::Groups rings;
   for (int gpu = 0; gpu < per_node; ++gpu) {
     std::vector<int> ring;
@@ -45,43 +80,16 @@ double fabric_seconds(const workload::Plan& plan, search::Site& site, double byt
     rings.ranks.push_back(std::move(ring));
   }
   return sim::seconds(site.network->duration(collective::Kind::ring_exchange, rings,
-                                             {static_cast<std::int64_t>(bytes / plan.world())}));
-}
-
-// What the step puts on the links between a GPU and its host, as a share of them.
-double pcie_busy(const workload::Plan& plan, search::Site& site, double step) {
-  if (step <= 0) return 0;
-  const std::vector<search::LinkUse> uses = search::link_use(plan, site, sim::from_seconds(step));
-  if (uses.empty()) return 0;
-  double busy = 0;
-  for (const search::LinkKindUse& kind : search::by_kind(uses, site.network->cover(1)))
-    if (kind.kind.find("NIC") == std::string::npos &&
-        (kind.kind.find("PCIe") != std::string::npos ||
-         kind.kind.find("host") != std::string::npos))
-      busy = std::max(busy, kind.mean);
-  return std::min(busy, 0.95);
-}
-
-}  // namespace
-
-double state_bytes(const workload::Plan& plan) {
-  const double parameters = plan.trains_adapters()
-                                ? adapter_parameters(plan)
-                                : static_cast<double>(model::parameters(plan.architecture));
-  const workload::OptimizerOptions& o = plan.optimizer;
-  const double moments = o.exp_avg_bytes + o.exp_avg_sq_bytes;
-  // Sharded parameters are their own fp32 copy.
-  const double weights = plan.shards_parameters() ? 4 : 2 + o.main_parameter_bytes;
-  return parameters * (weights + moments);
+                                             {static_cast<std::int64_t>(bytes_of_rank)}));
 }
 
 Ways ways_of(const workload::Plan& plan, search::Site& site, double step) {
   Ways ways;
   ways.bytes = state_bytes(plan);
-  ways.pcie_left = 1 - pcie_busy(plan, site, step);
+  add_busy(plan, site, step, ways);
   const double pcie = rate(site.machine.cluster.node.pcie);
-  if (pcie > 0) ways.host = ways.bytes / plan.world() / (pcie * ways.pcie_left);
-  ways.fabric = fabric_seconds(plan, site, ways.bytes);
+  if (pcie > 0) ways.host = ways.bytes / plan.world() / pcie;
+  ways.fabric = fabric_seconds(plan, site, ways.bytes / plan.world());
   return ways;
 }
 
@@ -101,11 +109,18 @@ Tier tier_of(const config::CheckpointFields& from, const Ways& ways, const workl
   const double written = from.in_memory ? from.copies * ways.fabric : way(from.storage);
   const double read =
       from.in_memory ? ways.fabric : way(rate(from.read) > 0 ? from.read : from.storage);
-  const double staged = from.overlapped ? std::max(0.0, ways.host - step) : ways.host;
+  // Beside the step, its traffic first.
+  const double staged =
+      from.overlapped ? std::max(0.0, ways.host / (1 - ways.pcie) - step) : ways.host;
+  const double behind = node.nics * rate(node.nic) > 0 && !from.in_memory
+                            ? per_node / (node.nics * rate(node.nic)) * ways.nics
+                            : written * ways.nics;
+  const double delays = behind + (from.overlapped ? ways.host * ways.pcie : 0);
+  const double stands = from.asynchronous ? staged + delays : written;
   Tier tier;
   tier.name = from.name;
   tier.interval = span(std::max(0.0, from.interval));
-  tier.blocking = span(from.write >= 0 ? from.write : from.asynchronous ? staged : written);
+  tier.blocking = span(from.write >= 0 ? from.write : from.fixed + stands);
   tier.background = span(from.background >= 0 ? from.background : from.asynchronous ? written : 0);
   tier.load = span(from.load >= 0 ? from.load : read);
   tier.survives = from.survives >= 0 ? from.survives

@@ -6,14 +6,20 @@
 //
 //     write = max(all / storage, a node's share / its NICs, a rank's share / its writer)
 //
-// Asynchronous: the job stands while the share of a rank moves to the host over PCIe, which the
-// step's own traffic shares; the rest happens behind. Overlapped with the next step, it stands only
-// for what that step is too short for (torchtitan's pinned staging).
+// Asynchronous: the job stands while the share of a rank moves to the host over PCIe; the rest
+// happens behind. Overlapped with the next step, which shares PCIe with it, it stands only for what
+// that step is too short for (torchtitan's pinned staging).
+//
+// What is copied behind takes its time on links that the step uses as well: on PCIe where it is
+// overlapped, on the NICs on its way to storage. The step's own traffic can wait for no more than
+// that time, and only in the share of it in which it is on the link; all of it is charged, once a
+// save.
 //
 // In memory: the share goes to other nodes over the fabric (Wang et al., "Gemini", SOSP 2023), each
 // node to its neighbours, all at once; the network says how long that takes.
 #pragma once
 
+#include "sim/campaign/reshard.h"
 #include "sim/campaign/spec.h"
 #include "sim/config/campaign.h"
 #include "sim/search/evaluate.h"
@@ -22,13 +28,20 @@ namespace sim::campaign {
 
 // Bytes of a checkpoint of the whole job.
 double state_bytes(const workload::Plan& plan);
+// The same by parts.
+double state_parameters(const workload::Plan& plan);
+ParameterBytes parameter_bytes(const workload::Plan& plan);
 
 struct Ways {
-  double bytes = 0;      // of the whole job
-  double host = 0;       // seconds: a rank's share to host memory
-  double pcie_left = 1;  // share of PCIe that the step leaves to it
-  double fabric = 0;     // seconds: every rank's share to a neighbouring node
+  double bytes = 0;   // of the whole job
+  double host = 0;    // seconds: a rank's share to host memory, with nothing beside it
+  double pcie = 0;    // share of a step in which its own traffic is on PCIe
+  double nics = 0;    // the same, of the NICs
+  double fabric = 0;  // seconds: every rank's share to a neighbouring node
 };
+
+// Every rank sends so many bytes to the same GPU of the next node, all at once: seconds.
+double fabric_seconds(const workload::Plan& plan, search::Site& site, double bytes_of_rank);
 
 // `step`: seconds, for the traffic that shares PCIe with the copy.
 Ways ways_of(const workload::Plan& plan, search::Site& site, double step);

@@ -20,13 +20,16 @@ std::vector<std::string> with(std::vector<std::string> settings,
   return settings;
 }
 
-std::vector<std::string> sized(const Degrees& full, int tp, int pp, int dp) {
+std::vector<std::string> sized(const Degrees& full, int tp, int cp, int pp, int dp) {
   // Whole microbatches for every replica, as near to the global batch as they come.
   const int share =
       std::max(1, (full.global_batch + dp * full.micro_batch / 2) / (dp * full.micro_batch));
-  return {fmt::format("tp={}", tp), fmt::format("pp={}", pp), fmt::format("dp={}", dp),
-          fmt::format("gpus={}", tp * full.cp * pp * dp),
-          fmt::format("global_batch={}", share * dp * full.micro_batch)};
+  std::vector<std::string> settings = {
+      fmt::format("tp={}", tp), fmt::format("pp={}", pp), fmt::format("dp={}", dp),
+      fmt::format("gpus={}", tp * cp * pp * dp),
+      fmt::format("global_batch={}", share * dp * full.micro_batch)};
+  if (cp != full.cp) settings.push_back(fmt::format("cp={}", cp));
+  return settings;
 }
 
 }  // namespace
@@ -35,7 +38,8 @@ Degrees degrees_of(const workload::Plan& plan) {
   return {plan.mesh.tp,           plan.mesh.cp,
           plan.mesh.pp,           plan.mesh.dp,
           plan.batch.micro_batch, plan.batch.global_batch,
-          plan.batch.sequence,    plan.architecture.layers};
+          plan.batch.sequence,    plan.architecture.layers,
+          plan.mesh.rank_order};
 }
 
 Result<config::PlanFile> Steps::load(const std::vector<std::string>& settings) const {
@@ -75,38 +79,63 @@ const Step& Steps::of(const std::vector<std::string>& settings) {
 std::vector<std::string> shrunk(const Degrees& full, int gpus) {
   const int dp = std::min(full.dp, gpus / (full.tp * full.cp * full.pp));
   if (dp < 1) return {};
-  return sized(full, full.tp, full.pp, dp);
+  return sized(full, full.tp, full.cp, full.pp, dp);
 }
 
-std::vector<std::string> replanned(Steps& steps, const std::vector<std::string>& settings,
-                                   const Degrees& full, int gpus, int gpus_per_node, int* tried) {
-  std::set<int> tensor = {full.tp};
-  if (full.tp % 2 == 0) tensor.insert(full.tp / 2);
+namespace {
+
+// A degree, its half and its double where the double is no more than `most`.
+std::set<int> near(int degree, int most) {
+  std::set<int> all = {degree};
+  if (degree % 2 == 0) all.insert(degree / 2);
+  if (degree > 1 && 2 * degree <= most) all.insert(2 * degree);
+  return all;
+}
+
+// The sizes of plans that are worth a replay for at most `gpus`.
+std::vector<std::vector<std::string>> candidates(const Degrees& full, int gpus, int gpus_per_node) {
+  std::vector<std::vector<std::string>> all;
+  std::set<int> tensor = near(full.tp, gpus_per_node);
   if (2 * full.tp <= gpus_per_node) tensor.insert(2 * full.tp);
-  std::vector<std::string> best;
-  double fastest = 0;
   for (const int tp : tensor) {
-    for (int pp = 1; pp <= std::min<std::int64_t>(full.layers, 4 * full.pp); ++pp) {
-      const int dp = gpus / (tp * full.cp * pp);
-      const bool even = full.layers % pp == 0 || pp == full.pp;
-      // A replica for each microbatch at most; and what would leave an eighth idle is not tried.
-      if (!even || dp < 1 || dp * full.micro_batch > full.global_batch) continue;
-      if (8 * tp * full.cp * pp * dp < 7 * gpus) continue;
-      const std::vector<std::string> shape = sized(full, tp, pp, dp);
-      for (const char* recompute : {"", "recompute=selective", "recompute=full"}) {
-        std::vector<std::string> candidate = shape;
-        if (*recompute != '\0') candidate.emplace_back(recompute);
-        const Step& step = steps.of(with(settings, candidate));
-        if (tried != nullptr) ++*tried;
-        if (step.fits && step.per_second() > fastest) {
-          fastest = step.per_second();
-          best = candidate;
-        }
-        // More recomputation only helps what does not fit.
-        if (step.fits || step.problem.rfind("out of memory", 0) != 0) break;
+    for (const int cp : near(full.cp, gpus)) {
+      for (int pp = 1; pp <= std::min<std::int64_t>(full.layers, 4 * full.pp); ++pp) {
+        const int dp = gpus / (tp * cp * pp);
+        const bool even = full.layers % pp == 0 || pp == full.pp;
+        // A replica for each microbatch at most; and what leaves an eighth idle is not tried.
+        if (!even || dp < 1 || dp * full.micro_batch > full.global_batch) continue;
+        if (8 * tp * cp * pp * dp < 7 * gpus) continue;
+        all.push_back(sized(full, tp, cp, pp, dp));
       }
     }
   }
+  return all;
+}
+
+}  // namespace
+
+std::vector<std::string> replanned(Steps& steps, const std::vector<std::string>& settings,
+                                   const Degrees& full, int gpus, int gpus_per_node, int* tried) {
+  std::vector<std::string> best;
+  double fastest = 0;
+  const auto consider = [&](const std::vector<std::string>& shape) {
+    for (const char* recompute : {"", "recompute=selective", "recompute=full"}) {
+      std::vector<std::string> candidate = shape;
+      if (*recompute != '\0') candidate.emplace_back(recompute);
+      const Step& step = steps.of(with(settings, candidate));
+      if (tried != nullptr) ++*tried;
+      if (step.fits && step.per_second() > fastest) {
+        fastest = step.per_second();
+        best = candidate;
+      }
+      // More recomputation only helps what does not fit.
+      if (step.fits || step.problem.rfind("out of memory", 0) != 0) return;
+    }
+  };
+  // The plan as it is with fewer replicas is a plan too, even where it leaves much idle.
+  if (const std::vector<std::string> fewer = shrunk(full, gpus); !fewer.empty()) consider(fewer);
+  for (const std::vector<std::string>& shape : candidates(full, gpus, gpus_per_node))
+    consider(shape);
   return best;
 }
 

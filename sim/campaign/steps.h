@@ -18,6 +18,7 @@ struct Degrees {
   int tp = 1, cp = 1, pp = 1, dp = 1;
   int micro_batch = 1, global_batch = 1;
   std::int64_t sequence = 0, layers = 0;
+  std::string rank_order;  // "": tp-cp-dp-pp
   int gpus() const { return tp * cp * pp * dp; }
 };
 Degrees degrees_of(const workload::Plan& plan);

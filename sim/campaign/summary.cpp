@@ -13,9 +13,7 @@ namespace sim::campaign {
 namespace {
 
 double tokens(const Summary& summary) {
-  return summary.tokens_per_step == 0 ? 0
-                                      : summary.effective.mean * summary.wall.mean / summary.step *
-                                            static_cast<double>(summary.tokens_per_step);
+  return summary.tokens_per_step == 0 ? 0 : summary.tokens;
 }
 
 double gpu_hours(const Summary& summary) {
@@ -113,6 +111,7 @@ Summary summarise(const Spec& spec, const std::vector<Outcome>& outcomes) {
       all.causes[i].lost += share * seconds(from.lost);
       all.causes[i].down += share * seconds(from.down);
     }
+    all.tokens += share * static_cast<double>(outcome.kept.tokens);
     all.saves += share * static_cast<double>(outcome.saves);
     all.changes += share * static_cast<double>(outcome.changes);
     all.spares_least += share * static_cast<double>(outcome.spares_least);

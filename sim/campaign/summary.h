@@ -47,6 +47,7 @@ struct Summary {
   double price_per_gpu_hour = 0;     // 0: not known
   Costs costs;                       // as the formulas know them
   Statistic goodput, effective, interruptions, wall;
+  double tokens = 0;  // kept; means something where tokens_per_step is known
   double saves = 0, changes = 0, spares_least = 0, finished = 0;
   std::vector<Account> accounts;
   double slowed = 0;  // seconds of kept training beyond what the undisturbed job takes for it

@@ -79,13 +79,21 @@ std::string set_answer(Setup& setup, const std::string& value) {
   return "";
 }
 
-constexpr std::array<Variable, 7> table = {{
+std::string set_stragglers(Setup& setup, const std::string& value) {
+  if (value != "now" && value != "save")
+    return fmt::format("stragglers: '{}' is neither now nor save", value);
+  setup.file.stragglers = value;
+  return "";
+}
+
+constexpr std::array<Variable, 8> table = {{
     {"answer", "to missing nodes: wait, spares, shrink, replan", set_answer},
     {"interval", "of training between saves", set_interval},
     {"mtbf", "of the whole job", set_mtbf},
     {"rate", "of all failures, times this", set_rate},
     {"repair", "mean time until a node is back", set_repair},
     {"spares", "nodes that stand by", set_spares},
+    {"stragglers", "that are found: taken now, or at the next save", set_stragglers},
     {"write", "in which a save stops the job", set_write},
 }};
 
@@ -131,6 +139,11 @@ std::string crossover(const std::vector<Row>& rows) {
   return "\n" + best.text("");
 }
 
+std::string cost_of(const Row& row) {
+  const double tokens = row.tokens_per_money > 0 ? row.tokens_per_money : row.tokens_per_gpu_hour;
+  return tokens > 0 ? fmt::format("{:.4g}", tokens) : "";
+}
+
 }  // namespace
 
 std::span<const Variable> variables() {
@@ -170,6 +183,11 @@ std::vector<Row> compare(const Setup& setup, const std::vector<config::Variant>&
         if (outcomes.empty()) return {};
         row.summary = summary_of(*built, seeds.first, outcomes);
         row.per_gpu = row.summary.effective.mean * built->job_gpus / std::max(1, built->gpus);
+        if (built->tokens_per_step > 0)
+          row.tokens_per_gpu_hour =
+              row.summary.tokens / (built->gpus * row.summary.wall.mean / 3600);
+        if (built->price_per_gpu_hour > 0)
+          row.tokens_per_money = row.tokens_per_gpu_hour / built->price_per_gpu_hour;
       }
     }
     rows.push_back(std::move(row));
@@ -180,19 +198,28 @@ std::vector<Row> compare(const Setup& setup, const std::vector<config::Variant>&
 report::Json to_json(const Row& row) {
   report::Json json = {{"name", row.name}, {"settings", row.settings}, {"problem", row.problem}};
   json["tokens_per_paid_gpu"] = row.per_gpu;
+  const auto known = [](double value) { return value > 0 ? report::Json(value) : report::Json(); };
+  json["tokens_per_gpu_hour"] = known(row.tokens_per_gpu_hour);
+  json["tokens_per_money"] = known(row.tokens_per_money);
   json["result"] = row.problem.empty() ? to_json(row.summary) : report::Json();
   return json;
 }
 
 std::string text(const std::vector<Row>& rows) {
+  // What it costs, as well as that is known.
+  const auto has = [&](double Row::*value) {
+    return std::ranges::any_of(rows, [&](const Row& row) { return row.*value > 0; });
+  };
+  const bool prices = has(&Row::tokens_per_money), tokens = has(&Row::tokens_per_gpu_hour);
+  const char* cost = prices ? "tokens for the price" : tokens ? "tokens a GPU hour" : "";
   report::Table all({"<variant", "goodput", "tokens", "error", "a paid GPU", "interruptions",
-                     "saving", "lost", "waiting", "down", "changes"});
+                     "saving", "lost", "waiting", "down", "changes", cost});
   std::string problems;
   for (const Row& row : rows) {
     std::vector<std::string> cells = {row.name};
     if (!row.problem.empty()) {
       problems += fmt::format("{}: impossible: {}\n", row.name, row.problem);
-      cells.resize(11);
+      cells.resize(12);
       cells[1] = "impossible";
     } else {
       const Summary& s = row.summary;
@@ -200,17 +227,21 @@ std::string text(const std::vector<Row>& rows) {
       const auto share = [&](std::size_t account) {
         return s.accounts[account].seconds / s.wall.mean;
       };
-      cells.insert(cells.end(), {percent(s.goodput.mean), percent(s.effective.mean),
-                                 fmt::format("{:.3f} %", 100 * s.effective.standard_error),
-                                 percent(row.per_gpu), fmt::format("{:.1f}", s.interruptions.mean),
-                                 percent(share(1)), percent(share(2)), percent(share(4)),
-                                 percent(share(3) + share(5)), fmt::format("{:.1f}", s.changes)});
+      cells.insert(cells.end(),
+                   {percent(s.goodput.mean), percent(s.effective.mean),
+                    fmt::format("{:.3f} %", 100 * s.effective.standard_error), percent(row.per_gpu),
+                    fmt::format("{:.1f}", s.interruptions.mean), percent(share(1)),
+                    percent(share(2)), percent(share(4)), percent(share(3) + share(5)),
+                    fmt::format("{:.1f}", s.changes), cost_of(row)});
     }
     all.row(std::move(cells));
   }
   return all.text("") +
          "Goodput: share of wall time that trained what was kept. Tokens: kept, of those of the\n"
          "undisturbed job; a paid GPU: the same over all GPUs, spares included\n" +
+         (prices   ? "Tokens for the price: kept, for one of the currency of the price\n"
+          : tokens ? "Tokens a GPU hour: kept, of the hours that are paid for\n"
+                   : "") +
          crossover(rows) + (problems.empty() ? "" : "\n" + problems);
 }
 

@@ -33,6 +33,8 @@ struct Row {
   Summary summary;
   // Tokens that a GPU that is paid for trains, of those of the undisturbed job; spares are paid.
   double per_gpu = 0;
+  double tokens_per_gpu_hour = 0;  // that is paid for; 0: not known
+  double tokens_per_money = 0;     // in the currency of the price; 0: not known
 };
 
 // Every combination. Empty: interrupted.

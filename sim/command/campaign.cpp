@@ -65,12 +65,13 @@ void describe(Options& options) {
       .value("restart", "TIME", "from there to training again")
       .value("spares", "N", "nodes that stand by, beside --failures")
       .value("answer", "NAME", "to missing nodes: wait (default), shrink, replan")
+      .value("stragglers", "WHEN", "one that is found is taken: now (default), at the next save")
       .value("days", "D", "of wall time (default 54)")
       .value("seeds", "N", "campaigns to simulate (default 100)")
       .value("seed", "N", "the first of them (default 1)")
       .values("vary", "KEY=V1,V2",
               "side by side: answer, interval, mtbf, rate, repair, spares, "
-              "write; `interval` alone looks for the best")
+              "stragglers, write; `interval` alone looks for the best")
       .value("price", "NUMBER", "what a GPU costs per hour")
       .value("timeline", "FILE", "a Perfetto trace of the first seed")
       .value("shard", "K/N", "only this part of the seeds, into the file of -o")
@@ -159,6 +160,7 @@ Setup setup_of(const Options& options) {
   if (file.spares > 0 && setup.kinds.empty())
     refuse("spares", "spares replace nodes; a table says which failures take nodes: --failures");
   file.answer = options.choice("answer", file.answer, {"wait", "shrink", "replan"});
+  file.stragglers = options.choice("stragglers", file.stragglers, {"now", "save"});
   file.trace = options.text("trace", file.trace);
   if (!file.trace.empty() && setup.kinds.empty())
     refuse("trace", "the kinds of a trace are those of a table: --failures");

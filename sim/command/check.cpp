@@ -8,9 +8,11 @@
 #include <set>
 
 #include "sim/command/command.h"
+#include "sim/config/campaign.h"
 #include "sim/config/cluster.h"
 #include "sim/config/grid.h"
 #include "sim/config/huggingface.h"
+#include "sim/config/locate.h"
 #include "sim/config/plan.h"
 #include "sim/config/profile.h"
 #include "sim/config/runs_csv.h"
@@ -40,11 +42,39 @@ Diagnostics check_snapshot(const std::string& path) {
   return bytes ? problems_of(memory::read_snapshot(*bytes, path)) : bytes.errors();
 }
 
+// With the table and the trace that it names, and the plan of each of its phases and pools.
+Diagnostics check_campaign(const std::string& path) {
+  const Result<config::CampaignFile> file = config::load_campaign(path);
+  if (!file) return file.errors();
+  Diagnostics problems;
+  const auto take = [&](Diagnostics more) {
+    problems.insert(problems.end(), more.begin(), more.end());
+  };
+  if (!file->failures.empty()) {
+    const Result<config::FailureFile> table = config::load_failures(file->failures, file->path);
+    take(problems_of(table));
+    if (table && !file->trace.empty())
+      take(problems_of(config::load_failure_trace(file->trace, table->kinds, 1'000'000)));
+  }
+  if (file->plan.empty()) return problems;
+  const Result<std::string> plan = config::locate(config::Kind::workload, file->plan, file->path);
+  if (!plan) return plan.errors();
+  std::vector<std::vector<std::string>> beside = {{}};
+  for (const config::PhaseFields& phase : file->phases) beside.push_back(phase.settings);
+  for (const config::PoolFields& pool : file->pools) beside.push_back(pool.settings);
+  for (const std::vector<std::string>& more : beside) {
+    std::vector<std::string> settings = file->settings;
+    settings.insert(settings.end(), more.begin(), more.end());
+    take(problems_of(config::load_plan(*plan, settings)));
+  }
+  return problems;
+}
+
 struct Kind {
   const char* name;
   Diagnostics (*problems)(const std::string& path);
 };
-constexpr std::array<Kind, 9> kinds = {{
+constexpr std::array<Kind, 11> kinds = {{
     {"plan", [](const std::string& path) { return problems_of(config::load_plan(path)); }},
     {"grid", [](const std::string& path) { return problems_of(config::load_grid(path)); }},
     {"cluster", [](const std::string& path) { return problems_of(config::load_cluster(path)); }},
@@ -53,6 +83,8 @@ constexpr std::array<Kind, 9> kinds = {{
     {"launch-script",
      [](const std::string& path) { return problems_of(config::load_megatron(path)); }},
     {"runs", [](const std::string& path) { return problems_of(config::load_runs(path)); }},
+    {"campaign", check_campaign},
+    {"failures", [](const std::string& path) { return problems_of(config::load_failures(path)); }},
     {"trace", check_trace},
     {"snapshot", check_snapshot},
 }};
@@ -95,6 +127,8 @@ std::string kind_of_text(const std::string& path) {
   if (has("fabric") || has("node") || has("gpu")) return "cluster";
   if (has("provenance") || has("gemm") || has("communication")) return "profile";
   if (has("bases") || has("families")) return "grid";
+  if (has("length")) return "campaign";
+  if (has("kind") || has("watched")) return "failures";
   return "plan";
 }
 

@@ -9,6 +9,7 @@
 #include "sim/calibrate/readers/reader.h"
 #include "sim/collective/collective.h"
 #include "sim/command/command.h"
+#include "sim/config/campaign.h"
 #include "sim/config/fields.h"
 #include "sim/config/locate.h"
 #include "sim/context/context.h"
@@ -27,10 +28,13 @@ struct Entry {
   std::string name, summary, source;
 };
 
-std::vector<Entry> files(config::Kind kind) {
+std::vector<Entry> named(const std::vector<std::string>& names) {
   std::vector<Entry> entries;
-  for (const std::string& name : config::names(kind)) entries.push_back({name, "", ""});
+  for (const std::string& name : names) entries.push_back({name, "", ""});
   return entries;
+}
+std::vector<Entry> files(config::Kind kind) {
+  return named(config::names(kind));
 }
 
 std::vector<Entry> models() {
@@ -41,6 +45,12 @@ std::vector<Entry> clusters() {
 }
 std::vector<Entry> workloads() {
   return files(config::Kind::workload);
+}
+std::vector<Entry> campaigns() {
+  return named(config::campaign_names());
+}
+std::vector<Entry> failures() {
+  return named(config::failure_names());
 }
 std::vector<Entry> profiles() {
   return files(config::Kind::profile);
@@ -78,13 +88,15 @@ struct Kind {
   const char* name;
   std::vector<Entry> (*entries)();
 };
-constexpr std::array<Kind, 10> kinds = {{{"models", models},
+constexpr std::array<Kind, 12> kinds = {{{"models", models},
                                          {"clusters", clusters},
                                          {"schedules", schedules},
                                          {"collectives", collectives},
                                          {"contexts", contexts},
                                          {"offloads", offloads},
                                          {"workloads", workloads},
+                                         {"campaigns", campaigns},
+                                         {"failures", failures},
                                          {"profiles", profiles},
                                          {"conventions", conventions},
                                          {"formats", formats}}};

@@ -22,10 +22,10 @@ namespace fs = std::filesystem;
 namespace pb = google::protobuf;
 
 // The fields of this schema that are times, by name.
-constexpr std::array<std::string_view, 17> spans = {
-    "after",      "background", "burn_in", "communicators", "compilation", "detection",
-    "interval",   "length",     "load",    "mean",          "mtbf",        "notice",
-    "scheduling", "search",     "start",   "time",          "write"};
+constexpr std::array<std::string_view, 18> spans = {
+    "after",  "background", "burn_in", "communicators", "compilation", "detection",
+    "fixed",  "interval",   "length",  "load",          "mean",        "mtbf",
+    "notice", "scheduling", "search",  "start",         "time",        "write"};
 
 // Every time that is none.
 void check_spans(const Source& source, const pb::Message& message, Diagnostics& problems) {
@@ -56,6 +56,18 @@ double to_span(const std::string& text) {
   return text.empty() ? 0 : std::get<double>(parse_span(text));
 }
 
+// The names of workloads/<folder>, sorted.
+std::vector<std::string> names_in(const char* folder) {
+  std::vector<std::string> names;
+  if (repository_root().empty()) return names;
+  std::error_code error;
+  for (fs::directory_iterator it(fs::path(repository_root()) / "workloads" / folder, error), end;
+       !error && it != end; it.increment(error))
+    if (it->path().extension() == ".textproto") names.push_back(it->path().stem().string());
+  std::ranges::sort(names);
+  return names;
+}
+
 // workloads/<folder>/<name>.textproto, or a path.
 Result<std::string> find(const char* folder, const char* noun, const std::string& name,
                          const std::string& beside) {
@@ -69,11 +81,7 @@ Result<std::string> find(const char* folder, const char* noun, const std::string
   }
   const fs::path place = fs::path(repository_root()) / "workloads" / folder;
   if (fs::exists(place / (name + ".textproto"))) return (place / (name + ".textproto")).string();
-  std::vector<std::string> names;
-  std::error_code error;
-  for (fs::directory_iterator it(place, error), end; !error && it != end; it.increment(error))
-    if (it->path().extension() == ".textproto") names.push_back(it->path().stem().string());
-  std::ranges::sort(names);
+  const std::vector<std::string> names = names_in(folder);
   return Diagnostics{
       {name,
        fmt::format("there is no {} '{}'{}; {} has: {}", noun, name, did_you_mean(name, names),
@@ -180,6 +188,7 @@ CheckpointFields fields(const v1::Checkpoint& from, std::string where) {
   to.write = given(from.write());
   to.background = given(from.background());
   to.load = given(from.load());
+  to.fixed = to_span(from.fixed());
   return to;
 }
 
@@ -203,6 +212,11 @@ void check(const v1::Campaign& from, const Source& source, Diagnostics& problems
         {source.where(from, "answer"),
          fmt::format("there is no answer '{}' to a failure{}; one of {}", from.answer(),
                      did_you_mean(from.answer(), answers), fmt::join(answers, ", "))});
+  const std::vector<std::string> times = {"now", "save"};
+  if (!from.stragglers().empty() && std::ranges::find(times, from.stragglers()) == times.end())
+    problems.push_back({source.where(from, "stragglers"),
+                        fmt::format("stragglers are answered now or at the next save, not '{}'{}",
+                                    from.stragglers(), did_you_mean(from.stragglers(), times))});
   const bool table = !from.failures().empty(), mean = !from.mtbf().empty();
   if (table && mean)
     problems.push_back({source.where(from, "mtbf"), "failures or mtbf: one of them"});
@@ -281,6 +295,7 @@ Result<CampaignFile> load_campaign(const std::string& name) {
     file.checkpoints.push_back(fields(checkpoint, source.where(checkpoint)));
   file.restart = fields(from.restart());
   if (!from.answer().empty()) file.answer = from.answer();
+  if (!from.stragglers().empty()) file.stragglers = from.stragglers();
   if (from.has_missing_most()) file.missing_most = from.missing_most();
   for (const v1::Phase& phase : from.phase())
     file.phases.push_back({phase.name(),
@@ -295,6 +310,14 @@ Result<CampaignFile> load_campaign(const std::string& name) {
                           pool.nodes(),
                           {pool.set().begin(), pool.set().end()}});
   return file;
+}
+
+std::vector<std::string> campaign_names() {
+  return names_in("campaigns");
+}
+
+std::vector<std::string> failure_names() {
+  return names_in("failures");
 }
 
 }  // namespace sim::config

@@ -66,6 +66,7 @@ struct CheckpointFields {
   Bandwidth storage{}, node{}, writer{}, read{};
   int copies = 1;
   double write = -1, background = -1, load = -1;
+  double fixed = 0;
 };
 
 struct RestartFields {
@@ -100,6 +101,7 @@ struct CampaignFile {
   std::vector<CheckpointFields> checkpoints;
   RestartFields restart;
   std::string answer = "wait";
+  std::string stragglers = "now";  // or "save": when one that was found is answered
   int missing_most = 8;
   std::vector<PhaseFields> phases;
   std::vector<PoolFields> pools;
@@ -111,5 +113,9 @@ Result<CampaignFile> load_campaign(const std::string& name);
 // Is it a campaign rather than a plan? A name of workloads/campaigns, or the path of a file that
 // states a length, which no plan does.
 bool is_campaign(const std::string& name);
+
+// The names of workloads/campaigns and of workloads/failures, sorted.
+std::vector<std::string> campaign_names();
+std::vector<std::string> failure_names();
 
 }  // namespace sim::config

@@ -146,3 +146,40 @@ TEST_CASE("golden: noise is refused by every command that reads files") {
     refused(std::string("./rehearse check --kind ") + kind + " noise", folder);
   }
 }
+
+TEST_CASE("golden: an impossible campaign names the line, the rule and the way out") {
+  const std::string folder = golden::scratch("campaign");
+  const std::string stated = "./rehearse campaign --step-time 10 --gpus 64 ";
+  // Negative rates.
+  const std::string kind =
+      "source: \"x\"\nkind { name: \"gpu\" part: gpu takes: its_node sure: chosen ";
+  golden::write(folder + "/rates.textproto", kind + "life { mean: \"-3h\" } }\n");
+  std::string said = refused(stated + "--failures rates.textproto", folder);
+  says(said, "rates.textproto:2:");
+  says(said, "negative");
+  says(refused("./rehearse check rates.textproto", folder), "rates.textproto:2:");
+  // A mean time between failures below a step.
+  says(refused(stated + "--mtbf 5s", folder), "below one step");
+  // A checkpoint that takes longer than its interval, on a line of a file.
+  golden::write(folder + "/slow.textproto",
+                "plan: \"llama-2-7b-64\"\nlength: \"9d\"\nmtbf: \"3h\"\n"
+                "checkpoint { interval: \"10min\" write: \"11min\" }\n");
+  said = refused("./rehearse campaign ./slow.textproto", folder);
+  says(said, "slow.textproto:4:");
+  says(said, "longer, 11.0 min, than its interval, 10.0 min");
+  // More spares than nodes.
+  golden::write(folder + "/table.textproto", kind + "life { mean: \"9000h\" } }\n");
+  said = refused(stated + "--failures table.textproto --spares 9", folder);
+  says(said, "9 spares are more than the 8 nodes");
+  // A trace out of order.
+  golden::write(folder + "/trace.csv", "seconds,kind,node\n20,gpu,1\n10,gpu,2\n");
+  said = refused(stated + "--failures table.textproto --trace trace.csv", folder);
+  says(said, "trace.csv:3");
+  says(said, "out of order");
+  // Misspelt: nearest names.
+  golden::write(folder + "/misspelt.textproto", "length: \"9d\"\nanswer: \"wiat\"\n");
+  said = refused("./rehearse check misspelt.textproto", folder);
+  says(said, "misspelt.textproto:2:");
+  says(said, "did you mean 'wait'");
+  says(refused(stated + "--failures llama3", folder, 66), "did you mean 'llama-3'");
+}
