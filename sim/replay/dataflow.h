@@ -23,7 +23,7 @@
 namespace sim::replay {
 
 // Nothing: the classes wait for each other; an observer has seen a part then.
-std::optional<RunReport> run_dataflow(const workload::Job& job, const Times& times, const Memory& memory,
-                       const Options& options);
+std::optional<RunReport> run_dataflow(const workload::Job& job, const Times& times,
+                                      const Memory& memory, const Options& options);
 
 }  // namespace sim::replay
