@@ -170,6 +170,8 @@ class Reference {
   };
 
   void play(int step);
+  void work();  // until nothing is left to happen
+  bool let_one_allocate();
   void cpu_step(int c);
   void next_instruction(Rank& r);
   Duration cost(const Rank& r, const Instruction& i) const;
