@@ -14,8 +14,6 @@ namespace sim::calibrate {
 
 namespace {
 
-constexpr std::int64_t count_max = 1 << 24;
-
 // What a framework does where a row is silent.
 struct Framework {
   const char* name;            // start of the column `framework`
@@ -50,11 +48,6 @@ const Framework* framework_of(const Row& row) {
         return starts_with(cell(row, "framework"), candidate.name);
       });
   return found == frameworks.end() ? nullptr : &*found;
-}
-
-int degree(const Row& row, const char* column) {
-  const std::int64_t value = leading_number(cell(row, column)).value_or(0);
-  return value >= 1 && value <= count_max ? static_cast<int>(value) : 0;
 }
 
 // Where the batch of a rank is no multiple of the microbatch, the last one is smaller (composer);
@@ -98,7 +91,8 @@ std::string read_degrees(const Row& row, const nlohmann::json& extra, RowPlan& o
   plan.mesh.cp = need("cp", 1);
   // NVIDIA's recipes train with microbatches of one unless they say otherwise.
   const bool recipe = starts_with(cell(row, "framework"), "NeMo");
-  plan.batch.micro_batch = need("mbs", recipe ? 1 : microbatch_of_torchtitan(row, extra, plan.mesh.pp));
+  plan.batch.micro_batch =
+      need("mbs", recipe ? 1 : microbatch_of_torchtitan(row, extra, plan.mesh.pp));
   if (recipe && cell(row, "mbs").empty()) out.assumptions.emplace_back("microbatches of one");
   const int gpus = degree(row, "n_gpus");
   const std::int64_t model_parallel =
@@ -126,78 +120,6 @@ std::string read_degrees(const Row& row, const nlohmann::json& extra, RowPlan& o
   }
   if (plan.batch.global_batch == 0) return "not published: gbs";
   even_microbatches(out);
-  return "";
-}
-
-// Model chunks of NVIDIA's configurations, where a table has no column for them
-// [NVIDIA/dgxc-benchmarking nemotron/README.md, table of configurations; NVIDIA/NeMo-Framework-
-// Launcher launcher_scripts/conf/training: gpt3/175b.yaml, llama/llama2_70b.yaml].
-int chunks_of_recipe(const Row& row, int pp) {
-  if (!starts_with(cell(row, "framework"), "NeMo") || cell(row, "kind") != "pretrain") return 1;
-  const std::string& model = cell(row, "model");
-  if (contains(model, "340b") && pp == 8) return 12;
-  if (!starts_with(cell(row, "source_group"), "nemo")) return 1;
-  if (model == "gpt3-175b" && pp == 8) return 12;
-  return model == "llama2-70b" && pp == 4 ? 20 : 1;
-}
-
-// The schedules of zero-bubble-pipeline-parallelism, as its papers write them; null for others.
-const schedule::Schedule* zero_bubble(const std::string& text) {
-  for (const auto& [written, name] :
-       {std::pair{"ZB-1p", "zb-1p"}, std::pair{"ZB-2p", "zb-2p"}, std::pair{"ZB-H1", "zb-h1"},
-        std::pair{"ZB-H2", "zb-h2"}, std::pair{"ZB-V", "zb-v"}, std::pair{"V-Half", "v-half"},
-        std::pair{"V-Min", "v-min"}})
-    if (contains(text, written)) return schedule::find(name);
-  return nullptr;
-}
-
-std::string read_schedule(const Row& row, const nlohmann::json& extra, RowPlan& out) {
-  workload::Plan& plan = out.plan;
-  const std::string& text = cell(row, "schedule");
-  plan.pipeline.virtual_stages = std::max(degree(row, "vp"), 1);
-  if (const int chunks = chunks_of_recipe(row, plan.mesh.pp);
-      chunks > 1 && plan.pipeline.virtual_stages == 1) {
-    plan.pipeline.virtual_stages = chunks;
-    plan.pipeline.schedule = "interleaved-1f1b";
-    out.assumptions.push_back(fmt::format("{} model chunks, as its recipe", chunks));
-  }
-  for (const char* variant : {"redis", "vocab-", "interlaced", "DualPipe"}) {
-    if (contains(text, variant)) return fmt::format("schedule '{}' is not represented", text);
-  }
-  // Two stages a rank, unless its configuration splits them [the same, generate_split_points].
-  if (contains(text, "Interleaved1F1B") && cell(row, "vp").empty()) {
-    plan.pipeline.virtual_stages = 2;
-    out.assumptions.emplace_back("two model chunks, as its framework splits");
-  }
-  if (contains(text, "Interleaved1F1B")) plan.pipeline.interleaving = schedule::Interleaving::whole_rounds;
-  if (plan.mesh.pp == 1) {
-    plan.pipeline.virtual_stages = 1;
-    plan.pipeline.schedule = "1f1b";
-  } else if (const schedule::Schedule* named = zero_bubble(text)) {
-    plan.pipeline.schedule = named->name;
-    plan.pipeline.virtual_stages = named->chunks;
-  } else if (contains(text, "gpipe")) {
-    plan.pipeline.schedule = "gpipe";
-  } else {
-    plan.pipeline.schedule = plan.pipeline.virtual_stages > 1 ? "interleaved-1f1b" : "1f1b";
-    if (contains(text, "interleaved") && plan.pipeline.virtual_stages == 1 &&
-        cell(row, "vp").empty()) {
-      return "not published: vp";
-    }
-  }
-  const std::int64_t parts = std::int64_t{plan.mesh.pp} * plan.pipeline.virtual_stages;
-  // The embedding and the head count as layers: the zero-bubble paper's stages, DeepSpeed's
-  // partition by "type:transformer|embedding", NVIDIA's recipes for Llama-3.1-405B.
-  const std::int64_t with_ends = plan.architecture.layers + 2;
-  if (plan.architecture.layers % parts != 0 && with_ends % parts == 0 && with_ends / parts > 1) {
-    plan.pipeline.account_for_embedding = plan.pipeline.account_for_loss = true;
-    if (!flag(extra, "first_last_stage_one_layer_less")) {
-      out.assumptions.emplace_back("embedding and head count as layers of their stages");
-    }
-  } else if (plan.architecture.layers % parts != 0) {
-    return fmt::format("uneven stages are not represented ({} layers on {} x {})",
-                       plan.architecture.layers, plan.mesh.pp, plan.pipeline.virtual_stages);
-  }
   return "";
 }
 

@@ -60,4 +60,9 @@ bool flag(const nlohmann::json& extra, const char* key) {
          (*found == "1" || *found == "True" || contains(found->get<std::string>(), "true"));
 }
 
+int degree(const Row& row, const char* column) {
+  const std::int64_t value = leading_number(cell(row, column)).value_or(0);
+  return value >= 1 && value <= count_max ? static_cast<int>(value) : 0;
+}
+
 }  // namespace sim::calibrate

@@ -25,6 +25,14 @@ nlohmann::json extra(const Row& row);
 // True for true, 1, "1" and "True".
 bool flag(const nlohmann::json& extra, const char* key);
 
+// The largest count that a row is believed.
+constexpr std::int64_t count_max = 1 << 24;
+// A count of at least one; 0 where the column has none.
+int degree(const Row& row, const char* column);
+
+// Fills plan.pipeline from its columns; "" or why it cannot. REQUIRES: degrees and model are read.
+std::string read_schedule(const Row& row, const nlohmann::json& extra, RowPlan& out);
+
 // Fills plan.architecture from the columns; "" or why it cannot.
 std::string read_architecture(const Row& row, const nlohmann::json& extra, RowPlan& out);
 

@@ -30,12 +30,11 @@ std::vector<Entry> entries() {
   return all;
 }
 
-// "--tensor-model-parallel-size", "--bf16" of "tensor-model-parallel-size= bf16:bf16".
+// "--tensor-model-parallel-size", "--bf16" of "--tensor-model-parallel-size= --bf16:bf16".
 std::vector<std::string> flags(const std::string& text) {
   std::vector<std::string> all;
   std::istringstream words(text);
-  for (std::string word; words >> word;)
-    all.push_back("--" + word.substr(0, word.find_first_of("=:")));
+  for (std::string word; words >> word;) all.push_back(word.substr(0, word.find_first_of("=:")));
   return all;
 }
 

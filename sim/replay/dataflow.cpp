@@ -395,8 +395,8 @@ bool Dataflow::drive() {
   return any;
 }
 
-RunReport run_dataflow(const workload::Job& job, const Times& times, const Memory& memory,
-                       const Options& options) {
+std::optional<RunReport> run_dataflow(const workload::Job& job, const Times& times,
+                                      const Memory& memory, const Options& options) {
   return Dataflow(job, times, memory, options).run();
 }
 

@@ -10,13 +10,20 @@
 //          remaining whole periods are added up instead of run.
 //   steps  When a step starts in the state in which the step before it started, it is that step
 //          again.
+//
+// Messages of a queue start one after the other, and a class is followed up to the second one only
+// when the first has its time. Where receives are posted far ahead that can be a circle which the
+// GPUs do not have: then nothing is answered, and the reference runs the job.
 #pragma once
+
+#include <optional>
 
 #include "sim/replay/replay.h"
 
 namespace sim::replay {
 
-RunReport run_dataflow(const workload::Job& job, const Times& times, const Memory& memory,
-                       const Options& options);
+// Nothing: the classes wait for each other; an observer has seen a part then.
+std::optional<RunReport> run_dataflow(const workload::Job& job, const Times& times,
+                                      const Memory& memory, const Options& options);
 
 }  // namespace sim::replay

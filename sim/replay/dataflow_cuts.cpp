@@ -213,10 +213,10 @@ void Dataflow::play(int step) {
   }
   for (auto& r : ranks_) r->stop = static_cast<std::uint32_t>(r->at.passes->size());
   drive();
-  assert(all_stopped());
+  stuck_ = !all_stopped();
 }
 
-RunReport Dataflow::run() {
+std::optional<RunReport> Dataflow::run() {
   RunReport report;
   Time begin{};
   std::vector<Accounts> before(ranks_.size());
@@ -229,6 +229,7 @@ RunReport Dataflow::run() {
       if (step >= 3 && start.timing == previous.timing && start.memory == previous.memory) break;
     }
     play(step);
+    if (stuck_) return std::nullopt;
     Time end{};
     for (auto& r : ranks_) end = std::max(end, std::max(r->clock.cpu, r->timeline.front()));
     for (std::size_t c = 0; c < ranks_.size(); ++c) {

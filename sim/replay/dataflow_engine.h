@@ -71,7 +71,7 @@ class Dataflow {
   Dataflow(const workload::Job& job, const Times& times, const Memory& memory,
            const Options& options);
 
-  RunReport run();
+  std::optional<RunReport> run();
 
  private:
   // A state at a cut, relative to `origin`. What decides times and what decides memory are apart:
@@ -151,6 +151,7 @@ class Dataflow {
   std::vector<std::vector<MemoryCode>> memory_code_;  // [class][block]
   std::optional<KnownPeriod> known_;
   bool ended_early_ = false;                          // out of memory: the rest is hypothetical
+  bool stuck_ = false;  // no class can go on
   std::vector<Meetings> meetings_;
   std::vector<std::array<int, workload::stream_count>> meeting_of_;  // [class][stream], -1: alone
 };

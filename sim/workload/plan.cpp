@@ -169,8 +169,6 @@ std::string not_simulated(const schedule::Schedule& schedule) {
     return "its output layer is cut over all stages";
   if (schedule.slices > 1) return "its passes are slices of a sequence";
   if (!schedule.gradients_travel) return "its parts have losses of their own";
-  if (schedule.chunks > 1 && !schedule.wire.waits_for_sends)
-    return "the receives of its chunks, posted ahead, would wait for each other";
   return "";
 }
 

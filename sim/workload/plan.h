@@ -205,8 +205,8 @@ struct Plan {
   bool accumulates_in_product() const {
     return stack.gradient_accumulation_fusion && !shards_parameters();
   }
-  // Matrices held in fp8 have a transposed copy that stays; frozen ones, and those that are gathered
-  // in fp8, make it for each product.
+  // Matrices held in fp8 have a transposed copy that stays; frozen ones, and those that are
+  // gathered in fp8, make it for each product.
   bool keeps_transposed_weights() const {
     return numerics.fp8_parameters && !trains_adapters() && !shards_parameters();
   }

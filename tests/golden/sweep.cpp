@@ -136,7 +136,7 @@ TEST_CASE("golden: shards of a sweep, one of them killed and run again, merge to
     CHECK(text_of(folder + "/merged" + file) == text_of(folder + "/whole" + file));
   // A shard of another grid is refused.
   REQUIRE(
-      run("./rehearse sweep " + grid + " sequence=2048 -o many --overwrite -q --shard 2/8", folder)
+      run("./rehearse sweep " + grid + " sequence=1024 -o many --overwrite -q --shard 2/8", folder)
           .code == 0);
   const golden::Finished mixed = run("./rehearse merge many -o merged", folder);
   INFO(mixed.err);

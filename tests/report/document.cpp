@@ -51,7 +51,7 @@ TEST_CASE("report: a document as text has its notes and tables, a blank line apa
         "two points\n"
         "  point   step s  bubble  fits\n"
         "  a, \"b\"    1.26  12.3 %   yes\n"
-        "  c                 3 %    no\n");
+        "  c                  3 %    no\n");
 }
 
 TEST_CASE("report: a table as JSON has the keys of its columns, as CSV their order") {
