@@ -448,6 +448,7 @@ Result<Built> build(const Setup& setup, Steps& steps) {
   built.name = setup.file.name.empty() ? base.name : setup.file.name;
   built.job_gpus = builder.steps != nullptr ? base.degrees.gpus() : setup.gpus;
   built.gpus = built.job_gpus + (nodes ? setup.file.spares * base.gpus_per_node : 0);
+  built.gpus_per_node = base.gpus_per_node;
   built.tokens_per_step = builder.steps != nullptr ? base.step.tokens : 0;
   built.price_per_gpu_hour = setup.price > 0 ? setup.price : base.price;
   built.replays = steps.replays();

@@ -40,7 +40,8 @@ struct ShapeNote {
 struct Built {
   Spec spec;
   std::string name;
-  int gpus = 0;
+  int gpus = 0;  // at the beginning, spares included
+  int gpus_per_node = 8;
   std::int64_t tokens_per_step = 0;  // 0: not known
   double price_per_gpu_hour = 0;
   int job_gpus = 0;         // without spares

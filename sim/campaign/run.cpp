@@ -9,12 +9,27 @@
 
 namespace sim::campaign {
 
+double gpu_hours(const Built& built, Span wall) {
+  const Moment end{wall.ns};
+  Moment since{};
+  double gpus = built.gpus, all = 0;
+  for (const PoolChange& pool : built.spec.pools) {
+    if (pool.when >= end) break;
+    all += gpus * seconds(pool.when - since) / 3600;
+    since = pool.when;
+    gpus = static_cast<double>(pool.nodes) * built.gpus_per_node;
+  }
+  return all + gpus * seconds(end - since) / 3600;
+}
+
 Summary summary_of(const Built& built, std::uint64_t first, const std::vector<Outcome>& outcomes) {
   Summary all = summarise(built.spec, outcomes);
   all.name = built.name;
   all.gpus = built.gpus;
   all.job_gpus = built.job_gpus;
   all.first_seed = first;
+  for (const Outcome& outcome : outcomes)
+    all.gpu_hours += gpu_hours(built, outcome.wall) / static_cast<double>(outcomes.size());
   all.tokens_per_step = built.tokens_per_step;
   all.price_per_gpu_hour = built.price_per_gpu_hour;
   all.costs = built.costs;

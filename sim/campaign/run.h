@@ -14,6 +14,9 @@ struct Seeds {
   int threads = 1;
 };
 
+// GPU hours of the nodes that are there: what a pool of a size that changes is paid for.
+double gpu_hours(const Built& built, Span wall);
+
 // What the outcomes of the seeds say, with what the formulas know.
 Summary summary_of(const Built& built, std::uint64_t first, const std::vector<Outcome>& outcomes);
 

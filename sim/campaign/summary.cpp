@@ -16,10 +16,6 @@ double tokens(const Summary& summary) {
   return summary.tokens_per_step == 0 ? 0 : summary.tokens;
 }
 
-double gpu_hours(const Summary& summary) {
-  return summary.gpus * summary.wall.mean / 3600;
-}
-
 report::Json intervals_json(const Intervals& intervals) {
   report::Json json = {{"used_s", intervals.used}, {"young_s", intervals.young},
                        {"daly_s", intervals.daly}, {"exact_s", nullptr},
@@ -99,6 +95,9 @@ Summary summarise(const Spec& spec, const std::vector<Outcome>& outcomes) {
     worth.push_back(effective(outcome));
     stops.push_back(static_cast<double>(outcome.interruptions));
     walls.push_back(seconds(outcome.wall));
+    all.each.push_back({kept.back(), worth.back(), walls.back(), seconds(outcome.lost),
+                        seconds(outcome.detecting + outcome.waiting + outcome.restarting),
+                        outcome.interruptions});
     const Span parts[] = {outcome.kept.wall, outcome.saving,  outcome.lost,
                           outcome.detecting, outcome.waiting, outcome.restarting};
     all.slowed += share * seconds(outcome.kept.wall - outcome.kept.ideal);
@@ -172,16 +171,16 @@ report::Json to_json(const Summary& summary) {
                        {"spares_least_mean", summary.spares_least},
                        {"finished_share", summary.finished},
                        {"tokens_mean", nullptr},
-                       {"gpu_hours_mean", gpu_hours(summary)},
+                       {"gpu_hours_mean", summary.gpu_hours},
                        {"cost_mean", nullptr}};
   if (summary.renewal) json["renewal_goodput"] = *summary.renewal;
   if (summary.tokens_per_step > 0) json["tokens_mean"] = tokens(summary);
   if (summary.price_per_gpu_hour > 0)
-    json["cost_mean"] = gpu_hours(summary) * summary.price_per_gpu_hour;
+    json["cost_mean"] = summary.gpu_hours * summary.price_per_gpu_hour;
   return json;
 }
 
-std::string text(const Summary& summary) {
+std::string sentences(const Summary& summary) {
   const Statistic& good = summary.goodput;
   std::string text = fmt::format(
       "{}: {:.2f} % +- {:.3f} of {:.4g} days trained what was kept; {:.1f} interruptions\n",
@@ -202,17 +201,21 @@ std::string text(const Summary& summary) {
     text += fmt::format("{:.4g} tokens, {} of what the undisturbed job would train\n",
                         tokens(summary), percent(summary.effective.mean));
   if (summary.price_per_gpu_hour > 0)
-    text += fmt::format("{:.4g} GPU hours cost {:.4g}\n", gpu_hours(summary),
-                        gpu_hours(summary) * summary.price_per_gpu_hour);
-  report::Table table({"<wall time", "mean", "share"});
-  for (const Account& account : summary.accounts)
-    table.row(
-        {account.name, human_span(account.seconds), percent(account.seconds / summary.wall.mean)});
+    text += fmt::format("{:.4g} GPU hours cost {:.4g}\n", summary.gpu_hours,
+                        summary.gpu_hours * summary.price_per_gpu_hour);
   if (std::abs(summary.slowed) > 0.5e-6 * summary.wall.mean)
     text +=
         fmt::format("stragglers and other shapes {} {} of the kept time\n",
                     summary.slowed > 0 ? "took" : "saved", human_span(std::abs(summary.slowed)));
-  return text + "\n" + table.text() + causes_text(summary) + simulated_text(summary);
+  return text;
+}
+
+std::string text(const Summary& summary) {
+  report::Table table({"<wall time", "mean", "share"});
+  for (const Account& account : summary.accounts)
+    table.row(
+        {account.name, human_span(account.seconds), percent(account.seconds / summary.wall.mean)});
+  return sentences(summary) + "\n" + table.text() + causes_text(summary) + simulated_text(summary);
 }
 
 }  // namespace sim::campaign

@@ -35,9 +35,15 @@ struct Cause {
   double events = 0, interruptions = 0, lost = 0, down = 0;  // means; seconds
 };
 
+// One seed; times in seconds.
+struct SeedResult {
+  double goodput = 0, effective = 0, wall = 0, lost = 0, down = 0;
+  std::int64_t interruptions = 0;
+};
+
 struct Summary {
   std::string name;  // of the campaign, or of its plan
-  int gpus = 0;      // that are paid for, spares included
+  int gpus = 0;      // that are paid for at the beginning, spares included
   int job_gpus = 0;  // without them
   double days = 0;
   int seeds = 0;
@@ -47,11 +53,13 @@ struct Summary {
   double price_per_gpu_hour = 0;     // 0: not known
   Costs costs;                       // as the formulas know them
   Statistic goodput, effective, interruptions, wall;
-  double tokens = 0;  // kept; means something where tokens_per_step is known
+  double gpu_hours = 0;  // mean, of the nodes that are there
+  double tokens = 0;     // kept; means something where tokens_per_step is known
   double saves = 0, changes = 0, spares_least = 0, finished = 0;
   std::vector<Account> accounts;
   double slowed = 0;  // seconds of kept training beyond what the undisturbed job takes for it
   std::vector<Cause> causes;
+  std::vector<SeedResult> each;  // seed by seed
   Intervals intervals;
   std::optional<double> renewal;  // goodput of the exact formula, where it holds
 };
@@ -61,6 +69,9 @@ Summary summarise(const Spec& spec, const std::vector<Outcome>& outcomes);
 
 report::Json to_json(const Statistic& s);
 report::Json to_json(const Summary& summary);
+// The answer in sentences: the headline, what limits it, the intervals, how seeds differ.
+std::string sentences(const Summary& summary);
+// The same with its tables.
 std::string text(const Summary& summary);
 
 // "12.3 s", "4.5 min", "3.1 h", "54.0 d".

@@ -41,6 +41,16 @@ std::string strip(const std::vector<Slice>& timeline, int columns) {
   return text;
 }
 
+std::string words(const Spec& spec, const Slice& slice) {
+  if (slice.activity == Activity::saving) return "save";
+  if (slice.activity != Activity::training)
+    return slice.cause >= 0 ? spec.kinds[static_cast<std::size_t>(slice.cause)].name : "planned";
+  const Phase& phase = spec.phases[static_cast<std::size_t>(slice.phase)];
+  const auto& shapes = phase.shapes[static_cast<std::size_t>(slice.pool)];
+  const Shape& shape = shapes[std::min(shapes.size() - 1, static_cast<std::size_t>(slice.shape))];
+  return phase.name + (shape.plan.empty() ? "" : ": " + shape.plan);
+}
+
 std::string write_trace(const std::string& path, const Spec& spec, const std::string& name,
                         const std::vector<Slice>& timeline) {
   report::SliceTrace trace;
@@ -51,19 +61,8 @@ std::string write_trace(const std::string& path, const Spec& spec, const std::st
                                             "restarts"};
   for (std::size_t i = 0; i < names.size(); ++i) tracks[i] = trace.track(names[i]);
   for (const Slice& slice : timeline) {
-    const Phase& phase = spec.phases[static_cast<std::size_t>(slice.phase)];
-    std::string text;
-    if (slice.activity == Activity::training) {
-      const auto& shapes = phase.shapes[static_cast<std::size_t>(slice.pool)];
-      const Shape& shape =
-          shapes[std::min(shapes.size() - 1, static_cast<std::size_t>(slice.shape))];
-      text = phase.name + (shape.plan.empty() ? "" : ": " + shape.plan);
-    } else if (slice.activity == Activity::saving) {
-      text = "save";
-    } else {
-      text = slice.cause >= 0 ? spec.kinds[static_cast<std::size_t>(slice.cause)].name : "planned";
-    }
-    trace.slice(tracks[static_cast<std::size_t>(slice.activity)], text, slice.from.ns, slice.to.ns);
+    trace.slice(tracks[static_cast<std::size_t>(slice.activity)], words(spec, slice), slice.from.ns,
+                slice.to.ns);
   }
   return trace.close();
 }

@@ -182,10 +182,12 @@ std::vector<Row> compare(const Setup& setup, const std::vector<config::Variant>&
             simulate_all(built->spec, seeds.first, seeds.count, seeds.threads, go_on);
         if (outcomes.empty()) return {};
         row.summary = summary_of(*built, seeds.first, outcomes);
-        row.per_gpu = row.summary.effective.mean * built->job_gpus / std::max(1, built->gpus);
-        if (built->tokens_per_step > 0)
-          row.tokens_per_gpu_hour =
-              row.summary.tokens / (built->gpus * row.summary.wall.mean / 3600);
+        const double paid = row.summary.gpu_hours;
+        if (paid > 0)
+          row.per_gpu =
+              row.summary.effective.mean * built->job_gpus * (row.summary.wall.mean / 3600) / paid;
+        if (built->tokens_per_step > 0 && paid > 0)
+          row.tokens_per_gpu_hour = row.summary.tokens / paid;
         if (built->price_per_gpu_hour > 0)
           row.tokens_per_money = row.tokens_per_gpu_hour / built->price_per_gpu_hour;
       }

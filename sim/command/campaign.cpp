@@ -8,12 +8,14 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "sim/campaign/document.h"
 #include "sim/campaign/run.h"
 #include "sim/campaign/shards.h"
 #include "sim/campaign/timeline.h"
 #include "sim/campaign/variants.h"
 #include "sim/command/command.h"
 #include "sim/command/interrupt.h"
+#include "sim/command/report.h"
 #include "sim/config/locate.h"
 #include "sim/core/quantity.h"
 #include "sim/report/output.h"
@@ -250,6 +252,7 @@ campaign::Summary summary_of(const Options& options, const campaign::Built& buil
 int run_campaign(const Arguments& arguments, Globals globals) {
   Options options("campaign");
   describe(options);
+  declare_report(options);
   options.parse(arguments, globals);
   const Setup setup = setup_of(options);
   const campaign::Seeds seeds = seeds_of(options);
@@ -262,6 +265,10 @@ int run_campaign(const Arguments& arguments, Globals globals) {
       varies.push_back(need(config::parse_vary(text)));
     }
   }
+  if (options.has("report") && (!varies.empty() || options.has("shard")))
+    throw Stop{exit_usage,
+               "--report is the page of one whole campaign: without --shard, and with "
+               "no --vary but interval"};
   catch_interrupts();
   campaign::Steps steps = campaign::steps_of(setup);
   if (!varies.empty()) return print_comparison(setup, steps, varies, seeds, globals);
@@ -275,6 +282,8 @@ int run_campaign(const Arguments& arguments, Globals globals) {
         campaign::write_trace(options.text("timeline"), built.spec, built.name, timeline);
     if (!problem.empty()) throw Stop{exit_io, problem};
   }
+  if (options.has("report"))
+    write_page(options.text("report"), campaign::document(summary, built, timeline));
   print(globals.json
             ? report::document("campaign", campaign::to_json(summary, built)).dump(2) + "\n"
             : campaign::text(summary, built, campaign::strip(timeline, 72)));

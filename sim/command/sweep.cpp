@@ -13,6 +13,7 @@
 #include "sim/command/shard.h"
 #include "sim/config/grid.h"
 #include "sim/report/document.h"
+#include "sim/report/record.h"
 #include "sim/report/sweep_text.h"
 #include "sim/search/evaluate.h"
 #include "sim/search/merge.h"
@@ -87,6 +88,17 @@ void say_what_was_left_out(const search::SweepResult& result) {
   }
 }
 
+// A point that crashed is a bug of ours; one whose worker was killed is made by --resume.
+int code_of(const std::vector<report::Json>& records) {
+  int code = exit_yes;
+  for (const report::Json& record : records) {
+    if (record["outcome"] != "failed") continue;
+    if (!report::was_killed(record)) return exit_bug;
+    code = exit_interrupted;
+  }
+  return code;
+}
+
 }  // namespace
 
 int run_sweep(const Arguments& arguments, Globals globals) {
@@ -138,13 +150,11 @@ int run_sweep(const Arguments& arguments, Globals globals) {
   const search::SweepResult result = search::sweep(points, settings, calls);
   progress.clear();
   if (!result.complete) stop(result, resume_line(words, whole, shard_words));
-  const bool failed =
-      std::any_of(result.records.begin(), result.records.end(),
-                  [](const report::Json& record) { return record["outcome"] == "failed"; });
+  const int code = code_of(result.records);
   if (!globals.quiet) say_what_was_left_out(result);
   if (share.of_step) {
     merge_when_last(whole, *share.shard, globals);
-    return failed ? exit_bug : exit_yes;
+    return code;
   }
   if (!globals.quiet) {
     note(fmt::format("results: {}/results.csv and {}/results.jsonl", folder, folder));
@@ -153,7 +163,7 @@ int run_sweep(const Arguments& arguments, Globals globals) {
     write_page(options.text("report"), report::sweep_document(grid.name(), result.records));
   print(globals.json ? report::document("sweep", report::sweep_json(result.records)).dump(2) + "\n"
                      : report::sweep_text(result.records));
-  return failed ? exit_bug : exit_yes;
+  return code;
 }
 
 }  // namespace sim::command

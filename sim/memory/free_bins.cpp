@@ -5,21 +5,21 @@
 
 namespace sim::memory {
 
-int FreeBins::first_rank_from(std::int64_t units) const {
+int FreeBins::first_rank_from(Units units) const {
   const auto place = std::lower_bound(
       by_rank_.begin(), by_rank_.end(), units,
-      [&](int b, std::int64_t wanted) { return bins_[static_cast<std::size_t>(b)].size < wanted; });
+      [&](int b, Units wanted) { return bins_[static_cast<std::size_t>(b)].size < wanted; });
   return static_cast<int>(place - by_rank_.begin());
 }
 
-void FreeBins::enter(std::int32_t size, int bin) {
+void FreeBins::enter(Units size, int bin) {
   std::size_t i = home(size);
   while (table_[i].size != 0) i = (i + 1) & (table_.size() - 1);
   table_[i] = {size, bin};
 }
 
 // Ranks above the new one move up by one.
-int FreeBins::add_bin(std::int32_t size) {
+int FreeBins::add_bin(Units size) {
   assert(!full());
   const int b = static_cast<int>(bins_.size());
   const int rank = first_rank_from(size);
@@ -41,7 +41,7 @@ int FreeBins::add_bin(std::int32_t size) {
     table_.assign(table_.size() * 4, {});
     shift_ -= 2;
     for (int known = 0; known < b; ++known)
-      enter(static_cast<std::int32_t>(bins_[static_cast<std::size_t>(known)].size), known);
+      enter(bins_[static_cast<std::size_t>(known)].size, known);
   }
   enter(size, b);
   return b;

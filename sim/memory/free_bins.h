@@ -64,7 +64,7 @@ class FreeBins {
     BlockId block = no_block;
   };
   struct Bin {
-    std::int64_t size = 0;  // in units
+    Units size = 0;
     int rank = 0;
     int count = 0;
     Entry lowest;  // if count > 0
@@ -76,26 +76,26 @@ class FreeBins {
   };
   // Open addressing; size 0: none.
   struct Named {
-    std::int32_t size = 0;
+    Units size = 0;
     std::int32_t bin = -1;
   };
 
   const Bin& bin(Position p) const { return bins_[static_cast<std::size_t>(p.group)]; }
   Bin& bin(Position p) { return bins_[static_cast<std::size_t>(p.group)]; }
-  std::size_t home(std::int32_t size) const {
+  std::size_t home(Units size) const {
     return (static_cast<std::uint32_t>(size) * UINT32_C(2654435769)) >> shift_;
   }
   // The bin of a size, -1 if it has none.
-  int lookup(std::int32_t size) const {
+  int lookup(Units size) const {
     for (std::size_t i = home(size);; i = (i + 1) & (table_.size() - 1)) {
       if (table_[i].size == size) return table_[i].bin;
       if (table_[i].size == 0) return -1;
     }
   }
   static std::size_t place_in(const std::vector<Entry>& others, std::int64_t address);
-  int add_bin(std::int32_t size);
-  void enter(std::int32_t size, int bin);
-  int first_rank_from(std::int64_t units) const;  // by search, for sizes without a bin
+  int add_bin(Units size);
+  void enter(Units size, int bin);
+  int first_rank_from(Units units) const;  // by search, for sizes without a bin
 
   // The first marked rank from `rank` on, -1 if there is none.
   int next_rank(int rank) const {
@@ -138,11 +138,10 @@ class FreeBins {
 // In the header for the allocator's hot path.
 
 inline FreeBins::Position FreeBins::first_fit(std::int64_t size) const {
-  const std::uint64_t units = (static_cast<std::uint64_t>(size) + size_unit - 1) / size_unit;
-  if (units > INT32_MAX) return {};
-  const int known = lookup(static_cast<std::int32_t>(units));
-  const int rank = next_rank(known >= 0 ? bins_[static_cast<std::size_t>(known)].rank
-                                        : first_rank_from(static_cast<std::int64_t>(units)));
+  const Units units = (size + size_unit - 1) / size_unit;
+  const int known = lookup(units);
+  const int rank =
+      next_rank(known >= 0 ? bins_[static_cast<std::size_t>(known)].rank : first_rank_from(units));
   return rank < 0 ? Position{} : lowest_of(rank);
 }
 
@@ -159,7 +158,7 @@ inline std::size_t FreeBins::place_in(const std::vector<Entry>& others, std::int
 }
 
 inline FreeBins::Position FreeBins::find(std::int64_t size, std::int64_t address) const {
-  const int b = lookup(static_cast<std::int32_t>(size / size_unit));
+  const int b = lookup(size / size_unit);
   assert(b >= 0);
   const Bin& home = bins_[static_cast<std::size_t>(b)];
   if (home.lowest.address == address) return {b, home.count - 1};
@@ -171,7 +170,7 @@ inline FreeBins::Position FreeBins::find(std::int64_t size, std::int64_t address
 inline void FreeBins::insert(std::int64_t size, std::int64_t address, BlockId block) {
   assert(size % size_unit == 0);
   assert(size > 0 && size <= largest_free_size);
-  const auto units = static_cast<std::int32_t>(size / size_unit);
+  const Units units = size / size_unit;
   int b = lookup(units);
   if (b < 0) b = add_bin(units);
   Bin& home = bins_[static_cast<std::size_t>(b)];

@@ -10,8 +10,8 @@ std::size_t index(int i) {
   return static_cast<std::size_t>(i);
 }
 
-// Four 32-bit integers that are compared at once; what every x86-64 and ARM64 has.
-using Four [[gnu::vector_size(16)]] = std::int32_t;
+// Four integers that are compared at once, as wide as the machine can.
+using Four [[gnu::vector_size(4 * sizeof(Units))]] = Units;
 
 }  // namespace
 
@@ -44,11 +44,11 @@ inline void FreeChunks::Chunk::shift(int from, int to, int n) {
 }
 
 inline bool FreeChunks::Chunk::before(int i, const Key& key) const {
-  const std::int32_t own = sizes[index(i)];
+  const Units own = sizes[index(i)];
   return own < key.size || (own == key.size && addresses[index(i)] < key.address);
 }
 
-inline int FreeChunks::Chunk::smaller(std::int32_t size) const {
+inline int FreeChunks::Chunk::smaller(Units size) const {
   const Four wanted = {size, size, size, size};
   Four sum = {0, 0, 0, 0};
   for (int i = 0; i < capacity; i += 4) {
@@ -56,7 +56,7 @@ inline int FreeChunks::Chunk::smaller(std::int32_t size) const {
     std::memcpy(&own, &sizes[index(i)], sizeof own);
     sum -= own < wanted;  // a comparison gives -1 where it holds
   }
-  return sum[0] + sum[1] + sum[2] + sum[3];
+  return static_cast<int>(sum[0] + sum[1] + sum[2] + sum[3]);
 }
 
 inline int FreeChunks::Chunk::lower_bound(const Key& key) const {
@@ -92,7 +92,7 @@ inline int FreeChunks::chunk_of(const Key& key) const {
 
 FreeChunks::Position FreeChunks::first_fit(std::int64_t size) const {
   if (size > largest_size()) return {};
-  const Key key{static_cast<std::int32_t>((size + size_unit - 1) / size_unit), INT64_MIN};
+  const Key key{(size + size_unit - 1) / size_unit, INT64_MIN};
   const int c = chunk_of(key);
   return {c, chunks_[index(c)]->smaller(key.size)};
 }

@@ -63,15 +63,15 @@ class FreeChunks {
 
  private:
   static constexpr int capacity = 64;
-  static constexpr std::int32_t beyond = INT32_MAX;
+  static constexpr Units beyond = INT64_MAX;
 
   struct Key {
-    std::int32_t size = 0;
+    Units size = 0;
     std::int64_t address = 0;
   };
 
   struct Chunk {
-    alignas(64) std::array<std::int32_t, capacity> sizes;
+    alignas(64) std::array<Units, capacity> sizes;
     std::array<std::int64_t, capacity> addresses;
     std::array<BlockId, capacity> blocks;
     int count = 0;
@@ -80,14 +80,14 @@ class FreeChunks {
     void set(int i, const Key& key, BlockId block);
     void shift(int from, int to, int n);  // moves n entries
     bool before(int i, const Key& key) const;
-    int smaller(std::int32_t size) const;   // how many entries have a smaller size
+    int smaller(Units size) const;          // how many entries have a smaller size
     int lower_bound(const Key& key) const;  // the first index that is not before `key`, or count
   };
 
   static Key key_of(std::int64_t size, std::int64_t address) {
     assert(size % size_unit == 0);
     assert(size <= largest_free_size);
-    return {static_cast<std::int32_t>(size / size_unit), address};
+    return {size / size_unit, address};
   }
   const Chunk& chunk_at(Position p) const { return *chunks_[static_cast<std::size_t>(p.group)]; }
   Chunk& chunk_at(Position p) { return *chunks_[static_cast<std::size_t>(p.group)]; }
@@ -97,8 +97,8 @@ class FreeChunks {
   std::unique_ptr<Chunk> fresh_chunk();
 
   std::vector<std::unique_ptr<Chunk>> chunks_;
-  std::vector<std::int32_t> lasts_;  // the size of each chunk's last entry
-  std::unique_ptr<Chunk> spare_;     // the last chunk that emptied, for the next one needed
+  std::vector<Units> lasts_;      // the size of each chunk's last entry
+  std::unique_ptr<Chunk> spare_;  // the last chunk that emptied, for the next one needed
   int size_ = 0;
 };
 

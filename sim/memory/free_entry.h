@@ -9,9 +9,12 @@ namespace sim::memory {
 enum class BlockId : std::int32_t {};
 inline constexpr BlockId no_block{-1};
 
-// Sizes of free blocks are multiples of 512 bytes; lists keep them as 32-bit counts.
+// Sizes of free blocks are multiples of 512 bytes; lists keep counts of them. 64 bits: no GPU has a
+// tebibyte, but a step that ran out of memory goes on without a limit, and its tensors may be
+// larger.
 inline constexpr std::int64_t size_unit = 512;
-inline constexpr std::int64_t largest_free_size = size_unit * (INT64_C(0x7fffffff) - 1);
+using Units = std::int64_t;
+inline constexpr std::int64_t largest_free_size = std::int64_t{1} << 62;
 
 // A place in a list; good until the list changes.
 struct FreePosition {

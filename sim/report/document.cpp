@@ -108,7 +108,7 @@ Json block_json(const Series& series) {
 Json block_json(const Timeline& timeline) {
   return {{"kind", "timeline"},     {"title", timeline.title}, {"table", timeline.table},
           {"lane", timeline.lane},  {"begin", timeline.begin}, {"end", timeline.end},
-          {"group", timeline.kind}, {"label", timeline.label}};
+          {"group", timeline.kind}, {"label", timeline.label}, {"axis", timeline.axis}};
 }
 
 Json block_json(const Heatmap& map) {

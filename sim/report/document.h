@@ -68,8 +68,9 @@ struct Series {
 // Bars along a time axis, in lanes.
 struct Timeline {
   std::string title, table;
-  std::string lane, begin, end;  // columns; begin and end in seconds
+  std::string lane, begin, end;  // columns; begin and end in the same unit
   std::string kind, label;       // columns: what colour, what words
+  std::string axis = "seconds of the step";
 };
 
 // The best value of `value` of the rows that share x and y; readers choose the three.

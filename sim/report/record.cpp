@@ -147,6 +147,11 @@ std::string record_problem(const Json& value) {
   return value["reason"].is_string() ? "" : "has no reason";
 }
 
+bool was_killed(const Json& record) {
+  return record["outcome"] == "failed" &&
+         record["reason"].get<std::string>().starts_with(killed_from_outside);
+}
+
 Json record(const PointName& name, const Answer& answer) {
   Json json = blank(name);
   describe(json, answer.plan, answer.machine.cluster);

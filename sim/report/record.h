@@ -30,6 +30,10 @@ Json record(const PointName& name, const std::string& outcome, const std::string
 const std::vector<Column>& record_columns();
 // What keeps a value that was read from being a record, "" when it is one.
 std::string record_problem(const Json& value);
+
+// What the reason of a failed point begins with when its worker did not crash but was killed.
+inline constexpr std::string_view killed_from_outside = "killed from outside";
+bool was_killed(const Json& record);
 std::string csv_header();
 std::string csv_row(const Json& record);
 

@@ -124,7 +124,10 @@ std::string headline(const std::vector<Json>& records) {
   std::string text =
       fmt::format("{} points: {} fit, {} run out of memory, {} impossible", records.size(),
                   count(records, "fits"), count(records, "oom"), count(records, "impossible"));
-  const std::size_t failed = count(records, "failed");
+  const auto killed =
+      static_cast<std::size_t>(std::count_if(records.begin(), records.end(), was_killed));
+  if (killed > 0) text += fmt::format(", {} killed from outside (--resume tries again)", killed);
+  const std::size_t failed = count(records, "failed") - killed;
   if (failed > 0) text += fmt::format(", {} FAILED (our bug)", failed);
   return text;
 }

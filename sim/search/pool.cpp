@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "sim/report/output.h"
+#include "sim/report/record.h"
 
 namespace sim::search {
 
@@ -42,6 +43,17 @@ struct Head {
   std::uint64_t bytes;
   std::uint64_t failed;  // the bytes say why there is no answer
 };
+
+// What is said of a worker that a signal ended: a crash is ours, other signals came from outside.
+std::string end_by_signal(int signal) {
+  const std::string which = "signal " + std::to_string(signal) + " (" + ::strsignal(signal) + ")";
+  for (const int crash : {SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGSEGV, SIGSYS, SIGTRAP})
+    if (signal == crash) return "the simulator stopped with " + which;
+  const std::string outside = std::string(report::killed_from_outside) + " with " + which;
+  if (signal == SIGKILL)
+    return outside + "; Linux does that when the host is out of memory";
+  return outside;
+}
 
 // Reads exactly `bytes`; false at the end of the stream.
 bool read_exactly(int descriptor, void* into, std::size_t bytes) {
@@ -271,10 +283,7 @@ class Pool {
     while (::waitpid(worker.process, &status, 0) < 0 && errno == EINTR) {
     }
     worker = Worker{};
-    if (WIFSIGNALED(status)) {
-      return "the simulator stopped with signal " + std::to_string(WTERMSIG(status)) + " (" +
-             ::strsignal(WTERMSIG(status)) + ")";
-    }
+    if (WIFSIGNALED(status)) return end_by_signal(WTERMSIG(status));
     return "the simulator ended with status " + std::to_string(WEXITSTATUS(status));
   }
 

@@ -93,7 +93,7 @@ RecordProblem RecordFile::lock() {
 }
 
 RecordProblem RecordFile::open(const std::string& folder, Mode mode,
-                               const std::vector<std::string>& ids) {
+                               const std::vector<std::string>& ids, const Check& check) {
   assert(descriptor_ < 0);
   std::error_code error;
   std::filesystem::create_directories(folder, error);
@@ -101,7 +101,8 @@ RecordProblem RecordFile::open(const std::string& folder, Mode mode,
   path_ = folder + "/results.jsonl";
   ids_ = ids;
   if (const RecordProblem problem = lock(); problem != RecordProblem::none) return problem;
-  if (const RecordProblem problem = read_back(); problem != RecordProblem::none) return problem;
+  if (const RecordProblem problem = read_back(mode == Mode::go_on ? check : Check{});
+      problem != RecordProblem::none) return problem;
   if (mode == Mode::go_on) return RecordProblem::none;
   // results.csv is written last: without it the sweep did not end.
   const bool finished = std::filesystem::exists(folder + "/results.csv");
@@ -120,7 +121,7 @@ RecordProblem RecordFile::open(const std::string& folder, Mode mode,
   return RecordProblem::none;
 }
 
-RecordProblem RecordFile::read_back() {
+RecordProblem RecordFile::read_back(const Check& check) {
   std::string text;
   if (!read_all(descriptor_, text)) {
     return fail(RecordProblem::io, path_ + ": " + std::strerror(errno));
@@ -133,7 +134,9 @@ RecordProblem RecordFile::read_back() {
     return fail(RecordProblem::io, path_ + ": " + std::strerror(errno));
   }
   const std::set<std::string, std::less<>> known(ids_.begin(), ids_.end());
+  std::size_t number = 0;
   for (std::size_t begin = 0; begin < keep;) {
+    ++number;
     const std::size_t end = text.find('\n', begin);
     const std::string line = text.substr(begin, end - begin);
     begin = end + 1;
@@ -146,6 +149,10 @@ RecordProblem RecordFile::read_back() {
     if (is_failure(line)) {
       rewrite_ = true;
       continue;
+    }
+    if (const std::string wrong = check ? check(line) : ""; !wrong.empty()) {
+      return fail(RecordProblem::mixed, path_ + ":" + std::to_string(number) + ": the record " +
+                                            wrong + "; delete the line to compute its point anew");
     }
     const auto [there, is_new] = records_.emplace(id, line);
     if (is_new) arrival_.push_back(id);

@@ -10,6 +10,7 @@
 //  (4) finish() leaves the records in the order of the grid, whatever order they came in.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <string>
 #include <string_view>
@@ -22,7 +23,7 @@ enum class RecordProblem {
   io,          // disk full, no permission
   locked,      // another process is writing
   unfinished,  // there are records and nobody said whether to go on or to start over
-  mixed,       // two different records of one id
+  mixed,       // two different records of one id, or one that is none
 };
 
 class RecordFile {
@@ -37,7 +38,11 @@ class RecordFile {
   // Creates the folder and the file; takes the lock. `ids` are the points of the grid in order:
   // fresh: an existing file is replaced if it is a finished sweep (as many records as lines of a
   // results.csv beside it), else the problem is `unfinished`.
-  RecordProblem open(const std::string& folder, Mode mode, const std::vector<std::string>& ids);
+  // go_on: `check` says what is wrong with a record of the file, "" if nothing; such a file is
+  // refused with the line.
+  using Check = std::function<std::string(std::string_view line)>;
+  RecordProblem open(const std::string& folder, Mode mode, const std::vector<std::string>& ids,
+                     const Check& check = {});
   // Appends a record; the line has no '\n'.
   RecordProblem append(const std::string& id, const std::string& line);
   // Rewrites the file in order of the grid, keeping only its points.
@@ -53,7 +58,7 @@ class RecordFile {
  private:
   RecordProblem fail(RecordProblem problem, std::string message);
   RecordProblem lock();
-  RecordProblem read_back();
+  RecordProblem read_back(const Check& check);
 
   int descriptor_ = -1;
   std::string path_, message_;

@@ -28,6 +28,12 @@ std::string write_csv(const std::string& folder, const std::vector<Json>& record
   return report::write_file(folder + "/results.csv", csv);
 }
 
+// What is wrong with a record that an earlier run wrote; nobody else should have changed it.
+std::string line_problem(std::string_view line) {
+  const Json record = Json::parse(line, nullptr, false);
+  return record.is_discarded() ? "is no JSON" : report::record_problem(record);
+}
+
 class Sweep {
  public:
   Sweep(const Points& points, const SweepSettings& settings, const SweepCalls& calls)
@@ -38,7 +44,7 @@ class Sweep {
 
   SweepResult run() {
     SweepResult result;
-    RecordProblem problem = file_.open(settings_.folder, settings_.mode, ids_);
+    RecordProblem problem = file_.open(settings_.folder, settings_.mode, ids_, line_problem);
     if (problem != RecordProblem::none) return failure(problem);
     result.foreign = file_.foreign();
     result.dropped_bytes = file_.dropped_bytes();

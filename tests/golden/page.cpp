@@ -126,6 +126,30 @@ TEST_CASE("golden: the page of validate draws every row that states a throughput
   CHECK(count(opened.dom, "class=\"interval\"") >= 1);
 }
 
+TEST_CASE("golden: the page of a campaign draws its seeds, its time, and what its first seed did") {
+  const std::string folder = scratch("page-campaign");
+  const std::string command =
+      "./rehearse campaign --step-time 10 --gpus 64 --mtbf 3h --checkpoint-write 60s "
+      "--restart 10min --days 5 --seeds 20 --vary interval";
+  const golden::Finished made = run(command + " --report page.html", folder);
+  INFO(made.err);
+  REQUIRE(made.code == 0);
+  CHECK(made.out == run(command, folder).out);
+  CHECK(text_of(folder + "/page.html").size() < 1'000'000);
+  CHECK(run(command + "=10min,1h --report other.html", folder).code == 64);
+  CHECK(!fs::exists(folder + "/other.html"));
+  if (!has_browser(folder)) return;
+  const Opened opened = open_page(folder, "page.html");
+  CHECK(opened.said.empty());
+  CHECK(opened.ready_ms >= 0);
+  CHECK(count(section(opened.dom, "goodput: how many seeds"), "class=\"mark\"") >= 2);
+  CHECK(count(section(opened.dom, "what each seed gave up"), "class=\"mark\"") == 20);
+  CHECK(count(section(opened.dom, "seed 1: what it did when"), "class=\"mark\"") >= 20);
+  CHECK(count(section(opened.dom, "where the time went"), "class=\"mark\"") == 5);
+  CHECK(count(section(opened.dom, "work lost and time down"), "class=\"mark\"") == 2);
+  CHECK(count(section(opened.dom, "what an interval gives up"), "class=\"interval\"") == 13);
+}
+
 TEST_CASE("golden: text of a hostile folder stays text in the page") {
   const std::string folder = scratch("page-hostile");
   REQUIRE(run("./rehearse sweep grid.textproto -o out -q", folder).code == 0);

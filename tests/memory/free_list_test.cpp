@@ -28,7 +28,9 @@ TEST_CASE("memory: the free list agrees with an ordered set") {
     return static_cast<std::int64_t>((seed >> 33) % static_cast<std::uint64_t>(n));
   };
   // Few sizes make long runs of equal ones, many sizes make moves across chunks.
-  for (const std::int64_t sizes : {3, 50, 100'000}) {
+  // Sizes of tebibytes are those of a step that goes on after it ran out of memory.
+  for (const std::int64_t sizes :
+       {std::int64_t{3}, std::int64_t{50}, std::int64_t{100'000}, std::int64_t{1} << 40}) {
     FreeList list;
     std::set<Key> model;
     std::vector<Key> keys;

@@ -134,6 +134,22 @@ TEST_CASE("search: two different results of one point are an error") {
   CHECK(file.open(folder, RecordFile::Mode::go_on, ids) == RecordProblem::mixed);
 }
 
+TEST_CASE("search: a record that is none is refused with its line, unless one starts over") {
+  const std::string folder = fresh_folder("mutated");
+  fs::create_directories(folder);
+  std::ofstream(folder + "/results.jsonl") << record(0) << "\n" << record(1) << "\n";
+  const auto check = [](std::string_view line) -> std::string {
+    return line == record(1) ? "has no outcome" : "";
+  };
+  {
+    RecordFile file;
+    CHECK(file.open(folder, RecordFile::Mode::go_on, ids, check) == RecordProblem::mixed);
+    CHECK(file.message().find("results.jsonl:2: the record has no outcome") != std::string::npos);
+  }
+  RecordFile file;
+  CHECK(file.open(folder, RecordFile::Mode::overwrite, ids, check) == RecordProblem::none);
+}
+
 TEST_CASE("search: a full disk is reported with the file") {
   const std::string folder = fresh_folder("full");
   fs::create_directories(folder);

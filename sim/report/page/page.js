@@ -553,13 +553,13 @@
       .attr("stroke", "var(--panel)").attr("stroke-width", 0.5);
     explain(span, (i) => column(block.lane).heading + " " + column(block.lane).at(i) + "\n" +
       column(block.label).at(i) + "\n" + d3.format(".6~g")(column(block.begin).at(i)) + " to " +
-      d3.format(".6~g")(column(block.end).at(i)) + " s");
+      d3.format(".6~g")(column(block.end).at(i)) + " " + column(block.end).unit);
     const texts = inside.append("g").attr("pointer-events", "none");
     const axis = svg.append("g").attr("transform", "translate(0," + box.bottom + ")");
     svg.append("g").selectAll("text").data(lanes).join("text").attr("x", box.left - 6)
       .attr("text-anchor", "end").attr("y", (l) => y(l) + y.bandwidth() / 2 + 4).text((l) => l);
     svg.append("text").attr("class", "faint").attr("x", box.right).attr("y", box.bottom + 34)
-      .attr("text-anchor", "end").text("seconds of the step");
+      .attr("text-anchor", "end").text(block.axis);
     function render(transform) {
       const x = transform.rescaleX(full);
       span.attr("x", (i) => x(column(block.begin).at(i)))
