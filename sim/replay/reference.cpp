@@ -415,58 +415,6 @@ void Reference::finish(int c, std::size_t s) {
   try_start(c);
 }
 
-void Reference::work() {
-  while (!agenda_.empty()) {
-    const Event event = agenda_.pop();
-    switch (event.kind) {
-      case Event::cpu:
-        cpu_step(event.rank);
-        break;
-      case Event::finish:
-        if (off_the_wire(event)) finish(event.rank, event.stream);
-        break;
-      case Event::message: {
-        if (!off_the_wire(event)) break;
-        const Post post = in_flight_.at(event.number).a;
-        in_flight_.erase(event.number);
-        if (--exchanging_.at({post.rank, at(post.stream)}).open == 0)
-          finish(post.rank, at(post.stream));
-        break;
-      }
-    }
-  }
-}
-
-// A CPU that must wait for its whole device before it can give memory back, where the device waits
-// for a message that other CPUs, which wait in the same way, have not asked for: a real job hangs
-// here. It goes on without the wait, so that the answer is what the memory says.
-bool Reference::let_one_allocate() {
-  for (std::size_t c = 0; c < ranks_.size(); ++c) {
-    Rank& r = *ranks_[c];
-    if (r.at_end || !r.waits || !r.idle_for_memory) continue;
-    r.waits = false;
-    r.until.clear();
-    agenda_.schedule(agenda_.now(), Event::cpu, {Event::cpu, static_cast<int>(c), 0, 0});
-    return true;
-  }
-  return false;
-}
-
-void Reference::play(int step) {
-  for (int c = 0; c < static_cast<int>(ranks_.size()); ++c) {
-    Rank& r = *ranks_[static_cast<std::size_t>(c)];
-    const workload::Program& p = r.program;
-    r.at = {step, step == 0 ? &p.setup : step == 1 ? &p.first_step : &p.step, 0, 0, 0};
-    r.at_end = false;
-    normalise(r);
-    schedule_cpu(c);
-  }
-  do {
-    work();
-  } while (let_one_allocate());
-  for ([[maybe_unused]] const auto& r : ranks_) assert(r->at_end);
-}
-
 RunReport Reference::run() {
   RunReport report;
   Time begin{};
