@@ -415,6 +415,21 @@ void Reference::finish(int c, std::size_t s) {
   try_start(c);
 }
 
+void Reference::play(int step) {
+  for (int c = 0; c < static_cast<int>(ranks_.size()); ++c) {
+    Rank& r = *ranks_[static_cast<std::size_t>(c)];
+    const workload::Program& p = r.program;
+    r.at = {step, step == 0 ? &p.setup : step == 1 ? &p.first_step : &p.step, 0, 0, 0};
+    r.at_end = false;
+    normalise(r);
+    schedule_cpu(c);
+  }
+  do {
+    work();
+  } while (let_one_allocate());
+  for ([[maybe_unused]] const auto& r : ranks_) assert(r->at_end);
+}
+
 RunReport Reference::run() {
   RunReport report;
   Time begin{};

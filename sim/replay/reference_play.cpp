@@ -1,8 +1,4 @@
-// reference_play.cpp — one step in the reference engine: every CPU begins, events happen until none
-// is left.
-#include <algorithm>
-#include <cassert>
-
+// reference_play.cpp — what the reference engine does with its events until none is left.
 #include "sim/replay/reference_engine.h"
 
 namespace sim::replay::reference {
@@ -42,21 +38,6 @@ bool Reference::let_one_allocate() {
     return true;
   }
   return false;
-}
-
-void Reference::play(int step) {
-  for (int c = 0; c < static_cast<int>(ranks_.size()); ++c) {
-    Rank& r = *ranks_[static_cast<std::size_t>(c)];
-    const workload::Program& p = r.program;
-    r.at = {step, step == 0 ? &p.setup : step == 1 ? &p.first_step : &p.step, 0, 0, 0};
-    r.at_end = false;
-    normalise(r);
-    schedule_cpu(c);
-  }
-  do {
-    work();
-  } while (let_one_allocate());
-  for ([[maybe_unused]] const auto& r : ranks_) assert(r->at_end);
 }
 
 }  // namespace sim::replay::reference
