@@ -3,8 +3,8 @@
 //
 // All slices of all microbatches go forward, then back in reverse: the gradients of a slice need
 // those of the slices behind it. With slices of equal time the bubble is that of GPipe divided by
-// their number; all microbatches are live. Slices that take equal time are not equally long:
-// slices.h finds them.
+// their number; all microbatches are live. Slices that take equal time are not equally long; their
+// lengths are not decided here.
 //
 // Li et al., "TeraPipe: Token-Level Pipeline Parallelism for Training Large-Scale Language Models",
 // ICML 2021 (arXiv:2102.07988), figure 2 and section 3.3.
