@@ -8,19 +8,13 @@
 #include <nlohmann/json.hpp>
 
 #include "sim/calibrate/row_text.h"
+#include "sim/calibrate/spread.h"
 #include "sim/report/csv.h"
 #include "sim/report/table.h"
 
 namespace sim::calibrate {
 
 namespace {
-
-// |predicted - measured| / measured of a quantity over some rows, percent.
-struct Spread {
-  std::size_t rows = 0;
-  double mean = 0, median = 0, p90 = 0, most = 0, bias = 0;
-  std::size_t worst = 0;  // row
-};
 
 std::optional<double> error_of(const RowAnswer& answer, std::size_t quantity) {
   if (!answer.reason.empty()) return std::nullopt;
@@ -32,27 +26,13 @@ std::optional<double> error_of(const RowAnswer& answer, std::size_t quantity) {
 
 Spread spread(const std::vector<RowAnswer>& answers, std::size_t quantity,
               const std::string* group) {
-  Spread out;
-  std::vector<std::pair<double, std::size_t>> found;
+  std::vector<std::pair<double, std::size_t>> errors;
   for (std::size_t i = 0; i < answers.size(); ++i) {
     if (group != nullptr && answers[i].group != *group) continue;
-    const std::optional<double> error = error_of(answers[i], quantity);
-    if (!error) continue;
-    found.emplace_back(100 * std::abs(*error), i + 1);
-    out.mean += found.back().first;
-    out.bias += 100 * *error;
+    if (const std::optional<double> error = error_of(answers[i], quantity))
+      errors.emplace_back(100 * *error, i + 1);
   }
-  if (found.empty()) return out;
-  std::sort(found.begin(), found.end());
-  const double n = static_cast<double>(found.size());
-  out.rows = found.size();
-  out.mean /= n;
-  out.bias /= n;
-  out.median = found[found.size() / 2].first;
-  out.p90 = found[static_cast<std::size_t>(0.9 * (n - 1))].first;
-  out.most = found.back().first;
-  out.worst = found.back().second;
-  return out;
+  return spread_of(errors);
 }
 
 std::vector<std::string> groups_of(const std::vector<RowAnswer>& answers) {

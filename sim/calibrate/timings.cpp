@@ -9,6 +9,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "sim/calibrate/spread.h"
 #include "sim/report/csv.h"
 #include "sim/report/table.h"
 
@@ -34,34 +35,13 @@ constexpr std::array<Known, 11> known = {{{"A100-PCIe", "a100-pcie"},
                                           {"B200-SXM", "dgx-b200"},
                                           {"B200 SXM", "dgx-b200"}}};
 
-// |predicted - measured| / measured of some lines, percent.
-struct Spread {
-  std::size_t rows = 0;
-  double mean = 0, median = 0, p90 = 0, most = 0, bias = 0;
-  int worst = 0;  // line
-};
-
 Spread spread(const std::vector<const Timing*>& lines) {
-  Spread out;
-  std::vector<std::pair<double, int>> found;
-  for (const Timing* t : lines) {
-    if (!t->reason.empty()) continue;
-    const double error = 100 * (t->predicted_us / t->measured_us - 1);
-    found.emplace_back(std::abs(error), t->line);
-    out.mean += std::abs(error);
-    out.bias += error;
-  }
-  if (found.empty()) return out;
-  std::sort(found.begin(), found.end());
-  out.rows = found.size();
-  const double n = static_cast<double>(out.rows);
-  out.mean /= n;
-  out.bias /= n;
-  out.median = found[out.rows / 2].first;
-  out.p90 = found[static_cast<std::size_t>(0.9 * (n - 1))].first;
-  out.most = found.back().first;
-  out.worst = found.back().second;
-  return out;
+  std::vector<std::pair<double, std::size_t>> errors;
+  for (const Timing* t : lines)
+    if (t->reason.empty())
+      errors.emplace_back(100 * (t->predicted_us / t->measured_us - 1),
+                          static_cast<std::size_t>(t->line));
+  return spread_of(errors);
 }
 
 // Groups in the order of their names, after all lines, and all lines of either half.

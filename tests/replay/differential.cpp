@@ -390,3 +390,19 @@ TEST_CASE("replay: out of memory is found by both engines at the same place") {
     }
   }
 }
+
+TEST_CASE("replay: messages posted ahead come to an end at every size of memory") {
+  for (const char* schedule : {"zb-2p", "zb-v", "interleaved-zb", "breadth-first"})
+    for (std::int64_t mib = 500; mib <= 1700; mib += 50) {
+      CAPTURE(schedule, mib);
+      workload::Plan p = sample::plan(1, 1, 4, 1, 12);
+      p.pipeline.schedule = schedule;
+      p.pipeline.virtual_stages = schedule::find(schedule)->chunks;
+      const workload::Job job = sample::job(p);
+      const replay::RunReport report =
+          replay::run(job, sample::times(job), sample::memory(job, Bytes{mib << 20}), {});
+      CHECK(report.step_time > Duration{});
+      for (const std::size_t i : report.out_of_memory)
+        CHECK(report.classes[i].out_of_memory.has_value());
+    }
+}
