@@ -67,6 +67,7 @@ int run_calibrate(const Arguments& arguments, Globals globals);
 int run_schedule(const Arguments& arguments, Globals globals);
 int run_topo(const Arguments& arguments, Globals globals);
 int run_whatif(const Arguments& arguments, Globals globals);
+int run_plan(const Arguments& arguments, Globals globals);
 int run_merge(const Arguments& arguments, Globals globals);
 int run_report(const Arguments& arguments, Globals globals);
 int run_doc(const Arguments& arguments, Globals globals);

@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "sim/config/cluster_fields.h"
+#include "sim/config/draft.h"
 #include "sim/config/huggingface.h"
 #include "sim/config/launch.h"
 #include "sim/config/locate.h"
@@ -48,7 +49,7 @@ Result<model::Architecture> load_architecture(const v1::Plan& plan, const Source
 }
 
 Result<PlanFile> finish(v1::Plan& plan, Source& source, Diagnostics problems,
-                        const std::vector<std::string>& cluster) {
+                        const std::vector<std::string>& cluster, bool draft = false) {
   // Values first: what reads the model or the cluster may rely on them.
   append(problems, source.check(plan, problems.empty()), source.path());
   if (!problems.empty()) return problems;
@@ -60,6 +61,9 @@ Result<PlanFile> finish(v1::Plan& plan, Source& source, Diagnostics problems,
   if (!problems.empty()) return problems;
 
   Resolved resolved = resolve(plan, *architecture, *machine);
+  // resolve() names the plan's own problems last.
+  if (draft)
+    resolved.problems.resize(resolved.problems.size() - workload::problems(resolved.plan).size());
   for (PlanProblem& problem : resolved.problems)
     problems.push_back({source.where(plan, problem.field), std::move(problem.message)});
   if (!problems.empty()) return problems;
@@ -130,6 +134,15 @@ Result<PlanFile> load_plan(const std::string& path, const std::vector<std::strin
   if (!path.empty()) problems = load(source, plan, plan_synonyms(), false);
   append(problems, apply(settings_of(overrides), plan, source), "command line");
   return finish(plan, source, std::move(problems), of_cluster(overrides));
+}
+
+Result<PlanFile> load_draft(const std::string& path, const std::vector<std::string>& overrides) {
+  v1::Plan plan;
+  Source source(path);
+  Diagnostics problems;
+  if (!path.empty()) problems = load(source, plan, plan_synonyms(), false);
+  append(problems, apply(settings_of(overrides), plan, source), "command line");
+  return finish(plan, source, std::move(problems), of_cluster(overrides), true);
 }
 
 Result<PlanFile> load_megatron(const std::string& path, const std::vector<std::string>& overrides) {

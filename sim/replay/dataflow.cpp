@@ -281,11 +281,16 @@ bool Dataflow::execute(int c, RankState& r, const Instruction& i, const MemoryCo
   switch (i.op) {
     case Op::alloc:
       r.clock.cpu = r.clock.cpu + times_.allocation;
+      if (!memory_matters_) return true;
       if (r.taping) r.tape.push_back((r.clock.cpu - r.tape_origin).ps);
       if (left_out(r, memory)) return true;
       r.memory.allocate(slot_of(i.space, i.index), i, r.at);
       return true;
     case Op::free: {
+      if (!memory_matters_) {
+        r.clock.cpu = r.clock.cpu + times_.release;
+        return true;
+      }
       const std::uint32_t slot = slot_of(i.space, i.index);
       if (r.leave_out && memory.marks[r.at.instruction].transient) {
         r.clock.cpu = r.clock.cpu + times_.release;
@@ -304,12 +309,14 @@ bool Dataflow::execute(int c, RankState& r, const Instruction& i, const MemoryCo
       return true;
     }
     case Op::move: {
+      if (!memory_matters_) return true;
       const auto to = static_cast<workload::Space>(i.value >> 32);
       r.memory.move(slot_of(i.space, i.index),
                     slot_of(to, static_cast<std::uint32_t>(i.value & 0xffffffff)));
       return true;
     }
     case Op::record_stream:
+      if (!memory_matters_) return true;
       r.memory.record_stream(slot_of(i.space, i.index), i.stream);
       return true;
     case Op::kernel:
@@ -398,6 +405,15 @@ bool Dataflow::drive() {
 std::optional<RunReport> run_dataflow(const workload::Job& job, const Times& times,
                                       const Memory& memory, const Options& options) {
   return Dataflow(job, times, memory, options).run();
+}
+
+Duration least_step(const workload::Job& job, const Times& times, const Memory& memory) {
+  const Options options;
+  Dataflow dataflow(job, times, memory, options);
+  dataflow.leave_memory_out();
+  const std::optional<RunReport> report = dataflow.run();
+  if (!report) return {};
+  return report->step_time + wait_for_data(times.loader, report->step_time);
 }
 
 }  // namespace sim::replay

@@ -178,9 +178,9 @@ void Dataflow::play(int step) {
       return;
     }
     // Without a driver call times settle before memory does, so memory is of no use here.
-    const bool called = calls != driver_calls();
+    const bool called = calls != driver_calls() || !memory_matters_;
     calls = driver_calls();
-    Snapshot now = snapshot(called);
+    Snapshot now = snapshot(called && memory_matters_);
     if (known_at(now, next)) {
       seen.clear();
       next = quiet(now.origin, next) + 1;
@@ -221,9 +221,9 @@ std::optional<RunReport> Dataflow::run() {
   Time begin{};
   std::vector<Accounts> before(ranks_.size());
   Snapshot previous;
-  for (int step = 0; step <= options_.steps; ++step) {
+  for (int step = memory_matters_ ? 0 : options_.steps; step <= options_.steps; ++step) {
     Snapshot start;
-    if (step >= 2 && options_.shortcuts && !options_.observer) {
+    if (step >= 2 && memory_matters_ && options_.shortcuts && !options_.observer) {
       start = snapshot(true);
       // The step before, once more.
       if (step >= 3 && start.timing == previous.timing && start.memory == previous.memory) break;

@@ -72,6 +72,8 @@ class Dataflow {
            const Options& options);
 
   std::optional<RunReport> run();
+  // The last step alone, with no tensor placed (dataflow.h: least_step).
+  void leave_memory_out() { memory_matters_ = false; }
 
  private:
   // A state at a cut, relative to `origin`. What decides times and what decides memory are apart:
@@ -150,6 +152,7 @@ class Dataflow {
   std::map<std::pair<int, std::uint8_t>, Channel> channels_;
   std::vector<std::vector<MemoryCode>> memory_code_;  // [class][block]
   std::optional<KnownPeriod> known_;
+  bool memory_matters_ = true;
   bool ended_early_ = false;                          // out of memory: the rest is hypothetical
   bool stuck_ = false;  // no class can go on
   std::vector<Meetings> meetings_;

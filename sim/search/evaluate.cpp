@@ -226,7 +226,7 @@ report::Answer evaluate_with(const workload::Plan& plan, Site& site, const repla
   assert(problems(plan, site).empty());
   const device::Gpu& gpu = site.machine.gpu;
   const device::Profile& profile = site.profile.device;
-  const workload::Job job = job_of(with_pass_times(plan, site), site, all_ranks);
+  const workload::Job job = timed_job(plan, site, all_ranks);
   const replay::Times times = replay::price(job, gpu, profile, *site.network, site.others);
   replay::Memory memory =
       replay::outside_memory(job, plan, gpu, profile, *site.network, site.others);
@@ -249,6 +249,10 @@ report::Answer evaluate_with(const workload::Plan& plan, Site& site, const repla
 }
 
 }  // namespace
+
+workload::Job timed_job(const workload::Plan& plan, const Site& site, bool all_ranks) {
+  return job_of(with_pass_times(plan, site), site, all_ranks);
+}
 
 report::Answer evaluate(const workload::Plan& plan, Site& site, const replay::Options& options,
                         bool all_ranks) {

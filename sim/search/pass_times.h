@@ -13,4 +13,10 @@ namespace sim::search {
 // messages between stages. Seconds.
 schedule::Times pass_times(const workload::Job& job, const replay::Times& times);
 
+struct Site;
+
+// The programs that `evaluate` replays: where the schedule's order goes by the times of passes, in
+// the order that those of the plan's own programs give.
+workload::Job timed_job(const workload::Plan& plan, const Site& site, bool all_ranks = false);
+
 }  // namespace sim::search

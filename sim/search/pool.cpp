@@ -110,7 +110,7 @@ class Pool {
       for (int i = 0; i < ahead * workers; ++i) ranks_->send(0, "want");
     }
     for (Worker& worker : workers_) hand_out(worker);
-    while (busy() || more_to_come()) wait_for_answers();
+    while (busy() || more_to_come() || refilled()) wait_for_answers();
     for (Worker& worker : workers_) bury(worker);
     if (helps()) ranks_->send(0, "bye");
     ::sigaction(SIGPIPE, &before, nullptr);
@@ -125,6 +125,16 @@ class Pool {
   bool more_to_come() const {
     if (ranks_ == nullptr) return false;
     return helps() ? !ended_ : helpers_ > 0;
+  }
+
+  // Asks for further items and hands them out.
+  bool refilled() {
+    if (!calls_.more || stopped_) return false;
+    const std::vector<std::size_t> items = calls_.more();
+    total_ += items.size();
+    queue_.insert(queue_.end(), items.begin(), items.end());
+    for (Worker& worker : workers_) hand_out(worker);
+    return busy();
   }
 
   void store(std::size_t item, bool failed, const std::string& text) {

@@ -28,6 +28,9 @@ struct PoolCalls {
   // In the parent, between answers and at least ten times a second. False: no new items are handed
   // out, those under way are still answered.
   std::function<bool()> go_on;
+  // In the parent, when everything that was handed out is answered: further items, none to end. May
+  // be missing. Without ranks.
+  std::function<std::vector<std::size_t>()> more = nullptr;
 };
 
 // Answers `items` in the order in which they are given, on `workers` processes. True when all were

@@ -12,6 +12,7 @@
 #include "sim/schedule/placement.h"
 #include "sim/schedule/schedule.h"
 #include "sim/workload/parts.h"
+#include "sim/workload/simulated.h"
 
 namespace sim::workload {
 
@@ -159,17 +160,6 @@ void batch(const Plan& plan, Problems& problems) {
 bool splits_backward(const Plan& plan) {
   const schedule::Schedule* schedule = schedule::find(plan.pipeline.schedule);
   return schedule && schedule->splits != schedule::Splits::none;
-}
-
-// Why no program is written for a schedule; empty where one is.
-std::string not_simulated(const schedule::Schedule& schedule) {
-  if (schedule.placement == schedule::Placement::two_way)
-    return "its two copies of each part would add their gradients across stages";
-  if (schedule.output != schedule::Output::last_part)
-    return "its output layer is cut over all stages";
-  if (schedule.slices > 1) return "its passes are slices of a sequence";
-  if (!schedule.gradients_travel) return "its parts have losses of their own";
-  return "";
 }
 
 void pipeline(const Plan& plan, Problems& problems) {
@@ -367,6 +357,16 @@ void sizes(const Plan& plan, Problems& problems) {
 }
 
 }  // namespace
+
+std::string not_simulated(const schedule::Schedule& schedule) {
+  if (schedule.placement == schedule::Placement::two_way)
+    return "its two copies of each part would add their gradients across stages";
+  if (schedule.output != schedule::Output::last_part)
+    return "its output layer is cut over all stages";
+  if (schedule.slices > 1) return "its passes are slices of a sequence";
+  if (!schedule.gradients_travel) return "its parts have losses of their own";
+  return "";
+}
 
 std::vector<Problem> problems(const Plan& plan) {
   Problems problems = ranges(plan);

@@ -37,7 +37,8 @@ const std::map<std::string, std::set<std::string>> may_use = {
     {"search", {"report"}},
     {"calibrate", {"search", "context", "offload"}},
     {"campaign", {"search"}},
-    {"command", {"calibrate", "campaign"}},
+    {"planner", {"search"}},
+    {"command", {"calibrate", "campaign", "planner"}},
     {"main", {"command"}},
 };
 

@@ -1,0 +1,268 @@
+#include "sim/planner/bounds.h"
+
+#include <algorithm>
+#include <cassert>
+
+#include "sim/replay/dataflow.h"
+#include "sim/replay/job_view.h"
+#include "sim/schedule/placement.h"
+#include "sim/search/pass_times.h"
+#include "sim/workload/build.h"
+#include "sim/workload/parts.h"
+
+namespace sim::planner {
+
+namespace {
+
+using workload::Instruction;
+using workload::LayerPolicy;
+using workload::Op;
+using workload::Plan;
+using workload::Recompute;
+using workload::RecomputeMethod;
+
+// Of a part's layers, those that run whole again.
+int run_again(const LayerPolicy& policy, int recompute_layers, int layers) {
+  if (policy.recompute != Recompute::full) return 0;
+  return policy.recompute_method == RecomputeMethod::uniform ? layers
+                                                             : std::min(recompute_layers, layers);
+}
+
+PassTimes operator*(std::int64_t n, const PassTimes& one) {
+  return {n * one.forward, n * one.backward, n * one.weight};
+}
+PassTimes& operator+=(PassTimes& a, const PassTimes& b) {
+  a.forward += b.forward;
+  a.backward += b.backward;
+  a.weight += b.weight;
+  return a;
+}
+
+}  // namespace
+
+const std::vector<int>& FirstBounds::layers(const Core& core) {
+  const schedule::Schedule& row = schedule::catalog()[core.schedule];
+  const auto [at, added] =
+      layers_.try_emplace({core.base, core.pp, core.chunks, static_cast<int>(row.placement),
+                           core.counts_ends});
+  if (added) {
+    const Plan plan = space_.plan(core, 0);
+    const int parts = workload::count_parts(plan);
+    for (int part = 0; part < parts; ++part) at->second.push_back(workload::part_layers(plan, part));
+  }
+  return at->second;
+}
+
+int FirstBounds::started(const Core& core) {
+  const Plan& base = space_.bases()[core.base].file.plan;
+  const int m = base.batch.global_batch / (core.dp * core.micro_batch);
+  const auto [at, added] = started_.try_emplace({core.schedule, core.pp, core.chunks, m}, 1);
+  const schedule::Schedule& row = schedule::catalog()[core.schedule];
+  // Orders that are searched for go by times that are not known here.
+  if (!added || row.search != nullptr) return at->second;
+  const Plan plan = space_.plan(core, 0);
+  int count = 0;
+  for (const schedule::Step& step : row.order(workload::pipeline_shape(plan, m), 0)) {
+    if (step.pass != schedule::Pass::forward) break;
+    ++count;
+  }
+  at->second = std::max(1, count);
+  return at->second;
+}
+
+// What a rank holds of its parameters between steps.
+std::int64_t FirstBounds::state_bytes(const Core& core, const Pieces&,
+                                      std::int64_t parameters) const {
+  const Plan& plan = space_.bases()[core.base].file.plan;
+  const bool whole = plan.numerics.precision == model::Precision::fp32;
+  const double weight = plan.numerics.fp8_parameters ? 1 : whole ? 4 : 2;
+  const auto count = static_cast<double>(parameters);
+  if (plan.trains_adapters()) {
+    const double shards = plan.shards_parameters() ? core.dp * core.cp : 1;
+    return static_cast<std::int64_t>(weight * count / shards);
+  }
+  const workload::OptimizerOptions& o = plan.optimizer;
+  const double main = whole ? 0 : o.main_parameter_bytes;
+  const double state = (main + o.exp_avg_bytes + o.exp_avg_sq_bytes) * (1 - o.offload_fraction);
+  const double ranks = static_cast<double>(core.dp) * core.cp;
+  if (plan.shards_parameters())
+    return static_cast<std::int64_t>(count * (weight + 8) * plan.sharding.fsdp.replicas / ranks);
+  const double gradient = plan.numerics.fp32_gradients ? 4 : 2;
+  return static_cast<std::int64_t>(
+      count * (weight + gradient + state / (plan.sharding.distributed_optimizer ? ranks : 1)));
+}
+
+std::int64_t FirstBounds::bytes(const Core& core, const Pieces& pieces,
+                                const std::vector<int>& layers) {
+  const schedule::Schedule& row = schedule::catalog()[core.schedule];
+  const auto parts = static_cast<int>(layers.size());
+  const schedule::Shape shape{.stages = core.pp, .chunks = core.chunks};
+  std::int64_t parameters = pieces.first_parameters;
+  int fewest = layers.front();
+  for (int chunk = 0; chunk < core.chunks; ++chunk) {
+    const int part = schedule::part_of(row.placement, shape, {0, chunk});
+    const int own = layers[static_cast<std::size_t>(part)];
+    parameters += own * pieces.layer_parameters;
+    if (part + 1 == parts) parameters += pieces.last_parameters;
+    fewest = std::min(fewest, own);
+  }
+  const LayerPolicy& policy = space_.policies()[core.policy].policy;
+  const int again = run_again(policy, core.recompute_layers, fewest);
+  const int kept = std::max(0, fewest - again - core.offload_layers);
+  std::int64_t task = kept * pieces.kept_bytes;
+  // Groups of several layers keep one input.
+  if (policy.recompute_method == RecomputeMethod::block || core.recompute_layers == 1)
+    task += std::max(0, again - core.offload_layers) * pieces.again_bytes;
+  return state_bytes(core, pieces, parameters) + started(core) * task;
+}
+
+Bound FirstBounds::of(const Core& core) {
+  const Pieces& pieces = pieces_.at(pieces_key(space_, core));
+  const std::vector<int>& layers = this->layers(core);
+  const schedule::Schedule& row = schedule::catalog()[core.schedule];
+  const auto parts = static_cast<int>(layers.size());
+  const Plan& base = space_.bases()[core.base].file.plan;
+  const std::int64_t m = base.batch.global_batch / (core.dp * core.micro_batch);
+  const LayerPolicy& policy = space_.policies()[core.policy].policy;
+  const auto passes_of = [&](int part) {
+    const int count = layers[static_cast<std::size_t>(part)];
+    const int again = run_again(policy, core.recompute_layers, count);
+    PassTimes sum = (count - again) * pieces.kept;
+    sum += again * pieces.again;
+    if (part == 0) sum += pieces.first;
+    if (part + 1 == parts) sum += pieces.last;
+    return sum;
+  };
+  Bound bound;
+  const schedule::Shape shape{.stages = core.pp, .chunks = core.chunks};
+  PassTimes in_front;  // of the parts in front of the stage's lowest one
+  for (int stage = 0; stage < core.pp; ++stage) {
+    PassTimes own;
+    for (int chunk = 0; chunk < core.chunks; ++chunk)
+      own += passes_of(schedule::part_of(row.placement, shape, {stage, chunk}));
+    const std::int64_t to_the_end =
+        in_front.forward + m * (own.forward + own.backward) + in_front.backward;
+    const std::int64_t with_weights =
+        in_front.forward + m * (own.forward + own.backward + own.weight);
+    bound.step_ps = std::max({bound.step_ps, to_the_end, with_weights});
+    in_front += passes_of(stage);  // part s is the lowest of stage s in every placement
+  }
+  bound.bytes = bytes(core, pieces, layers);
+  return bound;
+}
+
+namespace {
+
+// What a block does to memory.
+struct MemoryStep {
+  Op op;
+  workload::Space space, to_space;
+  std::uint32_t index, to_index;
+  std::int64_t bytes;
+};
+
+constexpr std::int64_t rounded_up(std::int64_t bytes) {
+  constexpr std::int64_t unit = 512;  // of PyTorch's caching allocator
+  return (bytes + unit - 1) / unit * unit;
+}
+
+class Tensors {
+ public:
+  explicit Tensors(const workload::Program& program)
+      : program_(program),
+        frames_(program.fixed_slots + program.local_slots),
+        slots_(frames_ + std::size_t{program.frames} * program.frame_slots) {
+    for (const workload::Block& block : program.blocks) {
+      std::vector<MemoryStep>& steps = steps_.emplace_back();
+      for (const Instruction& i : block.code) {
+        if (i.op == Op::alloc)
+          steps.push_back({i.op, i.space, {}, i.index, 0, rounded_up(i.value)});
+        if (i.op == Op::free) steps.push_back({i.op, i.space, {}, i.index, 0, 0});
+        if (i.op == Op::move)
+          steps.push_back({i.op, i.space, static_cast<workload::Space>(i.value >> 32), i.index,
+                           static_cast<std::uint32_t>(i.value & 0xffffffff), 0});
+      }
+    }
+  }
+
+  void run(const std::vector<workload::Pass>& passes, std::size_t most) {
+    for (std::size_t p = 0; p < std::min(most, passes.size()); ++p) {
+      const std::size_t frame = frames_ + std::size_t{passes[p].frame} * program_.frame_slots;
+      for (const workload::Call& call : program_.templates[passes[p].pattern].calls)
+        for (const MemoryStep& step : steps_[call.block]) run(step, frame, frame + call.layer_base);
+    }
+  }
+
+  std::int64_t peak() const { return peak_; }
+
+ private:
+  std::int64_t& slot(workload::Space space, std::uint32_t index, std::size_t frame,
+                     std::size_t layer) {
+    switch (space) {
+      case workload::Space::fixed:
+        return slots_[index];
+      case workload::Space::local:
+        return slots_[program_.fixed_slots + index];
+      case workload::Space::microbatch:
+        return slots_[frame + index];
+      case workload::Space::layer:
+        break;
+    }
+    return slots_[layer + index];
+  }
+
+  void run(const MemoryStep& step, std::size_t frame, std::size_t layer) {
+    std::int64_t& own = slot(step.space, step.index, frame, layer);
+    if (step.op == Op::alloc) {
+      held_ += step.bytes - own;
+      own = step.bytes;
+      peak_ = std::max(peak_, held_);
+    } else if (step.op == Op::free) {
+      held_ -= own;
+      own = 0;
+    } else {
+      const std::int64_t bytes = own;
+      own = 0;
+      slot(step.to_space, step.to_index, frame, layer) = bytes;
+    }
+  }
+
+  const workload::Program& program_;
+  std::size_t frames_;
+  std::vector<std::int64_t> slots_;
+  std::vector<std::vector<MemoryStep>> steps_;  // by block
+  std::int64_t held_ = 0, peak_ = 0;
+};
+
+}  // namespace
+
+std::int64_t bytes_of_tensors(const workload::Program& program) {
+  Tensors tensors(program);
+  tensors.run(program.setup, program.setup.size());
+  tensors.run(program.first_step, program.first_step.size());
+  tensors.run(program.step, program.first_step.size());
+  return tensors.peak();
+}
+
+SecondBound second_bound(const Plan& plan, search::Site& site) {
+  const device::Gpu& gpu = site.machine.gpu;
+  const device::Profile& profile = site.profile.device;
+  const workload::Job job = search::timed_job(plan, site);
+  const replay::Times times = replay::price(job, gpu, profile, *site.network, site.others);
+  const replay::Memory memory =
+      replay::outside_memory(job, plan, gpu, profile, *site.network, site.others);
+  SecondBound bound;
+  for (std::size_t c = 0; c < job.classes.size(); ++c) {
+    if (job.mesh.first_like(static_cast<int>(c)) != static_cast<int>(c)) continue;
+    const std::int64_t bytes = bytes_of_tensors(job.classes[c]);
+    const std::int64_t capacity = replay::capacity(memory, c).n;
+    if (c > 0 && capacity - bytes >= bound.room()) continue;
+    bound.bytes = bytes;
+    bound.capacity = capacity;
+  }
+  if (bound.room() < 0) return bound;
+  bound.step_ps = replay::least_step(job, times, memory).ps;
+  return bound;
+}
+
+}  // namespace sim::planner

@@ -1,0 +1,72 @@
+// bounds.h — what a plan takes at least: time and memory below those of its replay, so that a search
+// that leaves a plan out because of them leaves out nothing that it looks for.
+//
+// First bound, for every plan, of pieces (pieces.h) and the order of its schedule:
+//
+//     time     of each stage s: forward passes of the parts in front of it, all its own passes, and
+//              backward passes of the parts in front of it again. A stage's last backward pass is
+//              the one of its lowest part, behind all its other forward and backward passes; weight
+//              gradients that are split off may come later, and count for the stage alone
+//     memory   of the first stage: weights, gradients and optimizer state, and what the microbatches
+//              hold that are started before the first backward pass
+//
+// Second bound, for plans that the first does not rule out, of the plan's own programs:
+//
+//     time     a replay of a step without its tensors (replay::least_step)
+//     memory   the bytes of all tensors together, allocation by allocation: an allocator without
+//              holes
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <tuple>
+#include <vector>
+
+#include "sim/planner/pieces.h"
+#include "sim/planner/space.h"
+#include "sim/search/evaluate.h"
+
+namespace sim::planner {
+
+struct Bound {
+  std::int64_t step_ps = 0;
+  std::int64_t bytes = 0;  // of the rank that needs most
+};
+
+// The first bound. Keeps what plans share.
+class FirstBounds {
+ public:
+  FirstBounds(const Space& space, const std::map<PiecesKey, Pieces>& pieces)
+      : space_(space), pieces_(pieces) {}
+
+  Bound of(const Core& core);
+
+ private:
+  // Layers of each part; a schedule's forward passes in front of the first backward pass of the
+  // first stage.
+  const std::vector<int>& layers(const Core& core);
+  int started(const Core& core);
+  std::int64_t state_bytes(const Core& core, const Pieces& pieces, std::int64_t parameters) const;
+  std::int64_t bytes(const Core& core, const Pieces& pieces, const std::vector<int>& layers);
+
+  const Space& space_;
+  const std::map<PiecesKey, Pieces>& pieces_;
+  std::map<std::tuple<int, int, int, int, bool>, std::vector<int>> layers_;
+  std::map<std::tuple<int, int, int, int>, int> started_;
+};
+
+// The second bound. `room`: bytes by which the rank that is nearest to its capacity, or furthest
+// above it, stays below: negative, the plan runs out of memory whatever its allocator does.
+struct SecondBound {
+  std::int64_t step_ps = 0;
+  std::int64_t bytes = 0, capacity = 0;
+  std::int64_t room() const { return capacity - bytes; }
+};
+// REQUIRES: search::problems(plan, site) is empty.
+SecondBound second_bound(const workload::Plan& plan, search::Site& site);
+
+// Most bytes that the tensors of a program hold together, up to the time at which its second step
+// has as many microbatches under way as the first, each rounded up as the allocator does.
+std::int64_t bytes_of_tensors(const workload::Program& program);
+
+}  // namespace sim::planner

@@ -1,0 +1,238 @@
+#include "sim/planner/pieces.h"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+
+#include "sim/workload/build.h"
+
+namespace sim::planner {
+
+namespace {
+
+using workload::Instruction;
+using workload::Op;
+using workload::PassKind;
+using workload::Plan;
+using workload::Recompute;
+using workload::RecomputeMethod;
+using workload::Space;
+using workload::Stream;
+
+// Layers of the small program; with block recomputation the first half of them runs again.
+constexpr int layers = 6, half = layers / 2;
+constexpr std::int64_t never = std::numeric_limits<std::int64_t>::min() / 4;
+
+constexpr std::size_t at(Stream s) {
+  return static_cast<std::size_t>(s);
+}
+
+// Streams that start idle: the CPU is far ahead, nothing else is under way.
+struct Lane {
+  std::array<std::int64_t, workload::stream_count> tail;
+  std::vector<std::int64_t> events;
+  std::int64_t sms = 0;
+
+  explicit Lane(std::uint32_t count) : events(count, never) {
+    tail.fill(never);
+    tail[at(Stream::compute)] = 0;
+  }
+
+  void run(const Instruction& i, const workload::Program& program,
+           const replay::ClassTimes& times) {
+    std::int64_t& own = tail[at(i.stream)];
+    const bool slowed = i.flags & workload::overlapped;
+    if (i.op == Op::kernel) {
+      const bool beside = i.flags & workload::beside;
+      const Duration d = (slowed ? times.kernel_overlapped : times.kernel)[i.index];
+      own = std::max(own, beside ? own : sms) + d.ps;
+      if (!beside) sms = own;
+    } else if (i.op == Op::collective) {
+      std::int64_t& wire = tail[at(program.transfers[i.index].communicator)];
+      const Duration d = (slowed ? times.transfer_overlapped : times.transfer)[i.index];
+      wire = std::max(wire, own) + d.ps;
+      if (i.flags & workload::joins) own = std::max(own, wire);
+      if (i.event != 0) events[i.event] = wire;
+    } else if (i.op == Op::wait) {
+      own = std::max(own, events[i.event]);
+    } else if (i.op == Op::record) {
+      events[i.event] = own;
+    }
+  }
+};
+
+// A row for each layer of a template, and what lies in front of them and behind.
+struct Parts {
+  std::int64_t before = 0, after = 0;
+  std::vector<std::int64_t> of_layer = std::vector<std::int64_t>(layers);
+};
+
+Parts parts_of(const workload::Template& pattern, const std::vector<std::int64_t>& ends) {
+  Parts parts;
+  std::int64_t last = 0;
+  bool inside = false;
+  for (std::size_t c = 0; c < pattern.calls.size(); ++c) {
+    const int layer = pattern.calls[c].layer;
+    const std::int64_t taken = ends[c] - last;
+    last = ends[c];
+    if (layer >= 0) {
+      inside = true;
+      parts.of_layer[static_cast<std::size_t>(layer)] += taken;
+    } else {
+      (inside ? parts.after : parts.before) += taken;
+    }
+  }
+  return parts;
+}
+
+// Bytes that a frame holds behind each call: what a microbatch keeps until its backward pass.
+std::vector<std::int64_t> held_behind_calls(const workload::Program& program,
+                                            const workload::Template& pattern) {
+  std::vector<std::int64_t> held;
+  std::map<std::uint32_t, std::int64_t> frame;  // by slot
+  std::map<std::pair<Space, std::uint32_t>, std::int64_t> others;
+  std::int64_t sum = 0;
+  for (const workload::Call& call : pattern.calls) {
+    const auto put = [&](Space space, std::uint32_t index, std::int64_t bytes) {
+      if (space != Space::microbatch && space != Space::layer) {
+        const std::int64_t was = others[{space, index}];
+        others[{space, index}] = bytes;
+        return was;
+      }
+      std::int64_t& there = frame[space == Space::layer ? call.layer_base + index : index];
+      const std::int64_t was = there;
+      sum += bytes - there;
+      there = bytes;
+      return was;
+    };
+    for (const Instruction& i : program.blocks[call.block].code) {
+      if (i.op == Op::alloc) put(i.space, i.index, i.value);
+      if (i.op == Op::free) put(i.space, i.index, 0);
+      if (i.op == Op::move)
+        put(static_cast<Space>(i.value >> 32), static_cast<std::uint32_t>(i.value & 0xffffffff),
+            put(i.space, i.index, 0));
+    }
+    held.push_back(sum);
+  }
+  return held;
+}
+
+std::int64_t least_of(const std::vector<std::int64_t>& values, int from, int to) {
+  return *std::min_element(values.begin() + from, values.begin() + to);
+}
+
+void keep_least(std::int64_t& so_far, std::int64_t value, bool first) {
+  so_far = first ? value : std::min(so_far, value);
+}
+
+// Parameters of a rank with that many layers.
+std::int64_t parameters_of(Plan plan, int count, const workload::Environment& environment) {
+  plan.architecture.layers = count;
+  plan.policy = {};
+  if (!workload::problems(plan).empty()) return 0;
+  return workload::build(plan, environment).classes.front().parameters;
+}
+
+void add_parameters(const Plan& probe, const workload::Environment& environment, Pieces& pieces) {
+  Plan plan = probe;
+  plan.mesh.cp = 1;
+  plan.batch.micro_batch = 1;
+  plan.batch.global_batch = 1;
+  plan.pipeline.schedule = "1f1b";
+  const std::int64_t one = parameters_of(plan, 1, environment);
+  const std::int64_t two = parameters_of(plan, 2, environment);
+  if (one == 0 || two == 0) return;
+  pieces.layer_parameters = two - one;
+  const std::int64_t ends = std::max<std::int64_t>(0, one - pieces.layer_parameters);
+  // Tables of both ends are alike, but for what is little.
+  const model::Architecture& a = plan.architecture;
+  pieces.first_parameters = model::padded_vocab(a.vocab, plan.mesh.tp) / plan.mesh.tp * a.hidden;
+  pieces.first_parameters = std::min(pieces.first_parameters, ends);
+  pieces.last_parameters = ends - pieces.first_parameters;
+}
+
+Plan probe_of(const planner::Space& space, const PiecesKey& key) {
+  const auto& [base, tp, cp, micro_batch, modules, splits] = key;
+  Plan plan = space.bases()[static_cast<std::size_t>(base)].file.plan;
+  plan.architecture.layers = layers;
+  plan.mesh.tp = tp;
+  plan.mesh.cp = cp;
+  plan.mesh.pp = plan.mesh.dp = 1;
+  plan.batch.micro_batch = micro_batch;
+  plan.batch.global_batch = 2 * micro_batch;
+  plan.pipeline = {};
+  plan.pipeline.schedule = splits ? "zb-h1" : "1f1b";
+  plan.sharding.fsdp.replicas = 1;
+  plan.policy = {};
+  if (modules >= 0) {
+    plan.policy = space.policies()[static_cast<std::size_t>(modules)].policy;
+  } else {
+    plan.policy.recompute = Recompute::full;
+    plan.policy.recompute_method = RecomputeMethod::block;
+    plan.policy.recompute_layers = half;
+  }
+  return plan;
+}
+
+}  // namespace
+
+std::vector<std::int64_t> ends_of_calls(const workload::Program& program,
+                                        const replay::ClassTimes& times,
+                                        const workload::Template& pattern) {
+  Lane lane(program.events);
+  std::vector<std::int64_t> ends;
+  for (const workload::Call& call : pattern.calls) {
+    for (const Instruction& i : program.blocks[call.block].code) lane.run(i, program, times);
+    ends.push_back(lane.tail[at(Stream::compute)]);
+  }
+  return ends;
+}
+
+PiecesKey pieces_key(const planner::Space& space, const Core& core) {
+  const LayerChoice& choice = space.policies()[core.policy];
+  const bool some = choice.policy.recompute == Recompute::selective;
+  const bool splits =
+      schedule::catalog()[core.schedule].splits != schedule::Splits::none;
+  return {core.base, core.tp, core.cp, core.micro_batch, some ? core.policy : -1, splits};
+}
+
+Pieces make_pieces(const planner::Space& space, const PiecesKey& key, search::Site& site) {
+  Pieces pieces;
+  const Plan plan = probe_of(space, key);
+  if (!search::problems(plan, site).empty()) return pieces;
+  const workload::Environment environment =
+      replay::environment(site.machine.gpu, site.profile.device);
+  const workload::Job job = workload::build(plan, environment);
+  const replay::Times times = replay::price(job, site.machine.gpu, site.profile.device,
+                                            *site.network, site.others);
+  const workload::Program& program = job.classes.front();
+  // Selective recomputation is the same in all layers: then none runs whole again.
+  const bool whole = std::get<4>(key) < 0;
+  std::map<PassKind, bool> seen;
+  for (const workload::Pass& pass : program.step) {
+    const workload::Template& pattern = program.templates[pass.pattern];
+    const PassKind kind = pattern.kind;
+    std::int64_t PassTimes::*member = kind == PassKind::forward    ? &PassTimes::forward
+                                      : kind == PassKind::backward ? &PassTimes::backward
+                                      : kind == PassKind::weight   ? &PassTimes::weight
+                                                                   : nullptr;
+    if (member == nullptr) continue;
+    const Parts parts = parts_of(pattern, ends_of_calls(program, times.classes.front(), pattern));
+    const bool first = !std::exchange(seen[kind], true);
+    const bool forward = kind == PassKind::forward;
+    keep_least((forward ? pieces.first : pieces.last).*member, parts.before, first);
+    keep_least((forward ? pieces.last : pieces.first).*member, parts.after, first);
+    keep_least(pieces.kept.*member, least_of(parts.of_layer, whole ? half : 0, layers), first);
+    keep_least(pieces.again.*member, least_of(parts.of_layer, 0, half), first);
+    if (!forward) continue;
+    const Parts held = parts_of(pattern, held_behind_calls(program, pattern));
+    keep_least(pieces.first_bytes, held.before, first);
+    keep_least(pieces.last_bytes, held.after, first);
+    keep_least(pieces.kept_bytes, least_of(held.of_layer, whole ? half : 0, layers), first);
+    keep_least(pieces.again_bytes, least_of(held.of_layer, 0, half), first);
+  }
+  add_parameters(plan, environment, pieces);
+  return pieces;
+}
+
+}  // namespace sim::planner

@@ -1,0 +1,372 @@
+#include "sim/planner/search.h"
+
+#include <algorithm>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <queue>
+
+#include "sim/report/interval.h"
+#include "sim/search/pool.h"
+
+namespace sim::planner {
+
+namespace {
+
+using report::Json;
+
+// Work handed out at once, so that what is looked at does not depend on who is done first: a replay
+// counts as many bounds as it takes the time of.
+constexpr int wave = 32, wave_cost_of_replay = 6;
+constexpr std::int64_t no_bound = std::numeric_limits<std::int64_t>::max();
+
+enum class Known : std::uint8_t { first_bound, waiting, second_bound, replay };
+
+struct Score {
+  double first = 0;
+  std::int64_t step_ps = 0;
+  friend auto operator<=>(const Score&, const Score&) = default;
+};
+
+struct Entry {
+  Score score;
+  Known known = Known::first_bound;
+  std::uint32_t core = 0;
+  std::uint16_t variant = 0;
+};
+
+// The largest comes out first: the best score; of equals the one that is known best.
+struct Later {
+  bool operator()(const Entry& a, const Entry& b) const {
+    if (a.score != b.score) return a.score > b.score;
+    if (a.known != b.known) return a.known < b.known;
+    return std::pair(a.core, a.variant) > std::pair(b.core, b.variant);
+  }
+};
+
+Json to_json(const Replayed& one) {
+  return {{"core", one.core},         {"variant", one.variant},   {"fits", one.fits},
+          {"step_ps", one.step_ps},   {"tokens", one.tokens_s_gpu}, {"tflops", one.tflops_gpu},
+          {"mfu", one.mfu},           {"bubble", one.bubble},     {"low", one.low_s},
+          {"high", one.high_s},       {"reserved", one.reserved}, {"capacity", one.capacity},
+          {"accounts", one.accounts}, {"reason", one.reason}};
+}
+
+Replayed replayed_of(const Json& json) {
+  return {json["core"],     json["variant"],  json["fits"],     json["step_ps"], json["tokens"],
+          json["tflops"],   json["mfu"],      json["bubble"],   json["low"],     json["high"],
+          json["reserved"], json["capacity"], json["accounts"], json["reason"]};
+}
+
+Json to_json(const Pieces& p) {
+  Json json = Json::array();
+  for (const PassTimes& times : {p.first, p.last, p.kept, p.again})
+    for (const std::int64_t one : {times.forward, times.backward, times.weight})
+      json.push_back(one);
+  for (const std::int64_t one : {p.first_bytes, p.last_bytes, p.kept_bytes, p.again_bytes,
+                                 p.layer_parameters, p.first_parameters, p.last_parameters})
+    json.push_back(one);
+  return json;
+}
+
+Pieces pieces_of(const Json& json) {
+  Pieces p;
+  std::size_t at = 0;
+  for (PassTimes* times : {&p.first, &p.last, &p.kept, &p.again})
+    for (std::int64_t* one : {&times->forward, &times->backward, &times->weight})
+      *one = json[at++];
+  for (std::int64_t* one : {&p.first_bytes, &p.last_bytes, &p.kept_bytes, &p.again_bytes,
+                            &p.layer_parameters, &p.first_parameters, &p.last_parameters})
+    *one = json[at++];
+  return p;
+}
+
+class Search {
+ public:
+  Search(const Space& space, search::Sites& sites, const Wanted& wanted,
+         const std::function<bool(const Progress&)>& go_on)
+      : space_(space), sites_(sites), wanted_(wanted), go_on_(go_on) {
+    out_.counts.plans = space.plans();
+    out_.counts.impossible = space.impossible();
+  }
+
+  Outcome run() {
+    if (!find_pieces()) return stopped();
+    bound_all();
+    search::PoolCalls calls;
+    calls.answer = [this](std::size_t item) { return answer(item); };
+    calls.answered = [this](std::size_t item, const std::string& text) {
+      take(item, text);
+      return true;
+    };
+    // A plan on which our program fails is none that can be recommended.
+    calls.failed = [this](std::size_t item, const std::string&) {
+      drop(item, Json());
+      return true;
+    };
+    calls.go_on = [this] { return go_on_(progress()); };
+    calls.more = [this] { return next_wave(); };
+    if (!search::run_pool(next_wave(), wanted_.workers, calls)) return stopped();
+    finish();
+    return std::move(out_);
+  }
+
+ private:
+  search::Site& site(const Core& core) {
+    return **sites_.of(space_.bases()[core.base].file.machine);
+  }
+
+  bool find_pieces() {
+    std::vector<PiecesKey> keys;
+    for (const Core& core : space_.cores()) {
+      const PiecesKey key = pieces_key(space_, core);
+      if (pieces_.try_emplace(key).second) keys.push_back(key);
+    }
+    std::vector<std::size_t> items(keys.size());
+    for (std::size_t i = 0; i < items.size(); ++i) items[i] = i;
+    search::PoolCalls calls;
+    calls.answer = [&](std::size_t i) {
+      const std::size_t base = static_cast<std::size_t>(std::get<0>(keys[i]));
+      return to_json(make_pieces(space_, keys[i],
+                                 **sites_.of(space_.bases()[base].file.machine)))
+          .dump();
+    };
+    calls.answered = [&](std::size_t i, const std::string& text) {
+      pieces_[keys[i]] = pieces_of(Json::parse(text));
+      return true;
+    };
+    calls.failed = [](std::size_t, const std::string&) { return true; };
+    calls.go_on = [this] { return go_on_(progress()); };
+    return search::run_pool(items, wanted_.workers, calls);
+  }
+
+  Score score(const Core& core, std::int64_t step_ps) const {
+    const double gpus = space_.bases()[core.base].gpus;
+    if (wanted_.objective == Objective::gpus) return {gpus, step_ps};
+    if (wanted_.objective == Objective::cost) return {gpus * static_cast<double>(step_ps), step_ps};
+    return {0, step_ps};
+  }
+
+  // Slower than what is wanted at least.
+  bool too_slow(const Core& core, std::int64_t step_ps) const {
+    if (wanted_.tokens_s == 0) return false;
+    const workload::BatchPlan& batch = space_.bases()[core.base].file.plan.batch;
+    const double tokens =
+        static_cast<double>(batch.global_batch) * static_cast<double>(batch.sequence);
+    return static_cast<double>(step_ps) * 1e-12 * wanted_.tokens_s > tokens;
+  }
+
+  void note_nearest(std::uint32_t core, std::int64_t lacks) {
+    if (out_.nearest_known && std::pair(out_.nearest_lacks, out_.nearest_core) <= std::pair(lacks, core))
+      return;
+    out_.nearest_known = true;
+    out_.nearest_core = core;
+    out_.nearest_lacks = lacks;
+  }
+
+  void bound_all() {
+    FirstBounds bounds(space_, pieces_);
+    std::vector<std::int64_t> room;  // by base
+    for (const Base& base : space_.bases()) {
+      const search::Site& there = **sites_.of(base.file.machine);
+      const auto& outside = there.profile.device.memory;
+      room.push_back(
+          (there.machine.gpu.memory - outside.context - outside.libraries - wanted_.headroom).n);
+    }
+    std::vector<Entry> entries;
+    for (std::uint32_t c = 0; c < space_.cores().size(); ++c) {
+      const Core& core = space_.cores()[c];
+      const Bound bound = bounds.of(core);
+      if (bound.bytes > room[core.base]) {
+        out_.counts.cut_by_memory += space_.variants(core);
+        note_nearest(c, bound.bytes - room[core.base]);
+      } else if (too_slow(core, bound.step_ps)) {
+        out_.counts.cut_by_time += space_.variants(core);
+      } else {
+        entries.push_back({score(core, bound.step_ps), Known::first_bound, c, 0});
+      }
+    }
+    queue_ = Queue(Later(), std::move(entries));
+  }
+
+  // What is looked at next: the first in the queue, until one comes out that is known exactly.
+  std::vector<std::size_t> next_wave() {
+    std::vector<std::size_t> items;
+    int cost = 0;
+    while (!queue_.empty() && cost < wave &&
+           out_.best.size() < static_cast<std::size_t>(wanted_.best)) {
+      const Entry entry = queue_.top();
+      if (entry.known == Known::replay) {
+        if (!items.empty()) break;
+        queue_.pop();
+        out_.best.push_back(out_.replayed[found_[{entry.core, entry.variant}]]);
+        continue;
+      }
+      queue_.pop();
+      const Core& core = space_.cores()[entry.core];
+      if (entry.known == Known::first_bound) {
+        for (int order = 0; order < space_.orders(core); ++order)
+          queue_.push({entry.score, Known::waiting, entry.core,
+                       static_cast<std::uint16_t>(order * space_.allocators())});
+        continue;
+      }
+      const bool replays = entry.known == Known::second_bound;
+      cost += replays ? wave_cost_of_replay : 1;
+      items.push_back(item(entry.core, entry.variant, replays));
+      under_way_[items.back()] = entry;
+    }
+    return items;
+  }
+
+  static std::size_t item(std::uint32_t core, std::uint16_t variant, bool replays) {
+    return (std::size_t{core} << 17) | (std::size_t{variant} << 1) | (replays ? 1 : 0);
+  }
+
+  // In a worker.
+  std::string answer(std::size_t item) {
+    const auto core = static_cast<std::uint32_t>(item >> 17);
+    const int variant = static_cast<int>(item >> 1 & 0xffff);
+    const Core& of = space_.cores()[core];
+    if ((item & 1) != 0)
+      return to_json(replay_plan(space_, core, variant, site(of), wanted_)).dump();
+    const workload::Plan plan = space_.plan(of, variant);
+    if (!search::problems(plan, site(of)).empty()) return "null";
+    const SecondBound bound = second_bound(plan, site(of));
+    return Json({{"step_ps", bound.step_ps}, {"room", bound.room()}}).dump();
+  }
+
+  // A plan that is out; `json` null: it is impossible after all.
+  void drop(std::size_t item, const Json& json) {
+    const Entry entry = under_way_.at(item);
+    under_way_.erase(item);
+    const std::int64_t plans = (item & 1) != 0 ? 1 : space_.allocators();
+    if (json.is_null()) {
+      out_.counts.impossible += plans;
+    } else {
+      out_.counts.cut_by_memory += plans;
+      note_nearest(entry.core, -json["room"].get<std::int64_t>() + wanted_.headroom.n);
+    }
+  }
+
+  void take(std::size_t item, const std::string& text) {
+    const Json json = Json::parse(text);
+    const Entry entry = under_way_.at(item);
+    const Core& core = space_.cores()[entry.core];
+    if ((item & 1) == 0) ++out_.counts.bounded;
+    if (json.is_null()) return drop(item, json);
+    const std::int64_t step_ps = json["step_ps"];
+    if ((item & 1) == 0) {
+      if (json["room"].get<std::int64_t>() < wanted_.headroom.n) return drop(item, json);
+      under_way_.erase(item);
+      if (too_slow(core, step_ps)) {
+        out_.counts.cut_by_time += space_.allocators();
+        return;
+      }
+      for (int a = 0; a < space_.allocators(); ++a)
+        queue_.push({score(core, std::max(step_ps, entry.score.step_ps)), Known::second_bound,
+                     entry.core, static_cast<std::uint16_t>(entry.variant + a)});
+      return;
+    }
+    under_way_.erase(item);
+    ++out_.counts.replayed;
+    found_[{entry.core, entry.variant}] = out_.replayed.size();
+    out_.replayed.push_back(replayed_of(json));
+    if (!out_.replayed.back().fits || too_slow(core, step_ps)) return;
+    queue_.push({score(core, step_ps), Known::replay, entry.core, entry.variant});
+    if (best_ps_ == 0 || step_ps < best_ps_) best_ps_ = step_ps;
+  }
+
+  Progress progress() const {
+    Progress now{out_.counts.bounded, out_.counts.replayed, static_cast<double>(best_ps_) * 1e-12,
+                 0};
+    if (!queue_.empty()) now.least_s = static_cast<double>(queue_.top().score.step_ps) * 1e-12;
+    return now;
+  }
+
+  // What is left in the queue.
+  void finish() {
+    std::ranges::sort(out_.replayed, {}, [](const Replayed& one) {
+      return std::pair(one.core, one.variant);
+    });
+    for (const auto& [item, entry] : under_way_) queue_.push(entry);
+    for (; !queue_.empty(); queue_.pop()) {
+      const Entry& entry = queue_.top();
+      const Core& core = space_.cores()[entry.core];
+      if (entry.known == Known::replay) continue;  // behind the best, and counted
+      out_.counts.cut_by_time += entry.known == Known::first_bound ? space_.variants(core)
+                                 : entry.known == Known::waiting   ? space_.allocators()
+                                                                   : 1;
+    }
+  }
+
+  Outcome stopped() {
+    out_.complete = false;
+    std::int64_t least = no_bound;
+    for (const auto& [item, entry] : under_way_) least = std::min(least, entry.score.step_ps);
+    if (!queue_.empty()) least = std::min(least, queue_.top().score.step_ps);
+    if (least != no_bound) out_.least_left_s = static_cast<double>(least) * 1e-12;
+    std::vector<Entry> known;
+    Queue rest = queue_;
+    for (; !rest.empty(); rest.pop())
+      if (rest.top().known == Known::replay) known.push_back(rest.top());
+    for (const Entry& entry : known)
+      if (out_.best.size() < static_cast<std::size_t>(wanted_.best))
+        out_.best.push_back(out_.replayed[found_[{entry.core, entry.variant}]]);
+    finish();
+    return std::move(out_);
+  }
+
+  using Queue = std::priority_queue<Entry, std::vector<Entry>, Later>;
+
+  const Space& space_;
+  search::Sites& sites_;
+  const Wanted& wanted_;
+  const std::function<bool(const Progress&)>& go_on_;
+  std::map<PiecesKey, Pieces> pieces_;
+  Queue queue_;
+  std::map<std::size_t, Entry> under_way_;
+  std::map<std::pair<std::uint32_t, std::uint16_t>, std::size_t> found_;  // in out_.replayed
+  std::int64_t best_ps_ = 0;
+  Outcome out_;
+};
+
+}  // namespace
+
+Replayed replay_plan(const Space& space, std::uint32_t core, int variant, search::Site& site,
+                const Wanted& wanted) {
+  const workload::Plan plan = space.plan(space.cores()[core], variant);
+  const report::Answer answer = search::evaluate(plan, site);
+  Replayed out;
+  out.core = core;
+  out.variant = static_cast<std::uint16_t>(variant);
+  out.step_ps = answer.run.step_time.ps;
+  const replay::ClassReport& who = report::fullest(answer.run);
+  out.reserved = who.peak_reserved.n;
+  out.capacity = who.capacity.n;
+  if (!answer.run.fits()) {
+    out.reason = report::oom_reason(answer.run);
+    return out;
+  }
+  out.fits = who.capacity - who.peak_reserved >= wanted.headroom;
+  if (!out.fits) out.reason = "less room than is wanted";
+  out.tokens_s_gpu = report::tokens_per_second_gpu(answer);
+  out.tflops_gpu = report::rate(answer, "megatron").tflops_gpu;
+  out.mfu = answer.mfu;
+  out.bubble = answer.run.bubble;
+  out.accounts = report::mean_accounts(answer.run);
+  if (wanted.residuals != nullptr) {
+    const report::Intervals intervals = report::intervals(
+        answer, *wanted.residuals, site.profile.device.name, "megatron");
+    if (intervals.step_seconds) {
+      out.low_s = intervals.step_seconds->low;
+      out.high_s = intervals.step_seconds->high;
+    }
+  }
+  return out;
+}
+
+Outcome find_best(const Space& space, search::Sites& sites, const Wanted& wanted,
+               const std::function<bool(const Progress&)>& go_on) {
+  return Search(space, sites, wanted, go_on).run();
+}
+
+}  // namespace sim::planner

@@ -1,0 +1,84 @@
+// search.h — the best plans of a space, exactly: best first, by bounds that lie below the replay.
+//
+// Every plan stands in a queue by what it takes at least. The first is looked at more closely: by
+// the second bound, then by its replay, and goes back into the queue with what it then takes. A plan
+// that comes out with its replayed time is better than all that are left, because each of them
+// takes at least as long as its bound says. What is still in the queue at the end was cut by time.
+//
+// Invariants
+//  (1) The plans found are the best of the whole space, in order, unless the search was stopped.
+//  (2) Plans, order and counts do not depend on the number of workers.
+//  (3) plans = impossible + cut by time + cut by memory + replayed.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "sim/config/residuals.h"
+#include "sim/planner/bounds.h"
+#include "sim/planner/space.h"
+#include "sim/report/json.h"
+
+namespace sim::planner {
+
+enum class Objective : std::uint8_t {
+  time,   // the shortest step
+  cost,   // the most tokens for the money: the least GPU time for a step
+  gpus,   // the fewest GPUs that reach a rate; of those the shortest step
+};
+
+struct Wanted {
+  Objective objective = Objective::time;
+  int best = 10;
+  Bytes headroom{};           // that stay free of what the allocator may have
+  double tokens_s = 0;        // at least, of the job; 0: any
+  int workers = 1;
+  const config::RunResiduals* residuals = nullptr;  // for intervals
+};
+
+// What a replay says of a plan.
+struct Replayed {
+  std::uint32_t core = 0;
+  std::uint16_t variant = 0;
+  bool fits = false;  // with its headroom
+  std::int64_t step_ps = 0;
+  double tokens_s_gpu = 0, tflops_gpu = 0, mfu = 0, bubble = 0;
+  double low_s = 0, high_s = 0;  // 90 % interval of the step; 0: not known
+  std::int64_t reserved = 0, capacity = 0;
+  std::vector<double> accounts;  // seconds of a step, by replay::Account
+  std::string reason;            // why it runs out of memory
+};
+
+struct Counts {
+  std::int64_t plans = 0, impossible = 0, cut_by_time = 0, cut_by_memory = 0, replayed = 0;
+  std::int64_t bounded = 0;  // programs written for a second bound
+};
+
+struct Outcome {
+  bool complete = true;  // else stopped: the best so far
+  std::vector<Replayed> best;      // in order
+  std::vector<Replayed> replayed;  // all, as they were replayed
+  Counts counts;
+  double least_left_s = 0;         // stopped: no plan that is left takes less
+  // No plan fits: the one that lacks least memory by its bound.
+  bool nearest_known = false;
+  std::uint32_t nearest_core = 0;
+  std::int64_t nearest_lacks = 0;
+};
+
+struct Progress {
+  std::int64_t bounded = 0, replayed = 0;
+  double best_s = 0, least_s = 0;  // 0: none yet; no plan takes less
+};
+
+// `sites` have the machines of all bases. `go_on`: false stops the search.
+Outcome find_best(const Space& space, search::Sites& sites, const Wanted& wanted,
+               const std::function<bool(const Progress&)>& go_on);
+
+// One plan of the space, replayed.
+Replayed replay_plan(const Space& space, std::uint32_t core, int variant, search::Site& site,
+                const Wanted& wanted);
+
+}  // namespace sim::planner

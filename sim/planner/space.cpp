@@ -1,0 +1,338 @@
+#include "sim/planner/space.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cassert>
+#include <map>
+
+#include "sim/workload/parts.h"
+#include "sim/workload/simulated.h"
+
+namespace sim::planner {
+
+namespace {
+
+using workload::Plan;
+using workload::Recompute;
+using workload::RecomputeMethod;
+
+constexpr std::int64_t least_tokens_of_a_rank = 1024;
+constexpr int most_context_parallel = 32, most_micro_batch = 64;
+const std::vector<int> usual_chunks = {1, 2, 3, 4, 5, 6, 7, 8};
+constexpr std::size_t most_reasons = 5;
+
+std::vector<int> powers_of_two(std::int64_t most) {
+  std::vector<int> all;
+  for (std::int64_t n = 1; n <= most; n *= 2) all.push_back(static_cast<int>(n));
+  return all;
+}
+
+std::vector<int> divisors_up_to(std::int64_t n, std::int64_t most) {
+  std::vector<int> all;
+  for (std::int64_t d = 1; d <= std::min(n, most); ++d)
+    if (n % d == 0) all.push_back(static_cast<int>(d));
+  return all;
+}
+
+std::vector<int> either(const std::vector<int>& said, const std::vector<int>& otherwise) {
+  return said.empty() ? otherwise : said;
+}
+
+bool has(const std::vector<int>& said, int value) {
+  return said.empty() || std::ranges::find(said, value) != said.end();
+}
+
+// Rules about these fields hold for all plans of a mesh and microbatch, or for none.
+bool of_the_mesh(const std::string& field) {
+  for (const char* other :
+       {"schedule", "pp", "virtual_stages", "layer_split", "pipeline_layout", "first_stage_layers",
+        "last_stage_layers", "account_for_embedding", "account_for_loss", "recompute_layers",
+        "recompute_modules", "offload_layers"})
+    if (field == other) return false;
+  return true;
+}
+
+bool of_the_layers(const std::string& field) {
+  return field == "recompute_layers" || field == "recompute_modules" || field == "offload_layers";
+}
+
+// Whether the schedule runs with so many chunks on some shape.
+bool takes(const schedule::Schedule& row, int chunks) {
+  const schedule::Shape shape{.stages = 2, .microbatches = 24, .chunks = chunks};
+  return row.problem(shape).empty();
+}
+
+int fewest_layers(const Plan& plan) {
+  int least = workload::part_layers(plan, 0);
+  const int parts = workload::count_parts(plan);
+  for (const int part : {1, parts / 2, parts - 1})
+    least = std::min(least, workload::part_layers(plan, std::clamp(part, 0, parts - 1)));
+  return least;
+}
+
+}  // namespace
+
+// A path down the tree.
+struct Space::Level {
+  bool first_only = false;
+  Core core;
+  Plan plan;
+  std::map<std::string, std::pair<std::int64_t, std::string>> broken;  // by field: how often, what
+
+  void note(const std::vector<workload::Problem>& problems, std::int64_t plans) {
+    auto& [count, message] = broken[problems.front().field];
+    if (message.empty()) message = problems.front().message;
+    count += plans;
+  }
+};
+
+namespace {
+
+// Plans below one choice of schedule: policies with their layers, and offloads.
+std::int64_t policies_of(const std::vector<LayerChoice>& policies, int layers) {
+  std::int64_t count = 0;
+  for (const LayerChoice& choice : policies) count += choice.eighths ? std::min(7, layers - 1) : 1;
+  return count;
+}
+
+// One to seven eighths of a chunk's layers, each number once.
+std::vector<int> eighths_of(int layers) {
+  std::vector<int> all;
+  for (int eighth = 1; eighth < 8; ++eighth) {
+    const int n = (layers * eighth + 4) / 8;
+    if (n > 0 && n < layers && (all.empty() || all.back() != n)) all.push_back(n);
+  }
+  return all;
+}
+
+}  // namespace
+
+int Space::orders(const Core& core) const {
+  const bool alike = core.pp == 1 || core.dp == 1;
+  return alike ? 1 : static_cast<int>(domains_.rank_orders.size());
+}
+
+// Every way to recompute and to offload under a schedule.
+bool Space::consider(Level& at) {
+  const std::vector<int> offloads = either(domains_.offload_layers, {0});
+  const std::int64_t variants = this->variants(at.core);
+  const int layers = fewest_layers(at.plan);
+  const bool ask = !domains_.recompute_layers.empty() || !domains_.recompute_modules.empty() ||
+                   !domains_.offload_layers.empty();
+  for (std::size_t i = 0; i < policies_.size(); ++i) {
+    const LayerChoice& choice = policies_[i];
+    const std::vector<int> counts = choice.eighths
+                                        ? eighths_of(layers)
+                                        : std::vector{choice.policy.recompute_layers};
+    for (const int count : counts)
+      for (const int offload : offloads) {
+        plans_ += variants;
+        at.plan.policy = choice.policy;
+        at.plan.policy.recompute_layers = count;
+        at.plan.policy.offload_layers = offload;
+        if (ask) {
+          const auto problems = workload::problems(at.plan);
+          if (!problems.empty()) {
+            at.note(problems, variants);
+            impossible_ += variants;
+            continue;
+          }
+        }
+        at.core.policy = static_cast<std::uint8_t>(i);
+        at.core.recompute_layers = static_cast<std::uint16_t>(count);
+        at.core.offload_layers = static_cast<std::uint16_t>(offload);
+        cores_.push_back(at.core);
+        if (at.first_only) return true;
+      }
+  }
+  at.plan.policy = {};
+  return false;
+}
+
+// Every schedule, number of chunks and split of layers of a mesh.
+void Space::below(Level& at) {
+  const std::span<const schedule::Schedule> catalog = schedule::catalog();
+  const int layers = static_cast<int>(at.plan.architecture.layers);
+  for (std::size_t s = 0; s < catalog.size(); ++s) {
+    const schedule::Schedule& row = catalog[s];
+    const bool said = !domains_.schedules.empty();
+    if (said ? std::ranges::find(domains_.schedules, row.name) == domains_.schedules.end()
+             : !workload::not_simulated(row).empty())
+      continue;
+    if (at.core.pp == 1 && !said && row.name != "1f1b") continue;
+    std::vector<int> chunks;
+    for (const int n : either(domains_.chunks, usual_chunks))
+      if (n * at.core.pp <= layers + 2 && takes(row, n)) chunks.push_back(n);
+    if (row.placement != schedule::Placement::round_robin && domains_.chunks.empty())
+      chunks = {row.chunks};
+    for (const int n : chunks)
+      for (const bool ends : {false, true}) {
+        if (ends && (at.core.pp == 1 || domains_.layers_said)) continue;
+        at.core.schedule = static_cast<std::uint8_t>(s);
+        at.core.chunks = static_cast<std::uint16_t>(n);
+        at.core.counts_ends = ends;
+        at.plan.pipeline.schedule = row.name;
+        at.plan.pipeline.virtual_stages = n;
+        if (!domains_.layers_said)
+          at.plan.pipeline.account_for_embedding = at.plan.pipeline.account_for_loss = ends;
+        at.plan.policy = {};
+        auto problems = workload::problems(at.plan);
+        std::erase_if(problems, [](const auto& p) { return of_the_layers(p.field); });
+        if (problems.empty()) {
+          if (consider(at)) return;
+          continue;
+        }
+        const std::int64_t lost =
+            policies_of(policies_, std::max(2, layers / (n * at.core.pp))) * variants(at.core);
+        at.note(problems, lost);
+        plans_ += lost;
+        impossible_ += lost;
+      }
+  }
+}
+
+void Space::enumerate(bool first_only) {
+  Level at;
+  at.first_only = first_only;
+  for (std::size_t b = 0; b < bases_.size(); ++b) {
+    const Base& base = bases_[b];
+    at.plan = base.file.plan;
+    const topology::Node& node = base.file.machine.cluster.node;
+    const std::int64_t sequence = at.plan.batch.sequence;
+    const std::int64_t batch = at.plan.batch.global_batch;
+    const std::int64_t layers = at.plan.architecture.layers;
+    for (const int tp : either(domains_.tp, powers_of_two(std::min(node.gpus, base.gpus))))
+      for (const int cp :
+           either(domains_.cp, powers_of_two(std::clamp<std::int64_t>(
+                                   sequence / least_tokens_of_a_rank, 1, most_context_parallel))))
+        for (const int pp : either(domains_.pp, divisors_up_to(base.gpus, layers))) {
+          const std::int64_t parallel = std::int64_t{tp} * cp * pp;
+          if (parallel > base.gpus || base.gpus % parallel != 0) continue;
+          const int dp = static_cast<int>(base.gpus / parallel);
+          if (!has(domains_.dp, dp)) continue;
+          at.core = {};
+          at.core.base = static_cast<std::uint16_t>(b);
+          at.core.tp = static_cast<std::uint16_t>(tp);
+          at.core.cp = static_cast<std::uint16_t>(cp);
+          at.core.pp = pp;
+          at.core.dp = dp;
+          at.plan.mesh.tp = tp;
+          at.plan.mesh.cp = cp;
+          at.plan.mesh.pp = pp;
+          at.plan.mesh.dp = dp;
+          const std::int64_t most = std::clamp<std::int64_t>(batch / dp, 1, most_micro_batch);
+          for (const int size : either(domains_.micro_batch, powers_of_two(most))) {
+            at.core.micro_batch = static_cast<std::uint16_t>(size);
+            at.plan.batch.micro_batch = size;
+            at.plan.pipeline.schedule = "1f1b";
+            at.plan.pipeline.virtual_stages = 1;
+            at.plan.policy = {};
+            if (!domains_.layers_said)
+              at.plan.pipeline.account_for_embedding = at.plan.pipeline.account_for_loss = false;
+            auto problems = workload::problems(at.plan);
+            std::erase_if(problems, [](const auto& p) { return !of_the_mesh(p.field); });
+            if (!problems.empty()) {
+              const std::int64_t lost = policies_of(policies_, 8) * variants(at.core);
+              at.note(problems, lost);
+              plans_ += lost;
+              impossible_ += lost;
+              continue;
+            }
+            below(at);
+            if ((first_only && !cores_.empty()) || plans_ > max_plans) return;
+          }
+        }
+  }
+  std::vector<std::pair<std::int64_t, std::string>> reasons;
+  for (const auto& [field, why] : at.broken) reasons.emplace_back(-why.first, why.second);
+  std::ranges::sort(reasons);
+  for (const auto& [count, message] : reasons)
+    if (reasons_.size() < most_reasons) reasons_.push_back(message);
+}
+
+std::vector<std::string> Space::contradiction() const {
+  std::vector<std::string> said = question_.settings;
+  const auto possible = [&](const std::vector<std::string>& settings) {
+    Question part = question_;
+    part.settings = settings;
+    Space space;
+    if (!space.read(part).empty()) return true;
+    space.fill_domains();
+    space.enumerate(true);
+    return !space.cores_.empty();
+  };
+  if (!possible({})) return {};
+  for (const std::string& one : said)
+    if (!possible({one})) return {one};
+  for (std::size_t i = 0; i < said.size(); ++i)
+    for (std::size_t j = i + 1; j < said.size(); ++j)
+      if (!possible({said[i], said[j]})) return {said[i], said[j]};
+  return {};
+}
+
+Result<Space> Space::make(const Question& question) {
+  Space space;
+  space.question_ = question;
+  Diagnostics problems = space.read(question);
+  if (!problems.empty()) return problems;
+  space.fill_domains();
+  if (const std::string size = space.too_large(); !size.empty())
+    return Diagnostics{{"command line", size}};
+  space.enumerate(false);
+  if (space.plans_ > max_plans)
+    return Diagnostics{{"command line", fmt::format("the space has more than {} plans, the most "
+                                                    "that are searched: fix some of its fields",
+                                                    max_plans)}};
+  return space;
+}
+
+Plan Space::plan(const Core& core, int variant) const {
+  Plan plan = bases_[core.base].file.plan;
+  plan.mesh.tp = core.tp;
+  plan.mesh.cp = core.cp;
+  plan.mesh.pp = core.pp;
+  plan.mesh.dp = core.dp;
+  plan.batch.micro_batch = core.micro_batch;
+  plan.pipeline.schedule = schedule::catalog()[core.schedule].name;
+  plan.pipeline.virtual_stages = core.chunks;
+  if (!domains_.layers_said)
+    plan.pipeline.account_for_embedding = plan.pipeline.account_for_loss = core.counts_ends;
+  plan.policy = policies_[core.policy].policy;
+  plan.policy.recompute_layers = core.recompute_layers;
+  plan.policy.offload_layers = core.offload_layers;
+  assert(variant < variants(core));
+  plan.mesh.rank_order =
+      domains_.rank_orders[static_cast<std::size_t>(variant / allocators())];
+  plan.environment.allocator_options =
+      domains_.allocator_options[static_cast<std::size_t>(variant % allocators())];
+  return plan;
+}
+
+std::string Space::words(const Core& core, int variant) const {
+  std::string words = fmt::format("{} tp={} cp={} pp={} micro_batch={} schedule={}",
+                                  bases_[core.base].words, core.tp, core.cp, core.pp,
+                                  core.micro_batch, schedule::catalog()[core.schedule].name);
+  if (core.chunks > 1) words += fmt::format(" virtual_stages={}", core.chunks);
+  if (core.counts_ends) words += " account_for_embedding=true account_for_loss=true";
+  const LayerChoice& choice = policies_[core.policy];
+  if (choice.policy.recompute == Recompute::selective) {
+    words += " recompute=selective recompute_modules=" + choice.modules;
+  } else if (choice.policy.recompute == Recompute::full) {
+    words += fmt::format(
+        " recompute=full recompute_method={} recompute_layers={}",
+        choice.policy.recompute_method == RecomputeMethod::block ? "block" : "uniform",
+        core.recompute_layers);
+  } else {
+    words += " recompute=none";
+  }
+  if (core.offload_layers > 0) words += fmt::format(" offload_layers={}", core.offload_layers);
+  const std::string& order = domains_.rank_orders[static_cast<std::size_t>(variant / allocators())];
+  if (!order.empty()) words += " rank_order=" + order;
+  const std::string& options =
+      domains_.allocator_options[static_cast<std::size_t>(variant % allocators())];
+  if (!options.empty()) words += " allocator_options=" + options;
+  return words;
+}
+
+}  // namespace sim::planner

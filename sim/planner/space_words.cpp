@@ -1,0 +1,321 @@
+// space_words.cpp — what the user's words leave of a space: domains of the fields that are searched,
+// and bases for everything else.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <map>
+
+#include "sim/config/cluster_fields.h"
+#include "sim/config/draft.h"
+#include "sim/config/fields.h"
+#include "sim/config/plan_fields.h"
+#include "sim/config/whatif.h"
+#include "sim/core/text.h"
+#include "sim/planner/space.h"
+
+namespace sim::planner {
+
+namespace {
+
+using workload::LayerPolicy;
+using workload::Recompute;
+using workload::RecomputeMethod;
+
+constexpr int largest_value = 1 << 20;
+constexpr std::int64_t most_bases = 4096;
+
+// "1,2,4" as numbers; problems where one is none.
+void numbers(const config::Vary& vary, int least, std::vector<int>& to, Diagnostics& problems) {
+  for (const std::string& text : vary.values) {
+    int value = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (error != std::errc{} || end != text.data() + text.size() || value < least ||
+        value > largest_value) {
+      problems.push_back({fmt::format("command line, {}={}", vary.key, text),
+                          fmt::format("takes whole numbers from {} to {}", least, largest_value)});
+    } else if (std::ranges::find(to, value) == to.end()) {
+      to.push_back(value);
+    }
+  }
+}
+
+void words_of(const config::Vary& vary, const std::vector<std::string>& choices,
+              std::vector<std::string>& to, Diagnostics& problems) {
+  for (const std::string& text : vary.values) {
+    if (!choices.empty() && std::ranges::find(choices, text) == choices.end()) {
+      problems.push_back({fmt::format("command line, {}={}", vary.key, text.substr(0, 80)),
+                          fmt::format("is none of {}{}", fmt::join(choices, ", "),
+                                      did_you_mean(text, choices))});
+    } else if (std::ranges::find(to, text) == to.end()) {
+      to.push_back(text);
+    }
+  }
+}
+
+std::vector<std::string> schedule_names() {
+  std::vector<std::string> names;
+  for (const schedule::Schedule& row : schedule::catalog()) names.emplace_back(row.name);
+  return names;
+}
+
+// A field that is searched takes its values; false: it is none of those.
+bool searched(const std::string& field, const config::Vary& vary, Domains& to,
+              Diagnostics& problems) {
+  const std::map<std::string, std::vector<int>*> counts = {
+      {"tp", &to.tp},
+      {"cp", &to.cp},
+      {"pp", &to.pp},
+      {"dp", &to.dp},
+      {"micro_batch", &to.micro_batch},
+      {"virtual_stages", &to.chunks},
+      {"recompute_layers", &to.recompute_layers},
+      {"offload_layers", &to.offload_layers}};
+  if (const auto at = counts.find(field); at != counts.end()) {
+    numbers(vary, field == "offload_layers" ? 0 : 1, *at->second, problems);
+    return true;
+  }
+  struct Row {
+    const char* field;
+    std::vector<std::string>* to;
+    std::vector<std::string> choices;
+  };
+  const Row rows[] = {{"schedule", &to.schedules, schedule_names()},
+                      {"zero", &to.zero, {"0", "1", "2", "3"}},
+                      {"rank_order", &to.rank_orders, {}},
+                      {"allocator_options", &to.allocator_options, {}},
+                      {"recompute", &to.recompute, {"none", "selective", "full"}},
+                      {"recompute_method", &to.recompute_method, {"uniform", "block"}},
+                      {"recompute_modules", &to.recompute_modules, {}}};
+  for (const Row& row : rows)
+    if (field == row.field) {
+      words_of(vary, row.choices, *row.to, problems);
+      return true;
+    }
+  return false;
+}
+
+// Fields that say how layers are split; parameters are shared.
+bool splits_layers(const std::string& field) {
+  for (const char* one : {"account_for_embedding", "account_for_loss", "first_stage_layers",
+                          "last_stage_layers", "layer_split", "pipeline_layout"})
+    if (field == one) return true;
+  return false;
+}
+bool shares_parameters(const std::string& field) {
+  return field == "data_parallel" || field == "distributed_optimizer" || field.starts_with("fsdp");
+}
+
+// What a search chooses by itself in other words, with what to write.
+std::string not_here(const std::string& field) {
+  if (field == "gpus" || field == "nodes") return "write --gpus N";
+  if (field == "model" || field == "cluster" || field == "architecture")
+    return "write rehearse plan MODEL CLUSTER";
+  if (field == "layers_per_virtual_stage") return "write virtual_stages";
+  return "";
+}
+
+std::vector<std::string> combined(const std::vector<std::vector<std::string>>& axes) {
+  std::vector<std::string> all = {""};
+  for (const std::vector<std::string>& axis : axes) {
+    std::vector<std::string> more;
+    for (const std::string& left : all)
+      for (const std::string& right : axis) more.push_back(left + (left.empty() ? "" : " ") + right);
+    all = std::move(more);
+  }
+  return all;
+}
+
+std::vector<std::string> split(const std::string& words) {
+  std::vector<std::string> all;
+  for (std::size_t at = 0; at < words.size();) {
+    const std::size_t end = std::min(words.find(' ', at), words.size());
+    if (end > at) all.push_back(words.substr(at, end - at));
+    at = end + 1;
+  }
+  return all;
+}
+
+}  // namespace
+
+// REQUIRES: `others` are not searched; the first of each axis is the first base.
+Diagnostics Space::load_bases(const Question& question, const std::vector<std::string>& others) {
+  Diagnostics problems;
+  for (const int gpus : question.gpus)
+    for (const std::string& other : others) {
+      Base base;
+      base.gpus = gpus;
+      std::string words = question.plan.empty()
+                              ? fmt::format("model={} cluster={}", question.model, question.cluster)
+                              : "";
+      words += fmt::format("{}gpus={}", words.empty() ? "" : " ", gpus);
+      if (!other.empty()) words += " " + other;
+      base.words = words;
+      std::vector<std::string> settings = split(words);
+      for (const char* one : {"tp=1", "cp=1", "pp=1", "micro_batch=1", "virtual_stages=1",
+                              "schedule=1f1b", "recompute=none"})
+        settings.emplace_back(one);
+      Result<config::PlanFile> file = config::load_draft(question.plan, settings);
+      if (!file) {
+        for (const Diagnostic& problem : file.errors()) problems.push_back(problem);
+        return problems;
+      }
+      base.file = *file;
+      bases_.push_back(std::move(base));
+    }
+  return problems;
+}
+
+Diagnostics Space::read(const Question& question) {
+  Diagnostics problems;
+  std::vector<std::vector<std::string>> axes;
+  std::map<std::string, std::string> said;  // by field
+  for (const std::string& text : question.settings) {
+    const Result<config::Vary> vary = config::parse_vary(text);
+    if (!vary) {
+      for (const Diagnostic& problem : vary.errors()) problems.push_back(problem);
+      continue;
+    }
+    std::string field;
+    if (!config::is_cluster_setting(text)) {
+      const config::FieldName name = config::plan_field(vary->key);
+      if (!name.problem.empty()) {
+        problems.push_back({"command line, " + text.substr(0, 80), name.problem});
+        continue;
+      }
+      field = name.field;
+      const auto [first, added] = said.emplace(field, text);
+      if (!added) {
+        problems.push_back({"command line, " + text.substr(0, 80),
+                            fmt::format("'{}' says it too; write {}={} with all values, or leave "
+                                        "one out",
+                                        first->second, field, "V1,V2")});
+        continue;
+      }
+      if (const std::string instead = not_here(field); !instead.empty()) {
+        problems.push_back({"command line, " + text.substr(0, 80), instead});
+        continue;
+      }
+      if (searched(field, *vary, domains_, problems)) continue;
+      domains_.layers_said = domains_.layers_said || splits_layers(field);
+      domains_.sharding_said = domains_.sharding_said || shares_parameters(field);
+    }
+    std::vector<std::string>& axis = axes.emplace_back();
+    for (const std::string& value : vary->values) axis.push_back(vary->key + "=" + value);
+  }
+  if (domains_.sharding_said && !domains_.zero.empty())
+    problems.push_back({"command line, zero", "data_parallel and distributed_optimizer say it too; "
+                                              "leave one out"});
+  if (!problems.empty()) return problems;
+  if (!domains_.sharding_said) {
+    std::vector<std::string>& axis = axes.emplace_back();
+    for (const std::string& stage :
+         domains_.zero.empty() ? std::vector<std::string>{"1", "2", "3"} : domains_.zero)
+      axis.push_back("zero=" + stage);
+  }
+  double bases = static_cast<double>(question.gpus.size());
+  for (const auto& axis : axes) bases *= static_cast<double>(axis.size());
+  if (bases > static_cast<double>(most_bases)) {
+    std::string wide;
+    for (const auto& axis : axes)
+      if (axis.size() > 1)
+        wide += fmt::format("{}{} ({} values)", wide.empty() ? "" : ", ",
+                            axis.front().substr(0, axis.front().find('=')), axis.size());
+    return {{"command line",
+             fmt::format("{:.3g} combinations of fields that change the machine or the model's "
+                         "numerics; at most {} are searched, each with all degrees and schedules: "
+                         "fix some of {}",
+                         bases, most_bases, wide)}};
+  }
+  return load_bases(question, combined(axes));
+}
+
+void Space::fill_domains() {
+  if (domains_.rank_orders.empty()) {
+    const std::string& own = bases_.front().file.plan.mesh.rank_order;
+    domains_.rank_orders = {own};
+    if (own.empty()) domains_.rank_orders.emplace_back("tp-cp-ep-pp-dp");
+  }
+  if (domains_.allocator_options.empty()) {
+    const std::string& own = bases_.front().file.plan.environment.allocator_options;
+    domains_.allocator_options = {own};
+    if (own.empty()) domains_.allocator_options.emplace_back("expandable_segments:True");
+  }
+  const auto allowed = [](const std::vector<std::string>& said, const char* one) {
+    return said.empty() || std::ranges::find(said, one) != said.end();
+  };
+  policies_.clear();
+  if (allowed(domains_.recompute, "none")) policies_.push_back({LayerPolicy{}, "", false});
+  if (allowed(domains_.recompute, "selective")) {
+    // The core of attention is run again by flash attention itself.
+    std::vector<std::string> modules = domains_.recompute_modules;
+    if (modules.empty()) modules = {"mlp"};
+    if (domains_.recompute_modules.empty() && !domains_.recompute.empty())
+      modules.insert(modules.begin(), "core_attn");
+    for (const std::string& one : modules) {
+      LayerChoice choice;
+      choice.policy.recompute = Recompute::selective;
+      choice.policy.recompute_modules = {one.find("core_attn") != std::string::npos,
+                                         one.find("mlp") != std::string::npos,
+                                         one.find("operators") != std::string::npos};
+      choice.modules = one;
+      policies_.push_back(choice);
+    }
+  }
+  if (!allowed(domains_.recompute, "full")) return;
+  for (const auto& [name, method] :
+       {std::pair{"uniform", RecomputeMethod::uniform}, std::pair{"block", RecomputeMethod::block}}) {
+    if (!allowed(domains_.recompute_method, name)) continue;
+    LayerChoice choice;
+    choice.policy.recompute = Recompute::full;
+    choice.policy.recompute_method = method;
+    if (domains_.recompute_layers.empty()) {
+      choice.eighths = method == RecomputeMethod::block;
+      policies_.push_back(choice);
+    }
+    for (const int layers : domains_.recompute_layers) {
+      choice.policy.recompute_layers = layers;
+      policies_.push_back(choice);
+    }
+  }
+}
+
+// An upper bound of the plans, by sizes of the domains alone.
+std::string Space::too_large() const {
+  const auto size = [](const auto& said, std::size_t otherwise) {
+    return static_cast<double>(said.empty() ? otherwise : said.size());
+  };
+  double policies = 0;
+  for (const LayerChoice& choice : policies_) policies += choice.eighths ? 7 : 1;
+  const double below = size(domains_.micro_batch, 7) * size(domains_.schedules, 14) *
+                       size(domains_.chunks, 3) * (domains_.layers_said ? 1 : 2) * policies *
+                       size(domains_.offload_layers, 1) *
+                       static_cast<double>(domains_.rank_orders.size()) *
+                       static_cast<double>(domains_.allocator_options.size()) *
+                       static_cast<double>(bases_.size());
+  const double meshes = size(domains_.tp, 4) * size(domains_.cp, 4) * size(domains_.pp, 6) / 2;
+  constexpr double most = 1e9;  // of this bound: half of it breaks rules, schedules take few chunks
+  if (below * meshes <= most) return "";
+  std::vector<std::pair<std::size_t, std::string>> wide;
+  const auto add = [&](const char* name, std::size_t count) {
+    if (count > 1) wide.emplace_back(count, name);
+  };
+  add("tp", domains_.tp.size());
+  add("cp", domains_.cp.size());
+  add("pp", domains_.pp.size());
+  add("micro_batch", domains_.micro_batch.size());
+  add("virtual_stages", domains_.chunks.size());
+  add("recompute_layers", domains_.recompute_layers.size());
+  add("offload_layers", domains_.offload_layers.size());
+  add("rank_order", domains_.rank_orders.size());
+  add("allocator_options", domains_.allocator_options.size());
+  add("gpus, and fields that are not searched by themselves", bases_.size());
+  std::ranges::sort(wide, std::greater<>());
+  std::string text;
+  for (const auto& [count, name] : wide)
+    text += fmt::format("{}{} ({} values)", text.empty() ? "" : ", ", name, count);
+  return fmt::format("the space has about {:.2g} plans; at most {} are searched: fix some of {}",
+                     below * meshes, max_plans, text);
+}
+
+}  // namespace sim::planner
