@@ -116,38 +116,42 @@ std::int64_t FirstBounds::bytes(const Core& core, const Pieces& pieces,
   return state_bytes(core, pieces, parameters) + started(core) * task;
 }
 
-Bound FirstBounds::of(const Core& core) {
+std::vector<PassTimes> FirstBounds::passes_of_parts(const Core& core) {
   const Pieces& pieces = pieces_.at(pieces_key(space_, core));
-  const std::vector<int>& layers = this->layers(core);
+  const LayerPolicy& policy = space_.policies()[core.policy].policy;
+  std::vector<PassTimes> passes;
+  for (const int count : layers(core)) {
+    const int again = run_again(policy, core.recompute_layers, count);
+    passes.push_back((count - again) * pieces.kept);
+    passes.back() += again * pieces.again;
+  }
+  passes.front() += pieces.first;
+  passes.back() += pieces.last;
+  return passes;
+}
+
+Bound FirstBounds::of(const Core& core) {
+  const std::vector<PassTimes> passes = passes_of_parts(core);
   const schedule::Schedule& row = schedule::catalog()[core.schedule];
-  const auto parts = static_cast<int>(layers.size());
   const Plan& base = space_.bases()[core.base].file.plan;
   const std::int64_t m = base.batch.global_batch / (core.dp * core.micro_batch);
-  const LayerPolicy& policy = space_.policies()[core.policy].policy;
-  const auto passes_of = [&](int part) {
-    const int count = layers[static_cast<std::size_t>(part)];
-    const int again = run_again(policy, core.recompute_layers, count);
-    PassTimes sum = (count - again) * pieces.kept;
-    sum += again * pieces.again;
-    if (part == 0) sum += pieces.first;
-    if (part + 1 == parts) sum += pieces.last;
-    return sum;
-  };
-  Bound bound;
   const schedule::Shape shape{.stages = core.pp, .chunks = core.chunks};
+  Bound bound;
   PassTimes in_front;  // of the parts in front of the stage's lowest one
   for (int stage = 0; stage < core.pp; ++stage) {
     PassTimes own;
     for (int chunk = 0; chunk < core.chunks; ++chunk)
-      own += passes_of(schedule::part_of(row.placement, shape, {stage, chunk}));
+      own += passes[static_cast<std::size_t>(
+          schedule::part_of(row.placement, shape, {stage, chunk}))];
     const std::int64_t to_the_end =
         in_front.forward + m * (own.forward + own.backward) + in_front.backward;
     const std::int64_t with_weights =
         in_front.forward + m * (own.forward + own.backward + own.weight);
     bound.step_ps = std::max({bound.step_ps, to_the_end, with_weights});
-    in_front += passes_of(stage);  // part s is the lowest of stage s in every placement
+    // Part s is the lowest of stage s in every placement.
+    in_front += passes[static_cast<std::size_t>(stage)];
   }
-  bound.bytes = bytes(core, pieces, layers);
+  bound.bytes = bytes(core, pieces_.at(pieces_key(space_, core)), layers(core));
   return bound;
 }
 
@@ -262,6 +266,7 @@ SecondBound second_bound(const Plan& plan, search::Site& site) {
   }
   if (bound.room() < 0) return bound;
   bound.step_ps = replay::least_step(job, times, memory).ps;
+  if (bound.step_ps == 0) bound.step_ps = step_of_passes(job, times, plan);
   return bound;
 }
 

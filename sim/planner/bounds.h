@@ -7,6 +7,7 @@
 //              backward passes of the parts in front of it again. A stage's last backward pass is
 //              the one of its lowest part, behind all its other forward and backward passes; weight
 //              gradients that are split off may come later, and count for the stage alone
+//     then     the same sums as a pipeline in the schedule's order, for plans that come to the front
 //     memory   of the first stage: weights, gradients and optimizer state, and what the microbatches
 //              hold that are started before the first backward pass
 //
@@ -40,8 +41,11 @@ class FirstBounds {
       : space_(space), pieces_(pieces) {}
 
   Bound of(const Core& core);
+  // The same sums in the order of the schedule: picoseconds; 0 where the order is not known yet.
+  std::int64_t step_of_order(const Core& core);
 
  private:
+  std::vector<PassTimes> passes_of_parts(const Core& core);
   // Layers of each part; a schedule's forward passes in front of the first backward pass of the
   // first stage.
   const std::vector<int>& layers(const Core& core);
@@ -64,6 +68,11 @@ struct SecondBound {
 };
 // REQUIRES: search::problems(plan, site) is empty.
 SecondBound second_bound(const workload::Plan& plan, search::Site& site);
+
+// Picoseconds of a step of which nothing is known but the order of passes and how long each keeps
+// its compute stream: for programs that only the reference engine can run.
+std::int64_t step_of_passes(const workload::Job& job, const replay::Times& times,
+                            const workload::Plan& plan);
 
 // Most bytes that the tensors of a program hold together, up to the time at which its second step
 // has as many microbatches under way as the first, each rounded up as the allocator does.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <queue>
 
@@ -19,7 +20,7 @@ using report::Json;
 constexpr int wave = 32, wave_cost_of_replay = 6;
 constexpr std::int64_t no_bound = std::numeric_limits<std::int64_t>::max();
 
-enum class Known : std::uint8_t { first_bound, waiting, second_bound, replay };
+enum class Known : std::uint8_t { sums, order, waiting, second_bound, replay };
 
 struct Score {
   double first = 0;
@@ -29,7 +30,7 @@ struct Score {
 
 struct Entry {
   Score score;
-  Known known = Known::first_bound;
+  Known known = Known::sums;
   std::uint32_t core = 0;
   std::uint16_t variant = 0;
 };
@@ -164,7 +165,7 @@ class Search {
   }
 
   void bound_all() {
-    FirstBounds bounds(space_, pieces_);
+    bounds_ = std::make_unique<FirstBounds>(space_, pieces_);
     std::vector<std::int64_t> room;  // by base
     for (const Base& base : space_.bases()) {
       const search::Site& there = **sites_.of(base.file.machine);
@@ -175,14 +176,14 @@ class Search {
     std::vector<Entry> entries;
     for (std::uint32_t c = 0; c < space_.cores().size(); ++c) {
       const Core& core = space_.cores()[c];
-      const Bound bound = bounds.of(core);
+      const Bound bound = bounds_->of(core);
       if (bound.bytes > room[core.base]) {
         out_.counts.cut_by_memory += space_.variants(core);
         note_nearest(c, bound.bytes - room[core.base]);
       } else if (too_slow(core, bound.step_ps)) {
         out_.counts.cut_by_time += space_.variants(core);
       } else {
-        entries.push_back({score(core, bound.step_ps), Known::first_bound, c, 0});
+        entries.push_back({score(core, bound.step_ps), Known::sums, c, 0});
       }
     }
     queue_ = Queue(Later(), std::move(entries));
@@ -203,7 +204,12 @@ class Search {
       }
       queue_.pop();
       const Core& core = space_.cores()[entry.core];
-      if (entry.known == Known::first_bound) {
+      if (entry.known == Known::sums) {
+        const std::int64_t step_ps = std::max(entry.score.step_ps, bounds_->step_of_order(core));
+        queue_.push({score(core, step_ps), Known::order, entry.core, 0});
+        continue;
+      }
+      if (entry.known == Known::order) {
         for (int order = 0; order < space_.orders(core); ++order)
           queue_.push({entry.score, Known::waiting, entry.core,
                        static_cast<std::uint16_t>(order * space_.allocators())});
@@ -292,7 +298,7 @@ class Search {
       const Entry& entry = queue_.top();
       const Core& core = space_.cores()[entry.core];
       if (entry.known == Known::replay) continue;  // behind the best, and counted
-      out_.counts.cut_by_time += entry.known == Known::first_bound ? space_.variants(core)
+      out_.counts.cut_by_time += entry.known <= Known::order ? space_.variants(core)
                                  : entry.known == Known::waiting   ? space_.allocators()
                                                                    : 1;
     }
@@ -322,6 +328,7 @@ class Search {
   const Wanted& wanted_;
   const std::function<bool(const Progress&)>& go_on_;
   std::map<PiecesKey, Pieces> pieces_;
+  std::unique_ptr<FirstBounds> bounds_;
   Queue queue_;
   std::map<std::size_t, Entry> under_way_;
   std::map<std::pair<std::uint32_t, std::uint16_t>, std::size_t> found_;  // in out_.replayed
