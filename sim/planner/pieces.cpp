@@ -220,8 +220,10 @@ Pieces make_pieces(const planner::Space& space, const PiecesKey& key, search::Si
     const Parts parts = parts_of(pattern, ends_of_calls(program, times.classes.front(), pattern));
     const bool first = !std::exchange(seen[kind], true);
     const bool forward = kind == PassKind::forward;
-    keep_least((forward ? pieces.first : pieces.last).*member, parts.before, first);
-    keep_least((forward ? pieces.last : pieces.first).*member, parts.after, first);
+    PassTimes& begin = forward ? pieces.first : pieces.last;
+    PassTimes& end = forward ? pieces.last : pieces.first;
+    keep_least(begin.*member, parts.before, first);
+    keep_least(end.*member, parts.after, first);
     keep_least(pieces.kept.*member, least_of(parts.of_layer, whole ? half : 0, layers), first);
     keep_least(pieces.again.*member, least_of(parts.of_layer, 0, half), first);
     if (!forward) continue;
