@@ -266,7 +266,6 @@ SecondBound second_bound(const Plan& plan, search::Site& site) {
   }
   if (bound.room() < 0) return bound;
   bound.step_ps = replay::least_step(job, times, memory).ps;
-  if (bound.step_ps == 0) bound.step_ps = step_of_passes(job, times, plan);
   return bound;
 }
 

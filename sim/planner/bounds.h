@@ -69,11 +69,6 @@ struct SecondBound {
 // REQUIRES: search::problems(plan, site) is empty.
 SecondBound second_bound(const workload::Plan& plan, search::Site& site);
 
-// Picoseconds of a step of which nothing is known but the order of passes and how long each keeps
-// its compute stream: for programs that only the reference engine can run.
-std::int64_t step_of_passes(const workload::Job& job, const replay::Times& times,
-                            const workload::Plan& plan);
-
 // Most bytes that the tensors of a program hold together, up to the time at which its second step
 // has as many microbatches under way as the first, each rounded up as the allocator does.
 std::int64_t bytes_of_tensors(const workload::Program& program);
