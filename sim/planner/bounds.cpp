@@ -8,6 +8,7 @@
 #include "sim/schedule/placement.h"
 #include "sim/search/pass_times.h"
 #include "sim/workload/build.h"
+#include "sim/workload/builder.h"
 #include "sim/workload/parts.h"
 
 namespace sim::planner {
@@ -42,37 +43,51 @@ PassTimes& operator+=(PassTimes& a, const PassTimes& b) {
 
 const std::vector<int>& FirstBounds::layers(const Core& core) {
   const schedule::Schedule& row = schedule::catalog()[core.schedule];
-  const auto [at, added] =
-      layers_.try_emplace({core.base, core.pp, core.chunks, static_cast<int>(row.placement),
-                           core.counts_ends});
+  const auto [at, added] = layers_.try_emplace(
+      {core.base, core.pp, core.chunks, static_cast<int>(row.placement), core.counts_ends});
   if (added) {
     const Plan plan = space_.plan(core, 0);
     const int parts = workload::count_parts(plan);
-    for (int part = 0; part < parts; ++part) at->second.push_back(workload::part_layers(plan, part));
+    for (int part = 0; part < parts; ++part)
+      at->second.push_back(workload::part_layers(plan, part));
   }
   return at->second;
 }
 
-int FirstBounds::started(const Core& core) {
+// By chunk of the first stage: microbatches between their forward and their backward pass when they
+// hold most layers together.
+const std::vector<int>& FirstBounds::under_way(const Core& core) {
   const Plan& base = space_.bases()[core.base].file.plan;
   const int m = base.batch.global_batch / (core.dp * core.micro_batch);
-  const auto [at, added] = started_.try_emplace({core.schedule, core.pp, core.chunks, m}, 1);
+  const auto [at, added] =
+      under_way_.try_emplace({core.base, core.schedule, core.pp, core.chunks, m, core.counts_ends});
+  if (!added) return at->second;
   const schedule::Schedule& row = schedule::catalog()[core.schedule];
-  // Orders that are searched for go by times that are not known here.
-  if (!added || row.search != nullptr) return at->second;
-  const Plan plan = space_.plan(core, 0);
-  int count = 0;
-  for (const schedule::Step& step : row.order(workload::pipeline_shape(plan, m), 0)) {
-    if (step.pass != schedule::Pass::forward) break;
-    ++count;
+  std::vector<int> now(core.chunks);
+  at->second = now;
+  at->second.front() = 1;
+  // Orders that go by the times of passes are not known here.
+  if (row.by_times) return at->second;
+  const std::vector<int>& layers = this->layers(core);
+  const schedule::Shape shape = workload::pipeline_shape(space_.plan(core, 0), m);
+  std::int64_t held = 0, most = 0;
+  for (const schedule::Step& step :
+       row.search != nullptr ? row.search(shape).front() : row.order(shape, 0)) {
+    if (step.pass == schedule::Pass::weight) continue;
+    const int sign = step.pass == schedule::Pass::forward ? 1 : -1;
+    now[static_cast<std::size_t>(step.chunk)] += sign;
+    held +=
+        sign *
+        layers[static_cast<std::size_t>(schedule::part_of(row.placement, shape, {0, step.chunk}))];
+    if (held <= most) continue;
+    most = held;
+    at->second = now;
   }
-  at->second = std::max(1, count);
   return at->second;
 }
 
 // What a rank holds of its parameters between steps.
-std::int64_t FirstBounds::state_bytes(const Core& core, const Pieces&,
-                                      std::int64_t parameters) const {
+std::int64_t FirstBounds::state_bytes(const Core& core, std::int64_t parameters) const {
   const Plan& plan = space_.bases()[core.base].file.plan;
   const bool whole = plan.numerics.precision == model::Precision::fp32;
   const double weight = plan.numerics.fp8_parameters ? 1 : whole ? 4 : 2;
@@ -97,23 +112,27 @@ std::int64_t FirstBounds::bytes(const Core& core, const Pieces& pieces,
   const schedule::Schedule& row = schedule::catalog()[core.schedule];
   const auto parts = static_cast<int>(layers.size());
   const schedule::Shape shape{.stages = core.pp, .chunks = core.chunks};
-  std::int64_t parameters = pieces.first_parameters;
-  int fewest = layers.front();
+  const LayerPolicy& policy = space_.policies()[core.policy].policy;
+  const std::vector<int>& under_way = this->under_way(core);
+  std::int64_t parameters = pieces.first_parameters, held = 0;
   for (int chunk = 0; chunk < core.chunks; ++chunk) {
     const int part = schedule::part_of(row.placement, shape, {0, chunk});
     const int own = layers[static_cast<std::size_t>(part)];
     parameters += own * pieces.layer_parameters;
     if (part + 1 == parts) parameters += pieces.last_parameters;
-    fewest = std::min(fewest, own);
+    const int again = run_again(policy, core.recompute_layers, own);
+    std::int64_t task = std::max(0, own - again - core.offload_layers) * pieces.kept_bytes;
+    // Groups of several layers keep one input.
+    if (policy.recompute_method == RecomputeMethod::block || core.recompute_layers == 1)
+      task += std::max(0, again - core.offload_layers) * pieces.again_bytes;
+    held += under_way[static_cast<std::size_t>(chunk)] * task;
+    // ZeRO-2: parameters are whole from a forward pass to the backward pass.
+    const Plan& base = space_.bases()[core.base].file.plan;
+    const bool whole = base.shards_parameters() && !base.sharding.fsdp.reshard_after_forward;
+    if (whole && under_way[static_cast<std::size_t>(chunk)] > 0 && !base.numerics.fp8_parameters)
+      held += 2 * own * pieces.layer_parameters;
   }
-  const LayerPolicy& policy = space_.policies()[core.policy].policy;
-  const int again = run_again(policy, core.recompute_layers, fewest);
-  const int kept = std::max(0, fewest - again - core.offload_layers);
-  std::int64_t task = kept * pieces.kept_bytes;
-  // Groups of several layers keep one input.
-  if (policy.recompute_method == RecomputeMethod::block || core.recompute_layers == 1)
-    task += std::max(0, again - core.offload_layers) * pieces.again_bytes;
-  return state_bytes(core, pieces, parameters) + started(core) * task;
+  return state_bytes(core, parameters) + held;
 }
 
 std::vector<PassTimes> FirstBounds::passes_of_parts(const Core& core) {
@@ -141,8 +160,8 @@ Bound FirstBounds::of(const Core& core) {
   for (int stage = 0; stage < core.pp; ++stage) {
     PassTimes own;
     for (int chunk = 0; chunk < core.chunks; ++chunk)
-      own += passes[static_cast<std::size_t>(
-          schedule::part_of(row.placement, shape, {stage, chunk}))];
+      own +=
+          passes[static_cast<std::size_t>(schedule::part_of(row.placement, shape, {stage, chunk}))];
     const std::int64_t to_the_end =
         in_front.forward + m * (own.forward + own.backward) + in_front.backward;
     const std::int64_t with_weights =
@@ -248,23 +267,56 @@ std::int64_t bytes_of_tensors(const workload::Program& program) {
   return tensors.peak();
 }
 
-SecondBound second_bound(const Plan& plan, search::Site& site) {
-  const device::Gpu& gpu = site.machine.gpu;
-  const device::Profile& profile = site.profile.device;
-  const workload::Job job = search::timed_job(plan, site);
-  const replay::Times times = replay::price(job, gpu, profile, *site.network, site.others);
-  const replay::Memory memory =
-      replay::outside_memory(job, plan, gpu, profile, *site.network, site.others);
-  SecondBound bound;
+namespace {
+
+// The rank that is nearest to its capacity, or furthest above it.
+void take_fullest(const workload::Job& job, const Plan& plan, search::Site& site,
+                  SecondBound& bound) {
+  const replay::Memory memory = replay::outside_memory(
+      job, plan, site.machine.gpu, site.profile.device, *site.network, site.others);
   for (std::size_t c = 0; c < job.classes.size(); ++c) {
-    if (job.mesh.first_like(static_cast<int>(c)) != static_cast<int>(c)) continue;
     const std::int64_t bytes = bytes_of_tensors(job.classes[c]);
     const std::int64_t capacity = replay::capacity(memory, c).n;
-    if (c > 0 && capacity - bytes >= bound.room()) continue;
+    if (bound.capacity > 0 && capacity - bytes >= bound.room()) continue;
     bound.bytes = bytes;
     bound.capacity = capacity;
   }
+}
+
+// The programs of the first and the last stage alone: they need most, in nearly every plan.
+workload::Job ends_of_pipeline(const Plan& plan, const search::Site& site) {
+  workload::Job job;
+  job.mesh = workload::mesh_of(plan);
+  const workload::Environment environment =
+      replay::environment(site.machine.gpu, site.profile.device);
+  const workload::Orders orders = workload::orders_of(plan);
+  for (const int stage : {0, plan.mesh.pp - 1}) {
+    if (!job.classes.empty() && stage == 0) break;
+    workload::Program& program = job.classes.emplace_back();
+    program.stage = stage;
+    workload::write_program(plan, environment, orders, program);
+  }
+  return job;
+}
+
+}  // namespace
+
+SecondBound second_bound(const Plan& plan, search::Site& site) {
+  SecondBound bound;
+  const topology::Cluster& cluster = site.machine.cluster;
+  const bool alike = cluster.conditions.empty() && cluster.gpu_kinds.empty();
+  const bool by_times = schedule::find(plan.pipeline.schedule)->by_times;
+  if (alike && !by_times) {
+    take_fullest(ends_of_pipeline(plan, site), plan, site, bound);
+    if (bound.room() < 0) return bound;
+  }
+  const workload::Job job = search::timed_job(plan, site);
+  if (!alike || by_times) take_fullest(job, plan, site, bound);
   if (bound.room() < 0) return bound;
+  const replay::Times times =
+      replay::price(job, site.machine.gpu, site.profile.device, *site.network, site.others);
+  const replay::Memory memory = replay::outside_memory(
+      job, plan, site.machine.gpu, site.profile.device, *site.network, site.others);
   bound.step_ps = replay::least_step(job, times, memory).ps;
   return bound;
 }

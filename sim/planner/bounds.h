@@ -1,5 +1,5 @@
-// bounds.h — what a plan takes at least: time and memory below those of its replay, so that a search
-// that leaves a plan out because of them leaves out nothing that it looks for.
+// bounds.h — what a plan takes at least: time and memory below those of its replay, so that a
+// search that leaves a plan out because of them leaves out nothing that it looks for.
 //
 // First bound, for every plan, of pieces (pieces.h) and the order of its schedule:
 //
@@ -7,9 +7,10 @@
 //              backward passes of the parts in front of it again. A stage's last backward pass is
 //              the one of its lowest part, behind all its other forward and backward passes; weight
 //              gradients that are split off may come later, and count for the stage alone
-//     then     the same sums as a pipeline in the schedule's order, for plans that come to the front
-//     memory   of the first stage: weights, gradients and optimizer state, and what the microbatches
-//              hold that are started before the first backward pass
+//     then     the same sums as a pipeline in the schedule's order, for plans that come to the
+//     front memory   of the first stage: weights, gradients and optimizer state, and what the
+//     microbatches
+//              hold between forward and backward when that is most
 //
 // Second bound, for plans that the first does not rule out, of the plan's own programs:
 //
@@ -46,17 +47,15 @@ class FirstBounds {
 
  private:
   std::vector<PassTimes> passes_of_parts(const Core& core);
-  // Layers of each part; a schedule's forward passes in front of the first backward pass of the
-  // first stage.
-  const std::vector<int>& layers(const Core& core);
-  int started(const Core& core);
-  std::int64_t state_bytes(const Core& core, const Pieces& pieces, std::int64_t parameters) const;
+  const std::vector<int>& layers(const Core& core);  // of each part
+  const std::vector<int>& under_way(const Core& core);
+  std::int64_t state_bytes(const Core& core, std::int64_t parameters) const;
   std::int64_t bytes(const Core& core, const Pieces& pieces, const std::vector<int>& layers);
 
   const Space& space_;
   const std::map<PiecesKey, Pieces>& pieces_;
   std::map<std::tuple<int, int, int, int, bool>, std::vector<int>> layers_;
-  std::map<std::tuple<int, int, int, int>, int> started_;
+  std::map<std::tuple<int, int, int, int, int, bool>, std::vector<int>> under_way_;
 };
 
 // The second bound. `room`: bytes by which the rank that is nearest to its capacity, or furthest

@@ -101,8 +101,8 @@ std::int64_t FirstBounds::step_of_order(const Core& core) {
   for (int stage = 0; stage < core.pp; ++stage) {
     std::vector<Item>& items = pipeline.items(stage);
     for (const schedule::Step& step : orders[static_cast<std::size_t>(stage)]) {
-      const auto part = static_cast<std::size_t>(
-          schedule::part_of(row.placement, shape, {stage, step.chunk}));
+      const auto part =
+          static_cast<std::size_t>(schedule::part_of(row.placement, shape, {stage, step.chunk}));
       const bool forward = step.pass == schedule::Pass::forward;
       const bool weight = step.pass == schedule::Pass::weight;
       items.push_back({forward  ? PassKind::forward

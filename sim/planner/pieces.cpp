@@ -191,8 +191,7 @@ std::vector<std::int64_t> ends_of_calls(const workload::Program& program,
 PiecesKey pieces_key(const planner::Space& space, const Core& core) {
   const LayerChoice& choice = space.policies()[core.policy];
   const bool some = choice.policy.recompute == Recompute::selective;
-  const bool splits =
-      schedule::catalog()[core.schedule].splits != schedule::Splits::none;
+  const bool splits = schedule::catalog()[core.schedule].splits != schedule::Splits::none;
   return {core.base, core.tp, core.cp, core.micro_batch, some ? core.policy : -1, splits};
 }
 
@@ -203,8 +202,8 @@ Pieces make_pieces(const planner::Space& space, const PiecesKey& key, search::Si
   const workload::Environment environment =
       replay::environment(site.machine.gpu, site.profile.device);
   const workload::Job job = workload::build(plan, environment);
-  const replay::Times times = replay::price(job, site.machine.gpu, site.profile.device,
-                                            *site.network, site.others);
+  const replay::Times times =
+      replay::price(job, site.machine.gpu, site.profile.device, *site.network, site.others);
   const workload::Program& program = job.classes.front();
   // Selective recomputation is the same in all layers: then none runs whole again.
   const bool whole = std::get<4>(key) < 0;

@@ -3,8 +3,8 @@
 // schedules without writing their programs.
 //
 // A pass is timed with a CPU and a network that never make it wait: kernels one after another, and
-// the collectives that the compute stream waits for. Whatever else happens in a replay, a pass takes
-// its compute stream at least that long.
+// the collectives that the compute stream waits for. Whatever else happens in a replay, a pass
+// takes its compute stream at least that long.
 #pragma once
 
 #include <cstdint>
@@ -22,8 +22,8 @@ struct PassTimes {
 };
 
 struct Pieces {
-  PassTimes first, last;   // in front of the first layer, behind the last one
-  PassTimes kept, again;   // a layer; a layer whose forward pass runs again
+  PassTimes first, last;                         // in front of the first layer, behind the last one
+  PassTimes kept, again;                         // a layer; a layer whose forward pass runs again
   std::int64_t first_bytes = 0, last_bytes = 0;  // held from forward to backward by a microbatch
   std::int64_t kept_bytes = 0, again_bytes = 0;  // ... for a layer
   std::int64_t layer_parameters = 0, first_parameters = 0, last_parameters = 0;  // of a rank

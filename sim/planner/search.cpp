@@ -44,20 +44,6 @@ struct Later {
   }
 };
 
-Json to_json(const Replayed& one) {
-  return {{"core", one.core},         {"variant", one.variant},   {"fits", one.fits},
-          {"step_ps", one.step_ps},   {"tokens", one.tokens_s_gpu}, {"tflops", one.tflops_gpu},
-          {"mfu", one.mfu},           {"bubble", one.bubble},     {"low", one.low_s},
-          {"high", one.high_s},       {"reserved", one.reserved}, {"capacity", one.capacity},
-          {"accounts", one.accounts}, {"reason", one.reason}};
-}
-
-Replayed replayed_of(const Json& json) {
-  return {json["core"],     json["variant"],  json["fits"],     json["step_ps"], json["tokens"],
-          json["tflops"],   json["mfu"],      json["bubble"],   json["low"],     json["high"],
-          json["reserved"], json["capacity"], json["accounts"], json["reason"]};
-}
-
 Json to_json(const Pieces& p) {
   Json json = Json::array();
   for (const PassTimes& times : {p.first, p.last, p.kept, p.again})
@@ -73,8 +59,7 @@ Pieces pieces_of(const Json& json) {
   Pieces p;
   std::size_t at = 0;
   for (PassTimes* times : {&p.first, &p.last, &p.kept, &p.again})
-    for (std::int64_t* one : {&times->forward, &times->backward, &times->weight})
-      *one = json[at++];
+    for (std::int64_t* one : {&times->forward, &times->backward, &times->weight}) *one = json[at++];
   for (std::int64_t* one : {&p.first_bytes, &p.last_bytes, &p.kept_bytes, &p.again_bytes,
                             &p.layer_parameters, &p.first_parameters, &p.last_parameters})
     *one = json[at++];
@@ -127,8 +112,7 @@ class Search {
     search::PoolCalls calls;
     calls.answer = [&](std::size_t i) {
       const std::size_t base = static_cast<std::size_t>(std::get<0>(keys[i]));
-      return to_json(make_pieces(space_, keys[i],
-                                 **sites_.of(space_.bases()[base].file.machine)))
+      return to_json(make_pieces(space_, keys[i], **sites_.of(space_.bases()[base].file.machine)))
           .dump();
     };
     calls.answered = [&](std::size_t i, const std::string& text) {
@@ -157,7 +141,8 @@ class Search {
   }
 
   void note_nearest(std::uint32_t core, std::int64_t lacks) {
-    if (out_.nearest_known && std::pair(out_.nearest_lacks, out_.nearest_core) <= std::pair(lacks, core))
+    if (out_.nearest_known &&
+        std::pair(out_.nearest_lacks, out_.nearest_core) <= std::pair(lacks, core))
       return;
     out_.nearest_known = true;
     out_.nearest_core = core;
@@ -232,8 +217,7 @@ class Search {
     const auto core = static_cast<std::uint32_t>(item >> 17);
     const int variant = static_cast<int>(item >> 1 & 0xffff);
     const Core& of = space_.cores()[core];
-    if ((item & 1) != 0)
-      return to_json(replay_plan(space_, core, variant, site(of), wanted_)).dump();
+    if ((item & 1) != 0) return to_text(replay_plan(space_, core, variant, site(of), wanted_));
     const workload::Plan plan = space_.plan(of, variant);
     if (!search::problems(plan, site(of)).empty()) return "null";
     const SecondBound bound = second_bound(plan, site(of));
@@ -275,32 +259,32 @@ class Search {
     under_way_.erase(item);
     ++out_.counts.replayed;
     found_[{entry.core, entry.variant}] = out_.replayed.size();
-    out_.replayed.push_back(replayed_of(json));
+    out_.replayed.push_back(replayed_of(text));
     if (!out_.replayed.back().fits || too_slow(core, step_ps)) return;
     queue_.push({score(core, step_ps), Known::replay, entry.core, entry.variant});
     if (best_ps_ == 0 || step_ps < best_ps_) best_ps_ = step_ps;
   }
 
   Progress progress() const {
-    Progress now{out_.counts.bounded, out_.counts.replayed, static_cast<double>(best_ps_) * 1e-12,
-                 0};
+    const Counts& c = out_.counts;
+    Progress now{c.impossible + c.cut_by_memory + c.cut_by_time + c.replayed, c.bounded, c.replayed,
+                 static_cast<double>(best_ps_) * 1e-12, 0};
     if (!queue_.empty()) now.least_s = static_cast<double>(queue_.top().score.step_ps) * 1e-12;
     return now;
   }
 
   // What is left in the queue.
   void finish() {
-    std::ranges::sort(out_.replayed, {}, [](const Replayed& one) {
-      return std::pair(one.core, one.variant);
-    });
+    std::ranges::sort(out_.replayed, {},
+                      [](const Replayed& one) { return std::pair(one.core, one.variant); });
     for (const auto& [item, entry] : under_way_) queue_.push(entry);
     for (; !queue_.empty(); queue_.pop()) {
       const Entry& entry = queue_.top();
       const Core& core = space_.cores()[entry.core];
       if (entry.known == Known::replay) continue;  // behind the best, and counted
-      out_.counts.cut_by_time += entry.known <= Known::order ? space_.variants(core)
-                                 : entry.known == Known::waiting   ? space_.allocators()
-                                                                   : 1;
+      out_.counts.cut_by_time += entry.known <= Known::order     ? space_.variants(core)
+                                 : entry.known == Known::waiting ? space_.allocators()
+                                                                 : 1;
     }
   }
 
@@ -338,8 +322,25 @@ class Search {
 
 }  // namespace
 
+std::string to_text(const Replayed& one) {
+  const Json json = {
+      {"core", one.core},         {"variant", one.variant},     {"fits", one.fits},
+      {"step_ps", one.step_ps},   {"tokens", one.tokens_s_gpu}, {"tflops", one.tflops_gpu},
+      {"mfu", one.mfu},           {"bubble", one.bubble},       {"low", one.low_s},
+      {"high", one.high_s},       {"reserved", one.reserved},   {"capacity", one.capacity},
+      {"accounts", one.accounts}, {"reason", one.reason}};
+  return json.dump();
+}
+
+Replayed replayed_of(const std::string& text) {
+  const Json json = Json::parse(text);
+  return {json["core"],     json["variant"],  json["fits"],     json["step_ps"], json["tokens"],
+          json["tflops"],   json["mfu"],      json["bubble"],   json["low"],     json["high"],
+          json["reserved"], json["capacity"], json["accounts"], json["reason"]};
+}
+
 Replayed replay_plan(const Space& space, std::uint32_t core, int variant, search::Site& site,
-                const Wanted& wanted) {
+                     const Wanted& wanted) {
   const workload::Plan plan = space.plan(space.cores()[core], variant);
   const report::Answer answer = search::evaluate(plan, site);
   Replayed out;
@@ -361,8 +362,8 @@ Replayed replay_plan(const Space& space, std::uint32_t core, int variant, search
   out.bubble = answer.run.bubble;
   out.accounts = report::mean_accounts(answer.run);
   if (wanted.residuals != nullptr) {
-    const report::Intervals intervals = report::intervals(
-        answer, *wanted.residuals, site.profile.device.name, "megatron");
+    const report::Intervals intervals =
+        report::intervals(answer, *wanted.residuals, site.profile.device.name, "megatron");
     if (intervals.step_seconds) {
       out.low_s = intervals.step_seconds->low;
       out.high_s = intervals.step_seconds->high;
@@ -372,7 +373,7 @@ Replayed replay_plan(const Space& space, std::uint32_t core, int variant, search
 }
 
 Outcome find_best(const Space& space, search::Sites& sites, const Wanted& wanted,
-               const std::function<bool(const Progress&)>& go_on) {
+                  const std::function<bool(const Progress&)>& go_on) {
   return Search(space, sites, wanted, go_on).run();
 }
 

@@ -1,8 +1,8 @@
 // search.h — the best plans of a space, exactly: best first, by bounds that lie below the replay.
 //
 // Every plan stands in a queue by what it takes at least. The first is looked at more closely: by
-// the second bound, then by its replay, and goes back into the queue with what it then takes. A plan
-// that comes out with its replayed time is better than all that are left, because each of them
+// the second bound, then by its replay, and goes back into the queue with what it then takes. A
+// plan that comes out with its replayed time is better than all that are left, because each of them
 // takes at least as long as its bound says. What is still in the queue at the end was cut by time.
 //
 // Invariants
@@ -24,16 +24,16 @@
 namespace sim::planner {
 
 enum class Objective : std::uint8_t {
-  time,   // the shortest step
-  cost,   // the most tokens for the money: the least GPU time for a step
-  gpus,   // the fewest GPUs that reach a rate; of those the shortest step
+  time,  // the shortest step
+  cost,  // the most tokens for the money: the least GPU time for a step
+  gpus,  // the fewest GPUs that reach a rate; of those the shortest step
 };
 
 struct Wanted {
   Objective objective = Objective::time;
   int best = 10;
-  Bytes headroom{};           // that stay free of what the allocator may have
-  double tokens_s = 0;        // at least, of the job; 0: any
+  Bytes headroom{};     // that stay free of what the allocator may have
+  double tokens_s = 0;  // at least, of the job; 0: any
   int workers = 1;
   const config::RunResiduals* residuals = nullptr;  // for intervals
 };
@@ -57,11 +57,11 @@ struct Counts {
 };
 
 struct Outcome {
-  bool complete = true;  // else stopped: the best so far
+  bool complete = true;            // else stopped: the best so far
   std::vector<Replayed> best;      // in order
   std::vector<Replayed> replayed;  // all, as they were replayed
   Counts counts;
-  double least_left_s = 0;         // stopped: no plan that is left takes less
+  double least_left_s = 0;  // stopped: no plan that is left takes less
   // No plan fits: the one that lacks least memory by its bound.
   bool nearest_known = false;
   std::uint32_t nearest_core = 0;
@@ -69,16 +69,21 @@ struct Outcome {
 };
 
 struct Progress {
+  std::int64_t decided = 0;  // plans that are out, or replayed
   std::int64_t bounded = 0, replayed = 0;
   double best_s = 0, least_s = 0;  // 0: none yet; no plan takes less
 };
 
 // `sites` have the machines of all bases. `go_on`: false stops the search.
 Outcome find_best(const Space& space, search::Sites& sites, const Wanted& wanted,
-               const std::function<bool(const Progress&)>& go_on);
+                  const std::function<bool(const Progress&)>& go_on);
+
+// From a worker to its parent.
+std::string to_text(const Replayed& one);
+Replayed replayed_of(const std::string& text);
 
 // One plan of the space, replayed.
 Replayed replay_plan(const Space& space, std::uint32_t core, int variant, search::Site& site,
-                const Wanted& wanted);
+                     const Wanted& wanted);
 
 }  // namespace sim::planner

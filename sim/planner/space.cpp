@@ -7,7 +7,6 @@
 #include <map>
 
 #include "sim/workload/parts.h"
-#include "sim/workload/simulated.h"
 
 namespace sim::planner {
 
@@ -122,9 +121,8 @@ bool Space::consider(Level& at) {
                    !domains_.offload_layers.empty();
   for (std::size_t i = 0; i < policies_.size(); ++i) {
     const LayerChoice& choice = policies_[i];
-    const std::vector<int> counts = choice.eighths
-                                        ? eighths_of(layers)
-                                        : std::vector{choice.policy.recompute_layers};
+    const std::vector<int> counts =
+        choice.eighths ? eighths_of(layers) : std::vector{choice.policy.recompute_layers};
     for (const int count : counts)
       for (const int offload : offloads) {
         plans_ += variants;
@@ -302,8 +300,7 @@ Plan Space::plan(const Core& core, int variant) const {
   plan.policy.recompute_layers = core.recompute_layers;
   plan.policy.offload_layers = core.offload_layers;
   assert(variant < variants(core));
-  plan.mesh.rank_order =
-      domains_.rank_orders[static_cast<std::size_t>(variant / allocators())];
+  plan.mesh.rank_order = domains_.rank_orders[static_cast<std::size_t>(variant / allocators())];
   plan.environment.allocator_options =
       domains_.allocator_options[static_cast<std::size_t>(variant % allocators())];
   return plan;
@@ -319,10 +316,10 @@ std::string Space::words(const Core& core, int variant) const {
   if (choice.policy.recompute == Recompute::selective) {
     words += " recompute=selective recompute_modules=" + choice.modules;
   } else if (choice.policy.recompute == Recompute::full) {
-    words += fmt::format(
-        " recompute=full recompute_method={} recompute_layers={}",
-        choice.policy.recompute_method == RecomputeMethod::block ? "block" : "uniform",
-        core.recompute_layers);
+    words +=
+        fmt::format(" recompute=full recompute_method={} recompute_layers={}",
+                    choice.policy.recompute_method == RecomputeMethod::block ? "block" : "uniform",
+                    core.recompute_layers);
   } else {
     words += " recompute=none";
   }

@@ -1,5 +1,5 @@
-// space_words.cpp — what the user's words leave of a space: domains of the fields that are searched,
-// and bases for everything else.
+// space_words.cpp — what the user's words leave of a space: domains of the fields that are
+// searched, and bases for everything else.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -44,9 +44,9 @@ void words_of(const config::Vary& vary, const std::vector<std::string>& choices,
               std::vector<std::string>& to, Diagnostics& problems) {
   for (const std::string& text : vary.values) {
     if (!choices.empty() && std::ranges::find(choices, text) == choices.end()) {
-      problems.push_back({fmt::format("command line, {}={}", vary.key, text.substr(0, 80)),
-                          fmt::format("is none of {}{}", fmt::join(choices, ", "),
-                                      did_you_mean(text, choices))});
+      problems.push_back(
+          {fmt::format("command line, {}={}", vary.key, text.substr(0, 80)),
+           fmt::format("is none of {}{}", fmt::join(choices, ", "), did_you_mean(text, choices))});
     } else if (std::ranges::find(to, text) == to.end()) {
       to.push_back(text);
     }
@@ -120,7 +120,8 @@ std::vector<std::string> combined(const std::vector<std::vector<std::string>>& a
   for (const std::vector<std::string>& axis : axes) {
     std::vector<std::string> more;
     for (const std::string& left : all)
-      for (const std::string& right : axis) more.push_back(left + (left.empty() ? "" : " ") + right);
+      for (const std::string& right : axis)
+        more.push_back(left + (left.empty() ? "" : " ") + right);
     all = std::move(more);
   }
   return all;
@@ -204,8 +205,9 @@ Diagnostics Space::read(const Question& question) {
     for (const std::string& value : vary->values) axis.push_back(vary->key + "=" + value);
   }
   if (domains_.sharding_said && !domains_.zero.empty())
-    problems.push_back({"command line, zero", "data_parallel and distributed_optimizer say it too; "
-                                              "leave one out"});
+    problems.push_back({"command line, zero",
+                        "data_parallel and distributed_optimizer say it too; "
+                        "leave one out"});
   if (!problems.empty()) return problems;
   if (!domains_.sharding_said) {
     std::vector<std::string>& axis = axes.emplace_back();
@@ -263,8 +265,8 @@ void Space::fill_domains() {
     }
   }
   if (!allowed(domains_.recompute, "full")) return;
-  for (const auto& [name, method] :
-       {std::pair{"uniform", RecomputeMethod::uniform}, std::pair{"block", RecomputeMethod::block}}) {
+  for (const auto& [name, method] : {std::pair{"uniform", RecomputeMethod::uniform},
+                                     std::pair{"block", RecomputeMethod::block}}) {
     if (!allowed(domains_.recompute_method, name)) continue;
     LayerChoice choice;
     choice.policy.recompute = Recompute::full;
@@ -287,12 +289,11 @@ std::string Space::too_large() const {
   };
   double policies = 0;
   for (const LayerChoice& choice : policies_) policies += choice.eighths ? 7 : 1;
-  const double below = size(domains_.micro_batch, 7) * size(domains_.schedules, 14) *
-                       size(domains_.chunks, 3) * (domains_.layers_said ? 1 : 2) * policies *
-                       size(domains_.offload_layers, 1) *
-                       static_cast<double>(domains_.rank_orders.size()) *
-                       static_cast<double>(domains_.allocator_options.size()) *
-                       static_cast<double>(bases_.size());
+  const double below =
+      size(domains_.micro_batch, 7) * size(domains_.schedules, 14) * size(domains_.chunks, 3) *
+      (domains_.layers_said ? 1 : 2) * policies * size(domains_.offload_layers, 1) *
+      static_cast<double>(domains_.rank_orders.size()) *
+      static_cast<double>(domains_.allocator_options.size()) * static_cast<double>(bases_.size());
   const double meshes = size(domains_.tp, 4) * size(domains_.cp, 4) * size(domains_.pp, 6) / 2;
   constexpr double most = 1e9;  // of this bound: half of it breaks rules, schedules take few chunks
   if (below * meshes <= most) return "";

@@ -370,18 +370,11 @@ bool Dataflow::execute(int c, RankState& r, const Instruction& i, const MemoryCo
   const auto slot_of = [&](workload::Space space, std::uint32_t index) {
     return slot_number(r.program, space, index, frame_base, layer_base);
   };
+  if (!memory_matters_ && touches_memory(r, i)) return true;
   switch (i.op) {
     case Op::alloc:
-      if (!memory_matters_) {
-        r.clock.cpu = r.clock.cpu + times_.allocation;
-        return true;
-      }
       return allocate(c, r, i, memory, slot_of(i.space, i.index));
     case Op::free: {
-      if (!memory_matters_) {
-        r.clock.cpu = r.clock.cpu + times_.release;
-        return true;
-      }
       const std::uint32_t slot = slot_of(i.space, i.index);
       if (r.leave_out && memory.marks[r.at.instruction].transient) {
         r.clock.cpu = r.clock.cpu + times_.release;
@@ -401,14 +394,12 @@ bool Dataflow::execute(int c, RankState& r, const Instruction& i, const MemoryCo
       return true;
     }
     case Op::move: {
-      if (!memory_matters_) return true;
       const auto to = static_cast<workload::Space>(i.value >> 32);
       r.memory.move(slot_of(i.space, i.index),
                     slot_of(to, static_cast<std::uint32_t>(i.value & 0xffffffff)));
       return true;
     }
     case Op::record_stream:
-      if (!memory_matters_) return true;
       r.memory.record_stream(slot_of(i.space, i.index), i.stream);
       return true;
     case Op::kernel:
@@ -499,14 +490,6 @@ bool Dataflow::drive() {
 RunReport run_dataflow(const workload::Job& job, const Times& times, const Memory& memory,
                        const Options& options) {
   return Dataflow(job, times, memory, options).run();
-}
-
-Duration least_step(const workload::Job& job, const Times& times, const Memory& memory) {
-  const Options options;
-  Dataflow dataflow(job, times, memory, options);
-  dataflow.leave_memory_out();
-  const Duration step = dataflow.run().step_time;
-  return step + wait_for_data(times.loader, step);
 }
 
 }  // namespace sim::replay

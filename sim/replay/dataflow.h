@@ -26,8 +26,8 @@ RunReport run_dataflow(const workload::Job& job, const Times& times, const Memor
                        const Options& options);
 
 // What a step takes at least: the replay of one without its tensors. Every step begins behind a
-// barrier, and all that it waits for is a maximum of sums, so a driver call of the allocator can but
-// make it longer; where there is none in a step it takes exactly this.
+// barrier, and all that it waits for is a maximum of sums, so a driver call of the allocator can
+// but make it longer; where there is none in a step it takes exactly this.
 Duration least_step(const workload::Job& job, const Times& times, const Memory& memory);
 
 }  // namespace sim::replay

@@ -105,6 +105,8 @@ class Dataflow {
   bool advance(int c);
   bool execute(int c, RankState& r, const workload::Instruction& i, const MemoryCode& memory,
                std::uint32_t frame_base, std::uint32_t layer_base);
+  // An instruction that only places or frees a tensor takes its CPU time and does nothing else.
+  bool touches_memory(RankState& r, const workload::Instruction& i) const;
   bool left_out(RankState& r, const MemoryCode& memory) const;
   bool collective(int c, RankState& r, const workload::Instruction& i);
   bool exchange(int c, RankState& r, const workload::Instruction& i);

@@ -12,7 +12,6 @@
 #include "sim/schedule/placement.h"
 #include "sim/schedule/schedule.h"
 #include "sim/workload/parts.h"
-#include "sim/workload/simulated.h"
 
 namespace sim::workload {
 
@@ -346,16 +345,6 @@ void sizes(const Plan& plan, Problems& problems) {
 }
 
 }  // namespace
-
-std::string not_simulated(const schedule::Schedule& schedule) {
-  if (schedule.placement == schedule::Placement::two_way)
-    return "its two copies of each part would add their gradients across stages";
-  if (schedule.output != schedule::Output::last_part)
-    return "its output layer is cut over all stages";
-  if (schedule.slices > 1) return "its passes are slices of a sequence";
-  if (!schedule.gradients_travel) return "its parts have losses of their own";
-  return "";
-}
 
 std::vector<Problem> problems(const Plan& plan) {
   Problems problems = ranges(plan);

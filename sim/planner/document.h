@@ -1,0 +1,29 @@
+// document.h — what a search says: the plans, the front, the neighbours, what was cut, what to
+// launch; as a document for text and page, and as JSON.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "sim/planner/launch.h"
+#include "sim/planner/neighbours.h"
+#include "sim/planner/search.h"
+#include "sim/report/document.h"
+
+namespace sim::planner {
+
+struct Said {
+  const Space& space;
+  const Outcome& outcome;
+  const Wanted& wanted;
+  std::string model, cluster;
+  double price_per_gpu_hour = 0;      // 0: not said
+  std::vector<Neighbour> neighbours;  // of the best
+  std::vector<LaunchText> launches;   // of the best
+  std::vector<std::string> relaxed;  // no plan fits: which setting less would do, and what it gives
+};
+
+report::Document document(const Said& said);
+report::Json to_json(const Said& said);
+
+}  // namespace sim::planner

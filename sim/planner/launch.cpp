@@ -1,0 +1,239 @@
+#include "sim/planner/launch.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "sim/config/fields.h"
+
+namespace sim::planner {
+
+namespace {
+
+using workload::AttentionBackend;
+using workload::Plan;
+using workload::Recompute;
+using workload::RecomputeMethod;
+
+std::string modules_of(const workload::RecomputeModules& modules, const char* separator) {
+  std::string text;
+  const auto add = [&](bool there, const char* name) {
+    if (there) text += (text.empty() ? "" : separator) + std::string(name);
+  };
+  add(modules.core_attention, "core_attn");
+  add(modules.mlp, "mlp");
+  return text;
+}
+
+// Schedules of Megatron-LM: with chunks it interleaves.
+std::string megatron_left(const Plan& plan) {
+  const bool own = plan.pipeline.schedule == "1f1b" || plan.pipeline.schedule == "interleaved-1f1b";
+  if (!own && plan.mesh.pp > 1)
+    return fmt::format("Megatron-LM has no schedule {}", plan.pipeline.schedule);
+  if (plan.policy.recompute_modules.operators && plan.policy.recompute == Recompute::selective)
+    return "Megatron-LM recomputes modules, not operators";
+  return "";
+}
+
+// "--name value" and "--name" of every field that the table of fields has a flag for.
+std::vector<std::string> flags_of(const Plan& plan) {
+  std::vector<std::string> flags;
+  for (const config::Field& field : config::plan_fields()) {
+    if (!field.place || field.flags.empty()) continue;
+    const std::string value = config::text_of(field.place.get(plan));
+    std::string_view rest = field.flags;
+    bool said = false;
+    while (!rest.empty() && !said) {
+      const std::string_view flag = rest.substr(0, rest.find(' '));
+      rest.remove_prefix(std::min(flag.size() + 1, rest.size()));
+      const std::size_t colon = flag.find(':');
+      if (flag.ends_with('=')) {
+        said = true;
+        if (value != "0" && !value.empty())
+          flags.push_back(fmt::format("--{} {}", flag.substr(0, flag.size() - 1), value));
+      } else if (colon != std::string_view::npos && flag.substr(colon + 1) == value) {
+        said = true;
+        flags.push_back(fmt::format("--{}", flag.substr(0, colon)));
+      }
+    }
+  }
+  return flags;
+}
+
+// Fields that several flags say together.
+void add_joined_flags(const Plan& plan, std::vector<std::string>& flags) {
+  const model::Architecture& a = plan.architecture;
+  if (a.kv_heads != a.heads) {
+    flags.emplace_back("--group-query-attention");
+    flags.push_back(fmt::format("--num-query-groups {}", a.kv_heads));
+  }
+  flags.push_back(
+      fmt::format("--normalization {}", a.norm == model::Norm::rms ? "RMSNorm" : "LayerNorm"));
+  flags.push_back(fmt::format("--position-embedding-type {}",
+                              a.position == model::Position::rope      ? "rope"
+                              : a.position == model::Position::learned ? "learned_absolute"
+                                                                       : "none"));
+  if (a.activation == model::Activation::swiglu) flags.emplace_back("--swiglu");
+  if (!a.linear_bias) flags.emplace_back("--disable-bias-linear");
+  flags.emplace_back("--transformer-impl transformer_engine");
+  switch (plan.stack.attention) {
+    case AttentionBackend::flash:
+      flags.emplace_back("--attention-backend flash");
+      break;
+    case AttentionBackend::cudnn:
+      flags.emplace_back("--attention-backend fused");
+      break;
+    case AttentionBackend::unfused:
+      flags.emplace_back("--attention-backend unfused");
+      break;
+    case AttentionBackend::flash1:
+    case AttentionBackend::triton:
+      break;
+  }
+  const workload::LayerPolicy& policy = plan.policy;
+  if (policy.recompute == Recompute::selective)
+    flags.push_back(fmt::format("--recompute-granularity selective --recompute-modules {}",
+                                modules_of(policy.recompute_modules, " ")));
+  if (policy.recompute == Recompute::full)
+    flags.push_back(fmt::format("--recompute-granularity full --recompute-num-layers {}",
+                                policy.recompute_layers));
+  if (!plan.stack.gradient_clipping) flags.emplace_back("--clip-grad 0.0");
+  flags.push_back(fmt::format("--vocab-size {}", a.vocab));
+  flags.emplace_back("--tokenizer-type NullTokenizer");
+}
+
+// Of flags that only make sense with others.
+bool superfluous(const Plan& plan, const std::string& flag) {
+  if (flag.starts_with("--recompute-method")) return plan.policy.recompute != Recompute::full;
+  if (flag.starts_with("--num-virtual-stages-per-pipeline-rank"))
+    return plan.pipeline.virtual_stages == 1;
+  if (flag == "--swiglu") return true;  // said with the other flags of the network
+  if (flag.find("attention-dropout") != std::string::npos ||
+      flag.find("hidden-dropout") != std::string::npos)
+    return false;
+  return flag.starts_with("--torch-fsdp2") && !plan.shards_parameters();
+}
+
+LaunchText megatron(const Plan& plan, const config::Machine& machine) {
+  LaunchText out{"Megatron-LM", "launch.sh", "", megatron_left(plan)};
+  if (!out.left.empty()) return out;
+  const int per_node = std::min(machine.cluster.node.gpus, plan.world());
+  const bool one_queue = plan.mesh.tp > 1 || plan.mesh.cp > 1;
+  if (one_queue && !plan.shards_parameters()) out.text += "export CUDA_DEVICE_MAX_CONNECTIONS=1\n";
+  if (!plan.environment.allocator_options.empty())
+    out.text += "export PYTORCH_CUDA_ALLOC_CONF=" + plan.environment.allocator_options + "\n";
+  if (plan.environment.avoid_record_streams)
+    out.text += "export TORCH_NCCL_AVOID_RECORD_STREAMS=1\n";
+  out.text += fmt::format("torchrun --nnodes {} --nproc_per_node {} pretrain_gpt.py",
+                          plan.world() / per_node, per_node);
+  std::vector<std::string> flags = flags_of(plan);
+  std::erase_if(flags, [&](const std::string& flag) { return superfluous(plan, flag); });
+  // Dropout that is not there has to be said: Megatron-LM's default is 0.1.
+  if (plan.architecture.attention_dropout == 0) flags.emplace_back("--attention-dropout 0.0");
+  if (plan.architecture.hidden_dropout == 0) flags.emplace_back("--hidden-dropout 0.0");
+  add_joined_flags(plan, flags);
+  for (const std::string& flag : flags) out.text += " \\\n  " + flag;
+  out.text += "\n";
+  return out;
+}
+
+// What torchtitan calls the model.
+struct TitanModel {
+  std::string_view ours, name, flavor;
+};
+constexpr std::array titan_models{TitanModel{"llama-3.1-8b", "llama3", "8B"},
+                                  TitanModel{"llama-3.1-70b", "llama3", "70B"},
+                                  TitanModel{"llama-3.1-405b", "llama3", "405B"}};
+// Schedules by PyTorch's names.
+struct TitanSchedule {
+  std::string_view ours, theirs;
+};
+constexpr std::array titan_schedules{TitanSchedule{"1f1b", "1F1B"}, TitanSchedule{"gpipe", "GPipe"},
+                                     TitanSchedule{"interleaved-1f1b", "Interleaved1F1B"}};
+
+LaunchText torchtitan(const Plan& plan, const std::string& model) {
+  LaunchText out{"torchtitan", "train.toml", "", ""};
+  const auto known = std::ranges::find(titan_models, model, &TitanModel::ours);
+  const auto schedule =
+      std::ranges::find(titan_schedules, plan.pipeline.schedule, &TitanSchedule::ours);
+  const workload::LayerPolicy& policy = plan.policy;
+  const bool layers =
+      policy.recompute == Recompute::full &&
+      (policy.recompute_method == RecomputeMethod::block || policy.recompute_layers > 1);
+  if (known == titan_models.end()) {
+    out.left = "torchtitan has no flavor of this model";
+  } else if (plan.sharding.data_parallel != workload::DataParallelism::fsdp2) {
+    out.left = "torchtitan's data parallelism is FSDP2 (zero=2, zero=3)";
+  } else if (schedule == titan_schedules.end()) {
+    out.left = fmt::format("PyTorch has no schedule {}", plan.pipeline.schedule);
+  } else if (layers) {
+    out.left = "torchtitan recomputes all layers or operators, not a number of layers";
+  } else if (policy.recompute == Recompute::selective && !policy.recompute_modules.operators) {
+    out.left = "torchtitan recomputes operators, not modules";
+  }
+  if (!out.left.empty()) return out;
+  out.text = fmt::format(
+      "[model]\nname = \"{}\"\nflavor = \"{}\"\n\n[training]\nlocal_batch_size = {}\n"
+      "global_batch_size = {}\nseq_len = {}\n\n[parallelism]\n"
+      "data_parallel_replicate_degree = {}\ndata_parallel_shard_degree = -1\n"
+      "fsdp_reshard_after_forward = \"{}\"\ntensor_parallel_degree = {}\n"
+      "context_parallel_degree = {}\npipeline_parallel_degree = {}\n",
+      known->name, known->flavor, plan.batch.micro_batch, plan.batch.global_batch,
+      plan.batch.sequence, plan.sharding.fsdp.replicas,
+      plan.sharding.fsdp.reshard_after_forward ? "always" : "never", plan.mesh.tp, plan.mesh.cp,
+      plan.mesh.pp);
+  if (plan.mesh.pp > 1)
+    out.text += fmt::format("pipeline_parallel_schedule = \"{}\"\n", schedule->theirs);
+  out.text += fmt::format("\n[activation_checkpoint]\nmode = \"{}\"\n",
+                          policy.recompute == Recompute::none   ? "none"
+                          : policy.recompute == Recompute::full ? "full"
+                                                                : "selective");
+  if (policy.recompute == Recompute::selective) out.text += "selective_ac_option = \"op\"\n";
+  return out;
+}
+
+LaunchText bridge(const Plan& plan) {
+  LaunchText out{"Megatron-Bridge", "bridge.yaml", "", megatron_left(plan)};
+  if (out.left.empty() && plan.shards_parameters())
+    out.left = "parameters in shards are said in code there";
+  if (!out.left.empty()) return out;
+  const workload::LayerPolicy& policy = plan.policy;
+  out.text = fmt::format(
+      "model:\n  tensor_model_parallel_size: {}\n  context_parallel_size: {}\n"
+      "  pipeline_model_parallel_size: {}\n",
+      plan.mesh.tp, plan.mesh.cp, plan.mesh.pp);
+  if (plan.pipeline.virtual_stages > 1)
+    out.text +=
+        fmt::format("  virtual_pipeline_model_parallel_size: {}\n", plan.pipeline.virtual_stages);
+  if (plan.pipeline.account_for_embedding)
+    out.text += "  account_for_embedding_in_pipeline_split: true\n";
+  if (plan.pipeline.account_for_loss) out.text += "  account_for_loss_in_pipeline_split: true\n";
+  out.text += fmt::format("  sequence_parallel: {}\n  seq_length: {}\n",
+                          plan.mesh.sequence_parallel, plan.batch.sequence);
+  if (policy.recompute == Recompute::selective)
+    out.text += fmt::format("  recompute_granularity: selective\n  recompute_modules: [{}]\n",
+                            modules_of(policy.recompute_modules, ", "));
+  if (policy.recompute == Recompute::full)
+    out.text += fmt::format(
+        "  recompute_granularity: full\n  recompute_method: {}\n  recompute_num_layers: {}\n",
+        policy.recompute_method == RecomputeMethod::block ? "block" : "uniform",
+        policy.recompute_layers);
+  out.text += fmt::format("train:\n  micro_batch_size: {}\n  global_batch_size: {}\n",
+                          plan.batch.micro_batch, plan.batch.global_batch);
+  out.text += fmt::format(
+      "ddp:\n  use_distributed_optimizer: {}\n  overlap_grad_reduce: {}\n"
+      "  overlap_param_gather: {}\n  grad_reduce_in_fp32: {}\n",
+      plan.sharding.distributed_optimizer, plan.sharding.overlap_grad_reduce,
+      plan.sharding.overlap_param_gather, plan.numerics.fp32_gradients);
+  return out;
+}
+
+}  // namespace
+
+std::vector<LaunchText> launches(const Plan& plan, const std::string& model,
+                                 const config::Machine& machine) {
+  return {megatron(plan, machine), torchtitan(plan, model), bridge(plan)};
+}
+
+}  // namespace sim::planner

@@ -1,0 +1,27 @@
+// launch.h — a plan in the words of the programs that run it: flags of Megatron-LM, the TOML of
+// torchtitan, the YAML of Megatron-Bridge.
+//
+// Invariant: what is written, read back by config::load_megatron with the model and the cluster,
+// gives the plan, but for what `left` says.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "sim/config/cluster.h"
+#include "sim/workload/plan.h"
+
+namespace sim::planner {
+
+struct LaunchText {
+  std::string program;  // "Megatron-LM"
+  std::string file;     // "launch.sh": what load_megatron tells the format by
+  std::string text;     // "": it cannot be said there
+  std::string left;     // why not, or what its words cannot say
+};
+
+// `model`: the name that the plan was asked for by.
+std::vector<LaunchText> launches(const workload::Plan& plan, const std::string& model,
+                                 const config::Machine& machine);
+
+}  // namespace sim::planner

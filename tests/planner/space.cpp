@@ -1,0 +1,149 @@
+// space.cpp — words of plans, bad questions, and what is launched.
+#include "sim/planner/space.h"
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "sim/core/random.h"
+#include "sim/planner/launch.h"
+#include "sim/report/json.h"
+#include "tests/planner/sample.h"
+
+using namespace sim;
+
+namespace {
+
+std::vector<std::string> split(const std::string& words) {
+  std::vector<std::string> all;
+  for (std::size_t at = 0; at < words.size();) {
+    const std::size_t end = std::min(words.find(' ', at), words.size());
+    all.push_back(words.substr(at, end - at));
+    at = end + 1;
+  }
+  return all;
+}
+
+std::string refusal(const planner::Question& question) {
+  const auto space = planner::Space::make(question);
+  REQUIRE_FALSE(space);
+  std::string all;
+  for (const Diagnostic& problem : space.errors()) all += problem.where + ": " + problem.message;
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("planner: the words of a plan, read back, make the plan") {
+  for (const auto& settings :
+       {std::vector<std::string>{}, std::vector<std::string>{"data_parallel=fsdp2", "fp8=true"},
+        std::vector<std::string>{"zero=0,1", "offload_layers=0,1",
+                                 "overlap_grad_reduce=true,false"}}) {
+    const planner::Space space =
+        sample::space(sample::question("llama-3.1-70b", "dgx-h100", 512, 512, 8192, settings));
+    Random random(3);
+    for (int i = 0; i < 60; ++i) {
+      const auto c =
+          static_cast<std::size_t>(random.uniform() * static_cast<double>(space.cores().size()));
+      const planner::Core& core = space.cores()[c];
+      const int variant = static_cast<int>(random.uniform() * space.variants(core));
+      const std::string words = space.words(core, variant);
+      INFO(words);
+      const auto file = config::load_plan("", split(words));
+      if (!file) INFO(file.errors().front().message);
+      REQUIRE(file);
+      CHECK(report::to_json(file->plan).dump() ==
+            report::to_json(space.plan(core, variant)).dump());
+    }
+  }
+}
+
+TEST_CASE("planner: what is to be launched, read back, is the plan") {
+  const std::string folder =
+      (std::filesystem::temp_directory_path() / "rehearse-planner-launch").string();
+  std::filesystem::create_directories(folder);
+  const planner::Space space =
+      sample::space(sample::question("llama-3.1-8b", "dgx-h100", 32, 64, 8192,
+                                     {"schedule=1f1b,interleaved-1f1b,gpipe",
+                                      "allocator_options="
+                                      "expandable_segments:True"}));
+  Random random(5);
+  std::map<std::string, int> said;
+  for (int i = 0; i < 150; ++i) {
+    const auto c =
+        static_cast<std::size_t>(random.uniform() * static_cast<double>(space.cores().size()));
+    const planner::Core& core = space.cores()[c];
+    const workload::Plan plan = space.plan(core, 0);
+    for (const planner::LaunchText& one :
+         planner::launches(plan, "llama-3.1-8b", space.bases()[core.base].file.machine)) {
+      if (one.text.empty()) {
+        CHECK_FALSE(one.left.empty());
+        continue;
+      }
+      ++said[one.program];
+      const std::string path = folder + "/" + one.file;
+      std::ofstream(path) << one.text;
+      std::vector<std::string> settings = {"model=llama-3.1-8b", "cluster=dgx-h100"};
+      if (one.program != "Megatron-LM") settings.push_back("gpus=32");
+      const auto file = config::load_megatron(path, settings);
+      INFO(space.words(core, 0) << "\n" << one.text);
+      if (!file) INFO(file.errors().front().message);
+      REQUIRE(file);
+      workload::Plan back = file->plan;
+      if (one.program != "Megatron-LM") {
+        // The environment is the shell's; a configuration says nothing of these.
+        back.environment = plan.environment;
+        back.stack = plan.stack;
+        back.sharding.fsdp.reshard_after_forward = plan.sharding.fsdp.reshard_after_forward;
+        back.mesh.rank_order = plan.mesh.rank_order;
+        back.architecture = plan.architecture;
+        back.numerics = plan.numerics;
+        back.pipeline.interleaving = plan.pipeline.interleaving;
+      }
+      CHECK(report::to_json(back).dump() == report::to_json(plan).dump());
+    }
+  }
+  CHECK(said["Megatron-LM"] > 20);
+  CHECK(said["torchtitan"] > 5);
+  CHECK(said["Megatron-Bridge"] > 10);
+}
+
+TEST_CASE("planner: every problem of a question is said, with what to write") {
+  const std::string both = refusal(sample::question("llama-3.1-8b", "dgx-h100", 16, 64, 8192,
+                                                    {"tpp=4", "schedule=1f1bb", "micro_batch=x"}));
+  CHECK(both.find("tpp") != std::string::npos);
+  CHECK(both.find("did you mean '1f1b'") != std::string::npos);
+  CHECK(both.find("whole numbers") != std::string::npos);
+  const std::string twice = refusal(
+      sample::question("llama-3.1-8b", "dgx-h100", 16, 64, 8192, {"mbs=1", "micro_batch=2"}));
+  CHECK(twice.find("says it too") != std::string::npos);
+}
+
+TEST_CASE("planner: a space of a million million plans is refused with its size") {
+  std::string many = "recompute_layers=1";
+  for (int n = 2; n <= 4000; ++n) many += "," + std::to_string(n);
+  std::string sizes = "micro_batch=1";
+  for (int n = 2; n <= 2000; ++n) sizes += "," + std::to_string(n);
+  const std::string text =
+      refusal(sample::question("llama-3.1-70b", "dgx-h100", 512, 512, 8192, {many, sizes}));
+  CHECK(text.find("e+1") != std::string::npos);
+  CHECK(text.find("recompute_layers (4000 values)") != std::string::npos);
+  std::vector<std::string> others;
+  for (const char* name :
+       {"attention_mask", "check_for_nan", "avoid_record_streams", "fp8", "rope_fusion",
+        "swiglu_fusion", "fused_cross_entropy", "fp32_gradients", "overlap_grad_reduce",
+        "gradient_clipping", "kept_gradient_handles", "logs_optimizer_state", "tp_comm_overlap"})
+    others.push_back(std::string(name) + "=true,false");
+  CHECK(refusal(sample::question("llama-3.1-70b", "dgx-h100", 512, 512, 8192, others))
+            .find("combinations") != std::string::npos);
+}
+
+TEST_CASE("planner: of settings that contradict each other two are named") {
+  const planner::Space space = sample::space(sample::question(
+      "llama-3.1-8b", "dgx-h100", 16, 64, 8192, {"recompute=none", "tp=8", "pp=4", "zero=1"}));
+  CHECK(space.cores().empty());
+  const std::vector<std::string> two = space.contradiction();
+  REQUIRE(two.size() == 2);
+  CHECK(two[0] == "tp=8");
+  CHECK(two[1] == "pp=4");
+}
