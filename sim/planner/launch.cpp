@@ -26,6 +26,22 @@ std::string modules_of(const workload::RecomputeModules& modules, const char* se
   return text;
 }
 
+// What TransformerEngine calls the core of attention; "": another program's.
+std::string backend_of(const Plan& plan) {
+  switch (plan.stack.attention) {
+    case AttentionBackend::flash:
+      return "flash";
+    case AttentionBackend::cudnn:
+      return "fused";
+    case AttentionBackend::unfused:
+      return "unfused";
+    case AttentionBackend::flash1:
+    case AttentionBackend::triton:
+      break;
+  }
+  return "";
+}
+
 // Schedules of Megatron-LM: with chunks it interleaves.
 std::string megatron_left(const Plan& plan) {
   const bool own = plan.pipeline.schedule == "1f1b" || plan.pipeline.schedule == "interleaved-1f1b";
@@ -77,20 +93,8 @@ void add_joined_flags(const Plan& plan, std::vector<std::string>& flags) {
   if (a.activation == model::Activation::swiglu) flags.emplace_back("--swiglu");
   if (!a.linear_bias) flags.emplace_back("--disable-bias-linear");
   flags.emplace_back("--transformer-impl transformer_engine");
-  switch (plan.stack.attention) {
-    case AttentionBackend::flash:
-      flags.emplace_back("--attention-backend flash");
-      break;
-    case AttentionBackend::cudnn:
-      flags.emplace_back("--attention-backend fused");
-      break;
-    case AttentionBackend::unfused:
-      flags.emplace_back("--attention-backend unfused");
-      break;
-    case AttentionBackend::flash1:
-    case AttentionBackend::triton:
-      break;
-  }
+  if (const std::string backend = backend_of(plan); !backend.empty())
+    flags.push_back("--attention-backend " + backend);
   const workload::LayerPolicy& policy = plan.policy;
   if (policy.recompute == Recompute::selective)
     flags.push_back(fmt::format("--recompute-granularity selective --recompute-modules {}",
@@ -167,6 +171,8 @@ LaunchText torchtitan(const Plan& plan, const std::string& model) {
     out.left = "torchtitan's data parallelism is FSDP2 (zero=2, zero=3)";
   } else if (schedule == titan_schedules.end()) {
     out.left = fmt::format("PyTorch has no schedule {}", plan.pipeline.schedule);
+  } else if (plan.pipeline.virtual_stages > 1) {
+    out.left = "chunks of stages are said there by pipeline_parallel_layers_per_stage";
   } else if (layers) {
     out.left = "torchtitan recomputes all layers or operators, not a number of layers";
   } else if (policy.recompute == Recompute::selective && !policy.recompute_modules.operators) {
@@ -211,6 +217,8 @@ LaunchText bridge(const Plan& plan) {
   if (plan.pipeline.account_for_loss) out.text += "  account_for_loss_in_pipeline_split: true\n";
   out.text += fmt::format("  sequence_parallel: {}\n  seq_length: {}\n",
                           plan.mesh.sequence_parallel, plan.batch.sequence);
+  if (const std::string backend = backend_of(plan); !backend.empty())
+    out.text += fmt::format("  attention_backend: {}\n", backend);
   if (policy.recompute == Recompute::selective)
     out.text += fmt::format("  recompute_granularity: selective\n  recompute_modules: [{}]\n",
                             modules_of(policy.recompute_modules, ", "));
@@ -226,6 +234,8 @@ LaunchText bridge(const Plan& plan) {
       "  overlap_param_gather: {}\n  grad_reduce_in_fp32: {}\n",
       plan.sharding.distributed_optimizer, plan.sharding.overlap_grad_reduce,
       plan.sharding.overlap_param_gather, plan.numerics.fp32_gradients);
+  out.text += fmt::format("mixed_precision: {}_mixed\n",
+                          plan.numerics.precision == model::Precision::fp16 ? "fp16" : "bf16");
   return out;
 }
 

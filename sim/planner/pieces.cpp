@@ -48,8 +48,12 @@ struct Lane {
       own = std::max(own, beside ? own : sms) + d.ps;
       if (!beside) sms = own;
     } else if (i.op == Op::collective) {
-      std::int64_t& wire = tail[at(program.transfers[i.index].communicator)];
+      const Stream who = program.transfers[i.index].communicator;
+      std::int64_t& wire = tail[at(who)];
+      // Who gathers parameters, and when, is another plan's business.
+      const bool counts = who == Stream::tp || who == Stream::cp;
       const Duration d = (slowed ? times.transfer_overlapped : times.transfer)[i.index];
+      if (!counts) return;
       wire = std::max(wire, own) + d.ps;
       if (i.flags & workload::joins) own = std::max(own, wire);
       if (i.event != 0) events[i.event] = wire;

@@ -3,8 +3,9 @@
 // schedules without writing their programs.
 //
 // A pass is timed with a CPU and a network that never make it wait: kernels one after another, and
-// the collectives that the compute stream waits for. Whatever else happens in a replay, a pass
-// takes its compute stream at least that long.
+// the tensor- and
+// context-parallel collectives that the compute stream waits for. Whatever else happens in a
+// replay, a pass takes its compute stream at least that long.
 #pragma once
 
 #include <cstdint>

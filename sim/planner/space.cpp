@@ -250,10 +250,16 @@ void Space::enumerate(bool first_only) {
 }
 
 std::vector<std::string> Space::contradiction() const {
-  std::vector<std::string> said = question_.settings;
+  // The batch is what is asked for, not how.
+  std::vector<std::string> always, said;
+  for (const std::string& one : question_.settings) {
+    const bool batch = one.starts_with("global_batch=") || one.starts_with("sequence=");
+    (batch ? always : said).push_back(one);
+  }
   const auto possible = [&](const std::vector<std::string>& settings) {
     Question part = question_;
-    part.settings = settings;
+    part.settings = always;
+    part.settings.insert(part.settings.end(), settings.begin(), settings.end());
     Space space;
     if (!space.read(part).empty()) return true;
     space.fill_domains();

@@ -38,7 +38,6 @@ namespace sim::planner {
 constexpr std::int64_t max_plans = 20'000'000;
 
 struct Question {
-  std::string plan;            // path of a plan to begin from, or "": `model` and `cluster`
   std::string model, cluster;  // names or paths
   std::vector<int> gpus;       // sizes of the job, each of which is searched
   // "key=value[,value...]": a field of a plan or of its cluster, fixed or restricted to these.
@@ -114,7 +113,8 @@ class Space {
 
  private:
   Diagnostics read(const Question& question);
-  Diagnostics load_bases(const Question& question, const std::vector<std::string>& others);
+  Diagnostics load_bases(const Question& question,
+                         const std::vector<std::vector<std::string>>& others);
   void fill_domains();
   std::string too_large() const;
   void enumerate(bool first_only);

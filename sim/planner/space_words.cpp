@@ -115,48 +115,40 @@ std::string not_here(const std::string& field) {
   return "";
 }
 
-std::vector<std::string> combined(const std::vector<std::vector<std::string>>& axes) {
-  std::vector<std::string> all = {""};
-  for (const std::vector<std::string>& axis : axes) {
-    std::vector<std::string> more;
-    for (const std::string& left : all)
-      for (const std::string& right : axis)
-        more.push_back(left + (left.empty() ? "" : " ") + right);
-    all = std::move(more);
-  }
-  return all;
-}
+using Settings = std::vector<std::string>;
 
-std::vector<std::string> split(const std::string& words) {
-  std::vector<std::string> all;
-  for (std::size_t at = 0; at < words.size();) {
-    const std::size_t end = std::min(words.find(' ', at), words.size());
-    if (end > at) all.push_back(words.substr(at, end - at));
-    at = end + 1;
+std::vector<Settings> combined(const std::vector<Settings>& axes) {
+  std::vector<Settings> all = {{}};
+  for (const Settings& axis : axes) {
+    std::vector<Settings> more;
+    for (const Settings& left : all)
+      for (const std::string& right : axis) {
+        more.push_back(left);
+        more.back().push_back(right);
+      }
+    all = std::move(more);
   }
   return all;
 }
 
 }  // namespace
 
-// REQUIRES: `others` are not searched; the first of each axis is the first base.
-Diagnostics Space::load_bases(const Question& question, const std::vector<std::string>& others) {
+// `others`: of each base, the settings that are not searched.
+Diagnostics Space::load_bases(const Question& question,
+                              const std::vector<std::vector<std::string>>& others) {
   Diagnostics problems;
   for (const int gpus : question.gpus)
-    for (const std::string& other : others) {
+    for (const Settings& other : others) {
       Base base;
       base.gpus = gpus;
-      std::string words = question.plan.empty()
-                              ? fmt::format("model={} cluster={}", question.model, question.cluster)
-                              : "";
-      words += fmt::format("{}gpus={}", words.empty() ? "" : " ", gpus);
-      if (!other.empty()) words += " " + other;
-      base.words = words;
-      std::vector<std::string> settings = split(words);
+      Settings settings = {"model=" + question.model, "cluster=" + question.cluster,
+                           fmt::format("gpus={}", gpus)};
+      settings.insert(settings.end(), other.begin(), other.end());
+      for (const std::string& one : settings) base.words += (base.words.empty() ? "" : " ") + one;
       for (const char* one : {"tp=1", "cp=1", "pp=1", "micro_batch=1", "virtual_stages=1",
                               "schedule=1f1b", "recompute=none"})
         settings.emplace_back(one);
-      Result<config::PlanFile> file = config::load_draft(question.plan, settings);
+      Result<config::PlanFile> file = config::load_draft("", settings);
       if (!file) {
         for (const Diagnostic& problem : file.errors()) problems.push_back(problem);
         return problems;

@@ -52,7 +52,9 @@ void same_as_exhaustive(const planner::Question& question, int best) {
 }  // namespace
 
 TEST_CASE("planner: what is found is what every plan replayed would show, in twenty spaces") {
-  const std::vector<std::string> one_order = {"rank_order=tp-cp-ep-dp-pp"};
+  const std::vector<std::string> one_order = {"rank_order=tp-cp-ep-dp-pp",
+                                              "allocator_options=expandable_segments:True",
+                                              "virtual_stages=1,2"};
   const auto with = [&](std::vector<std::string> more) {
     more.insert(more.end(), one_order.begin(), one_order.end());
     return more;
@@ -63,26 +65,71 @@ TEST_CASE("planner: what is found is what every plan replayed would show, in twe
     std::vector<std::string> settings;
   };
   const Case cases[] = {
-      {"llama-3.1-8b", "abci-a", 8, 16, 4096, {"zero=1", "recompute=none", "schedule=1f1b"}},
+      {"llama-3.1-8b",
+       "abci-a",
+       8,
+       16,
+       4096,
+       {"zero=1", "recompute=none", "schedule=1f1b", "cp=1,2"}},
       {"llama-3.1-8b", "abci-a", 8, 16, 4096, {"zero=3", "recompute=none,full", "pp=1", "cp=1"}},
-      {"llama-3.1-8b", "abci-a", 8, 16, 8192, {"zero=1", "tp=4", "micro_batch=1"}},
+      {"llama-3.1-8b",
+       "abci-a",
+       8,
+       16,
+       8192,
+       {"zero=1", "tp=4", "micro_batch=1", "schedule=1f1b,zb-v"}},
       {"llama-3.1-8b", "tsubame4", 8, 16, 8192, {"zero=1,2,3", "tp=1", "cp=1", "pp=1"}},
-      {"llama-3.1-8b", "tsubame4", 8, 32, 8192, {"zero=1", "tp=1", "cp=1", "recompute=none"}},
-      {"llama-3.1-8b", "tsubame4", 8, 16, 16384, {"zero=1", "tp=2", "recompute=full", "pp=1,2"}},
-      {"llama-3.1-8b", "dgx-h100", 16, 32, 8192, {"zero=1", "tp=2", "cp=1", "recompute=none"}},
+      {"llama-3.1-8b",
+       "tsubame4",
+       8,
+       32,
+       8192,
+       {"zero=1", "tp=1", "cp=1", "recompute=none", "pp=1,2"}},
+      {"llama-3.1-8b",
+       "tsubame4",
+       8,
+       16,
+       16384,
+       {"zero=1", "tp=2", "recompute=full", "pp=1", "cp=1,2"}},
+      {"llama-3.1-8b",
+       "dgx-h100",
+       16,
+       32,
+       8192,
+       {"zero=1", "tp=2", "cp=1", "recompute=none", "pp=2"}},
       {"llama-3.1-8b", "dgx-h100", 16, 32, 8192, {"tp=1", "cp=2", "pp=1", "recompute=none"}},
       {"llama-3.1-8b", "dgx-a100", 16, 32, 4096, {"zero=1", "tp=2,4", "cp=1", "schedule=zb-h1"}},
       {"llama-2-7b", "abci-a", 8, 32, 4096, {"zero=1", "tp=2", "schedule=1f1b", "recompute=none"}},
       {"llama-2-7b", "dgx-h100", 8, 32, 4096, {"zero=1", "pp=2", "recompute=none", "tp=1"}},
-      {"llama-2-13b", "dgx-a100", 16, 16, 4096, {"zero=1", "tp=4", "cp=1", "micro_batch=1"}},
+      {"llama-2-13b",
+       "dgx-a100",
+       16,
+       16,
+       4096,
+       {"zero=1", "tp=4", "cp=1", "micro_batch=1", "pp=2"}},
       {"llama-2-13b", "dgx-h100", 16, 32, 4096, {"zero=2,3", "tp=1", "pp=1", "cp=1"}},
-      {"llama-2-13b", "dgx-h100", 8, 16, 4096, {"zero=1", "tp=2", "pp=2,4", "recompute=none"}},
+      {"llama-2-13b", "dgx-h100", 8, 16, 4096, {"zero=1", "tp=2", "pp=4", "recompute=none"}},
       {"gpt3-6.7b", "dgx-a100", 8, 16, 2048, {"zero=1", "cp=1", "schedule=1f1b", "pp=1,2"}},
       {"gpt3-6.7b", "dgx-h100", 8, 16, 2048, {"zero=0,1", "cp=1", "tp=1", "recompute=none"}},
-      {"mistral-7b", "dgx-h100", 8, 16, 4096, {"zero=1", "cp=1", "pp=1,2", "recompute=none"}},
-      {"gpt3-1.3b", "dgx-a100", 8, 32, 2048, {"zero=1", "tp=1", "cp=1", "recompute=none"}},
-      {"gpt3-22b", "dgx-a100", 16, 16, 2048, {"zero=1", "tp=4,8", "cp=1", "recompute=none,full"}},
-      {"llama-3.1-70b", "tsubame4", 64, 64, 8192, {"zero=1", "tp=4", "cp=1", "recompute=none"}}};
+      {"mistral-7b", "dgx-h100", 8, 16, 4096, {"zero=1", "cp=1", "pp=1", "recompute=none"}},
+      {"gpt3-1.3b",
+       "dgx-a100",
+       8,
+       32,
+       2048,
+       {"zero=1", "tp=1", "cp=1", "recompute=none", "pp=1,4"}},
+      {"gpt3-22b",
+       "dgx-a100",
+       16,
+       16,
+       2048,
+       {"zero=1", "tp=4,8", "cp=1", "recompute=none", "schedule=1f1b"}},
+      {"llama-3.1-70b",
+       "tsubame4",
+       64,
+       64,
+       8192,
+       {"zero=1", "tp=4", "cp=1", "recompute=none", "pp=8", "micro_batch=1"}}};
   for (const Case& one : cases)
     same_as_exhaustive(sample::question(one.model, one.cluster, one.gpus, one.batch, one.sequence,
                                         with(one.settings)),
@@ -121,7 +168,7 @@ TEST_CASE("planner: the best plan of each group of the paper's grid is found") {
   int done = 0;
   for (const auto& [name, group] : groups) {
     // The tests of a room stay short: the other groups are in results/plan.
-    if (group.gpus > 16) continue;
+    if (group.gpus > 8) continue;
     ++done;
     std::vector<std::string> settings = {"schedule=1f1b",
                                          "recompute=none",
@@ -141,7 +188,7 @@ TEST_CASE("planner: the best plan of each group of the paper's grid is found") {
         sample::question("llama-3.1-8b", group.cluster, group.gpus, 1024, group.sequence, settings),
         3);
   }
-  CHECK(done == 8);
+  CHECK(done == 5);
 }
 
 TEST_CASE("planner: plans, order and counts are the same at any number of workers") {
