@@ -120,7 +120,7 @@ struct PipelinePlan {
   LayerSplit layer_split = LayerSplit::even;
   int embedding_layers = 1, head_layers = 1;  // weighted: what they count as
   std::vector<int> layers_of_parts;           // each part's own number, empty: by the rule
-  schedule::Times pass_times;  // what a searched order is to go by; ratios count
+  schedule::Times pass_times;                 // what a searched order is to go by; ratios count
 };
 
 // What the ranks of a data-parallel group share, and what is sent beside computation.
@@ -237,6 +237,9 @@ schedule::Shape pipeline_shape(const Plan& plan, int microbatches);
 
 // Every rule that the plan breaks, each with the values that would do. Empty: the plan is possible.
 std::vector<Problem> problems(const Plan& plan);
+
+// Why no program is written for a schedule; empty where one is.
+std::string not_simulated(const schedule::Schedule& schedule);
 
 // "tp2 cp1 pp2 dp8 mbs1 gbs1024 seq8192": for tables and point names.
 std::string short_name(const Plan& plan);
