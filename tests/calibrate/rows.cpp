@@ -6,6 +6,7 @@
 
 #include "sim/calibrate/row_plan.h"
 #include "sim/calibrate/row_text.h"
+#include "sim/config/cluster.h"
 #include "sim/config/runs_csv.h"
 
 using namespace sim;
@@ -264,5 +265,6 @@ TEST_CASE("calibrate: drivers state memory in MiB and mean the same card") {
   Row row = find("paper_grid.csv", "T01358");
   row["gpu"] = "NVIDIA H100-SXM5-80GB";
   row["gpu_mem_gb"] = "81559 MiB";
-  CHECK(cluster_of(row).cluster == "dgx-h100");
+  REQUIRE(cluster_of(row).machine != nullptr);
+  CHECK(cluster_of(row).machine->cluster.name == "dgx-h100");
 }
