@@ -47,7 +47,8 @@ std::string read_architecture(Reading& reading) {
   std::string missing;
   const auto dimension = [&](const char* field, const char* column) {
     const std::int64_t value = leading_number(cell(row, column)).value_or(0);
-    if (value < 1 || value > dimension_max) missing += (missing.empty() ? "" : ", ") + std::string(column);
+    if (value < 1 || value > dimension_max)
+      missing += (missing.empty() ? "" : ", ") + std::string(column);
     reading.say(field, value);
     return value;
   };

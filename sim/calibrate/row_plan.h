@@ -3,8 +3,8 @@
 //
 // The schema names what papers and logs publish; what a row leaves open its framework says
 // (workloads/frameworks), and every such guess is listed. Nothing is represented by something else
-// in silence: a feature that the device program does not have (experts, uneven stages) makes the row
-// unsupported, by name.
+// in silence: a feature that the device program does not have (experts, uneven stages) makes the
+// row unsupported, by name.
 #pragma once
 
 #include <map>

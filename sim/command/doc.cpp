@@ -1,5 +1,5 @@
-// doc.cpp — `rehearse doc NAME`: what a field of a plan or a cluster is, with its unit, its default,
-// and its names elsewhere; what a framework says where a plan is silent.
+// doc.cpp — `rehearse doc NAME`: what a field of a plan or a cluster is, with its unit, its
+// default, and its names elsewhere; what a framework says where a plan is silent.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -123,8 +123,8 @@ int run_doc(const Arguments& arguments, Globals globals) {
       json.push_back(to_json(*framework));
     }
     if (!found) {
-      throw Stop{exit_usage, fmt::format("there is no field '{}'{}; `rehearse list fields` and `rehearse "
-                                         "list frameworks` have all",
+      throw Stop{exit_usage, fmt::format("there is no field '{}'{}; `rehearse list fields` and "
+                                         "`rehearse list frameworks` have all",
                                          wanted, did_you_mean(wanted, names))};
     }
   }

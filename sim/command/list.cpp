@@ -1,5 +1,5 @@
-// list.cpp — `rehearse list`: what there is, by name. Of most things it reads names only, so that it
-// costs nothing. `list fields` is the table of everything a plan and a cluster can say.
+// list.cpp — `rehearse list`: what there is, by name. Of most things it reads names only, so that
+// it costs nothing. `list fields` is the table of everything a plan and a cluster can say.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -221,6 +221,7 @@ TEST_CASE("calibrate: adapters are those of the benchmark or of NVIDIA's recipes
   CHECK_FALSE(recipe.plan.lora.projection);
   CHECK(recipe.assumptions.back() == "adapters of rank 8 beside linear_qkv");
   row["source_group"] = "mlperf-v4.0";
+  row["framework"] = "NeMo/Megatron-Core";
   CHECK(plan_of(row).plan.lora.rank == 16);
   CHECK(plan_of(row).plan.lora.projection);
   CHECK_FALSE(plan_of(row).plan.lora.fc2);
