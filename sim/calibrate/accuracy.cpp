@@ -94,12 +94,12 @@ void add_intervals(const std::vector<Row>& rows, std::vector<Prediction>& predic
                    const config::RunResiduals& residuals) {
   assert(rows.size() == predictions.size());
   // Rows of a situation share their spreads.
-  using Key = std::tuple<ResidualOf, std::string, std::string, bool, bool, std::string>;
+  using Key = std::tuple<ResidualOf, std::string, std::string, bool, bool, bool, std::string>;
   std::map<Key, std::optional<report::Spread>> known;
   const auto spread = [&](const Quantity& quantity, const report::Situation& s,
                           const std::string& without) {
-    const Key key{quantity.residual, s.profile,          s.framework,
-                  s.many_nodes,      s.context_parallel, without};
+    const Key key{quantity.residual,  s.profile, s.framework, s.many_nodes,
+                  s.context_parallel, s.shards,  without};
     const auto [at, fresh] = known.try_emplace(key);
     if (fresh) at->second = report::spread(residuals, quantity.residual, s, without);
     return at->second;
@@ -120,7 +120,7 @@ config::RunResiduals residuals_of(const std::vector<Row>& rows,
                                   const std::vector<Prediction>& predictions,
                                   const std::string& command) {
   assert(rows.size() == predictions.size());
-  std::map<std::tuple<ResidualOf, std::string, std::string, bool, bool, std::string, bool>,
+  std::map<std::tuple<ResidualOf, std::string, std::string, bool, bool, std::string, bool, bool>,
            std::vector<double>>
       groups;
   for (std::size_t i = 0; i < rows.size(); ++i) {
@@ -131,7 +131,7 @@ config::RunResiduals residuals_of(const std::vector<Row>& rows,
       if (!value || std::find(done.begin(), done.end(), quantity.residual) != done.end()) continue;
       done.push_back(quantity.residual);
       groups[{quantity.residual, s.profile, s.framework, s.many_nodes, s.context_parallel,
-              cell(rows[i], "source_group"), predictions[i].fitted}]
+              cell(rows[i], "source_group"), predictions[i].fitted, s.shards}]
           .push_back(*value);
     }
   }
@@ -139,8 +139,9 @@ config::RunResiduals residuals_of(const std::vector<Row>& rows,
   out.command = command;
   for (auto& [key, values] : groups) {
     std::sort(values.begin(), values.end());
-    const auto& [quantity, profile, framework, many, context, source, fitted] = key;
-    out.groups.push_back({quantity, profile, framework, many, context, source, fitted, values});
+    const auto& [quantity, profile, framework, many, context, source, fitted, shards] = key;
+    out.groups.push_back(
+        {quantity, profile, framework, many, context, source, fitted, shards, values});
   }
   return out;
 }

@@ -97,10 +97,11 @@ void fill(const RowPlan& mapped, const report::Answer& answer, Prediction& out) 
 }
 
 // Where its intervals come from, and whether its profile knows the row.
-void describe(const Row& row, const RowPlan& mapped, const search::Site& site, Prediction& out) {
+void describe(const RowPlan& mapped, const search::Site& site, Prediction& out) {
   const device::Profile& profile = site.profile.device;
   out.situation.profile = profile.name;
-  out.situation.framework = report::framework_family(cell(row, "framework"));
+  out.situation.framework = mapped.family;
+  out.situation.shards = mapped.plan.shards_parameters();
   out.situation.many_nodes = mapped.plan.world() > site.machine.cluster.node.gpus;
   out.situation.context_parallel = mapped.plan.mesh.cp > 1;
   const std::vector<std::string>& fitted = profile.provenance.fitted_rows;
@@ -137,7 +138,6 @@ Prediction predict(const config::RunsRow& from, search::Sites& sites) {
     out.reason = mapped.unsupported;
     return out;
   }
-  mapped.memory_only = cluster_of(row).memory_only;
   if (mapped.memory_only) out.assumptions.emplace_back("memory alone, times are a guess");
   out.plan = workload::short_name(mapped.plan);
   Result<search::Site*> site = sites.find(mapped.machine.cluster);
@@ -157,7 +157,7 @@ Prediction predict(const config::RunsRow& from, search::Sites& sites) {
     return out;
   }
   out.status = "predicted";
-  describe(row, mapped, **site, out);
+  describe(mapped, **site, out);
   fill(mapped, search::evaluate(mapped.plan, **site), out);
   if (const auto equal = with_equal_stages(row, mapped.plan); equal && out.bubble_pct)
     if (search::problems(*equal, **site).empty())
@@ -187,6 +187,7 @@ std::string to_text(const Prediction& p) {
                        {"framework", p.situation.framework},
                        {"many_nodes", p.situation.many_nodes},
                        {"context_parallel", p.situation.context_parallel},
+                       {"shards", p.situation.shards},
                        {"fitted", p.fitted}});
 }
 
@@ -211,6 +212,7 @@ Prediction from_text(const std::string& text) {
   p.situation.framework = json.at("framework");
   p.situation.many_nodes = json.at("many_nodes");
   p.situation.context_parallel = json.at("context_parallel");
+  p.situation.shards = json.at("shards");
   p.fitted = json.at("fitted");
   return p;
 }
