@@ -362,8 +362,11 @@ Replayed replay_plan(const Space& space, std::uint32_t core, int variant, search
   out.bubble = answer.run.bubble;
   out.accounts = report::mean_accounts(answer.run);
   if (wanted.residuals != nullptr) {
+    const config::PlanFile& file = space.bases()[space.cores()[core].base].file;
+    const report::Basis basis =
+        report::basis_of(site.profile.device, site.machine.gpu.name, file.framework);
     const report::Intervals intervals =
-        report::intervals(answer, *wanted.residuals, site.profile.device.name, "megatron");
+        report::intervals(answer, *wanted.residuals, basis, "megatron");
     if (intervals.step_seconds) {
       out.low_s = intervals.step_seconds->low;
       out.high_s = intervals.step_seconds->high;
