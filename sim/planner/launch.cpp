@@ -49,6 +49,8 @@ std::string megatron_left(const Plan& plan) {
     return fmt::format("Megatron-LM has no schedule {}", plan.pipeline.schedule);
   if (plan.policy.recompute_modules.operators && plan.policy.recompute == Recompute::selective)
     return "Megatron-LM recomputes modules, not operators";
+  if (plan.shards_parameters() && plan.mesh.pp > 1 && plan.sharding.fsdp.reshard_after_forward)
+    return "with a pipeline fully_shard keeps parameters whole behind a forward pass";
   return "";
 }
 
@@ -171,6 +173,8 @@ LaunchText torchtitan(const Plan& plan, const std::string& model) {
     out.left = "torchtitan's data parallelism is FSDP2 (zero=2, zero=3)";
   } else if (schedule == titan_schedules.end()) {
     out.left = fmt::format("PyTorch has no schedule {}", plan.pipeline.schedule);
+  } else if (plan.pipeline.account_for_embedding || plan.pipeline.account_for_loss) {
+    out.left = "torchtitan deals out layers by a rule of its own";
   } else if (plan.pipeline.virtual_stages > 1) {
     out.left = "chunks of stages are said there by pipeline_parallel_layers_per_stage";
   } else if (layers) {

@@ -302,6 +302,10 @@ Plan Space::plan(const Core& core, int variant) const {
   plan.pipeline.virtual_stages = core.chunks;
   if (!domains_.layers_said)
     plan.pipeline.account_for_embedding = plan.pipeline.account_for_loss = core.counts_ends;
+  // As resolve() has it: with a pipeline fully_shard's users keep parameters whole.
+  if (domains_.sharding_said && !domains_.reshard_said && core.pp > 1 &&
+      plan.sharding.data_parallel == workload::DataParallelism::fsdp2)
+    plan.sharding.fsdp.reshard_after_forward = false;
   plan.policy = policies_[core.policy].policy;
   plan.policy.recompute_layers = core.recompute_layers;
   plan.policy.offload_layers = core.offload_layers;

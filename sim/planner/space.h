@@ -83,6 +83,7 @@ struct Domains {
   std::vector<std::string> recompute, recompute_method, recompute_modules;
   bool layers_said = false;    // how layers are split: as the base says
   bool sharding_said = false;  // by other fields than zero
+  bool reshard_said = false;
 };
 
 class Space {

@@ -190,6 +190,8 @@ Diagnostics Space::read(const Question& question) {
         continue;
       }
       if (searched(field, *vary, domains_, problems)) continue;
+      domains_.reshard_said =
+          domains_.reshard_said || text.find("reshard_after_forward") != std::string::npos;
       domains_.layers_said = domains_.layers_said || splits_layers(field);
       domains_.sharding_said = domains_.sharding_said || shares_parameters(field);
     }
