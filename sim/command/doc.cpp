@@ -3,73 +3,44 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "sim/command/command.h"
-#include "sim/config/fields.h"
+#include "sim/command/field_values.h"
 #include "sim/core/text.h"
-#include "sim/report/document.h"
-#include "sim/report/json.h"
 
 namespace sim::command {
 
 namespace {
 
-struct Entry {
-  const char* of;
-  config::FieldText text;
-};
-
-std::vector<Entry> entries() {
-  std::vector<Entry> all;
-  for (const config::Field& field : config::plan_fields())
-    all.push_back({"plan", config::plan_field_text(field)});
-  for (const config::Field& field : config::cluster_fields())
-    all.push_back({"cluster", config::cluster_field_text(field)});
-  return all;
-}
-
-// "--tensor-model-parallel-size", "--bf16" of "--tensor-model-parallel-size= --bf16:bf16".
-std::vector<std::string> flags(const std::string& text) {
-  std::vector<std::string> all;
-  std::istringstream words(text);
-  for (std::string word; words >> word;) all.push_back(word.substr(0, word.find_first_of("=:")));
-  return all;
-}
-
-bool means(const Entry& entry, const std::string& name) {
+bool means(const FieldEntry& entry, const std::string& name) {
   if (entry.text.name == name) return true;
   std::istringstream synonyms(entry.text.synonyms);
   for (std::string word; synonyms >> word;) {
     if (word == name) return true;
   }
-  const std::vector<std::string> all = flags(entry.text.flags);
+  const std::vector<std::string> all = flags_of(entry.text);
   return std::ranges::count(all, name.rfind("--", 0) == 0 ? name : "--" + name) > 0;
 }
 
-std::string in_words(const Entry& entry) {
+// Field by field in text, all of them in one array of JSON.
+void add(const FieldEntry& entry, report::Document& document, report::Rows& all) {
+  std::vector<report::Value> values = values_of(entry);
+  std::vector<report::Json> cells;
+  all.columns.clear();
+  for (const report::Value& one : values) {
+    all.columns.push_back(one.what);
+    cells.push_back(one.value);
+  }
+  all.cells.push_back(std::move(cells));
   const config::FieldText& field = entry.text;
-  std::string text =
-      fmt::format("{} (of a {})\n  {}\n  type         {}{}\n", field.name, entry.of, field.line,
-                  field.type, field.unit.empty() ? "" : ", in " + field.unit);
-  if (!field.otherwise.empty()) text += fmt::format("  default      {}\n", field.otherwise);
-  const std::vector<std::string> megatron = flags(field.flags);
-  if (!megatron.empty()) text += fmt::format("  Megatron-LM  {}\n", fmt::join(megatron, " "));
-  if (!field.synonyms.empty()) text += fmt::format("  also called  {}\n", field.synonyms);
-  return text;
-}
-
-report::Json to_json(const Entry& entry) {
-  const config::FieldText& field = entry.text;
-  return {{"of", entry.of},
-          {"name", field.name},
-          {"type", field.type},
-          {"unit", field.unit},
-          {"default", field.otherwise},
-          {"megatron_lm", field.flags},
-          {"synonyms", field.synonyms},
-          {"line", field.line}};
+  std::erase_if(values, [](const report::Value& one) {
+    const std::string& key = one.what.key;
+    return key == "of" || key == "name" || key == "line" || one.value == "";
+  });
+  for (report::Value& one : values) one.what.key.clear();  // the array has them
+  document.blocks.emplace_back(
+      report::Values{fmt::format("{} (of a {})\n  {}", field.name, entry.of, field.line), values});
 }
 
 }  // namespace
@@ -77,25 +48,25 @@ report::Json to_json(const Entry& entry) {
 int run_doc(const Arguments& arguments, Globals globals) {
   Options options("doc");
   options.words(1, 100).parse(arguments, globals);
-  const std::vector<Entry> all = entries();
+  const std::vector<FieldEntry> fields = all_fields();
   std::vector<std::string> names;
-  for (const Entry& entry : all) names.push_back(entry.text.name);
-  std::string text;
-  report::Json json = report::Json::array();
+  for (const FieldEntry& entry : fields) names.push_back(entry.text.name);
+  report::Document document;
+  report::Rows all{report::whole, "", {}, {}, true};
   for (const std::string& wanted : options.words()) {
     bool found = false;
-    for (const Entry& entry : all) {
+    for (const FieldEntry& entry : fields) {
       if (!means(entry, wanted)) continue;
       found = true;
-      text += (text.empty() ? "" : "\n") + in_words(entry);
-      json.push_back(to_json(entry));
+      add(entry, document, all);
     }
     if (!found) {
       throw Stop{exit_usage, fmt::format("there is no field '{}'{}; `rehearse list fields` has all",
                                          wanted, did_you_mean(wanted, names))};
     }
   }
-  print(globals.json ? report::document("doc", std::move(json)).dump(2) + "\n" : text);
+  document.blocks.emplace_back(std::move(all));
+  say(globals, "doc", document);
   return exit_yes;
 }
 

@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "sim/command/watch.h"
+#include "sim/config/locate.h"
 #include "sim/config/residuals.h"
 #include "sim/report/document.h"
 #include "sim/report/interval.h"
@@ -17,7 +18,7 @@
 #include "sim/report/page.h"
 #include "sim/report/record.h"
 #include "sim/report/run_document.h"
-#include "sim/report/sweep_text.h"
+#include "sim/report/sweep_document.h"
 #include "sim/search/link_use.h"
 
 namespace sim::command {
@@ -73,8 +74,20 @@ std::vector<report::LinkBusy> links_of(const config::PlanFile& file, search::Sit
 
 }  // namespace
 
+std::string measured_profile(const search::Site& site) {
+  const device::Profile& profile = site.profile.device;
+  const std::string& gpu = site.machine.gpu.name;
+  if (profile.provenance.device.starts_with(gpu)) return profile.name;
+  for (const std::string& name : config::names(config::Kind::topology)) {
+    const Result<config::Machine> machine = config::find_cluster(name);
+    if (machine && machine->gpu.name == gpu && machine->gpu.profile == profile.name)
+      return profile.name;
+  }
+  return "";
+}
+
 void declare_report(Options& options) {
-  options.value("report", "FILE", "also write a page with charts (HTML, one file, works offline)");
+  options.output("report", "FILE", "also write a page with charts (HTML, one file, works offline)");
 }
 
 void write_page(const std::string& path, const report::Document& document) {
@@ -90,7 +103,7 @@ void RunPage::finish(const config::PlanFile& file, search::Site& site, const rep
 
 int run_report(const Arguments& arguments, Globals globals) {
   Options options("report");
-  options.value("output,o", "FILE", "the page (report.html)");
+  options.output("output,o", "FILE", "the page (report.html)");
   declare_plan(options);
   options.words(0, 1000).parse(arguments, globals);
   const std::string path = options.text("output", "report.html");
@@ -110,8 +123,8 @@ int run_report(const Arguments& arguments, Globals globals) {
     replay::Options how;
     how.observer = &watchers;
     const report::Answer answer = search::evaluate(file.plan, site, how);
-    const report::Intervals intervals = report::intervals(answer, need(config::find_residuals()),
-                                                          site.profile.device.name, "paper");
+    const report::Intervals intervals =
+        report::intervals(answer, need(config::find_residuals()), measured_profile(site), "paper");
     page.finish(file, site, answer, report::intervals_text(intervals));
     code = answer.run.fits() ? exit_yes : exit_no;
   }

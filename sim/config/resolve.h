@@ -21,9 +21,10 @@ struct Resolved {
   std::vector<PlanProblem> problems;
 };
 
-// REQUIRES: `from` satisfies the rules of plan.proto.
+// REQUIRES: `from` satisfies the rules of plan.proto. Without a machine, where its own file is
+// wrong, only the rules that need none are checked, and the plan is not to be run.
 Resolved resolve(const rehearse::v1::Plan& from, const model::Architecture& architecture,
-                 const Machine& machine);
+                 const Machine* machine);
 
 // The network that a plan describes itself. REQUIRES: as above.
 model::Architecture architecture_of(const rehearse::v1::Architecture& from, std::int64_t sequence);

@@ -7,7 +7,7 @@
 
 #include "sim/report/page.h"
 #include "sim/report/record.h"
-#include "sim/report/sweep_text.h"
+#include "sim/report/sweep_document.h"
 #include "tests/report/sample.h"
 
 using namespace sim;
