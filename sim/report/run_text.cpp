@@ -225,8 +225,8 @@ Rows stage_memory_rows(const Answer& answer) {
       picked(class_rows(answer.run), fullest_of_stages(answer.run),
              {"stage", "layers", "parameters", "static_bytes", "the rest", "peak_allocated_bytes",
               "peak_reserved_bytes", "capacity_bytes", "used", "allocation_retries"},
-             "memory by stage (GiB, the rank that needs most; activations with logits and "
-             "temporaries at the peak)");
+             "memory by stage (peaks in GiB, of the rank that needs most; the rest: activations, "
+             "logits, temporaries)");
   if (!answer.run.fits()) rows.footnote = "  peaks: what the run would have needed from there on\n";
   return rows;
 }

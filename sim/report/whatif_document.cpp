@@ -100,7 +100,7 @@ std::vector<Column> columns(bool priced) {
           {"", "CP", "s", 3},
           {"", "DP", "s", 3},
           {"", "PP", "s", 3},
-          {"reserved_gib", "reserved", "GiB", 1},
+          {"reserved_gib", "GiB", "", 1},
           {"capacity_gib", "of", "", 1},
           {"links", ""},
           {"", "fabric link", ""}};

@@ -125,7 +125,7 @@ TEST_CASE("calibrate: residuals of the rows give intervals that hold nine in ten
   CHECK(e.with_interval == 61);
   CHECK(e.inside == 61 - 6 - 1);
   CHECK(e.with_interval_elsewhere == 0);  // one source: nothing is known without it
-  const std::string text = text(validation_answer(rows, said));
+  const std::string text = report::text(validation_answer(rows, said));
   CHECK(text.find("fitted on      throughput     1 ") != std::string::npos);
   CHECK(text.find("not fitted on  throughput    60 ") != std::string::npos);
   CHECK(text.find("Profiles were fitted on 1 of these rows.") != std::string::npos);
@@ -136,7 +136,7 @@ TEST_CASE("calibrate: the text begins with the counts and lists what is missing"
   std::vector<Prediction> said = {predicted("a", 90), predicted("b", 220)};
   said[1].status = "unsupported";
   said[1].reason = "GPU 'B200' has no profile";
-  const std::string text = text(validation_answer(rows, said));
+  const std::string text = report::text(validation_answer(rows, said));
   CHECK(text.rfind("2 rows: 1 predicted, 1 unsupported, 0 impossible\n", 0) == 0);
   CHECK(text.find("1  unsupported  GPU 'B200' has no profile\n") != std::string::npos);
   CHECK(text.find("all    throughput     1  10.00 %") != std::string::npos);

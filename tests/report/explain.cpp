@@ -57,7 +57,7 @@ TEST_CASE("report: the tensors of a rank that runs out are those of that moment"
   const Explained fails(sample::plan(1, 1, 1, 1, 4), tight);
   REQUIRE(!fails.answer.run.fits());
   CHECK(sum(fails.tensors.of(0)) == fails.answer.run.classes[0].out_of_memory->allocated.n);
-  const std::string text = text(report::explain_document(fails.answer, fails.tensors));
+  const std::string text = report::text(report::explain_document(fails.answer, fails.tensors));
   for (const char* part : {"out of memory on stage 0", "free on the device", "what holds it",
                            "fragmentation: asked for", "where the peak is", "gradient buffer"}) {
     INFO(part);
@@ -70,7 +70,7 @@ TEST_CASE("report: the tensors of a rank that runs out are those of that moment"
 
 TEST_CASE("report: of a plan that fits explain says the headroom") {
   const Explained fits(sample::plan(1, 1, 2, 1, 4), plenty);
-  const std::string text = text(report::explain_document(fits.answer, fits.tensors));
+  const std::string text = report::text(report::explain_document(fits.answer, fits.tensors));
   CHECK(text.find("headroom: stage ") != std::string::npos);
   CHECK(text.find("fragmentation") == std::string::npos);
 }

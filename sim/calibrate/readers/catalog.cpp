@@ -44,7 +44,7 @@ const std::vector<Reader>& readers() {
 }
 
 Result<std::string> unpacked(std::string bytes, const std::string& path) {
-  if (bytes.size() < 4 || bytes[0] != '\x1f' || bytes[1] != '\x8b') return bytes;
+  if (bytes.size() < 2 || bytes[0] != '\x1f' || bytes[1] != '\x8b') return bytes;
   z_stream stream{};
   if (inflateInit2(&stream, 16 + MAX_WBITS) != Z_OK)
     return Diagnostics{{path, "gzip: zlib could not start"}};
@@ -53,7 +53,7 @@ Result<std::string> unpacked(std::string bytes, const std::string& path) {
   std::string out;
   // The last four bytes say how much it is (of one member, modulo 2^32): no growing by doubling.
   std::uint32_t said = 0;
-  for (std::size_t i = 1; i <= 4; ++i)
+  for (std::size_t i = 1; i <= std::min<std::size_t>(4, bytes.size()); ++i)
     said = (said << 8) | static_cast<unsigned char>(bytes[bytes.size() - i]);
   // At most 1032 to 1 (deflate).
   const auto most = std::min<std::uint64_t>(max_unpacked_bytes, 1032 * std::uint64_t{bytes.size()});
