@@ -46,7 +46,7 @@ class Builder {
     std::uint32_t pattern;
     Sharding::State left;
   };
-  using Key = std::tuple<schedule::Pass, int, bool, bool, bool, Sharding::State>;
+  using Key = std::tuple<schedule::Pass, int, bool, bool, bool, bool, Sharding::State>;
 
   std::uint32_t pattern(schedule::Pass kind, int chunk, const Moment& moment);
   Template forward(int chunk, const Moment& moment);
@@ -273,7 +273,13 @@ Template Builder::weight(int chunk, const Moment& moment) {
 // The template of a pass, written when it is asked for the first time.
 std::uint32_t Builder::pattern(schedule::Pass kind, int chunk, const Moment& moment) {
   sharding_->begin(kind, chunk, moment);
-  const Key key{kind, chunk, moment.first_step, moment.first, moment.last, sharding_->state()};
+  const Key key{kind,
+                chunk,
+                moment.first_step,
+                moment.first,
+                moment.last,
+                moment.first_of_ends,
+                sharding_->state()};
   const auto found = written_.find(key);
   if (found != written_.end()) {
     sharding_->restore(found->second.left);
@@ -304,7 +310,7 @@ void Builder::write_step(Pipeline& pipeline, const Orders& orders, bool first) {
   const int m = first ? rank_.plan.warm_up_microbatches() : rank_.plan.microbatches();
   const std::vector<Pass> passes = pipeline.passes(
       [&](schedule::Pass kind, int chunk, Position at) {
-        return pattern(kind, chunk, {first, at.first, at.last});
+        return pattern(kind, chunk, {first, at.first, at.last, at.first_of_ends});
       },
       m, (first ? orders.first_step : orders.step)[static_cast<std::size_t>(rank_.program.stage)]);
   step.insert(step.end(), passes.begin(), passes.end());
