@@ -23,7 +23,8 @@ std::string usage() {
   text +=
       "  test       [ARGUMENTS]                     build and run the tests\n"
       "  bench      [ARGUMENTS]                     build and run the benchmarks\n\n"
-      "Every command takes --json, --quiet and --help. Exit codes: 0 yes, 2 no (out of memory),\n"
+      "Every command takes --json, --quiet, --wide and --help. Exit codes: 0 yes, 2 no (out of "
+      "memory),\n"
       "64 usage, 65 bad input, 66 input missing, 70 our bug, 74 I/O, 75 interrupted or locked.\n";
   return text;
 }

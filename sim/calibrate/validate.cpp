@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
 
@@ -40,7 +41,7 @@ std::vector<T> select(const std::vector<T>& all, const Group& group) {
 // Errors in one quantity, as the columns of text and the keys of JSON.
 std::vector<report::Column> error_columns() {
   const auto percent = [](const char* key, const char* heading, int digits) {
-    return report::Column{key, heading, "", digits, false, " %"};
+    return report::Column{key, heading, "", digits};
   };
   return {{"rows", "rows"},
           percent("mean_pct", "mean", 2),
@@ -48,7 +49,7 @@ std::vector<report::Column> error_columns() {
           percent("p90_pct", "p90", 2),
           percent("max_pct", "max", 2),
           {"worst_row", "worst row", "", 0, true},
-          {"bias_pct", "bias", "", 2, false, " %", 1, report::Show::change},
+          {"bias_pct", "bias", "", 2, false, "", 1, report::Show::change},
           {"with_interval"},
           {"inside_interval"},
           percent("", "in 90 %", 1),
@@ -85,7 +86,7 @@ void add_rows(report::Rows& table, const std::string& name, const std::vector<Ro
 }
 
 report::Rows error_table() {
-  report::Rows table{"", "", error_columns(), {}};
+  report::Rows table{"", "errors, and shares inside of intervals, in percent", error_columns(), {}};
   table.columns.insert(table.columns.begin(),
                        {{"", "group", "", 0, true}, {"", "quantity", "", 0, true}});
   return table;
@@ -118,12 +119,44 @@ std::vector<Json> outcome_cells(const Outcomes& o) {
   return {o.rows(), o.right_pct(), o.counts[0][0], o.counts[0][1], o.counts[1][0], o.counts[1][1]};
 }
 
+// Of the points that were given such a probability, how many ran.
+report::Rows probability_rows(const std::vector<Row>& rows,
+                              const std::vector<Prediction>& predictions) {
+  struct Given {
+    std::size_t points = 0, ran = 0;
+    double sum = 0;
+  };
+  std::map<double, Given> given;  // by tenths
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const std::string& truth = cell(rows[i], "oom");
+    if ((truth != "0" && truth != "1") || !predictions[i].fits_probability) continue;
+    Given& at = given[std::round(*predictions[i].fits_probability * 10)];
+    ++at.points;
+    at.ran += truth == "0";
+    at.sum += *predictions[i].fits_probability;
+  }
+  report::Rows table{"",
+                     "",
+                     {{"", "probability that it fits", "", 0, false, " %"},
+                      {"", "rows"},
+                      {"", "ran", "", 0, false, " %"}},
+                     {}};
+  for (const auto& [tenth, g] : given) {
+    const double points = static_cast<double>(g.points);
+    table.cells.push_back(
+        {100 * g.sum / points, g.points, 100 * static_cast<double>(g.ran) / points});
+  }
+  table.searched = given.size() < 3;
+  return table;
+}
+
 // Two by two, one table for each answer.
 void add_outcomes(report::Document& document, const std::vector<Row>& rows,
                   const std::vector<Prediction>& predictions) {
-  for (const bool by_rule : {false, true}) {
-    const Outcomes o = outcomes(rows, predictions, by_rule);
+  for (const Judge judge : {Judge::replay, Judge::rule}) {
+    const Outcomes o = outcomes(rows, predictions, judge);
     if (o.rows() == 0) continue;
+    const bool by_rule = judge == Judge::rule;
     report::Rows table{"",
                        fmt::format("{} outcome right in {:.1f} % of {} rows",
                                    by_rule ? "closed form:" : "replay:", o.right_pct(), o.rows()),
@@ -134,7 +167,16 @@ void add_outcomes(report::Document& document, const std::vector<Row>& rows,
     for (const int said : {0, 1})
       table.cells.push_back({said == 0 ? "says it fits" : "says out of memory", o.counts[0][said],
                              o.counts[1][said]});
+    if (!by_rule) {
+      const Outcomes sure = outcomes(rows, predictions, Judge::decided);
+      table.footnote = fmt::format(
+          "decided: {} rows, right in {:.1f} %; tight: {} rows; with those on their more likely "
+          "side: right in {:.1f} %\n",
+          sure.rows(), sure.right_pct(), o.rows() - sure.rows(),
+          outcomes(rows, predictions, Judge::likely).right_pct());
+    }
     document.blocks.emplace_back(std::move(table));
+    if (!by_rule) document.blocks.emplace_back(probability_rows(rows, predictions));
   }
 }
 
@@ -213,11 +255,14 @@ Json json_of(const std::vector<Row>& rows, const std::vector<Prediction>& predic
     const Errors e = errors(rows, predictions, quantity);
     if (e.rows > 0) json[quantity.column] = report::to_json(error_columns(), error_cells(e));
   }
-  for (const bool by_rule : {false, true}) {
-    const Outcomes o = outcomes(rows, predictions, by_rule);
+  const std::pair<Judge, const char*> judges[] = {{Judge::replay, "outcome"},
+                                                  {Judge::decided, "outcome_decided"},
+                                                  {Judge::likely, "outcome_likely"},
+                                                  {Judge::rule, "outcome_80_percent_rule"}};
+  for (const auto& [judge, key] : judges) {
+    const Outcomes o = outcomes(rows, predictions, judge);
     if (o.rows() == 0) continue;
-    json[by_rule ? "outcome_80_percent_rule" : "outcome"] =
-        report::to_json(outcome_columns(), outcome_cells(o));
+    json[key] = report::to_json(outcome_columns(), outcome_cells(o));
   }
   return json;
 }

@@ -1,5 +1,5 @@
-// doc.cpp — `rehearse doc FIELD`: what a field of a plan or a cluster is, with its unit, its
-// default, and its names elsewhere.
+// doc.cpp — `rehearse doc NAME`: what a field of a plan or a cluster is, with its unit, its
+// default, and its names elsewhere; what a framework says where a plan is silent.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -7,6 +7,7 @@
 
 #include "sim/command/command.h"
 #include "sim/command/field_values.h"
+#include "sim/config/framework.h"
 #include "sim/core/text.h"
 
 namespace sim::command {
@@ -23,24 +24,43 @@ bool means(const FieldEntry& entry, const std::string& name) {
   return std::ranges::count(all, name.rfind("--", 0) == 0 ? name : "--" + name) > 0;
 }
 
-// Field by field in text, all of them in one array of JSON.
-void add(const FieldEntry& entry, report::Document& document, report::Rows& all) {
-  std::vector<report::Value> values = values_of(entry);
-  std::vector<report::Json> cells;
-  all.columns.clear();
-  for (const report::Value& one : values) {
-    all.columns.push_back(one.what);
-    cells.push_back(one.value);
+// One after the other in text, all of them in one array of JSON. The title has what is not shown.
+void add(const std::string& title, std::vector<report::Value> values, report::Document& document,
+         report::Json& all) {
+  report::Json object = report::Json::object();
+  for (report::Value& one : values) {
+    object[one.what.key] = one.value;
+    one.what.key.clear();  // the array has it
+    if (one.value == "" || (one.value.is_array() && one.value.empty())) one.what.heading.clear();
   }
-  all.cells.push_back(std::move(cells));
-  const config::FieldText& field = entry.text;
-  std::erase_if(values, [](const report::Value& one) {
+  all.push_back(std::move(object));
+  document.blocks.emplace_back(report::Values{title, std::move(values)});
+}
+
+void add(const FieldEntry& entry, report::Document& document, report::Json& all) {
+  std::vector<report::Value> values = values_of(entry);
+  for (report::Value& one : values) {
     const std::string& key = one.what.key;
-    return key == "of" || key == "name" || key == "line" || one.value == "";
-  });
-  for (report::Value& one : values) one.what.key.clear();  // the array has them
-  document.blocks.emplace_back(
-      report::Values{fmt::format("{} (of a {})\n  {}", field.name, entry.of, field.line), values});
+    if (key == "of" || key == "name" || key == "line") one.what.heading.clear();
+  }
+  const config::FieldText& field = entry.text;
+  add(fmt::format("{} (of a {})\n  {}", field.name, entry.of, field.line), std::move(values),
+      document, all);
+}
+
+void add(const config::Framework& framework, report::Document& document, report::Json& all) {
+  const std::vector<std::string> says = config::statements_text(framework);
+  add(fmt::format("{} (a framework)\n  {}", framework.name, framework.line),
+      {report::value("of", "", "framework"), report::value("name", "", framework.name),
+       report::value("line", "", framework.line),
+       report::value("source", "source", framework.source),
+       report::value("also", "also called", framework.also),
+       report::value("based_on", "based on", framework.bases),
+       report::value("refused", "refused", framework.refused), report::value("says", "", says)},
+      document, all);
+  std::string lines;
+  for (const std::string& statement : says) lines += fmt::format("  - {}\n", statement);
+  document.blocks.emplace_back(report::Note{"", lines});
 }
 
 }  // namespace
@@ -49,10 +69,12 @@ int run_doc(const Arguments& arguments, Globals globals) {
   Options options("doc");
   options.words(1, 100).parse(arguments, globals);
   const std::vector<FieldEntry> fields = all_fields();
+  need(config::frameworks());
   std::vector<std::string> names;
   for (const FieldEntry& entry : fields) names.push_back(entry.text.name);
+  for (const std::string& name : config::framework_names()) names.push_back(name);
   report::Document document;
-  report::Rows all{report::whole, "", {}, {}, true};
+  report::Json all = report::Json::array();
   for (const std::string& wanted : options.words()) {
     bool found = false;
     for (const FieldEntry& entry : fields) {
@@ -60,12 +82,17 @@ int run_doc(const Arguments& arguments, Globals globals) {
       found = true;
       add(entry, document, all);
     }
+    if (const config::Framework* framework = config::find_framework(wanted); framework && !found) {
+      found = true;
+      add(*framework, document, all);
+    }
     if (!found) {
-      throw Stop{exit_usage, fmt::format("there is no field '{}'{}; `rehearse list fields` has all",
+      throw Stop{exit_usage, fmt::format("there is no field '{}'{}; `rehearse list fields` and "
+                                         "`rehearse list frameworks` have all",
                                          wanted, did_you_mean(wanted, names))};
     }
   }
-  document.blocks.emplace_back(std::move(all));
+  document.blocks.emplace_back(report::Data{report::whole, std::move(all)});
   say(globals, "doc", document);
   return exit_yes;
 }

@@ -10,7 +10,6 @@
 #include <nlohmann/json.hpp>
 
 #include "sim/command/watch.h"
-#include "sim/config/locate.h"
 #include "sim/config/residuals.h"
 #include "sim/report/document.h"
 #include "sim/report/interval.h"
@@ -74,18 +73,6 @@ std::vector<report::LinkBusy> links_of(const config::PlanFile& file, search::Sit
 
 }  // namespace
 
-std::string measured_profile(const search::Site& site) {
-  const device::Profile& profile = site.profile.device;
-  const std::string& gpu = site.machine.gpu.name;
-  if (profile.provenance.device.starts_with(gpu)) return profile.name;
-  for (const std::string& name : config::names(config::Kind::topology)) {
-    const Result<config::Machine> machine = config::find_cluster(name);
-    if (machine && machine->gpu.name == gpu && machine->gpu.profile == profile.name)
-      return profile.name;
-  }
-  return "";
-}
-
 void declare_report(Options& options) {
   options.output("report", "FILE", "also write a page with charts (HTML, one file, works offline)");
 }
@@ -123,8 +110,9 @@ int run_report(const Arguments& arguments, Globals globals) {
     replay::Options how;
     how.observer = &watchers;
     const report::Answer answer = search::evaluate(file.plan, site, how);
-    const report::Intervals intervals =
-        report::intervals(answer, need(config::find_residuals()), measured_profile(site), "paper");
+    const report::Intervals intervals = report::intervals(
+        answer, need(config::find_residuals()),
+        report::basis_of(site.profile.device, site.machine.gpu.name, file.framework), "paper");
     page.finish(file, site, answer, report::intervals_text(intervals));
     code = answer.run.fits() ? exit_yes : exit_no;
   }

@@ -38,8 +38,4 @@ class RunPage {
   report::MemoryTimeline memory_;
 };
 
-// The profile whose measured runs say how far a prediction on this machine is off; "" where the GPU
-// only borrows it: it is neither what the profile was measured on nor that of a cluster of ours.
-std::string measured_profile(const search::Site& site);
-
 }  // namespace sim::command

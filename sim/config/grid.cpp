@@ -101,8 +101,7 @@ class GridLoader {
   // The fields that a grid needs; those that a plan needs are checked on whole points.
   void required() {
     if (!problems_.empty()) return;
-    for (Diagnostic& problem : source_.check(message_, true, v1::Plan::descriptor()))
-      problems_.push_back(std::move(problem));
+    for (Diagnostic& problem : source_.check(message_)) problems_.push_back(std::move(problem));
   }
 
   // Results go to a folder of this name.

@@ -12,7 +12,6 @@
 namespace sim::config {
 namespace {
 
-using google::protobuf::Descriptor;
 using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 using rehearse::v1::Rule;
@@ -120,20 +119,19 @@ void check_field(const Source& source, const Message& message, const FieldDescri
 }
 
 void check_message(const Source& source, const Message& message, bool whole,
-                   const Descriptor* partial, Diagnostics& problems) {
+                   Diagnostics& problems) {
   const auto* descriptor = message.GetDescriptor();
-  whole = whole && descriptor != partial;
   const auto* reflection = message.GetReflection();
   for (int i = 0; i < descriptor->field_count(); ++i) {
     const FieldDescriptor& field = *descriptor->field(i);
     check_field(source, message, field, whole, problems);
     if (field.cpp_type() != FieldDescriptor::CPPTYPE_MESSAGE) continue;
+    const bool inside = whole && !rule_of(field).partial();
     if (field.is_repeated()) {
       for (int k = 0; k < reflection->FieldSize(message, &field); ++k)
-        check_message(source, reflection->GetRepeatedMessage(message, &field, k), whole, partial,
-                      problems);
+        check_message(source, reflection->GetRepeatedMessage(message, &field, k), inside, problems);
     } else if (reflection->HasField(message, &field)) {
-      check_message(source, reflection->GetMessage(message, &field), whole, partial, problems);
+      check_message(source, reflection->GetMessage(message, &field), inside, problems);
     }
   }
 }
@@ -215,9 +213,9 @@ bool is_utf8(std::string_view text) {
   return true;
 }
 
-Diagnostics Source::check(const Message& message, bool whole, const Descriptor* partial) const {
+Diagnostics Source::check(const Message& message, bool whole) const {
   Diagnostics problems;
-  check_message(*this, message, whole, partial, problems);
+  check_message(*this, message, whole, problems);
   return problems;
 }
 

@@ -53,10 +53,8 @@ class Source {
   // unless `check` is false (the caller still changes the message and checks then).
   Diagnostics read(const std::string& text, google::protobuf::Message& message,
                    std::span<const Synonym> synonyms = {}, bool check = true);
-  // Every rule that a value breaks; unless `whole` is false, also every field that is missing, but
-  // for messages of the type `partial`, which somebody else completes.
-  Diagnostics check(const google::protobuf::Message& message, bool whole = true,
-                    const google::protobuf::Descriptor* partial = nullptr) const;
+  // Every rule that a value breaks; unless `whole` is false, also every field that is missing.
+  Diagnostics check(const google::protobuf::Message& message, bool whole = true) const;
   // Was the field written, even as the value that proto3 does not keep (0, "")?
   bool has(const google::protobuf::Message& message, std::string_view field) const;
 

@@ -131,21 +131,6 @@ std::string words(const replay::Place& place) {
   return text;
 }
 
-namespace {
-// A run that fits, but with less room left than the allocator's cache holds in pieces: other sizes
-// of tensors, or another GPU of the same name, may decide it otherwise.
-std::string near_the_limit(const replay::ClassReport& who) {
-  const Bytes room = who.capacity - who.peak_reserved;
-  const Bytes pieces = who.reserved_at_peak - who.peak_allocated;
-  const bool near = 20 * room.n < who.capacity.n && room < pieces;
-  if (who.alloc_retries == 0 && !near) return "";
-  return fmt::format(
-      "; memory: {} of {} stay unreserved on stage {}, {} are reserved in pieces: "
-      "whether it fits hangs on fragmentation",
-      human(room), human(who.capacity), who.stage, human(pieces));
-}
-}  // namespace
-
 std::string limit(const Answer& answer) {
   if (!answer.run.fits()) {
     const replay::ClassReport& who = fullest(answer.run);
@@ -172,7 +157,7 @@ std::string limit(const Answer& answer) {
     text += fmt::format("{} {:.1f} %", words(static_cast<Account>(order[i])), share);
     if (i == 0) text += " of the step";
   }
-  return text + near_the_limit(fullest(answer.run));
+  return text;
 }
 
 std::string oom_reason(const replay::RunReport& run) {

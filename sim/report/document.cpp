@@ -212,6 +212,12 @@ std::string cell_text(const Column& column, const Json& cell) {
     return fmt::format("{}{}", cell.get<std::int64_t>(), column.suffix);
   }
   if (cell.is_number()) return number_text(column, cell.get<double>()) + column.suffix;
+  if (cell.is_array()) {  // of words: a list
+    std::string words;
+    for (const Json& one : cell)
+      words += (words.empty() ? "" : ", ") + cell_text({"", "", "", column.digits}, one);
+    return words;
+  }
   return line(cell);
 }
 
@@ -241,7 +247,9 @@ Json result(const Document& document) {
   for (const Block& block : document.blocks) {
     if (const auto* note = std::get_if<Note>(&block); note != nullptr && !note->key.empty())
       json[note->key] = note->text;
-    if (const auto* data = std::get_if<Data>(&block)) json[data->key] = data->value;
+    const auto* data = std::get_if<Data>(&block);
+    if (data != nullptr && data->key == whole) return data->value;
+    if (data != nullptr) json[data->key] = data->value;
     if (const auto* values = std::get_if<Values>(&block)) {
       for (const auto& [what, cell] : values->values)
         if (!what.key.empty()) json[what.key] = cell;

@@ -118,7 +118,7 @@ struct Heatmap {
 
 using Block = std::variant<Note, Rows, Series, Timeline, Heatmap, Values, Picture, Data>;
 
-// The name of a table that is all that there is in JSON: the result is its array.
+// The name of a table, or the key of data, that is all that there is in JSON.
 inline constexpr const char* whole = ".";
 
 struct Document {

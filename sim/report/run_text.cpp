@@ -276,24 +276,40 @@ std::string percent(double fraction) {
 }
 
 std::string headline(const Answer& answer) {
-  if (!answer.run.fits()) return "out of memory: " + oom_reason(answer.run);
+  const char* barely = answer.verdict.tight ? ", barely" : "";
+  if (!answer.run.fits()) return fmt::format("out of memory{}: {}", barely, oom_reason(answer.run));
   const ClassReport& who = fullest(answer.run);
   return fmt::format(
-      "fits: {:.1f} TFLOP/s/GPU ({}), {:.1f} ({}), {:.0f} tokens/s/GPU, step {:.3f} s, {:.1f} of "
+      "fits{}: {:.1f} TFLOP/s/GPU ({}), {:.1f} ({}), {:.0f} tokens/s/GPU, step {:.3f} s, {:.1f} of "
       "{:.1f} GiB ({})",
-      rate(answer, "paper").tflops_gpu, "paper", rate(answer, "megatron").tflops_gpu, "megatron",
-      tokens_per_second_gpu(answer), step_seconds(answer), gib(who.peak_reserved),
+      barely, rate(answer, "paper").tflops_gpu, "paper", rate(answer, "megatron").tflops_gpu,
+      "megatron", tokens_per_second_gpu(answer), step_seconds(answer), gib(who.peak_reserved),
       gib(who.capacity),
       percent(static_cast<double>(who.peak_reserved.n) / static_cast<double>(who.capacity.n)));
+}
+
+std::string verdict_text(const Answer& answer) {
+  const Verdict& verdict = answer.verdict;
+  if (!verdict.tight) return "";
+  std::string text = "the outcome hangs on little: " + verdict.hangs_on;
+  if (verdict.fits_probability > 0 && verdict.fits_probability < 1)
+    text += fmt::format(" (probability that it fits: {:.0f} %)", 100 * verdict.fits_probability);
+  return text + "\n";
 }
 
 std::vector<Block> head_blocks(const Answer& answer, const std::string& intervals) {
   const bool fits = answer.run.fits();
   std::vector<Block> blocks = {
-      Note{"", headline(answer) + "\n" + limit(answer) + "\n" + intervals, true},
+      Note{"", headline(answer) + "\n" + verdict_text(answer) + limit(answer) + "\n" + intervals,
+           true},
       Values{"", {value("fits", "", fits), value("limit", "", limit(answer))}},
-      Note{"", plan_line(answer)}, Data{"plan", to_json(answer.plan)},
-      Data{"machine", machine_json(answer)}};
+      Note{"", plan_line(answer)},
+      Data{"plan", to_json(answer.plan)},
+      Data{"machine", machine_json(answer)},
+      Data{"verdict",
+           {{"tight", answer.verdict.tight},
+            {"fits_probability", answer.verdict.fits_probability},
+            {"hangs_on", answer.verdict.hangs_on}}}};
   if (fits) blocks.emplace_back(step_values(answer));
   if (!fits) blocks.emplace_back(Note{"", oom_text(answer)});
   return blocks;

@@ -76,7 +76,7 @@ Rows best_rows(const std::vector<Json>& records) {
              {"tflops_gpu_paper", "TFLOP/s", "", 1},
              {"tokens_s_gpu", "tokens/s", "", 0},
              {"step_time_s", "step", "s", 2},
-             {"bubble_pct", "bubble", "", 1, false, " %"},
+             {"bubble_pct"},
              {"peak_reserved_gib", "GiB", "", 1},
              {"capacity_gib", "of", "", 1}},
             {}};

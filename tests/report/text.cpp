@@ -50,16 +50,6 @@ TEST_CASE("report: the first line is the answer and the second what limits it") 
         "limited by compute 90.0 % of the step; then pipeline: fill and drain 10.0 %");
 }
 
-TEST_CASE("report: a run that fits by the pieces of the allocator says so") {
-  report::Answer answer = sample::fits();
-  CHECK(report::limit(answer).find("fragmentation") == std::string::npos);
-  for (replay::ClassReport& who : answer.run.classes) {
-    who.peak_reserved = {who.capacity.n - (1 << 20)};
-    who.reserved_at_peak = who.peak_reserved;
-  }
-  CHECK(report::limit(answer).find("whether it fits hangs on fragmentation") != std::string::npos);
-}
-
 TEST_CASE("report: running out of memory is told by place and amounts") {
   const report::Answer answer = sample::out_of_memory();
   CHECK(report::headline(answer) ==
