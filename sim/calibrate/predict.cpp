@@ -75,6 +75,8 @@ void fill(const RowPlan& mapped, const report::Answer& answer, Prediction& out) 
   const replay::RunReport& run = answer.run;
   out.oom = !run.fits();
   out.rule_says_oom = !answer.estimate.fits;
+  out.tight = answer.verdict.tight;
+  out.fits_probability = answer.verdict.fits_probability;
   if (!run.fits()) {
     out.reason = report::oom_reason(run);
     return;
@@ -177,6 +179,8 @@ std::string to_text(const Prediction& p) {
                        {"predicted_mem_alloc_peak_gib", json_of(p.allocated_gib)},
                        {"predicted_mem_reserved_peak_gib", json_of(p.reserved_gib)},
                        {"predicted_oom", json_of(p.oom)},
+                       {"predicted_tight", json_of(p.tight)},
+                       {"predicted_fits_probability", json_of(p.fits_probability)},
                        {"predicted_bubble_pct", json_of(p.bubble_pct)},
                        {"rule_80_percent_says_oom", json_of(p.rule_says_oom)},
                        {"profile", p.situation.profile},
@@ -200,6 +204,8 @@ Prediction from_text(const std::string& text) {
   p.allocated_gib = optional_of<double>(json.at("predicted_mem_alloc_peak_gib"));
   p.reserved_gib = optional_of<double>(json.at("predicted_mem_reserved_peak_gib"));
   p.oom = optional_of<bool>(json.at("predicted_oom"));
+  p.tight = optional_of<bool>(json.at("predicted_tight"));
+  p.fits_probability = optional_of<double>(json.at("predicted_fits_probability"));
   p.bubble_pct = optional_of<double>(json.at("predicted_bubble_pct"));
   p.rule_says_oom = optional_of<bool>(json.at("rule_80_percent_says_oom"));
   p.situation.profile = json.at("profile");
