@@ -88,24 +88,28 @@ void Dataflow::launched(RankState& r, std::int64_t entries, Time start) const {
 }
 
 void Dataflow::kernel(int c, RankState& r, const Instruction& i) {
+  const Resource resource = resource_of(i.stream);
+  const bool launches = resource != Resource::cpu_cores;
   r.clock.cpu = r.clock.cpu + times_.launch;
-  admit(r, 1);
+  if (launches) admit(r, 1);
   Time& tail = r.clock.tail[at(i.stream)];
+  Time& free = r.free[static_cast<std::size_t>(resource)];
   const bool beside = i.flags & workload::beside;
-  Time start = std::max({r.clock.cpu, tail, beside ? tail : r.sms});
-  if (times_.single_queue) start = std::max(start, r.queue);
+  Time start = std::max({r.clock.cpu, tail, beside ? tail : free});
+  if (times_.single_queue && launches) start = std::max(start, r.queue);
   const auto& durations =
       i.flags & workload::overlapped ? r.times.kernel_overlapped : r.times.kernel;
   const Time end = start + durations[i.index];
   const Account idle =
       why(r, start, i.stream == Stream::compute ? Account::other : account_of(i.stream));
   tail = end;
-  if (!beside) {
+  if (!beside) free = end;
+  if (!beside && resource == Resource::sms)
     r.timeline.kernel(start, end, kernel_account(i.flags), idle);
-    r.sms = end;
+  if (launches) {
+    launched(r, 1, start);
+    r.queue_account = idle;
   }
-  launched(r, 1, start);
-  r.queue_account = idle;
   if (options_.observer) observe(c, r, i.stream, i, start, start, end);
 }
 
@@ -434,6 +438,12 @@ bool Dataflow::execute(int c, RankState& r, const Instruction& i, const MemoryCo
       r.clock.cpu = std::max(r.clock.cpu, r.clock.idle()) + times_.synchronize;
       return true;
     case Op::host:
+      if (i.index == static_cast<std::uint32_t>(workload::HostWork::data)) {
+        const Duration late = wait_for_data(times_.loader, r.clock.cpu - begin_);
+        r.timeline.lift(Account::data, late);
+        r.clock.cpu = r.clock.cpu + late;
+        return true;
+      }
       r.clock.cpu = r.clock.cpu + i.value * times_.host[i.index];
       return true;
   }

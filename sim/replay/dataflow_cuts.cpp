@@ -41,7 +41,7 @@ void Dataflow::save(const RankState& r, Time origin, std::vector<std::int64_t>& 
   put(cpu);
   put(r.clock.tail[0]);
   for (std::size_t s = 1; s < workload::stream_count; ++s) put(std::max(r.clock.tail[s], cpu));
-  put(std::max(r.sms, cpu));
+  for (const Time t : r.free) put(std::max(t, cpu));
   put(std::max(r.queue, cpu));
   out.push_back(r.queue > cpu ? static_cast<std::int64_t>(r.queue_account) : -1);
   // The ring from its oldest launch on.
@@ -107,7 +107,7 @@ void Dataflow::move_on(std::size_t c, const Snapshot& before, const Snapshot& no
   const Duration by = times * (now.origin - before.origin);
   r.clock.cpu = r.clock.cpu + by;
   for (Time& t : r.clock.tail) t = t + by;
-  r.sms = r.sms + by;
+  for (Time& t : r.free) t = t + by;
   r.queue = r.queue + by;
   for (Time& t : r.launched) t = t + by;
   for (EventEnd& e : r.events) e.when = e.when + by;
@@ -220,7 +220,6 @@ void Dataflow::play(int step) {
 
 RunReport Dataflow::run() {
   RunReport report;
-  Time begin{};
   std::vector<Accounts> before(ranks_.size());
   Snapshot previous;
   for (int step = 0; step <= options_.steps; ++step) {
@@ -242,9 +241,9 @@ RunReport Dataflow::run() {
       before[c] = r.timeline.accounts();
       if (step == 1) r.memory.mark_static();
     }
-    if (step == 1) report.warm_up_time = end - begin;
-    if (step >= 1) report.step_time = end - begin;
-    begin = end;
+    if (step == 1) report.warm_up_time = end - begin_;
+    if (step >= 1) report.step_time = end - begin_;
+    begin_ = end;
     previous = std::move(start);
     if (ended_early_) break;
   }

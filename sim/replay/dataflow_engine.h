@@ -160,6 +160,7 @@ class Dataflow {
   std::map<std::pair<int, std::uint8_t>, Channel> channels_;
   std::vector<std::vector<MemoryCode>> memory_code_;  // [class][block]
   std::optional<KnownPeriod> known_;
+  Time begin_{};              // of the step
   bool ended_early_ = false;  // out of memory: the rest is hypothetical
   std::vector<Meetings> meetings_;
   std::vector<std::array<int, workload::stream_count>> meeting_of_;  // [class][stream], -1: alone

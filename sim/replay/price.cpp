@@ -14,16 +14,6 @@ namespace {
 
 using workload::Stream;
 
-// Of a gather or scatter that is cut into pieces beside its product, the first piece (gather) or
-// the last (scatter) has nothing to hide behind; the others hide (TransformerEngine, user buffers).
-Duration exposed(const workload::Job& job, const workload::Transfer& t, Duration d) {
-  const bool activations =
-      t.kind == collective::Kind::all_gather || t.kind == collective::Kind::reduce_scatter;
-  if (!job.tp_comm_overlap || t.communicator != Stream::tp || !activations) return d;
-  const int tp = job.mesh.degrees().tp;
-  return {(d.ps + tp - 1) / tp};
-}
-
 Duration scaled(Duration d, double rate) {
   assert(rate > 0 && rate <= 1);
   return rate == 1.0 ? d : from_seconds(seconds(d) / rate);
@@ -140,7 +130,8 @@ Times price(const workload::Job& job, const device::Gpu& gpu, const device::Prof
     Duration traffic{};  // the longest collective that a kernel of a layer runs beside
     for (const workload::Transfer& t : program.transfers) {
       const network::Groups& groups = job.mesh.groups(communicator_of(t.communicator));
-      const Duration d = exposed(job, t, lasting(t.kind, groups, t.bytes));
+      const Duration whole = lasting(t.kind, groups, t.bytes);
+      const Duration d{(whole.ps + t.pieces - 1) / t.pieces};  // what nothing hides
       c.transfer.push_back(d);
       c.transfer_overlapped.push_back(
           scaled(d, device::collective_rate(profile, network.crosses_nodes(groups))));

@@ -24,6 +24,8 @@ Reference::Reference(const workload::Job& job, const Times& times, const Memory&
     ranks_[c]->memory.watch(*options.observer, static_cast<int>(c));
 }
 
+constexpr auto resource = [](Stream queue) { return static_cast<std::size_t>(resource_of(queue)); };
+
 std::uint32_t Reference::slot(const Rank& r, workload::Space space, std::uint32_t index) const {
   const workload::Pass& pass = (*r.at.passes)[r.at.pass];
   const workload::Call& call = r.program.templates[pass.pattern].calls[r.at.call];
@@ -42,7 +44,7 @@ std::uint32_t Reference::slot(const Rank& r, workload::Space space, std::uint32_
   return frame + call.layer_base + index;
 }
 
-Duration Reference::cost(const Rank& r, const Instruction& i) const {
+Duration Reference::cost(Rank& r, const Instruction& i) const {
   switch (i.op) {
     case Op::alloc:
       return times_.allocation;
@@ -59,6 +61,11 @@ Duration Reference::cost(const Rank& r, const Instruction& i) const {
     case Op::record:
       return times_.event;
     case Op::host:
+      if (i.index == static_cast<std::uint32_t>(workload::HostWork::data)) {
+        const Duration late = wait_for_data(times_.loader, r.cpu - begin_);
+        r.timeline.lift(Account::data, late);
+        return late;
+      }
       return i.value * times_.host[i.index];
     case Op::move:
     case Op::record_stream:
@@ -116,7 +123,8 @@ void Reference::cpu_step(int c) {
     try_start(c);
     return;
   }
-  const bool launch = i.op == Op::kernel || i.op == Op::collective || i.op == Op::exchange;
+  const bool launch = (i.op == Op::kernel && resource_of(i.stream) != Resource::cpu_cores) ||
+                      i.op == Op::collective || i.op == Op::exchange;
   if (launch && times_.single_queue && times_.launch_queue > 0) {
     const std::int64_t own = i.op == Op::kernel ? 1 : times_.queue_entries_per_collective;
     const std::int64_t wanted = r.entries + own - times_.launch_queue;
@@ -164,9 +172,9 @@ void Reference::handle(int c, Rank& r, const Instruction& i) {
       return;
     case Op::kernel:
       e.kind = EntryKind::kernel;
-      if (!(i.flags & workload::beside)) e.kernel = r.kernels++;
+      if (!(i.flags & workload::beside)) e.kernel = r.kernels[resource(i.stream)]++;
       e.after = {at(i.stream), 0};
-      e.launch = r.launches++;
+      if (resource_of(i.stream) != Resource::cpu_cores) e.launch = r.launches++;
       issue(c, r, i.stream, std::move(e));
       return;
     case Op::collective:
@@ -228,9 +236,10 @@ void Reference::issue(int c, Rank& r, Stream stream, Entry entry) {
 
 bool Reference::ready(const Rank& r, std::size_t s, const Entry& e) const {
   if (e.kind == EntryKind::wait) return r.reached(e.after);
-  if (times_.single_queue && e.launch != r.launches_started) return false;
-  if (e.kind == EntryKind::kernel) return e.kernel < 0 || e.kernel == r.kernels_done;
-  (void)s;
+  const bool launched = e.launch >= 0;
+  if (times_.single_queue && launched && e.launch != r.launches_started) return false;
+  if (e.kind == EntryKind::kernel)
+    return e.kernel < 0 || e.kernel == r.kernels_done[resource(static_cast<Stream>(s))];
   return r.reached(e.after);
 }
 
@@ -301,9 +310,10 @@ void Reference::start(int c, Rank& r, std::size_t s, Entry& e) {
     const Time end = now + durations[e.index];
     const bool main = s == at(Stream::compute);
     const Account idle = why(r, e, main ? Account::other : account_of(static_cast<Stream>(s)));
-    if (e.kernel >= 0) r.timeline.kernel(now, end, kernel_account(e.flags), idle);
+    if (e.kernel >= 0 && resource_of(static_cast<Stream>(s)) == Resource::sms)
+      r.timeline.kernel(now, end, kernel_account(e.flags), idle);
     if (main) r.main_tail = end;
-    r.last_start_account = idle;
+    if (e.launch >= 0) r.last_start_account = idle;
     agenda_.schedule(end, Event::finish, {Event::finish, c, static_cast<std::uint32_t>(s), 0});
     if (options_.observer)
       options_.observer->operation(c, static_cast<Stream>(s), r.program.labels[e.label], e.place,
@@ -365,6 +375,7 @@ void Reference::start(int c, Rank& r, std::size_t s, Entry& e) {
       }
     }
   }
+  if (e.launch < 0) return;
   r.last_start = now;
   ++r.launches_started;
   if (r.entries_of.empty()) return;
@@ -383,7 +394,7 @@ void Reference::finish(int c, std::size_t s) {
   assert(e.running);
   r.last_end[s] = now;
   if (e.kind == EntryKind::kernel) {
-    if (e.kernel >= 0) ++r.kernels_done;
+    if (e.kernel >= 0) ++r.kernels_done[resource(static_cast<Stream>(s))];
     note_end(r, s, now);
   } else {
     Finished& f = r.finished[s][static_cast<std::size_t>(r.done[s])];
@@ -425,7 +436,6 @@ void Reference::play(int step) {
 
 RunReport Reference::run() {
   RunReport report;
-  Time begin{};
   for (int step = 0; step <= options_.steps; ++step) {
     play(step);
     Time end{};
@@ -437,9 +447,9 @@ RunReport Reference::run() {
       r->accounts_before = r->timeline.accounts();
       if (step == 1) r->memory.mark_static();
     }
-    if (step == 1) report.warm_up_time = end - begin;
-    if (step >= 1) report.step_time = end - begin;
-    begin = end;
+    if (step == 1) report.warm_up_time = end - begin_;
+    if (step >= 1) report.step_time = end - begin_;
+    begin_ = end;
   }
   for (const auto& r : ranks_) {
     ClassReport c;

@@ -42,7 +42,7 @@ struct Entry {
   std::uint8_t flags = 0;
   std::uint32_t index = 0;   // operation, transfer or exchange
   std::int64_t launch = -1;  // number of the launch on this rank
-  std::int64_t kernel = -1;  // number of the kernel on this rank
+  std::int64_t kernel = -1;  // number of the kernel on its resource
   Mark after;                // what must have happened: the issuing stream, or the event
   Time issued{};
   Account waiting = Account::other;  // whose time the wait for partners is
@@ -93,7 +93,7 @@ struct Rank {
   std::int64_t entries = 0, entries_started = 0;
   std::deque<std::int64_t> entries_of;  // of launches that have not started
   std::int64_t entries_wanted = 0;      // the CPU waits until so many have started
-  std::int64_t kernels = 0, kernels_done = 0;
+  std::array<std::int64_t, resource_count> kernels{}, kernels_done{};
   Time last_start{};
   Account last_start_account = Account::host;
   Time main_tail{};  // the compute stream's end as far as it has got, waits included
@@ -174,7 +174,7 @@ class Reference {
   bool let_one_allocate();
   void cpu_step(int c);
   void next_instruction(Rank& r);
-  Duration cost(const Rank& r, const Instruction& i) const;
+  Duration cost(Rank& r, const Instruction& i) const;
   void handle(int c, Rank& r, const Instruction& i);
   std::uint32_t slot(const Rank& r, workload::Space space, std::uint32_t index) const;
   void schedule_cpu(int c);
@@ -194,6 +194,7 @@ class Reference {
   const Times& times_;
   const Options& options_;
   EventQueue<Event> agenda_;
+  Time begin_{};  // of the step
   std::vector<std::unique_ptr<Rank>> ranks_;
   std::map<std::pair<std::size_t, int>, std::map<std::int64_t, Meeting>> meetings_;
   std::map<std::pair<int, int>, Channel> channels_;

@@ -316,6 +316,7 @@ void Builder::write_step(Pipeline& pipeline, const Orders& orders, bool first) {
   step.insert(step.end(), passes.begin(), passes.end());
   Emitter end(rank_.tables, "step end");
   sharding_->end_step(end, first);
+  if (!first && rank_.plan.makes_masks()) end.host(HostWork::data);
   step.push_back(single(PassKind::step, end));
 }
 

@@ -199,6 +199,8 @@ struct Plan {
   std::int64_t documents_per_sample() const {
     return batch.packed_document > 0 ? batch.sequence / batch.packed_document : 1;
   }
+  // Each sample has a mask of its own, which a data loader makes.
+  bool makes_masks() const { return stack.attention_mask && stack.reset_attention_mask; }
   bool trains_adapters() const { return lora.rank > 0; }
   bool shards_parameters() const { return sharding.data_parallel != DataParallelism::ddp; }
   // Products of weight gradients add into Megatron-LM's buffer.
