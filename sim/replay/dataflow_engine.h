@@ -99,6 +99,7 @@ class Dataflow {
 
   void setup_meetings();
   void play(int step);
+  void end_step(int step, RunReport& report);
   bool drive();
   bool advance(int c);
   bool execute(int c, RankState& r, const workload::Instruction& i, const MemoryCode& memory,
@@ -121,6 +122,9 @@ class Dataflow {
   bool settle(int c, RankState& r);
   bool answer();
   bool let_one_allocate();
+  bool free(int c, RankState& r, const workload::Instruction& i, const MemoryCode& memory,
+            std::uint32_t slot);
+  void work_on_host(RankState& r, const workload::Instruction& i) const;
   bool allocate(int c, RankState& r, const workload::Instruction& i, const MemoryCode& memory,
                 std::uint32_t slot);
   void lift(RankState& r, workload::Stream stream, Time until, Account account);
@@ -160,7 +164,6 @@ class Dataflow {
   std::map<std::pair<int, std::uint8_t>, Channel> channels_;
   std::vector<std::vector<MemoryCode>> memory_code_;  // [class][block]
   std::optional<KnownPeriod> known_;
-  Time begin_{};              // of the step
   bool ended_early_ = false;  // out of memory: the rest is hypothetical
   std::vector<Meetings> meetings_;
   std::vector<std::array<int, workload::stream_count>> meeting_of_;  // [class][stream], -1: alone

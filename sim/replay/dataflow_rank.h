@@ -131,6 +131,8 @@ struct RankState {
 
   std::int64_t executed = 0;
   Accounts accounts_at_step{};
+
+  Time end_of_work() const { return std::max(clock.cpu, timeline.front()); }
 };
 
 }  // namespace sim::replay

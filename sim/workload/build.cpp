@@ -58,6 +58,7 @@ Job build(const Plan& plan, const Environment& environment, bool all_ranks,
   assert(problems(plan).empty());
   Job job;
   job.mesh = mesh_of(plan, {all_ranks, class_of_replica});
+  job.ends_together = !plan.optimizer.post_validation;
   job.launch_blocking = plan.environment.launch_blocking;
   // Receives that are posted early would hold up everything behind them in one hardware queue: the
   // zero-bubble authors run with eight (CUDA_DEVICE_MAX_CONNECTIONS), PyTorch asks for no number.

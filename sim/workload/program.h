@@ -149,7 +149,7 @@ struct Transfer {
 struct Message {
   bool send;
   int peer_offset;       // -1 or +1
-  std::uint8_t channel;  // 0: activations forward, 1: gradients backward
+  std::uint8_t channel;  // 0: activations forward, 1: gradients backward, others: what is beside
   Bytes bytes;
 };
 struct Exchange {
@@ -226,6 +226,7 @@ struct Job {
   mesh::Mesh mesh;
   bool single_queue = true;      // CUDA_DEVICE_MAX_CONNECTIONS=1, as Megatron-LM wants it
   bool launch_blocking = false;  // the CPU waits for every kernel before it issues the next
+  bool ends_together = true;     // all ranks meet at the end of a step
   Loading loading;
 };
 
