@@ -1,5 +1,5 @@
-// list.cpp — `rehearse list`: what there is, by name. Reads names only, so that it costs
-// nothing. `list fields` is the table of everything a plan and a cluster can say.
+// list.cpp — `rehearse list`: what there is, by name. Of most things it reads names only, so that
+// it costs nothing. `list fields` is the table of everything a plan and a cluster can say.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,6 +11,7 @@
 #include "sim/command/command.h"
 #include "sim/config/campaign.h"
 #include "sim/config/fields.h"
+#include "sim/config/framework.h"
 #include "sim/config/locate.h"
 #include "sim/context/context.h"
 #include "sim/core/text.h"
@@ -77,6 +78,12 @@ std::vector<Entry> contexts() {
 std::vector<Entry> offloads() {
   return catalog(offload::catalog());
 }
+std::vector<Entry> frameworks() {
+  std::vector<Entry> entries;
+  for (const config::Framework& one : need(config::frameworks()))
+    entries.push_back({one.name, one.line, one.source});
+  return entries;
+}
 std::vector<Entry> conventions() {
   return catalog(model::flop_conventions());
 }
@@ -88,12 +95,13 @@ struct Kind {
   const char* name;
   std::vector<Entry> (*entries)();
 };
-constexpr std::array<Kind, 12> kinds = {{{"models", models},
+constexpr std::array<Kind, 13> kinds = {{{"models", models},
                                          {"clusters", clusters},
                                          {"schedules", schedules},
                                          {"collectives", collectives},
                                          {"contexts", contexts},
                                          {"offloads", offloads},
+                                         {"frameworks", frameworks},
                                          {"workloads", workloads},
                                          {"campaigns", campaigns},
                                          {"failures", failures},

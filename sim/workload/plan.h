@@ -121,7 +121,7 @@ struct PipelinePlan {
   LayerSplit layer_split = LayerSplit::even;
   int embedding_layers = 1, head_layers = 1;  // weighted: what they count as
   std::vector<int> layers_of_parts;           // each part's own number, empty: by the rule
-  schedule::Times pass_times;  // what a searched order is to go by; ratios count
+  schedule::Times pass_times;                 // what a searched order is to go by; ratios count
 };
 
 // What the ranks of a data-parallel group share, and what is sent beside computation.
