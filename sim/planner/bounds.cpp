@@ -162,6 +162,8 @@ Bound FirstBounds::of(const Core& core) {
     for (int chunk = 0; chunk < core.chunks; ++chunk)
       own +=
           passes[static_cast<std::size_t>(schedule::part_of(row.placement, shape, {stage, chunk}))];
+    // Steps that do not end together overlap: what a stage does itself is left.
+    if (base.optimizer.post_validation) in_front = {};
     const std::int64_t to_the_end =
         in_front.forward + m * (own.forward + own.backward) + in_front.backward;
     const std::int64_t with_weights =

@@ -93,6 +93,7 @@ std::int64_t FirstBounds::step_of_order(const Core& core) {
   const schedule::Schedule& row = schedule::catalog()[core.schedule];
   // Orders that go by times, and passes that are split now and then, wait for the programs.
   if (row.by_times || row.splits == schedule::Splits::some) return 0;
+  if (space_.bases()[core.base].file.plan.optimizer.post_validation) return 0;
   const std::vector<PassTimes> parts = passes_of_parts(core);
   const workload::Plan plan = space_.plan(core, 0);
   const schedule::Shape shape = workload::pipeline_shape(plan, plan.microbatches());

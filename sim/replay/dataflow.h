@@ -27,7 +27,8 @@ RunReport run_dataflow(const workload::Job& job, const Times& times, const Memor
 
 // What a step takes at least: the replay of one without its tensors. Every step begins behind a
 // barrier, and all that it waits for is a maximum of sums, so a driver call of the allocator can
-// but make it longer; where there is none in a step it takes exactly this.
+// but make it longer; where there is none in a step it takes exactly this. 0: steps do
+// not end together.
 Duration least_step(const workload::Job& job, const Times& times, const Memory& memory);
 
 }  // namespace sim::replay

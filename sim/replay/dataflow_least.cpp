@@ -13,11 +13,12 @@ bool Dataflow::touches_memory(RankState& r, const workload::Instruction& i) cons
 }
 
 Duration least_step(const workload::Job& job, const Times& times, const Memory& memory) {
+  // A step that begins before all ranks have ended the last one is none by itself.
+  if (!job.ends_together) return {};
   const Options options;
   Dataflow dataflow(job, times, memory, options);
   dataflow.leave_memory_out();
-  const Duration step = dataflow.run().step_time;
-  return step + wait_for_data(times.loader, step);
+  return dataflow.run().step_time;
 }
 
 }  // namespace sim::replay
