@@ -20,7 +20,6 @@ double fraction(const nlohmann::json& extra, const char* key, double otherwise) 
 // Networks that are no plain decoder.
 std::string other_kind(const Row& row) {
   const std::string& model = cell(row, "model");
-  if (!cell(row, "experts").empty() && cell(row, "experts") != "0") return "mixture of experts";
   if (starts_with(model, "t5")) return "encoder and decoder (T5)";
   if (starts_with(model, "mimo") || contains(model, "vlm")) return "vision-language model";
   for (const char* hybrid : {"nemotron-h", "nemotron_h", "nemotron3", "mamba"}) {
@@ -112,7 +111,7 @@ std::string read_architecture(const Row& row, const nlohmann::json& extra, RowPl
   }
   a.attention_dropout = fraction(extra, "attention-dropout", a.attention_dropout);
   a.hidden_dropout = fraction(extra, "hidden-dropout", a.hidden_dropout);
-  return "";
+  return read_experts(row, extra, out);
 }
 
 }  // namespace sim::calibrate

@@ -94,10 +94,11 @@ std::string read_degrees(const Row& row, const nlohmann::json& extra, RowPlan& o
   plan.batch.micro_batch =
       need("mbs", recipe ? 1 : microbatch_of_torchtitan(row, extra, plan.mesh.pp));
   if (recipe && cell(row, "mbs").empty()) out.assumptions.emplace_back("microbatches of one");
-  const int gpus = degree(row, "n_gpus");
+  int gpus = degree(row, "n_gpus");
   const std::int64_t model_parallel =
       std::int64_t{plan.mesh.tp} * plan.mesh.pp * std::max(plan.mesh.cp, 1);
   plan.mesh.dp = degree(row, "dp");
+  if (plan.mesh.dp == 0 && gpus == 0 && missing.empty()) gpus = gpus_of_experts(row, plan, out);
   if (plan.mesh.dp == 0 && gpus == 0) missing += missing.empty() ? "n_gpus" : ", n_gpus";
   if (!missing.empty()) return "not published: " + missing;
   if (plan.mesh.dp == 0) {
@@ -209,6 +210,8 @@ void read_recompute(const Row& row, RowPlan& out) {
   } else if (starts_with(text, "selective")) {
     out.plan.policy.recompute = workload::Recompute::selective;
     if (contains(text, "op-level")) out.plan.policy.recompute_modules = {false, false, true};
+  } else if (out.plan.policy.recompute != workload::Recompute::none) {
+    return;  // its recipe says
   } else if (!starts_with(text, "none") || contains(text, "?") || contains(text, "unstated")) {
     out.assumptions.emplace_back("no recomputation");
   }
@@ -439,6 +442,7 @@ RowPlan plan_of(const Row& row) {
   also(read_sharding(row, kind, out));
   also(read_precision(row, out));
   if (out.unsupported.empty()) also(read_degrees(row, more, out));
+  if (out.unsupported.empty()) finish_experts(row, out);
   if (out.unsupported.empty()) also(read_schedule(row, more, out));
   if (!out.unsupported.empty()) return out;
   read_recompute(row, out);

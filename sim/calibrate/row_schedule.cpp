@@ -71,6 +71,7 @@ std::string read_schedule(const Row& row, const nlohmann::json& extra, RowPlan& 
       return "not published: vp";
     }
   }
+  if (!plan.pipeline.layers_of_parts.empty()) return "";
   const std::int64_t parts = std::int64_t{plan.mesh.pp} * plan.pipeline.virtual_stages;
   // The embedding and the head count as layers: the zero-bubble paper's stages, DeepSpeed's
   // partition by "type:transformer|embedding", NVIDIA's recipes for Llama-3.1-405B.

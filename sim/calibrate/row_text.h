@@ -33,6 +33,13 @@ int degree(const Row& row, const char* column);
 // Fills plan.pipeline from its columns; "" or why it cannot. REQUIRES: degrees and model are read.
 std::string read_schedule(const Row& row, const nlohmann::json& extra, RowPlan& out);
 
+// Adds the experts of a row to what its columns gave; "" or why it cannot. Rows without: nothing.
+std::string read_experts(const Row& row, const nlohmann::json& extra, RowPlan& out);
+// The GPUs of a row with experts that states none; 0: not known. REQUIRES: other degrees are read.
+int gpus_of_experts(const Row& row, const workload::Plan& plan, RowPlan& out);
+// What its recipe adds, behind all that is read for every row but the pipeline.
+void finish_experts(const Row& row, RowPlan& out);
+
 // Fills plan.architecture from the columns; "" or why it cannot.
 std::string read_architecture(const Row& row, const nlohmann::json& extra, RowPlan& out);
 

@@ -1,5 +1,5 @@
 // list.cpp — `rehearse list`: what there is, by name. Reads names only, so that it costs
-// nothing. `list fields` is the table of everything a plan and a cluster can say.
+// nothing, but for the sizes of models where these are asked for. `list fields` is the table of everything a plan and a cluster can say.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,6 +11,7 @@
 #include "sim/command/command.h"
 #include "sim/config/campaign.h"
 #include "sim/config/fields.h"
+#include "sim/config/huggingface.h"
 #include "sim/config/locate.h"
 #include "sim/context/context.h"
 #include "sim/core/text.h"
@@ -26,11 +27,12 @@ namespace {
 
 struct Entry {
   std::string name, summary, source;
+  std::int64_t parameters = 0, active_parameters = 0;  // of a model
 };
 
 std::vector<Entry> named(const std::vector<std::string>& names) {
   std::vector<Entry> entries;
-  for (const std::string& name : names) entries.push_back({name, "", ""});
+  for (const std::string& name : names) entries.push_back({name, "", "", 0, 0});
   return entries;
 }
 std::vector<Entry> files(config::Kind kind) {
@@ -39,6 +41,22 @@ std::vector<Entry> files(config::Kind kind) {
 
 std::vector<Entry> models() {
   return files(config::Kind::model);
+}
+
+// What the files of models say.
+void read_models(std::vector<Entry>& entries) {
+  for (Entry& entry : entries) {
+    const Result<std::string> path = config::locate(config::Kind::model, entry.name, "");
+    if (!path) continue;
+    const Result<model::Architecture> model = config::load_huggingface(*path);
+    if (!model) continue;
+    entry.parameters = model::parameters(*model);
+    entry.active_parameters = model::active_parameters(*model);
+    entry.summary = fmt::format("{:.1f} B parameters", static_cast<double>(entry.parameters) * 1e-9);
+    if (model->is_mixture())
+      entry.summary +=
+          fmt::format(", {:.1f} B active", static_cast<double>(entry.active_parameters) * 1e-9);
+  }
 }
 std::vector<Entry> clusters() {
   return files(config::Kind::topology);
@@ -60,7 +78,8 @@ template <class Catalog>
 std::vector<Entry> catalog(const Catalog& rows) {
   std::vector<Entry> entries;
   for (const auto& row : rows) {
-    entries.push_back({std::string(row.name), std::string(row.summary), std::string(row.source)});
+    entries.push_back(
+        {std::string(row.name), std::string(row.summary), std::string(row.source), 0, 0});
   }
   return entries;
 }
@@ -143,6 +162,10 @@ report::Json to_json(const std::vector<Entry>& entries) {
     report::Json one = {{"name", entry.name}};
     if (!entry.summary.empty()) one["summary"] = entry.summary;
     if (!entry.source.empty()) one["source"] = entry.source;
+    if (entry.parameters > 0) {
+      one["parameters"] = entry.parameters;
+      one["active_parameters"] = entry.active_parameters;
+    }
     json.push_back(std::move(one));
   }
   return json;
@@ -187,8 +210,12 @@ int run_list(const Arguments& arguments, Globals globals) {
   for (const Kind& kind : kinds) {
     names.emplace_back(kind.name);
     if (!wanted.empty() && wanted != kind.name) continue;
-    if (globals.json) json[kind.name] = to_json(kind.entries());
-    text += wanted.empty() ? in_short(kind) : in_full(kind.entries());
+    text += wanted.empty() ? in_short(kind) : "";
+    if (wanted.empty() && !globals.json) continue;
+    std::vector<Entry> entries = kind.entries();
+    if (kind.entries == models) read_models(entries);
+    if (globals.json) json[kind.name] = to_json(entries);
+    if (!wanted.empty()) text += in_full(entries);
   }
   names.emplace_back("fields");
   if (wanted == "fields") {

@@ -114,6 +114,7 @@ Times price(const workload::Job& job, const device::Gpu& gpu, const device::Prof
   set(HostWork::microbatch, host.microbatch);
   set(HostWork::step, host.step);
   set(HostWork::blocking_read, host.kernel + host.synchronisation);
+  set(HostWork::launches, host.kernel);
 
   // Between a kernel's end and the next one's start the CPU wakes up and issues it.
   const Duration gap = job.launch_blocking ? host.synchronisation + host.kernel : Duration{};
@@ -135,7 +136,7 @@ Times price(const workload::Job& job, const device::Gpu& gpu, const device::Prof
     // the last microbatch; the more channels, the fewer SMs.
     int channels = 0;
     for (const Stream s : program.communicators)
-      if (s == Stream::tp || s == Stream::dp_cp || s == Stream::shard)
+      if (s == Stream::tp || s == Stream::dp_cp || s == Stream::shard || s == Stream::edp)
         channels = std::max(channels, network.channels(job.mesh.groups(communicator_of(s))));
     channels = std::min(channels, gpu.sms - 1);
     Duration traffic{};  // the longest collective that a kernel of a layer runs beside
@@ -202,7 +203,8 @@ Memory outside_memory(const workload::Job& job, const workload::Plan& plan, cons
     for (const Stream s : program.communicators) {
       // A ring of two sends on the group's own communicator, batched.
       const bool ring = s == Stream::cp && cp == 2;
-      const Purpose purpose = s == Stream::pp ? Purpose::sends
+      const bool sends = s == Stream::pp || s == Stream::ep;  // an all-to-all is sends
+      const Purpose purpose = sends           ? Purpose::sends
                               : ring          ? Purpose::both
                                               : Purpose::collectives;
       outside.push_back(

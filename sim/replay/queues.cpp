@@ -31,6 +31,10 @@ constexpr std::array<QueueRow, workload::stream_count> rows = {{
     {Stream::shard, Communicator::shard, Account::dp_exposed},
     {Stream::replicate, Communicator::replicate, Account::dp_exposed},
     {Stream::world, Communicator::world, Account::other},
+    {Stream::ep, Communicator::ep, Account::ep_exposed},
+    {Stream::etp, Communicator::etp, Account::ep_exposed},
+    {Stream::etp_ep, Communicator::etp_ep, Account::ep_exposed},
+    {Stream::edp, Communicator::edp, Account::dp_exposed},
 }};
 
 }  // namespace

@@ -25,7 +25,11 @@ std::string_view name(Stream stream) {
                                                                     "embedding",
                                                                     "shard",
                                                                     "replicate",
-                                                                    "world"};
+                                                                    "world",
+                                                                    "ep",
+                                                                    "etp",
+                                                                    "etp-ep",
+                                                                    "edp"};
   return names[static_cast<std::size_t>(stream)];
 }
 

@@ -52,6 +52,10 @@ enum class Stream : std::uint8_t {
   shard,      // ranks that share one copy of the parameters: a part of data x context parallel
   replicate,  // ranks that hold the same shard
   world,
+  ep,      // ranks that share the experts of a layer
+  etp,     // ranks that share each of them
+  etp_ep,  // both
+  edp,     // ranks that hold the same experts
   count_,
 };
 constexpr int stream_count = static_cast<int>(Stream::count_);
@@ -110,6 +114,7 @@ enum class HostWork : std::uint8_t {
   microbatch,      // schedule, data loading
   step,            // logging, learning rate, timers
   blocking_read,   // one .item() beyond the synchronisation itself
+  launches,        // kernels of a group beyond the first: each is launched
   count_,
 };
 
@@ -179,7 +184,8 @@ struct Pass {
 struct Program {
   int stage = 0;  // pipeline rank
   int cp_rank = 0;
-  int ranks = 1;  // how many ranks of the job it stands for
+  std::vector<int> expert_ranks;  // places of its ranks among those that share a layer's experts
+  int ranks = 1;                  // how many ranks of the job it stands for
   int layers = 0;
   std::int64_t parameters = 0;  // of this rank
 

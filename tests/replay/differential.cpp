@@ -9,6 +9,7 @@
 #include "sample.h"
 #include "sim/schedule/schedule.h"
 #include "tests/workload/draw.h"
+#include "tests/workload/mixtures.h"
 
 using namespace sim;
 using replay::Method;
@@ -181,6 +182,7 @@ std::vector<Case> catalog() {
     p.sharding.fsdp.reshard_after_forward = false;
   });
   add("launch-bound", sample::plan(2, 1, 2, 2, 8), plain, 300);
+  for (const auto& [name, mixture] : sample::mixtures()) add(name, mixture, plain);
   return cases;
 }
 
