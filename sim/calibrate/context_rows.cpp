@@ -46,8 +46,8 @@ struct Shared {
   double seconds_of(const model::Operation& o) const {
     return sim::seconds(device::time(o, site.machine.gpu, profile));
   }
-  double pass(std::int64_t bytes) const {
-    return seconds_of(model::pass(model::OperationKind::elementwise, "pass", Bytes{bytes}));
+  double memory_bound(std::int64_t bytes) const {
+    return seconds_of(model::memory_bound(model::OperationKind::elementwise, "copy", Bytes{bytes}));
   }
   double attention(const context::Call& call) const;
   double message(const context::Message& m) const;
@@ -76,7 +76,7 @@ double Shared::message(const context::Message& m) const {
   const double wire =
       sim::seconds(site.network->duration(m.kind, mesh::groups(who, degrees), Bytes{m.bytes}));
   if (m.kind != collective::Kind::all_to_all) return wire;
-  return wire + pass(layout_bytes / shape.element * m.bytes);
+  return wire + memory_bound(layout_bytes / shape.element * m.bytes);
 }
 
 // Seconds of one call on the GPUs, and on the CPU that issues it.
@@ -90,8 +90,8 @@ double gpu_seconds(const Shared& s) {
       for (const context::Call& call : steps[i].calls) products += s.attention(call);
       const std::int64_t outputs =
           s.shape.local() * s.shape.batch * s.shape.heads * s.shape.head_dim;
-      if (steps[i].merges) products += s.pass(merge_bytes * outputs);
-      if (i > 0 && i + 1 == steps.size()) products += s.pass(narrow_bytes * outputs);
+      if (steps[i].merges) products += s.memory_bound(merge_bytes * outputs);
+      if (i > 0 && i + 1 == steps.size()) products += s.memory_bound(narrow_bytes * outputs);
       for (const context::Message& m : steps[i].beside) messages += s.message(m);
       for (const context::Message& m : steps[i].before) around += s.message(m);
       for (const context::Message& m : steps[i].after) around += s.message(m);

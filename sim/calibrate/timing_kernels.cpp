@@ -57,8 +57,8 @@ std::vector<Operation> attention_in_memory(std::int64_t batch, std::int64_t head
   const auto to_scores = [&](std::string_view name, GemmRole role) {
     return model::gemm(name, query, key, head_dim, role, false, model::Precision::bf16, b);
   };
-  const auto pass = [&](std::string_view name, std::int64_t passes) {
-    return model::pass(OperationKind::softmax, name, Bytes{passes * scores});
+  const auto memory_bound = [&](std::string_view name, std::int64_t times) {
+    return model::memory_bound(OperationKind::softmax, name, Bytes{times * scores});
   };
   // Rows of up to 1024 stay in registers; longer ones are read once more for each step (PyTorch
   // SoftMax.cu).
@@ -66,13 +66,13 @@ std::vector<Operation> attention_in_memory(std::int64_t batch, std::int64_t head
   if (backward) {
     return {to_scores("d probabilities", GemmRole::input_gradient),
             by_heads("d values", GemmRole::weight_gradient),
-            pass("softmax backward", long_rows ? 5 : 3),
+            memory_bound("softmax backward", long_rows ? 5 : 3),
             by_heads("d queries", GemmRole::input_gradient),
             by_heads("d keys", GemmRole::weight_gradient)};
   }
   std::vector<Operation> out = {to_scores("scores", GemmRole::forward)};
-  if (masked) out.push_back(pass("mask", 2));
-  out.push_back(pass("softmax", long_rows ? 4 : 2));
+  if (masked) out.push_back(memory_bound("mask", 2));
+  out.push_back(memory_bound("softmax", long_rows ? 4 : 2));
   out.push_back(by_heads("context", GemmRole::forward));
   return out;
 }

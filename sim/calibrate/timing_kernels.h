@@ -27,7 +27,7 @@ double microseconds(const std::vector<model::Operation>& operations, const searc
 std::int64_t size_in(const config::TableRow& row, std::string_view column);
 
 // Scores, softmax and context in memory, without dropout: what "PyTorch" means in figures of
-// attention kernels. `element` bytes; a mask is added in a pass of its own.
+// attention kernels. `element` bytes; a mask is added in a kernel of its own.
 std::vector<model::Operation> attention_in_memory(std::int64_t batch, std::int64_t heads,
                                                   std::int64_t head_dim, std::int64_t query,
                                                   std::int64_t key, bool masked, bool backward);

@@ -4,13 +4,14 @@
 // What an operation launches (Megatron-LM before core: fused_layer_norm, fused_softmax,
 // tensor_parallel/layers, transformer.py):
 //
-//     qkv, MLP-GEMM-1     product; qkv adds its bias in a pass; backward is the gradient of the
+//     qkv, MLP-GEMM-1     product; qkv adds its bias in a kernel of its own; backward is the
+//     gradient of the
 //                         input
 //     dense, MLP-GEMM-2   product; backward is the gradient of the input
 //     score, context      batched products; backward is two of them
 //     softmax             the triangular fused kernel where its rules allow, else scale, mask and
 //                         softmax in fp32
-//     post-*-dropout      bias, dropout, residual add, as three passes
+//     post-*-dropout      bias, dropout, residual add, as three kernels
 //
 // Forward passes of dropout and GELU are bound by arithmetic as a softmax is, on both GPUs; their
 // backward passes by memory.
@@ -39,8 +40,8 @@ constexpr double shortest_kernel_time_us = 300;
 struct Work {
   std::vector<Operation> kernels;
   bool communicates = false;  // with the tensor-parallel group
-  void pass(OperationKind kind, std::int64_t bytes) {
-    kernels.push_back(model::pass(kind, "pass", Bytes{bytes}));
+  void memory_bound(OperationKind kind, std::int64_t bytes) {
+    kernels.push_back(model::memory_bound(kind, "bytes", Bytes{bytes}));
   }
 };
 
@@ -68,9 +69,9 @@ Work layer_norm(const Layer& l, bool backward) {
   // Backward: gradient of the input, then of weight and bias over the same two tensors; the
   // residual's gradient is added.
   // Arithmetic in fp32 costs as much as two bytes an element more, whatever the tensors' precision.
-  w.pass(OperationKind::norm,
-         (backward ? 5 : 2) * l.residual() + (backward ? 4 : 2) * l.tokens() * l.hidden);
-  if (backward) w.pass(OperationKind::elementwise, 3 * l.residual());
+  w.memory_bound(OperationKind::norm,
+                 (backward ? 5 : 2) * l.residual() + (backward ? 4 : 2) * l.tokens() * l.hidden);
+  if (backward) w.memory_bound(OperationKind::elementwise, 3 * l.residual());
   return w;
 }
 
@@ -83,7 +84,7 @@ Work qkv(const Layer& l, bool backward) {
       w.communicates = true;
     } else {
       w.kernels = {l.product(mixed, l.hidden, GemmRole::forward)};
-      w.pass(OperationKind::elementwise, 2 * l.tokens() * mixed * l.element);
+      w.memory_bound(OperationKind::elementwise, 2 * l.tokens() * mixed * l.element);
     }
     return w;
   }
@@ -91,13 +92,13 @@ Work qkv(const Layer& l, bool backward) {
   if (backward) {
     w.kernels = {l.product(part, whole, GemmRole::input_gradient)};
     w.communicates = true;
-    w.pass(OperationKind::copy, 2 * l.residual());
+    w.memory_bound(OperationKind::copy, 2 * l.residual());
   } else {
-    w.pass(OperationKind::copy, 2 * l.residual() / l.tp);
+    w.memory_bound(OperationKind::copy, 2 * l.residual() / l.tp);
     w.kernels.push_back(l.product(whole, part, GemmRole::forward));
     w.communicates = true;
-    w.pass(OperationKind::elementwise, 2 * l.tokens() * whole * l.element);
-    w.pass(OperationKind::copy, 2 * l.tokens() * mixed * l.element);
+    w.memory_bound(OperationKind::elementwise, 2 * l.tokens() * whole * l.element);
+    w.memory_bound(OperationKind::copy, 2 * l.tokens() * mixed * l.element);
   }
   return w;
 }
@@ -122,14 +123,14 @@ Work softmax(const Layer& l, bool backward) {
   Work w;
   const std::int64_t s = l.scores();
   if (l.fused_softmax()) {
-    w.pass(OperationKind::softmax, backward ? 2 * s : s + s / 2);
+    w.memory_bound(OperationKind::softmax, backward ? 2 * s : s + s / 2);
     return w;
   }
   // In fp32: scale, mask and softmax read and write; a 16-bit input is cast on either side.
   const std::int64_t wide = s / l.element * 4;
-  if (l.element == 2) w.pass(OperationKind::softmax, s + wide);
-  for (int i = 0; i < 3; ++i) w.pass(OperationKind::softmax, (backward ? 3 : 2) * wide);
-  if (l.element == 2) w.pass(OperationKind::softmax, s + wide);
+  if (l.element == 2) w.memory_bound(OperationKind::softmax, s + wide);
+  for (int i = 0; i < 3; ++i) w.memory_bound(OperationKind::softmax, (backward ? 3 : 2) * wide);
+  if (l.element == 2) w.memory_bound(OperationKind::softmax, s + wide);
   return w;
 }
 
@@ -137,12 +138,13 @@ Work dropout_add(const Layer& l, bool backward) {
   Work w;
   const std::int64_t r = l.residual(), mask = l.tokens() * l.hidden;
   if (backward) {
-    w.pass(OperationKind::elementwise, 2 * r + mask);
-    w.pass(OperationKind::reduction, r);
+    w.memory_bound(OperationKind::elementwise, 2 * r + mask);
+    w.memory_bound(OperationKind::reduction, r);
   } else {
-    w.pass(OperationKind::elementwise, 2 * r);
-    w.pass(OperationKind::softmax, 2 * r + mask);  // random numbers bound it as exponentials do
-    w.pass(OperationKind::elementwise, 3 * r);
+    w.memory_bound(OperationKind::elementwise, 2 * r);
+    w.memory_bound(OperationKind::softmax,
+                   2 * r + mask);  // random numbers bound it as exponentials do
+    w.memory_bound(OperationKind::elementwise, 3 * r);
   }
   return w;
 }
@@ -150,9 +152,9 @@ Work dropout_add(const Layer& l, bool backward) {
 Work gelu(const Layer& l, bool backward) {
   Work w;
   const std::int64_t wide = 4 * l.residual() / l.tp;
-  w.pass(backward ? OperationKind::elementwise : OperationKind::softmax,
-         (backward ? 3 : 2) * wide);
-  if (backward) w.pass(OperationKind::reduction, wide);
+  w.memory_bound(backward ? OperationKind::elementwise : OperationKind::softmax,
+                 (backward ? 3 : 2) * wide);
+  if (backward) w.memory_bound(OperationKind::reduction, wide);
   return w;
 }
 
@@ -164,11 +166,11 @@ Work logits(const Layer& l, bool backward) {
                         : l.product(l.vocab, l.hidden, GemmRole::forward)};
   if (backward) {
     w.communicates = true;
-    w.pass(OperationKind::softmax, 8 * size);
-    w.pass(OperationKind::softmax, (4 + l.element) * size);
+    w.memory_bound(OperationKind::softmax, 8 * size);
+    w.memory_bound(OperationKind::softmax, (4 + l.element) * size);
   } else {
-    if (l.element == 2) w.pass(OperationKind::softmax, 6 * size);
-    for (const int bytes : {4, 8, 8, 4, 8}) w.pass(OperationKind::softmax, bytes * size);
+    if (l.element == 2) w.memory_bound(OperationKind::softmax, 6 * size);
+    for (const int bytes : {4, 8, 8, 4, 8}) w.memory_bound(OperationKind::softmax, bytes * size);
   }
   return w;
 }
@@ -187,12 +189,12 @@ bool work_of(std::string_view op, const Layer& l, bool backward, Work& w) {
   } else if (op == "enc-attention-context") {
     w.kernels = backward ? std::vector{l.by_heads(s, d, back), l.by_heads(d, s, back)}
                          : std::vector{l.by_heads(d, s, GemmRole::forward)};
-    if (!backward) w.pass(OperationKind::copy, 2 * l.residual() / l.tp);
+    if (!backward) w.memory_bound(OperationKind::copy, 2 * l.residual() / l.tp);
   } else if (op == "enc-attention-softmax") {
     w = softmax(l, backward);
   } else if (op == "enc-attention-dropout") {
-    w.pass(backward ? OperationKind::elementwise : OperationKind::softmax,
-           2 * l.scores() + l.scores() / l.element);
+    w.memory_bound(backward ? OperationKind::elementwise : OperationKind::softmax,
+                   2 * l.scores() + l.scores() / l.element);
   } else if (op == "enc-attention-dense") {
     w = row(l, l.hidden / l.tp, backward);
   } else if (op == "enc-post-attention-dropout" || op == "enc-post-MLP-dropout") {

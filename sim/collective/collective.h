@@ -2,6 +2,11 @@
 // round's messages all start together; the next round starts on a rank when that rank's messages
 // of this round have arrived.
 //
+// What the rounds are for: packets (network/packet_check.cpp) send them message by message, to hold
+// the fluid answer against; the counts below are theirs; tests hold rounds to what a collective is.
+// How long one lasts in a step is NCCL's own cost model on solved rates (network/cost.h, flows.h),
+// which picks among NCCL's algorithms and knows no other: a row added here changes no step time.
+//
 // The buffer is cut into `ranks` equal chunks. An algorithm moves chunks; it never sees bytes,
 // links or time. What a rank starts and ends with, by kind:
 //
@@ -58,9 +63,5 @@ double bus_factor(Kind kind, int ranks);
 // Steps one after the other that a ring takes: all-reduce 2(n-1), all-gather, reduce-scatter and
 // all-to-all n-1, broadcast n-1, one exchange 1. A ring of one rank takes none.
 int ring_steps(Kind kind, int ranks);
-
-// Closed form of a ring on links of its own, seconds: steps x latency + factor x bytes / rate.
-double ring_seconds(Kind kind, int ranks, double bytes, double bytes_per_second,
-                    double latency_seconds);
 
 }  // namespace sim::collective

@@ -79,7 +79,7 @@ device::AttentionProfile attention(const v1::AttentionProfile& from) {
   return to;
 }
 
-device::PassProfile pass(const v1::PassProfile& from) {
+device::MemoryBoundProfile memory_bound(const v1::MemoryBoundProfile& from) {
   return {from.hbm(), to_bytes(from.ramp())};
 }
 
@@ -99,7 +99,6 @@ device::HostProfile host(const v1::HostProfile& from) {
   to.layer_backward = to_duration(from.layer_backward());
   to.microbatch = to_duration(from.microbatch());
   to.step = to_duration(from.step());
-  to.parameter = to_duration(from.parameter());
   if (from.has_launch_queue()) to.launch_queue = from.launch_queue();
   if (from.has_queue_entries_per_collective())
     to.queue_entries_per_collective = from.queue_entries_per_collective();
@@ -119,13 +118,13 @@ device::Profile device_profile(const v1::Profile& from) {
   if (from.has_block_stream()) to.block_stream = to_bandwidth(from.block_stream());
   to.gemm = gemm(from.gemm());
   for (const v1::AttentionProfile& one : from.attention()) to.attention.push_back(attention(one));
-  to.norm = pass(from.norm());
-  to.elementwise = pass(from.elementwise());
-  to.softmax = pass(from.softmax());
-  to.copy = pass(from.copy());
-  to.reduction = pass(from.reduction());
-  to.optimizer = pass(from.optimizer());
-  to.embedding = pass(from.embedding());
+  to.norm = memory_bound(from.norm());
+  to.elementwise = memory_bound(from.elementwise());
+  to.softmax = memory_bound(from.softmax());
+  to.copy = memory_bound(from.copy());
+  to.reduction = memory_bound(from.reduction());
+  to.optimizer = memory_bound(from.optimizer());
+  to.embedding = memory_bound(from.embedding());
   to.host = host(from.host());
   to.overlap = {from.overlap().compute(), from.overlap().memory(), from.overlap().collective_node(),
                 from.overlap().collective_network(), to_duration(from.overlap().arrival())};

@@ -138,7 +138,7 @@ double attention_seconds(const Operation& o, const Gpu& gpu, const Profile& prof
   return std::max(main, hbm_seconds(static_cast<double>(o.bytes.n), gpu, attention.hbm));
 }
 
-const PassProfile& pass_profile(const Profile& profile, OperationKind kind) {
+const MemoryBoundProfile& memory_profile(const Profile& profile, OperationKind kind) {
   switch (kind) {
     case OperationKind::norm:
       return profile.norm;
@@ -161,9 +161,10 @@ const PassProfile& pass_profile(const Profile& profile, OperationKind kind) {
   return profile.elementwise;
 }
 
-double pass_seconds(const Operation& o, const Gpu& gpu, const Profile& profile) {
-  const PassProfile& pass = pass_profile(profile, o.kind);
-  const double seconds = hbm_seconds(static_cast<double>(o.bytes.n + pass.ramp.n), gpu, pass.hbm);
+double memory_seconds(const Operation& o, const Gpu& gpu, const Profile& profile) {
+  const MemoryBoundProfile& memory = memory_profile(profile, o.kind);
+  const double seconds =
+      hbm_seconds(static_cast<double>(o.bytes.n + memory.ramp.n), gpu, memory.hbm);
   if (o.blocks == 0 || profile.block_stream.bytes_per_second == 0) return seconds;
   const double streamed =
       static_cast<double>(profile.block_stream.bytes_per_second) * static_cast<double>(o.blocks);
@@ -189,7 +190,7 @@ Duration time(const model::Operation& operation, const Gpu& gpu, const Profile& 
       seconds = attention_seconds(operation, gpu, profile);
       break;
     default:
-      seconds = pass_seconds(operation, gpu, profile);
+      seconds = memory_seconds(operation, gpu, profile);
       break;
   }
   return profile.kernel_overhead + from_seconds(seconds);

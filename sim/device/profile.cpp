@@ -139,7 +139,6 @@ void check_host(const HostProfile& host, Checker& c) {
   c.duration("host.layer_backward", host.layer_backward);
   c.duration("host.microbatch", host.microbatch);
   c.duration("host.step", host.step);
-  c.duration("host.parameter", host.parameter);
   c.duration("host.loader.mask", host.loader.mask);
   const auto share = [&](const std::string& field, double value, double most) {
     if (!(value >= 0 && value <= most))
@@ -166,17 +165,17 @@ Diagnostics check(const Profile& profile) {
   for (std::size_t i = 0; i < profile.attention.size(); ++i) {
     check_attention(fmt::format("attention[{}]", i), profile.attention[i], c);
   }
-  const auto pass = [&](const std::string& name, const PassProfile& p) {
+  const auto memory_bound = [&](const std::string& name, const MemoryBoundProfile& p) {
     c.fraction(name + ".hbm", p.hbm);
     c.bytes(name + ".ramp", p.ramp);
   };
-  pass("norm", profile.norm);
-  pass("elementwise", profile.elementwise);
-  pass("softmax", profile.softmax);
-  pass("copy", profile.copy);
-  pass("reduction", profile.reduction);
-  pass("optimizer", profile.optimizer);
-  pass("embedding", profile.embedding);
+  memory_bound("norm", profile.norm);
+  memory_bound("elementwise", profile.elementwise);
+  memory_bound("softmax", profile.softmax);
+  memory_bound("copy", profile.copy);
+  memory_bound("reduction", profile.reduction);
+  memory_bound("optimizer", profile.optimizer);
+  memory_bound("embedding", profile.embedding);
   check_host(profile.host, c);
   c.fraction("overlap.compute", profile.overlap.compute);
   c.fraction("overlap.memory", profile.overlap.memory);

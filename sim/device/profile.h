@@ -118,7 +118,7 @@ struct AttentionProfile {
 };
 
 // A kernel that is bound by memory: time = overhead + (bytes + ramp) / (HBM peak x fraction).
-struct PassProfile {
+struct MemoryBoundProfile {
   double hbm = 1;  // (0, 1]; physical: 0.6-0.93
   Bytes ramp{};    // bytes that filling and draining the memory pipeline costs
 };
@@ -151,7 +151,6 @@ struct HostProfile {
   Duration layer_backward{};       // autograd, hooks and Python of one layer's backward
   Duration microbatch{};           // data iterator, schedule, loss bookkeeping
   Duration step{};                 // timers, logging, learning rate; once per step
-  Duration parameter{};            // per parameter tensor in the optimizer step
   // Entries of the GPU's launch queue (CUDA_DEVICE_MAX_CONNECTIONS=1: one for all streams): the CPU
   // waits to issue more until the GPU has started as many. A kernel takes one, a collective or
   // exchange with its event records and waits `queue_entries_per_collective`. 0: no limit.
@@ -194,13 +193,13 @@ struct Profile {
   Bandwidth block_stream{};
   GemmProfile gemm;
   std::vector<AttentionProfile> attention;
-  PassProfile norm;
-  PassProfile elementwise;
-  PassProfile softmax;
-  PassProfile copy;
-  PassProfile reduction;
-  PassProfile optimizer;
-  PassProfile embedding;
+  MemoryBoundProfile norm;
+  MemoryBoundProfile elementwise;
+  MemoryBoundProfile softmax;
+  MemoryBoundProfile copy;
+  MemoryBoundProfile reduction;
+  MemoryBoundProfile optimizer;
+  MemoryBoundProfile embedding;
   HostProfile host;
   OverlapProfile overlap;
   ReservedMemory memory;

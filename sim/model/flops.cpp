@@ -77,19 +77,27 @@ double megatron(const Architecture& a, const Batch& batch) {
   return 3 * tokens(batch) * (f.layers + f.attention / 2 + f.head);
 }
 
-// Passes over the weights' products: 3 where they are trained, 2 where they stay as they are.
-template <int passes>
+// Products with the weights: 3 where they are trained, 2 where they stay as they are.
+template <int products>
 double weights(const Architecture& a, const Batch& batch) {
   const Forward f = forward(a, batch);
-  return passes * tokens(batch) * (f.layers + f.head);
+  return products * tokens(batch) * (f.layers + f.head);
+}
+
+// The part of the s x s scores that a causal mask leaves: half, or less with a sliding window.
+double attended(const Architecture& a, const Batch& batch) {
+  const double window = std::min(real(a.sliding_window), batch.sequence);
+  if (window <= 0) return 0.5;
+  return window / batch.sequence * (1 - window / (2 * batch.sequence));
 }
 
 double hardware(const Architecture& a, const Batch& batch) {
   const Forward f = forward(a, batch);
-  const double again = batch.recompute == Recompute::full        ? f.layers + f.attention / 2
-                       : batch.recompute == Recompute::selective ? f.attention / 2
+  const double core = f.attention * attended(a, batch);
+  const double again = batch.recompute == Recompute::full        ? f.layers + core
+                       : batch.recompute == Recompute::selective ? core
                                                                  : 0;
-  return megatron(a, batch) + tokens(batch) * again;
+  return tokens(batch) * (3 * (f.layers + core + f.head) + again);
 }
 
 // Of a mixture, those that work on a token.
@@ -109,8 +117,8 @@ double gpt(const Architecture& a, const Batch& batch) {
 
 double narayanan(const Architecture& a, const Batch& batch) {
   const double h = real(a.hidden);
-  const double passes = batch.recompute == Recompute::full ? 4 : 3;
-  return 24 * passes * gpt(a, batch) *
+  const double products = batch.recompute == Recompute::full ? 4 : 3;
+  return 24 * products * gpt(a, batch) *
          (1 + batch.sequence / (6 * h) + batch.vocab / (16 * real(a.layers) * h));
 }
 

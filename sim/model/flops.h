@@ -6,7 +6,9 @@
 //
 // Symbols, as in the papers: B sequences of s tokens; L layers, h hidden, a heads, k KV heads,
 // f MLP width, v padded vocabulary. A product of m x k by k x n is 2mnk FLOPs; a backward pass is
-// two products for each of the forward's. Norms, softmax and elementwise work are never counted.
+// two products for each of the forward's. Norms, softmax and elementwise work are never counted. A
+// sliding window makes what is executed less (hardware); the papers' formulas and what Megatron-LM
+// logs know none.
 #pragma once
 
 #include <cstdint>

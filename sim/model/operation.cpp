@@ -59,7 +59,8 @@ double mean_keys(const Operation& o) {
   return o.window > 0 ? window * (1 - window / (2 * keys)) : keys * 0.5;
 }
 
-Operation pass(OperationKind kind, std::string_view name, Bytes bytes, std::int64_t blocks) {
+Operation memory_bound(OperationKind kind, std::string_view name, Bytes bytes,
+                       std::int64_t blocks) {
   assert(kind != OperationKind::gemm);
   assert(bytes.n >= 0 && blocks >= 0);
   Operation o;

@@ -2,6 +2,7 @@
 // through HBM. No times: device/ turns an operation and a profile into a duration.
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <string_view>
 
@@ -30,12 +31,12 @@ enum class OperationKind : std::uint8_t {
   attention_forward,   // fused (flash) attention: never writes the scores
   attention_backward,  // fused, recomputes the scores: 5 products where forward has 2
   norm,                // RMSNorm or LayerNorm, forward or backward
-  elementwise,         // activation, residual add, rotary embedding, casts: one pass over bytes
-  softmax,             // unfused softmax and dropout over scores; passes over logits
-  copy,                // layout changes, concatenation, clears
-  reduction,           // sums and norms that read much and write little
-  optimizer,           // multi-tensor Adam over fp32 state
-  embedding,           // table lookups and their scattered gradients
+  elementwise,  // activation, residual add, rotary embedding, casts: bound by the bytes they move
+  softmax,      // unfused softmax and dropout over scores; work on logits
+  copy,         // layout changes, concatenation, clears
+  reduction,    // sums and norms that read much and write little
+  optimizer,    // multi-tensor Adam over fp32 state
+  embedding,    // table lookups and their scattered gradients
 };
 
 enum class GemmRole : std::uint8_t { forward, input_gradient, weight_gradient };
@@ -53,13 +54,13 @@ struct Operation {
   bool causal = false;
   std::int64_t window = 0;          // causal: keys that a query attends to; 0: all before it
   std::string_view implementation;  // of fused attention, by a profile's name; "": its first
-  // Thread blocks of a pass where their number depends on the shape; 0: enough for every SM.
+  // Thread blocks of such a kernel where the shape decides how many; 0: enough for every SM.
   std::int64_t blocks = 0;
   // Executed FLOPs and HBM traffic (compulsory: each operand once).
   double flops = 0;
   Bytes bytes{};
 
-  friend bool operator==(const Operation&, const Operation&) = default;
+  friend auto operator<=>(const Operation&, const Operation&) = default;
 };
 
 Operation gemm(std::string_view name, std::int64_t m, std::int64_t n, std::int64_t k,
@@ -72,6 +73,7 @@ Operation attention(std::string_view name, bool backward, std::int64_t batch, st
 // Keys that a query attends to, the mean over all queries. A window of all keys is as none.
 double mean_keys(const Operation& attention);
 // Everything that is bound by memory: one launch that moves `bytes`.
-Operation pass(OperationKind kind, std::string_view name, Bytes bytes, std::int64_t blocks = 0);
+Operation memory_bound(OperationKind kind, std::string_view name, Bytes bytes,
+                       std::int64_t blocks = 0);
 
 }  // namespace sim::model

@@ -78,6 +78,7 @@ void Dataflow::admit(RankState& r, std::int64_t entries) const {
 }
 
 void Dataflow::launched(RankState& r, std::int64_t entries, Time start) const {
+  if (!times_.single_queue) return;
   r.queue = start;
   if (r.launched.empty()) return;
   for (std::int64_t k = 0; k < entries; ++k) {
@@ -120,6 +121,7 @@ bool Dataflow::collective(int c, RankState& r, const Instruction& i) {
     r.post = std::max({r.clock.cpu, tail, r.clock.tail[at(i.stream)]});
     if (times_.single_queue) r.post = std::max(r.post, r.queue);
     if (group >= 0) {
+      r.sure_until = {};
       Meetings& m = meetings_[static_cast<std::size_t>(group)];
       const auto n = static_cast<std::size_t>(r.meetings[at(q)] - m.first);
       if (m.open.size() <= n) m.open.resize(n + 1);
@@ -161,16 +163,31 @@ bool Dataflow::collective(int c, RankState& r, const Instruction& i) {
   return true;
 }
 
+// The queue has done what came before the exchange: its messages are there to be met.
+void Dataflow::post(int c, RankState& r, PendingExchange& pending) {
+  if (pending.posted) return;
+  pending.posted = true;
+  r.sure_until = {};
+  pending.post = std::max(pending.post, r.clock.tail[at(pending.communicator)]);
+  for (const workload::Message& message : r.program.exchanges[pending.exchange].messages) {
+    Channel& ch = channel_of(c, message);
+    (message.send ? ch.sends : ch.receives).push_back(pending.post);
+  }
+  const Account late = why(r, pending.post, Account::pp_transfer);
+  if (pending.joins) lift(r, Stream::compute, pending.post, late);
+  launched(r, times_.queue_entries_per_collective, pending.post);
+  r.queue_account = late;
+}
+
 // Whether every message of a posted exchange has met its partner; if so, its end takes effect.
 bool Dataflow::complete(int c, RankState& r, PendingExchange& pending) {
+  post(c, r, pending);
   const workload::Exchange& exchange = r.program.exchanges[pending.exchange];
   Time end = pending.post, met = pending.post;
   Duration longest{};
   for (std::size_t k = 0; k < exchange.messages.size(); ++k) {
     const workload::Message& message = exchange.messages[k];
-    const int other = job_.mesh.peer(c, message.peer_offset);
-    const Channel& ch =
-        message.send ? channel(c, other, message.channel) : channel(other, c, message.channel);
+    const Channel& ch = channel_of(c, message);
     const std::int64_t n = pending.numbers[k] - ch.base;
     const std::vector<Time>& theirs = message.send ? ch.receives : ch.sends;
     if (n >= static_cast<std::int64_t>(theirs.size())) return false;
@@ -180,15 +197,15 @@ bool Dataflow::complete(int c, RankState& r, PendingExchange& pending) {
     end = std::max(end, start + duration);
     longest = std::max(longest, duration);
   }
-  for (std::size_t k = 0; k < exchange.messages.size(); ++k) {
-    const workload::Message& message = exchange.messages[k];
-    const int other = job_.mesh.peer(c, message.peer_offset);
-    Channel& ch =
-        message.send ? channel(c, other, message.channel) : channel(other, c, message.channel);
+  for (const workload::Message& message : exchange.messages) {
+    Channel& ch = channel_of(c, message);
     ++(message.send ? ch.sends_done : ch.receives_done);
     ch.prune();
   }
   r.clock.tail[at(pending.communicator)] = end;
+  std::int64_t& open = r.clock.open[at(pending.communicator)];
+  if (open == pending.number) open = 0;
+  if (r.driver.unknown() > 0) r.memory.set_events(ClockDriver::later + pending.number, end.ps);
   if (pending.event != 0)
     r.events[pending.event] = {end, longest, Account::pp_transfer, pending.waiting};
   if (pending.joins) {
@@ -215,35 +232,54 @@ bool Dataflow::complete_all(int c, RankState& r, std::uint32_t streams) {
   return true;
 }
 
+// Completes what can be, queue by queue, so that others learn when what is behind it starts;
+// whether anything was.
+bool Dataflow::settle(int c, RankState& r) {
+  if (times_.single_queue) return false;
+  std::uint32_t busy = 0;
+  bool any = false;
+  for (auto it = r.pending.begin(); it != r.pending.end();) {
+    const std::uint32_t bit = 1u << at(it->communicator);
+    const bool posted = it->posted;
+    if (!(busy & bit) && complete(c, r, *it)) {
+      it = r.pending.erase(it);
+      any = true;
+      continue;
+    }
+    any |= it->posted != posted;
+    busy |= bit;
+    ++it;
+  }
+  return any;
+}
+
 bool Dataflow::exchange(int c, RankState& r, const Instruction& i) {
   const workload::Exchange& exchange = r.program.exchanges[i.index];
   const Stream q = exchange.communicator;
   if (!r.posted) {
-    if (!complete_all(c, r, 1u << at(q))) return false;
+    // What follows in a single hardware queue starts behind this.
+    if (times_.single_queue && !complete_all(c, r, 1u << at(q))) return false;
     r.clock.cpu =
         r.clock.cpu + static_cast<std::int64_t>(exchange.messages.size()) * times_.launch_exchange;
     admit(r, times_.queue_entries_per_collective);
     PendingExchange pending;
     pending.exchange = i.index;
+    pending.number = ++r.clock.exchanges;
     pending.communicator = q;
     pending.event = i.event;
     pending.joins = i.flags & workload::joins;
-    pending.post = std::max({r.clock.cpu, r.clock.tail[at(q)], r.clock.tail[at(i.stream)]});
+    pending.post = std::max(r.clock.cpu, r.clock.tail[at(i.stream)]);
     if (times_.single_queue) pending.post = std::max(pending.post, r.queue);
     pending.waiting = waiting_account((*r.at.passes)[r.at.pass]);
     if (options_.observer) pending.place = resolve(r.program, r.at);
-    const Account late = why(r, pending.post, Account::pp_transfer);
-    if (pending.joins) lift(r, Stream::compute, pending.post, late);
-    launched(r, times_.queue_entries_per_collective, pending.post);
-    r.queue_account = late;
     for (const workload::Message& message : exchange.messages) {
-      const int other = job_.mesh.peer(c, message.peer_offset);
-      Channel& ch =
-          message.send ? channel(c, other, message.channel) : channel(other, c, message.channel);
+      Channel& ch = channel_of(c, message);
       pending.numbers.push_back(message.send ? ch.sends_posted++ : ch.receives_posted++);
-      (message.send ? ch.sends : ch.receives).push_back(pending.post);
     }
+    r.clock.open[at(q)] = pending.number;
+    r.sure_until = {};
     r.pending.push_back(std::move(pending));
+    if (times_.single_queue) post(c, r, r.pending.back());
     if (!(i.flags & workload::joins)) return true;
     r.posted = true;
   }
@@ -272,6 +308,62 @@ bool Dataflow::left_out(RankState& r, const MemoryCode& memory) const {
   return mark.transient && r.leave_out;
 }
 
+// An allocation has to know what is free, and where the device may have to be idle for it, when
+// that is.
+bool Dataflow::allocate(int c, RankState& r, const Instruction& i, const MemoryCode& memory,
+                        std::uint32_t slot) {
+  if (!r.posted) {
+    r.clock.cpu = r.clock.cpu + times_.allocation;
+    r.asks = r.driver.unknown() > 0 && !r.pending.empty() && r.clock.cpu >= r.sure_until &&
+             r.memory.waits_for(ClockDriver::later);
+    r.posted = r.asks;
+  }
+  if (r.asks) {
+    settle(c, r);
+    r.asks = r.clock.cpu >= r.sure_until && r.memory.waits_for(ClockDriver::later);
+    if (r.asks) return false;
+    r.posted = false;
+  }
+  if (!r.posted) r.idles = !r.pending.empty() && r.memory.may_wait(i.value, i.stream);
+  r.posted = r.idles && !complete_all(c, r, ~0u);
+  if (r.posted) return false;
+  r.idles = false;
+  if (r.taping) r.tape.push_back((r.clock.cpu - r.tape_origin).ps);
+  if (!left_out(r, memory)) r.memory.allocate(slot, i, r.at);
+  return true;
+}
+
+// All wait. Of those that ask whether memory is free, the one whose clock is behind all others' is
+// told that it is not, and it is not before the next clock. False where no one may be told.
+bool Dataflow::answer() {
+  RankState* first = nullptr;
+  for (const auto& r : ranks_)
+    if (r->asks && (!first || r->clock.cpu < first->clock.cpu)) first = r.get();
+  if (!first) return false;
+  Time next = Time{ClockDriver::later};
+  for (const auto& r : ranks_) {
+    const bool stopped = r->at.pass >= r->stop && r->stop < r->at.passes->size();
+    if (r.get() != first && (r->asks || stopped)) next = std::min(next, r->clock.cpu);
+  }
+  if (next < first->clock.cpu) return false;
+  first->sure_until = std::max(next, Time{first->clock.cpu.ps + 1});
+  return true;
+}
+
+// All wait, and nobody asks. One that waits for its device to be idle goes on without: see the
+// reference.
+bool Dataflow::let_one_allocate() {
+  Time now{};
+  for (const auto& r : ranks_) now = std::max({now, r->clock.cpu, r->clock.idle()});
+  for (const auto& r : ranks_) {
+    if (!r->idles) continue;
+    r->idles = false;
+    r->clock.cpu = now;
+    return true;
+  }
+  return false;
+}
+
 // False when the instruction needs something that another class has not issued yet.
 bool Dataflow::execute(int c, RankState& r, const Instruction& i, const MemoryCode& memory,
                        std::uint32_t frame_base, std::uint32_t layer_base) {
@@ -280,11 +372,7 @@ bool Dataflow::execute(int c, RankState& r, const Instruction& i, const MemoryCo
   };
   switch (i.op) {
     case Op::alloc:
-      r.clock.cpu = r.clock.cpu + times_.allocation;
-      if (r.taping) r.tape.push_back((r.clock.cpu - r.tape_origin).ps);
-      if (left_out(r, memory)) return true;
-      r.memory.allocate(slot_of(i.space, i.index), i, r.at);
-      return true;
+      return allocate(c, r, i, memory, slot_of(i.space, i.index));
     case Op::free: {
       const std::uint32_t slot = slot_of(i.space, i.index);
       if (r.leave_out && memory.marks[r.at.instruction].transient) {
@@ -292,7 +380,8 @@ bool Dataflow::execute(int c, RankState& r, const Instruction& i, const MemoryCo
         if (r.taping) r.tape.push_back((r.clock.cpu - r.tape_origin).ps);
         return true;
       }
-      if (!r.pending.empty() && !complete_all(c, r, r.memory.recorded(slot))) return false;
+      if (!r.pending.empty() && !complete_all(c, r, r.memory.recorded(slot)) && times_.single_queue)
+        return false;
       r.clock.cpu = r.clock.cpu + times_.release;
       if (r.taping) {
         r.tape.push_back((r.clock.cpu - r.tape_origin).ps);
@@ -354,6 +443,7 @@ bool Dataflow::execute(int c, RankState& r, const Instruction& i, const MemoryCo
 // Runs a class until it stops or lacks something; whether it got anywhere.
 bool Dataflow::advance(int c) {
   RankState& r = *ranks_[static_cast<std::size_t>(c)];
+  const bool settled = settle(c, r);
   const std::int64_t before = r.executed;
   const std::vector<workload::Pass>& passes = *r.at.passes;
   const std::uint32_t frames = r.program.fixed_slots + r.program.local_slots;
@@ -371,7 +461,7 @@ bool Dataflow::advance(int c) {
       const std::uint32_t layer_base = frame_base + call.layer_base;
       while (r.at.instruction < code.size()) {
         if (!execute(c, r, code[r.at.instruction], memory, frame_base, layer_base))
-          return r.executed != before;
+          return settled || r.executed != before;
         ++r.executed;
         ++r.at.instruction;
       }
@@ -382,7 +472,7 @@ bool Dataflow::advance(int c) {
     r.at.call = 0;
     ++r.at.pass;
   }
-  return r.executed != before;
+  return settled || r.executed != before;
 }
 
 bool Dataflow::drive() {
@@ -390,13 +480,14 @@ bool Dataflow::drive() {
   for (bool moved = true; moved;) {
     moved = false;
     for (int c = 0; c < static_cast<int>(ranks_.size()); ++c) moved |= advance(c);
+    moved = moved || answer();
     any |= moved;
   }
   return any;
 }
 
-std::optional<RunReport> run_dataflow(const workload::Job& job, const Times& times,
-                                      const Memory& memory, const Options& options) {
+RunReport run_dataflow(const workload::Job& job, const Times& times, const Memory& memory,
+                       const Options& options) {
   return Dataflow(job, times, memory, options).run();
 }
 

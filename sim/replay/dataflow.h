@@ -11,19 +11,18 @@
 //   steps  When a step starts in the state in which the step before it started, it is that step
 //          again.
 //
-// Messages of a queue start one after the other, and a class is followed up to the second one only
-// when the first has its time. Where receives are posted far ahead that can be a circle which the
-// GPUs do not have: then nothing is answered, and the reference runs the job.
+// With a hardware queue for each stream the CPU goes on before the first of two messages in a queue
+// has its time; the second starts at a time that is known later (`settle`). Memory that such a
+// message holds is free at a time that is known later, too. An allocation has to know whether that
+// is past: where all classes wait, it is not for the class whose clock is behind all others', for
+// nothing that anyone is still to issue comes before it (`answer`).
 #pragma once
-
-#include <optional>
 
 #include "sim/replay/replay.h"
 
 namespace sim::replay {
 
-// Nothing: the classes wait for each other; an observer has seen a part then.
-std::optional<RunReport> run_dataflow(const workload::Job& job, const Times& times,
-                                      const Memory& memory, const Options& options);
+RunReport run_dataflow(const workload::Job& job, const Times& times, const Memory& memory,
+                       const Options& options);
 
 }  // namespace sim::replay

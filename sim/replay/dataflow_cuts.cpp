@@ -65,6 +65,7 @@ void Dataflow::save(const RankState& r, Time origin, std::vector<std::int64_t>& 
   out.push_back(static_cast<std::int64_t>(r.pending.size()));
   for (const PendingExchange& p : r.pending) {
     out.push_back(p.exchange);
+    out.push_back(p.posted);
     put(p.post);
   }
 }
@@ -146,7 +147,7 @@ std::size_t Dataflow::skip(const Snapshot& before, const Snapshot& now, std::siz
   for (std::size_t c = 0; c < ranks_.size(); ++c) {
     RankState& r = *ranks_[c];
     move_on(c, before, now, times);
-    r.memory.shift_events(by);
+    r.memory.shift_events(by, ClockDriver::later);
     std::vector<std::uint32_t> live = r.live;
     walk_frames(r, r.program.cuts[target], live);
     r.memory.renumber_frames(r.live, live);
@@ -212,11 +213,12 @@ void Dataflow::play(int step) {
     ++next;
   }
   for (auto& r : ranks_) r->stop = static_cast<std::uint32_t>(r->at.passes->size());
-  drive();
-  stuck_ = !all_stopped();
+  do drive();
+  while (let_one_allocate());
+  assert(all_stopped());
 }
 
-std::optional<RunReport> Dataflow::run() {
+RunReport Dataflow::run() {
   RunReport report;
   Time begin{};
   std::vector<Accounts> before(ranks_.size());
@@ -229,7 +231,6 @@ std::optional<RunReport> Dataflow::run() {
       if (step >= 3 && start.timing == previous.timing && start.memory == previous.memory) break;
     }
     play(step);
-    if (stuck_) return std::nullopt;
     Time end{};
     for (auto& r : ranks_) end = std::max(end, std::max(r->clock.cpu, r->timeline.front()));
     for (std::size_t c = 0; c < ranks_.size(); ++c) {

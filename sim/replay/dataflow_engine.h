@@ -71,7 +71,7 @@ class Dataflow {
   Dataflow(const workload::Job& job, const Times& times, const Memory& memory,
            const Options& options);
 
-  std::optional<RunReport> run();
+  RunReport run();
 
  private:
   // A state at a cut, relative to `origin`. What decides times and what decides memory are apart:
@@ -111,8 +111,18 @@ class Dataflow {
   // The CPU may issue `entries` more launches; they started at `start`.
   void admit(RankState& r, std::int64_t entries) const;
   void launched(RankState& r, std::int64_t entries, Time start) const;
+  Channel& channel_of(int c, const workload::Message& message) {
+    const int other = job_.mesh.peer(c, message.peer_offset);
+    return message.send ? channel(c, other, message.channel) : channel(other, c, message.channel);
+  }
+  void post(int c, RankState& r, PendingExchange& pending);
   bool complete(int c, RankState& r, PendingExchange& pending);
   bool complete_all(int c, RankState& r, std::uint32_t streams);
+  bool settle(int c, RankState& r);
+  bool answer();
+  bool let_one_allocate();
+  bool allocate(int c, RankState& r, const workload::Instruction& i, const MemoryCode& memory,
+                std::uint32_t slot);
   void lift(RankState& r, workload::Stream stream, Time until, Account account);
   Account why(const RankState& r, Time start, Account otherwise) const;
   Channel& channel(int from, int to, std::uint8_t number) {
@@ -150,8 +160,7 @@ class Dataflow {
   std::map<std::pair<int, std::uint8_t>, Channel> channels_;
   std::vector<std::vector<MemoryCode>> memory_code_;  // [class][block]
   std::optional<KnownPeriod> known_;
-  bool ended_early_ = false;                          // out of memory: the rest is hypothetical
-  bool stuck_ = false;  // no class can go on
+  bool ended_early_ = false;  // out of memory: the rest is hypothetical
   std::vector<Meetings> meetings_;
   std::vector<std::array<int, workload::stream_count>> meeting_of_;  // [class][stream], -1: alone
 };

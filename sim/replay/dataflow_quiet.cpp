@@ -141,7 +141,7 @@ void Dataflow::end_cycle(int c, Quiet& quiet, const Stretch& stretch, std::int64
   r.memory.renumber_frames(r.live, live);
   r.live = std::move(live);
   r.at.pass = to;
-  r.memory.shift_events(whole * stretch.length);
+  r.memory.shift_events(whole * stretch.length, ClockDriver::later);
   quiet.done += whole;
   quiet.cycle = 0;
   quiet.seen.resize(1000);  // no further search
@@ -191,17 +191,22 @@ std::size_t Dataflow::tape_period(const Snapshot& now, std::size_t from, std::si
   const std::size_t period = cut - from;
   const std::size_t last = ranks_.front()->program.cuts.size() - 1;
   if (cut + 2 * period > last) return cut;
+  std::int64_t unknown = 0;  // a tape has the times of all events
   for (auto& r : ranks_) {
+    unknown -= r->driver.unknown();
     r->taping = true;
     r->tape.clear();
     r->tape_origin = now.origin;
   }
   const bool consistent = stop_at(cut + period);
   assert(consistent);
-  for (auto& r : ranks_) r->taping = false;
+  for (auto& r : ranks_) {
+    unknown += r->driver.unknown();
+    r->taping = false;
+  }
   Snapshot after = snapshot(false);
   known_.reset();
-  if (after.timing == now.timing && after.driver_calls == now.driver_calls) {
+  if (unknown == 0 && after.timing == now.timing && after.driver_calls == now.driver_calls) {
     known_ = {now, std::move(after), cut, period};
     known_->begin.memory.clear();
   }

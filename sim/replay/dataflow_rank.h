@@ -17,29 +17,49 @@ namespace sim::replay {
 struct Clock {
   Time cpu{};
   std::array<Time, workload::stream_count> tail{};
+  // Exchanges so far, and the last one of each stream that is not complete, counted from 1; 0:
+  // none.
+  std::int64_t exchanges = 0;
+  std::array<std::int64_t, workload::stream_count> open{};
 
   Time idle() const { return *std::max_element(tail.begin(), tail.end()); }
 };
 
-// An event's ticket is the time at which it is reached, in picoseconds.
+// An event's ticket is the time at which it is reached, in picoseconds; as long as that is not
+// known `later` and the number of the exchange that decides it.
 class ClockDriver final : public TimedDriver {
  public:
+  static constexpr std::int64_t later = std::int64_t{1} << 61;
+
   ClockDriver(Clock& clock, Bytes capacity, DriverCosts costs)
       : TimedDriver(capacity, costs), clock_(clock) {}
 
   memory::Event record_event(int stream) override {
-    return {stream, clock_.tail[static_cast<std::size_t>(stream)].ps};
+    const auto s = static_cast<std::size_t>(stream);
+    if (clock_.open[s] == 0) return {stream, clock_.tail[s].ps};
+    ++unknown_;
+    return {stream, later + clock_.open[s]};
   }
   bool event_reached(const memory::Event& event) override { return event.ticket <= clock_.cpu.ps; }
   void wait(const memory::Event& event) override {
-    clock_.cpu = std::max(clock_.cpu, Time{event.ticket});
+    const Time end = event.ticket < later ? Time{event.ticket}
+                                          : clock_.tail[static_cast<std::size_t>(event.stream)];
+    clock_.cpu = std::max(clock_.cpu, end);
   }
   const std::int64_t* clock() const override { return &clock_.cpu.ps; }
   Time& cpu() override { return clock_.cpu; }
   Time idle() const override { return clock_.idle(); }
+  std::int64_t relative(const memory::Event& event, Time origin) const override {
+    if (event.ticket >= later) return event.ticket - clock_.exchanges;
+    return std::max(event.ticket, clock_.cpu.ps) - origin.ps;
+  }
+
+  // Events so far whose time was not known when they were recorded.
+  std::int64_t unknown() const { return unknown_; }
 
  private:
   Clock& clock_;
+  std::int64_t unknown_ = 0;
 };
 
 // What a stream waits for when it waits for an event.
@@ -50,13 +70,15 @@ struct EventEnd {
   Account waiting = Account::other;  // whose the rest is
 };
 
-// An exchange that was issued; complete when every message has met its partner.
+// An exchange that was issued. It is posted when its queue has done what came before it, and
+// complete when every message has met its partner.
 struct PendingExchange {
   std::uint32_t exchange = 0;
+  std::int64_t number = 0;  // Clock::exchanges
   workload::Stream communicator{};
   std::uint16_t event = 0;
-  bool joins = false;
-  Time post{};
+  bool joins = false, posted = false;
+  Time post{};  // not before it was issued; until it is posted the queue may delay it
   Account waiting = Account::pp_imbalance;
   std::vector<std::int64_t> numbers;  // per message: how many came before it on its channel
   Place place;                        // for observers
@@ -93,7 +115,10 @@ struct RankState {
   // Place in the program.
   Position at;
   std::uint32_t stop = 0;  // pass before which to stop
-  bool posted = false;     // the instruction at `at` has posted and waits for its partners
+  bool posted = false;     // the instruction at `at` has begun and waits for others
+  bool idles = false;      // ... an allocation, until the device is idle
+  bool asks = false;       // ... whether memory is free that a message holds
+  Time sure_until{};       // before it no message comes that is not known
   Time post{};             // when it did
   std::vector<PendingExchange> pending;
   std::array<std::int64_t, workload::stream_count> meetings{};  // collectives met so far

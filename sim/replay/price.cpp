@@ -126,8 +126,7 @@ Times price(const workload::Job& job, const device::Gpu& gpu, const device::Prof
 
   times.loader = loader(job, host.loader, network.cluster().node.gpus);
   // Stages share most of their operations and transfers.
-  using Key = std::pair<std::string_view, std::array<std::int64_t, 8>>;
-  std::vector<std::map<Key, Duration>> kernels(1 + others.size());
+  std::vector<std::map<model::Operation, Duration>> kernels(1 + others.size());
   for (std::size_t i = 0; i < job.classes.size(); ++i) {
     const workload::Program& program = job.classes[i];
     ClassTimes& c = times.classes.emplace_back();
@@ -150,15 +149,12 @@ Times price(const workload::Job& job, const device::Gpu& gpu, const device::Prof
         traffic = std::max(traffic, c.transfer_overlapped.back());
     }
     for (const model::Operation& o : program.operations) {
-      const Key key = {o.name, std::array{o.m, o.n, o.k, o.batch, o.query, o.key, o.bytes.n,
-                                          static_cast<std::int64_t>(o.role) * 16 +
-                                              static_cast<std::int64_t>(o.kind)}};
       Duration alone{}, overlapped{};
       for (const auto& [kind, speed] : speeds) {
         const auto number = static_cast<std::size_t>(kind);
         const device::Gpu& own = kind == 0 ? gpu : others[number - 1].gpu;
         const device::Profile& its = kind == 0 ? profile : others[number - 1].profile;
-        const auto [it, added] = kernels[number].try_emplace(key);
+        const auto [it, added] = kernels[number].try_emplace(o);
         if (added) it->second = device::time(o, own, its) + gap;
         const Duration kernel = scaled(it->second, speed);
         alone = std::max(alone, kernel);

@@ -171,9 +171,12 @@ void RankMemory::out_of_memory(const Instruction& i, const Position& position) {
   out_of_memory_ = std::move(event);
 }
 
-bool RankMemory::lacks(std::int64_t bytes, int stream) {
+bool RankMemory::may_wait(std::int64_t bytes, workload::Stream stream) {
+  const std::int64_t left = driver_.free_memory().n;
+  if (left > std::max<std::int64_t>(bytes, 64 << 20) * 2) return false;
   allocator_.poll();
-  return allocator_.largest_free_block(stream).n < bytes;
+  return allocator_.largest_free_block(static_cast<int>(stream)).n < bytes &&
+         left < bytes + (20 << 20);
 }
 
 void RankMemory::free(std::uint32_t slot, bool maybe, const Position* position) {
@@ -222,9 +225,8 @@ bool RankMemory::room_for(std::span<const RoomNeeded> rooms, std::int64_t tensor
 void RankMemory::save_state(std::vector<std::int64_t>& out, std::span<const std::uint32_t> frames,
                             Time origin) const {
   allocator_.save_state(out);
-  allocator_.visit_events([&](const memory::Event& event) {
-    out.push_back(std::max(event.ticket, driver_.cpu().ps) - origin.ps);
-  });
+  allocator_.visit_events(
+      [&](const memory::Event& event) { out.push_back(driver_.relative(event, origin)); });
   const auto add = [&](std::uint32_t begin, std::uint32_t count) {
     for (std::uint32_t s = begin; s < begin + count; ++s)
       out.push_back(full(s) ? allocator_.address(slots_[s].block) : -1);
@@ -234,8 +236,22 @@ void RankMemory::save_state(std::vector<std::int64_t>& out, std::span<const std:
   for (const std::uint32_t frame : frames) add(frame_slot(frame), program_.frame_slots);
 }
 
-void RankMemory::shift_events(Duration by) {
-  allocator_.visit_events([&](memory::Event& event) { event.ticket += by.ps; });
+void RankMemory::shift_events(Duration by, std::int64_t later) {
+  allocator_.visit_events([&](memory::Event& event) {
+    if (event.ticket < later) event.ticket += by.ps;
+  });
+}
+
+void RankMemory::set_events(std::int64_t ticket, std::int64_t now) {
+  allocator_.visit_events([&](memory::Event& event) {
+    if (event.ticket == ticket) event.ticket = now;
+  });
+}
+
+bool RankMemory::waits_for(std::int64_t later) const {
+  bool any = false;
+  allocator_.visit_events([&](const memory::Event& event) { any |= event.ticket >= later; });
+  return any;
 }
 
 void RankMemory::renumber_frames(std::span<const std::uint32_t> from,

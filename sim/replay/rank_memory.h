@@ -8,6 +8,7 @@
 //      can still be told what it would have needed.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -49,6 +50,11 @@ class TimedDriver : public memory::Driver {
   virtual Time& cpu() = 0;
   const Time& cpu() const { return const_cast<TimedDriver*>(this)->cpu(); }
   virtual Time idle() const = 0;  // when every stream is idle
+  // What tells outstanding events apart in a state that begins at `origin`: those that the CPU
+  // clock has passed are alike.
+  virtual std::int64_t relative(const memory::Event& event, Time origin) const {
+    return std::max(event.ticket, cpu().ps) - origin.ps;
+  }
   void lift_limit() { account_.unlimited = true; }
   // Calls so far that cost the CPU time; between two equal numbers memory did not touch the clock.
   std::int64_t calls() const { return account_.calls; }
@@ -97,8 +103,9 @@ class RankMemory {
   void move(std::uint32_t from, std::uint32_t to);
   void record_stream(std::uint32_t slot, workload::Stream stream);
 
-  // Whether an allocation of `bytes` finds no free block now.
-  bool lacks(std::int64_t bytes, int stream);
+  // Whether an allocation of `bytes` may have to wait for the device: not in the cache, and the
+  // device has hardly more.
+  bool may_wait(std::int64_t bytes, workload::Stream stream);
   const memory::Allocator& allocator() const { return allocator_; }
   std::int64_t allocated() const { return allocator_.statistics().all.allocated_bytes.current; }
   std::int64_t reserved() const { return allocator_.statistics().all.reserved_bytes.current; }
@@ -120,8 +127,11 @@ class RankMemory {
   // those that the CPU clock has passed are alike.
   void save_state(std::vector<std::int64_t>& out, std::span<const std::uint32_t> frames,
                   Time origin) const;
-  // Outstanding events are reached `by` later.
-  void shift_events(Duration by);
+  // Outstanding events whose time is known (before `later`) are reached `by` later.
+  void shift_events(Duration by, std::int64_t later);
+  // Those with a ticket get another.
+  void set_events(std::int64_t ticket, std::int64_t now);
+  bool waits_for(std::int64_t later) const;  // ... whether there is one from `later` on
   // The tensors of frame from[i] go to frame to[i].
   void renumber_frames(std::span<const std::uint32_t> from, std::span<const std::uint32_t> to);
 

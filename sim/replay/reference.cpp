@@ -106,18 +106,11 @@ void Reference::next_instruction(Rank& r) {
   normalise(r);
 }
 
-// Whether this allocation may have to wait for the device: not in the cache, not in the device.
-bool Reference::may_sync(Rank& r, const Instruction& i) {
-  const std::int64_t left = r.driver.free_memory().n;
-  if (left > std::max<std::int64_t>(i.value, 64 << 20) * 2) return false;
-  return r.memory.lacks(i.value, static_cast<int>(i.stream)) && left < i.value + (20 << 20);
-}
-
 // The CPU has reached the effect of its instruction.
 void Reference::cpu_step(int c) {
   Rank& r = *ranks_[static_cast<std::size_t>(c)];
   const Instruction& i = instruction_of(r);
-  if (i.op == Op::alloc && !r.idle_for_memory && may_sync(r, i)) {
+  if (i.op == Op::alloc && !r.idle_for_memory && r.memory.may_wait(i.value, i.stream)) {
     for (std::size_t s = 0; s < streams; ++s) r.until.push_back({s, r.issued[s]});
     r.waits = r.idle_for_memory = true;
     try_start(c);

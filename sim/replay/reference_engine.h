@@ -177,7 +177,6 @@ class Reference {
   Duration cost(const Rank& r, const Instruction& i) const;
   void handle(int c, Rank& r, const Instruction& i);
   std::uint32_t slot(const Rank& r, workload::Space space, std::uint32_t index) const;
-  bool may_sync(Rank& r, const Instruction& i);
   void schedule_cpu(int c);
   void issue(int c, Rank& r, Stream stream, Entry entry);
   void try_start(int c);

@@ -34,6 +34,7 @@ bool Reference::let_one_allocate() {
     if (r.at_end || !r.waits || !r.idle_for_memory) continue;
     r.waits = false;
     r.until.clear();
+    r.cpu = agenda_.now();
     agenda_.schedule(agenda_.now(), Event::cpu, {Event::cpu, static_cast<int>(c), 0, 0});
     return true;
   }

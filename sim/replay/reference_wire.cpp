@@ -40,10 +40,11 @@ void Reference::reschedule() {
 
 // The main stream has waited for a collective or an exchange: whose time was it?
 void Reference::settle_wait(Rank& r, std::size_t s, const Entry& e) {
-  const Time now = agenda_.now();
-  r.last_end[s] = std::max(r.last_end[s], now);
-  if (s != at(Stream::compute) || e.after.count == 0) return;
+  if (e.after.count == 0) return;
   const Finished& f = r.finished[e.after.stream][static_cast<std::size_t>(e.after.count) - 1];
+  // A wait for what is past keeps no stream busy, however late it is issued.
+  r.last_end[s] = std::max(r.last_end[s], f.end);
+  if (s != at(Stream::compute)) return;
   if (f.end <= r.main_tail) return;
   const auto lift = [&](Time until, Account account) {
     if (until <= r.main_tail) return;

@@ -72,8 +72,8 @@ void backward_kernel(Writer& w, const Scores& scores) {
   attention_kernel(w, true, scores);
   if (expands) {
     const std::int64_t bytes = dim.element * dim.batch * scores.key * (width + dim.key_value);
-    w.pass(OperationKind::reduction, "sum dk over query heads", bytes);
-    w.pass(OperationKind::reduction, "sum dv over query heads", bytes);
+    w.memory_bound(OperationKind::reduction, "sum dk over query heads", bytes);
+    w.memory_bound(OperationKind::reduction, "sum dv over query heads", bytes);
   }
   w.drop({keys, values, accumulator, sums});
 }
@@ -84,7 +84,7 @@ Layouts make_layouts(Writer& w, const CoreInputs& in) {
     const Value made = w.activation(dim.rows(width), label);
     // Other modules hand strided views to the kernel; what they keep is as large.
     if (w.plan.stack.layer_kernels == LayerKernels::fused)
-      w.pass(OperationKind::copy, kernel, 2 * dim.rows(width));
+      w.memory_bound(OperationKind::copy, kernel, 2 * dim.rows(width));
     return made;
   };
   Layouts l{in.query, in.key, 0, in.query == 0, in.key == 0};
@@ -122,21 +122,21 @@ namespace {
 Value rotate(Writer& w, std::int64_t bytes, std::string_view label, std::string_view name) {
   if (w.plan.stack.rope_fusion) {
     const Value out = w.activation(bytes, label);
-    w.pass(OperationKind::elementwise, name, 2 * bytes);
+    w.memory_bound(OperationKind::elementwise, name, 2 * bytes);
     return out;
   }
   const Value cosines = w.temporary(bytes, "rotary product");
-  w.pass(OperationKind::elementwise, name, 2 * bytes);
+  w.memory_bound(OperationKind::elementwise, name, 2 * bytes);
   const Value halves = w.temporary(bytes, "rotated halves");
-  w.pass(OperationKind::copy, name, 3 * bytes);
+  w.memory_bound(OperationKind::copy, name, 3 * bytes);
   const Value sines = w.temporary(bytes, "rotary product");
-  w.pass(OperationKind::elementwise, name, 2 * bytes);
+  w.memory_bound(OperationKind::elementwise, name, 2 * bytes);
   w.drop(halves);
   const Value sum = w.temporary(bytes, "rotary sum");
-  w.pass(OperationKind::elementwise, name, 3 * bytes);
+  w.memory_bound(OperationKind::elementwise, name, 3 * bytes);
   w.drop({cosines, sines});
   const Value out = w.activation(bytes, label);
-  w.pass(OperationKind::copy, name, 2 * bytes);
+  w.memory_bound(OperationKind::copy, name, 2 * bytes);
   w.drop(sum);
   return out;
 }
@@ -146,9 +146,9 @@ Value rotate_back(Writer& w, Value gradient, std::int64_t bytes, std::string_vie
   const bool fused = w.plan.stack.rope_fusion;
   const Value cosines = fused ? Value{0} : w.temporary(bytes, "rotary product");
   const Value sines = fused ? Value{0} : w.temporary(bytes, "rotary product");
-  if (!fused) w.pass(OperationKind::elementwise, name, 5 * bytes);
+  if (!fused) w.memory_bound(OperationKind::elementwise, name, 5 * bytes);
   const Value out = w.temporary(bytes, label);
-  w.pass(OperationKind::elementwise, name, (fused ? 2 : 3) * bytes);
+  w.memory_bound(OperationKind::elementwise, name, (fused ? 2 : 3) * bytes);
   w.drop({cosines, sines, gradient});
   return out;
 }
@@ -160,7 +160,8 @@ void key_again(Writer& w, Value key) {
   const std::int64_t rotated = dim.rows(dim.query) + dim.rows(dim.key_value);
   w.product("qkv", dim.key_value, dim.hidden);
   w.refill({key});
-  w.pass(OperationKind::elementwise, "rope again", (w.plan.stack.rope_fusion ? 2 : 12) * rotated);
+  w.memory_bound(OperationKind::elementwise, "rope again",
+                 (w.plan.stack.rope_fusion ? 2 : 12) * rotated);
 }
 
 // Norms over each head of the query and of the key; they save what they read.
@@ -171,7 +172,7 @@ struct HeadNorms {
 Value norm_heads(Writer& w, std::int64_t width, std::string_view label, Value& rsigma) {
   const Value out = w.temporary(w.dim.rows(width), label);
   rsigma = w.activation(4 * w.dim.tokens * width / w.dim.head_dim, "head rsigma");
-  w.pass(OperationKind::norm, "head norm", 2 * w.dim.rows(width));
+  w.memory_bound(OperationKind::norm, "head norm", 2 * w.dim.rows(width));
   w.save(rsigma);
   w.drop(rsigma);
   return out;
@@ -180,8 +181,8 @@ Value norm_heads(Writer& w, std::int64_t width, std::string_view label, Value& r
 Value norm_heads_back(Writer& w, Value gradient, std::int64_t width, std::string_view label,
                       std::string_view parameter) {
   const Value made = w.temporary(w.dim.rows(width), label);
-  w.pass(OperationKind::norm, "head norm backward", 3 * w.dim.rows(width));
-  w.pass(OperationKind::reduction, "norm weight gradient",
+  w.memory_bound(OperationKind::norm, "head norm backward", 3 * w.dim.rows(width));
+  w.memory_bound(OperationKind::reduction, "norm weight gradient",
          4 * w.rank.environment.sms * w.dim.head_dim);
   w.drop(gradient);
   w.ready(parameter);
@@ -207,7 +208,7 @@ Gradients split_back(Writer& w, Gradients gradients, bool rope, Value tables,
   }
   if (w.a.sinks) w.ready("softmax_offset");
   const Value mixed = w.temporary(dim.rows(dim.mixed_width()), "mixed qkv gradient");
-  w.pass(OperationKind::copy, "cat qkv gradient", 2 * dim.rows(dim.mixed_width()));
+  w.memory_bound(OperationKind::copy, "cat qkv gradient", 2 * dim.rows(dim.mixed_width()));
   w.drop({dq, dk, dv});
   return {mixed};
 }
@@ -223,7 +224,7 @@ CoreInputs split(Writer& w, Value mixed) {
   if (dim.heads > dim.groups && dim.groups > 1) {
     copy = rope ? w.temporary(dim.rows(dim.query), "query copy")
                 : w.activation(dim.rows(dim.query), "query");
-    w.pass(OperationKind::copy, "query copy", 2 * dim.rows(dim.query));
+    w.memory_bound(OperationKind::copy, "query copy", 2 * dim.rows(dim.query));
   }
   in.query = copy;
   HeadNorms norms;
@@ -296,10 +297,10 @@ Value self_attention(Writer& w) {
   if (traits.copies_output) {
     if (w.plan.numerics.fp8 && dim.batch > 1 && !traits.unfused) {
       contiguous = w.temporary(bytes, "contiguous attention output");
-      w.pass(OperationKind::copy, "projection input", 2 * bytes);
+      w.memory_bound(OperationKind::copy, "projection input", 2 * bytes);
     }
     copied = w.activation(w.rank.operand(bytes), "projection input");
-    w.pass(OperationKind::copy, "projection input", bytes + w.rank.operand(bytes));
+    w.memory_bound(OperationKind::copy, "projection input", bytes + w.rank.operand(bytes));
   }
   w.use({projection.weight});
   const Value operand = traits.copies_output ? copied : out;

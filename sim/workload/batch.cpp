@@ -16,11 +16,11 @@ void field(Writer& w, FrameSlot kept, std::int64_t whole_bytes, std::int64_t loc
   const bool cut = w.dim.cp > 1;
   const Value whole = cut ? w.make(whole_bytes, label, Category::other)
                           : w.make_in(frame_slot(kept), whole_bytes, label, Category::other);
-  w.pass(OperationKind::copy, "batch to device", whole_bytes);
+  w.memory_bound(OperationKind::copy, "batch to device", whole_bytes);
   if (w.dim.tp > 1) w.e.collective(Kind::broadcast, Stream::tp, whole_bytes, "broadcast batch");
   if (!cut) return;
   w.make_in(frame_slot(kept), local_bytes, label, Category::other);
-  w.pass(OperationKind::copy, "index select", 2 * local_bytes);
+  w.memory_bound(OperationKind::copy, "index select", 2 * local_bytes);
   w.drop(whole);
 }
 
@@ -32,13 +32,13 @@ void rotary_table(Writer& w) {
   };
   if (w.dim.cp == 1) {
     keep(whole);
-    w.pass(OperationKind::copy, "rotary table", 2 * whole);
+    w.memory_bound(OperationKind::copy, "rotary table", 2 * whole);
     return;
   }
   const Value angles = w.temporary(whole, "rotary table");
-  w.pass(OperationKind::copy, "rotary table", 2 * whole);
+  w.memory_bound(OperationKind::copy, "rotary table", 2 * whole);
   keep(whole / w.dim.cp);
-  w.pass(OperationKind::copy, "rotary chunks", 2 * whole / w.dim.cp);
+  w.memory_bound(OperationKind::copy, "rotary chunks", 2 * whole / w.dim.cp);
   w.drop(angles);
 }
 

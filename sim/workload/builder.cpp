@@ -47,7 +47,7 @@ class Builder {
     Sharding::State left;
   };
   // The microbatch counts where each has routes of its own.
-  using Key = std::tuple<schedule::Pass, int, bool, bool, bool, int, Sharding::State>;
+  using Key = std::tuple<schedule::Pass, int, bool, bool, bool, bool, int, Sharding::State>;
 
   std::uint32_t pattern(const schedule::Step& step, const Moment& moment);
   Template forward(int chunk, const Moment& moment);
@@ -289,8 +289,14 @@ std::uint32_t Builder::pattern(const schedule::Step& step, const Moment& moment)
   const int chunk = step.chunk;
   sharding_->begin(pass, chunk, moment);
   microbatch_ = rank_.plan.draws_routes() ? step.microbatch : 0;
-  const Key key{pass,         chunk,       moment.first_step,  moment.first,
-                moment.last, microbatch_, sharding_->state()};
+  const Key key{pass,
+                chunk,
+                moment.first_step,
+                moment.first,
+                moment.last,
+                moment.first_of_ends,
+                microbatch_,
+                sharding_->state()};
   const auto found = written_.find(key);
   if (found != written_.end()) {
     sharding_->restore(found->second.left);
@@ -321,7 +327,7 @@ void Builder::write_step(Pipeline& pipeline, const Orders& orders, bool first) {
   const int m = first ? rank_.plan.warm_up_microbatches() : rank_.plan.microbatches();
   const std::vector<Pass> passes = pipeline.passes(
       [&](const schedule::Step& task, Position at) {
-        return pattern(task, {first, at.first, at.last});
+        return pattern(task, {first, at.first, at.last, at.first_of_ends});
       },
       m, (first ? orders.first_step : orders.step)[static_cast<std::size_t>(rank_.program.stage)]);
   step.insert(step.end(), passes.begin(), passes.end());

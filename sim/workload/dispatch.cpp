@@ -90,14 +90,14 @@ void Rows::to_experts() {
   }
   if (!r.sorts()) return;
   step(r.rows, "sorted tokens");
-  w.pass(OperationKind::copy, "sort tokens", 2 * r.row * r.rows);
+  w.memory_bound(OperationKind::copy, "sort tokens", 2 * r.row * r.rows);
   done();
 }
 
 void Rows::from_experts() {
   if (r.sorts()) {
     step(r.rows, "unsorted tokens");
-    w.pass(OperationKind::copy, "unsort tokens", 2 * r.row * r.rows);
+    w.memory_bound(OperationKind::copy, "unsort tokens", 2 * r.row * r.rows);
     done();
   }
   if (r.etp > 1) {
@@ -119,11 +119,11 @@ bool waits_early(const Writer& w) {
 // The counts on their way to the host; the event behind them, 0: nobody waits.
 std::uint16_t count(Writer& w, const Routed& r) {
   if (w.plan.experts.pads_to_capacity) return 0;
-  w.pass(OperationKind::reduction, "tokens per expert", r.tokens * r.experts);
+  w.memory_bound(OperationKind::reduction, "tokens per expert", r.tokens * r.experts);
   if (r.ep * r.etp > 1)
     w.e.collective(Kind::all_gather, Stream::etp_ep, 8 * r.experts * r.ep * r.etp,
                    "gather token counts");
-  w.pass(OperationKind::copy, "token counts to host", 16 * r.experts);
+  w.memory_bound(OperationKind::copy, "token counts to host", 16 * r.experts);
   const std::uint16_t there = w.event();
   w.e.record(there);
   return there;
@@ -142,7 +142,7 @@ Value send_probabilities(Writer& w, const Routed& r) {
   if (r.ep > 1) all_to_all(w, exchanged(r, 4), "dispatch scores");
   if (r.etp > 1)
     w.e.collective(Kind::all_gather, Stream::etp, at_least_one(4 * r.rows), "gather scores");
-  if (r.sorts()) w.pass(OperationKind::copy, "sort scores", 8 * r.rows);
+  if (r.sorts()) w.memory_bound(OperationKind::copy, "sort scores", 8 * r.rows);
   w.drop(permuted);
   return there;
 }
@@ -159,7 +159,7 @@ Gradients dispatch_back(Writer& w, Gradients gradients, const Routed& r, Value o
     w.drop(gradients[1]);
   }
   const Value made = w.temporary(w.dim.residual(), "dispatch gradient");
-  w.pass(OperationKind::copy, "unpermute gradient", r.row * (r.sent + r.tokens));
+  w.memory_bound(OperationKind::copy, "unpermute gradient", r.row * (r.sent + r.tokens));
   w.drop({rows.value, order});
   transpose(w, r);
   return {made, scores, gradients[2]};
@@ -169,12 +169,12 @@ Gradients dispatch_back(Writer& w, Gradients gradients, const Routed& r, Value o
 Value row_order(Writer& w, const Routed& r) {
   if (w.plan.experts.permute_fusion) {
     const Value map = w.activation(4 * r.tokens * (2 * r.experts + 1), "row id map");
-    w.pass(OperationKind::copy, "row id map", 5 * r.tokens * r.experts);
+    w.memory_bound(OperationKind::copy, "row id map", 5 * r.tokens * r.experts);
     return map;
   }
   const Value indices = w.activation(at_least_one(8 * r.sent), "sorted indices");
-  w.pass(OperationKind::copy, "transpose routing map", 2 * r.tokens * r.experts);
-  w.pass(OperationKind::copy, "select indices", 9 * r.tokens * r.experts);
+  w.memory_bound(OperationKind::copy, "transpose routing map", 2 * r.tokens * r.experts);
+  w.memory_bound(OperationKind::copy, "select indices", 9 * r.tokens * r.experts);
   return indices;
 }
 
@@ -182,11 +182,11 @@ Gradients combine_back(Writer& w, Gradients gradients, const Routed& r, Value ou
   transpose(w, r);
   Rows rows(w, r);
   rows.value = w.temporary(at_least_one(r.row * r.sent), "combine gradient");
-  w.pass(OperationKind::copy, "permute gradient", r.row * (r.sent + r.tokens));
+  w.memory_bound(OperationKind::copy, "permute gradient", r.row * (r.sent + r.tokens));
   Value scores = 0;
   if (outputs != 0) {
     scores = w.temporary(at_least_one(4 * r.sent), "permuted probability gradient");
-    w.pass(OperationKind::elementwise, "weigh tokens backward", 3 * r.row * r.sent);
+    w.memory_bound(OperationKind::elementwise, "weigh tokens backward", 3 * r.row * r.sent);
     w.drop(outputs);
   }
   w.drop(gradients[0]);
@@ -205,7 +205,7 @@ Dispatched dispatch(Writer& w, const Routed& r) {
   Rows rows(w, r);
   if (!w.plan.numerics.fp8) rows.left = 1 + (r.ep > 1) + (r.etp > 1) + r.sorts();
   rows.step(r.sent, "permuted tokens");
-  w.pass(OperationKind::copy, "permute", r.row * (r.sent + r.tokens));
+  w.memory_bound(OperationKind::copy, "permute", r.row * (r.sent + r.tokens));
   if (!waits_early(w)) wait_for_counts(w, counts);
   rows.to_experts();
   const Value probabilities = send_probabilities(w, r);
@@ -223,12 +223,12 @@ Value combine(Writer& w, const Routed& r, Value outputs) {
   if (w.plan.experts.late_probabilities) {
     kept = rows.value;
     rows.value = w.temporary(at_least_one(r.row * r.sent), "weighed tokens");
-    w.pass(OperationKind::elementwise, "weigh tokens", 2 * r.row * r.sent);
+    w.memory_bound(OperationKind::elementwise, "weigh tokens", 2 * r.row * r.sent);
     w.save(kept);
     w.drop(kept);
   }
   const Value sum = w.temporary(w.dim.residual(), "mixture output");
-  w.pass(OperationKind::copy, "unpermute", r.row * (r.sent + r.tokens));
+  w.memory_bound(OperationKind::copy, "unpermute", r.row * (r.sent + r.tokens));
   w.drop(rows.value);
   transpose(w, r);
   w.node([=](Writer& b, Gradients g) { return combine_back(b, g, r, kept); });

@@ -27,16 +27,16 @@ Value table_gradient(Writer& w, std::int64_t rows, std::string_view label) {
   Value contiguous = 0, sorting = 0, segments = 0;
   if (w.dim.batch > 1) {
     contiguous = w.temporary(w.dim.full(), "gradient rows");
-    w.pass(OperationKind::copy, "transpose", 2 * w.dim.full());
+    w.memory_bound(OperationKind::copy, "transpose", 2 * w.dim.full());
   }
   if (sorts)
     sorting = w.temporary(24 * ids + 24 * most + 8 * (ids / rows_per_segment), "sorted ids");
   const Value made = w.temporary(table, label);
-  w.pass(OperationKind::copy, "clear embedding gradient", table);
+  w.memory_bound(OperationKind::copy, "clear embedding gradient", table);
   if (sorts)
     segments = w.temporary(4 * (ids / rows_per_segment + most) * w.dim.hidden,
                            "embedding gradient by segment");
-  w.pass(OperationKind::embedding, "embedding backward", 3 * w.dim.full());
+  w.memory_bound(OperationKind::embedding, "embedding backward", 3 * w.dim.full());
   w.drop({segments, sorting, contiguous});
   return made;
 }
@@ -44,8 +44,9 @@ Value table_gradient(Writer& w, std::int64_t rows, std::string_view label) {
 // The hook of a table: its gradient goes into main_grad.
 void table_hook(Writer& w, Value made, std::int64_t rows, std::string_view parameter) {
   if (w.keep_gradient(made, parameter)) return;
-  w.pass(OperationKind::elementwise, "main_grad add",
-         (w.dim.element + 2 * (w.plan.numerics.fp32_gradients ? 4 : 2)) * rows * w.dim.hidden);
+  w.memory_bound(
+      OperationKind::elementwise, "main_grad add",
+      (w.dim.element + 2 * (w.plan.numerics.fp32_gradients ? 4 : 2)) * rows * w.dim.hidden);
   w.drop(made);
   w.ready(parameter);
 }
@@ -64,7 +65,7 @@ Gradients back(Writer& w, const Saved& saved) {
   Value dropped = 0, gathered = 0, masked = 0;
   if (saved.dropout != 0) {
     dropped = w.temporary(dim.residual(), "dropout gradient");
-    w.pass(OperationKind::elementwise, "embedding dropout backward", 2 * dim.residual());
+    w.memory_bound(OperationKind::elementwise, "embedding dropout backward", 2 * dim.residual());
     w.drop(saved.dropout);
   }
   if (w.sequence_parallel()) {
@@ -79,7 +80,7 @@ Gradients back(Writer& w, const Saved& saved) {
   }
   if (dim.tp > 1) {
     masked = w.temporary(dim.full(), "masked gradient");
-    w.pass(OperationKind::copy, "mask gradient rows", 3 * dim.full());
+    w.memory_bound(OperationKind::copy, "mask gradient rows", 3 * dim.full());
   }
   w.drop(gathered);
   const Value made = table_gradient(w, dim.vocab, "embedding gradient");
@@ -109,9 +110,9 @@ struct Forward {
 };
 
 void Forward::look_up(Value made, bool scatters) {
-  w.pass(OperationKind::embedding, "embedding lookup", 2 * w.dim.full());
+  w.memory_bound(OperationKind::embedding, "embedding lookup", 2 * w.dim.full());
   if (w.dim.tp == 1) return;
-  w.pass(OperationKind::elementwise, "zero masked rows", w.dim.full());
+  w.memory_bound(OperationKind::elementwise, "zero masked rows", w.dim.full());
   if (scatters) return;
   w.e.collective(Kind::all_reduce, Stream::tp, w.dim.full(), "all-reduce");
   if (w.records()) w.record_stream(made, Stream::tp);
@@ -128,31 +129,32 @@ Saved Forward::run() {
   if (dim.tp > 1) {
     saved.mask = w.activation(dim.tokens, "embedding mask");
     saved.ids = w.activation(8 * dim.tokens, "masked ids");
-    w.pass(OperationKind::elementwise, "mask ids", 25 * dim.tokens);
+    w.memory_bound(OperationKind::elementwise, "mask ids", 25 * dim.tokens);
   }
   Value looked_up = 0, positions = 0;  // named until the module returns
   step(dim.full(), "embedding rows", [&](Value made) { look_up(made, scatters); });
   if (!scatters && left > 0) w.hold(looked_up = rows);
   if (learned) {
     positions = w.temporary(dim.full(), "position rows");
-    w.pass(OperationKind::embedding, "position lookup", 2 * dim.full());
-    step(dim.full(), "rows with positions",
-         [&](Value) { w.pass(OperationKind::elementwise, "add positions", 3 * dim.full()); });
+    w.memory_bound(OperationKind::embedding, "position lookup", 2 * dim.full());
+    step(dim.full(), "rows with positions", [&](Value) {
+      w.memory_bound(OperationKind::elementwise, "add positions", 3 * dim.full());
+    });
   }
   if (copies)
     step(dim.full(), "transposed embedding",
-         [&](Value) { w.pass(OperationKind::copy, "transpose", 2 * dim.full()); });
+         [&](Value) { w.memory_bound(OperationKind::copy, "transpose", 2 * dim.full()); });
   if (scatters || cuts)
     step(dim.residual(), "embedding shard", [&](Value) {
       if (scatters)
         w.e.collective(Kind::reduce_scatter, Stream::tp, dim.full(), "reduce-scatter");
       else
-        w.pass(OperationKind::copy, "clone shard", 2 * dim.residual());
+        w.memory_bound(OperationKind::copy, "clone shard", 2 * dim.residual());
     });
   if (drops)
     step(dim.residual(), "", [&](Value) {
       saved.dropout = w.activation(dim.shard * dim.hidden, "embedding dropout mask");
-      w.pass(OperationKind::elementwise, "embedding dropout", 2 * dim.residual());
+      w.memory_bound(OperationKind::elementwise, "embedding dropout", 2 * dim.residual());
     });
   w.drop({looked_up, positions});
   return saved;

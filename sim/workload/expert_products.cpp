@@ -27,10 +27,10 @@ Value Products::activate(Writer& w) const {
   const bool fp8 = w.plan.numerics.fp8;
   const Value out = fp8 ? w.temporary(half(w), "expert activation output")
                         : w.activation(half(w), "expert activation output");
-  w.pass(OperationKind::elementwise, "weighed activation", wide(w) + half(w) + 4 * rows);
+  w.memory_bound(OperationKind::elementwise, "weighed activation", wide(w) + half(w) + 4 * rows);
   if (!fp8) return out;
   const Value cast = w.activation(rows * down.in, "expert activation in fp8");
-  w.pass(OperationKind::elementwise, "expert activation to fp8", half(w) + rows * down.in);
+  w.memory_bound(OperationKind::elementwise, "expert activation to fp8", half(w) + rows * down.in);
   w.drop(out);
   return cast;
 }
@@ -63,7 +63,7 @@ Gradients Products::back(Writer& w, Gradients gradients) const {
   const Value outer = w.temporary(wide(w), "expert fc1 output gradient");
   const Value scores =
       probabilities != 0 ? w.temporary(4 * rows, "expert probability gradient") : gradients[1];
-  w.pass(OperationKind::elementwise, "weighed activation backward", 2 * wide(w) + half(w));
+  w.memory_bound(OperationKind::elementwise, "weighed activation backward", 2 * wide(w) + half(w));
   w.drop({inner, up_output, probabilities});
   const Value of_up = quantise(w, up, rows);
   const Value made = w.temporary(w.dim.element * rows * up.in, "expert input gradient");
@@ -104,7 +104,7 @@ Value expert_products(Writer& w, const Routed& r, Dispatched in) {
   w.use({p.up.parameter});
   if (fp8) {
     p.input = w.activation(p.rows * p.up.in, "expert input in fp8");
-    w.pass(OperationKind::elementwise, "expert input to fp8", (w.dim.element + 1) * p.rows * p.up.in);
+    w.memory_bound(OperationKind::elementwise, "expert input to fp8", (w.dim.element + 1) * p.rows * p.up.in);
     w.drop(in.rows);
   }
   p.up_output = w.activation(p.wide(w), "expert fc1 output");

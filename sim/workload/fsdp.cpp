@@ -25,7 +25,7 @@ constexpr std::int64_t round_up(std::int64_t n, std::int64_t unit) {
 Fsdp::Fsdp(Rank& rank)
     : Sharding(rank),
       shards_(std::int64_t{plan_.mesh.dp} * plan_.mesh.cp / plan_.sharding.fsdp.replicas),
-      splits_(schedule::find(plan_.pipeline.schedule)->splits == schedule::Splits::all),
+      splits_(schedule::find(plan_.pipeline.schedule)->splits != schedule::Splits::none),
       staged_(plan_.mesh.pp * plan_.pipeline.virtual_stages > 1 || splits_),
       accumulates_(plan_.sharding.fsdp.no_sync || staged_),
       at_end_(staged_ && !flat()) {
@@ -115,9 +115,9 @@ std::vector<Stream> Fsdp::communicators() const {
   return made;
 }
 
-void Fsdp::pass(Emitter& e, OperationKind kind, std::string_view name, std::int64_t bytes,
-                Stream stream) {
-  e.kernel(model::pass(kind, name, Bytes{bytes}),
+void Fsdp::memory_bound(Emitter& e, OperationKind kind, std::string_view name, std::int64_t bytes,
+                        Stream stream) {
+  e.kernel(model::memory_bound(kind, name, Bytes{bytes}),
            stream == Stream::compute ? std::uint8_t{0} : beside, stream);
 }
 
@@ -151,7 +151,7 @@ void Fsdp::allocate_moments(Emitter& e, const Group& u) {
   const auto pair = [&](std::size_t i, std::int64_t elements) {
     e.alloc(fixed_slot(u.first_moments[i]), 4 * elements, Category::optimizer, "exp_avg");
     e.alloc(fixed_slot(u.second_moments[i]), 4 * elements, Category::optimizer, "exp_avg_sq");
-    e.kernel(model::pass(OperationKind::copy, "clear moments", Bytes{8 * elements}),
+    e.kernel(model::memory_bound(OperationKind::copy, "clear moments", Bytes{8 * elements}),
              optimizer_work);
   };
   if (flat()) {
@@ -181,7 +181,7 @@ void Fsdp::scale_matrices(Emitter& e) {
       }
   });
   if (count == 0) return;
-  pass(e, OperationKind::reduction, "maxima of weights", 4 * elements);
+  memory_bound(e, OperationKind::reduction, "maxima of weights", 4 * elements);
   if (shards_ > 1) e.collective(Kind::all_reduce, Stream::shard, 4 * count, "scale all-reduce");
 }
 
@@ -198,7 +198,7 @@ void Fsdp::end_step(Emitter& e, bool first) {
   if (first) each_unit([&](const Group& u) { allocate_moments(e, u); });
   // Adam on fp32 shards reads parameter, gradient and moments, and writes all but the gradient.
   if (plan_.stack.fused_optimizer)
-    e.kernel(model::pass(OperationKind::optimizer, "adam", Bytes{28 * updated_elements()}),
+    e.kernel(model::memory_bound(OperationKind::optimizer, "adam", Bytes{28 * updated_elements()}),
              optimizer_work);
   else
     each_unit([&](const Group& u) {
@@ -247,8 +247,8 @@ bool Fsdp::kept(Emitter& e, int chunk, int parameter, Slot gradient) {
   const std::vector<int>& of_ends = parameters(chunk).of(ends);
   const bool in_layer = std::find(of_ends.begin(), of_ends.end(), parameter) == of_ends.end();
   if (!in_layer && std::find(arrived_.begin(), arrived_.end(), parameter) != arrived_.end()) {
-    pass(e, OperationKind::elementwise, "add gradient of the head",
-         3 * rank_.dim.element * p.elements);
+    memory_bound(e, OperationKind::elementwise, "add gradient of the head",
+                 3 * rank_.dim.element * p.elements);
     e.free(gradient);
     return true;
   }

@@ -59,7 +59,7 @@ class Fsdp final : public Sharding {
     std::int64_t stored = 4;    // bytes of an element in the shard
     std::int64_t gathered = 4;  // and while the unit is whole
     bool frozen = false;
-    bool matrix = false;  // a factor of a product: its gradient comes in the weight pass
+    bool matrix = false;         // a factor of a product: its gradient comes in the weight pass
     std::uint32_t gradient = 0;  // slot of its gradient until the unit is reduced
   };
   struct Group {  // what a unit has on this rank
@@ -109,8 +109,8 @@ class Fsdp final : public Sharding {
   std::int64_t reduce_bytes() const {
     return plan_.numerics.fp32_gradients ? 4 : rank_.dim.element;
   }
-  void pass(Emitter& e, model::OperationKind kind, std::string_view name, std::int64_t bytes,
-            Stream stream = Stream::compute);
+  void memory_bound(Emitter& e, model::OperationKind kind, std::string_view name,
+                    std::int64_t bytes, Stream stream = Stream::compute);
 
   // fsdp_gather.cpp
   void warm_limiter();
@@ -130,9 +130,11 @@ class Fsdp final : public Sharding {
   std::uint32_t leave_root(Visit visit);
   std::uint32_t leave_layer(int layer, Visit visit);
   bool syncs() const { return moment_.last || !accumulates_; }
-  void finish_unit(Emitter& e, int u, Visit visit);
+  void finish_unit(Emitter& e, int u);
   void flatten(Emitter& e, const Group& u);
-  void accumulate(Emitter& e, Group& u, Visit visit);
+  void accumulate(Emitter& e, Group& u);
+  void accumulate_flat(Emitter& e, Group& u);
+  bool completes_layers() const { return moment_.last && pass_ != schedule::Pass::input; }
   void reduce_flat(Emitter& e, Group& u, bool from_accumulated);
   void reduce_copied(Emitter& e, int u, bool from_accumulated);
   void communicate(Emitter& e, const Group& u);
@@ -141,7 +143,7 @@ class Fsdp final : public Sharding {
   void end_reduction(Emitter& e);
 
   std::int64_t shards_;  // ranks that share one copy
-  bool splits_;          // weight gradients come in a pass of their own
+  bool splits_;          // weight gradients may come in a pass of their own
   bool staged_;          // run by torch.distributed.pipelining, or its like for FSDP1
   bool accumulates_;     // reduces in the last microbatch only
   bool at_end_;          // ... behind its last pass, all units

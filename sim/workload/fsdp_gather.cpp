@@ -67,8 +67,8 @@ void Fsdp::gather(Emitter& e, int index) {
   if (casts) {
     e.alloc(local_slot(low_precision_shard), u.cast_to, Category::temporaries,
             "shard in low precision", Stream::unshard);
-    pass(e, OperationKind::copy, "shard to low precision", u.cast_from + u.cast_to,
-         Stream::unshard);
+    memory_bound(e, OperationKind::copy, "shard to low precision", u.cast_from + u.cast_to,
+                 Stream::unshard);
   }
   if (const std::uint8_t limit = take_free_event(); limit != no_event)
     e.sync_event(limit, "gather limit");
@@ -76,8 +76,8 @@ void Fsdp::gather(Emitter& e, int index) {
   e.alloc(into, u.bytes, flat() ? Category::weights : Category::communication,
           flat() ? "flat parameters" : "all-gather output", Stream::unshard);
   if (!flat()) {
-    pass(e, OperationKind::copy, "shard to all-gather output", 2 * (u.bytes / shards_),
-         Stream::unshard);
+    memory_bound(e, OperationKind::copy, "shard to all-gather output", 2 * (u.bytes / shards_),
+                 Stream::unshard);
     if (casts) e.free(local_slot(low_precision_shard));
   }
   if (shards_ > 1)
@@ -108,7 +108,7 @@ void Fsdp::copy_out(Emitter& e, Group& u) {
   for (std::size_t i = 0; i < u.members.size(); ++i)
     e.alloc(fixed_slot(u.unsharded[i]), u.members[i].gathered * u.members[i].elements,
             Category::weights, "unsharded parameter");
-  pass(e, OperationKind::copy, "all-gather copy-out", 2 * u.bytes);
+  memory_bound(e, OperationKind::copy, "all-gather copy-out", 2 * u.bytes);
   e.record(copied_event);
 }
 
@@ -145,11 +145,12 @@ void Fsdp::cast_weights(Emitter& e, int layer) {
   const std::int64_t elements = unit(layer).elements;
   // fp8: no copy outlives the product that it is made for; two casts, one for each direction.
   if (plan_.numerics.fp8 && !plan_.numerics.fp8_parameters)
-    pass(e, OperationKind::copy, "weights to fp8", 2 * (rank_.dim.element + 1) * elements);
+    memory_bound(e, OperationKind::copy, "weights to fp8", 2 * (rank_.dim.element + 1) * elements);
   if (!plan_.sharding.fsdp.fp32_parameters) return;
   e.alloc(layer_slot(weight_copy), rank_.dim.element * elements, Category::activations,
           "weights cast by autocast");
-  pass(e, OperationKind::copy, "weights cast by autocast", (4 + rank_.dim.element) * elements);
+  memory_bound(e, OperationKind::copy, "weights cast by autocast",
+               (4 + rank_.dim.element) * elements);
 }
 
 std::uint32_t Fsdp::enter_root(Visit visit) {

@@ -23,10 +23,9 @@ std::uint32_t Fsdp::leave_root(Visit visit) {
     if (gathered_ >= 0) drop_gathered(e, gathered_);
     return e.finish();
   }
-  if (visit == Visit::backward) finish_unit(e, root(), visit);
-  const bool complete = moment_.last && splits_ == (visit == Visit::weight);
-  if (at_end_ && complete) reduce_all(e);
-  if (at_end_ ? complete : syncs()) end_reduction(e);
+  if (visit == Visit::backward) finish_unit(e, root());
+  if (at_end_ && completes_layers()) reduce_all(e);
+  if (at_end_ ? completes_layers() : syncs()) end_reduction(e);
   return e.finish();
 }
 
@@ -38,7 +37,7 @@ std::uint32_t Fsdp::leave_layer(int layer, Visit visit) {
       visit == Visit::backward || (visit == Visit::forward && rank_.recomputes(layer));
   if (plan_.sharding.fsdp.fp32_parameters && drops) e.free(layer_slot(weight_copy));
   if (backward)
-    finish_unit(e, layer, visit);
+    finish_unit(e, layer);
   else if (reshards(layer))
     reshard(e, layer, visit == Visit::forward);
   return e.finish();
@@ -46,14 +45,14 @@ std::uint32_t Fsdp::leave_layer(int layer, Visit visit) {
 
 // The gradients of a unit are there: parameters go, gradients are added to those of earlier
 // microbatches or reduced.
-void Fsdp::finish_unit(Emitter& e, int index, Visit visit) {
+void Fsdp::finish_unit(Emitter& e, int index) {
   Group& u = unit(index);
   if (flat() && u.reduced > 0) flatten(e, u);
   const bool frees =
       at_end_ ? false : !flat() || syncs() || plan_.sharding.fsdp.reshard_after_forward;
   if (frees) reshard(e, index, false);
   if (u.reduced == 0) return;
-  if (accumulates_) accumulate(e, u, visit);
+  if (accumulates_) accumulate(e, u);
   if (at_end_ || !syncs()) return;
   const bool from_accumulated = accumulates_ && !moment_.first;
   if (flat())
@@ -68,8 +67,8 @@ void Fsdp::flatten(Emitter& e, const Group& u) {
   for (const Member& m : u.members) frozen += m.frozen ? m.elements : 0;
   e.alloc(local_slot(flat_gradient), parameter_bytes() * u.elements, Category::gradients,
           "flat gradient");
-  pass(e, OperationKind::copy, "flatten gradients",
-       rank_.dim.element * (u.elements - frozen) + parameter_bytes() * u.elements);
+  memory_bound(e, OperationKind::copy, "flatten gradients",
+               rank_.dim.element * (u.elements - frozen) + parameter_bytes() * u.elements);
   for (const Member& m : u.members)
     if (!m.frozen) e.free(fixed_slot(m.gradient));
 }
@@ -77,33 +76,35 @@ void Fsdp::flatten(Emitter& e, const Group& u) {
 // Without reduction whole gradients are kept: FSDP1's in the type of the parameters, as autograd
 // adds them; FSDP2's in the type of the reduction. Where a weight pass follows, the backward pass
 // brings the gradients of what is no factor of a product.
-void Fsdp::accumulate(Emitter& e, Group& u, Visit visit) {
+void Fsdp::accumulate(Emitter& e, Group& u) {
   if (moment_.first && moment_.last && !at_end_) return;
-  const std::int64_t width = flat() ? parameter_bytes() : reduce_bytes();
-  const std::int64_t from = flat() ? width : rank_.dim.element;
-  if (flat() && moment_.first) {
-    e.move(local_slot(flat_gradient), fixed_slot(u.accumulated));
-    return;
-  }
-  const auto comes = [&](const Member& m) {
-    return !m.frozen && (!splits_ || m.matrix == (visit == Visit::weight));
+  if (flat()) return accumulate_flat(e, u);
+  // Of the members whose gradients this pass brings.
+  const bool rest = pass_ != schedule::Pass::weight, matrices = pass_ != schedule::Pass::input;
+  const auto comes = [&](const Member& m) { return !m.frozen && (m.matrix ? matrices : rest); };
+  const auto first = [&](const Member& m) {
+    return m.matrix ? moment_.first : moment_.first_of_ends;
   };
-  std::int64_t elements = flat() ? u.reduced : 0;
+  std::int64_t added = 0, kept = 0;
   for (const Member& m : u.members)
-    if (!flat() && comes(m)) elements += m.elements;
-  if (moment_.first && visit == Visit::backward)
-    e.alloc(fixed_slot(u.accumulated), width * u.reduced, Category::gradients,
+    if (comes(m)) (first(m) ? kept : added) += m.elements;
+  if (moment_.first_of_ends)
+    e.alloc(fixed_slot(u.accumulated), reduce_bytes() * u.reduced, Category::gradients,
             "accumulated gradients");
-  if (elements > 0 && moment_.first)
-    pass(e, OperationKind::copy, "keep gradients", (from + width) * elements);
-  else if (elements > 0)
-    pass(e, OperationKind::elementwise, "add gradients", (from + 2 * width) * elements);
-  if (flat()) {
-    e.free(local_slot(flat_gradient));
-    return;
-  }
+  if (kept > 0)
+    memory_bound(e, OperationKind::copy, "keep gradients",
+                 (rank_.dim.element + reduce_bytes()) * kept);
+  if (added > 0)
+    memory_bound(e, OperationKind::elementwise, "add gradients",
+                 (rank_.dim.element + 2 * reduce_bytes()) * added);
   for (const Member& m : u.members)
     if (comes(m)) e.free(fixed_slot(m.gradient));
+}
+
+void Fsdp::accumulate_flat(Emitter& e, Group& u) {
+  if (moment_.first) return e.move(local_slot(flat_gradient), fixed_slot(u.accumulated));
+  memory_bound(e, OperationKind::elementwise, "add gradients", 3 * parameter_bytes() * u.reduced);
+  e.free(local_slot(flat_gradient));
 }
 
 // Behind the last pass of a chunk: post_backward of all modules, the root before the layers.
@@ -130,17 +131,17 @@ void Fsdp::reduce_flat(Emitter& e, Group& u, bool from_accumulated) {
   if (casts) {
     e.alloc(local_slot(gradient_in_reduce_type), reduce_bytes() * u.reduced, Category::gradients,
             "gradient to reduce", Stream::reduce);
-    pass(e, OperationKind::copy, "gradient to reduce",
-         (parameter_bytes() + reduce_bytes()) * u.reduced);
+    memory_bound(e, OperationKind::copy, "gradient to reduce",
+                 (parameter_bytes() + reduce_bytes()) * u.reduced);
   }
   e.alloc(local_slot(reduced), reduce_bytes() * (u.reduced / shards_), Category::gradients,
           "reduced shard", Stream::reduce);
-  pass(e, OperationKind::elementwise, "divide gradient", 2 * reduce_bytes() * u.reduced);
+  memory_bound(e, OperationKind::elementwise, "divide gradient", 2 * reduce_bytes() * u.reduced);
   e.record(order_event);
   e.wait(order_event, Stream::reduce);
   communicate(e, u);
-  pass(e, OperationKind::elementwise, "divide shard", 2 * reduce_bytes() * (u.reduced / shards_),
-       Stream::reduce);
+  memory_bound(e, OperationKind::elementwise, "divide shard",
+               2 * reduce_bytes() * (u.reduced / shards_), Stream::reduce);
   if (casts) e.free(local_slot(gradient_in_reduce_type));
   keep_shard(e, u);
   e.record_stream(whole, Stream::reduce);
@@ -158,7 +159,8 @@ void Fsdp::reduce_copied(Emitter& e, int index, bool from_accumulated) {
   e.alloc(fixed_slot(u.reduction), reduce_bytes() * u.reduced, Category::communication,
           "reduce-scatter input");
   const std::int64_t from = from_accumulated ? reduce_bytes() : rank_.dim.element;
-  pass(e, OperationKind::copy, "reduce-scatter copy-in", (from + reduce_bytes()) * u.reduced);
+  memory_bound(e, OperationKind::copy, "reduce-scatter copy-in",
+               (from + reduce_bytes()) * u.reduced);
   if (from_accumulated) {
     e.free(fixed_slot(u.accumulated));
   } else {
@@ -191,7 +193,8 @@ void Fsdp::keep_shard(Emitter& e, Group& u) {
   if (reduce_bytes() != 4) {
     e.alloc(local_slot(sharded_gradient), 4 * elements, Category::gradients, "sharded gradient",
             Stream::reduce);
-    pass(e, OperationKind::copy, "shard to fp32", (reduce_bytes() + 4) * elements, Stream::reduce);
+    memory_bound(e, OperationKind::copy, "shard to fp32", (reduce_bytes() + 4) * elements,
+                 Stream::reduce);
     e.free(shard);
     shard = local_slot(sharded_gradient);
   }
@@ -199,7 +202,8 @@ void Fsdp::keep_shard(Emitter& e, Group& u) {
     e.move(shard, fixed_slot(u.gradient));
     return;
   }
-  pass(e, OperationKind::elementwise, "add to sharded gradient", 12 * elements, Stream::reduce);
+  memory_bound(e, OperationKind::elementwise, "add to sharded gradient", 12 * elements,
+               Stream::reduce);
   e.free(shard);
 }
 

@@ -31,7 +31,7 @@ Value scatter(Writer& w, const Routed& r, Value all, std::string_view label) {
 
 Gradients dispatch_back(Writer& w, Gradients gradients, const Routed& r, Value order) {
   const Value all = w.temporary(whole(r), "gradient of all ranks' tokens");
-  w.pass(OperationKind::copy, "unpermute gradient", r.row * r.rows + whole(r));
+  w.memory_bound(OperationKind::copy, "unpermute gradient", r.row * r.rows + whole(r));
   w.drop({gradients[0], order});
   return {scatter(w, r, all, "dispatch gradient"), gradients[1], gradients[2]};
 }
@@ -39,7 +39,7 @@ Gradients dispatch_back(Writer& w, Gradients gradients, const Routed& r, Value o
 Gradients combine_back(Writer& w, Gradients gradients, const Routed& r) {
   const Value all = gather(w, r, "gradient of all ranks' outputs");
   const Value rows = w.temporary(r.row * r.rows, "combine gradient");
-  w.pass(OperationKind::copy, "permute gradient", 2 * r.row * r.rows);
+  w.memory_bound(OperationKind::copy, "permute gradient", 2 * r.row * r.rows);
   w.drop({all, gradients[0]});
   return {rows};
 }
@@ -54,13 +54,13 @@ Dispatched gathered_dispatch(Writer& w, const Routed& r) {
                    "gather scores");
   }
   const Value all = gather(w, r, "tokens of all ranks");
-  w.pass(OperationKind::reduction, "tokens per expert", r.tokens * ranks * r.local);
+  w.memory_bound(OperationKind::reduction, "tokens per expert", r.tokens * ranks * r.local);
   w.e.sync_stream(Stream::compute, "token counts");
   const Value order = w.activation(8 * r.rows, "sorted indices");
-  w.pass(OperationKind::copy, "select indices", 9 * r.tokens * ranks * r.local);
+  w.memory_bound(OperationKind::copy, "select indices", 9 * r.tokens * ranks * r.local);
   const Value rows = w.plan.numerics.fp8 ? w.temporary(r.row * r.rows, "permuted tokens")
                                          : w.activation(r.row * r.rows, "expert input");
-  w.pass(OperationKind::copy, "permute", 2 * r.row * r.rows);
+  w.memory_bound(OperationKind::copy, "permute", 2 * r.row * r.rows);
   const Value probabilities = w.activation(4 * r.rows, "expert probabilities");
   w.save(order);
   w.drop({order, all});
@@ -70,7 +70,7 @@ Dispatched gathered_dispatch(Writer& w, const Routed& r) {
 
 Value gathered_combine(Writer& w, const Routed& r, Value outputs) {
   const Value all = w.temporary(whole(r), "outputs of all ranks");
-  w.pass(OperationKind::copy, "unpermute", r.row * r.rows + whole(r));
+  w.memory_bound(OperationKind::copy, "unpermute", r.row * r.rows + whole(r));
   w.drop(outputs);
   const Value sum = scatter(w, r, all, "mixture output");
   w.node([=](Writer& b, Gradients g) { return combine_back(b, g, r); });

@@ -86,7 +86,8 @@ Gradients final_norm_back(Writer& w, Gradients gradients, const Normed& norm, Va
   if (!w.frozen() && w.keep_gradient(made.weight, "final norm")) {
     w.keep_gradient(made.bias, "final norm bias");
   } else {
-    if (!w.frozen()) w.pass(OperationKind::elementwise, "norm main_grad add", 10 * w.dim.hidden);
+    if (!w.frozen())
+      w.memory_bound(OperationKind::elementwise, "norm main_grad add", 10 * w.dim.hidden);
     w.drop({made.weight, made.bias});
   }
   w.drop({norm.output, norm.rsigma, norm.mu, residual});

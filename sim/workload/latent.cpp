@@ -79,7 +79,7 @@ Value Up::forward(Writer& w, std::string_view label) {
   if (!norm.empty()) {
     normed = w.activation(shard_bytes(w, matrix.in), "latent norm output");
     rsigma = w.activation(4 * w.dim.shard, "latent rsigma");
-    w.pass(OperationKind::norm, "latent norm", 2 * shard_bytes(w, matrix.in));
+    w.memory_bound(OperationKind::norm, "latent norm", 2 * shard_bytes(w, matrix.in));
     w.save({input, normed, rsigma});
     w.drop({input, normed, rsigma});
   } else {
@@ -115,8 +115,8 @@ Value Up::back(Writer& w, Value gradient) const {
     return reduced;
   }
   const Value made = w.temporary(shard_bytes(w, width), "latent gradient");
-  w.pass(OperationKind::norm, "latent norm backward", 3 * shard_bytes(w, width));
-  w.pass(OperationKind::reduction, "norm weight gradient", 4 * w.rank.environment.sms * width);
+  w.memory_bound(OperationKind::norm, "latent norm backward", 3 * shard_bytes(w, width));
+  w.memory_bound(OperationKind::reduction, "norm weight gradient", 4 * w.rank.environment.sms * width);
   w.drop({reduced, normed, rsigma, input});
   w.ready(norm);
   return made;
@@ -154,12 +154,12 @@ Gradients Latents::back(Writer& w, Gradients gradients) const {
   const Dimensions& dim = w.dim;
   const std::int64_t rotated = widths.latent.rotated;
   const Value of_query = w.temporary(dim.rows(widths.query), "query gradient before rope");
-  w.pass(OperationKind::elementwise, "rope q backward", 2 * dim.rows(widths.query));
+  w.memory_bound(OperationKind::elementwise, "rope q backward", 2 * dim.rows(widths.query));
   w.drop(dq);
   const Value of_mixed = w.temporary(dim.rows(widths.mixed), "key value gradient");
-  w.pass(OperationKind::copy, "cat key value gradient", 2 * dim.rows(widths.mixed));
+  w.memory_bound(OperationKind::copy, "cat key value gradient", 2 * dim.rows(widths.mixed));
   Value of_rotated = w.temporary(dim.rows(rotated), "rotated key gradient");
-  w.pass(OperationKind::reduction, "sum rotated key over heads", dim.rows(widths.heads * rotated));
+  w.memory_bound(OperationKind::reduction, "sum rotated key over heads", dim.rows(widths.heads * rotated));
   w.drop({dk, dv});
   if (w.sequence_parallel()) {
     const Value reduced = w.temporary(shard_bytes(w, rotated), "rotated key gradient shard");
@@ -169,18 +169,18 @@ Gradients Latents::back(Writer& w, Gradients gradients) const {
   }
   const Value of_pair = pair_up.back(w, of_mixed);
   const Value of_down = w.temporary(shard_bytes(w, pair_down.matrix.out), "down output gradient");
-  w.pass(OperationKind::copy, "cat down gradient", 2 * shard_bytes(w, pair_down.matrix.out));
+  w.memory_bound(OperationKind::copy, "cat down gradient", 2 * shard_bytes(w, pair_down.matrix.out));
   w.drop({of_pair, of_rotated});
   const Value sum = pair_down.back(w, of_down);
   Value other = query_up.back(w, of_query);
   if (projects) other = query_down.back(w, other);
-  w.pass(OperationKind::elementwise, "add query gradient", 3 * dim.residual());
+  w.memory_bound(OperationKind::elementwise, "add query gradient", 3 * dim.residual());
   w.drop(other);
   const Value made = w.temporary(dim.residual(), "norm input gradient");
   const NormGradients of_norm = norm_backward(w, sum);
   w.drop({norm.rsigma, norm.mu});
   if (w.keep_gradient(of_norm.weight, "input_layernorm.weight")) return {made};
-  w.pass(OperationKind::elementwise, "norm main_grad add", 10 * dim.hidden);
+  w.memory_bound(OperationKind::elementwise, "norm main_grad add", 10 * dim.hidden);
   w.drop({of_norm.weight, of_norm.bias});
   w.ready("input_layernorm.weight");
   w.ready("input_layernorm.bias");
@@ -196,13 +196,13 @@ Heads make_heads(Writer& w, const Widths& widths, Value query, Value mixed, Valu
   const Dimensions& dim = w.dim;
   Heads h{};
   h.query = w.activation(dim.rows(widths.query), "query");
-  w.pass(OperationKind::elementwise, "rope q", 2 * dim.rows(widths.query));
+  w.memory_bound(OperationKind::elementwise, "rope q", 2 * dim.rows(widths.query));
   w.drop(query);
   h.key = w.activation(dim.rows(widths.query), "key");
-  w.pass(OperationKind::elementwise, "rope k", dim.rows(2 * widths.query));
+  w.memory_bound(OperationKind::elementwise, "rope k", dim.rows(2 * widths.query));
   w.drop(rotated);
   h.value = w.activation(dim.rows(widths.value), "value");
-  w.pass(OperationKind::copy, "value copy", 2 * dim.rows(widths.value));
+  w.memory_bound(OperationKind::copy, "value copy", 2 * dim.rows(widths.value));
   w.drop(mixed);
   return h;
 }
@@ -241,7 +241,7 @@ Heads project(Writer& w, Latents& l) {
     w.e.collective(Kind::all_gather, Stream::tp, dim.rows(width), "all-gather");
   }
   l.pair_up.input = w.activation(shard_bytes(w, l.widths.latent.kv_rank), "key value latent");
-  w.pass(OperationKind::copy, "key value latent", 2 * shard_bytes(w, l.widths.latent.kv_rank));
+  w.memory_bound(OperationKind::copy, "key value latent", 2 * shard_bytes(w, l.widths.latent.kv_rank));
   const Heads heads = up(w, l, pair, rotated);
   w.drop(normed);
   return heads;
@@ -261,7 +261,7 @@ void heads_again(Writer& w, const Latents& l, const Heads& heads) {
       b.drop({out, whole});
     }
     b.refill({heads.query, heads.key, heads.value});
-    b.pass(OperationKind::elementwise, "rope again", 4 * b.dim.rows(widths.query));
+    b.memory_bound(OperationKind::elementwise, "rope again", 4 * b.dim.rows(widths.query));
   };
   w.tape.again.push_back({{heads.query, heads.key, heads.value}, make, {}, {}});
 }
@@ -348,7 +348,7 @@ Value latent_attention(Writer& w) {
   Value operand = out;
   if (w.plan.numerics.fp8) {
     operand = w.activation(w.rank.operand(w.dim.rows(widths.value)), "projection input");
-    w.pass(OperationKind::copy, "projection input", 2 * w.dim.rows(widths.value));
+    w.memory_bound(OperationKind::copy, "projection input", 2 * w.dim.rows(widths.value));
   }
   w.use({projection.weight});
   const Value sum = row_parallel(w, projection, out, operand, "attention output gradient");

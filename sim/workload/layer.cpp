@@ -19,7 +19,7 @@ Gradients join(Writer& w, Value branch_input_gradient, Value input) {
   if (w.held)
     w.e.alloc(frame_slot(gradient), w.dim.residual(), Category::temporaries, "gradient stream");
   w.held = false;
-  w.pass(OperationKind::elementwise, "gradient add", 3 * w.dim.residual());
+  w.memory_bound(OperationKind::elementwise, "gradient add", 3 * w.dim.residual());
   w.drop({branch_input_gradient, input});
   return {};
 }
@@ -28,7 +28,7 @@ Gradients join(Writer& w, Value branch_input_gradient, Value input) {
 Gradients fork(Writer& w, Value mask) {
   if (mask == 0) return {};
   const Value made = w.temporary(w.dim.residual(), "dropout gradient");
-  w.pass(OperationKind::elementwise, "dropout backward", 3 * w.dim.residual());
+  w.memory_bound(OperationKind::elementwise, "dropout backward", 3 * w.dim.residual());
   w.drop(mask);
   return {made};
 }
@@ -63,14 +63,14 @@ Value residual(Writer& w, Value input, const std::function<Value(Writer&)>& bran
   Value mask = 0;
   if (w.a.hidden_dropout > 0 && w.keep)
     mask = w.activation(w.dim.shard * w.dim.hidden, "dropout mask");
-  w.pass(OperationKind::elementwise, "residual add", 3 * bytes);
+  w.memory_bound(OperationKind::elementwise, "residual add", 3 * bytes);
   w.drop(summand);
   w.node([mask](Writer& b, Gradients) { return fork(b, mask); });
   if (!last)
     w.again({out}, [out, bytes](Writer& b) {
       b.product("projection", b.dim.hidden, b.dim.query);
       b.refill({out});
-      b.pass(OperationKind::elementwise, "residual add", 3 * bytes);
+      b.memory_bound(OperationKind::elementwise, "residual add", 3 * bytes);
     });
   return out;
 }

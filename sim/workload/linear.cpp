@@ -14,7 +14,7 @@ using model::OperationKind;
 Value quantise(Writer& w, std::int64_t width, std::int64_t bytes) {
   if (!w.plan.numerics.fp8) return 0;
   const Value made = w.temporary(2 * w.dim.tokens * width, "output gradient in fp8");
-  w.pass(OperationKind::elementwise, "gradient to fp8", bytes + 2 * w.dim.tokens * width);
+  w.memory_bound(OperationKind::elementwise, "gradient to fp8", bytes + 2 * w.dim.tokens * width);
   return made;
 }
 
@@ -23,7 +23,7 @@ void input_gradient(Writer& w, const Linear& l, std::uint8_t flags) {
   Value transposed = 0;
   if (transposes) {
     transposed = w.temporary(l.in * l.out, "transposed weight in fp8");
-    w.pass(OperationKind::copy, "transpose weight", 2 * l.in * l.out);
+    w.memory_bound(OperationKind::copy, "transpose weight", 2 * l.in * l.out);
   }
   w.e.kernel(model::gemm(l.name, w.dim.tokens, l.in, l.out, GemmRole::input_gradient, false,
                          w.plan.product_precision()),
@@ -37,7 +37,7 @@ void weight_gradient(Writer& w, const Linear& l, Value quantised, std::uint8_t f
   Value transposed = 0;
   if (w.plan.numerics.fp8) {
     transposed = w.temporary(w.dim.tokens * l.in, "transposed input in fp8");
-    w.pass(OperationKind::copy, "transpose input", 2 * w.dim.tokens * l.in);
+    w.memory_bound(OperationKind::copy, "transpose input", 2 * w.dim.tokens * l.in);
   }
   w.e.kernel(model::gemm(l.name, l.out, l.in, w.dim.tokens, GemmRole::weight_gradient,
                          w.plan.accumulates_in_product() && w.plan.numerics.fp32_gradients &&
@@ -63,8 +63,8 @@ Value make_handle(Writer& w, const Linear& l) {
 }
 
 void add_to_main_gradient(Writer& w, std::int64_t elements) {
-  w.pass(OperationKind::elementwise, "main_grad add",
-         (w.dim.element + 2 * (w.plan.numerics.fp32_gradients ? 4 : 2)) * elements);
+  w.memory_bound(OperationKind::elementwise, "main_grad add",
+                 (w.dim.element + 2 * (w.plan.numerics.fp32_gradients ? 4 : 2)) * elements);
 }
 
 // The hook of a weight: without shards its gradient is added to main_grad and gone.
@@ -79,14 +79,14 @@ void bias_gradient(Writer& w, const Linear& l) {
   if (!l.has_bias || w.frozen()) return;
   const Value made = w.temporary(w.dim.element * l.out, "bias gradient");
   if (w.keep_gradient(made, l.bias)) return;
-  w.pass(OperationKind::elementwise, "bias main_grad add", 10 * l.out);
+  w.memory_bound(OperationKind::elementwise, "bias main_grad add", 10 * l.out);
   w.drop(made);
   w.ready(l.bias);
 }
 
 void add_adapter(Writer& w, Value gradient, std::int64_t bytes) {
   if (gradient == 0) return;
-  w.pass(OperationKind::elementwise, "add adapter gradient", 3 * bytes);
+  w.memory_bound(OperationKind::elementwise, "add adapter gradient", 3 * bytes);
   w.drop(gradient);
 }
 
@@ -313,7 +313,7 @@ Value column_parallel(Writer& w, const Linear& linear, std::string_view label, C
     w.e.collective(Kind::all_gather, Stream::tp, wide ? dim.full() : bytes, "all-gather");
     w.reorder("gathered sequences", wide ? dim.full() : bytes);
   } else if (wide) {
-    w.pass(OperationKind::copy, "adapter input", 2 * dim.full());
+    w.memory_bound(OperationKind::copy, "adapter input", 2 * dim.full());
   }
   w.first_product();
   Value out = w.make(dim.rows(linear.out), label, category);
@@ -359,7 +359,7 @@ void norm_gradients(Writer& w, Value weight, Value bias, std::string_view weight
     w.keep_gradient(bias, bias_name);
     return;
   }
-  w.pass(OperationKind::elementwise, "norm main_grad add", 10 * w.dim.hidden);
+  w.memory_bound(OperationKind::elementwise, "norm main_grad add", 10 * w.dim.hidden);
   w.drop(weight);
   w.ready(weight_name);
   if (bias == 0) return;

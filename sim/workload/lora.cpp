@@ -33,7 +33,7 @@ Value rows_of_all(Writer& w, Value wide) {
   w.drop(wide);
   if (!w.sequence_parallel()) return whole;
   const Value rows = w.temporary(w.dim.residual(), "adapter output");
-  w.pass(OperationKind::copy, "scatter adapter", 2 * w.dim.residual());
+  w.memory_bound(OperationKind::copy, "scatter adapter", 2 * w.dim.residual());
   w.drop(whole);
   return rows;
 }
@@ -45,7 +45,7 @@ Value columns_of_gradient(Writer& w, const AdapterShape& shape) {
       w.sequence_parallel() ? w.temporary(w.dim.full(), "gathered gradient of adapter") : Value{0};
   if (whole != 0) exchange(w, Kind::all_gather, w.dim.full());
   const Value columns = w.temporary(w.dim.rows(shape.up_width), "adapter output gradient");
-  w.pass(OperationKind::copy, "split adapter gradient", 2 * w.dim.rows(shape.up_width));
+  w.memory_bound(OperationKind::copy, "split adapter gradient", 2 * w.dim.rows(shape.up_width));
   w.drop(whole);
   return columns;
 }
@@ -60,8 +60,8 @@ void weight(Writer& w, std::string_view parameter, Module module, std::int64_t m
   const Value handle = w.temporary(w.dim.element * m * n, "weight gradient handle");
   if (!w.keep_gradient(handle, parameter, product_of(module))) {
     if (!w.plan.accumulates_in_product())
-      w.pass(OperationKind::elementwise, "main_grad add",
-             (w.dim.element + 2 * (w.plan.numerics.fp32_gradients ? 4 : 2)) * m * n);
+      w.memory_bound(OperationKind::elementwise, "main_grad add",
+                     (w.dim.element + 2 * (w.plan.numerics.fp32_gradients ? 4 : 2)) * m * n);
     w.drop(handle);
     w.ready(parameter, product_of(module));
   }
@@ -132,11 +132,11 @@ Adapter adapter_forward(Writer& w, Module module, Value input, Value& out) {
   if (!shape.column && dim.tp > 1) wide = rows_of_all(w, wide);
   const std::int64_t bytes = shape.column ? dim.rows(shape.out) : dim.residual();
   const Value scaled = w.temporary(bytes, "scaled adapter output");
-  w.pass(OperationKind::elementwise, "scale adapter", 2 * bytes);
+  w.memory_bound(OperationKind::elementwise, "scale adapter", 2 * bytes);
   w.drop(wide);
   const Value sum = w.make(bytes, "sum with adapter",
                            module == Module::fc1 ? Category::activations : Category::temporaries);
-  w.pass(OperationKind::elementwise, "add adapter", 3 * bytes);
+  w.memory_bound(OperationKind::elementwise, "add adapter", 3 * bytes);
   w.drop({scaled, out});
   out = sum;
   return {module, input, narrow};
@@ -150,7 +150,7 @@ Value Adapter::backward(Writer& w) const {
   const std::int64_t wide_bytes = dim.rows(shape.up_width);
   const Value columns = shape.column ? Value{0} : columns_of_gradient(w, shape);
   const Value scaled = w.temporary(wide_bytes, "scaled adapter output gradient");
-  w.pass(OperationKind::elementwise, "scale adapter", 2 * wide_bytes);
+  w.memory_bound(OperationKind::elementwise, "scale adapter", 2 * wide_bytes);
   w.drop(columns);
   const Value of_narrow = w.temporary(dim.rows(shape.rank), "gradient of adapter's narrow rows");
   product(w, "adapter out", shape.rank, shape.up_width, GemmRole::input_gradient);

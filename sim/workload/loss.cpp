@@ -7,7 +7,7 @@ using collective::Kind;
 using model::OperationKind;
 
 void softmax_pass(Writer& w, std::string_view name, std::int64_t bytes) {
-  w.pass(OperationKind::softmax, name, bytes);
+  w.memory_bound(OperationKind::softmax, name, bytes);
 }
 
 void reduce_rows(Writer& w, std::string_view label) {
@@ -27,7 +27,7 @@ Gradients megatron_back(Writer& w, const Saved& saved) {
   const std::int64_t l = logits_bytes(w.dim);
   const Value numbers = w.temporary(8 * w.dim.tokens, "row numbers");
   const Value update = w.temporary(4 * w.dim.tokens, "softmax update");
-  w.pass(OperationKind::embedding, "subtract one-hot", 24 * w.dim.tokens);
+  w.memory_bound(OperationKind::embedding, "subtract one-hot", 24 * w.dim.tokens);
   softmax_pass(w, "scale softmax", 4 * l);
   w.drop({numbers, update});
   const Value made = logits_tensor(w, l, "logits gradient");
@@ -52,7 +52,7 @@ Value megatron(Writer& w) {
   saved.targets = w.activation(8 * rows, "masked target");
   const Value numbers = w.temporary(8 * rows, "row numbers");
   const Value predicted = w.temporary(4 * rows, "predicted logit");
-  w.pass(OperationKind::embedding, "target logit", 16 * rows);
+  w.memory_bound(OperationKind::embedding, "target logit", 16 * rows);
   softmax_pass(w, "exp", 4 * l);
   const Value sums = w.temporary(4 * rows, "sum of exp");
   softmax_pass(w, "sum", 2 * l);
@@ -60,7 +60,7 @@ Value megatron(Writer& w) {
   reduce_rows(w, "all-reduce predicted");
   reduce_rows(w, "all-reduce sum");
   const Value losses = w.activation(4 * rows, "token losses");
-  w.pass(OperationKind::elementwise, "loss", 12 * rows);
+  w.memory_bound(OperationKind::elementwise, "loss", 12 * rows);
   softmax_pass(w, "divide", 4 * l);
   w.drop({maximum, predicted, sums});
   w.node([saved](Writer& b, Gradients) { return megatron_back(b, saved); });
@@ -137,7 +137,7 @@ Value torch(Writer& w) {
   softmax_pass(w, "log softmax", 4 * l);
   w.drop({shifted, maximum, sums, wide});
   const Value losses = w.activation(4 * rows, "token losses");
-  w.pass(OperationKind::embedding, "target logit", 16 * rows);
+  w.memory_bound(OperationKind::embedding, "target logit", 16 * rows);
   reduce_rows(w, "all-reduce predicted");
   w.node([log_softmax](Writer& b, Gradients) { return torch_back(b, log_softmax); });
   return losses;
@@ -156,7 +156,7 @@ Value cross_entropy(Writer& w, Value logits) {
 }
 
 void report_loss(Writer& w) {
-  w.pass(OperationKind::reduction, "masked loss", 8 * w.dim.tokens);
+  w.memory_bound(OperationKind::reduction, "masked loss", 8 * w.dim.tokens);
   if (w.plan.shards_parameters()) return;  // nobody reads it before the step is over
   if (w.dim.cp > 1) w.e.collective(Kind::all_reduce, Stream::cp, 8, "all-reduce loss over cp");
   w.e.sync_stream(Stream::compute, "loss nan check");
@@ -174,7 +174,7 @@ void logit_metrics(Writer& w) {
     const Value log_softmax = logits_tensor(w, wide, "log-softmax");
     softmax_pass(w, "log-softmax", 2 * wide);
     w.drop(cast);
-    w.pass(OperationKind::embedding, "metric loss", 16 * w.dim.tokens);
+    w.memory_bound(OperationKind::embedding, "metric loss", 16 * w.dim.tokens);
     w.drop(log_softmax);
   }
 }

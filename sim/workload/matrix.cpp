@@ -53,7 +53,7 @@ void multiply(Writer& w, const Matrix& m, std::int64_t rows) {
 Value quantise(Writer& w, const Matrix& m, std::int64_t rows) {
   if (!w.plan.numerics.fp8 || m.narrow) return 0;
   const Value made = w.temporary(2 * rows * m.out, "output gradient in fp8");
-  w.pass(OperationKind::elementwise, "gradient to fp8", (w.dim.element + 2) * rows * m.out);
+  w.memory_bound(OperationKind::elementwise, "gradient to fp8", (w.dim.element + 2) * rows * m.out);
   return made;
 }
 
@@ -65,7 +65,7 @@ void weight_gradient(Writer& w, const Matrix& m, std::int64_t rows) {
   Value transposed = 0;
   if (w.plan.numerics.fp8 && !m.narrow) {
     transposed = w.temporary(rows * m.in, "transposed input in fp8");
-    w.pass(OperationKind::copy, "transpose input", 2 * rows * m.in);
+    w.memory_bound(OperationKind::copy, "transpose input", 2 * rows * m.in);
   }
   products(w, m, rows, GemmRole::weight_gradient,
            w.plan.accumulates_in_product() && w.plan.numerics.fp32_gradients &&
@@ -84,7 +84,7 @@ void hand_over(Writer& w, const Matrix& m) {
       handles.push_back(w.temporary(bytes, "weight gradient handle"));
   }
   if (!accumulates)
-    w.pass(OperationKind::elementwise, "main_grad add",
+    w.memory_bound(OperationKind::elementwise, "main_grad add",
            (w.dim.element + 2 * (w.plan.numerics.fp32_gradients ? 4 : 2)) * m.in * m.out * m.count);
   for (const Value handle : handles) w.drop(handle);
   w.ready(m.parameter);

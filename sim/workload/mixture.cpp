@@ -35,7 +35,7 @@ void norm_again(Writer& w, Value output) {
   w.tape.again.push_back({{output},
                           [output](Writer& b) {
                             b.refill({output});
-                            b.pass(OperationKind::norm, "norm", 2 * b.dim.residual());
+                            b.memory_bound(OperationKind::norm, "norm", 2 * b.dim.residual());
                           },
                           {},
                           {}});
@@ -71,7 +71,7 @@ Value layer_of_experts(Writer& w) {
   w.drop(norm.output);
   const Value sum = combine(w, r, expert_products(w, r, in));
   if (shared == 0) return sum;
-  w.pass(OperationKind::elementwise, "add shared expert", 3 * w.dim.residual());
+  w.memory_bound(OperationKind::elementwise, "add shared expert", 3 * w.dim.residual());
   w.drop(shared);
   return sum;
 }

@@ -18,12 +18,12 @@ struct Activation {
     const std::int64_t bytes = w.dim.rows(w.dim.ffn);
     if (gated && !w.plan.stack.swiglu_fusion) {
       gate = w.activation(bytes, "silu(gate)");
-      w.pass(OperationKind::elementwise, "silu", 2 * bytes);
+      w.memory_bound(OperationKind::elementwise, "silu", 2 * bytes);
     }
     const Value out = w.plan.numerics.fp8 ? w.temporary(bytes, "activation output")
                                           : w.activation(bytes, "activation output");
-    w.pass(OperationKind::elementwise, gated ? "swiglu" : "bias gelu",
-           w.dim.rows(w.dim.up) + bytes);
+    w.memory_bound(OperationKind::elementwise, gated ? "swiglu" : "bias gelu",
+                   w.dim.rows(w.dim.up) + bytes);
     w.save({input, gate});
     w.drop({gate, input});
     return out;
@@ -31,8 +31,8 @@ struct Activation {
 
   Gradients back(Writer& w, Gradients gradients) const {
     const Value made = w.temporary(w.dim.rows(w.dim.up), "fc1 output gradient");
-    w.pass(OperationKind::elementwise, gated ? "swiglu backward" : "bias gelu backward",
-           2 * w.dim.rows(w.dim.up) + w.dim.rows(w.dim.ffn));
+    w.memory_bound(OperationKind::elementwise, gated ? "swiglu backward" : "bias gelu backward",
+                   2 * w.dim.rows(w.dim.up) + w.dim.rows(w.dim.ffn));
     w.drop({gradients[0], input, gate});
     return {made};
   }
@@ -46,11 +46,11 @@ void again(Writer& w, const Activation& activation, Value operand) {
     const std::int64_t bytes = b.dim.rows(b.dim.ffn);
     if (activation.gate != 0) {
       b.refill({activation.gate});
-      b.pass(OperationKind::elementwise, "silu", 2 * bytes);
+      b.memory_bound(OperationKind::elementwise, "silu", 2 * bytes);
     }
     b.refill({operand});
-    b.pass(OperationKind::elementwise, activation.gated ? "swiglu" : "bias gelu",
-           b.dim.rows(b.dim.up) + b.rank.operand(bytes));
+    b.memory_bound(OperationKind::elementwise, activation.gated ? "swiglu" : "bias gelu",
+                   b.dim.rows(b.dim.up) + b.rank.operand(bytes));
   };
   if (!activation.gated) return w.again({operand}, make);
   const auto product = [=](Writer& b) {
@@ -83,7 +83,7 @@ Value mlp(Writer& w) {
   Value operand = out;
   if (w.plan.numerics.fp8) {
     operand = w.activation(cast, "activation output in fp8");
-    w.pass(OperationKind::elementwise, "activation output to fp8", bytes + cast);
+    w.memory_bound(OperationKind::elementwise, "activation output to fp8", bytes + cast);
   }
   again(w, activation, operand);
   const Value sum = row_parallel(w, fc2, out, operand, "fc2 input gradient");

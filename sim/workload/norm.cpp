@@ -9,43 +9,44 @@ namespace {
 void forward_kernels(Writer& w, std::int64_t output_bytes) {
   const std::int64_t u = w.dim.residual();
   if (!w.plan.is_eager() || w.a.norm == model::Norm::layer) {
-    w.pass(OperationKind::norm, "norm", u + output_bytes);
+    w.memory_bound(OperationKind::norm, "norm", u + output_bytes);
     return;
   }
   // RMSNorm of operators on an fp32 copy: cast, square, mean, product, cast back, weight.
   const std::int64_t wide = u / w.dim.element * 4;
-  w.pass(OperationKind::elementwise, "norm to fp32", u + wide);
-  w.pass(OperationKind::elementwise, "norm square", 2 * wide);
-  w.pass(OperationKind::reduction, "norm mean", wide);
-  w.pass(OperationKind::elementwise, "norm scale", 2 * wide);
-  w.pass(OperationKind::elementwise, "norm from fp32", wide + u);
-  w.pass(OperationKind::elementwise, "norm weight", u + output_bytes);
+  w.memory_bound(OperationKind::elementwise, "norm to fp32", u + wide);
+  w.memory_bound(OperationKind::elementwise, "norm square", 2 * wide);
+  w.memory_bound(OperationKind::reduction, "norm mean", wide);
+  w.memory_bound(OperationKind::elementwise, "norm scale", 2 * wide);
+  w.memory_bound(OperationKind::elementwise, "norm from fp32", wide + u);
+  w.memory_bound(OperationKind::elementwise, "norm weight", u + output_bytes);
 }
 
 void backward_kernels(Writer& w) {
   const std::int64_t u = w.dim.residual();
   const std::int64_t hidden = w.dim.hidden;
   if (!w.plan.is_eager()) {
-    w.pass(OperationKind::norm, "norm backward", 3 * u);
-    w.pass(OperationKind::reduction, "norm weight gradient", 4 * w.rank.environment.sms * hidden);
+    w.memory_bound(OperationKind::norm, "norm backward", 3 * u);
+    w.memory_bound(OperationKind::reduction, "norm weight gradient",
+                   4 * w.rank.environment.sms * hidden);
     return;
   }
   if (w.a.norm == model::Norm::layer) {
-    w.pass(OperationKind::norm, "norm backward", 3 * u);
+    w.memory_bound(OperationKind::norm, "norm backward", 3 * u);
     // A second kernel reads both tensors again, a thread block for 32 columns
     // [layer_norm_kernel.cu:GammaBetaBackwardCUDAKernel_32x32].
-    w.e.kernel(
-        model::pass(OperationKind::norm, "norm weight gradient", Bytes{2 * u}, (hidden + 31) / 32));
+    w.e.kernel(model::memory_bound(OperationKind::norm, "norm weight gradient", Bytes{2 * u},
+                                   (hidden + 31) / 32));
     return;
   }
   // Each operator of the forward pass backwards, and the sum over rows of the weight's gradient.
   const std::int64_t wide = u / w.dim.element * 4;
-  w.pass(OperationKind::elementwise, "norm weight backward", 5 * u);
-  w.pass(OperationKind::reduction, "norm weight gradient", u);
-  w.pass(OperationKind::elementwise, "norm from fp32 backward", u + wide);
-  w.pass(OperationKind::elementwise, "norm scale backward", 5 * wide);
-  w.pass(OperationKind::elementwise, "norm square backward", 6 * wide);
-  w.pass(OperationKind::elementwise, "norm to fp32 backward", wide + u);
+  w.memory_bound(OperationKind::elementwise, "norm weight backward", 5 * u);
+  w.memory_bound(OperationKind::reduction, "norm weight gradient", u);
+  w.memory_bound(OperationKind::elementwise, "norm from fp32 backward", u + wide);
+  w.memory_bound(OperationKind::elementwise, "norm scale backward", 5 * wide);
+  w.memory_bound(OperationKind::elementwise, "norm square backward", 6 * wide);
+  w.memory_bound(OperationKind::elementwise, "norm to fp32 backward", wide + u);
 }
 
 }  // namespace

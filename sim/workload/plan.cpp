@@ -162,17 +162,6 @@ bool splits_backward(const Plan& plan) {
   return schedule && schedule->splits != schedule::Splits::none;
 }
 
-// Why no program is written for a schedule; empty where one is.
-std::string not_simulated(const schedule::Schedule& schedule) {
-  if (schedule.placement == schedule::Placement::two_way)
-    return "its two copies of each part would add their gradients across stages";
-  if (schedule.output != schedule::Output::last_part)
-    return "its output layer is cut over all stages";
-  if (schedule.slices > 1) return "its passes are slices of a sequence";
-  if (!schedule.gradients_travel) return "its parts have losses of their own";
-  return "";
-}
-
 void pipeline(const Plan& plan, Problems& problems) {
   const schedule::Schedule* schedule = schedule::find(plan.pipeline.schedule);
   if (!schedule) {
@@ -260,17 +249,6 @@ void fully_sharded(const Plan& plan, Problems& problems) {
         {"schedule",
          fmt::format("schedule {} splits the backward pass, which fsdp1's flat parameters cannot; "
                      "write data_parallel fsdp2",
-                     plan.pipeline.schedule)});
-  const schedule::Schedule* schedule = schedule::find(plan.pipeline.schedule);
-  if (schedule && schedule->wire.ahead > 0 && !schedule->wire.waits_for_sends)
-    problems.push_back(
-        {"schedule", fmt::format("schedule {} is not simulated with parameters in shards",
-                                 plan.pipeline.schedule)});
-  if (schedule && schedule->splits == schedule::Splits::some)
-    problems.push_back(
-        {"schedule",
-         fmt::format("schedule {} splits some backward passes and not others, which is not "
-                     "simulated with parameters in shards",
                      plan.pipeline.schedule)});
   if (plan.mesh.dp % plan.sharding.fsdp.replicas != 0)
     problems.push_back(
@@ -389,6 +367,16 @@ std::vector<Problem> problems(const Plan& plan) {
   adapters(plan, problems);
   sizes(plan, problems);
   return problems;
+}
+
+std::string not_simulated(const schedule::Schedule& schedule) {
+  if (schedule.placement == schedule::Placement::two_way)
+    return "its two copies of each part would add their gradients across stages";
+  if (schedule.output != schedule::Output::last_part)
+    return "its output layer is cut over all stages";
+  if (schedule.slices > 1) return "its passes are slices of a sequence";
+  if (!schedule.gradients_travel) return "its parts have losses of their own";
+  return "";
 }
 
 schedule::Shape pipeline_shape(const Plan& plan, int microbatches) {

@@ -57,9 +57,9 @@ Gradients Joined::back(Writer& w) const {
     w.e.collective(Kind::all_gather, Stream::tp, w.dim.full(), "all-gather");
   }
   const Value of_table = w.temporary(table, "embedding gradient");
-  w.pass(OperationKind::embedding, "embedding backward", 3 * w.dim.full() + table);
+  w.memory_bound(OperationKind::embedding, "embedding backward", 3 * w.dim.full() + table);
   w.drop({whole, of_embedded});
-  w.pass(OperationKind::elementwise, "main_grad add", 5 * table);
+  w.memory_bound(OperationKind::elementwise, "main_grad add", 5 * table);
   w.drop(of_table);
   if (first && owns_table) w.ready("word embedding");
   return {of_stream_input};
@@ -76,7 +76,7 @@ Gradients norm_back(Writer& w, Gradients gradients, const Normed& norm, Value st
 // The embedding of the rolled tokens, this rank's rows.
 Value embed(Writer& w) {
   Value rows = w.temporary(w.dim.full(), "embedding rows");
-  w.pass(OperationKind::embedding, "embedding lookup", 2 * w.dim.full());
+  w.memory_bound(OperationKind::embedding, "embedding lookup", 2 * w.dim.full());
   if (w.sequence_parallel()) {
     const Value mine = w.activation(w.dim.residual(), "embedding shard");
     w.e.collective(Kind::reduce_scatter, Stream::tp, w.dim.full(), "reduce-scatter");
@@ -98,7 +98,7 @@ Value join(Writer& w, Value normed, bool first) {
   j.of_embedding = norm_forward(w, u, "normed embedding", true);
   j.of_stream = norm_forward(w, u, "normed stream", true);
   j.cat = w.activation(2 * u, "prediction input");
-  w.pass(OperationKind::copy, "cat prediction input", 4 * u);
+  w.memory_bound(OperationKind::copy, "cat prediction input", 4 * u);
   w.drop({j.of_embedding.output, j.of_stream.output});
   gather(w, 2 * w.dim.full());
   const Value out = w.activation(u, "residual stream");
@@ -136,7 +136,7 @@ void predict(Writer& w, Value normed, bool first, const std::function<void(Write
   // The gradient of the norm's output that the main head made waits while this module's come.
   const auto waiting = std::make_shared<Value>(0);
   w.node([waiting](Writer& b, Gradients g) -> Gradients {
-    b.pass(OperationKind::elementwise, "add prediction gradient", 3 * b.dim.residual());
+    b.memory_bound(OperationKind::elementwise, "add prediction gradient", 3 * b.dim.residual());
     b.drop(g[0]);
     return {*waiting};
   });

@@ -70,11 +70,11 @@ void RingForward::take_half(int i) {
   Value made = 0;
   if (p == Part::first_keys) {
     made = w.temporary(ring.key_value_bytes() / 2, "first half of k and v", stream);
-    w.pass(OperationKind::copy, "half k v", ring.key_value_bytes(), stream);
+    w.memory_bound(OperationKind::copy, "half k v", ring.key_value_bytes(), stream);
   } else if (p == Part::second_queries) {
     const std::int64_t bytes = ring.query_bytes(ring.local / 2);
     made = w.temporary(bytes, "second half of q", stream);
-    w.pass(OperationKind::copy, "half q", 2 * bytes, stream);
+    w.memory_bound(OperationKind::copy, "half q", 2 * bytes, stream);
   }
   if (mine == old) w.drop(old);
   mine = made;
@@ -105,20 +105,20 @@ void RingForward::step(int i) {
 void RingForward::add_statistics(int i) {
   const std::int64_t bytes = statistics_bytes(w.dim);
   if (i > 0) {
-    w.pass(OperationKind::elementwise, "merge statistics", 5 * bytes, stream_of(i));
+    w.memory_bound(OperationKind::elementwise, "merge statistics", 5 * bytes, stream_of(i));
     return;
   }
   out = w.activation(w.dim.rows(w.dim.query), "attention output");
-  w.pass(OperationKind::copy, "clear output", w.dim.rows(w.dim.query));
+  w.memory_bound(OperationKind::copy, "clear output", w.dim.rows(w.dim.query));
   const Value copy = w.temporary(bytes, "copy of statistics");
   running = w.temporary(2 * bytes, "running statistics in fp64");
-  w.pass(OperationKind::copy, "statistics to fp64", 5 * bytes);
+  w.memory_bound(OperationKind::copy, "statistics to fp64", 5 * bytes);
   w.drop(copy);
 }
 
 void RingForward::run() {
   buffers.push_back(w.make(ring.key_value_bytes(), "k and v of the ring", Category::communication));
-  w.pass(OperationKind::copy, "cat k v", 2 * ring.key_value_bytes());
+  w.memory_bound(OperationKind::copy, "cat k v", 2 * ring.key_value_bytes());
   for (int i = 0; i <= ring.c; ++i) {
     if (i < ring.c) step(i);
     if (i > 0) add_statistics(i - 1);
@@ -141,7 +141,7 @@ struct RingBackward {
   // A half is copied into a new tensor, or the name goes to a view; then the old half goes.
   void half(Value& name, bool copies, std::int64_t bytes, std::string_view label) {
     const Value old = std::exchange(name, copies ? w.temporary(bytes, label) : Value{0});
-    if (copies) w.pass(OperationKind::copy, "copy half", 2 * bytes);
+    if (copies) w.memory_bound(OperationKind::copy, "copy half", 2 * bytes);
     w.drop(old);
   }
 };
@@ -169,25 +169,25 @@ void RingBackward::step(int i, std::uint16_t arrived) {
   }
   backward_kernel(w, scores);
   if (cudnn) w.drop({old[0], old[1], old[2]});
-  w.pass(OperationKind::elementwise, "add dq", 3 * query_bytes);
+  w.memory_bound(OperationKind::elementwise, "add dq", 3 * query_bytes);
   // The ring's message must be there before dkv is added to it.
   w.e.wait(arrived);
   if (cudnn) {
     make(dkv, key_bytes, "dkv of the step");
-    w.pass(OperationKind::copy, "cat dk dv", 2 * key_bytes);
+    w.memory_bound(OperationKind::copy, "cat dk dv", 2 * key_bytes);
   }
-  w.pass(OperationKind::elementwise, "add dkv", 3 * key_bytes);
+  w.memory_bound(OperationKind::elementwise, "add dkv", 3 * key_bytes);
 }
 
 Gradients ring_back(Writer& w, const Ring& ring) {
   const std::int64_t bytes = ring.key_value_bytes();
   // Two buffers of (kv, dkv); the first starts from the saved kv. Steps go the other way round.
   const Value half_lse = w.temporary(statistics_bytes(w.dim) / 2, "second half of lse");
-  w.pass(OperationKind::copy, "half lse", statistics_bytes(w.dim));
+  w.memory_bound(OperationKind::copy, "half lse", statistics_bytes(w.dim));
   const Value dq = w.temporary(w.dim.rows(w.dim.query), "dq");
   const Value buffers[] = {w.temporary(2 * bytes, "ring buffer of kv and dkv"),
                            w.temporary(2 * bytes, "ring buffer of kv and dkv")};
-  w.pass(OperationKind::copy, "copy kv", 2 * bytes);
+  w.memory_bound(OperationKind::copy, "copy kv", 2 * bytes);
   RingBackward steps{w, ring};
   std::uint16_t arrived = 0;
   for (int i = 0; i < ring.c; ++i) {
@@ -210,10 +210,10 @@ Value ring_core(Writer& w, const CoreInputs& in) {
   RingForward f{w, ring, make_layouts(w, in)};
   f.run();
   const Value lse = w.activation(statistics_bytes(w.dim), "lse");
-  w.pass(OperationKind::copy, "lse to fp32", 3 * statistics_bytes(w.dim));
+  w.memory_bound(OperationKind::copy, "lse to fp32", 3 * statistics_bytes(w.dim));
   for (int i = 0; i < ring.c; ++i)
-    w.pass(OperationKind::elementwise, "merge outputs",
-           3 * ring.query_bytes(ring.scores(ring.part(i)).query));
+    w.memory_bound(OperationKind::elementwise, "merge outputs",
+                   3 * ring.query_bytes(ring.scores(ring.part(i)).query));
   const Value state = w.activation(16 * ring.c, "rng state");
   // Saved are q, the last K/V buffer, out, lse and rng states; the rest goes with the function: its
   // lists and local variables, of which a view of the fp64 statistics is one.

@@ -26,10 +26,10 @@ Gradients back(Writer& w, Gradients gradients, const Routed& r, const Saved& sav
   const std::int64_t bytes = r.score * r.tokens * r.experts, u = w.dim.residual();
   const Value of_scores = w.temporary(bytes, "router score gradient");
   for (int i = 0; i < backward_kernels; ++i)
-    w.pass(OperationKind::elementwise, "router backward", 2 * bytes);
+    w.memory_bound(OperationKind::elementwise, "router backward", 2 * bytes);
   w.drop({gradients[1], saved.probabilities, saved.map});
   const Value of_logits = w.temporary(bytes, "router logit gradient");
-  w.pass(OperationKind::elementwise, "router softmax backward", 3 * bytes);
+  w.memory_bound(OperationKind::elementwise, "router softmax backward", 3 * bytes);
   w.drop({of_scores, saved.logits});
   const Matrix m = gate(w.rank);
   const Value made = w.temporary(u, "router input gradient");
@@ -38,10 +38,10 @@ Gradients back(Writer& w, Gradients gradients, const Routed& r, const Saved& sav
   w.drop({of_logits, saved.normed});
   hand_over(w, m);
   w.ready("router.bias");
-  w.pass(OperationKind::elementwise, "add router gradient", 3 * u);
+  w.memory_bound(OperationKind::elementwise, "add router gradient", 3 * u);
   w.drop(made);
   if (gradients[2] != 0) {
-    w.pass(OperationKind::elementwise, "add shared expert gradient", 3 * u);
+    w.memory_bound(OperationKind::elementwise, "add shared expert gradient", 3 * u);
     w.drop(gradients[2]);
   }
   return {gradients[0]};
@@ -58,10 +58,10 @@ void route(Writer& w, const Routed& r, Value normed) {
   const Value probabilities = w.activation(bytes, "router probabilities");
   const Value map = w.activation(r.tokens * r.experts, "routing map");
   const int kernels = choice_kernels + (e.groups > 0 ? group_kernels : 0);
-  for (int i = 0; i < kernels; ++i) w.pass(OperationKind::elementwise, "router scores", 2 * bytes);
+  for (int i = 0; i < kernels; ++i) w.memory_bound(OperationKind::elementwise, "router scores", 2 * bytes);
   if (e.auxiliary_loss) {
     for (int i = 0; i < loss_kernels; ++i)
-      w.pass(OperationKind::reduction, "auxiliary loss", bytes);
+      w.memory_bound(OperationKind::reduction, "auxiliary loss", bytes);
     if (w.dim.tp > 1) w.e.collective(Kind::all_reduce, Stream::tp, 8 * r.experts, "auxiliary loss");
   }
   w.save({normed, logits, probabilities, map});

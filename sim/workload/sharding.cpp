@@ -61,11 +61,11 @@ void wait_for_all(Rank& rank, Emitter& e, std::string_view when, std::string_vie
 
 void clip_gradients(Rank& rank, Emitter& e, std::int64_t elements, bool reads) {
   if (!rank.plan.stack.gradient_clipping) return;
-  const auto pass = [&](OperationKind kind, std::string_view name, std::int64_t bytes) {
-    e.kernel(model::pass(kind, name, Bytes{bytes}), optimizer_work);
+  const auto memory_bound = [&](OperationKind kind, std::string_view name, std::int64_t bytes) {
+    e.kernel(model::memory_bound(kind, name, Bytes{bytes}), optimizer_work);
   };
   e.alloc(local_slot(norm_scratch), 4 * 320, Category::temporaries, "norm scratch");
-  pass(OperationKind::reduction, "gradient norm", 4 * elements);
+  memory_bound(OperationKind::reduction, "gradient norm", 4 * elements);
   const bool validates_later = rank.plan.optimizer.post_validation;
   if (rank.plan.world() > 1 && !validates_later)
     e.collective(Kind::all_reduce, Stream::world, 4, "gradient norm all-reduce");
@@ -73,7 +73,7 @@ void clip_gradients(Rank& rank, Emitter& e, std::int64_t elements, bool reads) {
     e.sync_stream(Stream::compute, "gradient norm");
     e.host(HostWork::blocking_read);
   }
-  pass(OperationKind::elementwise, "clip gradients", 8 * elements);
+  memory_bound(OperationKind::elementwise, "clip gradients", 8 * elements);
   e.free(local_slot(norm_scratch));
 }
 

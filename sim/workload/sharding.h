@@ -35,6 +35,7 @@ namespace sim::workload {
 // of its kind and chunk in the order. Gradients are complete in the last one that adds to them.
 struct Moment {
   bool first_step = false, first = false, last = false;
+  bool first_of_ends = false;  // of those that add to gradients of what is no layer's product
 };
 
 // How a pass comes to a unit: `again` is the forward pass of a recomputed layer, inside a backward

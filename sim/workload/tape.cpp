@@ -67,9 +67,9 @@ void Writer::record_stream(Value v, Stream stream) {
   e.record_stream(slot(v), stream);
 }
 
-void Writer::pass(model::OperationKind kind, std::string_view name, std::int64_t bytes,
-                  Stream stream) {
-  e.kernel(model::pass(kind, name, Bytes{bytes}), flags, stream);
+void Writer::memory_bound(model::OperationKind kind, std::string_view name, std::int64_t bytes,
+                          Stream stream) {
+  e.kernel(model::memory_bound(kind, name, Bytes{bytes}), flags, stream);
 }
 
 void Writer::product(std::string_view name, std::int64_t n, std::int64_t k) {
@@ -130,7 +130,8 @@ void Writer::ready(std::string_view parameter, std::string_view owner) {
 }
 
 void Writer::reorder(std::string_view name, std::int64_t bytes) {
-  if (rank.batch_first() && dim.batch > 1) pass(model::OperationKind::copy, name, 2 * bytes);
+  if (rank.batch_first() && dim.batch > 1)
+    memory_bound(model::OperationKind::copy, name, 2 * bytes);
 }
 
 std::uint32_t Writer::finish() {

@@ -116,8 +116,8 @@ class Writer {
   bool saved(Value v) const { return v != 0 && holders(v) > 0; }
 
   // Work.
-  void pass(model::OperationKind kind, std::string_view name, std::int64_t bytes,
-            Stream stream = Stream::compute);
+  void memory_bound(model::OperationKind kind, std::string_view name, std::int64_t bytes,
+                    Stream stream = Stream::compute);
   // A forward product of this rank's tokens.
   void product(std::string_view name, std::int64_t n, std::int64_t k);
   std::uint16_t event();  // a new one

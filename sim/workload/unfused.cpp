@@ -33,29 +33,29 @@ Value Unfused::forward(Writer& w) {
   if (traits.repeats) {
     keys = w.activation(query, "keys of all heads");
     values = w.activation(query, "values of all heads");
-    w.pass(OperationKind::copy, "repeat k v", 2 * (query + dim.rows(dim.key_value)));
+    w.memory_bound(OperationKind::copy, "repeat k v", 2 * (query + dim.rows(dim.key_value)));
   }
   // baddbmm reads a persistent buffer of the scores' shape. The scores stay a local variable of the
   // module until it returns.
   const Value scores = w.temporary(bytes, "scores");
   product(w, "scores", dim.local, dim.head_dim, GemmRole::forward);
-  if (!traits.fused_softmax) w.pass(OperationKind::softmax, "mask scores", 2 * bytes);
+  if (!traits.fused_softmax) w.memory_bound(OperationKind::softmax, "mask scores", 2 * bytes);
   softmax = w.activation(bytes, "softmax output");
   // The fused kernel reads the scores below the diagonal and writes all of them (Megatron-LM
   // scaled_upper_triang_masked_softmax.h).
-  w.pass(OperationKind::softmax, "scale mask softmax",
-         traits.fused_softmax ? bytes + bytes / 2 : 2 * bytes);
+  w.memory_bound(OperationKind::softmax, "scale mask softmax",
+                 traits.fused_softmax ? bytes + bytes / 2 : 2 * bytes);
   if (w.a.attention_dropout > 0) {
     dropped = w.activation(bytes, "dropped softmax");
     mask = w.activation(bytes / dim.element, "dropout mask");
-    w.pass(OperationKind::softmax, "attention dropout", 2 * bytes + bytes / dim.element);
+    w.memory_bound(OperationKind::softmax, "attention dropout", 2 * bytes + bytes / dim.element);
     w.save({mask, softmax});
     w.drop({mask, softmax});
   }
   const Value context = w.temporary(query, "context by head");
   product(w, "context", dim.head_dim, dim.local, GemmRole::forward);
   const Value out = w.activation(query, "attention output");
-  w.pass(OperationKind::copy, "permute context", 2 * query);
+  w.memory_bound(OperationKind::copy, "permute context", 2 * query);
   w.drop({context, scores});
   const Value probabilities = dropped != 0 ? dropped : softmax;
   w.save({probabilities, keys, values, in.query, traits.repeats ? 0 : in.key});
@@ -70,17 +70,19 @@ Value Unfused::scores_back(Writer& w, Value gradient) const {
   if (dropped != 0) {
     w.drop(dropped);
     const Value of_softmax = w.temporary(bytes, "gradient of softmax");
-    w.pass(OperationKind::softmax, "attention dropout backward", 2 * bytes + bytes / w.dim.element);
+    w.memory_bound(OperationKind::softmax, "attention dropout backward",
+                   2 * bytes + bytes / w.dim.element);
     w.drop({mask, gradient});
     gradient = of_softmax;
   }
   // apex' kernel overwrites the gradient; PyTorch's softmax and masking make new ones.
-  w.pass(OperationKind::softmax, "softmax backward", (traits.fused_softmax ? 2 : 3) * bytes);
+  w.memory_bound(OperationKind::softmax, "softmax backward",
+                 (traits.fused_softmax ? 2 : 3) * bytes);
   if (!traits.fused_softmax) {
     const Value masked = w.temporary(bytes, "gradient of masked scores");
     w.drop(gradient);
     gradient = w.temporary(bytes, "gradient of scores");
-    w.pass(OperationKind::softmax, "mask backward", 2 * bytes);
+    w.memory_bound(OperationKind::softmax, "mask backward", 2 * bytes);
     w.drop(masked);
   }
   w.drop(softmax);
@@ -101,7 +103,7 @@ Gradients Unfused::back(Writer& w, Gradients gradients) const {
     const Value unscaled = w.temporary(query, "unscaled product");
     product(w, name, dim.head_dim, dim.local, GemmRole::input_gradient);
     const Value made = w.temporary(query, label);
-    w.pass(OperationKind::elementwise, "scale product", 2 * query);
+    w.memory_bound(OperationKind::elementwise, "scale product", 2 * query);
     w.drop(unscaled);
     return made;
   };
@@ -110,7 +112,7 @@ Gradients Unfused::back(Writer& w, Gradients gradients) const {
   w.drop(of_scores);
   const auto sum_over_heads = [&](Value& gradient, std::string_view label) {
     const Value sum = w.temporary(group, label);
-    w.pass(OperationKind::reduction, "sum over query heads", query + group);
+    w.memory_bound(OperationKind::reduction, "sum over query heads", query + group);
     w.drop(gradient);
     gradient = sum;
   };

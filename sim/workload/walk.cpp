@@ -61,9 +61,13 @@ class Walker {
     const Counted counted = step.pass == Pass::forward ? of_forwards
                             : step.pass == Pass::input ? of_ends
                                                        : of_layers;
-    const int left = left_[{counted, step.chunk}];
+    const auto untouched = [&](Counted what) {
+      return left_[{what, step.chunk}] == total_[{what, step.chunk}];
+    };
+    const Position position{untouched(counted), left_[{counted, step.chunk}] == 1,
+                            goes_back(step.pass) && untouched(of_ends)};
     count(step, -1);
-    return {left == total_[{counted, step.chunk}], left == 1};
+    return position;
   }
 
   Place place(const Step& step) const { return {stage_, step.chunk}; }

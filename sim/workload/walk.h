@@ -22,9 +22,11 @@
 namespace sim::workload {
 
 // Where a pass stands among those of its chunk that add to the same gradients (of a forward pass:
-// among forward passes), in the order in which they run.
+// among forward passes), in the order in which they run. A backward pass adds to those of layers'
+// products, as weight passes do, and to all others, as input passes do.
 struct Position {
   bool first = false, last = false;
+  bool first_of_ends = false;  // of those that input passes add to
 };
 
 // Messages of an exchange. `upward`: they belong to a chunk whose activations travel from the last

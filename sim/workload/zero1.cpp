@@ -19,7 +19,8 @@ void Zero1::allocate_buffers(Emitter& e, int chunk, Buffer& b) {
   const ParameterList& all = parameters(chunk).all();
   for (std::size_t i = all.size(); i-- > 0;) {
     if (all[i].frozen || all[i].expert != b.experts) continue;
-    pass(e, OperationKind::copy, "parameter to buffer", 2 * bytes_of(all[i]) * all[i].elements);
+    memory_bound(e, OperationKind::copy, "parameter to buffer",
+                 2 * bytes_of(all[i]) * all[i].elements);
     e.free(fixed_slot(buffer(chunk).parameters[i]));
   }
 }

@@ -65,8 +65,8 @@ class Replicated : public Sharding {
   bool has_experts() const { return plan_.architecture.is_mixture(); }
   std::int64_t bytes_of_gradient() const;
   std::int64_t bytes_of(const Parameter& p) const;  // of an element
-  void pass(Emitter& e, model::OperationKind kind, std::string_view name, std::int64_t bytes,
-            std::uint8_t flags = 0);
+  void memory_bound(Emitter& e, model::OperationKind kind, std::string_view name,
+                    std::int64_t bytes, std::uint8_t flags = 0);
 
   void is_ready(Emitter& e, int chunk, int parameter) override;
   virtual collective::Kind reduction() const { return collective::Kind::all_reduce; }

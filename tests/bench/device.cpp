@@ -47,7 +47,7 @@ void attention(benchmark::State& state) {
   run(state, model::attention("attention", true, 1, 32, 8, 128, 8192, 8192, true));
 }
 void norm(benchmark::State& state) {
-  run(state, model::pass(model::OperationKind::norm, "norm", {134'217'728}));
+  run(state, model::memory_bound(model::OperationKind::norm, "norm", {134'217'728}));
 }
 BENCHMARK(product);
 BENCHMARK(attention);

@@ -169,14 +169,6 @@ TEST_CASE("collective: a rank with children in one tree is a leaf in the other")
   }
 }
 
-TEST_CASE("collective: closed form of a ring is latency per step and bus bytes over the rate") {
-  // 4 ranks, 8 bytes, 2 B/s, 1 s a step: 2*3 steps and 2*3/4*8 = 12 bytes: 6 + 6 s.
-  CHECK(ring_seconds(Kind::all_reduce, 4, 8, 2, 1) == 12.0);
-  CHECK(ring_seconds(Kind::all_gather, 4, 8, 2, 1) == 6.0);
-  CHECK(ring_seconds(Kind::send_receive, 2, 8, 2, 1) == 5.0);
-  CHECK(ring_seconds(Kind::all_reduce, 1, 8, 2, 1) == 0.0);
-}
-
 TEST_CASE("collective: every algorithm is a file of its name") {
   for (const Algorithm& algorithm : catalog()) {
     const auto path = std::filesystem::path(REHEARSE_SOURCE_DIR) / "sim/collective" /

@@ -78,9 +78,9 @@ TEST_CASE("device: a head size between two known ones costs in between") {
 
 TEST_CASE("device: a kernel bound by memory takes bytes plus ramp over its bandwidth") {
   // 700 MB, of which 2 MiB are the ramp, at 0.7 TB/s.
-  const Operation o = model::pass(OperationKind::norm, "n", {700'000'000 - 2'097'152});
+  const Operation o = model::memory_bound(OperationKind::norm, "n", {700'000'000 - 2'097'152});
   CHECK(time(o, sample::gpu(), sample::profile()) == 1000_us + 2_us);
-  const Operation nothing = model::pass(OperationKind::copy, "n", {0});
+  const Operation nothing = model::memory_bound(OperationKind::copy, "n", {0});
   CHECK(time(nothing, sample::gpu(), sample::profile()) == 2_us);
 }
 
@@ -160,14 +160,14 @@ TEST_CASE("device: kernels bound by memory never get faster with size nor beat t
   for (int kind = static_cast<int>(OperationKind::norm);
        kind <= static_cast<int>(OperationKind::embedding); ++kind) {
     check_ascending([&](std::int64_t x) {
-      return model::pass(static_cast<OperationKind>(kind), "p", {x * x});
+      return model::memory_bound(static_cast<OperationKind>(kind), "p", {x * x});
     });
   }
 }
 
 TEST_CASE("device: times are whole and rounded up") {
   // 1 byte over 0.8 TB/s after a ramp of 1 MiB: 1310721.25 ps.
-  const Operation o = model::pass(OperationKind::elementwise, "e", {1});
+  const Operation o = model::memory_bound(OperationKind::elementwise, "e", {1});
   CHECK(time(o, sample::gpu(), sample::profile()).ps == 2'000'000 + 1'310'722);
 }
 
@@ -175,7 +175,7 @@ TEST_CASE("device: a lower sustained rate slows products and leaves memory alone
   Profile slow = sample::profile();
   slow.gemm.sustained = 0.5;
   const Operation product = model::gemm("x", 12800, 25600, 900);
-  const Operation norm = model::pass(OperationKind::norm, "n", 64_MiB);
+  const Operation norm = model::memory_bound(OperationKind::norm, "n", 64_MiB);
   CHECK(time(product, sample::gpu(), slow) == 16384_us + 2_us);
   CHECK(time(norm, sample::gpu(), slow) == time(norm, sample::gpu(), sample::profile()));
 }
@@ -205,10 +205,10 @@ TEST_CASE("device: few thread blocks stream no faster than each of them can") {
   // 8 MB by 8 blocks of 10 GB/s: 100 us, where all SMs need (8 + 2 MiB) / 0.7 TB/s = 14.4 us.
   Profile p = sample::profile();
   p.block_stream = 10_GBps;
-  const Operation few = model::pass(OperationKind::norm, "x", Bytes{8'000'000}, 8);
+  const Operation few = model::memory_bound(OperationKind::norm, "x", Bytes{8'000'000}, 8);
   CHECK(time(few, sample::gpu(), p) == 100_us + 2_us);
-  const Operation many = model::pass(OperationKind::norm, "x", Bytes{8'000'000}, 1000);
-  const Operation any = model::pass(OperationKind::norm, "x", Bytes{8'000'000});
+  const Operation many = model::memory_bound(OperationKind::norm, "x", Bytes{8'000'000}, 1000);
+  const Operation any = model::memory_bound(OperationKind::norm, "x", Bytes{8'000'000});
   CHECK(time(many, sample::gpu(), p) == time(any, sample::gpu(), p));
 }
 

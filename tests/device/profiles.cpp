@@ -159,16 +159,16 @@ Profile load(const std::string& name) {
     attention.hbm = a.number("hbm");
     p.attention.push_back(attention);
   }
-  const auto pass = [&](const std::string& kind) -> PassProfile {
+  const auto memory_bound = [&](const std::string& kind) -> MemoryBoundProfile {
     return {file.one(kind).number("hbm"), file.one(kind).bytes("ramp")};
   };
-  p.norm = pass("norm");
-  p.elementwise = pass("elementwise");
-  p.softmax = pass("softmax");
-  p.copy = pass("copy");
-  p.reduction = pass("reduction");
-  p.optimizer = pass("optimizer");
-  p.embedding = pass("embedding");
+  p.norm = memory_bound("norm");
+  p.elementwise = memory_bound("elementwise");
+  p.softmax = memory_bound("softmax");
+  p.copy = memory_bound("copy");
+  p.reduction = memory_bound("reduction");
+  p.optimizer = memory_bound("optimizer");
+  p.embedding = memory_bound("embedding");
   return p;
 }
 

@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 #include <set>
 
+#include "sim/model/operation.h"
 #include "tests/model/known.h"
 
 namespace sim::model {
@@ -99,6 +100,24 @@ TEST_CASE("flops: hardware adds what is recomputed to the causal model count") {
   CHECK(hardware(Recompute::selective) - model == Approx(core / 3));
   // A third of everything but the head, 6 s h v.
   CHECK(hardware(Recompute::full) - model == Approx((model - 6.0 * 8192 * 4096 * 128256) / 3));
+}
+
+TEST_CASE("flops: a sliding window makes fewer FLOPs executed, as many as its kernel counts") {
+  Architecture a = llama_8b();
+  const Batch batch{2, 16384, 128256};
+  const double whole = count("hardware", a, batch);
+  CHECK(whole == Approx(count("megatron", a, batch)).epsilon(1e-12));
+  a.sliding_window = 4096;
+  const Operation kernel = attention("attention", false, 2, a.heads, a.kv_heads, a.head_dim, 16384,
+                                     16384, true, Precision::bf16, 4096);
+  Operation half = attention("attention", false, 2, a.heads, a.kv_heads, a.head_dim, 16384, 16384,
+                             true, Precision::bf16);
+  const double layers = static_cast<double>(a.layers);
+  CHECK(whole - count("hardware", a, batch) ==
+        Approx(3 * layers * (half.flops - kernel.flops)).epsilon(1e-9));
+  CHECK(count("megatron", a, batch) == Approx(whole).epsilon(1e-12));
+  a.sliding_window = 16384;
+  CHECK(count("hardware", a, batch) == Approx(whole).epsilon(1e-12));
 }
 
 TEST_CASE("flops: a head width of its own counts by the width and not by hidden") {

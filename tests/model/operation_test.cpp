@@ -29,7 +29,7 @@ TEST_CASE("operation: fused attention runs two products forward and five backwar
 }
 
 TEST_CASE("operation: a pass over memory has bytes and no FLOPs") {
-  const Operation o = pass(OperationKind::norm, "norm", Bytes{4096});
+  const Operation o = memory_bound(OperationKind::norm, "norm", Bytes{4096});
   CHECK(o.flops == 0);
   CHECK(o.bytes == Bytes{4096});
 }

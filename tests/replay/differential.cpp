@@ -401,10 +401,14 @@ TEST_CASE("replay: messages posted ahead come to an end at every size of memory"
       p.pipeline.schedule = schedule;
       p.pipeline.virtual_stages = schedule::find(schedule)->chunks;
       const workload::Job job = sample::job(p);
-      const replay::RunReport report =
-          replay::run(job, sample::times(job), sample::memory(job, Bytes{mib << 20}), {});
+      const replay::Times times = sample::times(job);
+      const replay::Memory memory = sample::memory(job, Bytes{mib << 20});
+      const replay::RunReport report = replay::run(job, times, memory, {});
+      const replay::RunReport reference =
+          replay::run(job, times, memory, {.method = Method::reference});
       CHECK(report.step_time > Duration{});
-      for (const std::size_t i : report.out_of_memory)
-        CHECK(report.classes[i].out_of_memory.has_value());
+      // Where memory runs out a real job hangs; who goes on first is the engine's choice.
+      CHECK(report.out_of_memory.empty() == reference.out_of_memory.empty());
+      if (report.out_of_memory.empty()) check_equal(report, reference);
     }
 }

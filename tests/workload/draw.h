@@ -5,8 +5,11 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
+#include <vector>
 
 #include "sim/core/random.h"
+#include "sim/schedule/schedule.h"
 #include "sim/workload/plan.h"
 
 namespace sample {
@@ -156,6 +159,41 @@ class Draw {
 
 inline sim::workload::Plan draw(std::uint64_t number) {
   return Draw(number).plan();
+}
+
+// The schedules that a run may have.
+inline const std::vector<std::string>& schedules_that_run() {
+  static const std::vector<std::string> names = [] {
+    std::vector<std::string> all;
+    for (const sim::schedule::Schedule& row : sim::schedule::catalog())
+      if (sim::workload::not_simulated(row).empty()) all.emplace_back(row.name);
+    return all;
+  }();
+  return names;
+}
+
+// A legal plan of any schedule that runs, each in turn: plan draw(m) for the first m behind
+// `number` that such a pipeline of 2 to 5 stages (or one) makes legal.
+inline sim::workload::Plan draw_legal(std::uint64_t number) {
+  const std::string& name = schedules_that_run()[number % schedules_that_run().size()];
+  const sim::schedule::Schedule& row = *sim::schedule::find(name);
+  sim::Random random(number);
+  const auto below = [&random](std::uint64_t n) { return static_cast<int>(random.next() % n); };
+  for (std::uint64_t attempt = 0;; ++attempt) {
+    sim::workload::Plan p = draw(number * 1000 + attempt);
+    p.pipeline.schedule = name;
+    p.mesh.pp = below(8) == 0 ? 1 : 2 + below(4);
+    const bool interleaves =
+        row.chunks > 1 && row.placement == sim::schedule::Placement::round_robin;
+    p.pipeline.virtual_stages = interleaves ? 2 + below(2) : row.chunks;
+    const int parts = p.mesh.pp * p.pipeline.virtual_stages;
+    const int microbatches = below(2) == 0 ? p.mesh.pp * (1 + below(4)) : 1 + below(16);
+    p.batch.global_batch = p.mesh.dp * p.batch.micro_batch * microbatches;
+    p.architecture.layers =
+        parts * (1 + below(2)) - (p.pipeline.account_for_embedding + p.pipeline.account_for_loss);
+    if (p.pipeline.first_stage_layers + p.pipeline.last_stage_layers > 0) continue;
+    if (sim::workload::problems(p).empty()) return p;
+  }
 }
 
 }  // namespace sample

@@ -155,7 +155,7 @@ void attention(const Row& row, KernelSample sample, Measurements& out) {
 }
 
 // Kernels that memory binds, with the bytes they move (calibration/capture); nothing for others.
-bool pass_of_bytes(const Row& row, KernelSample sample, Measurements& out) {
+bool kernel_of_bytes(const Row& row, KernelSample sample, Measurements& out) {
   constexpr std::array<std::pair<const char*, OperationKind>, 4> kinds = {
       {{"norm", OperationKind::norm},
        {"elementwise", OperationKind::elementwise},
@@ -166,9 +166,9 @@ bool pass_of_bytes(const Row& row, KernelSample sample, Measurements& out) {
     const std::int64_t bytes = positive_whole(cell(row, "bytes"), std::int64_t{1} << 42);
     sample.seconds = positive(cell(row, "time_us")) * 1e-6;
     sample.group = name;
-    sample.operations = {model::pass(kind, name, Bytes{bytes})};
+    sample.operations = {model::memory_bound(kind, name, Bytes{bytes})};
     if (bytes == 0 || sample.seconds == 0)
-      ++out.passed["a pass without bytes or time"];
+      ++out.passed["a kernel without bytes or time"];
     else
       out.kernels.push_back(std::move(sample));
     return true;
@@ -194,9 +194,9 @@ std::optional<KernelSample> megatron_operation(const std::string& op, bool backw
         backward ? model::gemm("gemm", m, k, n, GemmRole::input_gradient, false, s.precision)
                  : model::gemm("gemm", m, n, k, GemmRole::forward, false, s.precision)};
   };
-  const auto pass = [&](OperationKind kind, const char* group, std::int64_t bytes) {
+  const auto memory_bound = [&](OperationKind kind, const char* group, std::int64_t bytes) {
     sample.group = group;
-    sample.operations = {model::pass(kind, group, Bytes{bytes})};
+    sample.operations = {model::memory_bound(kind, group, Bytes{bytes})};
   };
   const bool alone = s.tp == 1;
   const std::int64_t h = s.hidden;
@@ -209,11 +209,11 @@ std::optional<KernelSample> megatron_operation(const std::string& op, bool backw
     product(s.tokens, h, h);
   } else if (op == "enc-attention-softmax") {
     // The triangular kernel reads the lower half and writes all; backward reads two halves.
-    pass(OperationKind::softmax, "softmax", (backward ? 4 : 3) * scores * s.width / 2);
+    memory_bound(OperationKind::softmax, "softmax", (backward ? 4 : 3) * scores * s.width / 2);
   } else if (op == "enc-attention-dropout") {
-    pass(OperationKind::softmax, "softmax", scores * (2 * s.width + 1));  // a byte of mask
+    memory_bound(OperationKind::softmax, "softmax", scores * (2 * s.width + 1));  // a byte of mask
   } else if (op == "enc-MLP-gelu" && !backward) {
-    pass(OperationKind::elementwise, "elementwise", 2 * s.tokens * 4 * h / s.tp * s.width);
+    memory_bound(OperationKind::elementwise, "elementwise", 2 * s.tokens * 4 * h / s.tp * s.width);
   } else {
     return std::nullopt;
   }
@@ -269,7 +269,7 @@ Result<Measurements> read_kernel_table(std::string_view bytes, const std::string
     } else if (kernel == "launch") {
       const double seconds = positive(cell(row, "time_us")) * 1e-6;
       if (seconds > 0) out.host.push_back({"host.kernel", who(row), seconds, 1});
-    } else if (!pass_of_bytes(row, sample, out)) {
+    } else if (!kernel_of_bytes(row, sample, out)) {
       ++out.passed[fmt::format("kernel '{}'", kernel)];
     }
   }

@@ -1,0 +1,1 @@
+// tests.cpp — what the precompiled headers of tests belong to.
