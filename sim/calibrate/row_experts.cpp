@@ -19,6 +19,7 @@
 #include "sim/calibrate/row_text.h"
 #include "sim/config/huggingface.h"
 #include "sim/config/locate.h"
+#include "sim/workload/parts.h"
 
 namespace sim::calibrate {
 
@@ -130,8 +131,8 @@ void take_flags(const nlohmann::json& extra, Architecture& a) {
 // Tokens of the CI's tokenizers: nemotron_2_256k, or Llama 2's; padded as the flag says.
 void vocabulary_of_ci(const Row& row, const nlohmann::json& extra, int tp, RowPlan& out) {
   if (!is_ci(row) || !cell(row, "vocab").empty() || extra.contains("vocab-size")) return;
-  const bool wide = contains(cell(row, "model"), "8x7b_alltoall") ||
-                    contains(cell(row, "model"), "deepseek");
+  const bool wide =
+      contains(cell(row, "model"), "8x7b_alltoall") || contains(cell(row, "model"), "deepseek");
   const std::int64_t tokens = wide ? 256000 : 32000;
   const std::int64_t multiple = number_in(extra, "make-vocab-size-divisible-by", 128) * tp;
   out.plan.architecture.vocab = (tokens + multiple - 1) / multiple * multiple;
@@ -279,7 +280,14 @@ int gpus_of_experts(const Row& row, const workload::Plan& plan, RowPlan& out) {
 }
 
 void finish_experts(const Row& row, RowPlan& out) {
-  if (out.plan.architecture.is_mixture()) read_recipe(row, out);
+  if (!out.plan.architecture.is_mixture()) return;
+  read_recipe(row, out);
+  // The modules that predict more tokens stand where the loss does.
+  std::string layout = text_in(extra(row), "pipeline-model-parallel-layout");
+  std::erase_if(layout, [](char c) { return c == 'm' || c == '"'; });
+  if (layout.empty()) return;
+  const workload::Layout read = workload::read_layout(layout);
+  if (read.problem.empty()) out.plan.pipeline.layers_of_parts = read.layers;
 }
 
 }  // namespace sim::calibrate

@@ -71,7 +71,13 @@ std::string read_schedule(const Row& row, const nlohmann::json& extra, RowPlan& 
       return "not published: vp";
     }
   }
-  if (!plan.pipeline.layers_of_parts.empty()) return "";
+  if (const auto listed = static_cast<int>(plan.pipeline.layers_of_parts.size()); listed > 0) {
+    if (listed % plan.mesh.pp != 0)
+      return fmt::format("a layout of {} parts on {} stages", listed, plan.mesh.pp);
+    plan.pipeline.virtual_stages = listed / plan.mesh.pp;
+    plan.pipeline.schedule = plan.pipeline.virtual_stages > 1 ? "interleaved-1f1b" : "1f1b";
+    return "";
+  }
   const std::int64_t parts = std::int64_t{plan.mesh.pp} * plan.pipeline.virtual_stages;
   // The embedding and the head count as layers: the zero-bubble paper's stages, DeepSpeed's
   // partition by "type:transformer|embedding", NVIDIA's recipes for Llama-3.1-405B.

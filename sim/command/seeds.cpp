@@ -80,8 +80,8 @@ double quantile(std::vector<double> values, double share) {
   return values[std::min(index, values.size() - 1)];
 }
 
-constexpr std::pair<const char*, double> shares[] = {
-    {"least", 0.0}, {"p10", 0.1}, {"p50", 0.5}, {"p90", 0.9}, {"p99", 0.99}, {"most", 1.0}};
+constexpr std::pair<const char*, double> shares[] = {{"least", 0.0}, {"p10", 0.1},  {"p50", 0.5},
+                                                     {"p90", 0.9},   {"p99", 0.99}, {"most", 1.0}};
 
 report::Json quantiles(const std::vector<double>& values) {
   report::Json json = report::Json::object();
@@ -114,8 +114,8 @@ Spread spread_of(const std::vector<SeedAnswer>& answers) {
 }
 
 std::string text_of(const config::PlanFile& file, const Spread& s, int seeds) {
-  std::string text = fmt::format("{}: {} of {} seeds ran out of memory\n", file.name,
-                                 s.out_of_memory, seeds);
+  std::string text =
+      fmt::format("{}: {} of {} seeds ran out of memory\n", file.name, s.out_of_memory, seeds);
   if (!file.plan.draws_routes())
     text += "routes are balanced: every seed is the same run (router=random draws them)\n";
   report::Table table({"<", "least", "p10", "p50", "p90", "p99", "most"});
@@ -152,8 +152,8 @@ int run_seeds(const config::PlanFile& file, search::Site& site, const replay::Op
     return true;
   };
   calls.failed = [&](std::size_t item, const std::string& why) {
-    failure = fmt::format("seed {}: {}", file.plan.experts.seed + static_cast<std::int64_t>(item),
-                          why);
+    failure =
+        fmt::format("seed {}: {}", file.plan.experts.seed + static_cast<std::int64_t>(item), why);
     return false;
   };
   calls.go_on = [] { return true; };
@@ -168,7 +168,8 @@ int run_seeds(const config::PlanFile& file, search::Site& site, const replay::Op
   const Spread s = spread_of(answers);
   if (json) {
     report::Json places = report::Json::array();
-    for (const auto& [place, count] : s.places) places.push_back({{"place", place}, {"runs", count}});
+    for (const auto& [place, count] : s.places)
+      places.push_back({{"place", place}, {"runs", count}});
     print(report::document("run", {{"seeds", seeds},
                                    {"first_seed", file.plan.experts.seed},
                                    {"out_of_memory", s.out_of_memory},

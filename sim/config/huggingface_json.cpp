@@ -171,7 +171,7 @@ class JsonReader : public nlohmann::json_sax<nlohmann::json> {
   std::size_t at_ = 0;
   int depth_ = 0;
   std::vector<std::set<std::string>> keys_;  // of each open object
-  std::string key_, opened_;  // `opened_`: of the value that is a list or an object
+  std::string key_, opened_;                 // `opened_`: of the value that is a list or an object
   bool in_list_ = false;
   std::size_t key_start_ = 0;
   bool repeated_ = false;

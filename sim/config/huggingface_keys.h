@@ -53,7 +53,8 @@ class Keys {
   std::int64_t optional(std::string_view key, std::int64_t otherwise, std::int64_t most) {
     const JsonValue* value = given(key);
     if (!value) return otherwise;
-    if (value->kind != JsonValue::Kind::integer && !(value->kind == JsonValue::Kind::real && beyond(value->real))) {
+    if (value->kind != JsonValue::Kind::integer &&
+        !(value->kind == JsonValue::Kind::real && beyond(value->real))) {
       problem(value, fmt::format("{} is {}; it must be a whole number, 1 to {}, without quotes or "
                                  "a point",
                                  key, object_.spelled(*value), most));
@@ -83,7 +84,8 @@ class Keys {
   double probability(std::string_view key, double otherwise) {
     const JsonValue* value = given(key);
     if (!value) return otherwise;
-    const bool number = value->kind == JsonValue::Kind::real || value->kind == JsonValue::Kind::integer;
+    const bool number =
+        value->kind == JsonValue::Kind::real || value->kind == JsonValue::Kind::integer;
     if (number && value->real >= 0 && value->real < 1) return value->real;
     problem(value, fmt::format("{} is {}; it must be a number from 0 to less than 1", key,
                                object_.spelled(*value)));

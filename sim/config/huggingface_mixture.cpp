@@ -17,11 +17,12 @@ namespace {
 
 using model::Architecture;
 
-constexpr std::array<std::string_view, 8> types{"mixtral", "qwen3", "qwen3_moe", "deepseek_v2",
-                                                "deepseek_v3", "gpt_oss", "grok-1", "llama4_text"};
-constexpr std::array expert_keys{"num_local_experts", "num_experts", "n_routed_experts",
-                                 "num_experts_per_tok", "moe_intermediate_size",
-                                 "n_shared_experts", "kv_lora_rank", "q_lora_rank"};
+constexpr std::array<std::string_view, 8> types{"mixtral",     "qwen3",       "qwen3_moe",
+                                                "deepseek_v2", "deepseek_v3", "gpt_oss",
+                                                "grok-1",      "llama4_text"};
+constexpr std::array expert_keys{
+    "num_local_experts",     "num_experts",      "n_routed_experts", "num_experts_per_tok",
+    "moe_intermediate_size", "n_shared_experts", "kv_lora_rank",     "q_lora_rank"};
 
 // "([0]*3+[1]*58)": a pattern of these layers.
 std::string pattern_of(const std::vector<std::uint8_t>& mixture) {
@@ -58,8 +59,8 @@ void qwen3(Keys& keys, bool mixture, Architecture& a) {
   common(keys, "num_experts", a);
   a.experts.ffn = keys.required("moe_intermediate_size", max_width, "768");
   a.experts.pre_softmax = !keys.boolean("norm_topk_prob", false);
-  std::vector<std::uint8_t> layers = every(a.layers, keys.optional("decoder_sparse_step", 1,
-                                                                   max_layers));
+  std::vector<std::uint8_t> layers =
+      every(a.layers, keys.optional("decoder_sparse_step", 1, max_layers));
   if (const JsonValue* dense = keys.given("mlp_only_layers"))
     for (const JsonValue& layer : dense->items)
       if (layer.kind == JsonValue::Kind::integer && layer.integer >= 0 && layer.integer < a.layers)
@@ -104,8 +105,9 @@ void gpt_oss(Keys& keys, Architecture& a) {
   const JsonValue* types_of = keys.given("layer_types");
   for (std::size_t i = 0; types_of && i < types_of->items.size(); ++i)
     if (types_of->items[i].text != (i % 2 == 1 ? "full_attention" : "sliding_attention")) {
-      keys.problem(&types_of->items[i], "layer_types: only sliding_attention and full_attention in "
-                                        "turn are modelled");
+      keys.problem(&types_of->items[i],
+                   "layer_types: only sliding_attention and full_attention in "
+                   "turn are modelled");
       break;
     }
 }

@@ -312,10 +312,9 @@ void Translator::numerics() {
 // one and sorts with PyTorch's kernels [core 0.14 training/arguments.py:_add_moe_args].
 void Translator::experts() {
   const Given* count = find({"num-experts", "moe"});
-  const bool some = count && std::any_of(count->values.begin(), count->values.end(),
-                                         [](const shell::Word& w) {
-                                           return w.text != "1" && !is_off(w.text);
-                                         });
+  const bool some =
+      count && std::any_of(count->values.begin(), count->values.end(),
+                           [](const shell::Word& w) { return w.text != "1" && !is_off(w.text); });
   if (some) {
     if (count->values.size() > 1 || count->flag.text == "--moe")
       refuse(count->flag, "experts are written --num-experts N, as many in every layer");

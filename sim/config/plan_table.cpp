@@ -166,10 +166,12 @@ constexpr std::array rows{
           .otherwise = "no shared expert",
           .flags = "moe-shared-expert-intermediate-size=",
           .line = "Width of the expert that every token goes to."},
-    Field{.name = "architecture.expert_layers",
-          .place = at<&Plan::architecture, &Architecture::experts, &Experts::layers>(),
-          .flags = "moe-layer-freq=",
-          .line = "Layers with experts: 1 is all, 2 every second one, or a list such as ([0]*3+[1]*58)."},
+    Field{
+        .name = "architecture.expert_layers",
+        .place = at<&Plan::architecture, &Architecture::experts, &Experts::layers>(),
+        .flags = "moe-layer-freq=",
+        .line =
+            "Layers with experts: 1 is all, 2 every second one, or a list such as ([0]*3+[1]*58)."},
     Field{.name = "architecture.router_score",
           .place = at<&Plan::architecture, &Architecture::experts, &Experts::score>(),
           .flags = "moe-router-score-function=",
@@ -268,7 +270,8 @@ constexpr std::array rows{
     Field{.name = "router",
           .place = at<&Plan::experts, &ExpertsPlan::routing>(),
           .flags = "moe-router-force-load-balancing:random",
-          .line = "How many tokens each expert gets: all as many, or drawn for each layer and microbatch."},
+          .line = "How many tokens each expert gets: all as many, or drawn for each layer and "
+                  "microbatch."},
     Field{.name = "router_skew",
           .place = at<&Plan::experts, &ExpertsPlan::skew>(),
           .line = "router skewed: exponent of Zipf's law; 0 is even."},
@@ -300,7 +303,8 @@ constexpr std::array rows{
           .line = "The router computes in fp32."},
     Field{.name = "late_probabilities",
           .place = at<&Plan::experts, &ExpertsPlan::late_probabilities>(),
-          .line = "Outputs of experts are multiplied by their probabilities where they are summed (before core 0.13)."},
+          .line = "Outputs of experts are multiplied by their probabilities where they are summed "
+                  "(before core 0.13)."},
     Field{.name = "shared_expert_overlap",
           .place = at<&Plan::experts, &ExpertsPlan::shared_overlap>(),
           .flags = "moe-shared-expert-overlap:true",

@@ -95,9 +95,9 @@ LayerPattern read_layer_pattern(std::string_view text, std::int64_t layers) {
   }
   if (!PatternReader(text).read(pattern.mixture)) {
     pattern.mixture.clear();
-    pattern.problem = fmt::format(
-        "\"{}\" says no layers; write 1 (all), 2 (every second one) or ([0]*1+[1]*{})",
-        text.substr(0, 60), std::max<std::int64_t>(layers - 1, 1));
+    pattern.problem =
+        fmt::format("\"{}\" says no layers; write 1 (all), 2 (every second one) or ([0]*1+[1]*{})",
+                    text.substr(0, 60), std::max<std::int64_t>(layers - 1, 1));
   } else if (static_cast<std::int64_t>(pattern.mixture.size()) != layers) {
     pattern.problem = fmt::format("\"{}\" speaks of {} layers, the model has {}",
                                   text.substr(0, 60), pattern.mixture.size(), layers);

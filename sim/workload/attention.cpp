@@ -166,7 +166,8 @@ void key_again(Writer& w, Value key) {
 
 // Norms over each head of the query and of the key; they save what they read.
 struct HeadNorms {
-  Value mixed = 0, query = 0, query_rsigma = 0, key_rsigma = 0;  // `query`: its copy, if there is one
+  Value mixed = 0, query = 0, query_rsigma = 0,
+        key_rsigma = 0;  // `query`: its copy, if there is one
 };
 
 Value norm_heads(Writer& w, std::int64_t width, std::string_view label, Value& rsigma) {
@@ -183,7 +184,7 @@ Value norm_heads_back(Writer& w, Value gradient, std::int64_t width, std::string
   const Value made = w.temporary(w.dim.rows(width), label);
   w.memory_bound(OperationKind::norm, "head norm backward", 3 * w.dim.rows(width));
   w.memory_bound(OperationKind::reduction, "norm weight gradient",
-         4 * w.rank.environment.sms * w.dim.head_dim);
+                 4 * w.rank.environment.sms * w.dim.head_dim);
   w.drop(gradient);
   w.ready(parameter);
   return made;

@@ -160,7 +160,8 @@ std::uint32_t Builder::end_pass(int chunk, bool forward) {
 
 std::uint32_t Builder::forward_layer(const Variant& v) {
   if (v.hooks || v.first_use) return layer_forward(rank_, v);
-  return blocks_.get(Blocks::forward, 2 * v.kind.number() + v.keep, [&] { return layer_forward(rank_, v); });
+  return blocks_.get(Blocks::forward, 2 * v.kind.number() + v.keep,
+                     [&] { return layer_forward(rank_, v); });
 }
 
 std::uint32_t Builder::backward_layer(const Variant& v) {
@@ -172,7 +173,8 @@ std::uint32_t Builder::backward_layer(const Variant& v) {
 
 std::uint32_t Builder::weight_layer(const Variant& v) {
   if (v.hooks || v.first_use) return layer_weight(rank_, v);
-  return blocks_.get(Blocks::weight, 2 * v.kind.number() + v.first_microbatch, [&] { return layer_weight(rank_, v); });
+  return blocks_.get(Blocks::weight, 2 * v.kind.number() + v.first_microbatch,
+                     [&] { return layer_weight(rank_, v); });
 }
 
 Template Builder::forward(int chunk, const Moment& moment) {
@@ -219,7 +221,10 @@ void Builder::run_again(Template& t, int chunk, int last, const Moment& moment) 
        ++layer) {
     if (layer < last) call(t, sharding_->before(layer, Visit::again), layer);
     variant.kind = kind(chunk, layer, moment);
-    call(t, blocks_.get(Blocks::again, variant.kind.number(), [&] { return layer_forward(rank_, variant); }), layer);
+    call(t,
+         blocks_.get(Blocks::again, variant.kind.number(),
+                     [&] { return layer_forward(rank_, variant); }),
+         layer);
     if (layer < last) call(t, sharding_->after(layer, Visit::again), layer);
   }
   call(t, free_layer_input(1), last);

@@ -72,8 +72,7 @@ Gradients Products::back(Writer& w, Gradients gradients) const {
     const Value kept = of_up != 0 ? of_up : outer;
     w.hold(kept);
     w.drop(of_up);
-    w.defer(
-        [=, m = up, count = rows, in = input](Writer& b) { weights(b, m, count, in, kept); });
+    w.defer([=, m = up, count = rows, in = input](Writer& b) { weights(b, m, count, in, kept); });
   } else {
     weights(w, up, rows, input, of_up);
   }
@@ -96,15 +95,22 @@ Matrix expert_matrix(const Rank& rank, bool up) {
 
 Value expert_products(Writer& w, const Routed& r, Dispatched in) {
   const bool fp8 = w.plan.numerics.fp8;
-  Products p{expert_matrix(w.rank, true), expert_matrix(w.rank, false), r.rows, in.rows, 0, 0,
-             in.probabilities, false};
+  Products p{expert_matrix(w.rank, true),
+             expert_matrix(w.rank, false),
+             r.rows,
+             in.rows,
+             0,
+             0,
+             in.probabilities,
+             false};
   if (p.rows == 0) p.rows = 1;
   p.again = w.plan.policy.recompute == Recompute::selective &&
             w.plan.policy.recompute_modules.moe_activation;
   w.use({p.up.parameter});
   if (fp8) {
     p.input = w.activation(p.rows * p.up.in, "expert input in fp8");
-    w.memory_bound(OperationKind::elementwise, "expert input to fp8", (w.dim.element + 1) * p.rows * p.up.in);
+    w.memory_bound(OperationKind::elementwise, "expert input to fp8",
+                   (w.dim.element + 1) * p.rows * p.up.in);
     w.drop(in.rows);
   }
   p.up_output = w.activation(p.wide(w), "expert fc1 output");

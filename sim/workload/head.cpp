@@ -137,7 +137,8 @@ std::uint32_t head_forward(Rank& rank, const Variant& variant) {
   const Value logits = w.make(logits_bytes(dim), "logits", Category::logits);
   product(w, dim.tokens, dim.vocab, dim.hidden, GemmRole::forward, 0);
   const bool only = w.a.predicted_tokens == 0;
-  w.node([only, input = norm.output](Writer& b, Gradients g) { return head_back(b, g, input, only); });
+  w.node(
+      [only, input = norm.output](Writer& b, Gradients g) { return head_back(b, g, input, only); });
   const Value losses = cross_entropy(w, logits);
   w.drop({logits, norm.output});  // the model's forward returns
   report_loss(w);

@@ -116,7 +116,8 @@ Value Up::back(Writer& w, Value gradient) const {
   }
   const Value made = w.temporary(shard_bytes(w, width), "latent gradient");
   w.memory_bound(OperationKind::norm, "latent norm backward", 3 * shard_bytes(w, width));
-  w.memory_bound(OperationKind::reduction, "norm weight gradient", 4 * w.rank.environment.sms * width);
+  w.memory_bound(OperationKind::reduction, "norm weight gradient",
+                 4 * w.rank.environment.sms * width);
   w.drop({reduced, normed, rsigma, input});
   w.ready(norm);
   return made;
@@ -159,7 +160,8 @@ Gradients Latents::back(Writer& w, Gradients gradients) const {
   const Value of_mixed = w.temporary(dim.rows(widths.mixed), "key value gradient");
   w.memory_bound(OperationKind::copy, "cat key value gradient", 2 * dim.rows(widths.mixed));
   Value of_rotated = w.temporary(dim.rows(rotated), "rotated key gradient");
-  w.memory_bound(OperationKind::reduction, "sum rotated key over heads", dim.rows(widths.heads * rotated));
+  w.memory_bound(OperationKind::reduction, "sum rotated key over heads",
+                 dim.rows(widths.heads * rotated));
   w.drop({dk, dv});
   if (w.sequence_parallel()) {
     const Value reduced = w.temporary(shard_bytes(w, rotated), "rotated key gradient shard");
@@ -169,7 +171,8 @@ Gradients Latents::back(Writer& w, Gradients gradients) const {
   }
   const Value of_pair = pair_up.back(w, of_mixed);
   const Value of_down = w.temporary(shard_bytes(w, pair_down.matrix.out), "down output gradient");
-  w.memory_bound(OperationKind::copy, "cat down gradient", 2 * shard_bytes(w, pair_down.matrix.out));
+  w.memory_bound(OperationKind::copy, "cat down gradient",
+                 2 * shard_bytes(w, pair_down.matrix.out));
   w.drop({of_pair, of_rotated});
   const Value sum = pair_down.back(w, of_down);
   Value other = query_up.back(w, of_query);
@@ -241,13 +244,15 @@ Heads project(Writer& w, Latents& l) {
     w.e.collective(Kind::all_gather, Stream::tp, dim.rows(width), "all-gather");
   }
   l.pair_up.input = w.activation(shard_bytes(w, l.widths.latent.kv_rank), "key value latent");
-  w.memory_bound(OperationKind::copy, "key value latent", 2 * shard_bytes(w, l.widths.latent.kv_rank));
+  w.memory_bound(OperationKind::copy, "key value latent",
+                 2 * shard_bytes(w, l.widths.latent.kv_rank));
   const Heads heads = up(w, l, pair, rotated);
   w.drop(normed);
   return heads;
 }
 
-// mla_up_proj: query, key and value go behind the layer's forward pass; the wide products run again.
+// mla_up_proj: query, key and value go behind the layer's forward pass; the wide products run
+// again.
 void heads_again(Writer& w, const Latents& l, const Heads& heads) {
   const bool again =
       w.plan.policy.recompute == Recompute::selective && w.plan.policy.recompute_modules.latent;
@@ -272,10 +277,10 @@ model::Operation kernel(const Writer& w, bool backward) {
   // Scores by heads of one width, values by another: two of five products backward read values.
   const std::int64_t width = (l.content + l.rotated + l.value) / 2;
   const std::int64_t documents = w.plan.documents_per_sample();
-  model::Operation o = model::attention(backward ? "attention backward" : "attention", backward,
-                                        dim.batch * documents, dim.heads, dim.heads, width,
-                                        dim.local / documents, dim.local / documents, true,
-                                        w.plan.numerics.precision, 0);
+  model::Operation o =
+      model::attention(backward ? "attention backward" : "attention", backward,
+                       dim.batch * documents, dim.heads, dim.heads, width, dim.local / documents,
+                       dim.local / documents, true, w.plan.numerics.precision, 0);
   o.implementation = implementation(w.plan.stack.attention);
   return o;
 }
@@ -295,8 +300,8 @@ Value latent_core(Writer& w, const Widths& widths, const Heads& in) {
     const Value dv = b.temporary(d.rows(widths.value), "dv");
     const bool flash = b.plan.stack.attention != AttentionBackend::cudnn;
     const Value sums = b.temporary(4 * d.batch * d.heads * d.local, "softmax_d");
-    const Value work = b.temporary(4 * d.batch * d.local * widths.query,
-                                   flash ? "dq_accum" : "cuDNN workspace");
+    const Value work =
+        b.temporary(4 * d.batch * d.local * widths.query, flash ? "dq_accum" : "cuDNN workspace");
     b.e.kernel(kernel(b, true), b.flags);
     b.drop({work, sums, lse, state, in.query, in.key, in.value, out, gradients[0]});
     return {dq, dk, dv};
@@ -343,7 +348,8 @@ Value latent_attention(Writer& w) {
   const bool again = w.plan.policy.recompute == Recompute::selective &&
                      w.plan.policy.recompute_modules.core_attention;
   const auto region = [widths, heads](Writer& b) { return latent_core(b, widths, heads); };
-  const Value out = again ? checkpoint(w, {heads.query, heads.key, heads.value}, region) : region(w);
+  const Value out =
+      again ? checkpoint(w, {heads.query, heads.key, heads.value}, region) : region(w);
   const Linear projection = linear(w.rank, Module::projection);
   Value operand = out;
   if (w.plan.numerics.fp8) {

@@ -84,8 +84,9 @@ void hand_over(Writer& w, const Matrix& m) {
       handles.push_back(w.temporary(bytes, "weight gradient handle"));
   }
   if (!accumulates)
-    w.memory_bound(OperationKind::elementwise, "main_grad add",
-           (w.dim.element + 2 * (w.plan.numerics.fp32_gradients ? 4 : 2)) * m.in * m.out * m.count);
+    w.memory_bound(
+        OperationKind::elementwise, "main_grad add",
+        (w.dim.element + 2 * (w.plan.numerics.fp32_gradients ? 4 : 2)) * m.in * m.out * m.count);
   for (const Value handle : handles) w.drop(handle);
   w.ready(m.parameter);
 }

@@ -101,8 +101,8 @@ ParameterList mixture_parameters(const Rank& rank) {
 }
 
 Value mixture(Writer& w) {
-  const bool again = w.plan.policy.recompute == Recompute::selective &&
-                     w.plan.policy.recompute_modules.moe;
+  const bool again =
+      w.plan.policy.recompute == Recompute::selective && w.plan.policy.recompute_modules.moe;
   return again ? checkpoint(w, {}, layer_of_experts) : layer_of_experts(w);
 }
 

@@ -107,16 +107,16 @@ enum class Routing : std::uint8_t {
 struct ExpertsPlan {
   Dispatcher dispatcher = Dispatcher::alltoall;
   Routing routing = Routing::balanced;
-  double skew = 1.0;            // exponent of Zipf's law
-  std::int64_t seed = 1;        // of what is drawn
-  double capacity_factor = 0;   // tokens that an expert takes, of its even share; 0: all (dropless)
+  double skew = 1.0;           // exponent of Zipf's law
+  std::int64_t seed = 1;       // of what is drawn
+  double capacity_factor = 0;  // tokens that an expert takes, of its even share; 0: all (dropless)
   bool pads_to_capacity = false;
-  bool grouped_gemm = true;     // products of all experts of a rank in one call
-  bool permute_fusion = true;   // TransformerEngine's kernels
-  bool fp32_router = false;     // --moe-router-dtype fp32
+  bool grouped_gemm = true;    // products of all experts of a rank in one call
+  bool permute_fusion = true;  // TransformerEngine's kernels
+  bool fp32_router = false;    // --moe-router-dtype fp32
   // Cores before 0.13: outputs are multiplied by the probabilities where they are summed.
   bool late_probabilities = false;
-  bool shared_overlap = false;   // the shared expert on a stream of its own
+  bool shared_overlap = false;       // the shared expert on a stream of its own
   bool overlaps_all_to_all = false;  // beside another microbatch's work
 };
 
@@ -125,7 +125,7 @@ struct ExpertsPlan {
 struct MeshPlan {
   int tp = 1, cp = 1, pp = 1, dp = 1;
   int ep = 1;
-  int etp = 0;  // 0: tp
+  int etp = 0;                    // 0: tp
   bool sequence_parallel = true;  // Megatron-LM turns it off at tp = 1
   std::string rank_order;         // "tp-cp-ep-dp-pp", fastest first; "": that one
 };
@@ -157,7 +157,7 @@ struct PipelinePlan {
   LayerSplit layer_split = LayerSplit::even;
   int embedding_layers = 1, head_layers = 1;  // weighted: what they count as
   std::vector<int> layers_of_parts;           // each part's own number, empty: by the rule
-  schedule::Times pass_times;  // what a searched order is to go by; ratios count
+  schedule::Times pass_times;                 // what a searched order is to go by; ratios count
 };
 
 // What the ranks of a data-parallel group share, and what is sent beside computation.

@@ -78,7 +78,7 @@ Value embed(Writer& w) {
   Value rows = w.temporary(w.dim.full(), "embedding rows");
   w.memory_bound(OperationKind::embedding, "embedding lookup", 2 * w.dim.full());
   if (w.sequence_parallel()) {
-    const Value mine = w.activation(w.dim.residual(), "embedding shard");
+    const Value mine = w.activation(w.dim.residual(), "predicted embedding");
     w.e.collective(Kind::reduce_scatter, Stream::tp, w.dim.full(), "reduce-scatter");
     w.drop(rows);
     rows = mine;

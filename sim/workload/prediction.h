@@ -13,8 +13,8 @@
 
 namespace sim::workload {
 
-// From the output of the final norm, which it reads, through `head`: from a normed stream to losses,
-// recording its own way back. `first`: its way back is the last one to be walked.
+// From the output of the final norm, which it reads, through `head`: from a normed stream to
+// losses, recording its own way back. `first`: its way back is the last one to be walked.
 void predict(Writer& w, Value normed, bool first, const std::function<void(Writer&, Value)>& head);
 
 // layer.cpp: a layer on any tape, from its input, which stays the caller's, to its output.

@@ -93,8 +93,8 @@ constexpr std::array kind_names = {
     "gemm", "attention forward", "attention backward", "norm",     "elementwise", "softmax",
     "copy", "reduction",         "optimizer",          "embedding"};
 constexpr std::array role_names = {"forward", "input gradient", "weight gradient"};
-constexpr std::array host_names = {"layer_forward", "layer_backward", "microbatch", "step",
-                                   "blocking_read"};
+constexpr std::array host_names = {"layer_forward", "layer_backward", "microbatch",
+                                   "step",          "blocking_read",  "launches"};
 
 template <class Enum, std::size_t N>
 std::string_view named(const std::array<const char*, N>& names, Enum value) {

@@ -58,7 +58,8 @@ void route(Writer& w, const Routed& r, Value normed) {
   const Value probabilities = w.activation(bytes, "router probabilities");
   const Value map = w.activation(r.tokens * r.experts, "routing map");
   const int kernels = choice_kernels + (e.groups > 0 ? group_kernels : 0);
-  for (int i = 0; i < kernels; ++i) w.memory_bound(OperationKind::elementwise, "router scores", 2 * bytes);
+  for (int i = 0; i < kernels; ++i)
+    w.memory_bound(OperationKind::elementwise, "router scores", 2 * bytes);
   if (e.auxiliary_loss) {
     for (int i = 0; i < loss_kernels; ++i)
       w.memory_bound(OperationKind::reduction, "auxiliary loss", bytes);

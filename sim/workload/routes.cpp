@@ -26,10 +26,9 @@ std::vector<double> popularity(const Plan& plan, int layer) {
   for (std::size_t i = 0; i < count; ++i)
     sum += shares[i] = std::pow(static_cast<double>(i + 1), -plan.experts.skew);
   for (double& share : shares) share /= sum;
-  Random random(
-      mixed(static_cast<std::uint64_t>(plan.experts.seed), 1, static_cast<std::uint64_t>(layer), 0));
-  for (std::size_t i = count; i > 1; --i)
-    std::swap(shares[i - 1], shares[random.next() % i]);
+  Random random(mixed(static_cast<std::uint64_t>(plan.experts.seed), 1,
+                      static_cast<std::uint64_t>(layer), 0));
+  for (std::size_t i = count; i > 1; --i) std::swap(shares[i - 1], shares[random.next() % i]);
   return shares;
 }
 
@@ -46,9 +45,9 @@ std::int64_t binomial(Random& random, std::int64_t left, double share) {
 std::int64_t capacity(const Plan& plan, std::int64_t tokens) {
   const model::Experts& e = plan.architecture.experts;
   if (plan.experts.capacity_factor <= 0) return 0;
-  return static_cast<std::int64_t>(std::ceil(static_cast<double>(tokens * e.top_k) *
-                                             plan.experts.capacity_factor /
-                                             static_cast<double>(e.count)));
+  return static_cast<std::int64_t>(
+      std::ceil(static_cast<double>(tokens * e.top_k) * plan.experts.capacity_factor /
+                static_cast<double>(e.count)));
 }
 
 Load balanced_load(const Plan& plan, std::int64_t tokens) {
@@ -56,7 +55,8 @@ Load balanced_load(const Plan& plan, std::int64_t tokens) {
   Load load;
   load.sent = tokens * e.top_k;
   if (const std::int64_t most = capacity(plan, tokens); most > 0)
-    load.sent = plan.experts.pads_to_capacity ? most * e.count : std::min(load.sent, most * e.count);
+    load.sent =
+        plan.experts.pads_to_capacity ? most * e.count : std::min(load.sent, most * e.count);
   load.arriving = load.busiest = load.sent;
   load.rows = load.arriving * plan.expert_tp();
   return load;

@@ -49,7 +49,7 @@ Gradients Shared::back(Writer& w, Gradients gradients) const {
   w.drop(incoming);
   const Value outer = w.temporary(w.dim.rows(up.out), "fc1 output gradient");
   w.memory_bound(OperationKind::elementwise, "swiglu backward",
-         2 * w.dim.rows(up.out) + w.dim.rows(down.in));
+                 2 * w.dim.rows(up.out) + w.dim.rows(down.in));
   w.drop({inner, up_output});
   const Value gathered = gather(w, "gathered norm output");
   const Value of_up = quantise(w, up, tokens);
@@ -80,7 +80,8 @@ Value shared_expert(Writer& w, Value normed) {
   multiply(w, s.up, w.dim.tokens);
   w.drop(gathered);
   s.operand = w.activation(w.rank.operand(w.dim.rows(s.down.in)), "shared activation output");
-  w.memory_bound(OperationKind::elementwise, "swiglu", w.dim.rows(s.up.out) + w.dim.rows(s.down.in));
+  w.memory_bound(OperationKind::elementwise, "swiglu",
+                 w.dim.rows(s.up.out) + w.dim.rows(s.down.in));
   const Value whole = w.temporary(w.dim.full(), "row-parallel output");
   multiply(w, s.down, w.dim.tokens);
   const Value out = reduce(w, whole, "shared expert output");

@@ -53,8 +53,8 @@ inline std::vector<std::pair<std::string, sim::workload::Plan>> mixtures() {
   };
   add("plain", [](Plan&) {});
   add("experts of one rank", [](Plan& p) { p.mesh.ep = 1; });
-  for (const Dispatcher dispatcher : {Dispatcher::alltoall, Dispatcher::allgather,
-                                      Dispatcher::alltoall_seq, Dispatcher::flex})
+  for (const Dispatcher dispatcher :
+       {Dispatcher::alltoall, Dispatcher::allgather, Dispatcher::alltoall_seq, Dispatcher::flex})
     for (const int etp : {1, 2})
       add("dispatchers", [=](Plan& p) {
         p.experts.dispatcher = dispatcher;
@@ -97,7 +97,7 @@ inline std::vector<std::pair<std::string, sim::workload::Plan>> mixtures() {
   add("prediction on one stage", [](Plan& p) {
     make_latent(p);
     p.mesh.pp = 1;
-    p.architecture.predicted_tokens = 2;
+    p.architecture.predicted_tokens = 1;
   });
   add("recomputed modules", [](Plan& p) {
     make_latent(p);
