@@ -245,6 +245,8 @@ std::string read_experts(const Row& row, const nlohmann::json& extra, RowPlan& o
     a.experts.ffn = a.ffn;
   }
   take_flags(extra, a);
+  // Proxies of four layers are taken to have experts in each.
+  if (starts_with(cell(row, "source_group"), "simumax")) a.experts.layers.assign(1, '1');
   const int tp = std::max(degree(row, "tp"), 1);
   vocabulary_of_ci(row, extra, tp, out);
   plan.mesh.ep = std::max(degree(row, "ep"), 1);

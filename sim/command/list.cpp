@@ -1,5 +1,6 @@
 // list.cpp — `rehearse list`: what there is, by name. Reads names only, so that it costs
-// nothing, but for the sizes of models where these are asked for. `list fields` is the table of everything a plan and a cluster can say.
+// nothing, but for the sizes of models where these are asked for. `list fields` is the table of
+// everything a plan and a cluster can say.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -52,7 +53,8 @@ void read_models(std::vector<Entry>& entries) {
     if (!model) continue;
     entry.parameters = model::parameters(*model);
     entry.active_parameters = model::active_parameters(*model);
-    entry.summary = fmt::format("{:.1f} B parameters", static_cast<double>(entry.parameters) * 1e-9);
+    entry.summary =
+        fmt::format("{:.1f} B parameters", static_cast<double>(entry.parameters) * 1e-9);
     if (model->is_mixture())
       entry.summary +=
           fmt::format(", {:.1f} B active", static_cast<double>(entry.active_parameters) * 1e-9);

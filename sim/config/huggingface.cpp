@@ -203,7 +203,8 @@ Result<Architecture> parse_huggingface(const std::string& text, const std::strin
   Architecture a = is_gpt2 ? gpt2(keys) : llama_like(keys, type->text);
   a.name = name_of(name);
   if (!a.is_latent()) check_products(keys, a, is_gpt2);
-  if (problems.empty() && many_parameters(a) > static_cast<double>(max_parameters))
+  if (problems.empty() && a.is_mixture() &&
+      many_parameters(a) > static_cast<double>(max_parameters))
     keys.problem(nullptr, fmt::format("the model has {:.3g} parameters in its MLPs; at most {} are "
                                       "modelled",
                                       many_parameters(a), max_parameters));

@@ -109,7 +109,7 @@ class Keys {
       if (!object_.find(key)) absent.emplace_back(key);
     for (const auto& [key, value] : object_.values()) {
       constexpr std::size_t shortest_key = 6;
-      if (key.size() < shortest_key) continue;
+      if (key.size() < shortest_key || key == "v_head_dim") continue;  // latent attention's own
       for (const std::string& name : absent)
         if (key.size() + 2 >= name.size() && key.size() <= name.size() + 2 &&
             edit_distance(key, name) <= 2)

@@ -43,7 +43,8 @@ constexpr std::string_view together =
     "deepspeed-config zero-stage no-pipeline-parallel no-deepspeed use-megatron-fsdp "
     "use-custom-fsdp data-parallel-sharding-strategy overlapped-distributed-optimizer spec "
     "is-hybrid-model num-experts moe moe-router-dtype multi-latent-attention kv-lora-rank "
-    "qk-layernorm moe-router-load-balancing-type cp-comm-type no-masked-softmax-fusion pp-partition-method";
+    "qk-layernorm moe-router-load-balancing-type cp-comm-type no-masked-softmax-fusion "
+    "pp-partition-method";
 
 // "--x is not simulated: ...".
 constexpr std::array noted{

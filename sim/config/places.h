@@ -66,6 +66,9 @@ void from_value(const Value& value, Member& member) {
   }
 }
 
+// plan_table_experts.cpp
+std::span<const Field> expert_fields();
+
 template <auto... path>
 constexpr Place at() {
   return {[](const workload::Plan& plan) { return to_value((plan.*....*path)); },

@@ -131,7 +131,9 @@ TEST_CASE("huggingface: of a mixture a token meets the published share") {
 }
 
 TEST_CASE("huggingface: which layers have experts, and what else mixtures have") {
-  const auto of = [](const std::string& name) { return *load_huggingface(models + name + ".json"); };
+  const auto of = [](const std::string& name) {
+    return *load_huggingface(models + name + ".json");
+  };
   CHECK(model::mixture_count(of("mixtral-8x7b")) == 32);
   CHECK(model::mixture_count(of("deepseek-v2")) == 59);
   CHECK(of("deepseek-v3").experts.layers == "([0]*3+[1]*58)");
