@@ -94,12 +94,12 @@ void add_intervals(const std::vector<Row>& rows, std::vector<Prediction>& predic
                    const config::RunResiduals& residuals) {
   assert(rows.size() == predictions.size());
   // Rows of a situation share their spreads.
-  using Key = std::tuple<ResidualOf, std::string, std::string, bool, bool, std::string>;
+  using Key = std::tuple<ResidualOf, std::string, std::string, bool, bool, bool, std::string>;
   std::map<Key, std::optional<report::Spread>> known;
   const auto spread = [&](const Quantity& quantity, const report::Situation& s,
                           const std::string& without) {
-    const Key key{quantity.residual, s.profile,          s.framework,
-                  s.many_nodes,      s.context_parallel, without};
+    const Key key{quantity.residual,  s.profile, s.framework, s.many_nodes,
+                  s.context_parallel, s.shards,  without};
     const auto [at, fresh] = known.try_emplace(key);
     if (fresh) at->second = report::spread(residuals, quantity.residual, s, without);
     return at->second;
@@ -120,7 +120,7 @@ config::RunResiduals residuals_of(const std::vector<Row>& rows,
                                   const std::vector<Prediction>& predictions,
                                   const std::string& command) {
   assert(rows.size() == predictions.size());
-  std::map<std::tuple<ResidualOf, std::string, std::string, bool, bool, std::string, bool>,
+  std::map<std::tuple<ResidualOf, std::string, std::string, bool, bool, std::string, bool, bool>,
            std::vector<double>>
       groups;
   for (std::size_t i = 0; i < rows.size(); ++i) {
@@ -131,7 +131,7 @@ config::RunResiduals residuals_of(const std::vector<Row>& rows,
       if (!value || std::find(done.begin(), done.end(), quantity.residual) != done.end()) continue;
       done.push_back(quantity.residual);
       groups[{quantity.residual, s.profile, s.framework, s.many_nodes, s.context_parallel,
-              cell(rows[i], "source_group"), predictions[i].fitted}]
+              cell(rows[i], "source_group"), predictions[i].fitted, s.shards}]
           .push_back(*value);
     }
   }
@@ -139,8 +139,9 @@ config::RunResiduals residuals_of(const std::vector<Row>& rows,
   out.command = command;
   for (auto& [key, values] : groups) {
     std::sort(values.begin(), values.end());
-    const auto& [quantity, profile, framework, many, context, source, fitted] = key;
-    out.groups.push_back({quantity, profile, framework, many, context, source, fitted, values});
+    const auto& [quantity, profile, framework, many, context, source, fitted, shards] = key;
+    out.groups.push_back(
+        {quantity, profile, framework, many, context, source, fitted, shards, values});
   }
   return out;
 }
@@ -194,7 +195,8 @@ std::string predictions_csv(const std::vector<Prediction>& predictions) {
     for (const char* end : {"lo90", "hi90"})
       columns.push_back(fmt::format("predicted_{}_{}", quantity.column, end));
   }
-  columns.emplace_back("fitted");
+  for (const char* last : {"fitted", "predicted_tight", "predicted_fits_probability"})
+    columns.emplace_back(last);
   std::string text = report::csv_line(columns);
   for (const Prediction& p : predictions) {
     std::vector<std::string> cells = {p.row_id,
@@ -213,6 +215,8 @@ std::string predictions_csv(const std::vector<Prediction>& predictions) {
       cells.push_back(known ? fmt::format("{:.{}f}", p.intervals[q]->high, digits) : "");
     }
     cells.emplace_back(p.status == "predicted" ? (p.fitted ? "1" : "0") : "");
+    cells.emplace_back(p.tight ? (*p.tight ? "1" : "0") : "");
+    cells.push_back(cell_of(p.fits_probability, 2));
     text += report::csv_line(cells);
   }
   return text;
@@ -255,13 +259,32 @@ double Outcomes::right_pct() const {
              : 100.0 * static_cast<double>(counts[0][0] + counts[1][1]) / static_cast<double>(all);
 }
 
+namespace {
+
+std::optional<bool> says_out_of_memory(const Prediction& p, Judge judge) {
+  switch (judge) {
+    case Judge::replay:
+      return p.oom;
+    case Judge::decided:
+      return p.tight == true ? std::nullopt : p.oom;
+    case Judge::likely:
+      if (p.fits_probability) return *p.fits_probability < 0.5;
+      return p.oom;
+    case Judge::rule:
+      break;
+  }
+  return p.rule_says_oom;
+}
+
+}  // namespace
+
 Outcomes outcomes(const std::vector<Row>& rows, const std::vector<Prediction>& predictions,
-                  bool by_rule) {
+                  Judge judge) {
   assert(rows.size() == predictions.size());
   Outcomes out;
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const std::string& truth = cell(rows[i], "oom");
-    const std::optional<bool>& said = by_rule ? predictions[i].rule_says_oom : predictions[i].oom;
+    const std::optional<bool> said = says_out_of_memory(predictions[i], judge);
     if ((truth != "0" && truth != "1") || !said) continue;
     ++out.counts[truth == "1"][*said];
   }

@@ -75,6 +75,8 @@ void fill(const RowPlan& mapped, const report::Answer& answer, Prediction& out) 
   const replay::RunReport& run = answer.run;
   out.oom = !run.fits();
   out.rule_says_oom = !answer.estimate.fits;
+  out.tight = answer.verdict.tight;
+  out.fits_probability = answer.verdict.fits_probability;
   if (!run.fits()) {
     out.reason = report::oom_reason(run);
     return;
@@ -95,10 +97,11 @@ void fill(const RowPlan& mapped, const report::Answer& answer, Prediction& out) 
 }
 
 // Where its intervals come from, and whether its profile knows the row.
-void describe(const Row& row, const RowPlan& mapped, const search::Site& site, Prediction& out) {
+void describe(const RowPlan& mapped, const search::Site& site, Prediction& out) {
   const device::Profile& profile = site.profile.device;
   out.situation.profile = profile.name;
-  out.situation.framework = report::framework_family(cell(row, "framework"));
+  out.situation.framework = mapped.family;
+  out.situation.shards = mapped.plan.shards_parameters();
   out.situation.many_nodes = mapped.plan.world() > site.machine.cluster.node.gpus;
   out.situation.context_parallel = mapped.plan.mesh.cp > 1;
   const std::vector<std::string>& fitted = profile.provenance.fitted_rows;
@@ -135,7 +138,6 @@ Prediction predict(const config::RunsRow& from, search::Sites& sites) {
     out.reason = mapped.unsupported;
     return out;
   }
-  mapped.memory_only = cluster_of(row).memory_only;
   if (mapped.memory_only) out.assumptions.emplace_back("memory alone, times are a guess");
   out.plan = workload::short_name(mapped.plan);
   Result<search::Site*> site = sites.find(mapped.machine.cluster);
@@ -155,7 +157,7 @@ Prediction predict(const config::RunsRow& from, search::Sites& sites) {
     return out;
   }
   out.status = "predicted";
-  describe(row, mapped, **site, out);
+  describe(mapped, **site, out);
   fill(mapped, search::evaluate(mapped.plan, **site), out);
   if (const auto equal = with_equal_stages(row, mapped.plan); equal && out.bubble_pct)
     if (search::problems(*equal, **site).empty())
@@ -177,12 +179,15 @@ std::string to_text(const Prediction& p) {
                        {"predicted_mem_alloc_peak_gib", json_of(p.allocated_gib)},
                        {"predicted_mem_reserved_peak_gib", json_of(p.reserved_gib)},
                        {"predicted_oom", json_of(p.oom)},
+                       {"predicted_tight", json_of(p.tight)},
+                       {"predicted_fits_probability", json_of(p.fits_probability)},
                        {"predicted_bubble_pct", json_of(p.bubble_pct)},
                        {"rule_80_percent_says_oom", json_of(p.rule_says_oom)},
                        {"profile", p.situation.profile},
                        {"framework", p.situation.framework},
                        {"many_nodes", p.situation.many_nodes},
                        {"context_parallel", p.situation.context_parallel},
+                       {"shards", p.situation.shards},
                        {"fitted", p.fitted}});
 }
 
@@ -199,12 +204,15 @@ Prediction from_text(const std::string& text) {
   p.allocated_gib = optional_of<double>(json.at("predicted_mem_alloc_peak_gib"));
   p.reserved_gib = optional_of<double>(json.at("predicted_mem_reserved_peak_gib"));
   p.oom = optional_of<bool>(json.at("predicted_oom"));
+  p.tight = optional_of<bool>(json.at("predicted_tight"));
+  p.fits_probability = optional_of<double>(json.at("predicted_fits_probability"));
   p.bubble_pct = optional_of<double>(json.at("predicted_bubble_pct"));
   p.rule_says_oom = optional_of<bool>(json.at("rule_80_percent_says_oom"));
   p.situation.profile = json.at("profile");
   p.situation.framework = json.at("framework");
   p.situation.many_nodes = json.at("many_nodes");
   p.situation.context_parallel = json.at("context_parallel");
+  p.situation.shards = json.at("shards");
   p.fitted = json.at("fitted");
   return p;
 }

@@ -1,21 +1,14 @@
 // row_model.cpp — the network of a row, from its architecture columns: a Llama-like decoder where
-// the MLP is gated, a GPT-like decoder where it is not, as Megatron-LM's flags in `extra` amend it.
-#include <fmt/format.h>
+// the MLP is gated; where it is not, Megatron-LM's flags in `extra` and the framework say more.
 #include <nlohmann/json.hpp>
 
-#include "sim/calibrate/row_text.h"
+#include "sim/calibrate/row_reading.h"
 
 namespace sim::calibrate {
 
 namespace {
 
-constexpr std::int64_t gpt2_vocabulary = 50257;
-constexpr std::int64_t dimension_max = 1 << 24;
-
-double fraction(const nlohmann::json& extra, const char* key, double otherwise) {
-  const auto found = extra.find(key);
-  return found != extra.end() && found->is_number() ? found->get<double>() : otherwise;
-}
+constexpr std::int64_t dimension_max = 1 << 20;
 
 // Networks that are no plain decoder.
 std::string other_kind(const Row& row) {
@@ -28,90 +21,67 @@ std::string other_kind(const Row& row) {
   return "";
 }
 
-std::int64_t dimension(const Row& row, const char* column, std::string& missing) {
-  const std::int64_t value = leading_number(cell(row, column)).value_or(0);
-  if (value < 1 || value > dimension_max) {
-    missing += fmt::format("{}{}", missing.empty() ? "" : ", ", column);
-  }
-  return value;
+void gated(Reading& reading) {
+  reading.say("architecture.norm", "rms");
+  reading.say("architecture.position", "rope");
+  reading.say("architecture.activation", "swiglu");
+  reading.say("architecture.qkv_bias", contains(cell(reading.row, "model"), "qwen"));
 }
 
-void gated(const Row& row, model::Architecture& a) {
-  a.norm = model::Norm::rms;
-  a.position = model::Position::rope;
-  a.activation = model::Activation::swiglu;
-  a.qkv_bias = contains(cell(row, "model"), "qwen");
-}
-
-void plain(const Row& row, const nlohmann::json& extra, RowPlan& out) {
-  model::Architecture& a = out.plan.architecture;
-  const std::string& group = cell(row, "source_group");
-  // Nemotron-4: rotary positions, squared ReLU, untied, no biases, no dropout (arXiv 2402.16819).
-  const bool nemotron = contains(cell(row, "model"), "nemotron");
-  // MPT: tied, no biases, no dropout [llm-foundry train/benchmarking].
-  const bool mpt = starts_with(cell(row, "model"), "mpt");
-  const auto position = extra.find("position-embedding-type");
-  const bool rope = nemotron || (position != extra.end() && *position == "rope");
-  a.norm = model::Norm::layer;
-  a.position = rope ? model::Position::rope : model::Position::learned;
-  a.activation = model::Activation::gelu;
-  a.tied_embeddings = !nemotron && !flag(extra, "untie-embeddings-and-output-weights");
-  a.linear_bias = !nemotron && !mpt && !flag(extra, "disable-bias-linear");
-  a.qkv_bias = a.linear_bias;
-  // Megatron-LM drops out 0.1 unless told otherwise; BLOOM, NVIDIA's benchmark recipes and MLPerf
-  // tell it otherwise.
-  const bool drops = !nemotron && !mpt && !starts_with(group, "bloom") &&
-                     !starts_with(group, "dgxc") && !starts_with(group, "mlperf");
-  a.attention_dropout = drops ? 0.1 : 0.0;
-  a.hidden_dropout = a.attention_dropout;
-  if (flag(extra, "alibi")) out.assumptions.emplace_back("ALiBi as learned positions");
-  if (flag(extra, "squared-relu") || nemotron) {
-    out.assumptions.emplace_back("squared ReLU as GELU");
-  }
+void plain(Reading& reading) {
+  const auto position = reading.extra.find("position-embedding-type");
+  if (position != reading.extra.end() && *position == "rope")
+    reading.say("architecture.position", "rope");
+  if (!flag(reading.extra, "disable-bias-linear")) return;
+  reading.say("architecture.linear_bias", false);
+  reading.say("architecture.qkv_bias", false);
 }
 
 }  // namespace
 
-std::string read_architecture(const Row& row, const nlohmann::json& extra, RowPlan& out) {
+std::string read_architecture(Reading& reading) {
+  const Row& row = reading.row;
   if (const std::string kind = other_kind(row); !kind.empty()) return kind + " is not represented";
-  model::Architecture& a = out.plan.architecture;
   const bool glu = cell(row, "glu") == "1";
   std::string missing;
-  a.name = cell(row, "model");
-  a.layers = dimension(row, "layers", missing);
-  a.hidden = dimension(row, "hidden", missing);
-  a.heads = dimension(row, "heads", missing);
-  out.plan.batch.sequence = dimension(row, "seq", missing);
+  const auto dimension = [&](const char* field, const char* column) {
+    const std::int64_t value = leading_number(cell(row, column)).value_or(0);
+    if (value < 1 || value > dimension_max)
+      missing += (missing.empty() ? "" : ", ") + std::string(column);
+    reading.say(field, value);
+    return value;
+  };
+  dimension("architecture.layers", "layers");
+  const std::int64_t hidden = dimension("architecture.hidden", "hidden");
+  const std::int64_t heads = dimension("architecture.heads", "heads");
+  dimension("sequence", "seq");
   if (cell(row, "ffn").empty() && !glu) {
-    a.ffn = 4 * a.hidden;
-    out.assumptions.emplace_back("ffn 4 x hidden");
+    reading.assume("architecture.ffn", "ffn 4 x hidden");
   } else {
-    a.ffn = dimension(row, "ffn", missing);
+    dimension("architecture.ffn", "ffn");
   }
   if (!missing.empty()) return "not published: " + missing;
-  a.kv_heads = leading_number(cell(row, "kv_heads")).value_or(a.heads);
-  a.vocab = leading_number(cell(row, "vocab")).value_or(0);
-  if (a.vocab < 1) {
-    const auto stated = extra.find("vocab-size");
-    a.vocab = stated != extra.end() && stated->is_number_integer() ? stated->get<std::int64_t>()
-                                                                   : gpt2_vocabulary;
-    out.assumptions.push_back(fmt::format("vocabulary {}", a.vocab));
+  if (const auto kv_heads = leading_number(cell(row, "kv_heads")))
+    reading.say("architecture.kv_heads", *kv_heads);
+  const auto stated = reading.extra.find("vocab-size");
+  if (const auto vocab = leading_number(cell(row, "vocab")); vocab && *vocab > 0) {
+    reading.say("architecture.vocab", *vocab);
+  } else if (stated != reading.extra.end() && stated->is_number_integer()) {
+    reading.say("architecture.vocab", stated->get<std::int64_t>());
+    reading.assume("architecture.vocab", fmt::format("vocabulary {}", stated->get<std::int64_t>()));
   }
-  const auto channels = extra.find("kv-channels");
-  const bool stated = channels != extra.end() && channels->is_number_integer();
-  if (!stated && a.hidden % a.heads != 0) {
-    return fmt::format("hidden {} is not a multiple of {} heads", a.hidden, a.heads);
+  const auto channels = reading.extra.find("kv-channels");
+  if (channels != reading.extra.end() && channels->is_number_integer()) {
+    reading.say("architecture.head_dim", channels->get<std::int64_t>());
+  } else if (hidden % heads != 0) {
+    return fmt::format("hidden {} is not a multiple of {} heads", hidden, heads);
   }
-  a.head_dim = stated ? channels->get<std::int64_t>() : a.hidden / a.heads;
-  a.max_positions = out.plan.batch.sequence;
   if (glu) {
-    gated(row, a);
+    gated(reading);
   } else {
-    plain(row, extra, out);
+    plain(reading);
   }
-  a.attention_dropout = fraction(extra, "attention-dropout", a.attention_dropout);
-  a.hidden_dropout = fraction(extra, "hidden-dropout", a.hidden_dropout);
-  return read_experts(row, extra, out);
+  return "";
 }
 
 }  // namespace sim::calibrate

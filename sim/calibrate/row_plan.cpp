@@ -1,380 +1,195 @@
 #include "sim/calibrate/row_plan.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <regex>
 
-#include "sim/calibrate/row_text.h"
+#include "sim/calibrate/row_reading.h"
+#include "sim/config/fields.h"
 
 namespace sim::calibrate {
 
 namespace {
 
-// What a framework does where a row is silent.
-struct Framework {
-  const char* name;            // start of the column `framework`
-  const char* refused;         // why it cannot be represented; "": it can
-  bool overlaps;               // gradients and parameters travel beside compute
-  bool fp32_gradients;         // at 16-bit training in bf16
-  bool fused_weight_gradient;  // accumulates into main_grad inside the product
-  bool checks_nan;
-  bool attention_mask;  // the data loader builds it
-  workload::DataParallelism shards = workload::DataParallelism::ddp;
-};
-constexpr std::array<Framework, 13> frameworks = {{
-    {"Megatron-LM (authors' fork", "", true, true, true, true, true},
-    {"Megatron-DeepSpeed", "", false, true, false, false, true},
-    {"Megatron-Bridge", "", true, false, true, true, false},
-    {"Megatron-Core", "", true, true, true, true, true},
-    {"Megatron-LM", "", false, true, true, false, true},
-    {"NeMo", "", true, false, true, false, false},
-    {"InternEvo", "", true, false, false, false, false},
-    {"MegaScale", "changes the algorithm (parallel blocks, sliding window, LAMB)", true, true, true,
-     false, false},
-    {"composer", "", false, true, false, false, false, workload::DataParallelism::fsdp1},
-    {"torchtitan", "", false, true, false, false, false, workload::DataParallelism::fsdp2},
-    {"DeepSpeed", "", false, true, false, false, true},
-    {"Paxml", "JAX programs are not represented", true, true, true, false, false},
-    {"MaxText", "JAX programs are not represented", true, true, true, false, false},
-}};
-
-const Framework* framework_of(const Row& row) {
-  const auto found =
-      std::find_if(frameworks.begin(), frameworks.end(), [&](const Framework& candidate) {
-        return starts_with(cell(row, "framework"), candidate.name);
-      });
-  return found == frameworks.end() ? nullptr : &*found;
+// What statements of a framework ask of a row: its columns, values of the column `extra`, and the
+// nodes that its GPUs fill.
+std::optional<std::string> column_of(const Row& row, const nlohmann::json& extra,
+                                     std::string_view name) {
+  if (name == "nodes") {
+    const int gpus = degree(row, "n_gpus"), per_node = std::max(degree(row, "gpus_per_node"), 1);
+    return fmt::format("{}", (gpus + per_node - 1) / per_node);
+  }
+  constexpr std::string_view inside = "extra.";
+  if (!name.starts_with(inside)) return cell(row, name);
+  const auto found = extra.find(name.substr(inside.size()));
+  if (found == extra.end()) return std::nullopt;
+  return found->is_string() ? found->get<std::string>()
+                            : found->dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
 }
 
 // Where the batch of a rank is no multiple of the microbatch, the last one is smaller (composer);
 // here they are as many, and of one size.
-void even_microbatches(RowPlan& out) {
-  workload::Plan& plan = out.plan;
-  if (plan.batch.global_batch % plan.mesh.dp != 0) return;
-  const int batch = plan.batch.global_batch / plan.mesh.dp;
-  if (batch % plan.batch.micro_batch == 0) return;
-  int count = (batch + plan.batch.micro_batch - 1) / plan.batch.micro_batch;
+void even_microbatches(workload::BatchPlan& plan, int dp, Reading& reading) {
+  if (plan.global_batch % dp != 0) return;
+  const int batch = plan.global_batch / dp;
+  if (batch % plan.micro_batch == 0) return;
+  int count = (batch + plan.micro_batch - 1) / plan.micro_batch;
   while (batch % count != 0) ++count;
-  out.assumptions.push_back(fmt::format("{} microbatches of {} for ones of {} and a rest", count,
-                                        batch / count, plan.batch.micro_batch));
-  plan.batch.micro_batch = batch / count;
+  reading.assume("micro_batch", fmt::format("{} microbatches of {} for ones of {} and a rest",
+                                            count, batch / count, plan.micro_batch));
+  plan.micro_batch = batch / count;
 }
 
-// With a pipeline torchtitan cuts a rank's batch into as many microbatches as there are stages,
-// unless it is told [torchtitan of December 2024, parallelisms/pipelining_utils.py:
-// build_pipeline_schedule]. 0: not known.
-int microbatch_of_torchtitan(const Row& row, const nlohmann::json& extra, int pp) {
-  const auto batch = extra.find("local_batch_size");
-  if (!starts_with(cell(row, "framework"), "torchtitan") || pp < 2) return 0;
-  if (batch == extra.end() || !batch->is_number_integer()) return 0;
-  const std::int64_t sequences = batch->get<std::int64_t>();
-  return sequences > 0 && sequences <= count_max && sequences % pp == 0
-             ? static_cast<int>(sequences / pp)
-             : 0;
+void read_degrees(Reading& reading) {
+  for (const auto& [column, field] :
+       {std::pair{"tp", "tp"}, std::pair{"pp", "pp"}, std::pair{"cp", "cp"}, std::pair{"dp", "dp"},
+        std::pair{"mbs", "micro_batch"}, std::pair{"gbs", "global_batch"}})
+    if (const int value = degree(reading.row, column); value > 0) reading.say(field, value);
 }
 
-// tp, cp, pp, dp and the batch; "" or what is missing or contradictory.
-std::string read_degrees(const Row& row, const nlohmann::json& extra, RowPlan& out) {
-  workload::Plan& plan = out.plan;
-  std::string missing;
-  const auto need = [&](const char* column, int otherwise) {
-    const int value = cell(row, column).empty() ? otherwise : degree(row, column);
-    if (value == 0) missing += fmt::format("{}{}", missing.empty() ? "" : ", ", column);
-    return value;
-  };
-  plan.mesh.tp = need("tp", 0);
-  plan.mesh.pp = need("pp", 0);
-  plan.mesh.cp = need("cp", 1);
-  // NVIDIA's recipes train with microbatches of one unless they say otherwise.
-  const bool recipe = starts_with(cell(row, "framework"), "NeMo");
-  plan.batch.micro_batch =
-      need("mbs", recipe ? 1 : microbatch_of_torchtitan(row, extra, plan.mesh.pp));
-  if (recipe && cell(row, "mbs").empty()) out.assumptions.emplace_back("microbatches of one");
+// What is missing or contradictory in tp, cp, pp, dp and the batch; else they stand in `out`.
+std::string settle_degrees(Reading& reading, const config::Stated& stated, RowPlan& out) {
+  const Row& row = reading.row;
+  workload::MeshPlan& mesh = out.plan.mesh;
+  workload::BatchPlan& batch = out.plan.batch;
   int gpus = degree(row, "n_gpus");
-  const std::int64_t model_parallel =
-      std::int64_t{plan.mesh.tp} * plan.mesh.pp * std::max(plan.mesh.cp, 1);
-  plan.mesh.dp = degree(row, "dp");
-  if (plan.mesh.dp == 0 && gpus == 0 && missing.empty()) gpus = gpus_of_experts(row, plan, out);
-  if (plan.mesh.dp == 0 && gpus == 0) missing += missing.empty() ? "n_gpus" : ", n_gpus";
+  if (gpus == 0 && !stated.says("dp")) gpus = gpus_of_experts(row, out.plan, out);
+  std::string missing;
+  const auto need = [&](bool there, const char* column) {
+    if (!there) missing += fmt::format("{}{}", missing.empty() ? "" : ", ", column);
+  };
+  need(stated.says("tp"), "tp");
+  need(stated.says("pp"), "pp");
+  need(stated.says("cp") || cell(row, "cp").empty(), "cp");
+  need(stated.says("micro_batch"), "mbs");
+  need(stated.says("dp") || gpus > 0, "n_gpus");
   if (!missing.empty()) return "not published: " + missing;
-  if (plan.mesh.dp == 0) {
-    if (gpus % model_parallel != 0) {
+  const std::int64_t model_parallel = std::int64_t{mesh.tp} * mesh.pp * mesh.cp;
+  if (!stated.says("dp")) {
+    if (gpus % model_parallel != 0)
       return fmt::format("{} GPUs are not a multiple of tp x cp x pp = {}", gpus, model_parallel);
-    }
-    plan.mesh.dp = static_cast<int>(gpus / model_parallel);
+    mesh.dp = static_cast<int>(gpus / model_parallel);
   }
-  const std::int64_t world = model_parallel * plan.mesh.dp;
+  const std::int64_t world = model_parallel * mesh.dp;
   if (world > count_max) return "more GPUs than can be";
-  if (gpus != 0 && world != gpus) {
+  if (gpus != 0 && world != gpus)
     return fmt::format("tp x cp x pp x dp = {} is not the row's {} GPUs", world, gpus);
-  }
-  plan.batch.global_batch = degree(row, "gbs");
   const std::int64_t microbatches = leading_number(cell(row, "n_microbatch")).value_or(0);
-  if (plan.batch.global_batch == 0 && microbatches > 0) {
-    const std::int64_t batch =
-        std::min(microbatches, count_max) * plan.mesh.dp * plan.batch.micro_batch;
-    if (batch <= count_max) plan.batch.global_batch = static_cast<int>(batch);
+  if (!stated.says("global_batch")) {
+    batch.global_batch = 0;
+    const std::int64_t all = std::min(microbatches, count_max) * mesh.dp * batch.micro_batch;
+    if (all > 0 && all <= count_max) batch.global_batch = static_cast<int>(all);
   }
-  if (plan.batch.global_batch == 0) return "not published: gbs";
-  even_microbatches(out);
+  if (batch.global_batch == 0) return "not published: gbs";
+  even_microbatches(batch, mesh.dp, reading);
   return "";
 }
 
-std::string read_precision(const Row& row, RowPlan& out) {
-  const std::string& text = cell(row, "precision");
+std::string read_precision(Reading& reading) {
+  const std::string& text = cell(reading.row, "precision");
   if (contains(text, "rowwise")) return "fp8 with a scale a row is not represented";
-  if (contains(text, "fp8")) {
-    out.plan.numerics.fp8 = true;
-    if (text != "fp8") out.assumptions.push_back(text + " as fp8 with delayed scaling");
-  } else if (starts_with(text, "fp32") || starts_with(text, "tf32")) {
+  const bool fp8 = contains(text, "fp8");
+  if (!fp8 && (starts_with(text, "fp32") || starts_with(text, "tf32")))
     return "training in fp32 is not represented";
-  } else if (starts_with(text, "fp16")) {
-    out.plan.numerics.precision = model::Precision::fp16;
-  } else {
-    out.plan.numerics.precision = model::Precision::bf16;
-    if (!contains(text, "bf16")) out.assumptions.emplace_back("bf16");
+  reading.say("precision", !fp8 && starts_with(text, "fp16") ? "fp16" : "bf16");
+  if (fp8) reading.say("fp8", true);
+  if (fp8 && text != "fp8") reading.assume("precision", text + " as fp8 with delayed scaling");
+  if (!fp8 && !starts_with(text, "fp16") && !contains(text, "bf16"))
+    reading.assume("precision", "bf16");
+  const auto dtype = reading.extra.find("grad_sync_dtype");
+  if (contains(text, "fp32 grad")) {
+    reading.say("fp32_gradients", true);
+  } else if (dtype != reading.extra.end() && *dtype == "bf16") {
+    reading.say("fp32_gradients", false);
   }
   return "";
 }
 
-// Composer's mp_mode: PURE gathers and reduces in bf16; DEFAULT reduced bf16 gradients of fp32
-// parameters under autocast until composer 0.13, and since then gathers bf16 and reduces fp32
-// [mosaicml/composer trainer/mosaic_fsdp_utils.py:get_mixed_precision].
-void composer_precision(const Row& row, workload::Plan& plan) {
-  const bool pure = contains(cell(row, "precision"), "PURE");
-  const bool early = contains(cell(row, "version"), "May 2023");
-  plan.numerics.fp32_gradients = !pure && !early;
-  plan.sharding.fsdp.fp32_parameters = !pure && early;
+// What the column `zero` says, by its words.
+enum class Shards { unknown, none, optimizer, until_backward, everything };
+Shards shards_of(const std::string& text) {
+  const auto begins = [&](std::initializer_list<const char*> words) {
+    return std::any_of(words.begin(), words.end(),
+                       [&](const char* word) { return starts_with(text, word); });
+  };
+  if (text.empty() || begins({"0", "ZeRO-0"})) return Shards::none;
+  if (begins({"1", "zero1", "ZeRO-1"})) return Shards::optimizer;
+  if (begins({"SHARD_GRAD_OP"})) return Shards::until_backward;
+  return begins({"FULL_SHARD", "FSDP2 full"}) ? Shards::everything : Shards::unknown;
 }
 
-std::string read_shards(const Row& row, workload::DataParallelism kind, RowPlan& out) {
+void read_sharding(Reading& reading) {
+  const std::string& text = cell(reading.row, "zero");
+  const Shards shards = shards_of(text);
+  if (shards == Shards::none || shards == Shards::optimizer)
+    reading.say("distributed_optimizer", shards == Shards::optimizer);
+  // fully_shard's users leave it to the pipeline.
+  if (starts_with(text, "FULL_SHARD") || shards == Shards::until_backward)
+    reading.say("fsdp.reshard_after_forward", shards == Shards::everything);
+  if (starts_with(text, "zero1 size=") && text != "zero1 size=-1")
+    reading.assume("data_parallel", text + " as sharded over all replicas");
+}
+
+std::string settle_sharding(const Row& row, const workload::Plan& plan) {
   const std::string& text = cell(row, "zero");
-  workload::Plan& plan = out.plan;
-  const bool whole = starts_with(text, "SHARD_GRAD_OP");
-  const bool full = starts_with(text, "FULL_SHARD") || starts_with(text, "FSDP2 full");
-  if (!whole && !full) return fmt::format("sharding '{}' is not represented", text);
-  plan.sharding.data_parallel = kind;
-  plan.sharding.fsdp.reshard_after_forward = full;
-  plan.sharding.distributed_optimizer = false;
-  if (kind == workload::DataParallelism::fsdp1) composer_precision(row, plan);
-  return "";
+  const Shards shards = shards_of(text);
+  const bool parameters = shards == Shards::until_backward || shards == Shards::everything;
+  return shards == Shards::unknown || parameters != plan.shards_parameters()
+             ? fmt::format("sharding '{}' is not represented", text)
+             : "";
 }
 
-std::string read_sharding(const Row& row, workload::DataParallelism kind, RowPlan& out) {
-  if (kind != workload::DataParallelism::ddp) return read_shards(row, kind, out);
-  const std::string& text = cell(row, "zero");
-  const bool sharded =
-      starts_with(text, "1") || starts_with(text, "zero1") || starts_with(text, "ZeRO-1");
-  const bool whole = text.empty() || starts_with(text, "0") || starts_with(text, "ZeRO-0");
-  if (!sharded && !whole) return fmt::format("sharding '{}' is not represented", text);
-  out.plan.sharding.distributed_optimizer = sharded;
-  if (starts_with(text, "zero1 size=") && text != "zero1 size=-1") {
-    out.assumptions.push_back(text + " as sharded over all replicas");
-  }
-  return "";
-}
-
-// MLPerf's benchmark has rank 16 beside the attention's products [mlcommons/training
-// llama2_70b_lora/README.md: LoRA rank 16, attention modules]; NVIDIA's recipes for speed have
-// linear_qkv alone, rank 8 [NVIDIA/NeMo nemo/collections/llm/recipes/llama3_8b.py:
-// finetune_recipe].
-void read_adapters(const Row& row, const nlohmann::json& extra, RowPlan& out) {
-  if (!starts_with(cell(row, "kind"), "lora")) return;
-  workload::LoraOptions& lora = out.plan.lora;
-  const bool mlperf = starts_with(cell(row, "source_group"), "mlperf");
-  lora.rank = mlperf ? 16 : 8;
-  lora.projection = mlperf;
-  lora.fc1 = lora.fc2 = false;
-  if (mlperf) {
-    // Matrices in fp8 without cached transposes, packed sequences, no recomputation
-    // [mlcommons/training_results_v4.0 NVIDIA/benchmarks/llama2_70b_lora/implementations/nemo:
-    // conf/megatron_gpt_peft_tuning_config.yaml, configs/config_common.sh].
-    out.plan.numerics.fp8_parameters = out.plan.numerics.fp8;
-    out.plan.environment.avoid_record_streams = true;
-    out.plan.stack.attention_mask = out.plan.stack.check_for_nan = false;
-    out.plan.stack.tp_comm_overlap =
-        flag(extra, "TP_COMM_OVERLAP") && out.plan.uses_sequence_parallel();
-  }
-  out.assumptions.push_back(fmt::format("adapters of rank {} beside {}", lora.rank,
-                                        mlperf ? "linear_qkv and linear_proj" : "linear_qkv"));
-}
-
-void read_recompute(const Row& row, RowPlan& out) {
-  const std::string& text = cell(row, "recompute");
+void read_policy(Reading& reading) {
+  const std::string& text = cell(reading.row, "recompute");
   if (starts_with(text, "full")) {
-    out.plan.policy.recompute = workload::Recompute::full;
+    reading.say("recompute", "full");
   } else if (starts_with(text, "selective")) {
-    out.plan.policy.recompute = workload::Recompute::selective;
-    if (contains(text, "op-level")) out.plan.policy.recompute_modules = {false, false, true};
-  } else if (out.plan.policy.recompute != workload::Recompute::none) {
-    return;  // its recipe says
+    reading.say("recompute", "selective");
+    if (contains(text, "op-level")) reading.say("recompute_modules", "operators");
   } else if (!starts_with(text, "none") || contains(text, "?") || contains(text, "unstated")) {
-    out.assumptions.emplace_back("no recomputation");
+    reading.assume("recompute", "no recomputation");
   }
+  if (starts_with(cell(reading.row, "attention"), "unfused")) reading.say("attention", "unfused");
+  if (const std::string& sp = cell(reading.row, "sp"); !sp.empty())
+    reading.say("sequence_parallel", sp == "1");
 }
 
-// Frameworks without TransformerEngine's modules. llm-foundry's benchmarks ran attn_impl triton
-// until March 2024 [scripts/train/benchmarking/submit_benchmarks.py]; torchtitan's SDPA is
-// PyTorch's copy of flash-attn 2; InternEvo installed flash-attn 1.0.5 [doc/install.md, 2023].
-std::optional<workload::AttentionBackend> attention_of_framework(const Row& row) {
-  const std::string& framework = cell(row, "framework");
-  if (starts_with(framework, "composer")) return workload::AttentionBackend::triton;
-  if (starts_with(framework, "torchtitan")) return workload::AttentionBackend::flash;
-  if (starts_with(framework, "InternEvo")) return workload::AttentionBackend::flash1;
-  return std::nullopt;
+// Flags that row_experts.cpp reads together.
+bool is_of_experts(const std::string& flag) {
+  constexpr std::array others{"mtp-num-layers", "q-lora-rank", "qk-head-dim", "qk-pos-emb-head-dim",
+                              "v-head-dim",     "overlap-moe-expert-parallel-comm"};
+  return flag.starts_with("moe-") || flag.starts_with("expert-") ||
+         std::ranges::count(others, flag) > 0;
 }
 
-// The others run TransformerEngine on Hopper, which prefers cuDNN's fused attention there (and on
-// Blackwell), whatever --use-flash-attn says; flash-attn elsewhere.
-void read_attention(const Row& row, RowPlan& out) {
-  const std::string& text = cell(row, "attention");
-  if (starts_with(text, "unfused")) {
-    out.plan.stack.attention = workload::AttentionBackend::unfused;
+// Flags of Megatron-LM and variables of the environment, where a table has them.
+void read_flags(Reading& reading) {
+  for (const auto& [given, value] : reading.extra.items()) {
+    std::string key = given;
+    for (char& c : key) c = c == '_' ? '-' : lower(c);
+    const std::string setting = config::megatron_setting(key);
+    const std::string field = setting.substr(0, setting.find('='));
+    if (setting.empty() || reading.says(field) || is_of_experts(key)) continue;
+    if (!setting.ends_with('=')) {
+      if (flag(reading.extra, given.c_str())) reading.settings.push_back({setting, ""});
+    } else if (value.is_number()) {
+      reading.say(field, value.dump());
+    }
+  }
+  const std::string& notes = cell(reading.row, "notes");
+  if (contains(notes, "\"TORCH_NCCL_AVOID_RECORD_STREAMS\": 1"))
+    reading.say("avoid_record_streams", true);
+  if (contains(notes, "expandable_segments:True"))
+    reading.say("allocator_options", "expandable_segments:True");
+}
+
+void settle_attention(Reading& reading, const config::Stated& stated) {
+  const std::string& text = cell(reading.row, "attention");
+  if (stated.says("attention") || contains(text, "flash") || contains(text, "fused") ||
+      starts_with(text, "te "))
     return;
-  }
-  if (const auto backend = attention_of_framework(row)) {
-    out.plan.stack.attention = *backend;
-    return;
-  }
-  const std::string& gpu = cell(row, "gpu");
-  const bool hopper = contains(gpu, "H100") || contains(gpu, "H200") || contains(gpu, "B200");
-  out.plan.stack.attention =
-      hopper ? workload::AttentionBackend::cudnn : workload::AttentionBackend::flash;
-  if (!contains(text, "flash") && !contains(text, "fused") && !starts_with(text, "te ")) {
-    out.assumptions.emplace_back("fused attention");
-  }
-}
-
-// NVIDIA's launchers say how NCCL and PyTorch hold memory [NVIDIA/NeMo-Framework-Launcher
-// launcher_scripts/conf/config.yaml: env_vars; NVIDIA/dgxc-benchmarking llama3.1/configure.sh;
-// NVIDIA-NeMo/Megatron-Bridge scripts/performance], and the later ones that matrices are in fp8
-// [configure.sh: fp8_params; mixed_precision.py: fp8_param_gather].
-void read_launcher(const Row& row, RowPlan& out) {
-  workload::Plan& plan = out.plan;
-  const std::string& group = cell(row, "source_group");
-  const bool bridge = starts_with(cell(row, "framework"), "Megatron-Bridge");
-  const bool benchmarking = starts_with(group, "dgxc");
-  if (!bridge && !benchmarking && !starts_with(group, "nemo")) return;
-  plan.environment.avoid_record_streams = true;
-  out.machine.no_nvlink_sharp = true;
-  const bool adapters = starts_with(cell(row, "kind"), "lora");
-  plan.numerics.fp8_parameters = plan.numerics.fp8 && !adapters && (bridge || benchmarking);
-  // "SQuAD-v1.1, packed to 4096 tokens" [NVIDIA/NeMo docs/source/performance/
-  // performance_summary.md: Finetuning; recipes/llama3_8b.py: performance_mode]: a paragraph, a
-  // question and an answer, some 180 tokens.
-  if (adapters || starts_with(cell(row, "kind"), "sft")) {
-    plan.batch.packed_document = 180;
-    out.assumptions.emplace_back("documents of 180 tokens packed into a sample");
-  }
-  // The launcher of Nemotron's benchmarks overrides its yaml [dgxc-benchmarking
-  // nemotron/configure.sh: ub_tp_comm_overlap=True]; of NeMo's launcher, gpt3/175b.yaml has it.
-  if (bridge || (benchmarking && contains(cell(row, "model"), "nemotron")) ||
-      cell(row, "model") == "gpt3-175b")
-    plan.stack.tp_comm_overlap = plan.uses_sequence_parallel();
-}
-
-// NeMo 1 trains with apex's optimizer: it reads the 16-bit gradients and keeps beside bf16
-// parameters the other half of their fp32 masters, beside fp8 parameters whole ones [NVIDIA/NeMo
-// megatron_base_model.py:setup_optimization; apex contrib distributed_fused_adam.py].
-void read_apex_optimizer(const Row& row, workload::Plan& plan) {
-  const std::string& version = cell(row, "version");
-  const bool first = starts_with(version, "NeMo launcher") || starts_with(version, "v24.") ||
-                     starts_with(version, "v25.02") || starts_with(version, "MLPerf v3") ||
-                     starts_with(version, "MLPerf v4");
-  if (!first || !starts_with(cell(row, "framework"), "NeMo")) return;
-  if (!plan.sharding.distributed_optimizer || plan.numerics.fp32_gradients) return;
-  plan.optimizer.precision_aware = true;
-  plan.optimizer.main_parameter_bytes = plan.numerics.fp8_parameters ? 4 : 2;
-}
-
-// What a framework does otherwise than Megatron-LM with TransformerEngine.
-void read_framework(const Row& row, const nlohmann::json& extra, workload::Plan& plan) {
-  const std::string& framework = cell(row, "framework");
-  if (starts_with(framework, "composer")) {
-    // Its optimizer is a loop over tensors, its trainer measures two cross entropies of every
-    // microbatch, and gathers come after a unit's backward [composer 0.16
-    // optim/decoupled_weight_decay.py, trainer/trainer.py:_eval_train_metrics,
-    // trainer/dist_strategy.py; llm-foundry models/mpt/modeling_mpt.py: use_train_metrics]. MPT's
-    // loss is flash-attn's.
-    plan.stack.layer_kernels = workload::LayerKernels::eager;
-    plan.stack.fused_cross_entropy = true;
-    plan.stack.fused_optimizer = false;
-    plan.stack.logit_metrics = 2;
-    plan.sharding.fsdp.backward_prefetch = 0;
-  } else if (starts_with(framework, "torchtitan")) {
-    const bool compiled = flag(extra, "compile") || contains(extra.dump(), "compile");
-    plan.stack.layer_kernels =
-        compiled ? workload::LayerKernels::compiled : workload::LayerKernels::eager;
-    plan.stack.rope_fusion = plan.stack.swiglu_fusion = compiled;
-    // Async TP: products in pieces beside their gathers and scatters, as user buffers.
-    const std::string technique = extra.value("technique", "");
-    plan.stack.tp_comm_overlap = contains(technique, "async TP") || contains(technique, "AsyncTP");
-    // It sets both itself [torchtitan utils.py:init_distributed; run_llama_train.sh].
-    plan.environment.avoid_record_streams = true;
-    plan.environment.allocator_options = "expandable_segments:True";
-    // Behind a forward pass of a stage parameters stay whole
-    // [parallelisms/parallelize_llama.py:apply_fsdp].
-    if (plan.mesh.pp > 1) plan.sharding.fsdp.reshard_after_forward = false;
-  } else if (starts_with(cell(row, "source_group"), "bloom")) {
-    // Large jobs hung without it [bigscience train/tr11-176B-ml/chronicles-prequel.md, "dealing
-    // with JZ hanging on the large model"].
-    plan.environment.launch_blocking = degree(row, "n_gpus") > degree(row, "gpus_per_node");
-  } else if (starts_with(framework, "InternEvo")) {
-    // flash-attn's attention and loss between operators of PyTorch: the norm where apex is missing
-    // (as the times of single nodes say), silu(gate) and its product [internlm/model/utils.py:
-    // try_import_RMSNorm]; accuracy and perplexity of every microbatch [metrics.py:AccPerplex].
-    plan.stack.swiglu_fusion = false;
-    plan.stack.layer_kernels = workload::LayerKernels::eager;
-    plan.stack.fused_cross_entropy = true;
-    plan.stack.logit_metrics = 2;
-  }
-}
-
-void read_switches(const Row& row, const nlohmann::json& extra, const Framework& framework,
-                   RowPlan& out) {
-  workload::Plan& plan = out.plan;
-  const std::string& notes = cell(row, "notes");
-  const bool ci = cell(row, "source_group") == "megatron-ci";
-  const bool half = plan.numerics.precision == model::Precision::fp16;
-  // The baseline of MegaScale's paper gathers and scatters sequences (arXiv 2402.15627, 3.2).
-  const bool megascale = starts_with(cell(row, "source_group"), "megascale");
-  plan.mesh.sequence_parallel =
-      cell(row, "sp").empty() ? framework.overlaps || megascale : cell(row, "sp") == "1";
-  plan.sharding.overlap_grad_reduce = ci ? flag(extra, "overlap-grad-reduce") : framework.overlaps;
-  plan.sharding.overlap_param_gather =
-      (ci ? flag(extra, "overlap-param-gather") : framework.overlaps) &&
-      plan.sharding.distributed_optimizer;
-  // Megatron-LM accumulates in fp32 with bf16, in the training precision with fp16; NVIDIA's
-  // recipes say so per row.
-  const auto dtype = extra.find("grad_sync_dtype");
-  if (!plan.shards_parameters()) plan.numerics.fp32_gradients = framework.fp32_gradients && !half;
-  if (dtype != extra.end() && *dtype == "bf16") plan.numerics.fp32_gradients = false;
-  if (contains(cell(row, "precision"), "fp32 grad")) plan.numerics.fp32_gradients = true;
-  plan.stack.gradient_accumulation_fusion =
-      framework.fused_weight_gradient && !flag(extra, "no-gradient-accumulation-fusion");
-  plan.stack.tp_comm_overlap = flag(extra, "tp_comm_overlap") || flag(extra, "tp-comm-overlap") ||
-                               flag(extra, "TP_COMM_OVERLAP");
-  plan.stack.rope_fusion = !flag(extra, "no-rope-fusion");
-  plan.stack.attention_mask =
-      framework.attention_mask && !flag(extra, "no-create-attention-mask-in-dataloader");
-  plan.stack.check_for_nan = ci || framework.checks_nan;
-  // Their fork of Megatron-LM reads every shard back, and their scripts of core 0.8 reset masks.
-  plan.stack.logs_optimizer_state = contains(cell(row, "framework"), "authors' fork");
-  plan.stack.reset_attention_mask = plan.stack.logs_optimizer_state && plan.stack.attention_mask;
-  plan.environment.avoid_record_streams = contains(notes, "\"TORCH_NCCL_AVOID_RECORD_STREAMS\": 1");
-  // TransformerEngine 2.11 is of a time when PyTorch no longer records streams for NCCL [pytorch
-  // pull 148590, NVIDIA/Megatron-LM issue 1586: ignored since the 25.05 containers].
-  if (contains(cell(row, "version"), "TE 2.11")) {
-    plan.environment.avoid_record_streams = true;
-    plan.stack.kept_gradient_handles = true;
-  }
-  if (contains(notes, "expandable_segments:True")) {
-    plan.environment.allocator_options = "expandable_segments:True";
-  }
+  reading.assume("attention", "fused attention");
 }
 
 void read_scope(const Row& row, RowPlan& out) {
@@ -391,71 +206,119 @@ void read_scope(const Row& row, RowPlan& out) {
     out.memory_cp_rank = static_cast<int>(*rank / out.plan.mesh.tp % out.plan.mesh.cp);
 }
 
-// The convention of the row's TFLOP/s; the paper's where the row does not say. NVIDIA's tables of
-// fine-tuning count neither the attention of packed samples (but Megatron Bridge does) nor what
-// frozen weights have no gradients for, as their own times say: within 0.5 % of these.
-void read_convention(const Row& row, RowPlan& out) {
-  const bool bridge = starts_with(cell(row, "framework"), "Megatron-Bridge");
-  if (out.plan.batch.packed_document > 0 && (out.plan.trains_adapters() || !bridge)) {
-    out.convention =
-        model::find_flop_convention(out.plan.trains_adapters() ? "frozen-weights" : "weights");
-    return;
-  }
-  out.convention = model::convention_for(cell(row, "tflops_kind"));
+// The convention of the row's TFLOP/s: its framework's, the column's, or else the paper's.
+void read_convention(Reading& reading, const std::string& of_framework, RowPlan& out) {
+  out.convention = of_framework.empty()
+                       ? model::convention_for(cell(reading.row, "tflops_kind"))
+                       : model::find_flop_convention(of_framework);
   if (out.convention != nullptr) return;
   out.convention = model::find_flop_convention("paper");
-  if (!cell(row, "tflops_gpu").empty()) {
-    out.assumptions.emplace_back("TFLOP/s by the paper's formula");
-  }
+  if (!cell(reading.row, "tflops_gpu").empty())
+    reading.assume("tflops", "TFLOP/s by the paper's formula");
 }
 
 // "4x200Gb/s per node", "IB HDR 4x200 = 800 Gb/s/node", "8x 400": NICs of a node and their rate.
-void read_machine(const Row& row, RowMachine& machine) {
+void read_machine(const Row& row, const config::Machine& machine, RowMachine& out) {
   static const std::regex links(R"((\d{1,2})x ?(\d{2,4}) ?(Gb/s|=|\())");
   std::smatch found;
   const std::string& text = cell(row, "inter_net");
-  const bool site = contains(text, "Jean Zay");  // its description says what its NICs give
-  if (!site && text.size() < 200 && std::regex_search(text, found, links)) {
-    machine.nics = std::stoi(found[1]);
-    machine.nic = {std::stoll(found[2]) * 125'000'000};
+  out.cluster = machine.cluster.name;
+  out.gpus_per_node = degree(row, "gpus_per_node");
+  // A site's own description says what its NICs give.
+  if (!machine.site.empty() || text.size() >= 200 || !std::regex_search(text, found, links)) return;
+  out.nics = std::stoi(found[1]);
+  out.nic = {std::stoll(found[2]) * 125'000'000};
+}
+
+// In the order of what they are about.
+std::vector<std::string> in_order(std::vector<config::Assumption> assumptions) {
+  constexpr std::array order{"architecture.ffn",   "architecture.vocab",    "architecture.position",
+                             "architecture.activation", "data_parallel",    "precision",
+                             "micro_batch",        "virtual_stages",        "account_for_embedding",
+                             "recompute",          "attention",             "packed_document",
+                             "lora_rank",          "tflops"};
+  const auto place = [&](const config::Assumption& one) {
+    return std::find(order.begin(), order.end(), one.field) - order.begin();
+  };
+  std::stable_sort(assumptions.begin(), assumptions.end(),
+                   [&](const auto& a, const auto& b) { return place(a) < place(b); });
+  std::vector<std::string> texts;
+  for (const config::Assumption& one : assumptions) texts.push_back(one.text);
+  return texts;
+}
+
+// The framework of the row; nullptr and why it cannot be one.
+const config::Framework* framework_of(const Row& row, const config::Columns& columns,
+                                      std::string& problem) {
+  const std::string& name = cell(row, "framework");
+  const auto& all = config::frameworks();
+  const config::Framework* framework = all ? config::framework_of_run(columns) : nullptr;
+  if (!all) {
+    problem = all.errors().front().where + ": " + all.errors().front().message;
+  } else if (framework == nullptr) {
+    problem = "framework '" + name + "' is not known";
+  } else if (!framework->refused.empty()) {
+    problem = name + ": " + framework->refused;
   }
-  machine.gpus_per_node = degree(row, "gpus_per_node");
+  return framework;
 }
 
 }  // namespace
 
+bool Reading::says(std::string_view field) const {
+  return std::any_of(settings.begin(), settings.end(), [&](const config::Setting& setting) {
+    return setting.text.size() > field.size() && setting.text[field.size()] == '=' &&
+           setting.text.starts_with(field);
+  });
+}
+
 RowPlan plan_of(const Row& row) {
   RowPlan out;
-  const ClusterChoice choice = cluster_of(row);
-  const Framework* framework = framework_of(row);
-  const nlohmann::json more = extra(row);
-  out.unsupported = choice.problem;
-  const auto also = [&](const std::string& problem) {
-    if (out.unsupported.empty()) out.unsupported = problem;
+  const auto refuse = [&](std::string why) {
+    out.unsupported = std::move(why);
+    return out;
   };
-  also(read_architecture(row, more, out));
-  if (framework == nullptr) also("framework '" + cell(row, "framework") + "' is not known");
-  if (framework != nullptr && *framework->refused != '\0') {
-    also(std::string(framework->name) + ": " + framework->refused);
-  }
-  const auto kind = framework ? framework->shards : workload::DataParallelism::ddp;
-  also(read_sharding(row, kind, out));
-  also(read_precision(row, out));
-  if (out.unsupported.empty()) also(read_degrees(row, more, out));
-  if (out.unsupported.empty()) finish_experts(row, out);
-  if (out.unsupported.empty()) also(read_schedule(row, more, out));
+  const nlohmann::json more = extra(row);
+  Reading reading{row, more};
+  const ClusterChoice choice = cluster_of(row);
+  if (choice.machine == nullptr) return refuse(choice.problem);
+  if (std::string problem = read_architecture(reading); !problem.empty()) return refuse(problem);
+  const config::Columns columns = [&](std::string_view name) { return column_of(row, more, name); };
+  const config::Framework* framework = framework_of(row, columns, out.unsupported);
   if (!out.unsupported.empty()) return out;
-  read_recompute(row, out);
-  read_attention(row, out);
-  read_switches(row, more, *framework, out);
-  read_framework(row, more, out.plan);
-  read_launcher(row, out);
-  read_apex_optimizer(row, out.plan);
-  read_adapters(row, more, out);
+  read_sharding(reading);
+  const std::string no_precision = read_precision(reading);
+  read_degrees(reading);
+  const std::string no_schedule = read_schedule(reading);
+  read_policy(reading);
+  read_flags(reading);
+  config::Stated stated = config::state(*framework, reading.settings, columns, *choice.machine);
+  if (!stated.plan.architecture.layers) return refuse(stated.problems.front().message);
+  out.plan = std::move(stated.plan);
+  out.plan.architecture.name = cell(row, "model");
+  for (const std::string& problem :
+       {stated.completion.refused, settle_sharding(row, out.plan), no_precision})
+    if (!problem.empty()) return refuse(problem);
+  if (std::string problem = read_experts(row, more, out); !problem.empty()) return refuse(problem);
+  if (std::string problem = settle_degrees(reading, stated, out); !problem.empty())
+    return refuse(problem);
+  finish_experts(row, out);
+  if (!no_schedule.empty()) return refuse(no_schedule);
+  if (std::string problem = settle_schedule(reading, out); !problem.empty()) return refuse(problem);
+  if (!stated.problems.empty()) return refuse(stated.problems.front().message);
+  settle_attention(reading, stated);
   read_scope(row, out);
-  read_convention(row, out);
-  read_machine(row, out.machine);
-  out.machine.cluster = choice.cluster;
+  read_convention(reading, stated.completion.tflops, out);
+  read_machine(row, *choice.machine, out.machine);
+  out.memory_only = choice.memory_only;
+  out.family = framework->family;
+  out.machine.no_nvlink_sharp =
+      std::ranges::count(stated.completion.cluster, "node.nvlink_sharp=false") > 0;
+  reading.assumptions.insert(reading.assumptions.begin(), stated.completion.assumptions.begin(),
+                             stated.completion.assumptions.end());
+  const std::vector<std::string> of_experts = std::move(out.assumptions);
+  out.assumptions = in_order(std::move(reading.assumptions));
+  out.assumptions.insert(out.assumptions.end(), of_experts.begin(), of_experts.end());
   return out;
 }
 

@@ -1,10 +1,10 @@
 // row_plan.h — a row of a table of measured runs becomes a plan and a machine, or the reason why it
 // cannot.
 //
-// The schema names what papers and logs publish; what a row leaves open is filled with the defaults
-// of its framework, and every such guess is listed. Nothing is represented by something else in
-// silence: a feature that the device program does not have (experts, uneven stages)
-// makes the row unsupported, by name.
+// The schema names what papers and logs publish; what a row leaves open its framework says
+// (workloads/frameworks), and every such guess is listed. Nothing is represented by something else
+// in silence: a feature that the device program does not have (experts, uneven stages) makes the
+// row unsupported, by name.
 #pragma once
 
 #include <map>
@@ -15,6 +15,10 @@
 #include "sim/core/units.h"
 #include "sim/model/flops.h"
 #include "sim/workload/plan.h"
+
+namespace sim::config {
+struct Machine;
+}
 
 namespace sim::calibrate {
 
@@ -39,6 +43,7 @@ struct RowPlan {
   std::string unsupported;  // why the row cannot be represented; "": it can
   workload::Plan plan;
   RowMachine machine;
+  std::string family;  // of its framework, in residuals
   const model::FlopConvention* convention = nullptr;  // of tflops_gpu
   MemoryRank memory_rank = MemoryRank::largest;
   int memory_stage = -1;     // of the rank whose memory the row states, where it says
@@ -49,9 +54,10 @@ struct RowPlan {
 
 RowPlan plan_of(const Row& row);
 
-// The cluster that stands for a GPU as tables name it; "" with the reason when there is none.
+// The cluster that stands for the row's machine; nullptr with the reason when there is none.
 struct ClusterChoice {
-  std::string cluster, problem;
+  const config::Machine* machine = nullptr;
+  std::string problem;
   bool memory_only = false;
 };
 ClusterChoice cluster_of(const Row& row);

@@ -1,7 +1,6 @@
 #include "sim/calibrate/row_text.h"
 
 #include <algorithm>
-#include <cctype>
 #include <charconv>
 #include <nlohmann/json.hpp>
 
@@ -9,10 +8,6 @@ namespace sim::calibrate {
 
 namespace {
 constexpr std::size_t extra_bytes_max = 1 << 16;
-
-char lower(char c) {
-  return static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-}
 }  // namespace
 
 const std::string& cell(const Row& row, std::string_view column) {
@@ -33,15 +28,6 @@ std::optional<double> number(std::string_view text) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
   return value;
-}
-
-bool contains(std::string_view text, std::string_view word) {
-  return std::search(text.begin(), text.end(), word.begin(), word.end(),
-                     [](char a, char b) { return lower(a) == lower(b); }) != text.end();
-}
-
-bool starts_with(std::string_view text, std::string_view word) {
-  return text.size() >= word.size() && contains(text.substr(0, word.size()), word);
 }
 
 nlohmann::json extra(const Row& row) {

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "sim/calibrate/row_plan.h"
+#include "sim/core/letters.h"
 
 namespace sim::calibrate {
 
@@ -16,9 +17,6 @@ namespace sim::calibrate {
 std::optional<std::int64_t> leading_number(std::string_view text);
 // A cell that is a number and nothing else.
 std::optional<double> number(std::string_view text);
-
-bool contains(std::string_view text, std::string_view word);  // letters of either case
-bool starts_with(std::string_view text, std::string_view word);
 
 // The column `extra`, an empty object when it is blank or not an object.
 nlohmann::json extra(const Row& row);
@@ -30,17 +28,11 @@ constexpr std::int64_t count_max = 1 << 24;
 // A count of at least one; 0 where the column has none.
 int degree(const Row& row, const char* column);
 
-// Fills plan.pipeline from its columns; "" or why it cannot. REQUIRES: degrees and model are read.
-std::string read_schedule(const Row& row, const nlohmann::json& extra, RowPlan& out);
-
 // Adds the experts of a row to what its columns gave; "" or why it cannot. Rows without: nothing.
 std::string read_experts(const Row& row, const nlohmann::json& extra, RowPlan& out);
 // The GPUs of a row with experts that states none; 0: not known. REQUIRES: other degrees are read.
 int gpus_of_experts(const Row& row, const workload::Plan& plan, RowPlan& out);
 // What its recipe adds, behind all that is read for every row but the pipeline.
 void finish_experts(const Row& row, RowPlan& out);
-
-// Fills plan.architecture from the columns; "" or why it cannot.
-std::string read_architecture(const Row& row, const nlohmann::json& extra, RowPlan& out);
 
 }  // namespace sim::calibrate

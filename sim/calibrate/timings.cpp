@@ -3,13 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cassert>
 #include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
 
 #include "sim/calibrate/spread.h"
+#include "sim/config/table_machine.h"
 #include "sim/report/csv.h"
 #include "sim/report/table.h"
 
@@ -18,22 +18,6 @@ namespace sim::calibrate {
 namespace {
 
 using report::Json;
-
-struct Known {
-  const char* gpu;  // start of the name in a table
-  const char* cluster;
-};
-constexpr std::array<Known, 11> known = {{{"A100-PCIe", "a100-pcie"},
-                                          {"A100 PCIe", "a100-pcie"},
-                                          {"A100-SXM-40GB", "abci-a"},
-                                          {"A100-SXM4-40GB", "abci-a"},
-                                          {"A100-SXM", "dgx-a100"},
-                                          {"A100 SXM", "dgx-a100"},
-                                          {"H100-SXM", "dgx-h100"},
-                                          {"H100 SXM", "dgx-h100"},
-                                          {"GH200 ", "gh200"},
-                                          {"B200-SXM", "dgx-b200"},
-                                          {"B200 SXM", "dgx-b200"}}};
 
 Spread spread(const std::vector<const Timing*>& lines) {
   std::vector<std::pair<double, std::size_t>> errors;
@@ -70,10 +54,9 @@ std::vector<std::pair<std::string, Spread>> spreads(const std::vector<Timing>& t
 }  // namespace
 
 std::string cluster_of_gpu(const std::string& gpu) {
-  for (const Known& k : known) {
-    if (gpu.starts_with(k.gpu)) return k.cluster;
-  }
-  return "";
+  if (!config::table_machines()) return "";
+  const config::TableMachine found = config::machine_of_table(gpu, 0);
+  return found.machine ? found.machine->cluster.name : "";
 }
 
 TimingTable timing_table(const config::Table& table) {

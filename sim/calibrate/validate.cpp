@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
 
@@ -76,20 +77,55 @@ std::string use_text(std::size_t fitted) {
                   : fmt::format("Profiles were fitted on {} of these rows.", fitted));
 }
 
+// Of the points that were given such a probability, how many ran.
+std::string probability_text(const std::vector<Row>& rows,
+                             const std::vector<Prediction>& predictions) {
+  struct Given {
+    std::size_t points = 0, ran = 0;
+    double sum = 0;
+  };
+  std::map<double, Given> given;  // by tenths
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const std::string& truth = cell(rows[i], "oom");
+    if ((truth != "0" && truth != "1") || !predictions[i].fits_probability) continue;
+    Given& at = given[std::round(*predictions[i].fits_probability * 10)];
+    ++at.points;
+    at.ran += truth == "0";
+    at.sum += *predictions[i].fits_probability;
+  }
+  if (given.size() < 3) return "";
+  report::Table table({"probability that it fits", "rows", "ran"});
+  for (const auto& [tenth, g] : given) {
+    const double points = static_cast<double>(g.points);
+    table.row({fmt::format("{:.0f} %", 100 * g.sum / points), fmt::format("{}", g.points),
+               fmt::format("{:.0f} %", 100 * static_cast<double>(g.ran) / points)});
+  }
+  return table.text();
+}
+
 std::string outcome_text(const std::vector<Row>& rows, const std::vector<Prediction>& predictions) {
   std::string text;
-  for (const bool by_rule : {false, true}) {
-    const Outcomes o = outcomes(rows, predictions, by_rule);
+  for (const Judge judge : {Judge::replay, Judge::rule}) {
+    const Outcomes o = outcomes(rows, predictions, judge);
     if (o.rows() == 0) continue;
-    report::Table table({by_rule ? "<80 % rule of the closed form" : "<replay", "measured: ran",
-                         "measured: out of memory"});
+    report::Table table({judge == Judge::rule ? "<80 % rule of the closed form" : "<replay",
+                         "measured: ran", "measured: out of memory"});
     for (const int said : {0, 1}) {
       table.row({said == 0 ? "says it fits" : "says out of memory",
                  fmt::format("{}", o.counts[0][said]), fmt::format("{}", o.counts[1][said])});
     }
-    text += fmt::format("\n{} outcome right in {:.1f} % of {} rows\n",
-                        by_rule ? "closed form:" : "replay:", o.right_pct(), o.rows()) +
-            table.text();
+    text +=
+        fmt::format("\n{} outcome right in {:.1f} % of {} rows\n",
+                    judge == Judge::rule ? "closed form:" : "replay:", o.right_pct(), o.rows()) +
+        table.text();
+    if (judge == Judge::rule) continue;
+    const Outcomes sure = outcomes(rows, predictions, Judge::decided);
+    text += fmt::format(
+                "decided: {} rows, right in {:.1f} %; tight: {} rows; with those on their "
+                "more likely side: right in {:.1f} %\n",
+                sure.rows(), sure.right_pct(), o.rows() - sure.rows(),
+                outcomes(rows, predictions, Judge::likely).right_pct()) +
+            probability_text(rows, predictions);
   }
   return text;
 }
@@ -165,15 +201,19 @@ Json json_of(const std::vector<Row>& rows, const std::vector<Prediction>& predic
     const Errors e = errors(rows, predictions, quantity);
     if (e.rows > 0) json[quantity.column] = json_of(e);
   }
-  for (const bool by_rule : {false, true}) {
-    const Outcomes o = outcomes(rows, predictions, by_rule);
+  const std::pair<Judge, const char*> judges[] = {{Judge::replay, "outcome"},
+                                                  {Judge::decided, "outcome_decided"},
+                                                  {Judge::likely, "outcome_likely"},
+                                                  {Judge::rule, "outcome_80_percent_rule"}};
+  for (const auto& [judge, key] : judges) {
+    const Outcomes o = outcomes(rows, predictions, judge);
     if (o.rows() == 0) continue;
-    json[by_rule ? "outcome_80_percent_rule" : "outcome"] = {{"rows", o.rows()},
-                                                             {"right_pct", o.right_pct()},
-                                                             {"ran_said_fits", o.counts[0][0]},
-                                                             {"ran_said_oom", o.counts[0][1]},
-                                                             {"oom_said_fits", o.counts[1][0]},
-                                                             {"oom_said_oom", o.counts[1][1]}};
+    json[key] = {{"rows", o.rows()},
+                 {"right_pct", o.right_pct()},
+                 {"ran_said_fits", o.counts[0][0]},
+                 {"ran_said_oom", o.counts[0][1]},
+                 {"oom_said_fits", o.counts[1][0]},
+                 {"oom_said_oom", o.counts[1][1]}};
   }
   return json;
 }

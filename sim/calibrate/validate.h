@@ -33,7 +33,9 @@ struct Prediction {
   std::string plan;  // short name
   std::optional<double> iter_time_s, tflops_gpu, allocated_gib, reserved_gib, bubble_pct;
   std::optional<bool> oom;
-  std::optional<bool> rule_says_oom;  // the closed form's 80 % rule
+  std::optional<bool> tight;               // the outcome hangs on little (report/answer.h, Verdict)
+  std::optional<double> fits_probability;  // 0 to 1
+  std::optional<bool> rule_says_oom;       // the closed form's 80 % rule
   report::Situation situation;
   bool fitted = false;  // the profile was fitted on this row
   // 90 %, in the order of quantities(): by all sources, and by all but the row's own.
@@ -89,6 +91,10 @@ struct Errors {
 Errors errors(const std::vector<Row>& rows, const std::vector<Prediction>& predictions,
               const Quantity& quantity);
 
+// Who says that a row runs out of memory: the replay; the replay where its outcome is not tight;
+// the more likely side of the replay's range; the 80 % rule of the closed form.
+enum class Judge { replay, decided, likely, rule };
+
 // [measured out of memory][said out of memory], over rows that state their outcome.
 struct Outcomes {
   std::size_t counts[2][2] = {};
@@ -96,7 +102,7 @@ struct Outcomes {
   double right_pct() const;
 };
 Outcomes outcomes(const std::vector<Row>& rows, const std::vector<Prediction>& predictions,
-                  bool by_rule);
+                  Judge judge);
 
 // Two sources of one situation whose times are off by more different amounts than they scatter.
 struct SourcesApart {

@@ -1,5 +1,5 @@
-// doc.cpp — `rehearse doc FIELD`: what a field of a plan or a cluster is, with its unit, its
-// default, and its names elsewhere.
+// doc.cpp — `rehearse doc NAME`: what a field of a plan or a cluster is, with its unit, its
+// default, and its names elsewhere; what a framework says where a plan is silent.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,6 +8,7 @@
 
 #include "sim/command/command.h"
 #include "sim/config/fields.h"
+#include "sim/config/framework.h"
 #include "sim/core/text.h"
 #include "sim/report/document.h"
 #include "sim/report/json.h"
@@ -72,14 +73,40 @@ report::Json to_json(const Entry& entry) {
           {"line", field.line}};
 }
 
+std::string in_words(const config::Framework& framework) {
+  std::string text = fmt::format("{} (a framework)\n  {}\n  source       {}\n", framework.name,
+                                 framework.line, framework.source);
+  if (!framework.also.empty())
+    text += fmt::format("  also called  {}\n", fmt::join(framework.also, ", "));
+  if (!framework.bases.empty())
+    text += fmt::format("  based on     {}\n", fmt::join(framework.bases, ", "));
+  if (!framework.refused.empty()) text += fmt::format("  refused      {}\n", framework.refused);
+  for (const std::string& statement : config::statements_text(framework))
+    text += fmt::format("  - {}\n", statement);
+  return text;
+}
+
+report::Json to_json(const config::Framework& framework) {
+  return {{"of", "framework"},
+          {"name", framework.name},
+          {"line", framework.line},
+          {"source", framework.source},
+          {"also", framework.also},
+          {"based_on", framework.bases},
+          {"refused", framework.refused},
+          {"says", config::statements_text(framework)}};
+}
+
 }  // namespace
 
 int run_doc(const Arguments& arguments, Globals globals) {
   Options options("doc");
   options.words(1, 100).parse(arguments, globals);
   const std::vector<Entry> all = entries();
+  need(config::frameworks());
   std::vector<std::string> names;
   for (const Entry& entry : all) names.push_back(entry.text.name);
+  for (const std::string& name : config::framework_names()) names.push_back(name);
   std::string text;
   report::Json json = report::Json::array();
   for (const std::string& wanted : options.words()) {
@@ -90,8 +117,14 @@ int run_doc(const Arguments& arguments, Globals globals) {
       text += (text.empty() ? "" : "\n") + in_words(entry);
       json.push_back(to_json(entry));
     }
+    if (const config::Framework* framework = config::find_framework(wanted); framework && !found) {
+      found = true;
+      text += (text.empty() ? "" : "\n") + in_words(*framework);
+      json.push_back(to_json(*framework));
+    }
     if (!found) {
-      throw Stop{exit_usage, fmt::format("there is no field '{}'{}; `rehearse list fields` has all",
+      throw Stop{exit_usage, fmt::format("there is no field '{}'{}; `rehearse list fields` and "
+                                         "`rehearse list frameworks` have all",
                                          wanted, did_you_mean(wanted, names))};
     }
   }

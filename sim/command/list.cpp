@@ -12,6 +12,7 @@
 #include "sim/command/command.h"
 #include "sim/config/campaign.h"
 #include "sim/config/fields.h"
+#include "sim/config/framework.h"
 #include "sim/config/huggingface.h"
 #include "sim/config/locate.h"
 #include "sim/context/context.h"
@@ -98,6 +99,12 @@ std::vector<Entry> contexts() {
 std::vector<Entry> offloads() {
   return catalog(offload::catalog());
 }
+std::vector<Entry> frameworks() {
+  std::vector<Entry> entries;
+  for (const config::Framework& one : need(config::frameworks()))
+    entries.push_back({one.name, one.line, one.source});
+  return entries;
+}
 std::vector<Entry> conventions() {
   return catalog(model::flop_conventions());
 }
@@ -109,12 +116,13 @@ struct Kind {
   const char* name;
   std::vector<Entry> (*entries)();
 };
-constexpr std::array<Kind, 12> kinds = {{{"models", models},
+constexpr std::array<Kind, 13> kinds = {{{"models", models},
                                          {"clusters", clusters},
                                          {"schedules", schedules},
                                          {"collectives", collectives},
                                          {"contexts", contexts},
                                          {"offloads", offloads},
+                                         {"frameworks", frameworks},
                                          {"workloads", workloads},
                                          {"campaigns", campaigns},
                                          {"failures", failures},

@@ -110,8 +110,9 @@ int run_report(const Arguments& arguments, Globals globals) {
     replay::Options how;
     how.observer = &watchers;
     const report::Answer answer = search::evaluate(file.plan, site, how);
-    const report::Intervals intervals = report::intervals(answer, need(config::find_residuals()),
-                                                          site.profile.device.name, "paper");
+    const report::Intervals intervals = report::intervals(
+        answer, need(config::find_residuals()),
+        report::basis_of(site.profile.device, site.machine.gpu.name, file.framework), "paper");
     page.finish(file, site, answer, report::intervals_text(intervals));
     code = answer.run.fits() ? exit_yes : exit_no;
   }

@@ -70,8 +70,10 @@ int run_run(const Arguments& arguments, Globals globals) {
   }
   const report::Answer answer = search::evaluate(file.plan, site, how, all_ranks);
   if (watch) watch->finish(answer);
+  const report::Basis basis =
+      report::basis_of(site.profile.device, site.machine.gpu.name, file.framework);
   const report::Intervals intervals =
-      report::intervals(answer, need(config::find_residuals()), site.profile.device.name, "paper");
+      report::intervals(answer, need(config::find_residuals()), basis, "paper");
   if (page) page->finish(file, site, answer, report::intervals_text(intervals));
   const bool fixing = options.has("fixes") && !answer.run.fits();
   search::Fixes fixes;

@@ -378,6 +378,12 @@ Result<Machine> load_machine(const std::string& path, const std::vector<std::str
   }
   if (!state.problems.empty()) return state.problems;
 
+  for (const v1::Alias& alias : cluster.gpu().alias()) {
+    const double own = static_cast<double>(to_bytes(alias.memory()).n) / 1e9;
+    machine.aliases.push_back({alias.name(), own > 0 ? own : machine.gpu.memory_marketing_gb,
+                               alias.memory_only()});
+  }
+  machine.site = cluster.site();
   add_sources("cluster", cluster.source(), machine.sources);
   add_sources("GPU", cluster.gpu().source(), machine.sources);
   add_sources("node", cluster.node().source(), machine.sources);

@@ -10,12 +10,21 @@
 
 namespace sim::config {
 
+// How tables of measurements call a cluster's GPU.
+struct GpuAlias {
+  std::string name;
+  double memory_gb = 0;
+  bool memory_only = false;
+};
+
 struct Machine {
   topology::Cluster cluster;
   device::Gpu gpu;
   std::vector<device::Gpu> others;   // of nodes with another GPU: kinds 1 ... of the cluster
   double price_per_gpu_hour = 0;     // 0: not said
   std::string communication;         // profile whose `communication` section holds
+  std::vector<GpuAlias> aliases;
+  std::string site;                  // its name in tables of measurements
   std::vector<std::string> sources;  // of the numbers: "node: ABCI system overview"
   std::string path;
   std::string text;  // every field in a fixed order, without comments: what an answer depends on

@@ -47,7 +47,7 @@ LaunchFile read_launch(const std::string& text, const std::string& path) {
   if (ends_with_any(path, {".yaml", ".yml"})) return read_launch_yaml(text, path);
   if (path.ends_with(".toml")) return read_torchtitan(text, path);
   if (path.ends_with(".json")) return read_deepspeed(text, path);
-  return {read_megatron(text, path), true};
+  return {read_megatron(text, path)};
 }
 
 // The keys of DeepSpeed's configuration that say how a step runs; the model and the sequence come
@@ -60,7 +60,7 @@ LaunchFile read_deepspeed(const std::string& text, const std::string& path) {
   if (!root.is_object())
     return refused(path, "not a JSON object: is it DeepSpeed's configuration?");
   LaunchFile file;
-  file.of_megatron = false;
+  file.arguments.framework = "";
   MegatronArguments& out = file.arguments;
   const auto set = [&](std::string setting) { out.settings.push_back({std::move(setting), path}); };
   const auto whole = [&](const json& in, const char* key) -> std::int64_t {
@@ -188,7 +188,7 @@ LaunchFile read_torchtitan(const std::string& text, const std::string& path) {
       if (values.size() < max_launch_values)
         values[section + "." + key] = plain_value(value.data());
   LaunchFile file;
-  file.of_megatron = false;
+  file.arguments.framework = "torchtitan";
   MegatronArguments& out = file.arguments;
   const auto set = [&](std::string setting) { out.settings.push_back({std::move(setting), path}); };
   for (const auto& [key, setting] : titan_keys)

@@ -20,7 +20,6 @@ constexpr std::size_t max_launch_values = 4096;
 
 struct LaunchFile {
   MegatronArguments arguments;
-  bool of_megatron = true;  // what it leaves out has Megatron-LM's default, else the plan's
 };
 
 LaunchFile read_launch(const std::string& text, const std::string& path);

@@ -268,7 +268,7 @@ Launch of_nemo(const Values& values, std::vector<std::string>& left) {
 
 LaunchFile of_accelerate(const Values& values, const std::string& path) {
   LaunchFile file;
-  file.of_megatron = false;
+  file.arguments.framework = "";
   MegatronArguments& out = file.arguments;
   const auto of = [&](const std::string& key) {
     const auto found = values.find(key);

@@ -403,15 +403,4 @@ MegatronArguments read_megatron(const std::string& text, const std::string& path
   return base;
 }
 
-rehearse::v1::Plan megatron_defaults() {
-  rehearse::v1::Plan plan;
-  plan.set_sequence_parallel(false);
-  plan.set_distributed_optimizer(false);
-  plan.set_overlap_grad_reduce(false);
-  plan.set_overlap_param_gather(false);
-  plan.set_precision(rehearse::v1::Plan::fp32);
-  plan.set_fp32_gradients(false);
-  return plan;
-}
-
 }  // namespace sim::config

@@ -30,6 +30,8 @@ struct MegatronArguments {
   std::vector<Missing> missing;
   std::vector<std::string> notes;  // what matters to a run and is not simulated
   Diagnostics problems;
+  // What holds where the script is silent (workloads/frameworks); "": the plan's own defaults.
+  std::string framework = "megatron-lm";
 };
 
 // A flag as it is given: the words up to the next flag.
@@ -54,8 +56,5 @@ struct Launch {
 Launch find_launch(const shell::Script& script);
 
 MegatronArguments read_megatron(const std::string& text, const std::string& path);
-
-// What Megatron-LM assumes where a script says nothing.
-rehearse::v1::Plan megatron_defaults();
 
 }  // namespace sim::config

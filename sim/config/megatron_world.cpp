@@ -67,6 +67,7 @@ void Translator::world() {
 void Translator::deepspeed() {
   const Given* on = find("deepspeed");
   if (!on || has("no-deepspeed")) return;
+  out_.framework = "megatron-deepspeed";
   const Given* stage = find("zero-stage");
   std::int64_t zero = stage ? number(stage).value_or(stage->value() == "0" ? 0 : -1) : -1;
   const Given* file = find("deepspeed-config");

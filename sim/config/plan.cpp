@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "sim/config/cluster_fields.h"
+#include "sim/config/framework.h"
 #include "sim/config/huggingface.h"
 #include "sim/config/launch.h"
 #include "sim/config/locate.h"
@@ -55,7 +56,9 @@ Result<PlanFile> finish(v1::Plan& plan, Source& source, Diagnostics problems,
 
   const Result<model::Architecture> architecture = load_architecture(plan, source);
   if (!architecture) append(problems, architecture.errors(), source.path());
-  const Result<Machine> machine = find_cluster(plan.cluster(), source.path(), cluster);
+  std::vector<std::string> changes = cluster_settings(plan);
+  changes.insert(changes.end(), cluster.begin(), cluster.end());
+  const Result<Machine> machine = find_cluster(plan.cluster(), source.path(), changes);
   if (!machine) append(problems, machine.errors(), source.where(plan, "cluster"));
   if (!problems.empty()) return problems;
 
@@ -63,8 +66,13 @@ Result<PlanFile> finish(v1::Plan& plan, Source& source, Diagnostics problems,
   for (PlanProblem& problem : resolved.problems)
     problems.push_back({source.where(plan, problem.field), std::move(problem.message)});
   if (!problems.empty()) return problems;
-  return PlanFile{
-      name_of(plan, source.path()), source.path(), std::move(resolved.plan), *machine, {}};
+  PlanFile file;
+  file.name = name_of(plan, source.path());
+  file.path = source.path();
+  file.plan = std::move(resolved.plan);
+  file.machine = *machine;
+  if (plan.has_framework()) file.framework = find_framework(plan.framework())->family;
+  return file;
 }
 
 std::vector<Setting> settings_of(const std::vector<std::string>& overrides) {
@@ -137,7 +145,8 @@ Result<PlanFile> load_megatron(const std::string& path, const std::vector<std::s
   if (!text) return text.errors();
   LaunchFile launch = read_launch(*text, path);
   MegatronArguments& arguments = launch.arguments;
-  v1::Plan plan = launch.of_megatron ? megatron_defaults() : v1::Plan();
+  v1::Plan plan;
+  if (!arguments.framework.empty()) plan.set_framework(arguments.framework);
   Source source(path);
   Diagnostics problems = std::move(arguments.problems);
   append(problems, apply(arguments.settings, plan, source), path);

@@ -19,6 +19,7 @@ struct PlanFile {
   std::string path;  // "" when everything came from the command line
   workload::Plan plan;
   Machine machine;
+  std::string framework;           // in residuals of measured runs; "": the plan names none
   std::vector<std::string> notes;  // what a launch script says and the simulator leaves out
 };
 

@@ -76,6 +76,7 @@ Result<RunResiduals> load_residuals(const std::string& path) {
     to.context_parallel = from.context_parallel();
     to.source = from.source();
     to.fitted = from.fitted();
+    to.shards = from.shards();
     to.values.assign(from.values().begin(), from.values().end());
     std::sort(to.values.begin(), to.values.end());
     out.groups.push_back(std::move(to));
@@ -101,6 +102,7 @@ std::string to_text(const RunResiduals& residuals) {
         "  context_parallel: {}\n  source: {}\n  fitted: {}\n",
         name(group.quantity), quoted(group.profile), quoted(group.framework), group.many_nodes,
         group.context_parallel, quoted(group.source), group.fitted);
+    if (group.shards) text += "  shards: true\n";
     text += folded(group.values) + "}\n";
   }
   return text;

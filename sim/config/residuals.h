@@ -19,6 +19,7 @@ struct ResidualGroup {
   bool many_nodes = false, context_parallel = false;
   std::string source;
   bool fitted = false;
+  bool shards = false;  // parameters in shards
   std::vector<double> values;  // ascending
 };
 

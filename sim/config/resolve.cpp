@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "sim/config/fields.h"
+#include "sim/core/text.h"
 #include "sim/memory/options.h"
 #include "sim/mesh/axes.h"
 #include "sim/schedule/schedule.h"
@@ -128,7 +129,7 @@ void sharding(const v1::Plan& from, workload::Plan& to, std::vector<PlanProblem>
   // With a pipeline fully_shard's users keep parameters whole behind a forward pass
   // [pytorch/torchtitan distributed/fsdp.py:get_fsdp_reshard_after_forward_policy, "default"].
   const bool said = from.has_fsdp() && from.fsdp().has_reshard_after_forward();
-  if (from.data_parallel() == v1::Plan::fsdp2 && to.mesh.pp > 1 && !said)
+  if (from.data_parallel() == v1::Plan::fsdp2 && from.pp() > 1 && !said)
     to.sharding.fsdp.reshard_after_forward = false;
   workload::shard_parameters(to, to.sharding.data_parallel, to.sharding.fsdp.reshard_after_forward);
 }
@@ -260,19 +261,79 @@ void rank_order(const v1::Plan& from, Resolved& out) {
   }
 }
 
+// The framework of the plan, nullptr where it names none; with a problem where it cannot be.
+const Framework* framework_of(const v1::Plan& from, std::vector<PlanProblem>& problems) {
+  if (!from.has_framework()) return nullptr;
+  const auto problem = [&](std::string message) {
+    problems.push_back({"framework", std::move(message)});
+  };
+  if (!frameworks()) {
+    for (const Diagnostic& one : frameworks().errors())
+      problem(fmt::format("{}: {}", one.where, one.message));
+    return nullptr;
+  }
+  const Framework* found = find_framework(from.framework());
+  if (found == nullptr) {
+    problem(fmt::format("there is no framework '{}'{}; `rehearse list frameworks` has all",
+                        from.framework().substr(0, 80),
+                        did_you_mean(from.framework().substr(0, 80), framework_names())));
+  } else if (!found->refused.empty()) {
+    problem(fmt::format("'{}' is not simulated: {}", found->name, found->refused));
+  }
+  return found;
+}
+
+// Everything but the world's size.
+void fill(const v1::Plan& from, const Machine& machine, Resolved& out) {
+  sharding(from, out.plan, out.problems);
+  copied(from, machine, out.plan);
+  adapters(from, out.plan, out.problems);
+  optimizer(from, out.plan, out.problems);
+  recompute_modules(from, out.plan, out.problems);
+  chunks(from, out);
+}
+
 }  // namespace
 
-Resolved resolve(const v1::Plan& from, const model::Architecture& architecture,
+bool Stated::says(std::string_view field) const {
+  return std::ranges::find(fields, field) != fields.end();
+}
+
+Stated state(const Framework& framework, std::span<const Setting> settings, const Columns& columns,
+             const Machine& machine) {
+  Stated out;
+  v1::Plan from;
+  Source source("");
+  for (const Diagnostic& problem : apply(settings, from, source))
+    out.problems.push_back({"", problem.message});
+  if (!out.problems.empty()) return out;
+  out.completion = complete(framework, from, columns);
+  std::vector<const google::protobuf::FieldDescriptor*> fields;
+  from.GetReflection()->ListFields(from, &fields);
+  for (const auto* field : fields) out.fields.push_back(field->name());
+  Resolved resolved;
+  resolved.plan.architecture = architecture_of(from.architecture(), from.sequence());
+  fill(from, machine, resolved);
+  out.plan = std::move(resolved.plan);
+  out.problems = std::move(resolved.problems);
+  return out;
+}
+
+std::vector<std::string> cluster_settings(const v1::Plan& plan) {
+  std::vector<PlanProblem> problems;
+  const Framework* framework = framework_of(plan, problems);
+  v1::Plan copy = plan;
+  return framework ? complete(*framework, copy).cluster : std::vector<std::string>{};
+}
+
+Resolved resolve(const v1::Plan& given, const model::Architecture& architecture,
                  const Machine& machine) {
   Resolved out;
   workload::Plan& plan = out.plan;
   plan.architecture = architecture;
-  sharding(from, plan, out.problems);
-  copied(from, machine, plan);
-  adapters(from, plan, out.problems);
-  optimizer(from, plan, out.problems);
-  recompute_modules(from, plan, out.problems);
-  chunks(from, out);
+  v1::Plan from = given;
+  if (const Framework* framework = framework_of(given, out.problems)) complete(*framework, from);
+  fill(from, machine, out);
   world(from, machine, out);
   if (out.problems.empty()) placement(from, machine, out);
   rank_order(from, out);

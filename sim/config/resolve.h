@@ -2,11 +2,15 @@
 // world, and every rule it breaks.
 #pragma once
 
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "sim/config/cluster.h"
+#include "sim/config/framework.h"
 #include "sim/config/plan.pb.h"
+#include "sim/config/plan_fields.h"
 #include "sim/workload/plan.h"
 
 namespace sim::config {
@@ -24,6 +28,21 @@ struct Resolved {
 // REQUIRES: `from` satisfies the rules of plan.proto.
 Resolved resolve(const rehearse::v1::Plan& from, const model::Architecture& architecture,
                  const Machine& machine);
+
+// A row of a table of measured runs, as settings: its framework says the rest.
+struct Stated {
+  workload::Plan plan;
+  Completion completion;
+  std::vector<std::string> fields;    // that the row or its framework says
+  std::vector<PlanProblem> problems;  // of settings and fields; not yet workload::problems
+  bool says(std::string_view field) const;
+};
+// REQUIRES: the settings hold the network's layers, hidden size, heads and the sequence.
+Stated state(const Framework& framework, std::span<const Setting> settings, const Columns& columns,
+             const Machine& machine);
+
+// Settings of the cluster that the plan's framework makes; none where it has no framework.
+std::vector<std::string> cluster_settings(const rehearse::v1::Plan& plan);
 
 // The network that a plan describes itself. REQUIRES: as above.
 model::Architecture architecture_of(const rehearse::v1::Architecture& from, std::int64_t sequence);

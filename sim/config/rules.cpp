@@ -106,11 +106,12 @@ void check_message(const Source& source, const Message& message, bool whole,
     const FieldDescriptor& field = *descriptor->field(i);
     check_field(source, message, field, whole, problems);
     if (field.cpp_type() != FieldDescriptor::CPPTYPE_MESSAGE) continue;
+    const bool inside = whole && !rule_of(field).partial();
     if (field.is_repeated()) {
       for (int k = 0; k < reflection->FieldSize(message, &field); ++k)
-        check_message(source, reflection->GetRepeatedMessage(message, &field, k), whole, problems);
+        check_message(source, reflection->GetRepeatedMessage(message, &field, k), inside, problems);
     } else if (reflection->HasField(message, &field)) {
-      check_message(source, reflection->GetMessage(message, &field), whole, problems);
+      check_message(source, reflection->GetMessage(message, &field), inside, problems);
     }
   }
 }

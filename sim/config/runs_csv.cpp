@@ -207,4 +207,8 @@ Result<RunsTable> load_runs(const std::string& path) {
   return table;
 }
 
+bool is_run_column(std::string_view name) {
+  return find_column(name) != nullptr;
+}
+
 }  // namespace sim::config

@@ -34,4 +34,7 @@ struct RunsTable {
 
 Result<RunsTable> load_runs(const std::string& path);
 
+// Is it a column of the schema?
+bool is_run_column(std::string_view name);
+
 }  // namespace sim::config

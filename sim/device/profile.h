@@ -182,6 +182,9 @@ struct ReservedMemory {
   Bytes libraries{};         // handles of cuBLAS, cuDNN, compiled modules, outside PyTorch
   Bytes cublas_workspace{};  // inside the allocator: per handle and stream, at first matmul
   Bytes engine_workspace{};  // inside the allocator: Transformer Engine, once per process
+  // What none of these explains, fitted to outcomes of measured runs, and where it may lie.
+  // least <= unaccounted <= most.
+  Bytes unaccounted{}, unaccounted_least{}, unaccounted_most{};
 };
 
 struct Profile {

@@ -184,6 +184,8 @@ Memory outside_memory(const workload::Job& job, const workload::Plan& plan, cons
                       std::span<const GpuKind> others) {
   Memory memory;
   memory.total = gpu.memory;
+  memory.less = profile.memory.unaccounted_most - profile.memory.unaccounted;
+  memory.more = profile.memory.unaccounted - profile.memory.unaccounted_least;
   memory.options = plan.environment.allocator_options;
   const int cp = job.mesh.degrees().cp;
   for (std::size_t i = 0; i < job.classes.size(); ++i) {
@@ -196,6 +198,8 @@ Memory outside_memory(const workload::Job& job, const workload::Plan& plan, cons
     if (least < gpu.memory) outside.push_back({"smaller GPU", gpu.memory - least});
     outside.push_back({"CUDA context", profile.memory.context});
     if (profile.memory.libraries.n > 0) outside.push_back({"libraries", profile.memory.libraries});
+    if (profile.memory.unaccounted.n > 0)
+      outside.push_back({"unaccounted", profile.memory.unaccounted});
     for (const Stream s : program.communicators) {
       // A ring of two sends on the group's own communicator, batched.
       const bool ring = s == Stream::cp && cp == 2;

@@ -56,7 +56,9 @@ struct Times {
 };
 
 struct Memory {
-  Bytes total{};                              // what the device has
+  Bytes total{};  // what the device has
+  // The capacity may be so much smaller or larger: what is unaccounted has a range.
+  Bytes less{}, more{};
   std::vector<std::vector<Outside>> outside;  // per class
   std::string options;                        // PYTORCH_CUDA_ALLOC_CONF, checked
 };

@@ -29,6 +29,18 @@ struct Estimate {
   bool fits = false;
 };
 
+// How sure the outcome is. Memory outside the allocator is known within a range only
+// (device/profile.h, unaccounted).
+struct Verdict {
+  // The share of that range in which the plan fits; 0 or 1 where the outcome does not hang on it.
+  double fits_probability = 1;
+  // Fits barely, or runs out barely: the other outcome lies within the range, or so little is left
+  // unreserved (2 % of the capacity) or memory is given back and asked for again so often (every
+  // microbatch) that a run may end either way.
+  bool tight = false;
+  std::string hangs_on;  // why it is tight, one line
+};
+
 struct Machine {  // what an answer says about the cluster
   std::string cluster, gpu;
   int gpus_per_node = 1;
@@ -43,6 +55,7 @@ struct Answer {
   std::vector<Rate> rates;  // the first is the headline
   double mfu = 0, hfu = 0;  // fractions; MFU by the `megatron` convention
   Estimate estimate;
+  Verdict verdict;
 };
 
 double step_seconds(const Answer& answer);

@@ -161,7 +161,8 @@ std::string headroom_text(const Answer& answer) {
 std::string explain_text(const Answer& answer, const PeakTensors& tensors) {
   const replay::RunReport& run = answer.run;
   const ClassReport& who = fullest(run);
-  std::string text = headline(answer) + "\n" + limit(answer) + "\n\n" + plan_line(answer);
+  std::string text =
+      headline(answer) + "\n" + verdict_text(answer) + limit(answer) + "\n\n" + plan_line(answer);
   if (!run.fits()) text += oom_text(answer);
   text += bytes_text(answer, who) + tensors_text(tensors.of(index_of(run, who)), who);
   text += run.fits() ? headroom_text(answer) : fragmentation_text(who);

@@ -187,11 +187,16 @@ Interval around_points(double percent, const Spread& spread) {
   return {std::max(0.0, percent + spread.low), std::min(100.0, percent + spread.high)};
 }
 
-Intervals intervals(const Answer& answer, const config::RunResiduals& residuals,
-                    const std::string& profile, const std::string& convention) {
+Basis basis_of(const device::Profile& profile, const std::string& gpu,
+               const std::string& framework) {
+  return {profile.provenance.device.starts_with(gpu) ? profile.name : "", framework};
+}
+
+Intervals intervals(const Answer& answer, const config::RunResiduals& residuals, const Basis& basis,
+                    const std::string& convention) {
   Intervals out;
   if (!answer.run.fits()) return out;
-  const Situation situation = {profile, "Megatron-LM",
+  const Situation situation = {basis.profile, "Megatron-LM",
                                answer.plan.world() > answer.machine.gpus_per_node,
                                answer.plan.mesh.cp > 1};
   using config::ResidualOf;
@@ -246,12 +251,6 @@ Json intervals_json(const Intervals& all) {
   add("peak_allocated_gib", all.allocated_gib, all.allocated);
   add("peak_reserved_gib", all.reserved_gib, all.reserved);
   return json;
-}
-
-std::string framework_family(const std::string& framework) {
-  std::string family = framework.substr(0, framework.find_first_of("(/"));
-  while (!family.empty() && family.back() == ' ') family.pop_back();
-  return family;
 }
 
 }  // namespace sim::report

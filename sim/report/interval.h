@@ -25,6 +25,7 @@
 #include <string>
 
 #include "sim/config/residuals.h"
+#include "sim/device/profile.h"
 #include "sim/report/answer.h"
 #include "sim/report/json.h"
 
@@ -35,13 +36,25 @@ struct Situation {
   std::string framework;  // "" when it is none of those that were measured
   bool many_nodes = false;
   bool context_parallel = false;
+  bool shards = false;  // parameters in shards: the kind of plan
 };
+
+// What a prediction's intervals may rest on.
+struct Basis {
+  std::string profile;    // "": borrowed, nobody ran on this GPU
+  std::string framework;  // "": unknown
+};
+// A profile is borrowed where the GPU is not the device that it is of.
+Basis basis_of(const device::Profile& profile, const std::string& gpu,
+               const std::string& framework);
 
 // What is known of a quantity in a situation; low <= 0 <= high.
 struct Spread {
   double low = 0, high = 0;
   std::size_t samples = 0, sources = 0;
   std::string of;  // the class: "a100-80, Megatron-LM, many nodes"
+  // "98 runs of 5 sources of this GPU and framework"
+  bool own_gpu = true, own_framework = true;
 };
 
 // Nothing when nothing was measured. `without`: a source that is left out.
@@ -62,13 +75,10 @@ struct Intervals {
   std::optional<Spread> time, allocated, reserved;
 };
 // TFLOP/s by `convention`; memory of the rank that needs most.
-Intervals intervals(const Answer& answer, const config::RunResiduals& residuals,
-                    const std::string& profile, const std::string& convention);
+Intervals intervals(const Answer& answer, const config::RunResiduals& residuals, const Basis& basis,
+                    const std::string& convention);
 // "90 % interval: step 1.02-1.31 s, ...", a line or two.
 std::string intervals_text(const Intervals& intervals);
 Json intervals_json(const Intervals& intervals);
-
-// "Megatron-LM" of "Megatron-LM (a fork)", "NeMo" of "NeMo/Megatron-Core".
-std::string framework_family(const std::string& framework);
 
 }  // namespace sim::report

@@ -349,6 +349,9 @@ Json to_json(const Answer& answer) {
     json["bubble"] = run.bubble;
     json["textbook_bubble"] = textbook_bubble(answer.plan);
   }
+  json["verdict"] = {{"tight", answer.verdict.tight},
+                     {"fits_probability", answer.verdict.fits_probability},
+                     {"hangs_on", answer.verdict.hangs_on}};
   json["estimate"] = {{"method", "closed form of arXiv 2411.06465, first stage"},
                       {"gib", answer.estimate.gib},
                       {"limit_gib", answer.estimate.limit_gib},

@@ -111,6 +111,8 @@ const std::vector<Column>& record_columns() {
       {"exposed_dp_pct", "exposed DP", "%", 1},
       {"optimizer_pct", "optimizer", "%", 1},
       {"host_pct", "host", "%", 1},
+      {"tight", "tight", "", 0},
+      {"fits_probability", "probability that it fits", "", 2},
   };
   return all;
 }
@@ -174,6 +176,8 @@ Json record(const PointName& name, const Answer& answer) {
   json["capacity_gib"] = rounded(gib(fullest(run).capacity), digits);
   json["estimate_gib"] = rounded(answer.estimate.gib, digits);
   json["estimate_says_fits"] = answer.estimate.fits ? 1 : 0;
+  json["tight"] = answer.verdict.tight ? 1 : 0;
+  json["fits_probability"] = rounded(answer.verdict.fits_probability, digits);
   if (!run.fits()) json["out_of_memory"] = event(*fullest(run).out_of_memory);
   return json;
 }

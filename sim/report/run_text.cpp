@@ -237,20 +237,30 @@ std::string percent(double fraction) {
 }
 
 std::string headline(const Answer& answer) {
-  if (!answer.run.fits()) return "out of memory: " + oom_reason(answer.run);
+  const char* barely = answer.verdict.tight ? ", barely" : "";
+  if (!answer.run.fits()) return fmt::format("out of memory{}: {}", barely, oom_reason(answer.run));
   const ClassReport& who = fullest(answer.run);
   return fmt::format(
-      "fits: {:.1f} TFLOP/s/GPU ({}), {:.1f} ({}), {:.0f} tokens/s/GPU, step {:.3f} s, {:.1f} of "
+      "fits{}: {:.1f} TFLOP/s/GPU ({}), {:.1f} ({}), {:.0f} tokens/s/GPU, step {:.3f} s, {:.1f} of "
       "{:.1f} GiB ({})",
-      rate(answer, "paper").tflops_gpu, "paper", rate(answer, "megatron").tflops_gpu, "megatron",
-      tokens_per_second_gpu(answer), step_seconds(answer), gib(who.peak_reserved),
+      barely, rate(answer, "paper").tflops_gpu, "paper", rate(answer, "megatron").tflops_gpu,
+      "megatron", tokens_per_second_gpu(answer), step_seconds(answer), gib(who.peak_reserved),
       gib(who.capacity),
       percent(static_cast<double>(who.peak_reserved.n) / static_cast<double>(who.capacity.n)));
 }
 
+std::string verdict_text(const Answer& answer) {
+  const Verdict& verdict = answer.verdict;
+  if (!verdict.tight) return "";
+  std::string text = "the outcome hangs on little: " + verdict.hangs_on;
+  if (verdict.fits_probability > 0 && verdict.fits_probability < 1)
+    text += fmt::format(" (probability that it fits: {:.0f} %)", 100 * verdict.fits_probability);
+  return text + "\n";
+}
+
 std::string run_text(const Answer& answer, const std::string& intervals) {
-  std::string text =
-      headline(answer) + "\n" + limit(answer) + "\n" + intervals + "\n" + plan_line(answer);
+  std::string text = headline(answer) + "\n" + verdict_text(answer) + limit(answer) + "\n" +
+                     intervals + "\n" + plan_line(answer);
   if (!answer.run.fits()) {
     return text + oom_text(answer) + stage_memory_text(answer) + peak_text(answer) +
            estimate_text(answer);

@@ -13,6 +13,8 @@ std::string run_text(const Answer& answer, const std::string& intervals = "");
 
 // The first line: what a person wants to know, in the user's units.
 std::string headline(const Answer& answer);
+// One line where the outcome is tight, else nothing.
+std::string verdict_text(const Answer& answer);
 
 // The plan and its cluster in one line.
 std::string plan_line(const Answer& answer);

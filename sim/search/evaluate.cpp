@@ -10,6 +10,7 @@
 #include "sim/model/flops.h"
 #include "sim/replay/coupling.h"
 #include "sim/search/pass_times.h"
+#include "sim/search/verdict.h"
 #include "sim/workload/build.h"
 
 namespace sim::search {
@@ -244,6 +245,7 @@ report::Answer evaluate_with(const workload::Plan& plan, Site& site, const repla
   }
   answer.run = replay::run(job, times, memory, how);
   answer.estimate = estimate(plan, gpu);
+  if (extra.n == 0) answer.verdict = verdict(answer, job, times, memory);
   if (answer.run.fits()) add_rates(answer);
   return answer;
 }

@@ -25,11 +25,19 @@ enum class Part { own, first_keys, second_queries };
 
 struct Ring {
   explicit Ring(const Rank& rank)
-      : dim(rank.dim), c(rank.plan.mesh.cp), r(rank.program.cp_rank), local(rank.dim.local) {}
+      : dim(rank.dim),
+        c(rank.plan.mesh.cp),
+        r(rank.program.cp_rank),
+        local(rank.dim.local),
+        copies_half(rank.dim.batch > 1 || rank.plan.documents_per_sample() > 1) {}
 
   Dimensions dim;
   int c, r;
   std::int64_t local;
+  // Halves of q, out and dout are [:, 1] of the batch: with one sequence they lie in one piece, and
+  // `.contiguous()` gives a view (packed samples have a kernel that copies). Halves of k and v are
+  // copies always: the two lie one behind the other.
+  bool copies_half;
 
   Part part(int i) const {
     return i == 0 ? Part::own : i <= r ? Part::first_keys : Part::second_queries;
@@ -71,7 +79,7 @@ void RingForward::take_half(int i) {
   if (p == Part::first_keys) {
     made = w.temporary(ring.key_value_bytes() / 2, "first half of k and v", stream);
     w.memory_bound(OperationKind::copy, "half k v", ring.key_value_bytes(), stream);
-  } else if (p == Part::second_queries) {
+  } else if (p == Part::second_queries && ring.copies_half) {
     const std::int64_t bytes = ring.query_bytes(ring.local / 2);
     made = w.temporary(bytes, "second half of q", stream);
     w.memory_bound(OperationKind::copy, "half q", 2 * bytes, stream);
@@ -153,7 +161,7 @@ void RingBackward::step(int i, std::uint16_t arrived) {
   const std::int64_t query_bytes = ring.query_bytes(scores.query);
   const std::int64_t key_bytes = 2 * w.dim.element * w.dim.batch * scores.key * w.dim.key_value;
   const std::int64_t half_query = ring.query_bytes(ring.local / 2);
-  const bool second = p == Part::second_queries;
+  const bool second = p == Part::second_queries && ring.copies_half;
   half(query, second, half_query, "second half of q");
   if (!cudnn) make(dq, query_bytes, "dq of the step");
   half(keys, p == Part::first_keys, ring.key_value_bytes() / 2, "first half of k and v");

@@ -6,6 +6,7 @@
 
 #include "sim/calibrate/row_plan.h"
 #include "sim/calibrate/row_text.h"
+#include "sim/config/cluster.h"
 #include "sim/config/runs_csv.h"
 
 using namespace sim;
@@ -220,6 +221,7 @@ TEST_CASE("calibrate: adapters are those of the benchmark or of NVIDIA's recipes
   CHECK_FALSE(recipe.plan.lora.projection);
   CHECK(recipe.assumptions.back() == "adapters of rank 8 beside linear_qkv");
   row["source_group"] = "mlperf-v4.0";
+  row["framework"] = "NeMo/Megatron-Core";
   CHECK(plan_of(row).plan.lora.rank == 16);
   CHECK(plan_of(row).plan.lora.projection);
   CHECK_FALSE(plan_of(row).plan.lora.fc2);
@@ -264,5 +266,6 @@ TEST_CASE("calibrate: drivers state memory in MiB and mean the same card") {
   Row row = find("paper_grid.csv", "T01358");
   row["gpu"] = "NVIDIA H100-SXM5-80GB";
   row["gpu_mem_gb"] = "81559 MiB";
-  CHECK(cluster_of(row).cluster == "dgx-h100");
+  REQUIRE(cluster_of(row).machine != nullptr);
+  CHECK(cluster_of(row).machine->cluster.name == "dgx-h100");
 }

@@ -53,13 +53,26 @@ TEST_CASE("calibrate: outcomes make a two-by-two table for the replay and for th
                                   predicted("d", 1)};
   said[1].oom = true;
   said[0].rule_says_oom = true;
-  const Outcomes replay = outcomes(rows, said, false);
+  const Outcomes replay = outcomes(rows, said, Judge::replay);
   CHECK(replay.rows() == 3);  // d does not state its outcome
   CHECK(replay.counts[0][0] == 1);
   CHECK(replay.counts[1][1] == 1);
   CHECK(replay.counts[1][0] == 1);
   CHECK(replay.right_pct() == Approx(200.0 / 3));
-  CHECK(outcomes(rows, said, true).right_pct() == Approx(0));
+  CHECK(outcomes(rows, said, Judge::rule).right_pct() == Approx(0));
+}
+
+TEST_CASE("calibrate: tight outcomes are left undecided, or counted on their more likely side") {
+  const std::vector<Row> rows = {row("a", "1", "0"), row("b", "", "1"), row("c", "", "1")};
+  std::vector<Prediction> said = {predicted("a", 1), predicted("b", 1), predicted("c", 1)};
+  said[1].tight = true;
+  said[1].fits_probability = 0.4;
+  said[2].tight = true;
+  said[2].fits_probability = 0.6;
+  CHECK(outcomes(rows, said, Judge::replay).right_pct() == Approx(100.0 / 3));
+  CHECK(outcomes(rows, said, Judge::decided).rows() == 1);
+  CHECK(outcomes(rows, said, Judge::decided).right_pct() == Approx(100));
+  CHECK(outcomes(rows, said, Judge::likely).right_pct() == Approx(200.0 / 3));
 }
 
 TEST_CASE("calibrate: a prediction survives the way from its worker") {
@@ -97,10 +110,11 @@ TEST_CASE("calibrate: the CSV has one line per row with the columns in order") {
         "predicted_iter_time_s_lo90,predicted_iter_time_s_hi90,"
         "predicted_mem_alloc_peak_gib_lo90,predicted_mem_alloc_peak_gib_hi90,"
         "predicted_mem_reserved_peak_gib_lo90,predicted_mem_reserved_peak_gib_hi90,"
-        "predicted_bubble_pct_lo90,predicted_bubble_pct_hi90,fitted\n"
-        "T1,predicted,,2.000000,123.5000,10.0000,11.0000,0,3.0000,,,1.500000,2.500000,,,,,,,1\n"
-        "T2,predicted,\"stage 0, layer 3\",,,,,1,,,,,,,,,,,,0\n"
-        "T3,unsupported,no profile,,,,,,,,,,,,,,,,,\n");
+        "predicted_bubble_pct_lo90,predicted_bubble_pct_hi90,fitted,predicted_tight,"
+        "predicted_fits_probability\n"
+        "T1,predicted,,2.000000,123.5000,10.0000,11.0000,0,3.0000,,,1.500000,2.500000,,,,,,,1,,\n"
+        "T2,predicted,\"stage 0, layer 3\",,,,,1,,,,,,,,,,,,0,,\n"
+        "T3,unsupported,no profile,,,,,,,,,,,,,,,,,,,\n");
 }
 
 TEST_CASE("calibrate: residuals of the rows give intervals that hold nine in ten of them") {

@@ -94,9 +94,3 @@ TEST_CASE("report: rows that a profile was fitted on count only when there are n
   residuals.groups.pop_back();
   CHECK(spread(residuals, ResidualOf::time, here)->samples == 50);
 }
-
-TEST_CASE("report: the family of a framework is its name without remarks") {
-  CHECK(framework_family("Megatron-LM (a fork, core 0.8)") == "Megatron-LM");
-  CHECK(framework_family("NeMo/Megatron-Core") == "NeMo");
-  CHECK(framework_family("") == "");
-}

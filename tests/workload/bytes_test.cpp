@@ -173,8 +173,8 @@ TEST_CASE("workload: ring attention holds all its buffers and partial outputs un
       CHECK(w.bytes("partial output") == query * (1 + r) + query / 2 * (3 - r));
       CHECK(w.bytes("running statistics in fp64") == 2 * lse);
       // Halves of the last two steps, by the Python variables that name them.
-      const int second = std::min(2, 3 - r), first = 2 - second;
-      CHECK(w.bytes("second half of q") == second * query / 2);
+      const int first = 2 - std::min(2, 3 - r);
+      CHECK(w.bytes("second half of q") == 0);  // one sequence: a view
       CHECK(w.bytes("first half of k and v") == first * kv / 2);
     });
     // Rotated keys stay a variable of Attention.forward; v's copy went with the module.
@@ -223,7 +223,35 @@ TEST_CASE("workload: a ring's backward returns dk and dv as views of one buffer"
           // Whether the previous step's results still live while this step's kernel runs.
           const bool cudnn = backend == AttentionBackend::cudnn;
           CHECK(w.count("dq of the step") == (cudnn && step > 0 ? 2 : 1));
-          CHECK(w.bytes("second half of q") == (step < 2 ? query / 2 : 0));
+          CHECK(w.bytes("second half of q") == 0);  // one sequence: a view
+          CHECK(w.bytes("first half of k and v") == (step == 2 ? kv / 2 : 0));
+          ++step;
+        },
+        4);
+    CHECK(step == 4);
+  }
+}
+
+TEST_CASE("workload: a ring copies halves of q, out and dout of two sequences, not of one") {
+  for (const int batch : {1, 2}) {
+    Plan plan = one_layer(sample::llama_8b());
+    plan.mesh.cp = 4;
+    plan.batch.micro_batch = batch;
+    REQUIRE(problems(plan).empty());
+    const Job job = sample::job(plan);
+    const std::int64_t half = batch == 1 ? 0 : 2 * 2 * 1024 * 2048;  // bf16, two sequences
+    const std::int64_t kv = 2 * 2 * batch * 2048 * 512;
+    // Rank 1: steps 2 and 3 of the way there, steps 0 and 1 of the way back.
+    when(job.classes[1], "layer forward", "lse", [&](const sample::Walk& w) {
+      CHECK(w.bytes("second half of q") == 2 * half);
+    });
+    int step = 0;
+    when(
+        job.classes[1], "layer backward", "softmax_d",
+        [&](const sample::Walk& w) {
+          CAPTURE(batch, step);
+          for (const char* name : {"second half of q", "second half of out", "second half of dout"})
+            CHECK(w.bytes(name) == (step < 2 ? half : 0));
           CHECK(w.bytes("first half of k and v") == (step == 2 ? kv / 2 : 0));
           ++step;
         },

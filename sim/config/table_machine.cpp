@@ -1,0 +1,63 @@
+#include "sim/config/table_machine.h"
+
+#include <cmath>
+
+#include "sim/config/locate.h"
+#include "sim/core/letters.h"
+
+namespace sim::config {
+namespace {
+
+bool is_word_character(char c) {
+  return (c >= '0' && c <= '9') || (lower(c) >= 'a' && lower(c) <= 'z');
+}
+
+// Does a word of the text begin so? "H200" is not in "GH200".
+bool names(std::string_view text, std::string_view alias) {
+  for (std::size_t at = 0; at + alias.size() <= text.size(); ++at)
+    if (starts_with(text.substr(at), alias) && (at == 0 || !is_word_character(text[at - 1])))
+      return true;
+  return false;
+}
+
+bool agrees(double stated_gb, double gb) {
+  return stated_gb == 0 || std::abs(stated_gb - gb) < 0.5;
+}
+
+}  // namespace
+
+const Result<std::vector<Machine>>& table_machines() {
+  static const Result<std::vector<Machine>> all = []() -> Result<std::vector<Machine>> {
+    std::vector<Machine> machines;
+    for (const std::string& name : names(Kind::topology)) {
+      const Result<Machine> machine = find_cluster(name);
+      if (!machine) return machine.errors();
+      if (!machine->aliases.empty()) machines.push_back(*machine);
+    }
+    return machines;
+  }();
+  return all;
+}
+
+TableMachine machine_of_table(std::string_view gpu, double memory_gb, std::string_view remarks) {
+  TableMachine best;
+  std::size_t length = 0;
+  double largest = 0;
+  for (const Machine& machine : *table_machines()) {
+    const bool of_site = !machine.site.empty() &&
+                         (contains(remarks, machine.site) || contains(gpu, machine.site));
+    for (const GpuAlias& alias : machine.aliases) {
+      if (!names(gpu, alias.name) || !agrees(memory_gb, alias.memory_gb)) continue;
+      constexpr std::size_t of_a_site = 1000;
+      const std::size_t long_as = alias.name.size() + (of_site ? of_a_site : 0);
+      if (!machine.site.empty() && !of_site) continue;
+      if (long_as < length || (long_as == length && alias.memory_gb <= largest)) continue;
+      best = {&machine, alias.memory_only};
+      length = long_as;
+      largest = alias.memory_gb;
+    }
+  }
+  return best;
+}
+
+}  // namespace sim::config

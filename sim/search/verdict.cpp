@@ -1,0 +1,99 @@
+#include "sim/search/verdict.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "sim/core/text.h"
+
+namespace sim::search {
+
+namespace {
+
+using report::Verdict;
+
+constexpr double near_capacity = 0.02;
+
+bool fits_with(Bytes change, const workload::Job& job, const replay::Times& times,
+               replay::Memory memory) {
+  memory.total += change;
+  return replay::run(job, times, memory).fits();
+}
+
+std::string range_text(const replay::Memory& memory) {
+  return fmt::format("memory outside the allocator is known to {} less or {} more",
+                     human(memory.more), human(memory.less));
+}
+
+// Least that any class leaves unreserved.
+std::int64_t unreserved(const replay::RunReport& run) {
+  std::int64_t least = std::numeric_limits<std::int64_t>::max();
+  for (const replay::ClassReport& c : run.classes)
+    least = std::min(least, c.capacity.n - c.peak_reserved.n);
+  return least;
+}
+
+// Least that has to be added to the capacity of every class so that its tensors fit.
+std::int64_t missing(const replay::RunReport& run) {
+  std::int64_t most = 0;
+  for (const replay::ClassReport& c : run.classes) most = std::max(most, c.needed.n - c.capacity.n);
+  return most;
+}
+
+// Something changes where the capacity is `here` smaller, or nowhere; it has changed at the end.
+// Unknown in between, so the middle.
+double share(std::int64_t here, std::int64_t end) {
+  return 0.5 * static_cast<double>(here + end);
+}
+
+Verdict of_fit(const report::Answer& answer, const workload::Job& job, const replay::Times& times,
+               const replay::Memory& memory) {
+  Verdict out;
+  const std::int64_t left = std::max<std::int64_t>(unreserved(answer.run), 0);
+  const double range = static_cast<double>(memory.less.n + memory.more.n);
+  if (left < memory.less.n && !fits_with({-memory.less.n}, job, times, memory)) {
+    out.tight = true;
+    out.fits_probability =
+        (static_cast<double>(memory.more.n) + share(left, memory.less.n)) / range;
+    out.hangs_on = range_text(memory) + "; with the most it runs out";
+    return out;
+  }
+  const replay::ClassReport& who = report::fullest(answer.run);
+  const double capacity = static_cast<double>(who.capacity.n);
+  if (static_cast<double>(left) < near_capacity * capacity) {
+    out.tight = true;
+    out.hangs_on = fmt::format("{} of {} stay unreserved", human(Bytes{left}), human(who.capacity));
+    return out;
+  }
+  const auto most =
+      std::ranges::max_element(answer.run.classes, {}, &replay::ClassReport::alloc_retries);
+  if (most->alloc_retries < answer.plan.microbatches()) return out;
+  out.tight = true;
+  out.hangs_on = fmt::format("it lives on {} retries that give cached memory back to the device",
+                             most->alloc_retries);
+  return out;
+}
+
+Verdict of_out_of_memory(const report::Answer& answer, const workload::Job& job,
+                         const replay::Times& times, const replay::Memory& memory) {
+  Verdict out;
+  out.fits_probability = 0;
+  const std::int64_t lacks = missing(answer.run);
+  if (lacks >= memory.more.n || !fits_with(memory.more, job, times, memory)) return out;
+  const double range = static_cast<double>(memory.less.n + memory.more.n);
+  out.tight = true;
+  out.fits_probability = (static_cast<double>(memory.more.n) - share(lacks, memory.more.n)) / range;
+  out.hangs_on = range_text(memory) + "; with the least it fits";
+  return out;
+}
+
+}  // namespace
+
+Verdict verdict(const report::Answer& answer, const workload::Job& job, const replay::Times& times,
+                const replay::Memory& memory) {
+  return answer.run.fits() ? of_fit(answer, job, times, memory)
+                           : of_out_of_memory(answer, job, times, memory);
+}
+
+}  // namespace sim::search

@@ -1,0 +1,161 @@
+// framework_test.cpp — workloads/frameworks: every file is read, has its sources and gives a legal
+// plan; what a plan says stands; what is wrong with a file is said with its place.
+#include "sim/config/framework.h"
+
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <set>
+
+#include "sim/config/plan.h"
+#include "tests/config/support.h"
+
+using namespace sim;
+using support::Scratch;
+
+namespace {
+
+const std::string small = R"(
+  model: "llama-2-7b" cluster: "dgx-h100" gpus: 8 tp: 2 pp: 2 precision: bf16
+  global_batch: 64 sequence: 4096
+)";
+
+config::PlanFile plan_with(const std::vector<std::string>& settings) {
+  const Scratch scratch;
+  const auto plan = config::load_plan(scratch.write("small.textproto", small), settings);
+  for (const Diagnostic& problem : plan ? Diagnostics{} : plan.errors())
+    INFO(problem.where << ": " << problem.message);
+  REQUIRE(plan);
+  return *plan;
+}
+
+std::string problems_of(const Scratch& folder) {
+  const auto loaded = config::load_frameworks(folder.path("."));
+  std::string text;
+  for (const Diagnostic& problem : loaded ? Diagnostics{} : loaded.errors())
+    text += std::filesystem::path(problem.where).filename().string() + ": " + problem.message +
+            "\n";
+  return text;
+}
+
+}  // namespace
+
+TEST_CASE("framework: every file is read and gives a legal plan, or says why not") {
+  const Scratch scratch;
+  const auto& all = config::frameworks();
+  for (const Diagnostic& problem : all ? Diagnostics{} : all.errors())
+    FAIL(problem.where << ": " << problem.message);
+  CHECK(all->size() > 15);
+  const std::string path = scratch.write("small.textproto", small);
+  std::set<std::string> names;
+  for (const config::Framework& framework : *all) {
+    INFO(framework.name);
+    CHECK_FALSE(framework.line.empty());
+    CHECK_FALSE(framework.source.empty());
+    CHECK((framework.name == "common" || !framework.bases.empty()));
+    CHECK(config::find_framework(framework.name) == &framework);
+    for (const std::string& other : framework.also) {
+      CHECK(config::find_framework(other) == &framework);
+      CHECK(names.insert(other).second);
+    }
+    CHECK(names.insert(framework.name).second);
+    for (const std::string& statement : config::statements_text(framework))
+      CHECK(statement.find(" []") == std::string::npos);
+    const auto plan = config::load_plan(path, {"framework=" + framework.name});
+    CHECK(static_cast<bool>(plan) == framework.refused.empty());
+    if (plan) CHECK(workload::problems(plan->plan).empty());
+  }
+}
+
+TEST_CASE("framework: it holds where the plan says nothing, and only there") {
+  const workload::Plan silent = plan_with({}).plan;
+  CHECK(silent.sharding.distributed_optimizer);
+  const workload::Plan megatron = plan_with({"framework=megatron-core-0.9"}).plan;
+  CHECK_FALSE(megatron.sharding.distributed_optimizer);
+  CHECK_FALSE(megatron.sharding.overlap_grad_reduce);
+  CHECK(megatron.numerics.fp32_gradients);  // bf16 is the plan's own
+  CHECK(plan_with({"framework=megatron-core-0.9", "precision=fp16"}).plan.numerics.fp32_gradients ==
+        false);
+  const workload::Plan said =
+      plan_with({"framework=megatron-core-0.7", "distributed_optimizer=true"}).plan;
+  CHECK(said.sharding.distributed_optimizer);
+  CHECK_FALSE(said.sharding.overlap_param_gather);
+  const workload::Plan titan = plan_with({"framework=torchtitan"}).plan;
+  CHECK(titan.sharding.data_parallel == workload::DataParallelism::fsdp2);
+  CHECK_FALSE(titan.sharding.fsdp.reshard_after_forward);  // with a pipeline
+  CHECK(titan.stack.layer_kernels == workload::LayerKernels::eager);
+  CHECK_FALSE(titan.stack.swiglu_fusion);
+  CHECK(plan_with({"framework=torchtitan", "layer_kernels=compiled"}).plan.stack.swiglu_fusion);
+}
+
+TEST_CASE("framework: what a plan says drops the defaults that contradict it") {
+  const workload::Plan shards = plan_with({"framework=nemo", "zero=3"}).plan;
+  CHECK(shards.sharding.data_parallel == workload::DataParallelism::fsdp2);
+  CHECK(shards.sharding.fsdp.reshard_after_forward);
+  CHECK_FALSE(shards.sharding.distributed_optimizer);
+  CHECK_FALSE(shards.sharding.overlap_grad_reduce);
+  const workload::Plan whole = plan_with({"framework=composer", "data_parallel=ddp"}).plan;
+  CHECK_FALSE(whole.shards_parameters());
+  CHECK(plan_with({"framework=nemo", "layers_per_virtual_stage=4"}).plan.pipeline.virtual_stages ==
+        4);
+}
+
+TEST_CASE("framework: it may set what its launcher sets of the cluster") {
+  CHECK(plan_with({}).machine.cluster.node.nvlink_sharp);
+  CHECK_FALSE(plan_with({"framework=megatron-bridge"}).machine.cluster.node.nvlink_sharp);
+  CHECK(plan_with({"framework=megatron-bridge", "node.nvlink_sharp=true"})
+            .machine.cluster.node.nvlink_sharp);
+}
+
+TEST_CASE("framework: a name that is none, and one that is not simulated") {
+  const Scratch scratch;
+  const std::string path = scratch.write("small.textproto", small);
+  const auto unknown = config::load_plan(path, {"framework=megatron-core-0.99"});
+  REQUIRE_FALSE(unknown);
+  CHECK(unknown.errors().front().where.find("framework=") != std::string::npos);
+  CHECK(unknown.errors().front().message.find("did you mean 'megatron-core-0.9'?") !=
+        std::string::npos);
+  const auto refused = config::load_plan(path, {"framework=maxtext"});
+  REQUIRE_FALSE(refused);
+  CHECK(refused.errors().front().message == "'maxtext' is not simulated: JAX programs are not "
+                                            "represented");
+}
+
+TEST_CASE("framework: what is wrong with a file is said with its place") {
+  const Scratch scratch;
+  scratch.write("a.textproto", "line: \"a\" source: \"a\" based_on: \"bb\"\n");
+  scratch.write("b.textproto", "line: \"b\" source: \"b\" also: \"a\"\n");
+  CHECK(problems_of(scratch) ==
+        "a.textproto: there is no framework 'bb'; did you mean 'b'?\n"
+        "b.textproto: 'a' is a name of 'a' too\n");
+  scratch.write("a.textproto", "line: \"a\" source: \"a\" based_on: \"b\"\n");
+  scratch.write("b.textproto", "line: \"b\" source: \"b\" based_on: \"a\"\n");
+  CHECK(problems_of(scratch).find("a.textproto: 'a' is based on itself") == 0);
+}
+
+TEST_CASE("framework: conditions name columns and fields that there are") {
+  const Scratch scratch;
+  scratch.write("b.textproto", R"(line: "b"
+source: "b"
+says {
+  when { column: "gpus" is: "8" }
+  when { field: "modell" is: "8" }
+  when { field: "tp" column: "tp" }
+  plan { model: "x" }
+  cluster: "tp=4"
+  about: "nothing"
+  source: "b"
+}
+says { source: "b" when { field: "pp" min: 2 } }
+)");
+  const std::string problems = problems_of(scratch);
+  for (const char* one :
+       {"b.textproto:4:18: a table of runs has no column 'gpus'",
+        "b.textproto:5:17: 'modell' is no field of a plan with one value",
+        "b.textproto:6:8: a condition names a column or a field",
+        "b.textproto:6:8: a condition says what is there",
+        "b.textproto:7:17: 'model' is for a plan to say",
+        "b.textproto:8:12: 'tp=4' is no setting of a cluster",
+        "b.textproto:9:10: 'nothing' is no field of a plan",
+        "b.textproto:12:6: the statement says nothing"})
+    CHECK(problems.find(one) != std::string::npos);
+}
