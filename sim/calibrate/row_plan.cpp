@@ -157,7 +157,8 @@ void read_policy(Reading& reading) {
 
 // Flags that row_experts.cpp reads together.
 bool is_of_experts(const std::string& flag) {
-  constexpr std::array others{"mtp-num-layers", "q-lora-rank", "qk-head-dim", "qk-pos-emb-head-dim",
+  constexpr std::array others{"mtp-num-layers", "q-lora-rank",
+                              "qk-head-dim",    "qk-pos-emb-head-dim",
                               "v-head-dim",     "overlap-moe-expert-parallel-comm"};
   return flag.starts_with("moe-") || flag.starts_with("expert-") ||
          std::ranges::count(others, flag) > 0;
@@ -208,9 +209,8 @@ void read_scope(const Row& row, RowPlan& out) {
 
 // The convention of the row's TFLOP/s: its framework's, the column's, or else the paper's.
 void read_convention(Reading& reading, const std::string& of_framework, RowPlan& out) {
-  out.convention = of_framework.empty()
-                       ? model::convention_for(cell(reading.row, "tflops_kind"))
-                       : model::find_flop_convention(of_framework);
+  out.convention = of_framework.empty() ? model::convention_for(cell(reading.row, "tflops_kind"))
+                                        : model::find_flop_convention(of_framework);
   if (out.convention != nullptr) return;
   out.convention = model::find_flop_convention("paper");
   if (!cell(reading.row, "tflops_gpu").empty())
@@ -232,11 +232,20 @@ void read_machine(const Row& row, const config::Machine& machine, RowMachine& ou
 
 // In the order of what they are about.
 std::vector<std::string> in_order(std::vector<config::Assumption> assumptions) {
-  constexpr std::array order{"architecture.ffn",   "architecture.vocab",    "architecture.position",
-                             "architecture.activation", "data_parallel",    "precision",
-                             "micro_batch",        "virtual_stages",        "account_for_embedding",
-                             "recompute",          "attention",             "packed_document",
-                             "lora_rank",          "tflops"};
+  constexpr std::array order{"architecture.ffn",
+                             "architecture.vocab",
+                             "architecture.position",
+                             "architecture.activation",
+                             "data_parallel",
+                             "precision",
+                             "micro_batch",
+                             "virtual_stages",
+                             "account_for_embedding",
+                             "recompute",
+                             "attention",
+                             "packed_document",
+                             "lora_rank",
+                             "tflops"};
   const auto place = [&](const config::Assumption& one) {
     return std::find(order.begin(), order.end(), one.field) - order.begin();
   };
