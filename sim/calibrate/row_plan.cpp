@@ -140,13 +140,45 @@ std::string settle_sharding(const Row& row, const workload::Plan& plan) {
              : "";
 }
 
+// Modules that selective recomputation may run again in Megatron-LM, as tables write them.
+struct Recomputed {
+  const char* word;
+  const char* module;  // of `recompute_modules`; "": of no dense layer
+};
+constexpr std::array modules{
+    Recomputed{"core_attn", "core_attn"},    Recomputed{"core attn", "core_attn"},
+    Recomputed{"attention", "core_attn"},    Recomputed{"mlp", "mlp"},
+    Recomputed{"op-level", "operators"},     Recomputed{"layernorm", "layernorm"},
+    Recomputed{"moe", ""},                   Recomputed{"mla_up_proj", ""},
+    Recomputed{"shared_experts", ""}};
+
+void read_modules(Reading& reading) {
+  std::vector<std::string> named;
+  bool any = false;
+  for (const auto& [word, module] : modules) {
+    if (!contains(cell(reading.row, "recompute"), word)) continue;
+    any = true;
+    if (*module == '\0') {
+      reading.assume("recompute", fmt::format("{} is not recomputed", word));
+    } else if (std::ranges::count(named, module) == 0) {
+      named.emplace_back(module);
+    }
+  }
+  // The norms of a dense layer are fused into the products behind them: nothing is left to run
+  // again [NVIDIA/Megatron-LM core/transformer/transformer_layer.py: recompute_input_layernorm].
+  if (std::erase(named, "layernorm") > 0)
+    reading.assume("recompute", "norms are fused into products, nothing of them runs again");
+  if (any && named.empty()) return;
+  reading.say("recompute", "selective");
+  if (any) reading.say("recompute_modules", fmt::format("{}", fmt::join(named, ",")));
+}
+
 void read_policy(Reading& reading) {
   const std::string& text = cell(reading.row, "recompute");
   if (starts_with(text, "full")) {
     reading.say("recompute", "full");
   } else if (starts_with(text, "selective")) {
-    reading.say("recompute", "selective");
-    if (contains(text, "op-level")) reading.say("recompute_modules", "operators");
+    read_modules(reading);
   } else if (!starts_with(text, "none") || contains(text, "?") || contains(text, "unstated")) {
     reading.assume("recompute", "no recomputation");
   }

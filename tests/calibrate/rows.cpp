@@ -227,6 +227,30 @@ TEST_CASE("calibrate: adapters are those of the benchmark or of NVIDIA's recipes
   CHECK_FALSE(plan_of(row).plan.lora.fc2);
 }
 
+TEST_CASE("calibrate: selective recomputation is of the modules that a row names") {
+  Row row = find("paper_grid.csv", "T01358");
+  const auto with = [&](const char* text) {
+    row["recompute"] = text;
+    return plan_of(row);
+  };
+  const auto modules = [&](const char* text) {
+    return with(text).plan.policy.recompute_modules;
+  };
+  CHECK(modules("selective (yaml)").core_attention);
+  CHECK_FALSE(modules("selective (yaml)").mlp);
+  CHECK(modules("selective (attention core)").core_attention);
+  CHECK(modules("selective: mlp").mlp);
+  CHECK_FALSE(modules("selective: mlp").core_attention);
+  CHECK(modules("selective: mlp+core_attn").core_attention);
+  CHECK(modules("selective: mlp+core_attn").mlp);
+  CHECK(modules("selective op-level AC").operators);
+  const RowPlan norms = with("selective: layernorm");
+  CHECK(norms.plan.policy.recompute == workload::Recompute::none);
+  CHECK(norms.assumptions.back() == "norms are fused into products, nothing of them runs again");
+  CHECK(with("selective: mlp, layernorm").plan.policy.recompute_modules.mlp);
+  CHECK(with("selective: moe_act").plan.policy.recompute == workload::Recompute::none);
+}
+
 TEST_CASE("calibrate: what cannot be represented says why by name") {
   Row row = find("paper_grid.csv", "T01358");
   const auto with = [&](const char* column, const char* text) {
