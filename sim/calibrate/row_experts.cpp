@@ -229,13 +229,13 @@ void check_depth(const Row& row, const Architecture& whole, RowPlan& out) {
 std::string read_experts(const Row& row, const nlohmann::json& extra, RowPlan& out) {
   const std::string& stated = cell(row, "experts");
   if (stated.empty() || stated == "0") return "";
-  const std::int64_t count = leading_number(stated).value_or(0);
-  const std::int64_t top_k = leading_number(cell(row, "topk")).value_or(0);
-  if (count < 1 || count > 16384 || top_k < 1 || top_k > count)
-    return "not published: experts, topk";
   workload::Plan& plan = out.plan;
   Architecture& a = plan.architecture;
   const Architecture whole = network_of(row);
+  const std::int64_t count = leading_number(stated).value_or(whole.experts.count);
+  const std::int64_t top_k = leading_number(cell(row, "topk")).value_or(whole.experts.top_k);
+  if (count < 1 || count > 16384 || top_k < 1 || top_k > count)
+    return "not published: experts, topk";
   if (whole.is_mixture()) {
     take_known(row, whole, out);
     check_depth(row, whole, out);
