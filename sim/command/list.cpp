@@ -1,17 +1,16 @@
-// list.cpp — `rehearse list`: what there is, by name. Reads names only, so that it costs
-// nothing, but for the sizes of models where these are asked for. `list fields` is the table of
-// everything a plan and a cluster can say.
+// list.cpp — `rehearse list`: what there is, by name. Of most things it reads names only, so that
+// it costs nothing. `list fields`, also `list settings`, is the table of everything a plan and a
+// cluster can say.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
-#include <nlohmann/json.hpp>
 
 #include "sim/calibrate/readers/reader.h"
 #include "sim/collective/collective.h"
 #include "sim/command/command.h"
+#include "sim/command/field_values.h"
 #include "sim/config/campaign.h"
-#include "sim/config/fields.h"
 #include "sim/config/framework.h"
 #include "sim/config/huggingface.h"
 #include "sim/config/locate.h"
@@ -19,8 +18,6 @@
 #include "sim/core/text.h"
 #include "sim/model/flops.h"
 #include "sim/offload/offload.h"
-#include "sim/report/json.h"
-#include "sim/report/table.h"
 #include "sim/schedule/schedule.h"
 
 namespace sim::command {
@@ -43,23 +40,6 @@ std::vector<Entry> files(config::Kind kind) {
 
 std::vector<Entry> models() {
   return files(config::Kind::model);
-}
-
-// What the files of models say.
-void read_models(std::vector<Entry>& entries) {
-  for (Entry& entry : entries) {
-    const Result<std::string> path = config::locate(config::Kind::model, entry.name, "");
-    if (!path) continue;
-    const Result<model::Architecture> model = config::load_huggingface(*path);
-    if (!model) continue;
-    entry.parameters = model::parameters(*model);
-    entry.active_parameters = model::active_parameters(*model);
-    entry.summary =
-        fmt::format("{:.1f} B parameters", static_cast<double>(entry.parameters) * 1e-9);
-    if (model->is_mixture())
-      entry.summary +=
-          fmt::format(", {:.1f} B active", static_cast<double>(entry.active_parameters) * 1e-9);
-  }
 }
 std::vector<Entry> clusters() {
   return files(config::Kind::topology);
@@ -102,7 +82,7 @@ std::vector<Entry> offloads() {
 std::vector<Entry> frameworks() {
   std::vector<Entry> entries;
   for (const config::Framework& one : need(config::frameworks()))
-    entries.push_back({one.name, one.line, one.source});
+    entries.push_back({one.name, one.line, one.source, 0, 0});
   return entries;
 }
 std::vector<Entry> conventions() {
@@ -130,62 +110,66 @@ constexpr std::array<Kind, 13> kinds = {{{"models", models},
                                          {"conventions", conventions},
                                          {"formats", formats}}};
 
-// The fields of a plan, then those of a cluster.
-struct FieldEntry {
-  const char* of;
-  config::FieldText text;
-};
-std::vector<FieldEntry> fields() {
-  std::vector<FieldEntry> all;
-  for (const config::Field& field : config::plan_fields())
-    all.push_back({"plan", config::plan_field_text(field)});
-  for (const config::Field& field : config::cluster_fields())
-    all.push_back({"cluster", config::cluster_field_text(field)});
-  return all;
-}
-
-report::Json fields_json() {
-  report::Json json = report::Json::array();
-  for (const auto& [of, text] : fields())
-    json.push_back({{"of", of},
-                    {"name", text.name},
-                    {"type", text.type},
-                    {"unit", text.unit},
-                    {"default", text.otherwise},
-                    {"megatron_lm", text.flags},
-                    {"synonyms", text.synonyms},
-                    {"line", text.line}});
-  return json;
-}
-
-std::string fields_text() {
-  report::Table table({"<of", "<name", "<type", "<default", "<line"});
-  for (const auto& [of, text] : fields())
-    table.row({of, text.name, text.type + (text.unit.empty() ? "" : ", " + text.unit),
-               text.otherwise, text.line});
-  return table.text("");
-}
-
-report::Json to_json(const std::vector<Entry>& entries) {
-  report::Json json = report::Json::array();
-  for (const Entry& entry : entries) {
-    report::Json one = {{"name", entry.name}};
-    if (!entry.summary.empty()) one["summary"] = entry.summary;
-    if (!entry.source.empty()) one["source"] = entry.source;
-    if (entry.parameters > 0) {
-      one["parameters"] = entry.parameters;
-      one["active_parameters"] = entry.active_parameters;
-    }
-    json.push_back(std::move(one));
+// What the files of models say.
+void read_models(std::vector<Entry>& entries) {
+  for (Entry& entry : entries) {
+    const Result<std::string> path = config::locate(config::Kind::model, entry.name, "");
+    if (!path) continue;
+    const Result<model::Architecture> model = config::load_huggingface(*path);
+    if (!model) continue;
+    entry.parameters = model::parameters(*model);
+    entry.active_parameters = model::active_parameters(*model);
+    entry.summary =
+        fmt::format("{:.1f} B parameters", static_cast<double>(entry.parameters) * 1e-9);
+    if (model->is_mixture())
+      entry.summary +=
+          fmt::format(", {:.1f} B active", static_cast<double>(entry.active_parameters) * 1e-9);
   }
-  return json;
 }
 
-std::string in_full(const std::vector<Entry>& entries) {
-  report::Table table({"<name", "<summary", "<source"});
-  for (const Entry& entry : entries) table.row({entry.name, entry.summary, entry.source});
-  const std::string text = table.text("");
-  return text.substr(text.find('\n') + 1);  // the headings say nothing new
+report::Rows model_rows(const Kind& kind) {
+  report::Rows rows{kind.name,
+                    "",
+                    {{"name", "name", "", 0, true},
+                     {"summary", "summary", "", 0, true},
+                     {"parameters", "", "", 0, false},
+                     {"active_parameters", "", "", 0, false}},
+                    {}};
+  std::vector<Entry> entries = kind.entries();
+  read_models(entries);
+  for (const Entry& entry : entries)
+    rows.cells.push_back({entry.name, entry.summary, entry.parameters, entry.active_parameters});
+  return rows;
+}
+
+report::Rows rows_of(const Kind& kind) {
+  if (kind.entries == models) return model_rows(kind);
+  report::Rows rows{kind.name,
+                    "",
+                    {{"name", "name", "", 0, true},
+                     {"summary", "summary", "", 0, true},
+                     {"source", "source", "", 0, true}},
+                    {}};
+  for (const Entry& entry : kind.entries())
+    rows.cells.push_back({entry.name, entry.summary, entry.source});
+  return rows;
+}
+
+report::Rows field_rows() {
+  report::Rows rows{"fields", "", {}, {}};
+  for (const FieldEntry& entry : all_fields()) {
+    std::vector<report::Json>& cells = rows.cells.emplace_back();
+    rows.columns.clear();
+    for (const report::Value& one : values_of(entry)) {
+      rows.columns.push_back(one.what);
+      rows.columns.back().left = true;
+      cells.push_back(one.value);
+    }
+  }
+  // `rehearse doc` has the rest.
+  for (report::Column& column : rows.columns)
+    if (column.key == "megatron_lm" || column.key == "synonyms") column.heading.clear();
+  return rows;
 }
 
 // "models       gpt3-1.3b gpt3-22b", folded at 100 columns.
@@ -214,30 +198,26 @@ int run_list(const Arguments& arguments, Globals globals) {
   Options options("list");
   options.words(0, 1).parse(arguments, globals);
   const std::string wanted = options.words().empty() ? "" : options.words()[0];
-  std::string text;
-  report::Json json = report::Json::object();
+  report::Document document;
+  std::string in_brief;
   std::vector<std::string> names;
   for (const Kind& kind : kinds) {
     names.emplace_back(kind.name);
     if (!wanted.empty() && wanted != kind.name) continue;
-    text += wanted.empty() ? in_short(kind) : "";
-    if (wanted.empty() && !globals.json) continue;
-    std::vector<Entry> entries = kind.entries();
-    if (kind.entries == models) read_models(entries);
-    if (globals.json) json[kind.name] = to_json(entries);
-    if (!wanted.empty()) text += in_full(entries);
+    in_brief += wanted.empty() ? in_short(kind) : "";
+    report::Rows rows = rows_of(kind);
+    rows.searched = wanted.empty();
+    document.blocks.emplace_back(std::move(rows));
   }
-  names.emplace_back("fields");
-  if (wanted == "fields") {
-    text = fields_text();
-    if (globals.json) json["fields"] = fields_json();
-  }
+  if (wanted.empty()) document.blocks.emplace_back(report::Note{"", in_brief});
+  names.insert(names.end(), {"fields", "settings"});
+  if (wanted == "fields" || wanted == "settings") document.blocks.emplace_back(field_rows());
   if (!wanted.empty() && std::find(names.begin(), names.end(), wanted) == names.end()) {
     throw Stop{exit_usage,
                fmt::format("`rehearse list` knows {}, not '{}'{}", fmt::join(names, ", "), wanted,
                            did_you_mean(wanted, names))};
   }
-  print(globals.json ? report::document("list", json).dump(2) + "\n" : text);
+  say(globals, "list", document);
   return exit_yes;
 }
 

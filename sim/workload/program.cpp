@@ -26,6 +26,10 @@ std::string_view name(Stream stream) {
                                                                     "shard",
                                                                     "replicate",
                                                                     "world",
+                                                                    "pcie up",
+                                                                    "pcie down",
+                                                                    "cpu",
+
                                                                     "ep",
                                                                     "etp",
                                                                     "etp-ep",
