@@ -13,7 +13,6 @@ constexpr std::int64_t dimension_max = 1 << 20;
 // Networks that are no plain decoder.
 std::string other_kind(const Row& row) {
   const std::string& model = cell(row, "model");
-  if (!cell(row, "experts").empty() && cell(row, "experts") != "0") return "mixture of experts";
   if (starts_with(model, "t5")) return "encoder and decoder (T5)";
   if (starts_with(model, "mimo") || contains(model, "vlm")) return "vision-language model";
   for (const char* hybrid : {"nemotron-h", "nemotron_h", "nemotron3", "mamba"}) {

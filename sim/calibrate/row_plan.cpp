@@ -53,7 +53,8 @@ std::string settle_degrees(Reading& reading, const config::Stated& stated, RowPl
   const Row& row = reading.row;
   workload::MeshPlan& mesh = out.plan.mesh;
   workload::BatchPlan& batch = out.plan.batch;
-  const int gpus = degree(row, "n_gpus");
+  int gpus = degree(row, "n_gpus");
+  if (gpus == 0 && !stated.says("dp")) gpus = gpus_of_experts(row, out.plan, out);
   std::string missing;
   const auto need = [&](bool there, const char* column) {
     if (!there) missing += fmt::format("{}{}", missing.empty() ? "" : ", ", column);
@@ -186,6 +187,15 @@ void read_policy(Reading& reading) {
     reading.say("sequence_parallel", sp == "1");
 }
 
+// Flags that row_experts.cpp reads together.
+bool is_of_experts(const std::string& flag) {
+  constexpr std::array others{"mtp-num-layers", "q-lora-rank",
+                              "qk-head-dim",    "qk-pos-emb-head-dim",
+                              "v-head-dim",     "overlap-moe-expert-parallel-comm"};
+  return flag.starts_with("moe-") || flag.starts_with("expert-") ||
+         std::ranges::count(others, flag) > 0;
+}
+
 // Flags of Megatron-LM and variables of the environment, where a table has them.
 void read_flags(Reading& reading) {
   for (const auto& [given, value] : reading.extra.items()) {
@@ -193,7 +203,7 @@ void read_flags(Reading& reading) {
     for (char& c : key) c = c == '_' ? '-' : lower(c);
     const std::string setting = config::megatron_setting(key);
     const std::string field = setting.substr(0, setting.find('='));
-    if (setting.empty() || reading.says(field)) continue;
+    if (setting.empty() || reading.says(field) || is_of_experts(key)) continue;
     if (!setting.ends_with('=')) {
       if (flag(reading.extra, given.c_str())) reading.settings.push_back({setting, ""});
     } else if (value.is_number()) {
@@ -231,9 +241,8 @@ void read_scope(const Row& row, RowPlan& out) {
 
 // The convention of the row's TFLOP/s: its framework's, the column's, or else the paper's.
 void read_convention(Reading& reading, const std::string& of_framework, RowPlan& out) {
-  out.convention = of_framework.empty()
-                       ? model::convention_for(cell(reading.row, "tflops_kind"))
-                       : model::find_flop_convention(of_framework);
+  out.convention = of_framework.empty() ? model::convention_for(cell(reading.row, "tflops_kind"))
+                                        : model::find_flop_convention(of_framework);
   if (out.convention != nullptr) return;
   out.convention = model::find_flop_convention("paper");
   if (!cell(reading.row, "tflops_gpu").empty())
@@ -255,11 +264,20 @@ void read_machine(const Row& row, const config::Machine& machine, RowMachine& ou
 
 // In the order of what they are about.
 std::vector<std::string> in_order(std::vector<config::Assumption> assumptions) {
-  constexpr std::array order{"architecture.ffn",   "architecture.vocab",    "architecture.position",
-                             "architecture.activation", "data_parallel",    "precision",
-                             "micro_batch",        "virtual_stages",        "account_for_embedding",
-                             "recompute",          "attention",             "packed_document",
-                             "lora_rank",          "tflops"};
+  constexpr std::array order{"architecture.ffn",
+                             "architecture.vocab",
+                             "architecture.position",
+                             "architecture.activation",
+                             "data_parallel",
+                             "precision",
+                             "micro_batch",
+                             "virtual_stages",
+                             "account_for_embedding",
+                             "recompute",
+                             "attention",
+                             "packed_document",
+                             "lora_rank",
+                             "tflops"};
   const auto place = [&](const config::Assumption& one) {
     return std::find(order.begin(), order.end(), one.field) - order.begin();
   };
@@ -322,8 +340,10 @@ RowPlan plan_of(const Row& row) {
   for (const std::string& problem :
        {stated.completion.refused, settle_sharding(row, out.plan), no_precision})
     if (!problem.empty()) return refuse(problem);
+  if (std::string problem = read_experts(row, more, out); !problem.empty()) return refuse(problem);
   if (std::string problem = settle_degrees(reading, stated, out); !problem.empty())
     return refuse(problem);
+  finish_experts(row, out);
   if (!no_schedule.empty()) return refuse(no_schedule);
   if (std::string problem = settle_schedule(reading, out); !problem.empty()) return refuse(problem);
   if (!stated.problems.empty()) return refuse(stated.problems.front().message);
@@ -337,7 +357,9 @@ RowPlan plan_of(const Row& row) {
       std::ranges::count(stated.completion.cluster, "node.nvlink_sharp=false") > 0;
   reading.assumptions.insert(reading.assumptions.begin(), stated.completion.assumptions.begin(),
                              stated.completion.assumptions.end());
+  const std::vector<std::string> of_experts = std::move(out.assumptions);
   out.assumptions = in_order(std::move(reading.assumptions));
+  out.assumptions.insert(out.assumptions.end(), of_experts.begin(), of_experts.end());
   return out;
 }
 

@@ -45,6 +45,13 @@ std::string settle_schedule(Reading& reading, RowPlan& out) {
              pipeline.virtual_stages == 1) {
     return "not published: vp";
   }
+  if (const auto listed = static_cast<int>(pipeline.layers_of_parts.size()); listed > 0) {
+    if (listed % plan.mesh.pp != 0)
+      return fmt::format("a layout of {} parts on {} stages", listed, plan.mesh.pp);
+    pipeline.virtual_stages = listed / plan.mesh.pp;
+    pipeline.schedule = pipeline.virtual_stages > 1 ? "interleaved-1f1b" : "1f1b";
+    return "";
+  }
   const std::int64_t parts = std::int64_t{plan.mesh.pp} * pipeline.virtual_stages;
   // The embedding and the head count as layers: the zero-bubble paper's stages, DeepSpeed's
   // partition by "type:transformer|embedding", NVIDIA's recipes for Llama-3.1-405B.

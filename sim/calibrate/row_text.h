@@ -28,4 +28,11 @@ constexpr std::int64_t count_max = 1 << 24;
 // A count of at least one; 0 where the column has none.
 int degree(const Row& row, const char* column);
 
+// Adds the experts of a row to what its columns gave; "" or why it cannot. Rows without: nothing.
+std::string read_experts(const Row& row, const nlohmann::json& extra, RowPlan& out);
+// The GPUs of a row with experts that states none; 0: not known. REQUIRES: other degrees are read.
+int gpus_of_experts(const Row& row, const workload::Plan& plan, RowPlan& out);
+// What its recipe adds, behind all that is read for every row but the pipeline.
+void finish_experts(const Row& row, RowPlan& out);
+
 }  // namespace sim::calibrate

@@ -12,6 +12,7 @@
 #include "sim/command/field_values.h"
 #include "sim/config/campaign.h"
 #include "sim/config/framework.h"
+#include "sim/config/huggingface.h"
 #include "sim/config/locate.h"
 #include "sim/context/context.h"
 #include "sim/core/text.h"
@@ -25,11 +26,12 @@ namespace {
 
 struct Entry {
   std::string name, summary, source;
+  std::int64_t parameters = 0, active_parameters = 0;  // of a model
 };
 
 std::vector<Entry> named(const std::vector<std::string>& names) {
   std::vector<Entry> entries;
-  for (const std::string& name : names) entries.push_back({name, "", ""});
+  for (const std::string& name : names) entries.push_back({name, "", "", 0, 0});
   return entries;
 }
 std::vector<Entry> files(config::Kind kind) {
@@ -59,7 +61,8 @@ template <class Catalog>
 std::vector<Entry> catalog(const Catalog& rows) {
   std::vector<Entry> entries;
   for (const auto& row : rows) {
-    entries.push_back({std::string(row.name), std::string(row.summary), std::string(row.source)});
+    entries.push_back(
+        {std::string(row.name), std::string(row.summary), std::string(row.source), 0, 0});
   }
   return entries;
 }
@@ -79,7 +82,7 @@ std::vector<Entry> offloads() {
 std::vector<Entry> frameworks() {
   std::vector<Entry> entries;
   for (const config::Framework& one : need(config::frameworks()))
-    entries.push_back({one.name, one.line, one.source});
+    entries.push_back({one.name, one.line, one.source, 0, 0});
   return entries;
 }
 std::vector<Entry> conventions() {
@@ -107,7 +110,40 @@ constexpr std::array<Kind, 13> kinds = {{{"models", models},
                                          {"conventions", conventions},
                                          {"formats", formats}}};
 
+// What the files of models say.
+void read_models(std::vector<Entry>& entries) {
+  for (Entry& entry : entries) {
+    const Result<std::string> path = config::locate(config::Kind::model, entry.name, "");
+    if (!path) continue;
+    const Result<model::Architecture> model = config::load_huggingface(*path);
+    if (!model) continue;
+    entry.parameters = model::parameters(*model);
+    entry.active_parameters = model::active_parameters(*model);
+    entry.summary =
+        fmt::format("{:.1f} B parameters", static_cast<double>(entry.parameters) * 1e-9);
+    if (model->is_mixture())
+      entry.summary +=
+          fmt::format(", {:.1f} B active", static_cast<double>(entry.active_parameters) * 1e-9);
+  }
+}
+
+report::Rows model_rows(const Kind& kind) {
+  report::Rows rows{kind.name,
+                    "",
+                    {{"name", "name", "", 0, true},
+                     {"summary", "summary", "", 0, true},
+                     {"parameters", "", "", 0, false},
+                     {"active_parameters", "", "", 0, false}},
+                    {}};
+  std::vector<Entry> entries = kind.entries();
+  read_models(entries);
+  for (const Entry& entry : entries)
+    rows.cells.push_back({entry.name, entry.summary, entry.parameters, entry.active_parameters});
+  return rows;
+}
+
 report::Rows rows_of(const Kind& kind) {
+  if (kind.entries == models) return model_rows(kind);
   report::Rows rows{kind.name,
                     "",
                     {{"name", "name", "", 0, true},

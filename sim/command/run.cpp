@@ -1,9 +1,12 @@
 // run.cpp — `rehearse run`: one training step of a plan, and what it says.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <memory>
+#include <thread>
 
 #include "sim/command/report.h"
+#include "sim/command/seeds.h"
 #include "sim/command/watch.h"
 #include "sim/config/residuals.h"
 #include "sim/report/interval.h"
@@ -25,6 +28,10 @@ int run_run(const Arguments& arguments, Globals globals) {
       .value("steps", "N",
              "training steps to replay, 2 by default: a warm-up, then whole ones; the last is "
              "reported")
+      .value("seeds", "N",
+             "replay the routes of N seeds (router=random or skewed): how many ran out of memory, "
+             "and how peaks and times spread")
+      .value("jobs", "N", "with --seeds: processes at once, all cores by default")
       .flag("all-ranks", "replay every rank instead of one of each class; up to 4096")
       .words(0, 1000)
       .parse(arguments, globals);
@@ -40,6 +47,12 @@ int run_run(const Arguments& arguments, Globals globals) {
   if (all_ranks && file.plan.world() > 4096)
     throw Stop{exit_usage, fmt::format("--all-ranks: the plan has {} ranks; the limit is 4096",
                                        file.plan.world())};
+  if (options.has("seeds")) {
+    const int seeds = static_cast<int>(options.number("seeds", 100, 1, 100'000));
+    const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+    const int jobs = static_cast<int>(options.number("jobs", cores, 1, 1024));
+    return run_seeds(file, site, how, seeds, jobs, globals.json);
+  }
   std::unique_ptr<Watch> watch;
   if (Watch::wanted(options)) {
     watch = std::make_unique<Watch>(options, search::job_of(file.plan, site, all_ranks));

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <filesystem>
 #include <span>
@@ -9,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "sim/config/huggingface_json.h"
+#include "sim/config/huggingface_keys.h"
 #include "sim/config/textproto.h"
 #include "sim/core/text.h"
 
@@ -18,14 +19,6 @@ namespace {
 
 using Kind = JsonValue::Kind;
 using model::Architecture;
-
-// Limits far above any network, low enough that no product of them overflows 64 bits.
-constexpr std::int64_t max_layers = 10'000;
-constexpr std::int64_t max_hidden = 1 << 20;
-constexpr std::int64_t max_width = 1 << 24;  // ffn, vocabulary, heads x head_dim
-constexpr std::int64_t max_heads = 1 << 16;
-constexpr std::int64_t max_positions = std::int64_t{1} << 31;
-constexpr std::int64_t max_parameters = 1'000'000'000'000'000;
 
 constexpr std::array llama_keys{"num_hidden_layers",
                                 "hidden_size",
@@ -58,99 +51,6 @@ constexpr std::array gpt2_keys{"n_layer",
 constexpr std::array expert_keys{"num_local_experts", "num_experts", "n_routed_experts",
                                  "moe_num_experts"};
 
-// Typed access to the keys; what is wrong is collected. A number that is wrong reads as 0.
-class Keys {
- public:
-  Keys(const JsonObject& object, Diagnostics& problems) : object_(object), problems_(problems) {}
-
-  void problem(const JsonValue* at, std::string message) {
-    add(at ? at->start : object_.start(), std::move(message));
-  }
-
-  std::string spelled(const JsonValue& value) const { return object_.spelled(value); }
-
-  // Null when the key is left out or null, which means the same in a config.json.
-  const JsonValue* given(std::string_view key) const {
-    const JsonValue* value = object_.find(key);
-    return value && value->kind != Kind::null ? value : nullptr;
-  }
-
-  std::int64_t required(std::string_view key, std::int64_t most, std::string_view example) {
-    if (given(key)) return optional(key, 0, most);
-    problem(object_.find(key),
-            fmt::format("key \"{}\" is missing; write \"{}\": {}, say", key, key, example));
-    return 0;
-  }
-
-  std::int64_t optional(std::string_view key, std::int64_t otherwise, std::int64_t most) {
-    const JsonValue* value = given(key);
-    if (!value) return otherwise;
-    if (value->kind != Kind::integer && !(value->kind == Kind::real && beyond(value->real))) {
-      problem(value, fmt::format("{} is {}; it must be a whole number, 1 to {}, without quotes or "
-                                 "a point",
-                                 key, object_.spelled(*value), most));
-      return 0;
-    }
-    if (value->kind == Kind::integer && value->integer >= 1 && value->integer <= most)
-      return value->integer;
-    problem(value, fmt::format("{} is {}; it must be 1 to {}", key, object_.spelled(*value), most));
-    return 0;
-  }
-
-  bool boolean(std::string_view key, bool otherwise) {
-    const JsonValue* value = given(key);
-    if (!value) return otherwise;
-    if (value->kind == Kind::boolean) return value->boolean;
-    problem(value, fmt::format("{} is {}; it must be true or false", key, object_.spelled(*value)));
-    return otherwise;
-  }
-
-  double probability(std::string_view key, double otherwise) {
-    const JsonValue* value = given(key);
-    if (!value) return otherwise;
-    const bool number = value->kind == Kind::real || value->kind == Kind::integer;
-    if (number && value->real >= 0 && value->real < 1) return value->real;
-    problem(value, fmt::format("{} is {}; it must be a number from 0 to less than 1", key,
-                               object_.spelled(*value)));
-    return otherwise;
-  }
-
-  // The value must be one of `accepted`; left out is fine.
-  void choice(std::string_view key, std::span<const std::string> accepted) {
-    const JsonValue* value = given(key);
-    if (!value) return;
-    for (const std::string& name : accepted)
-      if (value->kind == Kind::text && value->text == name) return;
-    problem(value, fmt::format("{} is {}; only {} are modelled", key, object_.spelled(*value),
-                               fmt::join(accepted, ", ")));
-  }
-
-  // A key that is almost one that is read would be ignored in silence.
-  void misspelt(std::span<const char* const> known) {
-    std::vector<std::string> absent;
-    for (const char* key : known)
-      if (!object_.find(key)) absent.emplace_back(key);
-    for (const auto& [key, value] : object_.values()) {
-      constexpr std::size_t shortest_key = 6;
-      if (key.size() < shortest_key) continue;
-      for (const std::string& name : absent)
-        if (key.size() + 2 >= name.size() && key.size() <= name.size() + 2 &&
-            edit_distance(key, name) <= 2)
-          add(value.key, fmt::format("unknown key \"{}\"; did you mean \"{}\"?", key, name));
-    }
-  }
-
- private:
-  void add(std::size_t offset, std::string message) {
-    if (problems_.size() < max_problems)
-      problems_.push_back({object_.where(offset), std::move(message)});
-  }
-  static bool beyond(double x) { return x > 9e18 || x < -9e18; }  // whole, but not in 64 bits
-
-  const JsonObject& object_;
-  Diagnostics& problems_;
-};
-
 Architecture llama_like(Keys& keys, std::string_view type) {
   Architecture a;
   keys.misspelt(llama_keys);
@@ -170,8 +70,9 @@ Architecture llama_like(Keys& keys, std::string_view type) {
   keys.choice("hidden_act", std::array<std::string, 2>{"silu", "swish"});
   a.tied_embeddings = keys.boolean("tie_word_embeddings", false);
   a.attention_dropout = keys.probability("attention_dropout", 0.0);
-  if (type == "mistral" || keys.boolean("use_sliding_window", false))
+  if (type == "mistral" || type == "mixtral" || keys.boolean("use_sliding_window", false))
     a.sliding_window = keys.optional("sliding_window", 0, max_positions);
+  read_mixture(keys, type, a);
   if (type == "qwen2") {
     a.qkv_bias = true;
   } else if (type == "llama") {
@@ -233,32 +134,42 @@ void check_products(Keys& keys, Architecture& a, bool is_gpt2) {
                                                      heads, a.query_width(), max_width));
 }
 
+std::vector<std::string> known_types() {
+  std::vector<std::string> known{"llama", "mistral", "qwen2", "gpt2"};
+  for (const std::string_view type : mixture_types()) known.emplace_back(type);
+  return known;
+}
+
 // Says why the model_type cannot be built, or nothing.
-void check_type(Keys& keys, const JsonValue* type, std::span<const std::string> known) {
+void check_type(Keys& keys, const JsonValue* type) {
+  const std::vector<std::string> known = known_types();
   const std::string list = fmt::format("{}", fmt::join(known, ", "));
   if (!type) {
     keys.problem(nullptr, fmt::format("key \"model_type\" is missing; write one of {}", list));
     return;
   }
+  const bool reads_experts =
+      type->kind == Kind::text && std::ranges::count(mixture_types(), type->text) > 0;
   for (const char* key : expert_keys)
     if (const JsonValue* value = keys.given(key);
-        value && !(value->kind == Kind::integer && value->integer <= 1)) {
-      keys.problem(value, fmt::format("{} says that this model is a mixture of experts, which is "
-                                      "not supported yet; use a dense model",
-                                      key));
+        !reads_experts && value && !(value->kind == Kind::integer && value->integer <= 1)) {
+      keys.problem(value, fmt::format("{} says that this model is a mixture of experts; of those "
+                                      "the model types {} are read",
+                                      key, fmt::join(mixture_types(), ", ")));
       return;
     }
-  if (type->kind == Kind::text && (type->text == "mixtral" || type->text.ends_with("_moe"))) {
-    keys.problem(type, fmt::format("model_type \"{}\" is a mixture of experts, which is not "
-                                   "supported yet; use a dense model",
-                                   type->text));
-    return;
-  }
   for (const std::string& name : known)
     if (type->kind == Kind::text && type->text == name) return;
   const std::string given = type->kind == Kind::text ? type->text.substr(0, 40) : "";
   keys.problem(type, fmt::format("model_type {} is not supported{} ({})", keys.spelled(*type),
                                  did_you_mean(given, known), list));
+}
+
+// More parameters than are modelled, in a number that holds any product of the keys' limits.
+double many_parameters(const Architecture& a) {
+  const double experts = static_cast<double>(std::max<std::int64_t>(a.experts.count, 1));
+  const double widest = static_cast<double>(std::max(a.ffn, a.experts.ffn));
+  return static_cast<double>(a.layers) * experts * 3 * static_cast<double>(a.hidden) * widest;
 }
 
 std::string name_of(const std::string& path) {
@@ -272,20 +183,31 @@ std::string name_of(const std::string& path) {
 
 Result<Architecture> parse_huggingface(const std::string& text, const std::string& name) {
   Diagnostics problems;
-  const std::optional<JsonObject> object = JsonObject::read(text, name, problems);
+  std::optional<JsonObject> object = JsonObject::read(text, name, problems);
   if (!object) return problems;
+  // Models that see too: the part that reads and writes text.
+  const JsonValue* inner = object->find("text_config");
+  if (inner && inner->kind == Kind::object && !object->find("num_hidden_layers")) {
+    std::optional<JsonObject> part = JsonObject::read(object->inside(*inner), name, problems);
+    if (!part) return problems;
+    object = std::move(part);
+  }
 
   Keys keys(*object, problems);
-  const std::array<std::string, 4> known{"llama", "mistral", "qwen2", "gpt2"};
   const JsonValue* type = keys.given("model_type");
   const std::size_t before = problems.size();
-  check_type(keys, type, known);
+  check_type(keys, type);
   if (problems.size() > before) return problems;
 
   const bool is_gpt2 = type->text == "gpt2";
   Architecture a = is_gpt2 ? gpt2(keys) : llama_like(keys, type->text);
   a.name = name_of(name);
-  check_products(keys, a, is_gpt2);
+  if (!a.is_latent()) check_products(keys, a, is_gpt2);
+  if (problems.empty() && a.is_mixture() &&
+      many_parameters(a) > static_cast<double>(max_parameters))
+    keys.problem(nullptr, fmt::format("the model has {:.3g} parameters in its MLPs; at most {} are "
+                                      "modelled",
+                                      many_parameters(a), max_parameters));
   if (problems.empty() && model::parameters(a) > max_parameters)
     keys.problem(nullptr, fmt::format("the model has {} parameters; at most {} are modelled",
                                       model::parameters(a), max_parameters));

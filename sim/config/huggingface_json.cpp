@@ -127,6 +127,7 @@ class JsonReader : public nlohmann::json_sax<nlohmann::json> {
   }
 
   void keep(JsonValue value) {
+    if (depth_ == 2 && in_list_) object_.values_[opened_].items.push_back(value);
     if (depth_ != 1 || repeated_) return;
     value.key = key_start_;
     object_.values_.emplace(key_, std::move(value));
@@ -140,7 +141,9 @@ class JsonReader : public nlohmann::json_sax<nlohmann::json> {
     if (depth_ == 0 && kind != JsonValue::Kind::object) return not_an_object(value.start);
     if (depth_ == 0) object_.start_ = value.start;
     const std::size_t start = value.start;
-    if (depth_ > 0) keep(std::move(value));
+    if (depth_ == 1) opened_ = key_;
+    if (depth_ == 1) in_list_ = kind == JsonValue::Kind::array && !repeated_;
+    if (depth_ == 1) keep(std::move(value));
     if (++depth_ > max_json_depth) {
       problem(start, fmt::format("nested more than {} deep", max_json_depth));
       return false;
@@ -153,6 +156,8 @@ class JsonReader : public nlohmann::json_sax<nlohmann::json> {
     token();
     --depth_;
     keys_.pop_back();
+    if (depth_ == 1) object_.values_[opened_].end = at_;
+    if (depth_ == 1) in_list_ = false;
     return true;
   }
 
@@ -166,7 +171,8 @@ class JsonReader : public nlohmann::json_sax<nlohmann::json> {
   std::size_t at_ = 0;
   int depth_ = 0;
   std::vector<std::set<std::string>> keys_;  // of each open object
-  std::string key_;
+  std::string key_, opened_;                 // `opened_`: of the value that is a list or an object
+  bool in_list_ = false;
   std::size_t key_start_ = 0;
   bool repeated_ = false;
 };
@@ -202,6 +208,13 @@ std::string JsonObject::where(std::size_t offset) const {
   for (std::size_t i = lines_[line - 1]; i < std::min(offset, text_.size()); ++i)
     if ((static_cast<unsigned char>(text_[i]) & 0xC0) != 0x80) ++column;
   return fmt::format("{}:{}:{}", name_, line, column);
+}
+
+std::string JsonObject::inside(const JsonValue& object) const {
+  std::string text = text_;
+  for (std::size_t i = 0; i < text.size(); ++i)
+    if ((i < object.start || i >= object.end) && text[i] != '\n') text[i] = ' ';
+  return text;
 }
 
 std::string JsonObject::spelled(const JsonValue& value) const {

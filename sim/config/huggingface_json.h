@@ -29,7 +29,8 @@ struct JsonValue {
   std::string text;     // of a string, without quotes
   std::size_t key = 0;  // where the key and the value start in the file
   std::size_t start = 0;
-  std::size_t end = 0;  // of a scalar
+  std::size_t end = 0;           // of a scalar and of an object
+  std::vector<JsonValue> items;  // scalars of a list
 };
 
 class JsonObject {
@@ -45,6 +46,8 @@ class JsonObject {
   std::size_t start() const { return start_; }  // the opening brace
   // A scalar as the file spells it, shortened.
   std::string spelled(const JsonValue& value) const;
+  // The text of one of the values that is an object, at the same lines and columns.
+  std::string inside(const JsonValue& object) const;
 
  private:
   friend class JsonReader;

@@ -248,11 +248,9 @@ void Translator::recomputation() {
           {"recompute-num-layers", "activations-checkpoint-num-layers", "checkpoint-num-layers"}))
     set_value(*layers, "recompute_layers");
   if (const Given* modules = find("recompute-modules")) {
-    constexpr std::array<std::string_view, 5> of_experts = {"moe_act", "moe", "shared_experts",
-                                                            "mla_up_proj", "gdn"};
     std::string list;
     for (const shell::Word& word : modules->values) {
-      if (std::find(of_experts.begin(), of_experts.end(), word.text) != of_experts.end()) continue;
+      if (word.text == "gdn") continue;  // of layers with a state space
       list += (list.empty() ? "" : ",") + word.text;
     }
     if (!list.empty()) set(*modules, "recompute_modules=" + list);
@@ -297,10 +295,7 @@ void Translator::numerics() {
   if (const Given* kind = find("optimizer"); kind && !kind->values.empty())
     if (const std::string name = kind->value(); name != "adam" && name != "adamw")
       note(*kind, "the optimizer is Adam");
-  if (const Given* experts = find({"num-experts", "moe"}))
-    if (std::any_of(experts->values.begin(), experts->values.end(),
-                    [](const shell::Word& w) { return w.text != "1" && !is_off(w.text); }))
-      refuse(experts->flag, "--num-experts is not simulated; remove it to see the run without it");
+  experts();
   if (const Given* hybrid = find("is-hybrid-model"))
     refuse(hybrid->flag, "--is-hybrid-model: layers with a state space are not simulated");
   if (const Given* spec = find("spec")) {
@@ -310,6 +305,36 @@ void Translator::numerics() {
       refuse(spec->flag, "--spec: layers with a state space are not simulated");
     else if (all != "local ")
       note(*spec, "the layers are GPT's");
+  }
+}
+
+// Where the flags of experts say nothing, Megatron-LM gathers every token, runs the experts one by
+// one and sorts with PyTorch's kernels [core 0.14 training/arguments.py:_add_moe_args].
+void Translator::experts() {
+  const Given* count = find({"num-experts", "moe"});
+  const bool some =
+      count && std::any_of(count->values.begin(), count->values.end(),
+                           [](const shell::Word& w) { return w.text != "1" && !is_off(w.text); });
+  if (some) {
+    if (count->values.size() > 1 || count->flag.text == "--moe")
+      refuse(count->flag, "experts are written --num-experts N, as many in every layer");
+    else
+      set_value(*count, "architecture.num_experts");
+    if (!has("moe-token-dispatcher-type")) set(*count, "dispatcher=allgather");
+    if (!has("moe-grouped-gemm")) set(*count, "grouped_gemm=false");
+    if (!has("moe-permute-fusion")) set(*count, "permute_fusion=false");
+    if (value("moe-router-dtype") == "fp32" || value("moe-router-dtype") == "fp64")
+      set(*find("moe-router-dtype"), "fp32_router=true");
+    if (value("moe-router-load-balancing-type") == "none")
+      set(*find("moe-router-load-balancing-type"), "architecture.auxiliary_loss=false");
+  }
+  if (const Given* latent = find("multi-latent-attention")) {
+    if (const Given* rank = find("kv-lora-rank"))
+      set_value(*rank, "architecture.kv_lora_rank");
+    else
+      set(*latent, "architecture.kv_lora_rank=32");
+  } else if (const Given* norm = find("qk-layernorm")) {
+    set(*norm, "architecture.query_key_norm=true");
   }
 }
 

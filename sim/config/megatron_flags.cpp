@@ -42,11 +42,13 @@ constexpr std::string_view together =
     "extra-vocab-size hf-tokenizer-path clip-grad fp8-format optimizer deepspeed "
     "deepspeed-config zero-stage no-pipeline-parallel no-deepspeed use-megatron-fsdp "
     "use-custom-fsdp data-parallel-sharding-strategy overlapped-distributed-optimizer spec "
-    "is-hybrid-model num-experts moe cp-comm-type no-masked-softmax-fusion pp-partition-method";
+    "is-hybrid-model num-experts moe moe-router-dtype multi-latent-attention kv-lora-rank "
+    "qk-layernorm moe-router-load-balancing-type cp-comm-type no-masked-softmax-fusion "
+    "pp-partition-method";
 
 // "--x is not simulated: ...".
 constexpr std::array noted{
-    Family{"qk-layernorm qk-l2-norm qk-norm", "the norms of queries and keys are left out"},
+    Family{"qk-l2-norm qk-norm", "the norms of queries and keys are left out"},
     Family{"embed-layernorm", "the norm after the embedding is left out"},
     Family{"fp32-residual-connection", "residuals are simulated in 16 bits"},
     Family{"window-size sliding-window window-attn-skip-freq",
@@ -169,8 +171,7 @@ constexpr std::array refused{
     Family{"prefixlm", "attention that sees a prefix whole is not simulated"},
     Family{"enable-mhc-connections", "hyper-connections are not simulated"},
     Family{"gtp-weight-remat-size", "splitting weights over a further dimension is not simulated"},
-    Family{"mtp-standalone mtp-num-layers", "multi-token prediction is not simulated"},
-    Family{"multi-latent-attention", "multi-head latent attention is not simulated"},
+    Family{"mtp-standalone", "a stage for multi-token prediction alone is not simulated"},
     Family{"cpu-offloading fine-grained-activation-offloading",
            "offloading of activations by layers is written offload_layers="},
     Family{"standalone-embedding-stage", "a stage for the embedding alone is not simulated"},

@@ -51,6 +51,7 @@ class Translator {
   void recomputation();
   void attention();
   void numerics();
+  void experts();
   void sharding();
   void deepspeed();
   void environment();

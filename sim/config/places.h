@@ -28,6 +28,15 @@ constexpr std::array<std::string_view, 3> names_of(workload::DataParallelism) {
 constexpr std::array<std::string_view, 3> names_of(schedule::Interleaving) {
   return {"all_forwards_first", "alternating", "whole_rounds"};
 }
+constexpr std::array<std::string_view, 4> names_of(workload::Dispatcher) {
+  return {"alltoall", "allgather", "alltoall_seq", "flex"};
+}
+constexpr std::array<std::string_view, 3> names_of(workload::Routing) {
+  return {"balanced", "random", "skewed"};
+}
+constexpr std::array<std::string_view, 2> names_of(model::RouterScore) {
+  return {"softmax", "sigmoid"};
+}
 constexpr std::array<std::string_view, 5> names_of(model::Precision) {
   return {"fp32", "tf32", "fp16", "bf16", "fp8"};
 }
@@ -56,6 +65,9 @@ void from_value(const Value& value, Member& member) {
     member = std::get<Member>(value);
   }
 }
+
+// plan_table_experts.cpp
+std::span<const Field> expert_fields();
 
 template <auto... path>
 constexpr Place at() {

@@ -1,5 +1,6 @@
 // plan_table.cpp — the fields of a plan.
 #include <array>
+#include <vector>
 
 #include "sim/config/places.h"
 
@@ -444,8 +445,15 @@ constexpr std::array rows{
 
 }  // namespace
 
+// The rows of this file, then those of experts.
 std::span<const Field> plan_fields() {
-  return rows;
+  static const std::vector<Field> all = [] {
+    std::vector<Field> both(rows.begin(), rows.end());
+    const std::span<const Field> experts = expert_fields();
+    both.insert(both.end(), experts.begin(), experts.end());
+    return both;
+  }();
+  return all;
 }
 
 }  // namespace sim::config

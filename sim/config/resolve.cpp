@@ -41,10 +41,21 @@ void optimizer(const v1::Plan& from, workload::Plan& to, std::vector<PlanProblem
         from.has_optimizer_offload_fraction() ? from.optimizer_offload_fraction() : 1.0;
 }
 
+// Megatron-LM's names. Norms that are part of a product have nothing to recompute.
+bool* module_of_experts(workload::RecomputeModules& modules, std::string_view name) {
+  if (name == "moe") return &modules.moe;
+  if (name == "moe_act") return &modules.moe_activation;
+  if (name == "shared_experts") return &modules.shared_experts;
+  if (name == "layernorm") return &modules.norms;
+  if (name == "mla_up_proj") return &modules.latent;
+  return nullptr;
+}
+
 void recompute_modules(const v1::Plan& from, workload::Plan& to,
                        std::vector<PlanProblem>& problems) {
   if (!from.has_recompute_modules()) return;
-  to.policy.recompute_modules = {false, false, false};
+  to.policy.recompute_modules = {};
+  to.policy.recompute_modules.core_attention = false;
   std::string_view rest = from.recompute_modules();
   while (!rest.empty()) {
     const std::string_view name = rest.substr(0, rest.find(','));
@@ -55,11 +66,14 @@ void recompute_modules(const v1::Plan& from, workload::Plan& to,
       to.policy.recompute_modules.mlp = true;
     } else if (name == "operators") {
       to.policy.recompute_modules.operators = true;
-    } else if (name != "layernorm") {  // fused into the products of a dense layer: nothing to do
+    } else if (bool* module = module_of_experts(to.policy.recompute_modules, name)) {
+      *module = true;
+    } else {
       problems.push_back(
-          {"recompute_modules", fmt::format("'{}' is no module of a dense layer that can be "
-                                            "recomputed; write core_attn, mlp or operators",
-                                            name.substr(0, 40))});
+          {"recompute_modules",
+           fmt::format("'{}' is no module that can be recomputed; write core_attn, mlp, moe, "
+                       "moe_act, shared_experts, layernorm, mla_up_proj or operators",
+                       name.substr(0, 40))});
     }
   }
 }
@@ -340,6 +354,36 @@ Resolved resolve(const v1::Plan& given, const model::Architecture& architecture,
   return out;
 }
 
+namespace {
+
+void experts_of(const v1::Architecture& from, model::Architecture& to) {
+  model::Experts& e = to.experts;
+  e.count = from.num_experts();
+  e.top_k = from.has_experts_per_token() ? from.experts_per_token() : 2;
+  e.ffn = from.has_expert_ffn() ? from.expert_ffn() : to.ffn;
+  e.shared_ffn = from.shared_expert_ffn();
+  if (from.has_expert_layers()) e.layers = from.expert_layers();
+  if (from.router_score() == v1::Architecture::sigmoid) e.score = model::RouterScore::sigmoid;
+  e.pre_softmax = from.router_pre_softmax();
+  e.groups = from.router_groups();
+  e.expert_bias = from.expert_bias();
+  if (from.has_auxiliary_loss()) e.auxiliary_loss = from.auxiliary_loss();
+  e.router_bias = from.router_bias();
+}
+
+void latent_of(const v1::Architecture& from, model::Architecture& to) {
+  model::Latent& l = to.latent;
+  l.kv_rank = from.kv_lora_rank();
+  l.q_rank = from.q_lora_rank();
+  l.content = from.has_qk_head_dim() ? from.qk_head_dim() : 128;
+  l.rotated = from.has_qk_pos_emb_head_dim() ? from.qk_pos_emb_head_dim() : 64;
+  l.value = from.has_v_head_dim() ? from.v_head_dim() : 128;
+  to.head_dim = l.content + l.rotated;
+  to.kv_heads = to.heads;
+}
+
+}  // namespace
+
 model::Architecture architecture_of(const v1::Architecture& from, std::int64_t sequence) {
   model::Architecture to;
   to.layers = from.layers();
@@ -359,6 +403,13 @@ model::Architecture architecture_of(const v1::Architecture& from, std::int64_t s
   to.linear_bias = from.linear_bias();
   to.attention_dropout = from.attention_dropout();
   to.hidden_dropout = from.hidden_dropout();
+  to.sliding_window = from.sliding_window();
+  to.whole_attention = from.whole_attention();
+  to.query_key_norm = from.query_key_norm();
+  to.sinks = from.sinks();
+  to.output_norms = from.output_norms();
+  if (from.has_num_experts()) experts_of(from, to);
+  if (from.has_kv_lora_rank()) latent_of(from, to);
   to.name = from.has_name() ? from.name() : fmt::format("{} layers of {}", to.layers, to.hidden);
   return to;
 }

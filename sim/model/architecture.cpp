@@ -15,18 +15,50 @@ std::int64_t norm_parameters(const Architecture& a) {
   return a.norm == Norm::layer ? 2 * a.hidden : a.hidden;
 }
 
-LayerCounts count_layer(const Architecture& a) {
-  const std::int64_t inputs = a.activation == Activation::swiglu ? 2 : 1;
+// Down and up again, with a norm between: queries (unless they are not projected), then keys and
+// values, whose rotated part is one for all heads [DeepSeek-V2, arXiv:2405.04434, 2.1].
+void count_latent_attention(const Architecture& a, LayerCounts& n) {
+  const Latent& l = a.latent;
+  const std::int64_t query = a.heads * (l.content + l.rotated);
+  if (l.q_rank > 0) n.whole += a.hidden * l.q_rank + l.q_rank;
+  n.split += (l.q_rank > 0 ? l.q_rank : a.hidden) * query;
+  n.whole += a.hidden * (l.kv_rank + l.rotated) + l.kv_rank;
+  n.split += l.kv_rank * a.heads * (l.content + l.value) + a.heads * l.value * a.hidden;
+}
+
+void count_attention(const Architecture& a, LayerCounts& n) {
+  if (a.is_latent()) return count_latent_attention(a, n);
   const std::int64_t qkv = a.query_width() + 2 * a.kv_width();
-  LayerCounts n;
-  n.split = a.hidden * qkv + a.query_width() * a.hidden;  // qkv, attention output
-  n.split += (inputs + 1) * a.hidden * a.ffn;             // MLP in and out
+  n.split += a.hidden * qkv + a.query_width() * a.hidden;  // qkv, attention output
   if (a.qkv_bias) n.split += qkv;
-  if (a.linear_bias) {
-    n.split += inputs * a.ffn;
-    n.whole += 2 * a.hidden;  // added after the sum over ranks
+  if (a.query_key_norm) n.whole += 2 * a.head_dim;
+  if (a.sinks) n.split += a.heads;
+  if (a.linear_bias) n.whole += a.hidden;  // added after the sum over ranks
+}
+
+// An MLP of this width: split over ranks, and what is added after their sum.
+void count_mlp(const Architecture& a, std::int64_t width, LayerCounts& n) {
+  const std::int64_t inputs = a.activation == Activation::swiglu ? 2 : 1;
+  n.split += (inputs + 1) * a.hidden * width;
+  if (!a.linear_bias) return;
+  n.split += inputs * width;
+  n.whole += a.hidden;
+}
+
+LayerCounts count_layer(const Architecture& a, std::int64_t experts) {
+  LayerCounts n;
+  count_attention(a, n);
+  n.whole += (a.output_norms ? 4 : 2) * norm_parameters(a);
+  if (experts == 0) {
+    count_mlp(a, a.ffn, n);
+    return n;
   }
-  n.whole += 2 * norm_parameters(a);
+  const Experts& e = a.experts;
+  n.whole += a.hidden * (e.count + e.gates) + (e.router_bias ? e.count : 0);
+  if (e.shared_ffn > 0) count_mlp(a, e.shared_ffn, n);
+  LayerCounts one;
+  count_mlp(a, e.ffn, one);
+  n.split += (experts < 0 ? e.count : experts) * (one.split + one.whole);
   return n;
 }
 
@@ -34,10 +66,31 @@ std::int64_t position_parameters(const Architecture& a) {
   return a.position == Position::learned ? a.max_positions * a.hidden : 0;
 }
 
+// Each layer of a mixture with so many of its experts.
+std::int64_t counted(const Architecture& a, std::int64_t experts) {
+  const std::int64_t mixtures = mixture_count(a);
+  std::int64_t n = (a.layers - mixtures) * layer_parameters(a);
+  if (mixtures > 0) n += mixtures * layer_parameters(a, experts);
+  n += embedding_parameters(a, a.vocab) + norm_parameters(a);
+  if (!a.tied_embeddings) n += a.vocab * a.hidden;
+  return n;
+}
+
 }  // namespace
 
-std::int64_t layer_parameters(const Architecture& a) {
-  const LayerCounts n = count_layer(a);
+std::vector<std::uint8_t> mixture_layers(const Architecture& a) {
+  if (!a.is_mixture()) return {};
+  return read_layer_pattern(a.experts.layers, a.layers).mixture;
+}
+
+std::int64_t mixture_count(const Architecture& a) {
+  std::int64_t count = 0;
+  for (const std::uint8_t mixture : mixture_layers(a)) count += mixture;
+  return count;
+}
+
+std::int64_t layer_parameters(const Architecture& a, std::int64_t experts) {
+  const LayerCounts n = count_layer(a, experts);
   return n.split + n.whole;
 }
 
@@ -46,10 +99,17 @@ std::int64_t embedding_parameters(const Architecture& a, std::int64_t vocab) {
 }
 
 std::int64_t parameters(const Architecture& a) {
-  std::int64_t n = a.layers * layer_parameters(a) + embedding_parameters(a, a.vocab);
-  n += norm_parameters(a);
-  if (!a.tied_embeddings) n += a.vocab * a.hidden;
-  return n;
+  return counted(a, -1);
+}
+
+std::int64_t active_parameters(const Architecture& a) {
+  return counted(a, a.experts.top_k);
+}
+
+std::int64_t prediction_parameters(const Architecture& a) {
+  const std::vector<std::uint8_t> mixture = mixture_layers(a);
+  const bool last = !mixture.empty() && mixture.back() != 0;
+  return 2 * a.hidden * a.hidden + 3 * norm_parameters(a) + layer_parameters(a, last ? -1 : 0);
 }
 
 std::int64_t padded_vocab(std::int64_t vocab, std::int64_t tp, std::int64_t divisor) {
@@ -66,7 +126,8 @@ std::int64_t rank_parameters(const Architecture& a, const StageShape& stage, std
   assert(a.kv_heads % stage.tp == 0);
   assert(a.ffn % stage.tp == 0);
   assert(vocab % stage.tp == 0);
-  const LayerCounts layer = count_layer(a);
+  assert(!a.is_mixture() && !a.is_latent());
+  const LayerCounts layer = count_layer(a, 0);
   std::int64_t n = stage.layers * (layer.split / stage.tp + layer.whole);
   if (stage.first) n += vocab / stage.tp * a.hidden + position_parameters(a);
   if (stage.last) n += norm_parameters(a);

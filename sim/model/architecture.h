@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <string>
 
+#include "sim/model/mixture.h"
+
 namespace sim::model {
 
 enum class Norm : std::uint8_t { rms, layer };          // LayerNorm has a bias, RMSNorm none
@@ -34,15 +36,34 @@ struct Architecture {
   double attention_dropout = 0.0;
   double hidden_dropout = 0.0;
   std::int64_t sliding_window = 0;  // tokens a query attends to, 0 = all before it
+  std::int64_t whole_attention = 0;  // so many-th layers attend to all tokens; 0: none
+  bool query_key_norm = false;       // a norm over each head of the queries, and of the keys
+  bool sinks = false;                // one more score per head, which is learned
+  bool output_norms = false;         // a norm behind attention and behind the MLP too
+  Experts experts;
+  Latent latent;
+  std::int64_t predicted_tokens = 0;  // multi-token prediction: modules behind the last layer
 
+  bool is_mixture() const { return experts.count > 0; }
+  bool is_latent() const { return latent.kv_rank > 0; }
   std::int64_t query_width() const { return heads * head_dim; }
   std::int64_t kv_width() const { return kv_heads * head_dim; }
 };
 
-// Trainable parameters of one layer, of both ends, and of the whole network.
-std::int64_t layer_parameters(const Architecture& a);
+// Whether each layer has experts; empty: none has. REQUIRES: the pattern of the layers is one.
+std::vector<std::uint8_t> mixture_layers(const Architecture& a);
+std::int64_t mixture_count(const Architecture& a);  // how many have
+
+// Trainable parameters of one layer, of both ends, and of the whole network without the modules
+// that predict more tokens. `experts`: so many are counted, -1: all; 0 is a dense layer.
+std::int64_t layer_parameters(const Architecture& a, std::int64_t experts = 0);
 std::int64_t embedding_parameters(const Architecture& a, std::int64_t vocab);  // word (+ position)
 std::int64_t parameters(const Architecture& a);
+// Those that work on a token: all but the experts that it does not go to.
+std::int64_t active_parameters(const Architecture& a);
+// Of one module that predicts one more token: two norms, the product of stream and embedding, a
+// layer of the last kind, a norm. Embedding and head are the model's. [DeepSeek-V3, 2.2]
+std::int64_t prediction_parameters(const Architecture& a);
 
 // The smallest multiple of divisor x tp that holds the vocabulary.
 std::int64_t padded_vocab(std::int64_t vocab, std::int64_t tp, std::int64_t divisor = 128);
@@ -57,7 +78,8 @@ struct StageShape {
   bool first = false;  // word and position embedding
   bool last = false;   // final norm and head
 };
-// REQUIRES: tp divides heads, kv_heads and ffn; `vocab` is padded for tp.
+// REQUIRES: no layer has experts, attention is not latent; tp divides heads, kv_heads and ffn;
+// `vocab` is padded for tp.
 std::int64_t rank_parameters(const Architecture& a, const StageShape& stage, std::int64_t vocab);
 
 }  // namespace sim::model

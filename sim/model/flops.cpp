@@ -23,13 +23,43 @@ struct Forward {
   double attention = 0;
 };
 
+// Widths of the products of attention, times two for a forward pass over h, and the multiply-adds
+// of a token with each key. Latent attention as Megatron-LM counts it, its two norms among the
+// products [core 0.14 training.py:num_floating_point_operations].
+struct AttentionWork {
+  double products = 0, per_key = 0;
+};
+
+AttentionWork attention_work(const Architecture& a) {
+  const double heads = real(a.heads), h = real(a.hidden);
+  if (!a.is_latent())
+    return {h * (2 * real(a.query_width()) + 2 * real(a.kv_width())), 2 * real(a.query_width())};
+  const Latent& l = a.latent;
+  const double query = heads * real(l.content + l.rotated), value = heads * real(l.value);
+  const double q_rank = real(l.q_rank), kv_rank = real(l.kv_rank);
+  double products = l.q_rank > 0 ? q_rank * (h + query + 1) : h * query;
+  products += kv_rank * (h + heads * real(l.content + l.value) + 1);
+  products += h * real(l.rotated) + value * h;
+  return {products, query + value};
+}
+
+// Modules that predict more tokens count as layers of the last kind, with a product of their own,
+// three norms and the head again. The router's product is not counted.
 Forward forward(const Architecture& a, const Batch& batch) {
   const double matrices = a.activation == Activation::swiglu ? 3 : 2;
-  const double widths = 2 * real(a.query_width()) + 2 * real(a.kv_width()) + matrices * real(a.ffn);
+  const double h = real(a.hidden), predicted = real(a.predicted_tokens);
+  const std::vector<std::uint8_t> mixture = mixture_layers(a);
+  const bool last = !mixture.empty() && mixture.back() != 0;
+  const double layers = real(a.layers) + predicted;
+  const double mixtures = real(mixture_count(a)) + (last ? predicted : 0);
+  const AttentionWork attention = attention_work(a);
   Forward f;
-  f.layers = 2 * real(a.layers) * real(a.hidden) * widths;
-  f.head = 2 * real(a.hidden) * batch.vocab;
-  f.attention = 4 * real(a.layers) * batch.sequence * real(a.query_width());
+  const double chosen = real(a.experts.top_k * a.experts.ffn + a.experts.shared_ffn);
+  f.layers = 2 * layers * attention.products;
+  f.layers += 2 * h * matrices * ((layers - mixtures) * real(a.ffn) + mixtures * chosen);
+  f.layers += 2 * predicted * (3 * h + 2 * h * h);
+  f.head = 2 * h * batch.vocab * (1 + predicted);
+  f.attention = 2 * layers * batch.sequence * attention.per_key;
   return f;
 }
 
@@ -70,8 +100,9 @@ double hardware(const Architecture& a, const Batch& batch) {
   return tokens(batch) * (3 * (f.layers + core + f.head) + again);
 }
 
+// Of a mixture, those that work on a token.
 double six_n(const Architecture& a, const Batch& batch) {
-  return 6 * real(parameters(a)) * tokens(batch);
+  return 6 * real(active_parameters(a)) * tokens(batch);
 }
 
 double six_n_12_lhs(const Architecture& a, const Batch& batch) {

@@ -102,6 +102,7 @@ void price_host(Times& times, const device::HostProfile& host) {
   set(HostWork::microbatch, host.microbatch);
   set(HostWork::step, host.step);
   set(HostWork::blocking_read, host.kernel + host.synchronisation);
+  set(HostWork::launches, host.kernel);
 }
 
 // Prices the classes of a job, whose stages share most of their operations.
@@ -131,7 +132,7 @@ class Pricer {
   int channels(const workload::Program& program) {
     int most = 0;
     for (const Stream s : program.communicators)
-      if (s == Stream::tp || s == Stream::dp_cp || s == Stream::shard)
+      if (s == Stream::tp || s == Stream::dp_cp || s == Stream::shard || s == Stream::edp)
         most = std::max(most, network_.channels(job_.mesh.groups(communicator_of(s))));
     return std::min(most, gpu_.sms - 1);
   }
@@ -237,7 +238,8 @@ Memory outside_memory(const workload::Job& job, const workload::Plan& plan, cons
     for (const Stream s : program.communicators) {
       // A ring of two sends on the group's own communicator, batched.
       const bool ring = s == Stream::cp && cp == 2;
-      const Purpose purpose = s == Stream::pp ? Purpose::sends
+      const bool sends = s == Stream::pp || s == Stream::ep;  // an all-to-all is sends
+      const Purpose purpose = sends           ? Purpose::sends
                               : ring          ? Purpose::both
                                               : Purpose::collectives;
       outside.push_back(

@@ -36,6 +36,10 @@ constexpr std::array<QueueRow, workload::stream_count> rows = {{
     {Stream::pcie_up, pcie_up, std::nullopt, Account::host, false},
     {Stream::pcie_down, pcie_down, std::nullopt, Account::host, false},
     {Stream::cpu, cpu_cores, std::nullopt, Account::host, false},
+    {Stream::ep, network, Communicator::ep, Account::ep_exposed, false},
+    {Stream::etp, network, Communicator::etp, Account::ep_exposed, false},
+    {Stream::etp_ep, network, Communicator::etp_ep, Account::ep_exposed, false},
+    {Stream::edp, network, Communicator::edp, Account::dp_exposed, false},
 }};
 
 }  // namespace

@@ -89,8 +89,42 @@ const char* text(model::Precision precision) {
   return "fp8";
 }
 
+// What a mixture of experts and latent attention have beside the rest.
+Json experts_json(const model::Experts& e) {
+  return {{"count", e.count},
+          {"per_token", e.top_k},
+          {"ffn", e.ffn},
+          {"shared_ffn", e.shared_ffn},
+          {"layers", e.layers}};
+}
+
+Json latent_json(const model::Latent& l) {
+  return {{"kv_rank", l.kv_rank},
+          {"q_rank", l.q_rank},
+          {"content", l.content},
+          {"rotated", l.rotated},
+          {"value", l.value}};
+}
+
+Json routing_json(const workload::ExpertsPlan& e) {
+  constexpr const char* dispatchers[] = {"alltoall", "allgather", "alltoall_seq", "flex"};
+  constexpr const char* routings[] = {"balanced", "random", "skewed"};
+  return {{"dispatcher", dispatchers[static_cast<std::size_t>(e.dispatcher)]},
+          {"router", routings[static_cast<std::size_t>(e.routing)]},
+          {"router_skew", e.skew},
+          {"router_seed", e.seed},
+          {"capacity_factor", e.capacity_factor},
+          {"pad_to_capacity", e.pads_to_capacity},
+          {"grouped_gemm", e.grouped_gemm},
+          {"permute_fusion", e.permute_fusion},
+          {"fp32_router", e.fp32_router},
+          {"late_probabilities", e.late_probabilities},
+          {"shared_expert_overlap", e.shared_overlap},
+          {"overlap_expert_all_to_all", e.overlaps_all_to_all}};
+}
+
 Json architecture_json(const model::Architecture& a) {
-  return {{"name", a.name},
+  Json json = {{"name", a.name},
           {"layers", a.layers},
           {"hidden", a.hidden},
           {"ffn", a.ffn},
@@ -109,6 +143,9 @@ Json architecture_json(const model::Architecture& a) {
           {"linear_bias", a.linear_bias},
           {"attention_dropout", a.attention_dropout},
           {"hidden_dropout", a.hidden_dropout}};
+  if (a.is_mixture()) json["experts"] = experts_json(a.experts);
+  if (a.is_latent()) json["latent"] = latent_json(a.latent);
+  return json;
 }
 
 }  // namespace
@@ -132,7 +169,7 @@ Json document(const std::string& command, Json result) {
 
 namespace {
 Json settings_json(const workload::Plan& p) {
-  return {{"architecture", architecture_json(p.architecture)},
+  Json json = {{"architecture", architecture_json(p.architecture)},
           {"tp", p.mesh.tp},
           {"cp", p.mesh.cp},
           {"pp", p.mesh.pp},
@@ -189,6 +226,11 @@ Json settings_json(const workload::Plan& p) {
           {"logs_optimizer_state", p.stack.logs_optimizer_state},
           {"allocator_options", p.environment.allocator_options},
           {"rank_order", p.mesh.rank_order}};
+  if (!p.architecture.is_mixture()) return json;
+  json["ep"] = p.mesh.ep;
+  json["etp"] = p.expert_tp();
+  json["experts"] = routing_json(p.experts);
+  return json;
 }
 }  // namespace
 

@@ -49,7 +49,7 @@ void attention_kernel(Writer& w, bool backward, const Scores& scores, Stream str
   model::Operation o = model::attention(
       backward ? "attention backward" : "attention", backward, w.dim.batch * documents, w.dim.heads,
       w.dim.groups, w.dim.head_dim, scores.query / documents, scores.key / documents, scores.causal,
-      w.plan.numerics.precision, w.a.sliding_window);
+      w.plan.numerics.precision, w.variant.kind.whole ? 0 : w.a.sliding_window);
   o.implementation = implementation(w.plan.stack.attention);
   w.e.kernel(o, w.flags, stream);
 }
@@ -164,10 +164,37 @@ void key_again(Writer& w, Value key) {
                  (w.plan.stack.rope_fusion ? 2 : 12) * rotated);
 }
 
+// Norms over each head of the query and of the key; they save what they read.
+struct HeadNorms {
+  Value mixed = 0, query = 0, query_rsigma = 0,
+        key_rsigma = 0;  // `query`: its copy, if there is one
+};
+
+Value norm_heads(Writer& w, std::int64_t width, std::string_view label, Value& rsigma) {
+  const Value out = w.temporary(w.dim.rows(width), label);
+  rsigma = w.activation(4 * w.dim.tokens * width / w.dim.head_dim, "head rsigma");
+  w.memory_bound(OperationKind::norm, "head norm", 2 * w.dim.rows(width));
+  w.save(rsigma);
+  w.drop(rsigma);
+  return out;
+}
+
+Value norm_heads_back(Writer& w, Value gradient, std::int64_t width, std::string_view label,
+                      std::string_view parameter) {
+  const Value made = w.temporary(w.dim.rows(width), label);
+  w.memory_bound(OperationKind::norm, "head norm backward", 3 * w.dim.rows(width));
+  w.memory_bound(OperationKind::reduction, "norm weight gradient",
+                 4 * w.rank.environment.sms * w.dim.head_dim);
+  w.drop(gradient);
+  w.ready(parameter);
+  return made;
+}
+
 // RoPE's backward passes and that of the split into q, k and v: a concatenation. Changes of layout
 // have none; their gradients are views. Behind a ring dk is a view of the buffer that dv stands
 // for.
-Gradients split_back(Writer& w, Gradients gradients, bool rope, Value tables) {
+Gradients split_back(Writer& w, Gradients gradients, bool rope, Value tables,
+                     const HeadNorms& norms) {
   const Dimensions& dim = w.dim;
   auto [dq, dk, dv] = gradients;
   if (rope) {
@@ -175,6 +202,12 @@ Gradients split_back(Writer& w, Gradients gradients, bool rope, Value tables) {
     dq = rotate_back(w, dq, dim.rows(dim.query), "query gradient before rope", "rope q backward");
     w.drop(tables);
   }
+  if (w.a.query_key_norm) {
+    dk = norm_heads_back(w, dk, dim.key_value, "key gradient before norm", "k_layernorm.weight");
+    dq = norm_heads_back(w, dq, dim.query, "query gradient before norm", "q_layernorm.weight");
+    w.drop({norms.query_rsigma, norms.key_rsigma, norms.query, norms.mixed});
+  }
+  if (w.a.sinks) w.ready("softmax_offset");
   const Value mixed = w.temporary(dim.rows(dim.mixed_width()), "mixed qkv gradient");
   w.memory_bound(OperationKind::copy, "cat qkv gradient", 2 * dim.rows(dim.mixed_width()));
   w.drop({dq, dk, dv});
@@ -195,6 +228,16 @@ CoreInputs split(Writer& w, Value mixed) {
     w.memory_bound(OperationKind::copy, "query copy", 2 * dim.rows(dim.query));
   }
   in.query = copy;
+  HeadNorms norms;
+  Value normed_query = 0, normed_key = 0;
+  if (w.a.query_key_norm) {
+    w.use({"q_layernorm.weight", "k_layernorm.weight"});
+    norms.mixed = mixed;
+    norms.query = copy;
+    w.save({mixed, copy});
+    normed_query = norm_heads(w, dim.query, "normed query", norms.query_rsigma);
+    normed_key = norm_heads(w, dim.key_value, "normed key", norms.key_rsigma);
+  }
   if (rope) {
     if (!w.plan.stack.rope_fusion)
       tables = w.activation(8 * dim.local * dim.head_dim, "cos and sin");
@@ -205,7 +248,8 @@ CoreInputs split(Writer& w, Value mixed) {
     w.save(tables);
     w.drop(tables);
   }
-  w.node([=](Writer& b, Gradients g) { return split_back(b, g, rope, tables); });
+  w.drop({normed_query, normed_key});
+  w.node([=](Writer& b, Gradients g) { return split_back(b, g, rope, tables, norms); });
   return in;
 }
 
@@ -217,8 +261,20 @@ Value core(Writer& w, const CoreTraits& traits, const CoreInputs& in) {
 }  // namespace
 
 ParameterList attention_parameters(const Rank& rank) {
-  ParameterList list = linear_parameters(rank, Module::projection);
-  for (const Parameter& p : linear_parameters(rank, Module::qkv)) list.push_back(p);
+  const model::Architecture& a = rank.plan.architecture;
+  const bool sp = rank.plan.uses_sequence_parallel();
+  ParameterList list;
+  if (a.is_latent()) {
+    list = latent_parameters(rank);
+  } else {
+    list = linear_parameters(rank, Module::projection);
+    for (const Parameter& p : linear_parameters(rank, Module::qkv)) list.push_back(p);
+  }
+  if (a.query_key_norm) list.push_back({"q_layernorm.weight", a.head_dim, sp});
+  if (a.query_key_norm) list.push_back({"k_layernorm.weight", a.head_dim, sp});
+  if (a.sinks) list.push_back({"softmax_offset", rank.dim.heads});
+  if (a.output_norms) list.push_back({"post_attention_norm.weight", a.hidden, sp});
+  if (a.output_norms) list.push_back({"post_mlp_norm.weight", a.hidden, sp});
   return list;
 }
 

@@ -34,6 +34,7 @@ struct CoreTraits {
 
 // From the residual stream to the projection's sum over the ranks.
 Value self_attention(Writer& w);
+Value latent_attention(Writer& w);  // latent.cpp
 
 // The cores, from the inputs to the attention output; they record their way back, from its
 // gradient to those of query, key and value.

@@ -41,6 +41,32 @@ void keep_repeating_cuts(Job& job, int microbatches_per_period) {
   }
 }
 
+// Places of a class's ranks among those that share a layer's experts.
+std::vector<int> expert_places(const mesh::Mesh& mesh, int rank_class) {
+  std::vector<int> places;
+  for (const int rank : mesh.ranks_of(rank_class)) {
+    const int place = mesh.place(rank, mesh::Axis::ep, mesh::Fold::experts);
+    if (std::ranges::count(places, place) == 0) places.push_back(place);
+  }
+  return places;
+}
+
+// Ranks of a group of experts route differently: the replicas that one group spans have a class
+// each, up to so many classes; beyond, one stands for all and has the fullest's routes.
+constexpr std::int64_t most_route_classes = 256;
+
+std::vector<int> routed_replicas(const Plan& plan) {
+  const std::int64_t span = std::int64_t{plan.mesh.ep} * plan.expert_tp() /
+                            (std::int64_t{plan.mesh.tp} * plan.mesh.cp);
+  if (!plan.draws_routes() || span < 2 || span > plan.mesh.dp ||
+      span * plan.mesh.pp * plan.mesh.cp > most_route_classes)
+    return {};
+  std::vector<int> classes;
+  for (int replica = 0; replica < plan.mesh.dp; ++replica)
+    classes.push_back(static_cast<int>(replica % span));
+  return classes;
+}
+
 }  // namespace
 
 mesh::Mesh mesh_of(const Plan& plan, mesh::Alike alike) {
@@ -49,6 +75,10 @@ mesh::Mesh mesh_of(const Plan& plan, mesh::Alike alike) {
   degrees.cp = plan.mesh.cp;
   degrees.dp = plan.mesh.dp;
   degrees.pp = plan.mesh.pp;
+  if (plan.architecture.is_mixture()) {
+    degrees.ep = plan.mesh.ep;
+    degrees.etp = plan.expert_tp();
+  }
   if (plan.shards_parameters()) degrees.replicas = plan.sharding.fsdp.replicas;
   return mesh::Mesh(degrees, plan.mesh.rank_order, std::move(alike));
 }
@@ -57,7 +87,8 @@ Job build(const Plan& plan, const Environment& environment, bool all_ranks,
           const std::vector<int>& class_of_replica) {
   assert(problems(plan).empty());
   Job job;
-  job.mesh = mesh_of(plan, {all_ranks, class_of_replica});
+  job.mesh = mesh_of(
+      plan, {all_ranks, class_of_replica.empty() ? routed_replicas(plan) : class_of_replica});
   job.ends_together = !plan.optimizer.post_validation;
   job.launch_blocking = plan.environment.launch_blocking;
   // Receives that are posted early would hold up everything behind them in one hardware queue: the
@@ -72,7 +103,7 @@ Job build(const Plan& plan, const Environment& environment, bool all_ranks,
   for (int c = 0; c < job.mesh.classes(); ++c) {
     Program& program = job.classes[static_cast<std::size_t>(c)];
     const int first = job.mesh.first_like(c);
-    if (first != c) {
+    if (first != c && !plan.draws_routes()) {
       program = job.classes[static_cast<std::size_t>(first)];
       program.ranks = job.mesh.rank_count(c);
       continue;
@@ -80,6 +111,7 @@ Job build(const Plan& plan, const Environment& environment, bool all_ranks,
     const mesh::Coordinates at = job.mesh.coordinates(c);
     program.stage = at.stage;
     program.cp_rank = at.cp_rank;
+    if (plan.draws_routes()) program.expert_ranks = expert_places(job.mesh, c);
     program.ranks = job.mesh.rank_count(c);
     write_program(plan, environment, orders, program);
   }

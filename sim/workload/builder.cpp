@@ -47,16 +47,17 @@ class Builder {
     std::uint32_t pattern;
     Sharding::State left;
   };
-  using Key = std::tuple<schedule::Pass, int, bool, bool, bool, bool, Sharding::State>;
+  // The microbatch counts where each has routes of its own.
+  using Key = std::tuple<schedule::Pass, int, bool, bool, bool, bool, int, Sharding::State>;
 
-  std::uint32_t pattern(schedule::Pass kind, int chunk, const Moment& moment);
+  std::uint32_t pattern(const schedule::Step& step, const Moment& moment);
   Template forward(int chunk, const Moment& moment);
   Template backward(int chunk, const Moment& moment, bool splits);
   Template weight(int chunk, const Moment& moment);
   std::uint32_t forward_layer(const Variant& variant);
   std::uint32_t backward_layer(const Variant& variant);
   std::uint32_t weight_layer(const Variant& variant);
-  void run_again(Template& t, int chunk, int layer);
+  void run_again(Template& t, int chunk, int layer, const Moment& moment);
   bool receives(int chunk, bool forward) const;
   std::uint32_t begin_pass(int chunk, bool forward);
   std::uint32_t end_pass(int chunk, bool forward);
@@ -74,6 +75,9 @@ class Builder {
                        layer_base(at_ends ? 0 : layer)});
   }
   int first_chunk() const;
+  LayerKind kind(int chunk, int layer, const Moment& moment) const {
+    return rank_.kind(chunk, {layer, microbatch_, moment.first_step});
+  }
   bool makes_handles(const Moment& moment, int chunk, int layer) const;
 
   Rank rank_;
@@ -82,6 +86,7 @@ class Builder {
   Offload offload_;
   Blocks blocks_;
   std::map<Key, Written> written_;
+  int microbatch_ = 0;  // of the pass that is being written
   // Of a later step: the place of the pass that validates the one before it; far behind: none.
   std::uint32_t validated_at_ = std::numeric_limits<std::uint32_t>::max();
 };
@@ -159,18 +164,21 @@ std::uint32_t Builder::end_pass(int chunk, bool forward) {
 
 std::uint32_t Builder::forward_layer(const Variant& v) {
   if (v.hooks || v.first_use) return layer_forward(rank_, v);
-  return blocks_.get(Blocks::forward, v.keep, [&] { return layer_forward(rank_, v); });
+  return blocks_.get(Blocks::forward, 2 * v.kind.number() + v.keep,
+                     [&] { return layer_forward(rank_, v); });
 }
 
 std::uint32_t Builder::backward_layer(const Variant& v) {
   if (v.hooks || v.first_use) return layer_backward(rank_, v);
-  return blocks_.get(Blocks::backward, 4 * v.split + 2 * v.holds_gradient + v.first_microbatch,
+  const int variant = 4 * v.split + 2 * v.holds_gradient + v.first_microbatch;
+  return blocks_.get(Blocks::backward, 8 * v.kind.number() + variant,
                      [&] { return layer_backward(rank_, v); });
 }
 
 std::uint32_t Builder::weight_layer(const Variant& v) {
   if (v.hooks || v.first_use) return layer_weight(rank_, v);
-  return blocks_.get(Blocks::weight, v.first_microbatch, [&] { return layer_weight(rank_, v); });
+  return blocks_.get(Blocks::weight, 2 * v.kind.number() + v.first_microbatch,
+                     [&] { return layer_weight(rank_, v); });
 }
 
 Template Builder::forward(int chunk, const Moment& moment) {
@@ -187,6 +195,7 @@ Template Builder::forward(int chunk, const Moment& moment) {
     call(t, sharding_->before(layer, Visit::forward), layer);
     Variant v = variant;
     v.unit.layer = layer;
+    v.kind = kind(chunk, layer, moment);
     v.keep = !rank_.recomputes(layer);
     v.first_use = moment.first_step && moment.first && chunk == first_chunk() && layer == 0;
     call(t, forward_layer(v), layer);
@@ -197,6 +206,7 @@ Template Builder::forward(int chunk, const Moment& moment) {
   }
   if (rank_.is_last_part(chunk)) {
     variant.first_use = moment.first_step && moment.first;
+    variant.kind = kind(chunk, layers - 1, moment);
     t.calls.push_back({head_forward(rank_, variant), -1, layer_base(layers)});
   }
   call(t, sharding_->after(ends, Visit::forward));
@@ -207,14 +217,18 @@ Template Builder::forward(int chunk, const Moment& moment) {
 
 // Runs the group that ends with a layer again, keeping what its backward pass needs. The layer
 // itself is entered by its backward pass.
-void Builder::run_again(Template& t, int chunk, int last) {
+void Builder::run_again(Template& t, int chunk, int last, const Moment& moment) {
   Variant variant;
   variant.recompute = true;
   variant.unit.chunk = chunk;
   for (int layer = last / rank_.recomputed_group() * rank_.recomputed_group(); layer <= last;
        ++layer) {
     if (layer < last) call(t, sharding_->before(layer, Visit::again), layer);
-    call(t, blocks_.get(Blocks::again, 0, [&] { return layer_forward(rank_, variant); }), layer);
+    variant.kind = kind(chunk, layer, moment);
+    call(t,
+         blocks_.get(Blocks::again, variant.kind.number(),
+                     [&] { return layer_forward(rank_, variant); }),
+         layer);
     if (layer < last) call(t, sharding_->after(layer, Visit::again), layer);
   }
   call(t, free_layer_input(1), last);
@@ -234,17 +248,20 @@ Template Builder::backward(int chunk, const Moment& moment, bool splits) {
   if (last) {
     Variant head = variant;
     head.first_use = moment.first_step && moment.first;
+    head.split = false;
+    head.kind = kind(chunk, layers - 1, moment);
     t.calls.push_back({head_backward(rank_, head), -1, layer_base(layers)});
   }
   for (int layer = layers - 1; layer >= 0; --layer) {
     Variant v = variant;
     v.unit.layer = layer;
+    v.kind = kind(chunk, layer, moment);
     v.holds_gradient = !last && layer == layers - 1;
     v.first_use = makes_handles(moment, chunk, layer);
     call(t, sharding_->before(layer, Visit::backward), layer);
     if (const auto gone = offload_.behind(chunk, layer - 1)) call(t, offload_.back(*gone), *gone);
     if (rank_.recomputes(layer) && rank_.ends_recomputed_group(chunk, layer))
-      run_again(t, chunk, layer);
+      run_again(t, chunk, layer, moment);
     call(t, backward_layer(v), layer);
     call(t, sharding_->after(layer, Visit::backward), layer);
   }
@@ -264,6 +281,7 @@ Template Builder::weight(int chunk, const Moment& moment) {
   variant.split = true;
   for (int layer = rank_.layers(chunk) - 1; layer >= 0; --layer) {
     variant.unit.layer = layer;
+    variant.kind = kind(chunk, layer, moment);
     variant.first_use = makes_handles(moment, chunk, layer);
     call(t, sharding_->before(layer, Visit::weight), layer);
     call(t, weight_layer(variant), layer);
@@ -275,14 +293,18 @@ Template Builder::weight(int chunk, const Moment& moment) {
 }
 
 // The template of a pass, written when it is asked for the first time.
-std::uint32_t Builder::pattern(schedule::Pass kind, int chunk, const Moment& moment) {
-  sharding_->begin(kind, chunk, moment);
-  const Key key{kind,
+std::uint32_t Builder::pattern(const schedule::Step& step, const Moment& moment) {
+  const schedule::Pass pass = step.pass;
+  const int chunk = step.chunk;
+  sharding_->begin(pass, chunk, moment);
+  microbatch_ = rank_.plan.draws_routes() ? step.microbatch : 0;
+  const Key key{pass,
                 chunk,
                 moment.first_step,
                 moment.first,
                 moment.last,
                 moment.first_of_ends,
+                microbatch_,
                 sharding_->state()};
   const auto found = written_.find(key);
   if (found != written_.end()) {
@@ -290,9 +312,9 @@ std::uint32_t Builder::pattern(schedule::Pass kind, int chunk, const Moment& mom
     return found->second.pattern;
   }
   const auto write = [&]() -> Template {
-    if (kind == schedule::Pass::forward) return forward(chunk, moment);
-    if (kind == schedule::Pass::weight) return weight(chunk, moment);
-    return backward(chunk, moment, kind == schedule::Pass::input);
+    if (pass == schedule::Pass::forward) return forward(chunk, moment);
+    if (pass == schedule::Pass::weight) return weight(chunk, moment);
+    return backward(chunk, moment, pass == schedule::Pass::input);
   };
   const std::uint32_t made = add(write());
   written_[key] = {made, sharding_->state()};
@@ -328,8 +350,8 @@ void Builder::write_step(Pipeline& pipeline, const Orders& orders, bool first) {
   step.push_back(single(PassKind::step, begin));
   const int m = first ? rank_.plan.warm_up_microbatches() : rank_.plan.microbatches();
   const std::vector<Pass> passes = pipeline.passes(
-      [&](schedule::Pass kind, int chunk, Position at) {
-        return pattern(kind, chunk, {first, at.first, at.last, at.first_of_ends});
+      [&](const schedule::Step& task, Position at) {
+        return pattern(task, {first, at.first, at.last, at.first_of_ends});
       },
       m, (first ? orders.first_step : orders.step)[static_cast<std::size_t>(rank_.program.stage)]);
   step.insert(step.end(), passes.begin(), passes.end());

@@ -5,6 +5,7 @@
 #include "sim/workload/attention.h"
 #include "sim/workload/loss.h"
 #include "sim/workload/norm.h"
+#include "sim/workload/prediction.h"
 #include "sim/workload/sharding.h"
 
 namespace sim::workload {
@@ -39,8 +40,8 @@ void product(Writer& w, std::int64_t m, std::int64_t n, std::int64_t k, GemmRole
   w.e.kernel(model::gemm("head", m, n, k, role, accumulates, w.plan.numerics.precision), flags);
 }
 
-// To the gradient of the norm's output.
-Gradients head_back(Writer& w, Gradients gradients, Value input) {
+// To the gradient of the norm's output. `last`: no other use of the weight follows.
+Gradients head_back(Writer& w, Gradients gradients, Value input, bool last) {
   const Dimensions& dim = w.dim;
   const bool sp = w.sequence_parallel(), tp = dim.tp > 1;
   const auto beside = [](bool hides) { return hides ? overlapped : std::uint8_t{0}; };
@@ -74,7 +75,7 @@ Gradients head_back(Writer& w, Gradients gradients, Value input) {
   const bool tied =
       w.rank.sharding->parameters(w.variant.unit.chunk).find(ends, "output layer") < 0;
   if (!w.keep_gradient(handle, tied ? "word embedding" : "output layer")) w.drop(handle);
-  w.ready("output layer");
+  if (last) w.ready("output layer");
   return {reduced};
 }
 
@@ -93,6 +94,17 @@ Gradients final_norm_back(Writer& w, Gradients gradients, const Normed& norm, Va
   w.ready("final norm");
   w.ready("final norm bias");
   return {};
+}
+
+// A module that predicts more tokens has the head and the loss once more.
+void predicted_head(Writer& w, Value normed, bool last) {
+  if (w.sequence_parallel())
+    w.e.collective(Kind::all_gather, Stream::tp, w.dim.full(), "all-gather");
+  const Value logits = w.make(logits_bytes(w.dim), "logits", Category::logits);
+  product(w, w.dim.tokens, w.dim.vocab, w.dim.hidden, GemmRole::forward, 0);
+  w.node([=](Writer& b, Gradients g) { return head_back(b, g, normed, last); });
+  const Value losses = cross_entropy(w, logits);
+  w.drop({logits, losses});
 }
 
 }  // namespace
@@ -118,10 +130,15 @@ std::uint32_t head_forward(Rank& rank, const Variant& variant) {
   w.save({residual, norm.output});
   w.node([=](Writer& b, Gradients g) { return final_norm_back(b, g, norm, residual); });
   blas_workspace(w, blas_workspace_forward, "cuBLAS workspace of the forward thread");
+  for (std::int64_t i = 0; i < w.a.predicted_tokens; ++i)
+    predict(w, norm.output, i == 0,
+            [i](Writer& b, Value normed) { predicted_head(b, normed, i == 0); });
   if (w.sequence_parallel()) gather_input(w);
   const Value logits = w.make(logits_bytes(dim), "logits", Category::logits);
   product(w, dim.tokens, dim.vocab, dim.hidden, GemmRole::forward, 0);
-  w.node([input = norm.output](Writer& b, Gradients g) { return head_back(b, g, input); });
+  const bool only = w.a.predicted_tokens == 0;
+  w.node(
+      [only, input = norm.output](Writer& b, Gradients g) { return head_back(b, g, input, only); });
   const Value losses = cross_entropy(w, logits);
   w.drop({logits, norm.output});  // the model's forward returns
   report_loss(w);

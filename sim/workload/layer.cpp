@@ -2,7 +2,11 @@
 // back. Policies between the two: recomputation of the MLP or operator by operator, weight
 // gradients in a pass of their own.
 #include "sim/workload/attention.h"
+#include "sim/workload/linear.h"
+#include "sim/workload/mixture.h"
 #include "sim/workload/mlp.h"
+#include "sim/workload/norm.h"
+#include "sim/workload/prediction.h"
 
 namespace sim::workload {
 namespace {
@@ -29,12 +33,30 @@ Gradients fork(Writer& w, Value mask) {
   return {made};
 }
 
+// A norm behind a branch, over its summand.
+Value output_norm(Writer& w, Value summand, std::string_view parameter) {
+  w.use({parameter});
+  const Normed norm = norm_forward(w, w.dim.residual(), "output norm output", true);
+  w.save(summand);
+  w.node([=](Writer& b, Gradients g) -> Gradients {
+    const Value made = b.temporary(b.dim.residual(), "output norm input gradient");
+    const NormGradients of_norm = norm_backward(b, g[0]);
+    b.drop({norm.rsigma, norm.mu, summand});
+    norm_gradients(b, of_norm.weight, of_norm.bias, parameter, "");
+    return {made};
+  });
+  w.drop(summand);
+  return norm.output;
+}
+
 // input + branch(input). A layer's output is the next layer's input.
 Value residual(Writer& w, Value input, const std::function<Value(Writer&)>& branch, bool last) {
   const std::int64_t bytes = w.dim.residual();
   w.save(input);
   w.node([input](Writer& b, Gradients g) { return join(b, g[0], input); });
-  const Value summand = branch(w);
+  Value summand = branch(w);
+  if (w.a.output_norms)
+    summand = output_norm(w, summand, last ? "post_mlp_norm.weight" : "post_attention_norm.weight");
   const Value out = last ? w.make_in(layer_slot(LayerSlot::input, 1), bytes, "residual stream",
                                      Category::activations)
                          : w.activation(bytes, "residual stream");
@@ -75,7 +97,20 @@ void make_operators_again(Writer& w) {
   w.flags = 0;
 }
 
+Value second_half(Writer& w) {
+  if (w.variant.kind.mixture) return mixture(w);
+  return w.rank.recomputes_mlp() ? checkpoint(w, {}, mlp) : mlp(w);
+}
+
 }  // namespace
+
+Value layer(Writer& w, Value input) {
+  const Value middle =
+      residual(w, input, w.a.is_latent() ? latent_attention : self_attention, false);
+  const Value out = residual(w, middle, second_half, false);
+  w.drop(middle);
+  return out;
+}
 
 std::uint32_t layer_forward(Rank& rank, const Variant& variant) {
   Writer w(rank, variant,
@@ -87,31 +122,32 @@ std::uint32_t layer_forward(Rank& rank, const Variant& variant) {
   w.e.host(HostWork::layer_forward);
   const Value input = w.given(layer_slot(LayerSlot::input), w.dim.residual(), "residual stream",
                               Category::activations);
-  const Value middle = residual(w, input, self_attention, false);
-  residual(
-      w, middle,
-      [](Writer& b) { return b.rank.recomputes_mlp() ? checkpoint(b, {}, mlp) : mlp(b); }, true);
+  const Value middle =
+      residual(w, input, w.a.is_latent() ? latent_attention : self_attention, false);
+  residual(w, middle, second_half, true);
   w.drop(middle);
   drop_operators(w);
   const std::uint32_t block = w.finish();
-  if (w.keep && !rank.layer_tape) rank.layer_tape = std::make_shared<Tape>(std::move(w.tape));
+  auto& kept = rank.layer_tapes[variant.kind.number()];
+  if (w.keep && !kept) kept = std::make_shared<Tape>(std::move(w.tape));
   return block;
 }
 
 std::uint32_t layer_backward(Rank& rank, const Variant& variant) {
   Writer w(rank, variant, variant.split ? "layer input gradients" : "layer backward",
-           *rank.layer_tape);
+           *rank.layer_tapes.at(variant.kind.number()));
   w.e.host(HostWork::layer_backward);
   make_operators_again(w);
   w.walk_back({});
   const std::uint32_t block = w.finish();
-  if (variant.split && !rank.weight_tape)
-    rank.weight_tape = std::make_shared<Tape>(std::move(w.tape));
+  if (!variant.split) return block;
+  auto& kept = rank.weight_tapes[variant.kind.number()];
+  if (!kept) kept = std::make_shared<Tape>(std::move(w.tape));
   return block;
 }
 
 std::uint32_t layer_weight(Rank& rank, const Variant& variant) {
-  Writer w(rank, variant, "layer weight gradients", *rank.weight_tape);
+  Writer w(rank, variant, "layer weight gradients", *rank.weight_tapes.at(variant.kind.number()));
   w.e.host(HostWork::layer_backward);
   for (const Tape::Work& work : w.tape.deferred) work(w);
   return w.finish();

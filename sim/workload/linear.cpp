@@ -266,7 +266,7 @@ Linear linear(const Rank& rank, Module module) {
               a.qkv_bias};
     case Module::projection:
       return {
-          module, "projection", dim.query,    dim.hidden, "linear_proj.weight", "linear_proj.bias",
+          module, "projection", dim.attended, dim.hidden, "linear_proj.weight", "linear_proj.bias",
           "",     "",           a.linear_bias};
     case Module::fc1:
       return {module,

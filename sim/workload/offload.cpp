@@ -13,7 +13,7 @@ std::vector<Tensor> saved(const Rank& rank, bool runs_again) {
   if (runs_again)
     return {{layer_slot(LayerSlot::input), true, 1, rank.dim.residual(), Category::activations,
              "residual stream"}};
-  const Tape& tape = *rank.layer_tape;
+  const Tape& tape = *rank.layer_tapes.at(0);
   std::vector<bool> dropped(tape.tensors.size(), false);
   for (const Tape::Again& again : tape.again)
     for (const Value v : again.tensors) dropped[v] = true;

@@ -8,7 +8,9 @@ namespace sim::workload {
 namespace {
 
 // The modules of a layer, in the order in which it makes them.
-constexpr std::array layer_modules = {attention_parameters, mlp_parameters, adapter_parameters};
+constexpr std::array dense_modules = {attention_parameters, mlp_parameters, adapter_parameters};
+constexpr std::array mixture_modules = {attention_parameters, mixture_parameters,
+                                        adapter_parameters};
 
 }  // namespace
 
@@ -19,10 +21,14 @@ Parameters::Parameters(const Rank& rank, int chunk)
   const bool first = rank.is_first_part(chunk);
   if (first) add(ends, embedding_parameters(rank));
   for (int layer = 0; layer < layers(); ++layer)
-    for (const auto parameters : layer_modules) add(layer, parameters(rank));
+    for (const auto parameters :
+         rank.kind(chunk, {layer, 0, false}).mixture ? mixture_modules : dense_modules)
+      add(layer, parameters(rank));
   // A tied output shares the first stage's table only where that is on the same rank.
   const bool has_table = !rank.plan.architecture.tied_embeddings || !rank.has_first_part();
   if (rank.is_last_part(chunk)) add(ends, head_parameters(rank, has_table));
+  if (rank.is_last_part(chunk) && rank.plan.architecture.predicted_tokens > 0)
+    add(ends, prediction_parameters(rank));
 }
 
 void Parameters::add(int layer, const ParameterList& parameters) {
@@ -41,6 +47,16 @@ int Parameters::find(int layer, std::string_view name, std::string_view owner) c
     if (p.name == name && p.owner == owner) return index;
   }
   return -1;
+}
+
+std::vector<int> Parameters::find_all(int layer, std::string_view name,
+                                      std::string_view owner) const {
+  std::vector<int> found;
+  for (const int index : of(layer)) {
+    const Parameter& p = (*this)[index];
+    if (p.name == name && p.owner == owner) found.push_back(index);
+  }
+  return found;
 }
 
 std::int64_t Parameters::elements() const {

@@ -34,12 +34,16 @@ struct Parameter {
   std::string_view owner = {};  // an adapter's: the product beside which it stands
   bool fp8 = false;             // held in fp8
   bool frozen = false;          // beside adapters: no gradient and no state
+  bool expert = false;          // of a routed expert: shared by the ranks that hold the same ones
 };
 
 // What each module registers, in the order of its constructor.
 using ParameterList = std::vector<Parameter>;
 ParameterList attention_parameters(const Rank& rank);
+ParameterList latent_parameters(const Rank& rank);
 ParameterList mlp_parameters(const Rank& rank);
+ParameterList mixture_parameters(const Rank& rank);
+ParameterList prediction_parameters(const Rank& rank);
 ParameterList adapter_parameters(const Rank& rank);
 ParameterList embedding_parameters(const Rank& rank);
 ParameterList head_parameters(const Rank& rank, bool has_table);
@@ -58,6 +62,8 @@ class Parameters {
   }
   // The place in all(), -1: the unit has no such parameter.
   int find(int layer, std::string_view name, std::string_view owner = {}) const;
+  // All of that name: of experts a weight each.
+  std::vector<int> find_all(int layer, std::string_view name, std::string_view owner = {}) const;
   std::int64_t elements() const;  // without padding
 
  private:

@@ -64,7 +64,7 @@ void Pipeline::push(std::uint32_t pattern, const Step& task, std::uint32_t frame
 
 void Pipeline::run(const Act& act, const Patterns& patterns) {
   const Step& step = act.step;
-  const std::uint32_t pattern = patterns(step.pass, step.chunk, act.position);
+  const std::uint32_t pattern = patterns(step, act.position);
   const bool acquires = step.pass == Kind::forward && frames_[number(step)] < 0;
   push(pattern, step, acquires ? acquire(step) : frame_of(step));
   passes_.back().acquires = acquires;

@@ -22,7 +22,7 @@
 namespace sim::workload {
 
 // The template of a pass. Asked for in the order in which the passes run, once for each.
-using Patterns = std::function<std::uint32_t(schedule::Pass kind, int chunk, Position position)>;
+using Patterns = std::function<std::uint32_t(const schedule::Step& step, Position position)>;
 
 // Writes the exchange templates of a rank and lays out its passes.
 class Pipeline {

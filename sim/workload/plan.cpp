@@ -11,6 +11,7 @@
 
 #include "sim/schedule/placement.h"
 #include "sim/schedule/schedule.h"
+#include "sim/workload/experts.h"
 #include "sim/workload/parts.h"
 
 namespace sim::workload {
@@ -353,6 +354,8 @@ void sizes(const Plan& plan, Problems& problems) {
 
 std::vector<Problem> problems(const Plan& plan) {
   Problems problems = ranges(plan);
+  if (!problems.empty()) return problems;
+  for (Problem& problem : expert_problems(plan)) problems.push_back(std::move(problem));
   if (!problems.empty()) return problems;
   tensor_parallel(plan, problems);
   sequence_split(plan, problems);

@@ -43,6 +43,9 @@ struct RecomputeModules {
   bool mlp = false;
   // torchtitan's selective op: attention and every second product are kept, the rest runs again.
   bool operators = false;
+  // Of layers with experts: all of the experts' half, their activation, the shared expert, norms
+  // that are no part of a product, the wide projections of latent attention.
+  bool moe = false, moe_activation = false, shared_experts = false, norms = false, latent = false;
 };
 
 // Megatron-LM's precision-aware optimizer: state in the widths that are asked for, gradients read
@@ -87,9 +90,43 @@ struct FsdpOptions {
 // A ring has as many rank classes as steps: a program grows with the square.
 inline constexpr int max_context_parallel = 256;
 
-// How the ranks are split. World size = tp x cp x pp x dp.
+// How tokens travel to their experts and back (Megatron-LM core 0.14, moe/token_dispatcher.py).
+enum class Dispatcher : std::uint8_t {
+  alltoall,      // each token's copies to the ranks of its experts
+  allgather,     // every token to every rank
+  alltoall_seq,  // core 0.8's alltoall: hidden columns, not tokens, are split over tensor ranks
+  flex,          // DeepEP: one copy to each rank, of those in other nodes one to each node
+};
+// How many tokens each expert gets.
+enum class Routing : std::uint8_t {
+  balanced,  // all as many
+  random,    // drawn evenly, anew for each layer and microbatch
+  skewed,    // drawn by Zipf's law; which experts are the popular ones is drawn for each layer
+};
+
+// How layers of experts run.
+struct ExpertsPlan {
+  Dispatcher dispatcher = Dispatcher::alltoall;
+  Routing routing = Routing::balanced;
+  double skew = 1.0;           // exponent of Zipf's law
+  std::int64_t seed = 1;       // of what is drawn
+  double capacity_factor = 0;  // tokens that an expert takes, of its even share; 0: all (dropless)
+  bool pads_to_capacity = false;
+  bool grouped_gemm = true;    // products of all experts of a rank in one call
+  bool permute_fusion = true;  // TransformerEngine's kernels
+  bool fp32_router = false;    // --moe-router-dtype fp32
+  // Cores before 0.13: outputs are multiplied by the probabilities where they are summed.
+  bool late_probabilities = false;
+  bool shared_overlap = false;       // the shared expert on a stream of its own
+  bool overlaps_all_to_all = false;  // beside another microbatch's work
+};
+
+// How the ranks are split. World size = tp x cp x pp x dp. Experts count the same ranks as etp x ep
+// x what is left x pp (mesh/axes.h).
 struct MeshPlan {
   int tp = 1, cp = 1, pp = 1, dp = 1;
+  int ep = 1;
+  int etp = 0;                    // 0: tp
   bool sequence_parallel = true;  // Megatron-LM turns it off at tp = 1
   std::string rank_order;         // "tp-cp-ep-dp-pp", fastest first; "": that one
 };
@@ -190,6 +227,7 @@ struct Plan {
   PipelinePlan pipeline;
   ShardingPlan sharding;
   LayerPolicy policy;
+  ExpertsPlan experts;
   LoraOptions lora;
   OptimizerOptions optimizer;
   NumericsPlan numerics;
@@ -220,6 +258,13 @@ struct Plan {
   }
   // Of a model chunk. REQUIRES: the plan has no problems.
   int chunk_layers(int stage, int chunk) const;
+  // Ranks that share each product of an expert; 1 where there are none.
+  int expert_tp() const {
+    return !architecture.is_mixture() ? 1 : mesh.etp > 0 ? mesh.etp : mesh.tp;
+  }
+  bool draws_routes() const {
+    return architecture.is_mixture() && experts.routing != Routing::balanced;
+  }
   int world() const { return mesh.tp * mesh.cp * mesh.pp * mesh.dp; }
   // Microbatches per pipeline and step. REQUIRES: the plan has no problems.
   int microbatches() const { return batch.global_batch / (mesh.dp * batch.micro_batch); }

@@ -94,7 +94,7 @@ constexpr std::array kind_names = {
     "copy", "reduction",         "optimizer",          "embedding"};
 constexpr std::array role_names = {"forward", "input gradient", "weight gradient"};
 constexpr std::array host_names = {"layer_forward", "layer_backward", "microbatch", "step",
-                                   "blocking_read", "data"};
+                                   "blocking_read", "data",           "launches"};
 
 template <class Enum, std::size_t N>
 std::string_view named(const std::array<const char*, N>& names, Enum value) {

@@ -28,7 +28,12 @@ std::string_view name(Stream stream) {
                                                                     "world",
                                                                     "pcie up",
                                                                     "pcie down",
-                                                                    "cpu"};
+                                                                    "cpu",
+
+                                                                    "ep",
+                                                                    "etp",
+                                                                    "etp-ep",
+                                                                    "edp"};
   return names[static_cast<std::size_t>(stream)];
 }
 

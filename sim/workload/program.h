@@ -55,6 +55,10 @@ enum class Stream : std::uint8_t {
   pcie_up,    // copies to the GPU
   pcie_down,  // ... and to the CPU
   cpu,        // work of the CPU's own, in order: an optimizer whose state lies there
+  ep,      // ranks that share the experts of a layer
+  etp,     // ranks that share each of them
+  etp_ep,  // both
+  edp,     // ranks that hold the same experts
   count_,
 };
 constexpr int stream_count = static_cast<int>(Stream::count_);
@@ -114,6 +118,7 @@ enum class HostWork : std::uint8_t {
   step,            // logging, learning rate, timers
   blocking_read,   // one .item() beyond the synchronisation itself
   data,            // what the step before it waits for its data loaders (Job::loading)
+  launches,        // kernels of a group beyond the first: each is launched
   count_,
 };
 
@@ -186,7 +191,8 @@ struct Pass {
 struct Program {
   int stage = 0;  // pipeline rank
   int cp_rank = 0;
-  int ranks = 1;  // how many ranks of the job it stands for
+  std::vector<int> expert_ranks;  // places of its ranks among those that share a layer's experts
+  int ranks = 1;                  // how many ranks of the job it stands for
   int layers = 0;
   std::int64_t parameters = 0;  // of this rank
 

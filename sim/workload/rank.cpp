@@ -20,6 +20,7 @@ Dimensions::Dimensions(const Plan& plan) {
   shard = plan.uses_sequence_parallel() ? tokens / tp : tokens;
   hidden = a.hidden;
   query = a.query_width() / tp;
+  attended = a.is_latent() ? a.heads * a.latent.value / tp : query;
   key_value = std::max<std::int64_t>(a.kv_width() / tp, a.head_dim);
   heads = a.heads / tp;
   groups = std::max<std::int64_t>(a.kv_heads / tp, 1);
@@ -36,10 +37,12 @@ Rank::Rank(const Plan& plan_, const Environment& environment_, Program& program_
       program(program_),
       tables(program_),
       schedule_(schedule::find(plan.pipeline.schedule)),
-      parts_(count_parts(plan)) {
+      parts_(count_parts(plan)),
+      mixture_(model::mixture_layers(plan.architecture)) {
   program.fixed_slots = fixed_slot_count;
   program.local_slots = local_slot_count;
   program.events = tape_event;
+  if (plan.architecture.is_mixture()) program.events = expert_parameter_event + 1u;
   if (plan.stack.tp_comm_overlap && plan.uses_sequence_parallel()) tables.set_pieces(plan.mesh.tp);
   const schedule::Shape shape = pipeline_shape(plan, 1);
   for (int chunk = 0; chunk < plan.pipeline.virtual_stages; ++chunk)
@@ -59,6 +62,30 @@ bool Rank::has_first_part() const {
 
 bool Rank::has_last_part() const {
   return std::ranges::any_of(chunks_, [&](const Chunk& chunk) { return chunk.part == parts_ - 1; });
+}
+
+// A layer of a route of its own has the number of the route behind the other bits.
+LayerKind Rank::kind(int chunk, RouteKey key) const {
+  const model::Architecture& a = plan.architecture;
+  key.layer += first_layer(chunk);
+  LayerKind kind;
+  kind.mixture = !mixture_.empty() && mixture_[static_cast<std::size_t>(key.layer)] != 0;
+  kind.whole = a.whole_attention > 0 && (key.layer + 1) % a.whole_attention == 0;
+  if (!kind.mixture || !plan.draws_routes()) return kind;
+  const auto same = [&](const RouteKey& other) {
+    return other.layer == key.layer && other.microbatch == key.microbatch &&
+           other.first_step == key.first_step;
+  };
+  const auto found = std::ranges::find_if(routes_, same);
+  kind.load = 1 + static_cast<int>(found - routes_.begin());
+  if (found == routes_.end()) routes_.push_back(key);
+  return kind;
+}
+
+Load Rank::load(const LayerKind& kind) const {
+  if (kind.load == 0) return balanced_load(plan, dim.shard);
+  return drawn_load(plan, dim.shard, routes_[static_cast<std::size_t>(kind.load - 1)],
+                    program.expert_ranks);
 }
 
 bool Rank::recomputes(int layer) const {

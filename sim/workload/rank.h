@@ -17,6 +17,7 @@
 #include "sim/workload/parameter.h"
 #include "sim/workload/parts.h"
 #include "sim/workload/plan.h"
+#include "sim/workload/routes.h"
 
 namespace sim::workload {
 
@@ -31,6 +32,7 @@ struct Dimensions {
   std::int64_t shard;          // tokens / t with sequence parallel, else tokens
   std::int64_t hidden;         // h
   std::int64_t query;          // a d / t
+  std::int64_t attended;       // width of attention's output: a d / t, unless values have their own
   std::int64_t key_value;      // k / t
   std::int64_t heads, groups;  // per tensor-parallel rank
   std::int64_t head_dim;       // d
@@ -130,6 +132,9 @@ enum Event : std::uint16_t {
   receive_backward_up_event,
   tape_event,  // from here on: a tape's own, until its block ends
 };
+// Behind those that tapes make: of the buffers of experts.
+constexpr std::uint16_t expert_bucket_event = tape_event + 32,
+                        expert_parameter_event = tape_event + 33;
 constexpr int free_forward_events = free_backward_event - free_forward_event;
 constexpr int free_backward_events = unit_event - free_backward_event;
 constexpr int unit_events = order_event - unit_event;
@@ -139,6 +144,16 @@ enum class Module : std::uint8_t { qkv, projection, fc1, fc2 };
 
 class Sharding;
 struct Tape;
+
+// What tells layers apart whose programs differ. `load`: 0 where routes are balanced, else the
+// number of the route (Rank::route).
+struct LayerKind {
+  bool mixture = false;  // has experts
+  bool whole = false;    // attends to all tokens where others have a window
+  int load = 0;
+
+  int number() const { return 4 * load + 2 * whole + mixture; }
+};
 
 // What the rank's blocks share while they are written.
 struct Rank {
@@ -160,9 +175,10 @@ struct Rank {
   int layers(int chunk) const { return chunks_[static_cast<std::size_t>(chunk)].layers; }
   // The first layer of a chunk, of the model's.
   int first_layer(int chunk) const { return chunks_[static_cast<std::size_t>(chunk)].first_layer; }
-  // The word embedding and the output layer are one table on different ranks.
+  // The word embedding is on the last stage too: tied to the output layer, or read again there.
   bool shares_table() const {
-    return plan.architecture.tied_embeddings && has_first_part() != has_last_part();
+    const bool one = plan.architecture.tied_embeddings || plan.architecture.predicted_tokens > 0;
+    return one && has_first_part() != has_last_part();
   }
   // Tensors have the batch first, as DTensor's have.
   bool batch_first() const { return plan.shards_parameters(); }
@@ -173,6 +189,9 @@ struct Rank {
   bool ends_recomputed_group(int chunk, int layer) const {
     return layer == layers(chunk) - 1 || (layer + 1) % recomputed_group() == 0;
   }
+  // `key`: its layer counts in the chunk.
+  LayerKind kind(int chunk, RouteKey key) const;
+  Load load(const LayerKind& kind) const;
   bool adapts(Module module) const;
   bool recomputes_mlp() const {
     return plan.policy.recompute == Recompute::selective && plan.policy.recompute_modules.mlp;
@@ -189,7 +208,10 @@ struct Rank {
 
   // What the forward passes of a layer and of the ends leave for their ways back, and a layer's
   // backward pass for its weight pass.
-  std::shared_ptr<const Tape> layer_tape, weight_tape, embedding_tape, head_tape;
+  std::map<int, std::shared_ptr<const Tape>> layer_tapes, weight_tapes;  // by LayerKind::number
+  std::shared_ptr<const Tape> embedding_tape, head_tape;
+  // Gradient handles that are kept, by the shape of their weight.
+  std::map<std::pair<std::int64_t, std::int64_t>, std::uint32_t> handles;
   // The slot of the n-th tensor of a tape that outlives its block; owner 0: the layer.
   Slot slot_of_survivor(std::size_t owner, std::uint32_t n);
   // Every block is written: slots of layers and their bases get their final numbers, for frames of
@@ -206,6 +228,8 @@ struct Rank {
   const schedule::Schedule* schedule_;
   int parts_;
   std::vector<Chunk> chunks_;
+  std::vector<std::uint8_t> mixture_;     // of the model's layers
+  mutable std::vector<RouteKey> routes_;  // that loads were asked for
 };
 
 // Which variant of a block is wanted.
@@ -217,6 +241,7 @@ struct Variant {
   bool split = false;             // backward: weight gradients come in a pass of their own
   bool first_microbatch = false;  // weight gradients overwrite main_grad instead of adding to it
   bool hooks = false;             // parameters are being gathered, or gradients reduced
+  LayerKind kind;
   Unit unit;
 };
 

@@ -16,18 +16,45 @@ enum Local : std::uint32_t { flattened };
 
 }  // namespace
 
+namespace {
+
+// The others' are as frozen ones: in no buffer.
+ParameterList only(ParameterList list, bool experts) {
+  for (Parameter& p : list) p.frozen = p.frozen || p.expert != experts;
+  return list;
+}
+
+}  // namespace
+
 Replicated::Replicated(Rank& rank, bool in_shards) : Sharding(rank) {
-  for (int chunk = 0; chunk < plan_.pipeline.virtual_stages; ++chunk) {
-    const bool one = !plan_.sharding.overlap_grad_reduce || rank.program.stage > 0 || chunk > 0;
-    Buffer& b = buffers_.emplace_back();
-    b.layout = lay_out(parameters(chunk).all(), {ranks(), plan_.mesh.dp, in_shards, one});
-  }
+  for (const bool experts : {false, true})
+    for (int chunk = 0; chunk < plan_.pipeline.virtual_stages; ++chunk) {
+      if (experts && !has_experts()) continue;
+      const bool one = !plan_.sharding.overlap_grad_reduce || rank.program.stage > 0 || chunk > 0;
+      Buffer& b = buffers_.emplace_back();
+      b.experts = experts;
+      b.layout = lay_out(only(parameters(chunk).all(), experts),
+                         {ranks(b), plan_.mesh.dp, in_shards, one});
+    }
+}
+
+std::vector<Replicated::Buffer*> Replicated::buffers(int chunk) {
+  std::vector<Buffer*> both{&buffer(chunk)};
+  if (has_experts()) both.push_back(&buffer(chunk, true));
+  return both;
+}
+
+std::int64_t Replicated::ranks(const Buffer& b) const {
+  const std::int64_t whole = std::int64_t{plan_.mesh.dp} * plan_.mesh.cp;
+  return b.experts ? whole * plan_.mesh.tp / (std::int64_t{plan_.mesh.ep} * plan_.expert_tp())
+                   : whole;
 }
 
 std::vector<Stream> Replicated::communicators() const {
   std::vector<Stream> made = model_communicators(rank_);
   if (plan_.mesh.dp > 1) made.push_back(Stream::dp);
-  if (ranks() > 1) made.push_back(Stream::dp_cp);
+  if (plan_.mesh.dp * plan_.mesh.cp > 1) made.push_back(Stream::dp_cp);
+  if (has_experts() && ranks(buffers_.back()) > 1) made.push_back(Stream::edp);
   append_pipeline_communicators(rank_, made);
   return made;
 }
@@ -49,7 +76,8 @@ void Replicated::memory_bound(Emitter& e, OperationKind kind, std::string_view n
 void Replicated::set_up(Emitter& e) {
   const int chunks = plan_.pipeline.virtual_stages;
   for (int chunk = 0; chunk < chunks; ++chunk) allocate_parameters(e, chunk);
-  for (int chunk = 0; chunk < chunks; ++chunk) allocate_buffers(e, chunk);
+  for (int chunk = 0; chunk < chunks; ++chunk)
+    for (Buffer* b : buffers(chunk)) allocate_buffers(e, chunk, *b);
   for (const Buffer& b : buffers_) allocate_masters(e, b.layout);
   wait_for_all(rank_, e, "set-up", "barrier");
 }
@@ -62,8 +90,8 @@ void Replicated::allocate_parameters(Emitter& e, int chunk) {
   }
 }
 
-void Replicated::allocate_buffers(Emitter& e, int chunk) {
-  const std::int64_t bytes = bytes_of_gradient() * buffer(chunk).layout.elements;
+void Replicated::allocate_buffers(Emitter& e, int, Buffer& b) {
+  const std::int64_t bytes = bytes_of_gradient() * b.layout.elements;
   if (bytes == 0) return;  // all is frozen
   e.alloc(fixed_slot(rank_.new_fixed()), bytes, Category::gradients, "gradient buffer");
   memory_bound(e, OperationKind::copy, "clear buffers", bytes);
@@ -140,15 +168,16 @@ void Replicated::cast_fp8_weights(Emitter& e, int chunk) {
 
 void Replicated::is_ready(Emitter& e, int chunk, int parameter) {
   if (!hooks()) return;
-  Buffer& b = buffer(chunk);
+  Buffer& b = buffer_of(chunk, parameter);
   const int bucket = b.layout.bucket_of[static_cast<std::size_t>(parameter)];
   if (bucket < 0) return;
   int& pending = b.pending[static_cast<std::size_t>(bucket)];
   assert(pending > 0);
-  if (--pending == 0) reduce(e, b.layout.buckets[static_cast<std::size_t>(bucket)], true);
+  if (--pending == 0) reduce(e, b, b.layout.buckets[static_cast<std::size_t>(bucket)], true);
 }
 
-void Replicated::reduce(Emitter& e, const Bucket& bucket, bool overlapped_with_backward) {
+void Replicated::reduce(Emitter& e, const Buffer& b, const Bucket& bucket,
+                        bool overlapped_with_backward) {
   const std::int64_t bytes = bucket.elements * bytes_of_gradient();
   if (plan_.stack.check_for_nan) {
     memory_bound(e, OperationKind::reduction, "bucket norm", bytes);
@@ -156,20 +185,20 @@ void Replicated::reduce(Emitter& e, const Bucket& bucket, bool overlapped_with_b
     e.host(HostWork::blocking_read);
   }
   memory_bound(e, OperationKind::elementwise, "bucket scale", 2 * bytes);
-  if (ranks() == 1) return;
-  e.collective(reduction(), Stream::dp_cp, bytes, "gradient reduction",
-               overlapped_with_backward ? overlapped : joins, bucket_event);
+  if (ranks(b) == 1) return;
+  e.collective(reduction(), group(b), bytes, "gradient reduction",
+               overlapped_with_backward ? overlapped : joins, reduced(b));
 }
 
 // What was not overlapped, and the wait for what was.
 void Replicated::finish_reduction(Emitter& e) {
   for (const Buffer& b : buffers_) {
     if (!plan_.sharding.overlap_grad_reduce) {
-      for (const Bucket& bucket : b.layout.buckets) reduce(e, bucket, false);
+      for (const Bucket& bucket : b.layout.buckets) reduce(e, b, bucket, false);
       continue;
     }
     assert(std::all_of(b.pending.begin(), b.pending.end(), [](int n) { return n == 0; }));
-    if (ranks() > 1) e.wait(bucket_event);
+    if (ranks(b) > 1 && !(b.experts && b.layout.buckets.empty())) e.wait(reduced(b));
   }
 }
 

@@ -31,8 +31,8 @@ void Sharding::begin(schedule::Pass pass, int chunk, const Moment& moment) {
 }
 
 void Sharding::use(Emitter& e, Unit unit, std::string_view name, std::string_view owner) {
-  const int p = parameters(unit.chunk).find(unit.layer, name, owner);
-  if (p >= 0) used(e, unit.chunk, p);
+  for (const int p : parameters(unit.chunk).find_all(unit.layer, name, owner))
+    used(e, unit.chunk, p);
 }
 
 bool Sharding::keep(Emitter& e, Unit unit, std::string_view name, Slot gradient,
@@ -42,8 +42,8 @@ bool Sharding::keep(Emitter& e, Unit unit, std::string_view name, Slot gradient,
 }
 
 void Sharding::ready(Emitter& e, Unit unit, std::string_view name, std::string_view owner) {
-  const int p = parameters(unit.chunk).find(unit.layer, name, owner);
-  if (p >= 0) is_ready(e, unit.chunk, p);
+  for (const int p : parameters(unit.chunk).find_all(unit.layer, name, owner))
+    is_ready(e, unit.chunk, p);
 }
 
 std::unique_ptr<Sharding> make_sharding(Rank& rank) {
@@ -118,6 +118,11 @@ std::vector<Stream> model_communicators(const Rank& rank) {
   if (rank.plan.world() > 1) made.push_back(Stream::world);
   if (rank.plan.mesh.tp > 1) made.push_back(Stream::tp);
   if (rank.plan.mesh.cp > 1) made.push_back(Stream::cp);
+  if (!rank.plan.architecture.is_mixture()) return made;
+  const int ep = rank.plan.mesh.ep, etp = rank.plan.expert_tp();
+  if (ep > 1) made.push_back(Stream::ep);
+  if (etp > 1) made.push_back(Stream::etp);
+  if (ep * etp > 1) made.push_back(Stream::etp_ep);
   return made;
 }
 

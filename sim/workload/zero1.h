@@ -35,16 +35,34 @@ class Replicated : public Sharding {
  protected:
   Replicated(Rank& rank, bool in_shards);
 
-  // The contiguous buffer of a chunk.
+  // A contiguous buffer of a chunk: its parameters', or those of its experts, which other ranks
+  // share [core 0.14 distributed_data_parallel.py: expert_parallel_buffers].
   struct Buffer {
+    bool experts = false;
     BufferLayout layout;
     std::vector<int> pending;               // by bucket: gradients that it waits for
     std::vector<char> gathered;             // by bucket: waited for in this step
-    std::vector<std::uint32_t> parameters;  // slots, one a parameter
+    std::vector<std::uint32_t> parameters;  // slots, one a parameter of the chunk
     std::vector<std::uint32_t> copied_gradients;
   };
-  Buffer& buffer(int chunk) { return buffers_[static_cast<std::size_t>(chunk)]; }
-  std::int64_t ranks() const { return std::int64_t{plan_.mesh.dp} * plan_.mesh.cp; }
+  Buffer& buffer(int chunk, bool experts = false) {
+    return buffers_[static_cast<std::size_t>(chunk + experts * plan_.pipeline.virtual_stages)];
+  }
+  Buffer& buffer_of(int chunk, int parameter) {
+    return buffer(chunk, parameters(chunk)[parameter].expert);
+  }
+  // The buffers of a chunk, those of experts behind the others.
+  std::vector<Buffer*> buffers(int chunk);
+  // That share a buffer, their queue, and the events behind its reductions and gathers.
+  std::int64_t ranks(const Buffer& b) const;
+  static Stream group(const Buffer& b) { return b.experts ? Stream::edp : Stream::dp_cp; }
+  static std::uint16_t reduced(const Buffer& b) {
+    return b.experts ? expert_bucket_event : static_cast<std::uint16_t>(bucket_event);
+  }
+  static std::uint16_t gathered(const Buffer& b) {
+    return b.experts ? expert_parameter_event : static_cast<std::uint16_t>(parameter_event);
+  }
+  bool has_experts() const { return plan_.architecture.is_mixture(); }
   std::int64_t bytes_of_gradient() const;
   std::int64_t bytes_of(const Parameter& p) const;  // of an element
   void memory_bound(Emitter& e, model::OperationKind kind, std::string_view name,
@@ -52,7 +70,7 @@ class Replicated : public Sharding {
 
   void is_ready(Emitter& e, int chunk, int parameter) override;
   virtual collective::Kind reduction() const { return collective::Kind::all_reduce; }
-  virtual void allocate_buffers(Emitter& e, int chunk);
+  virtual void allocate_buffers(Emitter& e, int chunk, Buffer& b);
   virtual void gather_updated(Emitter&) {}  // at the end of a step
 
  private:
@@ -61,7 +79,7 @@ class Replicated : public Sharding {
   void allocate_moments(Emitter& e, const BufferLayout& layout);
   void allocate_fp8_weights(Emitter& e, int chunk);
   void cast_fp8_weights(Emitter& e, int chunk);
-  void reduce(Emitter& e, const Bucket& bucket, bool overlapped_with_backward);
+  void reduce(Emitter& e, const Buffer& b, const Bucket& bucket, bool overlapped_with_backward);
   void finish_reduction(Emitter& e);
   void sum_norm_gradients(Emitter& e, int chunk);
   void copy_gradients(Emitter& e, Buffer& b);
@@ -71,7 +89,7 @@ class Replicated : public Sharding {
   // Whether the optimizer keeps the state of a piece on the CPU: the first ones, up to its share.
   bool offloaded(const BufferLayout& layout, std::size_t piece) const;
 
-  std::vector<Buffer> buffers_;  // by chunk
+  std::vector<Buffer> buffers_;  // by chunk, then those of experts by chunk
 };
 
 class Zero1 final : public Replicated {
@@ -89,10 +107,10 @@ class Zero1 final : public Replicated {
   }
   void used(Emitter& e, int chunk, int parameter) override;
   collective::Kind reduction() const override { return collective::Kind::reduce_scatter; }
-  void allocate_buffers(Emitter& e, int chunk) override;
+  void allocate_buffers(Emitter& e, int chunk, Buffer& b) override;
   void gather_updated(Emitter& e) override;
   std::int64_t gathered_bytes(const Bucket& bucket) const;
-  void dispatch_gather(Emitter& e, const Bucket& bucket);
+  void dispatch_gather(Emitter& e, const Buffer& b, const Bucket& bucket);
 };
 
 }  // namespace sim::workload

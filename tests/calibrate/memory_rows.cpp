@@ -59,11 +59,11 @@ TEST_CASE("calibrate: a row of measured memory becomes a run with the rank it sp
   CHECK(calibrate::cluster_of(run).memory_only);
 }
 
-TEST_CASE("calibrate: experts of a table of memory are refused by name, adapters are not") {
+TEST_CASE("calibrate: experts that nobody knows are refused in a table of memory, adapters not") {
   calibrate::Row experts = llama();
-  experts["model"] = "deepseekv3-4layers";
+  experts["model"] = "deepseek-unknown";
   CHECK(calibrate::plan_of(calibrate::run_row(experts)).unsupported ==
-        "mixture of experts is not represented");
+        "not published: experts, topk");
   calibrate::Row adapters = llama();
   adapters["model"] = "qwen3-8b LoRA TP2 seq8192";
   const calibrate::RowPlan plan = calibrate::plan_of(calibrate::run_row(adapters));

@@ -261,7 +261,7 @@ TEST_CASE("calibrate: what cannot be represented says why by name") {
   CHECK(with("gpu", "B200-SXM").find("GPU 'B200-SXM' (40 GB) has no profile") == 0);
   CHECK(with("gpu", "GH200 96GB").find("GPU 'GH200 96GB'") == 0);
   CHECK(with("gpu", "A100-PCIe").find("GPU 'A100-PCIe' (40 GB)") == 0);
-  CHECK(with("experts", "8") == "mixture of experts is not represented");
+  CHECK(with("experts", "8") == "not published: experts, topk");
   CHECK(with("zero", "FSDP2 full") == "sharding 'FSDP2 full' is not represented");
   CHECK(with("schedule", "ZB-2p") == "schedule 'ZB-2p' is not represented");
   CHECK(with("schedule", "ZB-1p").empty());

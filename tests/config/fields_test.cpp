@@ -103,9 +103,12 @@ TEST_CASE("config: every member of a plan is a field's place, or one that fields
                             (members<ShardingPlan>() - 1) + members<FsdpOptions>() +
                             members<LayerPolicy>() + members<NumericsPlan>() +
                             members<StackPlan>() + members<EnvironmentPlan>() +
-                            members<LoraOptions>() + members<OptimizerOptions>();
-  CHECK(members<Plan>() == 11);
-  CHECK(places_below("architecture.", false) + together + unsaid == parts);
+                            members<LoraOptions>() + members<OptimizerOptions>() +
+                            members<ExpertsPlan>();
+  // mtp_layers is the architecture's.
+  const std::size_t of_the_model = 1;
+  CHECK(members<Plan>() == 12);
+  CHECK(places_below("architecture.", false) + together + unsaid == parts + of_the_model);
 }
 
 TEST_CASE("config: a place holds what it is given, and moves no other field") {

@@ -57,6 +57,11 @@ TEST_CASE("huggingface: every model of the repository has its published paramete
       {"gpt3-1.3b", 1'317'654'528},      {"gpt3-6.7b", 6'662'266'880},
       {"gpt3-22b", 22'074'273'792},      {"gpt3-175b", 174'615'846'912},
       {"gpt3-530b", 529'600'819'200},    {"gpt3-1t", 1'008'038'758'400},
+      {"mixtral-8x7b", 46'702'792'704},  {"mixtral-8x22b", 140'630'071'296},
+      {"qwen3-30b-a3b", 30'532'122'624}, {"qwen3-235b-a22b", 235'093'634'560},
+      {"deepseek-v2", 235'741'434'880},  {"deepseek-v3", 671'026'404'352},
+      {"gpt-oss-120b", 116'829'156'672}, {"grok-1", 315'684'820'992},
+      {"llama-4-maverick", 400'711'848'960},
   };
   std::size_t found = 0;
   for (const auto& entry : std::filesystem::directory_iterator(models)) {
@@ -99,6 +104,61 @@ TEST_CASE("huggingface: llama-3.1-8b is read as its authors describe it") {
   CHECK_FALSE(a->linear_bias);
   CHECK(a->hidden_dropout == 0.0);
   CHECK(a->sliding_window == 0);
+}
+
+TEST_CASE("huggingface: of a mixture a token meets the published share") {
+  const std::map<std::string, std::int64_t> active{
+      {"mixtral-8x7b", 12'879'925'248},  {"mixtral-8x22b", 39'161'468'928},
+      {"qwen3-30b-a3b", 3'353'032'704},  {"qwen3-235b-a22b", 22'190'763'520},
+      {"deepseek-v2", 21'375'800'320},   {"deepseek-v3", 37'552'282'624},
+      {"gpt-oss-120b", 5'711'982'912},   {"grok-1", 83'756'587'008},
+      {"llama-4-maverick", 17'184'691'200}};
+  for (const auto& [name, parameters] : active) {
+    CAPTURE(name);
+    const auto model = load_huggingface(models + name + ".json");
+    REQUIRE(model);
+    CHECK(model::active_parameters(*model) == parameters);
+    std::string digits = std::to_string(parameters);
+    for (int at = static_cast<int>(digits.size()) - 3; at > 0; at -= 3)
+      digits.insert(static_cast<std::size_t>(at), ",");
+    CHECK(contents(models + "README.md").find(digits) != std::string::npos);
+  }
+  // The weight files of DeepSeek-V3's module have 11.5 B parameters of their own, the bias of its
+  // 256 experts among them.
+  const auto deepseek = load_huggingface(models + "deepseek-v3.json");
+  REQUIRE(deepseek);
+  CHECK(model::prediction_parameters(*deepseek) + 256 == 11'610'068'224);
+}
+
+TEST_CASE("huggingface: which layers have experts, and what else mixtures have") {
+  const auto of = [](const std::string& name) {
+    return *load_huggingface(models + name + ".json");
+  };
+  CHECK(model::mixture_count(of("mixtral-8x7b")) == 32);
+  CHECK(model::mixture_count(of("deepseek-v2")) == 59);
+  CHECK(of("deepseek-v3").experts.layers == "([0]*3+[1]*58)");
+  CHECK(of("deepseek-v3").latent == model::Latent{512, 1536, 128, 64, 128});
+  CHECK(of("deepseek-v3").predicted_tokens == 1);
+  CHECK(model::mixture_count(of("llama-4-maverick")) == 24);
+  CHECK(model::mixture_layers(of("llama-4-maverick"))[0] == 0);
+  CHECK(of("qwen3-30b-a3b").query_key_norm);
+  CHECK(of("gpt-oss-120b").sliding_window == 128);
+  CHECK(of("gpt-oss-120b").whole_attention == 2);
+  CHECK(of("grok-1").output_norms);
+}
+
+TEST_CASE("huggingface: numbers of experts that cannot be are named") {
+  const auto mixtral = [](const std::string& keys) {
+    return problems(with("\"llama\"", "\"mixtral\", " + keys));
+  };
+  CHECK(mixtral("\"num_local_experts\": 4, \"num_experts_per_tok\": 8") ==
+        "m.json:2:75: num_experts_per_tok (8) is more than num_local_experts (4)\n");
+  CHECK(mixtral("\"num_local_experts\": 1000000, \"num_experts_per_tok\": 2") ==
+        "m.json:2:49: num_local_experts is 1000000; it must be 1 to 16384\n");
+  CHECK(problems(with("\"llama\"", "\"mixtral\"")) ==
+        "m.json:1:1: key \"num_local_experts\" is missing; write \"num_local_experts\": 8, say\n"
+        "m.json:1:1: key \"num_experts_per_tok\" is missing; write \"num_experts_per_tok\": 2, "
+        "say\n");
 }
 
 TEST_CASE("huggingface: gpt3-175b has learned positions and biases and dropout and tied ends") {
@@ -207,19 +267,20 @@ TEST_CASE("huggingface: sizes are checked before they are multiplied") {
 }
 
 TEST_CASE("huggingface: models of other kinds are refused by name") {
-  CHECK(problems(with("\"llama\"", "\"mixtral\"")) ==
-        "m.json:2:17: model_type \"mixtral\" is a mixture of experts, which is not supported yet; "
-        "use a dense model\n");
+  const std::string types =
+      "llama, mistral, qwen2, gpt2, mixtral, qwen3, qwen3_moe, deepseek_v2, deepseek_v3, gpt_oss, "
+      "grok-1, llama4_text";
   CHECK(problems(with("\"vocab_size\"", "\"num_local_experts\": 8, \"vocab_size\"")) ==
-        "m.json:7:24: num_local_experts says that this model is a mixture of experts, which is "
-        "not supported yet; use a dense model\n");
+        "m.json:7:24: num_local_experts says that this model is a mixture of experts; of those the "
+        "model types " +
+            types.substr(29) + " are read\n");
   CHECK(problems(with("\"llama\"", "\"lama\"")) ==
-        "m.json:2:17: model_type \"lama\" is not supported; did you mean 'llama'? (llama, "
-        "mistral, qwen2, gpt2)\n");
+        "m.json:2:17: model_type \"lama\" is not supported; did you mean 'llama'? (" + types +
+            ")\n");
   CHECK(problems(with("\"llama\"", "[1]")) ==
-        "m.json:2:17: model_type a list is not supported (llama, mistral, qwen2, gpt2)\n");
+        "m.json:2:17: model_type a list is not supported (" + types + ")\n");
   CHECK(problems("{}") ==
-        "m.json:1:1: key \"model_type\" is missing; write one of llama, mistral, qwen2, gpt2\n");
+        "m.json:1:1: key \"model_type\" is missing; write one of " + types + "\n");
 }
 
 TEST_CASE("huggingface: text that is no JSON object is reported where it breaks") {
@@ -241,7 +302,8 @@ TEST_CASE("huggingface: text that is no JSON object is reported where it breaks"
 
 TEST_CASE("huggingface: columns count letters and escapes do not shift them") {
   CHECK(problems("{\"\\\"{,é\": \"ü:\\\\\", \"model_type\": 3}") ==
-        "m.json:1:33: model_type 3 is not supported (llama, mistral, qwen2, gpt2)\n");
+        "m.json:1:33: model_type 3 is not supported (llama, mistral, qwen2, gpt2, mixtral, qwen3, "
+        "qwen3_moe, deepseek_v2, deepseek_v3, gpt_oss, grok-1, llama4_text)\n");
   std::string marked = "\xEF\xBB\xBF";
   CHECK(parse_huggingface(marked + small, "m"));  // a byte order mark is skipped
 }

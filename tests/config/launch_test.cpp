@@ -172,7 +172,7 @@ TEST_CASE("launch: a flag is in one row of the table, and what is not simulated 
     const char *flags, *note;
   };
   for (const Said& one :
-       {Said{"--qk-layernorm", "--qk-layernorm is not simulated"},
+       {Said{"--qk-l2-norm", "--qk-l2-norm is not simulated"},
         Said{"--window-size 512,0", "all tokens"}, Said{"--squared-relu", "as GELU"},
         Said{"--optimizer sgd", "the optimizer is Adam"},
         Said{"--cp-comm-type a2a", "round a ring"},
@@ -187,13 +187,35 @@ TEST_CASE("launch: a flag is in one row of the table, and what is not simulated 
     CHECK(contains(notes(file), one.note));
   }
   for (const char* flags :
-       {"--num-experts 8", "--multi-latent-attention", "--mtp-num-layers 1", "--fp4-format e2m1",
+       {"--num-experts 8 --expert-model-parallel-size 3", "--mtp-standalone", "--fp4-format e2m1",
         "--hybrid-override-pattern M-M*", "--is-hybrid-model", "--use-mamba-mem",
         "--pipeline-model-parallel-layout Et*3|L", "--ds-sequence-parallel-size 2",
         "--spec megatron.core.models.mamba.mamba_layer_specs mamba_stack_spec"})
     CHECK_FALSE(with(flags));
   CHECK(contains(problems(with("--seq-lenght 5")),
                  "Megatron-LM has no flag --seq-lenght; did you mean --seq-length?"));
+}
+
+TEST_CASE("launch: experts, latent attention and further tokens are what their flags say") {
+  const auto file = with(
+      "--num-experts 8 --moe-router-topk 3 --moe-ffn-hidden-size 768 --moe-router-dtype fp32 "
+      "--moe-shared-expert-intermediate-size 512 --expert-tensor-parallel-size 1 "
+      "--sequence-parallel --moe-token-dispatcher-type alltoall --moe-grouped-gemm "
+      "--moe-router-score-function sigmoid --moe-aux-loss-coeff 1e-2");
+  CAPTURE(problems(file));
+  REQUIRE(file);
+  const workload::Plan& plan = file->plan;
+  const model::Experts& e = plan.architecture.experts;
+  CHECK(e.count == 8);
+  CHECK(e.top_k == 3);
+  CHECK(e.ffn == 768);
+  CHECK(e.shared_ffn == 512);
+  CHECK(e.score == model::RouterScore::sigmoid);
+  CHECK(plan.expert_tp() == 1);
+  CHECK(plan.experts.dispatcher == workload::Dispatcher::alltoall);
+  CHECK(plan.experts.grouped_gemm);
+  CHECK_FALSE(plan.experts.permute_fusion);
+  CHECK(plan.experts.fp32_router);
 }
 
 TEST_CASE("launch: flags change the plan as the program would") {

@@ -176,4 +176,53 @@ TEST_CASE("flops: every text of the measured tables names its convention") {
   CHECK(convention_for("estimated by eye") == nullptr);
 }
 
+namespace {
+
+Architecture mixture(Architecture a, std::int64_t count, std::int64_t top_k, std::int64_t ffn) {
+  a.experts.count = count;
+  a.experts.top_k = top_k;
+  a.experts.ffn = ffn;
+  return a;
+}
+
+double per_token(const Architecture& a) {
+  const Batch batch{1, 4096, static_cast<double>(a.vocab), Recompute::none};
+  return find_flop_convention("megatron")->flops(a, batch) / 4096;
+}
+
+}  // namespace
+
+TEST_CASE("model: FLOPs of mixtures equal what NVIDIA's tables divide by") {
+  // TFLOP/s over tokens/s of Megatron Bridge's published rows at 4096 tokens: Qwen3-30B 22.94 to
+  // 22.96, Qwen3-235B 147.7 to 147.9, DeepSeek-V3 with one module 260.6 GFLOP per token.
+  Architecture qwen = mixture(llama(48, 2048, 6144, 32, 4, 151936), 128, 8, 768);
+  qwen.head_dim = 128;
+  CHECK(per_token(qwen) == Approx(23.006e9).epsilon(1e-4));
+  qwen = mixture(llama(94, 4096, 12288, 64, 4, 151936), 128, 8, 1536);
+  qwen.head_dim = 128;
+  CHECK(per_token(qwen) == Approx(148.03e9).epsilon(1e-4));
+  CHECK(per_token(mixture(llama(32, 4096, 14336, 32, 8, 32000), 8, 2, 14336)) ==
+        Approx(79.706e9).epsilon(1e-4));
+  Architecture deepseek = mixture(llama(61, 7168, 18432, 128, 128, 129280), 256, 8, 2048);
+  deepseek.experts.shared_ffn = 2048;
+  deepseek.experts.layers = "([0]*3+[1]*58)";
+  deepseek.latent = {512, 1536, 128, 64, 128};
+  CHECK(per_token(deepseek) == Approx(249.81e9).epsilon(1e-4));
+  deepseek.predicted_tokens = 1;
+  CHECK(per_token(deepseek) == Approx(259.99e9).epsilon(1e-4));
+}
+
+TEST_CASE("model: patterns of layers are read, and others refused with what would do") {
+  CHECK(read_layer_pattern("1", 3).mixture == std::vector<std::uint8_t>{1, 1, 1});
+  CHECK(read_layer_pattern("2", 4).mixture == std::vector<std::uint8_t>{1, 0, 1, 0});
+  CHECK(read_layer_pattern("([0]*1+[1]*2)", 3).mixture == std::vector<std::uint8_t>{0, 1, 1});
+  CHECK(read_layer_pattern("([0,1]+[0]) * 2", 6).mixture ==
+        std::vector<std::uint8_t>{0, 1, 0, 0, 1, 0});
+  CHECK(read_layer_pattern("[1]*3", 4).problem ==
+        "\"[1]*3\" speaks of 3 layers, the model has 4");
+  for (const char* bad : {"", "0", "-1", "[2]*3", "[1]*", "([1]", "[1]*99999999999", "[1]]", "x"})
+    CHECK(read_layer_pattern(bad, 3).problem.find("says no layers; write 1 (all)") !=
+          std::string::npos);
+}
+
 }  // namespace sim::model

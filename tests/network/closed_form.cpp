@@ -182,6 +182,11 @@ TEST_CASE("network: all-to-all is bound by the NIC that carries most") {
   const topology::Cluster cluster = cluster_of(a100_8hdr, 2);
   check(cluster, Kind::all_to_all, groups_of(Communicator::world, {.tp = 8, .dp = 2}),
         25e9 * 2 * 15 / 16);
+  // 8 nodes: each port carries 56/64 S. 128 nodes: 1016/1024 S.
+  check(cluster_of(a100_8hdr, 8), Kind::all_to_all,
+        groups_of(Communicator::world, {.tp = 8, .dp = 8}), 25e9 * 63 / 56);
+  check(cluster_of(a100_8hdr, 128), Kind::all_to_all,
+        groups_of(Communicator::world, {.tp = 8, .dp = 128}), 25e9 * 1023 / 1016);
   // In a node each GPU sends 7/8 S over 300 GB/s.
   check(cluster, Kind::all_to_all, one({0, 1, 2, 3, 4, 5, 6, 7}), 300e9);
 }

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "sim/workload/build.h"
+#include "tests/workload/mixtures.h"
 
 namespace sample {
 
@@ -508,6 +509,7 @@ inline std::vector<std::pair<std::string, Plan>> catalog() {
         // Not every schedule has programs, and not every one takes every policy.
         if (!problems(plans.back().second).empty()) plans.pop_back();
       }
+  for (const auto& [name, plan] : mixtures()) plans.emplace_back(name, plan);
   return plans;
 }
 

@@ -1,0 +1,295 @@
+// row_experts.cpp — the experts of a row: its network beyond the columns, how its tokens travel,
+// what its recipe runs again. Sources of what rows do not say:
+//
+//     networks        models/NAME.json, by the row's name
+//     CI              the flags in `extra`; tokenizers [NVIDIA/Megatron-LM tests/functional_tests/
+//                     test_cases/mixtral/*/model_config.yaml]; the core that made a golden file is
+//                     in its name
+//     Megatron Bridge src/megatron/bridge/perf_recipes/*/h100: recompute_modules, overlap, layout
+//     NeMo, dgxc      core 0.9 and 0.10: PyTorch's permutation, probabilities where rows are summed
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <regex>
+
+#include "sim/calibrate/row_text.h"
+#include "sim/config/huggingface.h"
+#include "sim/config/locate.h"
+#include "sim/workload/parts.h"
+
+namespace sim::calibrate {
+
+namespace {
+
+using model::Architecture;
+
+bool is_ci(const Row& row) {
+  return cell(row, "source_group") == "megatron-ci";
+}
+bool is_bridge(const Row& row) {
+  return starts_with(cell(row, "framework"), "Megatron-Bridge");
+}
+
+// Words of a model's name in tables, and the file that has its network.
+struct Known {
+  std::array<const char*, 2> words;
+  const char* file;
+};
+constexpr std::array<Known, 11> known = {{{{"deepseek", "v3"}, "deepseek-v3"},
+                                          {{"deepseek", "v2"}, "deepseek-v2"},
+                                          {{"qwen3", "30b"}, "qwen3-30b-a3b"},
+                                          {{"qwen3", "235b"}, "qwen3-235b-a22b"},
+                                          {{"gpt", "oss"}, "gpt-oss-120b"},
+                                          {{"grok", "1"}, "grok-1"},
+                                          {{"maverick", ""}, "llama-4-maverick"},
+                                          {{"mixtral", "8x22b"}, "mixtral-8x22b"},
+                                          {{"mixtral", "8x7b"}, "mixtral-8x7b"},
+                                          {{"mixtral", "22b"}, "mixtral-8x22b"},
+                                          {{"mixtral", "7b"}, "mixtral-8x7b"}}};
+
+// The network by the row's name; without experts where no file has it.
+Architecture network_of(const Row& row) {
+  for (const Known& one : known) {
+    const bool all = std::ranges::all_of(
+        one.words, [&](const char* word) { return contains(cell(row, "model"), word); });
+    if (!all || is_ci(row)) continue;
+    const Result<std::string> path = config::locate(config::Kind::model, one.file, "");
+    if (!path) continue;
+    if (const Result<Architecture> found = config::load_huggingface(*path)) return *found;
+  }
+  return {};
+}
+
+std::int64_t number_in(const nlohmann::json& extra, const char* key, std::int64_t otherwise) {
+  const auto found = extra.find(key);
+  return found != extra.end() && found->is_number_integer() ? found->get<std::int64_t>()
+                                                            : otherwise;
+}
+
+std::string text_in(const nlohmann::json& extra, const char* key) {
+  const auto found = extra.find(key);
+  if (found == extra.end()) return "";
+  return found->is_string() ? found->get<std::string>() : found->dump();
+}
+
+// A pattern for fewer layers than the network has: as many dense ones first.
+std::string shortened(const Architecture& whole, std::int64_t layers) {
+  const std::vector<std::uint8_t> all = model::mixture_layers(whole);
+  std::string text = "(";
+  for (std::int64_t i = 0; i < layers; ++i)
+    text += fmt::format("{}[{}]", i == 0 ? "" : "+", all[static_cast<std::size_t>(i) % all.size()]);
+  return text + ")";
+}
+
+// What the row says of a network that is known, in place of what its file says.
+void take_known(const Row& row, Architecture whole, RowPlan& out) {
+  Architecture& a = out.plan.architecture;
+  const std::int64_t layers = a.layers;
+  whole.name = a.name;
+  whole.vocab = a.vocab;
+  whole.max_positions = a.max_positions;
+  whole.attention_dropout = whole.hidden_dropout = 0;
+  whole.experts.top_k = leading_number(cell(row, "topk")).value_or(whole.experts.top_k);
+  whole.experts.count = leading_number(cell(row, "experts")).value_or(whole.experts.count);
+  if (layers != whole.layers && whole.experts.layers != "1")
+    whole.experts.layers = shortened(whole, layers);
+  whole.layers = layers;
+  // Megatron-LM's layers have two norms, and these trainings an output layer of their own.
+  whole.output_norms = false;
+  whole.tied_embeddings = false;
+  whole.predicted_tokens = 0;
+  a = whole;
+}
+
+void take_flags(const nlohmann::json& extra, Architecture& a) {
+  model::Experts& e = a.experts;
+  e.ffn = number_in(extra, "moe-ffn-hidden-size", e.ffn);
+  e.shared_ffn = number_in(extra, "moe-shared-expert-intermediate-size", e.shared_ffn);
+  if (const std::string pattern = text_in(extra, "moe-layer-freq"); !pattern.empty())
+    e.layers = pattern;
+  e.pre_softmax = e.pre_softmax || flag(extra, "moe-router-pre-softmax");
+  e.groups = number_in(extra, "moe-router-num-groups", e.groups);
+  e.expert_bias = e.expert_bias || flag(extra, "moe-router-enable-expert-bias");
+  if (text_in(extra, "moe-router-score-function") == "sigmoid")
+    e.score = model::RouterScore::sigmoid;
+  a.predicted_tokens = number_in(extra, "mtp-num-layers", a.predicted_tokens);
+  if (!flag(extra, "multi-latent-attention")) {
+    a.query_key_norm = a.query_key_norm || flag(extra, "qk-layernorm");
+    return;
+  }
+  a.latent = {number_in(extra, "kv-lora-rank", 32), number_in(extra, "q-lora-rank", 0),
+              number_in(extra, "qk-head-dim", 128), number_in(extra, "qk-pos-emb-head-dim", 64),
+              number_in(extra, "v-head-dim", 128)};
+  a.head_dim = a.latent.content + a.latent.rotated;
+  a.kv_heads = a.heads;
+}
+
+// Tokens of the CI's tokenizers: nemotron_2_256k, or Llama 2's; padded as the flag says.
+void vocabulary_of_ci(const Row& row, const nlohmann::json& extra, int tp, RowPlan& out) {
+  if (!is_ci(row) || !cell(row, "vocab").empty() || extra.contains("vocab-size")) return;
+  const bool wide =
+      contains(cell(row, "model"), "8x7b_alltoall") || contains(cell(row, "model"), "deepseek");
+  const std::int64_t tokens = wide ? 256000 : 32000;
+  const std::int64_t multiple = number_in(extra, "make-vocab-size-divisible-by", 128) * tp;
+  out.plan.architecture.vocab = (tokens + multiple - 1) / multiple * multiple;
+  out.assumptions.push_back(fmt::format("{} tokens, as its test's tokenizer", tokens));
+}
+
+// 0.9 for "golden_values_0.9.0.json" or "core_v0.9.0"; 99 for what is newer than any tag.
+double core_of(const Row& row) {
+  static const std::regex golden(R"(golden_values_(\d+)\.(\d+)\.)"), tag(R"(core_v?(\d+)\.(\d+))");
+  std::smatch found;
+  const std::string& source = cell(row, "source");
+  const std::string& version = cell(row, "version");
+  if (std::regex_search(source, found, golden)) return std::stod(found[2]);
+  if (std::regex_search(version, found, tag)) return std::stod(found[2]);
+  if (starts_with(version, "v24.11")) return 9;
+  if (starts_with(version, "v25.02")) return 10;
+  if (starts_with(version, "v25.05")) return 12;
+  return 99;
+}
+
+void read_dispatch(const Row& row, const nlohmann::json& extra, RowPlan& out) {
+  workload::ExpertsPlan& how = out.plan.experts;
+  const double core = core_of(row);
+  const std::string type = text_in(extra, "moe-token-dispatcher-type");
+  how.late_probabilities = core < 13;
+  how.permute_fusion = is_ci(row) ? flag(extra, "moe-permute-fusion") : core >= 12;
+  how.fp32_router = text_in(extra, "moe-router-dtype") == "fp32" || is_bridge(row);
+  if (type == "flex") how.dispatcher = workload::Dispatcher::flex;
+  if (type == "allgather") how.dispatcher = workload::Dispatcher::allgather;
+  if (core < 9 && how.dispatcher == workload::Dispatcher::alltoall)
+    how.dispatcher = workload::Dispatcher::alltoall_seq;
+  if (const auto factor = extra.find("moe-expert-capacity-factor");
+      factor != extra.end() && factor->is_number())
+    how.capacity_factor = factor->get<double>();
+  how.pads_to_capacity = flag(extra, "moe-pad-expert-input-to-capacity");
+  how.overlaps_all_to_all = flag(extra, "overlap-moe-expert-parallel-comm");
+}
+
+// What Megatron Bridge's recipes for H100 add.
+void read_recipe(const Row& row, RowPlan& out) {
+  if (!is_bridge(row)) return;
+  workload::Plan& plan = out.plan;
+  const std::string& name = cell(row, "model");
+  workload::RecomputeModules& modules = plan.policy.recompute_modules;
+  const auto recomputes = [&] {
+    plan.policy.recompute = workload::Recompute::selective;
+    modules = {};
+    modules.core_attention = false;
+  };
+  if (contains(name, "oss")) {
+    recomputes();
+    modules.norms = modules.moe_activation = true;
+    out.assumptions.emplace_back("norms and activations of experts run again, as its recipe");
+  } else if (contains(name, "deepseek")) {
+    recomputes();
+    modules.latent = modules.mlp = true;
+    plan.experts.dispatcher = workload::Dispatcher::flex;
+    if (plan.mesh.pp == 8 && degree(row, "vp") == 4 && plan.architecture.layers == 61) {
+      plan.pipeline.layers_of_parts.assign(32, 2);
+      plan.pipeline.layers_of_parts.front() = 1;
+      plan.pipeline.layers_of_parts.back() = 0;
+    }
+    out.assumptions.emplace_back("layout and recomputation of its recipe");
+  } else if (contains(name, "qwen")) {
+    plan.experts.overlaps_all_to_all = true;
+    out.assumptions.emplace_back("all-to-alls beside another microbatch, as its recipe");
+  }
+}
+
+// Tables give the depth of a proxy in the column `layers`; where FLOPs by the row's own rate and
+// time contradict it and agree with the whole network, that was trained.
+void check_depth(const Row& row, const Architecture& whole, RowPlan& out) {
+  Architecture& a = out.plan.architecture;
+  const auto rate = number(cell(row, "tflops_gpu")), time = number(cell(row, "iter_time_s"));
+  const double gpus = static_cast<double>(degree(row, "n_gpus"));
+  const double sequences = static_cast<double>(degree(row, "gbs"));
+  if (!rate || !time || gpus == 0 || sequences == 0 || a.layers >= whole.layers) return;
+  const double counted = *rate * 1e12 * *time * gpus;
+  const auto apart = [&](const Architecture& one) {
+    const model::Batch batch{sequences, static_cast<double>(out.plan.batch.sequence),
+                             static_cast<double>(a.vocab), model::Recompute::none};
+    return std::abs(model::find_flop_convention("megatron")->flops(one, batch) / counted - 1);
+  };
+  Architecture full = a;
+  full.layers = whole.layers;
+  full.experts.layers = whole.experts.layers;
+  if (apart(a) < 0.15 || apart(full) > 0.05) return;
+  a = full;
+  out.assumptions.push_back(fmt::format("{} layers, as its FLOPs say", full.layers));
+}
+
+}  // namespace
+
+std::string read_experts(const Row& row, const nlohmann::json& extra, RowPlan& out) {
+  const std::string& stated = cell(row, "experts");
+  if (stated.empty() || stated == "0") return "";
+  workload::Plan& plan = out.plan;
+  Architecture& a = plan.architecture;
+  const Architecture whole = network_of(row);
+  const std::int64_t count = leading_number(stated).value_or(whole.experts.count);
+  const std::int64_t top_k = leading_number(cell(row, "topk")).value_or(whole.experts.top_k);
+  if (count < 1 || count > 16384 || top_k < 1 || top_k > count)
+    return "not published: experts, topk";
+  if (whole.is_mixture()) {
+    take_known(row, whole, out);
+    check_depth(row, whole, out);
+  } else {
+    a.experts.count = count;
+    a.experts.top_k = top_k;
+    a.experts.ffn = a.ffn;
+  }
+  take_flags(extra, a);
+  // Proxies of four layers are taken to have experts in each.
+  if (starts_with(cell(row, "source_group"), "simumax")) a.experts.layers.assign(1, '1');
+  const int tp = std::max(degree(row, "tp"), 1);
+  vocabulary_of_ci(row, extra, tp, out);
+  plan.mesh.ep = std::max(degree(row, "ep"), 1);
+  plan.mesh.etp = static_cast<int>(number_in(extra, "expert-tensor-parallel-size", 0));
+  static const std::regex noted(R"(ETP=(\d{1,3}))");
+  std::smatch found;
+  const std::string& where = cell(row, "version");
+  const std::string& notes = cell(row, "notes");
+  if (std::regex_search(where, found, noted) || std::regex_search(notes, found, noted))
+    plan.mesh.etp = std::stoi(found[1]);
+  if (is_bridge(row)) plan.mesh.etp = 1;
+  if (!model::read_layer_pattern(a.experts.layers, a.layers).problem.empty())
+    return fmt::format("layers of experts '{}' are not those of {} layers", a.experts.layers,
+                       a.layers);
+  read_dispatch(row, extra, out);
+  return "";
+}
+
+int gpus_of_experts(const Row& row, const workload::Plan& plan, RowPlan& out) {
+  if (!plan.architecture.is_mixture()) return 0;
+  // The CI's release tests of Mixtral: what their parameters, gradients and optimizer state take on
+  // a rank is that of 128 GPUs.
+  if (is_ci(row) && starts_with(cell(row, "model"), "mixtral/mixtral")) {
+    out.assumptions.emplace_back("128 GPUs, as its memory between steps says");
+    return 128;
+  }
+  const std::int64_t etp = plan.mesh.etp > 0 ? plan.mesh.etp : plan.mesh.tp;
+  const std::int64_t attention = std::int64_t{plan.mesh.tp} * std::max(plan.mesh.cp, 1);
+  const std::int64_t gpus = std::lcm(attention, etp * plan.mesh.ep) * plan.mesh.pp;
+  if (gpus < 1 || gpus > count_max) return 0;
+  out.assumptions.push_back(fmt::format("{} GPUs, the fewest that its degrees allow", gpus));
+  return static_cast<int>(gpus);
+}
+
+void finish_experts(const Row& row, RowPlan& out) {
+  if (!out.plan.architecture.is_mixture()) return;
+  read_recipe(row, out);
+  // The modules that predict more tokens stand where the loss does.
+  std::string layout = text_in(extra(row), "pipeline-model-parallel-layout");
+  std::erase_if(layout, [](char c) { return c == 'm' || c == '"'; });
+  if (layout.empty()) return;
+  const workload::Layout read = workload::read_layout(layout);
+  if (read.problem.empty()) out.plan.pipeline.layers_of_parts = read.layers;
+}
+
+}  // namespace sim::calibrate

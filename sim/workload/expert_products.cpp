@@ -1,0 +1,135 @@
+// expert_products.cpp — see mixture.h: up, weighed activation, down, for the rows of each local
+// expert.
+#include <utility>
+
+#include "sim/workload/mixture.h"
+
+namespace sim::workload {
+
+using model::OperationKind;
+
+namespace {
+
+struct Products {
+  Matrix up, down;
+  std::int64_t rows;
+  Value input, up_output, operand, probabilities;  // `operand` of the product down
+  bool again;                                      // the activation runs again
+  std::int64_t wide(const Writer& w) const { return w.dim.element * rows * up.out; }
+  std::int64_t half(const Writer& w) const { return w.dim.element * rows * down.in; }
+
+  Value activate(Writer& w) const;
+  Gradients back(Writer& w, Gradients gradients) const;
+};
+
+// The activation's output as the product down reads it.
+Value Products::activate(Writer& w) const {
+  const bool fp8 = w.plan.numerics.fp8;
+  const Value out = fp8 ? w.temporary(half(w), "expert activation output")
+                        : w.activation(half(w), "expert activation output");
+  w.memory_bound(OperationKind::elementwise, "weighed activation", wide(w) + half(w) + 4 * rows);
+  if (!fp8) return out;
+  const Value cast = w.activation(rows * down.in, "expert activation in fp8");
+  w.memory_bound(OperationKind::elementwise, "expert activation to fp8", half(w) + rows * down.in);
+  w.drop(out);
+  return cast;
+}
+
+void weights(Writer& w, const Matrix& m, std::int64_t rows, Value operand, Value quantised) {
+  weight_gradient(w, m, rows);
+  w.drop({operand, quantised});
+  hand_over(w, m);
+}
+
+Gradients Products::back(Writer& w, Gradients gradients) const {
+  Value read = operand;
+  const Value of_output = quantise(w, down, rows);
+  const Value inner = w.temporary(half(w), "expert fc2 input gradient");
+  input_gradient(w, down, rows);
+  if (again) {
+    const std::uint8_t before = std::exchange(w.flags, recomputed);
+    read = activate(w);
+    w.flags = before;
+  }
+  if (w.variant.split) {
+    const Value kept = of_output != 0 ? of_output : gradients[0];
+    w.hold(kept);
+    w.drop(of_output);
+    w.defer([=, m = down, count = rows](Writer& b) { weights(b, m, count, read, kept); });
+  } else {
+    weights(w, down, rows, read, of_output);
+  }
+  w.drop(gradients[0]);
+  const Value outer = w.temporary(wide(w), "expert fc1 output gradient");
+  const Value scores =
+      probabilities != 0 ? w.temporary(4 * rows, "expert probability gradient") : gradients[1];
+  w.memory_bound(OperationKind::elementwise, "weighed activation backward", 2 * wide(w) + half(w));
+  w.drop({inner, up_output, probabilities});
+  const Value of_up = quantise(w, up, rows);
+  const Value made = w.temporary(w.dim.element * rows * up.in, "expert input gradient");
+  input_gradient(w, up, rows);
+  if (w.variant.split) {
+    const Value kept = of_up != 0 ? of_up : outer;
+    w.hold(kept);
+    w.drop(of_up);
+    w.defer([=, m = up, count = rows, in = input](Writer& b) { weights(b, m, count, in, kept); });
+  } else {
+    weights(w, up, rows, input, of_up);
+  }
+  w.drop(outer);
+  return {made, scores, gradients[2]};
+}
+
+}  // namespace
+
+Matrix expert_matrix(const Rank& rank, bool up) {
+  const model::Architecture& a = rank.plan.architecture;
+  const std::int64_t ffn = a.experts.ffn / rank.plan.expert_tp();
+  const std::int64_t inputs = a.activation == model::Activation::swiglu ? 2 : 1;
+  const std::int64_t local = a.experts.count / rank.plan.mesh.ep;
+  const bool grouped = rank.plan.experts.grouped_gemm;
+  if (up)
+    return {"expert fc1", "experts.linear_fc1.weight", a.hidden, inputs * ffn, local, grouped};
+  return {"expert fc2", "experts.linear_fc2.weight", ffn, a.hidden, local, grouped};
+}
+
+Value expert_products(Writer& w, const Routed& r, Dispatched in) {
+  const bool fp8 = w.plan.numerics.fp8;
+  Products p{expert_matrix(w.rank, true),
+             expert_matrix(w.rank, false),
+             r.rows,
+             in.rows,
+             0,
+             0,
+             in.probabilities,
+             false};
+  if (p.rows == 0) p.rows = 1;
+  p.again = w.plan.policy.recompute == Recompute::selective &&
+            w.plan.policy.recompute_modules.moe_activation;
+  w.use({p.up.parameter});
+  if (fp8) {
+    p.input = w.activation(p.rows * p.up.in, "expert input in fp8");
+    w.memory_bound(OperationKind::elementwise, "expert input to fp8",
+                   (w.dim.element + 1) * p.rows * p.up.in);
+    w.drop(in.rows);
+  }
+  p.up_output = w.activation(p.wide(w), "expert fc1 output");
+  multiply(w, p.up, p.rows);
+  w.save(p.input);
+  w.drop(p.input);
+  const Value operand = p.activate(w);
+  w.save({p.up_output, p.probabilities});
+  w.drop({p.up_output, p.probabilities});
+  w.use({p.down.parameter});
+  const Value out = w.temporary(w.dim.element * p.rows * p.down.out, "expert output");
+  multiply(w, p.down, p.rows);
+  if (!p.again) {
+    p.operand = operand;
+    w.save(operand);
+  }
+  w.drop(operand);
+  w.node([p](Writer& b, Gradients g) { return p.back(b, g); });
+  return out;
+}
+
+}  // namespace sim::workload

@@ -1,0 +1,156 @@
+#include "sim/workload/experts.h"
+
+#include <fmt/format.h>
+
+#include "sim/schedule/schedule.h"
+#include "sim/workload/build.h"
+#include "sim/workload/parts.h"
+#include "sim/workload/routes.h"
+
+namespace sim::workload {
+namespace {
+
+using Problems = std::vector<Problem>;
+
+void shapes(const Plan& plan, Problems& problems) {
+  const model::Experts& e = plan.architecture.experts;
+  const std::string pattern = model::read_layer_pattern(e.layers, plan.architecture.layers).problem;
+  if (!pattern.empty()) problems.push_back({"architecture", "expert_layers " + pattern});
+  if (e.top_k < 1 || e.top_k > e.count)
+    problems.push_back({"model", fmt::format("each token goes to {} of {} experts; there may be 1 "
+                                             "to {}",
+                                             e.top_k, e.count, e.count)});
+  if (e.ffn < 1)
+    problems.push_back(
+        {"model", fmt::format("the width of an expert is {}; it must be 1 or more", e.ffn)});
+}
+
+void degrees(const Plan& plan, Problems& problems) {
+  const model::Experts& e = plan.architecture.experts;
+  if (e.count % plan.mesh.ep != 0)
+    problems.push_back({"ep", fmt::format("ep {} does not divide the {} experts; ep may be {}",
+                                          plan.mesh.ep, e.count, divisors(e.count))});
+  if (e.ffn % plan.expert_tp() != 0)
+    problems.push_back(
+        {"etp", fmt::format("etp {} does not divide the {} columns of an expert; etp may be {}",
+                            plan.expert_tp(), e.ffn, divisors(e.ffn))});
+  if (e.shared_ffn % plan.mesh.tp != 0)
+    problems.push_back(
+        {"tp", fmt::format("tp {} does not divide the {} columns of the shared expert; tp may be "
+                           "{}",
+                           plan.mesh.tp, e.shared_ffn, divisors(e.shared_ffn))});
+  mesh::Degrees degrees;
+  degrees.tp = plan.mesh.tp;
+  degrees.cp = plan.mesh.cp;
+  degrees.dp = plan.mesh.dp;
+  degrees.pp = plan.mesh.pp;
+  degrees.ep = plan.mesh.ep;
+  degrees.etp = plan.expert_tp();
+  const auto order = plan.mesh.rank_order.empty() ? Parsed<mesh::Order>(mesh::megatron_order)
+                                                  : mesh::parse_order(plan.mesh.rank_order);
+  if (const auto* parsed = std::get_if<mesh::Order>(&order))
+    if (const std::string why = mesh::problem(degrees, *parsed); !why.empty())
+      problems.push_back(
+          {"ep", why + (plan.mesh.etp == 0 && plan.mesh.tp > 1 ? " (etp is tp where it is left out)"
+                                                               : "")});
+  // [core 0.14 moe_layer.py: "MoE and tensor parallelism need sequence parallelism"]
+  if (plan.mesh.tp > 1 && !plan.mesh.sequence_parallel)
+    problems.push_back({"sequence_parallel",
+                        "experts with tensor parallelism need sequence_parallel; turn it on"});
+}
+
+void routes(const Plan& plan, Problems& problems) {
+  const model::Experts& e = plan.architecture.experts;
+  const ExpertsPlan& how = plan.experts;
+  const std::int64_t tokens = plan.local_sequence() * plan.batch.micro_batch /
+                              (plan.uses_sequence_parallel() ? plan.mesh.tp : 1);
+  const double share =
+      static_cast<double>(tokens * e.top_k) * how.capacity_factor / static_cast<double>(e.count);
+  if (how.capacity_factor > 0 && share < 1)
+    problems.push_back(
+        {"capacity_factor",
+         fmt::format(
+             "capacity_factor {} leaves an expert {:.3g} of {} tokens; write {:.3g} or more",
+             how.capacity_factor, share, tokens, how.capacity_factor / share)});
+  if (how.capacity_factor < 0)
+    problems.push_back({"capacity_factor", "capacity_factor must be 0 (dropless) or more"});
+  if (how.pads_to_capacity && how.capacity_factor <= 0)
+    problems.push_back({"pad_to_capacity", "pad_to_capacity needs capacity_factor"});
+  if (how.dispatcher == Dispatcher::allgather && plan.draws_routes())
+    problems.push_back({"router",
+                        "the allgather dispatcher is simulated with router balanced; "
+                        "write dispatcher alltoall"});
+  if (how.dispatcher == Dispatcher::allgather && how.late_probabilities)
+    problems.push_back(
+        {"late_probabilities", "late_probabilities is of the alltoall dispatcher; leave it out"});
+}
+
+// What of the other parts of a plan is not written for these layers.
+void combinations(const Plan& plan, Problems& problems) {
+  const auto refuse = [&](const char* field, std::string message) {
+    problems.push_back({field, std::move(message)});
+  };
+  if (plan.shards_parameters())
+    refuse("data_parallel",
+           "experts and latent attention are simulated with data_parallel ddp; "
+           "parameters in shards are not");
+  if (plan.trains_adapters())
+    refuse("lora_rank", "adapters beside experts or latent attention are not simulated");
+  if (plan.policy.offload_layers > 0)
+    refuse("offload_layers",
+           "activations of layers with experts stay on the GPU; write "
+           "offload_layers 0");
+  if (plan.stack.layer_kernels != LayerKernels::fused)
+    refuse("layer_kernels", "experts and latent attention are simulated with layer_kernels fused");
+}
+
+void latent(const Plan& plan, Problems& problems) {
+  if (plan.stack.attention == AttentionBackend::unfused)
+    problems.push_back({"attention",
+                        "latent attention is simulated with fused attention; write "
+                        "attention flash or cudnn"});
+  if (plan.mesh.cp > 1)
+    problems.push_back({"cp",
+                        "latent attention is simulated without context parallelism; write "
+                        "cp 1"});
+}
+
+}  // namespace
+
+std::vector<Problem> expert_problems(const Plan& plan) {
+  Problems problems;
+  const model::Architecture& a = plan.architecture;
+  if (!a.is_mixture() && plan.mesh.ep > 1)
+    problems.push_back(
+        {"ep", fmt::format("ep {} needs a mixture of experts; {} is dense", plan.mesh.ep, a.name)});
+  if (a.is_mixture()) shapes(plan, problems);
+  if (!problems.empty()) return problems;
+  if (a.is_mixture()) {
+    degrees(plan, problems);
+    routes(plan, problems);
+  }
+  if (a.is_latent()) latent(plan, problems);
+  if (a.is_mixture() || a.is_latent() || a.query_key_norm || a.output_norms)
+    combinations(plan, problems);
+  if (a.predicted_tokens > 0 && (plan.shards_parameters() || plan.trains_adapters()))
+    problems.push_back({"mtp_layers",
+                        "modules that predict more tokens are simulated with "
+                        "data_parallel ddp and without adapters; write mtp_layers 0"});
+  if (a.predicted_tokens > 1)
+    problems.push_back({"mtp_layers", fmt::format("{} modules that predict more tokens; one is "
+                                                  "simulated: write mtp_layers 1 or 0",
+                                                  a.predicted_tokens)});
+  if (a.predicted_tokens > 0 && a.tied_embeddings)
+    problems.push_back({"mtp_layers",
+                        "modules that predict more tokens are simulated with an "
+                        "output layer of its own; write mtp_layers 0"});
+  if (plan.experts.overlaps_all_to_all && plan.policy.recompute == Recompute::full)
+    problems.push_back(
+        {"overlap_expert_all_to_all", "overlap_expert_all_to_all does not go with recompute full"});
+  if (plan.experts.shared_overlap)
+    problems.push_back(
+        {"shared_expert_overlap", "a shared expert on a stream of its own is not simulated yet"});
+  return problems;
+}
+
+}  // namespace sim::workload

@@ -1,0 +1,94 @@
+#include "sim/workload/matrix.h"
+
+namespace sim::workload {
+namespace {
+
+using model::GemmRole;
+using model::OperationKind;
+
+model::Precision precision(const Writer& w, const Matrix& m) {
+  return m.narrow ? w.plan.numerics.precision : w.plan.product_precision();
+}
+
+// One launch a weight; those of a group run beside each other on four streams.
+void products(Writer& w, const Matrix& m, std::int64_t rows, GemmRole role, bool accumulates) {
+  const std::int64_t each = (rows + m.count - 1) / m.count;
+  const auto product = [&](std::int64_t batch) {
+    switch (role) {
+      case GemmRole::forward:
+        return model::gemm(m.name, each, m.out, m.in, role, false, precision(w, m), batch);
+      case GemmRole::input_gradient:
+        return model::gemm(m.name, each, m.in, m.out, role, false, precision(w, m), batch);
+      case GemmRole::weight_gradient:
+        break;
+    }
+    return model::gemm(m.name, m.out, m.in, each, role, accumulates, precision(w, m), batch);
+  };
+  if (m.grouped || m.count == 1) {
+    if (m.count > 1) w.e.host(HostWork::launches, m.count - 1);
+    w.e.kernel(product(m.count), w.flags);
+    return;
+  }
+  for (std::int64_t i = 0; i < m.count; ++i) w.e.kernel(product(1), w.flags);
+}
+
+// The handles that autograd takes for gradients which are in main_grad already; kept ones are one a
+// shape.
+void make_kept_handle(Writer& w, const Matrix& m) {
+  if (!w.variant.first_use) return;
+  const auto [it, added] = w.rank.handles.try_emplace({m.in, m.out}, 0);
+  if (!added) return;
+  it->second = w.rank.new_fixed();
+  w.e.alloc(fixed_slot(it->second), w.dim.element * m.in * m.out, Category::other,
+            "kept gradient handle");
+}
+
+}  // namespace
+
+void multiply(Writer& w, const Matrix& m, std::int64_t rows) {
+  w.first_product();
+  products(w, m, rows, GemmRole::forward, false);
+}
+
+Value quantise(Writer& w, const Matrix& m, std::int64_t rows) {
+  if (!w.plan.numerics.fp8 || m.narrow) return 0;
+  const Value made = w.temporary(2 * rows * m.out, "output gradient in fp8");
+  w.memory_bound(OperationKind::elementwise, "gradient to fp8", (w.dim.element + 2) * rows * m.out);
+  return made;
+}
+
+void input_gradient(Writer& w, const Matrix& m, std::int64_t rows) {
+  products(w, m, rows, GemmRole::input_gradient, false);
+}
+
+void weight_gradient(Writer& w, const Matrix& m, std::int64_t rows) {
+  Value transposed = 0;
+  if (w.plan.numerics.fp8 && !m.narrow) {
+    transposed = w.temporary(rows * m.in, "transposed input in fp8");
+    w.memory_bound(OperationKind::copy, "transpose input", 2 * rows * m.in);
+  }
+  products(w, m, rows, GemmRole::weight_gradient,
+           w.plan.accumulates_in_product() && w.plan.numerics.fp32_gradients &&
+               !w.variant.first_microbatch);
+  w.drop(transposed);
+}
+
+void hand_over(Writer& w, const Matrix& m) {
+  const std::int64_t bytes = w.dim.element * m.in * m.out;
+  const bool accumulates = w.plan.accumulates_in_product();
+  std::vector<Value> handles;
+  if (w.plan.stack.kept_gradient_handles && accumulates) {
+    make_kept_handle(w, m);
+  } else {
+    for (std::int64_t i = 0; i < m.count; ++i)
+      handles.push_back(w.temporary(bytes, "weight gradient handle"));
+  }
+  if (!accumulates)
+    w.memory_bound(
+        OperationKind::elementwise, "main_grad add",
+        (w.dim.element + 2 * (w.plan.numerics.fp32_gradients ? 4 : 2)) * m.in * m.out * m.count);
+  for (const Value handle : handles) w.drop(handle);
+  w.ready(m.parameter);
+}
+
+}  // namespace sim::workload

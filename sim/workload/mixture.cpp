@@ -1,0 +1,109 @@
+#include "sim/workload/mixture.h"
+
+#include <algorithm>
+
+#include "sim/workload/linear.h"
+#include "sim/workload/norm.h"
+
+namespace sim::workload {
+
+using model::OperationKind;
+
+Routed::Routed(const Writer& w) {
+  const model::Experts& e = w.a.experts;
+  const ExpertsPlan& how = w.plan.experts;
+  tokens = w.dim.shard;
+  experts = e.count;
+  top_k = e.top_k;
+  ep = w.plan.mesh.ep;
+  etp = w.plan.expert_tp();
+  local = experts / ep;
+  row = w.dim.element * w.dim.hidden;
+  score = how.fp32_router ? 4 : w.dim.element;
+  dispatcher = how.dispatcher;
+  const Load load = w.rank.load(w.variant.kind);
+  sent = load.sent;
+  arriving = load.arriving;
+  rows = load.rows;
+  busiest = load.busiest;
+}
+
+void norm_again(Writer& w, Value output) {
+  const bool again =
+      w.plan.policy.recompute == Recompute::selective && w.plan.policy.recompute_modules.norms;
+  if (!again || !w.keep || !w.forward) return;
+  w.tape.again.push_back({{output},
+                          [output](Writer& b) {
+                            b.refill({output});
+                            b.memory_bound(OperationKind::norm, "norm", 2 * b.dim.residual());
+                          },
+                          {},
+                          {}});
+}
+
+namespace {
+
+Gradients norm_back(Writer& w, Gradients gradients, const Normed& norm) {
+  const Value made = w.temporary(w.dim.residual(), "norm input gradient");
+  const NormGradients of_norm = norm_backward(w, gradients[0]);
+  w.drop({norm.rsigma, norm.mu});
+  norm_gradients(w, of_norm.weight, of_norm.bias, "pre_mlp_layernorm.weight",
+                 "pre_mlp_layernorm.bias");
+  return {made};
+}
+
+Value beside(Writer& w, Value normed) {
+  const bool again = w.plan.policy.recompute == Recompute::selective &&
+                     w.plan.policy.recompute_modules.shared_experts;
+  if (!again) return shared_expert(w, normed);
+  return checkpoint(w, {normed}, [normed](Writer& b) { return shared_expert(b, normed); });
+}
+
+Value layer_of_experts(Writer& w) {
+  const Routed r(w);
+  w.use({"pre_mlp_layernorm.weight"});
+  const Normed norm = norm_forward(w, w.dim.residual(), "expert norm output", true);
+  norm_again(w, norm.output);
+  w.node([norm](Writer& b, Gradients g) { return norm_back(b, g, norm); });
+  route(w, r, norm.output);
+  const Dispatched in = dispatch(w, r);
+  const Value shared = w.a.experts.shared_ffn > 0 ? beside(w, norm.output) : Value{0};
+  w.drop(norm.output);
+  const Value sum = combine(w, r, expert_products(w, r, in));
+  if (shared == 0) return sum;
+  w.memory_bound(OperationKind::elementwise, "add shared expert", 3 * w.dim.residual());
+  w.drop(shared);
+  return sum;
+}
+
+}  // namespace
+
+ParameterList mixture_parameters(const Rank& rank) {
+  const model::Architecture& a = rank.plan.architecture;
+  const bool sp = rank.plan.uses_sequence_parallel();
+  ParameterList list{{"pre_mlp_layernorm.weight", a.hidden, sp}};
+  if (a.norm == model::Norm::layer) list.push_back({"pre_mlp_layernorm.bias", a.hidden, sp});
+  list.push_back({"router.weight", a.experts.count * a.hidden, sp, true});
+  if (a.experts.router_bias) list.push_back({"router.bias", a.experts.count, sp});
+  for (const bool up : {true, false}) {
+    const Matrix m = expert_matrix(rank, up);
+    for (std::int64_t i = 0; i < m.count; ++i) {
+      list.push_back({m.parameter, m.in * m.out, false, true});
+      list.back().expert = true;
+    }
+  }
+  if (a.experts.shared_ffn == 0) return list;
+  for (const bool up : {true, false}) {
+    const Matrix m = shared_matrix(rank, up);
+    list.push_back({m.parameter, m.in * m.out, false, true});
+  }
+  return list;
+}
+
+Value mixture(Writer& w) {
+  const bool again =
+      w.plan.policy.recompute == Recompute::selective && w.plan.policy.recompute_modules.moe;
+  return again ? checkpoint(w, {}, layer_of_experts) : layer_of_experts(w);
+}
+
+}  // namespace sim::workload

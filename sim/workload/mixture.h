@@ -1,0 +1,70 @@
+// mixture.h — a layer's experts in place of its MLP: norm, router, dispatch, the products of the
+// local experts, combination, and the expert that every token goes to. INVENTORY.md section 19 has
+// a line per tensor.
+//
+//     norm ── router ── permute ── all-to-all ── gather ── sort ─┐     n tokens, n K copies,
+//       │                                                        │     R rows arrive
+//       └── shared expert ──────────────┐                     experts
+//                                       │                        │
+//     sum ◄─── un-permute ◄── all-to-all ◄── scatter ◄── un-sort ┘
+//
+// Gradients on the way back are those of the rows, of the probabilities, and what the shared expert
+// adds to the norm's output.
+//
+// [NVIDIA/Megatron-LM core 0.14 moe/moe_layer.py, router.py, token_dispatcher.py, experts.py,
+// shared_experts.py; core 0.8 token_dispatcher.py for alltoall_seq; DeepEP docs/legacy.md]
+#pragma once
+
+#include "sim/workload/matrix.h"
+#include "sim/workload/tape.h"
+
+namespace sim::workload {
+
+// From the residual stream to its summand.
+Value mixture(Writer& w);
+
+// Where norms are recomputed: the output goes behind the layer's forward pass and is made again in
+// front of its backward pass.
+void norm_again(Writer& w, Value output);
+
+// What one rank of a layer routes.
+struct Routed {
+  explicit Routed(const Writer& w);
+
+  std::int64_t tokens;                 // n, at the router
+  std::int64_t experts, top_k, local;  // of the layer, of a token, of this rank
+  std::int64_t ep, etp;
+  std::int64_t sent;      // copies that leave: n K, or what the experts' capacity lets through
+  std::int64_t arriving;  // rows behind the all-to-all
+  std::int64_t rows;      // R, behind the gather over the ranks that share an expert
+  std::int64_t busiest;   // copies that the busiest rank of the group sends or gets
+  std::int64_t row;       // bytes of a token
+  std::int64_t score;     // bytes of a probability in the router
+  Dispatcher dispatcher;
+
+  bool sorts() const { return local > 1 && dispatcher != Dispatcher::allgather; }
+};
+
+// router.cpp: the scores. The way back joins the gradients of the norm's output.
+void route(Writer& w, const Routed& r, Value normed);
+
+// dispatch.cpp: the rows that the local experts read, the caller's; and from their outputs, which
+// are dropped, to one summand for each token.
+struct Dispatched {
+  Value rows = 0, probabilities = 0;
+};
+Dispatched dispatch(Writer& w, const Routed& r);
+Value combine(Writer& w, const Routed& r, Value outputs);
+// gathered_dispatch.cpp: the same by gathering every token.
+Dispatched gathered_dispatch(Writer& w, const Routed& r);
+Value gathered_combine(Writer& w, const Routed& r, Value outputs);
+
+// expert_products.cpp: the local experts, from their rows, which are dropped.
+Value expert_products(Writer& w, const Routed& r, Dispatched in);
+Matrix expert_matrix(const Rank& rank, bool up);
+
+// shared_expert.cpp: its sum over the tensor-parallel ranks.
+Value shared_expert(Writer& w, Value normed);
+Matrix shared_matrix(const Rank& rank, bool up);
+
+}  // namespace sim::workload

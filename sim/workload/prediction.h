@@ -1,0 +1,23 @@
+// prediction.h — multi-token prediction: modules behind the last layer that each predict one token
+// further, from the stream and the embedding of the tokens rolled by one. INVENTORY.md section 21.
+//
+//     norm of the stream ─┐
+//     norm of embedding ──┴─ cat ── product ── layer ── norm ── head and loss again
+//
+// [NVIDIA/Megatron-LM core 0.14 transformer/multi_token_prediction.py; arXiv:2412.19437, 2.2]
+#pragma once
+
+#include <functional>
+
+#include "sim/workload/tape.h"
+
+namespace sim::workload {
+
+// From the output of the final norm, which it reads, through `head`: from a normed stream to
+// losses, recording its own way back. `first`: its way back is the last one to be walked.
+void predict(Writer& w, Value normed, bool first, const std::function<void(Writer&, Value)>& head);
+
+// layer.cpp: a layer on any tape, from its input, which stays the caller's, to its output.
+Value layer(Writer& w, Value input);
+
+}  // namespace sim::workload

@@ -1,0 +1,170 @@
+// Layers with experts: what a rank saves and sends by the formulas of the dispatcher, whose
+// parameters it holds, how routes are drawn, and which plans are impossible.
+#include <catch2/catch.hpp>
+#include <map>
+#include <string>
+
+#include "sample.h"
+#include "sim/workload/routes.h"
+
+namespace {
+
+using namespace sim;
+using namespace sim::workload;
+
+std::string first_problem(const Plan& plan) {
+  const std::vector<Problem> found = problems(plan);
+  return found.empty() ? "" : found.front().field + ": " + found.front().message;
+}
+
+// Bytes that the forward pass of a layer with experts leaves in the layer's slots, by label.
+std::map<std::string, std::int64_t> saved_of(const Plan& plan) {
+  const Job job = sample::job(plan);
+  const Program& p = job.classes.front();
+  std::map<std::string, std::int64_t> bytes;
+  for (const Block& block : p.blocks) {
+    if (block.name != "layer forward" || !bytes.empty()) continue;
+    for (const Instruction& i : block.code) {
+      if (i.space != Space::layer) continue;
+      if (i.op == Op::alloc) bytes[p.labels[i.label]] += i.value;
+    }
+    if (!bytes.count("router logits")) bytes.clear();
+  }
+  return bytes;
+}
+
+// Bytes of each collective of the step's first pass that has it.
+std::int64_t bytes_of(const Plan& plan, std::string_view label) {
+  const Job job = sample::job(plan);
+  const Program& p = job.classes.front();
+  for (const Block& block : p.blocks)
+    for (const Instruction& i : block.code)
+      if (i.op == Op::collective && p.labels[i.label] == label) return p.transfers[i.index].bytes.n;
+  return 0;
+}
+
+}  // namespace
+
+TEST_CASE("mixture: a layer saves what the formulas of its dispatcher say") {
+  // Of R = n K rows: input 2 h, output of the product up 4 f, activation 2 f, probabilities 4;
+  // router: logits, probabilities and map of n E, and the row map 4 n (2 E + 1).
+  const Plan plan = sample::mixture();
+  const std::int64_t n = 2048, rows = 2 * n, h = 1024, f = 1024, experts = 8;
+  auto saved = saved_of(plan);
+  CHECK(saved["expert input"] == 2 * rows * h);
+  CHECK(saved["expert fc1 output"] == 4 * rows * f);
+  CHECK(saved["expert activation output"] == 2 * rows * f);
+  CHECK(saved["expert probabilities"] == 4 * rows);
+  CHECK(saved["router logits"] == 2 * n * experts);
+  CHECK(saved["row id map"] == 4 * n * (2 * experts + 1));
+  CHECK(saved["expert norm output"] == 2 * n * h);
+  // Over two tensor ranks that share the experts: half the tokens each, all rows, half the columns.
+  Plan split = plan;
+  split.mesh.tp = split.mesh.etp = 2;
+  saved = saved_of(split);
+  CHECK(saved["expert input"] == 2 * rows * h);
+  CHECK(saved["expert fc1 output"] == 4 * rows * f / 2);
+  CHECK(saved["expert norm output"] == n * h);
+}
+
+TEST_CASE("mixture: what leaves a rank is its copies, or one for each rank with DeepEP") {
+  Plan plan = sample::mixture();
+  CHECK(bytes_of(plan, "dispatch") == 2 * 2048 * 2 * 1024);
+  CHECK(bytes_of(plan, "dispatch scores") == 4 * 2048 * 2);
+  // Four ranks, two choices: 4 (1 - (3/4)^2) = 1.75 ranks of a token.
+  plan.experts.dispatcher = Dispatcher::flex;
+  CHECK(bytes_of(plan, "dispatch") == 2 * 2048 * 1024 * 7 / 4);
+  plan.experts.dispatcher = Dispatcher::alltoall;
+  plan.experts.capacity_factor = 0.5;
+  CHECK(bytes_of(plan, "dispatch") == 2 * 2048 * 1024);
+}
+
+TEST_CASE("mixture: the ranks of a job hold each expert once and the rest whole") {
+  for (const auto& [name, plan] : sample::mixtures()) {
+    if (plan.mesh.tp > 1 || plan.architecture.predicted_tokens > 0) continue;
+    CAPTURE(name);
+    const model::Architecture& a = plan.architecture;
+    const Job job = sample::job(plan);
+    std::int64_t held = 0;
+    for (int stage = 0; stage < plan.mesh.pp; ++stage)
+      held += job.classes[static_cast<std::size_t>(
+                              job.mesh.class_of({stage, 0, 0, 0}))].parameters;
+    const std::int64_t local =
+        model::mixture_count(a) * a.experts.count / plan.mesh.ep * 3 * a.hidden * a.experts.ffn;
+    std::int64_t expected = model::parameters(a);
+    // Not held: biases of experts and of the products around them.
+    if (a.linear_bias) continue;
+    CHECK(held + (plan.mesh.ep - 1) * local == expected);
+  }
+}
+
+TEST_CASE("mixture: routes are drawn by seed, layer and microbatch, and lose no token") {
+  Plan plan = sample::mixture();
+  plan.experts.routing = Routing::random;
+  const std::int64_t n = 2048;
+  const auto load = [&](const RouteKey& key, int place) {
+    return drawn_load(plan, n, key, {place});
+  };
+  std::int64_t arriving = 0, sent = 0;
+  for (int place = 0; place < 4; ++place) {
+    arriving += load({1, 2, false}, place).arriving;
+    sent += load({1, 2, false}, place).sent;
+  }
+  CHECK(arriving == sent);
+  CHECK(sent == Approx(4 * 2 * n).epsilon(0.01));
+  CHECK(load({1, 2, false}, 0).arriving == load({1, 2, false}, 0).arriving);
+  CHECK(load({1, 2, false}, 0).arriving != load({1, 3, false}, 0).arriving);
+  CHECK(load({1, 2, false}, 0).arriving != load({2, 2, false}, 0).arriving);
+  // Even choices: the fullest of four ranks is within 5 sigma of the mean n K, sigma^2 about
+  // 3/4 n K x 4/4.
+  const std::int64_t even = load({1, 2, false}, 0).busiest;
+  CHECK(even < 2 * n + 5 * 64);
+  plan.experts.routing = Routing::skewed;
+  plan.experts.skew = 0;
+  CHECK(load({1, 2, false}, 0).busiest < 2 * n + 5 * 64);
+  plan.experts.skew = 1;
+  CHECK(load({1, 2, false}, 0).busiest > 2 * n * 5 / 4);
+  plan.experts.seed = 2;
+  CHECK(load({1, 2, false}, 0).arriving > 0);
+}
+
+TEST_CASE("mixture: ranks with routes of their own are classes of their own") {
+  Plan plan = sample::mixture();
+  CHECK(sample::job(plan).classes.size() == 2);
+  plan.experts.routing = Routing::random;
+  const Job job = sample::job(plan);
+  CHECK(job.classes.size() == 8);
+  CHECK(job.classes[1].expert_ranks == std::vector<int>{1});
+}
+
+TEST_CASE("mixture: impossible plans are refused with what would do") {
+  Plan plan = sample::mixture();
+  CHECK(first_problem(plan).empty());
+  plan.mesh.ep = 3;
+  CHECK(first_problem(plan) == "ep: ep 3 does not divide the 8 experts; ep may be 1, 2, 4 or 8");
+  plan = sample::mixture();
+  plan.mesh.ep = 8;
+  CHECK(first_problem(plan) ==
+        "ep: etp x ep = 1 x 8 does not divide the tp x cp x dp = 4 ranks of a stage; the experts' "
+        "degrees must");
+  plan = sample::mixture();
+  plan.architecture.experts.top_k = 9;
+  CHECK(first_problem(plan) ==
+        "model: each token goes to 9 of 8 experts; there may be 1 to 8");
+  plan = sample::mixture();
+  plan.experts.capacity_factor = 1e-4;
+  CHECK(first_problem(plan).starts_with(
+      "capacity_factor: capacity_factor 0.0001 leaves an expert 0.0512 of 2048 tokens"));
+  plan = sample::mixture();
+  plan.architecture.experts.layers = "([0]*1+[1]*4)";
+  CHECK(first_problem(plan) ==
+        "architecture: expert_layers \"([0]*1+[1]*4)\" speaks of 5 layers, the model has 4");
+  plan = sample::mixture();
+  plan.architecture.experts.count = 0;
+  CHECK(first_problem(plan) == "ep: ep 4 needs a mixture of experts; small mixture is dense");
+  plan = sample::mixture();
+  plan.mesh.tp = 2;
+  plan.mesh.sequence_parallel = false;
+  CHECK(first_problem(plan) ==
+        "sequence_parallel: experts with tensor parallelism need sequence_parallel; turn it on");
+}
