@@ -7,6 +7,10 @@
 
 namespace sim::calibrate {
 
+// Where the value of a share stands in a sorted list: the nearest rank, ceil(share x n), from 0.
+// REQUIRES: n > 0, 0 < share <= 1.
+std::size_t nearest_rank(double share, std::size_t n);
+
 // |predicted - measured| / measured of some lines, percent; the bias keeps its sign.
 struct Spread {
   std::size_t rows = 0;

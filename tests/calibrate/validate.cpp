@@ -33,7 +33,7 @@ TEST_CASE("calibrate: errors are relative to what was measured") {
   CHECK(e.rows == 3);
   CHECK(e.mean == Approx(70.0 / 3));
   CHECK(e.median == Approx(10));
-  CHECK(e.p90 == Approx(10));  // entry floor(0.9 x 2) = 1 of 10, 10, 50
+  CHECK(e.p90 == Approx(50));  // the nearest rank, ceil(0.9 x 3) = 3 of 10, 10, 50
   CHECK(e.most == Approx(50));
   CHECK(e.worst == "c");
   CHECK(e.bias == Approx(50.0 / 3));
