@@ -7,6 +7,7 @@
 
 #include "commit.h"
 #include "sim/command/command.h"
+#include "sim/command/interrupt.h"
 #include "sim/core/text.h"
 #include "sim/report/version.h"
 
@@ -22,7 +23,8 @@ std::string usage() {
   text +=
       "  test       [ARGUMENTS]                     build and run the tests\n"
       "  bench      [ARGUMENTS]                     build and run the benchmarks\n\n"
-      "Every command takes --json, --quiet and --help. Exit codes: 0 yes, 2 no (out of memory),\n"
+      "Every command takes --json, --quiet, --wide and --help. Exit codes: 0 yes, 2 no (out of "
+      "memory),\n"
       "64 usage, 65 bad input, 66 input missing, 70 our bug, 74 I/O, 75 interrupted or locked.\n";
   return text;
 }
@@ -64,13 +66,15 @@ int dispatch(const Arguments& all) {
 }  // namespace sim::command
 
 int main(int count, char** values) {
+  using namespace sim::command;
+  const Arguments arguments(values + 1, values + std::max(count, 1));
+  const bool json = std::ranges::find(arguments, "--json") != arguments.end();
+  end_on_interrupts();
   try {
-    return sim::command::dispatch(sim::command::Arguments(values + 1, values + std::max(count, 1)));
-  } catch (const sim::command::Stop& stop) {
-    if (!stop.message.empty()) sim::command::note("rehearse: " + stop.message);
-    return stop.code;
+    return dispatch(arguments);
+  } catch (const Stop& stop) {
+    return report_stop(stop, json);
   } catch (const std::exception& error) {
-    sim::command::note(std::string("rehearse: a bug of ours: ") + error.what());
-    return sim::command::exit_bug;
+    return report_stop({exit_bug, std::string("a bug of ours: ") + error.what()}, json);
   }
 }

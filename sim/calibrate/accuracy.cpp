@@ -243,7 +243,7 @@ Errors errors(const std::vector<Row>& rows, const std::vector<Prediction>& predi
   out.mean /= static_cast<double>(n);
   out.bias /= static_cast<double>(n);
   out.median = n % 2 == 1 ? found[n / 2].first : (found[n / 2 - 1].first + found[n / 2].first) / 2;
-  out.p90 = found[nearest_rank(0.9, n)].first;
+  out.p90 = found[p90_index(n)].first;
   out.most = found.back().first;
   out.worst = found.back().second;
   return out;

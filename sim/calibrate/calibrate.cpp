@@ -88,6 +88,21 @@ void fit_host(const std::vector<SourceFile>& sources, Fit& out) {
   }
 }
 
+// Why a profile would say nothing new.
+Diagnostics nothing_fitted(const Calibration& calibration) {
+  std::map<std::string, std::int64_t> passed = calibration.fit.passed;
+  Diagnostics problems;
+  for (const SourceFile& source : calibration.sources) {
+    for (const auto& [why, count] : source.measurements.passed) passed[why] += count;
+    problems.push_back({source.path, fmt::format("holds no measurement that could be fitted (read "
+                                                 "as {})",
+                                                 source.format)});
+  }
+  for (const auto& [why, count] : passed)
+    problems.back().message += fmt::format("; {} left out: {}", count, why);
+  return problems;
+}
+
 }  // namespace
 
 Result<Calibration> calibrate(std::vector<SourceFile> sources, const config::Machine& machine,
@@ -115,6 +130,7 @@ Result<Calibration> calibrate(std::vector<SourceFile> sources, const config::Mac
     made.communication_source(
         fmt::format("{}; achieved fitted as provenance says", made.communication_source()));
   fit_host(out.sources, out.fit);
+  if (out.fit.residuals.empty()) return nothing_fitted(out);
   out.fit.disagreements = disagreements(out.fit.residuals);
   made.name(wanted.name);
   made.provenance(provenance(out, machine, wanted, before.provenance),

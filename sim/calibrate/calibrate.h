@@ -11,7 +11,7 @@
 #include "sim/calibrate/fit.h"
 #include "sim/calibrate/readers/reader.h"
 #include "sim/config/cluster.h"
-#include "sim/report/json.h"
+#include "sim/report/document.h"
 
 namespace sim::calibrate {
 
@@ -38,8 +38,7 @@ struct Calibration {
 Result<Calibration> calibrate(std::vector<SourceFile> sources, const config::Machine& machine,
                               const Wanted& wanted);
 
-std::string calibration_text(const Calibration& calibration);
-report::Json calibration_json(const Calibration& calibration);
+report::Document calibration_document(const Calibration& calibration);
 
 // The cluster whose GPU a source names, "" when none of ours is meant.
 std::string cluster_for(const std::string& device);

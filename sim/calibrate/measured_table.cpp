@@ -5,12 +5,10 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <nlohmann/json.hpp>
 
 #include "sim/calibrate/row_text.h"
 #include "sim/calibrate/spread.h"
 #include "sim/report/csv.h"
-#include "sim/report/table.h"
 
 namespace sim::calibrate {
 
@@ -138,55 +136,49 @@ std::string to_csv(const MeasuredTable& kind, const std::vector<RowAnswer>& answ
   return text;
 }
 
-std::string to_text(const MeasuredTable& kind, const config::Table& table,
-                    const std::vector<RowAnswer>& answers) {
+report::Document document_of(const MeasuredTable& kind, const config::Table& table,
+                             const std::vector<RowAnswer>& answers) {
   std::map<std::string, std::size_t> reasons;
   for (const RowAnswer& a : answers)
     if (!a.reason.empty()) ++reasons[a.reason];
   std::size_t missing = 0;
   for (const auto& [reason, count] : reasons) missing += count;
-  std::string text = fmt::format("{}: {} rows, {} predicted\n\n", kind.name, answers.size(),
-                                 answers.size() - missing);
-  report::Table lines(
-      {"<quantity", "<rows", "number", "mean", "median", "p90", "max", "worst row", "bias"});
-  const auto percent = [](double value) { return fmt::format("{:.2f} %", value); };
+  const std::vector<report::Column> columns = spread_columns("rows", "worst_row");
+  report::Rows rows{"", "", columns, {}};
+  rows.columns.insert(rows.columns.begin(),
+                      {{"", "quantity", "", 0, true}, {"", "rows", "", 0, true}});
+  report::Json quantities = report::Json::object();
   const auto add = [&](std::size_t q, const std::string& name, const Spread& s) {
     if (s.rows == 0) return;
-    lines.row({std::string(kind.quantities[q].substr(kind.quantities[q].find('_') + 1)), name,
-               fmt::format("{}", s.rows), percent(s.mean), percent(s.median), percent(s.p90),
-               percent(s.most), fmt::format("{}", s.worst), fmt::format("{:+.2f} %", s.bias)});
+    const std::string_view quantity = kind.quantities[q];
+    std::vector<report::Json> cells = spread_cells(s);
+    quantities[std::string(quantity)][name] = report::to_json(columns, cells);
+    cells.insert(cells.begin(),
+                 {std::string(quantity.substr(quantity.find('_') + 1)), report::Json(name)});
+    rows.cells.push_back(std::move(cells));
   };
-  for (std::size_t q = 0; q < kind.quantities.size(); ++q)
+  for (std::size_t q = 0; q < kind.quantities.size(); ++q) {
+    quantities[std::string(kind.quantities[q])] = report::Json::object();
     add(q, "all", spread(answers, q, nullptr));
+  }
   for (std::size_t q = 0; q < kind.quantities.size(); ++q)
     for (const std::string& group : groups_of(answers)) add(q, group, spread(answers, q, &group));
-  text += lines.empty() ? "nothing to compare\n" : lines.text("");
-  if (kind.summary != nullptr) text += "\n" + kind.summary(table, answers);
-  if (reasons.empty()) return text;
-  report::Table why({"rows", "<reason"});
-  for (const auto& [reason, count] : reasons) why.row({fmt::format("{}", count), reason});
-  return text + "\nrows without a prediction\n" + why.text();
-}
-
-report::Json to_json(const MeasuredTable& kind, const config::Table& table,
-                     const std::vector<RowAnswer>& answers) {
-  report::Json quantities = report::Json::object();
-  for (std::size_t q = 0; q < kind.quantities.size(); ++q) {
-    report::Json groups = report::Json::object();
-    const auto add = [&](const std::string& name, const Spread& s) {
-      if (s.rows == 0) return;
-      groups[name] = {{"rows", s.rows},    {"mean_pct", s.mean}, {"median_pct", s.median},
-                      {"p90_pct", s.p90},  {"max_pct", s.most},  {"worst_row", s.worst},
-                      {"bias_pct", s.bias}};
-    };
-    add("all", spread(answers, q, nullptr));
-    for (const std::string& group : groups_of(answers)) add(group, spread(answers, q, &group));
-    quantities[std::string(kind.quantities[q])] = std::move(groups);
-  }
-  report::Json json = {{"table", kind.name}, {"rows", answers.size()}};
-  json["quantities"] = std::move(quantities);
-  if (kind.summary != nullptr) json["summary"] = kind.summary(table, answers);
-  return json;
+  report::Document document;
+  document.blocks.emplace_back(report::Note{
+      "",
+      fmt::format("{}: {} rows, {} predicted", kind.name, answers.size(), answers.size() - missing),
+      true});
+  document.blocks.emplace_back(report::Values{"",
+                                              {report::value("table", "", std::string(kind.name)),
+                                               report::value("rows", "", answers.size())}});
+  document.blocks.emplace_back(report::Data{"quantities", std::move(quantities)});
+  if (rows.cells.empty()) document.blocks.emplace_back(report::Note{"", "nothing to compare"});
+  rows.searched = rows.cells.empty();
+  document.blocks.emplace_back(std::move(rows));
+  if (kind.summary != nullptr)
+    document.blocks.emplace_back(report::Note{"", kind.summary(table, answers), false, "summary"});
+  document.blocks.emplace_back(reason_rows(reasons, "rows"));
+  return document;
 }
 
 }  // namespace sim::calibrate

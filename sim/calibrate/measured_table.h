@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "sim/config/table_csv.h"
-#include "sim/report/json.h"
+#include "sim/report/document.h"
 #include "sim/search/evaluate.h"
 
 namespace sim::calibrate {
@@ -48,10 +48,8 @@ std::vector<RowAnswer> predict(const MeasuredTable& kind, const config::Table& t
 // row,status,reason,predicted_...,predicted_..._lo90,predicted_..._hi90: the interval is of the
 // spread of all rows with a measured value but the row's own group, where there are ten or more.
 std::string to_csv(const MeasuredTable& kind, const std::vector<RowAnswer>& answers);
-std::string to_text(const MeasuredTable& kind, const config::Table& table,
-                    const std::vector<RowAnswer>& answers);
-report::Json to_json(const MeasuredTable& kind, const config::Table& table,
-                     const std::vector<RowAnswer>& answers);
+report::Document document_of(const MeasuredTable& kind, const config::Table& table,
+                             const std::vector<RowAnswer>& answers);
 
 // The rows of the catalog.
 RowAnswer predict_context(const config::TableRow& row, search::Sites& sites);

@@ -87,7 +87,7 @@ Ranking ranking(const std::vector<Row>& rows, const std::vector<Prediction>& pre
 std::string ranking_text(const Ranking& r) {
   if (r.contests == 0) return "";
   std::string text = fmt::format(
-      "\nranking of plans on one machine, at one sequence, batch and number of GPUs: {} contests\n"
+      "ranking of plans on one machine, at one sequence, batch and number of GPUs: {} contests\n"
       "  measured best said to be first in {}, among the first three in {}; Spearman {:.2f}\n",
       r.contests, r.best_first, r.best_in_three, r.spearman);
   for (const std::string& name : r.missed) text += "  missed: " + name + "\n";

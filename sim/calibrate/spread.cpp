@@ -19,18 +19,38 @@ Spread spread_of(const std::vector<std::pair<double, std::size_t>>& errors) {
   const double n = static_cast<double>(out.rows);
   out.mean /= n;
   out.bias /= n;
-  out.median = found[out.rows / 2].first;
-  out.p90 = found[nearest_rank(0.9, out.rows)].first;
+  out.median = (found[(out.rows - 1) / 2].first + found[out.rows / 2].first) / 2;
+  out.p90 = found[p90_index(out.rows)].first;
   out.most = found.back().first;
   out.worst = found.back().second;
   return out;
 }
 
-std::size_t nearest_rank(double share, std::size_t n) {
-  // 0.9 x 10 is a little more than 9 in binary: a rank is not passed for that.
-  constexpr double rounding = 1e-9;
-  const double rank = std::ceil(share * static_cast<double>(n) - rounding);
-  return std::min(static_cast<std::size_t>(std::max(rank, 1.0)), n) - 1;
+std::vector<report::Column> spread_columns(const char* rows, const char* worst) {
+  const auto percent = [](const char* key, const char* heading) {
+    return report::Column{key, heading, "", 2, false, " %"};
+  };
+  return {{rows, "number"},
+          percent("mean_pct", "mean"),
+          percent("median_pct", "median"),
+          percent("p90_pct", "p90"),
+          percent("max_pct", "max"),
+          {worst, "worst"},
+          {"bias_pct", "bias", "", 2, false, " %", 1, report::Show::change}};
+}
+
+std::vector<report::Json> spread_cells(const Spread& s) {
+  return {s.rows, s.mean, s.median, s.p90, s.most, s.worst, s.bias};
+}
+
+report::Rows reason_rows(const std::map<std::string, std::size_t>& reasons, const char* what) {
+  report::Rows rows{"missing",
+                    std::string(what) + " without a prediction",
+                    {{"count", what}, {"reason", "reason", "", 0, true}},
+                    {}};
+  for (const auto& [reason, count] : reasons) rows.cells.push_back({count, reason});
+  rows.searched = rows.cells.empty();
+  return rows;
 }
 
 }  // namespace sim::calibrate

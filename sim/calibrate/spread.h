@@ -2,14 +2,14 @@
 #pragma once
 
 #include <cstddef>
+#include <map>
+#include <string>
 #include <utility>
 #include <vector>
 
-namespace sim::calibrate {
+#include "sim/report/document.h"
 
-// Where the value of a share stands in a sorted list: the nearest rank, ceil(share x n), from 0.
-// REQUIRES: n > 0, 0 < share <= 1.
-std::size_t nearest_rank(double share, std::size_t n);
+namespace sim::calibrate {
 
 // |predicted - measured| / measured of some lines, percent; the bias keeps its sign.
 struct Spread {
@@ -18,7 +18,20 @@ struct Spread {
   std::size_t worst = 0;  // line
 };
 
+// The nine-in-ten value among `count` sorted ones, by the nearest rank: at least nine of ten are no
+// larger. REQUIRES: count > 0.
+constexpr std::size_t p90_index(std::size_t count) {
+  return (9 * count + 9) / 10 - 1;
+}
+
 // Of signed errors in percent, each with its line.
 Spread spread_of(const std::vector<std::pair<double, std::size_t>>& errors);
+
+// As columns of a table; `rows` and `worst` are what lines of it are called in JSON.
+std::vector<report::Column> spread_columns(const char* rows, const char* worst);
+std::vector<report::Json> spread_cells(const Spread& spread);
+
+// "rows without a prediction": how many for which reason.
+report::Rows reason_rows(const std::map<std::string, std::size_t>& reasons, const char* what);
 
 }  // namespace sim::calibrate

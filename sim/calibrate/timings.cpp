@@ -11,7 +11,6 @@
 #include "sim/calibrate/spread.h"
 #include "sim/config/table_machine.h"
 #include "sim/report/csv.h"
-#include "sim/report/table.h"
 
 namespace sim::calibrate {
 
@@ -97,32 +96,6 @@ std::vector<Timing> timings(const config::Table& table, search::Sites& sites) {
   return out;
 }
 
-std::string timings_text(const std::vector<Timing>& timings) {
-  std::map<std::string, std::size_t> reasons;
-  std::size_t predicted = 0;
-  for (const Timing& t : timings) {
-    if (t.reason.empty()) {
-      ++predicted;
-    } else {
-      ++reasons[t.reason];
-    }
-  }
-  report::Table table({"<group", "times", "mean", "median", "p90", "max", "worst line", "bias"});
-  const auto percent = [](double value) { return fmt::format("{:.2f} %", value); };
-  for (const auto& [name, s] : spreads(timings)) {
-    if (s.rows == 0) continue;
-    table.row({name, fmt::format("{}", s.rows), percent(s.mean), percent(s.median), percent(s.p90),
-               percent(s.most), fmt::format("{}", s.worst), fmt::format("{:+.2f} %", s.bias)});
-  }
-  std::string text = fmt::format("{} measured times: {} predicted, {} unsupported\n\n",
-                                 timings.size(), predicted, timings.size() - predicted) +
-                     (table.empty() ? "nothing to compare\n" : table.text(""));
-  if (reasons.empty()) return text;
-  report::Table missing({"times", "<reason"});
-  for (const auto& [reason, count] : reasons) missing.row({fmt::format("{}", count), reason});
-  return text + "\ntimes without a prediction\n" + missing.text();
-}
-
 std::string timings_csv(const std::vector<Timing>& timings) {
   std::string text = report::csv_line(
       {"line", "status", "reason", "group", "half", "measured_us", "predicted_us", "error_pct"});
@@ -137,15 +110,40 @@ std::string timings_csv(const std::vector<Timing>& timings) {
   return text;
 }
 
-Json timings_json(const std::vector<Timing>& timings) {
+report::Document timings_document(const std::vector<Timing>& timings) {
+  std::map<std::string, std::size_t> reasons;
+  std::size_t predicted = 0;
+  for (const Timing& t : timings) {
+    if (t.reason.empty()) {
+      ++predicted;
+    } else {
+      ++reasons[t.reason];
+    }
+  }
+  const std::vector<report::Column> columns = spread_columns("times", "worst_line");
+  report::Rows rows{"", "", columns, {}};
+  rows.columns.insert(rows.columns.begin(), {"", "group", "", 0, true});
   Json groups = Json::object();
   for (const auto& [name, s] : spreads(timings)) {
     if (s.rows == 0) continue;
-    groups[name] = {{"times", s.rows},   {"mean_pct", s.mean}, {"median_pct", s.median},
-                    {"p90_pct", s.p90},  {"max_pct", s.most},  {"worst_line", s.worst},
-                    {"bias_pct", s.bias}};
+    std::vector<Json> cells = spread_cells(s);
+    groups[name] = report::to_json(columns, cells);
+    cells.insert(cells.begin(), name);
+    rows.cells.push_back(std::move(cells));
   }
-  return {{"times", timings.size()}, {"groups", std::move(groups)}};
+  report::Document document;
+  document.blocks.emplace_back(
+      report::Note{"",
+                   fmt::format("{} measured times: {} predicted, {} unsupported", timings.size(),
+                               predicted, timings.size() - predicted),
+                   true});
+  document.blocks.emplace_back(report::Values{"", {report::value("times", "", timings.size())}});
+  document.blocks.emplace_back(report::Data{"groups", std::move(groups)});
+  if (rows.cells.empty()) document.blocks.emplace_back(report::Note{"", "nothing to compare"});
+  rows.searched = rows.cells.empty();
+  document.blocks.emplace_back(std::move(rows));
+  document.blocks.emplace_back(reason_rows(reasons, "times"));
+  return document;
 }
 
 }  // namespace sim::calibrate

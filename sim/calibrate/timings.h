@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "sim/config/table_csv.h"
-#include "sim/report/json.h"
+#include "sim/report/document.h"
 #include "sim/search/evaluate.h"
 
 namespace sim::calibrate {
@@ -38,9 +38,8 @@ struct Timing {
 // REQUIRES: timing_table(table) is not none.
 std::vector<Timing> timings(const config::Table& table, search::Sites& sites);
 
-std::string timings_text(const std::vector<Timing>& timings);
 std::string timings_csv(const std::vector<Timing>& timings);
-report::Json timings_json(const std::vector<Timing>& timings);
+report::Document timings_document(const std::vector<Timing>& timings);
 
 // The parts of `timings`, one per table (timing_products.cpp, timing_operations.cpp,
 // timing_collectives.cpp). They fill everything but `fitted`.

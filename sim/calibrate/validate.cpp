@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "sim/calibrate/ranking.h"
-#include "sim/report/table.h"
+#include "sim/report/document.h"
 
 namespace sim::calibrate {
 
@@ -16,14 +16,10 @@ namespace {
 
 using report::Json;
 
-std::string percent(double value) {
-  return fmt::format("{:.2f} %", value);
-}
-
 // "91.2 %" of the rows with an interval.
-std::string share(std::size_t inside, std::size_t of) {
-  if (of == 0) return "";
-  return fmt::format("{:.1f} %", 100 * static_cast<double>(inside) / static_cast<double>(of));
+Json share(std::size_t inside, std::size_t of) {
+  return of == 0 ? Json(nullptr)
+                 : Json(100 * static_cast<double>(inside) / static_cast<double>(of));
 }
 
 // A group of rows: their indices in the table.
@@ -42,21 +38,58 @@ std::vector<T> select(const std::vector<T>& all, const Group& group) {
   return some;
 }
 
-void add_rows(report::Table& table, const std::string& name, const std::vector<Row>& rows,
+// Errors in one quantity, as the columns of text and the keys of JSON.
+std::vector<report::Column> error_columns() {
+  const auto percent = [](const char* key, const char* heading, int digits) {
+    return report::Column{key, heading, "", digits};
+  };
+  return {{"rows", "rows"},
+          percent("mean_pct", "mean", 2),
+          percent("median_pct", "median", 2),
+          percent("p90_pct", "p90", 2),
+          percent("max_pct", "max", 2),
+          {"worst_row", "worst row", "", 0, true},
+          {"bias_pct", "bias", "", 2, false, "", 1, report::Show::change},
+          {"with_interval"},
+          {"inside_interval"},
+          percent("", "in 90 %", 1),
+          {"with_interval_unseen"},
+          {"inside_interval_unseen"},
+          percent("", "unseen", 1)};
+}
+
+std::vector<Json> error_cells(const Errors& e) {
+  return {e.rows,
+          e.mean,
+          e.median,
+          e.p90,
+          e.most,
+          e.worst,
+          e.bias,
+          e.with_interval,
+          e.inside,
+          share(e.inside, e.with_interval),
+          e.with_interval_elsewhere,
+          e.inside_elsewhere,
+          share(e.inside_elsewhere, e.with_interval_elsewhere)};
+}
+
+void add_rows(report::Rows& table, const std::string& name, const std::vector<Row>& rows,
               const std::vector<Prediction>& predictions) {
   for (const Quantity& quantity : quantities()) {
     const Errors e = errors(rows, predictions, quantity);
     if (e.rows == 0) continue;
-    table.row({name, quantity.name, fmt::format("{}", e.rows), percent(e.mean), percent(e.median),
-               percent(e.p90), percent(e.most), e.worst, fmt::format("{:+.2f} %", e.bias),
-               share(e.inside, e.with_interval),
-               share(e.inside_elsewhere, e.with_interval_elsewhere)});
+    std::vector<Json> cells = error_cells(e);
+    cells.insert(cells.begin(), {Json(name), Json(quantity.name)});
+    table.cells.push_back(std::move(cells));
   }
 }
 
-report::Table error_table() {
-  return report::Table({"<group", "<quantity", "rows", "mean", "median", "p90", "max", "<worst row",
-                        "bias", "in 90 %", "unseen"});
+report::Rows error_table() {
+  report::Rows table{"", "errors, and shares inside of intervals, in percent", error_columns(), {}};
+  table.columns.insert(table.columns.begin(),
+                       {{"", "group", "", 0, true}, {"", "quantity", "", 0, true}});
+  return table;
 }
 
 // Rows that their profile was fitted on, and the others.
@@ -77,9 +110,18 @@ std::string use_text(std::size_t fitted) {
                   : fmt::format("Profiles were fitted on {} of these rows.", fitted));
 }
 
+std::vector<report::Column> outcome_columns() {
+  return {{"rows"},         {"right_pct"},     {"ran_said_fits"},
+          {"ran_said_oom"}, {"oom_said_fits"}, {"oom_said_oom"}};
+}
+
+std::vector<Json> outcome_cells(const Outcomes& o) {
+  return {o.rows(), o.right_pct(), o.counts[0][0], o.counts[0][1], o.counts[1][0], o.counts[1][1]};
+}
+
 // Of the points that were given such a probability, how many ran.
-std::string probability_text(const std::vector<Row>& rows,
-                             const std::vector<Prediction>& predictions) {
+report::Rows probability_rows(const std::vector<Row>& rows,
+                              const std::vector<Prediction>& predictions) {
   struct Given {
     std::size_t points = 0, ran = 0;
     double sum = 0;
@@ -93,113 +135,125 @@ std::string probability_text(const std::vector<Row>& rows,
     at.ran += truth == "0";
     at.sum += *predictions[i].fits_probability;
   }
-  if (given.size() < 3) return "";
-  report::Table table({"probability that it fits", "rows", "ran"});
+  report::Rows table{"",
+                     "",
+                     {{"", "probability that it fits", "", 0, false, " %"},
+                      {"", "rows"},
+                      {"", "ran", "", 0, false, " %"}},
+                     {}};
   for (const auto& [tenth, g] : given) {
     const double points = static_cast<double>(g.points);
-    table.row({fmt::format("{:.0f} %", 100 * g.sum / points), fmt::format("{}", g.points),
-               fmt::format("{:.0f} %", 100 * static_cast<double>(g.ran) / points)});
+    table.cells.push_back(
+        {100 * g.sum / points, g.points, 100 * static_cast<double>(g.ran) / points});
   }
-  return table.text();
+  table.searched = given.size() < 3;
+  return table;
 }
 
-std::string outcome_text(const std::vector<Row>& rows, const std::vector<Prediction>& predictions) {
-  std::string text;
+// Two by two, one table for each answer.
+void add_outcomes(report::Document& document, const std::vector<Row>& rows,
+                  const std::vector<Prediction>& predictions) {
   for (const Judge judge : {Judge::replay, Judge::rule}) {
     const Outcomes o = outcomes(rows, predictions, judge);
     if (o.rows() == 0) continue;
-    report::Table table({judge == Judge::rule ? "<80 % rule of the closed form" : "<replay",
-                         "measured: ran", "measured: out of memory"});
-    for (const int said : {0, 1}) {
-      table.row({said == 0 ? "says it fits" : "says out of memory",
-                 fmt::format("{}", o.counts[0][said]), fmt::format("{}", o.counts[1][said])});
+    const bool by_rule = judge == Judge::rule;
+    report::Rows table{"",
+                       fmt::format("{} outcome right in {:.1f} % of {} rows",
+                                   by_rule ? "closed form:" : "replay:", o.right_pct(), o.rows()),
+                       {{"", by_rule ? "80 % rule of the closed form" : "replay", "", 0, true},
+                        {"", "measured: ran"},
+                        {"", "measured: out of memory"}},
+                       {}};
+    for (const int said : {0, 1})
+      table.cells.push_back({said == 0 ? "says it fits" : "says out of memory", o.counts[0][said],
+                             o.counts[1][said]});
+    if (!by_rule) {
+      const Outcomes sure = outcomes(rows, predictions, Judge::decided);
+      table.footnote = fmt::format(
+          "decided: {} rows, right in {:.1f} %; tight: {} rows; with those on their more likely "
+          "side: right in {:.1f} %\n",
+          sure.rows(), sure.right_pct(), o.rows() - sure.rows(),
+          outcomes(rows, predictions, Judge::likely).right_pct());
     }
-    text +=
-        fmt::format("\n{} outcome right in {:.1f} % of {} rows\n",
-                    judge == Judge::rule ? "closed form:" : "replay:", o.right_pct(), o.rows()) +
-        table.text();
-    if (judge == Judge::rule) continue;
-    const Outcomes sure = outcomes(rows, predictions, Judge::decided);
-    text += fmt::format(
-                "decided: {} rows, right in {:.1f} %; tight: {} rows; with those on their "
-                "more likely side: right in {:.1f} %\n",
-                sure.rows(), sure.right_pct(), o.rows() - sure.rows(),
-                outcomes(rows, predictions, Judge::likely).right_pct()) +
-            probability_text(rows, predictions);
+    document.blocks.emplace_back(std::move(table));
+    if (!by_rule) document.blocks.emplace_back(probability_rows(rows, predictions));
   }
-  return text;
 }
 
-std::string missing_text(const std::vector<Prediction>& predictions) {
+report::Rows missing_rows(const std::vector<Prediction>& predictions) {
   std::map<std::pair<std::string, std::string>, std::size_t> counts;
   for (const Prediction& p : predictions) {
     if (p.status != "predicted") ++counts[{p.status, p.reason}];
   }
-  if (counts.empty()) return "";
-  report::Table table({"rows", "<status", "<reason"});
-  for (const auto& [why, count] : counts) {
-    table.row({fmt::format("{}", count), why.first, why.second});
-  }
-  return "\nrows without a prediction\n" + table.text();
+  report::Rows table{
+      "missing",
+      "rows without a prediction",
+      {{"rows", "rows"}, {"status", "status", "", 0, true}, {"reason", "reason", "", 0, true}},
+      {}};
+  for (const auto& [why, count] : counts) table.cells.push_back({count, why.first, why.second});
+  return table;
 }
 
-std::string apart_text(const std::vector<Row>& rows, const std::vector<Prediction>& predictions) {
+report::Rows apart_rows(const std::vector<Row>& rows, const std::vector<Prediction>& predictions) {
   const config::RunResiduals residuals = residuals_of(rows, predictions, "");
-  report::Table table({"<situation", "<one", "<other", "apart", "noise"});
+  report::Rows table{"sources_apart",
+                     "sources whose times disagree by more than their noise (medians of ln "
+                     "measured / predicted)",
+                     {{"situation", "situation", "", 0, true},
+                      {"one", "one", "", 0, true},
+                      {"other", "other", "", 0, true},
+                      {"apart_pct", "apart", "", 1, false, " %"},
+                      {"noise_pct", "noise", "", 1, false, " %"}},
+                     {}};
   for (const SourcesApart& one : sources_apart(residuals))
-    table.row({one.situation, one.one, one.other, fmt::format("{:.1f} %", one.percent),
-               fmt::format("{:.1f} %", one.noise_percent)});
-  return table.empty() ? ""
-                       : "\nsources whose times disagree by more than their noise (medians of "
-                         "ln measured / predicted)\n" +
-                             table.text();
+    table.cells.push_back({one.situation, one.one, one.other, one.percent, one.noise_percent});
+  return table;
 }
 
-std::string row_text(const std::vector<Row>& rows, const std::vector<Prediction>& predictions) {
-  report::Table table({"<row", "<plan", "<outcome", "TFLOP/s", "said", "error", "time s", "said",
-                       "allocated", "said", "reserved", "said"});
-  const auto cells = [](const Row& row, const Prediction& p, const Quantity& quantity,
-                        std::vector<std::string>& out) {
-    const std::optional<double> truth = measured(row, quantity);
-    const std::optional<double> said = quantity.predicted(p);
-    out.push_back(truth ? fmt::format("{:.2f}", *truth) : "");
-    out.push_back(said ? fmt::format("{:.2f}", *said) : "");
+// The predictions of JSON have these numbers and more.
+report::Rows row_by_row(const std::vector<Row>& rows, const std::vector<Prediction>& predictions) {
+  report::Rows table{"",
+                     "row by row (outcome: measured/said; GiB)",
+                     {{"", "row", "", 0, true},
+                      {"", "plan", "", 0, true},
+                      {"", "outcome", "", 0, true},
+                      {"", "TFLOP/s"},
+                      {"", "said"},
+                      {"", "error", "", 1, false, " %", 1, report::Show::change},
+                      {"", "time s"},
+                      {"", "said"},
+                      {"", "allocated"},
+                      {"", "said"},
+                      {"", "reserved"},
+                      {"", "said"}},
+                     {}};
+  const auto number = [](const std::optional<double>& value) {
+    return value ? Json(*value) : Json(nullptr);
   };
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const Prediction& p = predictions[i];
     if (p.status != "predicted") continue;
     const bool ran = cell(rows[i], "oom") != "1";
-    std::vector<std::string> row = {
-        p.row_id, p.plan, fmt::format("{}/{}", ran ? "ran" : "oom", *p.oom ? "oom" : "fits")};
-    cells(rows[i], p, quantities()[throughput], row);
+    const auto add = [&](const Quantity& quantity, std::vector<Json>& out) {
+      out.push_back(number(measured(rows[i], quantity)));
+      out.push_back(number(quantity.predicted(p)));
+    };
+    std::vector<Json> cells = {p.row_id, p.plan,
+                               fmt::format("{}/{}", ran ? "ran" : "oom", *p.oom ? "oom" : "fits")};
+    add(quantities()[throughput], cells);
     const std::optional<double> error = relative_error(rows[i], p, quantities()[throughput]);
-    row.push_back(error ? fmt::format("{:+.1f} %", 100 * *error) : "");
-    for (const std::size_t q : {iteration_time, allocated, reserved})
-      cells(rows[i], p, quantities()[q], row);
-    table.row(row);
+    cells.push_back(error ? Json(100 * *error) : Json(nullptr));
+    for (const std::size_t q : {iteration_time, allocated, reserved}) add(quantities()[q], cells);
+    table.cells.push_back(std::move(cells));
   }
-  return table.empty() ? "" : "\nrow by row (outcome: measured/said; GiB)\n" + table.text();
-}
-
-Json json_of(const Errors& e) {
-  return {{"rows", e.rows},
-          {"mean_pct", e.mean},
-          {"median_pct", e.median},
-          {"p90_pct", e.p90},
-          {"max_pct", e.most},
-          {"worst_row", e.worst},
-          {"bias_pct", e.bias},
-          {"with_interval", e.with_interval},
-          {"inside_interval", e.inside},
-          {"with_interval_unseen", e.with_interval_elsewhere},
-          {"inside_interval_unseen", e.inside_elsewhere}};
+  return table;
 }
 
 Json json_of(const std::vector<Row>& rows, const std::vector<Prediction>& predictions) {
   Json json = Json::object();
   for (const Quantity& quantity : quantities()) {
     const Errors e = errors(rows, predictions, quantity);
-    if (e.rows > 0) json[quantity.column] = json_of(e);
+    if (e.rows > 0) json[quantity.column] = report::to_json(error_columns(), error_cells(e));
   }
   const std::pair<Judge, const char*> judges[] = {{Judge::replay, "outcome"},
                                                   {Judge::decided, "outcome_decided"},
@@ -208,12 +262,7 @@ Json json_of(const std::vector<Row>& rows, const std::vector<Prediction>& predic
   for (const auto& [judge, key] : judges) {
     const Outcomes o = outcomes(rows, predictions, judge);
     if (o.rows() == 0) continue;
-    json[key] = {{"rows", o.rows()},
-                 {"right_pct", o.right_pct()},
-                 {"ran_said_fits", o.counts[0][0]},
-                 {"ran_said_oom", o.counts[0][1]},
-                 {"oom_said_fits", o.counts[1][0]},
-                 {"oom_said_oom", o.counts[1][1]}};
+    json[key] = report::to_json(outcome_columns(), outcome_cells(o));
   }
   return json;
 }
@@ -233,16 +282,11 @@ Json json_of(const Prediction& p) {
 
 }  // namespace
 
-std::string validation_text(const std::vector<Row>& rows,
-                            const std::vector<Prediction>& predictions) {
-  const auto with = [&](const char* status) {
-    return std::count_if(predictions.begin(), predictions.end(),
-                         [&](const Prediction& p) { return p.status == status; });
-  };
-  std::string text =
-      fmt::format("{} rows: {} predicted, {} unsupported, {} impossible\n\n", rows.size(),
-                  with("predicted"), with("unsupported"), with("impossible"));
-  report::Table table = error_table();
+namespace {
+
+// Overall, by use in a fit, by source and by GPU.
+report::Rows group_rows(const std::vector<Row>& rows, const std::vector<Prediction>& predictions) {
+  report::Rows table = error_table();
   add_rows(table, "all", rows, predictions);
   const auto [fitted, others] = by_use(predictions);
   if (!fitted.empty()) {
@@ -252,30 +296,57 @@ std::string validation_text(const std::vector<Row>& rows,
   for (const char* column : {"source_group", "gpu"}) {
     const std::map<std::string, Group> groups = groups_by(rows, column);
     if (groups.size() < 2) continue;
-    for (const auto& [name, group] : groups) {
+    for (const auto& [name, group] : groups)
       add_rows(table, name, select(rows, group), select(predictions, group));
-    }
   }
-  text += table.empty() ? "nothing to compare\n" : table.text("");
-  if (!table.empty()) text += use_text(fitted.size());
-  return text + outcome_text(rows, predictions) + ranking_text(ranking(rows, predictions)) +
-         apart_text(rows, predictions) + missing_text(predictions) + row_text(rows, predictions);
+  if (!table.cells.empty()) table.footnote = use_text(fitted.size());
+  return table;
 }
 
-Json validation_json(const std::vector<Row>& rows, const std::vector<Prediction>& predictions) {
+// What programs read: the same errors by name, and every prediction.
+std::vector<report::Block> data(const std::vector<Row>& rows,
+                                const std::vector<Prediction>& predictions) {
   Json groups = Json::object();
-  for (const auto& [name, group] : groups_by(rows, "source_group")) {
+  for (const auto& [name, group] : groups_by(rows, "source_group"))
     groups[name] = json_of(select(rows, group), select(predictions, group));
-  }
   Json all = Json::array();
   for (const Prediction& p : predictions) all.push_back(json_of(p));
   const auto [fitted, others] = by_use(predictions);
-  return {{"rows", rows.size()},
-          {"overall", json_of(rows, predictions)},
-          {"fitted_on", json_of(select(rows, fitted), select(predictions, fitted))},
-          {"not_fitted_on", json_of(select(rows, others), select(predictions, others))},
-          {"groups", std::move(groups)},
-          {"predictions", std::move(all)}};
+  return {report::Data{"overall", json_of(rows, predictions)},
+          report::Data{"fitted_on", json_of(select(rows, fitted), select(predictions, fitted))},
+          report::Data{"not_fitted_on", json_of(select(rows, others), select(predictions, others))},
+          report::Data{"groups", std::move(groups)}, report::Data{"predictions", std::move(all)}};
+}
+
+}  // namespace
+
+report::Document validation_answer(const std::vector<Row>& rows,
+                                   const std::vector<Prediction>& predictions) {
+  const auto with = [&](const char* status) {
+    return std::count_if(predictions.begin(), predictions.end(),
+                         [&](const Prediction& p) { return p.status == status; });
+  };
+  report::Document document;
+  const auto add = [&](report::Rows table) {
+    table.searched = table.cells.empty();  // an empty table has no text
+    document.blocks.emplace_back(std::move(table));
+  };
+  document.blocks.emplace_back(
+      report::Note{"",
+                   fmt::format("{} rows: {} predicted, {} unsupported, {} impossible", rows.size(),
+                               with("predicted"), with("unsupported"), with("impossible")),
+                   true});
+  document.blocks.emplace_back(report::Values{"", {report::value("rows", "", rows.size())}});
+  report::Rows groups = group_rows(rows, predictions);
+  if (groups.cells.empty()) document.blocks.emplace_back(report::Note{"", "nothing to compare"});
+  add(std::move(groups));
+  add_outcomes(document, rows, predictions);
+  document.blocks.emplace_back(report::Note{"", ranking_text(ranking(rows, predictions))});
+  add(apart_rows(rows, predictions));
+  add(missing_rows(predictions));
+  add(row_by_row(rows, predictions));
+  for (report::Block& block : data(rows, predictions)) document.blocks.push_back(std::move(block));
+  return document;
 }
 
 }  // namespace sim::calibrate

@@ -111,11 +111,9 @@ struct SourcesApart {
 };
 std::vector<SourcesApart> sources_apart(const config::RunResiduals& residuals);
 
-// Everything as text: overall, by group, why rows are missing, and row by row.
-std::string validation_text(const std::vector<Row>& rows,
-                            const std::vector<Prediction>& predictions);
-report::Json validation_json(const std::vector<Row>& rows,
-                             const std::vector<Prediction>& predictions);
+// Overall, by group, why rows are missing, and row by row.
+report::Document validation_answer(const std::vector<Row>& rows,
+                                   const std::vector<Prediction>& predictions);
 // With charts; `name` says of what.
 report::Document validation_document(const std::string& name, const std::vector<Row>& rows,
                                      const std::vector<Prediction>& predictions);

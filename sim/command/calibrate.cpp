@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 
 #include "sim/calibrate/row_plan.h"
 #include "sim/command/command.h"
@@ -57,7 +56,7 @@ int run_calibrate(const Arguments& arguments, Globals globals) {
   Options options("calibrate");
   options.value("profile", "NAME", "profile to start from (default: that of the sources' GPU)")
       .value("cluster", "NAME", "cluster whose GPU was measured (default: one with that profile)")
-      .value("output,o", "FILE", "write the new profile to FILE")
+      .output("output,o", "FILE", "write the new profile to FILE")
       .value("date", "YYYY-MM-DD", "date of the measurements (default: the sources', the base's)")
       .words(1, 1000)
       .parse(arguments, globals);
@@ -92,9 +91,7 @@ int run_calibrate(const Arguments& arguments, Globals globals) {
     const std::string problem = report::write_file(output, done.profile);
     if (!problem.empty()) throw Stop{exit_io, problem};
   }
-  print(globals.json
-            ? report::document("calibrate", calibrate::calibration_json(done)).dump(2) + "\n"
-            : calibrate::calibration_text(done));
+  say(globals, "calibrate", calibrate::calibration_document(done));
   return exit_yes;
 }
 

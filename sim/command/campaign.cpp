@@ -75,9 +75,9 @@ void describe(Options& options) {
               "side by side: answer, interval, mtbf, rate, repair, spares, "
               "stragglers, write; `interval` alone looks for the best")
       .value("price", "NUMBER", "what a GPU costs per hour")
-      .value("timeline", "FILE", "a Perfetto trace of the first seed")
+      .output("timeline", "FILE", "a Perfetto trace of the first seed")
       .value("shard", "K/N", "only this part of the seeds, into the file of -o")
-      .value("output,o", "FILE", "of --shard")
+      .output("output,o", "FILE", "of --shard")
       .values("merge", "FILE", "outcomes of shards, instead of a simulation")
       .value("jobs,j", "N", "threads (default: the cores)")
       .words(0, 1000);

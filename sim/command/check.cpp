@@ -4,22 +4,25 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
-#include <nlohmann/json.hpp>
-#include <set>
 
+#include "sim/calibrate/measured_table.h"
+#include "sim/calibrate/readers/reader.h"
+#include "sim/calibrate/timings.h"
 #include "sim/command/command.h"
 #include "sim/config/campaign.h"
 #include "sim/config/cluster.h"
 #include "sim/config/grid.h"
 #include "sim/config/huggingface.h"
+#include "sim/config/kinds.h"
 #include "sim/config/locate.h"
 #include "sim/config/plan.h"
 #include "sim/config/profile.h"
 #include "sim/config/runs_csv.h"
+#include "sim/config/table_csv.h"
 #include "sim/config/textproto.h"
 #include "sim/memory/replay.h"
 #include "sim/memory/snapshot.h"
-#include "sim/report/json.h"
+#include "sim/report/document.h"
 
 namespace sim::command {
 
@@ -40,6 +43,11 @@ Diagnostics check_trace(const std::string& path) {
 Diagnostics check_snapshot(const std::string& path) {
   const Result<std::string> bytes = config::read_file(path, trace_bytes_max);
   return bytes ? problems_of(memory::read_snapshot(*bytes, path)) : bytes.errors();
+}
+
+// Whatever one of calibrate's readers knows.
+Diagnostics check_measurements(const std::string& path) {
+  return problems_of(calibrate::read_source(path));
 }
 
 // With the table and the trace that it names, and the plan of each of its phases and pools.
@@ -74,7 +82,7 @@ struct Kind {
   const char* name;
   Diagnostics (*problems)(const std::string& path);
 };
-constexpr std::array<Kind, 11> kinds = {{
+constexpr std::array<Kind, 13> kinds = {{
     {"plan", [](const std::string& path) { return problems_of(config::load_plan(path)); }},
     {"grid", [](const std::string& path) { return problems_of(config::load_grid(path)); }},
     {"cluster", [](const std::string& path) { return problems_of(config::load_cluster(path)); }},
@@ -83,63 +91,34 @@ constexpr std::array<Kind, 11> kinds = {{
     {"launch-script",
      [](const std::string& path) { return problems_of(config::load_megatron(path)); }},
     {"runs", [](const std::string& path) { return problems_of(config::load_runs(path)); }},
+    {"table", [](const std::string& path) { return problems_of(config::load_table(path)); }},
+    {"measurements", check_measurements},
     {"campaign", check_campaign},
     {"failures", [](const std::string& path) { return problems_of(config::load_failures(path)); }},
     {"trace", check_trace},
     {"snapshot", check_snapshot},
 }};
 
-// Names of the outermost fields of a text-format file: letters before the first colon or brace of a
-// line, outside of braces, strings and comments.
-std::set<std::string> outer_fields(std::string_view text) {
-  std::set<std::string> names;
-  std::string word;
-  int depth = 0;
-  char quote = 0;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    if (quote != 0) {
-      if (c == '\\') ++i;
-      if (c == quote || c == '\n') quote = 0;
-    } else if (c == '"' || c == '\'') {
-      quote = c;
-    } else if (c == '#') {
-      i = std::min(text.find('\n', i), text.size());
-    } else if (depth == 0 && (std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_')) {
-      word += c;
-    } else {
-      if (depth == 0 && (c == ':' || c == '{') && !word.empty()) names.insert(word);
-      if (c != ' ') word.clear();
-      if (c == '{') ++depth;
-      if (c == '}') --depth;
-    }
+// Tables with columns of their own are known by these.
+std::string kind_of_table(const std::string& path) {
+  const Result<config::Table> table = config::load_table(path);
+  if (!table) return "runs";
+  if (calibrate::measured_table(*table) != nullptr ||
+      calibrate::timing_table(*table) != calibrate::TimingTable::none) {
+    return "table";
   }
-  return names;
-}
-
-// What a text-format file is meant to be, by the fields that only its kind has; a plan if nothing
-// else.
-std::string kind_of_text(const std::string& path) {
-  const Result<std::string> text = config::read_file(path);
-  if (!text) return "plan";
-  const std::set<std::string> names = outer_fields(*text);
-  const auto has = [&](const char* name) { return names.count(name) > 0; };
-  if (has("fabric") || has("node") || has("gpu")) return "cluster";
-  if (has("provenance") || has("gemm") || has("communication")) return "profile";
-  if (has("bases") || has("families")) return "grid";
-  if (has("length")) return "campaign";
-  if (has("kind") || has("watched")) return "failures";
-  return "plan";
+  return calibrate::read_source(path) ? "measurements" : "runs";
 }
 
 std::string kind_of(const std::string& path) {
   const std::string suffix = std::filesystem::path(path).extension().string();
   if (suffix == ".json") return "model";
-  if (suffix == ".csv") return "runs";
+  if (suffix == ".csv") return kind_of_table(path);
   if (suffix == ".sh") return "launch-script";
   if (suffix == ".trace") return "trace";
   if (suffix == ".pickle") return "snapshot";
-  return kind_of_text(path);
+  const Result<std::string> text = config::read_file(path);
+  return text ? config::kind_of_text(*text) : "plan";
 }
 
 }  // namespace
@@ -153,22 +132,21 @@ int run_check(const Arguments& arguments, Globals globals) {
   for (const Kind& kind : kinds) names.emplace_back(kind.name);
   const std::string wanted = options.has("kind") ? options.choice("kind", "", names) : "";
   Diagnostics all;
-  std::string text;
-  report::Json json = report::Json::array();
+  std::string good;
+  report::Rows files{report::whole, "", {{"file", ""}, {"kind", ""}, {"problems", ""}}, {}, true};
   for (const std::string& path : options.words()) {
     const std::string name = wanted.empty() ? kind_of(path) : wanted;
     const auto kind = std::find_if(kinds.begin(), kinds.end(),
                                    [&](const Kind& candidate) { return name == candidate.name; });
     const Diagnostics problems = kind->problems(path);
-    report::Json list = report::Json::array();
-    for (const Diagnostic& problem : problems) {
-      list.push_back({{"where", problem.where}, {"message", problem.message}});
-    }
-    json.push_back({{"file", path}, {"kind", name}, {"problems", std::move(list)}});
-    if (problems.empty()) text += fmt::format("{}: {}, no problems\n", path, name);
+    files.cells.push_back({path, name, problems_json(problems)});
+    if (problems.empty()) good += fmt::format("{}: {}, no problems\n", path, name);
     all.insert(all.end(), problems.begin(), problems.end());
   }
-  print(globals.json ? report::document("check", json).dump(2) + "\n" : text);
+  report::Document document;
+  if (!good.empty()) document.blocks.emplace_back(report::Note{"", good});
+  document.blocks.emplace_back(std::move(files));
+  say(globals, "check", document);
   return all.empty() ? exit_yes : complain(all);
 }
 

@@ -1,17 +1,26 @@
 #include "sim/command/command.h"
 
 #include <fmt/format.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <boost/program_options.hpp>
 #include <cassert>
+#include <cerrno>
 #include <charconv>
+#include <cstring>
+#include <filesystem>
 #include <sstream>
 
+#include "sim/command/patience.h"
 #include "sim/config/locate.h"
+#include "sim/core/outputs.h"
 #include "sim/core/text.h"
+#include "sim/report/document.h"
+#include "sim/report/json.h"
 #include "sim/report/output.h"
+#include "sim/report/table.h"
 
 namespace sim::command {
 
@@ -30,6 +39,18 @@ const Command* find_command(std::string_view name) {
 }
 }  // namespace
 
+namespace {
+
+// Columns of the terminal; `otherwise` for a file or a pipe.
+std::size_t terminal_width(int descriptor, std::size_t otherwise) {
+  constexpr std::size_t least = 60;
+  struct winsize size {};
+  if (::isatty(descriptor) == 0 || ::ioctl(descriptor, TIOCGWINSZ, &size) != 0) return otherwise;
+  return size.ws_col == 0 ? otherwise : std::max<std::size_t>(least, size.ws_col);
+}
+
+}  // namespace
+
 struct Options::Parsed {
   po::options_description description{"Options", 100};
   po::variables_map values;
@@ -41,6 +62,7 @@ Options::Options(const char* command)
     : command_(find_command(command)), parsed_(std::make_unique<Parsed>()) {
   flag("json", "one JSON document on stdout instead of text");
   flag("quiet,q", "no progress and no notes on stderr");
+  flag("wide", "lines of text as long as they are, not folded at the terminal's width (100)");
   flag("help,h", "this text");
 }
 
@@ -62,6 +84,31 @@ Options& Options::value(const char* name, const char* placeholder, const char* h
   parsed_->description.add_options()(name, po::value<std::string>()->value_name(placeholder), help);
   add(name, placeholder, help, false);
   return *this;
+}
+
+Options& Options::output(const char* name, const char* placeholder, const char* help) {
+  value(name, placeholder, help);
+  outputs_.push_back(rows_.back().name);
+  return *this;
+}
+
+// What cannot be written is said before hours are spent on it.
+void Options::declare_outputs() const {
+  namespace fs = std::filesystem;
+  std::vector<std::pair<fs::path, std::string>> named;
+  for (const std::string& name : outputs_) {
+    if (!has(name)) continue;
+    const fs::path path = fs::absolute(text(name)).lexically_normal();
+    for (const auto& [other, option] : named) {
+      if (other == path && fs::path("/dev") != path.parent_path())
+        refuse(fmt::format("--{} and --{} would write the same file", option, name));
+    }
+    named.emplace_back(path, name);
+    if (::access(path.parent_path().c_str(), W_OK) != 0 && !fs::exists(path))
+      throw Stop{exit_io, fmt::format("--{}: {}: {}", name, path.parent_path().string(),
+                                      std::strerror(errno))};
+    declare_output(path, name);
+  }
 }
 
 Options& Options::values(const char* name, const char* placeholder, const char* help) {
@@ -120,10 +167,13 @@ void Options::parse(const Arguments& arguments, Globals& globals) {
   }
   globals.json = globals.json || has("json");
   globals.quiet = globals.quiet || has("quiet");
+  report::set_line_width(has("wide") ? 0 : terminal_width(STDOUT_FILENO, 100));
   if (parsed_->values.count("words") > 0)
     words_ = parsed_->values["words"].as<std::vector<std::string>>();
   if (words_.size() < least_) refuse("something is missing");
   if (words_.size() > most_) refuse("'" + words_[most_] + "' is one word too many");
+  declare_outputs();
+  if (!globals.quiet) start_patience();
 }
 
 bool Options::has(const std::string& name) const {
@@ -163,9 +213,16 @@ void print(std::string_view text) {
   if (!problem.empty()) throw Stop{exit_io, "stdout: " + problem};
 }
 
+void say(const Globals& globals, const std::string& command, const report::Document& document) {
+  print(globals.json ? report::document(command, report::result(document)).dump(2) + "\n"
+                     : report::text(document));
+}
+
 void note(std::string_view text) {
+  // Lines of a pipe or a file stay whole: programs look for words in them.
+  const std::size_t columns = terminal_width(STDERR_FILENO, 0);
+  const std::string line = report::fold_lines(std::string(text) + "\n", columns);
   // Nobody can be told when stderr is gone.
-  const std::string line = std::string(text) + "\n";
   [[maybe_unused]] const std::string ignored = report::write_all(STDERR_FILENO, line);
 }
 
@@ -192,8 +249,38 @@ std::string workload_path(const std::string& name) {
   throw Stop{complain(problems), ""};
 }
 
+namespace {
+// Everything that was complained of, for a document of problems.
+Diagnostics& complaints() {
+  static Diagnostics all;
+  return all;
+}
+}  // namespace
+
+report::Json problems_json(const Diagnostics& problems) {
+  report::Json all = report::Json::array();
+  for (const Diagnostic& problem : problems)
+    all.push_back({{"where", problem.where}, {"message", problem.message}});
+  return all;
+}
+
+int report_stop(const Stop& stop, bool json) {
+  if (!stop.message.empty()) note("rehearse: " + stop.message);
+  if (!json || stop.code == exit_yes) return stop.code;
+  Diagnostics problems = complaints();
+  if (!stop.message.empty()) problems.push_back({"", stop.message});
+  const report::Json document =
+      report::document("error", {{"exit_code", stop.code}, {"problems", problems_json(problems)}});
+  // Bytes of a name or a file that are no UTF-8 are replaced.
+  const std::string text =
+      document.dump(2, ' ', false, report::Json::error_handler_t::replace) + "\n";
+  [[maybe_unused]] const std::string ignored = report::write_all(STDOUT_FILENO, text);
+  return stop.code;
+}
+
 int complain(const Diagnostics& problems) {
   bool data = false;
+  complaints().insert(complaints().end(), problems.begin(), problems.end());
   for (const Diagnostic& problem : problems) {
     note(problem.where + ": error: " + problem.message);
     data = data || problem.fault == Fault::data;

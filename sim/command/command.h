@@ -13,6 +13,11 @@
 #include <vector>
 
 #include "sim/core/result.h"
+#include "sim/report/json.h"
+
+namespace sim::report {
+struct Document;
+}
 
 namespace sim::command {
 
@@ -83,6 +88,10 @@ struct Stop {
   std::string message;  // may be empty: everything is said
 };
 
+// Says why a command stopped: on stderr in words and, with `json`, on stdout as a document
+// (sim/formats.md); its exit code.
+int report_stop(const Stop& stop, bool json);
+
 // What a command accepts. Values stay text until they are asked for.
 class Options {
  public:
@@ -92,6 +101,8 @@ class Options {
   Options& flag(const char* name, const char* help);
   // `name` may be "output,o".
   Options& value(const char* name, const char* placeholder, const char* help);
+  // A file that the command writes: none of its inputs, and in a folder that is there.
+  Options& output(const char* name, const char* placeholder, const char* help);
   // May be given again.
   Options& values(const char* name, const char* placeholder, const char* help);
   // Words that are no options: at least `least`, at most `most`.
@@ -122,10 +133,11 @@ class Options {
   std::string help() const;
 
   void add(const char* name, const char* placeholder, const char* help, bool repeated);
+  void declare_outputs() const;
   struct Parsed;  // Program_options' own, whose headers take seconds to compile
 
   const Command* command_;
-  std::vector<std::string> names_;
+  std::vector<std::string> names_, outputs_;
   std::vector<OptionRow> rows_;
   std::unique_ptr<Parsed> parsed_;
   std::vector<std::string> words_;
@@ -134,11 +146,16 @@ class Options {
 
 // Writes a result to stdout; stops with exit_io when it did not arrive.
 void print(std::string_view text);
+// Writes what a command has to say: its text or, with --json, `rehearse/COMMAND/1`.
+void say(const Globals& globals, const std::string& command, const report::Document& document);
 // Notes and problems, to stderr.
 void note(std::string_view text);
 
 // The path of a plan or grid: a file, or the name of one of workloads/. Stops when there is none.
 std::string workload_path(const std::string& name);
+
+// [{"where": ..., "message": ...}].
+report::Json problems_json(const Diagnostics& problems);
 
 // Prints every problem as "where: error: message"; the exit code that they mean.
 int complain(const Diagnostics& problems);

@@ -4,13 +4,11 @@
 #include <fmt/format.h>
 
 #include <cmath>
-#include <nlohmann/json.hpp>
 
 #include "sim/calibrate/readers/reader.h"
 #include "sim/command/command.h"
 #include "sim/config/plan.h"
-#include "sim/report/json.h"
-#include "sim/report/table.h"
+#include "sim/report/document.h"
 #include "sim/search/evaluate.h"
 
 namespace sim::command {
@@ -56,22 +54,54 @@ std::vector<Line> lines_of(const calibrate::MeasuredRun& run, const report::Answ
   return lines;
 }
 
-std::string text_of(const std::vector<Line>& lines,
-                    const std::vector<calibrate::Explanation>& why) {
-  report::Table table({"<", "measured", "predicted", "error", "<"});
+report::Rows rows_of(const std::vector<Line>& lines) {
+  using report::Show;
+  report::Rows rows{"rows",
+                    "",
+                    {{"what", "quantity", "", 0, true},
+                     {"unit", "unit", "", 0, true},
+                     {"measured", "measured", "", 4, false, "", 1, Show::general},
+                     {"predicted", "predicted", "", 4, false, "", 1, Show::general},
+                     {"error_pct", "error", "", 1, false, " %", 1, Show::change}},
+                    {}};
   for (const Line& line : lines)
-    table.row({line.what, fmt::format("{:.4g}", line.measured),
-               fmt::format("{:.4g}", line.predicted),
-               fmt::format("{:+.1f} %", 100 * (line.predicted / line.measured - 1)), line.unit});
-  std::string text = table.text();
-  if (!why.empty()) text += "\nwhat alone would explain the step, to first order:\n";
+    rows.cells.push_back({line.what, line.unit, line.measured, line.predicted,
+                          100 * (line.predicted / line.measured - 1)});
+  return rows;
+}
+
+report::Rows rows_of(const std::vector<calibrate::Explanation>& why) {
+  using report::Show;
+  report::Rows rows{"explanations",
+                    "what alone would explain the step, to first order",
+                    {{"what", "what", "", 0, true},
+                     {"factor", "times as long", "", 2},
+                     {"seconds", "more", "s", 3, false, "", 1, Show::general},
+                     {"calibration", "calibration", "", 0, true}},
+                    {}};
   for (const calibrate::Explanation& one : why) {
-    text += one.factor > 0 ? fmt::format("  {} take {:.2f} times as long", one.what, one.factor)
-                           : fmt::format("  {} {:.3g} s", one.what, one.seconds);
-    if (!one.calibration.empty()) text += fmt::format(" (calibration: {})", one.calibration);
-    text += "\n";
+    const bool longer = one.factor > 0;
+    rows.cells.push_back({one.what, longer ? report::Json(one.factor) : report::Json(nullptr),
+                          longer ? report::Json(nullptr) : report::Json(one.seconds),
+                          one.calibration});
   }
-  return text;
+  return rows;
+}
+
+report::Document out_of_memory(const std::string& log, const calibrate::MeasuredRun& run,
+                               const report::Answer& answer) {
+  report::Document document;
+  document.blocks.emplace_back(
+      report::Note{"",
+                   fmt::format("{}: {:.4g} s a step measured; predicted to run out of memory: {}",
+                               log, run.seconds, report::oom_reason(answer.run)),
+                   true});
+  document.blocks.emplace_back(
+      report::Values{"",
+                     {report::value("steps", "", run.steps), report::value("fits", "", false),
+                      report::value("measured_step_time_s", "", run.seconds),
+                      report::value("reason", "", report::oom_reason(answer.run))}});
+  return document;
 }
 
 }  // namespace
@@ -96,38 +126,27 @@ int run_compare(const Arguments& arguments, Globals globals) {
     throw Stop{exit_data, fmt::format("{}: no step with its time in it ({})", log,
                                       source.reader ? source.reader->name : "")};
   if (!answer.run.fits()) {
-    print(fmt::format("{}: {:.4g} s a step measured; predicted to run out of memory: {}\n", log,
-                      run.seconds, report::oom_reason(answer.run)));
+    say(globals, "compare", out_of_memory(log, run, answer));
     return exit_no;
   }
   const double error = 100 * (report::step_seconds(answer) / run.seconds - 1);
-  const std::vector<Line> lines = lines_of(run, answer);
-  const auto why = calibrate::explanations(answer, run.seconds);
-  if (globals.json) {
-    report::Json rows = report::Json::array(), reasons = report::Json::array();
-    for (const Line& line : lines)
-      rows.push_back({{"what", line.what},
-                      {"unit", line.unit},
-                      {"measured", line.measured},
-                      {"predicted", line.predicted}});
-    for (const calibrate::Explanation& one : why)
-      reasons.push_back({{"what", one.what},
-                         {"factor", one.factor},
-                         {"seconds", one.seconds},
-                         {"calibration", one.calibration}});
-    print(report::document("compare", {{"steps", run.steps},
-                                       {"error_percent", error},
-                                       {"rows", rows},
-                                       {"explanations", reasons}})
-              .dump(2) +
-          "\n");
-  } else {
-    print(
-        fmt::format("{} steps of {} measured, median {:.4g} s (nine in ten {:.4g}-{:.4g}); "
-                    "predicted {:.4g} s, {:+.1f} %\n{}",
-                    run.steps, log, run.seconds, run.low, run.high, report::step_seconds(answer),
-                    error, text_of(lines, why)));
-  }
+  report::Document document;
+  document.blocks.emplace_back(report::Note{
+      "",
+      fmt::format("{} steps of {} measured, median {:.4g} s (nine in ten {:.4g}-{:.4g}); predicted "
+                  "{:.4g} s, {:+.1f} %",
+                  run.steps, log, run.seconds, run.low, run.high, report::step_seconds(answer),
+                  error),
+      true});
+  document.blocks.emplace_back(
+      report::Values{"",
+                     {report::value("steps", "", run.steps), report::value("fits", "", true),
+                      report::value("error_percent", "", error)}});
+  document.blocks.emplace_back(rows_of(lines_of(run, answer)));
+  report::Rows why = rows_of(calibrate::explanations(answer, run.seconds));
+  why.searched = why.cells.empty();
+  document.blocks.emplace_back(std::move(why));
+  say(globals, "compare", document);
   return std::abs(error) <= within ? exit_yes : exit_no;
 }
 

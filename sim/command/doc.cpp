@@ -3,98 +3,64 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "sim/command/command.h"
-#include "sim/config/fields.h"
+#include "sim/command/field_values.h"
 #include "sim/config/framework.h"
 #include "sim/core/text.h"
-#include "sim/report/document.h"
-#include "sim/report/json.h"
 
 namespace sim::command {
 
 namespace {
 
-struct Entry {
-  const char* of;
-  config::FieldText text;
-};
-
-std::vector<Entry> entries() {
-  std::vector<Entry> all;
-  for (const config::Field& field : config::plan_fields())
-    all.push_back({"plan", config::plan_field_text(field)});
-  for (const config::Field& field : config::cluster_fields())
-    all.push_back({"cluster", config::cluster_field_text(field)});
-  return all;
-}
-
-// "--tensor-model-parallel-size", "--bf16" of "--tensor-model-parallel-size= --bf16:bf16".
-std::vector<std::string> flags(const std::string& text) {
-  std::vector<std::string> all;
-  std::istringstream words(text);
-  for (std::string word; words >> word;) all.push_back(word.substr(0, word.find_first_of("=:")));
-  return all;
-}
-
-bool means(const Entry& entry, const std::string& name) {
+bool means(const FieldEntry& entry, const std::string& name) {
   if (entry.text.name == name) return true;
   std::istringstream synonyms(entry.text.synonyms);
   for (std::string word; synonyms >> word;) {
     if (word == name) return true;
   }
-  const std::vector<std::string> all = flags(entry.text.flags);
+  const std::vector<std::string> all = flags_of(entry.text);
   return std::ranges::count(all, name.rfind("--", 0) == 0 ? name : "--" + name) > 0;
 }
 
-std::string in_words(const Entry& entry) {
+// One after the other in text, all of them in one array of JSON. The title has what is not shown.
+void add(const std::string& title, std::vector<report::Value> values, report::Document& document,
+         report::Json& all) {
+  report::Json object = report::Json::object();
+  for (report::Value& one : values) {
+    object[one.what.key] = one.value;
+    one.what.key.clear();  // the array has it
+    if (one.value == "" || (one.value.is_array() && one.value.empty())) one.what.heading.clear();
+  }
+  all.push_back(std::move(object));
+  document.blocks.emplace_back(report::Values{title, std::move(values)});
+}
+
+void add(const FieldEntry& entry, report::Document& document, report::Json& all) {
+  std::vector<report::Value> values = values_of(entry);
+  for (report::Value& one : values) {
+    const std::string& key = one.what.key;
+    if (key == "of" || key == "name" || key == "line") one.what.heading.clear();
+  }
   const config::FieldText& field = entry.text;
-  std::string text =
-      fmt::format("{} (of a {})\n  {}\n  type         {}{}\n", field.name, entry.of, field.line,
-                  field.type, field.unit.empty() ? "" : ", in " + field.unit);
-  if (!field.otherwise.empty()) text += fmt::format("  default      {}\n", field.otherwise);
-  const std::vector<std::string> megatron = flags(field.flags);
-  if (!megatron.empty()) text += fmt::format("  Megatron-LM  {}\n", fmt::join(megatron, " "));
-  if (!field.synonyms.empty()) text += fmt::format("  also called  {}\n", field.synonyms);
-  return text;
+  add(fmt::format("{} (of a {})\n  {}", field.name, entry.of, field.line), std::move(values),
+      document, all);
 }
 
-report::Json to_json(const Entry& entry) {
-  const config::FieldText& field = entry.text;
-  return {{"of", entry.of},
-          {"name", field.name},
-          {"type", field.type},
-          {"unit", field.unit},
-          {"default", field.otherwise},
-          {"megatron_lm", field.flags},
-          {"synonyms", field.synonyms},
-          {"line", field.line}};
-}
-
-std::string in_words(const config::Framework& framework) {
-  std::string text = fmt::format("{} (a framework)\n  {}\n  source       {}\n", framework.name,
-                                 framework.line, framework.source);
-  if (!framework.also.empty())
-    text += fmt::format("  also called  {}\n", fmt::join(framework.also, ", "));
-  if (!framework.bases.empty())
-    text += fmt::format("  based on     {}\n", fmt::join(framework.bases, ", "));
-  if (!framework.refused.empty()) text += fmt::format("  refused      {}\n", framework.refused);
-  for (const std::string& statement : config::statements_text(framework))
-    text += fmt::format("  - {}\n", statement);
-  return text;
-}
-
-report::Json to_json(const config::Framework& framework) {
-  return {{"of", "framework"},
-          {"name", framework.name},
-          {"line", framework.line},
-          {"source", framework.source},
-          {"also", framework.also},
-          {"based_on", framework.bases},
-          {"refused", framework.refused},
-          {"says", config::statements_text(framework)}};
+void add(const config::Framework& framework, report::Document& document, report::Json& all) {
+  const std::vector<std::string> says = config::statements_text(framework);
+  add(fmt::format("{} (a framework)\n  {}", framework.name, framework.line),
+      {report::value("of", "", "framework"), report::value("name", "", framework.name),
+       report::value("line", "", framework.line),
+       report::value("source", "source", framework.source),
+       report::value("also", "also called", framework.also),
+       report::value("based_on", "based on", framework.bases),
+       report::value("refused", "refused", framework.refused), report::value("says", "", says)},
+      document, all);
+  std::string lines;
+  for (const std::string& statement : says) lines += fmt::format("  - {}\n", statement);
+  document.blocks.emplace_back(report::Note{"", lines});
 }
 
 }  // namespace
@@ -102,25 +68,23 @@ report::Json to_json(const config::Framework& framework) {
 int run_doc(const Arguments& arguments, Globals globals) {
   Options options("doc");
   options.words(1, 100).parse(arguments, globals);
-  const std::vector<Entry> all = entries();
+  const std::vector<FieldEntry> fields = all_fields();
   need(config::frameworks());
   std::vector<std::string> names;
-  for (const Entry& entry : all) names.push_back(entry.text.name);
+  for (const FieldEntry& entry : fields) names.push_back(entry.text.name);
   for (const std::string& name : config::framework_names()) names.push_back(name);
-  std::string text;
-  report::Json json = report::Json::array();
+  report::Document document;
+  report::Json all = report::Json::array();
   for (const std::string& wanted : options.words()) {
     bool found = false;
-    for (const Entry& entry : all) {
+    for (const FieldEntry& entry : fields) {
       if (!means(entry, wanted)) continue;
       found = true;
-      text += (text.empty() ? "" : "\n") + in_words(entry);
-      json.push_back(to_json(entry));
+      add(entry, document, all);
     }
     if (const config::Framework* framework = config::find_framework(wanted); framework && !found) {
       found = true;
-      text += (text.empty() ? "" : "\n") + in_words(*framework);
-      json.push_back(to_json(*framework));
+      add(*framework, document, all);
     }
     if (!found) {
       throw Stop{exit_usage, fmt::format("there is no field '{}'{}; `rehearse list fields` and "
@@ -128,7 +92,8 @@ int run_doc(const Arguments& arguments, Globals globals) {
                                          wanted, did_you_mean(wanted, names))};
     }
   }
-  print(globals.json ? report::document("doc", std::move(json)).dump(2) + "\n" : text);
+  document.blocks.emplace_back(report::Data{report::whole, std::move(all)});
+  say(globals, "doc", document);
   return exit_yes;
 }
 

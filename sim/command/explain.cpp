@@ -1,11 +1,7 @@
 // explain.cpp — `rehearse explain`: why a plan's memory is what it is, and what would make
 // it fit.
 #include "sim/command/watch.h"
-
-#include <nlohmann/json.hpp>
-
-#include "sim/report/explain_text.h"
-#include "sim/report/json.h"
+#include "sim/report/explain_document.h"
 #include "sim/report/peak_tensors.h"
 #include "sim/search/evaluate.h"
 #include "sim/search/fixes.h"
@@ -32,16 +28,14 @@ int run_explain(const Arguments& arguments, Globals globals) {
   const bool fixing = !answer.run.fits() && !options.has("no-fixes");
   search::Fixes fixes;
   if (fixing) fixes = search::find_fixes(file.plan, site, true);
-  if (globals.json) {
-    report::Json json = report::explain_json(answer, tensors);
-    if (fixing) {
-      json["unlimited_step_time_ps"] = fixes.unlimited_step.ps;
-      json["fixes"] = search::fixes_json(fixes);
-    }
-    print(report::document("explain", std::move(json)).dump(2) + "\n");
-  } else {
-    print(report::explain_text(answer, tensors) + (fixing ? search::fixes_text(fixes) : ""));
+  report::Document document = report::explain_document(answer, tensors);
+  if (fixing) {
+    document.blocks.emplace_back(
+        report::Values{"", {report::value("unlimited_step_time_ps", "", fixes.unlimited_step.ps)}});
+    for (report::Block& block : search::fixes_blocks(fixes, "fixes"))
+      document.blocks.push_back(std::move(block));
   }
+  say(globals, "explain", document);
   return answer.run.fits() ? exit_yes : exit_no;
 }
 

@@ -3,22 +3,34 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <string_view>
 
 #include "sim/command/command.h"
 
 namespace sim::command {
 
 namespace {
-volatile std::sig_atomic_t seen = 0;
 
-void handler(int) {
+constexpr int signals[] = {SIGINT, SIGTERM, SIGHUP};
+
+volatile std::sig_atomic_t seen = 0;
+pid_t process = 0;
+
+void ask(int) {
   if (seen != 0) ::_exit(exit_interrupted);
   seen = 1;
 }
-}  // namespace
 
-void catch_interrupts() {
-  for (const int signal : {SIGINT, SIGTERM}) {
+// Only what may be called in a handler (signal-safety(7)).
+void end(int) {
+  constexpr std::string_view said = "rehearse: interrupted\n";
+  if (::getpid() == process) [[maybe_unused]]
+    const ssize_t ignored = ::write(STDERR_FILENO, said.data(), said.size());
+  ::_exit(exit_interrupted);
+}
+
+void handle_with(void (*handler)(int)) {
+  for (const int signal : signals) {
     struct sigaction before {};
     ::sigaction(signal, nullptr, &before);
     if (before.sa_handler == SIG_IGN) continue;  // nohup and background jobs want it so
@@ -26,6 +38,17 @@ void catch_interrupts() {
     action.sa_handler = handler;
     ::sigaction(signal, &action, nullptr);
   }
+}
+
+}  // namespace
+
+void end_on_interrupts() {
+  process = ::getpid();
+  handle_with(end);
+}
+
+void catch_interrupts() {
+  handle_with(ask);
 }
 
 bool interrupted() {

@@ -1,9 +1,13 @@
-// interrupt.h — SIGINT and SIGTERM as a question that long commands ask between two records. The
-// first asks the command to end well, the second ends it at once.
+// interrupt.h — SIGINT, SIGTERM and SIGHUP: they end a command with exit code 75, at once, or as a
+// question that a long command asks between two records.
 #pragma once
 
 namespace sim::command {
 
+// For commands that have nothing to save.
+void end_on_interrupts();
+
+// From here on the first signal asks the command to end well, the second ends it at once.
 void catch_interrupts();
 bool interrupted();
 

@@ -1,24 +1,22 @@
 // list.cpp — `rehearse list`: what there is, by name. Of most things it reads names only, so that
-// it costs nothing. `list fields` is the table of everything a plan and a cluster can say.
+// it costs nothing. `list fields`, also `list settings`, is the table of everything a plan and a
+// cluster can say.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
-#include <nlohmann/json.hpp>
 
 #include "sim/calibrate/readers/reader.h"
 #include "sim/collective/collective.h"
 #include "sim/command/command.h"
+#include "sim/command/field_values.h"
 #include "sim/config/campaign.h"
-#include "sim/config/fields.h"
 #include "sim/config/framework.h"
 #include "sim/config/locate.h"
 #include "sim/context/context.h"
 #include "sim/core/text.h"
 #include "sim/model/flops.h"
 #include "sim/offload/offload.h"
-#include "sim/report/json.h"
-#include "sim/report/table.h"
 #include "sim/schedule/schedule.h"
 
 namespace sim::command {
@@ -109,58 +107,33 @@ constexpr std::array<Kind, 13> kinds = {{{"models", models},
                                          {"conventions", conventions},
                                          {"formats", formats}}};
 
-// The fields of a plan, then those of a cluster.
-struct FieldEntry {
-  const char* of;
-  config::FieldText text;
-};
-std::vector<FieldEntry> fields() {
-  std::vector<FieldEntry> all;
-  for (const config::Field& field : config::plan_fields())
-    all.push_back({"plan", config::plan_field_text(field)});
-  for (const config::Field& field : config::cluster_fields())
-    all.push_back({"cluster", config::cluster_field_text(field)});
-  return all;
+report::Rows rows_of(const Kind& kind) {
+  report::Rows rows{kind.name,
+                    "",
+                    {{"name", "name", "", 0, true},
+                     {"summary", "summary", "", 0, true},
+                     {"source", "source", "", 0, true}},
+                    {}};
+  for (const Entry& entry : kind.entries())
+    rows.cells.push_back({entry.name, entry.summary, entry.source});
+  return rows;
 }
 
-report::Json fields_json() {
-  report::Json json = report::Json::array();
-  for (const auto& [of, text] : fields())
-    json.push_back({{"of", of},
-                    {"name", text.name},
-                    {"type", text.type},
-                    {"unit", text.unit},
-                    {"default", text.otherwise},
-                    {"megatron_lm", text.flags},
-                    {"synonyms", text.synonyms},
-                    {"line", text.line}});
-  return json;
-}
-
-std::string fields_text() {
-  report::Table table({"<of", "<name", "<type", "<default", "<line"});
-  for (const auto& [of, text] : fields())
-    table.row({of, text.name, text.type + (text.unit.empty() ? "" : ", " + text.unit),
-               text.otherwise, text.line});
-  return table.text("");
-}
-
-report::Json to_json(const std::vector<Entry>& entries) {
-  report::Json json = report::Json::array();
-  for (const Entry& entry : entries) {
-    report::Json one = {{"name", entry.name}};
-    if (!entry.summary.empty()) one["summary"] = entry.summary;
-    if (!entry.source.empty()) one["source"] = entry.source;
-    json.push_back(std::move(one));
+report::Rows field_rows() {
+  report::Rows rows{"fields", "", {}, {}};
+  for (const FieldEntry& entry : all_fields()) {
+    std::vector<report::Json>& cells = rows.cells.emplace_back();
+    rows.columns.clear();
+    for (const report::Value& one : values_of(entry)) {
+      rows.columns.push_back(one.what);
+      rows.columns.back().left = true;
+      cells.push_back(one.value);
+    }
   }
-  return json;
-}
-
-std::string in_full(const std::vector<Entry>& entries) {
-  report::Table table({"<name", "<summary", "<source"});
-  for (const Entry& entry : entries) table.row({entry.name, entry.summary, entry.source});
-  const std::string text = table.text("");
-  return text.substr(text.find('\n') + 1);  // the headings say nothing new
+  // `rehearse doc` has the rest.
+  for (report::Column& column : rows.columns)
+    if (column.key == "megatron_lm" || column.key == "synonyms") column.heading.clear();
+  return rows;
 }
 
 // "models       gpt3-1.3b gpt3-22b", folded at 100 columns.
@@ -189,26 +162,26 @@ int run_list(const Arguments& arguments, Globals globals) {
   Options options("list");
   options.words(0, 1).parse(arguments, globals);
   const std::string wanted = options.words().empty() ? "" : options.words()[0];
-  std::string text;
-  report::Json json = report::Json::object();
+  report::Document document;
+  std::string in_brief;
   std::vector<std::string> names;
   for (const Kind& kind : kinds) {
     names.emplace_back(kind.name);
     if (!wanted.empty() && wanted != kind.name) continue;
-    if (globals.json) json[kind.name] = to_json(kind.entries());
-    text += wanted.empty() ? in_short(kind) : in_full(kind.entries());
+    in_brief += wanted.empty() ? in_short(kind) : "";
+    report::Rows rows = rows_of(kind);
+    rows.searched = wanted.empty();
+    document.blocks.emplace_back(std::move(rows));
   }
-  names.emplace_back("fields");
-  if (wanted == "fields") {
-    text = fields_text();
-    if (globals.json) json["fields"] = fields_json();
-  }
+  if (wanted.empty()) document.blocks.emplace_back(report::Note{"", in_brief});
+  names.insert(names.end(), {"fields", "settings"});
+  if (wanted == "fields" || wanted == "settings") document.blocks.emplace_back(field_rows());
   if (!wanted.empty() && std::find(names.begin(), names.end(), wanted) == names.end()) {
     throw Stop{exit_usage,
                fmt::format("`rehearse list` knows {}, not '{}'{}", fmt::join(names, ", "), wanted,
                            did_you_mean(wanted, names))};
   }
-  print(globals.json ? report::document("list", json).dump(2) + "\n" : text);
+  say(globals, "list", document);
   return exit_yes;
 }
 

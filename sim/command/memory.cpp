@@ -1,7 +1,6 @@
 // memory.cpp — `rehearse memory`: the closed-form estimate of a plan; the replay of a
 // written allocator trace or of a recorded CUDA memory snapshot.
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include "sim/command/command.h"
 #include "sim/config/plan.h"
@@ -10,7 +9,7 @@
 #include "sim/memory/recording.h"
 #include "sim/memory/replay.h"
 #include "sim/memory/snapshot.h"
-#include "sim/report/json.h"
+#include "sim/report/document.h"
 #include "sim/search/evaluate.h"
 
 namespace sim::command {
@@ -20,49 +19,64 @@ namespace {
 constexpr std::int64_t trace_bytes_max = std::int64_t{2} << 30;
 constexpr std::size_t print_bytes = 1 << 18;
 
-report::Json summary(const memory::ReplaySummary& done) {
-  const memory::PoolStatistics& all = done.statistics.all;
-  return {{"commands", done.commands},
-          {"allocations", done.allocations},
-          {"out_of_memory", done.out_of_memory},
-          {"allocated_bytes", all.allocated_bytes.current},
-          {"reserved_bytes", all.reserved_bytes.current},
-          {"peak_allocated_bytes", all.allocated_bytes.peak},
-          {"peak_reserved_bytes", all.reserved_bytes.peak},
-          {"device_allocations", done.statistics.num_device_alloc},
-          {"device_frees", done.statistics.num_device_free},
-          {"retries", done.statistics.num_alloc_retries}};
+report::Value bytes(const char* key, const char* words, std::int64_t count) {
+  report::Value one = report::value(key, words, count);
+  one.what.show = report::Show::bytes;
+  return one;
 }
 
-report::Json summary(const memory::RecordingReplay& done) {
+report::Document summary(const memory::ReplaySummary& done) {
   const memory::PoolStatistics& all = done.statistics.all;
-  return {{"allocations", done.allocations},
-          {"allocations_at_recorded_address", done.allocations_at_recorded_address},
-          {"segment_events", done.segment_events},
-          {"segment_events_matched", done.segment_events_matched},
-          {"segment_events_unexpected", done.segment_events_unexpected},
-          {"final_map_identical", done.final_map_identical},
-          {"first_difference", done.first_difference},
-          {"peak_allocated_bytes", all.allocated_bytes.peak},
-          {"peak_reserved_bytes", all.reserved_bytes.peak}};
+  return {"",
+          "",
+          {},
+          {report::Values{
+              "",
+              {report::value("commands", "commands", done.commands),
+               report::value("allocations", "allocations", done.allocations),
+               report::value("out_of_memory", "out of memory", done.out_of_memory),
+               bytes("allocated_bytes", "allocated", all.allocated_bytes.current),
+               bytes("reserved_bytes", "reserved", all.reserved_bytes.current),
+               bytes("peak_allocated_bytes", "peak allocated", all.allocated_bytes.peak),
+               bytes("peak_reserved_bytes", "peak reserved", all.reserved_bytes.peak),
+               report::value("device_allocations", "asked of the device",
+                             done.statistics.num_device_alloc),
+               report::value("device_frees", "given back to it", done.statistics.num_device_free),
+               report::value("retries", "retries", done.statistics.num_alloc_retries)}}}};
+}
+
+report::Document summary(const memory::RecordingReplay& done) {
+  const memory::PoolStatistics& all = done.statistics.all;
+  return {"",
+          "",
+          {},
+          {report::Note{"",
+                        fmt::format("{}: final map {}", done.exact() ? "exact" : "different",
+                                    done.final_map_identical ? "identical" : "different"),
+                        true},
+           report::Values{
+               "",
+               {report::value("allocations", "allocations", done.allocations),
+                report::value("allocations_at_recorded_address", "at the recorded address",
+                              done.allocations_at_recorded_address),
+                report::value("segment_events", "segment events", done.segment_events),
+                report::value("segment_events_matched", "as recorded", done.segment_events_matched),
+                report::value("segment_events_unexpected", "unexpected",
+                              done.segment_events_unexpected),
+                report::value("final_map_identical", "", done.final_map_identical),
+                report::value("first_difference",
+                              done.first_difference.empty() ? "" : "first difference",
+                              done.first_difference),
+                bytes("peak_allocated_bytes", "peak allocated", all.allocated_bytes.peak),
+                bytes("peak_reserved_bytes", "peak reserved", all.reserved_bytes.peak)}}}};
 }
 
 // A snapshot that torch.cuda.memory._dump_snapshot wrote.
-int replay_pickle(const std::string& bytes, const std::string& path, memory::Rules rules,
+int replay_pickle(const std::string& content, const std::string& path, memory::Rules rules,
                   Globals globals) {
-  const memory::Snapshot snapshot = need(memory::read_snapshot(bytes, path));
+  const memory::Snapshot snapshot = need(memory::read_snapshot(content, path));
   const memory::RecordingReplay done = need(memory::replay_snapshot(snapshot, rules, path));
-  if (globals.json) {
-    print(report::document("memory_replay", summary(done)).dump(2) + "\n");
-  } else {
-    print(fmt::format(
-        "{}: {} of {} allocations at the recorded address, {} of {} segment events as recorded, "
-        "final map {}\n{}",
-        done.exact() ? "exact" : "different", done.allocations_at_recorded_address,
-        done.allocations, done.segment_events_matched, done.segment_events,
-        done.final_map_identical ? "identical" : "different",
-        done.first_difference.empty() ? "" : "first difference: " + done.first_difference + "\n"));
-  }
+  say(globals, "memory_replay", summary(done));
   return done.exact() ? exit_yes : exit_no;
 }
 
@@ -78,8 +92,8 @@ int replay_text(const std::string& text, const std::string& path, memory::Rules 
   };
   const memory::ReplaySummary done =
       memory::replay_trace(trace, rules, globals.json ? memory::LineSink() : sink);
-  if (globals.json) lines = report::document("memory_replay", summary(done)).dump(2) + "\n";
-  print(lines);
+  if (!globals.json) print(lines);  // the trace's own answers are its text
+  if (globals.json) say(globals, "memory_replay", summary(done));
   return exit_yes;
 }
 
@@ -91,28 +105,26 @@ int estimate(const std::vector<std::string>& words, Globals globals) {
   constexpr double bytes_per_gib = 1024.0 * 1024.0 * 1024.0;
   const double weights = parts.weight_optimizer_bytes / bytes_per_gib;
   const double activations = parts.activation_bytes / bytes_per_gib;
-  if (globals.json) {
-    const report::Json json = {
-        {"method", "closed form of arXiv 2411.06465, one GPU of the first stage"},
-        {"parameters", parts.params_first_stage},
-        {"weights_gradients_optimizer_gib", weights},
-        {"activations_gib", activations},
-        {"gib", all.gib},
-        {"limit_gib", all.limit_gib},
-        {"fits", all.fits}};
-    print(report::document("memory_estimate", json).dump(2) + "\n");
-  } else {
-    print(
-        fmt::format("closed form: {:.2f} GiB, {} the 80 % rule's {:.1f} on {}: {}\n"
-                    "one GPU of the first stage (arXiv 2411.06465); no temporaries, fragmentation, "
-                    "NCCL or CUDA "
-                    "context: `rehearse run` replays them\n\n"
-                    "  weights, gradients, optimizer  {:8.3f} GiB  {:.0f} parameters\n"
-                    "  activations                    {:8.3f} GiB\n",
-                    all.gib, all.fits ? "within" : "above", all.limit_gib, file.machine.gpu.name,
-                    all.fits ? "fits" : "may run out of memory", weights, parts.params_first_stage,
-                    activations));
-  }
+  report::Document document;
+  document.blocks.emplace_back(report::Note{
+      "",
+      fmt::format("closed form: {:.2f} GiB, {} the 80 % rule's {:.1f} on {}: {}\n"
+                  "no temporaries, fragmentation, NCCL or CUDA context: `rehearse run` replays "
+                  "them",
+                  all.gib, all.fits ? "within" : "above", all.limit_gib, file.machine.gpu.name,
+                  all.fits ? "fits" : "may run out of memory"),
+      true});
+  document.blocks.emplace_back(report::Values{
+      "",
+      {report::value("method", "method",
+                     "closed form of arXiv 2411.06465, one GPU of the first stage"),
+       report::value("parameters", "parameters", parts.params_first_stage, "", 0),
+       report::value("weights_gradients_optimizer_gib", "weights, gradients, optimizer", weights,
+                     "GiB", 3),
+       report::value("activations_gib", "activations", activations, "GiB", 3),
+       report::value("gib", "", all.gib, "GiB"),
+       report::value("limit_gib", "", all.limit_gib, "GiB"), report::value("fits", "", all.fits)}});
+  say(globals, "memory_estimate", document);
   return all.fits ? exit_yes : exit_no;
 }
 

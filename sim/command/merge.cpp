@@ -2,12 +2,12 @@
 #include "sim/search/merge.h"
 
 #include <fmt/format.h>
+
 #include <nlohmann/json.hpp>
 
 #include "sim/command/shard.h"
-#include "sim/report/json.h"
 #include "sim/report/record.h"
-#include "sim/report/sweep_text.h"
+#include "sim/report/sweep_document.h"
 #include "sim/search/sweep.h"
 
 namespace sim::command {
@@ -27,8 +27,7 @@ void print_sweep(const search::Merged& merged, const std::string& into, const Gl
   if (!globals.quiet) {
     note(fmt::format("results: {}/results.csv and {}/results.jsonl", into, into));
   }
-  print(globals.json ? report::document("sweep", report::sweep_json(records)).dump(2) + "\n"
-                     : report::sweep_text(records));
+  say(globals, "sweep", report::sweep_answer(records));
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "sim/command/command.h"
+#include "sim/command/patience.h"
 #include "sim/report/output.h"
 
 namespace sim::command {
@@ -33,7 +34,9 @@ Progress::Progress(std::string what, std::size_t total, bool quiet)
       terminal_(is_terminal()),
       quiet_(quiet),
       began_(Clock::now()),
-      last_(began_) {}
+      last_(began_) {
+  end_patience();
+}
 
 Progress::~Progress() {
   clear();

@@ -17,7 +17,7 @@
 #include "sim/report/page.h"
 #include "sim/report/record.h"
 #include "sim/report/run_document.h"
-#include "sim/report/sweep_text.h"
+#include "sim/report/sweep_document.h"
 #include "sim/search/link_use.h"
 
 namespace sim::command {
@@ -74,7 +74,7 @@ std::vector<report::LinkBusy> links_of(const config::PlanFile& file, search::Sit
 }  // namespace
 
 void declare_report(Options& options) {
-  options.value("report", "FILE", "also write a page with charts (HTML, one file, works offline)");
+  options.output("report", "FILE", "also write a page with charts (HTML, one file, works offline)");
 }
 
 void write_page(const std::string& path, const report::Document& document) {
@@ -90,7 +90,7 @@ void RunPage::finish(const config::PlanFile& file, search::Site& site, const rep
 
 int run_report(const Arguments& arguments, Globals globals) {
   Options options("report");
-  options.value("output,o", "FILE", "the page (report.html)");
+  options.output("output,o", "FILE", "the page (report.html)");
   declare_plan(options);
   options.words(0, 1000).parse(arguments, globals);
   const std::string path = options.text("output", "report.html");

@@ -2,13 +2,11 @@
 #include <fmt/format.h>
 
 #include <memory>
-#include <nlohmann/json.hpp>
 
 #include "sim/command/report.h"
 #include "sim/command/watch.h"
 #include "sim/config/residuals.h"
 #include "sim/report/interval.h"
-#include "sim/report/json.h"
 #include "sim/report/run_text.h"
 #include "sim/search/evaluate.h"
 #include "sim/search/fixes.h"
@@ -65,19 +63,17 @@ int run_run(const Arguments& arguments, Globals globals) {
   const bool fixing = options.has("fixes") && !answer.run.fits();
   search::Fixes fixes;
   if (fixing) fixes = search::find_fixes(file.plan, site, false);
-  if (globals.json) {
-    report::Json json = report::to_json(answer);
-    if (answer.run.fits()) json["interval_90"] = report::intervals_json(intervals);
-    if (fixing) json["single_changes"] = search::fixes_json(fixes);
-    print(report::document("run", std::move(json)).dump(2) + "\n");
-  } else {
-    std::string text = report::run_text(answer, report::intervals_text(intervals));
-    if (fixing) text += search::fixes_text(fixes);
-    if (!fixing && !answer.run.fits()) {
-      text += "\n`--fixes` replays single changes of the plan and says which would fit\n";
-    }
-    print(text);
+  report::Document document = report::answer_document(answer, report::intervals_text(intervals));
+  if (answer.run.fits())
+    document.blocks.emplace_back(report::Data{"interval_90", report::intervals_json(intervals)});
+  if (fixing) {
+    for (report::Block& block : search::fixes_blocks(fixes, "single_changes"))
+      document.blocks.push_back(std::move(block));
+  } else if (!answer.run.fits()) {
+    document.blocks.emplace_back(
+        report::Note{"", "`--fixes` replays single changes of the plan and says which would fit"});
   }
+  say(globals, "run", document);
   return answer.run.fits() ? exit_yes : exit_no;
 }
 

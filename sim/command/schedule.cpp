@@ -7,11 +7,10 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
-#include <nlohmann/json.hpp>
 
 #include "sim/command/command.h"
 #include "sim/core/text.h"
-#include "sim/report/json.h"
+#include "sim/report/document.h"
 #include "sim/schedule/timeline.h"
 
 namespace sim::command {
@@ -82,24 +81,6 @@ std::string text_of(const schedule::Order& order) {
   return text;
 }
 
-Json to_json(const Schedule& schedule, const Shape& shape, const Timeline& timeline,
-             const std::vector<schedule::Order>& orders) {
-  Json live = Json::array(), texts = Json::array();
-  for (const int one : timeline.live) live.push_back(in_stages(schedule, shape, one));
-  for (const schedule::Order& order : orders) texts.push_back(text_of(order));
-  return {{"schedule", std::string(schedule.name)},
-          {"stages", shape.stages},
-          {"microbatches", shape.microbatches},
-          {"chunks", shape.chunks},
-          {"slices", shape.slices},
-          {"makespan", timeline.makespan},
-          {"span", timeline.span},
-          {"busy", timeline.busy},
-          {"peak_live", live},
-          {"bubble_pct", timeline.bubble_percent()},
-          {"orders", texts}};
-}
-
 // The shortest pass is a column, unless that makes the picture too wide.
 double column(const Timeline& timeline) {
   double shortest = timeline.makespan;
@@ -109,22 +90,44 @@ double column(const Timeline& timeline) {
   return std::max(shortest, timeline.makespan / most_columns);
 }
 
-std::string to_text(const Schedule& schedule, const Shape& shape, const Timeline& timeline) {
+report::Document document_of(const Schedule& schedule, const Shape& shape, const Timeline& timeline,
+                             const std::vector<schedule::Order>& orders) {
   const double unit = column(timeline);
-  std::vector<std::string> live, busy;
-  for (const int one : timeline.live) live.push_back(shortest(in_stages(schedule, shape, one)));
-  for (const double one : timeline.busy) busy.push_back(shortest(one));
-  std::string text = fmt::format("{}: {} stages, {} microbatches", schedule.name, shape.stages,
+  std::vector<std::string> live_text, busy_text;
+  Json live = Json::array(), texts = Json::array();
+  for (const int one : timeline.live) {
+    live.push_back(in_stages(schedule, shape, one));
+    live_text.push_back(shortest(in_stages(schedule, shape, one)));
+  }
+  for (const double one : timeline.busy) busy_text.push_back(shortest(one));
+  for (const schedule::Order& order : orders) texts.push_back(text_of(order));
+  std::string head = fmt::format("{}: {} stages, {} microbatches", schedule.name, shape.stages,
                                  shape.microbatches);
-  if (shape.chunks > 1) text += fmt::format(", {} chunks", shape.chunks);
-  if (shape.slices > 1) text += fmt::format(", {} slices", shape.slices);
-  text += fmt::format("; a column is {}\n\n", shortest(unit));
-  if (unit > 0) text += draw(timeline, unit);
-  return text + fmt::format(
-                    "\nmakespan   {}\nspan       {} (longest stage)\nbusy       {}\n"
-                    "peak live  {} (activations of a full stage)\nbubble     {:.1f} %\n",
-                    shortest(timeline.makespan), shortest(timeline.span), fmt::join(busy, " "),
-                    fmt::join(live, " "), timeline.bubble_percent());
+  if (shape.chunks > 1) head += fmt::format(", {} chunks", shape.chunks);
+  if (shape.slices > 1) head += fmt::format(", {} slices", shape.slices);
+  head += fmt::format("; a column is {}\n", shortest(unit));
+  report::Document document;
+  document.blocks.emplace_back(report::Note{"", head, true});
+  document.blocks.emplace_back(report::Values{
+      "",
+      {report::value("schedule", "", std::string(schedule.name)),
+       report::value("stages", "", shape.stages),
+       report::value("microbatches", "", shape.microbatches),
+       report::value("chunks", "", shape.chunks), report::value("slices", "", shape.slices),
+       report::value("makespan", "", timeline.makespan), report::value("span", "", timeline.span),
+       report::value("busy", "", timeline.busy), report::value("peak_live", "", live),
+       report::value("bubble_pct", "", timeline.bubble_percent())}});
+  document.blocks.emplace_back(report::Data{"orders", texts});
+  document.blocks.emplace_back(report::Picture{unit > 0 ? draw(timeline, unit) : ""});
+  document.blocks.emplace_back(
+      report::Values{"",
+                     {report::value("", "makespan", shortest(timeline.makespan)),
+                      report::value("", "span", shortest(timeline.span), "(longest stage)"),
+                      report::value("", "busy", fmt::format("{}", fmt::join(busy_text, " "))),
+                      report::value("", "peak live", fmt::format("{}", fmt::join(live_text, " ")),
+                                    "(activations of a full stage)"),
+                      report::value("", "bubble", timeline.bubble_percent(), "%", 1)}});
+  return document;
 }
 
 }  // namespace
@@ -159,10 +162,7 @@ int run_schedule(const Arguments& arguments, Globals globals) {
     throw Stop{exit_data, fmt::format("error: schedule {}: {}", schedule.name, problem)};
   const std::vector<schedule::Order> orders = schedule.orders(shape);
   const Timeline timeline = run(schedule, shape, orders);
-  print(globals.json
-            ? report::document("schedule", to_json(schedule, shape, timeline, orders)).dump(2) +
-                  "\n"
-            : to_text(schedule, shape, timeline));
+  say(globals, "schedule", document_of(schedule, shape, timeline, orders));
   return exit_yes;
 }
 

@@ -14,7 +14,7 @@
 #include "sim/config/grid.h"
 #include "sim/report/document.h"
 #include "sim/report/record.h"
-#include "sim/report/sweep_text.h"
+#include "sim/report/sweep_document.h"
 #include "sim/search/evaluate.h"
 #include "sim/search/merge.h"
 
@@ -58,6 +58,14 @@ search::Points points_of(const config::Grid& grid, search::Sites& sites) {
     case RecordProblem::unfinished:
       throw Stop{exit_interrupted,
                  result.message + "; go on with: " + resume + "\nor start over with --overwrite"};
+    case RecordProblem::finished:
+      throw Stop{exit_data, result.message +
+                                "; --resume goes on with it where it is of the same "
+                                "grid, -o FOLDER keeps it, --overwrite replaces it"};
+    case RecordProblem::foreign:
+      throw Stop{exit_data, result.message +
+                                "; -o FOLDER keeps them, --resume --overwrite drops them, "
+                                "--overwrite starts over"};
     case RecordProblem::mixed:
       break;
   }
@@ -70,10 +78,7 @@ std::string default_folder(const config::Grid& grid) {
 
 search::RecordFile::Mode mode_of(const Options& options) {
   using Mode = search::RecordFile::Mode;
-  if (options.has("resume") && options.has("overwrite")) {
-    throw Stop{exit_usage, "either --resume or --overwrite"};
-  }
-  if (options.has("resume")) return Mode::go_on;
+  if (options.has("resume")) return options.has("overwrite") ? Mode::take_over : Mode::go_on;
   return options.has("overwrite") ? Mode::overwrite : Mode::fresh;
 }
 
@@ -81,6 +86,10 @@ void say_what_was_left_out(const search::SweepResult& result) {
   if (result.dropped_bytes > 0) {
     note(
         fmt::format("note: dropped {} bytes of a record that was cut short", result.dropped_bytes));
+  }
+  if (result.damaged > 0) {
+    note(fmt::format("note: {} records were not as they were written; their points were made anew",
+                     result.damaged));
   }
   if (result.foreign > 0) {
     note(fmt::format("note: left out {} records of other points, machines or versions",
@@ -105,7 +114,9 @@ int run_sweep(const Arguments& arguments, Globals globals) {
   Options options("sweep");
   options.value("output,o", "FOLDER", "where results.jsonl and results.csv go (results-<grid>)")
       .flag("resume", "go on with what the folder holds")
-      .flag("overwrite", "start over, whatever the folder holds")
+      .flag("overwrite",
+            "start over, whatever the folder holds; with --resume: drop only records of other "
+            "points, machines or versions")
       .words(1, 1000);
   declare_shard(options);
   declare_report(options);
@@ -161,8 +172,7 @@ int run_sweep(const Arguments& arguments, Globals globals) {
   }
   if (options.has("report"))
     write_page(options.text("report"), report::sweep_document(grid.name(), result.records));
-  print(globals.json ? report::document("sweep", report::sweep_json(result.records)).dump(2) + "\n"
-                     : report::sweep_text(result.records));
+  say(globals, "sweep", report::sweep_answer(result.records));
   return code;
 }
 

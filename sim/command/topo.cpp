@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "sim/config/cluster.h"
 #include "sim/config/import.h"
@@ -13,9 +12,8 @@
 #include "sim/config/plan.h"
 #include "sim/core/quantity.h"
 #include "sim/core/text.h"
-#include "sim/report/json.h"
+#include "sim/report/document.h"
 #include "sim/report/output.h"
-#include "sim/report/table.h"
 #include "sim/search/evaluate.h"
 #include "sim/search/link_use.h"
 #include "sim/topology/draw.h"
@@ -25,8 +23,6 @@
 namespace sim::command {
 
 namespace {
-
-using report::Json;
 
 using Given = Options::Named;
 
@@ -57,22 +53,21 @@ double share_of(const Options& options, const char* name) {
 }
 
 int show(const std::string& what, const std::vector<topology::Finding>& findings,
-         const std::string& more, Globals globals) {
+         const std::string& node, Globals globals) {
   const bool problem =
       std::ranges::any_of(findings, [](const auto& finding) { return finding.problem; });
-  if (globals.json) {
-    Json all = Json::array();
-    for (const topology::Finding& finding : findings)
-      all.push_back({{"problem", finding.problem}, {"text", finding.text}});
-    print(report::document("topo", {{"what", what}, {"findings", all}, {"node", more}}).dump(2) +
-          "\n");
-    return problem ? exit_no : exit_yes;
+  report::Rows rows{"findings", "", {{"problem", ""}, {"text", ""}}, {}, true};
+  std::string lines = fmt::format("{}: {}\n", what, problem ? "problems" : "no problems");
+  for (const topology::Finding& finding : findings) {
+    rows.cells.push_back({finding.problem, finding.text});
+    lines += fmt::format("  {}{}\n", finding.problem ? "problem: " : "", finding.text);
   }
-  std::string text = fmt::format("{}: {}\n", what, problem ? "problems" : "no problems");
-  for (const topology::Finding& finding : findings)
-    text += fmt::format("  {}{}\n", finding.problem ? "problem: " : "", finding.text);
-  if (!more.empty()) text += "\n" + more;
-  print(text);
+  report::Document document;
+  document.blocks.emplace_back(report::Values{"", {report::value("what", "", what)}});
+  document.blocks.emplace_back(report::Note{"", lines});
+  document.blocks.emplace_back(std::move(rows));
+  document.blocks.emplace_back(report::Note{"", node, false, "node"});
+  say(globals, "topo", document);
   return problem ? exit_no : exit_yes;
 }
 
@@ -201,9 +196,21 @@ int time(const Options& options, Globals globals) {
   search::Site& site = *need(sites.of(machine));
   network::Network& network = *site.network;
   const network::Groups groups{all_groups};
-  report::Table table(
-      {"size", "time us", "algbw GB/s", "busbw GB/s", "<chosen", "<busiest link", "busy"});
-  Json rows = Json::array();
+  using report::Show;
+  report::Rows rows{
+      "rows",
+      fmt::format(
+          "{} of {} GPUs on {}{}", name, ranks.size(), machine.cluster.name,
+          all_groups.size() > 1 ? fmt::format(", {} groups at once", all_groups.size()) : ""),
+      {{"bytes", "size", "", 0, false, "", 1, Show::bytes},
+       {"seconds", "time", "us", 1, false, "", 1e6},
+       {"algorithm_gb_per_second", "algbw", "GB/s", 2},
+       {"bus_gb_per_second", "busbw", "GB/s", 2},
+       {"algorithm", "algorithm", "", 0, true},
+       {"protocol", "protocol", "", 0, true},
+       {"busiest_link", "busiest link", "", 0, true},
+       {"busy", "busy", "", 0, false, " %", 100}},
+      {}};
   for (std::int64_t bytes = least; bytes <= most; bytes *= 2) {
     const network::Answer answer = need(network.answer(kind, groups, Bytes{bytes}));
     const double took = seconds(answer.duration);
@@ -214,31 +221,16 @@ int time(const Options& options, Globals globals) {
       if (load.busy_seconds > busiest.busy_seconds * (1 + 1e-9)) busiest = load;
     }
     const topology::Routes& routes = network.cover(1);
-    const std::string link =
-        label(routes.source(busiest.link)) + " -> " + label(routes.target(busiest.link));
-    const double busy = busiest.busy_seconds / took;
-    const std::string chosen = fmt::format("{} {}", answer.algorithm, answer.protocol);
-    table.row({human(Bytes{bytes}), fmt::format("{:.1f}", took * 1e6),
-               fmt::format("{:.2f}", rate / 1e9), fmt::format("{:.2f}", bus / 1e9), chosen, link,
-               fmt::format("{:.0f} %", 100 * busy)});
-    rows.push_back({{"bytes", bytes},
-                    {"seconds", took},
-                    {"algorithm_gb_per_second", rate / 1e9},
-                    {"bus_gb_per_second", bus / 1e9},
-                    {"algorithm", answer.algorithm},
-                    {"protocol", answer.protocol},
-                    {"busiest_link", link},
-                    {"busy", busy}});
+    rows.cells.push_back(
+        {bytes, took, rate / 1e9, bus / 1e9, answer.algorithm, answer.protocol,
+         label(routes.source(busiest.link)) + " -> " + label(routes.target(busiest.link)),
+         busiest.busy_seconds / took});
     if (bytes > most / 2) break;
   }
-  if (globals.json) {
-    print(report::document("topo-time", {{"collective", name}, {"rows", rows}}).dump(2) + "\n");
-  } else {
-    print(fmt::format(
-              "{} of {} GPUs on {}{}\n", name, ranks.size(), machine.cluster.name,
-              all_groups.size() > 1 ? fmt::format(", {} groups at once", all_groups.size()) : "") +
-          table.text());
-  }
+  report::Document document;
+  document.blocks.emplace_back(report::Values{"", {report::value("collective", "", name)}});
+  document.blocks.emplace_back(std::move(rows));
+  say(globals, "topo-time", document);
   return exit_yes;
 }
 
@@ -260,7 +252,7 @@ std::vector<double> heat(const std::string& plan, topology::Cluster& cluster,
   return busy;
 }
 
-int export_drawing(const Options& options) {
+int export_drawing(const Options& options, Globals globals) {
   const std::string format = options.choice("format", "svg", {"svg", "dot", "simgrid"});
   topology::Cluster cluster;
   std::vector<double> busy;
@@ -283,10 +275,19 @@ int export_drawing(const Options& options) {
   const std::string text = format == "svg"   ? topology::svg(cluster, busy, alike)
                            : format == "dot" ? topology::graphviz(cluster, busy, alike)
                                              : topology::simgrid_xml(cluster);
-  if (!options.has("output")) {
-    print(text);
-  } else if (const std::string problem = report::write_file(options.text("output"), text);
-             !problem.empty()) {
+  if (!options.has("output") || globals.json) {
+    report::Document document;
+    document.blocks.emplace_back(
+        report::Values{"",
+                       {report::value("format", "", format), report::value("gpus", "", drawn),
+                        report::value("nodes", "", cluster.nodes)}});
+    document.blocks.emplace_back(report::Data{"drawing", text});
+    if (globals.json) say(globals, "topo-export", document);
+    if (!globals.json) print(text);
+  }
+  if (!options.has("output")) return exit_yes;
+  if (const std::string problem = report::write_file(options.text("output"), text);
+      !problem.empty()) {
     throw Stop{exit_io, problem};
   }
   return exit_yes;
@@ -314,16 +315,16 @@ int run_topo(const Arguments& arguments, Globals globals) {
       .value("network", "NAME",
              "time: ns-3 simulates small cases packet by packet; place: replay isolated (default) "
              "or coupled")
-      .value("output,o", "FILE",
-             "export: write there instead of stdout; place: the nodes in their new order, a line "
-             "each")
+      .output("output,o", "FILE",
+              "export: write there instead of stdout; place: the nodes in their new order, a line "
+              "each")
       .words(2, 1000)
       .parse(arguments, globals);
   const std::string& what = options.words()[0];
   if (what == "check") return check(options, globals);
   if (what == "time") return time(options, globals);
   if (what == "import") return import(options, globals);
-  if (what == "export") return export_drawing(options);
+  if (what == "export") return export_drawing(options, globals);
   if (what == "place") return topo_place(options, globals);
   const std::vector<std::string> all = {"check", "time", "place", "import", "export"};
   throw Stop{exit_usage, fmt::format("topo: '{}' is none of check, time, place, import, export{}",

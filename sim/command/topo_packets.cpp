@@ -3,13 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "sim/command/topo.h"
-#include "sim/core/text.h"
 #include "sim/network/packet_check.h"
-#include "sim/report/json.h"
-#include "sim/report/table.h"
+#include "sim/report/document.h"
 
 namespace sim::command {
 
@@ -23,38 +20,38 @@ int topo_packets(const topology::Cluster& cluster, const CollectiveAsked& asked,
   // The largest array is refused before the others are simulated.
   need(network::packet_query(routes, asked.kind, gpus, static_cast<double>(asked.most)));
   network::Solver solver;
-  report::Table table({"size", "rounds", "max-min us", "ns-3 us", "ratio", "headers us",
-                       "connect us", "slow start us", "left us"});
-  report::Json rows = report::Json::array();
+  const auto us = [](const char* key, const char* heading) {
+    return report::Column{key, heading, "us", 2, false, "", 1e6};
+  };
+  report::Rows rows{"rows",
+                    fmt::format("{} of {} GPUs on {}, packet by packet (ns-3)", asked.name,
+                                gpus.size(), cluster.name),
+                    {{"bytes", "size", "", 0, false, "", 1, report::Show::bytes},
+                     {"rounds", "rounds", ""},
+                     us("max_min_seconds", "max-min"),
+                     us("ns3_seconds", "ns-3"),
+                     {"ratio", "ratio", "", 3},
+                     us("headers_seconds", "headers"),
+                     us("connect_seconds", "connect"),
+                     us("slow_start_seconds", "slow start"),
+                     us("left_seconds", "left")},
+                    {}};
   for (std::int64_t bytes = asked.least; bytes <= asked.most; bytes *= 2) {
     const network::PacketCheck c =
         need(network::packet_check(routes, solver, asked.kind, gpus, static_cast<double>(bytes)));
-    const auto us = [](double seconds) { return fmt::format("{:.2f}", seconds * 1e6); };
-    table.row({human(Bytes{bytes}), fmt::format("{}", c.rounds), us(c.max_min), us(c.packets),
-               fmt::format("{:.3f}", c.packets / c.max_min), us(c.headers), us(c.start),
-               us(c.slow_start), us(c.left())});
-    rows.push_back({{"bytes", bytes},
-                    {"rounds", c.rounds},
-                    {"max_min_seconds", c.max_min},
-                    {"ns3_seconds", c.packets},
-                    {"headers_seconds", c.headers},
-                    {"connect_seconds", c.start},
-                    {"slow_start_seconds", c.slow_start},
-                    {"left_seconds", c.left()}});
+    rows.cells.push_back({bytes, c.rounds, c.max_min, c.packets, c.packets / c.max_min, c.headers,
+                          c.start, c.slow_start, c.left()});
     if (bytes > asked.most / 2) break;
   }
-  if (globals.json) {
-    print(report::document("topo-packets", {{"collective", asked.name}, {"rows", rows}}).dump(2) +
-          "\n");
-    return exit_yes;
-  }
-  print(fmt::format("{} of {} GPUs on {}, packet by packet (ns-3)\n", asked.name, gpus.size(),
-                    cluster.name) +
-        table.text() +
-        "max-min: the messages of the same rounds as they share the links, raw rates. ns-3 speaks "
-        "TCP:\nheaders of 42 bytes on 1000, a connection for each message (connect, with the "
-        "switches' store\nand forward and the last acknowledgement), windows that grow from ten "
-        "segments (slow start).\n");
+  rows.footnote =
+      "max-min: the messages of the same rounds as they share the links, raw rates. ns-3 speaks "
+      "TCP:\nheaders of 42 bytes on 1000, a connection for each message (connect, with the "
+      "switches' store\nand forward and the last acknowledgement), windows that grow from ten "
+      "segments (slow start).\n";
+  report::Document document;
+  document.blocks.emplace_back(report::Values{"", {report::value("collective", "", asked.name)}});
+  document.blocks.emplace_back(std::move(rows));
+  say(globals, "topo-packets", document);
   return exit_yes;
 }
 

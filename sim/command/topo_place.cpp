@@ -3,15 +3,12 @@
 
 #include <algorithm>
 #include <array>
-#include <nlohmann/json.hpp>
 
 #include "sim/command/topo.h"
 #include "sim/config/plan.h"
-#include "sim/core/text.h"
 #include "sim/report/answer.h"
-#include "sim/report/json.h"
+#include "sim/report/document.h"
 #include "sim/report/output.h"
-#include "sim/report/table.h"
 #include "sim/search/evaluate.h"
 #include "sim/search/place.h"
 
@@ -57,46 +54,62 @@ Replayed replayed(const workload::Plan& plan, config::Machine machine,
   return {answer.run.fits(), answer.run.fits() ? report::step_seconds(answer) : 0};
 }
 
-std::string text_of(const search::Placement& found, const topology::NodeRates& rates,
-                    const std::array<Replayed, 2>& times) {
-  std::string text;
-  report::Table traffic(
-      {"<between nodes", "bytes", "model s", "<longest link", "then s", "<longest link then"});
+report::Rows traffic_of(const search::Placement& found) {
+  report::Rows rows{"traffic",
+                    "",
+                    {{"communicator", "between nodes", "", 0, true},
+                     {"bytes", "bytes", "", 0, false, "", 1, report::Show::bytes},
+                     {"model_seconds_before", "model", "s", 4},
+                     {"longest_link_before", "longest link", "", 0, true},
+                     {"model_seconds_after", "then", "s", 4},
+                     {"longest_link_after", "longest link then", "", 0, true}},
+                    {}};
   for (const search::PlacedTraffic& t : found.traffic)
-    traffic.row({t.who, human(Bytes{static_cast<std::int64_t>(t.bytes)}),
-                 fmt::format("{:.4f}", t.seconds_before), t.link_before,
-                 fmt::format("{:.4f}", t.seconds_after), t.link_after});
-  text += traffic.empty() ? "no traffic leaves a node: the order makes no difference\n"
-                          : traffic.text();
+    rows.cells.push_back(
+        {t.who, t.bytes, t.seconds_before, t.link_before, t.seconds_after, t.link_after});
+  rows.searched = rows.cells.empty();
+  return rows;
+}
+
+std::string steps_text(const search::Placement& found, const topology::NodeRates& rates,
+                       const std::array<Replayed, 2>& times) {
   const auto step = [](const Replayed& r) {
     return r.fits ? fmt::format("step {:.3f} s", r.step) : std::string("out of memory");
   };
-  text += fmt::format("\nnodes before  {}\nnodes after   {}\n", order_text(found.before, rates),
-                      order_text(found.after, rates));
+  std::string text = fmt::format("nodes before  {}\nnodes after   {}\n",
+                                 order_text(found.before, rates), order_text(found.after, rates));
   text += fmt::format("replayed before  {}\nreplayed after   {}", step(times[0]), step(times[1]));
   if (times[0].fits && times[1].fits)
     text += fmt::format(", {:+.2f} %", 100 * (times[1].step / times[0].step - 1));
   return text + "\n";
 }
 
-Json json_of(const search::Placement& found, const std::array<Replayed, 2>& times,
-             std::int64_t seed) {
-  Json traffic = Json::array();
-  for (const search::PlacedTraffic& t : found.traffic)
-    traffic.push_back({{"communicator", t.who},
-                       {"bytes", t.bytes},
-                       {"model_seconds_before", t.seconds_before},
-                       {"model_seconds_after", t.seconds_after},
-                       {"longest_link_before", t.link_before},
-                       {"longest_link_after", t.link_after}});
-  Json json = {{"seed", seed},
-               {"moves", found.moves},
-               {"before", found.before},
-               {"after", found.after},
-               {"traffic", std::move(traffic)}};
-  if (times[0].fits) json["step_seconds_before"] = times[0].step;
-  if (times[1].fits) json["step_seconds_after"] = times[1].step;
-  return json;
+report::Document document_of(const config::PlanFile& file, const search::Placement& found,
+                             const std::array<Replayed, 2>& times, std::int64_t seed) {
+  const auto step = [](const Replayed& r) { return r.fits ? Json(r.step) : Json(nullptr); };
+  report::Document document;
+  document.blocks.emplace_back(
+      report::Note{"", fmt::format("{} on {}, {} of {} nodes; {} moves, seed {}", file.name,
+                                   file.machine.cluster.name, found.before.size(),
+                                   file.machine.cluster.nodes, found.moves, seed)});
+  document.blocks.emplace_back(report::Values{
+      "",
+      {report::value("seed", "", seed), report::value("moves", "", found.moves),
+       report::value("before", "", found.before), report::value("after", "", found.after)}});
+  if (found.traffic.empty())
+    document.blocks.emplace_back(
+        report::Note{"", "no traffic leaves a node: the order makes no difference"});
+  document.blocks.emplace_back(traffic_of(found));
+  document.blocks.emplace_back(
+      report::Note{"", steps_text(found, file.machine.cluster.rates, times)});
+  document.blocks.emplace_back(
+      report::Values{"",
+                     {report::value("step_time_s_before", "", step(times[0])),
+                      report::value("step_time_s_after", "", step(times[1]))}});
+  if (found.after != found.before)
+    document.blocks.emplace_back(
+        report::Note{"", fmt::format("host=[{}]", fmt::join(found.after, ","))});
+  return document;
 }
 
 }  // namespace
@@ -135,20 +148,8 @@ int topo_place(const Options& options, Globals globals) {
     const std::string problem = report::write_file(options.text("output"), list);
     if (!problem.empty()) throw Stop{exit_io, problem};
   }
-  if (globals.json) {
-    print(report::document("topo-place",
-                           json_of(found, times, static_cast<std::int64_t>(settings.seed)))
-              .dump(2) +
-          "\n");
-    return exit_yes;
-  }
-  std::string text = fmt::format("{} on {}, {} of {} nodes; {} moves, seed {}\n", file.name,
-                                 file.machine.cluster.name, found.before.size(),
-                                 file.machine.cluster.nodes, found.moves, settings.seed);
-  text += text_of(found, rates, times);
-  if (found.after != found.before)
-    text += fmt::format("\nhost=[{}]\n", fmt::join(found.after, ","));
-  print(text);
+  say(globals, "topo-place",
+      document_of(file, found, times, static_cast<std::int64_t>(settings.seed)));
   return exit_yes;
 }
 

@@ -92,13 +92,13 @@ std::vector<std::string> identities(const std::vector<config::RunsRow>& rows,
 
 // One share of the rows, kept in a folder; `arguments` start it again.
 int predict_shard(const std::vector<config::RunsRow>& rows, const std::string& whole,
-                  const Share& share, const std::vector<std::string>& arguments,
+                  const Share& share, const std::vector<std::string>& arguments, bool overwrite,
                   const Globals& globals) {
   search::Sites sites;
   const std::vector<std::string> all = identities(rows, sites);
   const search::Shard& shard = *share.shard;
   const std::string folder =
-      prepare(whole, search::manifest("validate", all, shard, arguments), true);
+      prepare(whole, search::manifest("validate", all, shard, arguments), overwrite);
   std::vector<std::string> ids;
   for (std::size_t i = 0; i < search::share(shard, all.size()); ++i)
     ids.push_back(all[search::item(shard, i)]);
@@ -119,10 +119,13 @@ int predict_shard(const std::vector<config::RunsRow>& rows, const std::string& w
     progress.show(done, "");
     return !interrupted();
   };
-  const search::Kept kept =
-      search::keep_answers(folder, search::RecordFile::Mode::go_on, ids, share.workers, calls);
+  using Mode = search::RecordFile::Mode;
+  const search::Kept kept = search::keep_answers(folder, overwrite ? Mode::take_over : Mode::go_on,
+                                                 ids, share.workers, calls);
   progress.clear();
   if (kept.problem == search::RecordProblem::locked) throw Stop{exit_interrupted, kept.message};
+  if (kept.problem == search::RecordProblem::foreign)
+    throw Stop{exit_data, kept.message + "; start over with --overwrite"};
   if (kept.problem != search::RecordProblem::none) throw Stop{exit_io, kept.message};
   if (!kept.complete) throw Stop{exit_interrupted, "interrupted; the same command goes on"};
   if (share.of_step) {
@@ -198,8 +201,7 @@ int validate_timings(const config::Table& table, const std::string& csv, Globals
   search::Sites sites;
   const std::vector<calibrate::Timing> timings = calibrate::timings(table, sites);
   if (!csv.empty()) save(csv, calibrate::timings_csv(timings));
-  print(globals.json ? report::document("validate", calibrate::timings_json(timings)).dump(2) + "\n"
-                     : calibrate::timings_text(timings));
+  say(globals, "validate", calibrate::timings_document(timings));
   return exit_yes;
 }
 
@@ -209,9 +211,7 @@ int validate_measured(const calibrate::MeasuredTable& kind, const config::Table&
   search::Sites sites;
   const std::vector<calibrate::RowAnswer> answers = calibrate::predict(kind, table, sites);
   if (!csv.empty()) save(csv, calibrate::to_csv(kind, answers));
-  print(globals.json
-            ? report::document("validate", calibrate::to_json(kind, table, answers)).dump(2) + "\n"
-            : calibrate::to_text(kind, table, answers));
+  say(globals, "validate", calibrate::document_of(kind, table, answers));
   return exit_yes;
 }
 
@@ -237,10 +237,7 @@ void print_validation(const std::vector<std::string>& lines, const std::string& 
   std::filesystem::create_directories(into, error);
   save(into + "/predictions.csv", calibrate::predictions_csv(predictions));
   if (!globals.quiet) note("results: " + into + "/predictions.csv");
-  print(globals.json
-            ? report::document("validate", calibrate::validation_json(rows, predictions)).dump(2) +
-                  "\n"
-            : calibrate::validation_text(rows, predictions));
+  say(globals, "validate", calibrate::validation_answer(rows, predictions));
 }
 
 int run_validate(const Arguments& arguments, Globals globals) {
@@ -249,10 +246,11 @@ int run_validate(const Arguments& arguments, Globals globals) {
       .values("where", "COLUMN=TEXT",
               "only rows whose cell in that column holds TEXT (!=: does not); may be given again: "
               "all must hold")
-      .value("csv", "FILE", "write one line per row of the table to FILE")
-      .value("residuals", "FILE",
-             "write what intervals are made of (calibration/residuals/runs.textproto) to FILE")
+      .output("csv", "FILE", "write one line per row of the table to FILE")
+      .output("residuals", "FILE",
+              "write what intervals are made of (calibration/residuals/runs.textproto) to FILE")
       .value("output,o", "FOLDER", "with --shard: where the shares go (results-validate)")
+      .flag("overwrite", "with --shard: start over, whatever the share's folder holds")
       .words(1, 100);
   declare_shard(options);
   declare_report(options);
@@ -279,7 +277,8 @@ int run_validate(const Arguments& arguments, Globals globals) {
     std::vector<std::string> again = options.words();
     for (const std::string& where : options.list("where"))
       again.insert(again.end(), {"--where", where});
-    return predict_shard(table, options.text("output", "results-validate"), share, again, globals);
+    return predict_shard(table, options.text("output", "results-validate"), share, again,
+                         options.has("overwrite"), globals);
   }
   Predicted predicted = predict_all(table, share, globals);
   if (share.ranks != nullptr && share.ranks->rank() > 0)
@@ -299,11 +298,7 @@ int run_validate(const Arguments& arguments, Globals globals) {
                calibrate::validation_document(fmt::format("{}", fmt::join(options.words(), ", ")),
                                               rows, predicted.rows));
   }
-  print(
-      globals.json
-          ? report::document("validate", calibrate::validation_json(rows, predicted.rows)).dump(2) +
-                "\n"
-          : calibrate::validation_text(rows, predicted.rows));
+  say(globals, "validate", calibrate::validation_answer(rows, predicted.rows));
   return predicted.crashed == 0 ? exit_yes : exit_bug;
 }
 

@@ -31,11 +31,11 @@ config::PlanFile load_plan(const Options& options, const Globals& globals) {
 }
 
 void declare_watch(Options& options) {
-  options.value("trace", "FILE", "also write a Perfetto trace (ui.perfetto.dev opens it)")
-      .value("memory-plot", "FILE", "also draw memory over time by category (SVG)")
-      .value("memory-snapshot", "FILE",
-             "also write a PyTorch memory snapshot (pytorch.org/memory_viz opens it); each rank "
-             "class is a device");
+  options.output("trace", "FILE", "also write a Perfetto trace (ui.perfetto.dev opens it)")
+      .output("memory-plot", "FILE", "also draw memory over time by category (SVG)")
+      .output("memory-snapshot", "FILE",
+              "also write a PyTorch memory snapshot (pytorch.org/memory_viz opens it); each rank "
+              "class is a device");
 }
 
 bool Watch::wanted(const Options& options) {

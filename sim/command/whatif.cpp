@@ -4,14 +4,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <thread>
 
 #include "sim/command/command.h"
 #include "sim/command/interrupt.h"
 #include "sim/command/progress.h"
 #include "sim/core/quantity.h"
-#include "sim/report/whatif_text.h"
+#include "sim/report/whatif_document.h"
 #include "sim/search/whatif.h"
 
 namespace sim::command {
@@ -83,13 +82,7 @@ int run_whatif(const Arguments& arguments, Globals globals) {
   progress.clear();
   if (interrupted()) throw Stop{exit_interrupted, "interrupted"};
   const std::vector<report::WhatifRow> table = need(rows);
-  if (globals.json) {
-    report::Json json = report::Json::array();
-    for (const report::WhatifRow& row : table) json.push_back(report::to_json(row));
-    print(report::document("whatif", std::move(json)).dump(2) + "\n");
-  } else {
-    print(report::whatif_text(table));
-  }
+  say(globals, "whatif", report::whatif_document(table));
   return table.front().fits ? exit_yes : exit_no;
 }
 

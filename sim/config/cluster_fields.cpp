@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 
+#include "sim/config/rules.h"
 #include "sim/core/text.h"
 
 namespace sim::config {
@@ -66,6 +67,8 @@ Diagnostics one(const Setting& setting, v1::Cluster& cluster, Source& source,
     key.remove_prefix(dot + 1);
   }
   if (value.empty()) return refuse(fmt::format("'{}' has no value", path));
+  if (const std::string problem = number_problem(*field, value); !problem.empty())
+    return refuse(problem);
   const std::unique_ptr<Message> parsed(target->New());
   Source single("");
   const std::string colon = field->message_type() ? " " : ": ";

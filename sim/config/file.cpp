@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "sim/config/textproto.h"
+#include "sim/core/outputs.h"
 
 namespace sim::config {
 namespace {
@@ -29,6 +30,9 @@ Result<std::string> read_file(const std::string& path, std::int64_t limit) {
   struct stat state {};
   if (::fstat(file, &state) != 0) return unreadable(path, std::strerror(errno));
   if (S_ISDIR(state.st_mode)) return unreadable(path, "it is a directory; name a file in it");
+  if (const std::string option = output_option(state); !option.empty())
+    return Diagnostics{
+        {path, fmt::format("is an input, and --{} would write over it; name another", option)}};
   const auto too_large = [&]() -> Diagnostics {
     return {
         {path, fmt::format("the file is larger than {} MiB, the most that is read", limit >> 20)}};

@@ -78,6 +78,7 @@ class GridLoader {
     for (Diagnostic& problem : source_.check(message_, false))
       problems_.push_back(std::move(problem));
     required();
+    check_name();
     if (!problems_.empty()) return problems_;
     state_->path = source_.path();
     state_->name = message_.has_name() ? message_.name()
@@ -100,10 +101,18 @@ class GridLoader {
   // The fields that a grid needs; those that a plan needs are checked on whole points.
   void required() {
     if (!problems_.empty()) return;
-    for (Diagnostic& problem : source_.check(message_)) {
-      if (problem.message.starts_with("'Plan' needs")) continue;
-      problems_.push_back(std::move(problem));
-    }
+    for (Diagnostic& problem : source_.check(message_)) problems_.push_back(std::move(problem));
+  }
+
+  // Results go to a folder of this name.
+  void check_name() {
+    const std::string& name = message_.name();
+    const bool plain = std::ranges::none_of(
+        name, [](char c) { return c == '/' || static_cast<unsigned char>(c) < 0x20 || c == 0x7f; });
+    if (plain && name != "." && name != "..") return;
+    problems_.push_back({source_.where(message_, "name"),
+                         "'name' is the name of a folder: it has no '/' and is not '..'; write for "
+                         "example name: \"strong-scaling\""});
   }
 
   void read_bases() {
@@ -305,7 +314,7 @@ GridPoint Grid::point(std::size_t index) const {
   const model::Architecture architecture =
       plan.has_model() ? state_->models.at({block.beside, plan.model()})
                        : architecture_of(plan.architecture(), plan.sequence());
-  Resolved resolved = resolve(plan, architecture, *point.machine);
+  Resolved resolved = resolve(plan, architecture, point.machine.get());
   point.plan = std::move(resolved.plan);
   for (PlanProblem& problem : resolved.problems)
     point.problems.push_back(std::move(problem.message));

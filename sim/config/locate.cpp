@@ -72,6 +72,9 @@ Result<std::string> locate(Kind kind, std::string_view name, const std::string& 
     return Diagnostics{{"", fmt::format("there is no file '{}'", name), Fault::missing}};
   }
   const std::string root = repository_root();
+  std::error_code error;
+  const bool is_file = fs::is_regular_file(fs::path(name), error);
+  if (root.empty() && is_file) return std::string(name);
   if (root.empty())
     return Diagnostics{{"",
                         fmt::format("the folder of '{}' was not found; set REHEARSE_ROOT to "
@@ -81,6 +84,7 @@ Result<std::string> locate(Kind kind, std::string_view name, const std::string& 
   const fs::path folder = fs::path(root) / place.folder;
   const fs::path file = folder / fmt::format("{}{}", name, place.extension);
   if (is_there(file)) return file.string();
+  if (is_file) return std::string(name);  // no name of ours: a file without a suffix
   const std::vector<std::string> all = names(kind);
   std::string listed;
   for (const std::string& one : all) listed += (listed.empty() ? "" : ", ") + one;

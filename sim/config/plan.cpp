@@ -7,6 +7,7 @@
 #include "sim/config/cluster_fields.h"
 #include "sim/config/framework.h"
 #include "sim/config/huggingface.h"
+#include "sim/config/kinds.h"
 #include "sim/config/launch.h"
 #include "sim/config/locate.h"
 #include "sim/config/plan_fields.h"
@@ -50,19 +51,21 @@ Result<model::Architecture> load_architecture(const v1::Plan& plan, const Source
 
 Result<PlanFile> finish(v1::Plan& plan, Source& source, Diagnostics problems,
                         const std::vector<std::string>& cluster) {
-  // Values first: what reads the model or the cluster may rely on them.
   append(problems, source.check(plan, problems.empty()), source.path());
-  if (!problems.empty()) return problems;
-
+  // What the rest relies on: the plan's own values.
+  const bool sound = problems.empty();
+  Result<Machine> machine = Diagnostics{{source.path(), "names no cluster"}};
+  if (plan.has_cluster() && !plan.cluster().empty()) {
+    std::vector<std::string> changes = cluster_settings(plan);
+    changes.insert(changes.end(), cluster.begin(), cluster.end());
+    machine = find_cluster(plan.cluster(), source.path(), changes);
+    if (!machine) append(problems, machine.errors(), source.where(plan, "cluster"));
+  }
+  if (!sound) return problems;
   const Result<model::Architecture> architecture = load_architecture(plan, source);
   if (!architecture) append(problems, architecture.errors(), source.path());
-  std::vector<std::string> changes = cluster_settings(plan);
-  changes.insert(changes.end(), cluster.begin(), cluster.end());
-  const Result<Machine> machine = find_cluster(plan.cluster(), source.path(), changes);
-  if (!machine) append(problems, machine.errors(), source.where(plan, "cluster"));
-  if (!problems.empty()) return problems;
-
-  Resolved resolved = resolve(plan, *architecture, *machine);
+  if (!architecture) return problems;
+  Resolved resolved = resolve(plan, *architecture, machine ? &*machine : nullptr);
   for (PlanProblem& problem : resolved.problems)
     problems.push_back({source.where(plan, problem.field), std::move(problem.message)});
   if (!problems.empty()) return problems;
@@ -129,6 +132,12 @@ void default_batch(v1::Plan& plan, const std::vector<std::string>& cluster,
                   batch));
 }
 
+// A file of another kind breaks so many rules that they would hide what is wrong.
+std::string other_kind(const std::string& path) {
+  const Result<std::string> text = read_file(path);
+  return text ? kind_problem(*text, "plan") : "";
+}
+
 }  // namespace
 
 Result<PlanFile> load_plan(const std::string& path, const std::vector<std::string>& overrides) {
@@ -136,6 +145,8 @@ Result<PlanFile> load_plan(const std::string& path, const std::vector<std::strin
   Source source(path);
   Diagnostics problems;
   if (!path.empty()) problems = load(source, plan, plan_synonyms(), false);
+  if (const std::string other = problems.empty() ? "" : other_kind(path); !other.empty())
+    return Diagnostics{{path, other}};
   append(problems, apply(settings_of(overrides), plan, source), "command line");
   return finish(plan, source, std::move(problems), of_cluster(overrides));
 }

@@ -71,6 +71,15 @@ std::string written(const FieldDescriptor& field, std::string value) {
   return value;
 }
 
+// "fsdp.reshard_after_forward=..., ".
+std::string block_example(const FieldDescriptor& block) {
+  const auto* message = block.message_type();
+  std::string text;
+  for (int i = 0; i < std::min(message->field_count(), 3); ++i)
+    text += fmt::format("{}{}.{}=...", i == 0 ? "" : " ", block.name(), message->field(i)->name());
+  return text;
+}
+
 Diagnostics one(const Setting& setting, v1::Plan& plan, Source& source, std::string& done) {
   const std::size_t equals = setting.text.find('=');
   if (equals == std::string::npos || equals == 0)
@@ -92,12 +101,17 @@ Diagnostics one(const Setting& setting, v1::Plan& plan, Source& source, std::str
       target = plan.mutable_architecture();
   }
   const auto* field = target->GetDescriptor()->FindFieldByName(key);
-  if (!field || field->is_repeated() || field->message_type())
+  if (field && field->message_type() && !field->is_repeated())
+    return {{setting.where, fmt::format("'{}' is a block; set its fields one by one: {}", key,
+                                        block_example(*field))}};
+  if (!field || field->is_repeated())
     return {{setting.where, fmt::format("a plan has no setting '{}'{}", key.substr(0, 80),
                                         did_you_mean(key.substr(0, 80), all_names(*target)))}};
   if (value.empty())
     return {{setting.where, fmt::format("'{}' has no value; write for example {}=...", key, key)}};
 
+  if (const std::string problem = number_problem(*field, value); !problem.empty())
+    return {{setting.where, problem}};
   const std::unique_ptr<Message> parsed(target->New());
   Source single("");
   Diagnostics problems =

@@ -121,7 +121,7 @@ void sharding(const v1::Plan& from, workload::Plan& to, std::vector<PlanProblem>
 }
 
 // What is copied as it stands, and the defaults that hang on it.
-void copied(const v1::Plan& from, const Machine& machine, workload::Plan& to) {
+void copied(const v1::Plan& from, const Machine* machine, workload::Plan& to) {
   copy_fields(from, to);
   if (!from.has_overlap_param_gather())
     to.sharding.overlap_param_gather =
@@ -130,8 +130,9 @@ void copied(const v1::Plan& from, const Machine& machine, workload::Plan& to) {
   // Fused attention multiplies in 16 bits or less; of its kernels TransformerEngine prefers cuDNN's
   // on Hopper and Blackwell [pytorch/attention/dot_product_attention/utils.py:
   // get_attention_backend].
+  const bool hopper = machine != nullptr && machine->gpu.compute_capability >= 90;
   to.stack.attention = to.numerics.precision == model::Precision::fp32 ? AttentionBackend::unfused
-                       : machine.gpu.compute_capability >= 90          ? AttentionBackend::cudnn
+                       : hopper                                        ? AttentionBackend::cudnn
                                                                        : AttentionBackend::flash;
 }
 
@@ -163,12 +164,13 @@ void chunks(const v1::Plan& from, Resolved& out) {
 }
 
 // The GPUs that the plan states, 0 when it states none.
-std::int64_t stated_world(const v1::Plan& from, const Machine& machine, Resolved& out) {
-  const std::int64_t by_nodes = std::int64_t{from.nodes()} * machine.cluster.node.gpus;
+std::int64_t stated_world(const v1::Plan& from, const Machine* machine, Resolved& out) {
+  if (machine == nullptr) return from.gpus();
+  const std::int64_t by_nodes = std::int64_t{from.nodes()} * machine->cluster.node.gpus;
   if (from.has_gpus() && from.has_nodes() && from.gpus() != by_nodes)
     out.problems.push_back(
         {"gpus", fmt::format("gpus {} and nodes {} (of {} GPUs each) disagree; leave one out",
-                             from.gpus(), from.nodes(), machine.cluster.node.gpus)});
+                             from.gpus(), from.nodes(), machine->cluster.node.gpus)});
   if (from.has_gpus()) return from.gpus();
   return from.has_nodes() ? by_nodes : 0;
 }
@@ -177,7 +179,7 @@ std::string factors(std::int64_t model_parallel) {
   return fmt::format("tp x cp x pp = {}; write a multiple of {}", model_parallel, model_parallel);
 }
 
-void world(const v1::Plan& from, const Machine& machine, Resolved& out) {
+void world(const v1::Plan& from, const Machine* machine, Resolved& out) {
   workload::Plan& plan = out.plan;
   const std::int64_t stated = stated_world(from, machine, out);
   const std::string_view stater = from.has_gpus() ? "gpus" : "nodes";
@@ -188,6 +190,7 @@ void world(const v1::Plan& from, const Machine& machine, Resolved& out) {
     return;
   }
   const auto model_parallel = static_cast<std::int64_t>(exact);
+  if (machine == nullptr && stated == 0 && !from.has_dp() && from.has_nodes()) return;
   if (stated == 0 && !from.has_dp()) {
     out.problems.push_back({"cluster", "say how many GPUs run: gpus, nodes or dp"});
     return;
@@ -270,7 +273,7 @@ const Framework* framework_of(const v1::Plan& from, std::vector<PlanProblem>& pr
 }
 
 // Everything but the world's size.
-void fill(const v1::Plan& from, const Machine& machine, Resolved& out) {
+void fill(const v1::Plan& from, const Machine* machine, Resolved& out) {
   sharding(from, out.plan, out.problems);
   copied(from, machine, out.plan);
   adapters(from, out.plan, out.problems);
@@ -299,7 +302,7 @@ Stated state(const Framework& framework, std::span<const Setting> settings, cons
   for (const auto* field : fields) out.fields.push_back(field->name());
   Resolved resolved;
   resolved.plan.architecture = architecture_of(from.architecture(), from.sequence());
-  fill(from, machine, resolved);
+  fill(from, &machine, resolved);
   out.plan = std::move(resolved.plan);
   out.problems = std::move(resolved.problems);
   return out;
@@ -313,7 +316,7 @@ std::vector<std::string> cluster_settings(const v1::Plan& plan) {
 }
 
 Resolved resolve(const v1::Plan& given, const model::Architecture& architecture,
-                 const Machine& machine) {
+                 const Machine* machine) {
   Resolved out;
   workload::Plan& plan = out.plan;
   plan.architecture = architecture;
@@ -321,15 +324,17 @@ Resolved resolve(const v1::Plan& given, const model::Architecture& architecture,
   if (const Framework* framework = framework_of(given, out.problems)) complete(*framework, from);
   fill(from, machine, out);
   world(from, machine, out);
-  if (out.problems.empty()) placement(from, machine, out);
+  if (machine != nullptr && out.problems.empty()) placement(from, *machine, out);
   rank_order(from, out);
-  if (plan.numerics.fp8 && machine.gpu.fp8_flops == 0)
+  if (plan.numerics.fp8 && machine != nullptr && machine->gpu.fp8_flops == 0)
     out.problems.push_back(
-        {"fp8", fmt::format("{} multiplies no fp8; leave fp8 out", machine.gpu.name)});
+        {"fp8", fmt::format("{} multiplies no fp8; leave fp8 out", machine->gpu.name)});
   if (const auto options = memory::parse_options(plan.environment.allocator_options); !options) {
     for (const Diagnostic& problem : options.errors())
       out.problems.push_back({"allocator_options", problem.where + ": " + problem.message});
   }
+  // Rules of the world say nothing before there is one.
+  if (machine == nullptr && !from.has_gpus() && !from.has_dp()) return out;
   for (workload::Problem& problem : workload::problems(plan))
     out.problems.push_back({std::move(problem.field), std::move(problem.message)});
   return out;

@@ -25,9 +25,10 @@ struct Resolved {
   std::vector<PlanProblem> problems;
 };
 
-// REQUIRES: `from` satisfies the rules of plan.proto.
+// REQUIRES: `from` satisfies the rules of plan.proto. Without a machine, where its own file is
+// wrong, only the rules that need none are checked, and the plan is not to be run.
 Resolved resolve(const rehearse::v1::Plan& from, const model::Architecture& architecture,
-                 const Machine& machine);
+                 const Machine* machine);
 
 // A row of a table of measured runs, as settings: its framework says the rest.
 struct Stated {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cassert>
+#include <charconv>
 
 #include "sim/config/textproto.h"
 #include "sim/core/quantity.h"
@@ -15,12 +16,31 @@ using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 using rehearse::v1::Rule;
 
+// Outside of these a quantity of a machine is a mistake in its unit, and steps would outlast the
+// clock of the replay (106 days).
 template <class T>
-std::string message_or_zero(const Parsed<T>& parsed, const T& zero, const Rule& rule,
-                            std::string_view text) {
+struct Bounds {
+  T least, most;
+  std::string_view least_text, most_text;
+};
+constexpr Bounds<Bandwidth> bandwidths = {
+    {10'000'000}, {1'000'000'000'000'000}, "10MB/s", "1000TB/s"};
+constexpr Bounds<double> flop_rates = {1e11, 1e20, "0.1TFLOP/s", "100000PFLOP/s"};
+constexpr Bounds<double> frequencies = {1e6, 1e12, "1MHz", "1000GHz"};
+constexpr Bounds<Duration> durations = {{0}, {1'000'000'000'000}, "0s", "1s"};
+constexpr Bounds<Bytes> sizes = {{0}, {std::int64_t{1} << 50}, "0B", "1024TiB"};
+
+template <class T>
+std::string quantity_text(const Parsed<T>& parsed, const Bounds<T>& bounds, const Rule& rule,
+                          std::string_view text) {
   if (const auto* message = std::get_if<std::string>(&parsed)) return *message;
-  if (std::get<T>(parsed) == zero && !rule.may_be_zero())
-    return fmt::format("\"{}\" is zero; it must be more", text);
+  const T value = std::get<T>(parsed);
+  if (value == T{})
+    return rule.may_be_zero() ? "" : fmt::format("\"{}\" is zero; it must be more", text);
+  if (value < bounds.least)
+    return fmt::format("\"{}\" is too little; the least is {}", text, bounds.least_text);
+  if (value > bounds.most)
+    return fmt::format("\"{}\" is too much; the most is {}", text, bounds.most_text);
   return "";
 }
 
@@ -127,19 +147,19 @@ std::string quantity_problem(const FieldDescriptor& field, std::string_view text
   std::string problem;
   switch (rule.unit()) {
     case rehearse::v1::bytes:
-      problem = message_or_zero(parse_bytes(text), Bytes{}, rule, text);
+      problem = quantity_text(parse_bytes(text), sizes, rule, text);
       break;
     case rehearse::v1::bandwidth:
-      problem = message_or_zero(parse_bandwidth(text), Bandwidth{}, rule, text);
+      problem = quantity_text(parse_bandwidth(text), bandwidths, rule, text);
       break;
     case rehearse::v1::duration:
-      problem = message_or_zero(parse_duration(text), Duration{}, rule, text);
+      problem = quantity_text(parse_duration(text), durations, rule, text);
       break;
     case rehearse::v1::flop_rate:
-      problem = message_or_zero(parse_flop_rate(text), 0.0, rule, text);
+      problem = quantity_text(parse_flop_rate(text), flop_rates, rule, text);
       break;
     case rehearse::v1::frequency:
-      problem = message_or_zero(parse_frequency(text), 0.0, rule, text);
+      problem = quantity_text(parse_frequency(text), frequencies, rule, text);
       break;
     default:
       return "";
@@ -153,6 +173,22 @@ std::vector<std::string> enum_names(const FieldDescriptor& field) {
     if (field.enum_type()->value(i)->number() != 0)
       names.push_back(field.enum_type()->value(i)->name());
   return names;
+}
+
+std::string number_problem(const FieldDescriptor& field, std::string_view value) {
+  const auto type = field.cpp_type();
+  const bool whole =
+      type == FieldDescriptor::CPPTYPE_INT32 || type == FieldDescriptor::CPPTYPE_INT64;
+  if (!whole || value.empty()) return "";
+  std::int64_t number = 0;
+  const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
+  const std::string_view rest = value.substr(static_cast<std::size_t>(end - value.data()));
+  if (error != std::errc{} || rest.empty()) return "";
+  const bool thousand = rest == "k" || rest == "K";
+  const std::int64_t scale = thousand ? 1024 : rest == "M" ? 1024 * 1024 : 0;
+  if (scale == 0 || number > (std::int64_t{1} << 40) || number < 0) return "";
+  return fmt::format("'{}' is a whole number, got '{}'; write {} or {}", field.name(), value,
+                     number * scale, number * (thousand ? 1000 : 1'000'000));
 }
 
 bool is_utf8(std::string_view text) {

@@ -88,24 +88,28 @@ void Dataflow::launched(RankState& r, std::int64_t entries, Time start) const {
 }
 
 void Dataflow::kernel(int c, RankState& r, const Instruction& i) {
+  const Resource resource = resource_of(i.stream);
+  const bool launches = resource != Resource::cpu_cores;
   r.clock.cpu = r.clock.cpu + times_.launch;
-  admit(r, 1);
+  if (launches) admit(r, 1);
   Time& tail = r.clock.tail[at(i.stream)];
+  Time& free = r.free[static_cast<std::size_t>(resource)];
   const bool beside = i.flags & workload::beside;
-  Time start = std::max({r.clock.cpu, tail, beside ? tail : r.sms});
-  if (times_.single_queue) start = std::max(start, r.queue);
+  Time start = std::max({r.clock.cpu, tail, beside ? tail : free});
+  if (times_.single_queue && launches) start = std::max(start, r.queue);
   const auto& durations =
       i.flags & workload::overlapped ? r.times.kernel_overlapped : r.times.kernel;
   const Time end = start + durations[i.index];
   const Account idle =
       why(r, start, i.stream == Stream::compute ? Account::other : account_of(i.stream));
   tail = end;
-  if (!beside) {
+  if (!beside) free = end;
+  if (!beside && resource == Resource::sms)
     r.timeline.kernel(start, end, kernel_account(i.flags), idle);
-    r.sms = end;
+  if (launches) {
+    launched(r, 1, start);
+    r.queue_account = idle;
   }
-  launched(r, 1, start);
-  r.queue_account = idle;
   if (options_.observer) observe(c, r, i.stream, i, start, start, end);
 }
 
@@ -297,71 +301,14 @@ void Dataflow::wait(RankState& r, const Instruction& i) {
   lift(r, i.stream, event.when, event.account);
 }
 
-// Whether the allocation at hand is one of a group of transients that is left out.
-bool Dataflow::left_out(RankState& r, const MemoryCode& memory) const {
-  const MemoryCode::Mark mark = memory.marks[r.at.instruction];
-  if (mark.group >= 0) {
-    const MemoryCode::Group& group = memory.groups[static_cast<std::size_t>(mark.group)];
-    r.leave_out = !options_.observer && r.memory.allocator().takes_what_fits() &&
-                  r.memory.room_for(group.rooms, group.tensors);
+void Dataflow::work_on_host(RankState& r, const Instruction& i) const {
+  if (i.index != static_cast<std::uint32_t>(workload::HostWork::data)) {
+    r.clock.cpu = r.clock.cpu + i.value * times_.host[i.index];
+    return;
   }
-  return mark.transient && r.leave_out;
-}
-
-// An allocation has to know what is free, and where the device may have to be idle for it, when
-// that is.
-bool Dataflow::allocate(int c, RankState& r, const Instruction& i, const MemoryCode& memory,
-                        std::uint32_t slot) {
-  if (!r.posted) {
-    r.clock.cpu = r.clock.cpu + times_.allocation;
-    r.asks = r.driver.unknown() > 0 && !r.pending.empty() && r.clock.cpu >= r.sure_until &&
-             r.memory.waits_for(ClockDriver::later);
-    r.posted = r.asks;
-  }
-  if (r.asks) {
-    settle(c, r);
-    r.asks = r.clock.cpu >= r.sure_until && r.memory.waits_for(ClockDriver::later);
-    if (r.asks) return false;
-    r.posted = false;
-  }
-  if (!r.posted) r.idles = !r.pending.empty() && r.memory.may_wait(i.value, i.stream);
-  r.posted = r.idles && !complete_all(c, r, ~0u);
-  if (r.posted) return false;
-  r.idles = false;
-  if (r.taping) r.tape.push_back((r.clock.cpu - r.tape_origin).ps);
-  if (!left_out(r, memory)) r.memory.allocate(slot, i, r.at);
-  return true;
-}
-
-// All wait. Of those that ask whether memory is free, the one whose clock is behind all others' is
-// told that it is not, and it is not before the next clock. False where no one may be told.
-bool Dataflow::answer() {
-  RankState* first = nullptr;
-  for (const auto& r : ranks_)
-    if (r->asks && (!first || r->clock.cpu < first->clock.cpu)) first = r.get();
-  if (!first) return false;
-  Time next = Time{ClockDriver::later};
-  for (const auto& r : ranks_) {
-    const bool stopped = r->at.pass >= r->stop && r->stop < r->at.passes->size();
-    if (r.get() != first && (r->asks || stopped)) next = std::min(next, r->clock.cpu);
-  }
-  if (next < first->clock.cpu) return false;
-  first->sure_until = std::max(next, Time{first->clock.cpu.ps + 1});
-  return true;
-}
-
-// All wait, and nobody asks. One that waits for its device to be idle goes on without: see the
-// reference.
-bool Dataflow::let_one_allocate() {
-  Time now{};
-  for (const auto& r : ranks_) now = std::max({now, r->clock.cpu, r->clock.idle()});
-  for (const auto& r : ranks_) {
-    if (!r->idles) continue;
-    r->idles = false;
-    r->clock.cpu = now;
-    return true;
-  }
-  return false;
+  const Duration late = wait_for_data(times_.loader, r.clock.cpu - r.timeline.front_of_step());
+  r.timeline.lift(Account::data, late);
+  r.clock.cpu = r.clock.cpu + late;
 }
 
 // False when the instruction needs something that another class has not issued yet.
@@ -373,25 +320,8 @@ bool Dataflow::execute(int c, RankState& r, const Instruction& i, const MemoryCo
   switch (i.op) {
     case Op::alloc:
       return allocate(c, r, i, memory, slot_of(i.space, i.index));
-    case Op::free: {
-      const std::uint32_t slot = slot_of(i.space, i.index);
-      if (r.leave_out && memory.marks[r.at.instruction].transient) {
-        r.clock.cpu = r.clock.cpu + times_.release;
-        if (r.taping) r.tape.push_back((r.clock.cpu - r.tape_origin).ps);
-        return true;
-      }
-      if (!r.pending.empty() && !complete_all(c, r, r.memory.recorded(slot)) && times_.single_queue)
-        return false;
-      r.clock.cpu = r.clock.cpu + times_.release;
-      if (r.taping) {
-        r.tape.push_back((r.clock.cpu - r.tape_origin).ps);
-        for (std::size_t s = 0; s < workload::stream_count; ++s)
-          if (r.memory.recorded(slot) >> s & 1u)
-            r.tape.push_back((r.clock.tail[s] - r.tape_origin).ps);
-      }
-      r.memory.free(slot, i.flags & workload::maybe, &r.at);
-      return true;
-    }
+    case Op::free:
+      return free(c, r, i, memory, slot_of(i.space, i.index));
     case Op::move: {
       const auto to = static_cast<workload::Space>(i.value >> 32);
       r.memory.move(slot_of(i.space, i.index),
@@ -434,7 +364,7 @@ bool Dataflow::execute(int c, RankState& r, const Instruction& i, const MemoryCo
       r.clock.cpu = std::max(r.clock.cpu, r.clock.idle()) + times_.synchronize;
       return true;
     case Op::host:
-      r.clock.cpu = r.clock.cpu + i.value * times_.host[i.index];
+      work_on_host(r, i);
       return true;
   }
   return true;

@@ -41,7 +41,7 @@ void Dataflow::save(const RankState& r, Time origin, std::vector<std::int64_t>& 
   put(cpu);
   put(r.clock.tail[0]);
   for (std::size_t s = 1; s < workload::stream_count; ++s) put(std::max(r.clock.tail[s], cpu));
-  put(std::max(r.sms, cpu));
+  for (const Time t : r.free) put(std::max(t, cpu));
   put(std::max(r.queue, cpu));
   out.push_back(r.queue > cpu ? static_cast<std::int64_t>(r.queue_account) : -1);
   // The ring from its oldest launch on.
@@ -107,7 +107,7 @@ void Dataflow::move_on(std::size_t c, const Snapshot& before, const Snapshot& no
   const Duration by = times * (now.origin - before.origin);
   r.clock.cpu = r.clock.cpu + by;
   for (Time& t : r.clock.tail) t = t + by;
-  r.sms = r.sms + by;
+  for (Time& t : r.free) t = t + by;
   r.queue = r.queue + by;
   for (Time& t : r.launched) t = t + by;
   for (EventEnd& e : r.events) e.when = e.when + by;
@@ -218,12 +218,26 @@ void Dataflow::play(int step) {
   assert(all_stopped());
 }
 
+// Behind a step; ranks that meet at its end are done with it when the last one is.
+void Dataflow::end_step(int step, RunReport& report) {
+  Time last{};
+  for (auto& r : ranks_) last = std::max(last, r->end_of_work());
+  Duration longest{};
+  for (auto& r : ranks_) {
+    const Time end = job_.ends_together || step == 0 ? last : r->end_of_work();
+    longest = std::max(longest, end - r->timeline.front_of_step());
+    r->accounts_at_step = r->timeline.end_step(end);
+    if (step == 1) r->memory.mark_static();
+  }
+  for (auto& r : ranks_) fill_up(r->accounts_at_step, longest);
+  if (step == 1) report.warm_up_time = longest;
+  if (step >= 1) report.step_time = longest;
+}
+
 RunReport Dataflow::run() {
   RunReport report;
-  Time begin{};
-  std::vector<Accounts> before(ranks_.size());
   Snapshot previous;
-  for (int step = 0; step <= options_.steps; ++step) {
+  for (int step = 0; step <= steps_to_play(job_, options_); ++step) {
     Snapshot start;
     if (step >= 2 && options_.shortcuts && !options_.observer) {
       start = snapshot(true);
@@ -231,23 +245,13 @@ RunReport Dataflow::run() {
       if (step >= 3 && start.timing == previous.timing && start.memory == previous.memory) break;
     }
     play(step);
-    Time end{};
-    for (auto& r : ranks_) end = std::max(end, std::max(r->clock.cpu, r->timeline.front()));
-    for (std::size_t c = 0; c < ranks_.size(); ++c) {
-      RankState& r = *ranks_[c];
-      r.timeline.settle(end, Account::other);
-      Accounts now = r.timeline.accounts();
-      for (std::size_t i = 0; i < now.size(); ++i) now[i] -= before[c][i];
-      r.accounts_at_step = now;
-      before[c] = r.timeline.accounts();
-      if (step == 1) r.memory.mark_static();
-    }
-    if (step == 1) report.warm_up_time = end - begin;
-    if (step >= 1) report.step_time = end - begin;
-    begin = end;
+    end_step(step, report);
     previous = std::move(start);
     if (ended_early_) break;
   }
+  // What nobody waited for.
+  for (std::size_t c = 0; c < ranks_.size(); ++c)
+    complete_all(static_cast<int>(c), *ranks_[c], ~0u);
   for (auto& r : ranks_) {
     ClassReport c;
     c.accounts = r->accounts_at_step;

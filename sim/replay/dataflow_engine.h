@@ -99,6 +99,7 @@ class Dataflow {
 
   void setup_meetings();
   void play(int step);
+  void end_step(int step, RunReport& report);
   bool drive();
   bool advance(int c);
   bool execute(int c, RankState& r, const workload::Instruction& i, const MemoryCode& memory,
@@ -121,6 +122,9 @@ class Dataflow {
   bool settle(int c, RankState& r);
   bool answer();
   bool let_one_allocate();
+  bool free(int c, RankState& r, const workload::Instruction& i, const MemoryCode& memory,
+            std::uint32_t slot);
+  void work_on_host(RankState& r, const workload::Instruction& i) const;
   bool allocate(int c, RankState& r, const workload::Instruction& i, const MemoryCode& memory,
                 std::uint32_t slot);
   void lift(RankState& r, workload::Stream stream, Time until, Account account);

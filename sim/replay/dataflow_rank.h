@@ -96,8 +96,8 @@ struct RankState {
   const ClassTimes& times;
 
   Clock clock;
-  Time sms{};    // when the SMs have finished the kernels issued so far
-  Time queue{};  // when the last launch started (single hardware queue)
+  std::array<Time, resource_count> free{};  // when each resource is done with what was issued
+  Time queue{};                             // when the last launch started (single hardware queue)
   Account queue_account = Account::host;
   std::vector<Time> launched;  // when the latest launches started, a ring of Times::launch_queue
   std::size_t launches = 0;    // place of the next one in the ring
@@ -131,6 +131,8 @@ struct RankState {
 
   std::int64_t executed = 0;
   Accounts accounts_at_step{};
+
+  Time end_of_work() const { return std::max(clock.cpu, timeline.front()); }
 };
 
 }  // namespace sim::replay

@@ -28,6 +28,11 @@ Bytes capacity(const Memory& memory, std::size_t rank_class) {
   return {std::max<std::int64_t>(left.n, 0)};
 }
 
+void fill_up(Accounts& accounts, Duration step) {
+  for (const Duration d : accounts) step -= d;
+  accounts[static_cast<std::size_t>(Account::pp_fill_drain)] += step;
+}
+
 void describe(const workload::Job& job, RunReport& report) {
   double ranks = 0, bubble = 0;
   report.classes.resize(job.classes.size());

@@ -17,6 +17,13 @@ inline Account kernel_account(std::uint8_t flags) {
   return flags & workload::optimizer_work ? Account::optimizer : Account::compute;
 }
 
+// Steps behind set-up. Ranks that do not meet at the end of a step drift apart in the first ones.
+inline int steps_to_play(const workload::Job& job, const Options& options) {
+  return options.steps + (job.ends_together ? 0 : 2);
+}
+// A rank whose step is shorter than the longest waits for others in the next one.
+void fill_up(Accounts& accounts, Duration step);
+
 // Fills everything of a report that does not depend on the engine.
 void describe(const workload::Job& job, RunReport& report);
 

@@ -14,16 +14,6 @@ namespace {
 
 using workload::Stream;
 
-// Of a gather or scatter that is cut into pieces beside its product, the first piece (gather) or
-// the last (scatter) has nothing to hide behind; the others hide (TransformerEngine, user buffers).
-Duration exposed(const workload::Job& job, const workload::Transfer& t, Duration d) {
-  const bool activations =
-      t.kind == collective::Kind::all_gather || t.kind == collective::Kind::reduce_scatter;
-  if (!job.tp_comm_overlap || t.communicator != Stream::tp || !activations) return d;
-  const int tp = job.mesh.degrees().tp;
-  return {(d.ps + tp - 1) / tp};
-}
-
 Duration scaled(Duration d, double rate) {
   assert(rate > 0 && rate <= 1);
   return rate == 1.0 ? d : from_seconds(seconds(d) / rate);
@@ -90,11 +80,9 @@ workload::Environment environment(const device::Gpu& gpu, const device::Profile&
   return {profile.memory.engine_workspace, profile.memory.cublas_workspace, gpu.sms};
 }
 
-Times price(const workload::Job& job, const device::Gpu& gpu, const device::Profile& profile,
-            network::Network& network, std::span<const GpuKind> others) {
-  Times times;
-  const device::HostProfile& host = profile.host;
-  times.single_queue = job.single_queue;
+namespace {
+
+void price_host(Times& times, const device::HostProfile& host) {
   times.launch = host.kernel;
   times.launch_collective = host.collective;
   times.launch_exchange = host.point_to_point;
@@ -114,65 +102,112 @@ Times price(const workload::Job& job, const device::Gpu& gpu, const device::Prof
   set(HostWork::microbatch, host.microbatch);
   set(HostWork::step, host.step);
   set(HostWork::blocking_read, host.kernel + host.synchronisation);
+}
 
-  // Between a kernel's end and the next one's start the CPU wakes up and issues it.
-  const Duration gap = job.launch_blocking ? host.synchronisation + host.kernel : Duration{};
+// Prices the classes of a job, whose stages share most of their operations.
+class Pricer {
+ public:
+  Pricer(const workload::Job& job, const device::Gpu& gpu, const device::Profile& profile,
+         network::Network& network, std::span<const GpuKind> others)
+      : job_(job), gpu_(gpu), profile_(profile), network_(network), others_(others) {}
 
-  const auto lasting = [&](collective::Kind kind, const network::Groups& groups, Bytes bytes) {
-    const Duration alone = network.duration(kind, groups, bytes);
-    return alone.ps > 0 ? alone + profile.overlap.arrival : alone;
-  };
+  ClassTimes price(int rank_class) {
+    const workload::Program& program = job_.classes[static_cast<std::size_t>(rank_class)];
+    ClassTimes times;
+    const Duration traffic = price_transfers(program, times);
+    price_kernels(program, slowest(job_.mesh, rank_class, network_.cluster()), traffic, times);
+    price_messages(program, times);
+    return times;
+  }
 
-  times.loader = loader(job, host.loader, network.cluster().node.gpus);
-  // Stages share most of their operations and transfers.
-  std::vector<std::map<model::Operation, Duration>> kernels(1 + others.size());
-  for (std::size_t i = 0; i < job.classes.size(); ++i) {
-    const workload::Program& program = job.classes[i];
-    ClassTimes& c = times.classes.emplace_back();
-    const std::map<int, double> speeds = slowest(job.mesh, static_cast<int>(i), network.cluster());
-    // Kernels run beside the tensor-parallel traffic in backward and the data-parallel traffic of
-    // the last microbatch; the more channels, the fewer SMs.
-    int channels = 0;
+ private:
+  Duration lasting(collective::Kind kind, const network::Groups& groups, Bytes bytes) {
+    const Duration alone = network_.duration(kind, groups, bytes);
+    return alone.ps > 0 ? alone + profile_.overlap.arrival : alone;
+  }
+
+  // Kernels run beside the tensor-parallel traffic in backward and the data-parallel traffic of the
+  // last microbatch; the more channels, the fewer SMs.
+  int channels(const workload::Program& program) {
+    int most = 0;
     for (const Stream s : program.communicators)
       if (s == Stream::tp || s == Stream::dp_cp || s == Stream::shard)
-        channels = std::max(channels, network.channels(job.mesh.groups(communicator_of(s))));
-    channels = std::min(channels, gpu.sms - 1);
-    Duration traffic{};  // the longest collective that a kernel of a layer runs beside
+        most = std::max(most, network_.channels(job_.mesh.groups(communicator_of(s))));
+    return std::min(most, gpu_.sms - 1);
+  }
+
+  // The longest collective that a kernel of a layer runs beside.
+  Duration price_transfers(const workload::Program& program, ClassTimes& times) {
+    Duration traffic{};
     for (const workload::Transfer& t : program.transfers) {
-      const network::Groups& groups = job.mesh.groups(communicator_of(t.communicator));
-      const Duration d = exposed(job, t, lasting(t.kind, groups, t.bytes));
-      c.transfer.push_back(d);
-      c.transfer_overlapped.push_back(
-          scaled(d, device::collective_rate(profile, network.crosses_nodes(groups))));
+      const network::Groups& groups = job_.mesh.groups(communicator_of(t.communicator));
+      const Duration whole = lasting(t.kind, groups, t.bytes);
+      const Duration d{(whole.ps + t.pieces - 1) / t.pieces};  // what nothing hides
+      times.transfer.push_back(d);
+      times.transfer_overlapped.push_back(
+          scaled(d, device::collective_rate(profile_, network_.crosses_nodes(groups))));
       if (t.communicator == Stream::tp || t.communicator == Stream::shard)
-        traffic = std::max(traffic, c.transfer_overlapped.back());
+        traffic = std::max(traffic, times.transfer_overlapped.back());
     }
+    return traffic;
+  }
+
+  void price_kernels(const workload::Program& program, const std::map<int, double>& speeds,
+                     Duration traffic, ClassTimes& times) {
+    const int sms_taken = channels(program);
     for (const model::Operation& o : program.operations) {
       Duration alone{}, overlapped{};
       for (const auto& [kind, speed] : speeds) {
         const auto number = static_cast<std::size_t>(kind);
-        const device::Gpu& own = kind == 0 ? gpu : others[number - 1].gpu;
-        const device::Profile& its = kind == 0 ? profile : others[number - 1].profile;
-        const auto [it, added] = kernels[number].try_emplace(o);
-        if (added) it->second = device::time(o, own, its) + gap;
+        const device::Gpu& own = kind == 0 ? gpu_ : others_[number - 1].gpu;
+        const device::Profile& its = kind == 0 ? profile_ : others_[number - 1].profile;
+        const auto [it, added] = kernels_[number].try_emplace(o);
+        if (added) it->second = device::time(o, own, its) + gap_;
         const Duration kernel = scaled(it->second, speed);
+        const double rate = device::kernel_rate(o.kind, own, its, sms_taken);
         alone = std::max(alone, kernel);
-        overlapped = std::max(
-            overlapped, beside(kernel, device::kernel_rate(o.kind, own, its, channels), traffic));
+        overlapped = std::max(overlapped, beside(kernel, rate, traffic));
       }
-      c.kernel.push_back(alone);
-      c.kernel_overlapped.push_back(overlapped);
+      times.kernel.push_back(alone);
+      times.kernel_overlapped.push_back(overlapped);
     }
+  }
+
+  void price_messages(const workload::Program& program, ClassTimes& times) {
     for (const workload::Exchange& e : program.exchanges) {
-      std::vector<Duration>& messages = c.message.emplace_back();
+      std::vector<Duration>& messages = times.message.emplace_back();
       for (const workload::Message& m : e.messages) {
-        const int other = job.mesh.stage_at(program.stage, m.peer_offset);
+        const int other = job_.mesh.stage_at(program.stage, m.peer_offset);
         const network::Groups& pairs =
-            m.send ? job.mesh.pairs(program.stage, other) : job.mesh.pairs(other, program.stage);
+            m.send ? job_.mesh.pairs(program.stage, other) : job_.mesh.pairs(other, program.stage);
         messages.push_back(lasting(collective::Kind::send_receive, pairs, m.bytes));
       }
     }
   }
+
+  const workload::Job& job_;
+  const device::Gpu& gpu_;
+  const device::Profile& profile_;
+  network::Network& network_;
+  std::span<const GpuKind> others_;
+  // Between a kernel's end and the next one's start the CPU wakes up and issues it.
+  Duration gap_ =
+      job_.launch_blocking ? profile_.host.synchronisation + profile_.host.kernel : Duration{};
+  std::vector<std::map<model::Operation, Duration>> kernels_ =
+      std::vector<std::map<model::Operation, Duration>>(1 + others_.size());
+};
+
+}  // namespace
+
+Times price(const workload::Job& job, const device::Gpu& gpu, const device::Profile& profile,
+            network::Network& network, std::span<const GpuKind> others) {
+  Times times;
+  times.single_queue = job.single_queue;
+  price_host(times, profile.host);
+  times.loader = loader(job, profile.host.loader, network.cluster().node.gpus);
+  Pricer pricer(job, gpu, profile, network, others);
+  for (std::size_t i = 0; i < job.classes.size(); ++i)
+    times.classes.push_back(pricer.price(static_cast<int>(i)));
   return times;
 }
 

@@ -12,15 +12,25 @@
 
 namespace sim::replay {
 
+// What work occupies. On all but the network one task runs at a time (but for small kernels, which
+// find room beside others); the network's sharing is in the times of its transfers.
+enum class Resource : std::uint8_t { sms, network, pcie_up, pcie_down, cpu_cores, count_ };
+constexpr std::size_t resource_count = static_cast<std::size_t>(Resource::count_);
+
 struct QueueRow {
   workload::Stream queue;
-  std::optional<mesh::Communicator> communicator;  // none: it computes
+  Resource resource;
+  std::optional<mesh::Communicator> communicator;  // on the network
   Account account;
+  bool owns_memory;  // the caching allocator has a pool of its blocks
 };
 
 std::span<const QueueRow> queues();
 const QueueRow& row(workload::Stream queue);
 
+inline Resource resource_of(workload::Stream queue) {
+  return row(queue).resource;
+}
 inline Account account_of(workload::Stream queue) {
   return row(queue).account;
 }

@@ -4,6 +4,8 @@
 #include <cassert>
 #include <utility>
 
+#include "sim/replay/queues.h"
+
 namespace sim::replay {
 
 using workload::Category;
@@ -102,7 +104,7 @@ void RankMemory::tell_state(bool out_of_memory) {
 }
 
 void RankMemory::allocate(std::uint32_t slot, const Instruction& i, const Position& position) {
-  assert(!full(slot));
+  assert(!full(slot) && row(i.stream).owns_memory);
   memory::BlockId block = allocator_.allocate(i.value, static_cast<int>(i.stream));
   if (block == memory::no_block) {
     out_of_memory(i, position);

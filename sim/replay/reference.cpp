@@ -42,7 +42,7 @@ std::uint32_t Reference::slot(const Rank& r, workload::Space space, std::uint32_
   return frame + call.layer_base + index;
 }
 
-Duration Reference::cost(const Rank& r, const Instruction& i) const {
+Duration Reference::cost(Rank& r, const Instruction& i) const {
   switch (i.op) {
     case Op::alloc:
       return times_.allocation;
@@ -59,6 +59,11 @@ Duration Reference::cost(const Rank& r, const Instruction& i) const {
     case Op::record:
       return times_.event;
     case Op::host:
+      if (i.index == static_cast<std::uint32_t>(workload::HostWork::data)) {
+        const Duration late = wait_for_data(times_.loader, r.cpu - r.timeline.front_of_step());
+        r.timeline.lift(Account::data, late);
+        return late;
+      }
       return i.value * times_.host[i.index];
     case Op::move:
     case Op::record_stream:
@@ -95,6 +100,10 @@ void normalise(Rank& r) {
 
 void Reference::schedule_cpu(int c) {
   Rank& r = *ranks_[static_cast<std::size_t>(c)];
+  if (r.at_end && !job_.ends_together && r.at.step > 0) {
+    end_step(r, r.end_of_work());
+    if (r.at.step < steps_to_play(job_, options_)) begin_step(r, r.at.step + 1);
+  }
   if (r.at_end) return;
   r.cpu = std::max(r.cpu + cost(r, instruction_of(r)), agenda_.now());
   agenda_.schedule(r.cpu, Event::cpu, {Event::cpu, c, 0, 0});
@@ -116,7 +125,8 @@ void Reference::cpu_step(int c) {
     try_start(c);
     return;
   }
-  const bool launch = i.op == Op::kernel || i.op == Op::collective || i.op == Op::exchange;
+  const bool launch = (i.op == Op::kernel && resource_of(i.stream) != Resource::cpu_cores) ||
+                      i.op == Op::collective || i.op == Op::exchange;
   if (launch && times_.single_queue && times_.launch_queue > 0) {
     const std::int64_t own = i.op == Op::kernel ? 1 : times_.queue_entries_per_collective;
     const std::int64_t wanted = r.entries + own - times_.launch_queue;
@@ -137,6 +147,28 @@ void Reference::cpu_step(int c) {
   }
 }
 
+void Reference::communicate(int c, Rank& r, const Instruction& i, Entry e) {
+  const bool exchange = i.op == Op::exchange;
+  const Stream q = exchange ? r.program.exchanges[i.index].communicator
+                            : r.program.transfers[i.index].communicator;
+  e.kind = exchange ? EntryKind::exchange : EntryKind::collective;
+  e.after = {at(i.stream), r.issued[at(i.stream)]};
+  e.launch = r.launches++;
+  const bool stages = q == Stream::world || q == Stream::embedding;
+  e.waiting = exchange ? waiting_account((*r.at.passes)[r.at.pass])
+              : stages ? Account::pp_fill_drain
+                       : account_of(q);
+  issue(c, r, q, std::move(e));
+  const Mark end{at(q), r.issued[at(q)]};
+  if (i.event != 0) r.events[i.event] = end;
+  if (!(i.flags & workload::joins)) return;
+  Entry join;
+  join.kind = EntryKind::wait;
+  join.flags = workload::joins;
+  join.after = end;
+  issue(c, r, i.stream, std::move(join));
+}
+
 void Reference::handle(int c, Rank& r, const Instruction& i) {
   const auto mark = [&r](Stream s) { return Mark{at(s), r.issued[at(s)]}; };
   Entry e;
@@ -144,7 +176,6 @@ void Reference::handle(int c, Rank& r, const Instruction& i) {
   e.index = i.index;
   e.label = i.label;
   if (options_.observer) e.place = resolve(r.program, r.at);
-  const workload::Pass& pass = (*r.at.passes)[r.at.pass];
   switch (i.op) {
     case Op::alloc:
       r.memory.allocate(slot(r, i.space, i.index), i, r.at);
@@ -164,34 +195,15 @@ void Reference::handle(int c, Rank& r, const Instruction& i) {
       return;
     case Op::kernel:
       e.kind = EntryKind::kernel;
-      if (!(i.flags & workload::beside)) e.kernel = r.kernels++;
+      if (!(i.flags & workload::beside)) e.kernel = r.kernels[resource(i.stream)]++;
       e.after = {at(i.stream), 0};
-      e.launch = r.launches++;
+      if (resource_of(i.stream) != Resource::cpu_cores) e.launch = r.launches++;
       issue(c, r, i.stream, std::move(e));
       return;
     case Op::collective:
-    case Op::exchange: {
-      const bool exchange = i.op == Op::exchange;
-      const Stream q = exchange ? r.program.exchanges[i.index].communicator
-                                : r.program.transfers[i.index].communicator;
-      e.kind = exchange ? EntryKind::exchange : EntryKind::collective;
-      e.after = mark(i.stream);
-      e.launch = r.launches++;
-      const bool stages = q == Stream::world || q == Stream::embedding;
-      e.waiting = exchange ? waiting_account(pass)
-                  : stages ? Account::pp_fill_drain
-                           : account_of(q);
-      issue(c, r, q, std::move(e));
-      if (i.event != 0) r.events[i.event] = mark(q);
-      if (i.flags & workload::joins) {
-        Entry join;
-        join.kind = EntryKind::wait;
-        join.flags = workload::joins;
-        join.after = mark(q);
-        issue(c, r, i.stream, std::move(join));
-      }
+    case Op::exchange:
+      communicate(c, r, i, std::move(e));
       return;
-    }
     case Op::wait:
       e.kind = EntryKind::wait;
       e.flags = 0;
@@ -228,16 +240,11 @@ void Reference::issue(int c, Rank& r, Stream stream, Entry entry) {
 
 bool Reference::ready(const Rank& r, std::size_t s, const Entry& e) const {
   if (e.kind == EntryKind::wait) return r.reached(e.after);
-  if (times_.single_queue && e.launch != r.launches_started) return false;
-  if (e.kind == EntryKind::kernel) return e.kernel < 0 || e.kernel == r.kernels_done;
-  (void)s;
+  const bool launched = e.launch >= 0;
+  if (times_.single_queue && launched && e.launch != r.launches_started) return false;
+  if (e.kind == EntryKind::kernel)
+    return e.kernel < 0 || e.kernel == r.kernels_done[resource(static_cast<Stream>(s))];
   return r.reached(e.after);
-}
-
-Account Reference::why(const Rank& r, const Entry& e, Account otherwise) const {
-  if (agenda_.now() == e.issued) return Account::host;
-  if (times_.single_queue && agenda_.now() == r.last_start) return r.last_start_account;
-  return otherwise;
 }
 
 // When a stream has got as far as `mark`, as those see it who wait for a recorded event.
@@ -292,90 +299,6 @@ void Reference::try_start(int c) {
   schedule_cpu(c);
 }
 
-void Reference::start(int c, Rank& r, std::size_t s, Entry& e) {
-  const Time now = agenda_.now();
-  e.running = true;
-  if (e.kind == EntryKind::kernel) {
-    const auto& durations =
-        e.flags & workload::overlapped ? r.times.kernel_overlapped : r.times.kernel;
-    const Time end = now + durations[e.index];
-    const bool main = s == at(Stream::compute);
-    const Account idle = why(r, e, main ? Account::other : account_of(static_cast<Stream>(s)));
-    if (e.kernel >= 0) r.timeline.kernel(now, end, kernel_account(e.flags), idle);
-    if (main) r.main_tail = end;
-    r.last_start_account = idle;
-    agenda_.schedule(end, Event::finish, {Event::finish, c, static_cast<std::uint32_t>(s), 0});
-    if (options_.observer)
-      options_.observer->operation(c, static_cast<Stream>(s), r.program.labels[e.label], e.place,
-                                   now, now, end);
-  } else {
-    const auto number = static_cast<std::size_t>(r.done[s]);
-    Finished& f = r.finished[s][number];
-    f.post = now;
-    f.account = account_of(static_cast<Stream>(s));
-    f.waiting = e.waiting;
-    f.late = why(r, e, f.account);
-    r.last_start_account = f.late;
-    if (e.kind == EntryKind::collective) {
-      const std::vector<int>& who = job_.mesh.members(communicator_of(static_cast<Stream>(s)), c);
-      auto& group = meetings_[{s, who.front()}];
-      Meeting& meeting = group[r.meetings[s]];
-      meeting.arrived.emplace_back(c, &e);
-      if (meeting.arrived.size() == who.size()) {
-        network::SharedLinks::Handle leader = 0;
-        for (const auto& [member, entry] : meeting.arrived) {
-          Rank& m = *ranks_[static_cast<std::size_t>(member)];
-          const auto& durations =
-              entry->flags & workload::overlapped ? m.times.transfer_overlapped : m.times.transfer;
-          m.finished[s][static_cast<std::size_t>(m.done[s])].met = now;
-          const std::size_t kind =
-              links_ ? options_.coupling->transfer[static_cast<std::size_t>(member)][entry->index]
-                     : 0;
-          put_on_wire({Event::finish, member, static_cast<std::uint32_t>(s), 0},
-                      durations[entry->index], kind, leader);
-        }
-        group.erase(r.meetings[s]);
-      }
-      ++r.meetings[s];
-    } else {
-      const workload::Exchange& x = r.program.exchanges[e.index];
-      exchanging_[{c, s}] = {static_cast<int>(x.messages.size()), now, now, {}};
-      for (std::size_t k = 0; k < x.messages.size(); ++k) {
-        const workload::Message& m = x.messages[k];
-        const int other = job_.mesh.peer(c, m.peer_offset);
-        const int from = m.send ? c : other, to = m.send ? other : c;
-        Channel& ch = channels_[{from * static_cast<int>(ranks_.size()) + to, m.channel}];
-        (m.send ? ch.sends : ch.receives)
-            .push_back(
-                {c, static_cast<Stream>(s), r.times.message[e.index][k],
-                 links_ ? options_.coupling->message[static_cast<std::size_t>(c)][e.index][k] : 0});
-        while (!ch.sends.empty() && !ch.receives.empty()) {
-          // Each side is done after its own duration of the message.
-          network::SharedLinks::Handle leader = 0;
-          for (const Post& p : {ch.sends.front(), ch.receives.front()}) {
-            Exchanging& open = exchanging_[{p.rank, at(p.stream)}];
-            open.met = std::max(open.met, now);
-            open.longest = std::max(open.longest, p.duration);
-            in_flight_[transfers_] = {p, p};
-            put_on_wire({Event::message, p.rank, 0, transfers_++}, p.duration, p.kind, leader);
-          }
-          ch.sends.pop_front();
-          ch.receives.pop_front();
-        }
-      }
-    }
-  }
-  r.last_start = now;
-  ++r.launches_started;
-  if (r.entries_of.empty()) return;
-  r.entries_started += r.entries_of.front();
-  r.entries_of.pop_front();
-  if (!r.queue_full || r.entries_started < r.entries_wanted) return;
-  r.queue_full = false;
-  r.cpu = now;
-  agenda_.schedule(now, Event::cpu, {Event::cpu, c, 0, 0});
-}
-
 void Reference::finish(int c, std::size_t s) {
   Rank& r = *ranks_[static_cast<std::size_t>(c)];
   const Time now = agenda_.now();
@@ -383,7 +306,7 @@ void Reference::finish(int c, std::size_t s) {
   assert(e.running);
   r.last_end[s] = now;
   if (e.kind == EntryKind::kernel) {
-    if (e.kernel >= 0) ++r.kernels_done;
+    if (e.kernel >= 0) ++r.kernels_done[resource(static_cast<Stream>(s))];
     note_end(r, s, now);
   } else {
     Finished& f = r.finished[s][static_cast<std::size_t>(r.done[s])];
@@ -408,13 +331,23 @@ void Reference::finish(int c, std::size_t s) {
   try_start(c);
 }
 
+void Reference::begin_step(Rank& r, int step) {
+  const workload::Program& p = r.program;
+  r.at = {step, step == 0 ? &p.setup : step == 1 ? &p.first_step : &p.step, 0, 0, 0};
+  r.at_end = false;
+  normalise(r);
+}
+
+void Reference::end_step(Rank& r, Time end) {
+  const auto step = static_cast<std::size_t>(r.at.step);
+  longest_[step] = std::max(longest_[step], end - r.timeline.front_of_step());
+  r.accounts = r.timeline.end_step(end);
+  if (step == 1) r.memory.mark_static();
+}
+
 void Reference::play(int step) {
   for (int c = 0; c < static_cast<int>(ranks_.size()); ++c) {
-    Rank& r = *ranks_[static_cast<std::size_t>(c)];
-    const workload::Program& p = r.program;
-    r.at = {step, step == 0 ? &p.setup : step == 1 ? &p.first_step : &p.step, 0, 0, 0};
-    r.at_end = false;
-    normalise(r);
+    begin_step(*ranks_[static_cast<std::size_t>(c)], step);
     schedule_cpu(c);
   }
   do {
@@ -424,23 +357,20 @@ void Reference::play(int step) {
 }
 
 RunReport Reference::run() {
-  RunReport report;
-  Time begin{};
-  for (int step = 0; step <= options_.steps; ++step) {
+  // Ranks that do not meet go from step to step by themselves.
+  const int steps = steps_to_play(job_, options_);
+  longest_.resize(static_cast<std::size_t>(steps) + 1);
+  for (int step = 0; step <= (job_.ends_together ? steps : 1); ++step) {
     play(step);
     Time end{};
-    for (const auto& r : ranks_) end = std::max(end, r->cpu);
-    for (const auto& r : ranks_) {
-      r->timeline.settle(std::max(end, r->timeline.front()), Account::other);
-      r->accounts = r->timeline.accounts();
-      for (std::size_t i = 0; i < r->accounts.size(); ++i) r->accounts[i] -= r->accounts_before[i];
-      r->accounts_before = r->timeline.accounts();
-      if (step == 1) r->memory.mark_static();
-    }
-    if (step == 1) report.warm_up_time = end - begin;
-    if (step >= 1) report.step_time = end - begin;
-    begin = end;
+    for (const auto& r : ranks_) end = std::max(end, r->end_of_work());
+    for (const auto& r : ranks_)
+      if (job_.ends_together || step == 0) end_step(*r, end);
   }
+  RunReport report;
+  report.warm_up_time = longest_[1];
+  report.step_time = longest_.back();
+  for (const auto& r : ranks_) fill_up(r->accounts, report.step_time);
   for (const auto& r : ranks_) {
     ClassReport c;
     c.accounts = r->accounts;

@@ -27,6 +27,9 @@ constexpr std::size_t at(Stream s) {
   return static_cast<std::size_t>(s);
 }
 constexpr std::size_t streams = workload::stream_count;
+inline std::size_t resource(Stream queue) {
+  return static_cast<std::size_t>(resource_of(queue));
+}
 
 // How far a stream has got: its first `count` entries are done.
 struct Mark {
@@ -42,7 +45,7 @@ struct Entry {
   std::uint8_t flags = 0;
   std::uint32_t index = 0;   // operation, transfer or exchange
   std::int64_t launch = -1;  // number of the launch on this rank
-  std::int64_t kernel = -1;  // number of the kernel on this rank
+  std::int64_t kernel = -1;  // number of the kernel on its resource
   Mark after;                // what must have happened: the issuing stream, or the event
   Time issued{};
   Account waiting = Account::other;  // whose time the wait for partners is
@@ -93,7 +96,7 @@ struct Rank {
   std::int64_t entries = 0, entries_started = 0;
   std::deque<std::int64_t> entries_of;  // of launches that have not started
   std::int64_t entries_wanted = 0;      // the CPU waits until so many have started
-  std::int64_t kernels = 0, kernels_done = 0;
+  std::array<std::int64_t, resource_count> kernels{}, kernels_done{};
   Time last_start{};
   Account last_start_account = Account::host;
   Time main_tail{};  // the compute stream's end as far as it has got, waits included
@@ -111,7 +114,9 @@ struct Rank {
   MarkDriver driver;
   RankMemory memory;
   std::int64_t executed = 0;
-  Accounts accounts_before{}, accounts{};
+  Accounts accounts{};
+
+  Time end_of_work() const { return std::max(cpu, timeline.front()); }
 
   bool reached(const Mark& mark) const { return done[mark.stream] >= mark.count; }
 };
@@ -169,19 +174,27 @@ class Reference {
     Duration longest{};
   };
 
+  void begin_step(Rank& r, int step);
   void play(int step);
+  void end_step(Rank& r, Time end);
   void work();  // until nothing is left to happen
   bool let_one_allocate();
   void cpu_step(int c);
   void next_instruction(Rank& r);
-  Duration cost(const Rank& r, const Instruction& i) const;
+  Duration cost(Rank& r, const Instruction& i) const;
   void handle(int c, Rank& r, const Instruction& i);
   std::uint32_t slot(const Rank& r, workload::Space space, std::uint32_t index) const;
   void schedule_cpu(int c);
   void issue(int c, Rank& r, Stream stream, Entry entry);
   void try_start(int c);
   bool ready(const Rank& r, std::size_t s, const Entry& e) const;
+  void communicate(int c, Rank& r, const Instruction& i, Entry e);
   void start(int c, Rank& r, std::size_t s, Entry& e);
+  void start_kernel(int c, Rank& r, Stream stream, const Entry& e);
+  void start_collective(int c, Rank& r, std::size_t s, Entry& e);
+  void start_exchange(int c, Rank& r, std::size_t s, const Entry& e);
+  void meet(Channel& channel);
+  void leave_launch_queue(int c, Rank& r);
   void finish(int c, std::size_t s);
   void put_on_wire(Event event, Duration alone, std::size_t kind,
                    network::SharedLinks::Handle& leader);
@@ -194,6 +207,7 @@ class Reference {
   const Times& times_;
   const Options& options_;
   EventQueue<Event> agenda_;
+  std::vector<Duration> longest_;  // of each step, of all ranks
   std::vector<std::unique_ptr<Rank>> ranks_;
   std::map<std::pair<std::size_t, int>, std::map<std::int64_t, Meeting>> meetings_;
   std::map<std::pair<int, int>, Channel> channels_;

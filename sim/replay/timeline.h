@@ -44,7 +44,18 @@ class Timeline {
     front_ = until;
   }
 
+  // Attributes everything up to the end of a step; its accounts.
+  Accounts end_step(Time end) {
+    settle(end, Account::other);
+    Accounts of_step = accounts_;
+    for (std::size_t i = 0; i < of_step.size(); ++i) of_step[i] -= before_[i];
+    before_ = accounts_;
+    begin_ = end;
+    return of_step;
+  }
+
   Time front() const { return front_; }
+  Time front_of_step() const { return begin_; }
   const Accounts& accounts() const { return accounts_; }
   const Accounts& lifted() const { return lifted_; }
 
@@ -56,7 +67,8 @@ class Timeline {
 
  private:
   Time front_{};
-  Accounts accounts_{};
+  Time begin_{};  // of the step
+  Accounts accounts_{}, before_{};
   Accounts lifted_{};
 };
 

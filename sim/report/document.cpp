@@ -2,9 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cassert>
 #include <map>
 
+#include "sim/core/text.h"
 #include "sim/report/csv.h"
 #include "sim/report/table.h"
 
@@ -116,6 +118,19 @@ Json block_json(const Heatmap& map) {
           {"axes", map.axes},  {"values", map.values}, {"outcome", map.outcome}};
 }
 
+// Values, pictures of letters and data are not of the page.
+Json block_json(const Values&) {
+  return nullptr;
+}
+
+Json block_json(const Picture&) {
+  return nullptr;
+}
+
+Json block_json(const Data&) {
+  return nullptr;
+}
+
 std::string block_text(const Note& note) {
   const std::string text =
       note.text.empty() || note.text.back() == '\n' ? note.text : note.text + "\n";
@@ -123,19 +138,60 @@ std::string block_text(const Note& note) {
 }
 
 std::string block_text(const Rows& rows) {
+  std::vector<std::size_t> shown;
   std::vector<std::string> headings;
-  for (const Column& column : rows.columns) {
+  for (std::size_t i = 0; i < rows.columns.size(); ++i) {
+    const Column& column = rows.columns[i];
+    if (column.heading.empty() && !column.key.empty()) continue;
+    shown.push_back(i);
     headings.push_back((column.left ? "<" : "") + column.heading +
                        (column.unit.empty() ? "" : " " + column.unit));
   }
   Table table(headings);
   for (const auto& cells : rows.cells) {
     std::vector<std::string> texts;
-    for (std::size_t i = 0; i < cells.size(); ++i)
-      texts.push_back(cell_text(rows.columns[i], cells[i]));
+    for (const std::size_t i : shown) texts.push_back(cell_text(rows.columns[i], cells[i]));
     table.row(std::move(texts));
   }
   return (rows.title.empty() ? "" : rows.title + "\n") + table.text() + rows.footnote;
+}
+
+std::string block_text(const Values& values) {
+  std::size_t widest = 0;
+  for (const Value& one : values.values) widest = std::max(widest, width(one.what.heading));
+  std::string text = values.title.empty() ? "" : values.title + "\n";
+  for (const auto& [what, cell] : values.values) {
+    if (what.heading.empty()) continue;
+    text += fmt::format("  {}{}  {}{}\n", what.heading,
+                        std::string(widest - width(what.heading), ' '), cell_text(what, cell),
+                        what.unit.empty() || cell.is_null() ? "" : " " + what.unit);
+  }
+  return text;
+}
+
+std::string block_text(const Picture& picture) {
+  return picture.lines;
+}
+
+// Blocks that only charts or programs read have no text.
+template <class Other>
+std::string block_text(const Other&) {
+  return "";
+}
+
+std::string number_text(const Column& column, double value) {
+  value *= column.scale;
+  switch (column.show) {
+    case Show::general:
+      return fmt::format("{:.{}g}", value, column.digits);
+    case Show::change:
+      return fmt::format("{:+.{}f}", value, column.digits);
+    case Show::bytes:
+      return human(Bytes{static_cast<std::int64_t>(value)});
+    case Show::fixed:
+      break;
+  }
+  return fmt::format("{:.{}f}", value, column.digits);
 }
 
 }  // namespace
@@ -152,45 +208,84 @@ std::string cell_text(const Column& column, const Json& cell) {
   if (cell.is_null()) return "";
   if (cell.is_string()) return cell.get<std::string>();
   if (cell.is_boolean()) return cell.get<bool>() ? "yes" : "no";
-  if (cell.is_number_integer()) {
+  if (cell.is_number_integer() && column.scale == 1 && column.show == Show::fixed) {
     return fmt::format("{}{}", cell.get<std::int64_t>(), column.suffix);
   }
-  if (cell.is_number()) {
-    return fmt::format("{:.{}f}{}", cell.get<double>(), column.digits, column.suffix);
+  if (cell.is_number()) return number_text(column, cell.get<double>()) + column.suffix;
+  if (cell.is_array()) {  // of words: a list
+    std::string words;
+    for (const Json& one : cell)
+      words += (words.empty() ? "" : ", ") + cell_text({"", "", "", column.digits}, one);
+    return words;
   }
   return line(cell);
+}
+
+Value value(std::string key, std::string words, Json value, std::string unit, int digits) {
+  return {{.key = std::move(key),
+           .heading = std::move(words),
+           .unit = std::move(unit),
+           .digits = digits},
+          std::move(value)};
 }
 
 std::string text(const Document& document) {
   std::string all;
   for (const Block& block : document.blocks) {
-    const auto* note = std::get_if<Note>(&block);
     const auto* rows = std::get_if<Rows>(&block);
-    if (note == nullptr && (rows == nullptr || rows->searched)) continue;
+    if (rows != nullptr && rows->searched) continue;
+    const std::string one = std::visit([](const auto& any) { return block_text(any); }, block);
+    if (one.empty()) continue;
     if (!all.empty()) all += "\n";
-    all += note != nullptr ? block_text(*note) : block_text(*rows);
+    all += std::holds_alternative<Picture>(block) ? one : fold_lines(one);
   }
   return all;
 }
 
+Json result(const Document& document) {
+  Json json = Json::object();
+  for (const Block& block : document.blocks) {
+    if (const auto* note = std::get_if<Note>(&block); note != nullptr && !note->key.empty())
+      json[note->key] = note->text;
+    const auto* data = std::get_if<Data>(&block);
+    if (data != nullptr && data->key == whole) return data->value;
+    if (data != nullptr) json[data->key] = data->value;
+    if (const auto* values = std::get_if<Values>(&block)) {
+      for (const auto& [what, cell] : values->values)
+        if (!what.key.empty()) json[what.key] = cell;
+    }
+    const auto* rows = std::get_if<Rows>(&block);
+    if (rows == nullptr || rows->name.empty()) continue;
+    if (rows->name == whole) return to_json(*rows);
+    json[rows->name] = to_json(*rows);
+  }
+  return json;
+}
+
+Json to_json(const std::vector<Column>& columns, const std::vector<Json>& cells) {
+  assert(cells.size() == columns.size());
+  Json row = Json::object();
+  for (std::size_t i = 0; i < cells.size(); ++i)
+    if (!columns[i].key.empty()) row[columns[i].key] = cells[i];
+  return row;
+}
+
 Json to_json(const Rows& table) {
   Json all = Json::array();
-  for (const auto& cells : table.cells) {
-    assert(cells.size() == table.columns.size());
-    Json row = Json::object();
-    for (std::size_t i = 0; i < cells.size(); ++i) row[table.columns[i].key] = cells[i];
-    all.push_back(std::move(row));
-  }
+  for (const auto& cells : table.cells) all.push_back(to_json(table.columns, cells));
   return all;
 }
 
 std::string csv(const Rows& table) {
   std::vector<std::string> fields;
-  for (const Column& column : table.columns) fields.push_back(column.key);
+  for (const Column& column : table.columns)
+    if (!column.key.empty()) fields.push_back(column.key);
   std::string all = csv_line(fields);
   for (const auto& cells : table.cells) {
     fields.clear();
-    for (const Json& cell : cells) {
+    for (std::size_t i = 0; i < cells.size(); ++i) {
+      const Json& cell = cells[i];
+      if (table.columns[i].key.empty()) continue;
       fields.push_back(cell.is_null()     ? ""
                        : cell.is_string() ? cell.get<std::string>()
                                           : line(cell));
@@ -203,7 +298,8 @@ std::string csv(const Rows& table) {
 Json to_json(const Document& document) {
   Json blocks = Json::array();
   for (const Block& block : document.blocks) {
-    blocks.push_back(std::visit([](const auto& one) { return block_json(one); }, block));
+    Json one = std::visit([](const auto& any) { return block_json(any); }, block);
+    if (!one.is_null()) blocks.push_back(std::move(one));
   }
   return {{"title", document.title},
           {"subtitle", document.subtitle},

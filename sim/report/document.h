@@ -1,11 +1,14 @@
-// document.h — what a command has to say, before anybody decides how it looks: notes, tables, and
-// charts that are drawn from tables. Text, JSON, CSV and a page (page.h) are rendered from it.
+// document.h — what a command has to say, before anybody decides how it looks: notes, values,
+// tables, and charts that are drawn from tables. Text, JSON, CSV and a page (page.h) are rendered
+// from it: what is said is written down once, with its key in JSON beside its words in text.
 //
 // Invariants
 //  (1) A chart holds no numbers of its own: it names a table of the document and columns of it, so
 //      whatever is drawn can also be read, filtered and copied.
 //  (2) A cell is a number, a text, a truth or null (there is no such value); how many digits are
-//      shown is the column's business, never the cell's.
+//      shown, and in which unit, is the column's business, never the cell's: JSON and CSV have the
+//      cell as it is.
+//  (3) What has no key is of the text alone; what has no heading is of JSON alone.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -17,23 +20,55 @@
 
 namespace sim::report {
 
+// How text shows a number that is not whole.
+enum class Show {
+  fixed,    // so many digits after the point
+  general,  // so many digits that mean something: 1.234e+05
+  change,   // with its sign
+  bytes,    // "12.34 GiB"
+};
+
 struct Column {
-  std::string key;          // "peak_reserved_gib": unique in its table, and the key in JSON and CSV
-  std::string heading;      // "reserved"
-  std::string unit;         // "GiB"; "" where there is none
-  int digits = 2;           // after the point, of numbers that are not whole
-  bool left = false;        // left-aligned: words
-  std::string suffix = "";  // behind every number, in text: " %"
+  std::string key;  // "peak_reserved_gib": unique in its table, and the key in JSON and CSV
+  std::string heading = "";  // "reserved"
+  std::string unit = "";     // "GiB"; "" where there is none
+  int digits = 2;            // after the point, of numbers that are not whole
+  bool left = false;         // left-aligned: words
+  std::string suffix = "";   // behind every number, in text: " %"
+  double scale = 1;          // of numbers in text: 1e6 shows seconds as microseconds
+  Show show = Show::fixed;
 };
 
 // What is said with words.
 struct Note {
   std::string title, text;
-  bool strong = false;  // the answer itself
+  bool strong = false;   // the answer itself
+  std::string key = "";  // in JSON
+};
+
+// Values that stand alone, one a line; the heading is what the value is.
+struct Value {
+  Column what;
+  Json value;
+};
+struct Values {
+  std::string title;
+  std::vector<Value> values;
+};
+
+// Drawn with letters; its lines are not folded.
+struct Picture {
+  std::string lines;
+};
+
+// What only programs read: JSON's alone.
+struct Data {
+  std::string key;
+  Json value;
 };
 
 struct Rows {
-  std::string name;  // by which charts find it
+  std::string name;  // by which charts find it; its key in JSON, or `whole`
   std::string title;
   std::vector<Column> columns;
   std::vector<std::vector<Json>> cells;  // of each row, as many as columns
@@ -81,7 +116,10 @@ struct Heatmap {
   std::string outcome;  // column: "fits", "oom", "impossible"; cells without a fit are hatched
 };
 
-using Block = std::variant<Note, Rows, Series, Timeline, Heatmap>;
+using Block = std::variant<Note, Rows, Series, Timeline, Heatmap, Values, Picture, Data>;
+
+// The name of a table, or the key of data, that is all that there is in JSON.
+inline constexpr const char* whole = ".";
 
 struct Document {
   std::string title, subtitle;
@@ -95,13 +133,20 @@ struct Document {
 // The cell as text: "" for null.
 std::string cell_text(const Column& column, const Json& cell);
 
-// Notes and tables as they are read on a terminal, a blank line between them; charts and searched
-// tables are left out.
+// A line of one value, or a cell of a table: with its key, its words, its unit and how it is shown.
+Value value(std::string key, std::string words, Json value, std::string unit = "", int digits = 2);
+
+// Notes, values and tables as they are read on a terminal, a blank line between them; charts and
+// searched tables are left out.
 std::string text(const Document& document);
+// What --json prints: an object of the values, notes and tables that have keys, in their order.
+Json result(const Document& document);
+// One row as an object by key.
+Json to_json(const std::vector<Column>& columns, const std::vector<Json>& cells);
 // The table as an array of objects by key.
 Json to_json(const Rows& table);
 std::string csv(const Rows& table);
-// All of it, as the page reads it: tables by column.
+// All of it but values and data, as the page reads it: tables by column.
 Json to_json(const Document& document);
 
 }  // namespace sim::report

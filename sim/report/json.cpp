@@ -1,5 +1,7 @@
 #include "sim/report/json.h"
 
+#include <fmt/format.h>
+
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -109,35 +111,13 @@ Json architecture_json(const model::Architecture& a) {
           {"hidden_dropout", a.hidden_dropout}};
 }
 
-Json split_json(const replay::Split& split) {
-  Json json = Json::object();
-  for (int c = 0; c < workload::category_count; ++c) {
-    json[std::string(workload::name(static_cast<workload::Category>(c)))] =
-        split[static_cast<std::size_t>(c)];
-  }
-  return json;
-}
+}  // namespace
 
-Json event_json(const replay::OutOfMemory& event) {
-  return {{"stage", event.stage},
-          {"cp_rank", event.cp_rank},
-          {"time_ps", event.when.ps},
-          {"place", report::to_json(event.place)},
-          {"requested_bytes", event.requested.n},
-          {"segment_bytes", event.segment.n},
-          {"device_free_bytes", event.device_free.n},
-          {"allocated_bytes", event.allocated.n},
-          {"reserved_bytes", event.reserved.n},
-          {"free_cached_bytes", event.cached.n},
-          {"largest_free_block_bytes", event.largest_free_block.n},
-          {"free_cached_elsewhere_bytes", event.cached_elsewhere.n},
-          {"pending_bytes", event.pending.n},
-          {"held_bytes", split_json(event.split)},
-          {"retries", event.retries},
-          {"request_fits_contiguous", event.request_fits_contiguous},
-          {"fragmentation_alone", event.fragmentation_alone}};
+namespace {
+// Grows when a key goes or changes its meaning.
+int schema_version(const std::string& command) {
+  return command == "whatif" || command == "topo-place" ? 2 : 1;
 }
-
 }  // namespace
 
 std::string version() {
@@ -145,7 +125,7 @@ std::string version() {
 }
 
 Json document(const std::string& command, Json result) {
-  return {{"schema", "rehearse/" + command + "/1"},
+  return {{"schema", fmt::format("rehearse/{}/{}", command, schema_version(command))},
           {"version", version_text},
           {"result", std::move(result)}};
 }
@@ -243,84 +223,6 @@ Json to_json(const replay::Place& place) {
           {"layer", place.layer},
           {"block", place.block},
           {"tensor", place.label}};
-}
-
-Json to_json(const replay::ClassReport& who) {
-  Json accounts = Json::object();
-  for (int a = 0; a < replay::account_count; ++a) {
-    const auto account = static_cast<replay::Account>(a);
-    accounts[std::string(replay::name(account)) + "_ps"] =
-        who.accounts[static_cast<std::size_t>(a)].ps;
-  }
-  Json outside = Json::array();
-  for (const replay::Outside& part : who.outside) {
-    outside.push_back({{"what", part.what}, {"bytes", part.bytes.n}});
-  }
-  Json json = {{"stage", who.stage},
-               {"cp_rank", who.cp_rank},
-               {"ranks", who.ranks},
-               {"layers", who.layers},
-               {"parameters", who.parameters},
-               {"accounts", std::move(accounts)},
-               {"busy_ps", who.busy.ps},
-               {"bubble", who.bubble},
-               {"capacity_bytes", who.capacity.n},
-               {"outside_allocator", std::move(outside)},
-               {"static_bytes", who.static_bytes.n},
-               {"peak_allocated_bytes", who.peak_allocated.n},
-               {"peak_reserved_bytes", who.peak_reserved.n},
-               {"peak_active_bytes", who.peak_active.n},
-               {"needed_bytes", who.needed.n},
-               {"peak_place", to_json(who.peak_place)},
-               {"peak_held_bytes", split_json(who.peak_split)},
-               {"reserved_at_peak_bytes", who.reserved_at_peak.n},
-               {"largest_free_block_at_peak_bytes", who.largest_free_at_peak.n},
-               {"allocation_retries", who.alloc_retries}};
-  json["out_of_memory"] = who.out_of_memory ? event_json(*who.out_of_memory) : Json(nullptr);
-  return json;
-}
-
-Json to_json(const Answer& answer) {
-  const replay::RunReport& run = answer.run;
-  const bool fits = run.fits();
-  Json json = {{"fits", fits}, {"limit", limit(answer)}};
-  json["plan"] = to_json(answer.plan);
-  json["machine"] = {{"cluster", answer.machine.cluster},
-                     {"gpu", answer.machine.gpu},
-                     {"gpus", answer.plan.world()},
-                     {"gpus_per_node", answer.machine.gpus_per_node},
-                     {"memory_bytes", answer.machine.memory.n},
-                     {"peak_flops", answer.machine.peak_flops}};
-  if (fits) {
-    json["step_time_ps"] = run.step_time.ps;
-    json["warm_up_time_ps"] = run.warm_up_time.ps;
-    json["tokens_s_gpu"] = tokens_per_second_gpu(answer);
-    Json rates = Json::array();
-    for (const Rate& rate : answer.rates) {
-      rates.push_back({{"convention", rate.convention},
-                       {"counts", rate.summary},
-                       {"tflops_gpu", rate.tflops_gpu}});
-    }
-    json["throughput"] = std::move(rates);
-    json["mfu"] = {{"convention", "megatron"}, {"fraction", answer.mfu}};
-    json["hfu"] = {{"convention", "executed"}, {"fraction", answer.hfu}};
-    json["bubble"] = run.bubble;
-    json["textbook_bubble"] = textbook_bubble(answer.plan);
-  }
-  json["verdict"] = {{"tight", answer.verdict.tight},
-                     {"fits_probability", answer.verdict.fits_probability},
-                     {"hangs_on", answer.verdict.hangs_on}};
-  json["estimate"] = {{"method", "closed form of arXiv 2411.06465, first stage"},
-                      {"gib", answer.estimate.gib},
-                      {"limit_gib", answer.estimate.limit_gib},
-                      {"fits", answer.estimate.fits}};
-  Json classes = Json::array();
-  for (const replay::ClassReport& who : run.classes) classes.push_back(to_json(who));
-  json["rank_classes"] = std::move(classes);
-  json["first_out_of_memory"] = fits ? Json(nullptr) : Json(run.out_of_memory.front());
-  json["executed_flops"] = run.executed_flops;
-  json["operations"] = run.events;
-  return json;
 }
 
 double rounded(double value, int digits) {

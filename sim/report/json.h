@@ -11,14 +11,14 @@ namespace sim::report {
 
 using Json = nlohmann::ordered_json;
 
-// {"schema": "rehearse/<command>/1", "version": ..., "result": result}
+// {"schema": "rehearse/<command>/<version>", "version": ..., "result": result}
 Json document(const std::string& command, Json result);
 std::string version();
 
 // Every field of the plan and of its architecture: the canonical form, also for hashing.
 Json to_json(const workload::Plan& plan);
 Json to_json(const replay::Place& place);
-Json to_json(const replay::ClassReport& who);
+// What `run --json` prints of an answer (run_text.h).
 Json to_json(const Answer& answer);
 
 // Rounded to `digits` after the point, for results that people read in tables.

@@ -3,11 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "sim/core/text.h"
-#include "sim/report/json.h"
-#include "sim/report/table.h"
+#include "sim/report/class_rows.h"
 
 namespace sim::report {
 
@@ -15,10 +13,6 @@ namespace {
 
 using replay::Account;
 using replay::ClassReport;
-
-std::string gib_text(Bytes bytes) {
-  return fmt::format("{:.2f}", gib(bytes));
-}
 
 double account(const ClassReport& who, Account which) {
   return seconds(who.accounts[static_cast<std::size_t>(which)]);
@@ -35,21 +29,26 @@ std::vector<std::vector<const ClassReport*>> stages(const replay::RunReport& run
   return all;
 }
 
-std::string step_text(const Answer& answer) {
+Rows step_rows(const Answer& answer) {
   const std::vector<double> accounts = mean_accounts(answer.run);
   const double step = step_seconds(answer);
-  Table table({"<account", "seconds", "share"});
+  Rows rows{"step_accounts",
+            "where the step goes (mean over ranks; the accounts are disjoint)",
+            {{"account", "account", "", 0, true},
+             {"seconds", "seconds", "", 4},
+             {"share", "share", "", 1, false, " %", 100}},
+            {}};
   for (std::size_t a = 0; a < accounts.size(); ++a) {
     if (accounts[a] == 0) continue;
-    table.row({words(static_cast<Account>(a)), fmt::format("{:.4f}", accounts[a]),
-               percent(accounts[a] / step)});
+    rows.cells.push_back({words(static_cast<Account>(a)), accounts[a], accounts[a] / step});
   }
-  table.row({"step", fmt::format("{:.4f}", step), percent(1)});
+  rows.cells.push_back({"step", step, 1.0});
   const workload::Plan& plan = answer.plan;
-  return "\nwhere the step goes (mean over ranks; the accounts are disjoint)\n" + table.text() +
-         fmt::format("  bubble {} of the step; textbook (p-1)/(mv+p-1) {} with p {}, m {}, v {}\n",
-                     percent(answer.run.bubble), percent(textbook_bubble(plan)), plan.mesh.pp,
-                     plan.microbatches(), plan.pipeline.virtual_stages);
+  rows.footnote =
+      fmt::format("  bubble {} of the step; textbook (p-1)/(mv+p-1) {} with p {}, m {}, v {}\n",
+                  percent(answer.run.bubble), percent(textbook_bubble(plan)), plan.mesh.pp,
+                  plan.microbatches(), plan.pipeline.virtual_stages);
+  return rows;
 }
 
 // Mean over the ranks of a stage.
@@ -63,38 +62,42 @@ double mean(const std::vector<const ClassReport*>& stage, double (*value)(const 
   return sum / ranks;
 }
 
-Bytes activations(const ClassReport& who) {
-  const auto held = [&](workload::Category category) {
-    return who.peak_split[static_cast<std::size_t>(category)];
+Rows stage_time_rows(const Answer& answer) {
+  const auto time = [](const char* key, const char* heading) {
+    return Column{key, heading, "s", 4};
   };
-  return {held(workload::Category::activations) + held(workload::Category::logits) +
-          held(workload::Category::temporaries)};
-}
-
-std::string stage_time_text(const Answer& answer) {
-  Table table(
-      {"stage", "ranks", "busy s", "TP s", "CP s", "DP s", "PP wait s", "bubble", "host s"});
+  Rows rows{"stage_times",
+            "time by stage (mean over its ranks; communication that nothing hides)",
+            {{"stage", "stage"},
+             {"ranks", "ranks"},
+             time("busy_s", "busy"),
+             time("exposed_tp_s", "TP"),
+             time("exposed_cp_s", "CP"),
+             time("exposed_dp_s", "DP"),
+             time("pp_wait_s", "PP wait"),
+             {"bubble", "bubble", "", 1, false, " %", 100},
+             time("host_s", "host")},
+            {}};
   for (const auto& stage : stages(answer.run)) {
     int ranks = 0;
     for (const ClassReport* who : stage) ranks += who->ranks;
-    const auto time = [&](double (*value)(const ClassReport&)) {
-      return fmt::format("{:.4f}", mean(stage, value));
-    };
-    table.row({fmt::format("{}", stage[0]->stage), fmt::format("{}", ranks),
-               time([](const ClassReport& who) { return seconds(who.busy); }),
-               time([](const ClassReport& who) { return account(who, Account::tp_exposed); }),
-               time([](const ClassReport& who) { return account(who, Account::cp_exposed); }),
-               time([](const ClassReport& who) { return account(who, Account::dp_exposed); }),
-               time([](const ClassReport& who) {
-                 return account(who, Account::pp_fill_drain) + account(who, Account::pp_imbalance) +
-                        account(who, Account::pp_transfer);
-               }),
-               percent(mean(stage, [](const ClassReport& who) { return who.bubble; })),
-               time([](const ClassReport& who) {
-                 return account(who, Account::host) + account(who, Account::data);
-               })});
+    rows.cells.push_back(
+        {stage[0]->stage, ranks,
+         mean(stage, [](const ClassReport& who) { return seconds(who.busy); }),
+         mean(stage, [](const ClassReport& who) { return account(who, Account::tp_exposed); }),
+         mean(stage, [](const ClassReport& who) { return account(who, Account::cp_exposed); }),
+         mean(stage, [](const ClassReport& who) { return account(who, Account::dp_exposed); }),
+         mean(stage,
+              [](const ClassReport& who) {
+                return account(who, Account::pp_fill_drain) + account(who, Account::pp_imbalance) +
+                       account(who, Account::pp_transfer);
+              }),
+         mean(stage, [](const ClassReport& who) { return who.bubble; }),
+         mean(stage, [](const ClassReport& who) {
+           return account(who, Account::host) + account(who, Account::data);
+         })});
   }
-  return "\ntime by stage (mean over its ranks; communication that nothing hides)\n" + table.text();
+  return rows;
 }
 
 std::string held_text(const replay::Split& split) {
@@ -114,7 +117,7 @@ std::string held_text(const replay::Split& split) {
 
 std::string peak_text(const Answer& answer) {
   const ClassReport& who = fullest(answer.run);
-  std::string text = fmt::format("\nmemory of stage {}, the nearest to its capacity\n", who.stage);
+  std::string text = fmt::format("memory of stage {}, the nearest to its capacity\n", who.stage);
   text += fmt::format("  of {} on the GPU, outside the allocator:", human(answer.machine.memory));
   for (std::size_t i = 0; i < who.outside.size(); ++i) {
     text += fmt::format("{} {} {}", i == 0 ? "" : ",", who.outside[i].what,
@@ -139,17 +142,56 @@ std::string fragmentation_text(const ClassReport& who) {
   return fmt::format("{} are free in pieces, but later the run needs {}", free, human(who.needed));
 }
 
-std::string throughput_text(const Answer& answer) {
-  Table table({"<convention", "TFLOP/s/GPU", "of peak", "<what it counts"});
-  for (const Rate& rate : answer.rates) {
-    table.row({rate.convention, fmt::format("{:.1f}", rate.tflops_gpu),
-               percent(rate.tflops_gpu * 1e12 / answer.machine.peak_flops), rate.summary});
+Rows throughput_rows(const Answer& answer) {
+  const double peak = answer.machine.peak_flops * 1e-12;
+  Rows rows{"throughput",
+            fmt::format("throughput by convention (peak {:.1f} TFLOP/s; MFU is `megatron`)", peak),
+            {{"convention", "convention", "", 0, true},
+             {"tflops_gpu", "TFLOP/s/GPU", "", 1},
+             {"of_peak", "of peak", "", 1, false, " %", 100},
+             {"counts", "what it counts", "", 0, true}},
+            {}};
+  for (const Rate& rate : answer.rates)
+    rows.cells.push_back({rate.convention, rate.tflops_gpu, rate.tflops_gpu / peak, rate.summary});
+  rows.cells.push_back({"executed", answer.hfu * peak, answer.hfu,
+                        "every FLOP that runs, recomputation included (HFU)"});
+  return rows;
+}
+
+// Values that the first lines have in words.
+Values step_values(const Answer& answer) {
+  const replay::RunReport& run = answer.run;
+  return {
+      "",
+      {value("step_time_ps", "", run.step_time.ps), value("step_time_s", "", step_seconds(answer)),
+       value("warm_up_time_ps", "", run.warm_up_time.ps),
+       value("tokens_s_gpu", "", tokens_per_second_gpu(answer)),
+       value("mfu", "", {{"convention", "megatron"}, {"fraction", answer.mfu}}),
+       value("hfu", "", {{"convention", "executed"}, {"fraction", answer.hfu}}),
+       value("bubble", "", run.bubble),
+       value("textbook_bubble", "", textbook_bubble(answer.plan))}};
+}
+
+Json machine_json(const Answer& answer) {
+  return {{"cluster", answer.machine.cluster},
+          {"gpu", answer.machine.gpu},
+          {"gpus", answer.plan.world()},
+          {"gpus_per_node", answer.machine.gpus_per_node},
+          {"memory_bytes", answer.machine.memory.n},
+          {"peak_flops", answer.machine.peak_flops}};
+}
+
+// The rank of each stage that reserves most.
+std::vector<std::size_t> fullest_of_stages(const replay::RunReport& run) {
+  std::vector<std::size_t> all;
+  for (const auto& stage : stages(run)) {
+    const ClassReport* const who = *std::max_element(
+        stage.begin(), stage.end(), [](const ClassReport* a, const ClassReport* b) {
+          return a->peak_reserved < b->peak_reserved;
+        });
+    all.push_back(static_cast<std::size_t>(who - run.classes.data()));
   }
-  table.row({"executed", fmt::format("{:.1f}", answer.hfu * answer.machine.peak_flops * 1e-12),
-             percent(answer.hfu), "every FLOP that runs, recomputation included (HFU)"});
-  return fmt::format("\nthroughput by convention (peak {:.1f} TFLOP/s; MFU is `megatron`)\n",
-                     answer.machine.peak_flops * 1e-12) +
-         table.text();
+  return all;
 }
 
 }  // namespace
@@ -178,26 +220,15 @@ std::string plan_line(const Answer& answer) {
   return text + "\n";
 }
 
-std::string stage_memory_text(const Answer& answer) {
-  Table table({"stage", "layers", "parameters", "static", "activations", "peak allocated",
-               "peak reserved", "capacity", "used", "retries"});
-  for (const auto& stage : stages(answer.run)) {
-    const ClassReport& who = **std::max_element(stage.begin(), stage.end(),
-                                                [](const ClassReport* a, const ClassReport* b) {
-                                                  return a->peak_reserved < b->peak_reserved;
-                                                });
-    const double used =
-        static_cast<double>(who.peak_reserved.n) / static_cast<double>(who.capacity.n);
-    table.row({fmt::format("{}", who.stage), fmt::format("{}", who.layers),
-               fmt::format("{}", who.parameters), gib_text(who.static_bytes),
-               gib_text(activations(who)), gib_text(who.peak_allocated),
-               gib_text(who.peak_reserved), gib_text(who.capacity),
-               who.out_of_memory ? "OOM" : percent(used), fmt::format("{}", who.alloc_retries)});
-  }
-  return "\nmemory by stage (GiB, the rank that needs most; activations with logits and "
-         "temporaries at the peak)\n" +
-         table.text() +
-         (answer.run.fits() ? "" : "  peaks: what the run would have needed from there on\n");
+Rows stage_memory_rows(const Answer& answer) {
+  Rows rows =
+      picked(class_rows(answer.run), fullest_of_stages(answer.run),
+             {"stage", "layers", "parameters", "static_bytes", "the rest", "peak_allocated_bytes",
+              "peak_reserved_bytes", "capacity_bytes", "used", "allocation_retries"},
+             "memory by stage (peaks in GiB, of the rank that needs most; the rest: activations, "
+             "logits, temporaries)");
+  if (!answer.run.fits()) rows.footnote = "  peaks: what the run would have needed from there on\n";
+  return rows;
 }
 
 std::string oom_text(const Answer& answer) {
@@ -205,8 +236,9 @@ std::string oom_text(const Answer& answer) {
   for (const std::size_t index : answer.run.out_of_memory) {
     const ClassReport& who = answer.run.classes[index];
     const replay::OutOfMemory& event = *who.out_of_memory;
-    text += fmt::format("\nout of memory on stage {}, {:.3f} s after the start: {}\n", event.stage,
-                        seconds(event.when - Time{}), words(event.place));
+    text += fmt::format("{}out of memory on stage {}, {:.3f} s after the start: {}\n",
+                        text.empty() ? "" : "\n", event.stage, seconds(event.when - Time{}),
+                        words(event.place));
     text += fmt::format("  tensor {} asked for {}; the driver was asked for {}, {} were free\n",
                         event.place.label, human(event.requested), human(event.segment),
                         human(event.device_free));
@@ -222,14 +254,21 @@ std::string oom_text(const Answer& answer) {
   return text;
 }
 
-std::string estimate_text(const Answer& answer) {
-  if (answer.plan.trains_adapters()) return "";  // the formula trains every parameter
-  return fmt::format(
-      "\nclosed-form estimate (arXiv 2411.06465, first stage): {:.2f} GiB, {} the 80 % rule's "
-      "{:.1f}: {}\nreplay: {}\n",
-      answer.estimate.gib, answer.estimate.fits ? "within" : "above", answer.estimate.limit_gib,
-      answer.estimate.fits ? "fits" : "may run out of memory",
-      answer.run.fits() ? "fits" : "runs out of memory");
+std::vector<Block> estimate_blocks(const Answer& answer) {
+  std::vector<Block> blocks = {Data{"estimate",
+                                    {{"method", "closed form of arXiv 2411.06465, first stage"},
+                                     {"gib", answer.estimate.gib},
+                                     {"limit_gib", answer.estimate.limit_gib},
+                                     {"fits", answer.estimate.fits}}}};
+  if (answer.plan.trains_adapters()) return blocks;  // the formula trains every parameter
+  blocks.emplace_back(Note{
+      "", fmt::format(
+              "closed-form estimate (arXiv 2411.06465, first stage): {:.2f} GiB, {} the 80 % "
+              "rule's {:.1f}: {}\nreplay: {}",
+              answer.estimate.gib, answer.estimate.fits ? "within" : "above",
+              answer.estimate.limit_gib, answer.estimate.fits ? "fits" : "may run out of memory",
+              answer.run.fits() ? "fits" : "runs out of memory")});
+  return blocks;
 }
 
 std::string percent(double fraction) {
@@ -258,15 +297,50 @@ std::string verdict_text(const Answer& answer) {
   return text + "\n";
 }
 
-std::string run_text(const Answer& answer, const std::string& intervals) {
-  std::string text = headline(answer) + "\n" + verdict_text(answer) + limit(answer) + "\n" +
-                     intervals + "\n" + plan_line(answer);
-  if (!answer.run.fits()) {
-    return text + oom_text(answer) + stage_memory_text(answer) + peak_text(answer) +
-           estimate_text(answer);
-  }
-  return text + step_text(answer) + stage_time_text(answer) + stage_memory_text(answer) +
-         peak_text(answer) + throughput_text(answer) + estimate_text(answer);
+std::vector<Block> head_blocks(const Answer& answer, const std::string& intervals) {
+  const bool fits = answer.run.fits();
+  std::vector<Block> blocks = {
+      Note{"", headline(answer) + "\n" + verdict_text(answer) + limit(answer) + "\n" + intervals,
+           true},
+      Values{"", {value("fits", "", fits), value("limit", "", limit(answer))}},
+      Note{"", plan_line(answer)},
+      Data{"plan", to_json(answer.plan)},
+      Data{"machine", machine_json(answer)},
+      Data{"verdict",
+           {{"tight", answer.verdict.tight},
+            {"fits_probability", answer.verdict.fits_probability},
+            {"hangs_on", answer.verdict.hangs_on}}}};
+  if (fits) blocks.emplace_back(step_values(answer));
+  if (!fits) blocks.emplace_back(Note{"", oom_text(answer)});
+  return blocks;
+}
+
+std::vector<Block> tail_blocks(const Answer& answer) {
+  std::vector<Block> blocks = estimate_blocks(answer);
+  const replay::RunReport& run = answer.run;
+  blocks.emplace_back(Values{
+      "",
+      {value("first_out_of_memory", "",
+             run.fits() ? Json(nullptr) : Json(run.out_of_memory.front())),
+       value("executed_flops", "", run.executed_flops), value("operations", "", run.events)}});
+  return blocks;
+}
+
+Document answer_document(const Answer& answer, const std::string& intervals) {
+  Document document;
+  const auto add = [&](std::vector<Block> more) {
+    for (Block& block : more) document.blocks.push_back(std::move(block));
+  };
+  add(head_blocks(answer, intervals));
+  if (answer.run.fits()) add({step_rows(answer), stage_time_rows(answer)});
+  add({stage_memory_rows(answer), class_rows(answer.run), Note{"", peak_text(answer)}});
+  if (answer.run.fits()) add({throughput_rows(answer)});
+  add(tail_blocks(answer));
+  return document;
+}
+
+Json to_json(const Answer& answer) {
+  return result(answer_document(answer));
 }
 
 }  // namespace sim::report

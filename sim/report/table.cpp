@@ -5,6 +5,10 @@
 
 namespace sim::report {
 
+namespace {
+std::size_t line_columns = 100;
+}
+
 std::size_t width(const std::string& text) {
   return static_cast<std::size_t>(
       std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; }));
@@ -22,22 +26,105 @@ void Table::row(std::vector<std::string> cells) {
   rows_.push_back(std::move(cells));
 }
 
-std::string Table::text(const std::string& indent) const {
+std::size_t line_width() {
+  return line_columns;
+}
+
+void set_line_width(std::size_t columns) {
+  line_columns = columns;
+}
+
+std::vector<std::string> folded(const std::string& text, std::size_t columns) {
+  std::vector<std::string> lines;
+  std::string rest = text;
+  while (columns > 0 && width(rest) > columns) {
+    // The last blank within the line, else the first behind it.
+    std::size_t bytes = 0, points = 0, cut = std::string::npos;
+    for (; bytes < rest.size() && points <= columns; ++bytes) {
+      if (rest[bytes] == ' ' && bytes > 0) cut = bytes;
+      if ((static_cast<unsigned char>(rest[bytes]) & 0xC0) != 0x80) ++points;
+    }
+    if (cut == std::string::npos) cut = rest.find(' ', bytes);
+    if (cut == std::string::npos) break;
+    lines.push_back(rest.substr(0, rest.find_last_not_of(' ', cut) + 1));
+    rest.erase(0, rest.find_first_not_of(' ', cut));
+    if (rest.find_first_not_of(' ') == std::string::npos) return lines;
+  }
+  lines.push_back(rest);
+  return lines;
+}
+
+std::string fold_lines(const std::string& text, std::size_t columns) {
+  constexpr std::size_t hanging = 4;
+  std::string all;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = std::min(text.find('\n', begin), text.size());
+    const std::string line = text.substr(begin, end - begin);
+    begin = end + 1;
+    const std::size_t first = std::min(line.find_first_not_of(' '), line.size());
+    if (columns == 0 || width(line) <= columns || first + hanging + 20 > columns) {
+      all += line + "\n";
+      continue;
+    }
+    const std::string words = line.substr(first);
+    std::vector<std::string> parts = folded(words, columns - first);
+    all += std::string(first, ' ') + parts[0] + "\n";
+    if (parts.size() == 1) continue;
+    // The rest stands further in, so it is folded anew.
+    const std::string rest = words.substr(words.find_first_not_of(' ', parts[0].size()));
+    for (const std::string& part : folded(rest, columns - first - hanging))
+      all += std::string(first + hanging, ' ') + part + "\n";
+  }
+  return all;
+}
+
+// The widest cell of each column; where a line would be too long, columns of words give way, the
+// widest first, as far as can still be read.
+std::vector<std::size_t> Table::widths(std::size_t indent) const {
+  constexpr std::size_t least = 20;
   std::vector<std::size_t> widths;
   for (const std::string& heading : headings_) widths.push_back(width(heading));
   for (const auto& cells : rows_) {
     for (std::size_t i = 0; i < cells.size(); ++i) widths[i] = std::max(widths[i], width(cells[i]));
   }
+  std::size_t all = indent + 2 * (widths.empty() ? 0 : widths.size() - 1);
+  for (const std::size_t one : widths) all += one;
+  while (line_columns > 0 && all > line_columns) {
+    std::size_t widest = widths.size();
+    for (std::size_t i = 0; i < widths.size(); ++i) {
+      const std::size_t bound = std::max(least, width(headings_[i]));
+      if (!left_[i] || widths[i] <= bound) continue;
+      if (widest == widths.size() || widths[i] > widths[widest]) widest = i;
+    }
+    if (widest == widths.size()) break;
+    --widths[widest];
+    --all;
+  }
+  return widths;
+}
+
+std::string Table::text(const std::string& indent) const {
+  const std::vector<std::size_t> widths = this->widths(indent.size());
   std::string out;
   const auto line = [&](const std::vector<std::string>& cells) {
-    std::string text = indent;
+    std::vector<std::vector<std::string>> parts;
+    std::size_t lines = 1;
     for (std::size_t i = 0; i < cells.size(); ++i) {
-      const std::string blanks(widths[i] - width(cells[i]), ' ');
-      if (i > 0) text += "  ";
-      text += left_[i] ? cells[i] + blanks : blanks + cells[i];
+      parts.push_back(left_[i] ? folded(cells[i], widths[i]) : std::vector{cells[i]});
+      lines = std::max(lines, parts.back().size());
     }
-    text.erase(text.find_last_not_of(' ') + 1);
-    out += text + "\n";
+    for (std::size_t k = 0; k < lines; ++k) {
+      std::string text = indent;
+      for (std::size_t i = 0; i < cells.size(); ++i) {
+        const std::string cell = k < parts[i].size() ? parts[i][k] : "";
+        const std::size_t taken = width(cell);
+        const std::string blanks(taken < widths[i] ? widths[i] - taken : 0, ' ');
+        if (i > 0) text += "  ";
+        text += left_[i] ? cell + blanks : blanks + cell;
+      }
+      text.erase(text.find_last_not_of(' ') + 1);
+      out += text + "\n";
+    }
   };
   line(headings_);
   for (const auto& cells : rows_) line(cells);

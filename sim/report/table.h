@@ -15,14 +15,29 @@ class Table {
   void row(std::vector<std::string> cells);
   bool empty() const { return rows_.empty(); }
 
-  // Lines end with '\n', never with blanks; two blanks stand between columns.
+  // Lines end with '\n', never with blanks; two blanks stand between columns. Where lines would be
+  // longer than line_width(), left-aligned cells are folded at blanks.
   std::string text(const std::string& indent = "  ") const;
 
  private:
+  std::vector<std::size_t> widths(std::size_t indent) const;
+
   std::vector<bool> left_;
   std::vector<std::string> headings_;
   std::vector<std::vector<std::string>> rows_;
 };
+
+// The most columns that a line of text takes where it can be folded; 0: no bound. 100 unless
+// somebody says otherwise.
+std::size_t line_width();
+void set_line_width(std::size_t columns);
+
+// The words of a text in lines of at most `columns`; a longer word has a line of its own. Blanks
+// inside of lines are kept.
+std::vector<std::string> folded(const std::string& text, std::size_t columns);
+
+// Every line that is longer than `columns`, folded under its first words; 0: none is.
+std::string fold_lines(const std::string& text, std::size_t columns = line_width());
 
 // Columns a text takes on a terminal: its code points.
 std::size_t width(const std::string& text);

@@ -8,7 +8,6 @@
 #include <set>
 #include <utility>
 
-#include "sim/report/table.h"
 #include "sim/workload/shards.h"
 
 namespace sim::search {
@@ -217,45 +216,41 @@ double cost(const Fixes& fixes, const Fix& fix) {
 
 }  // namespace
 
-std::string fixes_text(const Fixes& fixes) {
-  if (fixes.fixes.empty()) return "\nno single change of the plan is possible\n";
-  report::Table table({"<change", "<replay says", "reserved GiB", "of", "step s", "cost"});
-  for (const Fix& fix : fixes.fixes) {
-    const replay::RunReport& run = fix.answer.run;
-    if (!run.fits()) {
-      table.row({fix.change, "out of memory", "", "", "", ""});
-      continue;
-    }
-    const replay::ClassReport& who = report::fullest(run);
-    table.row({fix.change, "fits", fmt::format("{:.1f}", gib(who.peak_reserved)),
-               fmt::format("{:.1f}", gib(who.capacity)),
-               fmt::format("{:.2f}", report::step_seconds(fix.answer)),
-               fmt::format("{:+.1f} %", 100 * cost(fixes, fix))});
+std::vector<report::Block> fixes_blocks(const Fixes& fixes, const std::string& key) {
+  using report::Json;
+  if (fixes.fixes.empty()) {
+    return {report::Note{"", "no single change of the plan is possible"},
+            report::Data{key, Json::array()}};
   }
   const std::string what =
       fixes.pairs ? "no single change is enough; pairs that are, smallest first, each replayed"
                   : "single changes of the plan, smallest first, each replayed";
-  return fmt::format(
-             "\n{} (tp, cp, pp: at the same number of GPUs)\n"
-             "  cost: against the plan as it is on GPUs with memory enough, {:.2f} s a step\n",
-             what, seconds(fixes.unlimited_step)) +
-         table.text();
-}
-
-report::Json fixes_json(const Fixes& fixes) {
-  report::Json json = report::Json::array();
+  report::Rows rows{
+      key,
+      fmt::format("{} (tp, cp, pp: at the same number of GPUs)\n"
+                  "  cost: against the plan as it is on GPUs with memory enough, {:.2f} s a step",
+                  what, seconds(fixes.unlimited_step)),
+      {{"change", "change", "", 0, true},
+       {"", "replay says", "", 0, true},
+       {"fits"},
+       {"peak_reserved_bytes", "reserved", "GiB", 1, false, "", 1.0 / (1 << 30)},
+       {"capacity_bytes", "of", "", 1, false, "", 1.0 / (1 << 30)},
+       {"step_time_ps", "step", "s", 2, false, "", 1e-12},
+       {"cost_fraction", "cost", "", 1, false, " %", 100, report::Show::change}},
+      {}};
   for (const Fix& fix : fixes.fixes) {
     const replay::RunReport& run = fix.answer.run;
-    report::Json one = {{"change", fix.change}, {"fits", run.fits()}};
+    std::vector<Json> cells = {fix.change, run.fits() ? "fits" : "out of memory", run.fits()};
     if (run.fits()) {
-      one["step_time_ps"] = run.step_time.ps;
-      one["cost_fraction"] = report::rounded(cost(fixes, fix), 6);
-      one["peak_reserved_bytes"] = report::fullest(run).peak_reserved.n;
-      one["capacity_bytes"] = report::fullest(run).capacity.n;
+      const replay::ClassReport& who = report::fullest(run);
+      cells.insert(cells.end(),
+                   {Json(who.peak_reserved.n), Json(who.capacity.n), Json(run.step_time.ps),
+                    Json(report::rounded(cost(fixes, fix), 6))});
     }
-    json.push_back(std::move(one));
+    cells.resize(rows.columns.size());
+    rows.cells.push_back(std::move(cells));
   }
-  return json;
+  return {std::move(rows)};
 }
 
 }  // namespace sim::search

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "sim/report/json.h"
+#include "sim/report/document.h"
 #include "sim/search/evaluate.h"
 
 namespace sim::search {
@@ -37,7 +37,7 @@ struct Fixes {
 // none fits and `pairs` is set: up to three pairs of changes that do.
 Fixes find_fixes(const workload::Plan& plan, Site& site, bool pairs);
 
-std::string fixes_text(const Fixes& fixes);
-report::Json fixes_json(const Fixes& fixes);
+// The changes as a table, under that key in JSON.
+std::vector<report::Block> fixes_blocks(const Fixes& fixes, const std::string& key);
 
 }  // namespace sim::search

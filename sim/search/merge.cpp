@@ -68,7 +68,7 @@ void read_lines(Part& part) {
   bool torn = false;
   for (std::string line; std::getline(in, line);) {
     const std::string id(record_id(line));
-    if (in.eof() || id.empty()) {
+    if (in.eof() || id.empty() || !is_sound(line)) {
       torn = true;
       continue;
     }
@@ -77,7 +77,7 @@ void read_lines(Part& part) {
   }
   if (torn || part.lines.size() != wanted) {
     part.problem = fmt::format("is torn: {} of {} records{}", part.lines.size(), wanted,
-                               torn ? ", and a line that is none" : "");
+                               torn ? ", and a line that is not as it was written" : "");
   } else if (fingerprint(part.manifest.kind, ids) != part.manifest.own) {
     part.problem = "did not end: its records are not those of its items in order";
   }

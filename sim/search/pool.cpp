@@ -50,8 +50,7 @@ std::string end_by_signal(int signal) {
   for (const int crash : {SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGSEGV, SIGSYS, SIGTRAP})
     if (signal == crash) return "the simulator stopped with " + which;
   const std::string outside = std::string(report::killed_from_outside) + " with " + which;
-  if (signal == SIGKILL)
-    return outside + "; Linux does that when the host is out of memory";
+  if (signal == SIGKILL) return outside + "; Linux does that when the host is out of memory";
   return outside;
 }
 
@@ -74,6 +73,7 @@ bool read_exactly(int descriptor, void* into, std::size_t bytes) {
   // Only the parent decides what an interrupt means: the item under way is finished.
   std::signal(SIGINT, SIG_IGN);
   std::signal(SIGTERM, SIG_IGN);
+  std::signal(SIGHUP, SIG_IGN);
   std::uint64_t item = 0;
   while (read_exactly(from_parent, &item, sizeof item)) {
     std::string answer;

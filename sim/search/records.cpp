@@ -1,9 +1,11 @@
 #include "sim/search/records.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <xxhash.h>
 
 #include <cassert>
 #include <cerrno>
@@ -19,6 +21,8 @@ namespace sim::search {
 namespace {
 constexpr std::string_view head = "{\"id\":\"";
 constexpr std::size_t id_digits = 16;
+constexpr std::string_view seal = ",\"checksum\":\"";
+constexpr std::size_t seal_bytes = seal.size() + 16 + 2;
 // A record of ours has some kilobytes; a file of a million points some gigabytes.
 constexpr off_t file_bytes_max = off_t{1} << 33;
 
@@ -50,6 +54,18 @@ std::string_view record_id(std::string_view line) {
   if (id.find_first_not_of("0123456789abcdef") != std::string_view::npos) return {};
   if (line.substr(head.size() + id_digits, 1) != "\"") return {};
   return id;
+}
+
+std::string sealed(std::string_view line) {
+  assert(line.size() >= 2 && line.back() == '}');
+  return fmt::format("{}{}{:016x}\"}}", line.substr(0, line.size() - 1), seal,
+                     XXH3_64bits(line.data(), line.size()));
+}
+
+bool is_sound(std::string_view line) {
+  if (line.size() < seal_bytes + 1) return false;
+  const std::string whole = std::string(line.substr(0, line.size() - seal_bytes)) + "}";
+  return sealed(whole) == line;
 }
 
 bool is_failure(std::string_view line) {
@@ -93,7 +109,7 @@ RecordProblem RecordFile::lock() {
 }
 
 RecordProblem RecordFile::open(const std::string& folder, Mode mode,
-                               const std::vector<std::string>& ids, const Check& check) {
+                               const std::vector<std::string>& ids, const Check& readable) {
   assert(descriptor_ < 0);
   std::error_code error;
   std::filesystem::create_directories(folder, error);
@@ -101,18 +117,13 @@ RecordProblem RecordFile::open(const std::string& folder, Mode mode,
   path_ = folder + "/results.jsonl";
   ids_ = ids;
   if (const RecordProblem problem = lock(); problem != RecordProblem::none) return problem;
-  if (const RecordProblem problem = read_back(mode == Mode::go_on ? check : Check{});
-      problem != RecordProblem::none) return problem;
-  if (mode == Mode::go_on) return RecordProblem::none;
-  // results.csv is written last: without it the sweep did not end.
-  const bool finished = std::filesystem::exists(folder + "/results.csv");
-  if (mode == Mode::fresh && !records_.empty() && !finished) {
-    return fail(RecordProblem::unfinished, path_ + " holds " + std::to_string(records_.size()) +
-                                               " records of a sweep that did not end");
-  }
+  if (const RecordProblem problem = read_back(readable);
+      problem != RecordProblem::none && mode != Mode::overwrite)
+    return problem;
+  if (mode != Mode::overwrite) return keep_what_is_there(folder, mode);
   records_.clear();
   arrival_.clear();
-  dropped_ = foreign_ = 0;
+  dropped_ = foreign_ = damaged_ = 0;
   std::filesystem::remove(folder + "/results.csv", error);
   rewrite_ = false;
   if (had_bytes_ && ::ftruncate(descriptor_, 0) != 0) {
@@ -121,7 +132,30 @@ RecordProblem RecordFile::open(const std::string& folder, Mode mode,
   return RecordProblem::none;
 }
 
-RecordProblem RecordFile::read_back(const Check& check) {
+// Nothing that is there is lost, unless it is what a kill cut short.
+RecordProblem RecordFile::keep_what_is_there(const std::string& folder, Mode mode) {
+  const std::size_t held = records_.size() + foreign_ + damaged_;
+  if (mode == Mode::fresh && held > 0) {
+    // results.csv is written last: without it the sweep did not end.
+    const bool ended = std::filesystem::exists(folder + "/results.csv");
+    return fail(ended ? RecordProblem::finished : RecordProblem::unfinished,
+                fmt::format("{} holds {} records of a sweep that {}", path_, held,
+                            ended ? "is done" : "did not end"));
+  }
+  if (mode == Mode::go_on && foreign_ > 0) {
+    return fail(RecordProblem::foreign,
+                fmt::format("{} holds {} records of other points, machines or versions, which "
+                            "would be lost",
+                            path_, foreign_));
+  }
+  if (dropped_ == 0) return RecordProblem::none;
+  struct stat status {};
+  const bool cut = ::fstat(descriptor_, &status) == 0 &&
+                   ::ftruncate(descriptor_, status.st_size - static_cast<off_t>(dropped_)) == 0;
+  return cut ? RecordProblem::none : fail(RecordProblem::io, path_ + ": " + std::strerror(errno));
+}
+
+RecordProblem RecordFile::read_back(const Check& readable) {
   std::string text;
   if (!read_all(descriptor_, text)) {
     return fail(RecordProblem::io, path_ + ": " + std::strerror(errno));
@@ -130,29 +164,21 @@ RecordProblem RecordFile::read_back(const Check& check) {
   const std::size_t last = text.rfind('\n');
   const std::size_t keep = last == std::string::npos ? 0 : last + 1;
   dropped_ = text.size() - keep;
-  if (dropped_ > 0 && ::ftruncate(descriptor_, static_cast<off_t>(keep)) != 0) {
-    return fail(RecordProblem::io, path_ + ": " + std::strerror(errno));
-  }
   const std::set<std::string, std::less<>> known(ids_.begin(), ids_.end());
-  std::size_t number = 0;
   for (std::size_t begin = 0; begin < keep;) {
-    ++number;
     const std::size_t end = text.find('\n', begin);
     const std::string line = text.substr(begin, end - begin);
     begin = end + 1;
     const std::string id(record_id(line));
-    if (known.count(id) == 0) {
-      ++foreign_;
+    // Versions before this one wrote no checksums: their records of other points are no damage.
+    const bool foreign = known.count(id) == 0 && !id.empty() &&
+                         (is_sound(line) || line.find(seal) == std::string::npos);
+    const bool damaged = !foreign && (!is_sound(line) || (readable && !readable(line)));
+    foreign_ += foreign ? 1 : 0;
+    damaged_ += damaged ? 1 : 0;
+    if (foreign || damaged || is_failure(line)) {
       rewrite_ = true;
       continue;
-    }
-    if (is_failure(line)) {
-      rewrite_ = true;
-      continue;
-    }
-    if (const std::string wrong = check ? check(line) : ""; !wrong.empty()) {
-      return fail(RecordProblem::mixed, path_ + ":" + std::to_string(number) + ": the record " +
-                                            wrong + "; delete the line to compute its point anew");
     }
     const auto [there, is_new] = records_.emplace(id, line);
     if (is_new) arrival_.push_back(id);
@@ -167,7 +193,8 @@ RecordProblem RecordFile::append(const std::string& id, const std::string& line)
   assert(descriptor_ >= 0);
   assert(record_id(line) == id);
   assert(line.find('\n') == std::string::npos);
-  const std::string bytes = line + "\n";
+  const std::string record = sealed(line);
+  const std::string bytes = record + "\n";
   // One write: O_APPEND puts it at the end as a whole, or short when the disk is full.
   ssize_t written = 0;
   do {
@@ -178,7 +205,7 @@ RecordProblem RecordFile::append(const std::string& id, const std::string& line)
     return fail(RecordProblem::io, path_ + ": disk full after " + std::to_string(written) + " of " +
                                        std::to_string(bytes.size()) + " bytes of a record");
   }
-  if (records_.emplace(id, line).second) arrival_.push_back(id);
+  if (records_.emplace(id, record).second) arrival_.push_back(id);
   return RecordProblem::none;
 }
 

@@ -1,11 +1,11 @@
 #include "sim/search/sweep.h"
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 #include <xxhash.h>
 
 #include <cassert>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 
 #include "sim/report/output.h"
 #include "sim/report/record.h"
@@ -28,10 +28,10 @@ std::string write_csv(const std::string& folder, const std::vector<Json>& record
   return report::write_file(folder + "/results.csv", csv);
 }
 
-// What is wrong with a record that an earlier run wrote; nobody else should have changed it.
-std::string line_problem(std::string_view line) {
+// Whether this version understands a record that an earlier run wrote.
+bool readable(std::string_view line) {
   const Json record = Json::parse(line, nullptr, false);
-  return record.is_discarded() ? "is no JSON" : report::record_problem(record);
+  return !record.is_discarded() && report::record_problem(record).empty();
 }
 
 class Sweep {
@@ -44,9 +44,10 @@ class Sweep {
 
   SweepResult run() {
     SweepResult result;
-    RecordProblem problem = file_.open(settings_.folder, settings_.mode, ids_, line_problem);
+    RecordProblem problem = file_.open(settings_.folder, settings_.mode, ids_, readable);
     if (problem != RecordProblem::none) return failure(problem);
     result.foreign = file_.foreign();
+    result.damaged = file_.damaged();
     result.dropped_bytes = file_.dropped_bytes();
     std::vector<std::size_t> open_points;
     for (std::size_t i = 0; i < points_.count; ++i) {

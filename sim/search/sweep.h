@@ -69,6 +69,7 @@ struct SweepResult {
   bool complete = false;
   std::size_t reused = 0;             // records that were there
   std::size_t foreign = 0;            // records that were there and belong to no point
+  std::size_t damaged = 0;            // lines that are not as they were written
   std::size_t dropped_bytes = 0;      // of a record that was cut short
   std::vector<report::Json> records;  // in the order of the grid, when complete
 };

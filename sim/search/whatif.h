@@ -8,7 +8,7 @@
 
 #include "sim/config/whatif.h"
 #include "sim/core/result.h"
-#include "sim/report/whatif_text.h"
+#include "sim/report/whatif_document.h"
 
 namespace sim::search {
 
@@ -16,7 +16,7 @@ struct WhatifSettings {
   std::string plan;                   // path; "": settings only
   std::vector<std::string> settings;  // of the base and of every variant
   double price_per_gpu_hour = 0;      // 0: that of the cluster, if it has one
-  bool coupled = false;  // all transfers of the step share one network
+  bool coupled = false;               // all transfers of the step share one network
   int workers = 1;
 };
 

@@ -58,14 +58,14 @@ Job build(const Plan& plan, const Environment& environment, bool all_ranks,
   assert(problems(plan).empty());
   Job job;
   job.mesh = mesh_of(plan, {all_ranks, class_of_replica});
+  job.ends_together = !plan.optimizer.post_validation;
   job.launch_blocking = plan.environment.launch_blocking;
   // Receives that are posted early would hold up everything behind them in one hardware queue: the
   // zero-bubble authors run with eight (CUDA_DEVICE_MAX_CONNECTIONS), PyTorch asks for no number.
   const schedule::Wire& wire = schedule::find(plan.pipeline.schedule)->wire;
   job.single_queue = !plan.shards_parameters() && (wire.ahead == 0 || wire.waits_for_sends);
-  job.tp_comm_overlap = plan.stack.tp_comm_overlap && plan.uses_sequence_parallel();
   job.loading = {0, plan.batch.micro_batch, plan.microbatches(), plan.stack.data_workers};
-  if (plan.stack.attention_mask && plan.stack.reset_attention_mask)
+  if (plan.makes_masks())
     job.loading.mask_elements = plan.batch.sequence * plan.batch.sequence;
   job.classes.resize(static_cast<std::size_t>(job.mesh.classes()));
   const Orders orders = orders_of(plan);

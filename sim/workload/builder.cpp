@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
@@ -60,6 +61,7 @@ class Builder {
   std::uint32_t begin_pass(int chunk, bool forward);
   std::uint32_t end_pass(int chunk, bool forward);
   std::uint32_t free_layer_input(std::uint32_t layers_on);
+  void validate(std::vector<Pass>& step);
   void write_step(class Pipeline& pipeline, const Orders& orders, bool first);
   std::uint32_t add(Template t);
   Pass single(PassKind kind, Emitter& e);
@@ -80,6 +82,8 @@ class Builder {
   Offload offload_;
   Blocks blocks_;
   std::map<Key, Written> written_;
+  // Of a later step: the place of the pass that validates the one before it; far behind: none.
+  std::uint32_t validated_at_ = std::numeric_limits<std::uint32_t>::max();
 };
 
 std::uint32_t Builder::add(Template t) {
@@ -302,6 +306,21 @@ Pass Builder::single(PassKind kind, Emitter& e) {
   return pass;
 }
 
+// The step before is validated in the warm-up, where the norm has come back through all stages
+// behind: before forward pass 2 (p - 1 - stage) [sail-sg/zero-bubble-pipeline-parallelism auto_
+// schedule.py: add_post_validation_nodes].
+void Builder::validate(std::vector<Pass>& step) {
+  int left = 2 * (rank_.plan.mesh.pp - 1 - rank_.program.stage);
+  left = std::min(left, rank_.plan.microbatches() - 1);
+  const auto at = std::find_if(step.begin(), step.end(), [&](const Pass& pass) {
+    return rank_.program.templates[pass.pattern].kind == PassKind::forward && left-- == 0;
+  });
+  validated_at_ = static_cast<std::uint32_t>(at - step.begin());
+  Emitter e(rank_.tables, "validate step");
+  validate_step(rank_, e);
+  step.insert(at, single(PassKind::step, e));
+}
+
 void Builder::write_step(Pipeline& pipeline, const Orders& orders, bool first) {
   std::vector<Pass>& step = first ? rank_.program.first_step : rank_.program.step;
   Emitter begin(rank_.tables, "step begin");
@@ -314,8 +333,10 @@ void Builder::write_step(Pipeline& pipeline, const Orders& orders, bool first) {
       },
       m, (first ? orders.first_step : orders.step)[static_cast<std::size_t>(rank_.program.stage)]);
   step.insert(step.end(), passes.begin(), passes.end());
+  if (!first && rank_.plan.validates_steps()) validate(step);
   Emitter end(rank_.tables, "step end");
   sharding_->end_step(end, first);
+  if (!first && rank_.plan.makes_masks()) end.host(HostWork::data);
   step.push_back(single(PassKind::step, end));
 }
 
@@ -332,7 +353,8 @@ void Builder::build(const Orders& orders) {
   program.setup.push_back(single(PassKind::setup, set_up));
   Pipeline pipeline(rank_);
   for (const bool first : {true, false}) write_step(pipeline, orders, first);
-  for (const std::uint32_t position : pipeline.completed()) program.cuts.push_back(position + 1);
+  for (const std::uint32_t position : pipeline.completed())
+    program.cuts.push_back(position + 1 + (position + 1 > validated_at_ ? 1 : 0));
   rank_.settle(most);
   program.communicators = sharding_->communicators();
 }

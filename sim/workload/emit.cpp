@@ -43,6 +43,12 @@ std::uint32_t Tables::transfer(const Transfer& transfer) {
   return static_cast<std::uint32_t>(program_.transfers.size() - 1);
 }
 
+int Tables::pieces(collective::Kind kind, Stream communicator) const {
+  const bool activations =
+      kind == collective::Kind::all_gather || kind == collective::Kind::reduce_scatter;
+  return communicator == Stream::tp && activations ? pieces_ : 1;
+}
+
 std::uint16_t Tables::label(std::string_view text) {
   const auto [it, added] = labels_.emplace(text, static_cast<std::uint16_t>(labels_.size()));
   if (added) program_.labels.emplace_back(text);
@@ -103,7 +109,8 @@ void Emitter::collective(collective::Kind kind, Stream communicator, std::int64_
   i.stream = stream;
   i.flags = flags;
   i.event = event;
-  i.index = tables_.transfer({kind, communicator, Bytes{bytes}});
+  i.index =
+      tables_.transfer({kind, communicator, Bytes{bytes}, tables_.pieces(kind, communicator)});
   i.label = tables_.label(label);
   block_.code.push_back(i);
 }

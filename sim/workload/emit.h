@@ -19,8 +19,12 @@ class Tables {
   std::uint32_t transfer(const Transfer& transfer);
   std::uint16_t label(std::string_view text);
   Program& program() { return program_; }
+  // Sequence-parallel gathers and scatters are sent in so many pieces beside products.
+  void set_pieces(int pieces) { pieces_ = pieces; }
+  int pieces(collective::Kind kind, Stream communicator) const;
 
  private:
+  int pieces_ = 1;
   Program& program_;
   std::unordered_multimap<std::uint64_t, std::uint32_t> operations_;
   std::unordered_map<std::string_view, std::uint16_t> labels_;

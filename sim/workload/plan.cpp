@@ -275,10 +275,15 @@ void data_parallel(const Plan& plan, Problems& problems) {
 }
 
 void optimizer(const Plan& plan, Problems& problems) {
-  if (plan.optimizer.post_validation)
+  if (plan.optimizer.post_validation && !splits_backward(plan))
     problems.push_back({"post_validation",
-                        "the engines' accounts of a step end when its last rank does; an optimizer "
-                        "that is validated later is not simulated"});
+                        fmt::format("post_validation is zero-bubble's: schedule {} does not split "
+                                    "its backward passes; write schedule zb-2p, or leave it out",
+                                    plan.pipeline.schedule)});
+  if (plan.optimizer.post_validation && plan.shards_parameters())
+    problems.push_back({"post_validation",
+                        "post_validation takes back a step of Megatron-LM's optimizer, which fsdp "
+                        "does not have; write data_parallel ddp, or leave it out"});
   const OptimizerOptions& o = plan.optimizer;
   const bool narrow =
       o.main_parameter_bytes != 4 || o.exp_avg_bytes != 4 || o.exp_avg_sq_bytes != 4;

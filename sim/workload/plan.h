@@ -53,8 +53,9 @@ struct OptimizerOptions {
   int exp_avg_bytes = 4;         // 4, 2 or 1
   int exp_avg_sq_bytes = 4;
   double offload_fraction = 0;  // of the elements, whole parameters
-  // The step is taken before all ranks know the norm of all gradients, and taken back where that
-  // would have changed it (zero-bubble-pipeline-parallelism): stages need not end together.
+  // A stage takes its step with the norm of the gradients up to its own; the norm of all comes back
+  // in the next step's warm-up, and the step is taken back where that would have changed it
+  // (--enable-optimizer-post-validation, arXiv:2401.10241 section 4): stages need not end together.
   bool post_validation = false;
 };
 
@@ -199,6 +200,10 @@ struct Plan {
   std::int64_t documents_per_sample() const {
     return batch.packed_document > 0 ? batch.sequence / batch.packed_document : 1;
   }
+  // Each sample has a mask of its own, which a data loader makes.
+  bool makes_masks() const { return stack.attention_mask && stack.reset_attention_mask; }
+  // Norms go from stage to stage and come back in the next step.
+  bool validates_steps() const { return optimizer.post_validation && stack.gradient_clipping; }
   bool trains_adapters() const { return lora.rank > 0; }
   bool shards_parameters() const { return sharding.data_parallel != DataParallelism::ddp; }
   // Products of weight gradients add into Megatron-LM's buffer.

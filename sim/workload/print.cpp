@@ -94,7 +94,7 @@ constexpr std::array kind_names = {
     "copy", "reduction",         "optimizer",          "embedding"};
 constexpr std::array role_names = {"forward", "input gradient", "weight gradient"};
 constexpr std::array host_names = {"layer_forward", "layer_backward", "microbatch", "step",
-                                   "blocking_read"};
+                                   "blocking_read", "data"};
 
 template <class Enum, std::size_t N>
 std::string_view named(const std::array<const char*, N>& names, Enum value) {
@@ -356,6 +356,7 @@ class Printer {
     if (i.op == Op::collective) {
       const Transfer& t = program_.transfers[i.index];
       lines << collective::name(t.kind) << name(t.communicator) << t.bytes.n;
+      if (t.pieces > 1) lines << "pieces" << t.pieces;
     }
     if (i.op == Op::exchange) {
       const Exchange& exchange = program_.exchanges[i.index];

@@ -25,7 +25,10 @@ std::string_view name(Stream stream) {
                                                                     "embedding",
                                                                     "shard",
                                                                     "replicate",
-                                                                    "world"};
+                                                                    "world",
+                                                                    "pcie up",
+                                                                    "pcie down",
+                                                                    "cpu"};
   return names[static_cast<std::size_t>(stream)];
 }
 

@@ -29,7 +29,7 @@
 
 namespace sim::workload {
 
-// In-order queues of work on the GPU. The first four own memory; the others are NCCL's.
+// In-order queues of work. What each occupies, and which own memory: replay/queues.h.
 enum class Stream : std::uint8_t {
   compute,     // the default stream
   cp_compute,  // TransformerEngine's second stream for odd steps of ring attention
@@ -52,6 +52,9 @@ enum class Stream : std::uint8_t {
   shard,      // ranks that share one copy of the parameters: a part of data x context parallel
   replicate,  // ranks that hold the same shard
   world,
+  pcie_up,    // copies to the GPU
+  pcie_down,  // ... and to the CPU
+  cpu,        // work of the CPU's own, in order: an optimizer whose state lies there
   count_,
 };
 constexpr int stream_count = static_cast<int>(Stream::count_);
@@ -110,6 +113,7 @@ enum class HostWork : std::uint8_t {
   microbatch,      // schedule, data loading
   step,            // logging, learning rate, timers
   blocking_read,   // one .item() beyond the synchronisation itself
+  data,            // what the step before it waits for its data loaders (Job::loading)
   count_,
 };
 
@@ -135,6 +139,9 @@ struct Transfer {
   collective::Kind kind;
   Stream communicator;
   Bytes bytes;  // nccl-tests' size, see network.h
+  // Sent in so many pieces beside a product: of a gather the first, of a scatter the last has
+  // nothing to hide behind, the others hide (TransformerEngine's user buffers).
+  int pieces = 1;
   friend bool operator==(const Transfer&, const Transfer&) = default;
 };
 
@@ -142,7 +149,7 @@ struct Transfer {
 struct Message {
   bool send;
   int peer_offset;       // -1 or +1
-  std::uint8_t channel;  // 0: activations forward, 1: gradients backward
+  std::uint8_t channel;  // 0: activations forward, 1: gradients backward, others: what is beside
   Bytes bytes;
 };
 struct Exchange {
@@ -219,8 +226,7 @@ struct Job {
   mesh::Mesh mesh;
   bool single_queue = true;      // CUDA_DEVICE_MAX_CONNECTIONS=1, as Megatron-LM wants it
   bool launch_blocking = false;  // the CPU waits for every kernel before it issues the next
-  // Sequence-parallel gathers and scatters of layers run in tp pieces beside their products.
-  bool tp_comm_overlap = false;
+  bool ends_together = true;     // all ranks meet at the end of a step
   Loading loading;
 };
 

@@ -40,6 +40,7 @@ Rank::Rank(const Plan& plan_, const Environment& environment_, Program& program_
   program.fixed_slots = fixed_slot_count;
   program.local_slots = local_slot_count;
   program.events = tape_event;
+  if (plan.stack.tp_comm_overlap && plan.uses_sequence_parallel()) tables.set_pieces(plan.mesh.tp);
   const schedule::Shape shape = pipeline_shape(plan, 1);
   for (int chunk = 0; chunk < plan.pipeline.virtual_stages; ++chunk)
     chunks_.push_back({part_of(schedule_->placement, shape, {program.stage, chunk}), 0, 0});

@@ -259,6 +259,7 @@ void Replicated::end_step(Emitter& e, bool first) {
   for (const Buffer& b : buffers_) update(e, b.layout);
   gather_updated(e);
   if (plan_.stack.logs_optimizer_state) log_state(e, elements);
+  if (plan_.optimizer.post_validation) return e.sync_stream(Stream::compute, "interval timer");
   wait_for_all(rank_, e, "interval timer", "barrier");
 }
 

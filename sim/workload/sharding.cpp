@@ -54,9 +54,39 @@ std::unique_ptr<Sharding> make_sharding(Rank& rank) {
 
 void wait_for_all(Rank& rank, Emitter& e, std::string_view when, std::string_view reduction) {
   e.sync_device(when);
-  if (rank.plan.world() > 1 && !rank.plan.optimizer.post_validation)
-    e.collective(Kind::all_reduce, Stream::world, 4, reduction);
+  if (rank.plan.world() > 1) e.collective(Kind::all_reduce, Stream::world, 4, reduction);
   e.sync_device(when);
+}
+
+namespace {
+
+// Channels of their own: they do not come in turn with activations and gradients, which have
+// streams of their own where they are posted one by one.
+constexpr std::uint8_t norm_down = 2, norm_back = 3;
+
+// The ranks of a stage sum up theirs; each stage adds its own to that of the stages before it.
+void sum_norm_of_stages(Rank& rank, Emitter& e) {
+  const Plan& plan = rank.plan;
+  if (plan.mesh.tp > 1) e.collective(Kind::all_reduce, Stream::tp, 4, "norm of the stage");
+  if (plan.sharding.distributed_optimizer && plan.mesh.dp * plan.mesh.cp > 1)
+    e.collective(Kind::all_reduce, Stream::dp_cp, 4, "norm of the stage");
+  if (rank.program.stage > 0)
+    e.exchange({Stream::pp, {{false, -1, norm_down, Bytes{4}}}}, "norm of the stages before",
+               joins);
+  // Nobody waits for what is sent.
+  if (rank.program.stage < plan.mesh.pp - 1)
+    e.exchange({Stream::pp, {{true, 1, norm_down, Bytes{4}}}}, "norm up to this stage", 0);
+}
+
+}  // namespace
+
+void validate_step(Rank& rank, Emitter& e) {
+  if (rank.program.stage < rank.plan.mesh.pp - 1)
+    e.exchange({Stream::pp, {{false, 1, norm_back, Bytes{4}}}}, "norm of all stages", joins);
+  if (rank.program.stage > 0)
+    e.exchange({Stream::pp, {{true, -1, norm_back, Bytes{4}}}}, "norm of all stages", 0);
+  e.sync_stream(Stream::compute, "step validation");
+  e.host(HostWork::blocking_read);
 }
 
 void clip_gradients(Rank& rank, Emitter& e, std::int64_t elements, bool reads) {
@@ -66,10 +96,11 @@ void clip_gradients(Rank& rank, Emitter& e, std::int64_t elements, bool reads) {
   };
   e.alloc(local_slot(norm_scratch), 4 * 320, Category::temporaries, "norm scratch");
   memory_bound(OperationKind::reduction, "gradient norm", 4 * elements);
-  const bool validates_later = rank.plan.optimizer.post_validation;
-  if (rank.plan.world() > 1 && !validates_later)
+  if (rank.plan.optimizer.post_validation)
+    sum_norm_of_stages(rank, e);
+  else if (rank.plan.world() > 1)
     e.collective(Kind::all_reduce, Stream::world, 4, "gradient norm all-reduce");
-  if (reads && !validates_later) {
+  if (reads) {
     e.sync_stream(Stream::compute, "gradient norm");
     e.host(HostWork::blocking_read);
   }

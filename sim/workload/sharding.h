@@ -104,6 +104,9 @@ void wait_for_all(Rank& rank, Emitter& e, std::string_view when, std::string_vie
 // the CPU waits for the norm, for it scales only where the norm is above the limit (early in
 // training it is).
 void clip_gradients(Rank& rank, Emitter& e, std::int64_t elements, bool reads);
+// The norm of all stages comes back from the last one: the step that was taken before it was known
+// is what it should have been.
+void validate_step(Rank& rank, Emitter& e);
 // With tied embeddings the first and the last stage add their gradients of the table.
 void sum_tied_embeddings(Rank& rank, Emitter& e, std::int64_t bytes);
 // Those that every kind needs, by the plan's degrees.

@@ -3,6 +3,8 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 
+#include "sim/report/document.h"
+
 using namespace sim;
 using namespace sim::calibrate;
 
@@ -33,7 +35,7 @@ TEST_CASE("calibrate: errors are relative to what was measured") {
   CHECK(e.rows == 3);
   CHECK(e.mean == Approx(70.0 / 3));
   CHECK(e.median == Approx(10));
-  CHECK(e.p90 == Approx(50));  // the nearest rank, ceil(0.9 x 3) = 3 of 10, 10, 50
+  CHECK(e.p90 == Approx(50));  // nearest rank: ceil(0.9 x 3) = the third of 10, 10, 50
   CHECK(e.most == Approx(50));
   CHECK(e.worst == "c");
   CHECK(e.bias == Approx(50.0 / 3));
@@ -137,7 +139,7 @@ TEST_CASE("calibrate: residuals of the rows give intervals that hold nine in ten
   CHECK(e.with_interval == 61);
   CHECK(e.inside == 61 - 6 - 1);
   CHECK(e.with_interval_elsewhere == 0);  // one source: nothing is known without it
-  const std::string text = validation_text(rows, said);
+  const std::string text = report::text(validation_answer(rows, said));
   CHECK(text.find("fitted on      throughput     1 ") != std::string::npos);
   CHECK(text.find("not fitted on  throughput    60 ") != std::string::npos);
   CHECK(text.find("Profiles were fitted on 1 of these rows.") != std::string::npos);
@@ -148,7 +150,7 @@ TEST_CASE("calibrate: the text begins with the counts and lists what is missing"
   std::vector<Prediction> said = {predicted("a", 90), predicted("b", 220)};
   said[1].status = "unsupported";
   said[1].reason = "GPU 'B200' has no profile";
-  const std::string text = validation_text(rows, said);
+  const std::string text = report::text(validation_answer(rows, said));
   CHECK(text.rfind("2 rows: 1 predicted, 1 unsupported, 0 impossible\n", 0) == 0);
   CHECK(text.find("1  unsupported  GPU 'B200' has no profile\n") != std::string::npos);
   CHECK(text.find("all    throughput     1  10.00 %") != std::string::npos);

@@ -97,8 +97,8 @@ TEST_CASE("config: every member of a plan is a field's place, or one that fields
   // optimizer_offload_fraction.
   const std::size_t together = 1 + 3 + 4 + 1;
   // Only programs that read tables set them so far: layer_split, embedding_layers, head_layers,
-  // layers_of_parts, post_validation; a search sets pass_times.
-  const std::size_t unsaid = 5 + 1;
+  // layers_of_parts; a search sets pass_times.
+  const std::size_t unsaid = 4 + 1;
   const std::size_t parts = members<MeshPlan>() + members<BatchPlan>() + members<PipelinePlan>() +
                             (members<ShardingPlan>() - 1) + members<FsdpOptions>() +
                             members<LayerPolicy>() + members<NumericsPlan>() +

@@ -108,6 +108,15 @@ TEST_CASE("config: mistakes in a grid are reported at their place") {
   CHECK(contains(with("families", again + "families"), "two points 'f/gpus8-tp4-pp2-mbs1'"));
 }
 
+TEST_CASE("config: a grid's name is one folder's, not a way out of the one that is there") {
+  for (const char* name : {"../../x", "..", ".", "/tmp/x", "a/b", "a\\nb"}) {
+    CAPTURE(name);
+    CHECK(contains(with("bases {", std::string("name: \"") + name + "\" bases {"),
+                   "is the name of a folder"));
+  }
+  CHECK(with("bases {", "name: \"..x\" bases {").empty());
+}
+
 TEST_CASE("config: a grid that explodes is refused before it is built") {
   std::string many = "1";
   for (int i = 2; i <= 300; ++i) many += "|" + std::to_string(i);

@@ -45,6 +45,41 @@ TEST_CASE("config: a plan file becomes a plan on a machine") {
   CHECK(file->machine.cluster.name == "abci-a");
 }
 
+TEST_CASE("config: what is wrong with the plan and with its cluster is said at once") {
+  support::Scratch scratch;
+  const std::string path = scratch.write("p.textproto", plan_text);
+  const std::string cluster = scratch.write("c.textproto", "name: \"c\"\nnodes: 0\n");
+  const std::string all = problems(load_plan(path, {"cluster=" + cluster, "tp=3"}));
+  CAPTURE(all);
+  CHECK(contains(all, "'nodes' is 0"));
+  CHECK(contains(all, "tp 3 does not divide the 32 attention heads"));
+  // Of a plan whose own values break a rule as well.
+  const std::string values = problems(load_plan(path, {"cluster=" + cluster, "pp=0"}));
+  CAPTURE(values);
+  CHECK(contains(values, "'nodes' is 0"));
+  CHECK(contains(values, "pp"));
+}
+
+TEST_CASE("config: settings that are nearly right say how to write them") {
+  support::Scratch scratch;
+  const std::string path = scratch.write("p.textproto", plan_text);
+  const auto said = [&](const std::string& setting) {
+    return problems(load_plan(path, {setting}));
+  };
+  CHECK(contains(said("seq=8k"), "'sequence' is a whole number, got '8k'; write 8192 or 8000"));
+  CHECK(contains(said("gpus=1M"), "write 1048576 or 1000000"));
+  CHECK(contains(said("architecture={layers: 4}"),
+                 "'architecture' is a block; set its fields one by one: architecture.name=..."));
+  CHECK(contains(said("fsdp=true"), "fsdp.reshard_after_forward=..."));
+}
+
+TEST_CASE("config: a file of another kind says what it is") {
+  const std::string grid = support::in_repository("workloads/paper-454.textproto");
+  CHECK(contains(problems(load_plan(grid)), "is a grid, not a plan; `rehearse sweep` runs it"));
+  const std::string cluster = support::in_repository("topologies/dgx-h100.textproto");
+  CHECK(contains(problems(load_plan(cluster)), "is a cluster, not a plan"));
+}
+
 TEST_CASE("config: settings of the command line replace those of the file") {
   support::Scratch scratch;
   const std::string path = scratch.write("p.textproto", plan_text);

@@ -120,3 +120,39 @@ TEST_CASE("replay: what a run needs beyond the device is told under every alloca
     CHECK_FALSE(who.out_of_memory->fragmentation_alone);
   }
 }
+
+// Zero bubble's golden values: passes of one unit on 4 stages, 8 microbatches (arXiv:2401.10241).
+TEST_CASE("replay: stages that validate later take as long as the busiest, others till the last") {
+  struct Golden {
+    const char* schedule;
+    std::int64_t together, apart;
+  };
+  for (const auto& [schedule, together, apart] :
+       {Golden{"zb-1p", 27, 27}, Golden{"zb-2p", 27, 24}}) {
+    for (const bool later : {false, true}) {
+      workload::Plan plan = sample::plan(1, 1, 4, 1, 8);
+      plan.architecture = sample::llama(4);
+      plan.pipeline.schedule = schedule;
+      plan.optimizer.post_validation = later;
+      REQUIRE(workload::problems(plan).empty());
+      const workload::Job job = sample::job(plan);
+      replay::Times times = sample::times(job);
+      only_kernels(times);
+      for (std::size_t c = 0; c < job.classes.size(); ++c)
+        for (std::size_t o = 0; o < job.classes[c].operations.size(); ++o)
+          if (job.classes[c].operations[o].name != "fc1")
+            times.classes[c].kernel[o] = times.classes[c].kernel_overlapped[o] = {};
+      CAPTURE(schedule, later);
+      for (const replay::Method method : {replay::Method::fast, replay::Method::reference}) {
+        const replay::RunReport report =
+            replay::run(job, times, sample::memory(job), {.method = method});
+        CHECK(report.step_time.ps == (later ? apart : together) * 1'000'000);
+        for (const replay::ClassReport& r : report.classes) {
+          Duration sum{};
+          for (const Duration d : r.accounts) sum += d;
+          CHECK(sum == report.step_time);
+        }
+      }
+    }
+  }
+}

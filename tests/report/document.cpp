@@ -7,7 +7,8 @@
 
 #include "sim/report/page.h"
 #include "sim/report/record.h"
-#include "sim/report/sweep_text.h"
+#include "sim/report/sweep_document.h"
+#include "sim/report/table.h"
 #include "tests/report/sample.h"
 
 using namespace sim;
@@ -52,6 +53,54 @@ TEST_CASE("report: a document as text has its notes and tables, a blank line apa
         "  point   step s  bubble  fits\n"
         "  a, \"b\"    1.26  12.3 %   yes\n"
         "  c                  3 %    no\n");
+}
+
+TEST_CASE("report: what is said once is text by its words and JSON by its keys") {
+  Document document;
+  document.blocks.emplace_back(Note{"", "only words"});
+  document.blocks.emplace_back(Note{"", "both", false, "said"});
+  document.blocks.emplace_back(Values{
+      "", {value("gib", "memory", 12.345, "GiB"), value("fits", "", true), value("", "seen", 3)}});
+  document.blocks.emplace_back(Data{"deep", {{"a", 1}}});
+  document.blocks.emplace_back(Picture{"##\n"});
+  Rows rows{"rows",
+            "",
+            {{"bytes", "size", "", 0, false, "", 1, Show::bytes},
+             {"seconds", "time", "us", 1, false, "", 1e6},
+             {"hidden"},
+             {"", "change", "", 1, false, " %", 100, Show::change},
+             {"rate", "rate", "", 4, false, "", 1, Show::general}},
+            {{1 << 20, 1.5e-6, "x", 0.05, 123456.0}}};
+  document.blocks.emplace_back(rows);
+  CHECK(text(document) ==
+        "only words\n\nboth\n\n  memory  12.35 GiB\n  seen    3\n\n##\n\n"
+        "     size  time us  change       rate\n"
+        "  1.0 MiB      1.5  +5.0 %  1.235e+05\n");
+  CHECK(line(result(document)) ==
+        R"({"said":"both","gib":12.345,"fits":true,"deep":{"a":1},)"
+        R"("rows":[{"bytes":1048576,"seconds":1.5e-06,"hidden":"x","rate":123456.0}]})");
+  rows.name = whole;
+  document.blocks.emplace_back(rows);
+  CHECK(result(document).is_array());
+}
+
+TEST_CASE("report: lines fit their width, cells of words fold first") {
+  const std::string words = "one two three four five six seven eight nine ten eleven twelve";
+  Table table({"<what", "GiB", "<where"});
+  table.row({words, "1.00", words + " " + words});
+  for (const std::size_t columns : {60, 80, 100, 200}) {
+    set_line_width(columns);
+    const std::string all = table.text();
+    for (std::size_t begin = 0; begin < all.size(); begin = all.find('\n', begin) + 1)
+      CHECK(all.find('\n', begin) - begin <= columns);
+  }
+  set_line_width(0);
+  CHECK(std::ranges::count(table.text(), '\n') == 2);
+  set_line_width(100);
+  CHECK(folded("a bb ccc", 4) == std::vector<std::string>{"a bb", "ccc"});
+  CHECK(folded("abcdefgh ij", 4) == std::vector<std::string>{"abcdefgh", "ij"});
+  CHECK(fold_lines("  " + words + "\nend\n", 40) ==
+        "  one two three four five six seven\n      eight nine ten eleven twelve\nend\n");
 }
 
 TEST_CASE("report: a table as JSON has the keys of its columns, as CSV their order") {

@@ -2,7 +2,7 @@
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
-#include "sim/report/explain_text.h"
+#include "sim/report/explain_document.h"
 #include "tests/replay/sample.h"
 
 using namespace sim;
@@ -57,20 +57,20 @@ TEST_CASE("report: the tensors of a rank that runs out are those of that moment"
   const Explained fails(sample::plan(1, 1, 1, 1, 4), tight);
   REQUIRE(!fails.answer.run.fits());
   CHECK(sum(fails.tensors.of(0)) == fails.answer.run.classes[0].out_of_memory->allocated.n);
-  const std::string text = report::explain_text(fails.answer, fails.tensors);
+  const std::string text = report::text(report::explain_document(fails.answer, fails.tensors));
   for (const char* part : {"out of memory on stage 0", "free on the device", "what holds it",
                            "fragmentation: asked for", "where the peak is", "gradient buffer"}) {
     INFO(part);
     CHECK(text.find(part) != std::string::npos);
   }
-  const report::Json json = report::explain_json(fails.answer, fails.tensors);
+  const report::Json json = result(report::explain_document(fails.answer, fails.tensors));
   CHECK(json["nearest_to_its_limit"] == 0);
   CHECK(json["rank_classes"][0]["tensors_held"].size() > 5);
 }
 
 TEST_CASE("report: of a plan that fits explain says the headroom") {
   const Explained fits(sample::plan(1, 1, 2, 1, 4), plenty);
-  const std::string text = report::explain_text(fits.answer, fits.tensors);
+  const std::string text = report::text(report::explain_document(fits.answer, fits.tensors));
   CHECK(text.find("headroom: stage ") != std::string::npos);
   CHECK(text.find("fragmentation") == std::string::npos);
 }

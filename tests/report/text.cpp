@@ -69,7 +69,7 @@ TEST_CASE("report: an out-of-memory event prints in the words of PyTorch") {
 }
 
 TEST_CASE("report: the text of a run names every part that it should") {
-  const std::string text = report::run_text(sample::fits());
+  const std::string text = report::text(report::answer_document(sample::fits()));
   for (const char* part :
        {"where the step goes", "time by stage", "memory by stage", "CUDA context 1.00 GiB",
         "throughput by convention", "textbook (p-1)/(mv+p-1) 11.1 % with p 2, m 8, v 1",
@@ -77,7 +77,7 @@ TEST_CASE("report: the text of a run names every part that it should") {
     INFO(part);
     CHECK(text.find(part) != std::string::npos);
   }
-  const std::string oom = report::run_text(sample::out_of_memory());
+  const std::string oom = report::text(report::answer_document(sample::out_of_memory()));
   for (const char* part : {"out of memory on stage 1, 1.500 s after the start",
                            "one retry (cached blocks were given back)", "PyTorch would say",
                            "replay: runs out of memory"}) {

@@ -148,7 +148,7 @@ TEST_CASE("search: variants stand beside their base in order whatever the worker
   const auto two = whatif(settings, variants, go_on);
   REQUIRE(one);
   REQUIRE(two);
-  CHECK(report::whatif_text(*one) == report::whatif_text(*two));
+  CHECK(text(report::whatif_document(*one)) == text(report::whatif_document(*two)));
   REQUIRE(one->size() == 5);
   const auto& rows = *one;
   CHECK(rows[1].step == rows[0].step);  // 1:1 is what the cluster has

@@ -34,7 +34,12 @@ RecordProblem add(RecordFile& file, int point) {
   return file.append(ids[static_cast<std::size_t>(point)], record(point));
 }
 
-const std::string in_order = record(0) + "\n" + record(1) + "\n" + record(2) + "\n";
+// As it is in the file.
+std::string kept(int point) {
+  return sealed(record(point)) + "\n";
+}
+
+const std::string in_order = kept(0) + kept(1) + kept(2);
 
 }  // namespace
 
@@ -43,17 +48,17 @@ TEST_CASE("search: records end in the order of the grid whatever order they came
   RecordFile file;
   REQUIRE(file.open(folder, RecordFile::Mode::fresh, ids) == RecordProblem::none);
   for (const int point : {2, 0, 1}) REQUIRE(add(file, point) == RecordProblem::none);
-  CHECK(text_of(file.path()) == record(2) + "\n" + record(0) + "\n" + record(1) + "\n");
+  CHECK(text_of(file.path()) == kept(2) + kept(0) + kept(1));
   REQUIRE(file.finish() == RecordProblem::none);
   CHECK(text_of(file.path()) == in_order);
 }
 
 TEST_CASE("search: a file that was cut at any byte of its last record goes on to the same bytes") {
-  const std::string whole = record(2) + "\n" + record(0) + "\n";
-  for (std::size_t kept = 0; kept <= whole.size(); ++kept) {
+  const std::string whole = kept(2) + kept(0);
+  for (std::size_t bytes = 0; bytes <= whole.size(); ++bytes) {
     const std::string folder = fresh_folder("torn");
     fs::create_directories(folder);
-    std::ofstream(folder + "/results.jsonl", std::ios::binary) << whole.substr(0, kept);
+    std::ofstream(folder + "/results.jsonl", std::ios::binary) << whole.substr(0, bytes);
     RecordFile file;
     REQUIRE(file.open(folder, RecordFile::Mode::go_on, ids) == RecordProblem::none);
     for (int point = 0; point < 3; ++point) {
@@ -90,7 +95,7 @@ TEST_CASE("search: an unfinished sweep is not thrown away by mistake") {
     RecordFile again;
     CHECK(again.open(folder, RecordFile::Mode::fresh, ids) == RecordProblem::unfinished);
   }
-  CHECK(text_of(folder + "/results.jsonl") == record(1) + "\n");
+  CHECK(text_of(folder + "/results.jsonl") == kept(1));
   {
     RecordFile over;
     REQUIRE(over.open(folder, RecordFile::Mode::overwrite, ids) == RecordProblem::none);
@@ -98,29 +103,69 @@ TEST_CASE("search: an unfinished sweep is not thrown away by mistake") {
   CHECK(text_of(folder + "/results.jsonl").empty());
 }
 
-TEST_CASE("search: a finished sweep is replaced by a new one") {
+TEST_CASE("search: a finished sweep is replaced only by who says so") {
   const std::string folder = fresh_folder("finished");
   fs::create_directories(folder);
   std::ofstream(folder + "/results.jsonl") << in_order;
   std::ofstream(folder + "/results.csv") << "point\n";
+  {
+    RecordFile file;
+    CHECK(file.open(folder, RecordFile::Mode::fresh, ids) == RecordProblem::finished);
+    CHECK(file.message().find("holds 3 records of a sweep that is done") != std::string::npos);
+  }
+  CHECK(text_of(folder + "/results.jsonl") == in_order);
+  CHECK(fs::exists(folder + "/results.csv"));
   RecordFile file;
-  REQUIRE(file.open(folder, RecordFile::Mode::fresh, ids) == RecordProblem::none);
+  REQUIRE(file.open(folder, RecordFile::Mode::overwrite, ids) == RecordProblem::none);
   CHECK(text_of(folder + "/results.jsonl").empty());
   CHECK_FALSE(fs::exists(folder + "/results.csv"));
 }
 
-TEST_CASE("search: records of another grid and of failures are left out in the end") {
+TEST_CASE("search: records of another grid are kept until somebody says to drop them") {
   const std::string folder = fresh_folder("foreign");
   fs::create_directories(folder);
-  std::ofstream(folder + "/results.jsonl")
-      << "{\"id\":\"00000000000000ff\",\"outcome\":\"fits\"}\nnot a record\n"
-      << record(1) << "\n{\"id\":\"" << ids[0] << "\",\"outcome\":\"failed\"}\n";
+  const std::string there = sealed("{\"id\":\"00000000000000ff\",\"outcome\":\"fits\"}") + "\n" +
+                            "{\"id\":\"00000000000000fe\",\"outcome\":\"fits\"}\n" + kept(1) +
+                            sealed("{\"id\":\"" + ids[0] + "\",\"outcome\":\"failed\"}") + "\n";
+  std::ofstream(folder + "/results.jsonl") << there << "{\"id\":\"0";
+  {
+    RecordFile file;
+    CHECK(file.open(folder, RecordFile::Mode::go_on, ids) == RecordProblem::foreign);
+    CHECK(file.foreign() == 2);
+  }
+  CHECK(text_of(folder + "/results.jsonl") == there + "{\"id\":\"0");
   RecordFile file;
-  REQUIRE(file.open(folder, RecordFile::Mode::go_on, ids) == RecordProblem::none);
-  CHECK(file.foreign() == 2);
+  REQUIRE(file.open(folder, RecordFile::Mode::take_over, ids) == RecordProblem::none);
   CHECK(file.find(ids[0]) == nullptr);  // a failure is tried again
   CHECK(file.find(ids[1]) != nullptr);
   for (const int point : {0, 2}) REQUIRE(add(file, point) == RecordProblem::none);
+  REQUIRE(file.finish() == RecordProblem::none);
+  CHECK(text_of(file.path()) == in_order);
+}
+
+TEST_CASE("search: a record with any byte changed is made anew") {
+  const std::string line = sealed(record(1));
+  REQUIRE(is_sound(line));
+  for (std::size_t i = 0; i < line.size(); ++i) {
+    for (const char other : {'0', 'x', '"', '}', '\0'}) {
+      if (line[i] == other) continue;
+      std::string changed = line;
+      changed[i] = other;
+      INFO(changed);
+      CHECK_FALSE(is_sound(changed));
+    }
+    CHECK_FALSE(is_sound(line.substr(0, i)));
+  }
+  std::string changed = kept(1);
+  changed[changed.find("fits")] = 'b';
+  const std::string folder = fresh_folder("damaged");
+  fs::create_directories(folder);
+  std::ofstream(folder + "/results.jsonl") << kept(0) << changed << kept(2);
+  RecordFile file;
+  REQUIRE(file.open(folder, RecordFile::Mode::go_on, ids) == RecordProblem::none);
+  CHECK(file.damaged() == 1);
+  CHECK(file.find(ids[1]) == nullptr);
+  REQUIRE(add(file, 1) == RecordProblem::none);
   REQUIRE(file.finish() == RecordProblem::none);
   CHECK(text_of(file.path()) == in_order);
 }
@@ -129,25 +174,21 @@ TEST_CASE("search: two different results of one point are an error") {
   const std::string folder = fresh_folder("mixed");
   fs::create_directories(folder);
   std::ofstream(folder + "/results.jsonl")
-      << record(1) << "\n{\"id\":\"" << ids[1] << "\",\"outcome\":\"oom\"}\n";
+      << kept(1) << sealed("{\"id\":\"" + ids[1] + "\",\"outcome\":\"oom\"}") << "\n";
   RecordFile file;
   CHECK(file.open(folder, RecordFile::Mode::go_on, ids) == RecordProblem::mixed);
 }
 
-TEST_CASE("search: a record that is none is refused with its line, unless one starts over") {
-  const std::string folder = fresh_folder("mutated");
+TEST_CASE("search: a record that this version does not understand is made anew") {
+  const std::string folder = fresh_folder("older");
   fs::create_directories(folder);
-  std::ofstream(folder + "/results.jsonl") << record(0) << "\n" << record(1) << "\n";
-  const auto check = [](std::string_view line) -> std::string {
-    return line == record(1) ? "has no outcome" : "";
-  };
-  {
-    RecordFile file;
-    CHECK(file.open(folder, RecordFile::Mode::go_on, ids, check) == RecordProblem::mixed);
-    CHECK(file.message().find("results.jsonl:2: the record has no outcome") != std::string::npos);
-  }
+  std::ofstream(folder + "/results.jsonl") << kept(0) << kept(1);
+  const auto readable = [](std::string_view line) { return line != sealed(record(1)); };
   RecordFile file;
-  CHECK(file.open(folder, RecordFile::Mode::overwrite, ids, check) == RecordProblem::none);
+  CHECK(file.open(folder, RecordFile::Mode::go_on, ids, readable) == RecordProblem::none);
+  CHECK(file.damaged() == 1);
+  CHECK(file.find(ids[0]) != nullptr);
+  CHECK(file.find(ids[1]) == nullptr);
 }
 
 TEST_CASE("search: a full disk is reported with the file") {

@@ -38,7 +38,7 @@ std::string id(std::size_t i) {
 }
 
 std::string line(std::size_t i) {
-  return "{\"id\":\"" + id(i) + "\",\"answer\":" + std::to_string(i * i) + "}";
+  return sealed("{\"id\":\"" + id(i) + "\",\"answer\":" + std::to_string(i * i) + "}");
 }
 
 std::vector<std::string> ids(std::size_t count) {
@@ -161,9 +161,8 @@ TEST_CASE("search: shards may lie in several folders, and one twice") {
   CHECK(merge({a, b}));
   CHECK(merge({shard_folder(a, {1, 3}), shard_folder(a, {2, 3}), third}));
   // The second copy of shard 2 says something else.
-  std::string text = line(1) + "\n" + line(4) + "\n" + line(7) + "\n";
-  text[text.find("16")] = '9';
-  write(shard_folder(b, {2, 3}) + "/results.jsonl", text);
+  const std::string other = sealed("{\"id\":\"" + id(4) + "\",\"answer\":9}");
+  write(shard_folder(b, {2, 3}) + "/results.jsonl", line(1) + "\n" + other + "\n" + line(7) + "\n");
   CHECK(problems(merge({a, b})).find("with other records") != std::string::npos);
 }
 
@@ -196,6 +195,17 @@ TEST_CASE("search: a file cut at any byte is torn, never merged") {
   }
   write(path, text.str());
   CHECK(merge({folder}));
+}
+
+TEST_CASE("search: a file with a changed digit is torn, never merged") {
+  const std::string folder = fresh_folder("changed");
+  make_shard(folder, {1, 2}, 8);
+  const std::string path = make_shard(folder, {2, 2}, 8) + "/results.jsonl";
+  std::string changed = line(1);
+  changed[changed.find("answer\":1") + 8] = '2';
+  write(path, changed + "\n" + line(3) + "\n" + line(5) + "\n" + line(7) + "\n");
+  CHECK(problems(merge({folder})).find("a line that is not as it was written") !=
+        std::string::npos);
 }
 
 TEST_CASE("search: shards of other inputs, versions, counts or kinds are refused") {

@@ -191,6 +191,8 @@ inline sim::workload::Plan draw_legal(std::uint64_t number) {
     p.batch.global_batch = p.mesh.dp * p.batch.micro_batch * microbatches;
     p.architecture.layers =
         parts * (1 + below(2)) - (p.pipeline.account_for_embedding + p.pipeline.account_for_loss);
+    p.optimizer.post_validation =
+        !p.shards_parameters() && row.splits != sim::schedule::Splits::none && below(4) == 0;
     if (p.pipeline.first_stage_layers + p.pipeline.last_stage_layers > 0) continue;
     if (sim::workload::problems(p).empty()) return p;
   }

@@ -51,6 +51,13 @@ Result<std::string> unpacked(std::string bytes, const std::string& path) {
   stream.next_in = reinterpret_cast<Bytef*>(bytes.data());
   stream.avail_in = static_cast<uInt>(bytes.size());
   std::string out;
+  // The last four bytes say how much it is (of one member, modulo 2^32): no growing by doubling.
+  std::uint32_t said = 0;
+  for (std::size_t i = 1; i <= std::min<std::size_t>(4, bytes.size()); ++i)
+    said = (said << 8) | static_cast<unsigned char>(bytes[bytes.size() - i]);
+  // At most 1032 to 1 (deflate).
+  const auto most = std::min<std::uint64_t>(max_unpacked_bytes, 1032 * std::uint64_t{bytes.size()});
+  out.reserve(static_cast<std::size_t>(std::min<std::uint64_t>(said, most)));
   std::vector<char> buffer(1 << 20);
   int state = Z_OK;
   std::string problem;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <nlohmann/json.hpp>
 
 namespace sim::calibrate {
@@ -13,6 +14,7 @@ namespace {
 constexpr std::size_t max_events = 8'000'000;
 constexpr std::size_t max_depth = 64;
 constexpr std::size_t max_value = 1 << 16;
+constexpr std::size_t max_kept = std::size_t{768} << 20;  // bytes of events
 
 // Categories whose events say something; the rest is Python frames and arrows.
 bool is_wanted(std::string_view category) {
@@ -22,31 +24,62 @@ bool is_wanted(std::string_view category) {
   return std::find(wanted.begin(), wanted.end(), category) != wanted.end();
 }
 
-// Literals that JSON does not have become null, stray bytes a blank or '?'.
-std::string tame(std::string_view bytes) {
-  std::string out(bytes);
-  bool quoted = false;
-  for (std::size_t i = 0; i < out.size(); ++i) {
-    const auto c = static_cast<unsigned char>(out[i]);
-    if (quoted && c == '\\') {
-      ++i;
+// The bytes of a trace as JSON, without a copy of them: literals that JSON does not have become 0,
+// stray bytes a blank or '?'.
+class Tamed {
+ public:
+  using iterator_category = std::input_iterator_tag;
+  using value_type = char;
+  using difference_type = std::ptrdiff_t;
+  using pointer = const char*;
+  using reference = char;
+
+  explicit Tamed(std::string_view rest) : rest_(rest) { look(); }
+
+  char operator*() const { return now_; }
+  Tamed& operator++() {
+    rest_.remove_prefix(1);
+    look();
+    return *this;
+  }
+  Tamed operator++(int) {
+    Tamed before = *this;
+    ++*this;
+    return before;
+  }
+  bool operator==(const Tamed& other) const { return rest_.size() == other.rest_.size(); }
+
+ private:
+  void look() {
+    if (rest_.empty()) return;
+    const auto c = static_cast<unsigned char>(rest_[0]);
+    now_ = rest_[0];
+    if (blanks_ > 0) {
+      --blanks_;
+      now_ = ' ';
+    } else if (escaped_) {
+      escaped_ = false;
+    } else if (quoted_ && c == '\\') {
+      escaped_ = true;
     } else if (c == '"') {
-      quoted = !quoted;
-    } else if (c < 0x20 && (quoted || (c != '\n' && c != '\r' && c != '\t'))) {
-      out[i] = ' ';
+      quoted_ = !quoted_;
+    } else if (c < 0x20 && (quoted_ || (c != '\n' && c != '\r' && c != '\t'))) {
+      now_ = ' ';
     } else if (c >= 0x80) {
-      out[i] = '?';
-    } else if (!quoted && (c == 'N' || c == 'I')) {
-      const std::string_view rest = std::string_view(out).substr(i);
-      const std::size_t length = rest.starts_with("NaN") ? 3 : rest.starts_with("Infinity") ? 8 : 0;
-      if (length == 0) continue;
-      if (length == 8 && i > 0 && out[i - 1] == '-') out[i - 1] = ' ';
-      out.replace(i, length, length == 3 ? "0  " : "0       ");
-      i += length - 1;
+      now_ = '?';
+    } else if (!quoted_ && c == '-' && rest_.substr(1).starts_with("Infinity")) {
+      now_ = ' ';
+    } else if (!quoted_ && (rest_.starts_with("NaN") || rest_.starts_with("Infinity"))) {
+      now_ = '0';
+      blanks_ = c == 'N' ? 2 : 7;
     }
   }
-  return out;
-}
+
+  std::string_view rest_;
+  bool quoted_ = false, escaped_ = false;
+  int blanks_ = 0;  // of a literal that is passed over
+  char now_ = 0;
+};
 
 // Listens to nlohmann's parser. Where in the file a value is: a stack of what was opened.
 class Listener : public nlohmann::json_sax<nlohmann::json> {
@@ -143,6 +176,12 @@ class Listener : public nlohmann::json_sax<nlohmann::json> {
           problem = fmt::format("more than {} events", max_events);
           return false;
         }
+        for (const auto& [name, value] : event_.arguments) kept_ += name.size() + value.size() + 96;
+        kept_ += sizeof(TraceEvent);
+        if (kept_ > max_kept) {
+          problem = fmt::format("events of more than {} MiB", max_kept >> 20);
+          return false;
+        }
         file.events.push_back(std::move(event_));
       }
     } else if (events_depth_ == 2 && depth_ == 2) {
@@ -204,6 +243,7 @@ class Listener : public nlohmann::json_sax<nlohmann::json> {
   std::size_t capture_depth_ = 0;
   std::string captured_;
   char last_ = 0;
+  std::size_t kept_ = 0;
 };
 
 }  // namespace
@@ -215,8 +255,7 @@ std::string_view TraceEvent::argument(std::string_view key) const {
 
 Result<TraceFile> read_trace_events(std::string_view bytes, const std::string& path) {
   Listener listener;
-  const std::string text = tame(bytes);
-  const bool whole = nlohmann::json::sax_parse(text, &listener);
+  const bool whole = nlohmann::json::sax_parse(Tamed(bytes), Tamed(std::string_view{}), &listener);
   if (!whole || !listener.problem.empty()) return Diagnostics{{path, listener.problem}};
   return std::move(listener.file);
 }

@@ -1,10 +1,11 @@
-// whatif_text.h — variants of a run side by side: the table, and why each differs from the base.
+// whatif_document.h — variants of a run side by side: the table, and why each differs from the
+// base.
 #pragma once
 
 #include <string>
 #include <vector>
 
-#include "sim/report/json.h"
+#include "sim/report/document.h"
 
 namespace sim::report {
 
@@ -30,7 +31,7 @@ struct WhatifRow {
 Json to_json(const WhatifRow& row);
 WhatifRow whatif_row(const Json& json);
 
-// REQUIRES: rows is not empty.
-std::string whatif_text(const std::vector<WhatifRow>& rows);
+// The variants as a table, and why each differs. REQUIRES: rows is not empty.
+Document whatif_document(const std::vector<WhatifRow>& rows);
 
 }  // namespace sim::report

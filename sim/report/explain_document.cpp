@@ -1,13 +1,12 @@
-#include "sim/report/explain_text.h"
+#include "sim/report/explain_document.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "sim/core/text.h"
+#include "sim/report/class_rows.h"
 #include "sim/report/run_text.h"
-#include "sim/report/table.h"
 
 namespace sim::report {
 
@@ -16,10 +15,6 @@ namespace {
 using replay::ClassReport;
 
 constexpr std::size_t tensors_shown = 12;
-
-std::string gib_text(Bytes bytes) {
-  return fmt::format("{:.2f}", gib(bytes));
-}
 
 // The class of each stage that is nearest to its capacity, or that ran out first.
 std::vector<std::size_t> of_each_stage(const replay::RunReport& run) {
@@ -39,23 +34,35 @@ std::vector<std::size_t> of_each_stage(const replay::RunReport& run) {
   return best;
 }
 
-std::size_t index_of(const replay::RunReport& run, const ClassReport& who) {
-  return static_cast<std::size_t>(&who - run.classes.data());
-}
-
-std::string peaks_text(const replay::RunReport& run) {
-  Table table({"stage", "cp rank", "allocated", "reserved then", "largest free", "<where"});
-  for (const std::size_t c : of_each_stage(run)) {
+// With the tensors that each class holds.
+Rows classes(const replay::RunReport& run, const PeakTensors& tensors) {
+  Rows rows = class_rows(run);
+  rows.columns.push_back({"tensors_held"});
+  rows.columns.push_back({"", "where", "", 0, true});
+  for (std::size_t c = 0; c < run.classes.size(); ++c) {
     const ClassReport& who = run.classes[c];
+    Json all = Json::array();
+    for (const HeldTensors& held : tensors.of(c)) {
+      all.push_back({{"tensor", held.label},
+                     {"category", std::string(workload::name(held.category))},
+                     {"count", held.count},
+                     {"bytes", held.bytes.n}});
+    }
     std::string where = words(who.peak_place);
     if (!who.peak_place.label.empty()) where += ": " + who.peak_place.label;
-    table.row({fmt::format("{}", who.stage), fmt::format("{}", who.cp_rank),
-               gib_text(who.peak_allocated), gib_text(who.reserved_at_peak),
-               gib_text(who.largest_free_at_peak), where});
+    rows.cells[c].push_back(std::move(all));
+    rows.cells[c].emplace_back(where);
   }
-  return fmt::format("\nwhere the peak is (GiB; of each stage the rank nearest to its limit{})\n",
-                     run.fits() ? "" : ", had it had the memory") +
-         table.text();
+  return rows;
+}
+
+Rows peaks(const replay::RunReport& run, const Rows& classes) {
+  return picked(
+      classes, of_each_stage(run),
+      {"stage", "cp_rank", "peak_allocated_bytes", "reserved_at_peak_bytes",
+       "largest_free_block_at_peak_bytes", "where"},
+      fmt::format("where the peak is (GiB; of each stage the rank nearest to its limit{})",
+                  run.fits() ? "" : ", had it had the memory"));
 }
 
 // Every byte of the GPU, at the peak or when the request failed.
@@ -69,13 +76,22 @@ Where where_of(const ClassReport& who) {
   return {who.peak_split, who.peak_allocated, who.reserved_at_peak};
 }
 
-std::string bytes_text(const Answer& answer, const ClassReport& who) {
+Column in_gib(const char* key) {
+  return {key, "GiB", "", 2, false, "", 1.0 / (1 << 30)};
+}
+
+Rows bytes_rows(const Answer& answer, const ClassReport& who) {
   const Where at = where_of(who);
-  Table table({"<on the GPU", "GiB", "share"});
+  Rows rows{"memory",
+            fmt::format("where the memory of stage {} is, {}", who.stage,
+                        who.out_of_memory ? "when the request fails" : "at its peak"),
+            {{"what", "on the GPU", "", 0, true},
+             in_gib("bytes"),
+             {"share", "share", "", 1, false, " %", 100}},
+            {}};
   const double total = gib(answer.machine.memory);
   const auto row = [&](const std::string& what, Bytes bytes) {
-    if (bytes.n == 0) return;
-    table.row({what, gib_text(bytes), percent(gib(bytes) / total)});
+    if (bytes.n != 0) rows.cells.push_back({what, bytes.n, gib(bytes) / total});
   };
   for (const replay::Outside& part : who.outside) row("outside PyTorch: " + part.what, part.bytes);
   for (int c = 0; c < workload::category_count; ++c) {
@@ -92,34 +108,39 @@ std::string bytes_text(const Answer& answer, const ClassReport& who) {
     row("reserved, not allocated", at.reserved - at.allocated);
     row("free on the device", who.capacity - at.reserved);
   }
-  table.row({"GPU", gib_text(answer.machine.memory), percent(1)});
-  return fmt::format("\nwhere the memory of stage {} is, {}\n", who.stage,
-                     who.out_of_memory ? "when the request fails" : "at its peak") +
-         table.text();
+  row("GPU", answer.machine.memory);
+  return rows;
 }
 
-std::string tensors_text(const std::vector<HeldTensors>& tensors, const ClassReport& who) {
+// Of the class nearest to its limit; JSON has those of every class.
+Rows tensor_rows(const std::vector<HeldTensors>& tensors, const ClassReport& who) {
   const double total = gib(where_of(who).allocated);
-  Table table({"<tensors", "<category", "number", "GiB", "of allocated"});
+  Rows rows{"",
+            "what holds it",
+            {{"", "tensors", "", 0, true},
+             {"", "category", "", 0, true},
+             {"", "number"},
+             {"", "GiB", "", 2},
+             {"", "of allocated", "", 1, false, " %", 100}},
+            {}};
   double shown = 0;
   for (std::size_t i = 0; i < tensors.size() && i < tensors_shown; ++i) {
     const HeldTensors& held = tensors[i];
-    table.row({held.label, std::string(workload::name(held.category)),
-               fmt::format("{}", held.count), gib_text(held.bytes),
-               percent(gib(held.bytes) / total)});
+    rows.cells.push_back({held.label, std::string(workload::name(held.category)), held.count,
+                          gib(held.bytes), gib(held.bytes) / total});
     shown += gib(held.bytes);
   }
   if (tensors.size() > tensors_shown) {
-    table.row({fmt::format("{} others", tensors.size() - tensors_shown), "", "",
-               fmt::format("{:.2f}", total - shown), percent((total - shown) / total)});
+    rows.cells.push_back({fmt::format("{} others", tensors.size() - tensors_shown), "", nullptr,
+                          total - shown, (total - shown) / total});
   }
-  return fmt::format("\nwhat holds it\n") + table.text();
+  return rows;
 }
 
 std::string fragmentation_text(const ClassReport& who) {
   const replay::OutOfMemory& event = *who.out_of_memory;
   std::string text = fmt::format(
-      "\nfragmentation: asked for {}; free for it are {} in the allocator's cache (largest block "
+      "fragmentation: asked for {}; free for it are {} in the allocator's cache (largest block "
       "{}) and {} on the device\n",
       human(event.requested), human(event.cached), human(event.largest_free_block),
       human(event.device_free));
@@ -143,7 +164,7 @@ std::string fragmentation_text(const ClassReport& who) {
 std::string headroom_text(const Answer& answer) {
   const ClassReport& who = fullest(answer.run);
   std::string text = fmt::format(
-      "\nheadroom: stage {} bounds it, {} of {} stay unreserved; {} of its {} reserved are not "
+      "headroom: stage {} bounds it, {} of {} stay unreserved; {} of its {} reserved are not "
       "allocated at the peak\n",
       who.stage, human(who.capacity - who.peak_reserved), human(who.capacity),
       human(who.peak_reserved - who.peak_allocated), human(who.peak_reserved));
@@ -158,31 +179,22 @@ std::string headroom_text(const Answer& answer) {
 
 }  // namespace
 
-std::string explain_text(const Answer& answer, const PeakTensors& tensors) {
+Document explain_document(const Answer& answer, const PeakTensors& tensors) {
   const replay::RunReport& run = answer.run;
   const ClassReport& who = fullest(run);
-  std::string text =
-      headline(answer) + "\n" + verdict_text(answer) + limit(answer) + "\n\n" + plan_line(answer);
-  if (!run.fits()) text += oom_text(answer);
-  text += bytes_text(answer, who) + tensors_text(tensors.of(index_of(run, who)), who);
-  text += run.fits() ? headroom_text(answer) : fragmentation_text(who);
-  return text + peaks_text(run) + estimate_text(answer);
-}
-
-Json explain_json(const Answer& answer, const PeakTensors& tensors) {
-  Json json = to_json(answer);
-  json["nearest_to_its_limit"] = index_of(answer.run, fullest(answer.run));
-  for (std::size_t c = 0; c < answer.run.classes.size(); ++c) {
-    Json all = Json::array();
-    for (const HeldTensors& held : tensors.of(c)) {
-      all.push_back({{"tensor", held.label},
-                     {"category", std::string(workload::name(held.category))},
-                     {"count", held.count},
-                     {"bytes", held.bytes.n}});
-    }
-    json["rank_classes"][c]["tensors_held"] = std::move(all);
-  }
-  return json;
+  const auto index = static_cast<std::size_t>(&who - run.classes.data());
+  Document document;
+  document.blocks = head_blocks(answer);
+  document.blocks.emplace_back(Values{"", {value("nearest_to_its_limit", "", index)}});
+  document.blocks.emplace_back(bytes_rows(answer, who));
+  document.blocks.emplace_back(tensor_rows(tensors.of(index), who));
+  document.blocks.emplace_back(
+      Note{"", run.fits() ? headroom_text(answer) : fragmentation_text(who)});
+  Rows all = classes(run, tensors);
+  document.blocks.emplace_back(peaks(run, all));
+  document.blocks.emplace_back(std::move(all));
+  for (Block& block : tail_blocks(answer)) document.blocks.push_back(std::move(block));
+  return document;
 }
 
 }  // namespace sim::report

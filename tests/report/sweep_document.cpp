@@ -1,4 +1,4 @@
-#include "sim/report/sweep_text.h"
+#include "sim/report/sweep_document.h"
 
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
@@ -19,15 +19,14 @@ TEST_CASE("report: a sweep ends with counts and best points and reasons and the 
       report::record({"00000000000000c0", "toy/c", "toy"}, wrong),
       report::record({"00000000000000d0", "toy/d", "toy"}, "impossible",
                      "tp 3 does not divide 16 heads", slow.plan, "toy-cluster")};
-  CHECK(report::sweep_text(records) ==
+  CHECK(text(report::sweep_answer(records)) ==
         "4 points: 2 fit, 1 run out of memory, 1 impossible\n"
         "\n"
-        "fastest of each world size (TFLOP/s by the paper's formula: full attention, no "
-        "recomputation)\n"
-        "  model  cluster       seq  GPUs  TP  CP  PP  DP  mbs  TFLOP/s/GPU  tokens/s/GPU  step s  "
-        "bubble  reserved GiB    of\n"
-        "  toy    toy-cluster  4096     8   2   1   2   2    1        150.0           819   10.00  "
-        "10.0 %          22.0  38.0\n"
+        "fastest of each world size (per GPU; TFLOP/s by the paper's formula)\n"
+        "  model  cluster       seq  GPUs  TP  CP  PP  DP  mbs  TFLOP/s  tokens/s  step s   GiB"
+        "    of\n"
+        "  toy    toy-cluster  4096     8   2   1   2   2    1    150.0       819   10.00  22.0"
+        "  38.0\n"
         "\n"
         "where memory runs out\n"
         "  points  reason\n"
@@ -41,7 +40,7 @@ TEST_CASE("report: a sweep ends with counts and best points and reasons and the 
         "  80 % rule of the closed form  replay fits  replay runs out of memory\n"
         "  says fits                               2                          1\n"
         "  says no                                 0                          0\n");
-  const report::Json json = report::sweep_json(records);
+  const report::Json json = result(report::sweep_answer(records));
   CHECK(json["oom"] == 1);
   CHECK(json["rule_80_percent"]["says_fits_replay_oom"] == 1);
 }

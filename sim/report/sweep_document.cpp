@@ -1,4 +1,4 @@
-#include "sim/report/sweep_text.h"
+#include "sim/report/sweep_document.h"
 
 #include <fmt/format.h>
 
@@ -63,8 +63,7 @@ Rows best_rows(const std::vector<Json>& records) {
     }
   }
   Rows rows{"best",
-            "fastest of each world size (TFLOP/s by the paper's formula: full attention, no "
-            "recomputation)",
+            "fastest of each world size (per GPU; TFLOP/s by the paper's formula)",
             {{"model", "model", "", 0, true},
              {"cluster", "cluster", "", 0, true},
              {"seq", "seq", ""},
@@ -74,11 +73,11 @@ Rows best_rows(const std::vector<Json>& records) {
              {"pp", "PP", ""},
              {"dp", "DP", ""},
              {"mbs", "mbs", ""},
-             {"tflops_gpu_paper", "TFLOP/s/GPU", "", 1},
-             {"tokens_s_gpu", "tokens/s/GPU", "", 0},
+             {"tflops_gpu_paper", "TFLOP/s", "", 1},
+             {"tokens_s_gpu", "tokens/s", "", 0},
              {"step_time_s", "step", "s", 2},
-             {"bubble_pct", "bubble", "", 1, false, " %"},
-             {"peak_reserved_gib", "reserved", "GiB", 1},
+             {"bubble_pct"},
+             {"peak_reserved_gib", "GiB", "", 1},
              {"capacity_gib", "of", "", 1}},
             {}};
   for (const auto& [key, record] : best) {
@@ -98,7 +97,10 @@ Rows reasons_rows(const std::vector<Json>& records, const char* outcome, const s
   std::vector<std::pair<std::string, std::size_t>> order(counts.begin(), counts.end());
   std::stable_sort(order.begin(), order.end(),
                    [](const auto& a, const auto& b) { return a.second > b.second; });
-  Rows rows{outcome, title, {{"points", "points", ""}, {"reason", "reason", "", 0, true}}, {}};
+  Rows rows{std::string(outcome) + "_reasons",
+            title,
+            {{"points", "points", ""}, {"reason", "reason", "", 0, true}},
+            {}};
   for (std::size_t i = 0; i < order.size() && i < reasons_shown; ++i) {
     rows.cells.push_back({order[i].second, order[i].first});
   }
@@ -134,7 +136,7 @@ std::string headline(const std::vector<Json>& records) {
 
 Rows rule_rows(const std::vector<Json>& records) {
   const TwoByTwo rule = rule_against_replay(records);
-  Rows rows{"rule",
+  Rows rows{"",
             "the closed-form estimate against the replay (two different answers)",
             {{"rule", "80 % rule of the closed form", "", 0, true},
              {"fits", "replay fits", ""},
@@ -211,11 +213,23 @@ Series estimate_against_replay(const std::vector<Json>& records) {
 
 }  // namespace
 
-std::string sweep_text(const std::vector<Json>& records) {
+Document sweep_answer(const std::vector<Json>& records) {
+  const TwoByTwo rule = rule_against_replay(records);
   Document document;
-  document.blocks = summary(records);
-  document.blocks.insert(document.blocks.begin(), Note{"", headline(records)});
-  return text(document);
+  document.blocks.emplace_back(Note{"", headline(records), true});
+  document.blocks.emplace_back(
+      Values{"",
+             {value("points", "", records.size()), value("fits", "", count(records, "fits")),
+              value("oom", "", count(records, "oom")),
+              value("impossible", "", count(records, "impossible")),
+              value("failed", "", count(records, "failed"))}});
+  document.blocks.emplace_back(Data{"rule_80_percent",
+                                    {{"says_fits_replay_fits", rule[1][1]},
+                                     {"says_fits_replay_oom", rule[1][0]},
+                                     {"says_no_replay_fits", rule[0][1]},
+                                     {"says_no_replay_oom", rule[0][0]}}});
+  for (Block& block : summary(records)) document.blocks.push_back(std::move(block));
+  return document;
 }
 
 Document sweep_document(const std::string& name, const std::vector<Json>& records) {
@@ -239,7 +253,7 @@ Document sweep_document(const std::string& name, const std::vector<Json>& record
     Series bars;
     bars.kind = Series::Kind::bars;
     bars.title = "where memory runs out (points)";
-    bars.table = "oom";
+    bars.table = "oom_reasons";
     bars.x = "reason";
     bars.y = {"points"};
     document.blocks.emplace_back(std::move(bars));
@@ -247,20 +261,6 @@ Document sweep_document(const std::string& name, const std::vector<Json>& record
   document.blocks.emplace_back(points(records));
   for (Block& block : summary(records)) document.blocks.push_back(std::move(block));
   return document;
-}
-
-Json sweep_json(const std::vector<Json>& records) {
-  const TwoByTwo rule = rule_against_replay(records);
-  return {{"points", records.size()},
-          {"fits", count(records, "fits")},
-          {"oom", count(records, "oom")},
-          {"impossible", count(records, "impossible")},
-          {"failed", count(records, "failed")},
-          {"rule_80_percent",
-           {{"says_fits_replay_fits", rule[1][1]},
-            {"says_fits_replay_oom", rule[1][0]},
-            {"says_no_replay_fits", rule[0][1]},
-            {"says_no_replay_oom", rule[0][0]}}}};
 }
 
 }  // namespace sim::report

@@ -1,0 +1,64 @@
+#include "sim/config/kinds.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <set>
+
+namespace sim::config {
+
+namespace {
+
+// Names of the outermost fields of a text-format file: letters before the first colon or brace of a
+// line, outside of braces, strings and comments.
+std::set<std::string> outer_fields(std::string_view text) {
+  std::set<std::string> names;
+  std::string word;
+  int depth = 0;
+  char quote = 0;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (quote != 0) {
+      if (c == '\\') ++i;
+      if (c == quote || c == '\n') quote = 0;
+    } else if (c == '"' || c == '\'') {
+      quote = c;
+    } else if (c == '#') {
+      i = std::min(text.find('\n', i), text.size());
+    } else if (depth == 0 && (std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_')) {
+      word += c;
+    } else {
+      if (depth == 0 && (c == ':' || c == '{') && !word.empty()) names.insert(word);
+      if (c != ' ') word.clear();
+      if (c == '{') ++depth;
+      if (c == '}') --depth;
+    }
+  }
+  return names;
+}
+
+}  // namespace
+
+std::string kind_of_text(std::string_view text) {
+  const std::set<std::string> names = outer_fields(text);
+  const auto has = [&](const char* name) { return names.count(name) > 0; };
+  if (has("fabric") || has("node") || has("gpu")) return "cluster";
+  if (has("provenance") || has("gemm") || has("communication")) return "profile";
+  if (has("bases") || has("families")) return "grid";
+  if (has("length")) return "campaign";
+  if (has("kind") || has("watched")) return "failures";
+  return "plan";
+}
+
+std::string kind_problem(std::string_view text, std::string_view wanted) {
+  const std::string kind = kind_of_text(text);
+  if (kind == wanted || kind == "plan") return "";
+  const char* instead = kind == "grid"       ? "; `rehearse sweep` runs it"
+                        : kind == "campaign" ? "; `rehearse campaign` runs it"
+                        : kind == "cluster"  ? "; a plan names it: cluster=FILE"
+                                             : "";
+  return fmt::format("is a {}, not a {}{}", kind, wanted, instead);
+}
+
+}  // namespace sim::config

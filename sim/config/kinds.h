@@ -1,0 +1,16 @@
+// kinds.h — what a text-format file is meant to be, by the fields that only its kind has.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace sim::config {
+
+// "plan" (if nothing else), "grid", "cluster", "profile", "campaign" or "failures".
+std::string kind_of_text(std::string_view text);
+
+// Why a file that was read as a `wanted` is none: "is a grid, not a plan; `rehearse sweep` runs
+// it". "" where it is meant to be one.
+std::string kind_problem(std::string_view text, std::string_view wanted);
+
+}  // namespace sim::config

@@ -1,0 +1,162 @@
+// lost.cpp — nothing that is there is written over: inputs, finished sweeps, records of other
+// grids; signals and problems are said in the way that was asked for.
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "tests/golden/program.h"
+
+using golden::run;
+using golden::text_of;
+namespace fs = std::filesystem;
+
+namespace {
+const std::string grid = "grid.textproto";
+
+std::string scratch(const std::string& name) {
+  const std::string folder = golden::scratch(name);
+  fs::copy(fs::path(REHEARSE_SOURCE_DIR) / "tests/golden" / grid, folder);
+  return folder;
+}
+
+bool has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+}  // namespace
+
+TEST_CASE("golden: no output is one of the command's inputs") {
+  const std::string folder = golden::scratch("inputs");
+  const std::string plan = text_of(folder + "/workloads/llama-2-7b-64.textproto");
+  golden::write(folder + "/plan.textproto", plan);
+  fs::create_hard_link(folder + "/plan.textproto", folder + "/other-name");
+  for (const char* option : {"--trace plan.textproto", "--memory-plot ./plan.textproto",
+                             "--memory-snapshot other-name", "--report plan.textproto"}) {
+    const golden::Finished finished =
+        run(std::string("./rehearse run plan.textproto ") + option, folder);
+    INFO(option << "\n" << finished.err);
+    CHECK(finished.code == 65);
+    CHECK(has(finished.err, "is an input, and --"));
+    CHECK(text_of(folder + "/plan.textproto") == plan);
+  }
+  const std::string rows = text_of(folder + "/calibration/measured/gemm.csv");
+  golden::write(folder + "/gemm.csv", rows);
+  for (const char* command :
+       {"validate gemm.csv --csv gemm.csv", "calibrate gemm.csv -o gemm.csv"}) {
+    CHECK(run(std::string("./rehearse ") + command, folder).code == 65);
+    CHECK(text_of(folder + "/gemm.csv") == rows);
+  }
+  const golden::Finished both =
+      run("./rehearse run plan.textproto --trace out --memory-plot ./out", folder);
+  CHECK(both.code == 64);
+  CHECK(has(both.err, "--trace and --memory-plot would write the same file"));
+  const golden::Finished nowhere = run("./rehearse run plan.textproto --trace no/such", folder);
+  CHECK(nowhere.code == 74);
+}
+
+TEST_CASE("golden: a finished sweep and the records of another grid are not written over") {
+  const std::string folder = scratch("folders");
+  const std::string sweep = "./rehearse sweep " + grid + " -q -o out ";
+  REQUIRE(run(sweep, folder).code == 0);
+  const std::string lines = text_of(folder + "/out/results.jsonl");
+  const std::string csv = text_of(folder + "/out/results.csv");
+  const golden::Finished again = run(sweep, folder);
+  CHECK(again.code == 65);
+  CHECK(has(again.err, "records of a sweep that is done"));
+  const golden::Finished other = run(sweep + "sequence=1024 --resume", folder);
+  CHECK(other.code == 65);
+  CHECK(has(other.err, "of other points, machines or versions, which would be lost"));
+  CHECK(text_of(folder + "/out/results.jsonl") == lines);
+  CHECK(text_of(folder + "/out/results.csv") == csv);
+  CHECK(run(sweep + "--resume", folder).code == 0);
+  CHECK(run(sweep + "sequence=1024 --resume --overwrite", folder).code == 0);
+  CHECK(text_of(folder + "/out/results.jsonl") != lines);
+  CHECK(run(sweep + "--overwrite", folder).code == 0);
+  CHECK(text_of(folder + "/out/results.jsonl") == lines);
+}
+
+TEST_CASE("golden: a changed record of a sweep is made anew by --resume") {
+  const std::string folder = scratch("changed");
+  const std::string sweep = "./rehearse sweep " + grid + " -q -o out ";
+  REQUIRE(run(sweep, folder).code == 0);
+  const std::string whole = text_of(folder + "/out/results.jsonl");
+  const std::string csv = text_of(folder + "/out/results.csv");
+  std::uint32_t state = 7;
+  const auto draw = [&state](std::size_t below) {
+    state = state * 1664525U + 1013904223U;
+    return static_cast<std::size_t>(state >> 8) % below;
+  };
+  for (int trial = 0; trial < 12; ++trial) {
+    std::string damaged = whole;
+    const std::size_t at = draw(damaged.size());
+    if (trial % 3 == 0) damaged[at] = static_cast<char>(damaged[at] ^ (1 << draw(7)));
+    if (trial % 3 == 1) damaged.erase(at, 1 + draw(40));
+    if (trial % 3 == 2) damaged.insert(at, damaged.substr(draw(damaged.size()), draw(40)));
+    golden::write(folder + "/out/results.jsonl", damaged);
+    const golden::Finished finished = run(sweep + "--resume", folder);
+    INFO(trial << " at " << at << "\n" << finished.err);
+    CHECK(finished.code == 0);
+    CHECK(text_of(folder + "/out/results.jsonl") == whole);
+    CHECK(text_of(folder + "/out/results.csv") == csv);
+  }
+}
+
+TEST_CASE("golden: signals end commands that have nothing to save with 75") {
+  const std::string folder = golden::scratch("signals");
+  for (const char* signal : {"INT", "HUP", "TERM"}) {
+    const golden::Finished finished = run(
+        std::string("bash -c 'set -m; mkfifo pipe; ./rehearse calibrate pipe & pid=$!; sleep 0.3; "
+                    "kill -") +
+            signal + " $pid; wait $pid; code=$?; rm pipe; exit $code'",
+        folder);
+    INFO(signal << "\n" << finished.err);
+    CHECK(finished.code == 75);
+    CHECK(has(finished.err, "rehearse: interrupted"));
+  }
+}
+
+TEST_CASE("golden: problems under --json are a document") {
+  const std::string folder = golden::scratch("json-errors");
+  const auto check = [&](const std::string& command, int code, const std::string& said) {
+    const golden::Finished finished = run("./rehearse " + command + " --json", folder);
+    INFO(command << "\n" << finished.out << finished.err);
+    CHECK(finished.code == code);
+    const auto document = nlohmann::json::parse(finished.out, nullptr, false);
+    REQUIRE_FALSE(document.is_discarded());
+    CHECK(document["schema"] == "rehearse/error/1");
+    CHECK(document["result"]["exit_code"] == code);
+    CHECK(has(document["result"]["problems"].dump(), said));
+    CHECK(has(finished.err, said));
+  };
+  check("run llama-2-7b-64 tp=3", 65, "attention heads");
+  check("run nowhere", 66, "there is no plan or grid");
+  check("run llama-2-7b-64 --no-such-option", 64, "no-such-option");
+  check("lits", 64, "did you mean 'list'?");
+}
+
+TEST_CASE("golden: calibrate writes no profile from nothing") {
+  const std::string folder = golden::scratch("nothing");
+  golden::write(folder + "/run.log",
+                " iteration        2/      10 | consumed samples:           32 | elapsed time per "
+                "iteration (ms): 1000.0 | global batch size:    16 |\n");
+  const golden::Finished finished =
+      run("./rehearse calibrate run.log --cluster dgx-h100 -o new.textproto", folder);
+  INFO(finished.err);
+  CHECK(finished.code == 65);
+  CHECK_FALSE(fs::exists(folder + "/new.textproto"));
+}
+
+TEST_CASE("golden: a GPU that borrows a profile does not borrow its intervals") {
+  const std::string folder = golden::scratch("borrowed");
+  std::string cluster = text_of(folder + "/topologies/dgx-h100.textproto");
+  const std::string name = "H100-SXM5-80GB";
+  cluster.replace(cluster.find("\"" + name + "\""), name.size() + 2, "\"Other-80GB\"");
+  golden::write(folder + "/other.textproto", cluster);
+  const std::string command = "./rehearse run llama-2-7b-64 -q cluster=";
+  const golden::Finished own = run(command + "dgx-h100", folder);
+  const golden::Finished other = run(command + "./other.textproto", folder);
+  CHECK(has(own.out, "(h100-80"));
+  INFO(other.out);
+  CHECK(other.code == 0);
+  CHECK_FALSE(has(other.out, "(h100-80"));
+  CHECK(has(other.out, "90 % interval"));
+}
