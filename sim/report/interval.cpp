@@ -9,6 +9,8 @@
 #include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
+#include <utility>
 #include <vector>
 
 namespace sim::report {
@@ -21,14 +23,15 @@ constexpr std::size_t known_from = 8;
 constexpr double ranks_from = 1 / tail - 1;  // 19: the first rank stands at 5 %
 
 struct Level {
-  bool profile, framework, nodes, context;
+  bool profile, framework, nodes, context, kind;
 };
-constexpr std::array<Level, 6> levels = {{{true, true, true, true},
-                                          {true, true, true, false},
-                                          {true, true, false, false},
-                                          {true, false, false, false},
-                                          {false, true, false, false},
-                                          {false, false, false, false}}};
+constexpr std::array<Level, 7> levels = {{{true, true, true, true, false},
+                                          {true, true, true, false, false},
+                                          {true, true, false, false, false},
+                                          {true, false, false, false, true},
+                                          {false, true, false, false, false},
+                                          {false, false, false, false, true},
+                                          {false, false, false, false, false}}};
 
 struct Weighted {
   double value, weight;
@@ -37,6 +40,7 @@ struct Weighted {
 bool belongs(const config::ResidualGroup& group, const Level& level, const Situation& situation) {
   if (level.profile && group.profile != situation.profile) return false;
   if (level.framework && group.framework != situation.framework) return false;
+  if (level.kind && group.shards != situation.shards) return false;
   if (level.nodes && group.many_nodes != situation.many_nodes) return false;
   return !level.context || group.context_parallel == situation.context_parallel;
 }
@@ -46,6 +50,7 @@ std::string describe(const Level& level, const Situation& s) {
   const auto add = [&](const std::string& part) { text += (text.empty() ? "" : ", ") + part; };
   if (level.profile) add(s.profile);
   if (level.framework) add(s.framework);
+  if (level.kind) add(s.shards ? "parameters in shards" : "whole parameters");
   if (level.nodes) add(s.many_nodes ? "several nodes" : "one node");
   if (level.context) add(s.context_parallel ? "context parallel" : "no context parallelism");
   return text.empty() ? "everything measured" : text;
@@ -154,14 +159,80 @@ std::optional<Spread> of_level(const config::RunResiduals& residuals,
   out.samples = samples;
   out.sources = sources.size();
   out.of = describe(level, situation);
+  out.own_gpu = level.profile;
+  out.own_framework = level.framework;
   return out;
+}
+
+// The widest of the classes that were measured, where the plan's GPU, its framework or both are
+// unknown: of each GPU and framework that ran its kind of plan; on its own GPU where that is known.
+std::optional<Spread> widest(const config::RunResiduals& residuals, config::ResidualOf quantity,
+                             const Situation& situation, const std::string& without, bool fitted) {
+  std::set<std::pair<std::string, std::string>> classes;
+  for (const config::ResidualGroup& group : residuals.groups) {
+    if (group.shards != situation.shards) continue;
+    if (!situation.profile.empty() && group.profile != situation.profile) continue;
+    if (!situation.framework.empty() && group.framework != situation.framework) continue;
+    classes.emplace(group.profile, group.framework);
+  }
+  std::optional<Spread> all;
+  int counted = 0;
+  for (const auto& [profile, framework] : classes) {
+    Situation one = situation;
+    one.profile = profile;
+    one.framework = framework;
+    std::optional<Spread> found;
+    for (const Level& level : levels)
+      if (!found && level.profile && level.framework)
+        found = of_level(residuals, {quantity}, level, one, without, fitted, known_from);
+    if (!found) continue;
+    ++counted;
+    if (!all) all = Spread{};
+    all->low = std::min(all->low, found->low);
+    all->high = std::max(all->high, found->high);
+    all->samples += found->samples;
+    all->sources += found->sources;
+    all->of = found->of;
+  }
+  if (!all) return all;
+  // Another GPU may be off by as much as sources are from each other.
+  if (situation.profile.empty())
+    for (const Level& level : levels) {
+      if (level.profile || (level.framework && situation.framework.empty())) continue;
+      const auto wide =
+          of_level(residuals, {quantity}, level, situation, without, fitted, known_from);
+      if (!wide) continue;
+      all->low = std::min(all->low, wide->low);
+      all->high = std::max(all->high, wide->high);
+    }
+  all->own_gpu = !situation.profile.empty();
+  all->own_framework = !situation.framework.empty();
+  if (counted > 1) all->of = fmt::format("the widest of {} classes", counted);
+  return all;
+}
+
+// A GPU or a framework that nobody measured says as much as none.
+Situation known(const config::RunResiduals& residuals, Situation situation,
+                const std::string& without) {
+  bool gpu = false, framework = false;
+  for (const config::ResidualGroup& group : residuals.groups) {
+    if (group.source == without) continue;
+    gpu = gpu || group.profile == situation.profile;
+    framework = framework || group.framework == situation.framework;
+  }
+  if (!gpu) situation.profile.clear();
+  if (!framework) situation.framework.clear();
+  return situation;
 }
 
 }  // namespace
 
 std::optional<Spread> spread(const config::RunResiduals& residuals, config::ResidualOf quantity,
-                             const Situation& situation, const std::string& without) {
+                             const Situation& asked, const std::string& without) {
+  const Situation situation = known(residuals, asked, without);
   for (const bool fitted : {false, true}) {
+    if (situation.profile.empty() || situation.framework.empty())
+      if (const auto found = widest(residuals, quantity, situation, without, fitted)) return found;
     for (const Level& level : levels) {
       const auto found =
           of_level(residuals, {quantity}, level, situation, without, fitted, known_from);
@@ -189,16 +260,17 @@ Interval around_points(double percent, const Spread& spread) {
 
 Basis basis_of(const device::Profile& profile, const std::string& gpu,
                const std::string& framework) {
-  return {profile.provenance.device.starts_with(gpu) ? profile.name : "", framework};
+  const bool own = profile.provenance.device.starts_with(gpu);
+  return {own ? profile.name : fmt::format("{} on {}", profile.name, gpu), framework};
 }
 
 Intervals intervals(const Answer& answer, const config::RunResiduals& residuals, const Basis& basis,
                     const std::string& convention) {
   Intervals out;
   if (!answer.run.fits()) return out;
-  const Situation situation = {basis.profile, "Megatron-LM",
+  const Situation situation = {basis.profile, basis.framework,
                                answer.plan.world() > answer.machine.gpus_per_node,
-                               answer.plan.mesh.cp > 1};
+                               answer.plan.mesh.cp > 1, answer.plan.shards_parameters()};
   using config::ResidualOf;
   out.time = spread(residuals, ResidualOf::time, situation);
   out.allocated = spread(residuals, ResidualOf::allocated, situation);
@@ -211,6 +283,21 @@ Intervals intervals(const Answer& answer, const config::RunResiduals& residuals,
   if (out.reserved) out.reserved_gib = around(gib(peak_reserved(answer.run)), *out.reserved);
   return out;
 }
+
+namespace {
+
+// "from 98 runs of 5 sources on this GPU and framework (a100-80, Megatron-LM)".
+std::string basis_text(const Spread& spread) {
+  const std::string runs =
+      fmt::format("{} runs of {} {}", spread.samples, spread.sources,
+                  spread.sources == 1 ? "source" : "sources");
+  if (!spread.own_gpu)
+    return fmt::format("extrapolated: no run on this GPU; from {} elsewhere ({})", runs, spread.of);
+  return fmt::format("from {} on this GPU{} ({})", runs,
+                     spread.own_framework ? " and framework" : ", of other frameworks", spread.of);
+}
+
+}  // namespace
 
 std::string intervals_text(const Intervals& all) {
   std::string text, basis;
@@ -226,9 +313,7 @@ std::string intervals_text(const Intervals& all) {
   add("reserved", "GiB", 1, all.reserved_gib);
   const auto add_basis = [&](const char* what, const std::optional<Spread>& spread) {
     if (!spread) return;
-    basis += fmt::format("{}{} from {} runs of {} {} ({})", basis.empty() ? "" : "; ", what,
-                         spread->samples, spread->sources,
-                         spread->sources == 1 ? "source" : "sources", spread->of);
+    basis += fmt::format("{}{} {}", basis.empty() ? "" : "; ", what, basis_text(*spread));
   };
   add_basis("time", all.time);
   add_basis("memory", all.reserved);
@@ -244,7 +329,9 @@ Json intervals_json(const Intervals& all) {
                   {"hi90", one->high},
                   {"runs", spread->samples},
                   {"sources", spread->sources},
-                  {"situation", spread->of}};
+                  {"situation", spread->of},
+                  {"extrapolated", !spread->own_gpu},
+                  {"own_framework", spread->own_framework}};
   };
   add("step_time_s", all.step_seconds, all.time);
   add("tflops_gpu", all.tflops_gpu, all.time);

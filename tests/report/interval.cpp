@@ -69,10 +69,6 @@ TEST_CASE("report: a situation that was not measured takes the next wider class"
   CHECK(spread(residuals, ResidualOf::time, other)->of == "a100-80, Megatron-LM, several nodes");
   other.many_nodes = false;
   CHECK(spread(residuals, ResidualOf::time, other)->of == "a100-80, Megatron-LM");
-  other.framework = "torchtitan";
-  CHECK(spread(residuals, ResidualOf::time, other)->of == "a100-80");
-  other.profile = "h100-80";
-  CHECK(spread(residuals, ResidualOf::time, other)->of == "everything measured");
   CHECK_FALSE(spread(residuals, ResidualOf::bubble, here));
   CHECK_FALSE(spread(residuals, ResidualOf::time, here, "s"));  // nothing but its own source
 }
@@ -93,4 +89,54 @@ TEST_CASE("report: rows that a profile was fitted on count only when there are n
   CHECK(spread(residuals, ResidualOf::time, here)->high > 0.2);
   residuals.groups.pop_back();
   CHECK(spread(residuals, ResidualOf::time, here)->samples == 50);
+}
+
+TEST_CASE("report: an unknown framework gets the widest of its kind on its GPU") {
+  config::RunResiduals residuals = {
+      "", {group("a", 99, -0.49, 0.01), group("b", 99, -0.98, 0.02), group("c", 99, -4.9, 0.1)}};
+  residuals.groups[1].framework = "NeMo";
+  residuals.groups[2].framework = "composer FSDP";
+  residuals.groups[2].shards = true;
+  Situation other = here;
+  other.framework = "";
+  const auto found = spread(residuals, ResidualOf::time, other);
+  REQUIRE(found);
+  CHECK(found->low == Approx(-0.90));
+  CHECK(found->high == Approx(0.90));
+  CHECK(found->samples == 198);
+  CHECK(found->of == "the widest of 2 classes");
+  CHECK(found->own_gpu);
+  CHECK_FALSE(found->own_framework);
+  other.framework = "never measured";
+  CHECK(spread(residuals, ResidualOf::time, other)->low == Approx(-0.90));
+  other.shards = true;
+  CHECK(spread(residuals, ResidualOf::time, other)->low == Approx(-4.5));
+  CHECK(spread(residuals, ResidualOf::time, here)->low == Approx(-0.45));
+}
+
+TEST_CASE("report: a GPU that nobody ran on gets the widest of all and says so") {
+  config::RunResiduals residuals = {"", {group("a", 99, -0.49, 0.01), group("b", 99, -0.98, 0.02)}};
+  residuals.groups[1].profile = "h100-80";
+  device::Profile profile;
+  profile.name = "h100-80";
+  profile.provenance.device = "H100-SXM5-80GB (product shapes: GH200)";
+  CHECK(basis_of(profile, "H100-SXM5-80GB", "").profile == "h100-80");
+  Situation other = here;
+  other.profile = basis_of(profile, "H200-SXM5-141GB", "Megatron-LM").profile;
+  CHECK(other.profile == "h100-80 on H200-SXM5-141GB");
+  const auto found = spread(residuals, ResidualOf::time, other);
+  REQUIRE(found);
+  CHECK(found->low == Approx(-0.90));
+  CHECK_FALSE(found->own_gpu);
+  CHECK(found->own_framework);
+  Intervals all;
+  all.step_seconds = Interval{1, 2};
+  all.time = found;
+  CHECK(intervals_text(all).find("time extrapolated: no run on this GPU; from 198 runs of 2 "
+                                 "sources elsewhere (the widest of 2 classes)") !=
+        std::string::npos);
+  all.time = spread(residuals, ResidualOf::time, here);
+  CHECK(intervals_text(all).find("time from 99 runs of 1 source on this GPU and framework "
+                                 "(a100-80, Megatron-LM, several nodes, no context parallelism)") !=
+        std::string::npos);
 }
