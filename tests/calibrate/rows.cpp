@@ -125,8 +125,8 @@ TEST_CASE("calibrate: each source that can be represented gives a possible plan"
       {"training_runs.csv", "megascale-paper", "dgx-a100", "interleaved-1f1b", Recompute::none,
        false, "full"},
       {"training_runs.csv", "vocab-parallel", "dgx-a100", "1f1b", Recompute::none, false, "full"},
-      {"training_runs.csv", "dgxc-benchmarking", "dgx-h100", "interleaved-1f1b", Recompute::none,
-       true, "full"},
+      {"training_runs.csv", "dgxc-benchmarking", "dgx-h100", "1f1b", Recompute::none, true,
+       "full"},
       {"vtrain_runs.csv", "vTrain-single", "dgx-a100", "1f1b", Recompute::full, false,
        "korthikanti"},
   };
