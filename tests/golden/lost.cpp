@@ -154,9 +154,9 @@ TEST_CASE("golden: a GPU that borrows a profile does not borrow its intervals") 
   const std::string command = "./rehearse run llama-2-7b-64 -q cluster=";
   const golden::Finished own = run(command + "dgx-h100", folder);
   const golden::Finished other = run(command + "./other.textproto", folder);
-  CHECK(has(own.out, "on this GPU"));
+  CHECK(has(own.out, "sources on this GPU"));
   INFO(other.out);
   CHECK(other.code == 0);
-  CHECK_FALSE(has(other.out, "on this GPU"));
+  CHECK_FALSE(has(other.out, "sources on this GPU"));
   CHECK(has(other.out, "90 % interval"));
 }
