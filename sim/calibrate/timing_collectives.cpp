@@ -22,6 +22,25 @@ std::optional<Kind> kind_of(std::string_view name) {
   return std::nullopt;
 }
 
+// Why NCCL's own choice on the GPU's clock is not what was measured; else nothing.
+std::string measured_otherwise(const std::string& notes, const std::string& algorithm) {
+  if (notes.find("host-timed") != std::string::npos) return "timed from the host";
+  if (!algorithm.empty() && !algorithm.starts_with("auto")) return "algorithm forced: " + algorithm;
+  if (algorithm.find("NCCL_") != std::string::npos)
+    return "NCCL's settings changed: " + algorithm.substr(0, 80);
+  return "";
+}
+
+// One group over the first `each` GPUs of every node.
+network::Groups over_nodes(std::int64_t nodes, std::int64_t each, int per_node) {
+  network::Groups group;
+  group.ranks.emplace_back();
+  for (std::int64_t n = 0; n < nodes; ++n)
+    for (std::int64_t g = 0; g < each; ++g)
+      group.ranks[0].push_back(static_cast<int>(n * per_node + g));
+  return group;
+}
+
 }  // namespace
 
 void time_collectives(const config::TableRow& row, search::Sites& sites, std::vector<Timing>& out) {
@@ -59,18 +78,8 @@ void time_collectives(const config::TableRow& row, search::Sites& sites, std::ve
     t.reason = "the fabric is not stated";
     return;
   }
-  if (text("notes").find("host-timed") != std::string::npos) {
-    t.reason = "timed from the host";
-    return;
-  }
-  if (!text("algo").empty() && !text("algo").starts_with("auto")) {
-    t.reason = "algorithm forced: " + text("algo");
-    return;
-  }
-  if (text("algo").find("NCCL_") != std::string::npos) {
-    t.reason = "NCCL's settings changed: " + text("algo").substr(0, 80);
-    return;
-  }
+  t.reason = measured_otherwise(text("notes"), text("algo"));
+  if (!t.reason.empty()) return;
   search::Site* site = site_of(text("gpu"), sites, t);
   if (site == nullptr) return;
   if (site->machine.cluster.node.interconnect != topology::GpuInterconnect::nvswitch) {
@@ -88,12 +97,7 @@ void time_collectives(const config::TableRow& row, search::Sites& sites, std::ve
     t.reason = "the machine cannot be built";
     return;
   }
-  network::Groups group;
-  group.ranks.emplace_back();
-  const int per_node = (*own)->machine.cluster.node.gpus;
-  for (std::int64_t n = 0; n < nodes; ++n)
-    for (std::int64_t g = 0; g < gpus / nodes; ++g)
-      group.ranks[0].push_back(static_cast<int>(n * per_node + g));
+  const network::Groups group = over_nodes(nodes, gpus / nodes, (*own)->machine.cluster.node.gpus);
   t.measured_us = number(text("time_us_oop")).value_or(0);
   if (const std::optional<double> bus = number(text("busbw_oop"));
       t.measured_us <= 0 && bus && *bus > 0)
