@@ -6,19 +6,13 @@
 
 #include "tests/golden/program.h"
 
+using golden::grid;
+using golden::grid_scratch;
 using golden::run;
 using golden::text_of;
 namespace fs = std::filesystem;
 
 namespace {
-const std::string grid = "grid.textproto";
-
-std::string scratch(const std::string& name) {
-  const std::string folder = golden::scratch(name);
-  fs::copy(fs::path(REHEARSE_SOURCE_DIR) / "tests/golden" / grid, folder);
-  return folder;
-}
-
 bool has(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
@@ -54,7 +48,7 @@ TEST_CASE("golden: no output is one of the command's inputs") {
 }
 
 TEST_CASE("golden: a finished sweep and the records of another grid are not written over") {
-  const std::string folder = scratch("folders");
+  const std::string folder = grid_scratch("folders");
   const std::string sweep = "./rehearse sweep " + grid + " -q -o out ";
   REQUIRE(run(sweep, folder).code == 0);
   const std::string lines = text_of(folder + "/out/results.jsonl");
@@ -75,7 +69,7 @@ TEST_CASE("golden: a finished sweep and the records of another grid are not writ
 }
 
 TEST_CASE("golden: a changed record of a sweep is made anew by --resume") {
-  const std::string folder = scratch("changed");
+  const std::string folder = grid_scratch("changed");
   const std::string sweep = "./rehearse sweep " + grid + " -q -o out ";
   REQUIRE(run(sweep, folder).code == 0);
   const std::string whole = text_of(folder + "/out/results.jsonl");

@@ -9,21 +9,16 @@
 
 #include "tests/golden/program.h"
 
+using golden::grid;
+using golden::grid_scratch;
 using golden::run;
 using golden::text_of;
 namespace fs = std::filesystem;
 
 namespace {
-const std::string grid = "grid.textproto";
 // mpirun refuses to run as root, and more processes than cores, unless it is told twice.
 const std::string mpirun =
     "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 mpirun --oversubscribe -n ";
-
-std::string scratch(const std::string& name) {
-  const std::string folder = golden::scratch(name);
-  fs::copy(fs::path(REHEARSE_SOURCE_DIR) / "tests/golden" / grid, folder);
-  return folder;
-}
 
 bool installed(const std::string& programs, const std::string& folder) {
   const std::string missing =
@@ -67,7 +62,7 @@ bool drained(const std::string& folder) {
 }  // namespace
 
 TEST_CASE("golden: a sweep by mpirun is that of one process, in turns and by fixed shares") {
-  const std::string folder = scratch("mpi");
+  const std::string folder = grid_scratch("mpi");
   if (!installed("mpirun", folder)) return;
   const golden::Finished one = run("./rehearse sweep " + grid + " -o whole -q", folder);
   for (const char* processes : {"2", "4"}) {
@@ -89,7 +84,7 @@ TEST_CASE("golden: a sweep by mpirun is that of one process, in turns and by fix
 }
 
 TEST_CASE("golden: an array of a real Slurm and its merge leave the bytes of one machine") {
-  const std::string folder = scratch("slurm");
+  const std::string folder = grid_scratch("slurm");
   if (!installed("sbatch squeue srun slurmctld slurmd munged", folder)) return;
   const golden::Finished one = run("./rehearse sweep " + grid + " -o whole -q", folder);
   const Slurm slurm(folder);

@@ -35,6 +35,12 @@ std::string scratch(const std::string& name) {
   return folder.string();
 }
 
+std::string grid_scratch(const std::string& name) {
+  const std::string folder = scratch(name);
+  fs::copy(fs::path(REHEARSE_SOURCE_DIR) / "tests/golden" / grid, folder);
+  return folder;
+}
+
 Finished run(const std::string& command, const std::string& folder) {
   const std::string out = folder + "/.stdout";
   const std::string err = folder + "/.stderr";

@@ -18,6 +18,10 @@ Finished run(const std::string& command, const std::string& folder);
 // An empty scratch folder with links to models, topologies, workloads and calibration.
 std::string scratch(const std::string& name);
 
+// A small grid of this folder, and a scratch folder with it.
+inline const std::string grid = "grid.textproto";
+std::string grid_scratch(const std::string& name);
+
 std::string text_of(const std::string& path);
 void write(const std::string& path, const std::string& text);
 

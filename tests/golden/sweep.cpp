@@ -7,19 +7,13 @@
 
 #include "tests/golden/program.h"
 
+using golden::grid;
+using golden::grid_scratch;
 using golden::run;
 using golden::text_of;
 namespace fs = std::filesystem;
 
 namespace {
-const std::string grid = "grid.textproto";
-
-std::string scratch(const std::string& name) {
-  const std::string folder = golden::scratch(name);
-  fs::copy(fs::path(REHEARSE_SOURCE_DIR) / "tests/golden" / grid, folder);
-  return folder;
-}
-
 // Starts the sweep, kills its process with `signal` as soon as it has written some records.
 std::string killed_after(const std::string& signal, int records, const std::string& options) {
   return "./rehearse sweep " + grid + " -o out " + options +
@@ -36,7 +30,7 @@ std::string killed_after(const std::string& signal, int records, const std::stri
 }  // namespace
 
 TEST_CASE("golden: a sweep killed with -9 resumes to the bytes of an uninterrupted one") {
-  const std::string folder = scratch("kill");
+  const std::string folder = grid_scratch("kill");
   REQUIRE(run("./rehearse sweep " + grid + " -o whole -j 1", folder).code == 0);
   const std::string jsonl = text_of(folder + "/whole/results.jsonl");
   const std::string csv = text_of(folder + "/whole/results.csv");
@@ -53,7 +47,7 @@ TEST_CASE("golden: a sweep killed with -9 resumes to the bytes of an uninterrupt
 
 TEST_CASE("golden: an interrupted sweep says how to go on and exits 75") {
   for (const char* signal : {"TERM"}) {
-    const std::string folder = scratch("interrupt");
+    const std::string folder = grid_scratch("interrupt");
     const golden::Finished finished = run(killed_after(signal, 30, ""), folder);
     INFO(signal << "\n" << finished.err);
     CHECK(finished.code == 75);
@@ -65,7 +59,7 @@ TEST_CASE("golden: an interrupted sweep says how to go on and exits 75") {
 }
 
 TEST_CASE("golden: a second sweep into the same folder is refused") {
-  const std::string folder = scratch("second");
+  const std::string folder = grid_scratch("second");
   fs::create_directories(folder + "/out");
   golden::write(folder + "/out/results.jsonl", "");
   const golden::Finished finished =
@@ -75,7 +69,7 @@ TEST_CASE("golden: a second sweep into the same folder is refused") {
 }
 
 TEST_CASE("golden: a full disk stops a sweep with 74 and the way to go on") {
-  const std::string folder = scratch("full");
+  const std::string folder = grid_scratch("full");
   fs::create_directories(folder + "/out");
   fs::create_symlink("/dev/full", folder + "/out/results.jsonl");
   const golden::Finished finished = run("./rehearse sweep " + grid + " -o out", folder);
@@ -85,7 +79,7 @@ TEST_CASE("golden: a full disk stops a sweep with 74 and the way to go on") {
 }
 
 TEST_CASE("golden: a sweep on a small disk goes on once there is space") {
-  const std::string folder = scratch("tmpfs");
+  const std::string folder = grid_scratch("tmpfs");
   const std::string disk = folder + "/out";
   fs::create_directories(disk);
   if (::geteuid() != 0 || ::mount("tmpfs", disk.c_str(), "tmpfs", 0, "size=32k") != 0) {
@@ -105,7 +99,7 @@ TEST_CASE("golden: a sweep on a small disk goes on once there is space") {
 }
 
 TEST_CASE("golden: shards of a sweep, one of them killed and run again, merge to its bytes") {
-  const std::string folder = scratch("shards");
+  const std::string folder = grid_scratch("shards");
   const golden::Finished one = run("./rehearse sweep " + grid + " -o whole -q", folder);
   REQUIRE(one.code == 0);
   const std::string shard = "./rehearse sweep " + grid + " -o many -q -j 1 --shard ";
@@ -145,7 +139,7 @@ TEST_CASE("golden: shards of a sweep, one of them killed and run again, merge to
 }
 
 TEST_CASE("golden: the processes of one job step share a sweep and the last puts it together") {
-  const std::string folder = scratch("step");
+  const std::string folder = grid_scratch("step");
   const golden::Finished one = run("./rehearse sweep " + grid + " -o whole -q", folder);
   const golden::Finished step =
       run("for rank in 2 0 1; do SLURM_PROCID=$rank SLURM_STEP_NUM_TASKS=3 ./rehearse sweep " +
@@ -158,7 +152,7 @@ TEST_CASE("golden: the processes of one job step share a sweep and the last puts
 }
 
 TEST_CASE("golden: shards of validate merge to what one machine says") {
-  const std::string folder = scratch("validate-shards");
+  const std::string folder = grid_scratch("validate-shards");
   const std::string what =
       "./rehearse validate calibration/measured/training_runs.csv --where "
       "source_group=narayanan2021-table1 -q ";
