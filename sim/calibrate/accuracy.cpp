@@ -279,15 +279,21 @@ std::optional<bool> says_out_of_memory(const Prediction& p, Judge judge) {
 
 }  // namespace
 
+std::optional<bool> measured_out_of_memory(const Row& row) {
+  const std::string& text = cell(row, "oom");
+  if (text != "0" && text != "1") return std::nullopt;
+  return text == "1";
+}
+
 Outcomes outcomes(const std::vector<Row>& rows, const std::vector<Prediction>& predictions,
                   Judge judge) {
   assert(rows.size() == predictions.size());
   Outcomes out;
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    const std::string& truth = cell(rows[i], "oom");
+    const std::optional<bool> truth = measured_out_of_memory(rows[i]);
     const std::optional<bool> said = says_out_of_memory(predictions[i], judge);
-    if ((truth != "0" && truth != "1") || !said) continue;
-    ++out.counts[truth == "1"][*said];
+    if (!truth || !said) continue;
+    ++out.counts[*truth][*said];
   }
   return out;
 }

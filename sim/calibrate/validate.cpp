@@ -128,11 +128,11 @@ report::Rows probability_rows(const std::vector<Row>& rows,
   };
   std::map<double, Given> given;  // by tenths
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    const std::string& truth = cell(rows[i], "oom");
-    if ((truth != "0" && truth != "1") || !predictions[i].fits_probability) continue;
+    const std::optional<bool> out_of_memory = measured_out_of_memory(rows[i]);
+    if (!out_of_memory || !predictions[i].fits_probability) continue;
     Given& at = given[std::round(*predictions[i].fits_probability * 10)];
     ++at.points;
-    at.ran += truth == "0";
+    at.ran += !*out_of_memory;
     at.sum += *predictions[i].fits_probability;
   }
   report::Rows table{"",

@@ -91,6 +91,9 @@ struct Errors {
 Errors errors(const std::vector<Row>& rows, const std::vector<Prediction>& predictions,
               const Quantity& quantity);
 
+// Whether the run of the row ran out of memory; nothing where the row does not say.
+std::optional<bool> measured_out_of_memory(const Row& row);
+
 // Who says that a row runs out of memory: the replay; the replay where its outcome is not tight;
 // the more likely side of the replay's range; the 80 % rule of the closed form.
 enum class Judge { replay, decided, likely, rule };
