@@ -11,6 +11,7 @@
 #include "sim/memory/options.h"
 #include "sim/mesh/axes.h"
 #include "sim/schedule/schedule.h"
+#include "sim/workload/recompute_modules.h"
 #include "sim/workload/shards.h"
 
 namespace sim::config {
@@ -41,16 +42,6 @@ void optimizer(const v1::Plan& from, workload::Plan& to, std::vector<PlanProblem
         from.has_optimizer_offload_fraction() ? from.optimizer_offload_fraction() : 1.0;
 }
 
-// Megatron-LM's names. Norms that are part of a product have nothing to recompute.
-bool* module_of_experts(workload::RecomputeModules& modules, std::string_view name) {
-  if (name == "moe") return &modules.moe;
-  if (name == "moe_act") return &modules.moe_activation;
-  if (name == "shared_experts") return &modules.shared_experts;
-  if (name == "layernorm") return &modules.norms;
-  if (name == "mla_up_proj") return &modules.latent;
-  return nullptr;
-}
-
 void recompute_modules(const v1::Plan& from, workload::Plan& to,
                        std::vector<PlanProblem>& problems) {
   if (!from.has_recompute_modules()) return;
@@ -60,21 +51,12 @@ void recompute_modules(const v1::Plan& from, workload::Plan& to,
   while (!rest.empty()) {
     const std::string_view name = rest.substr(0, rest.find(','));
     rest.remove_prefix(std::min(name.size() + 1, rest.size()));
-    if (name == "core_attn") {
-      to.policy.recompute_modules.core_attention = true;
-    } else if (name == "mlp") {
-      to.policy.recompute_modules.mlp = true;
-    } else if (name == "operators") {
-      to.policy.recompute_modules.operators = true;
-    } else if (bool* module = module_of_experts(to.policy.recompute_modules, name)) {
-      *module = true;
-    } else {
-      problems.push_back(
-          {"recompute_modules",
-           fmt::format("'{}' is no module that can be recomputed; write core_attn, mlp, moe, "
-                       "moe_act, shared_experts, layernorm, mla_up_proj or operators",
-                       name.substr(0, 40))});
-    }
+    if (workload::add_recompute_module(to.policy.recompute_modules, name)) continue;
+    problems.push_back({"recompute_modules",
+                        fmt::format("'{}' is no module that can be recomputed; write core_attn, "
+                                    "mlp, moe, moe_act, shared_experts, layernorm, mla_up_proj or "
+                                    "operators",
+                                    name.substr(0, 40))});
   }
 }
 

@@ -6,6 +6,7 @@
 #include <array>
 
 #include "sim/config/fields.h"
+#include "sim/workload/recompute_modules.h"
 
 namespace sim::planner {
 
@@ -18,11 +19,8 @@ using workload::RecomputeMethod;
 
 std::string modules_of(const workload::RecomputeModules& modules, const char* separator) {
   std::string text;
-  const auto add = [&](bool there, const char* name) {
-    if (there) text += (text.empty() ? "" : separator) + std::string(name);
-  };
-  add(modules.core_attention, "core_attn");
-  add(modules.mlp, "mlp");
+  for (const auto& [name, module] : workload::recompute_module_names)
+    if (modules.*module) text += (text.empty() ? "" : separator) + std::string(name);
   return text;
 }
 

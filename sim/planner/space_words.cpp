@@ -13,6 +13,7 @@
 #include "sim/config/whatif.h"
 #include "sim/core/text.h"
 #include "sim/planner/space.h"
+#include "sim/workload/recompute_modules.h"
 
 namespace sim::planner {
 
@@ -24,6 +25,18 @@ using workload::RecomputeMethod;
 
 constexpr int largest_value = 1 << 20;
 constexpr std::int64_t most_bases = 4096;
+
+// "core_attn,mlp"; other words are the plan's to refuse.
+workload::RecomputeModules modules_named(std::string_view list) {
+  workload::RecomputeModules modules;
+  modules.core_attention = false;
+  for (std::size_t at = 0; at <= list.size();) {
+    const std::string_view name = list.substr(at, list.find(',', at) - at);
+    workload::add_recompute_module(modules, name);
+    at += name.size() + 1;
+  }
+  return modules;
+}
 
 // "1,2,4" as numbers; problems where one is none.
 void numbers(const config::Vary& vary, int least, std::vector<int>& to, Diagnostics& problems) {
@@ -251,9 +264,7 @@ void Space::fill_domains() {
     for (const std::string& one : modules) {
       LayerChoice choice;
       choice.policy.recompute = Recompute::selective;
-      choice.policy.recompute_modules = {one.find("core_attn") != std::string::npos,
-                                         one.find("mlp") != std::string::npos,
-                                         one.find("operators") != std::string::npos};
+      choice.policy.recompute_modules = modules_named(one);
       choice.modules = one;
       policies_.push_back(choice);
     }
