@@ -264,7 +264,7 @@ RowAnswer predict_offload(const config::TableRow& row, search::Sites& sites) {
   PassTimes times;
   replay::Options options;
   options.observer = &times;
-  search::evaluate(run.plan, *site, options);
+  search::evaluate_once(run.plan, *site, options);
   if (!times.complete(static_cast<int>(run.plan.architecture.layers))) {
     answer.reason = "the replay ended before its last step";
     return answer;

@@ -145,7 +145,7 @@ int run_seeds(const config::PlanFile& file, search::Site& site, const replay::Op
   calls.answer = [&](std::size_t item) {
     workload::Plan plan = file.plan;
     plan.experts.seed += static_cast<std::int64_t>(item);
-    return answer_of(search::evaluate(plan, site, how, false)).text();
+    return answer_of(search::evaluate_once(plan, site, how)).text();
   };
   calls.answered = [&](std::size_t item, const std::string& text) {
     answers[item] = read(text);
@@ -159,7 +159,7 @@ int run_seeds(const config::PlanFile& file, search::Site& site, const replay::Op
   calls.go_on = [] { return true; };
   const int used = file.plan.draws_routes() ? std::min(workers, seeds) : 1;
   if (!file.plan.draws_routes()) {
-    const SeedAnswer one = answer_of(search::evaluate(file.plan, site, how, false));
+    const SeedAnswer one = answer_of(search::evaluate_once(file.plan, site, how));
     std::ranges::fill(answers, one);
   } else {
     search::run_pool(items, used, calls);

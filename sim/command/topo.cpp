@@ -240,7 +240,7 @@ std::vector<double> heat(const std::string& plan, topology::Cluster& cluster,
   const config::PlanFile file = need(config::load_plan(workload_path(plan), settings));
   search::Sites sites;
   search::Site& site = *need(sites.of(file.machine));
-  const report::Answer answer = search::evaluate(file.plan, site);
+  const report::Answer answer = search::evaluate_once(file.plan, site);
   const int per_node = file.machine.cluster.node.gpus;
   const int nodes = (file.plan.world() - 1) / per_node + 1;
   cluster = topology::first_nodes(file.machine.cluster,

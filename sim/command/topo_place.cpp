@@ -50,7 +50,7 @@ Replayed replayed(const workload::Plan& plan, config::Machine machine,
   search::Sites sites;
   replay::Options how;
   how.couple = coupled;
-  const report::Answer answer = search::evaluate(plan, *need(sites.of(machine)), how);
+  const report::Answer answer = search::evaluate_once(plan, *need(sites.of(machine)), how);
   return {answer.run.fits(), answer.run.fits() ? report::step_seconds(answer) : 0};
 }
 

@@ -342,7 +342,7 @@ Replayed replayed_of(const std::string& text) {
 Replayed replay_plan(const Space& space, std::uint32_t core, int variant, search::Site& site,
                      const Wanted& wanted) {
   const workload::Plan plan = space.plan(space.cores()[core], variant);
-  const report::Answer answer = search::evaluate(plan, site);
+  const report::Answer answer = search::evaluate_once(plan, site);
   Replayed out;
   out.core = core;
   out.variant = static_cast<std::uint16_t>(variant);

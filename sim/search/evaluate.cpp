@@ -221,9 +221,9 @@ workload::Plan with_pass_times(const workload::Plan& plan, const Site& site) {
   return timed;
 }
 
-// `extra`: memory of each GPU beyond what it has.
+// `extra`: memory of each GPU beyond what it has; `surely`: with how sure the outcome is.
 report::Answer evaluate_with(const workload::Plan& plan, Site& site, const replay::Options& options,
-                             bool all_ranks, Bytes extra) {
+                             bool all_ranks, Bytes extra, bool surely) {
   assert(problems(plan, site).empty());
   const device::Gpu& gpu = site.machine.gpu;
   const device::Profile& profile = site.profile.device;
@@ -245,7 +245,8 @@ report::Answer evaluate_with(const workload::Plan& plan, Site& site, const repla
   }
   answer.run = replay::run(job, times, memory, how);
   answer.estimate = estimate(plan, gpu);
-  if (extra.n == 0) answer.verdict = verdict(answer, job, times, memory);
+  answer.verdict.fits_probability = answer.run.fits() ? 1 : 0;
+  if (surely) answer.verdict = verdict(answer, job, times, memory, how);
   if (answer.run.fits()) add_rates(answer);
   return answer;
 }
@@ -258,11 +259,16 @@ workload::Job timed_job(const workload::Plan& plan, const Site& site, bool all_r
 
 report::Answer evaluate(const workload::Plan& plan, Site& site, const replay::Options& options,
                         bool all_ranks) {
-  return evaluate_with(plan, site, options, all_ranks, {});
+  return evaluate_with(plan, site, options, all_ranks, {}, true);
+}
+
+report::Answer evaluate_once(const workload::Plan& plan, Site& site,
+                             const replay::Options& options) {
+  return evaluate_with(plan, site, options, false, {}, false);
 }
 
 report::Answer evaluate_unlimited(const workload::Plan& plan, Site& site) {
-  return evaluate_with(plan, site, {}, false, {std::int64_t{1} << 50});
+  return evaluate_with(plan, site, {}, false, {std::int64_t{1} << 50}, false);
 }
 
 }  // namespace sim::search

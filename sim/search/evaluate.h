@@ -60,6 +60,11 @@ std::vector<std::string> problems(const workload::Plan& plan, const Site& site);
 report::Answer evaluate(const workload::Plan& plan, Site& site, const replay::Options& options = {},
                         bool all_ranks = false);
 
+// The same by one replay: nobody asks how sure the outcome is, and answer.verdict says only what it
+// is. For those who replay many plans and show no verdict.
+report::Answer evaluate_once(const workload::Plan& plan, Site& site,
+                             const replay::Options& options = {});
+
 // The device programs that `evaluate` replays.
 workload::Job job_of(const workload::Plan& plan, const Site& site, bool all_ranks = false);
 

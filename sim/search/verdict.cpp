@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <limits>
 
 #include "sim/core/text.h"
 
@@ -15,23 +14,25 @@ using report::Verdict;
 
 constexpr double near_capacity = 0.02;
 
-bool fits_with(Bytes change, const workload::Job& job, const replay::Times& times,
-               replay::Memory memory) {
-  memory.total += change;
-  return replay::run(job, times, memory).fits();
-}
+// The replay whose outcome is asked for, with more or less memory.
+struct Asked {
+  const workload::Job& job;
+  const replay::Times& times;
+  const replay::Memory& memory;
+  const replay::Options& options;
+
+  bool fits_with(Bytes change) const {
+    replay::Memory changed = memory;
+    changed.total += change;
+    replay::Options unseen = options;
+    unseen.observer = nullptr;
+    return replay::run(job, times, changed, unseen).fits();
+  }
+};
 
 std::string range_text(const replay::Memory& memory) {
   return fmt::format("memory outside the allocator is known to {} less or {} more",
                      human(memory.more), human(memory.less));
-}
-
-// Least that any class leaves unreserved.
-std::int64_t unreserved(const replay::RunReport& run) {
-  std::int64_t least = std::numeric_limits<std::int64_t>::max();
-  for (const replay::ClassReport& c : run.classes)
-    least = std::min(least, c.capacity.n - c.peak_reserved.n);
-  return least;
 }
 
 // Least that has to be added to the capacity of every class so that its tensors fit.
@@ -47,21 +48,20 @@ double share(std::int64_t here, std::int64_t end) {
   return 0.5 * static_cast<double>(here + end);
 }
 
-Verdict of_fit(const report::Answer& answer, const workload::Job& job, const replay::Times& times,
-               const replay::Memory& memory) {
+Verdict of_fit(const report::Answer& answer, const Asked& asked) {
   Verdict out;
-  const std::int64_t left = std::max<std::int64_t>(unreserved(answer.run), 0);
+  const replay::Memory& memory = asked.memory;
+  const replay::ClassReport& who = report::fullest(answer.run);
+  const std::int64_t left = who.capacity.n - who.peak_reserved.n;
   const double range = static_cast<double>(memory.less.n + memory.more.n);
-  if (left < memory.less.n && !fits_with({-memory.less.n}, job, times, memory)) {
+  if (left < memory.less.n && !asked.fits_with({-memory.less.n})) {
     out.tight = true;
     out.fits_probability =
         (static_cast<double>(memory.more.n) + share(left, memory.less.n)) / range;
     out.hangs_on = range_text(memory) + "; with the most it runs out";
     return out;
   }
-  const replay::ClassReport& who = report::fullest(answer.run);
-  const double capacity = static_cast<double>(who.capacity.n);
-  if (static_cast<double>(left) < near_capacity * capacity) {
+  if (static_cast<double>(left) < near_capacity * static_cast<double>(who.capacity.n)) {
     out.tight = true;
     out.hangs_on = fmt::format("{} of {} stay unreserved", human(Bytes{left}), human(who.capacity));
     return out;
@@ -75,12 +75,12 @@ Verdict of_fit(const report::Answer& answer, const workload::Job& job, const rep
   return out;
 }
 
-Verdict of_out_of_memory(const report::Answer& answer, const workload::Job& job,
-                         const replay::Times& times, const replay::Memory& memory) {
+Verdict of_out_of_memory(const report::Answer& answer, const Asked& asked) {
   Verdict out;
+  const replay::Memory& memory = asked.memory;
   out.fits_probability = 0;
   const std::int64_t lacks = missing(answer.run);
-  if (lacks >= memory.more.n || !fits_with(memory.more, job, times, memory)) return out;
+  if (lacks >= memory.more.n || !asked.fits_with(memory.more)) return out;
   const double range = static_cast<double>(memory.less.n + memory.more.n);
   out.tight = true;
   out.fits_probability = (static_cast<double>(memory.more.n) - share(lacks, memory.more.n)) / range;
@@ -91,9 +91,9 @@ Verdict of_out_of_memory(const report::Answer& answer, const workload::Job& job,
 }  // namespace
 
 Verdict verdict(const report::Answer& answer, const workload::Job& job, const replay::Times& times,
-                const replay::Memory& memory) {
-  return answer.run.fits() ? of_fit(answer, job, times, memory)
-                           : of_out_of_memory(answer, job, times, memory);
+                const replay::Memory& memory, const replay::Options& options) {
+  const Asked asked{job, times, memory, options};
+  return answer.run.fits() ? of_fit(answer, asked) : of_out_of_memory(answer, asked);
 }
 
 }  // namespace sim::search

@@ -8,10 +8,11 @@
 
 namespace sim::search {
 
-// `answer` holds the replay of `job` within `memory`. At most one further replay, and none where
-// the range cannot change the outcome: a replay that never reserves more than the smaller capacity
-// would be the same one there.
+// `answer` holds the replay of `job` within `memory` by `options`. At most one further replay, and
+// none where the range cannot change the outcome: a replay that never reserves more than the
+// smaller capacity would be the same one there.
 report::Verdict verdict(const report::Answer& answer, const workload::Job& job,
-                        const replay::Times& times, const replay::Memory& memory);
+                        const replay::Times& times, const replay::Memory& memory,
+                        const replay::Options& options);
 
 }  // namespace sim::search
