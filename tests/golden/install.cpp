@@ -9,7 +9,7 @@ using golden::Finished;
 using golden::run;
 namespace fs = std::filesystem;
 
-TEST_CASE("golden: an installed program answers as the one that was built, also when it was moved") {
+TEST_CASE("golden: an installed program answers as the built one, also where it was moved") {
   const std::string folder = golden::scratch("install");
   const Finished made = run("cmake --install '" REHEARSE_BINARY_DIR "' --prefix first", folder);
   INFO(made.err);
