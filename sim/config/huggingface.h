@@ -2,7 +2,8 @@
 //
 // `model_type` decides: gpt2 (LayerNorm, learned positions, GELU, biases), the dense types of
 // huggingface_dense.cpp and the mixtures of huggingface_mixture.cpp. Keys that do not shape the
-// network are ignored; a key that is left out takes the default of the transformers library. Every problem is reported at once, with its place.
+// network are ignored; a key that is left out takes the default of the transformers library. Every
+// problem is reported at once, with its place.
 #pragma once
 
 #include <string>
