@@ -204,6 +204,11 @@ LaunchFile read_torchtitan(const std::string& text, const std::string& path) {
   if (const std::string schedule = of("parallelism.pipeline_parallel_schedule");
       !schedule.empty() && of("parallelism.pipeline_parallel_degree") > "1")
     set("schedule=" + (schedule == "Interleaved1F1B" ? "interleaved-1f1b" : lower(schedule)));
+  // [torch/distributed/tensor/experimental/_attention.py: gathered at once, or in turns]
+  for (const char* section : {"parallelism", "experimental"})
+    if (const std::string rotate = of(std::string(section) + ".context_parallel_rotate_method");
+        !rotate.empty())
+      set(rotate == "alltoall" ? "context=ring" : "context=all-gather");
   if (of("compile.enable") == "true" || of("training.compile") == "true")
     set("layer_kernels=compiled");
   if (of("float8.enable_float8_linear") == "true" ||

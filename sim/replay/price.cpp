@@ -214,6 +214,26 @@ Times price(const workload::Job& job, const device::Gpu& gpu, const device::Prof
 
 using Purpose = network::Network::Purpose;
 
+namespace {
+
+bool carries(const workload::Program& program, Stream communicator, collective::Kind kind) {
+  return std::ranges::any_of(program.transfers, [&](const workload::Transfer& t) {
+    return t.communicator == communicator && t.kind == kind;
+  });
+}
+
+// An all-to-all is sends, and a ring of two sends on the group's own communicator, batched.
+Purpose purpose_of(const workload::Program& program, Stream s, const network::Groups& groups) {
+  if (s == Stream::pp || s == Stream::ep || s == Stream::cp_exchange) return Purpose::sends;
+  const bool two = groups.ranks.front().size() == 2;
+  const bool sends = carries(program, s, collective::Kind::all_to_all) ||
+                     (two && carries(program, s, collective::Kind::ring_exchange));
+  if (s == Stream::cp_ring && sends) return Purpose::sends;
+  return sends && s == Stream::cp ? Purpose::both : Purpose::collectives;
+}
+
+}  // namespace
+
 Memory outside_memory(const workload::Job& job, const workload::Plan& plan, const device::Gpu& gpu,
                       const device::Profile& profile, network::Network& network,
                       std::span<const GpuKind> others) {
@@ -222,7 +242,6 @@ Memory outside_memory(const workload::Job& job, const workload::Plan& plan, cons
   memory.less = profile.memory.unaccounted_most - profile.memory.unaccounted;
   memory.more = profile.memory.unaccounted - profile.memory.unaccounted_least;
   memory.options = plan.environment.allocator_options;
-  const int cp = job.mesh.degrees().cp;
   for (std::size_t i = 0; i < job.classes.size(); ++i) {
     const workload::Program& program = job.classes[i];
     std::vector<Outside> outside;
@@ -236,22 +255,18 @@ Memory outside_memory(const workload::Job& job, const workload::Plan& plan, cons
     if (profile.memory.unaccounted.n > 0)
       outside.push_back({"unaccounted", profile.memory.unaccounted});
     for (const Stream s : program.communicators) {
-      // A ring of two sends on the group's own communicator, batched.
-      const bool ring = s == Stream::cp && cp == 2;
-      const bool sends = s == Stream::pp || s == Stream::ep;  // an all-to-all is sends
-      const Purpose purpose = sends           ? Purpose::sends
-                              : ring          ? Purpose::both
-                                              : Purpose::collectives;
-      outside.push_back(
-          {"NCCL " + std::string(name(s)),
-           network.communicator_memory(job.mesh.groups(communicator_of(s)), purpose)});
+      const network::Groups& groups = job.mesh.groups(communicator_of(s));
+      outside.push_back({"NCCL " + std::string(name(s)),
+                         network.communicator_memory(groups, purpose_of(program, s, groups))});
     }
     // Rings of more than two ranks send unbatched: PyTorch makes a communicator per pair
     // [ProcessGroupNCCL.cpp:pointToPoint], and a rank has two neighbours.
-    if (cp > 2)
-      outside.push_back({"NCCL cp neighbours",
-                         2 * network.communicator_memory(
-                                 job.mesh.neighbours(mesh::Communicator::cp), Purpose::sends)});
+    for (const Stream s : {Stream::cp, Stream::cp_ring})
+      if (carries(program, s, collective::Kind::ring_exchange) &&
+          job.mesh.groups(communicator_of(s)).ranks.front().size() > 2)
+        outside.push_back({"NCCL " + std::string(name(s)) + " neighbours",
+                           2 * network.communicator_memory(job.mesh.neighbours(communicator_of(s)),
+                                                           Purpose::sends)});
     memory.outside.push_back(std::move(outside));
   }
   return memory;

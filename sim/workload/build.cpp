@@ -4,6 +4,7 @@
 #include <cassert>
 
 #include "sim/workload/builder.h"
+#include "sim/workload/context_plan.h"
 
 namespace sim::workload {
 
@@ -79,6 +80,7 @@ mesh::Mesh mesh_of(const Plan& plan, mesh::Alike alike) {
     degrees.ep = plan.mesh.ep;
     degrees.etp = plan.expert_tp();
   }
+  if (has_two_levels(plan)) degrees.ulysses = context_shape(plan).ulysses;
   if (plan.shards_parameters()) degrees.replicas = plan.sharding.fsdp.replicas;
   return mesh::Mesh(degrees, plan.mesh.rank_order, std::move(alike));
 }

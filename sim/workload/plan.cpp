@@ -11,6 +11,7 @@
 
 #include "sim/schedule/placement.h"
 #include "sim/schedule/schedule.h"
+#include "sim/workload/context_plan.h"
 #include "sim/workload/experts.h"
 #include "sim/workload/parts.h"
 
@@ -123,14 +124,8 @@ void sequence_split(const Plan& plan, Problems& problems) {
         {"sequence", fmt::format("sequence {} is longer than the model's table of {} learned "
                                  "positions; write at most {}",
                                  plan.batch.sequence, a.max_positions, a.max_positions)});
-  // [TransformerEngine attention.py: flash-attn 2.3 and cuDNN have windows, its ring asserts that
-  // there is none]
+  // [TransformerEngine attention.py: flash-attn 2.3 and cuDNN have windows]
   if (a.sliding_window > 0 && a.sliding_window < plan.batch.sequence) {
-    if (plan.mesh.cp > 1)
-      problems.push_back(
-          {"cp", fmt::format("the model attends to windows of {} tokens, which ring attention (cp "
-                             "{}) cannot; write cp 1, or sequence {}",
-                             a.sliding_window, plan.mesh.cp, a.sliding_window)});
     if (plan.stack.attention == AttentionBackend::flash1 ||
         plan.stack.attention == AttentionBackend::triton)
       problems.push_back(
@@ -138,11 +133,6 @@ void sequence_split(const Plan& plan, Problems& problems) {
                                     "write attention flash or cudnn",
                                     a.sliding_window, implementation(plan.stack.attention))});
   }
-  if (plan.mesh.cp > 1 && plan.stack.attention == AttentionBackend::unfused)
-    problems.push_back(
-        {"cp", fmt::format("cp {} needs fused attention; write attention flash or cudnn, "
-                           "or cp 1",
-                           plan.mesh.cp)});
 }
 
 void batch(const Plan& plan, Problems& problems) {
@@ -359,6 +349,7 @@ std::vector<Problem> problems(const Plan& plan) {
   if (!problems.empty()) return problems;
   tensor_parallel(plan, problems);
   sequence_split(plan, problems);
+  for (Problem& problem : context_problems(plan)) problems.push_back(std::move(problem));
   batch(plan, problems);
   const std::size_t before = problems.size();
   for (Problem& problem : part_problems(plan)) problems.push_back(std::move(problem));

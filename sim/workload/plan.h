@@ -129,6 +129,9 @@ struct MeshPlan {
   int etp = 0;                    // 0: tp
   bool sequence_parallel = true;  // Megatron-LM turns it off at tp = 1
   std::string rank_order;         // "tp-cp-ep-dp-pp", fastest first; "": that one
+  std::string context = "ring";   // how cp ranks share a sequence: a name of context::catalog()
+  int ulysses = 0;  // of a context of two levels, neighbours that exchange sequence for heads; 0:
+                    // as many as share the key-value heads evenly (context_plan.h)
 };
 
 // The samples of a step.

@@ -33,7 +33,9 @@ std::string_view name(Stream stream) {
                                                                     "ep",
                                                                     "etp",
                                                                     "etp-ep",
-                                                                    "edp"};
+                                                                    "edp",
+                                                                    "cp exchange",
+                                                                    "cp ring"};
   return names[static_cast<std::size_t>(stream)];
 }
 

@@ -175,7 +175,7 @@ TEST_CASE("launch: a flag is in one row of the table, and what is not simulated 
        {Said{"--qk-l2-norm", "--qk-l2-norm is not simulated"},
         Said{"--window-size 512,0", "all tokens"}, Said{"--squared-relu", "as GELU"},
         Said{"--optimizer sgd", "the optimizer is Adam"},
-        Said{"--cp-comm-type a2a", "round a ring"},
+        Said{"--cp-comm-type a2a p2p", "as the first one"},
         Said{"--num-distributed-optimizer-instances 2", "one instance"},
         Said{"--fp32-residual-connection", "16 bits"},
         Said{"--manual-gc --defer-embedding-wgrad-compute", "collector"},
