@@ -146,7 +146,41 @@ TEST_CASE("workload: every way to share a sequence computes the same scores") {
 
 TEST_CASE("workload: an exchange of heads lays out one tensor while another travels") {
   const Job job = sample::job(shared("ulysses", 4));
-  CHECK(picture(job.classes.front(), "layer forward") == "");
+  CHECK(picture(job.classes.front(), "layer forward") == R"(compute: exchange layout
+compute -> cp: head exchange
+compute: exchange layout
+compute -> cp: head exchange
+cp compute waits
+cp compute: exchange layout
+compute: exchange layout
+compute -> cp: head exchange
+cp compute waits
+cp compute: exchange layout
+cp compute waits
+cp compute: exchange layout
+compute waits
+compute: attention
+compute: exchange layout
+compute -> cp: head exchange
+cp compute waits
+cp compute: exchange layout
+compute waits
+)");
+}
+
+TEST_CASE("workload: gathered keys wait for nothing but their gathers, a chunk runs beside the other") {
+  const Job job = sample::job(shared("all-gather", 2));
+  CHECK(picture(job.classes.front(), "layer forward") == R"(compute -> cp: key value gather
+compute: order of chunks
+compute -> cp: key value gather
+compute: order of chunks
+cp compute waits
+compute: attention
+cp compute: attention
+compute: copy output
+cp compute: copy output
+compute waits
+)");
 }
 
 TEST_CASE("workload: a way to share a sequence that cannot be is refused with what would do") {

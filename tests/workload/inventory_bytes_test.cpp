@@ -58,6 +58,7 @@ Values values_of(const Plan& plan) {
           {"L", e * T * V},
           {"Kk", 2 * e * T * k},
           {"w", repeated_width(plan)},
+          {"o", static_cast<double>(context_shape(plan).ring())},
           {"A", e * b * heads / t * S * S},
           {"m", std::min(T, V)},
           {"r", plan.lora.rank},
