@@ -157,7 +157,8 @@ class Pricer {
       times.transfer.push_back(d);
       times.transfer_overlapped.push_back(
           scaled(d, device::collective_rate(profile_, network_.crosses_nodes(groups))));
-      if (t.communicator == Stream::tp || t.communicator == Stream::shard)
+      if (t.communicator == Stream::tp || t.communicator == Stream::shard ||
+          t.communicator == Stream::shard_near || t.communicator == Stream::shard_far)
         traffic = std::max(traffic, times.transfer_overlapped.back());
     }
     return traffic;

@@ -88,6 +88,11 @@ struct FsdpOptions {
   int forward_prefetch = 0;           // units gathered ahead; 0: as far as the CPU runs ahead
   int backward_prefetch = 1;
   int replicas = 1;  // copies of the parameters: dp / replicas x cp ranks share one (hybrid)
+  // ZeRO++ (arXiv:2306.10209). Neighbours that keep a second copy in 16 bits behind a forward pass,
+  // which the backward pass gathers (hpZ); 1: none do.
+  int secondary = 1;
+  bool quantized_weights = false;    // qwZ: what a forward pass gathers travels as a byte an element
+  bool quantized_gradients = false;  // qgZ: two exchanges in 4 bits instead of a reduce-scatter
 };
 
 // A ring has as many rank classes as steps: a program grows with the square.
