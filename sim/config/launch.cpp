@@ -85,9 +85,17 @@ LaunchFile read_deepspeed(const std::string& text, const std::string& path) {
     set("optimizer_cpu_offload=true");
     set("precision_aware_optimizer=true");
   }
+  if (has_zero && whole(*zero, "stage") == 3) {
+    if (const auto n = whole(*zero, "zero_hpz_partition_size"); n > 1)
+      set(fmt::format("fsdp.secondary={}", n));
+    for (const char* key : {"quantized_weights", "quantized_gradients"})
+      if (const auto found = zero->find(std::string("zero_") + key);
+          found != zero->end() && *found == true)
+        set(fmt::format("fsdp.{}=true", key));
+  }
   std::string left;
   for (const char* key : {"curriculum_learning", "data_efficiency", "activation_checkpointing",
-                          "aio", "compression_training", "zero_quantized_weights"})
+                          "aio", "compression_training"})
     if (root.contains(key)) left += (left.empty() ? "" : ", ") + std::string(key);
   if (has_zero && zero->contains("offload_param"))
     left += (left.empty() ? "" : ", ") + std::string("offload_param");

@@ -108,10 +108,10 @@ constexpr std::array noted{
     Family{"main-grads-dtype megatron-fsdp-main-params-dtype megatron-fsdp-main-grads-dtype "
            "megatron-fsdp-grad-comm-dtype",
            "gradients are held as --accumulate-allreduce-grads-in-fp32 says"},
-    Family{"optimizer-offload-policy overlap-cpu-optimizer-d2h-h2d optimizer-offload-chunk-size "
+    Family{"optimizer-offload-policy optimizer-offload-chunk-size "
            "optimizer-offload-auto-threshold use-torch-optimizer-for-cpu-offload "
            "no-pin-cpu-grads no-pin-cpu-params",
-           "offloading is simulated without its time"},
+           "offloading is simulated as Megatron-LM's default has it"},
     Family{"fp8-recipe fp8-interval fp8-wgrad no-fp8-wgrad fp8-dot-product-attention "
            "fp8-multi-head-attention first-last-layers-bf16 num-layers-at-start-in-bf16 "
            "num-layers-at-end-in-bf16 keep-fp8-transpose-cache "

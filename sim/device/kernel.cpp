@@ -158,6 +158,8 @@ const MemoryBoundProfile& memory_profile(const Profile& profile, OperationKind k
       return profile.optimizer;
     case OperationKind::embedding:
       return profile.embedding;
+    case OperationKind::host_copy:
+    case OperationKind::cpu_update:
     case OperationKind::elementwise:
     case OperationKind::gemm:
     case OperationKind::attention_forward:

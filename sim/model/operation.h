@@ -37,6 +37,8 @@ enum class OperationKind : std::uint8_t {
   reduction,    // sums and norms that read much and write little
   optimizer,    // multi-tensor Adam over fp32 state
   embedding,    // table lookups and their scattered gradients
+  host_copy,    // pinned memory of the CPU to the GPU or back: bytes over PCIe
+  cpu_update,   // Adam on the CPU: bytes that its memory carries
 };
 
 enum class GemmRole : std::uint8_t { forward, input_gradient, weight_gradient };

@@ -144,6 +144,16 @@ class Pricer {
     return std::min(most, gpu_.sms - 1);
   }
 
+  static bool on_host(const model::Operation& o) {
+    return o.kind == model::OperationKind::host_copy || o.kind == model::OperationKind::cpu_update;
+  }
+  Duration host_time(const model::Operation& o) const {
+    const bool copy = o.kind == model::OperationKind::host_copy;
+    return from_seconds(
+        static_cast<double>(o.bytes.n) /
+        static_cast<double>((copy ? host_.copy : host_.memory).bytes_per_second));
+  }
+
   // The longest collective that a kernel of a layer runs beside.
   Duration price_transfers(const workload::Program& program, int rank_class, ClassTimes& times) {
     Duration traffic{};
@@ -156,7 +166,8 @@ class Pricer {
       times.transfer.push_back(d);
       times.transfer_overlapped.push_back(
           scaled(d, device::collective_rate(profile_, network_.crosses_nodes(groups))));
-      if (t.communicator == Stream::tp || t.communicator == Stream::shard)
+      if (t.communicator == Stream::tp || t.communicator == Stream::shard ||
+          t.communicator == Stream::shard_near || t.communicator == Stream::shard_far)
         traffic = std::max(traffic, times.transfer_overlapped.back());
     }
     return traffic;
@@ -172,11 +183,12 @@ class Pricer {
         const device::Gpu& own = kind == 0 ? gpu_ : others_[number - 1].gpu;
         const device::Profile& its = kind == 0 ? profile_ : others_[number - 1].profile;
         const auto [it, added] = kernels_[number].try_emplace(o);
-        if (added) it->second = device::time(o, own, its) + gap_;
+        if (added) it->second = on_host(o) ? host_time(o) : device::time(o, own, its) + gap_;
         const Duration kernel = scaled(it->second, speed);
-        const double rate = device::kernel_rate(o.kind, own, its, sms_taken);
         alone = std::max(alone, kernel);
-        overlapped = std::max(overlapped, beside(kernel, rate, traffic));
+        // Neither PCIe nor the CPU shares anything with a collective's channels.
+        const double rate = on_host(o) ? 1 : device::kernel_rate(o.kind, own, its, sms_taken);
+        overlapped = std::max(overlapped, on_host(o) ? kernel : beside(kernel, rate, traffic));
       }
       times.kernel.push_back(alone);
       times.kernel_overlapped.push_back(overlapped);
@@ -201,6 +213,9 @@ class Pricer {
   const device::Profile& profile_;
   network::Network& network_;
   std::span<const GpuKind> others_;
+  topology::HostRates host_ = topology::host_rates(
+      network_.cluster().node, static_cast<int>(std::min<std::int64_t>(
+                                   job_.mesh.world(), network_.cluster().node.gpus)));
   // Between a kernel's end and the next one's start the CPU wakes up and issues it.
   Duration gap_ =
       job_.launch_blocking ? profile_.host.synchronisation + profile_.host.kernel : Duration{};

@@ -231,6 +231,25 @@ void offload(const Plan& plan, Problems& problems) {
                                                       : "")});
 }
 
+void zero_plus_plus(const Plan& plan, Problems& problems) {
+  const FsdpOptions& fsdp = plan.sharding.fsdp;
+  const std::int64_t shards = std::int64_t{plan.mesh.dp} * plan.mesh.cp / fsdp.replicas;
+  if (fsdp.secondary < 1 || shards % fsdp.secondary != 0)
+    problems.push_back(
+        {"fsdp", fmt::format("fsdp.secondary {} does not divide the {} ranks that share one copy "
+                             "of the parameters; it may be {}",
+                             fsdp.secondary, shards, divisors(shards))});
+  if (fsdp.quantized_gradients && (fsdp.secondary == 1 || fsdp.replicas > 1))
+    problems.push_back({"fsdp",
+                        "fsdp.quantized_gradients exchanges among the neighbours of "
+                        "fsdp.secondary first, of one copy; write the GPUs of a node there, and "
+                        "fsdp.replicas 1"});
+  if (fsdp.quantized_weights && plan.numerics.fp8_parameters)
+    problems.push_back({"fsdp",
+                        "fsdp.quantized_weights quantises weights of 16 bits; leave "
+                        "fp8_parameters out"});
+}
+
 void fully_sharded(const Plan& plan, Problems& problems) {
   // torch.distributed.pipelining splits the backward pass of FSDP2's modules alone [stage.py:
   // backward_maybe_with_nosync]: gradients of views of a flat parameter are one gradient.
@@ -244,6 +263,7 @@ void fully_sharded(const Plan& plan, Problems& problems) {
     problems.push_back(
         {"fsdp", fmt::format("fsdp.replicas {} does not divide dp {}; it may be {}",
                              plan.sharding.fsdp.replicas, plan.mesh.dp, divisors(plan.mesh.dp))});
+  zero_plus_plus(plan, problems);
   for (const auto& [name, depth] : {std::pair{"forward", plan.sharding.fsdp.forward_prefetch},
                                     std::pair{"backward", plan.sharding.fsdp.backward_prefetch}})
     if (depth < 0 || depth > max_prefetch)

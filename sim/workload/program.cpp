@@ -35,7 +35,9 @@ std::string_view name(Stream stream) {
                                                                     "etp-ep",
                                                                     "edp",
                                                                     "cp exchange",
-                                                                    "cp ring"};
+                                                                    "cp ring",
+                                                                    "shard near",
+                                                                    "shard far"};
   return names[static_cast<std::size_t>(stream)];
 }
 

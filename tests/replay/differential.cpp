@@ -63,6 +63,17 @@ std::vector<Case> catalog() {
             if (variant == 2) p.stack.layer_kernels = workload::LayerKernels::compiled;
             if (variant == 3) p.sharding.data_parallel = workload::DataParallelism::fsdp2;
           });
+  for (const bool overlaps : {true, false})
+    add("optimizer on the CPU", sample::plan(2, 1, 2, 2, 8), [=](Plan& p) {
+      p.optimizer = {true, 4, 4, 4, 0.5, overlaps};
+      p.policy.offload_layers = 1;
+    });
+  for (const auto kind : {workload::DataParallelism::fsdp1, workload::DataParallelism::fsdp2})
+    add("ZeRO++", sample::plan(1, 1, 1, 4, 6), [=](Plan& p) {
+      p.sharding.data_parallel = kind;
+      p.sharding.fsdp.secondary = 2;
+      p.sharding.fsdp.quantized_weights = p.sharding.fsdp.quantized_gradients = true;
+    });
   add("gpipe", sample::plan(2, 1, 4, 1, 8), [](Plan& p) { p.pipeline.schedule = "gpipe"; });
   add("zero bubble", sample::plan(2, 1, 4, 1, 12), [](Plan& p) { p.pipeline.schedule = "zb-h1"; });
   add("zero bubble without tensor parallelism", sample::plan(1, 1, 3, 2, 9), [](Plan& p) {

@@ -530,6 +530,22 @@ inline std::vector<std::pair<std::string, Plan>> catalog() {
             if (method.exchange == context::Exchange::neighbours) p.mesh.ulysses = 2;
           });
         }
+  for (const auto kind : {DataParallelism::fsdp1, DataParallelism::fsdp2})
+    for (const int secondary : {1, 2, 4})
+      for (const bool weights : {true, false})
+        add("ZeRO++", llama_8b(), [=](Plan& p) {
+          p.architecture.layers = 4;
+          p.sharding.data_parallel = kind;
+          p.sharding.fsdp.secondary = secondary;
+          p.sharding.fsdp.quantized_weights = weights;
+          p.sharding.fsdp.quantized_gradients = secondary > 1;
+        });
+  for (const bool overlaps : {true, false})
+    for (const double share : {0.5, 1.0})
+      add("optimizer on the CPU", llama_8b(), [=](Plan& p) {
+        p.architecture.layers = 4;
+        p.optimizer = {true, 4, 4, 4, share, overlaps};
+      });
   for (const auto& [name, plan] : mixtures()) plans.emplace_back(name, plan);
   return plans;
 }
