@@ -93,8 +93,8 @@ RowAnswer predict_context(const config::TableRow& row, search::Sites& sites) {
   constexpr int calls = 20;
   const device::Gpu& gpu = site->machine.gpu;
   const device::Profile& profile = site->profile.device;
-  const workload::Job job = workload::attention_alone(
-      plan, replay::environment(gpu, profile), order_of(text_in(row, "ring_impl")), calls);
+  const workload::Job job = workload::attention_alone(plan, replay::environment(gpu, profile),
+                                                      order_of(text_in(row, "ring_impl")), calls);
   const replay::RunReport report =
       replay::run(job, replay::price(job, gpu, profile, *site->network),
                   replay::outside_memory(job, plan, gpu, profile, *site->network));

@@ -139,7 +139,7 @@ constexpr std::array rows{
     Field{.name = "context",
           .place = at<&Plan::mesh, &MeshPlan::context>(),
           .otherwise = "ring",
-          .line = "How context-parallel GPUs share a sequence: a name of `rehearse list contexts`."},
+          .line = "How cp GPUs share a sequence: a name of `rehearse list contexts`."},
     Field{.name = "ulysses",
           .place = at<&Plan::mesh, &MeshPlan::ulysses>(),
           .unit = "GPUs",

@@ -50,10 +50,11 @@ std::int64_t statistics_bytes(const Dimensions& dim) {
 
 void attention_kernel(Writer& w, bool backward, const Scores& scores, Stream stream) {
   const std::int64_t documents = w.plan.documents_per_sample();
-  model::Operation o = model::attention(
-      backward ? "attention backward" : "attention", backward, w.dim.batch * documents, scores.heads,
-      scores.groups, w.dim.head_dim, scores.query / documents, scores.key / documents, scores.causal,
-      w.plan.numerics.precision, w.variant.kind.whole ? 0 : w.a.sliding_window);
+  model::Operation o =
+      model::attention(backward ? "attention backward" : "attention", backward,
+                       w.dim.batch * documents, scores.heads, scores.groups, w.dim.head_dim,
+                       scores.query / documents, scores.key / documents, scores.causal,
+                       w.plan.numerics.precision, w.variant.kind.whole ? 0 : w.a.sliding_window);
   o.implementation = implementation(w.plan.stack.attention);
   w.e.kernel(o, w.flags, stream);
 }
@@ -75,7 +76,8 @@ void backward_kernel(Writer& w, const Scores& scores, Stream stream) {
   const Value values = expands ? w.temporary(expanded, "dv expanded", stream) : Value{0};
   attention_kernel(w, true, scores, stream);
   if (expands) {
-    const std::int64_t bytes = dim.element * dim.batch * scores.key * (width + scores.groups * dim.head_dim);
+    const std::int64_t bytes =
+        dim.element * dim.batch * scores.key * (width + scores.groups * dim.head_dim);
     w.memory_bound(OperationKind::reduction, "sum dk over query heads", bytes, stream);
     w.memory_bound(OperationKind::reduction, "sum dv over query heads", bytes, stream);
   }

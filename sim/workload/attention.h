@@ -4,9 +4,8 @@
 //
 // A core takes query, key and value to the attention output and back: one fused kernel
 // (attention.cpp), scores and softmax in memory (unfused.cpp), or what context-parallel ranks do
-// together: a ring (ring.cpp), gathered keys (gathered.cpp), heads for sequence (ulysses.cpp), both levels of
-// yunchang (usp.cpp).
-// INVENTORY.md sections 1 to 4, 14 and 30 have a line per tensor.
+// together: a ring (ring.cpp), gathered keys (gathered.cpp), heads for sequence (ulysses.cpp), both
+// levels of yunchang (usp.cpp). INVENTORY.md sections 1 to 4, 14 and 30 have a line per tensor.
 #pragma once
 
 #include <cstdint>

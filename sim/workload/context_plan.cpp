@@ -35,9 +35,9 @@ void shape_problem(const Plan& plan, std::vector<Problem>& problems) {
     return method.problem(other).empty();
   });
   const char* field = levels ? "ulysses" : "cp";
-  problems.push_back({field, fmt::format("context {}, {} {}: {}; {} may be {}", plan.mesh.context,
-                                         field, levels ? shape.ulysses : shape.ranks, problem,
-                                         field, would_do)});
+  problems.push_back(
+      {field, fmt::format("context {}, {} {}: {}; {} may be {}", plan.mesh.context, field,
+                          levels ? shape.ulysses : shape.ranks, problem, field, would_do)});
 }
 
 // [TransformerEngine 2.9 context_parallel.py: its ring has no windows; all but the ring assert that
@@ -101,8 +101,8 @@ std::vector<Problem> context_problems(const Plan& plan) {
                                 plan.mesh.ulysses)});
   combinations(plan, problems);
   const bool splits = plan.batch.sequence % (2 * std::int64_t{plan.mesh.cp}) == 0;
-  const bool shares = plan.architecture.heads % plan.mesh.tp == 0 &&
-                      plan.architecture.kv_heads % plan.mesh.tp == 0;
+  const bool shares =
+      plan.architecture.heads % plan.mesh.tp == 0 && plan.architecture.kv_heads % plan.mesh.tp == 0;
   if (problems.empty() && splits && shares) shape_problem(plan, problems);
   return problems;
 }

@@ -80,8 +80,7 @@ void Fsdp::send_shards(Emitter& e, const Group& u) {
                  Stream::unshard);
     e.collective(Kind::all_gather, Stream::shard, bytes, "quantised gather", flags, 0,
                  Stream::unshard);
-    memory_bound(e, OperationKind::copy, "dequantise parameters", u.bytes + bytes,
-                 Stream::unshard);
+    memory_bound(e, OperationKind::copy, "dequantise parameters", u.bytes + bytes, Stream::unshard);
     e.free(local_slot(quantized));
   }
   if (plan_.sharding.fsdp.secondary > 1)

@@ -83,8 +83,7 @@ HeadExchange::Inputs HeadExchange::inputs(Writer& w, const Layouts& layouts) con
   if (repeats_)
     for (Value& v : repeated) {
       v = w.temporary(key_value_, "repeated heads");
-      w.memory_bound(OperationKind::copy, "repeat heads",
-                     key_value_ + w.dim.rows(w.dim.key_value));
+      w.memory_bound(OperationKind::copy, "repeat heads", key_value_ + w.dim.rows(w.dim.key_value));
     }
   const std::vector<Value> made = exchange(w, {query_, key_value_, key_value_}, true);
   w.drop({repeated[0], repeated[1]});

@@ -52,9 +52,9 @@ class HeadExchange {
   void send(Writer& w, Value from, Value to, std::int64_t bytes, std::uint16_t event) const;
 
   int degree_;
-  std::int64_t heads_, groups_;      // of a rank's attention
+  std::int64_t heads_, groups_;       // of a rank's attention
   bool repeats_, pipelined_, whole_;  // all ranks exchange
-  std::int64_t query_, key_value_;   // bytes of a message: of the query, of the key
+  std::int64_t query_, key_value_;    // bytes of a message: of the query, of the key
 };
 
 }  // namespace sim::workload

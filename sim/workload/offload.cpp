@@ -80,11 +80,10 @@ std::uint32_t Offload::away(int layer) {
 }
 
 std::uint32_t Offload::up(int layer) {
-  return block(up_, layer, "reload of a layer",
-               [](Emitter& e, const std::vector<Tensor>& tensors) {
-                 for (const Tensor& t : tensors) e.alloc(t.slot, t.bytes, t.category, t.label);
-                 copy(e, tensors, Stream::pcie_up, reload_event);
-               });
+  return block(up_, layer, "reload of a layer", [](Emitter& e, const std::vector<Tensor>& tensors) {
+    for (const Tensor& t : tensors) e.alloc(t.slot, t.bytes, t.category, t.label);
+    copy(e, tensors, Stream::pcie_up, reload_event);
+  });
 }
 
 std::uint32_t Offload::there(int layer) {

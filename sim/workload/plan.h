@@ -91,7 +91,7 @@ struct FsdpOptions {
   // ZeRO++ (arXiv:2306.10209). Neighbours that keep a second copy in 16 bits behind a forward pass,
   // which the backward pass gathers (hpZ); 1: none do.
   int secondary = 1;
-  bool quantized_weights = false;    // qwZ: what a forward pass gathers travels as a byte an element
+  bool quantized_weights = false;    // qwZ: a forward pass gathers a byte an element
   bool quantized_gradients = false;  // qgZ: two exchanges in 4 bits instead of a reduce-scatter
 };
 

@@ -2,7 +2,8 @@
 // [TransformerEngine 2.9 context_parallel.py:AttnFuncWithCPAndQKVOA2A].
 //
 // Saved are query, key and value as they are attended to and the output: TransformerEngine's in the
-// rank's own tokens, which is exchanged again on the way back; DeepSpeed's as it was made. INVENTORY.md section 30 has a line per tensor.
+// rank's own tokens, which is exchanged again on the way back; DeepSpeed's as it was made.
+// INVENTORY.md section 30 has a line per tensor.
 #include "sim/workload/head_exchange.h"
 
 namespace sim::workload {

@@ -108,8 +108,8 @@ Forward attend(Writer& w, const Ring& ring, Value key, Value value) {
     for (const context::Call& call : ring.steps[s].calls) {
       const std::int64_t elements = call.queries * ring.row;
       const Value block = w.temporary(ring.element * elements, "partial output");
-      const Value statistics = w.temporary(
-          4 * call.queries * w.dim.batch * ring.exchange.heads(), "partial statistics");
+      const Value statistics =
+          w.temporary(4 * call.queries * w.dim.batch * ring.exchange.heads(), "partial statistics");
       const Value state = w.temporary(16, "partial rng state");
       attention_kernel(w, false, ring.scores(call));
       sum = merge(w, sum, block, elements, ring.tokens * ring.row);
@@ -166,8 +166,7 @@ Gradients attend_back(Writer& w, const Ring& ring, Value key, Value value) {
   w.e.wait(gradients.event);
   if (key != first[0]) w.drop({key, value});
   w.drop({buffers[0], buffers[1], buffers[2]});
-  const Gradients made{w.temporary(query, "dq"), w.temporary(keys, "dk"),
-                       w.temporary(keys, "dv")};
+  const Gradients made{w.temporary(query, "dq"), w.temporary(keys, "dk"), w.temporary(keys, "dv")};
   w.memory_bound(OperationKind::copy, "gradients to 16 bits",
                  (4 + 2) * (ring.tokens * ring.row + 2 * ring.tokens * ring.key_row));
   w.drop({dq, dk, dv, gradients.key, gradients.value});
@@ -190,8 +189,7 @@ Value usp_core(Writer& w, const CoreInputs& in, const context::Shape& shape) {
   w.drop({l.value, f.lse});
   w.node([=](Writer& b, Gradients gradients) {
     const HeadExchange::Outputs outputs = ring.exchange.outputs(b, f.out, gradients[0]);
-    const Gradients back =
-        ring.exchange.gradients(b, attend_back(b, ring, own.key, own.value));
+    const Gradients back = ring.exchange.gradients(b, attend_back(b, ring, own.key, own.value));
     if (ring.exchange.degree() > 1) b.drop(outputs.gradient);
     b.drop({own.query, own.key, own.value, f.out, f.lse, gradients[0]});
     return back;

@@ -1,13 +1,12 @@
 // context_test.cpp — programs of every way to share a sequence: bytes in closed form, the order of
 // what is issued, shapes that cannot be.
-#include "sim/workload/context_plan.h"
-
 #include <fmt/format.h>
 
 #include <catch2/catch.hpp>
 #include <numeric>
 
 #include "sample.h"
+#include "sim/workload/context_plan.h"
 
 using namespace sim;
 using namespace sim::workload;
@@ -45,8 +44,8 @@ std::int64_t sent(const Job& job, const std::string& block, Kind kind) {
         const bool of_context = t.communicator == Stream::cp || t.communicator == Stream::cp_ring ||
                                 t.communicator == Stream::cp_exchange;
         if (!of_context || t.kind != kind) continue;
-        const auto ranks = static_cast<std::int64_t>(
-            job.mesh.groups(who(t.communicator)).ranks.front().size());
+        const auto ranks =
+            static_cast<std::int64_t>(job.mesh.groups(who(t.communicator)).ranks.front().size());
         bytes += kind == Kind::ring_exchange ? t.bytes.n : t.bytes.n / ranks * (ranks - 1);
       }
     }
@@ -168,7 +167,7 @@ compute waits
 )");
 }
 
-TEST_CASE("workload: gathered keys wait for nothing but their gathers, a chunk runs beside the other") {
+TEST_CASE("workload: gathered keys come first, then each chunk runs on a stream of its own") {
   const Job job = sample::job(shared("all-gather", 2));
   CHECK(picture(job.classes.front(), "layer forward") == R"(compute -> cp: key value gather
 compute: order of chunks
@@ -195,8 +194,9 @@ TEST_CASE("workload: a way to share a sequence that cannot be is refused with wh
   CHECK(has(said(shared("ulises", 2)), "ulysses"));
   Plan plan = shared("ulysses", 32);
   plan.batch.sequence = 8192;
-  CHECK(has(said(plan), "cp: context ulysses, cp 32: 16 heads of a rank are not shared evenly by 32 "
-                        "ranks; cp may be 1, 2, 4, 8 or 16"));
+  CHECK(has(said(plan),
+            "cp: context ulysses, cp 32: 16 heads of a rank are not shared evenly by 32 ranks; cp "
+            "may be 1, 2, 4, 8 or 16"));
   CHECK(has(said(shared("hierarchical", 8, 8)), "ulysses may be 1, 2 or 4"));
   CHECK(has(said(shared("usp", 8, 3)), "ulysses may be 1, 2, 4 or 8"));
   CHECK(has(said(shared("ring", 8, 2)), "leave it out"));

@@ -24,9 +24,8 @@ std::map<Stream, std::int64_t> moved(const Program& program) {
 
 int count(const Program& program, Stream stream) {
   int kernels = 0;
-  sample::each_of_step(program, [&](const Instruction& i) {
-    kernels += i.op == Op::kernel && i.stream == stream;
-  });
+  sample::each_of_step(
+      program, [&](const Instruction& i) { kernels += i.op == Op::kernel && i.stream == stream; });
   return kernels;
 }
 

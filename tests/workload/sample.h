@@ -10,10 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include <fmt/format.h>
-
-#include "sim/context/context.h"
 #include "sim/workload/build.h"
+#include "tests/workload/later_plans.h"
 #include "tests/workload/mixtures.h"
 
 namespace sample {
@@ -512,40 +510,7 @@ inline std::vector<std::pair<std::string, Plan>> catalog() {
         // Not every schedule has programs, and not every one takes every policy.
         if (!problems(plans.back().second).empty()) plans.pop_back();
       }
-  for (const context::Method& method : context::catalog())
-    for (const int batch : {1, 2})
-      for (const int cp : {2, 4, 8})
-        for (const Recompute recompute : {Recompute::none, selective, full}) {
-          if (method.name == "ring") continue;
-          add(fmt::format("context {}", method.name), llama_8b(), [&](Plan& p) {
-            p.architecture.layers = 2;
-            p.mesh.context = method.name;
-            p.mesh.cp = cp;
-            p.batch.micro_batch = batch;
-            p.batch.global_batch *= batch;
-            p.policy.recompute = recompute;
-            p.stack.attention = batch == 1 ? cudnn : AttentionBackend::flash;
-            p.numerics.fp8 = cp == 4;
-            p.sharding.data_parallel = cp == 2 ? DataParallelism::fsdp2 : DataParallelism::ddp;
-            if (method.exchange == context::Exchange::neighbours) p.mesh.ulysses = 2;
-          });
-        }
-  for (const auto kind : {DataParallelism::fsdp1, DataParallelism::fsdp2})
-    for (const int secondary : {1, 2, 4})
-      for (const bool weights : {true, false})
-        add("ZeRO++", llama_8b(), [=](Plan& p) {
-          p.architecture.layers = 4;
-          p.sharding.data_parallel = kind;
-          p.sharding.fsdp.secondary = secondary;
-          p.sharding.fsdp.quantized_weights = weights;
-          p.sharding.fsdp.quantized_gradients = secondary > 1;
-        });
-  for (const bool overlaps : {true, false})
-    for (const double share : {0.5, 1.0})
-      add("optimizer on the CPU", llama_8b(), [=](Plan& p) {
-        p.architecture.layers = 4;
-        p.optimizer = {true, 4, 4, 4, share, overlaps};
-      });
+  add_later_plans(add, llama_8b());
   for (const auto& [name, plan] : mixtures()) plans.emplace_back(name, plan);
   return plans;
 }
