@@ -25,8 +25,7 @@ std::vector<Step> usp_forward(const Shape& shape, int rank);
 std::span<const Method> catalog() {
   static constexpr std::array table{
       Method{"ring", "keys and values go around a ring beside the products",
-             "arXiv:2310.01889; TransformerEngine p2p", "p2p", ring_problem,
-             ring_forward},
+             "arXiv:2310.01889; TransformerEngine p2p", "p2p", ring_problem, ring_forward},
       Method{"all-gather", "keys and values are gathered before the products",
              "Llama 3, arXiv:2407.21783; TransformerEngine all_gather", "all_gather",
              all_gather_problem, all_gather_forward},

@@ -47,8 +47,8 @@ std::string context_of(const Plan& plan) {
   std::string text = fmt::format("--cp-comm-type {}", workload::context_method(plan).megatron);
   if (workload::has_two_levels(plan)) {
     const context::Shape shape = workload::context_shape(plan);
-    text += fmt::format(" --hierarchical-context-parallel-sizes {} {}", shape.ulysses,
-                        shape.ring());
+    text +=
+        fmt::format(" --hierarchical-context-parallel-sizes {} {}", shape.ulysses, shape.ring());
   }
   return text;
 }

@@ -149,9 +149,8 @@ class Pricer {
   }
   Duration host_time(const model::Operation& o) const {
     const bool copy = o.kind == model::OperationKind::host_copy;
-    return from_seconds(
-        static_cast<double>(o.bytes.n) /
-        static_cast<double>((copy ? host_.copy : host_.memory).bytes_per_second));
+    return from_seconds(static_cast<double>(o.bytes.n) /
+                        static_cast<double>((copy ? host_.copy : host_.memory).bytes_per_second));
   }
 
   // The longest collective that a kernel of a layer runs beside.
@@ -214,8 +213,8 @@ class Pricer {
   network::Network& network_;
   std::span<const GpuKind> others_;
   topology::HostRates host_ = topology::host_rates(
-      network_.cluster().node, static_cast<int>(std::min<std::int64_t>(
-                                   job_.mesh.world(), network_.cluster().node.gpus)));
+      network_.cluster().node,
+      static_cast<int>(std::min<std::int64_t>(job_.mesh.world(), network_.cluster().node.gpus)));
   // Between a kernel's end and the next one's start the CPU wakes up and issues it.
   Duration gap_ =
       job_.launch_blocking ? profile_.host.synchronisation + profile_.host.kernel : Duration{};

@@ -20,7 +20,6 @@ std::uint16_t gradient_is_down(std::size_t tensor) {
   return static_cast<std::uint16_t>(tape_event + tensor);
 }
 
-
 // The others' are as frozen ones: in no buffer.
 ParameterList only(ParameterList list, bool experts) {
   for (Parameter& p : list) p.frozen = p.frozen || p.expert != experts;
@@ -256,9 +255,8 @@ void Replicated::gradients_down(Emitter& e, const std::vector<std::int64_t>& ten
   e.record(computed_event);
   e.wait(computed_event, Stream::pcie_down);
   for (std::size_t i = 0; i < tensors.size(); ++i) {
-    e.kernel(
-        model::memory_bound(OperationKind::host_copy, "gradient down", Bytes{4 * tensors[i]}),
-        optimizer_work, Stream::pcie_down);
+    e.kernel(model::memory_bound(OperationKind::host_copy, "gradient down", Bytes{4 * tensors[i]}),
+             optimizer_work, Stream::pcie_down);
     e.record(gradient_is_down(i), Stream::pcie_down);
   }
   std::uint32_t& events = rank_.program.events;

@@ -112,8 +112,7 @@ void RingForward::step(int i) {
   take_half(i);
   const Scores scores = ring.scores(ring.part(i));
   outputs.push_back(w.temporary(ring.query_bytes(scores.query), "partial output", stream));
-  statistics.push_back(
-      w.temporary(ring.statistics(scores.query), "partial statistics", stream));
+  statistics.push_back(w.temporary(ring.statistics(scores.query), "partial statistics", stream));
   states.push_back(w.temporary(16, "partial rng state", stream));
   attention_kernel(w, false, scores, stream);
 }
