@@ -60,6 +60,9 @@ std::string block_of(const KernelSample& sample) {
       return "optimizer";
     case model::OperationKind::embedding:
       return "embedding";
+    case model::OperationKind::host_copy:
+    case model::OperationKind::cpu_update:
+      break;
   }
   return "";
 }

@@ -157,6 +157,10 @@ topology::Node node(const v1::Node& from, Load& load) {
   to.socket_of_gpu = {from.socket_of_gpu().begin(), from.socket_of_gpu().end()};
   to.socket_of_nic = {from.socket_of_nic().begin(), from.socket_of_nic().end()};
   to.socket_link = to_bandwidth(from.socket_bandwidth());
+  to.host_copy = to_bandwidth(from.host_copy_bandwidth());
+  to.cpu_memory_bandwidth = to_bandwidth(from.cpu_memory_bandwidth());
+  to.cpu_cores = from.cpu_cores();
+  to.cpu_memory = to_bytes(from.cpu_memory());
   to.nvlink_sharp = !from.has_nvlink_sharp() || from.nvlink_sharp();
   return to;
 }

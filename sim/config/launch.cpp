@@ -85,9 +85,17 @@ LaunchFile read_deepspeed(const std::string& text, const std::string& path) {
     set("optimizer_cpu_offload=true");
     set("precision_aware_optimizer=true");
   }
+  if (has_zero && whole(*zero, "stage") == 3) {
+    if (const auto n = whole(*zero, "zero_hpz_partition_size"); n > 1)
+      set(fmt::format("fsdp.secondary={}", n));
+    for (const char* key : {"quantized_weights", "quantized_gradients"})
+      if (const auto found = zero->find(std::string("zero_") + key);
+          found != zero->end() && *found == true)
+        set(fmt::format("fsdp.{}=true", key));
+  }
   std::string left;
   for (const char* key : {"curriculum_learning", "data_efficiency", "activation_checkpointing",
-                          "aio", "compression_training", "zero_quantized_weights"})
+                          "aio", "compression_training"})
     if (root.contains(key)) left += (left.empty() ? "" : ", ") + std::string(key);
   if (has_zero && zero->contains("offload_param"))
     left += (left.empty() ? "" : ", ") + std::string("offload_param");
@@ -204,6 +212,11 @@ LaunchFile read_torchtitan(const std::string& text, const std::string& path) {
   if (const std::string schedule = of("parallelism.pipeline_parallel_schedule");
       !schedule.empty() && of("parallelism.pipeline_parallel_degree") > "1")
     set("schedule=" + (schedule == "Interleaved1F1B" ? "interleaved-1f1b" : lower(schedule)));
+  // [torch/distributed/tensor/experimental/_attention.py: gathered at once, or in turns]
+  for (const char* section : {"parallelism", "experimental"})
+    if (const std::string rotate = of(std::string(section) + ".context_parallel_rotate_method");
+        !rotate.empty())
+      set(rotate == "alltoall" ? "context=ring" : "context=all-gather");
   if (of("compile.enable") == "true" || of("training.compile") == "true")
     set("layer_kernels=compiled");
   if (of("float8.enable_float8_linear") == "true" ||

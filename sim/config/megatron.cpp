@@ -8,6 +8,7 @@
 
 #include "sim/config/megatron_flags.h"
 #include "sim/config/megatron_translator.h"
+#include "sim/context/context.h"
 
 namespace sim::config {
 namespace {
@@ -279,9 +280,28 @@ void Translator::attention() {
   }
   if (const Given* masked = find("no-masked-softmax-fusion"); masked && unfused)
     note(*masked, "the scores' softmax is one kernel");
-  if (const Given* kind = find("cp-comm-type"))
+  context();
+}
+
+// [Megatron-LM core 0.14 arguments.py: one type, or one for each layer; of the sizes the first is
+// that of the exchange, parallel_state.py:create_hierarchical_groups]
+void Translator::context() {
+  if (const Given* kind = find("cp-comm-type"); kind && !kind->values.empty()) {
+    if (const context::Method* method = context::of_megatron(kind->value()))
+      set(*kind, fmt::format("context={}", method->name));
+    else
+      miss("cp-comm-type", kind->values.front(),
+           fmt::format("'{}' is none of p2p, all_gather, a2a and a2a+p2p", kind->value()));
     for (const shell::Word& word : kind->values)
-      if (word.text != "p2p") note(*kind, "keys and values go round a ring (p2p)");
+      if (word.text != kind->value()) note(*kind, "all layers share sequences as the first one");
+  }
+  if (const Given* sizes = find("hierarchical-context-parallel-sizes"))
+    set_value(*sizes, "ulysses");
+  if (const Given* ranks = find("ds-sequence-parallel-size");
+      ranks && !ranks->values.empty() && ranks->value() != "1") {
+    set_value(*ranks, "cp");
+    set(*ranks, "context=ulysses");
+  }
 }
 
 void Translator::numerics() {

@@ -44,7 +44,7 @@ constexpr std::string_view together =
     "use-custom-fsdp data-parallel-sharding-strategy overlapped-distributed-optimizer spec "
     "is-hybrid-model num-experts moe moe-router-dtype multi-latent-attention kv-lora-rank "
     "qk-layernorm moe-router-load-balancing-type cp-comm-type no-masked-softmax-fusion "
-    "pp-partition-method";
+    "pp-partition-method hierarchical-context-parallel-sizes ds-sequence-parallel-size";
 
 // "--x is not simulated: ...".
 constexpr std::array noted{
@@ -103,16 +103,15 @@ constexpr std::array noted{
            "NCCL runs with its defaults"},
     Family{"use-ring-exchange-p2p pipeline-model-parallel-comm-backend",
            "sends and receives are NCCL's"},
-    Family{"hierarchical-context-parallel-sizes", "context parallelism is one ring"},
     Family{"num-distributed-optimizer-instances outer-dp-sharding-strategy",
            "the optimizer is one instance over all replicas"},
     Family{"main-grads-dtype megatron-fsdp-main-params-dtype megatron-fsdp-main-grads-dtype "
            "megatron-fsdp-grad-comm-dtype",
            "gradients are held as --accumulate-allreduce-grads-in-fp32 says"},
-    Family{"optimizer-offload-policy overlap-cpu-optimizer-d2h-h2d optimizer-offload-chunk-size "
+    Family{"optimizer-offload-policy optimizer-offload-chunk-size "
            "optimizer-offload-auto-threshold use-torch-optimizer-for-cpu-offload "
            "no-pin-cpu-grads no-pin-cpu-params",
-           "offloading is simulated without its time"},
+           "offloading is simulated as Megatron-LM's default has it"},
     Family{"fp8-recipe fp8-interval fp8-wgrad no-fp8-wgrad fp8-dot-product-attention "
            "fp8-multi-head-attention first-last-layers-bf16 num-layers-at-start-in-bf16 "
            "num-layers-at-end-in-bf16 keep-fp8-transpose-cache "
@@ -184,8 +183,8 @@ constexpr std::array refused{
     Family{"fp4-format fp4-param-gather", "products in fp4 are not simulated"},
     Family{"enable-zbh1-pipeline enable-zbh1-exact-semantics",
            "write schedule= with the name of a schedule (rehearse list schedules)"},
-    Family{"ds-sequence-parallel-size force-ds-sequence-parallel ds-sequence-parallel-fpdt",
-           "DeepSpeed's sequence parallelism is not simulated"},
+    Family{"force-ds-sequence-parallel ds-sequence-parallel-fpdt",
+           "DeepSpeed's sequence parallelism in pieces is not simulated"},
     Family{"hybrid-override-pattern hybrid-layer-pattern hybrid-attention-ratio hybrid-mlp-ratio "
            "mamba-num-heads",
            "layers with a state space are not simulated"},

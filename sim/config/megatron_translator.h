@@ -50,6 +50,7 @@ class Translator {
   void world();
   void recomputation();
   void attention();
+  void context();
   void numerics();
   void experts();
   void sharding();

@@ -22,48 +22,35 @@ std::vector<Step> hierarchical_forward(const Shape& shape, int rank);
 std::string usp_problem(const Shape& shape);
 std::vector<Step> usp_forward(const Shape& shape, int rank);
 
-namespace {
-
-int own_heads(const Shape& shape) {
-  return shape.heads;
-}
-int own_groups(const Shape& shape) {
-  return shape.groups;
-}
-int all_share_heads(const Shape& shape) {
-  return shape.heads / shape.ranks;
-}
-int all_share_groups(const Shape& shape) {
-  return repeated_groups(shape.groups, shape.ranks) / shape.ranks;
-}
-int neighbours_share_heads(const Shape& shape) {
-  return shape.heads / shape.ulysses;
-}
-int neighbours_share_groups(const Shape& shape) {
-  return repeated_groups(shape.groups, shape.ulysses) / shape.ulysses;
-}
-
-}  // namespace
-
 std::span<const Method> catalog() {
   static constexpr std::array table{
       Method{"ring", "keys and values go around a ring beside the products",
-             "arXiv:2310.01889; TransformerEngine p2p", "p2p", ring_problem, ring_forward,
-             own_heads, own_groups},
+             "arXiv:2310.01889; TransformerEngine p2p", "p2p", ring_problem, ring_forward},
       Method{"all-gather", "keys and values are gathered before the products",
              "Llama 3, arXiv:2407.21783; TransformerEngine all_gather", "all_gather",
-             all_gather_problem, all_gather_forward, own_heads, own_groups},
+             all_gather_problem, all_gather_forward},
       Method{"ulysses", "sequence is exchanged for heads",
              "arXiv:2309.14509; TransformerEngine a2a", "a2a", ulysses_problem, ulysses_forward,
-             all_share_heads, all_share_groups},
+             Exchange::all},
       Method{"hierarchical", "sequence for heads among neighbours, a ring between them",
              "TransformerEngine a2a+p2p; Megatron-LM core 0.9", "a2a+p2p", hierarchical_problem,
-             hierarchical_forward, neighbours_share_heads, neighbours_share_groups},
+             hierarchical_forward, Exchange::neighbours},
       Method{"usp", "the same two levels, each exchange by itself",
              "arXiv:2405.07719; feifeibear/long-context-attention", "", usp_problem, usp_forward,
-             neighbours_share_heads, neighbours_share_groups},
+             Exchange::neighbours},
   };
   return table;
+}
+
+int Method::exchanging(const Shape& shape) const {
+  return exchange == Exchange::all          ? shape.ranks
+         : exchange == Exchange::neighbours ? shape.ulysses
+                                            : 1;
+}
+
+int Method::groups(const Shape& shape) const {
+  const int ranks = exchanging(shape);
+  return repeated_groups(shape.groups, ranks) / ranks;
 }
 
 const Method* find(std::string_view name) {

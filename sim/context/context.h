@@ -49,6 +49,9 @@ struct Shape {
   int ring() const { return ranks / ulysses; }
 };
 
+// Who exchanges sequence for heads.
+enum class Exchange : std::uint8_t { nobody, neighbours, all };
+
 // Who takes part in a message: all ranks, neighbours, or those that stand alike among theirs.
 enum class Level : std::uint8_t { all, neighbours, alike };
 
@@ -83,9 +86,12 @@ struct Method {
   // Why a shape is impossible, with those that would do; "": it is possible.
   std::string (*problem)(const Shape& shape);
   std::vector<Step> (*forward)(const Shape& shape, int rank);
+  Exchange exchange = Exchange::nobody;
+
+  int exchanging(const Shape& shape) const;  // ranks that exchange with each other; 1: nobody does
   // How many heads and groups a call has.
-  int (*heads)(const Shape& shape);
-  int (*groups)(const Shape& shape);
+  int heads(const Shape& shape) const { return shape.heads / exchanging(shape); }
+  int groups(const Shape& shape) const;
 };
 
 std::span<const Method> catalog();

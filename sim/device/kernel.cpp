@@ -114,16 +114,22 @@ const AttentionProfile& implementation_of(const Profile& profile, std::string_vi
   return found == profile.attention.end() ? profile.attention.front() : *found;
 }
 
+// Forward blocks own queries and walk over keys; backward blocks own keys and walk over queries.
+double walked_by_block(const Operation& o, bool backward) {
+  const auto queries = static_cast<double>(o.query), keys = static_cast<double>(o.key);
+  if (o.window > 0) return mean_keys(o);
+  if (!o.causal) return backward ? queries : keys;
+  if (o.query >= o.key) return 0.5 * (backward ? queries : keys);
+  return backward ? queries * mean_keys(o) / keys : mean_keys(o);
+}
+
 double attention_seconds(const Operation& o, const Gpu& gpu, const Profile& profile) {
   assert(!profile.attention.empty());
   const AttentionProfile& attention = implementation_of(profile, o.implementation);
   const bool backward = o.kind == OperationKind::attention_backward;
   const AttentionPass& pass = backward ? attention.backward : attention.forward;
-  // Forward blocks own queries and walk over keys; backward blocks own keys and walk over queries.
   const std::int64_t owned = backward ? o.key : o.query;
-  const double walked =
-      o.window > 0 ? mean_keys(o)
-                   : static_cast<double>(backward ? o.query : o.key) * (o.causal ? 0.5 : 1.0);
+  const double walked = walked_by_block(o, backward);
   const double blocks = static_cast<double>(o.batch) * static_cast<double>(o.heads) *
                         ceil_div(owned, attention.block_queries);
   const double length = walked + (o.causal ? pass.ramp_keys_causal : pass.ramp_keys);
@@ -152,6 +158,8 @@ const MemoryBoundProfile& memory_profile(const Profile& profile, OperationKind k
       return profile.optimizer;
     case OperationKind::embedding:
       return profile.embedding;
+    case OperationKind::host_copy:
+    case OperationKind::cpu_update:
     case OperationKind::elementwise:
     case OperationKind::gemm:
     case OperationKind::attention_forward:

@@ -24,11 +24,15 @@ constexpr std::array<CommunicatorRow, communicator_count> rows = {{
     {Communicator::etp, "etp", experts, {tp}, Part::whole, ep},
     {Communicator::etp_ep, "etp-ep", experts, {tp, ep}, Part::whole, ep},
     {Communicator::edp, "edp", experts, {dp}, Part::whole, dp},
+    {Communicator::shard_near, "shard-near", attention, {dp, cp}, Part::neighbours, dp},
+    {Communicator::shard_far, "shard-far", attention, {dp, cp}, Part::alike, dp},
     {Communicator::world, "world", attention, {tp, cp, ep, dp, pp}, Part::whole, std::nullopt},
 }};
 
 // Ranks of a block of neighbours among the `line` ranks of a line.
 std::size_t block_of(const CommunicatorRow& row, const Degrees& degrees, std::size_t line) {
+  const bool levels = row.id == Communicator::shard_near || row.id == Communicator::shard_far;
+  if (levels) return static_cast<std::size_t>(degrees.secondary);
   if (row.axes.has(Axis::dp)) return line / static_cast<std::size_t>(degrees.replicas);
   return static_cast<std::size_t>(degrees.ulysses);
 }

@@ -56,7 +56,8 @@ Operation attention(std::string_view name, bool backward, std::int64_t batch, st
 double mean_keys(const Operation& o) {
   const double keys = static_cast<double>(o.key), window = static_cast<double>(o.window);
   if (!o.causal) return keys;
-  return o.window > 0 ? window * (1 - window / (2 * keys)) : keys * 0.5;
+  if (o.window > 0) return window * (1 - window / (2 * keys));
+  return o.query < o.key ? keys - 0.5 * static_cast<double>(o.query) : keys * 0.5;
 }
 
 Operation memory_bound(OperationKind kind, std::string_view name, Bytes bytes,

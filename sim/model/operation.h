@@ -37,6 +37,8 @@ enum class OperationKind : std::uint8_t {
   reduction,    // sums and norms that read much and write little
   optimizer,    // multi-tensor Adam over fp32 state
   embedding,    // table lookups and their scattered gradients
+  host_copy,    // pinned memory of the CPU to the GPU or back: bytes over PCIe
+  cpu_update,   // Adam on the CPU: bytes that its memory carries
 };
 
 enum class GemmRole : std::uint8_t { forward, input_gradient, weight_gradient };
@@ -70,7 +72,8 @@ Operation attention(std::string_view name, bool backward, std::int64_t batch, st
                     std::int64_t kv_heads, std::int64_t head_dim, std::int64_t query,
                     std::int64_t key, bool causal, Precision precision = Precision::bf16,
                     std::int64_t window = 0);
-// Keys that a query attends to, the mean over all queries. A window of all keys is as none.
+// Keys that a query attends to, the mean over all queries. A window of all keys is as none; queries
+// that are fewer than the keys are the last ones.
 double mean_keys(const Operation& attention);
 // Everything that is bound by memory: one launch that moves `bytes`.
 Operation memory_bound(OperationKind kind, std::string_view name, Bytes bytes,

@@ -6,6 +6,7 @@
 #include <array>
 
 #include "sim/config/fields.h"
+#include "sim/workload/context_plan.h"
 #include "sim/workload/recompute_modules.h"
 
 namespace sim::planner {
@@ -40,11 +41,25 @@ std::string backend_of(const Plan& plan) {
   return "";
 }
 
+// How sequences are shared, where it is not Megatron-LM's default.
+std::string context_of(const Plan& plan) {
+  if (plan.mesh.cp == 1 || plan.mesh.context == "ring") return "";
+  std::string text = fmt::format("--cp-comm-type {}", workload::context_method(plan).megatron);
+  if (workload::has_two_levels(plan)) {
+    const context::Shape shape = workload::context_shape(plan);
+    text +=
+        fmt::format(" --hierarchical-context-parallel-sizes {} {}", shape.ulysses, shape.ring());
+  }
+  return text;
+}
+
 // Schedules of Megatron-LM: with chunks it interleaves.
 std::string megatron_left(const Plan& plan) {
   const bool own = plan.pipeline.schedule == "1f1b" || plan.pipeline.schedule == "interleaved-1f1b";
   if (!own && plan.mesh.pp > 1)
     return fmt::format("Megatron-LM has no schedule {}", plan.pipeline.schedule);
+  if (plan.mesh.cp > 1 && workload::context_method(plan).megatron.empty())
+    return fmt::format("Megatron-LM has no context {}", plan.mesh.context);
   if (plan.policy.recompute_modules.operators && plan.policy.recompute == Recompute::selective)
     return "Megatron-LM recomputes modules, not operators";
   if (plan.shards_parameters() && plan.mesh.pp > 1 && plan.sharding.fsdp.reshard_after_forward)
@@ -95,6 +110,7 @@ void add_joined_flags(const Plan& plan, std::vector<std::string>& flags) {
   flags.emplace_back("--transformer-impl transformer_engine");
   if (const std::string backend = backend_of(plan); !backend.empty())
     flags.push_back("--attention-backend " + backend);
+  if (const std::string way = context_of(plan); !way.empty()) flags.push_back(way);
   const workload::LayerPolicy& policy = plan.policy;
   if (policy.recompute == Recompute::selective)
     flags.push_back(fmt::format("--recompute-granularity selective --recompute-modules {}",

@@ -51,7 +51,8 @@ struct Lane {
       const Stream who = program.transfers[i.index].communicator;
       std::int64_t& wire = tail[at(who)];
       // Who gathers parameters, and when, is another plan's business.
-      const bool counts = who == Stream::tp || who == Stream::cp;
+      const bool counts = who == Stream::tp || who == Stream::cp || who == Stream::cp_exchange ||
+                          who == Stream::cp_ring;
       const Duration d = (slowed ? times.transfer_overlapped : times.transfer)[i.index];
       if (!counts) return;
       wire = std::max(wire, own) + d.ps;

@@ -144,6 +144,15 @@ class Pricer {
     return std::min(most, gpu_.sms - 1);
   }
 
+  static bool on_host(const model::Operation& o) {
+    return o.kind == model::OperationKind::host_copy || o.kind == model::OperationKind::cpu_update;
+  }
+  Duration host_time(const model::Operation& o) const {
+    const bool copy = o.kind == model::OperationKind::host_copy;
+    return from_seconds(static_cast<double>(o.bytes.n) /
+                        static_cast<double>((copy ? host_.copy : host_.memory).bytes_per_second));
+  }
+
   // The longest collective that a kernel of a layer runs beside.
   Duration price_transfers(const workload::Program& program, int rank_class, ClassTimes& times) {
     Duration traffic{};
@@ -156,7 +165,8 @@ class Pricer {
       times.transfer.push_back(d);
       times.transfer_overlapped.push_back(
           scaled(d, device::collective_rate(profile_, network_.crosses_nodes(groups))));
-      if (t.communicator == Stream::tp || t.communicator == Stream::shard)
+      if (t.communicator == Stream::tp || t.communicator == Stream::shard ||
+          t.communicator == Stream::shard_near || t.communicator == Stream::shard_far)
         traffic = std::max(traffic, times.transfer_overlapped.back());
     }
     return traffic;
@@ -172,11 +182,12 @@ class Pricer {
         const device::Gpu& own = kind == 0 ? gpu_ : others_[number - 1].gpu;
         const device::Profile& its = kind == 0 ? profile_ : others_[number - 1].profile;
         const auto [it, added] = kernels_[number].try_emplace(o);
-        if (added) it->second = device::time(o, own, its) + gap_;
+        if (added) it->second = on_host(o) ? host_time(o) : device::time(o, own, its) + gap_;
         const Duration kernel = scaled(it->second, speed);
-        const double rate = device::kernel_rate(o.kind, own, its, sms_taken);
         alone = std::max(alone, kernel);
-        overlapped = std::max(overlapped, beside(kernel, rate, traffic));
+        // Neither PCIe nor the CPU shares anything with a collective's channels.
+        const double rate = on_host(o) ? 1 : device::kernel_rate(o.kind, own, its, sms_taken);
+        overlapped = std::max(overlapped, on_host(o) ? kernel : beside(kernel, rate, traffic));
       }
       times.kernel.push_back(alone);
       times.kernel_overlapped.push_back(overlapped);
@@ -201,6 +212,9 @@ class Pricer {
   const device::Profile& profile_;
   network::Network& network_;
   std::span<const GpuKind> others_;
+  topology::HostRates host_ = topology::host_rates(
+      network_.cluster().node,
+      static_cast<int>(std::min<std::int64_t>(job_.mesh.world(), network_.cluster().node.gpus)));
   // Between a kernel's end and the next one's start the CPU wakes up and issues it.
   Duration gap_ =
       job_.launch_blocking ? profile_.host.synchronisation + profile_.host.kernel : Duration{};
@@ -224,6 +238,26 @@ Times price(const workload::Job& job, const device::Gpu& gpu, const device::Prof
 
 using Purpose = network::Network::Purpose;
 
+namespace {
+
+bool carries(const workload::Program& program, Stream communicator, collective::Kind kind) {
+  return std::ranges::any_of(program.transfers, [&](const workload::Transfer& t) {
+    return t.communicator == communicator && t.kind == kind;
+  });
+}
+
+// An all-to-all is sends, and a ring of two sends on the group's own communicator, batched.
+Purpose purpose_of(const workload::Program& program, Stream s, const network::Groups& groups) {
+  if (s == Stream::pp || s == Stream::ep || s == Stream::cp_exchange) return Purpose::sends;
+  const bool two = groups.ranks.front().size() == 2;
+  const bool sends = carries(program, s, collective::Kind::all_to_all) ||
+                     (two && carries(program, s, collective::Kind::ring_exchange));
+  if (s == Stream::cp_ring && sends) return Purpose::sends;
+  return sends && s == Stream::cp ? Purpose::both : Purpose::collectives;
+}
+
+}  // namespace
+
 Memory outside_memory(const workload::Job& job, const workload::Plan& plan, const device::Gpu& gpu,
                       const device::Profile& profile, network::Network& network,
                       std::span<const GpuKind> others) {
@@ -232,7 +266,6 @@ Memory outside_memory(const workload::Job& job, const workload::Plan& plan, cons
   memory.less = profile.memory.unaccounted_most - profile.memory.unaccounted;
   memory.more = profile.memory.unaccounted - profile.memory.unaccounted_least;
   memory.options = plan.environment.allocator_options;
-  const int cp = job.mesh.degrees().cp;
   for (std::size_t i = 0; i < job.classes.size(); ++i) {
     const workload::Program& program = job.classes[i];
     std::vector<Outside> outside;
@@ -246,20 +279,18 @@ Memory outside_memory(const workload::Job& job, const workload::Plan& plan, cons
     if (profile.memory.unaccounted.n > 0)
       outside.push_back({"unaccounted", profile.memory.unaccounted});
     for (const Stream s : program.communicators) {
-      // A ring of two sends on the group's own communicator, batched.
-      const bool ring = s == Stream::cp && cp == 2;
-      const bool sends = s == Stream::pp || s == Stream::ep;  // an all-to-all is sends
-      const Purpose purpose = sends ? Purpose::sends : ring ? Purpose::both : Purpose::collectives;
-      outside.push_back(
-          {"NCCL " + std::string(name(s)),
-           network.communicator_memory(job.mesh.groups(communicator_of(s)), purpose)});
+      const network::Groups& groups = job.mesh.groups(communicator_of(s));
+      outside.push_back({"NCCL " + std::string(name(s)),
+                         network.communicator_memory(groups, purpose_of(program, s, groups))});
     }
     // Rings of more than two ranks send unbatched: PyTorch makes a communicator per pair
     // [ProcessGroupNCCL.cpp:pointToPoint], and a rank has two neighbours.
-    if (cp > 2)
-      outside.push_back({"NCCL cp neighbours",
-                         2 * network.communicator_memory(
-                                 job.mesh.neighbours(mesh::Communicator::cp), Purpose::sends)});
+    for (const Stream s : {Stream::cp, Stream::cp_ring})
+      if (carries(program, s, collective::Kind::ring_exchange) &&
+          job.mesh.groups(communicator_of(s)).ranks.front().size() > 2)
+        outside.push_back({"NCCL " + std::string(name(s)) + " neighbours",
+                           2 * network.communicator_memory(job.mesh.neighbours(communicator_of(s)),
+                                                           Purpose::sends)});
     memory.outside.push_back(std::move(outside));
   }
   return memory;

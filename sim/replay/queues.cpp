@@ -40,6 +40,10 @@ constexpr std::array<QueueRow, workload::stream_count> rows = {{
     {Stream::etp, network, Communicator::etp, Account::ep_exposed, false},
     {Stream::etp_ep, network, Communicator::etp_ep, Account::ep_exposed, false},
     {Stream::edp, network, Communicator::edp, Account::dp_exposed, false},
+    {Stream::cp_exchange, network, Communicator::ulysses, Account::cp_exposed, false},
+    {Stream::cp_ring, network, Communicator::ring, Account::cp_exposed, false},
+    {Stream::shard_near, network, Communicator::shard_near, Account::dp_exposed, false},
+    {Stream::shard_far, network, Communicator::shard_far, Account::dp_exposed, false},
 }};
 
 }  // namespace

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <cmath>
 
 #include "sim/device/kernel.h"
 #include "sim/model/flops.h"
@@ -12,6 +13,7 @@
 #include "sim/search/pass_times.h"
 #include "sim/search/verdict.h"
 #include "sim/workload/build.h"
+#include "sim/workload/host_memory.h"
 
 namespace sim::search {
 
@@ -111,6 +113,24 @@ Result<Site*> Sites::find(const std::string& name, const std::string& beside,
   return of(machine);
 }
 
+namespace {
+
+// Whether what is offloaded fits into the memory of the node's CPUs.
+std::string host_problem(const workload::Plan& plan, const topology::Node& node) {
+  const int ranks = std::min(plan.world(), node.gpus);
+  const double wanted = workload::host_bytes(plan) * ranks;
+  const auto there = static_cast<double>(node.cpu_memory.n);
+  if (there == 0 || wanted <= there) return "";
+  constexpr double gib = 1024.0 * 1024.0 * 1024.0;
+  return fmt::format(
+      "{} ranks offload {:.1f} GiB to the CPUs of a node, which have {:.1f}; write "
+      "optimizer_offload_fraction {:.2f} or less, or more dp",
+      ranks, wanted / gib, there / gib,
+      std::floor(100 * plan.optimizer.offload_fraction * there / wanted) / 100);
+}
+
+}  // namespace
+
 std::vector<std::string> problems(const workload::Plan& plan, const Site& site) {
   std::vector<std::string> found;
   for (workload::Problem& problem : workload::problems(plan))
@@ -132,6 +152,8 @@ std::vector<std::string> problems(const workload::Plan& plan, const Site& site) 
                                 site.machine.cluster.name, there));
   }
   if (!found.empty()) return found;
+  if (std::string full = host_problem(plan, site.machine.cluster.node); !full.empty())
+    found.push_back(std::move(full));
   // Each class is replayed: thousands of replicas that all differ would take hours.
   const std::vector<int> classes = replica_classes(plan, site.machine.cluster);
   const int different = classes.empty() ? 1 : 1 + *std::ranges::max_element(classes);

@@ -47,7 +47,19 @@ struct Node {
   int sockets = 1;
   std::vector<int> socket_of_gpu, socket_of_nic;
   Bandwidth socket_link{};  // between each two sockets, one direction; 0: the same as `pcie`
+  // The CPUs, for what is offloaded to them.
+  Bandwidth host_copy{};             // pinned copies of one GPU, one direction; 0: of `pcie`
+  Bandwidth cpu_memory_bandwidth{};  // of all sockets, from the data sheet; 0: host_memory's
+  int cpu_cores = 0;                 // of all sockets; 0: they limit nothing
+  Bytes cpu_memory{};                // of the node; 0: nobody says, nothing is refused
 };
+
+// What a node's CPUs give each of `ranks` GPUs that work beside each other.
+struct HostRates {
+  Bandwidth copy{};    // pinned, one direction
+  Bandwidth memory{};  // that updates on the CPU draw
+};
+HostRates host_rates(const Node& node, int ranks);
 
 // An NVLink domain, a "node" for placement, may span several machines (NVL72: 18 trays of four
 // GPUs): its GPUs reach each other over NVLink and its sockets are joined by nothing else that

@@ -1,5 +1,9 @@
 #include "sim/workload/attention.h"
 
+#include <algorithm>
+#include <array>
+#include <cassert>
+
 #include "sim/workload/linear.h"
 
 namespace sim::workload {
@@ -47,33 +51,34 @@ std::int64_t statistics_bytes(const Dimensions& dim) {
 void attention_kernel(Writer& w, bool backward, const Scores& scores, Stream stream) {
   const std::int64_t documents = w.plan.documents_per_sample();
   model::Operation o = model::attention(
-      backward ? "attention backward" : "attention", backward, w.dim.batch * documents, w.dim.heads,
-      w.dim.groups, w.dim.head_dim, scores.query / documents, scores.key / documents, scores.causal,
-      w.plan.numerics.precision, w.variant.kind.whole ? 0 : w.a.sliding_window);
+      backward ? "attention backward" : "attention", backward, w.dim.batch * documents,
+      scores.heads, scores.groups, w.dim.head_dim, scores.query / documents, scores.key / documents,
+      scores.causal, w.plan.numerics.precision, w.variant.kind.whole ? 0 : w.a.sliding_window);
   o.implementation = implementation(w.plan.stack.attention);
   w.e.kernel(o, w.flags, stream);
 }
 
-void backward_kernel(Writer& w, const Scores& scores) {
+void backward_kernel(Writer& w, const Scores& scores, Stream stream) {
   const Dimensions& dim = w.dim;
   const bool flash = w.plan.stack.attention != AttentionBackend::cudnn;
   const std::int64_t rounded = (scores.query + 127) / 128 * 128;
-  const std::int64_t width = dim.heads * dim.head_dim;
+  const std::int64_t width = scores.heads * dim.head_dim;
   // The accumulator's heads are rounded up to 32 columns [flash_api.cpp:mha_varlen_bwd].
-  const std::int64_t accumulated = dim.heads * ((dim.head_dim + 31) / 32 * 32);
-  const bool expands = flash && dim.heads > dim.groups;
+  const std::int64_t accumulated = scores.heads * ((dim.head_dim + 31) / 32 * 32);
+  const bool expands = flash && scores.heads > scores.groups;
   const std::int64_t expanded = dim.element * dim.batch * scores.key * width;
-  const Value sums = w.temporary(4 * dim.batch * dim.heads * rounded, "softmax_d");
+  const Value sums = w.temporary(4 * dim.batch * scores.heads * rounded, "softmax_d", stream);
   const Value accumulator = w.temporary(flash ? 4 * dim.batch * (scores.query + 128) * accumulated
                                               : 4 * dim.batch * scores.query * width,
-                                        flash ? "dq_accum" : "cuDNN workspace");
-  const Value keys = expands ? w.temporary(expanded, "dk expanded") : Value{0};
-  const Value values = expands ? w.temporary(expanded, "dv expanded") : Value{0};
-  attention_kernel(w, true, scores);
+                                        flash ? "dq_accum" : "cuDNN workspace", stream);
+  const Value keys = expands ? w.temporary(expanded, "dk expanded", stream) : Value{0};
+  const Value values = expands ? w.temporary(expanded, "dv expanded", stream) : Value{0};
+  attention_kernel(w, true, scores, stream);
   if (expands) {
-    const std::int64_t bytes = dim.element * dim.batch * scores.key * (width + dim.key_value);
-    w.memory_bound(OperationKind::reduction, "sum dk over query heads", bytes);
-    w.memory_bound(OperationKind::reduction, "sum dv over query heads", bytes);
+    const std::int64_t bytes =
+        dim.element * dim.batch * scores.key * (width + scores.groups * dim.head_dim);
+    w.memory_bound(OperationKind::reduction, "sum dk over query heads", bytes, stream);
+    w.memory_bound(OperationKind::reduction, "sum dv over query heads", bytes, stream);
   }
   w.drop({keys, values, accumulator, sums});
 }
@@ -95,7 +100,7 @@ Layouts make_layouts(Writer& w, const CoreInputs& in) {
 }
 
 Value fused_core(Writer& w, const CoreInputs& in) {
-  const Scores scores{w.dim.local, w.dim.local, true};
+  const Scores scores = own_scores(w.dim);
   const Layouts l = make_layouts(w, in);
   const Value out = w.activation(w.dim.rows(w.dim.query), "attention output");
   const Value lse = w.activation(statistics_bytes(w.dim), "lse");
@@ -253,9 +258,21 @@ CoreInputs split(Writer& w, Value mixed) {
   return in;
 }
 
+// What context-parallel ranks do together, by the names of context::catalog().
+struct Core {
+  std::string_view context;
+  Value (*core)(Writer& w, const CoreInputs& in);
+};
+constexpr std::array cores{Core{"ring", ring_core}, Core{"all-gather", gathered_core},
+                           Core{"ulysses", ulysses_core}, Core{"hierarchical", ring_core},
+                           Core{"usp", usp_core}};
+
 Value core(Writer& w, const CoreTraits& traits, const CoreInputs& in) {
   if (traits.unfused) return unfused_core(w, in);
-  return w.dim.cp > 1 ? ring_core(w, in) : fused_core(w, in);
+  if (w.dim.cp == 1) return fused_core(w, in);
+  const auto shared = std::ranges::find(cores, w.plan.mesh.context, &Core::context);
+  assert(shared != cores.end());
+  return shared->core(w, in);
 }
 
 }  // namespace

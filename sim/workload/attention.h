@@ -3,8 +3,9 @@
 //     norm, qkv | rotary embedding | core | projection, reduction
 //
 // A core takes query, key and value to the attention output and back: one fused kernel
-// (attention.cpp), ring attention over the context-parallel group (ring.cpp), or scores and
-// softmax in memory (unfused.cpp). INVENTORY.md sections 1 to 4 and 14 have a line per tensor.
+// (attention.cpp), scores and softmax in memory (unfused.cpp), or what context-parallel ranks do
+// together: a ring (ring.cpp), gathered keys (gathered.cpp), heads for sequence (ulysses.cpp), both
+// levels of yunchang (usp.cpp). INVENTORY.md sections 1 to 4, 14 and 30 have a line per tensor.
 #pragma once
 
 #include <cstdint>
@@ -39,7 +40,10 @@ Value latent_attention(Writer& w);  // latent.cpp
 // The cores, from the inputs to the attention output; they record their way back, from its
 // gradient to those of query, key and value.
 Value fused_core(Writer& w, const CoreInputs& in);
-Value ring_core(Writer& w, const CoreInputs& in);
+Value ring_core(Writer& w, const CoreInputs& in);  // of one level or two
+Value gathered_core(Writer& w, const CoreInputs& in);
+Value ulysses_core(Writer& w, const CoreInputs& in);
+Value usp_core(Writer& w, const CoreInputs& in);
 Value unfused_core(Writer& w, const CoreInputs& in);
 
 // What the cores share.
@@ -49,15 +53,20 @@ struct Layouts {
   bool made_query, made_key;
 };
 Layouts make_layouts(Writer& w, const CoreInputs& in);
-// One fused kernel over so many queries and keys.
+// One fused kernel over so many queries and keys, of so many heads.
 struct Scores {
   std::int64_t query, key;
   bool causal;
+  std::int64_t heads, groups;
 };
+// All of a rank's own tokens and heads.
+inline Scores own_scores(const Dimensions& dim) {
+  return {dim.local, dim.local, true, dim.heads, dim.groups};
+}
 void attention_kernel(Writer& w, bool backward, const Scores& scores,
                       Stream stream = Stream::compute);
 // fp32 accumulators and row sums that live inside one backward kernel call, around `kernel`.
-void backward_kernel(Writer& w, const Scores& scores);
+void backward_kernel(Writer& w, const Scores& scores, Stream stream = Stream::compute);
 // Row statistics: one fp32 number a query and head.
 std::int64_t statistics_bytes(const Dimensions& dim);
 

@@ -203,6 +203,7 @@ Template Builder::forward(int chunk, const Moment& moment) {
     if (!v.keep && layer % rank_.recomputed_group() != 0) call(t, free_layer_input(0), layer);
     call(t, sharding_->after(layer, Visit::forward), layer);
     if (const auto gone = offload_.behind(chunk, layer - 1)) call(t, offload_.away(*gone), *gone);
+    if (const auto goes = offload_.behind(chunk, layer)) call(t, offload_.down(*goes), *goes);
   }
   if (rank_.is_last_part(chunk)) {
     variant.first_use = moment.first_step && moment.first;
@@ -259,7 +260,8 @@ Template Builder::backward(int chunk, const Moment& moment, bool splits) {
     v.holds_gradient = !last && layer == layers - 1;
     v.first_use = makes_handles(moment, chunk, layer);
     call(t, sharding_->before(layer, Visit::backward), layer);
-    if (const auto gone = offload_.behind(chunk, layer - 1)) call(t, offload_.back(*gone), *gone);
+    if (const auto here = offload_.behind(chunk, layer)) call(t, offload_.there(*here), *here);
+    if (const auto gone = offload_.behind(chunk, layer - 1)) call(t, offload_.up(*gone), *gone);
     if (rank_.recomputes(layer) && rank_.ends_recomputed_group(chunk, layer))
       run_again(t, chunk, layer, moment);
     call(t, backward_layer(v), layer);

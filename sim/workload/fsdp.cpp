@@ -97,6 +97,7 @@ void Fsdp::give_slots(Group& u) {
   for (std::size_t i = 0; i < tensors; ++i)
     for (auto* slots : {&u.unsharded, &u.shards, &u.first_moments, &u.second_moments})
       slots->push_back(rank_.new_fixed());
+  if (plan_.sharding.fsdp.secondary > 1) u.second = rank_.new_fixed();
   for (std::uint32_t* slot : {&u.gathered, &u.reduction, &u.accumulated, &u.gradient})
     *slot = rank_.new_fixed();
 }
@@ -110,6 +111,8 @@ void Fsdp::each_unit(const auto& work) {
 std::vector<Stream> Fsdp::communicators() const {
   std::vector<Stream> made = model_communicators(rank_);
   if (shards_ > 1) made.push_back(Stream::shard);
+  if (plan_.sharding.fsdp.secondary > 1) made.push_back(Stream::shard_near);
+  if (plan_.sharding.fsdp.quantized_gradients) made.push_back(Stream::shard_far);
   if (plan_.sharding.fsdp.replicas > 1) made.push_back(Stream::replicate);
   append_pipeline_communicators(rank_, made);
   return made;
@@ -123,6 +126,8 @@ void Fsdp::memory_bound(Emitter& e, OperationKind kind, std::string_view name, s
 
 void Fsdp::set_up(Emitter& e) {
   each_unit([&](const Group& u) {
+    if (plan_.sharding.fsdp.secondary > 1)
+      e.alloc(fixed_slot(u.second), second_bytes(u), Category::weights, "secondary shard");
     if (flat()) {
       // A unit is made whole, flattened and cut.
       e.alloc(local_slot(before_cut), 4 * u.elements, Category::temporaries, "unit before cut");

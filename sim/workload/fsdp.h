@@ -72,6 +72,7 @@ class Fsdp final : public Sharding {
     // Slots, one for each tensor: FSDP1 has one, flat, FSDP2 one for each member.
     std::vector<std::uint32_t> unsharded, shards, first_moments, second_moments;
     std::uint32_t gathered = 0;     // FSDP2: what the all-gather fills
+    std::uint32_t second = 0;       // this rank's part of the neighbours' copy
     std::uint32_t reduction = 0;    // FSDP2: what the reduce-scatter reads
     std::uint32_t accumulated = 0;  // without reduction: whole gradients of earlier microbatches
     std::uint32_t gradient = 0;     // sharded, fp32
@@ -113,10 +114,18 @@ class Fsdp final : public Sharding {
                     std::int64_t bytes, Stream stream = Stream::compute);
 
   // fsdp_gather.cpp
+  // ZeRO++: of a rank's part of the neighbours' copy.
+  std::int64_t second_bytes(const Group& u) const {
+    return (u.bytes + plan_.sharding.fsdp.secondary - 1) / plan_.sharding.fsdp.secondary;
+  }
   void warm_limiter();
   std::uint8_t take_free_event();
   std::uint8_t give_free_event(bool forward);
   void gather(Emitter& e, int u);
+  void send_shards(Emitter& e, const Group& u);
+  bool gathers_second() const {
+    return plan_.sharding.fsdp.secondary > 1 && pass_ != schedule::Pass::forward;
+  }
   void copy_out(Emitter& e, Group& u);
   void prefetch(Emitter& e, int from, bool forward);
   void obtain(Emitter& e, int u, bool forward);
@@ -138,6 +147,7 @@ class Fsdp final : public Sharding {
   void reduce_flat(Emitter& e, Group& u, bool from_accumulated);
   void reduce_copied(Emitter& e, int u, bool from_accumulated);
   void communicate(Emitter& e, const Group& u);
+  void exchange_quantized(Emitter& e, const Group& u);
   void keep_shard(Emitter& e, Group& u);
   void reduce_all(Emitter& e);
   void end_reduction(Emitter& e);

@@ -10,7 +10,7 @@ using model::OperationKind;
 
 namespace {
 
-enum Local : std::uint32_t { low_precision_shard };
+enum Local : std::uint32_t { low_precision_shard, quantized = 8 };
 
 constexpr std::size_t most_in_flight = 2;  // _limiter_utils.py:_FreeEventQueue
 
@@ -60,6 +60,34 @@ std::uint8_t Fsdp::give_free_event(bool forward) {
   return free_events_.back();
 }
 
+// [DeepSpeed runtime/zero/partition_parameters.py:all_gather_coalesced, _partition_param_sec; ops/
+// quantizer: blocks of int8, read and written once on either side]
+void Fsdp::send_shards(Emitter& e, const Group& u) {
+  const auto flags = static_cast<std::uint8_t>(joins | overlapped);
+  if (gathers_second()) {
+    e.collective(Kind::all_gather, Stream::shard_near, u.bytes, "secondary gather", flags, 0,
+                 Stream::unshard);
+    return;
+  }
+  if (!plan_.sharding.fsdp.quantized_weights) {
+    e.collective(Kind::all_gather, Stream::shard, u.bytes, "parameter gather", flags, 0,
+                 Stream::unshard);
+  } else {
+    const std::int64_t bytes = u.bytes / parameter_bytes();
+    e.alloc(local_slot(quantized), bytes, Category::communication, "quantised parameters",
+            Stream::unshard);
+    memory_bound(e, OperationKind::copy, "quantise shard", (u.bytes + bytes) / shards_,
+                 Stream::unshard);
+    e.collective(Kind::all_gather, Stream::shard, bytes, "quantised gather", flags, 0,
+                 Stream::unshard);
+    memory_bound(e, OperationKind::copy, "dequantise parameters", u.bytes + bytes, Stream::unshard);
+    e.free(local_slot(quantized));
+  }
+  if (plan_.sharding.fsdp.secondary > 1)
+    memory_bound(e, OperationKind::copy, "keep secondary shard", 2 * second_bytes(u),
+                 Stream::unshard);
+}
+
 // Issues the all-gather of a unit on the unshard stream.
 void Fsdp::gather(Emitter& e, int index) {
   Group& u = unit(index);
@@ -80,9 +108,7 @@ void Fsdp::gather(Emitter& e, int index) {
                  Stream::unshard);
     if (casts) e.free(local_slot(low_precision_shard));
   }
-  if (shards_ > 1)
-    e.collective(Kind::all_gather, Stream::shard, u.bytes, "parameter gather",
-                 static_cast<std::uint8_t>(joins | overlapped), 0, Stream::unshard);
+  if (shards_ > 1) send_shards(e, u);
   e.record(gathered_event(index), Stream::unshard);
   if (flat() && casts) e.free(local_slot(low_precision_shard));
   u.held = Held::gathering;

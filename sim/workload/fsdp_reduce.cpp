@@ -1,4 +1,6 @@
 // fsdp_reduce.cpp — from whole gradients to shards: see fsdp.h.
+#include <utility>
+
 #include "sim/workload/fsdp.h"
 
 namespace sim::workload {
@@ -12,7 +14,8 @@ enum Local : std::uint32_t {
   flat_gradient = 1,
   gradient_in_reduce_type,
   reduced,
-  sharded_gradient
+  sharded_gradient,
+  quantized = 9,
 };
 
 }  // namespace
@@ -175,9 +178,34 @@ void Fsdp::reduce_copied(Emitter& e, int index, bool from_accumulated) {
   keep_shard(e, u);
 }
 
+// Blocks of 4 bits to neighbours, their sum to those that stand alike, and the sum of that
+// [DeepSpeed runtime/comm/coalesced_collectives.py:all_to_all_quant_reduce].
+void Fsdp::exchange_quantized(Emitter& e, const Group& u) {
+  const auto flags = static_cast<std::uint8_t>(joins | overlapped);
+  std::int64_t elements = u.reduced;
+  const std::int64_t near = plan_.sharding.fsdp.secondary;
+  memory_bound(e, OperationKind::copy, "quantise gradients",
+               reduce_bytes() * elements + elements / 2, Stream::reduce);
+  const std::pair<Stream, std::int64_t> hops[] = {{Stream::shard_near, near},
+                                                  {Stream::shard_far, shards_ / near}};
+  for (const auto& [who, ranks] : hops) {
+    if (ranks == 1) continue;
+    e.alloc(local_slot(quantized), elements / 2, Category::communication, "quantised gradients",
+            Stream::reduce);
+    e.collective(Kind::all_to_all, who, elements / 2, "quantised gradient exchange", flags, 0,
+                 Stream::reduce);
+    memory_bound(e, OperationKind::reduction, "sum quantised gradients",
+                 elements / 2 + reduce_bytes() * elements / ranks, Stream::reduce);
+    e.free(local_slot(quantized));
+    elements /= ranks;
+  }
+}
+
 void Fsdp::communicate(Emitter& e, const Group& u) {
   const auto flags = static_cast<std::uint8_t>(joins | overlapped);
-  if (shards_ > 1)
+  if (shards_ > 1 && plan_.sharding.fsdp.quantized_gradients)
+    exchange_quantized(e, u);
+  else if (shards_ > 1)
     e.collective(Kind::reduce_scatter, Stream::shard, reduce_bytes() * u.reduced,
                  "gradient reduction", flags, 0, Stream::reduce);
   e.record(reduced_event, Stream::reduce);

@@ -37,22 +37,58 @@ std::optional<int> Offload::behind(int chunk, int layer) const {
   return first < rank_.plan.policy.offload_layers ? std::optional(first) : std::nullopt;
 }
 
-std::uint32_t Offload::away(int layer) {
+template <class Write>
+std::uint32_t Offload::block(Move move, int layer, const char* name, Write write) {
   const bool again = rank_.recomputes(layer);
-  const auto [it, added] = blocks_.try_emplace({true, again}, 0);
+  const auto [it, added] = blocks_.try_emplace({move, again}, 0);
   if (!added) return it->second;
-  Emitter e(rank_.tables, "offload of a layer");
-  for (const Tensor& t : saved(rank_, again)) e.free(t.slot);
+  Emitter e(rank_.tables, name);
+  write(e, saved(rank_, again));
   return it->second = e.finish();
 }
 
-std::uint32_t Offload::back(int layer) {
-  const bool again = rank_.recomputes(layer);
-  const auto [it, added] = blocks_.try_emplace({false, again}, 0);
-  if (!added) return it->second;
-  Emitter e(rank_.tables, "reload of a layer");
-  for (const Tensor& t : saved(rank_, again)) e.alloc(t.slot, t.bytes, t.category, t.label);
-  return it->second = e.finish();
+namespace {
+
+// All tensors of a layer, behind what the GPU has computed so far.
+void copy(Emitter& e, const std::vector<Tensor>& tensors, Stream way, Event event) {
+  std::int64_t bytes = 0;
+  for (const Tensor& t : tensors) bytes += t.bytes;
+  e.record(computed_event);
+  e.wait(computed_event, way);
+  e.kernel(model::memory_bound(model::OperationKind::host_copy,
+                               way == Stream::pcie_up ? "activations up" : "activations down",
+                               Bytes{bytes}),
+           0, way);
+  e.record(event, way);
+}
+
+}  // namespace
+
+std::uint32_t Offload::down(int layer) {
+  return block(down_, layer, "copy of a layer to the CPU",
+               [](Emitter& e, const std::vector<Tensor>& tensors) {
+                 copy(e, tensors, Stream::pcie_down, offload_event);
+               });
+}
+
+std::uint32_t Offload::away(int layer) {
+  return block(away_, layer, "offload of a layer",
+               [](Emitter& e, const std::vector<Tensor>& tensors) {
+                 e.wait(offload_event);
+                 for (const Tensor& t : tensors) e.free(t.slot);
+               });
+}
+
+std::uint32_t Offload::up(int layer) {
+  return block(up_, layer, "reload of a layer", [](Emitter& e, const std::vector<Tensor>& tensors) {
+    for (const Tensor& t : tensors) e.alloc(t.slot, t.bytes, t.category, t.label);
+    copy(e, tensors, Stream::pcie_up, reload_event);
+  });
+}
+
+std::uint32_t Offload::there(int layer) {
+  return block(there_, layer, "layer is back",
+               [](Emitter& e, const std::vector<Tensor>&) { e.wait(reload_event); });
 }
 
 }  // namespace sim::workload

@@ -1,8 +1,10 @@
 // offload.h — what the first layers of a model chunk save waits for its backward pass on the CPU.
 //
-// Copies to the CPU and back run beside the layers; memory goes when the next layer is done and is
-// there again before that layer's backward pass
-// [TransformerEngine cpu_offload.py:AsyncDoubleBufferGroupOffloadHandler]. Of layers that run again
+//     forward   layer i | copy i down beside layer i + 1 | wait, free i | copy i + 1 down ...
+//     backward  copy i up beside layer i + 1 | wait | layer i ...
+//
+// [TransformerEngine cpu_offload.py:AsyncDoubleBufferGroupOffloadHandler, whose streams wait for
+// each other at each layer's end]. Of layers that run again
 // as a group the group's input is what was saved
 // [pytorch/torchtune training/_activation_offloading.py beside activation checkpointing].
 #pragma once
@@ -22,12 +24,18 @@ class Offload {
   // What layer `layer` of a chunk leaves behind it; nothing for the chunk's last group of layers.
   // The layer whose tensors the blocks below move when `layer` is done, none: no layer's.
   std::optional<int> behind(int chunk, int layer) const;
-  std::uint32_t away(int layer);
-  std::uint32_t back(int layer);
+  std::uint32_t down(int layer);   // its copy begins,
+  std::uint32_t away(int layer);   // ... is done, and its tensors go
+  std::uint32_t up(int layer);     // its tensors are there again, to be filled,
+  std::uint32_t there(int layer);  // ... and are
 
  private:
+  enum Move : std::uint8_t { down_, away_, up_, there_ };
+  template <class Write>
+  std::uint32_t block(Move move, int layer, const char* name, Write write);
+
   Rank& rank_;
-  std::map<std::pair<bool, bool>, std::uint32_t> blocks_;  // by [away][runs again]
+  std::map<std::pair<Move, bool>, std::uint32_t> blocks_;  // by [move][runs again]
 };
 
 }  // namespace sim::workload

@@ -11,6 +11,7 @@
 
 #include "sim/schedule/placement.h"
 #include "sim/schedule/schedule.h"
+#include "sim/workload/context_plan.h"
 #include "sim/workload/experts.h"
 #include "sim/workload/parts.h"
 
@@ -123,14 +124,8 @@ void sequence_split(const Plan& plan, Problems& problems) {
         {"sequence", fmt::format("sequence {} is longer than the model's table of {} learned "
                                  "positions; write at most {}",
                                  plan.batch.sequence, a.max_positions, a.max_positions)});
-  // [TransformerEngine attention.py: flash-attn 2.3 and cuDNN have windows, its ring asserts that
-  // there is none]
+  // [TransformerEngine attention.py: flash-attn 2.3 and cuDNN have windows]
   if (a.sliding_window > 0 && a.sliding_window < plan.batch.sequence) {
-    if (plan.mesh.cp > 1)
-      problems.push_back(
-          {"cp", fmt::format("the model attends to windows of {} tokens, which ring attention (cp "
-                             "{}) cannot; write cp 1, or sequence {}",
-                             a.sliding_window, plan.mesh.cp, a.sliding_window)});
     if (plan.stack.attention == AttentionBackend::flash1 ||
         plan.stack.attention == AttentionBackend::triton)
       problems.push_back(
@@ -138,11 +133,6 @@ void sequence_split(const Plan& plan, Problems& problems) {
                                     "write attention flash or cudnn",
                                     a.sliding_window, implementation(plan.stack.attention))});
   }
-  if (plan.mesh.cp > 1 && plan.stack.attention == AttentionBackend::unfused)
-    problems.push_back(
-        {"cp", fmt::format("cp {} needs fused attention; write attention flash or cudnn, "
-                           "or cp 1",
-                           plan.mesh.cp)});
 }
 
 void batch(const Plan& plan, Problems& problems) {
@@ -241,6 +231,25 @@ void offload(const Plan& plan, Problems& problems) {
                                                       : "")});
 }
 
+void zero_plus_plus(const Plan& plan, Problems& problems) {
+  const FsdpOptions& fsdp = plan.sharding.fsdp;
+  const std::int64_t shards = std::int64_t{plan.mesh.dp} * plan.mesh.cp / fsdp.replicas;
+  if (fsdp.secondary < 1 || shards % fsdp.secondary != 0)
+    problems.push_back(
+        {"fsdp", fmt::format("fsdp.secondary {} does not divide the {} ranks that share one copy "
+                             "of the parameters; it may be {}",
+                             fsdp.secondary, shards, divisors(shards))});
+  if (fsdp.quantized_gradients && (fsdp.secondary == 1 || fsdp.replicas > 1))
+    problems.push_back({"fsdp",
+                        "fsdp.quantized_gradients exchanges among the neighbours of "
+                        "fsdp.secondary first, of one copy; write the GPUs of a node there, and "
+                        "fsdp.replicas 1"});
+  if (fsdp.quantized_weights && plan.numerics.fp8_parameters)
+    problems.push_back({"fsdp",
+                        "fsdp.quantized_weights quantises weights of 16 bits; leave "
+                        "fp8_parameters out"});
+}
+
 void fully_sharded(const Plan& plan, Problems& problems) {
   // torch.distributed.pipelining splits the backward pass of FSDP2's modules alone [stage.py:
   // backward_maybe_with_nosync]: gradients of views of a flat parameter are one gradient.
@@ -254,6 +263,7 @@ void fully_sharded(const Plan& plan, Problems& problems) {
     problems.push_back(
         {"fsdp", fmt::format("fsdp.replicas {} does not divide dp {}; it may be {}",
                              plan.sharding.fsdp.replicas, plan.mesh.dp, divisors(plan.mesh.dp))});
+  zero_plus_plus(plan, problems);
   for (const auto& [name, depth] : {std::pair{"forward", plan.sharding.fsdp.forward_prefetch},
                                     std::pair{"backward", plan.sharding.fsdp.backward_prefetch}})
     if (depth < 0 || depth > max_prefetch)
@@ -359,6 +369,7 @@ std::vector<Problem> problems(const Plan& plan) {
   if (!problems.empty()) return problems;
   tensor_parallel(plan, problems);
   sequence_split(plan, problems);
+  for (Problem& problem : context_problems(plan)) problems.push_back(std::move(problem));
   batch(plan, problems);
   const std::size_t before = problems.size();
   for (Problem& problem : part_problems(plan)) problems.push_back(std::move(problem));

@@ -49,13 +49,16 @@ struct RecomputeModules {
 };
 
 // Megatron-LM's precision-aware optimizer: state in the widths that are asked for, gradients read
-// from the buffer as they are. A share of it may live on the CPU (memory only: no time is charged).
+// from the buffer as they are. A share of it may live on the CPU, which updates it there.
 struct OptimizerOptions {
   bool precision_aware = false;
   int main_parameter_bytes = 4;  // 4 or 2 (fp16 with remainders)
   int exp_avg_bytes = 4;         // 4, 2 or 1
   int exp_avg_sq_bytes = 4;
   double offload_fraction = 0;  // of the elements, whole parameters
+  // One CPU optimizer for each tensor: its gradient comes down while the tensor before is updated
+  // and the one before that goes up (--overlap-cpu-optimizer-d2h-h2d).
+  bool overlap_offload = false;
   // A stage takes its step with the norm of the gradients up to its own; the norm of all comes back
   // in the next step's warm-up, and the step is taken back where that would have changed it
   // (--enable-optimizer-post-validation, arXiv:2401.10241 section 4): stages need not end together.
@@ -85,6 +88,11 @@ struct FsdpOptions {
   int forward_prefetch = 0;           // units gathered ahead; 0: as far as the CPU runs ahead
   int backward_prefetch = 1;
   int replicas = 1;  // copies of the parameters: dp / replicas x cp ranks share one (hybrid)
+  // ZeRO++ (arXiv:2306.10209). Neighbours that keep a second copy in 16 bits behind a forward pass,
+  // which the backward pass gathers (hpZ); 1: none do.
+  int secondary = 1;
+  bool quantized_weights = false;    // qwZ: a forward pass gathers a byte an element
+  bool quantized_gradients = false;  // qgZ: two exchanges in 4 bits instead of a reduce-scatter
 };
 
 // A ring has as many rank classes as steps: a program grows with the square.
@@ -129,6 +137,9 @@ struct MeshPlan {
   int etp = 0;                    // 0: tp
   bool sequence_parallel = true;  // Megatron-LM turns it off at tp = 1
   std::string rank_order;         // "tp-cp-ep-dp-pp", fastest first; "": that one
+  std::string context = "ring";   // how cp ranks share a sequence: a name of context::catalog()
+  int ulysses = 0;  // of a context of two levels, neighbours that exchange sequence for heads; 0:
+                    // as many as share the key-value heads evenly (context_plan.h)
 };
 
 // The samples of a step.
@@ -176,8 +187,8 @@ struct LayerPolicy {
   RecomputeMethod recompute_method = RecomputeMethod::uniform;
   RecomputeModules recompute_modules;
   int recompute_layers = 1;  // uniform: layers per chunk; block: layers recomputed per stage
-  // --cpu-offloading-num-layers: what the first layers save waits for its backward pass on the CPU
-  // (memory only: no time is charged).
+  // --cpu-offloading-num-layers: what the first layers save waits for its backward pass on the CPU;
+  // it is copied beside the layers.
   int offload_layers = 0;
 };
 

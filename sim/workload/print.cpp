@@ -90,8 +90,8 @@ constexpr std::array op_names = {
 constexpr std::array flag_names = {"joins",      "overlapped", "optimizer",
                                    "recomputed", "maybe",      "beside"};
 constexpr std::array kind_names = {
-    "gemm", "attention forward", "attention backward", "norm",     "elementwise", "softmax",
-    "copy", "reduction",         "optimizer",          "embedding"};
+    "gemm", "attention forward", "attention backward", "norm",      "elementwise", "softmax",
+    "copy", "reduction",         "optimizer",          "embedding", "host copy",   "CPU update"};
 constexpr std::array role_names = {"forward", "input gradient", "weight gradient"};
 constexpr std::array host_names = {"layer_forward", "layer_backward", "microbatch", "step",
                                    "blocking_read", "data",           "launches"};

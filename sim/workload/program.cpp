@@ -33,7 +33,11 @@ std::string_view name(Stream stream) {
                                                                     "ep",
                                                                     "etp",
                                                                     "etp-ep",
-                                                                    "edp"};
+                                                                    "edp",
+                                                                    "cp exchange",
+                                                                    "cp ring",
+                                                                    "shard near",
+                                                                    "shard far"};
   return names[static_cast<std::size_t>(stream)];
 }
 

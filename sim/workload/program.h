@@ -59,6 +59,10 @@ enum class Stream : std::uint8_t {
   etp,     // ranks that share each of them
   etp_ep,  // both
   edp,     // ranks that hold the same experts
+  cp_exchange,  // of a context of two levels, neighbours that exchange sequence for heads
+  cp_ring,      // ... and those that stand alike among theirs
+  shard_near,   // neighbours that hold a second copy of the parameters
+  shard_far,    // those that stand alike among such neighbours
   count_,
 };
 constexpr int stream_count = static_cast<int>(Stream::count_);

@@ -130,6 +130,9 @@ enum Event : std::uint16_t {
   receive_forward_up_event,
   send_backward_up_event,
   receive_backward_up_event,
+  offload_event,  // activations on their way to the CPU, and back
+  reload_event,
+  computed_event,  // what is copied has been computed
   tape_event,  // from here on: a tape's own, until its block ends
 };
 // Behind those that tapes make: of the buffers of experts.

@@ -14,9 +14,11 @@ namespace {
 
 enum Local : std::uint32_t { flattened };
 
-}  // namespace
-
-namespace {
+// Events of the step's end alone, where no tape is open: a tensor's gradient has come down.
+std::uint16_t gradient_is_down(std::size_t tensor) {
+  assert(tensor < 60'000);
+  return static_cast<std::uint16_t>(tape_event + tensor);
+}
 
 // The others' are as frozen ones: in no buffer.
 ParameterList only(ParameterList list, bool experts) {
@@ -237,18 +239,65 @@ void Replicated::copy_gradients(Emitter& e, Buffer& b) {
   }
 }
 
+// What the CPU updates, in tensors of their own or as one: gradients down, Adam, parameters up, in
+// fp32. Copies down are queued before the GPU is given its own share; the thread that issues is the
+// one that updates [Megatron-LM core 0.14 optimizer/cpu_offloading/hybrid_optimizer.py:step].
+std::vector<std::int64_t> Replicated::tensors_of_cpu(const BufferLayout& layout) const {
+  std::vector<std::int64_t> away;
+  for (std::size_t i = 0; i < layout.pieces.size(); ++i)
+    if (offloaded(layout, i)) away.push_back(layout.pieces[i]);
+  if (!away.empty() && !plan_.optimizer.overlap_offload)
+    away = {std::accumulate(away.begin(), away.end(), std::int64_t{0})};
+  return away;
+}
+
+void Replicated::gradients_down(Emitter& e, const std::vector<std::int64_t>& tensors) {
+  e.record(computed_event);
+  e.wait(computed_event, Stream::pcie_down);
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    e.kernel(model::memory_bound(OperationKind::host_copy, "gradient down", Bytes{4 * tensors[i]}),
+             optimizer_work, Stream::pcie_down);
+    e.record(gradient_is_down(i), Stream::pcie_down);
+  }
+  std::uint32_t& events = rank_.program.events;
+  events = std::max(events, std::uint32_t{gradient_is_down(tensors.size())});
+}
+
+void Replicated::update_on_cpu(Emitter& e, const std::vector<std::int64_t>& tensors) {
+  // 16 bytes read and 12 written; what the memory carries beyond is fitted (calibration/hosts.csv:
+  // pinned_bytes).
+  constexpr std::int64_t update_bytes = 52;
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const std::int64_t elements = tensors[i];
+    e.wait(gradient_is_down(i), Stream::cpu);
+    e.kernel(model::memory_bound(OperationKind::cpu_update, "adam on the CPU",
+                                 Bytes{update_bytes * elements}),
+             optimizer_work, Stream::cpu);
+    e.record(computed_event, Stream::cpu);
+    e.wait(computed_event, Stream::pcie_up);
+    e.kernel(model::memory_bound(OperationKind::host_copy, "parameter up", Bytes{4 * elements}),
+             optimizer_work, Stream::pcie_up);
+  }
+  e.sync_stream(Stream::cpu, "adam on the CPU");
+  e.record(reload_event, Stream::pcie_up);
+  e.wait(reload_event);
+}
+
 // Adam, and the copies into the model's parameters.
 void Replicated::update(Emitter& e, const BufferLayout& layout) {
   const OptimizerOptions& o = plan_.optimizer;
   std::int64_t elements = 0;
   for (std::size_t i = 0; i < layout.pieces.size(); ++i)
     if (!offloaded(layout, i)) elements += layout.pieces[i];
+  const std::vector<std::int64_t> away = tensors_of_cpu(layout);
+  if (!away.empty()) gradients_down(e, away);
   // Reads parameter, both moments and gradient; writes parameter and moments.
   const std::int64_t gradient = o.precision_aware ? bytes_of_gradient() : 4;
   const std::int64_t state = o.main_parameter_bytes + o.exp_avg_bytes + o.exp_avg_sq_bytes;
   if (elements > 0)
     memory_bound(e, OperationKind::optimizer, "adam", (2 * state + gradient) * elements,
                  optimizer_work);
+  if (!away.empty()) update_on_cpu(e, away);
   if (plan_.numerics.precision == model::Precision::fp32) return;
   for (const std::int64_t piece : layout.pieces)
     memory_bound(e, OperationKind::copy, "master to model", (4 + rank_.dim.element) * piece,

@@ -1,4 +1,5 @@
-// ring.cpp — ring attention over the context-parallel group: TransformerEngine's AttnFuncWithCP.
+// ring.cpp — ring attention over the context-parallel group, or over those that stand alike in it
+// behind an exchange of heads among neighbours: TransformerEngine's AttnFuncWithCP(AndKVP2P).
 //
 // Chunks r and 2c-1-r of the sequence are on rank r, K/V travel around the ring, odd steps run (and
 // allocate) on a second stream. Python's variables decide when tensors go: those of a step live
@@ -8,6 +9,7 @@
 #include <vector>
 
 #include "sim/workload/attention.h"
+#include "sim/workload/head_exchange.h"
 
 namespace sim::workload {
 namespace {
@@ -24,16 +26,21 @@ Stream stream_of(int i) {
 enum class Part { own, first_keys, second_queries };
 
 struct Ring {
-  explicit Ring(const Rank& rank)
+  Ring(const Rank& rank, const HeadExchange& exchange)
       : dim(rank.dim),
-        c(rank.plan.mesh.cp),
-        r(rank.program.cp_rank),
-        local(rank.dim.local),
+        c(rank.plan.mesh.cp / exchange.degree()),
+        r(rank.program.cp_rank / exchange.degree()),
+        local(rank.dim.local * exchange.degree()),
+        heads(exchange.heads()),
+        groups(exchange.groups()),
+        wire(exchange.ring()),
         copies_half(rank.dim.batch > 1 || rank.plan.documents_per_sample() > 1) {}
 
   Dimensions dim;
   int c, r;
-  std::int64_t local;
+  std::int64_t local;          // tokens that go around together
+  std::int64_t heads, groups;  // that a rank attends with
+  Stream wire;
   // Halves of q, out and dout are [:, 1] of the batch: with one sequence they lie in one piece, and
   // `.contiguous()` gives a view (packed samples have a kernel that copies). Halves of k and v are
   // copies always: the two lie one behind the other.
@@ -44,19 +51,21 @@ struct Ring {
   }
   Scores scores(Part p) const {
     return {p == Part::second_queries ? local / 2 : local,
-            p == Part::first_keys ? local / 2 : local, p == Part::own};
+            p == Part::first_keys ? local / 2 : local, p == Part::own, heads, groups};
   }
-  std::int64_t key_value_bytes() const { return 2 * dim.rows(dim.key_value); }
+  std::int64_t key_value_bytes() const {
+    return 2 * dim.element * dim.batch * local * groups * dim.head_dim;
+  }
   std::int64_t query_bytes(std::int64_t rows) const {
-    return dim.element * dim.batch * rows * dim.query;
+    return dim.element * dim.batch * rows * heads * dim.head_dim;
   }
+  std::int64_t statistics(std::int64_t queries) const { return 4 * dim.batch * heads * queries; }
 };
 
 // The variables of the forward function.
 struct RingForward {
   Writer& w;
   const Ring& ring;
-  Layouts layouts;
   std::vector<Value> buffers{}, outputs{}, statistics{}, states{};
   Value half[2] = {};  // of the last two steps: the first half of k and v or the second of q
   Value out = 0, running = 0;
@@ -95,16 +104,15 @@ void RingForward::step(int i) {
     buffers.push_back(
         w.make(ring.key_value_bytes(), "k and v of the ring", Category::communication, stream));
     arrived = w.event();
-    w.e.collective(Kind::ring_exchange, Stream::cp, ring.key_value_bytes(), "ring exchange",
+    w.e.collective(Kind::ring_exchange, ring.wire, ring.key_value_bytes(), "ring exchange",
                    overlapped, arrived, stream);
     for (const std::size_t b : {buffers.size() - 2, buffers.size() - 1})
-      w.record_stream(buffers[b], Stream::cp);
+      w.record_stream(buffers[b], ring.wire);
   }
   take_half(i);
   const Scores scores = ring.scores(ring.part(i));
   outputs.push_back(w.temporary(ring.query_bytes(scores.query), "partial output", stream));
-  statistics.push_back(
-      w.temporary(4 * w.dim.batch * w.dim.heads * scores.query, "partial statistics", stream));
+  statistics.push_back(w.temporary(ring.statistics(scores.query), "partial statistics", stream));
   states.push_back(w.temporary(16, "partial rng state", stream));
   attention_kernel(w, false, scores, stream);
 }
@@ -159,7 +167,8 @@ void RingBackward::step(int i, std::uint16_t arrived) {
   const Part p = ring.part(ring.c - 1 - i);
   const Scores scores = ring.scores(p);
   const std::int64_t query_bytes = ring.query_bytes(scores.query);
-  const std::int64_t key_bytes = 2 * w.dim.element * w.dim.batch * scores.key * w.dim.key_value;
+  const std::int64_t key_bytes =
+      2 * w.dim.element * w.dim.batch * scores.key * ring.groups * w.dim.head_dim;
   const std::int64_t half_query = ring.query_bytes(ring.local / 2);
   const bool second = p == Part::second_queries && ring.copies_half;
   half(query, second, half_query, "second half of q");
@@ -201,9 +210,9 @@ Gradients ring_back(Writer& w, const Ring& ring) {
   for (int i = 0; i < ring.c; ++i) {
     if (i > 0) w.e.wait(arrived);
     arrived = w.event();
-    w.e.collective(Kind::ring_exchange, Stream::cp, i == 0 || i == ring.c - 1 ? bytes : 2 * bytes,
+    w.e.collective(Kind::ring_exchange, ring.wire, i == 0 || i == ring.c - 1 ? bytes : 2 * bytes,
                    "ring exchange", overlapped, arrived);
-    for (const Value buffer : buffers) w.record_stream(buffer, Stream::cp);
+    for (const Value buffer : buffers) w.record_stream(buffer, ring.wire);
     steps.step(i, arrived);
   }
   // The function returns. dk and dv are views into the buffer that the last message came in.
@@ -214,19 +223,24 @@ Gradients ring_back(Writer& w, const Ring& ring) {
 }  // namespace
 
 Value ring_core(Writer& w, const CoreInputs& in) {
-  const Ring ring(w.rank);
-  RingForward f{w, ring, make_layouts(w, in)};
+  const HeadExchange exchange(w.rank);
+  const Ring ring(w.rank, exchange);
+  if (ring.c == 1) return ulysses_core(w, in);
+  const Layouts layouts = make_layouts(w, in);
+  const HeadExchange::Inputs own = exchange.inputs(w, layouts);
+  RingForward f{w, ring};
   f.run();
   const Value lse = w.activation(statistics_bytes(w.dim), "lse");
   w.memory_bound(OperationKind::copy, "lse to fp32", 3 * statistics_bytes(w.dim));
   for (int i = 0; i < ring.c; ++i)
     w.memory_bound(OperationKind::elementwise, "merge outputs",
                    3 * ring.query_bytes(ring.scores(ring.part(i)).query));
+  const Value out = exchange.output(w, f.out);
   const Value state = w.activation(16 * ring.c, "rng state");
   // Saved are q, the last K/V buffer, out, lse and rng states; the rest goes with the function: its
   // lists and local variables, of which a view of the fp64 statistics is one.
   const Value last = f.buffers.back();
-  const Value query = f.layouts.query, out = f.out;
+  const Value query = own.query;
   w.save({query, last, out, lse, state});
   for (int i = 0; i < ring.c; ++i) {
     const auto at = static_cast<std::size_t>(i);
@@ -235,12 +249,15 @@ Value ring_core(Writer& w, const CoreInputs& in) {
     w.drop({f.outputs[at], f.statistics[at], f.states[at]});
   }
   w.drop(f.running);
-  if (f.layouts.made_key) w.drop(f.layouts.key);
-  w.drop(f.layouts.value);
-  if (f.layouts.made_query) w.drop(query);
+  if (exchange.degree() > 1) w.drop({own.key, own.value, query});
+  if (layouts.made_key) w.drop(layouts.key);
+  w.drop(layouts.value);
+  if (layouts.made_query) w.drop(layouts.query);
   w.drop({last, lse, state});
   w.node([=](Writer& b, Gradients gradients) {
-    const Gradients back = ring_back(b, ring);
+    const HeadExchange::Outputs outputs = exchange.outputs(b, out, gradients[0]);
+    const Gradients back = exchange.gradients(b, ring_back(b, ring));
+    if (exchange.degree() > 1) b.drop({outputs.out, outputs.gradient});
     b.drop({last, lse, state, query, out, gradients[0]});
     return back;
   });

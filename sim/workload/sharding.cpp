@@ -1,5 +1,6 @@
 #include "sim/workload/sharding.h"
 
+#include "sim/workload/context_plan.h"
 #include "sim/workload/fsdp.h"
 #include "sim/workload/zero1.h"
 
@@ -118,6 +119,7 @@ std::vector<Stream> model_communicators(const Rank& rank) {
   if (rank.plan.world() > 1) made.push_back(Stream::world);
   if (rank.plan.mesh.tp > 1) made.push_back(Stream::tp);
   if (rank.plan.mesh.cp > 1) made.push_back(Stream::cp);
+  if (has_two_levels(rank.plan)) made.insert(made.end(), {Stream::cp_exchange, Stream::cp_ring});
   if (!rank.plan.architecture.is_mixture()) return made;
   const int ep = rank.plan.mesh.ep, etp = rank.plan.expert_tp();
   if (ep > 1) made.push_back(Stream::ep);

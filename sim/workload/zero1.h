@@ -83,6 +83,9 @@ class Replicated : public Sharding {
   void finish_reduction(Emitter& e);
   void sum_norm_gradients(Emitter& e, int chunk);
   void copy_gradients(Emitter& e, Buffer& b);
+  std::vector<std::int64_t> tensors_of_cpu(const BufferLayout& layout) const;
+  void gradients_down(Emitter& e, const std::vector<std::int64_t>& tensors);
+  void update_on_cpu(Emitter& e, const std::vector<std::int64_t>& tensors);
   void update(Emitter& e, const BufferLayout& layout);
   void log_state(Emitter& e, std::int64_t elements);
   std::int64_t layer_matrices(int chunk, int layer) const;

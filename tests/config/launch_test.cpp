@@ -175,7 +175,7 @@ TEST_CASE("launch: a flag is in one row of the table, and what is not simulated 
        {Said{"--qk-l2-norm", "--qk-l2-norm is not simulated"},
         Said{"--window-size 512,0", "all tokens"}, Said{"--squared-relu", "as GELU"},
         Said{"--optimizer sgd", "the optimizer is Adam"},
-        Said{"--cp-comm-type a2a", "round a ring"},
+        Said{"--cp-comm-type a2a p2p", "as the first one"},
         Said{"--num-distributed-optimizer-instances 2", "one instance"},
         Said{"--fp32-residual-connection", "16 bits"},
         Said{"--manual-gc --defer-embedding-wgrad-compute", "collector"},
@@ -189,11 +189,36 @@ TEST_CASE("launch: a flag is in one row of the table, and what is not simulated 
   for (const char* flags :
        {"--num-experts 8 --expert-model-parallel-size 3", "--mtp-standalone", "--fp4-format e2m1",
         "--hybrid-override-pattern M-M*", "--is-hybrid-model", "--use-mamba-mem",
-        "--pipeline-model-parallel-layout Et*3|L", "--ds-sequence-parallel-size 2",
+        "--pipeline-model-parallel-layout Et*3|L", "--force-ds-sequence-parallel",
         "--spec megatron.core.models.mamba.mamba_layer_specs mamba_stack_spec"})
     CHECK_FALSE(with(flags));
   CHECK(contains(problems(with("--seq-lenght 5")),
                  "Megatron-LM has no flag --seq-lenght; did you mean --seq-length?"));
+}
+
+TEST_CASE("launch: how a sequence is shared is what its flags say") {
+  struct Said {
+    const char *flags, *context;
+    int cp, ulysses;
+  };
+  for (const Said& one :
+       {Said{"--context-parallel-size 2", "ring", 2, 0},
+        Said{"--context-parallel-size 2 --cp-comm-type p2p", "ring", 2, 0},
+        Said{"--context-parallel-size 2 --cp-comm-type all_gather", "all-gather", 2, 0},
+        Said{"--context-parallel-size 2 --cp-comm-type a2a", "ulysses", 2, 0},
+        Said{"--context-parallel-size 4 --cp-comm-type a2a+p2p "
+             "--hierarchical-context-parallel-sizes 2 2",
+             "hierarchical", 4, 2},
+        Said{"--ds-sequence-parallel-size 4", "ulysses", 4, 0}}) {
+    CAPTURE(one.flags);
+    const auto file = with(one.flags);
+    CAPTURE(problems(file));
+    REQUIRE(file);
+    CHECK(file->plan.mesh.context == one.context);
+    CHECK(file->plan.mesh.cp == one.cp);
+    CHECK(file->plan.mesh.ulysses == one.ulysses);
+  }
+  CHECK_FALSE(with("--context-parallel-size 2 --cp-comm-type a2b"));
 }
 
 TEST_CASE("launch: experts, latent attention and further tokens are what their flags say") {

@@ -1,5 +1,7 @@
 // differential.cpp — the fast engine against the reference, picosecond for picosecond and byte for
 // byte, over a catalog of plans that between them use every mechanism.
+#include <fmt/format.h>
+
 #include <catch2/catch.hpp>
 #include <map>
 #include <string>
@@ -7,6 +9,7 @@
 #include <vector>
 
 #include "sample.h"
+#include "sim/context/context.h"
 #include "sim/schedule/schedule.h"
 #include "tests/workload/draw.h"
 #include "tests/workload/mixtures.h"
@@ -48,6 +51,29 @@ std::vector<Case> catalog() {
   add("ring of four", sample::plan(2, 4, 2, 1, 6), plain);
   add("ring of four, cuDNN", sample::plan(1, 4, 1, 1, 4),
       [](Plan& p) { p.stack.attention = workload::AttentionBackend::cudnn; });
+  for (const context::Method& method : context::catalog())
+    for (const int variant : {0, 1, 2, 3})
+      add(fmt::format("context {}, variant {}", method.name, variant),
+          sample::plan(variant == 1 ? 2 : 1, 4, variant == 2 ? 2 : 1, 2, 6), [&](Plan& p) {
+            p.architecture.kv_heads = p.architecture.heads;
+            p.mesh.context = method.name;
+            if (method.exchange == context::Exchange::neighbours) p.mesh.ulysses = 2;
+            if (variant == 1) p.policy.recompute = workload::Recompute::selective;
+            if (variant == 1) p.numerics.fp8 = true;
+            if (variant == 2) p.stack.layer_kernels = workload::LayerKernels::compiled;
+            if (variant == 3) p.sharding.data_parallel = workload::DataParallelism::fsdp2;
+          });
+  for (const bool overlaps : {true, false})
+    add("optimizer on the CPU", sample::plan(2, 1, 2, 2, 8), [=](Plan& p) {
+      p.optimizer = {true, 4, 4, 4, 0.5, overlaps};
+      p.policy.offload_layers = 1;
+    });
+  for (const auto kind : {workload::DataParallelism::fsdp1, workload::DataParallelism::fsdp2})
+    add("ZeRO++", sample::plan(1, 1, 1, 4, 6), [=](Plan& p) {
+      p.sharding.data_parallel = kind;
+      p.sharding.fsdp.secondary = 2;
+      p.sharding.fsdp.quantized_weights = p.sharding.fsdp.quantized_gradients = true;
+    });
   add("gpipe", sample::plan(2, 1, 4, 1, 8), [](Plan& p) { p.pipeline.schedule = "gpipe"; });
   add("zero bubble", sample::plan(2, 1, 4, 1, 12), [](Plan& p) { p.pipeline.schedule = "zb-h1"; });
   add("zero bubble without tensor parallelism", sample::plan(1, 1, 3, 2, 9), [](Plan& p) {

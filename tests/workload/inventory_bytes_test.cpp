@@ -11,11 +11,19 @@
 #include <vector>
 
 #include "sample.h"
+#include "sim/workload/context_plan.h"
 
 namespace {
 
 using namespace sim::workload;
 using Values = std::map<std::string, double, std::greater<>>;
+
+// Of a rank's keys, repeated as often as the exchange of heads asks.
+double repeated_width(const Plan& plan) {
+  const sim::context::Shape shape = context_shape(plan);
+  const sim::context::Method& method = context_method(plan);
+  return static_cast<double>(method.groups(shape) * method.exchanging(shape) * shape.head_dim);
+}
 
 // Letters as INVENTORY.md defines them, longest first.
 Values values_of(const Plan& plan) {
@@ -49,6 +57,8 @@ Values values_of(const Plan& plan) {
           {"U", e * T * h},
           {"L", e * T * V},
           {"Kk", 2 * e * T * k},
+          {"w", repeated_width(plan)},
+          {"o", static_cast<double>(context_shape(plan).ring())},
           {"A", e * b * heads / t * S * S},
           {"m", std::min(T, V)},
           {"r", plan.lora.rank},
@@ -178,6 +188,8 @@ std::multimap<std::string, Line> lines() {
 const std::set<std::string> in_words = {
     // In the steps of a ring: those of the step's size.
     "cuDNN workspace", "dk expanded", "dv expanded", "dq_accum", "softmax_d",
+    // Of gathered keys: those up to the chunk's end.
+    "keys or values of a chunk", "dk of a chunk", "dv of a chunk",
     // Behind keys repeated for all heads: those of all heads.
     "dk", "dv",
     // Whole numbers of rows.

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "sim/workload/build.h"
+#include "tests/workload/later_plans.h"
 #include "tests/workload/mixtures.h"
 
 namespace sample {
@@ -509,6 +510,7 @@ inline std::vector<std::pair<std::string, Plan>> catalog() {
         // Not every schedule has programs, and not every one takes every policy.
         if (!problems(plans.back().second).empty()) plans.pop_back();
       }
+  add_later_plans(add, llama_8b());
   for (const auto& [name, plan] : mixtures()) plans.emplace_back(name, plan);
   return plans;
 }
