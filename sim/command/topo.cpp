@@ -5,9 +5,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 
 #include "sim/config/cluster.h"
-#include "sim/config/import.h"
+#include "sim/config/import_cluster.h"
 #include "sim/config/locate.h"
 #include "sim/config/plan.h"
 #include "sim/core/quantity.h"
@@ -84,11 +85,36 @@ int check(const Options& options, Globals globals) {
               "", globals);
 }
 
+// Everything that the files say and the cluster that they are like, as one description.
+int write_cluster(const Options& options, const std::vector<config::ImportedFile>& files,
+                  Globals globals) {
+  if (!options.has("like"))
+    throw Stop{exit_usage,
+               "topo import -o: these files do not say which GPU it is; add --like CLUSTER, a name "
+               "of `rehearse list topologies` or a file"};
+  const std::string path = options.text("output");
+  const std::string name = std::filesystem::path(path).stem().string();
+  const std::string text = need(config::cluster_text(files, options.text("like"), name));
+  if (const std::string problem = report::write_file(path, text); !problem.empty())
+    throw Stop{exit_io, problem};
+  report::Document document;
+  document.blocks.emplace_back(report::Note{
+      "", fmt::format("{}: written; next: rehearse topo check {}", path, path), false, "written"});
+  say(globals, "topo-import", document);
+  return exit_yes;
+}
+
 int import(const Options& options, Globals globals) {
-  const Given from = given(options);
-  const config::Imported read = need(config::import_topology(from.name));
+  std::vector<config::ImportedFile> files;
+  for (std::size_t i = 1; i < options.words().size(); ++i)
+    files.push_back({options.words()[i], need(config::import_topology(options.words()[i]))});
+  if (files.empty()) throw Stop{exit_usage, "topo import: name a file"};
+  if (options.has("output")) return write_cluster(options, files, globals);
+  if (files.size() > 1)
+    throw Stop{exit_usage, "topo import: several files become one cluster; add -o FILE"};
+  const auto& [path, read] = files.front();
   const std::string node = read.node ? config::node_text(*read.node, read.format) : "";
-  return show(fmt::format("{} ({})", from.name, read.format),
+  return show(fmt::format("{} ({})", path, read.format),
               read.node ? topology::inspect(*read.node) : topology::inspect(*read.wiring), node,
               globals);
 }
@@ -305,6 +331,8 @@ int run_topo(const Arguments& arguments, Globals globals) {
       .value("groups", "SIZE", "time: all GPUs at once in groups: 8, or 128x8 for every eighth GPU")
       .value("min", "SIZE", "time: the smallest array, 1MiB by default")
       .value("max", "SIZE", "time: the largest, 1GiB by default")
+      .value("like", "CLUSTER",
+             "import: what the files do not say, with -o: the GPU, rates, latencies")
       .value("format", "NAME", "export: svg (default), dot, simgrid")
       .value("nodes", "N",
              "export: the first N nodes; by default all, drawn once where they are alike, or 8 "
@@ -317,7 +345,7 @@ int run_topo(const Arguments& arguments, Globals globals) {
              "or coupled")
       .output("output,o", "FILE",
               "export: write there instead of stdout; place: the nodes in their new order, a line "
-              "each")
+              "each; import: a whole cluster")
       .words(2, 1000)
       .parse(arguments, globals);
   const std::string& what = options.words()[0];

@@ -255,7 +255,7 @@ std::string add_rates(const v1::Cluster& from, const std::string& beside, topolo
 }
 
 Result<Machine> load_machine(const std::string& path, const std::vector<std::string>& overrides,
-                             bool with_others);
+                             bool with_others, const std::string* text = nullptr);
 
 // Nodes with another GPU: their kinds, the GPUs, and what an answer depends on.
 std::string add_others(const v1::Cluster& from, const std::string& beside, Machine& machine,
@@ -341,16 +341,16 @@ void add_sources(std::string_view block,
   for (const std::string& source : from) to.push_back(fmt::format("{}: {}", block, source));
 }
 
-// `with_others`: false where only the cluster's own GPU is wanted.
+// `with_others`: false where only the cluster's own GPU is wanted. `text`: instead of the file's.
 Result<Machine> load_machine(const std::string& path, const std::vector<std::string>& overrides,
-                             bool with_others) {
+                             bool with_others, const std::string* text) {
   v1::Cluster cluster;
   Source source(path);
-  Diagnostics problems = load(source, cluster);
+  Diagnostics problems = text != nullptr ? source.read(*text, cluster) : load(source, cluster);
   if (!problems.empty()) return problems;
   std::vector<Setting> settings;
-  for (const std::string& text : overrides)
-    settings.push_back({text, fmt::format("command line, {}", text.substr(0, 80))});
+  for (const std::string& one : overrides)
+    settings.push_back({one, fmt::format("command line, {}", one.substr(0, 80))});
   problems = apply(settings, cluster, source);
   if (!problems.empty()) return problems;
 
@@ -384,8 +384,8 @@ Result<Machine> load_machine(const std::string& path, const std::vector<std::str
 
   for (const v1::Alias& alias : cluster.gpu().alias()) {
     const double own = static_cast<double>(to_bytes(alias.memory()).n) / 1e9;
-    machine.aliases.push_back({alias.name(), own > 0 ? own : machine.gpu.memory_marketing_gb,
-                               alias.memory_only()});
+    machine.aliases.push_back(
+        {alias.name(), own > 0 ? own : machine.gpu.memory_marketing_gb, alias.memory_only()});
   }
   machine.site = cluster.site();
   add_sources("cluster", cluster.source(), machine.sources);
@@ -400,6 +400,10 @@ Result<Machine> load_machine(const std::string& path, const std::vector<std::str
 
 Result<Machine> load_cluster(const std::string& path, const std::vector<std::string>& overrides) {
   return load_machine(path, overrides, true);
+}
+
+Result<Machine> parse_cluster(const std::string& text, const std::string& path) {
+  return load_machine(path, {}, true, &text);
 }
 
 Result<Machine> find_cluster(std::string_view name, const std::string& beside,

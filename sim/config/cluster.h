@@ -36,6 +36,9 @@ struct Machine {
 Result<Machine> load_cluster(const std::string& path,
                              const std::vector<std::string>& overrides = {});
 
+// From a text, as if `path` held it.
+Result<Machine> parse_cluster(const std::string& text, const std::string& path);
+
 // By name or path, as locate.h finds it.
 Result<Machine> find_cluster(std::string_view name, const std::string& beside = "",
                              const std::vector<std::string>& overrides = {});

@@ -22,6 +22,7 @@ struct Imported {
   std::string format;
   std::optional<topology::Node> node;  // one machine; rates of 0: the file does not say
   std::optional<topology::Wiring> wiring;
+  bool nvlinks_known = true;  // false: the file lists PCI functions alone
 };
 
 // The format is told by what the text looks like.

@@ -236,7 +236,8 @@ Result<Imported> import_nccl_xml(const std::string& text, const std::string& pat
   XML_ParserFree(reader.parser);
   if (reader.problems.empty() && !reader.system)
     reader.problems.push_back({path, "no <system>: not a topology of NCCL"});
-  if (reader.gpus.empty()) reader.gpus = std::move(reader.gpu_functions);
+  const bool named = !reader.gpus.empty();
+  if (!named) reader.gpus = std::move(reader.gpu_functions);
   if (reader.nics.empty()) reader.nics = std::move(reader.nic_functions);
   if (reader.problems.empty() && reader.gpus.empty())
     reader.problems.push_back(
@@ -244,7 +245,7 @@ Result<Imported> import_nccl_xml(const std::string& text, const std::string& pat
          "no <gpu> in it, and no PCI function of class 0x0302: NCCL adds the GPUs when "
          "it runs; NCCL_TOPO_DUMP_FILE writes what it found"});
   if (!reader.problems.empty()) return reader.problems;
-  return Imported{"NCCL topology XML", node_of(reader), std::nullopt};
+  return Imported{"NCCL topology XML", node_of(reader), std::nullopt, named};
 }
 
 }  // namespace sim::config

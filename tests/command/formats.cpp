@@ -110,6 +110,7 @@ TEST_CASE("command: sim/formats.md names every command's document") {
                                "topo-packets",
                                "topo-place",
                                "topo-export",
+                               "topo-import",
                                "memory_estimate",
                                "memory_replay",
                                "calibrate",

@@ -5,6 +5,7 @@
 #include <catch2/catch.hpp>
 
 #include "sim/config/cluster.h"
+#include "sim/config/import_cluster.h"
 
 using namespace sim;
 using namespace sim::config;
@@ -23,6 +24,42 @@ const std::string four_gpus =
 
 std::string first_problem(const Result<Imported>& result) {
   return result ? "" : result.errors()[0].where + ": " + result.errors()[0].message;
+}
+
+TEST_CASE("config: a machine and a fabric that were read become a cluster like a known one") {
+  // A cloud's file: eight GPUs by their PCI class, no NVLinks said.
+  std::string cloud = "<system version=\"1\"><cpu numaid=\"0\" vendor=\"GenuineIntel\">";
+  for (int gpu = 0; gpu < 8; ++gpu)
+    cloud += "<pci busid=\"0000:1" + std::to_string(gpu) +
+             ":1d.0\" class=\"0x030200\" link_speed=\"16 GT/s\" link_width=\"16\"/>";
+  cloud += "</cpu></system>";
+  const auto node = import_text(cloud, "cloud.xml");
+  REQUIRE(node);
+  CHECK_FALSE(node->nvlinks_known);
+  const auto tree = import_text(
+      "SwitchName=a Nodes=n[0-3]\nSwitchName=b Nodes=n[4-7]\nSwitchName=top Switches=a,b\n", "t");
+  REQUIRE(tree);
+  const std::vector<ImportedFile> files = {{"cloud.xml", *node}, {"topology.conf", *tree}};
+  const auto text = cluster_text(files, "dgx-a100", "mine");
+  INFO((text ? *text : text.errors()[0].message));
+  REQUIRE(text);
+  const auto machine = parse_cluster(*text, "mine");
+  REQUIRE(machine);
+  const auto known = find_cluster("dgx-a100");
+  CHECK(machine->cluster.name == "mine");
+  CHECK(machine->cluster.nodes == 8);
+  CHECK(machine->cluster.fabric.kind == topology::FabricKind::fat_tree);
+  CHECK(machine->cluster.fabric.nodes_per_leaf == 4);
+  CHECK(machine->cluster.node.interconnect == known->cluster.node.interconnect);
+  CHECK(machine->cluster.node.nvlinks_per_gpu == known->cluster.node.nvlinks_per_gpu);
+  CHECK(machine->cluster.node.nvlink.bytes_per_second ==
+        known->cluster.node.nvlink.bytes_per_second);
+  CHECK(machine->gpu.name == known->gpu.name);
+
+  const std::vector<ImportedFile> two = {files[0], files[0]};
+  CHECK(cluster_text(two, "dgx-a100", "mine").errors()[0].message.find("already") !=
+        std::string::npos);
+  CHECK_FALSE(cluster_text(files, "no-such-cluster", "mine"));
 }
 
 }  // namespace

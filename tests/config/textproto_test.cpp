@@ -56,6 +56,7 @@ TEST_CASE("config: what protobuf's own parser accepts gives the same message her
 TEST_CASE("config: every shipped cluster reads as protobuf's own parser reads it") {
   for (const auto& entry :
        std::filesystem::directory_iterator(support::in_repository("topologies"))) {
+    if (entry.path().extension() != ".textproto") continue;
     CAPTURE(entry.path().string());
     const std::string text = support::read(entry.path().string());
     Cluster theirs, ours;
