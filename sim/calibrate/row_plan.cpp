@@ -352,6 +352,12 @@ RowPlan plan_of(const Row& row) {
   read_convention(reading, stated.completion.tflops, out);
   read_machine(row, *choice.machine, out.machine);
   out.memory_only = choice.memory_only;
+  if (std::string above = above_peak(row, out.plan, *choice.machine); !above.empty()) {
+    if (!number(cell(row, "mem_alloc_peak_gib")) && !number(cell(row, "mem_reserved_peak_gib")))
+      return refuse(above);
+    out.memory_only = true;
+    reading.assume("", above);
+  }
   out.family = framework->family;
   out.machine.no_nvlink_sharp =
       std::ranges::count(stated.completion.cluster, "node.nvlink_sharp=false") > 0;

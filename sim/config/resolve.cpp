@@ -348,6 +348,7 @@ void experts_of(const v1::Architecture& from, model::Architecture& to) {
   if (from.router_score() == v1::Architecture::sigmoid) e.score = model::RouterScore::sigmoid;
   e.pre_softmax = from.router_pre_softmax();
   e.groups = from.router_groups();
+  e.top_groups = from.router_top_groups();
   e.expert_bias = from.expert_bias();
   if (from.has_auxiliary_loss()) e.auxiliary_loss = from.auxiliary_loss();
   e.router_bias = from.router_bias();

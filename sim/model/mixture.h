@@ -27,7 +27,8 @@ struct Experts {
   std::string layers = "1";
   RouterScore score = RouterScore::softmax;
   bool pre_softmax = false;  // scores are taken before the choice, over all experts
-  std::int64_t groups = 0;   // groups that the choice is limited to; 0: no groups
+  std::int64_t groups = 0;   // of experts; 0: none
+  std::int64_t top_groups = 0;  // groups that a token's choice is limited to; 0: it is not
   bool expert_bias = false;  // a bias for the choice that balances without a loss
   bool auxiliary_loss = true;
   bool router_bias = false;  // of the gating product (gpt-oss)

@@ -103,6 +103,9 @@ void price_host(Times& times, const device::HostProfile& host) {
   set(HostWork::step, host.step);
   set(HostWork::blocking_read, host.kernel + host.synchronisation);
   set(HostWork::launches, host.kernel);
+  set(HostWork::experts_forward, host.experts_forward);
+  set(HostWork::experts_backward, host.experts_backward);
+  set(HostWork::expert, host.expert);
 }
 
 // Prices the classes of a job, whose stages share most of their operations.
@@ -142,7 +145,7 @@ class Pricer {
     Duration traffic{};
     for (const workload::Transfer& t : program.transfers) {
       const network::Groups& groups = job_.mesh.groups(communicator_of(t.communicator));
-      const Duration whole = lasting(t.kind, groups, t.bytes);
+      const Duration whole = lasting(t.kind, groups, sent(t, groups, network_.cluster()));
       const Duration d{(whole.ps + t.pieces - 1) / t.pieces};  // what nothing hides
       times.transfer.push_back(d);
       times.transfer_overlapped.push_back(

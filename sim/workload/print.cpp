@@ -94,7 +94,8 @@ constexpr std::array kind_names = {
     "copy", "reduction",         "optimizer",          "embedding"};
 constexpr std::array role_names = {"forward", "input gradient", "weight gradient"};
 constexpr std::array host_names = {"layer_forward", "layer_backward", "microbatch", "step",
-                                   "blocking_read", "data",           "launches"};
+                                   "blocking_read", "data",           "launches",
+                                   "experts_forward", "experts_backward", "expert"};
 
 template <class Enum, std::size_t N>
 std::string_view named(const std::array<const char*, N>& names, Enum value) {
@@ -357,6 +358,8 @@ class Printer {
       const Transfer& t = program_.transfers[i.index];
       lines << collective::name(t.kind) << name(t.communicator) << t.bytes.n;
       if (t.pieces > 1) lines << "pieces" << t.pieces;
+      if (t.choices.of_token > 0)
+        lines << "choices" << t.choices.of_token << t.choices.groups << t.choices.top_groups;
     }
     if (i.op == Op::exchange) {
       const Exchange& exchange = program_.exchanges[i.index];

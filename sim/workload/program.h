@@ -119,6 +119,9 @@ enum class HostWork : std::uint8_t {
   blocking_read,   // one .item() beyond the synchronisation itself
   data,            // what the step before it waits for its data loaders (Job::loading)
   launches,        // kernels of a group beyond the first: each is launched
+  experts_forward,   // router and dispatcher of a layer's forward beyond their launches
+  experts_backward,  // ... of its backward
+  expert,            // one weight of a grouped product: its tensors, handles and hooks
   count_,
 };
 
@@ -140,6 +143,15 @@ struct Block {
 };
 
 // One collective as this rank sees it.
+// A token's choices among experts that are spread evenly over places: ranks, or nodes.
+struct Choices {
+  int of_token = 0;                // K; 0: no choices
+  int groups = 0, top_groups = 0;  // experts of so many groups of all; 0: of any
+  // How many of so many places hold an expert of a token, in the mean; K of them at most.
+  double places(int all) const;
+  friend bool operator==(const Choices&, const Choices&) = default;
+};
+
 struct Transfer {
   collective::Kind kind;
   Stream communicator;
@@ -147,6 +159,10 @@ struct Transfer {
   // Sent in so many pieces beside a product: of a gather the first, of a scatter the last has
   // nothing to hide behind, the others hide (TransformerEngine's user buffers).
   int pieces = 1;
+  // An all-to-all that sends one copy of a token to each node with experts of it, where the ranks
+  // of its experts get it by NVLink; inside a node one to each such rank (DeepEP). `bytes` counts
+  // all K copies.
+  Choices choices{};
   friend bool operator==(const Transfer&, const Transfer&) = default;
 };
 
