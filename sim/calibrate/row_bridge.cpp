@@ -3,8 +3,8 @@
 // where the two contradict each other the recipe is what ran, and the row says so.
 //
 // [NVIDIA-NeMo/Megatron-Bridge v0.1.0rc4 (25.09), v0.2.0 (25.11), v0.3.0 (26.02), v0.3.1
-// (26.02.01), v0.4.0 (26.04): scripts/performance/configs/*/*workload_base_configs.py, run_script.py,
-// utils/overrides.py]
+// (26.02.01), v0.4.0 (26.04): scripts/performance/configs/*/*workload_base_configs.py,
+// run_script.py, utils/overrides.py]
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -27,10 +27,10 @@ struct Recipe {
   std::array<const char*, 2> words;  // of the row's model
   int from, before;
   Dispatcher dispatcher;
-  bool hides;                // --overlap-moe-expert-parallel-comm
-  bool drops;                // tokens beyond an even share, rows padded to it
-  int pp, vp, ep, mbs;       // 0: as the row says
-  const char* recomputes;    // modules; "": nothing
+  bool hides;              // --overlap-moe-expert-parallel-comm
+  bool drops;              // tokens beyond an even share, rows padded to it
+  int pp, vp, ep, mbs;     // 0: as the row says
+  const char* recomputes;  // modules; "": nothing
 };
 constexpr std::array recipes = {
     Recipe{{"deepseek", "v3"}, 0, 260200, flex, true, false, 8, 4, 64, 1, "mla_up_proj,mlp"},
@@ -43,7 +43,8 @@ constexpr std::array recipes = {
     Recipe{{"qwen3", "30b"}, 260201, never, flex, false, false, 1, 1, 16, 1, ""},
     // Before 26.02 modules were named, but --recompute-granularity was not given.
     Recipe{{"oss", "120b"}, 0, 260200, alltoall, false, false, 4, 1, 8, 1, ""},
-    Recipe{{"oss", "120b"}, 260200, never, alltoall, false, false, 4, 1, 8, 1, "layernorm,moe_act"}};
+    Recipe{
+        {"oss", "120b"}, 260200, never, alltoall, false, false, 4, 1, 8, 1, "layernorm,moe_act"}};
 
 // 260201 for "26.02.01 NeMo Container".
 int container(const Row& row) {
@@ -60,9 +61,8 @@ const Recipe* recipe_of(const Row& row) {
   const int at = container(row);
   const auto found = std::ranges::find_if(recipes, [&](const Recipe& one) {
     return at >= one.from && at < one.before &&
-           std::ranges::all_of(one.words, [&](const char* word) {
-             return contains(cell(row, "model"), word);
-           });
+           std::ranges::all_of(
+               one.words, [&](const char* word) { return contains(cell(row, "model"), word); });
   });
   return found == recipes.end() ? nullptr : &*found;
 }

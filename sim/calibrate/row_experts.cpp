@@ -7,6 +7,8 @@
 //                     in its name
 //     Megatron Bridge row_bridge.cpp
 //     NeMo, dgxc      core 0.9 and 0.10: PyTorch's permutation, probabilities where rows are summed
+#include "sim/calibrate/row_experts.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -16,7 +18,7 @@
 #include <numeric>
 #include <regex>
 
-#include "sim/calibrate/row_experts.h"
+#include "sim/config/cluster.h"
 #include "sim/config/huggingface.h"
 #include "sim/config/locate.h"
 #include "sim/workload/parts.h"
@@ -251,6 +253,27 @@ std::string read_experts(const Row& row, const nlohmann::json& extra, RowPlan& o
   return "";
 }
 
+namespace {
+
+// Parameters, gradients and optimizer state of a GPU among so many, of equal stages: in 16 bits,
+// gradients in 16 or 32, masters and moments in 32, in shards where the plan has them.
+double state_bytes(const workload::Plan& plan, std::int64_t etp, std::int64_t gpus) {
+  const Architecture& a = plan.architecture;
+  const double products = a.activation == model::Activation::swiglu ? 3 : 2;
+  const double all = static_cast<double>(model::mixture_count(a) * a.experts.count * a.hidden) *
+                     products * static_cast<double>(a.experts.ffn);
+  const double stages = plan.mesh.pp, world = static_cast<double>(gpus) / stages;
+  const double shared = static_cast<double>(etp * plan.mesh.ep);
+  const double experts = all / shared / stages;
+  const double rest = (static_cast<double>(model::parameters(a)) - all) / plan.mesh.tp / stages;
+  const double held = plan.numerics.fp32_gradients ? 6 : 4, state = 12;
+  if (!plan.sharding.distributed_optimizer) return (held + state) * (experts + rest);
+  return held * (experts + rest) +
+         state * (experts / (world / shared) + rest / (world / plan.mesh.tp));
+}
+
+}  // namespace
+
 int gpus_of_experts(const Row& row, const workload::Plan& plan, RowPlan& out) {
   if (!plan.architecture.is_mixture()) return 0;
   // The CI's release tests of Mixtral: what their parameters, gradients and optimizer state take on
@@ -261,9 +284,15 @@ int gpus_of_experts(const Row& row, const workload::Plan& plan, RowPlan& out) {
   }
   const std::int64_t etp = plan.mesh.etp > 0 ? plan.mesh.etp : plan.mesh.tp;
   const std::int64_t attention = std::int64_t{plan.mesh.tp} * std::max(plan.mesh.cp, 1);
-  const std::int64_t gpus = std::lcm(attention, etp * plan.mesh.ep) * plan.mesh.pp;
+  std::int64_t gpus = std::lcm(attention, etp * plan.mesh.ep) * plan.mesh.pp;
   if (gpus < 1 || gpus > count_max) return 0;
-  out.assumptions.push_back(fmt::format("{} GPUs, the fewest that its degrees allow", gpus));
+  const config::Machine* machine = cluster_of(row).machine;
+  const double room = machine ? static_cast<double>(machine->gpu.memory.n) : 0;
+  const std::int64_t most =
+      std::max<std::int64_t>(degree(row, "gbs"), 1) * attention * plan.mesh.pp;
+  while (2 * gpus <= most && state_bytes(plan, etp, gpus) > room) gpus *= 2;
+  out.assumptions.push_back(
+      fmt::format("{} GPUs, the fewest that its degrees and its state allow", gpus));
   return static_cast<int>(gpus);
 }
 

@@ -148,6 +148,11 @@ constexpr std::array rows{
     Field{.name = "router_skew",
           .place = at<&Plan::experts, &ExpertsPlan::skew>(),
           .line = "router skewed: exponent of Zipf's law; 0 is even."},
+    Field{.name = "router_load",
+          .place = at<&Plan::experts, &ExpertsPlan::load>(),
+          .otherwise = "Zipf's law",
+          .line = "router skewed: a file with the share of each expert, one line for all layers or "
+                  "one for each."},
     Field{.name = "router_seed",
           .place = at<&Plan::experts, &ExpertsPlan::seed>(),
           .line = "router random or skewed: what is drawn begins here."},

@@ -155,8 +155,8 @@ struct HostProfile {
   Duration experts_forward{};
   Duration experts_backward{};
   Duration expert{};
-  Duration microbatch{};           // data iterator, schedule, loss bookkeeping
-  Duration step{};                 // timers, logging, learning rate; once per step
+  Duration microbatch{};  // data iterator, schedule, loss bookkeeping
+  Duration step{};        // timers, logging, learning rate; once per step
   // Entries of the GPU's launch queue (CUDA_DEVICE_MAX_CONNECTIONS=1: one for all streams): the CPU
   // waits to issue more until the GPU has started as many. A kernel takes one, a collective or
   // exchange with its event records and waits `queue_entries_per_collective`. 0: no limit.

@@ -87,8 +87,7 @@ Bytes sent(const workload::Transfer& transfer, const network::Groups& groups,
   const int nodes = nodes_of(groups, cluster);
   const int places = nodes > 1 ? nodes : static_cast<int>(groups.ranks.front().size());
   const double share = std::min(1.0, choices.places(places) / choices.of_token);
-  return {std::max<std::int64_t>(
-      1, std::llround(static_cast<double>(transfer.bytes.n) * share))};
+  return {std::max<std::int64_t>(1, std::llround(static_cast<double>(transfer.bytes.n) * share))};
 }
 
 }  // namespace sim::replay

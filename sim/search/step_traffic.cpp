@@ -46,8 +46,8 @@ class Lister {
         continue;
       network::Groups groups = mesh_.groups_of(who, rank_class);
       const Bytes bytes = replay::sent(transfer, groups, cluster_);
-      all_.push_back({transfer.communicator, transfer.kind, std::move(groups), bytes,
-                      counts.transfers[t]});
+      all_.push_back(
+          {transfer.communicator, transfer.kind, std::move(groups), bytes, counts.transfers[t]});
     }
     for (std::size_t e = 0; e < counts.exchanges.size(); ++e) {
       for (const workload::Message& message : program.exchanges[e].messages) {

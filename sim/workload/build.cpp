@@ -4,6 +4,7 @@
 #include <cassert>
 
 #include "sim/workload/builder.h"
+#include "sim/workload/rank.h"
 
 namespace sim::workload {
 
@@ -56,8 +57,8 @@ std::vector<int> expert_places(const mesh::Mesh& mesh, int rank_class) {
 constexpr std::int64_t most_route_classes = 256;
 
 std::vector<int> routed_replicas(const Plan& plan) {
-  const std::int64_t span = std::int64_t{plan.mesh.ep} * plan.expert_tp() /
-                            (std::int64_t{plan.mesh.tp} * plan.mesh.cp);
+  const std::int64_t span =
+      std::int64_t{plan.mesh.ep} * plan.expert_tp() / (std::int64_t{plan.mesh.tp} * plan.mesh.cp);
   if (!plan.draws_routes() || span < 2 || span > plan.mesh.dp ||
       span * plan.mesh.pp * plan.mesh.cp > most_route_classes)
     return {};
@@ -96,8 +97,11 @@ Job build(const Plan& plan, const Environment& environment, bool all_ranks,
   const schedule::Wire& wire = schedule::find(plan.pipeline.schedule)->wire;
   job.single_queue = !plan.shards_parameters() && (wire.ahead == 0 || wire.waits_for_sends);
   job.loading = {0, plan.batch.micro_batch, plan.microbatches(), plan.stack.data_workers};
-  if (plan.makes_masks())
-    job.loading.mask_elements = plan.batch.sequence * plan.batch.sequence;
+  if (plan.makes_masks()) job.loading.mask_elements = plan.batch.sequence * plan.batch.sequence;
+  if (plan.draws_routes()) {
+    job.router = std::make_shared<const Plan>(plan);
+    job.routed_tokens = Dimensions(plan).shard;
+  }
   job.classes.resize(static_cast<std::size_t>(job.mesh.classes()));
   const Orders orders = orders_of(plan);
   for (int c = 0; c < job.mesh.classes(); ++c) {

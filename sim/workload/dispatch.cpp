@@ -18,8 +18,10 @@ std::int64_t at_least_one(std::int64_t bytes) {
   return std::max<std::int64_t>(bytes, 1);
 }
 
-void all_to_all(Writer& w, std::int64_t bytes, std::string_view label) {
-  send_tokens(w, Stream::ep, at_least_one(bytes), {}, label);
+// To the experts, or back: then a rank sends what it got.
+void all_to_all(Writer& w, std::int64_t bytes, bool back, std::string_view label) {
+  const int route = w.variant.kind.load;
+  send_tokens(w, Stream::ep, at_least_one(bytes), {}, back ? -route : route, label);
 }
 
 // Tokens and hidden columns change places between the tensor ranks (alltoall_seq).
@@ -56,7 +58,7 @@ class Rows {
 void Rows::to_experts() {
   if (r.ep > 1) {
     step(r.arriving, "dispatched tokens");
-    all_to_all(w, r.busiest * r.row, "dispatch");
+    all_to_all(w, r.busiest * r.row, false, "dispatch");
     done();
   }
   if (r.etp > 1) {
@@ -84,7 +86,7 @@ void Rows::from_experts() {
   }
   if (r.ep == 1) return;
   step(r.sent, "returned tokens");
-  all_to_all(w, r.busiest * r.row, "combine");
+  all_to_all(w, r.busiest * r.row, true, "combine");
   done();
 }
 
@@ -115,7 +117,7 @@ Value send_probabilities(Writer& w, const Routed& r) {
   if (w.plan.experts.late_probabilities) return 0;
   const Value permuted = w.temporary(at_least_one(4 * r.sent), "permuted probabilities");
   const Value there = w.activation(at_least_one(4 * r.rows), "expert probabilities");
-  if (r.ep > 1) all_to_all(w, 4 * r.busiest, "dispatch scores");
+  if (r.ep > 1) all_to_all(w, 4 * r.busiest, false, "dispatch scores");
   if (r.etp > 1)
     w.e.collective(Kind::all_gather, Stream::etp, at_least_one(4 * r.rows), "gather scores");
   if (r.sorts()) w.memory_bound(OperationKind::copy, "sort scores", 8 * r.rows);
@@ -131,7 +133,7 @@ Gradients dispatch_back(Writer& w, Gradients gradients, const Routed& r, Value o
     scores = gradients[1];
   } else if (gradients[1] != 0) {
     scores = w.temporary(at_least_one(4 * r.sent), "permuted probability gradient");
-    if (r.ep > 1) all_to_all(w, 4 * r.busiest, "combine scores");
+    if (r.ep > 1) all_to_all(w, 4 * r.busiest, true, "combine scores");
     w.drop(gradients[1]);
   }
   const Value made = w.temporary(w.dim.residual(), "dispatch gradient");
@@ -178,15 +180,15 @@ Gradients combine_back(Writer& w, Gradients gradients, const Routed& r, Value ou
 // [core 0.14 pipeline_parallel/combined_1f1b.py; model_chunk_schedule_plan.py].
 constexpr std::uint16_t hidden_exchange = expert_parameter_event + 1;
 
-void send_tokens(Writer& w, Stream stream, std::int64_t bytes, const Choices& choices,
+void send_tokens(Writer& w, Stream stream, std::int64_t bytes, const Choices& choices, int route,
                  std::string_view label) {
   if (!w.plan.experts.overlaps_all_to_all) {
-    w.e.dispatch(stream, bytes, choices, label);
+    w.e.dispatch(stream, bytes, choices, route, label);
     return;
   }
   w.rank.program.events = std::max(w.rank.program.events, hidden_exchange + 1u);
   w.e.wait(hidden_exchange);
-  w.e.dispatch(stream, bytes, choices, label, overlapped, hidden_exchange);
+  w.e.dispatch(stream, bytes, choices, route, label, overlapped, hidden_exchange);
 }
 
 Dispatched dispatch(Writer& w, const Routed& r) {

@@ -147,10 +147,14 @@ Matrix expert_matrix(const Rank& rank, bool up) {
   const std::int64_t local = a.experts.count / rank.plan.mesh.ep;
   const bool grouped = rank.plan.experts.grouped_gemm;
   if (up)
-    return {"expert fc1", "experts.linear_fc1.weight", a.hidden, inputs * ffn, local, grouped,
-            false, a.linear_bias ? "experts.linear_fc1.bias" : ""};
-  return {"expert fc2", "experts.linear_fc2.weight", ffn, a.hidden, local, grouped,
-          false, a.linear_bias ? "experts.linear_fc2.bias" : ""};
+    return {"expert fc1", "experts.linear_fc1.weight",
+            a.hidden,     inputs * ffn,
+            local,        grouped,
+            false,        a.linear_bias ? "experts.linear_fc1.bias" : ""};
+  return {"expert fc2", "experts.linear_fc2.weight",
+          ffn,          a.hidden,
+          local,        grouped,
+          false,        a.linear_bias ? "experts.linear_fc2.bias" : ""};
 }
 
 Value expert_products(Writer& w, const Routed& r, Dispatched in) {

@@ -1,7 +1,7 @@
 // flex_dispatch.cpp — the flex dispatcher over DeepEP: one kernel sends each token once to every
 // rank with experts of it (between nodes once to each node), scores beside it; what arrives is
-// permuted to rows of experts here. The CPU waits for the number of tokens that come in each forward
-// pass; the way back knows it.
+// permuted to rows of experts here. The CPU waits for the number of tokens that come in each
+// forward pass; the way back knows it.
 //
 //     tokens n ── dispatch ── U tokens of this rank ── permute ── R rows ── experts
 //     sum n ◄──── combine ◄── U sums of their rows ◄── un-permute ◄── R rows
@@ -31,7 +31,7 @@ std::int64_t arriving_once(const Routed& r) {
 }
 
 void send(Writer& w, const Routed& r, std::string_view label) {
-  if (r.ep * r.etp > 1) send_tokens(w, stream_of(r), r.busiest * r.row, r.choices, label);
+  if (r.ep * r.etp > 1) send_tokens(w, stream_of(r), r.busiest * r.row, r.choices, 0, label);
 }
 
 void permute(Writer& w, const Routed& r, std::string_view name) {

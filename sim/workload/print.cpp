@@ -93,9 +93,9 @@ constexpr std::array kind_names = {
     "gemm", "attention forward", "attention backward", "norm",     "elementwise", "softmax",
     "copy", "reduction",         "optimizer",          "embedding"};
 constexpr std::array role_names = {"forward", "input gradient", "weight gradient"};
-constexpr std::array host_names = {"layer_forward", "layer_backward", "microbatch", "step",
-                                   "blocking_read", "data",           "launches",
-                                   "experts_forward", "experts_backward", "expert"};
+constexpr std::array host_names = {
+    "layer_forward", "layer_backward",  "microbatch",       "step",  "blocking_read", "data",
+    "launches",      "experts_forward", "experts_backward", "expert"};
 
 template <class Enum, std::size_t N>
 std::string_view named(const std::array<const char*, N>& names, Enum value) {
@@ -360,6 +360,7 @@ class Printer {
       if (t.pieces > 1) lines << "pieces" << t.pieces;
       if (t.choices.of_token > 0)
         lines << "choices" << t.choices.of_token << t.choices.groups << t.choices.top_groups;
+      if (t.route != 0) lines << "route" << t.route;
     }
     if (i.op == Op::exchange) {
       const Exchange& exchange = program_.exchanges[i.index];

@@ -15,7 +15,9 @@
 //      instruction in the same order.
 #pragma once
 
+#include <compare>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -28,6 +30,8 @@
 #include "sim/schedule/schedule.h"
 
 namespace sim::workload {
+
+struct Plan;
 
 // In-order queues of work. What each occupies, and which own memory: replay/queues.h.
 enum class Stream : std::uint8_t {
@@ -55,10 +59,10 @@ enum class Stream : std::uint8_t {
   pcie_up,    // copies to the GPU
   pcie_down,  // ... and to the CPU
   cpu,        // work of the CPU's own, in order: an optimizer whose state lies there
-  ep,      // ranks that share the experts of a layer
-  etp,     // ranks that share each of them
-  etp_ep,  // both
-  edp,     // ranks that hold the same experts
+  ep,         // ranks that share the experts of a layer
+  etp,        // ranks that share each of them
+  etp_ep,     // both
+  edp,        // ranks that hold the same experts
   count_,
 };
 constexpr int stream_count = static_cast<int>(Stream::count_);
@@ -112,13 +116,13 @@ inline constexpr std::uint8_t maybe = 16;      // free: the slot may be empty
 inline constexpr std::uint8_t beside = 32;     // kernel: small, finds free SMs beside any other
 
 enum class HostWork : std::uint8_t {
-  layer_forward,   // Python of one layer's forward beyond its launches
-  layer_backward,  // autograd of one layer's backward beyond its launches
-  microbatch,      // schedule, data loading
-  step,            // logging, learning rate, timers
-  blocking_read,   // one .item() beyond the synchronisation itself
-  data,            // what the step before it waits for its data loaders (Job::loading)
-  launches,        // kernels of a group beyond the first: each is launched
+  layer_forward,     // Python of one layer's forward beyond its launches
+  layer_backward,    // autograd of one layer's backward beyond its launches
+  microbatch,        // schedule, data loading
+  step,              // logging, learning rate, timers
+  blocking_read,     // one .item() beyond the synchronisation itself
+  data,              // what the step before it waits for its data loaders (Job::loading)
+  launches,          // kernels of a group beyond the first: each is launched
   experts_forward,   // router and dispatcher of a layer's forward beyond their launches
   experts_backward,  // ... of its backward
   expert,            // one weight of a grouped product: its tensors, handles and hooks
@@ -142,7 +146,13 @@ struct Block {
   std::vector<Instruction> code;
 };
 
-// One collective as this rank sees it.
+// Where a layer is in the job's run.
+struct RouteKey {
+  int layer = 0, microbatch = 0;
+  bool first_step = false;
+  friend auto operator<=>(const RouteKey&, const RouteKey&) = default;
+};
+
 // A token's choices among experts that are spread evenly over places: ranks, or nodes.
 struct Choices {
   int of_token = 0;                // K; 0: no choices
@@ -152,6 +162,7 @@ struct Choices {
   friend bool operator==(const Choices&, const Choices&) = default;
 };
 
+// One collective as this rank sees it.
 struct Transfer {
   collective::Kind kind;
   Stream communicator;
@@ -163,6 +174,9 @@ struct Transfer {
   // of its experts get it by NVLink; inside a node one to each such rank (DeepEP). `bytes` counts
   // all K copies.
   Choices choices{};
+  // An all-to-all of drawn routes: the number of its RouteKey in Program::routes, from 1, negative
+  // on the way back. `bytes` is what the busiest rank of its group sends or gets.
+  int route = 0;
   friend bool operator==(const Transfer&, const Transfer&) = default;
 };
 
@@ -215,6 +229,7 @@ struct Program {
   std::vector<std::string> labels;
   std::vector<model::Operation> operations;
   std::vector<Transfer> transfers;
+  std::vector<RouteKey> routes;
   std::vector<Exchange> exchanges;
   std::vector<Block> blocks;
   std::vector<Template> templates;
@@ -250,6 +265,10 @@ struct Job {
   bool launch_blocking = false;  // the CPU waits for every kernel before it issues the next
   bool ends_together = true;     // all ranks meet at the end of a step
   Loading loading;
+  // What draws the routes of transfers that have one, and the tokens of a rank at the router; none
+  // where nothing is drawn.
+  std::shared_ptr<const Plan> router;
+  std::int64_t routed_tokens = 0;
 };
 
 }  // namespace sim::workload
