@@ -255,6 +255,9 @@ std::string read_experts(const Row& row, const nlohmann::json& extra, RowPlan& o
 
 namespace {
 
+// What is left is for activations, communicators and the CUDA context.
+constexpr double state_share = 0.8;
+
 // Parameters, gradients and optimizer state of a GPU among so many, of equal stages: in 16 bits,
 // gradients in 16 or 32, masters and moments in 32, in shards where the plan has them.
 double state_bytes(const workload::Plan& plan, std::int64_t etp, std::int64_t gpus) {
@@ -287,7 +290,7 @@ int gpus_of_experts(const Row& row, const workload::Plan& plan, RowPlan& out) {
   std::int64_t gpus = std::lcm(attention, etp * plan.mesh.ep) * plan.mesh.pp;
   if (gpus < 1 || gpus > count_max) return 0;
   const config::Machine* machine = cluster_of(row).machine;
-  const double room = machine ? static_cast<double>(machine->gpu.memory.n) : 0;
+  const double room = machine ? state_share * static_cast<double>(machine->gpu.memory.n) : 0;
   const std::int64_t most =
       std::max<std::int64_t>(degree(row, "gbs"), 1) * attention * plan.mesh.pp;
   while (2 * gpus <= most && state_bytes(plan, etp, gpus) > room) gpus *= 2;

@@ -58,7 +58,7 @@ TEST_CASE("calibrate: a mixture in Megatron Bridge runs what its container's rec
 
 TEST_CASE("calibrate: experts on GPUs that are not stated are on as many as hold their state") {
   // 30.5e9 parameters, 29.0e9 of them of experts over 8 ranks: 6 x 5.2e9 + 12 x 3.6e9 bytes on 8
-  // GPUs are 75 GB; on 16 half of the experts' state is elsewhere.
+  // GPUs are 75 GB, more than four fifths of 85 GB; on 16 half of the experts' state is elsewhere.
   const RowPlan row = plan_of_row("training_runs.csv", "T01331");
   CHECK(row.plan.world() == 16);
   CHECK(says(row, "16 GPUs, the fewest that its degrees and its state allow"));

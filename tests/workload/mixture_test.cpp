@@ -121,8 +121,9 @@ TEST_CASE("mixture: the ranks of a job hold each expert once and the rest whole"
     std::int64_t held = 0;
     for (int stage = 0; stage < plan.mesh.pp; ++stage)
       held += job.classes[static_cast<std::size_t>(job.mesh.class_of({stage, 0, 0, 0}))].parameters;
-    const std::int64_t local =
-        model::mixture_count(a) * a.experts.count / plan.mesh.ep * 3 * a.hidden * a.experts.ffn;
+    const std::int64_t of_expert =
+        3 * a.hidden * a.experts.ffn + (a.linear_bias ? 2 * a.experts.ffn + a.hidden : 0);
+    const std::int64_t local = model::mixture_count(a) * a.experts.count / plan.mesh.ep * of_expert;
     std::int64_t expected = model::parameters(a);
     CHECK(held + (plan.mesh.ep - 1) * local == expected);
   }
