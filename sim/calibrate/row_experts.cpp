@@ -5,8 +5,10 @@
 //     CI              the flags in `extra`; tokenizers [NVIDIA/Megatron-LM tests/functional_tests/
 //                     test_cases/mixtral/*/model_config.yaml]; the core that made a golden file is
 //                     in its name
-//     Megatron Bridge src/megatron/bridge/perf_recipes/*/h100: recompute_modules, overlap, layout
+//     Megatron Bridge row_bridge.cpp
 //     NeMo, dgxc      core 0.9 and 0.10: PyTorch's permutation, probabilities where rows are summed
+#include "sim/calibrate/row_experts.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -16,7 +18,7 @@
 #include <numeric>
 #include <regex>
 
-#include "sim/calibrate/row_text.h"
+#include "sim/config/cluster.h"
 #include "sim/config/huggingface.h"
 #include "sim/config/locate.h"
 #include "sim/workload/parts.h"
@@ -29,9 +31,6 @@ using model::Architecture;
 
 bool is_ci(const Row& row) {
   return cell(row, "source_group") == "megatron-ci";
-}
-bool is_bridge(const Row& row) {
-  return starts_with(cell(row, "framework"), "Megatron-Bridge");
 }
 
 // Words of a model's name in tables, and the file that has its network.
@@ -113,6 +112,7 @@ void take_flags(const nlohmann::json& extra, Architecture& a) {
     e.layers = pattern;
   e.pre_softmax = e.pre_softmax || flag(extra, "moe-router-pre-softmax");
   e.groups = number_in(extra, "moe-router-num-groups", e.groups);
+  e.top_groups = number_in(extra, "moe-router-group-topk", e.top_groups);
   e.expert_bias = e.expert_bias || flag(extra, "moe-router-enable-expert-bias");
   if (text_in(extra, "moe-router-score-function") == "sigmoid")
     e.score = model::RouterScore::sigmoid;
@@ -159,7 +159,7 @@ void read_dispatch(const Row& row, const nlohmann::json& extra, RowPlan& out) {
   const std::string type = text_in(extra, "moe-token-dispatcher-type");
   how.late_probabilities = core < 13;
   how.permute_fusion = is_ci(row) ? flag(extra, "moe-permute-fusion") : core >= 12;
-  how.fp32_router = text_in(extra, "moe-router-dtype") == "fp32" || is_bridge(row);
+  how.fp32_router = text_in(extra, "moe-router-dtype") == "fp32";
   if (type == "flex") how.dispatcher = workload::Dispatcher::flex;
   if (type == "allgather") how.dispatcher = workload::Dispatcher::allgather;
   if (core < 9 && how.dispatcher == workload::Dispatcher::alltoall)
@@ -171,57 +171,44 @@ void read_dispatch(const Row& row, const nlohmann::json& extra, RowPlan& out) {
   how.overlaps_all_to_all = flag(extra, "overlap-moe-expert-parallel-comm");
 }
 
-// What Megatron Bridge's recipes for H100 add.
-void read_recipe(const Row& row, RowPlan& out) {
-  if (!is_bridge(row)) return;
-  workload::Plan& plan = out.plan;
-  const std::string& name = cell(row, "model");
-  workload::RecomputeModules& modules = plan.policy.recompute_modules;
-  const auto recomputes = [&] {
-    plan.policy.recompute = workload::Recompute::selective;
-    modules = {};
-    modules.core_attention = false;
-  };
-  if (contains(name, "oss")) {
-    recomputes();
-    modules.norms = modules.moe_activation = true;
-    out.assumptions.emplace_back("norms and activations of experts run again, as its recipe");
-  } else if (contains(name, "deepseek")) {
-    recomputes();
-    modules.latent = modules.mlp = true;
-    plan.experts.dispatcher = workload::Dispatcher::flex;
-    if (plan.mesh.pp == 8 && degree(row, "vp") == 4 && plan.architecture.layers == 61) {
-      plan.pipeline.layers_of_parts.assign(32, 2);
-      plan.pipeline.layers_of_parts.front() = 1;
-      plan.pipeline.layers_of_parts.back() = 0;
-    }
-    out.assumptions.emplace_back("layout and recomputation of its recipe");
-  } else if (contains(name, "qwen")) {
-    plan.experts.overlaps_all_to_all = true;
-    out.assumptions.emplace_back("all-to-alls beside another microbatch, as its recipe");
+// How far the FLOPs of a network are from those of the row's own rate and time, relatively.
+class Counted {
+ public:
+  Counted(const Row& row, const workload::Plan& plan)
+      : sequences_(degree(row, "gbs")), sequence_(static_cast<double>(plan.batch.sequence)) {
+    const auto rate = number(cell(row, "tflops_gpu")), time = number(cell(row, "iter_time_s"));
+    if (rate && time) flops_ = *rate * 1e12 * *time * degree(row, "n_gpus");
   }
-}
+  bool known() const { return flops_ > 0 && sequences_ > 0; }
+  double apart(const Architecture& a) const {
+    const model::Batch batch{sequences_, sequence_, static_cast<double>(a.vocab),
+                             model::Recompute::none};
+    return std::abs(model::find_flop_convention("megatron")->flops(a, batch) / flops_ - 1);
+  }
 
-// Tables give the depth of a proxy in the column `layers`; where FLOPs by the row's own rate and
-// time contradict it and agree with the whole network, that was trained.
+ private:
+  double sequences_, sequence_, flops_ = 0;
+};
+
+// Tables give the depth of a proxy in the column `layers`; where its FLOPs contradict it and agree
+// with the whole network, that was trained. So with modules that predict more tokens.
 void check_depth(const Row& row, const Architecture& whole, RowPlan& out) {
   Architecture& a = out.plan.architecture;
-  const auto rate = number(cell(row, "tflops_gpu")), time = number(cell(row, "iter_time_s"));
-  const double gpus = static_cast<double>(degree(row, "n_gpus"));
-  const double sequences = static_cast<double>(degree(row, "gbs"));
-  if (!rate || !time || gpus == 0 || sequences == 0 || a.layers >= whole.layers) return;
-  const double counted = *rate * 1e12 * *time * gpus;
-  const auto apart = [&](const Architecture& one) {
-    const model::Batch batch{sequences, static_cast<double>(out.plan.batch.sequence),
-                             static_cast<double>(a.vocab), model::Recompute::none};
-    return std::abs(model::find_flop_convention("megatron")->flops(one, batch) / counted - 1);
-  };
+  const Counted counted(row, out.plan);
+  if (!counted.known()) return;
   Architecture full = a;
   full.layers = whole.layers;
   full.experts.layers = whole.experts.layers;
-  if (apart(a) < 0.15 || apart(full) > 0.05) return;
-  a = full;
-  out.assumptions.push_back(fmt::format("{} layers, as its FLOPs say", full.layers));
+  if (a.layers < whole.layers && counted.apart(a) >= 0.15 && counted.apart(full) <= 0.05) {
+    a = full;
+    out.assumptions.push_back(fmt::format("{} layers, as its FLOPs say", full.layers));
+  }
+  Architecture predicts = a;
+  predicts.predicted_tokens = whole.predicted_tokens;
+  if (whole.predicted_tokens == 0 || counted.apart(predicts) > 0.01 || counted.apart(a) < 0.02)
+    return;
+  a = predicts;
+  out.assumptions.push_back("one more token is predicted, as its FLOPs say");
 }
 
 }  // namespace
@@ -262,8 +249,33 @@ std::string read_experts(const Row& row, const nlohmann::json& extra, RowPlan& o
     return fmt::format("layers of experts '{}' are not those of {} layers", a.experts.layers,
                        a.layers);
   read_dispatch(row, extra, out);
+  read_bridge_degrees(row, out);
   return "";
 }
+
+namespace {
+
+// What is left is for activations, communicators and the CUDA context.
+constexpr double state_share = 0.8;
+
+// Parameters, gradients and optimizer state of a GPU among so many, of equal stages: in 16 bits,
+// gradients in 16 or 32, masters and moments in 32, in shards where the plan has them.
+double state_bytes(const workload::Plan& plan, std::int64_t etp, std::int64_t gpus) {
+  const Architecture& a = plan.architecture;
+  const double products = a.activation == model::Activation::swiglu ? 3 : 2;
+  const double all = static_cast<double>(model::mixture_count(a) * a.experts.count * a.hidden) *
+                     products * static_cast<double>(a.experts.ffn);
+  const double stages = plan.mesh.pp, world = static_cast<double>(gpus) / stages;
+  const double shared = static_cast<double>(etp * plan.mesh.ep);
+  const double experts = all / shared / stages;
+  const double rest = (static_cast<double>(model::parameters(a)) - all) / plan.mesh.tp / stages;
+  const double held = plan.numerics.fp32_gradients ? 6 : 4, state = 12;
+  if (!plan.sharding.distributed_optimizer) return (held + state) * (experts + rest);
+  return held * (experts + rest) +
+         state * (experts / (world / shared) + rest / (world / plan.mesh.tp));
+}
+
+}  // namespace
 
 int gpus_of_experts(const Row& row, const workload::Plan& plan, RowPlan& out) {
   if (!plan.architecture.is_mixture()) return 0;
@@ -275,15 +287,21 @@ int gpus_of_experts(const Row& row, const workload::Plan& plan, RowPlan& out) {
   }
   const std::int64_t etp = plan.mesh.etp > 0 ? plan.mesh.etp : plan.mesh.tp;
   const std::int64_t attention = std::int64_t{plan.mesh.tp} * std::max(plan.mesh.cp, 1);
-  const std::int64_t gpus = std::lcm(attention, etp * plan.mesh.ep) * plan.mesh.pp;
+  std::int64_t gpus = std::lcm(attention, etp * plan.mesh.ep) * plan.mesh.pp;
   if (gpus < 1 || gpus > count_max) return 0;
-  out.assumptions.push_back(fmt::format("{} GPUs, the fewest that its degrees allow", gpus));
+  const config::Machine* machine = cluster_of(row).machine;
+  const double room = machine ? state_share * static_cast<double>(machine->gpu.memory.n) : 0;
+  const std::int64_t most =
+      std::max<std::int64_t>(degree(row, "gbs"), 1) * attention * plan.mesh.pp;
+  while (2 * gpus <= most && state_bytes(plan, etp, gpus) > room) gpus *= 2;
+  out.assumptions.push_back(
+      fmt::format("{} GPUs, the fewest that its degrees and its state allow", gpus));
   return static_cast<int>(gpus);
 }
 
 void finish_experts(const Row& row, RowPlan& out) {
   if (!out.plan.architecture.is_mixture()) return;
-  read_recipe(row, out);
+  read_bridge_recipe(row, out);
   // The modules that predict more tokens stand where the loss does.
   std::string layout = text_in(extra(row), "pipeline-model-parallel-layout");
   std::erase_if(layout, [](char c) { return c == 'm' || c == '"'; });

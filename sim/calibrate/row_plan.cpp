@@ -145,12 +145,15 @@ struct Recomputed {
   const char* word;
   const char* module;  // of `recompute_modules`; "": of no dense layer
 };
-constexpr std::array modules{
-    Recomputed{"core_attn", "core_attn"},    Recomputed{"core attn", "core_attn"},
-    Recomputed{"attention", "core_attn"},    Recomputed{"mlp", "mlp"},
-    Recomputed{"op-level", "operators"},     Recomputed{"layernorm", "layernorm"},
-    Recomputed{"moe", ""},                   Recomputed{"mla_up_proj", ""},
-    Recomputed{"shared_experts", ""}};
+constexpr std::array modules{Recomputed{"core_attn", "core_attn"},
+                             Recomputed{"core attn", "core_attn"},
+                             Recomputed{"attention", "core_attn"},
+                             Recomputed{"mlp", "mlp"},
+                             Recomputed{"op-level", "operators"},
+                             Recomputed{"layernorm", "layernorm"},
+                             Recomputed{"moe", ""},
+                             Recomputed{"mla_up_proj", ""},
+                             Recomputed{"shared_experts", ""}};
 
 void read_modules(Reading& reading) {
   std::vector<std::string> named;
@@ -352,6 +355,12 @@ RowPlan plan_of(const Row& row) {
   read_convention(reading, stated.completion.tflops, out);
   read_machine(row, *choice.machine, out.machine);
   out.memory_only = choice.memory_only;
+  if (std::string above = above_peak(row, out.plan, *choice.machine); !above.empty()) {
+    if (!number(cell(row, "mem_alloc_peak_gib")) && !number(cell(row, "mem_reserved_peak_gib")))
+      return refuse(above);
+    out.memory_only = true;
+    reading.assume("", above);
+  }
   out.family = framework->family;
   out.machine.no_nvlink_sharp =
       std::ranges::count(stated.completion.cluster, "node.nvlink_sharp=false") > 0;

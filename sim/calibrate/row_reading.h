@@ -34,4 +34,7 @@ std::string read_schedule(Reading& reading);
 // What the framework left open of them. REQUIRES: degrees and network of out.plan stand.
 std::string settle_schedule(Reading& reading, RowPlan& out);
 
+// Why the row's time is none of its GPU; "": it may be. REQUIRES: the plan stands.
+std::string above_peak(const Row& row, const workload::Plan& plan, const config::Machine& machine);
+
 }  // namespace sim::calibrate

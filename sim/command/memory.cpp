@@ -100,6 +100,11 @@ int replay_text(const std::string& text, const std::string& path, memory::Rules 
 int estimate(const std::vector<std::string>& words, Globals globals) {
   const config::PlanFile file =
       need(config::load_plan(workload_path(words[1]), {words.begin() + 2, words.end()}));
+  if (file.plan.architecture.is_mixture())
+    throw Stop{exit_data, words[1] +
+                              ": error: the closed form of arXiv 2411.06465 counts dense "
+                              "layers and does not apply to a mixture of experts; "
+                              "`rehearse run` replays it"};
   const memory::Estimate parts = memory::estimate(search::estimator_input(file.plan));
   const report::Estimate all = search::estimate(file.plan, file.machine.gpu);
   constexpr double bytes_per_gib = 1024.0 * 1024.0 * 1024.0;

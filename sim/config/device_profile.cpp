@@ -97,6 +97,9 @@ device::HostProfile host(const v1::HostProfile& from) {
   to.synchronisation = to_duration(from.synchronisation());
   to.layer_forward = to_duration(from.layer_forward());
   to.layer_backward = to_duration(from.layer_backward());
+  if (from.has_experts_forward()) to.experts_forward = to_duration(from.experts_forward());
+  if (from.has_experts_backward()) to.experts_backward = to_duration(from.experts_backward());
+  if (from.has_expert()) to.expert = to_duration(from.expert());
   to.microbatch = to_duration(from.microbatch());
   to.step = to_duration(from.step());
   if (from.has_launch_queue()) to.launch_queue = from.launch_queue();

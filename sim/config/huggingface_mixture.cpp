@@ -82,6 +82,7 @@ void deepseek(Keys& keys, bool third, Architecture& a) {
   a.experts.ffn = keys.required("moe_intermediate_size", max_width, "2048");
   a.experts.shared_ffn = keys.counted("n_shared_experts", 0, max_experts) * a.experts.ffn;
   a.experts.groups = keys.counted("n_group", 0, max_experts);
+  a.experts.top_groups = keys.counted("topk_group", 0, max_experts);
   a.experts.pre_softmax = true;
   if (third) {
     a.experts.score = model::RouterScore::sigmoid;

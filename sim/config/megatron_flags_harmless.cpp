@@ -172,7 +172,7 @@ constinit const std::string_view harmless_flags =
     "moe-paged-stash moe-paged-stash-buffer-size-factor-cpu "
     "moe-paged-stash-buffer-size-factor-cuda moe-paged-stash-page-size moe-per-layer-logging "
     "moe-permute-fusion-into-hybridep moe-router-bias-update-rate moe-router-force-biased "
-    "moe-router-fusion moe-router-group-topk moe-router-padding-for-fp8 "
+    "moe-router-fusion moe-router-padding-for-fp8 "
     "moe-router-padding-for-quantization moe-router-quantile-balancing-ema "
     "moe-router-topk-limited-devices moe-router-topk-scaling-factor "
     "moe-routing-trace-capture-hidden-states moe-routing-trace-capture-logits "

@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "sim/config/fields.h"
+#include "sim/config/router_load.h"
 #include "sim/core/text.h"
 #include "sim/memory/options.h"
 #include "sim/mesh/axes.h"
@@ -268,6 +269,22 @@ const Framework* framework_of(const v1::Plan& from, std::vector<PlanProblem>& pr
   return found;
 }
 
+// The shares that a file gives.
+void router_load(Resolved& out) {
+  workload::ExpertsPlan& how = out.plan.experts;
+  const model::Architecture& a = out.plan.architecture;
+  if (how.load.empty()) return;
+  const auto refuse = [&](std::string why) {
+    out.problems.push_back({"router_load", std::move(why)});
+  };
+  if (how.routing != workload::Routing::skewed) return refuse("router_load needs router skewed");
+  if (!a.is_mixture() || !model::read_layer_pattern(a.experts.layers, a.layers).problem.empty())
+    return;
+  auto read = read_router_load(how.load, a);
+  if (const auto* problem = std::get_if<std::string>(&read)) return refuse(*problem);
+  how.shares = std::move(std::get<0>(read));
+}
+
 // Everything but the world's size.
 void fill(const v1::Plan& from, const Machine* machine, Resolved& out) {
   sharding(from, out.plan, out.problems);
@@ -325,6 +342,7 @@ Resolved resolve(const v1::Plan& given, const model::Architecture& architecture,
   if (plan.numerics.fp8 && machine != nullptr && machine->gpu.fp8_flops == 0)
     out.problems.push_back(
         {"fp8", fmt::format("{} multiplies no fp8; leave fp8 out", machine->gpu.name)});
+  router_load(out);
   if (const auto options = memory::parse_options(plan.environment.allocator_options); !options) {
     for (const Diagnostic& problem : options.errors())
       out.problems.push_back({"allocator_options", problem.where + ": " + problem.message});
@@ -348,6 +366,7 @@ void experts_of(const v1::Architecture& from, model::Architecture& to) {
   if (from.router_score() == v1::Architecture::sigmoid) e.score = model::RouterScore::sigmoid;
   e.pre_softmax = from.router_pre_softmax();
   e.groups = from.router_groups();
+  e.top_groups = from.router_top_groups();
   e.expert_bias = from.expert_bias();
   if (from.has_auxiliary_loss()) e.auxiliary_loss = from.auxiliary_loss();
   e.router_bias = from.router_bias();

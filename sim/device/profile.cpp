@@ -137,6 +137,9 @@ void check_host(const HostProfile& host, Checker& c) {
   c.duration("host.synchronisation", host.synchronisation);
   c.duration("host.layer_forward", host.layer_forward);
   c.duration("host.layer_backward", host.layer_backward);
+  c.duration("host.experts_forward", host.experts_forward);
+  c.duration("host.experts_backward", host.experts_backward);
+  c.duration("host.expert", host.expert);
   c.duration("host.microbatch", host.microbatch);
   c.duration("host.step", host.step);
   c.duration("host.loader.mask", host.loader.mask);

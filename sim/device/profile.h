@@ -149,8 +149,14 @@ struct HostProfile {
   Duration synchronisation{};      // from the GPU's last instruction to the CPU going on
   Duration layer_forward{};        // Python of one layer's forward that launches nothing
   Duration layer_backward{};       // autograd, hooks and Python of one layer's backward
-  Duration microbatch{};           // data iterator, schedule, loss bookkeeping
-  Duration step{};                 // timers, logging, learning rate; once per step
+  // What a layer of experts adds: router and dispatcher, small operators that PyTorch issues one by
+  // one; and for each local expert in each call of a grouped product its tensors' Python, hooks and
+  // gradient handles. 0: not seen.
+  Duration experts_forward{};
+  Duration experts_backward{};
+  Duration expert{};
+  Duration microbatch{};  // data iterator, schedule, loss bookkeeping
+  Duration step{};        // timers, logging, learning rate; once per step
   // Entries of the GPU's launch queue (CUDA_DEVICE_MAX_CONNECTIONS=1: one for all streams): the CPU
   // waits to issue more until the GPU has started as many. A kernel takes one, a collective or
   // exchange with its event records and waits `queue_entries_per_collective`. 0: no limit.

@@ -26,9 +26,10 @@ struct Experts {
   // "([0]*3+[1]*58)" (Megatron-LM's --moe-layer-freq).
   std::string layers = "1";
   RouterScore score = RouterScore::softmax;
-  bool pre_softmax = false;  // scores are taken before the choice, over all experts
-  std::int64_t groups = 0;   // groups that the choice is limited to; 0: no groups
-  bool expert_bias = false;  // a bias for the choice that balances without a loss
+  bool pre_softmax = false;     // scores are taken before the choice, over all experts
+  std::int64_t groups = 0;      // of experts; 0: none
+  std::int64_t top_groups = 0;  // groups that a token's choice is limited to; 0: it is not
+  bool expert_bias = false;     // a bias for the choice that balances without a loss
   bool auxiliary_loss = true;
   bool router_bias = false;  // of the gating product (gpt-oss)
   std::int64_t gates = 0;    // outputs of a gate over the shared expert (Qwen2-MoE)

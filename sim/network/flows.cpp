@@ -29,6 +29,7 @@ class Builder {
   void tree(int group, const Spread& spread, bool chain);
   void sends(int group, const std::vector<int>& ranks, bool around);
   void all_to_all(int group, const std::vector<int>& ranks);
+  void pairs(int group, const std::vector<int>& ranks);
 
  private:
   void add(int group, double bytes, std::vector<Use> uses, Duration latency, bool inside) {
@@ -303,6 +304,17 @@ void Builder::all_to_all(int group, const std::vector<int>& ranks) {
   add(group, 1.0 / static_cast<double>(ranks.size()), std::move(uses), crossed.latency, inside);
 }
 
+void Builder::pairs(int group, const std::vector<int>& ranks) {
+  for (const int from : ranks) {
+    for (const int to : ranks) {
+      if (from == to) continue;
+      Path crossed;
+      message(from, to, (from + to) % message_channels(from, to), crossed);
+      flow(group, 1.0, crossed, from / node_.gpus == to / node_.gpus);
+    }
+  }
+}
+
 }  // namespace
 
 Traffic traffic(Pattern pattern, const std::vector<Spread>& groups,
@@ -310,8 +322,8 @@ Traffic traffic(Pattern pattern, const std::vector<Spread>& groups,
                 const Achieved& achieved, int send_channels) {
   Traffic out;
   out.extra.resize(groups.size());
-  const bool sends =
-      pattern == Pattern::sends || pattern == Pattern::exchange || pattern == Pattern::all_to_all;
+  const bool sends = pattern == Pattern::sends || pattern == Pattern::exchange ||
+                     pattern == Pattern::all_to_all || pattern == Pattern::pairs;
   // What was measured has its losses in it.
   const std::array<double, 4> efficiency = {sends ? achieved.send_nvlink : achieved.nvlink,
                                             achieved.pcie,
@@ -338,6 +350,9 @@ Traffic traffic(Pattern pattern, const std::vector<Spread>& groups,
         break;
       case Pattern::all_to_all:
         builder.all_to_all(group, ranks[g]);
+        break;
+      case Pattern::pairs:
+        builder.pairs(group, ranks[g]);
         break;
     }
   }

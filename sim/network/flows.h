@@ -14,6 +14,7 @@
 //     sends       one byte from every rank to the next, each an independent flow
 //     exchange    the same, and from the last to the first
 //     all_to_all  1/n byte from every rank to every other, all pairs together
+//     pairs       one byte from every rank to every other, a flow for each, in order of ranks
 //
 // Messages between nodes leave by the NIC of the destination's rail where NVLink leads to it (PXN).
 //
@@ -30,7 +31,7 @@
 
 namespace sim::network {
 
-enum class Pattern : std::uint8_t { ring, tree, nvls_tree, sends, exchange, all_to_all };
+enum class Pattern : std::uint8_t { ring, tree, nvls_tree, sends, exchange, all_to_all, pairs };
 
 struct Traffic {
   Query query;               // bytes scaled: 1e9 for each byte of the pattern

@@ -9,6 +9,7 @@
 #include <cmath>
 #include <map>
 #include <optional>
+#include <span>
 
 #include "sim/network/buffers.h"
 #include "sim/network/channels.h"
@@ -23,7 +24,7 @@ namespace {
 using collective::Kind;
 using Some = std::span<const int>;  // numbers of groups
 
-constexpr int pattern_count = 6;
+constexpr int pattern_count = 7;
 
 // What the solver found for a group, or for the slowest of several: seconds per byte of the
 // pattern, and the latency that the fabric adds to a step between nodes.
@@ -50,6 +51,7 @@ struct Layout {
   std::vector<Situation> situations;  // one per shape, in order of first appearance
   std::array<std::optional<Rates>, pattern_count> rates;  // by pattern
   std::map<std::pair<Kind, std::int64_t>, Answer> known;
+  std::optional<Traffic> pairs;
 };
 
 XXH128_hash_t hash_of(const Groups& groups) {
@@ -106,6 +108,7 @@ struct Network::State {
   Result<Answer> collective(Layout& layout, std::size_t shape, Kind kind, Bytes bytes, Some groups);
   Answer send(const Situation& s, Kind kind, const Rate& rate, Bytes bytes) const;
   Result<Answer> ask(Layout& layout, Kind kind, Bytes bytes);
+  Duration pairs(Layout& layout, std::span<const std::int64_t> bytes);
 
   topology::Cluster cluster;
   std::shared_ptr<const CommunicationProfile> profile;
@@ -410,6 +413,49 @@ Duration Network::duration(Kind kind, GroupsId groups, Bytes bytes, std::span<co
   const Result<Answer> found = state_->compute(layout, kind, bytes, of);
   if (!found) throw SolverFailed(found.errors().front().message);
   return found->duration;
+}
+
+// All messages of a group advance together and end together, so on links that they share with every
+// other group the most loaded one of each says how long.
+Duration Network::State::pairs(Layout& layout, std::span<const std::int64_t> bytes) {
+  const std::size_t ranks = layout.ranks.front().size();
+  assert(bytes.size() == ranks * ranks);
+  if (!layout.pairs) layout.pairs = traffic_of(layout, Pattern::pairs);
+  const Query& query = layout.pairs->query;
+  std::vector<std::int64_t> sent(ranks, 0), got(ranks, 0), apart;
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
+    sent[i / ranks] += bytes[i];
+    got[i % ranks] += bytes[i];
+    if (i / ranks != i % ranks) apart.push_back(bytes[i]);
+  }
+  std::vector<double> load(query.capacities.size(), 0);
+  for (std::size_t f = 0; f < query.flows.size(); ++f)
+    for (const Use& use : query.flows[f].uses)
+      load[static_cast<std::size_t>(use.link)] +=
+          use.weight * static_cast<double>(apart[f % apart.size()]);
+  std::vector<double> longest(layout.ranks.size(), 0);
+  for (std::size_t f = 0; f < query.flows.size(); ++f)
+    for (const Use& use : query.flows[f].uses) {
+      const auto link = static_cast<std::size_t>(use.link);
+      double& seconds = longest[static_cast<std::size_t>(layout.pairs->group[f])];
+      seconds = std::max(seconds, load[link] / query.capacities[link]);
+    }
+  const std::int64_t most =
+      std::max(*std::ranges::max_element(sent), *std::ranges::max_element(got));
+  Duration slowest{};
+  for (std::size_t g = 0; g < longest.size() && most > 0; ++g) {
+    const Situation& s = layout.situations[static_cast<std::size_t>(layout.shape_of_group[g])];
+    Rate rate;
+    (s.shape.nodes == 1 ? rate.inside : rate.outside) = longest[g] / static_cast<double>(most);
+    rate.extra = layout.pairs->extra[g];
+    slowest = std::max(slowest, send(s, Kind::all_to_all, rate, Bytes{most}).duration);
+  }
+  return slowest;
+}
+
+Duration Network::duration(const Groups& groups, std::span<const std::int64_t> bytes) {
+  if (groups.ranks.empty() || groups.ranks.front().size() == 1) return {};
+  return state_->pairs(state_->layout(groups), bytes);
 }
 
 bool Network::crosses_nodes(const Groups& groups) const {

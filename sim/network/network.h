@@ -77,6 +77,10 @@ class Network {
   // THROWS SolverFailed, for callers that have no other answer; `answer` gives it as a value.
   Duration duration(collective::Kind kind, const Groups& groups, Bytes bytes);
   Result<Answer> answer(collective::Kind kind, const Groups& groups, Bytes bytes);
+  // Of an all-to-all whose pairs send different amounts, in every group the same: bytes[source x
+  // ranks + destination], what a rank keeps included. Where all pairs send as much it is the
+  // duration of Kind::all_to_all of a rank's sum.
+  Duration duration(const Groups& groups, std::span<const std::int64_t> bytes);
 
   // What one collective in all groups at once puts on the links, in order of first use. Links keep
   // their numbers until a question needs more nodes than `cover` was told.

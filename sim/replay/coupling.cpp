@@ -18,7 +18,8 @@ class Coupler {
   }
 
   std::size_t transfer(int rank_class, const workload::Transfer& t) {
-    return kind(t.kind, mesh_.groups_of(communicator_of(t.communicator), rank_class), t.bytes);
+    const network::Groups groups = mesh_.groups_of(communicator_of(t.communicator), rank_class);
+    return kind(t.kind, groups, sent(t, groups, network_.cluster()));
   }
 
   std::size_t message(int rank_class, const workload::Message& m) {

@@ -2,12 +2,15 @@
 // counts what a rank holds outside the caching allocator.
 #include <algorithm>
 #include <cassert>
+#include <cstdlib>
 #include <map>
+#include <tuple>
 
 #include "sim/device/kernel.h"
 #include "sim/device/overlap.h"
 #include "sim/replay/queues.h"
 #include "sim/replay/replay.h"
+#include "sim/workload/routes.h"
 
 namespace sim::replay {
 namespace {
@@ -103,6 +106,9 @@ void price_host(Times& times, const device::HostProfile& host) {
   set(HostWork::step, host.step);
   set(HostWork::blocking_read, host.kernel + host.synchronisation);
   set(HostWork::launches, host.kernel);
+  set(HostWork::experts_forward, host.experts_forward);
+  set(HostWork::experts_backward, host.experts_backward);
+  set(HostWork::expert, host.expert);
 }
 
 // Prices the classes of a job, whose stages share most of their operations.
@@ -134,6 +140,30 @@ class Pricer {
     return alone.ps > 0 ? alone + profile_.overlap.arrival : alone;
   }
 
+  // Of rows that are drawn for each pair of ranks.
+  Duration routed(const workload::Program& program, const workload::Transfer& t,
+                  const network::Groups& groups) {
+    const auto number = static_cast<std::size_t>(std::abs(t.route));
+    const workload::RouteKey& key = program.routes[number - 1];
+    const auto [known, added] =
+        routed_.try_emplace({network_.remember(groups), key, t.route < 0, t.bytes.n});
+    if (!added) return known->second;
+    const workload::Routes drawn = workload::drawn_routes(*job_.router, job_.routed_tokens, key);
+    const std::size_t n = drawn.ranks;
+    std::vector<std::int64_t> sums(2 * n, 0), bytes(n * n);
+    for (std::size_t i = 0; i < n * n; ++i) {
+      sums[i / n] += drawn.rows[i];
+      sums[n + i % n] += drawn.rows[i];
+    }
+    // What the busiest rank sends or gets gives the bytes of a row.
+    const std::int64_t row = t.bytes.n / std::max<std::int64_t>(*std::ranges::max_element(sums), 1);
+    for (std::size_t i = 0; i < n * n; ++i)
+      bytes[t.route < 0 ? i % n * n + i / n : i] = row * drawn.rows[i];
+    const Duration alone = network_.duration(groups, bytes);
+    known->second = alone.ps > 0 ? alone + profile_.overlap.arrival : alone;
+    return known->second;
+  }
+
   // Kernels run beside the tensor-parallel traffic in backward and the data-parallel traffic of the
   // last microbatch; the more channels, the fewer SMs.
   int channels(const workload::Program& program) {
@@ -159,8 +189,10 @@ class Pricer {
     for (const workload::Transfer& t : program.transfers) {
       const mesh::Communicator who = communicator_of(t.communicator);
       const network::Groups& groups = job_.mesh.groups(who);
-      const Duration whole = lasting(t.kind, groups, t.bytes,
-                                     [&] { return job_.mesh.group_numbers(who, rank_class); });
+      const Duration whole =
+          t.route != 0 ? routed(program, t, groups)
+                       : lasting(t.kind, groups, sent(t, groups, network_.cluster()),
+                                 [&] { return job_.mesh.group_numbers(who, rank_class); });
       const Duration d{(whole.ps + t.pieces - 1) / t.pieces};  // what nothing hides
       times.transfer.push_back(d);
       times.transfer_overlapped.push_back(
@@ -215,6 +247,8 @@ class Pricer {
   topology::HostRates host_ = topology::host_rates(
       network_.cluster().node,
       static_cast<int>(std::min<std::int64_t>(job_.mesh.world(), network_.cluster().node.gpus)));
+  std::map<std::tuple<network::Network::GroupsId, workload::RouteKey, bool, std::int64_t>, Duration>
+      routed_;
   // Between a kernel's end and the next one's start the CPU wakes up and issues it.
   Duration gap_ =
       job_.launch_blocking ? profile_.host.synchronisation + profile_.host.kernel : Duration{};

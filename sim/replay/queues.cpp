@@ -1,7 +1,10 @@
 #include "sim/replay/queues.h"
 
+#include <algorithm>
 #include <array>
 #include <cassert>
+#include <cmath>
+#include <set>
 
 namespace sim::replay {
 namespace {
@@ -61,6 +64,34 @@ const QueueRow& row(Stream queue) {
 Communicator communicator_of(Stream queue) {
   assert(row(queue).communicator);
   return *row(queue).communicator;
+}
+
+namespace {
+
+// The most nodes that one of the groups is on.
+int nodes_of(const network::Groups& groups, const topology::Cluster& cluster) {
+  std::size_t most = 1;
+  for (const std::vector<int>& ranks : groups.ranks) {
+    std::set<int> nodes;
+    for (const int rank : ranks)
+      nodes.insert(topology::gpu_of_rank(cluster, rank) / cluster.node.gpus);
+    most = std::max(most, nodes.size());
+  }
+  return static_cast<int>(most);
+}
+
+}  // namespace
+
+// Each rank sends to the rank of its place in every other node, over the network as it would in an
+// all-to-all of the copies; what that one passes on by NVLink is hidden behind the network.
+Bytes sent(const workload::Transfer& transfer, const network::Groups& groups,
+           const topology::Cluster& cluster) {
+  const workload::Choices& choices = transfer.choices;
+  if (choices.of_token == 0 || groups.ranks.empty()) return transfer.bytes;
+  const int nodes = nodes_of(groups, cluster);
+  const int places = nodes > 1 ? nodes : static_cast<int>(groups.ranks.front().size());
+  const double share = std::min(1.0, choices.places(places) / choices.of_token);
+  return {std::max<std::int64_t>(1, std::llround(static_cast<double>(transfer.bytes.n) * share))};
 }
 
 }  // namespace sim::replay

@@ -7,6 +7,7 @@
 #include <span>
 
 #include "sim/mesh/communicators.h"
+#include "sim/network/network.h"
 #include "sim/replay/report.h"
 #include "sim/workload/program.h"
 
@@ -36,5 +37,10 @@ inline Account account_of(workload::Stream queue) {
 }
 // REQUIRES: the queue carries one.
 mesh::Communicator communicator_of(workload::Stream queue);
+
+// What a transfer asks of the network: its bytes; of an all-to-all with choices those that the
+// copies to nodes are, or inside one node to ranks.
+Bytes sent(const workload::Transfer& transfer, const network::Groups& groups,
+           const topology::Cluster& cluster);
 
 }  // namespace sim::replay

@@ -261,6 +261,12 @@ std::vector<Block> estimate_blocks(const Answer& answer) {
                                      {"limit_gib", answer.estimate.limit_gib},
                                      {"fits", answer.estimate.fits}}}};
   if (answer.plan.trains_adapters()) return blocks;  // the formula trains every parameter
+  if (answer.plan.architecture.is_mixture()) {
+    blocks.emplace_back(Note{"",
+                             "the closed-form estimate (arXiv 2411.06465) counts dense layers: it "
+                             "does not apply to a mixture of experts"});
+    return blocks;
+  }
   blocks.emplace_back(Note{
       "", fmt::format(
               "closed-form estimate (arXiv 2411.06465, first stage): {:.2f} GiB, {} the 80 % "

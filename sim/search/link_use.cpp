@@ -30,7 +30,7 @@ std::vector<LinkUse> link_use(const workload::Plan& plan, Site& site, Duration s
   const topology::Cluster& cluster = site.machine.cluster;
   site.network->cover(std::min(cluster.nodes, (plan.world() - 1) / cluster.node.gpus + 1));
   std::map<int, LinkUse> uses;
-  for (const StepTraffic& t : step_traffic(job)) {
+  for (const StepTraffic& t : step_traffic(job, cluster)) {
     const std::string who(name(t.stream));
     const auto times = static_cast<double>(t.times);
     for (const network::LinkLoad& load : site.network->loads(t.kind, t.groups, t.bytes)) {

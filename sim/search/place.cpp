@@ -47,7 +47,7 @@ std::vector<Term> terms_of(const workload::Plan& plan, const Site& site, int nod
   const topology::Routes& routes = network.cover(nodes);
   std::map<std::string, std::map<std::pair<int, int>, double>> together;
   std::vector<Term> terms;
-  for (const StepTraffic& t : step_traffic(job_of(plan, site))) {
+  for (const StepTraffic& t : step_traffic(job_of(plan, site), counting)) {
     const bool messages = t.stream == Stream::pp;
     std::map<std::pair<int, int>, double> bytes;
     for (const network::LinkLoad& load : network.loads(t.kind, t.groups, t.bytes)) {

@@ -32,7 +32,8 @@ Counts counts_of(const workload::Program& program) {
 
 class Lister {
  public:
-  explicit Lister(const workload::Job& job) : mesh_(job.mesh.merged()) {}
+  Lister(const workload::Job& job, const topology::Cluster& cluster)
+      : mesh_(job.mesh.merged()), cluster_(cluster) {}
 
   void add(const workload::Program& program) {
     const Counts counts = counts_of(program);
@@ -43,8 +44,10 @@ class Lister {
       // A communicator over several classes is counted with the first of them.
       if (counts.transfers[t] == 0 || mesh_.members(who, rank_class).front() != rank_class)
         continue;
-      all_.push_back({transfer.communicator, transfer.kind, mesh_.groups_of(who, rank_class),
-                      transfer.bytes, counts.transfers[t]});
+      network::Groups groups = mesh_.groups_of(who, rank_class);
+      const Bytes bytes = replay::sent(transfer, groups, cluster_);
+      all_.push_back(
+          {transfer.communicator, transfer.kind, std::move(groups), bytes, counts.transfers[t]});
     }
     for (std::size_t e = 0; e < counts.exchanges.size(); ++e) {
       for (const workload::Message& message : program.exchanges[e].messages) {
@@ -61,13 +64,14 @@ class Lister {
 
  private:
   mesh::Mesh mesh_;
+  const topology::Cluster& cluster_;
   std::vector<StepTraffic> all_;
 };
 
 }  // namespace
 
-std::vector<StepTraffic> step_traffic(const workload::Job& job) {
-  Lister lister(job);
+std::vector<StepTraffic> step_traffic(const workload::Job& job, const topology::Cluster& cluster) {
+  Lister lister(job, cluster);
   for (std::size_t c = 0; c < job.classes.size(); ++c) {
     // Ranks that run the same program do the same; their groups are counted once.
     const int rank_class = static_cast<int>(c);

@@ -19,6 +19,6 @@ struct StepTraffic {
   std::int64_t times = 0;  // in a step
 };
 
-std::vector<StepTraffic> step_traffic(const workload::Job& job);
+std::vector<StepTraffic> step_traffic(const workload::Job& job, const topology::Cluster& cluster);
 
 }  // namespace sim::search

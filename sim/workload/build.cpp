@@ -5,6 +5,7 @@
 
 #include "sim/workload/builder.h"
 #include "sim/workload/context_plan.h"
+#include "sim/workload/rank.h"
 
 namespace sim::workload {
 
@@ -102,6 +103,10 @@ Job build(const Plan& plan, const Environment& environment, bool all_ranks,
   job.single_queue = !plan.shards_parameters() && (wire.ahead == 0 || wire.waits_for_sends);
   job.loading = {0, plan.batch.micro_batch, plan.microbatches(), plan.stack.data_workers};
   if (plan.makes_masks()) job.loading.mask_elements = plan.batch.sequence * plan.batch.sequence;
+  if (plan.draws_routes()) {
+    job.router = std::make_shared<const Plan>(plan);
+    job.routed_tokens = Dimensions(plan).shard;
+  }
   job.classes.resize(static_cast<std::size_t>(job.mesh.classes()));
   const Orders orders = orders_of(plan);
   for (int c = 0; c < job.mesh.classes(); ++c) {

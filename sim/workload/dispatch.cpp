@@ -18,32 +18,10 @@ std::int64_t at_least_one(std::int64_t bytes) {
   return std::max<std::int64_t>(bytes, 1);
 }
 
-// Bytes that a rank sends and gets in a collective of so many bytes a row. DeepEP sends one copy to
-// each rank that a token's experts are on: of e ranks e (1 - (1 - 1/e)^K).
-std::int64_t exchanged(const Routed& r, std::int64_t bytes_of_row) {
-  if (r.dispatcher != Dispatcher::flex) return at_least_one(r.busiest * bytes_of_row);
-  const double ranks = static_cast<double>(r.ep);
-  double missed = 1;
-  for (std::int64_t i = 0; i < r.top_k; ++i) missed *= 1 - 1 / ranks;
-  const double share = ranks * (1 - missed) / static_cast<double>(r.top_k);
-  return at_least_one(
-      static_cast<std::int64_t>(static_cast<double>(r.busiest * bytes_of_row) * share));
-}
-
-// Where another microbatch's work hides all-to-alls, each runs beside what the rank computes next
-// and is waited for by the next one: the dispatch beside the experts, the combination beside the
-// next attention. Which microbatch's work that is makes no difference to its length
-// [core 0.14 pipeline_parallel/combined_1f1b.py; model_chunk_schedule_plan.py].
-constexpr std::uint16_t hidden_exchange = expert_parameter_event + 1;
-
-void all_to_all(Writer& w, std::int64_t bytes, std::string_view label) {
-  if (!w.plan.experts.overlaps_all_to_all) {
-    w.e.collective(Kind::all_to_all, Stream::ep, bytes, label);
-    return;
-  }
-  w.rank.program.events = std::max(w.rank.program.events, hidden_exchange + 1u);
-  w.e.wait(hidden_exchange);
-  w.e.collective(Kind::all_to_all, Stream::ep, bytes, label, overlapped, hidden_exchange);
+// To the experts, or back: then a rank sends what it got.
+void all_to_all(Writer& w, std::int64_t bytes, bool back, std::string_view label) {
+  const int route = w.variant.kind.load;
+  send_tokens(w, Stream::ep, at_least_one(bytes), {}, back ? -route : route, label);
 }
 
 // Tokens and hidden columns change places between the tensor ranks (alltoall_seq).
@@ -80,7 +58,7 @@ class Rows {
 void Rows::to_experts() {
   if (r.ep > 1) {
     step(r.arriving, "dispatched tokens");
-    all_to_all(w, exchanged(r, r.row), "dispatch");
+    all_to_all(w, r.busiest * r.row, false, "dispatch");
     done();
   }
   if (r.etp > 1) {
@@ -108,7 +86,7 @@ void Rows::from_experts() {
   }
   if (r.ep == 1) return;
   step(r.sent, "returned tokens");
-  all_to_all(w, exchanged(r, r.row), "combine");
+  all_to_all(w, r.busiest * r.row, true, "combine");
   done();
 }
 
@@ -139,7 +117,7 @@ Value send_probabilities(Writer& w, const Routed& r) {
   if (w.plan.experts.late_probabilities) return 0;
   const Value permuted = w.temporary(at_least_one(4 * r.sent), "permuted probabilities");
   const Value there = w.activation(at_least_one(4 * r.rows), "expert probabilities");
-  if (r.ep > 1) all_to_all(w, exchanged(r, 4), "dispatch scores");
+  if (r.ep > 1) all_to_all(w, 4 * r.busiest, false, "dispatch scores");
   if (r.etp > 1)
     w.e.collective(Kind::all_gather, Stream::etp, at_least_one(4 * r.rows), "gather scores");
   if (r.sorts()) w.memory_bound(OperationKind::copy, "sort scores", 8 * r.rows);
@@ -155,7 +133,7 @@ Gradients dispatch_back(Writer& w, Gradients gradients, const Routed& r, Value o
     scores = gradients[1];
   } else if (gradients[1] != 0) {
     scores = w.temporary(at_least_one(4 * r.sent), "permuted probability gradient");
-    if (r.ep > 1) all_to_all(w, exchanged(r, 4), "combine scores");
+    if (r.ep > 1) all_to_all(w, 4 * r.busiest, true, "combine scores");
     w.drop(gradients[1]);
   }
   const Value made = w.temporary(w.dim.residual(), "dispatch gradient");
@@ -196,8 +174,26 @@ Gradients combine_back(Writer& w, Gradients gradients, const Routed& r, Value ou
 
 }  // namespace
 
+// Where another microbatch's work hides all-to-alls, each runs beside what the rank computes next
+// and is waited for by the next one: the dispatch beside the experts, the combination beside the
+// next attention. Which microbatch's work that is makes no difference to its length
+// [core 0.14 pipeline_parallel/combined_1f1b.py; model_chunk_schedule_plan.py].
+constexpr std::uint16_t hidden_exchange = expert_parameter_event + 1;
+
+void send_tokens(Writer& w, Stream stream, std::int64_t bytes, const Choices& choices, int route,
+                 std::string_view label) {
+  if (!w.plan.experts.overlaps_all_to_all) {
+    w.e.dispatch(stream, bytes, choices, route, label);
+    return;
+  }
+  w.rank.program.events = std::max(w.rank.program.events, hidden_exchange + 1u);
+  w.e.wait(hidden_exchange);
+  w.e.dispatch(stream, bytes, choices, route, label, overlapped, hidden_exchange);
+}
+
 Dispatched dispatch(Writer& w, const Routed& r) {
   if (r.dispatcher == Dispatcher::allgather) return gathered_dispatch(w, r);
+  if (r.dispatcher == Dispatcher::flex) return flex_dispatch(w, r);
   transpose(w, r);
   const std::uint16_t counts = count(w, r);
   if (waits_early(w)) wait_for_counts(w, counts);
@@ -217,6 +213,7 @@ Dispatched dispatch(Writer& w, const Routed& r) {
 
 Value combine(Writer& w, const Routed& r, Value outputs) {
   if (r.dispatcher == Dispatcher::allgather) return gathered_combine(w, r, outputs);
+  if (r.dispatcher == Dispatcher::flex) return flex_combine(w, r, outputs);
   Rows rows(w, r, outputs);
   rows.from_experts();
   Value kept = 0;

@@ -115,6 +115,18 @@ void Emitter::collective(collective::Kind kind, Stream communicator, std::int64_
   block_.code.push_back(i);
 }
 
+void Emitter::dispatch(Stream communicator, std::int64_t bytes, const Choices& choices, int route,
+                       std::string_view label, std::uint8_t flags, std::uint16_t event) {
+  assert(bytes > 0);
+  Instruction i = instruction(Op::collective);
+  i.flags = flags;
+  i.event = event;
+  i.index = tables_.transfer(
+      {collective::Kind::all_to_all, communicator, Bytes{bytes}, 1, choices, route});
+  i.label = tables_.label(label);
+  block_.code.push_back(i);
+}
+
 void Emitter::exchange(Exchange exchange, std::string_view label, std::uint8_t flags,
                        std::uint16_t event) {
   assert(!exchange.messages.empty());

@@ -15,12 +15,67 @@ struct Products {
   std::int64_t rows;
   Value input, up_output, operand, probabilities;  // `operand` of the product down
   bool again;                                      // the activation runs again
+  bool biased, padded;
   std::int64_t wide(const Writer& w) const { return w.dim.element * rows * up.out; }
   std::int64_t half(const Writer& w) const { return w.dim.element * rows * down.in; }
 
   Value activate(Writer& w) const;
+  Value copied(Writer& w, Value rows, std::string_view label, std::string_view name) const;
+  Value add_biases(Writer& w, Value outputs) const;
+  Value biases_back(Writer& w, Value gradient) const;
   Gradients back(Writer& w, Gradients gradients) const;
 };
+
+// Rows of each expert at multiples of 16, which fp8 needs, or as they were; `rows` is dropped
+// [core 0.15 moe/experts.py:TEGroupedMLP; TransformerEngine pytorch/module/fp8_padding.py].
+Value Products::copied(Writer& w, Value from, std::string_view label, std::string_view name) const {
+  const std::int64_t bytes = w.dim.element * rows * up.in;
+  const Value made = w.temporary(bytes, label);
+  w.memory_bound(OperationKind::copy, name, 2 * bytes);
+  w.drop(from);
+  return made;
+}
+
+// The bias of the product down times each row's probability, expert by expert: in fp32, joined,
+// rounded. The bias of the product up is part of its epilogue
+// [core 0.15 moe/experts.py:TEGroupedMLP._apply_bias].
+Value Products::add_biases(Writer& w, Value outputs) const {
+  const std::int64_t elements = rows * up.in;
+  const Value parts = w.temporary(4 * elements, "biased outputs of each expert");
+  w.memory_bound(OperationKind::elementwise, "scale biases", 4 * elements);
+  w.memory_bound(OperationKind::elementwise, "add biases", (w.dim.element + 8) * elements);
+  w.e.host(HostWork::launches, 2 * (down.count - 1));
+  const Value joined = w.temporary(4 * elements, "biased outputs");
+  w.memory_bound(OperationKind::copy, "join biased outputs", 8 * elements);
+  w.drop(parts);
+  const Value made = w.temporary(w.dim.element * elements, "biased expert output");
+  w.memory_bound(OperationKind::elementwise, "round biased outputs",
+                 (4 + w.dim.element) * elements);
+  w.drop({joined, outputs});
+  return made;
+}
+
+// Back: the gradient in fp32, and of each expert rounded for its rows, summed for its bias, and for
+// the rows' probabilities.
+Value Products::biases_back(Writer& w, Value gradient) const {
+  const std::int64_t elements = rows * up.in, e = w.dim.element;
+  const Value whole = w.temporary(4 * elements, "biased output gradient");
+  w.memory_bound(OperationKind::elementwise, "biased output gradient", (4 + e) * elements);
+  w.drop(gradient);
+  const Value parts = w.temporary(e * elements, "output gradients of each expert");
+  w.memory_bound(OperationKind::elementwise, "round output gradients", (4 + e) * elements);
+  const Value one = w.temporary(4 * ((elements + down.count - 1) / down.count), "bias gradient");
+  for (const char* of : {"bias gradient", "bias probability gradient"}) {
+    w.memory_bound(OperationKind::elementwise, of, 8 * elements);
+    w.memory_bound(OperationKind::reduction, of, 4 * elements);
+  }
+  w.e.host(HostWork::launches, 5 * (down.count - 1));
+  w.drop(one);
+  const Value made = w.temporary(e * elements, "expert output gradient");
+  w.memory_bound(OperationKind::copy, "join output gradients", 2 * e * elements);
+  w.drop({parts, whole});
+  return made;
+}
 
 // The activation's output as the product down reads it.
 Value Products::activate(Writer& w) const {
@@ -43,6 +98,8 @@ void weights(Writer& w, const Matrix& m, std::int64_t rows, Value operand, Value
 
 Gradients Products::back(Writer& w, Gradients gradients) const {
   Value read = operand;
+  if (biased) gradients[0] = biases_back(w, gradients[0]);
+  if (padded) gradients[0] = copied(w, gradients[0], "padded gradient", "pad gradient");
   const Value of_output = quantise(w, down, rows);
   const Value inner = w.temporary(half(w), "expert fc2 input gradient");
   input_gradient(w, down, rows);
@@ -66,7 +123,7 @@ Gradients Products::back(Writer& w, Gradients gradients) const {
   w.memory_bound(OperationKind::elementwise, "weighed activation backward", 2 * wide(w) + half(w));
   w.drop({inner, up_output, probabilities});
   const Value of_up = quantise(w, up, rows);
-  const Value made = w.temporary(w.dim.element * rows * up.in, "expert input gradient");
+  Value made = w.temporary(w.dim.element * rows * up.in, "expert input gradient");
   input_gradient(w, up, rows);
   if (w.variant.split) {
     const Value kept = of_up != 0 ? of_up : outer;
@@ -77,6 +134,7 @@ Gradients Products::back(Writer& w, Gradients gradients) const {
     weights(w, up, rows, input, of_up);
   }
   w.drop(outer);
+  if (padded) made = copied(w, made, "expert input gradient", "unpad gradient");
   return {made, scores, gradients[2]};
 }
 
@@ -89,8 +147,14 @@ Matrix expert_matrix(const Rank& rank, bool up) {
   const std::int64_t local = a.experts.count / rank.plan.mesh.ep;
   const bool grouped = rank.plan.experts.grouped_gemm;
   if (up)
-    return {"expert fc1", "experts.linear_fc1.weight", a.hidden, inputs * ffn, local, grouped};
-  return {"expert fc2", "experts.linear_fc2.weight", ffn, a.hidden, local, grouped};
+    return {"expert fc1", "experts.linear_fc1.weight",
+            a.hidden,     inputs * ffn,
+            local,        grouped,
+            false,        a.linear_bias ? "experts.linear_fc1.bias" : ""};
+  return {"expert fc2", "experts.linear_fc2.weight",
+          ffn,          a.hidden,
+          local,        grouped,
+          false,        a.linear_bias ? "experts.linear_fc2.bias" : ""};
 }
 
 Value expert_products(Writer& w, const Routed& r, Dispatched in) {
@@ -102,11 +166,14 @@ Value expert_products(Writer& w, const Routed& r, Dispatched in) {
              0,
              0,
              in.probabilities,
-             false};
+             false,
+             w.a.linear_bias,
+             fp8 && !w.plan.experts.pads_to_capacity};
   if (p.rows == 0) p.rows = 1;
   p.again = w.plan.policy.recompute == Recompute::selective &&
             w.plan.policy.recompute_modules.moe_activation;
   w.use({p.up.parameter});
+  if (p.padded) in.rows = p.copied(w, in.rows, "padded tokens", "pad rows of experts");
   if (fp8) {
     p.input = w.activation(p.rows * p.up.in, "expert input in fp8");
     w.memory_bound(OperationKind::elementwise, "expert input to fp8",
@@ -121,13 +188,15 @@ Value expert_products(Writer& w, const Routed& r, Dispatched in) {
   w.save({p.up_output, p.probabilities});
   w.drop({p.up_output, p.probabilities});
   w.use({p.down.parameter});
-  const Value out = w.temporary(w.dim.element * p.rows * p.down.out, "expert output");
+  Value out = w.temporary(w.dim.element * p.rows * p.down.out, "expert output");
   multiply(w, p.down, p.rows);
   if (!p.again) {
     p.operand = operand;
     w.save(operand);
   }
   w.drop(operand);
+  if (p.padded) out = p.copied(w, out, "expert output", "unpad rows of experts");
+  if (p.biased) out = p.add_biases(w, out);
   w.node([p](Writer& b, Gradients g) { return p.back(b, g); });
   return out;
 }

@@ -25,7 +25,11 @@ void products(Writer& w, const Matrix& m, std::int64_t rows, GemmRole role, bool
     return model::gemm(m.name, m.out, m.in, each, role, accumulates, precision(w, m), batch);
   };
   if (m.grouped || m.count == 1) {
-    if (m.count > 1) w.e.host(HostWork::launches, m.count - 1);
+    if (m.count > 1) {
+      w.e.host(HostWork::launches, m.count - 1);
+      const bool biased = !m.bias.empty() && role != GemmRole::input_gradient;
+      w.e.host(HostWork::expert, biased ? 2 * m.count : m.count);
+    }
     w.e.kernel(product(m.count), w.flags);
     return;
   }
@@ -89,6 +93,7 @@ void hand_over(Writer& w, const Matrix& m) {
         (w.dim.element + 2 * (w.plan.numerics.fp32_gradients ? 4 : 2)) * m.in * m.out * m.count);
   for (const Value handle : handles) w.drop(handle);
   w.ready(m.parameter);
+  if (!m.bias.empty()) w.ready(m.bias);
 }
 
 }  // namespace sim::workload

@@ -18,6 +18,7 @@ struct Matrix {
   std::int64_t in, out, count = 1;
   bool grouped = true;
   bool narrow = false;  // never in fp8
+  std::string_view bias = "";
 };
 
 void multiply(Writer& w, const Matrix& m, std::int64_t rows);

@@ -21,6 +21,9 @@ Routed::Routed(const Writer& w) {
   row = w.dim.element * w.dim.hidden;
   score = how.fp32_router ? 4 : w.dim.element;
   dispatcher = how.dispatcher;
+  if (dispatcher == Dispatcher::flex)
+    choices = {static_cast<int>(e.top_k), static_cast<int>(e.groups),
+               static_cast<int>(e.top_groups)};
   const Load load = w.rank.load(w.variant.kind);
   sent = load.sent;
   arriving = load.arriving;
@@ -59,8 +62,17 @@ Value beside(Writer& w, Value normed) {
   return checkpoint(w, {normed}, [normed](Writer& b) { return shared_expert(b, normed); });
 }
 
+// Where another microbatch hides all-to-alls, a layer runs in four nodes with a graph and a call of
+// autograd each, on two streams: about as much Python again
+// [core 0.15 models/common/model_chunk_schedule_plan.py, pipeline_parallel/utils.py:ScheduleNode].
+int host_pieces(const Writer& w) {
+  return w.plan.experts.overlaps_all_to_all ? 2 : 1;
+}
+
 Value layer_of_experts(Writer& w) {
   const Routed r(w);
+  const int pieces = host_pieces(w);
+  w.e.host(HostWork::experts_forward, pieces);
   w.use({"pre_mlp_layernorm.weight"});
   const Normed norm = norm_forward(w, w.dim.residual(), "expert norm output", true);
   norm_again(w, norm.output);
@@ -70,9 +82,14 @@ Value layer_of_experts(Writer& w) {
   const Value shared = w.a.experts.shared_ffn > 0 ? beside(w, norm.output) : Value{0};
   w.drop(norm.output);
   const Value sum = combine(w, r, expert_products(w, r, in));
-  if (shared == 0) return sum;
-  w.memory_bound(OperationKind::elementwise, "add shared expert", 3 * w.dim.residual());
-  w.drop(shared);
+  if (shared != 0) {
+    w.memory_bound(OperationKind::elementwise, "add shared expert", 3 * w.dim.residual());
+    w.drop(shared);
+  }
+  w.node([pieces](Writer& b, Gradients g) {
+    b.e.host(HostWork::experts_backward, pieces);
+    return g;
+  });
   return sum;
 }
 
@@ -89,6 +106,9 @@ ParameterList mixture_parameters(const Rank& rank) {
     const Matrix m = expert_matrix(rank, up);
     for (std::int64_t i = 0; i < m.count; ++i) {
       list.push_back({m.parameter, m.in * m.out, false, true});
+      list.back().expert = true;
+      if (m.bias.empty()) continue;
+      list.push_back({m.bias, m.out, false, true});
       list.back().expert = true;
     }
   }

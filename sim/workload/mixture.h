@@ -41,6 +41,7 @@ struct Routed {
   std::int64_t row;       // bytes of a token
   std::int64_t score;     // bytes of a probability in the router
   Dispatcher dispatcher;
+  Choices choices;  // flex: a token is sent once to each place of its experts
 
   bool sorts() const { return local > 1 && dispatcher != Dispatcher::allgather; }
 };
@@ -55,9 +56,15 @@ struct Dispatched {
 };
 Dispatched dispatch(Writer& w, const Routed& r);
 Value combine(Writer& w, const Routed& r, Value outputs);
-// gathered_dispatch.cpp: the same by gathering every token.
+// gathered_dispatch.cpp: the same by gathering every token; flex_dispatch.cpp: by DeepEP.
 Dispatched gathered_dispatch(Writer& w, const Routed& r);
 Value gathered_combine(Writer& w, const Routed& r, Value outputs);
+Dispatched flex_dispatch(Writer& w, const Routed& r);
+Value flex_combine(Writer& w, const Routed& r, Value outputs);
+// An all-to-all, hidden where the plan says so; bytes of all copies where there are choices.
+// `route`: of the rows that are drawn, negative where they go back; 0: all pairs alike.
+void send_tokens(Writer& w, Stream stream, std::int64_t bytes, const Choices& choices, int route,
+                 std::string_view label);
 
 // expert_products.cpp: the local experts, from their rows, which are dropped.
 Value expert_products(Writer& w, const Routed& r, Dispatched in);

@@ -109,14 +109,19 @@ enum class Dispatcher : std::uint8_t {
 enum class Routing : std::uint8_t {
   balanced,  // all as many
   random,    // drawn evenly, anew for each layer and microbatch
-  skewed,    // drawn by Zipf's law; which experts are the popular ones is drawn for each layer
+  skewed,    // drawn by Zipf's law; which experts are the popular ones is drawn for each layer; or
+             // by shares that are given
 };
 
 // How layers of experts run.
 struct ExpertsPlan {
   Dispatcher dispatcher = Dispatcher::alltoall;
   Routing routing = Routing::balanced;
-  double skew = 1.0;           // exponent of Zipf's law
+  double skew = 1.0;  // exponent of Zipf's law
+  // In its place: the file of shares of the experts, and what it says: a row for all layers with
+  // experts, or one for each.
+  std::string load;
+  std::vector<std::vector<double>> shares;
   std::int64_t seed = 1;       // of what is drawn
   double capacity_factor = 0;  // tokens that an expert takes, of its even share; 0: all (dropless)
   bool pads_to_capacity = false;

@@ -93,8 +93,9 @@ constexpr std::array kind_names = {
     "gemm", "attention forward", "attention backward", "norm",      "elementwise", "softmax",
     "copy", "reduction",         "optimizer",          "embedding", "host copy",   "CPU update"};
 constexpr std::array role_names = {"forward", "input gradient", "weight gradient"};
-constexpr std::array host_names = {"layer_forward", "layer_backward", "microbatch", "step",
-                                   "blocking_read", "data",           "launches"};
+constexpr std::array host_names = {
+    "layer_forward", "layer_backward",  "microbatch",       "step",  "blocking_read", "data",
+    "launches",      "experts_forward", "experts_backward", "expert"};
 
 template <class Enum, std::size_t N>
 std::string_view named(const std::array<const char*, N>& names, Enum value) {
@@ -357,6 +358,9 @@ class Printer {
       const Transfer& t = program_.transfers[i.index];
       lines << collective::name(t.kind) << name(t.communicator) << t.bytes.n;
       if (t.pieces > 1) lines << "pieces" << t.pieces;
+      if (t.choices.of_token > 0)
+        lines << "choices" << t.choices.of_token << t.choices.groups << t.choices.top_groups;
+      if (t.route != 0) lines << "route" << t.route;
     }
     if (i.op == Op::exchange) {
       const Exchange& exchange = program_.exchanges[i.index];

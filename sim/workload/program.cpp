@@ -1,5 +1,6 @@
 #include "sim/workload/program.h"
 
+#include <algorithm>
 #include <array>
 
 namespace sim::workload {
@@ -39,6 +40,26 @@ std::string_view name(Stream stream) {
                                                                     "shard near",
                                                                     "shard far"};
   return names[static_cast<std::size_t>(stream)];
+}
+
+// Groups of experts that lie on a place of their own, or several of them on one; of the places that
+// are left each choice takes any.
+double Choices::places(int all) const {
+  double left = all;
+  if (groups > 0 && top_groups > 0 && top_groups < groups) {
+    if (all >= groups) {
+      left = static_cast<double>(all) * top_groups / groups;
+    } else {
+      const int each = groups / all;
+      double missed = 1;  // no chosen group is on a place
+      for (int i = 0; i < top_groups; ++i)
+        missed *= static_cast<double>(std::max(groups - each - i, 0)) / (groups - i);
+      left = all * (1 - missed);
+    }
+  }
+  double missed = 1;
+  for (int i = 0; i < of_token; ++i) missed *= 1 - 1 / left;
+  return left * (1 - missed);
 }
 
 std::string_view name(Category category) {

@@ -15,7 +15,9 @@
 //      instruction in the same order.
 #pragma once
 
+#include <compare>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -28,6 +30,8 @@
 #include "sim/schedule/schedule.h"
 
 namespace sim::workload {
+
+struct Plan;
 
 // In-order queues of work. What each occupies, and which own memory: replay/queues.h.
 enum class Stream : std::uint8_t {
@@ -116,13 +120,16 @@ inline constexpr std::uint8_t maybe = 16;      // free: the slot may be empty
 inline constexpr std::uint8_t beside = 32;     // kernel: small, finds free SMs beside any other
 
 enum class HostWork : std::uint8_t {
-  layer_forward,   // Python of one layer's forward beyond its launches
-  layer_backward,  // autograd of one layer's backward beyond its launches
-  microbatch,      // schedule, data loading
-  step,            // logging, learning rate, timers
-  blocking_read,   // one .item() beyond the synchronisation itself
-  data,            // what the step before it waits for its data loaders (Job::loading)
-  launches,        // kernels of a group beyond the first: each is launched
+  layer_forward,     // Python of one layer's forward beyond its launches
+  layer_backward,    // autograd of one layer's backward beyond its launches
+  microbatch,        // schedule, data loading
+  step,              // logging, learning rate, timers
+  blocking_read,     // one .item() beyond the synchronisation itself
+  data,              // what the step before it waits for its data loaders (Job::loading)
+  launches,          // kernels of a group beyond the first: each is launched
+  experts_forward,   // router and dispatcher of a layer's forward beyond their launches
+  experts_backward,  // ... of its backward
+  expert,            // one weight of a grouped product: its tensors, handles and hooks
   count_,
 };
 
@@ -143,6 +150,22 @@ struct Block {
   std::vector<Instruction> code;
 };
 
+// Where a layer is in the job's run.
+struct RouteKey {
+  int layer = 0, microbatch = 0;
+  bool first_step = false;
+  friend auto operator<=>(const RouteKey&, const RouteKey&) = default;
+};
+
+// A token's choices among experts that are spread evenly over places: ranks, or nodes.
+struct Choices {
+  int of_token = 0;                // K; 0: no choices
+  int groups = 0, top_groups = 0;  // experts of so many groups of all; 0: of any
+  // How many of so many places hold an expert of a token, in the mean; K of them at most.
+  double places(int all) const;
+  friend bool operator==(const Choices&, const Choices&) = default;
+};
+
 // One collective as this rank sees it.
 struct Transfer {
   collective::Kind kind;
@@ -151,6 +174,13 @@ struct Transfer {
   // Sent in so many pieces beside a product: of a gather the first, of a scatter the last has
   // nothing to hide behind, the others hide (TransformerEngine's user buffers).
   int pieces = 1;
+  // An all-to-all that sends one copy of a token to each node with experts of it, where the ranks
+  // of its experts get it by NVLink; inside a node one to each such rank (DeepEP). `bytes` counts
+  // all K copies.
+  Choices choices{};
+  // An all-to-all of drawn routes: the number of its RouteKey in Program::routes, from 1, negative
+  // on the way back. `bytes` is what the busiest rank of its group sends or gets.
+  int route = 0;
   friend bool operator==(const Transfer&, const Transfer&) = default;
 };
 
@@ -203,6 +233,7 @@ struct Program {
   std::vector<std::string> labels;
   std::vector<model::Operation> operations;
   std::vector<Transfer> transfers;
+  std::vector<RouteKey> routes;
   std::vector<Exchange> exchanges;
   std::vector<Block> blocks;
   std::vector<Template> templates;
@@ -238,6 +269,10 @@ struct Job {
   bool launch_blocking = false;  // the CPU waits for every kernel before it issues the next
   bool ends_together = true;     // all ranks meet at the end of a step
   Loading loading;
+  // What draws the routes of transfers that have one, and the tokens of a rank at the router; none
+  // where nothing is drawn.
+  std::shared_ptr<const Plan> router;
+  std::int64_t routed_tokens = 0;
 };
 
 }  // namespace sim::workload

@@ -76,15 +76,15 @@ LayerKind Rank::kind(int chunk, RouteKey key) const {
     return other.layer == key.layer && other.microbatch == key.microbatch &&
            other.first_step == key.first_step;
   };
-  const auto found = std::ranges::find_if(routes_, same);
-  kind.load = 1 + static_cast<int>(found - routes_.begin());
-  if (found == routes_.end()) routes_.push_back(key);
+  const auto found = std::ranges::find_if(program.routes, same);
+  kind.load = 1 + static_cast<int>(found - program.routes.begin());
+  if (found == program.routes.end()) program.routes.push_back(key);
   return kind;
 }
 
 Load Rank::load(const LayerKind& kind) const {
   if (kind.load == 0) return balanced_load(plan, dim.shard);
-  return drawn_load(plan, dim.shard, routes_[static_cast<std::size_t>(kind.load - 1)],
+  return drawn_load(plan, dim.shard, program.routes[static_cast<std::size_t>(kind.load - 1)],
                     program.expert_ranks);
 }
 

@@ -231,8 +231,7 @@ struct Rank {
   const schedule::Schedule* schedule_;
   int parts_;
   std::vector<Chunk> chunks_;
-  std::vector<std::uint8_t> mixture_;     // of the model's layers
-  mutable std::vector<RouteKey> routes_;  // that loads were asked for
+  std::vector<std::uint8_t> mixture_;  // of the model's layers
 };
 
 // Which variant of a block is wanted.

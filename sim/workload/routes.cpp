@@ -17,11 +17,19 @@ std::uint64_t mixed(std::uint64_t seed, std::uint64_t a, std::uint64_t b, std::u
   return random.next();
 }
 
+// A layer's number among those that have experts.
+std::size_t place_of(const Plan& plan, int layer) {
+  const std::vector<std::uint8_t> mixture = model::mixture_layers(plan.architecture);
+  return static_cast<std::size_t>(std::count(mixture.begin(), mixture.begin() + layer, 1));
+}
+
 // Shares of the experts of a layer, in their order on the ranks.
 std::vector<double> popularity(const Plan& plan, int layer) {
   const auto count = static_cast<std::size_t>(plan.architecture.experts.count);
   std::vector<double> shares(count, 1.0 / static_cast<double>(count));
   if (plan.experts.routing != Routing::skewed) return shares;
+  if (const auto& given = plan.experts.shares; !given.empty())
+    return given.size() == 1 ? given.front() : given[place_of(plan, layer)];
   double sum = 0;
   for (std::size_t i = 0; i < count; ++i)
     sum += shares[i] = std::pow(static_cast<double>(i + 1), -plan.experts.skew);
@@ -62,14 +70,13 @@ Load balanced_load(const Plan& plan, std::int64_t tokens) {
   return load;
 }
 
-Load drawn_load(const Plan& plan, std::int64_t tokens, const RouteKey& key,
-                const std::vector<int>& places) {
+Routes drawn_routes(const Plan& plan, std::int64_t tokens, const RouteKey& key) {
   const model::Experts& e = plan.architecture.experts;
   const auto ranks = static_cast<std::size_t>(plan.mesh.ep);
   const auto local = static_cast<std::size_t>(e.count) / ranks;
   const std::vector<double> shares = popularity(plan, key.layer);
   const std::int64_t most = capacity(plan, tokens);
-  std::vector<std::int64_t> arriving(ranks, 0), sent(ranks, 0);
+  Routes routes{ranks, std::vector<std::int64_t>(ranks * ranks, 0)};
   Random random(mixed(static_cast<std::uint64_t>(plan.experts.seed), 2,
                       static_cast<std::uint64_t>(key.layer),
                       2 * static_cast<std::uint64_t>(key.microbatch) + key.first_step));
@@ -83,9 +90,19 @@ Load drawn_load(const Plan& plan, std::int64_t tokens, const RouteKey& key,
       left -= count;
       rest = std::max(rest - shares[expert], 1e-12);
       if (most > 0) count = plan.experts.pads_to_capacity ? most : std::min(count, most);
-      arriving[expert / local] += count;
-      sent[source] += count;
+      routes.rows[source * ranks + expert / local] += count;
     }
+  }
+  return routes;
+}
+
+Load drawn_load(const Plan& plan, std::int64_t tokens, const RouteKey& key,
+                const std::vector<int>& places) {
+  const Routes routes = drawn_routes(plan, tokens, key);
+  std::vector<std::int64_t> arriving(routes.ranks, 0), sent(routes.ranks, 0);
+  for (std::size_t i = 0; i < routes.rows.size(); ++i) {
+    sent[i / routes.ranks] += routes.rows[i];
+    arriving[i % routes.ranks] += routes.rows[i];
   }
   Load load;
   for (const int place : places) {

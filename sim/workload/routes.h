@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "sim/workload/plan.h"
+#include "sim/workload/program.h"
 
 namespace sim::workload {
 
@@ -24,11 +25,13 @@ struct Load {
   std::int64_t busiest = 0;   // what the busiest rank of the group sends or gets
 };
 
-// Where a layer is in the job's run.
-struct RouteKey {
-  int layer = 0, microbatch = 0;
-  bool first_step = false;
+// Rows that each rank of an expert group sends to each: of `source` to `destination` at
+// rows[source x ranks + destination].
+struct Routes {
+  std::size_t ranks = 0;
+  std::vector<std::int64_t> rows;
 };
+Routes drawn_routes(const Plan& plan, std::int64_t tokens, const RouteKey& key);
 
 // All as many: REQUIRES: the plan's model has experts.
 Load balanced_load(const Plan& plan, std::int64_t tokens);

@@ -191,6 +191,42 @@ TEST_CASE("network: all-to-all is bound by the NIC that carries most") {
   check(cluster, Kind::all_to_all, one({0, 1, 2, 3, 4, 5, 6, 7}), 300e9);
 }
 
+TEST_CASE("network: an all-to-all of unequal pairs lasts as long as its most loaded link") {
+  const auto seconds_of = [](const topology::Cluster& cluster, const Groups& groups,
+                             const std::vector<std::int64_t>& bytes) {
+    Network network(cluster, ideal_profile(false), options(Engine::merged));
+    return seconds(network.duration(groups, bytes));
+  };
+  const auto group = [](int ranks) {
+    return groups_of(Communicator::world, {.tp = 8, .dp = ranks / 8});
+  };
+  // Where all pairs are alike it is the equal exchange, on 1, 8 and 128 nodes.
+  for (const int ranks : {8, 64, 1024}) {
+    const topology::Cluster cluster = cluster_of(a100_8hdr, std::max(ranks / 8, 1));
+    const auto n = static_cast<std::size_t>(ranks);
+    const std::int64_t each = 64 * GiB / ranks;
+    Network network(cluster, ideal_profile(false), options(Engine::simgrid));
+    const double equal = seconds(network.duration(Kind::all_to_all, group(ranks), Bytes{64 * GiB}));
+    CHECK(seconds_of(cluster, group(ranks), std::vector<std::int64_t>(n * n, each)) ==
+          Approx(equal).epsilon(1e-9));
+  }
+  // A node: rank r sends (1 + r) GiB to each; the last one's NVLinks carry 7 x 8 GiB out.
+  std::vector<std::int64_t> bytes;
+  for (std::int64_t i = 0; i < 64; ++i) bytes.push_back((1 + i / 8) * GiB);
+  CHECK(seconds_of(cluster_of(a100_8hdr, 1), group(8), bytes) ==
+        Approx(7 * 8.0 * GiB / 300e9).epsilon(1e-9));
+  // Transposed: its NVLinks carry as much in.
+  for (std::int64_t i = 0; i < 64; ++i) bytes[static_cast<std::size_t>(i)] = (1 + i % 8) * GiB;
+  CHECK(seconds_of(cluster_of(a100_8hdr, 1), group(8), bytes) ==
+        Approx(7 * 8.0 * GiB / 300e9).epsilon(1e-9));
+  // 8 nodes, 1 GiB a pair, twice as much from rank 0: each port of its node sends what 8 + 1 ranks
+  // have for one rank of each of 7 nodes.
+  bytes.assign(64 * 64, GiB);
+  for (std::size_t i = 0; i < 64; ++i) bytes[i] = 2 * GiB;
+  CHECK(seconds_of(cluster_of(a100_8hdr, 8), group(64), bytes) ==
+        Approx(63.0 * GiB / 25e9).epsilon(1e-9));
+}
+
 TEST_CASE("network: the tree's links carry what the double binary tree puts on them") {
   // One node per leaf, trunks of 8 x 25 / 10 = 20 GB/s each way. 2 nodes: one up and one down edge
   // per tree, half of the data on each: S per direction, 20 GB/s of S. 4 nodes: a node that is

@@ -1,6 +1,8 @@
 // Layers with experts: what a rank saves and sends by the formulas of the dispatcher, whose
 // parameters it holds, how routes are drawn, and which plans are impossible.
 #include <catch2/catch.hpp>
+#include <cmath>
+#include <cstdlib>
 #include <map>
 #include <string>
 
@@ -71,12 +73,43 @@ TEST_CASE("mixture: what leaves a rank is its copies, or one for each rank with 
   Plan plan = sample::mixture();
   CHECK(bytes_of(plan, "dispatch") == 2 * 2048 * 2 * 1024);
   CHECK(bytes_of(plan, "dispatch scores") == 4 * 2048 * 2);
-  // Four ranks, two choices: 4 (1 - (3/4)^2) = 1.75 ranks of a token.
+  // All copies; how many of them travel the network says, by its nodes.
   plan.experts.dispatcher = Dispatcher::flex;
-  CHECK(bytes_of(plan, "dispatch") == 2 * 2048 * 1024 * 7 / 4);
+  CHECK(bytes_of(plan, "dispatch") == 2 * 2048 * 2 * 1024);
+  CHECK(bytes_of(plan, "dispatch scores") == 0);
   plan.experts.dispatcher = Dispatcher::alltoall;
   plan.experts.capacity_factor = 0.5;
   CHECK(bytes_of(plan, "dispatch") == 2 * 2048 * 1024);
+}
+
+TEST_CASE("mixture: a token of K choices has experts on so many places") {
+  // Of 4 places 4 (1 - (3/4)^2); of 1 that one.
+  CHECK(Choices{2}.places(4) == Approx(1.75));
+  CHECK(Choices{8}.places(1) == Approx(1));
+  // DeepSeek-V3: 8 choices in 4 of 8 groups, a group to a node: 4 (1 - (3/4)^8) nodes; of 64 ranks
+  // the 32 of these groups.
+  CHECK(Choices{8, 8, 4}.places(8) == Approx(4 * (1 - std::pow(0.75, 8))));
+  CHECK(Choices{8, 8, 4}.places(64) == Approx(32 * (1 - std::pow(31.0 / 32, 8))));
+  // Two groups to a place: a place is missed by 4 of 8 groups with 6/8 x 5/7 x 4/6 x 3/5 = 3/14.
+  const double left = 4 * (1 - 3.0 / 14);
+  CHECK(Choices{8, 8, 4}.places(4) == Approx(left * (1 - std::pow(1 - 1 / left, 8))));
+}
+
+TEST_CASE("mixture: shares that are given say how many rows each expert gets") {
+  Plan plan = sample::mixture();
+  plan.experts.routing = Routing::skewed;
+  // Ranks 0 ... 3 hold two experts each; the first rank gets half of all.
+  plan.experts.shares = {{0.25, 0.25, 0.1, 0.1, 0.1, 0.1, 0.05, 0.05}};
+  const std::int64_t n = 2048;
+  const Routes routes = drawn_routes(plan, n, {1, 2, false});
+  std::int64_t first = 0, all = 0;
+  for (std::size_t i = 0; i < 16; ++i) {
+    all += routes.rows[i];
+    if (i % 4 == 0) first += routes.rows[i];
+  }
+  // 4 sources of 2 n choices: 8 n / 2, with a deviation of sqrt(8 n / 4) = 64.
+  CHECK(std::abs(first - 4 * n) < 5 * 64);
+  CHECK(all == Approx(8 * n).epsilon(0.01));
 }
 
 TEST_CASE("mixture: the ranks of a job hold each expert once and the rest whole") {
@@ -87,13 +120,11 @@ TEST_CASE("mixture: the ranks of a job hold each expert once and the rest whole"
     const Job job = sample::job(plan);
     std::int64_t held = 0;
     for (int stage = 0; stage < plan.mesh.pp; ++stage)
-      held += job.classes[static_cast<std::size_t>(
-                              job.mesh.class_of({stage, 0, 0, 0}))].parameters;
-    const std::int64_t local =
-        model::mixture_count(a) * a.experts.count / plan.mesh.ep * 3 * a.hidden * a.experts.ffn;
+      held += job.classes[static_cast<std::size_t>(job.mesh.class_of({stage, 0, 0, 0}))].parameters;
+    const std::int64_t of_expert =
+        3 * a.hidden * a.experts.ffn + (a.linear_bias ? 2 * a.experts.ffn + a.hidden : 0);
+    const std::int64_t local = model::mixture_count(a) * a.experts.count / plan.mesh.ep * of_expert;
     std::int64_t expected = model::parameters(a);
-    // Not held: biases of experts and of the products around them.
-    if (a.linear_bias) continue;
     CHECK(held + (plan.mesh.ep - 1) * local == expected);
   }
 }
@@ -149,8 +180,7 @@ TEST_CASE("mixture: impossible plans are refused with what would do") {
         "degrees must");
   plan = sample::mixture();
   plan.architecture.experts.top_k = 9;
-  CHECK(first_problem(plan) ==
-        "model: each token goes to 9 of 8 experts; there may be 1 to 8");
+  CHECK(first_problem(plan) == "model: each token goes to 9 of 8 experts; there may be 1 to 8");
   plan = sample::mixture();
   plan.experts.capacity_factor = 1e-4;
   CHECK(first_problem(plan).starts_with(

@@ -70,6 +70,7 @@ inline std::vector<std::pair<std::string, sim::workload::Plan>> mixtures() {
     p.mesh.etp = 2;
     p.mesh.ep = 2;
   });
+  add("biases of experts", [](Plan& p) { p.architecture.linear_bias = true; });
   add("experts one by one", [](Plan& p) { p.experts.grouped_gemm = false; });
   add("capacity", [](Plan& p) { p.experts.capacity_factor = 1.25; });
   add("padded capacity", [](Plan& p) {
