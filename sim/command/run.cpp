@@ -11,6 +11,7 @@
 #include "sim/config/residuals.h"
 #include "sim/report/interval.h"
 #include "sim/report/run_text.h"
+#include "sim/search/balance.h"
 #include "sim/search/evaluate.h"
 #include "sim/search/fixes.h"
 
@@ -55,6 +56,7 @@ int run_run(const Arguments& arguments, Globals globals) {
   }
   std::unique_ptr<Watch> watch;
   if (Watch::wanted(options)) {
+    file.plan = search::balanced(file.plan, site);
     watch = std::make_unique<Watch>(options, search::job_of(file.plan, site, all_ranks));
     how.observer = watch->observer();
   }

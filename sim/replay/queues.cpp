@@ -40,6 +40,7 @@ constexpr std::array<QueueRow, workload::stream_count> rows = {{
     {Stream::etp, network, Communicator::etp, Account::ep_exposed, false},
     {Stream::etp_ep, network, Communicator::etp_ep, Account::ep_exposed, false},
     {Stream::edp, network, Communicator::edp, Account::dp_exposed, false},
+    {Stream::vocabulary, network, Communicator::pp, Account::pp_transfer, false},
 }};
 
 }  // namespace

@@ -33,7 +33,8 @@ std::string_view name(Stream stream) {
                                                                     "ep",
                                                                     "etp",
                                                                     "etp-ep",
-                                                                    "edp"};
+                                                                    "edp",
+                                                                    "vocabulary"};
   return names[static_cast<std::size_t>(stream)];
 }
 
@@ -45,8 +46,8 @@ std::string_view name(Category category) {
 }
 
 std::string_view name(PassKind kind) {
-  static constexpr std::array<std::string_view, 6> names{"set-up", "forward",  "backward",
-                                                         "weight", "exchange", "step"};
+  static constexpr std::array<std::string_view, 8> names{
+      "set-up", "forward", "backward", "weight", "exchange", "step", "output", "output gradient"};
   return names[static_cast<std::size_t>(kind)];
 }
 
