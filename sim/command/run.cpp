@@ -37,7 +37,7 @@ int run_run(const Arguments& arguments, Globals globals) {
       .words(0, 1000)
       .parse(arguments, globals);
   const bool reference = options.choice("method", "fast", {"fast", "reference"}) == "reference";
-  const config::PlanFile file = load_plan(options, globals);
+  config::PlanFile file = load_plan(options, globals);
   search::Sites sites;
   search::Site& site = *need(sites.of(file.machine));
   replay::Options how;

@@ -7,6 +7,7 @@
 #include <numeric>
 #include <optional>
 
+#include "sim/schedule/placement.h"
 #include "sim/workload/parts.h"
 
 namespace sim::search {
@@ -124,7 +125,7 @@ PartCosts costs_of(const Plan& plan, const Site& site) {
     const workload::Program& program = job.classes[c];
     for (const auto& [of, pattern] : usual(program)) {
       if (!computes(of.first)) continue;
-      const int part = part_of(row.placement, shape, {program.stage, of.second});
+      const int part = schedule::part_of(row.placement, shape, {program.stage, of.second});
       for (const workload::Call& call : program.templates[pattern].calls) {
         const double time = seconds(length(program.blocks[call.block], times.classes[c]));
         (call.layer >= 0 ? costs.layers[static_cast<std::size_t>(call.layer)]
@@ -147,7 +148,7 @@ int largest_part(const Plan& plan, int stage) {
   const schedule::Shape shape = workload::pipeline_shape(plan, 1);
   int found = -1;
   for (int chunk = 0; chunk < plan.pipeline.virtual_stages; ++chunk) {
-    const int part = part_of(row.placement, shape, {stage, chunk});
+    const int part = schedule::part_of(row.placement, shape, {stage, chunk});
     const int layers = workload::part_layers(plan, part);
     if (layers > 1 && (found < 0 || layers > workload::part_layers(plan, found))) found = part;
   }

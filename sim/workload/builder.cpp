@@ -311,7 +311,10 @@ Template Builder::vocabulary(const Act& act, const Moment& moment) {
   variant.first_use = moment.first_step && moment.first;
   const bool gradients = act.step.pass == schedule::Pass::output_gradient;
   const bool joined = schedule_.output == schedule::Output::together;  // both in one pass
-  Template t{gradients ? PassKind::output_gradient : PassKind::output, act.step.chunk, {}};
+  const PassKind pass = act.kind != Act::Kind::pass ? PassKind::exchange
+                        : gradients                 ? PassKind::output_gradient
+                                                    : PassKind::output;
+  Template t{pass, act.step.chunk, {}};
   switch (act.kind) {
     case Act::Kind::share:
       call(t, share_output(rank_));

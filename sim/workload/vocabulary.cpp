@@ -119,7 +119,8 @@ Value input_gradient(Writer& w, std::string_view label) {
 }
 
 void weight_gradient(Writer& w, Value input, std::uint8_t flags) {
-  if (w.sequence_parallel()) gather_head_input(w);
+  if (w.sequence_parallel())
+    w.e.collective(Kind::all_gather, Stream::tp, w.dim.full(), "all-gather");
   head_product(w, w.dim.vocab, w.dim.hidden, w.dim.tokens, GemmRole::weight_gradient, flags);
   const Value handle =
       w.temporary(w.dim.element * w.dim.vocab * w.dim.hidden, "weight gradient handle");
