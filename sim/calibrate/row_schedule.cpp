@@ -49,8 +49,7 @@ std::vector<int> listed_stages(const nlohmann::json& extra, int layers, int stag
 // The layers of each stage, as far as the row has columns for them; empty: it has none.
 std::vector<int> stage_layers(const Reading& reading, const workload::Plan& plan) {
   const auto layers = static_cast<int>(plan.architecture.layers);
-  if (std::vector<int> listed = listed_stages(reading.extra, layers, plan.mesh.pp);
-      !listed.empty())
+  if (std::vector<int> listed = listed_stages(reading.extra, layers, plan.mesh.pp); !listed.empty())
     return listed;
   const auto found = reading.extra.find("last_stage_layers");
   if (found == reading.extra.end() || plan.mesh.pp < 2) return {};

@@ -142,21 +142,21 @@ void layout(const v1::Plan& from, Resolved& out) {
     out.problems.push_back({"pipeline_layout", std::move(message)});
   };
   const auto count = static_cast<int>(read.layers.size());
-  if (!read.problem.empty())
-    return problem(fmt::format("the layout has {}", read.problem));
+  if (!read.problem.empty()) return problem(fmt::format("the layout has {}", read.problem));
   if (read.predicted != plan.architecture.predicted_tokens)
     return problem(fmt::format("the layout has {} m; the model predicts {} further tokens",
                                read.predicted, plan.architecture.predicted_tokens));
   if (count % plan.mesh.pp != 0)
-    return problem(fmt::format("the layout has {} parts, which {} stages do not share evenly; "
-                               "write {}, an empty one between two '|' is one too",
-                               count, plan.mesh.pp,
-                               (count + plan.mesh.pp - 1) / plan.mesh.pp * plan.mesh.pp));
+    return problem(
+        fmt::format("the layout has {} parts, which {} stages do not share evenly; "
+                    "write {}, an empty one between two '|' is one too",
+                    count, plan.mesh.pp, (count + plan.mesh.pp - 1) / plan.mesh.pp * plan.mesh.pp));
   const int chunks = count / plan.mesh.pp;
   if (from.has_virtual_stages() && from.virtual_stages() != chunks)
-    return problem(fmt::format("the layout has {} parts, {} a stage, and virtual_stages is {}; "
-                               "leave that out",
-                               count, chunks, from.virtual_stages()));
+    return problem(
+        fmt::format("the layout has {} parts, {} a stage, and virtual_stages is {}; "
+                    "leave that out",
+                    count, chunks, from.virtual_stages()));
   plan.pipeline.layers_of_parts = read.layers;
   plan.pipeline.virtual_stages = chunks;
 }

@@ -1,9 +1,10 @@
 // head.cpp — what stands behind the last layer: final norm, vocabulary-parallel head and the loss.
 // INVENTORY.md sections 6 and 7.
+#include "sim/workload/head.h"
+
 #include <memory>
 
 #include "sim/workload/attention.h"
-#include "sim/workload/head.h"
 #include "sim/workload/loss.h"
 #include "sim/workload/prediction.h"
 #include "sim/workload/sharding.h"
@@ -85,7 +86,7 @@ void gather_head_input(Writer& w) {
 }
 
 void head_product(Writer& w, std::int64_t m, std::int64_t n, std::int64_t k, GemmRole role,
-             std::uint8_t flags) {
+                  std::uint8_t flags) {
   const bool accumulates = role == GemmRole::weight_gradient && w.plan.accumulates_in_product() &&
                            w.plan.numerics.fp32_gradients;
   w.e.kernel(model::gemm("head", m, n, k, role, accumulates, w.plan.numerics.precision), flags);
@@ -112,7 +113,8 @@ ParameterList head_parameters(const Rank& rank, bool has_norm, bool has_table) {
   const bool sp = rank.plan.uses_sequence_parallel();
   ParameterList list;
   if (has_norm) list.push_back({"final norm", rank.dim.hidden, sp});
-  if (has_norm && a.norm == model::Norm::layer) list.push_back({"final norm bias", rank.dim.hidden, sp});
+  if (has_norm && a.norm == model::Norm::layer)
+    list.push_back({"final norm bias", rank.dim.hidden, sp});
   const bool shared = rank.shares_table();
   if (has_table)
     list.push_back({"output layer", rank.dim.vocab * rank.dim.hidden, false, false, shared});

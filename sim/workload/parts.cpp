@@ -269,12 +269,11 @@ std::vector<Problem> part_problems(const Plan& plan) {
   const schedule::Schedule* schedule = schedule::find(plan.pipeline.schedule);
   const bool fixed = schedule && schedule->placement != schedule::Placement::round_robin;
   if (!schedule || (fixed && plan.pipeline.virtual_stages != 2)) return problems;  // said elsewhere
-  const int said = sized(plan) + counts_ends(plan) +
-                   (plan.pipeline.layer_split != LayerSplit::even ||
-                    !plan.pipeline.layers_of_parts.empty()) +
-                   (plan.pipeline.layer_split != LayerSplit::even &&
-                    plan.pipeline.layer_split != LayerSplit::balanced &&
-                    !plan.pipeline.layers_of_parts.empty());
+  const int said =
+      sized(plan) + counts_ends(plan) +
+      (plan.pipeline.layer_split != LayerSplit::even || !plan.pipeline.layers_of_parts.empty()) +
+      (plan.pipeline.layer_split != LayerSplit::even &&
+       plan.pipeline.layer_split != LayerSplit::balanced && !plan.pipeline.layers_of_parts.empty());
   if (said > 1)
     problems.push_back(
         {"layer_split",

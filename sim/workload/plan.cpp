@@ -195,8 +195,9 @@ void vocabulary(const Plan& plan, Problems& problems) {
   if (plan.architecture.predicted_tokens > 0)
     problem("schedule", "and predicts one token; write schedule 1f1b");
   if (plan.stack.fused_cross_entropy || plan.stack.layer_kernels != LayerKernels::fused)
-    problem("schedule", "with a cross entropy of its own; write layer_kernels fused and "
-                        "fused_cross_entropy false");
+    problem("schedule",
+            "with a cross entropy of its own; write layer_kernels fused and "
+            "fused_cross_entropy false");
   if (plan.stack.logit_metrics > 0) problem("logit_metrics", "nobody has all logits; write 0");
 }
 
@@ -384,8 +385,7 @@ std::vector<Problem> problems(const Plan& plan) {
   for (Problem& problem : part_problems(plan)) problems.push_back(std::move(problem));
   const bool splits = problems.size() == before;
   pipeline(plan, problems);
-  if (schedule::find(plan.pipeline.schedule) && plan.cuts_vocabulary())
-    vocabulary(plan, problems);
+  if (schedule::find(plan.pipeline.schedule) && plan.cuts_vocabulary()) vocabulary(plan, problems);
   if (splits) recompute(plan, problems);
   if (splits) offload(plan, problems);
   data_parallel(plan, problems);

@@ -48,8 +48,7 @@ Gradients rows_back(Writer& w, const Saved& saved) {
 Gradients input_back(Writer& w, Value mask) {
   if (mask != 0) {
     const Value made = w.temporary(w.dim.residual(), "dropout gradient");
-    w.memory_bound(OperationKind::elementwise, "embedding dropout backward",
-                   2 * w.dim.residual());
+    w.memory_bound(OperationKind::elementwise, "embedding dropout backward", 2 * w.dim.residual());
     w.drop(mask);
     replace(w, frame_slot(gradient), made);
   }

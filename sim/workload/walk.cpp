@@ -210,8 +210,7 @@ void Walker::behind_output(const Step& step) {
     rows(Act::Kind::look_up, it->second);
   for (auto [it, end] = returned_.equal_range(step.microbatch); it != end; ++it)
     rows(Act::Kind::look_up_back, it->second);
-  if (schedule_.output != schedule::Output::together)
-    acts_.push_back({Act::Kind::reduce, step});
+  if (schedule_.output != schedule::Output::together) acts_.push_back({Act::Kind::reduce, step});
 }
 
 // Gradients of rows behind the last output pass.
@@ -228,8 +227,7 @@ void Walker::mark_complete() {
   std::set<std::tuple<int, int, int>> seen;
   for (auto act = acts_.rbegin(); act != acts_.rend(); ++act)
     if (act->kind == Act::Kind::pass || act->kind == Act::Kind::look_up_back)
-      act->completes =
-          seen.insert({act->step.chunk, act->step.microbatch, act->step.slice}).second;
+      act->completes = seen.insert({act->step.chunk, act->step.microbatch, act->step.slice}).second;
 }
 
 void Walker::run(const Step& step) {

@@ -246,8 +246,8 @@ TEST_CASE("launch: a layout says what each part of the model has, and how many c
   CHECK(file->plan.pipeline.virtual_stages == 2);
   CHECK(file->plan.pipeline.schedule == "interleaved-1f1b");
   const auto refused = [](const std::string& layout) {
-    return problems(with("--pipeline-model-parallel-size 2 --pipeline-model-parallel-layout '" +
-                         layout + "'"));
+    return problems(
+        with("--pipeline-model-parallel-size 2 --pipeline-model-parallel-layout '" + layout + "'"));
   };
   CHECK(contains(refused("Et*4|tt|ttL"),
                  "the layout has 3 parts, which 2 stages do not share evenly; write 4"));
