@@ -211,6 +211,8 @@ void read_flags(Reading& reading) {
       if (flag(reading.extra, given.c_str())) reading.settings.push_back({setting, ""});
     } else if (value.is_number()) {
       reading.say(field, value.dump());
+    } else if (value.is_string() && field == "pipeline_layout") {
+      reading.say(field, value.get<std::string>());
     }
   }
   const std::string& notes = cell(reading.row, "notes");

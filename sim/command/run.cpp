@@ -11,6 +11,7 @@
 #include "sim/config/residuals.h"
 #include "sim/report/interval.h"
 #include "sim/report/run_text.h"
+#include "sim/search/balance.h"
 #include "sim/search/evaluate.h"
 #include "sim/search/fixes.h"
 
@@ -36,7 +37,7 @@ int run_run(const Arguments& arguments, Globals globals) {
       .words(0, 1000)
       .parse(arguments, globals);
   const bool reference = options.choice("method", "fast", {"fast", "reference"}) == "reference";
-  const config::PlanFile file = load_plan(options, globals);
+  config::PlanFile file = load_plan(options, globals);
   search::Sites sites;
   search::Site& site = *need(sites.of(file.machine));
   replay::Options how;
@@ -55,6 +56,7 @@ int run_run(const Arguments& arguments, Globals globals) {
   }
   std::unique_ptr<Watch> watch;
   if (Watch::wanted(options)) {
+    file.plan = search::balanced(file.plan, site);
     watch = std::make_unique<Watch>(options, search::job_of(file.plan, site, all_ranks));
     how.observer = watch->observer();
   }

@@ -11,6 +11,7 @@
 #include "sim/config/fields.h"
 #include "sim/config/framework.pb.h"
 #include "sim/config/locate.h"
+#include "sim/config/plan_fields.h"
 #include "sim/config/runs_csv.h"
 #include "sim/core/letters.h"
 #include "sim/core/text.h"
@@ -202,6 +203,7 @@ bool shards_parameters(const v1::Plan& plan) {
 void drop_contradicted(const v1::Plan& plan, v1::Plan& defaults) {
   if (!plan.has_architecture()) defaults.clear_architecture();
   if (plan.has_layers_per_virtual_stage()) defaults.clear_virtual_stages();
+  drop_splits(plan, defaults);
   const bool kind_said = plan.has_zero() || plan.has_data_parallel();
   const bool shards = kind_said ? shards_parameters(plan) : shards_parameters(defaults);
   if (!shards) defaults.clear_fsdp();

@@ -174,9 +174,6 @@ constexpr std::array refused{
     Family{"cpu-offloading fine-grained-activation-offloading",
            "offloading of activations by layers is written offload_layers="},
     Family{"standalone-embedding-stage", "a stage for the embedding alone is not simulated"},
-    Family{"pipeline-model-parallel-layout",
-           "a free layout of stages is not simulated; use --decoder-first-pipeline-num-layers and "
-           "--decoder-last-pipeline-num-layers"},
     Family{"pipeline-model-parallel-split-rank encoder-pipeline-model-parallel-size "
            "encoder-tensor-model-parallel-size",
            "an encoder is not simulated"},

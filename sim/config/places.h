@@ -34,6 +34,9 @@ constexpr std::array<std::string_view, 4> names_of(workload::Dispatcher) {
 constexpr std::array<std::string_view, 3> names_of(workload::Routing) {
   return {"balanced", "random", "skewed"};
 }
+constexpr std::array<std::string_view, 4> names_of(workload::LayerSplit) {
+  return {"even", "padded", "weighted", "balanced"};
+}
 constexpr std::array<std::string_view, 2> names_of(model::RouterScore) {
   return {"softmax", "sigmoid"};
 }

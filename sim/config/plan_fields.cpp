@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 
 #include "sim/config/fields.h"
 #include "sim/config/rules.h"
@@ -146,6 +147,35 @@ FieldName plan_field(std::string_view given) {
                           did_you_mean(key.substr(0, 80), all_names(v1::Plan())))};
 }
 
+namespace {
+
+// Ways to say which layers the parts of a model have: one of them holds.
+using SplitFields = std::vector<std::string_view>;
+const std::array<SplitFields, 4> split_fields{
+    SplitFields{"first_stage_layers", "last_stage_layers"},
+    SplitFields{"account_for_embedding", "account_for_loss"},
+    SplitFields{"layer_split", "embedding_layers", "head_layers"}, SplitFields{"pipeline_layout"}};
+
+void clear(v1::Plan& plan, std::string_view field) {
+  const auto* found = v1::Plan::descriptor()->FindFieldByName(std::string(field));
+  plan.GetReflection()->ClearField(&plan, found);
+}
+
+}  // namespace
+
+void drop_splits(const v1::Plan& said, v1::Plan& from) {
+  std::vector<const FieldDescriptor*> fields;
+  said.GetReflection()->ListFields(said, &fields);
+  const auto says = [&](std::string_view name) {
+    return std::ranges::any_of(fields, [&](const auto* field) { return field->name() == name; });
+  };
+  const auto any = [&](const SplitFields& names) { return std::ranges::any_of(names, says); };
+  if (std::ranges::none_of(split_fields, any)) return;
+  for (const SplitFields& names : split_fields)
+    if (!any(names))
+      for (const std::string_view name : names) clear(from, name);
+}
+
 void drop_implied(std::span<const std::string> fields, v1::Plan& plan) {
   const auto has = [&](std::string_view name) {
     return std::find(fields.begin(), fields.end(), name) != fields.end();
@@ -160,6 +190,13 @@ void drop_implied(std::span<const std::string> fields, v1::Plan& plan) {
   if (world_follows && !has("dp") &&
       (plan.has_gpus() || plan.has_nodes() || has("gpus") || has("nodes")))
     plan.clear_dp();
+  for (const SplitFields& own : split_fields) {
+    if (std::ranges::none_of(own, has)) continue;
+    for (const SplitFields& others : split_fields)
+      if (std::ranges::none_of(others, has))
+        for (const std::string_view name : others) clear(plan, name);
+  }
+  if (has("pipeline_layout") && !has("virtual_stages")) plan.clear_virtual_stages();
   if (has("virtual_stages")) plan.clear_layers_per_virtual_stage();
   if (has("layers_per_virtual_stage") && !has("virtual_stages")) plan.clear_virtual_stages();
   if (has("model")) plan.clear_architecture();

@@ -27,6 +27,9 @@ Diagnostics apply(std::span<const Setting> settings, rehearse::v1::Plan& plan, S
 // Only that: drops from the plan what setting these fields makes untrue.
 void drop_implied(std::span<const std::string> fields, rehearse::v1::Plan& plan);
 
+// Drops ways to split layers from `from` where `said` splits them in another way.
+void drop_splits(const rehearse::v1::Plan& said, rehearse::v1::Plan& from);
+
 // The field of plan.proto that a key names ("mbs" -> "micro_batch"), "" with a message when none.
 struct FieldName {
   std::string field, problem;

@@ -12,6 +12,7 @@
 #include "sim/memory/options.h"
 #include "sim/mesh/axes.h"
 #include "sim/schedule/schedule.h"
+#include "sim/workload/parts.h"
 #include "sim/workload/recompute_modules.h"
 #include "sim/workload/shards.h"
 
@@ -133,6 +134,34 @@ void copied(const v1::Plan& from, const Machine* machine, workload::Plan& to) {
                                                                        : AttentionBackend::flash;
 }
 
+// Megatron-LM's layout: each part's own layers, and so how many chunks a stage has.
+void layout(const v1::Plan& from, Resolved& out) {
+  if (!from.has_pipeline_layout()) return;
+  workload::Plan& plan = out.plan;
+  const workload::Layout read = workload::read_layout(from.pipeline_layout());
+  const auto problem = [&](std::string message) {
+    out.problems.push_back({"pipeline_layout", std::move(message)});
+  };
+  const auto count = static_cast<int>(read.layers.size());
+  if (!read.problem.empty()) return problem(fmt::format("the layout has {}", read.problem));
+  if (read.predicted != plan.architecture.predicted_tokens)
+    return problem(fmt::format("the layout has {} m; the model predicts {} further tokens",
+                               read.predicted, plan.architecture.predicted_tokens));
+  if (count % plan.mesh.pp != 0)
+    return problem(
+        fmt::format("the layout has {} parts, which {} stages do not share evenly; "
+                    "write {}, an empty one between two '|' is one too",
+                    count, plan.mesh.pp, (count + plan.mesh.pp - 1) / plan.mesh.pp * plan.mesh.pp));
+  const int chunks = count / plan.mesh.pp;
+  if (from.has_virtual_stages() && from.virtual_stages() != chunks)
+    return problem(
+        fmt::format("the layout has {} parts, {} a stage, and virtual_stages is {}; "
+                    "leave that out",
+                    count, chunks, from.virtual_stages()));
+  plan.pipeline.layers_of_parts = read.layers;
+  plan.pipeline.virtual_stages = chunks;
+}
+
 // Model chunks, given as a count or as the layers of one.
 void chunks(const v1::Plan& from, Resolved& out) {
   workload::Plan& plan = out.plan;
@@ -152,12 +181,14 @@ void chunks(const v1::Plan& from, Resolved& out) {
       plan.pipeline.virtual_stages = static_cast<int>(layers / part);
     }
   }
+  layout(from, out);
   if (!from.has_schedule())
     plan.pipeline.schedule = plan.pipeline.virtual_stages > 1 ? "interleaved-1f1b" : "1f1b";
   // Where the schedule says how many parts a stage has, nobody else need.
   const schedule::Schedule* row = schedule::find(plan.pipeline.schedule);
   const bool fixed = row && row->placement != schedule::Placement::round_robin;
-  if (fixed && !from.has_virtual_stages()) plan.pipeline.virtual_stages = row->chunks;
+  if (fixed && !from.has_virtual_stages() && !from.has_pipeline_layout())
+    plan.pipeline.virtual_stages = row->chunks;
 }
 
 // The GPUs that the plan states, 0 when it states none.

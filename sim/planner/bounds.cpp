@@ -73,7 +73,9 @@ const std::vector<int>& FirstBounds::under_way(const Core& core) {
   std::int64_t held = 0, most = 0;
   for (const schedule::Step& step :
        row.search != nullptr ? row.search(shape).front() : row.order(shape, 0)) {
-    if (step.pass == schedule::Pass::weight) continue;
+    if (step.pass != schedule::Pass::forward && step.pass != schedule::Pass::backward &&
+        step.pass != schedule::Pass::input)
+      continue;
     const int sign = step.pass == schedule::Pass::forward ? 1 : -1;
     now[static_cast<std::size_t>(step.chunk)] += sign;
     held +=
@@ -114,12 +116,13 @@ std::int64_t FirstBounds::bytes(const Core& core, const Pieces& pieces,
   const schedule::Shape shape{.stages = core.pp, .chunks = core.chunks};
   const LayerPolicy& policy = space_.policies()[core.policy].policy;
   const std::vector<int>& under_way = this->under_way(core);
-  std::int64_t parameters = pieces.first_parameters, held = 0;
+  const bool ends = row.output == schedule::Output::last_part;  // whole, on the outer stages
+  std::int64_t parameters = ends ? pieces.first_parameters : 0, held = 0;
   for (int chunk = 0; chunk < core.chunks; ++chunk) {
     const int part = schedule::part_of(row.placement, shape, {0, chunk});
     const int own = layers[static_cast<std::size_t>(part)];
     parameters += own * pieces.layer_parameters;
-    if (part + 1 == parts) parameters += pieces.last_parameters;
+    if (part + 1 == parts && ends) parameters += pieces.last_parameters;
     const int again = run_again(policy, core.recompute_layers, own);
     std::int64_t task = std::max(0, own - again - core.offload_layers) * pieces.kept_bytes;
     // Groups of several layers keep one input.
@@ -144,6 +147,8 @@ std::vector<PassTimes> FirstBounds::passes_of_parts(const Core& core) {
     passes.push_back((count - again) * pieces.kept);
     passes.back() += again * pieces.again;
   }
+  // Shares of the ends, which all stages have, are left out.
+  if (schedule::catalog()[core.schedule].output != schedule::Output::last_part) return passes;
   passes.front() += pieces.first;
   passes.back() += pieces.last;
   return passes;

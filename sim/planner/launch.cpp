@@ -7,6 +7,7 @@
 
 #include "sim/config/fields.h"
 #include "sim/workload/context_plan.h"
+#include "sim/workload/parts.h"
 #include "sim/workload/recompute_modules.h"
 
 namespace sim::planner {
@@ -92,6 +93,15 @@ std::vector<std::string> flags_of(const Plan& plan) {
   return flags;
 }
 
+// The layout of parts whose layers no other flag of Megatron-LM deals out; "" where one does.
+std::string layout_of(const Plan& plan) {
+  const bool listed = plan.pipeline.layer_split != workload::LayerSplit::even ||
+                      !plan.pipeline.layers_of_parts.empty();
+  return listed ? workload::layout_text(workload::layers_of_parts(plan),
+                                        plan.architecture.predicted_tokens)
+                : "";
+}
+
 // Fields that several flags say together.
 void add_joined_flags(const Plan& plan, std::vector<std::string>& flags) {
   const model::Architecture& a = plan.architecture;
@@ -127,7 +137,8 @@ void add_joined_flags(const Plan& plan, std::vector<std::string>& flags) {
 bool superfluous(const Plan& plan, const std::string& flag) {
   if (flag.starts_with("--recompute-method")) return plan.policy.recompute != Recompute::full;
   if (flag.starts_with("--num-virtual-stages-per-pipeline-rank"))
-    return plan.pipeline.virtual_stages == 1;
+    return plan.pipeline.virtual_stages == 1 || !layout_of(plan).empty();
+  if (flag == "--allow-padding-num-layers") return true;  // another repository's
   if (flag == "--swiglu") return true;  // said with the other flags of the network
   if (flag.find("attention-dropout") != std::string::npos ||
       flag.find("hidden-dropout") != std::string::npos)
@@ -153,6 +164,8 @@ LaunchText megatron(const Plan& plan, const config::Machine& machine) {
   if (plan.architecture.attention_dropout == 0) flags.emplace_back("--attention-dropout 0.0");
   if (plan.architecture.hidden_dropout == 0) flags.emplace_back("--hidden-dropout 0.0");
   add_joined_flags(plan, flags);
+  if (const std::string layout = layout_of(plan); !layout.empty())
+    flags.push_back(fmt::format("--pipeline-model-parallel-layout '{}'", layout));
   for (const std::string& flag : flags) out.text += " \\\n  " + flag;
   out.text += "\n";
   return out;
@@ -187,7 +200,9 @@ LaunchText torchtitan(const Plan& plan, const std::string& model) {
     out.left = "torchtitan's data parallelism is FSDP2 (zero=2, zero=3)";
   } else if (schedule == titan_schedules.end()) {
     out.left = fmt::format("PyTorch has no schedule {}", plan.pipeline.schedule);
-  } else if (plan.pipeline.account_for_embedding || plan.pipeline.account_for_loss) {
+  } else if (plan.pipeline.account_for_embedding || plan.pipeline.account_for_loss ||
+             (plan.pipeline.layer_split != workload::LayerSplit::weighted &&
+              !layout_of(plan).empty())) {
     out.left = "torchtitan deals out layers by a rule of its own";
   } else if (plan.pipeline.virtual_stages > 1) {
     out.left = "chunks of stages are said there by pipeline_parallel_layers_per_stage";
@@ -209,6 +224,11 @@ LaunchText torchtitan(const Plan& plan, const std::string& model) {
       plan.mesh.pp);
   if (plan.mesh.pp > 1)
     out.text += fmt::format("pipeline_parallel_schedule = \"{}\"\n", schedule->theirs);
+  if (plan.mesh.pp > 1 && plan.pipeline.layer_split == workload::LayerSplit::weighted)
+    out.text += fmt::format(
+        "pipeline_parallel_first_stage_less_layers = {}\n"
+        "pipeline_parallel_last_stage_less_layers = {}\n",
+        plan.pipeline.embedding_layers, plan.pipeline.head_layers);
   out.text += fmt::format("\n[activation_checkpoint]\nmode = \"{}\"\n",
                           policy.recompute == Recompute::none   ? "none"
                           : policy.recompute == Recompute::full ? "full"
@@ -227,7 +247,10 @@ LaunchText bridge(const Plan& plan) {
       "model:\n  tensor_model_parallel_size: {}\n  context_parallel_size: {}\n"
       "  pipeline_model_parallel_size: {}\n",
       plan.mesh.tp, plan.mesh.cp, plan.mesh.pp);
-  if (plan.pipeline.virtual_stages > 1)
+  const std::string layout = layout_of(plan);
+  if (!layout.empty())
+    out.text += fmt::format("  pipeline_model_parallel_layout: \"{}\"\n", layout);
+  else if (plan.pipeline.virtual_stages > 1)
     out.text +=
         fmt::format("  virtual_pipeline_model_parallel_size: {}\n", plan.pipeline.virtual_stages);
   if (plan.pipeline.account_for_embedding)

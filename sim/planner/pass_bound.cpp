@@ -102,6 +102,8 @@ std::int64_t FirstBounds::step_of_order(const Core& core) {
   for (int stage = 0; stage < core.pp; ++stage) {
     std::vector<Item>& items = pipeline.items(stage);
     for (const schedule::Step& step : orders[static_cast<std::size_t>(stage)]) {
+      if (step.pass == schedule::Pass::output || step.pass == schedule::Pass::output_gradient)
+        continue;
       const auto part =
           static_cast<std::size_t>(schedule::part_of(row.placement, shape, {stage, step.chunk}));
       const bool forward = step.pass == schedule::Pass::forward;

@@ -155,6 +155,8 @@ void Space::below(Level& at) {
   for (std::size_t s = 0; s < catalog.size(); ++s) {
     const schedule::Schedule& row = catalog[s];
     const bool said = !domains_.schedules.empty();
+    // A vocabulary over the stages changes the model's ends: it is searched where it is asked for.
+    if (!said && row.output != schedule::Output::last_part) continue;
     if (said ? std::ranges::find(domains_.schedules, row.name) == domains_.schedules.end()
              : !workload::not_simulated(row).empty())
       continue;

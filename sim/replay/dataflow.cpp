@@ -155,7 +155,8 @@ bool Dataflow::collective(int c, RankState& r, const Instruction& i) {
   launched(r, times_.queue_entries_per_collective, r.post);
   r.queue_account = late;
   tail = end;
-  const bool waits_for_stages = q == Stream::world || q == Stream::embedding;
+  const bool waits_for_stages =
+      q == Stream::world || q == Stream::embedding || q == Stream::vocabulary;
   const Account waiting = waits_for_stages ? Account::pp_fill_drain : account;
   if (i.flags & workload::joins) {
     lift(r, i.stream, r.post, late);

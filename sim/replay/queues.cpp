@@ -47,6 +47,7 @@ constexpr std::array<QueueRow, workload::stream_count> rows = {{
     {Stream::cp_ring, network, Communicator::ring, Account::cp_exposed, false},
     {Stream::shard_near, network, Communicator::shard_near, Account::dp_exposed, false},
     {Stream::shard_far, network, Communicator::shard_far, Account::dp_exposed, false},
+    {Stream::vocabulary, network, Communicator::pp, Account::pp_transfer, false},
 }};
 
 }  // namespace

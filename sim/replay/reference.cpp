@@ -154,7 +154,7 @@ void Reference::communicate(int c, Rank& r, const Instruction& i, Entry e) {
   e.kind = exchange ? EntryKind::exchange : EntryKind::collective;
   e.after = {at(i.stream), r.issued[at(i.stream)]};
   e.launch = r.launches++;
-  const bool stages = q == Stream::world || q == Stream::embedding;
+  const bool stages = q == Stream::world || q == Stream::embedding || q == Stream::vocabulary;
   e.waiting = exchange ? waiting_account((*r.at.passes)[r.at.pass])
               : stages ? Account::pp_fill_drain
                        : account_of(q);

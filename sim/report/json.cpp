@@ -243,8 +243,8 @@ Json to_json(const workload::Plan& p) {
   if (p.batch.packed_document > 0) json["packed_document"] = p.batch.packed_document;
   const workload::PipelinePlan& pipeline = p.pipeline;
   if (pipeline.layer_split != workload::LayerSplit::even) {
-    const bool padded = pipeline.layer_split == workload::LayerSplit::padded;
-    json["layer_split"] = padded ? "padded" : "weighted";
+    constexpr std::array names{"even", "padded", "weighted", "balanced"};
+    json["layer_split"] = names[static_cast<std::size_t>(pipeline.layer_split)];
     json["embedding_layers"] = pipeline.embedding_layers;
     json["head_layers"] = pipeline.head_layers;
   }

@@ -44,6 +44,8 @@ std::string label_of(const PassTimeline::Span& span) {
   const char letter = workload::name(span.pass).front();
   std::string text(1, static_cast<char>(std::toupper(letter)));
   if (span.pass == workload::PassKind::weight) text = "W";
+  if (span.pass == workload::PassKind::output) text = "S";
+  if (span.pass == workload::PassKind::output_gradient) text = "T";
   if (span.microbatch < 0) return std::string(workload::name(span.pass));
   return text + fmt::format("{}", span.microbatch) +
          (span.chunk > 0 ? fmt::format(".{}", span.chunk) : "");

@@ -10,6 +10,7 @@
 #include "sim/device/kernel.h"
 #include "sim/model/flops.h"
 #include "sim/replay/coupling.h"
+#include "sim/search/balance.h"
 #include "sim/search/pass_times.h"
 #include "sim/search/verdict.h"
 #include "sim/workload/build.h"
@@ -246,9 +247,11 @@ workload::Plan with_pass_times(const workload::Plan& plan, const Site& site) {
 }
 
 // `extra`: memory of each GPU beyond what it has; `surely`: with how sure the outcome is.
-report::Answer evaluate_with(const workload::Plan& plan, Site& site, const replay::Options& options,
-                             bool all_ranks, Bytes extra, bool surely) {
-  assert(problems(plan, site).empty());
+report::Answer evaluate_with(const workload::Plan& asked, Site& site,
+                             const replay::Options& options, bool all_ranks, Bytes extra,
+                             bool surely) {
+  assert(problems(asked, site).empty());
+  const workload::Plan plan = balanced(asked, site);
   const device::Gpu& gpu = site.machine.gpu;
   const device::Profile& profile = site.profile.device;
   const workload::Job job = timed_job(plan, site, all_ranks);

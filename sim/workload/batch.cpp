@@ -1,6 +1,7 @@
 // batch.cpp — a microbatch's data: what each end of the model reads, and the rotary table.
 // INVENTORY.md section 5.
 #include "sim/workload/attention.h"
+#include "sim/workload/head.h"
 #include "sim/workload/loss.h"
 
 namespace sim::workload {
@@ -57,16 +58,25 @@ bool keeps_positions(const Rank& rank) {
 
 }  // namespace
 
+void read_ids(Writer& w) {
+  field(w, ids, 8 * w.dim.batch * w.dim.sequence, 8 * w.dim.tokens, "tokens");
+}
+
+void read_labels(Writer& w) {
+  field(w, labels, 8 * w.dim.batch * w.dim.sequence, 8 * w.dim.tokens, "labels");
+}
+
 std::uint32_t batch_begin(Rank& rank, int chunk) {
   const Variant variant;
   Writer w(rank, variant, "batch");
   const Dimensions& dim = rank.dim;
   const bool first = rank.is_first_part(chunk), last = rank.is_last_part(chunk);
+  const bool everywhere = rank.cuts_vocabulary();  // others read words and labels, each stage
   const std::int64_t tokens = dim.batch * dim.sequence;
   w.e.host(HostWork::microbatch);
-  if (first) field(w, ids, 8 * tokens, 8 * dim.tokens, "tokens");
+  if (first && !everywhere) read_ids(w);
   if (last) {
-    field(w, labels, 8 * tokens, 8 * dim.tokens, "labels");
+    if (!everywhere) read_labels(w);
     field(w, loss_mask, 4 * tokens, 4 * dim.tokens, "loss mask");
   }
   if ((first || last) && rank.plan.stack.attention_mask)
@@ -79,11 +89,12 @@ std::uint32_t batch_begin(Rank& rank, int chunk) {
 std::uint32_t batch_end(Rank& rank, int chunk) {
   Emitter e(rank.tables, "batch end");
   const bool first = rank.is_first_part(chunk), last = rank.is_last_part(chunk);
+  const bool everywhere = rank.cuts_vocabulary();
   if (rank.plan.stack.attention_mask && !keeps_mask(rank) && (first || last))
     e.free(frame_slot(attention_mask));
-  if (first && !keeps_ids(rank)) e.free(frame_slot(ids));
+  if (first && !keeps_ids(rank) && !everywhere) e.free(frame_slot(ids));
   if (first && !keeps_positions(rank)) e.free(frame_slot(position_ids));
-  if (last) e.free(frame_slot(labels));
+  if (last && !everywhere) e.free(frame_slot(labels));
   return e.finish();
 }
 
@@ -94,7 +105,7 @@ std::uint32_t microbatch_end(Rank& rank, int chunk) {
   if (last) logit_metrics(w);
   if (rank.plan.architecture.position == model::Position::rope) w.e.free(frame_slot(rotary));
   if (!last) w.e.free(frame_slot(output_stub));
-  if (first && keeps_ids(rank)) w.e.free(frame_slot(ids));
+  if (first && keeps_ids(rank) && !rank.cuts_vocabulary()) w.e.free(frame_slot(ids));
   if (first && keeps_positions(rank)) w.e.free(frame_slot(position_ids));
   if (last) w.e.free(frame_slot(loss_mask));
   if (rank.plan.stack.attention_mask && keeps_mask(rank) && (first || last))

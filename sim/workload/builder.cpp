@@ -12,6 +12,7 @@
 #include "sim/workload/offload.h"
 #include "sim/workload/pipeline.h"
 #include "sim/workload/sharding.h"
+#include "sim/workload/vocabulary.h"
 
 namespace sim::workload {
 namespace {
@@ -48,9 +49,12 @@ class Builder {
     Sharding::State left;
   };
   // The microbatch counts where each has routes of its own.
-  using Key = std::tuple<schedule::Pass, int, bool, bool, bool, bool, int, Sharding::State>;
+  using Key =
+      std::tuple<Act::Kind, schedule::Pass, int, bool, bool, bool, bool, int, Sharding::State>;
 
-  std::uint32_t pattern(const schedule::Step& step, const Moment& moment);
+  std::uint32_t pattern(const Act& act, const Moment& moment);
+  Template write(const Act& act, const Moment& moment);
+  Template vocabulary(const Act& act, const Moment& moment);
   Template forward(int chunk, const Moment& moment);
   Template backward(int chunk, const Moment& moment, bool splits);
   Template weight(int chunk, const Moment& moment);
@@ -153,6 +157,7 @@ std::uint32_t Builder::end_pass(int chunk, bool forward) {
   if (forward) {
     if (!rank_.is_last_part(chunk)) e.move(layer_slot(input, layers), fixed_slot(output));
   } else if (rank_.is_first_part(chunk)) {
+    if (rank_.cuts_vocabulary()) return e.finish();  // the gradient goes back to all stages
     // A chunk without layers ends with the gradient that it received.
     if (layers > 0 || rank_.is_last_part(chunk)) e.free(frame_slot(gradient));
   } else {
@@ -189,7 +194,9 @@ Template Builder::forward(int chunk, const Moment& moment) {
   Variant variant;
   variant.hooks = sharding_->hooks();
   variant.unit = {chunk, ends};
-  if (rank_.is_first_part(chunk)) call(t, embedding_forward(rank_, variant));
+  const bool cut = rank_.cuts_vocabulary();
+  if (rank_.is_first_part(chunk))
+    call(t, cut ? input_forward(rank_, variant) : embedding_forward(rank_, variant));
   const int layers = rank_.layers(chunk);
   for (int layer = 0; layer < layers; ++layer) {
     call(t, sharding_->before(layer, Visit::forward), layer);
@@ -208,7 +215,8 @@ Template Builder::forward(int chunk, const Moment& moment) {
   if (rank_.is_last_part(chunk)) {
     variant.first_use = moment.first_step && moment.first;
     variant.kind = kind(chunk, layers - 1, moment);
-    t.calls.push_back({head_forward(rank_, variant), -1, layer_base(layers)});
+    t.calls.push_back({cut ? shared_head_forward(rank_, variant) : head_forward(rank_, variant), -1,
+                       layer_base(layers)});
   }
   call(t, sharding_->after(ends, Visit::forward));
   call(t, end_pass(chunk, true));
@@ -244,14 +252,15 @@ Template Builder::backward(int chunk, const Moment& moment, bool splits) {
   variant.first_microbatch = moment.first;
   variant.split = splits;
   const int layers = rank_.layers(chunk);
-  const bool last = rank_.is_last_part(chunk);
+  const bool last = rank_.is_last_part(chunk), cut = rank_.cuts_vocabulary();
   call(t, sharding_->before(ends, Visit::backward));
   if (last) {
     Variant head = variant;
     head.first_use = moment.first_step && moment.first;
     head.split = false;
     head.kind = kind(chunk, layers - 1, moment);
-    t.calls.push_back({head_backward(rank_, head), -1, layer_base(layers)});
+    t.calls.push_back({cut ? shared_head_backward(rank_, head) : head_backward(rank_, head), -1,
+                       layer_base(layers)});
   }
   for (int layer = layers - 1; layer >= 0; --layer) {
     Variant v = variant;
@@ -267,7 +276,8 @@ Template Builder::backward(int chunk, const Moment& moment, bool splits) {
     call(t, backward_layer(v), layer);
     call(t, sharding_->after(layer, Visit::backward), layer);
   }
-  if (rank_.is_first_part(chunk)) call(t, embedding_backward(rank_, variant));
+  if (rank_.is_first_part(chunk))
+    call(t, cut ? input_backward(rank_, variant) : embedding_backward(rank_, variant));
   call(t, sharding_->after(ends, Visit::backward));
   call(t, end_pass(chunk, false));
   if (!splits) call(t, microbatch_end(rank_, chunk));
@@ -294,13 +304,70 @@ Template Builder::weight(int chunk, const Moment& moment) {
   return t;
 }
 
+// What stands beside the passes of layers: a share of the vocabulary.
+Template Builder::vocabulary(const Act& act, const Moment& moment) {
+  Variant variant;
+  variant.hooks = sharding_->hooks();
+  variant.unit = {act.step.chunk, ends};
+  variant.first_microbatch = moment.first;
+  variant.first_use = moment.first_step && moment.first;
+  const bool gradients = act.step.pass == schedule::Pass::output_gradient;
+  const bool joined = schedule_.output == schedule::Output::together;  // both in one pass
+  const PassKind pass = act.kind != Act::Kind::pass ? PassKind::exchange
+                        : gradients                 ? PassKind::output_gradient
+                                                    : PassKind::output;
+  Template t{pass, act.step.chunk, {}};
+  switch (act.kind) {
+    case Act::Kind::share:
+      call(t, share_output(rank_));
+      break;
+    case Act::Kind::reduce:
+      call(t, reduce_output(rank_));
+      break;
+    case Act::Kind::look_up:
+      call(t, look_up(rank_, variant));
+      break;
+    case Act::Kind::share_rows:
+      call(t, share_rows(rank_));
+      break;
+    case Act::Kind::look_up_back:
+      call(t, look_up_back(rank_, variant));
+      break;
+    default:
+      if (!gradients) call(t, output_pass(rank_, variant));
+      if (!gradients && !joined) break;
+      if (joined) sharding_->begin(schedule::Pass::backward, act.step.chunk, moment);
+      variant.hooks = sharding_->hooks();
+      call(t, output_gradient(rank_, variant, !joined && moment.last));
+  }
+  return t;
+}
+
+Template Builder::write(const Act& act, const Moment& moment) {
+  const schedule::Pass pass = act.step.pass;
+  const int chunk = act.step.chunk;
+  if (act.kind != Act::Kind::pass || pass == schedule::Pass::output ||
+      pass == schedule::Pass::output_gradient)
+    return vocabulary(act, moment);
+  if (pass == schedule::Pass::forward) return forward(chunk, moment);
+  if (pass == schedule::Pass::weight) return weight(chunk, moment);
+  return backward(chunk, moment, pass == schedule::Pass::input);
+}
+
+// How data parallelism sees a pass: what reads parameters, and what adds to gradients.
+schedule::Pass direction_of(schedule::Pass pass) {
+  if (pass == schedule::Pass::output) return schedule::Pass::forward;
+  return pass == schedule::Pass::output_gradient ? schedule::Pass::backward : pass;
+}
+
 // The template of a pass, written when it is asked for the first time.
-std::uint32_t Builder::pattern(const schedule::Step& step, const Moment& moment) {
-  const schedule::Pass pass = step.pass;
+std::uint32_t Builder::pattern(const Act& act, const Moment& moment) {
+  const schedule::Step& step = act.step;
   const int chunk = step.chunk;
-  sharding_->begin(pass, chunk, moment);
+  sharding_->begin(direction_of(step.pass), chunk, moment);
   microbatch_ = rank_.plan.draws_routes() ? step.microbatch : 0;
-  const Key key{pass,
+  const Key key{act.kind,
+                step.pass,
                 chunk,
                 moment.first_step,
                 moment.first,
@@ -313,12 +380,7 @@ std::uint32_t Builder::pattern(const schedule::Step& step, const Moment& moment)
     sharding_->restore(found->second.left);
     return found->second.pattern;
   }
-  const auto write = [&]() -> Template {
-    if (pass == schedule::Pass::forward) return forward(chunk, moment);
-    if (pass == schedule::Pass::weight) return weight(chunk, moment);
-    return backward(chunk, moment, pass == schedule::Pass::input);
-  };
-  const std::uint32_t made = add(write());
+  const std::uint32_t made = add(write(act, moment));
   written_[key] = {made, sharding_->state()};
   return made;
 }
@@ -352,8 +414,9 @@ void Builder::write_step(Pipeline& pipeline, const Orders& orders, bool first) {
   step.push_back(single(PassKind::step, begin));
   const int m = first ? rank_.plan.warm_up_microbatches() : rank_.plan.microbatches();
   const std::vector<Pass> passes = pipeline.passes(
-      [&](const schedule::Step& task, Position at) {
-        return pattern(task, {first, at.first, at.last, at.first_of_ends});
+      [&](const Act& act) {
+        const Position& at = act.position;
+        return pattern(act, {first, at.first, at.last, at.first_of_ends});
       },
       m, (first ? orders.first_step : orders.step)[static_cast<std::size_t>(rank_.program.stage)]);
   step.insert(step.end(), passes.begin(), passes.end());

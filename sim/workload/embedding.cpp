@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <memory>
 
-#include "sim/workload/tape.h"
+#include "sim/workload/head.h"
 
 namespace sim::workload {
 namespace {
@@ -16,40 +16,6 @@ using model::OperationKind;
 // Up to this many ids PyTorch adds rows without sorting the ids.
 constexpr std::int64_t unsorted_ids = 3072;
 constexpr std::int64_t rows_per_segment = 10;
-
-// Adds the rows of a gradient into a new gradient of a table of `rows` rows [PyTorch 2.3
-// Embedding.cu:embedding_dense_backward_cuda, EmbeddingBackwardKernel.cu].
-Value table_gradient(Writer& w, std::int64_t rows, std::string_view label) {
-  const std::int64_t table = w.dim.element * rows * w.dim.hidden;
-  const std::int64_t ids = w.dim.tokens;
-  const bool sorts = ids > unsorted_ids;
-  const std::int64_t most = std::min(ids, rows);
-  Value contiguous = 0, sorting = 0, segments = 0;
-  if (w.dim.batch > 1) {
-    contiguous = w.temporary(w.dim.full(), "gradient rows");
-    w.memory_bound(OperationKind::copy, "transpose", 2 * w.dim.full());
-  }
-  if (sorts)
-    sorting = w.temporary(24 * ids + 24 * most + 8 * (ids / rows_per_segment), "sorted ids");
-  const Value made = w.temporary(table, label);
-  w.memory_bound(OperationKind::copy, "clear embedding gradient", table);
-  if (sorts)
-    segments = w.temporary(4 * (ids / rows_per_segment + most) * w.dim.hidden,
-                           "embedding gradient by segment");
-  w.memory_bound(OperationKind::embedding, "embedding backward", 3 * w.dim.full());
-  w.drop({segments, sorting, contiguous});
-  return made;
-}
-
-// The hook of a table: its gradient goes into main_grad.
-void table_hook(Writer& w, Value made, std::int64_t rows, std::string_view parameter) {
-  if (w.keep_gradient(made, parameter)) return;
-  w.memory_bound(
-      OperationKind::elementwise, "main_grad add",
-      (w.dim.element + 2 * (w.plan.numerics.fp32_gradients ? 4 : 2)) * rows * w.dim.hidden);
-  w.drop(made);
-  w.ready(parameter);
-}
 
 struct Saved {
   Value mask = 0, ids = 0, dropout = 0;
@@ -162,11 +128,43 @@ Saved Forward::run() {
 
 }  // namespace
 
-ParameterList embedding_parameters(const Rank& rank) {
+// [PyTorch 2.3 Embedding.cu:embedding_dense_backward_cuda, EmbeddingBackwardKernel.cu].
+Value table_gradient(Writer& w, std::int64_t rows, std::string_view label) {
+  const std::int64_t table = w.dim.element * rows * w.dim.hidden;
+  const std::int64_t ids = w.dim.tokens;
+  const bool sorts = ids > unsorted_ids;
+  const std::int64_t most = std::min(ids, rows);
+  Value contiguous = 0, sorting = 0, segments = 0;
+  if (w.dim.batch > 1) {
+    contiguous = w.temporary(w.dim.full(), "gradient rows");
+    w.memory_bound(OperationKind::copy, "transpose", 2 * w.dim.full());
+  }
+  if (sorts)
+    sorting = w.temporary(24 * ids + 24 * most + 8 * (ids / rows_per_segment), "sorted ids");
+  const Value made = w.temporary(table, label);
+  w.memory_bound(OperationKind::copy, "clear embedding gradient", table);
+  if (sorts)
+    segments = w.temporary(4 * (ids / rows_per_segment + most) * w.dim.hidden,
+                           "embedding gradient by segment");
+  w.memory_bound(OperationKind::embedding, "embedding backward", 3 * w.dim.full());
+  w.drop({segments, sorting, contiguous});
+  return made;
+}
+
+void table_hook(Writer& w, Value made, std::int64_t rows, std::string_view parameter) {
+  if (w.keep_gradient(made, parameter)) return;
+  w.memory_bound(
+      OperationKind::elementwise, "main_grad add",
+      (w.dim.element + 2 * (w.plan.numerics.fp32_gradients ? 4 : 2)) * rows * w.dim.hidden);
+  w.drop(made);
+  w.ready(parameter);
+}
+
+ParameterList embedding_parameters(const Rank& rank, bool has_positions) {
   const model::Architecture& a = rank.plan.architecture;
   const bool shared = rank.shares_table();
   ParameterList list{{"word embedding", rank.dim.vocab * rank.dim.hidden, false, false, shared}};
-  if (a.position == model::Position::learned)
+  if (has_positions && a.position == model::Position::learned)
     list.push_back({"position embedding", a.max_positions * rank.dim.hidden});
   return list;
 }

@@ -1,10 +1,11 @@
 // head.cpp — what stands behind the last layer: final norm, vocabulary-parallel head and the loss.
 // INVENTORY.md sections 6 and 7.
+#include "sim/workload/head.h"
+
 #include <memory>
 
 #include "sim/workload/attention.h"
 #include "sim/workload/loss.h"
-#include "sim/workload/norm.h"
 #include "sim/workload/prediction.h"
 #include "sim/workload/sharding.h"
 
@@ -14,31 +15,6 @@ namespace {
 using collective::Kind;
 using model::GemmRole;
 using model::OperationKind;
-
-void blas_workspace(Writer& w, FixedSlot slot, std::string_view label) {
-  const std::int64_t bytes = w.rank.environment.cublas_workspace.n;
-  if (w.variant.first_use && bytes > 0) w.e.alloc(fixed_slot(slot), bytes, Category::other, label);
-}
-
-// Gathered over the sequence into a buffer that stays. Unfused attention made it in the first
-// layer; it grows where this use is larger.
-void gather_input(Writer& w) {
-  const bool made = CoreTraits(w.rank).unfused;
-  if (w.variant.first_use && (!made || w.dim.full() > w.dim.scores())) {
-    if (made) w.e.free(fixed_slot(global_buffer));
-    w.e.alloc(fixed_slot(global_buffer), w.dim.full(), Category::temporaries,
-              "global memory buffer");
-  }
-  w.e.collective(Kind::all_gather, Stream::tp, w.dim.full(), "all-gather");
-}
-
-// The weight adds into main_grad in every microbatch.
-void product(Writer& w, std::int64_t m, std::int64_t n, std::int64_t k, GemmRole role,
-             std::uint8_t flags) {
-  const bool accumulates = role == GemmRole::weight_gradient && w.plan.accumulates_in_product() &&
-                           w.plan.numerics.fp32_gradients;
-  w.e.kernel(model::gemm("head", m, n, k, role, accumulates, w.plan.numerics.precision), flags);
-}
 
 // To the gradient of the norm's output. `last`: no other use of the weight follows.
 Gradients head_back(Writer& w, Gradients gradients, Value input, bool last) {
@@ -51,7 +27,7 @@ Gradients head_back(Writer& w, Gradients gradients, Value input, bool last) {
     if (w.records()) w.record_stream(input, Stream::tp);
   }
   const Value whole = w.temporary(dim.full(), "head input gradient");
-  product(w, dim.tokens, dim.hidden, dim.vocab, GemmRole::input_gradient, beside(sp));
+  head_product(w, dim.tokens, dim.hidden, dim.vocab, GemmRole::input_gradient, beside(sp));
   Value reduced = whole;
   if (sp) {
     w.e.wait(arrived);
@@ -66,7 +42,7 @@ Gradients head_back(Writer& w, Gradients gradients, Value input, bool last) {
   }
   Value handle = 0;
   if (!w.frozen()) {
-    product(w, dim.vocab, dim.hidden, dim.tokens, GemmRole::weight_gradient, beside(tp));
+    head_product(w, dim.vocab, dim.hidden, dim.tokens, GemmRole::weight_gradient, beside(tp));
     handle = w.temporary(dim.element * dim.vocab * dim.hidden, "weight gradient handle");
   }
   if (tp) w.e.wait(scattered);
@@ -79,7 +55,43 @@ Gradients head_back(Writer& w, Gradients gradients, Value input, bool last) {
   return {reduced};
 }
 
-// The gradient stream begins here; the last residual was saved by the final norm.
+// A module that predicts more tokens has the head and the loss once more.
+void predicted_head(Writer& w, Value normed, bool last) {
+  if (w.sequence_parallel())
+    w.e.collective(Kind::all_gather, Stream::tp, w.dim.full(), "all-gather");
+  const Value logits = w.make(logits_bytes(w.dim), "logits", Category::logits);
+  head_product(w, w.dim.tokens, w.dim.vocab, w.dim.hidden, GemmRole::forward, 0);
+  w.node([=](Writer& b, Gradients g) { return head_back(b, g, normed, last); });
+  const Value losses = cross_entropy(w, logits);
+  w.drop({logits, losses});
+}
+
+}  // namespace
+
+void blas_workspace(Writer& w, FixedSlot slot, std::string_view label) {
+  const std::int64_t bytes = w.rank.environment.cublas_workspace.n;
+  if (w.variant.first_use && bytes > 0) w.e.alloc(fixed_slot(slot), bytes, Category::other, label);
+}
+
+// Gathered over the sequence into a buffer that stays. Unfused attention made it in the first
+// layer; it grows where this use is larger.
+void gather_head_input(Writer& w) {
+  const bool made = CoreTraits(w.rank).unfused;
+  if (w.variant.first_use && (!made || w.dim.full() > w.dim.scores())) {
+    if (made) w.e.free(fixed_slot(global_buffer));
+    w.e.alloc(fixed_slot(global_buffer), w.dim.full(), Category::temporaries,
+              "global memory buffer");
+  }
+  w.e.collective(Kind::all_gather, Stream::tp, w.dim.full(), "all-gather");
+}
+
+void head_product(Writer& w, std::int64_t m, std::int64_t n, std::int64_t k, GemmRole role,
+                  std::uint8_t flags) {
+  const bool accumulates = role == GemmRole::weight_gradient && w.plan.accumulates_in_product() &&
+                           w.plan.numerics.fp32_gradients;
+  w.e.kernel(model::gemm("head", m, n, k, role, accumulates, w.plan.numerics.precision), flags);
+}
+
 Gradients final_norm_back(Writer& w, Gradients gradients, const Normed& norm, Value residual) {
   w.e.alloc(frame_slot(gradient), w.dim.residual(), Category::temporaries, "gradient stream");
   const NormGradients made = norm_backward(w, gradients[0]);
@@ -96,24 +108,13 @@ Gradients final_norm_back(Writer& w, Gradients gradients, const Normed& norm, Va
   return {};
 }
 
-// A module that predicts more tokens has the head and the loss once more.
-void predicted_head(Writer& w, Value normed, bool last) {
-  if (w.sequence_parallel())
-    w.e.collective(Kind::all_gather, Stream::tp, w.dim.full(), "all-gather");
-  const Value logits = w.make(logits_bytes(w.dim), "logits", Category::logits);
-  product(w, w.dim.tokens, w.dim.vocab, w.dim.hidden, GemmRole::forward, 0);
-  w.node([=](Writer& b, Gradients g) { return head_back(b, g, normed, last); });
-  const Value losses = cross_entropy(w, logits);
-  w.drop({logits, losses});
-}
-
-}  // namespace
-
-ParameterList head_parameters(const Rank& rank, bool has_table) {
+ParameterList head_parameters(const Rank& rank, bool has_norm, bool has_table) {
   const model::Architecture& a = rank.plan.architecture;
   const bool sp = rank.plan.uses_sequence_parallel();
-  ParameterList list{{"final norm", rank.dim.hidden, sp}};
-  if (a.norm == model::Norm::layer) list.push_back({"final norm bias", rank.dim.hidden, sp});
+  ParameterList list;
+  if (has_norm) list.push_back({"final norm", rank.dim.hidden, sp});
+  if (has_norm && a.norm == model::Norm::layer)
+    list.push_back({"final norm bias", rank.dim.hidden, sp});
   const bool shared = rank.shares_table();
   if (has_table)
     list.push_back({"output layer", rank.dim.vocab * rank.dim.hidden, false, false, shared});
@@ -133,9 +134,9 @@ std::uint32_t head_forward(Rank& rank, const Variant& variant) {
   for (std::int64_t i = 0; i < w.a.predicted_tokens; ++i)
     predict(w, norm.output, i == 0,
             [i](Writer& b, Value normed) { predicted_head(b, normed, i == 0); });
-  if (w.sequence_parallel()) gather_input(w);
+  if (w.sequence_parallel()) gather_head_input(w);
   const Value logits = w.make(logits_bytes(dim), "logits", Category::logits);
-  product(w, dim.tokens, dim.vocab, dim.hidden, GemmRole::forward, 0);
+  head_product(w, dim.tokens, dim.vocab, dim.hidden, GemmRole::forward, 0);
   const bool only = w.a.predicted_tokens == 0;
   w.node(
       [only, input = norm.output](Writer& b, Gradients g) { return head_back(b, g, input, only); });

@@ -19,14 +19,17 @@ Parameters::Parameters(const Rank& rank, int chunk)
       in_fp8_(rank.plan.numerics.fp8_parameters),
       units_(static_cast<std::size_t>(rank.layers(chunk)) + 1) {
   const bool first = rank.is_first_part(chunk);
-  if (first) add(ends, embedding_parameters(rank));
+  const bool everywhere = rank.cuts_vocabulary();
+  if (first || everywhere) add(ends, embedding_parameters(rank, first));
   for (int layer = 0; layer < layers(); ++layer)
     for (const auto parameters :
          rank.kind(chunk, {layer, 0, false}).mixture ? mixture_modules : dense_modules)
       add(layer, parameters(rank));
   // A tied output shares the first stage's table only where that is on the same rank.
-  const bool has_table = !rank.plan.architecture.tied_embeddings || !rank.has_first_part();
-  if (rank.is_last_part(chunk)) add(ends, head_parameters(rank, has_table));
+  const bool has_table =
+      !rank.plan.architecture.tied_embeddings || !(rank.has_first_part() || everywhere);
+  const bool last = rank.is_last_part(chunk);
+  if (last || everywhere) add(ends, head_parameters(rank, last, has_table));
   if (rank.is_last_part(chunk) && rank.plan.architecture.predicted_tokens > 0)
     add(ends, prediction_parameters(rank));
 }

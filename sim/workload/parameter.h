@@ -45,8 +45,9 @@ ParameterList mlp_parameters(const Rank& rank);
 ParameterList mixture_parameters(const Rank& rank);
 ParameterList prediction_parameters(const Rank& rank);
 ParameterList adapter_parameters(const Rank& rank);
-ParameterList embedding_parameters(const Rank& rank);
-ParameterList head_parameters(const Rank& rank, bool has_table);
+// Positions, and the final norm, stand at the ends of the model alone.
+ParameterList embedding_parameters(const Rank& rank, bool has_positions);
+ParameterList head_parameters(const Rank& rank, bool has_norm, bool has_table);
 
 // Of one model chunk of a rank.
 class Parameters {

@@ -150,6 +150,10 @@ void dealt_problems(const Plan& plan, std::vector<Problem>& problems) {
     problems.push_back(
         {"pipeline_layout", fmt::format("the parts have {} layers together; the model has {}", sum,
                                         plan.architecture.layers)});
+  // The embedding or the head may stand alone.
+  for (const int end : {0, parts - 1})
+    ++of_stage[static_cast<std::size_t>(
+        schedule::place_of(schedule.placement, shape, end, 0).stage)];
   if (const auto empty = std::ranges::find(of_stage, 0); empty != of_stage.end())
     problems.push_back({"pp", fmt::format("stage {} would have no layer; write a smaller pp",
                                           empty - of_stage.begin())});
@@ -164,11 +168,12 @@ class LayoutReader {
     std::string all = sequence();
     if (problem_.empty() && at_ < text_.size()) problem_ = "a ')' that closes nothing";
     if (problem_.empty()) check(all);
-    if (!problem_.empty()) return {{}, problem_};
-    Layout layout{{0}, ""};
+    if (!problem_.empty()) return {{}, 0, problem_};
+    Layout layout{{0}, 0, ""};
     for (const char c : all) {
       if (c == '|') layout.layers.push_back(0);
       if (c == 't') ++layout.layers.back();
+      if (c == 'm') ++layout.predicted;
     }
     return layout;
   }
@@ -191,9 +196,8 @@ class LayoutReader {
       --depth_;
       if (problem_.empty() && at_ == text_.size()) problem_ = "a '(' that is not closed";
       ++at_;
-    } else if (std::string_view("EtL|").find(c) == std::string_view::npos) {
-      problem_ = c == 'm' ? "m, a layer that predicts further tokens, which is not simulated"
-                          : fmt::format("'{}'; a layout is made of E t L | ( ) * and numbers", c);
+    } else if (std::string_view("EtmL|").find(c) == std::string_view::npos) {
+      problem_ = fmt::format("'{}'; a layout is made of E t m L | ( ) * and numbers", c);
       return "";
     }
     return repeated(one);
@@ -216,6 +220,8 @@ class LayoutReader {
       problem_ = "an embedding elsewhere than at the very begin; write one E there";
     else if (head == std::string::npos || head + 1 != all.size())
       problem_ = "a loss elsewhere than at the very end; write one L there";
+    else if (const auto m = all.find('m'); all.find_first_not_of("mL", m) < all.size())
+      problem_ = "an m elsewhere than right before the loss; write it there";
   }
 
   std::string_view text_;
@@ -235,7 +241,9 @@ int count_parts(const Plan& plan) {
 int part_layers(const Plan& plan, int part) {
   if (!plan.pipeline.layers_of_parts.empty())
     return plan.pipeline.layers_of_parts[static_cast<std::size_t>(part)];
-  if (plan.pipeline.layer_split == LayerSplit::padded) return padded_part(plan, part);
+  if (plan.pipeline.layer_split == LayerSplit::padded ||
+      plan.pipeline.layer_split == LayerSplit::balanced)
+    return padded_part(plan, part);
   if (plan.pipeline.layer_split == LayerSplit::weighted) return weighted_part(plan, part);
   const int layers = static_cast<int>(plan.architecture.layers);
   const int parts = count_parts(plan);
@@ -249,14 +257,23 @@ int part_layers(const Plan& plan, int part) {
                     schedule::place_of(schedule.placement, pipeline_shape(plan, 1), part, 0).stage);
 }
 
+std::vector<int> layers_of_parts(const Plan& plan) {
+  std::vector<int> layers(static_cast<std::size_t>(count_parts(plan)));
+  for (std::size_t part = 0; part < layers.size(); ++part)
+    layers[part] = part_layers(plan, static_cast<int>(part));
+  return layers;
+}
+
 std::vector<Problem> part_problems(const Plan& plan) {
   std::vector<Problem> problems;
   const schedule::Schedule* schedule = schedule::find(plan.pipeline.schedule);
   const bool fixed = schedule && schedule->placement != schedule::Placement::round_robin;
   if (!schedule || (fixed && plan.pipeline.virtual_stages != 2)) return problems;  // said elsewhere
-  const int said = sized(plan) + counts_ends(plan) +
-                   (plan.pipeline.layer_split != LayerSplit::even) +
-                   !plan.pipeline.layers_of_parts.empty();
+  const int said =
+      sized(plan) + counts_ends(plan) +
+      (plan.pipeline.layer_split != LayerSplit::even || !plan.pipeline.layers_of_parts.empty()) +
+      (plan.pipeline.layer_split != LayerSplit::even &&
+       plan.pipeline.layer_split != LayerSplit::balanced && !plan.pipeline.layers_of_parts.empty());
   if (said > 1)
     problems.push_back(
         {"layer_split",
@@ -291,6 +308,16 @@ std::string divisors(std::int64_t n) {
 
 Layout read_layout(std::string_view text) {
   return LayoutReader(text).read();
+}
+
+std::string layout_text(const std::vector<int>& layers, std::int64_t predicted) {
+  std::string text = "E";
+  for (std::size_t part = 0; part < layers.size(); ++part) {
+    if (part > 0) text += '|';
+    if (layers[part] > 0) text += layers[part] == 1 ? "t" : fmt::format("t*{}", layers[part]);
+  }
+  if (predicted > 0) text += predicted == 1 ? "m" : fmt::format("m*{}", predicted);
+  return text + "L";
 }
 
 }  // namespace sim::workload

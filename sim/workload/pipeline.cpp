@@ -64,8 +64,8 @@ void Pipeline::push(std::uint32_t pattern, const Step& task, std::uint32_t frame
 
 void Pipeline::run(const Act& act, const Patterns& patterns) {
   const Step& step = act.step;
-  const std::uint32_t pattern = patterns(step, act.position);
-  const bool acquires = step.pass == Kind::forward && frames_[number(step)] < 0;
+  const std::uint32_t pattern = patterns(act);
+  const bool acquires = !has_frame(step);
   push(pattern, step, acquires ? acquire(step) : frame_of(step));
   passes_.back().acquires = acquires;
   if (!act.completes) return;
@@ -126,14 +126,14 @@ std::uint32_t Pipeline::exchange_pattern(std::uint32_t messages) {
 
 void Pipeline::exchange(const Act& act) {
   const std::uint32_t pattern = exchange_pattern(act.messages);
-  const bool brings_input = act.messages & receive_forward;
+  const bool acquires = (act.messages & receive_forward) && !has_frame(act.step);
   std::uint32_t frame = 0;
-  if (brings_input)
+  if (acquires)
     frame = acquire(act.step);
-  else if (act.messages & receive_backward)
+  else if (act.messages & (receive_forward | receive_backward))
     frame = frame_of(act.step);
   push(pattern, act.step, frame);
-  passes_.back().acquires = brings_input;
+  passes_.back().acquires = acquires;
 }
 
 // deallocate_output_tensor: the sent output becomes a one-element tensor. PyTorch's stages keep the
@@ -197,6 +197,11 @@ std::vector<Pass> Pipeline::passes(const Patterns& patterns, int microbatches,
                              order, rank_.program.stage)) {
     switch (act.kind) {
       case Act::Kind::pass:
+      case Act::Kind::share:
+      case Act::Kind::reduce:
+      case Act::Kind::look_up:
+      case Act::Kind::share_rows:
+      case Act::Kind::look_up_back:
         run(act, patterns);
         break;
       case Act::Kind::exchange:

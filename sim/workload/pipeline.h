@@ -21,8 +21,9 @@
 
 namespace sim::workload {
 
-// The template of a pass. Asked for in the order in which the passes run, once for each.
-using Patterns = std::function<std::uint32_t(const schedule::Step& step, Position position)>;
+// The template of a pass, or of what stands beside the output passes. Asked for in the order in
+// which they run, once for each.
+using Patterns = std::function<std::uint32_t(const Act& act)>;
 
 // Writes the exchange templates of a rank and lays out its passes.
 class Pipeline {
@@ -47,6 +48,7 @@ class Pipeline {
   std::size_t number(const schedule::Step& task) const {
     return static_cast<std::size_t>(task.chunk * microbatches_ + task.microbatch);
   }
+  bool has_frame(const schedule::Step& task) const { return frames_[number(task)] >= 0; }
   std::uint32_t acquire(const schedule::Step& task);
   std::uint32_t frame_of(const schedule::Step& task);
   void push(std::uint32_t pattern, const schedule::Step& task, std::uint32_t frame);

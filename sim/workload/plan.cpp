@@ -171,8 +171,29 @@ void pipeline(const Plan& plan, Problems& problems) {
         {"schedule", fmt::format("schedule {}: {}", plan.pipeline.schedule, problem)});
 }
 
+// What the fork with shares of the vocabulary has beside its stages.
+void vocabulary(const Plan& plan, Problems& problems) {
+  const auto problem = [&](const char* field, const char* rule) {
+    problems.push_back({field, fmt::format("schedule {} cuts the vocabulary over the stages, {}",
+                                           plan.pipeline.schedule, rule)});
+  };
+  if (plan.mesh.pp < 2) problem("pp", "and needs two of them; write pp 2 or more");
+  if (plan.shards_parameters())
+    problem("schedule", "which fsdp has no part in; write data_parallel ddp");
+  if (plan.trains_adapters())
+    problem("schedule", "and trains all of it; leave lora_rank out, or write schedule 1f1b");
+  if (plan.architecture.predicted_tokens > 0)
+    problem("schedule", "and predicts one token; write schedule 1f1b");
+  if (plan.stack.fused_cross_entropy || plan.stack.layer_kernels != LayerKernels::fused)
+    problem("schedule",
+            "with a cross entropy of its own; write layer_kernels fused and "
+            "fused_cross_entropy false");
+  if (plan.stack.logit_metrics > 0) problem("logit_metrics", "nobody has all logits; write 0");
+}
+
 // Whether groups of recomputed layers fit a chunk.
 bool recompute_chunk(const Plan& plan, int chunk, Problems& problems) {
+  if (chunk == 0) return true;  // the embedding or the head alone
   const std::size_t before = problems.size();
   const bool uniform = plan.policy.recompute_method == RecomputeMethod::uniform;
   if (uniform && (plan.policy.recompute_layers < 1 || chunk % plan.policy.recompute_layers != 0))
@@ -375,6 +396,7 @@ std::vector<Problem> problems(const Plan& plan) {
   for (Problem& problem : part_problems(plan)) problems.push_back(std::move(problem));
   const bool splits = problems.size() == before;
   pipeline(plan, problems);
+  if (schedule::find(plan.pipeline.schedule) && plan.cuts_vocabulary()) vocabulary(plan, problems);
   if (splits) recompute(plan, problems);
   if (splits) offload(plan, problems);
   data_parallel(plan, problems);
@@ -388,8 +410,6 @@ std::vector<Problem> problems(const Plan& plan) {
 std::string not_simulated(const schedule::Schedule& schedule) {
   if (schedule.placement == schedule::Placement::two_way)
     return "its two copies of each part would add their gradients across stages";
-  if (schedule.output != schedule::Output::last_part)
-    return "its output layer is cut over all stages";
   if (schedule.slices > 1) return "its passes are slices of a sequence";
   if (!schedule.gradients_travel) return "its parts have losses of their own";
   return "";
@@ -407,6 +427,10 @@ schedule::Shape pipeline_shape(const Plan& plan, int microbatches) {
 int Plan::chunk_layers(int stage, int chunk) const {
   const sim::schedule::Schedule& row = *sim::schedule::find(pipeline.schedule);
   return part_layers(*this, part_of(row.placement, pipeline_shape(*this, 1), {stage, chunk}));
+}
+
+bool Plan::cuts_vocabulary() const {
+  return sim::schedule::find(pipeline.schedule)->output != sim::schedule::Output::last_part;
 }
 
 int Plan::tasks_per_microbatch() const {

@@ -158,7 +158,8 @@ struct BatchPlan {
 };
 
 // How layers are dealt out to the parts of the model (parts.h).
-enum class LayerSplit : std::uint8_t { even, padded, weighted };
+// `balanced`: as the times of the plan's own blocks ask for (search/balance.h); padded until then.
+enum class LayerSplit : std::uint8_t { even, padded, weighted, balanced };
 
 // In which order stages work on microbatches, and which layers they hold.
 struct PipelinePlan {
@@ -281,6 +282,8 @@ struct Plan {
   bool draws_routes() const {
     return architecture.is_mixture() && experts.routing != Routing::balanced;
   }
+  // Every stage has a share of the vocabulary: the schedule has output passes.
+  bool cuts_vocabulary() const;
   int world() const { return mesh.tp * mesh.cp * mesh.pp * mesh.dp; }
   // Microbatches per pipeline and step. REQUIRES: the plan has no problems.
   int microbatches() const { return batch.global_batch / (mesh.dp * batch.micro_batch); }

@@ -38,7 +38,8 @@ std::string_view name(Stream stream) {
                                                                     "cp exchange",
                                                                     "cp ring",
                                                                     "shard near",
-                                                                    "shard far"};
+                                                                    "shard far",
+                                                                    "vocabulary"};
   return names[static_cast<std::size_t>(stream)];
 }
 
@@ -70,8 +71,8 @@ std::string_view name(Category category) {
 }
 
 std::string_view name(PassKind kind) {
-  static constexpr std::array<std::string_view, 6> names{"set-up", "forward",  "backward",
-                                                         "weight", "exchange", "step"};
+  static constexpr std::array<std::string_view, 8> names{
+      "set-up", "forward", "backward", "weight", "exchange", "step", "output", "output gradient"};
   return names[static_cast<std::size_t>(kind)];
 }
 

@@ -67,6 +67,7 @@ enum class Stream : std::uint8_t {
   cp_ring,      // ... and those that stand alike among theirs
   shard_near,   // neighbours that hold a second copy of the parameters
   shard_far,    // those that stand alike among such neighbours
+  vocabulary,  // all stages: shares of the vocabulary
   count_,
 };
 constexpr int stream_count = static_cast<int>(Stream::count_);
@@ -202,7 +203,16 @@ struct Call {
   std::uint32_t layer_base;  // offset of Space::layer in the frame
 };
 
-enum class PassKind : std::uint8_t { setup, forward, backward, weight, exchange, step };
+enum class PassKind : std::uint8_t {
+  setup,
+  forward,
+  backward,
+  weight,
+  exchange,
+  step,
+  output,  // a share of the vocabulary: output passes, and rows of the input
+  output_gradient,
+};
 std::string_view name(PassKind kind);
 
 // A sequence of calls that every microbatch of a kind repeats.

@@ -27,7 +27,8 @@ Dimensions::Dimensions(const Plan& plan) {
   head_dim = a.head_dim;
   ffn = a.ffn / tp;
   up = a.activation == model::Activation::swiglu ? 2 * ffn : ffn;
-  vocab = model::padded_vocab(a.vocab, tp) / tp;
+  const std::int64_t shares = plan.cuts_vocabulary() ? tp * pp : tp;
+  vocab = model::padded_vocab(a.vocab, shares) / shares;
 }
 
 Rank::Rank(const Plan& plan_, const Environment& environment_, Program& program_)
@@ -43,6 +44,7 @@ Rank::Rank(const Plan& plan_, const Environment& environment_, Program& program_
   program.local_slots = local_slot_count;
   program.events = tape_event;
   if (plan.architecture.is_mixture()) program.events = expert_parameter_event + 1u;
+  if (cuts_vocabulary()) program.events = row_gradient_event + 1u;
   if (plan.stack.tp_comm_overlap && plan.uses_sequence_parallel()) tables.set_pieces(plan.mesh.tp);
   const schedule::Shape shape = pipeline_shape(plan, 1);
   for (int chunk = 0; chunk < plan.pipeline.virtual_stages; ++chunk)

@@ -135,9 +135,12 @@ enum Event : std::uint16_t {
   computed_event,  // what is copied has been computed
   tape_event,  // from here on: a tape's own, until its block ends
 };
-// Behind those that tapes make: of the buffers of experts.
+// Behind those that tapes make: of the buffers of experts, and of a vocabulary over all stages: the
+// output layer's input, its sums, rows of the model's input, their gradient.
 constexpr std::uint16_t expert_bucket_event = tape_event + 32,
-                        expert_parameter_event = tape_event + 33;
+                        expert_parameter_event = tape_event + 33, shared_event = tape_event + 34,
+                        summed_event = tape_event + 35, rows_event = tape_event + 36,
+                        row_gradient_event = tape_event + 37;
 constexpr int free_forward_events = free_backward_event - free_forward_event;
 constexpr int free_backward_events = unit_event - free_backward_event;
 constexpr int unit_events = order_event - unit_event;
@@ -178,10 +181,12 @@ struct Rank {
   int layers(int chunk) const { return chunks_[static_cast<std::size_t>(chunk)].layers; }
   // The first layer of a chunk, of the model's.
   int first_layer(int chunk) const { return chunks_[static_cast<std::size_t>(chunk)].first_layer; }
+  // Every stage has a share of the embedding and of the output layer.
+  bool cuts_vocabulary() const { return plan.cuts_vocabulary(); }
   // The word embedding is on the last stage too: tied to the output layer, or read again there.
   bool shares_table() const {
     const bool one = plan.architecture.tied_embeddings || plan.architecture.predicted_tokens > 0;
-    return one && has_first_part() != has_last_part();
+    return one && has_first_part() != has_last_part() && !cuts_vocabulary();
   }
   // Tensors have the batch first, as DTensor's have.
   bool batch_first() const { return plan.shards_parameters(); }
@@ -213,6 +218,11 @@ struct Rank {
   // backward pass for its weight pass.
   std::map<int, std::shared_ptr<const Tape>> layer_tapes, weight_tapes;  // by LayerKind::number
   std::shared_ptr<const Tape> embedding_tape, head_tape;
+  // Where the vocabulary is cut: of its output pass, and of rows of the input.
+  std::shared_ptr<const Tape> share_tape, output_tape, row_tape;
+  Slot shared_input;                // of the last stage: the final norm's output
+  std::uint32_t shared_value = 0;   // of share_tape: what is shared
+  std::uint32_t summed_value = 0;   // of output_tape: the gradient that is summed over stages
   // Gradient handles that are kept, by the shape of their weight.
   std::map<std::pair<std::int64_t, std::int64_t>, std::uint32_t> handles;
   // The slot of the n-th tensor of a tape that outlives its block; owner 0: the layer.

@@ -131,6 +131,7 @@ std::vector<Stream> model_communicators(const Rank& rank) {
 void append_pipeline_communicators(const Rank& rank, std::vector<Stream>& to) {
   if (rank.plan.mesh.pp > 1) to.push_back(Stream::pp);
   if (rank.shares_table()) to.push_back(Stream::embedding);
+  if (rank.cuts_vocabulary()) to.push_back(Stream::vocabulary);
 }
 
 }  // namespace sim::workload

@@ -71,7 +71,7 @@ struct Tape {
 class Writer {
  public:
   // What outlives the block is the layer's or the frame's (`ends`, Rank::end_slots).
-  enum class Owner : std::uint8_t { layer, embedding, head };
+  enum class Owner : std::uint8_t { layer, embedding, head, output, rows };
   Writer(Rank& rank, const Variant& variant, std::string name, Tape tape = {},
          Owner owner = Owner::layer);
 

@@ -40,27 +40,34 @@ class Walker {
   }
 
   std::vector<Act> acts() {
+    if (schedule_.output != schedule::Output::last_part) plan_vocabulary();
     if (schedule_.wire.batched)
       batched();
     else
       posted();
+    finish_rows();
+    mark_complete();
     return std::move(acts_);
   }
 
  private:
   // Passes that add to the gradients of layers, and to those of the ends of the model, which input
   // passes write; forwards by themselves.
-  enum Counted : std::uint8_t { of_forwards, of_layers, of_ends };
+  enum Counted : std::uint8_t { of_forwards, of_layers, of_ends, of_outputs, of_output_gradients };
   void count(const Step& step, int by) {
+    if (step.pass == Pass::output) left_[{of_outputs, step.chunk}] += by;
+    if (step.pass == Pass::output_gradient) left_[{of_output_gradients, step.chunk}] += by;
     if (step.pass == Pass::forward) left_[{of_forwards, step.chunk}] += by;
     if (step.pass == Pass::backward || step.pass == Pass::weight)
       left_[{of_layers, step.chunk}] += by;
     if (goes_back(step.pass)) left_[{of_ends, step.chunk}] += by;
   }
   Position next_position(const Step& step) {
-    const Counted counted = step.pass == Pass::forward ? of_forwards
-                            : step.pass == Pass::input ? of_ends
-                                                       : of_layers;
+    const Counted counted = step.pass == Pass::forward           ? of_forwards
+                            : step.pass == Pass::input           ? of_ends
+                            : step.pass == Pass::output          ? of_outputs
+                            : step.pass == Pass::output_gradient ? of_output_gradients
+                                                                 : of_layers;
     const auto untouched = [&](Counted what) {
       return left_[{what, step.chunk}] == total_[{what, step.chunk}];
     };
@@ -109,6 +116,12 @@ class Walker {
     return step.pass == Pass::forward ? receive_forward : receive_backward;
   }
 
+  void plan_vocabulary();
+  void share_before(std::size_t index);
+  void behind_output(const Step& step);
+  void rows(Act::Kind kind, int microbatch);
+  void finish_rows();
+  void mark_complete();
   void run(const Step& step);
   void exchange(std::uint32_t messages, const Step& step);
   void turn(const Step& step);
@@ -134,12 +147,91 @@ class Walker {
   std::set<std::tuple<int, int, int>> forwards_run_;     // chunk, microbatch, slice
   bool asks_ = false;                                    // for the next gradient, ahead of its pass
   std::size_t asked_ = 0;                                // gradients asked for
+  // Of a vocabulary over all stages: output passes by the place in the order before which their
+  // input is shared; microbatches whose rows are looked up behind so many output passes, and whose
+  // gradients come back with the output pass of that number.
+  std::multimap<std::size_t, Step> shares_;
+  std::multimap<int, int> looked_up_, returned_;
+  int outputs_ = 0;
 };
 
+// What the first stage's order says, and where this one's input passes come from.
+void Walker::plan_vocabulary() {
+  const schedule::Order first = schedule_.order(shape_, 0);
+  int outputs = 0;
+  for (const Step& step : first) {
+    if (step.pass == Pass::output) ++outputs;
+    if (step.pass == Pass::forward) looked_up_.emplace(outputs, step.microbatch);
+    if (step.pass == Pass::backward) returned_.emplace(outputs + 1, step.microbatch);
+  }
+  const bool last = is_last(schedule_.placement, shape_, {stage_, 0});
+  const bool at_once = schedule_.output == schedule::Output::together;
+  std::size_t from = 0;  // behind the output pass before
+  for (std::size_t i = 0; i < order_.size(); ++i) {
+    const Step& step = order_[i];
+    if (step.pass == Pass::output) {
+      std::size_t at = from;
+      const auto asks = [&](const Step& other) {
+        return last ? other.pass == Pass::forward && other.microbatch == step.microbatch
+                    : goes_back(other.pass);
+      };
+      for (at = from; at < i && !asks(order_[at]);) ++at;
+      // The output pass itself where nothing before it asks; the last stage sends behind its pass.
+      if (last) at = at < i ? at + 1 : from;
+      shares_.emplace(at_once ? i : at, step);
+    }
+    if (step.pass == Pass::output || step.pass == Pass::output_gradient) from = i + 1;
+  }
+}
+
+void Walker::rows(Act::Kind kind, int microbatch) {
+  const bool forward = kind == Act::Kind::look_up;
+  const Step step{forward ? Pass::forward : Pass::backward, microbatch};
+  const Position position{microbatch == 0, microbatch == shape_.microbatches - 1, false};
+  acts_.push_back({kind, step, 0, position});
+}
+
+void Walker::share_before(std::size_t index) {
+  if (index == 0)
+    for (auto [it, end] = looked_up_.equal_range(0); it != end; ++it)
+      rows(Act::Kind::look_up, it->second);
+  for (auto [it, end] = shares_.equal_range(index); it != end; ++it) {
+    const Step& step = it->second;
+    for (auto [row, last] = returned_.equal_range(step.microbatch); row != last; ++row)
+      rows(Act::Kind::share_rows, row->second);
+    acts_.push_back({Act::Kind::share, step});
+  }
+}
+
+void Walker::behind_output(const Step& step) {
+  if (step.pass != Pass::output) return;
+  ++outputs_;
+  for (auto [it, end] = looked_up_.equal_range(outputs_); it != end; ++it)
+    rows(Act::Kind::look_up, it->second);
+  for (auto [it, end] = returned_.equal_range(step.microbatch); it != end; ++it)
+    rows(Act::Kind::look_up_back, it->second);
+  if (schedule_.output != schedule::Output::together) acts_.push_back({Act::Kind::reduce, step});
+}
+
+// Gradients of rows behind the last output pass.
+void Walker::finish_rows() {
+  for (const auto& [outputs, microbatch] : returned_)
+    if (outputs >= outputs_) {
+      rows(Act::Kind::share_rows, microbatch);
+      rows(Act::Kind::look_up_back, microbatch);
+    }
+}
+
+// A task's frame is given up behind the last act that works on it.
+void Walker::mark_complete() {
+  std::set<std::tuple<int, int, int>> seen;
+  for (auto act = acts_.rbegin(); act != acts_.rend(); ++act)
+    if (act->kind == Act::Kind::pass || act->kind == Act::Kind::look_up_back)
+      act->completes = seen.insert({act->step.chunk, act->step.microbatch, act->step.slice}).second;
+}
+
 void Walker::run(const Step& step) {
-  const Position position = next_position(step);
-  const bool completes = step.pass == Pass::weight || step.pass == Pass::backward;
-  acts_.push_back({Act::Kind::pass, step, 0, position, completes});
+  acts_.push_back({Act::Kind::pass, step, 0, next_position(step)});
 }
 
 void Walker::exchange(std::uint32_t messages, const Step& step) {
@@ -196,12 +288,15 @@ void Walker::posted() {
   const std::size_t warm_up = this->warm_up();
   std::size_t forward = 0;
   if (ahead) receive_next(forwards_, 0);
-  for (const Step& step : order_) {
+  for (std::size_t i = 0; i < order_.size(); ++i) {
+    const Step& step = order_[i];
     const bool goes_forward = step.pass == Pass::forward;
+    share_before(i);
     if (asked_ == 0 && (goes_forward ? forward == warm_up : goes_back(step.pass))) asks_ = ahead;
     ask_for_gradient();
     if (!ahead) exchange(received(step), step);
     run(step);
+    behind_output(step);
     exchange(sent(step), step);
     turn(step);
     if (goes_forward) forwards_run_.insert({step.chunk, step.microbatch, step.slice});

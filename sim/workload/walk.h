@@ -10,6 +10,14 @@
 //               behind the pass of the same direction before it, the first gradient's behind the
 //               last warm-up pass [schedules.py:forward_backward_pipelining_with_interleaving]
 //
+// A vocabulary that is cut over all stages [sail-sg/VocabularyParallelism core/pipeline_parallel/
+// vocab_parallel_schedule.py, interlaced_schedule.py]
+//     The last part's output is sent as soon as it is there and the output pass before is issued;
+//     other stages ask for it in front of the backward pass before their output pass. All stages
+//     look up a microbatch's rows behind the last output pass before the first stage's forward
+//     pass, or at the very beginning; gradients come back with the second output pass behind the
+//     first stage's backward pass.
+//
 // Where a microbatch goes on in another chunk of the same stage, at the turn of a V, nothing
 // travels: the tensor changes hands.
 #pragma once
@@ -45,6 +53,12 @@ struct Act {
     exchange,  // `step` is the task that receives, or the one that sent
     release,   // the output that was sent is given up
     turn,      // the output, or the gradient of the input, goes to `next` on the same stage
+    // Where the vocabulary is cut over all stages. They happen in the same order everywhere.
+    share,        // the last part's output goes to the output passes of all stages
+    reduce,       // sums of an output pass, over all stages
+    look_up,      // rows of a microbatch's input, and their sum for the first stage
+    share_rows,   // their gradient comes back from the first stage
+    look_up_back  // ... and is added to the table's
   };
   Kind kind;
   schedule::Step step;

@@ -190,6 +190,7 @@ TEST_CASE("launch: a flag is in one row of the table, and what is not simulated 
        {"--num-experts 8 --expert-model-parallel-size 3", "--mtp-standalone", "--fp4-format e2m1",
         "--hybrid-override-pattern M-M*", "--is-hybrid-model", "--use-mamba-mem",
         "--pipeline-model-parallel-layout Et*3|L", "--force-ds-sequence-parallel",
+        "--pipeline-model-parallel-layout Et*3|L|", "--ds-sequence-parallel-size 2",
         "--spec megatron.core.models.mamba.mamba_layer_specs mamba_stack_spec"})
     CHECK_FALSE(with(flags));
   CHECK(contains(problems(with("--seq-lenght 5")),
@@ -260,6 +261,26 @@ TEST_CASE("launch: flags change the plan as the program would") {
   CHECK(plan("--group-query-attention --num-query-groups 4").architecture.kv_heads == 4);
   CHECK(plan("--position-embedding-type none").architecture.position == sim::model::Position::none);
   CHECK(plan("--num-workers 0").world() == 8);
+}
+
+TEST_CASE("launch: a layout says what each part of the model has, and how many chunks there are") {
+  const auto file = with(
+      "--pipeline-model-parallel-size 2 --pipeline-model-parallel-layout 'Et|tt|(t|)*0ttt|ttL'");
+  CAPTURE(problems(file));
+  REQUIRE(file);
+  CHECK(file->plan.pipeline.layers_of_parts == std::vector<int>{1, 2, 3, 2});
+  CHECK(file->plan.pipeline.virtual_stages == 2);
+  CHECK(file->plan.pipeline.schedule == "interleaved-1f1b");
+  const auto refused = [](const std::string& layout) {
+    return problems(
+        with("--pipeline-model-parallel-size 2 --pipeline-model-parallel-layout '" + layout + "'"));
+  };
+  CHECK(contains(refused("Et*4|tt|ttL"),
+                 "the layout has 3 parts, which 2 stages do not share evenly; write 4"));
+  CHECK(contains(refused("Et*4|t*5L"), "the parts have 9 layers together; the model has 8"));
+  CHECK(contains(refused("Et*4|t*4mL"), "the layout has 1 m; the model predicts 0 further tokens"));
+  CHECK(contains(refused("t*4|t*4L"), "the layout has an embedding elsewhere"));
+  CHECK(flag_meaning("allow-padding-num-layers").text == "layer_split=padded");
 }
 
 TEST_CASE("launch: a condition that only the run could decide is named where it matters") {

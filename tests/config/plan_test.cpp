@@ -312,3 +312,24 @@ TEST_CASE("config: options of the allocator are checked with the plan") {
   CHECK(load_plan("", {"model=llama-2-7b", "cluster=abci-a", "gpus=8", "tp=8", "global_batch=8",
                        "sequence=1024", "allocator_options=max_split_size_mb:128"}));
 }
+
+TEST_CASE("config: of the ways to say how layers are split the last one that is said holds") {
+  support::Scratch scratch;
+  const std::string path =
+      scratch.write("p.textproto", plan_text + "account_for_embedding: true\n");
+  const auto split = [&](const std::vector<std::string>& settings) {
+    const auto file = load_plan(path, settings);
+    CAPTURE(problems(file));
+    REQUIRE(file);
+    return file->plan.pipeline;
+  };
+  CHECK(split({"layer_split=padded"}).account_for_embedding == false);
+  CHECK(split({"layers=balanced"}).layer_split == sim::workload::LayerSplit::balanced);
+  const auto listed = split({"pipeline_layout=Et*15|t*17L"});
+  CHECK(listed.layers_of_parts == std::vector<int>{15, 17});
+  CHECK_FALSE(listed.account_for_embedding);
+  CHECK(split({"first_stage_layers=15"}).first_stage_layers == 15);
+  const auto weighted = split({"layer_split=weighted", "head_layers=3"});
+  CHECK(weighted.layer_split == sim::workload::LayerSplit::weighted);
+  CHECK(weighted.head_layers == 3);
+}

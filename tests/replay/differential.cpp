@@ -208,9 +208,7 @@ std::vector<Case> catalog() {
     p.sharding.fsdp.reshard_after_forward = false;
   });
   add("launch-bound", sample::plan(2, 1, 2, 2, 8), plain, 300);
-  // Of zb-h1 with experts all but the peak of active blocks agrees.
-  for (const auto& [name, mixture] : sample::mixtures())
-    if (mixture.pipeline.schedule != "zb-h1") add(name, mixture, plain);
+  for (const auto& [name, mixture] : sample::mixtures()) add(name, mixture, plain);
   return cases;
 }
 

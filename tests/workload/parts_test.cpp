@@ -90,17 +90,29 @@ TEST_CASE("workload: a layout of Megatron-LM is read part by part") {
   CHECK(read_layout("Ett,|tt|ttL").layers == std::vector<int>{2, 2, 2});
   CHECK(read_layout("E(t(t|)*2)*2L").layers == std::vector<int>{2, 1, 2, 1, 0});
   const auto problem = [](const char* text) { return read_layout(text).problem; };
-  CHECK(problem("Ett|tmL") == "m, a layer that predicts further tokens, which is not simulated");
+  CHECK(read_layout("Ett|tm*2L").predicted == 2);
+  CHECK(read_layout("Ett|tL").predicted == 0);
+  CHECK(problem("Etmt|tL") == "an m elsewhere than right before the loss; write it there");
   CHECK(problem("tt|ttL") == "an embedding elsewhere than at the very begin; write one E there");
   CHECK(problem("Ett|tt") == "a loss elsewhere than at the very end; write one L there");
   CHECK(problem("Et*|L") == "a '*' without a number");
   CHECK(problem("E(tt|L") == "a '(' that is not closed");
   CHECK(problem("Ett)|L") == "a ')' that closes nothing");
-  CHECK(problem("Ex|L") == "'x'; a layout is made of E t L | ( ) * and numbers");
+  CHECK(problem("Ex|L") == "'x'; a layout is made of E t m L | ( ) * and numbers");
   CHECK(problem("E(((((t*9999)*9999)*9999)*9999)*9999)|L") ==
         "more stages and layers than a model can have");
   CHECK(problem(std::string(100000, '(').c_str()) == "parentheses within more than 16 others");
   CHECK(problem("") == "an embedding elsewhere than at the very begin; write one E there");
+}
+
+TEST_CASE("workload: a layout is read as it was written") {
+  for (const auto& [text, layers] : {std::pair{"Et*3|t|L", std::vector<int>{3, 1, 0}},
+                                     std::pair{"E||tm*2L", std::vector<int>{0, 0, 1}},
+                                     std::pair{"Et*7mL", std::vector<int>{7}}}) {
+    const Layout read = read_layout(text);
+    CHECK(read.layers == layers);
+    CHECK(layout_text(read.layers, read.predicted) == text);
+  }
 }
 
 TEST_CASE("workload: listed parts must be as many as the plan has and hold every layer") {
@@ -116,6 +128,9 @@ TEST_CASE("workload: listed parts must be as many as the plan has and hold every
         std::vector<std::string>{"the parts have 9 layers together; the model has 8"});
   plan.pipeline.layers_of_parts = {4, 0, 2, 2};
   CHECK(says(plan) == std::vector<std::string>{"stage 1 would have no layer; write a smaller pp"});
+  // The embedding and the head may stand alone.
+  plan.pipeline.layers_of_parts = {0, 4, 4, 0};
+  CHECK(part_problems(plan).empty());
   plan.pipeline.layer_split = LayerSplit::padded;
   CHECK(part_problems(plan).size() == 1);
 }

@@ -393,6 +393,16 @@ inline std::vector<std::pair<std::string, Plan>> catalog() {
     p.stack.attention = AttentionBackend::flash;
     p.sharding.data_parallel = DataParallelism::fsdp2;
   });
+  for (const char* schedule : {"vocab-1", "vocab-2", "vocab-interlaced"})
+    for (const bool tied : {false, true})
+      for (const int tp : {1, 2})
+        add("vocabulary over the stages", tied ? gpt() : llama_8b(), [=](Plan& p) {
+          p.pipeline.schedule = schedule;
+          p.mesh.pp = 4;
+          p.mesh.tp = tp;
+          p.batch.micro_batch = tp;
+          p.mesh.sequence_parallel = !tied;
+        });
   for (const char* schedule : {"1f1b", "zb-h1"})
     for (const Recompute recompute : {Recompute::none, full})
       add("uneven stages", llama_8b(), [=](Plan& p) {

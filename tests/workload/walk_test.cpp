@@ -117,4 +117,43 @@ TEST_CASE("workload: a pass has its input before it runs, from a message or at a
   });
 }
 
+// Collectives over all stages meet in the order in which each stage joins them.
+TEST_CASE("workload: shares of a vocabulary meet in one order on all stages") {
+  int shared = 0;
+  for_each_walk([&](const Schedule& schedule, const Shape& shape,
+                    const std::vector<std::vector<Act>>& walks) {
+    if (schedule.output == schedule::Output::last_part) return;
+    using Meeting = std::pair<Act::Kind, int>;
+    std::vector<std::vector<Meeting>> meetings;
+    for (const std::vector<Act>& acts : walks) {
+      std::vector<Meeting>& own = meetings.emplace_back();
+      std::map<Act::Kind, int> seen;
+      std::map<int, int> backward, rows;  // places of a microbatch's passes and of its rows
+      for (std::size_t i = 0; i < acts.size(); ++i) {
+        const Act& act = acts[i];
+        const bool gradients = act.step.pass == Pass::output_gradient;
+        if (act.kind == Act::Kind::pass && act.step.pass == Pass::backward)
+          backward[act.step.microbatch] = static_cast<int>(i);
+        if (act.kind == Act::Kind::look_up) rows[act.step.microbatch] = static_cast<int>(i);
+        // A stage has looked up what its forward pass needs, and shares gradients that it has.
+        if (act.kind == Act::Kind::pass && act.step.pass == Pass::forward)
+          CHECK(rows.count(act.step.microbatch) == 1);
+        if (act.kind == Act::Kind::share_rows && own.size() < 1000 && &acts == &walks.front())
+          CHECK(backward.count(act.step.microbatch) == 1);
+        if (act.kind == Act::Kind::pass && !gradients) continue;
+        if (act.kind == Act::Kind::exchange || act.kind == Act::Kind::release) continue;
+        ++seen[act.kind];
+        own.emplace_back(act.kind, act.step.microbatch);
+      }
+      CHECK(seen[Act::Kind::share] == shape.microbatches);
+      CHECK(seen[Act::Kind::look_up] == shape.microbatches);
+      CHECK(seen[Act::Kind::share_rows] == shape.microbatches);
+      CHECK(seen[Act::Kind::look_up_back] == shape.microbatches);
+    }
+    shared += shape.microbatches;
+    for (const std::vector<Meeting>& own : meetings) CHECK(own == meetings.front());
+  });
+  CHECK(shared > 100);
+}
+
 }  // namespace sim::workload

@@ -1,0 +1,209 @@
+#include "sim/search/balance.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <limits>
+#include <map>
+#include <numeric>
+#include <optional>
+
+#include "sim/schedule/placement.h"
+#include "sim/workload/parts.h"
+
+namespace sim::search {
+namespace {
+
+using workload::LayerSplit;
+using workload::PassKind;
+using workload::Plan;
+
+constexpr double never = std::numeric_limits<double>::infinity();
+
+// Times of contiguous layers.
+class Spans {
+ public:
+  explicit Spans(const PartCosts& costs) : costs_(costs), before_(costs.layers.size() + 1, 0.0) {
+    std::partial_sum(costs.layers.begin(), costs.layers.end(), before_.begin() + 1);
+  }
+  double time(std::size_t part, std::size_t from, std::size_t to) const {
+    return costs_.ends[part] + before_[to] - before_[from];
+  }
+  std::size_t parts() const { return costs_.ends.size(); }
+  std::size_t layers() const { return costs_.layers.size(); }
+  bool allowed(std::size_t part, std::size_t n) const {
+    return n >= static_cast<std::size_t>(std::max(costs_.least[part], 0)) &&
+           static_cast<int>(n) <= costs_.most[part];
+  }
+
+ private:
+  const PartCosts& costs_;
+  std::vector<double> before_;
+};
+
+// The best way to end behind each layer with each part, by `join(cost so far, time of a part)`;
+// parts that take longer than `limit` are not there.
+template <class Join>
+std::vector<int> best_split(const Spans& spans, double limit, Join join) {
+  const std::size_t p = spans.parts(), n = spans.layers();
+  std::vector<std::vector<double>> cost(p + 1, std::vector<double>(n + 1, never));
+  std::vector<std::vector<std::size_t>> from(p + 1, std::vector<std::size_t>(n + 1, 0));
+  cost[0][0] = 0;
+  for (std::size_t part = 0; part < p; ++part)
+    for (std::size_t to = 0; to <= n; ++to)
+      for (std::size_t begin = 0; begin <= to; ++begin) {
+        if (cost[part][begin] == never || !spans.allowed(part, to - begin)) continue;
+        const double time = spans.time(part, begin, to);
+        if (time > limit) continue;
+        const double joined = join(cost[part][begin], time);
+        if (joined >= cost[part + 1][to]) continue;
+        cost[part + 1][to] = joined;
+        from[part + 1][to] = begin;
+      }
+  if (cost[p][n] == never) return {};
+  std::vector<int> layers(p);
+  for (std::size_t part = p, to = n; part > 0; --part) {
+    layers[part - 1] = static_cast<int>(to - from[part][to]);
+    to = from[part][to];
+  }
+  return layers;
+}
+
+double slowest(const Spans& spans, const std::vector<int>& split) {
+  double most = 0;
+  std::size_t at = 0;
+  for (std::size_t part = 0; part < split.size(); ++part) {
+    const std::size_t to = at + static_cast<std::size_t>(split[part]);
+    most = std::max(most, spans.time(part, at, to));
+    at = to;
+  }
+  return most;
+}
+
+Duration length(const workload::Block& block, const replay::ClassTimes& times) {
+  Duration sum{};
+  for (const workload::Instruction& i : block.code) {
+    if (i.op == workload::Op::kernel && i.stream == workload::Stream::compute)
+      sum = sum + times.kernel[i.index];
+    if (i.op == workload::Op::collective && (i.flags & workload::joins))
+      sum = sum + times.transfer[i.index];
+  }
+  return sum;
+}
+
+// The template of each kind of pass and chunk that a step runs most often.
+std::map<std::pair<PassKind, int>, std::uint32_t> usual(const workload::Program& program) {
+  std::map<std::uint32_t, int> counts;
+  for (const workload::Pass& pass : program.step) ++counts[pass.pattern];
+  std::map<std::pair<PassKind, int>, std::uint32_t> found;
+  for (const auto& [pattern, count] : counts) {
+    const workload::Template& t = program.templates[pattern];
+    const auto [it, added] = found.try_emplace({t.kind, t.chunk}, pattern);
+    if (!added && count > counts[it->second]) it->second = pattern;
+  }
+  return found;
+}
+
+bool computes(PassKind kind) {
+  return kind == PassKind::forward || kind == PassKind::backward || kind == PassKind::weight;
+}
+
+PartCosts costs_of(const Plan& plan, const Site& site) {
+  const workload::Job job = job_of(plan, site);
+  const replay::Times times =
+      replay::price(job, site.machine.gpu, site.profile.device, *site.network, site.others);
+  const schedule::Schedule& row = *schedule::find(plan.pipeline.schedule);
+  const schedule::Shape shape = workload::pipeline_shape(plan, 1);
+  PartCosts costs;
+  const auto parts = static_cast<std::size_t>(workload::count_parts(plan));
+  costs.layers.assign(static_cast<std::size_t>(plan.architecture.layers), 0);
+  costs.ends.assign(parts, 0);
+  costs.least.assign(parts, 1);
+  costs.most.assign(parts, static_cast<int>(plan.architecture.layers));
+  // The embedding and the head may stand alone.
+  if (parts > 1) costs.least.front() = costs.least.back() = 0;
+  for (std::size_t c = 0; c < job.classes.size(); ++c) {
+    const workload::Program& program = job.classes[c];
+    for (const auto& [of, pattern] : usual(program)) {
+      if (!computes(of.first)) continue;
+      const int part = schedule::part_of(row.placement, shape, {program.stage, of.second});
+      for (const workload::Call& call : program.templates[pattern].calls) {
+        const double time = seconds(length(program.blocks[call.block], times.classes[c]));
+        (call.layer >= 0 ? costs.layers[static_cast<std::size_t>(call.layer)]
+                         : costs.ends[static_cast<std::size_t>(part)]) += time;
+      }
+    }
+  }
+  return costs;
+}
+
+Plan with_layers(const Plan& plan, std::vector<int> layers) {
+  Plan settled = plan;
+  settled.pipeline.layers_of_parts = std::move(layers);
+  return settled;
+}
+
+// The part that a stage which ran out of memory can give a layer away from; -1: none.
+int largest_part(const Plan& plan, int stage) {
+  const schedule::Schedule& row = *schedule::find(plan.pipeline.schedule);
+  const schedule::Shape shape = workload::pipeline_shape(plan, 1);
+  int found = -1;
+  for (int chunk = 0; chunk < plan.pipeline.virtual_stages; ++chunk) {
+    const int part = schedule::part_of(row.placement, shape, {stage, chunk});
+    const int layers = workload::part_layers(plan, part);
+    if (layers > 1 && (found < 0 || layers > workload::part_layers(plan, found))) found = part;
+  }
+  return found;
+}
+
+int stage_without_memory(const report::Answer& answer) {
+  return answer.run.classes[answer.run.out_of_memory.front()].stage;
+}
+
+// Splits the model until the replay says that it fits; nothing where no split does.
+std::optional<Plan> fitting(const Plan& plan, Site& site) {
+  PartCosts costs = costs_of(plan, site);
+  for (;;) {
+    const std::vector<int> layers = balance(costs);
+    if (layers.empty()) return std::nullopt;
+    const Plan split = with_layers(plan, layers);
+    if (!problems(split, site).empty()) return std::nullopt;
+    const report::Answer answer = evaluate_once(split, site);
+    if (answer.run.fits()) return split;
+    const int part = largest_part(split, stage_without_memory(answer));
+    if (part < 0) return std::nullopt;
+    costs.most[static_cast<std::size_t>(part)] = layers[static_cast<std::size_t>(part)] - 1;
+  }
+}
+
+}  // namespace
+
+std::vector<int> balance(const PartCosts& costs) {
+  const Spans spans(costs);
+  const std::vector<int> fastest =
+      best_split(spans, never, [](double a, double b) { return std::max(a, b); });
+  if (fastest.empty()) return {};
+  return best_split(spans, slowest(spans, fastest),
+                    [](double sum, double time) { return sum + time * time; });
+}
+
+Plan balanced(const Plan& plan, Site& site) {
+  if (plan.pipeline.layer_split != LayerSplit::balanced || !plan.pipeline.layers_of_parts.empty())
+    return plan;
+  Plan even = plan;
+  even.pipeline.layer_split = LayerSplit::even;
+  std::vector<Plan> candidates{with_layers(plan, workload::layers_of_parts(plan))};
+  if (problems(even, site).empty())
+    candidates.push_back(with_layers(plan, workload::layers_of_parts(even)));
+  if (const std::optional<Plan> split = fitting(plan, site)) candidates.push_back(*split);
+  const Plan* best = &candidates.front();
+  std::optional<Duration> least;
+  for (const Plan& one : candidates) {
+    const report::Answer answer = evaluate_once(one, site);
+    if (!answer.run.fits() || (least && answer.run.step_time >= *least)) continue;
+    least = answer.run.step_time;
+    best = &one;
+  }
+  return *best;
+}
+
+}  // namespace sim::search

@@ -1,0 +1,36 @@
+// balance.h — which layers each part of the model has, so that no stage has much more to do than
+// the others: a dynamic programme over contiguous parts with the times of the plan's own blocks,
+// under what fits into memory by the replay.
+//
+//     slowest(parts, layers) = min over n of max(slowest(parts - 1, layers - n), time of the last
+//                              part with n layers)
+//
+// and of all splits as fast as the best one that whose parts are most alike (least sum of squares).
+//
+// Li et al., "Integrated Hardware Architecture and Device Placement Search" (PHAZE,
+// arXiv:2407.13143), section 4: contiguous layers on the devices of a pipeline.
+#pragma once
+
+#include <vector>
+
+#include "sim/search/evaluate.h"
+
+namespace sim::search {
+
+// What the parts of a model take for one microbatch, forward and back, in seconds.
+struct PartCosts {
+  std::vector<double> layers;  // of the model's
+  std::vector<double> ends;    // of each part, beside its layers
+  std::vector<int> least, most;  // layers that each part may have
+};
+
+// Layers of each part; empty: the bounds leave no split. REQUIRES: ends, least and most are as
+// many, at least one.
+std::vector<int> balance(const PartCosts& costs);
+
+// The plan with layers_of_parts where it asks for balanced layers, else as it is: of the balanced
+// split, the padded and the even one that which the replay says is the fastest of those that fit.
+// REQUIRES: problems(plan, site) is empty.
+workload::Plan balanced(const workload::Plan& plan, Site& site);
+
+}  // namespace sim::search

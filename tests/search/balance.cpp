@@ -1,0 +1,81 @@
+// balance.cpp — layers of uneven stages: the dynamic programme against all splits.
+#include "sim/search/balance.h"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <functional>
+#include <limits>
+
+#include "sim/core/random.h"
+
+using namespace sim;
+using namespace sim::search;
+
+namespace {
+
+// The slowest part, and the sum of squares.
+std::pair<double, double> score(const PartCosts& costs, const std::vector<int>& split) {
+  double slowest = 0, squares = 0;
+  std::size_t at = 0;
+  for (std::size_t part = 0; part < split.size(); ++part) {
+    double time = costs.ends[part];
+    for (int i = 0; i < split[part]; ++i) time += costs.layers[at++];
+    slowest = std::max(slowest, time);
+    squares += time * time;
+  }
+  return {slowest, squares};
+}
+
+// All splits that the bounds allow.
+void for_each_split(const PartCosts& costs,
+                    const std::function<void(const std::vector<int>&)>& to) {
+  std::vector<int> split(costs.ends.size(), 0);
+  const std::function<void(std::size_t, int)> place = [&](std::size_t part, int left) {
+    if (part + 1 == split.size()) {
+      split[part] = left;
+      if (left >= costs.least[part] && left <= costs.most[part]) to(split);
+      return;
+    }
+    for (int n = costs.least[part]; n <= std::min(left, costs.most[part]); ++n) {
+      split[part] = n;
+      place(part + 1, left - n);
+    }
+  };
+  place(0, static_cast<int>(costs.layers.size()));
+}
+
+// Whole numbers, so that sums are exact in any order.
+PartCosts drawn(Random& random) {
+  const auto below = [&](int n) {
+    return static_cast<int>(random.next() % static_cast<std::uint64_t>(n));
+  };
+  PartCosts costs;
+  const int layers = 1 + below(9), parts = 1 + below(4);
+  for (int i = 0; i < layers; ++i) costs.layers.push_back(1 + below(4));
+  for (int i = 0; i < parts; ++i) {
+    costs.ends.push_back(below(3) == 0 ? below(7) : 0);
+    costs.least.push_back(below(2));
+    costs.most.push_back(below(3) == 0 ? 1 + below(4) : layers);
+  }
+  return costs;
+}
+
+}  // namespace
+
+TEST_CASE("search: no split of layers is better balanced than the one that is found") {
+  Random random(1);
+  int possible = 0;
+  for (int i = 0; i < 2000; ++i) {
+    const PartCosts costs = drawn(random);
+    std::pair<double, double> best{std::numeric_limits<double>::infinity(), 0};
+    for_each_split(
+        costs, [&](const std::vector<int>& split) { best = std::min(best, score(costs, split)); });
+    const std::vector<int> found = balance(costs);
+    CAPTURE(i);
+    CHECK(found.empty() == (best.first == std::numeric_limits<double>::infinity()));
+    if (found.empty()) continue;
+    ++possible;
+    CHECK(score(costs, found) == best);
+  }
+  CHECK(possible > 1000);
+}
