@@ -99,8 +99,9 @@ void fill(const RowPlan& mapped, const report::Answer& answer, Prediction& out) 
 // Where its intervals come from, and whether its profile knows the row.
 void describe(const RowPlan& mapped, const search::Site& site, Prediction& out) {
   const device::Profile& profile = site.profile.device;
-  out.situation.profile = profile.name;
-  out.situation.framework = mapped.family;
+  const report::Basis basis = report::basis_of(profile, site.machine.gpu.name, mapped.family);
+  out.situation.profile = basis.profile;
+  out.situation.framework = basis.framework;
   out.situation.shards = mapped.plan.shards_parameters();
   out.situation.many_nodes = mapped.plan.world() > site.machine.cluster.node.gpus;
   out.situation.context_parallel = mapped.plan.mesh.cp > 1;

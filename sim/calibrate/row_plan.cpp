@@ -352,6 +352,7 @@ RowPlan plan_of(const Row& row) {
   read_convention(reading, stated.completion.tflops, out);
   read_machine(row, *choice.machine, out.machine);
   out.memory_only = choice.memory_only;
+  if (choice.gpus_per_node > 0) out.machine.gpus_per_node = choice.gpus_per_node;
   out.family = framework->family;
   out.machine.no_nvlink_sharp =
       std::ranges::count(stated.completion.cluster, "node.nvlink_sharp=false") > 0;

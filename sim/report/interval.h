@@ -9,7 +9,9 @@
 //      the range seen.
 //
 // Classes, from narrow to wide: profile, framework, one or many nodes, and context parallelism; the
-// first three; profile and framework; profile; framework; everything. The residuals are
+// first three; profile and framework; profile and kind of plan (parameters whole or in shards);
+// framework; kind of plan; everything. A GPU or a framework that is not known, or that nobody
+// measured, gets the widest of the known ones that ran this kind of plan. The residuals are
 // r = ln(measured / predicted) (bubbles: points). In the narrowest class each residual counts once;
 // in wider ones each source counts the same, because rows of one source share their causes.
 //
@@ -41,7 +43,7 @@ struct Situation {
 
 // What a prediction's intervals may rest on.
 struct Basis {
-  std::string profile;    // "": borrowed, nobody ran on this GPU
+  std::string profile;    // "h100-80 on H200-SXM5-141GB" where it is borrowed
   std::string framework;  // "": unknown
 };
 // A profile is borrowed where the GPU is not the device that it is of.
@@ -53,7 +55,7 @@ struct Spread {
   double low = 0, high = 0;
   std::size_t samples = 0, sources = 0;
   std::string of;  // the class: "a100-80, Megatron-LM, many nodes"
-  // "98 runs of 5 sources of this GPU and framework"
+  // Are these runs of the GPU, and of the framework?
   bool own_gpu = true, own_framework = true;
 };
 
