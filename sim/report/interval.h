@@ -10,8 +10,10 @@
 //
 // Classes, from narrow to wide: profile, framework, one or many nodes, and context parallelism; the
 // first three; profile and framework; profile and kind of plan (parameters whole or in shards);
-// framework; kind of plan; everything. A GPU or a framework that is not known, or that nobody
-// measured, gets the widest of the known ones that ran this kind of plan. The residuals are
+// framework; kind of plan; everything. All but the last keep mixtures of experts and dense models
+// apart. Where nobody measured the GPU or the framework, the class is what is known of the two and
+// the kind of plan, and at least as wide as the kind of plan alone; a plan that names no framework
+// gets the widest of the known ones that ran this kind of plan. The residuals are
 // r = ln(measured / predicted) (bubbles: points). In the narrowest class each residual counts once;
 // in wider ones each source counts the same, because rows of one source share their causes.
 //
@@ -39,6 +41,7 @@ struct Situation {
   bool many_nodes = false;
   bool context_parallel = false;
   bool shards = false;  // parameters in shards: the kind of plan
+  bool mixture = false;
 };
 
 // What a prediction's intervals may rest on.

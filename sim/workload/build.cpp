@@ -79,7 +79,7 @@ mesh::Mesh mesh_of(const Plan& plan, mesh::Alike alike) {
     degrees.ep = plan.mesh.ep;
     degrees.etp = plan.expert_tp();
   }
-  if (plan.shards_parameters()) degrees.replicas = plan.sharding.fsdp.replicas;
+  degrees.replicas = plan.replicas();
   return mesh::Mesh(degrees, plan.mesh.rank_order, std::move(alike));
 }
 

@@ -37,7 +37,7 @@ void product(Writer& w, std::int64_t m, std::int64_t n, std::int64_t k, GemmRole
              std::uint8_t flags) {
   const bool accumulates = role == GemmRole::weight_gradient && w.plan.accumulates_in_product() &&
                            w.plan.numerics.fp32_gradients;
-  w.e.kernel(model::gemm("head", m, n, k, role, accumulates, w.plan.numerics.precision), flags);
+  w.e.kernel(model::gemm("head", m, n, k, role, accumulates, w.plan.wide_precision()), flags);
 }
 
 // To the gradient of the norm's output. `last`: no other use of the weight follows.
