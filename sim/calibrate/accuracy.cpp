@@ -95,13 +95,12 @@ void add_intervals(const std::vector<Row>& rows, std::vector<Prediction>& predic
                    const config::RunResiduals& residuals) {
   assert(rows.size() == predictions.size());
   // Rows of a situation share their spreads.
-  using Key =
-      std::tuple<ResidualOf, std::string, std::string, bool, bool, bool, bool, std::string>;
+  using Key = std::tuple<ResidualOf, std::string, std::string, bool, bool, bool, bool, std::string>;
   std::map<Key, std::optional<report::Spread>> known;
   const auto spread = [&](const Quantity& quantity, const report::Situation& s,
                           const std::string& without) {
     const Key key{quantity.residual,  s.profile, s.framework, s.many_nodes,
-                  s.context_parallel, s.shards,  s.mixture, without};
+                  s.context_parallel, s.shards,  s.mixture,   without};
     const auto [at, fresh] = known.try_emplace(key);
     if (fresh) at->second = report::spread(residuals, quantity.residual, s, without);
     return at->second;
@@ -134,8 +133,7 @@ config::RunResiduals residuals_of(const std::vector<Row>& rows,
       if (!value || std::find(done.begin(), done.end(), quantity.residual) != done.end()) continue;
       done.push_back(quantity.residual);
       groups[{quantity.residual, s.profile, s.framework, s.many_nodes, s.context_parallel,
-              cell(rows[i], "source_group"), predictions[i].fitted, s.shards,
-              s.mixture}]
+              cell(rows[i], "source_group"), predictions[i].fitted, s.shards, s.mixture}]
           .push_back(*value);
     }
   }

@@ -158,12 +158,15 @@ struct Recomputed {
   const char* word;
   const char* module;  // of `recompute_modules`; "": of no dense layer
 };
-constexpr std::array modules{
-    Recomputed{"core_attn", "core_attn"},    Recomputed{"core attn", "core_attn"},
-    Recomputed{"attention", "core_attn"},    Recomputed{"mlp", "mlp"},
-    Recomputed{"op-level", "operators"},     Recomputed{"layernorm", "layernorm"},
-    Recomputed{"moe", ""},                   Recomputed{"mla_up_proj", ""},
-    Recomputed{"shared_experts", ""}};
+constexpr std::array modules{Recomputed{"core_attn", "core_attn"},
+                             Recomputed{"core attn", "core_attn"},
+                             Recomputed{"attention", "core_attn"},
+                             Recomputed{"mlp", "mlp"},
+                             Recomputed{"op-level", "operators"},
+                             Recomputed{"layernorm", "layernorm"},
+                             Recomputed{"moe", ""},
+                             Recomputed{"mla_up_proj", ""},
+                             Recomputed{"shared_experts", ""}};
 
 void read_modules(Reading& reading) {
   std::vector<std::string> named;

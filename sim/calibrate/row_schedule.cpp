@@ -19,8 +19,7 @@ const schedule::Schedule* named(const Row& row) {
 
 // Of layers that were moved from the last stage to the others the table has what is left there; the
 // first stages of the others take one more where they do not share evenly.
-void redistribute(Reading& reading, const workload::Plan& plan,
-                  workload::PipelinePlan& pipeline) {
+void redistribute(Reading& reading, const workload::Plan& plan, workload::PipelinePlan& pipeline) {
   const auto stated = reading.extra.find("last_stage_layers");
   const int stages = plan.mesh.pp;
   if (stated == reading.extra.end() || !stated->is_string() || stages < 2) return;

@@ -287,9 +287,11 @@ Intervals intervals(const Answer& answer, const config::RunResiduals& residuals,
                     const std::string& convention) {
   Intervals out;
   if (!answer.run.fits()) return out;
-  const Situation situation = {basis.profile, basis.framework,
+  const Situation situation = {basis.profile,
+                               basis.framework,
                                answer.plan.world() > answer.machine.gpus_per_node,
-                               answer.plan.mesh.cp > 1, answer.plan.shards_parameters(),
+                               answer.plan.mesh.cp > 1,
+                               answer.plan.shards_parameters(),
                                answer.plan.architecture.is_mixture()};
   using config::ResidualOf;
   out.time = spread(residuals, ResidualOf::time, situation);
@@ -308,9 +310,8 @@ namespace {
 
 // "from 98 runs of 5 sources on this GPU and framework (a100-80, Megatron-LM)".
 std::string basis_text(const Spread& spread) {
-  const std::string runs =
-      fmt::format("{} runs of {} {}", spread.samples, spread.sources,
-                  spread.sources == 1 ? "source" : "sources");
+  const std::string runs = fmt::format("{} runs of {} {}", spread.samples, spread.sources,
+                                       spread.sources == 1 ? "source" : "sources");
   if (!spread.own_gpu)
     return fmt::format("extrapolated: no run on this GPU; from {} elsewhere ({})", runs, spread.of);
   return fmt::format("from {} on this GPU{} ({})", runs,

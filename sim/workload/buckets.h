@@ -33,12 +33,12 @@ struct Bucket {
 };
 
 struct BufferLayout {
-  std::vector<Bucket> buckets;       // in order of creation: the last layers first
-  std::vector<int> bucket_of;        // of each parameter; -1: frozen
-  std::vector<std::int64_t> pieces;  // elements of each piece whose state this rank keeps
-  std::int64_t elements = 0;         // padded
+  std::vector<Bucket> buckets;        // in order of creation: the last layers first
+  std::vector<int> bucket_of;         // of each parameter; -1: frozen
+  std::vector<std::int64_t> pieces;   // elements of each piece whose state this rank keeps
+  std::int64_t elements = 0;          // padded
   std::vector<std::int64_t> updated;  // with owners: elements of each that has any, the most first
-  std::int64_t owned() const;        // elements of all pieces
+  std::int64_t owned() const;         // elements of all pieces
 };
 
 // In shards the pieces are those of the first rank, with owners of the rank that has most: the

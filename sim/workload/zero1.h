@@ -12,7 +12,7 @@
 //     optimizer_replicas     buckets                             behind the update
 //     1                      reduce-scatter                      all-gather
 //     > 1                    reduce-scatter, then all-reduce     all-gather inside of a group
-//     whole_parameters       all-reduce over all ranks           a broadcast from each rank of a group
+//     whole_parameters       all-reduce over all ranks           broadcasts inside of a group
 //
 // [Megatron-LM core 0.8 distributed_data_parallel.py, param_and_grad_buffer.py,
 // distrib_optimizer.py, finalize_model_grads.py; core 0.10 param_and_grad_buffer.py:

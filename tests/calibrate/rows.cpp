@@ -122,11 +122,10 @@ TEST_CASE("calibrate: each source that can be represented gives a possible plan"
       {"training_runs.csv", "bloom-prequel", "jean-zay", "1f1b", Recompute::full, false,
        "8n-layers"},
       {"training_runs.csv", "internevo", "dgx-a100", "1f1b", Recompute::none, true, "paper"},
-      {"training_runs.csv", "megascale-paper", "dgx-a100", "interleaved-1f1b",
-       Recompute::selective, false, "full"},
+      {"training_runs.csv", "megascale-paper", "dgx-a100", "interleaved-1f1b", Recompute::selective,
+       false, "full"},
       {"training_runs.csv", "vocab-parallel", "dgx-a100", "1f1b", Recompute::none, false, "full"},
-      {"training_runs.csv", "dgxc-benchmarking", "dgx-h100", "1f1b", Recompute::none, true,
-       "full"},
+      {"training_runs.csv", "dgxc-benchmarking", "dgx-h100", "1f1b", Recompute::none, true, "full"},
       {"vtrain_runs.csv", "vTrain-single", "dgx-a100", "1f1b", Recompute::full, false,
        "korthikanti"},
   };
@@ -262,9 +261,7 @@ TEST_CASE("calibrate: selective recomputation is of the modules that a row names
     row["recompute"] = text;
     return plan_of(row);
   };
-  const auto modules = [&](const char* text) {
-    return with(text).plan.policy.recompute_modules;
-  };
+  const auto modules = [&](const char* text) { return with(text).plan.policy.recompute_modules; };
   CHECK(modules("selective (yaml)").core_attention);
   CHECK_FALSE(modules("selective (yaml)").mlp);
   CHECK(modules("selective (attention core)").core_attention);

@@ -147,8 +147,7 @@ TEST_CASE("report: a GPU that nobody ran on has what its framework does elsewher
   all.step_seconds = Interval{1, 2};
   all.time = found;
   CHECK(intervals_text(all).find("time extrapolated: no run on this GPU; from 198 runs of 2 "
-                                 "sources elsewhere (Megatron-LM)") !=
-        std::string::npos);
+                                 "sources elsewhere (Megatron-LM)") != std::string::npos);
   all.time = spread(residuals, ResidualOf::time, here);
   CHECK(intervals_text(all).find("time from 99 runs of 1 source on this GPU and framework "
                                  "(a100-80, Megatron-LM, several nodes, no context parallelism)") !=

@@ -61,9 +61,8 @@ TEST_CASE("workload: gradients are reduced in the last pass of a chunk that adds
 namespace {
 
 bool says(const std::vector<Problem>& all, const std::string& part) {
-  return std::ranges::any_of(all, [&](const Problem& problem) {
-    return problem.message.find(part) != std::string::npos;
-  });
+  return std::ranges::any_of(
+      all, [&](const Problem& problem) { return problem.message.find(part) != std::string::npos; });
 }
 
 std::int64_t main_parameters(const Program& program) {
@@ -201,8 +200,9 @@ TEST_CASE("workload: of whole parameters the rank with most keeps the state of o
 TEST_CASE("workload: copies of the optimizer have rules") {
   Plan plan = small(DataParallelism::ddp, 1, 1);
   plan.sharding.optimizer_replicas = 3;
-  CHECK(says(problems(plan), "optimizer_replicas 3 does not divide dp x cp = 4; it may be 1, 2 or "
-                             "4"));
+  CHECK(says(problems(plan),
+             "optimizer_replicas 3 does not divide dp x cp = 4; it may be 1, 2 or "
+             "4"));
   plan.sharding.optimizer_replicas = 2;
   plan.sharding.distributed_optimizer = plan.sharding.overlap_param_gather = false;
   CHECK(says(problems(plan), "turn distributed_optimizer on"));
