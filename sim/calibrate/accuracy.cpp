@@ -95,12 +95,12 @@ void add_intervals(const std::vector<Row>& rows, std::vector<Prediction>& predic
                    const config::RunResiduals& residuals) {
   assert(rows.size() == predictions.size());
   // Rows of a situation share their spreads.
-  using Key = std::tuple<ResidualOf, std::string, std::string, bool, bool, bool, std::string>;
+  using Key = std::tuple<ResidualOf, std::string, std::string, bool, bool, bool, bool, std::string>;
   std::map<Key, std::optional<report::Spread>> known;
   const auto spread = [&](const Quantity& quantity, const report::Situation& s,
                           const std::string& without) {
     const Key key{quantity.residual,  s.profile, s.framework, s.many_nodes,
-                  s.context_parallel, s.shards,  without};
+                  s.context_parallel, s.shards,  s.mixture,   without};
     const auto [at, fresh] = known.try_emplace(key);
     if (fresh) at->second = report::spread(residuals, quantity.residual, s, without);
     return at->second;
@@ -121,8 +121,9 @@ config::RunResiduals residuals_of(const std::vector<Row>& rows,
                                   const std::vector<Prediction>& predictions,
                                   const std::string& command) {
   assert(rows.size() == predictions.size());
-  std::map<std::tuple<ResidualOf, std::string, std::string, bool, bool, std::string, bool, bool>,
-           std::vector<double>>
+  std::map<
+      std::tuple<ResidualOf, std::string, std::string, bool, bool, std::string, bool, bool, bool>,
+      std::vector<double>>
       groups;
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const report::Situation& s = predictions[i].situation;
@@ -132,7 +133,7 @@ config::RunResiduals residuals_of(const std::vector<Row>& rows,
       if (!value || std::find(done.begin(), done.end(), quantity.residual) != done.end()) continue;
       done.push_back(quantity.residual);
       groups[{quantity.residual, s.profile, s.framework, s.many_nodes, s.context_parallel,
-              cell(rows[i], "source_group"), predictions[i].fitted, s.shards}]
+              cell(rows[i], "source_group"), predictions[i].fitted, s.shards, s.mixture}]
           .push_back(*value);
     }
   }
@@ -140,9 +141,10 @@ config::RunResiduals residuals_of(const std::vector<Row>& rows,
   out.command = command;
   for (auto& [key, values] : groups) {
     std::sort(values.begin(), values.end());
-    const auto& [quantity, profile, framework, many, context, source, fitted, shards] = key;
+    const auto& [quantity, profile, framework, many, context, source, fitted, shards, mixture] =
+        key;
     out.groups.push_back(
-        {quantity, profile, framework, many, context, source, fitted, shards, values});
+        {quantity, profile, framework, many, context, source, fitted, shards, mixture, values});
   }
   return out;
 }

@@ -99,9 +99,11 @@ void fill(const RowPlan& mapped, const report::Answer& answer, Prediction& out) 
 // Where its intervals come from, and whether its profile knows the row.
 void describe(const RowPlan& mapped, const search::Site& site, Prediction& out) {
   const device::Profile& profile = site.profile.device;
-  out.situation.profile = profile.name;
-  out.situation.framework = mapped.family;
+  const report::Basis basis = report::basis_of(profile, site.machine.gpu.name, mapped.family);
+  out.situation.profile = basis.profile;
+  out.situation.framework = basis.framework;
   out.situation.shards = mapped.plan.shards_parameters();
+  out.situation.mixture = mapped.plan.architecture.is_mixture();
   out.situation.many_nodes = mapped.plan.world() > site.machine.cluster.node.gpus;
   out.situation.context_parallel = mapped.plan.mesh.cp > 1;
   const std::vector<std::string>& fitted = profile.provenance.fitted_rows;
@@ -188,6 +190,7 @@ std::string to_text(const Prediction& p) {
                        {"many_nodes", p.situation.many_nodes},
                        {"context_parallel", p.situation.context_parallel},
                        {"shards", p.situation.shards},
+                       {"mixture", p.situation.mixture},
                        {"fitted", p.fitted}});
 }
 
@@ -213,6 +216,7 @@ Prediction from_text(const std::string& text) {
   p.situation.many_nodes = json.at("many_nodes");
   p.situation.context_parallel = json.at("context_parallel");
   p.situation.shards = json.at("shards");
+  p.situation.mixture = json.at("mixture");
   p.fitted = json.at("fitted");
   return p;
 }

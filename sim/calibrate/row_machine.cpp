@@ -9,12 +9,11 @@ namespace sim::calibrate {
 
 namespace {
 
-// The number of a product's name: 80 for "80", "80GB" and the "81559 MiB" that drivers report.
+// The number of a product's name: 80 for "80" and "80GB". Drivers keep a little back: "81559 MiB"
+// is 80 too, "143771 MiB" 141.
 std::int64_t marketing_gb(std::string_view text) {
   const std::int64_t value = leading_number(text).value_or(0);
-  if (!contains(text, "MiB")) return value;
-  const std::int64_t gib = value / 1024;
-  return gib >= 78 && gib <= 80 ? 80 : gib;
+  return contains(text, "MiB") ? (value + 1023) / 1024 : value;
 }
 
 }  // namespace
@@ -29,21 +28,20 @@ std::vector<std::string> known_clusters() {
 
 ClusterChoice cluster_of(const Row& row) {
   const auto& machines = config::table_machines();
-  if (!machines) return {nullptr, machines.errors().front().message, false};
+  if (!machines) return {nullptr, machines.errors().front().message};
   const std::string& gpu = cell(row, "gpu");
   const std::string& memory = cell(row, "gpu_mem_gb");
   const auto gb = static_cast<double>(marketing_gb(memory));
   const config::TableMachine found =
       gb > 0 ? config::machine_of_table(gpu, gb, cell(row, "inter_net")) : config::TableMachine{};
-  if (found.machine != nullptr) return {found.machine, "", found.memory_only};
+  if (found.machine != nullptr) return {found.machine, "", found.memory_only, found.gpus_per_node};
   std::string stated = memory.empty() ? "memory unstated" : memory;
   if (number(memory)) stated += " GB";
   std::string known;
   for (const config::Machine& machine : *machines)
     if (known.find(machine.gpu.name) == std::string::npos)
       known += (known.empty() ? "" : ", ") + machine.gpu.name;
-  return {nullptr, fmt::format("GPU '{}' ({}) has no profile; known: {}", gpu, stated, known),
-          false};
+  return {nullptr, fmt::format("GPU '{}' ({}) has no profile; known: {}", gpu, stated, known)};
 }
 
 }  // namespace sim::calibrate

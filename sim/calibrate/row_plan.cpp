@@ -90,8 +90,11 @@ std::string read_precision(Reading& reading) {
   const std::string& text = cell(reading.row, "precision");
   if (contains(text, "rowwise")) return "fp8 with a scale a row is not represented";
   const bool fp8 = contains(text, "fp8");
-  if (!fp8 && (starts_with(text, "fp32") || starts_with(text, "tf32")))
-    return "training in fp32 is not represented";
+  if (!fp8 && (starts_with(text, "fp32") || starts_with(text, "tf32"))) {
+    reading.say("precision", "fp32");
+    reading.say("tf32", contains(text, "tf32"));
+    return "";
+  }
   reading.say("precision", !fp8 && starts_with(text, "fp16") ? "fp16" : "bf16");
   if (fp8) reading.say("fp8", true);
   if (fp8 && text != "fp8") reading.assume("precision", text + " as fp8 with delayed scaling");
@@ -116,7 +119,8 @@ Shards shards_of(const std::string& text) {
   if (text.empty() || begins({"0", "ZeRO-0"})) return Shards::none;
   if (begins({"1", "zero1", "ZeRO-1"})) return Shards::optimizer;
   if (begins({"SHARD_GRAD_OP"})) return Shards::until_backward;
-  return begins({"FULL_SHARD", "FSDP2 full"}) ? Shards::everything : Shards::unknown;
+  return begins({"FULL_SHARD", "FSDP2 full", "fsdp", "Megatron-FSDP"}) ? Shards::everything
+                                                                       : Shards::unknown;
 }
 
 void read_sharding(Reading& reading) {
@@ -127,8 +131,6 @@ void read_sharding(Reading& reading) {
   // fully_shard's users leave it to the pipeline.
   if (starts_with(text, "FULL_SHARD") || shards == Shards::until_backward)
     reading.say("fsdp.reshard_after_forward", shards == Shards::everything);
-  if (starts_with(text, "zero1 size=") && text != "zero1 size=-1")
-    reading.assume("data_parallel", text + " as sharded over all replicas");
 }
 
 std::string settle_sharding(const Row& row, const workload::Plan& plan) {
@@ -138,6 +140,17 @@ std::string settle_sharding(const Row& row, const workload::Plan& plan) {
   return shards == Shards::unknown || parameters != plan.shards_parameters()
              ? fmt::format("sharding '{}' is not represented", text)
              : "";
+}
+
+// InternEvo's "zero1 size=8": groups of so many ranks share the optimizer's state; -1: all of them.
+void settle_replicas(const Row& row, workload::Plan& plan) {
+  constexpr std::string_view says = "zero1 size=";
+  const std::string& text = cell(row, "zero");
+  if (!text.starts_with(says)) return;
+  const std::int64_t ranks = leading_number(text.substr(says.size())).value_or(0);
+  const std::int64_t all = std::int64_t{plan.mesh.dp} * plan.mesh.cp;
+  if (ranks > 0 && all % ranks == 0)
+    plan.sharding.optimizer_replicas = static_cast<int>(all / ranks);
 }
 
 // Modules that selective recomputation may run again in Megatron-LM, as tables write them.
@@ -348,11 +361,15 @@ RowPlan plan_of(const Row& row) {
   if (std::string problem = read_experts(row, more, out); !problem.empty()) return refuse(problem);
   if (std::string problem = settle_degrees(reading, stated, out); !problem.empty())
     return refuse(problem);
+  settle_replicas(row, out.plan);
   finish_experts(row, out);
   if (!no_schedule.empty()) return refuse(no_schedule);
   if (std::string problem = settle_schedule(reading, out); !problem.empty()) return refuse(problem);
   if (!stated.problems.empty()) return refuse(stated.problems.front().message);
   settle_attention(reading, stated);
+  if (out.plan.policy.recompute != workload::Recompute::none)
+    std::erase_if(reading.assumptions,
+                  [](const config::Assumption& one) { return one.field == "recompute"; });
   read_scope(row, out);
   read_convention(reading, stated.completion.tflops, out);
   read_machine(row, *choice.machine, out.machine);
@@ -363,6 +380,7 @@ RowPlan plan_of(const Row& row) {
     out.memory_only = true;
     reading.assume("", above);
   }
+  if (choice.gpus_per_node > 0) out.machine.gpus_per_node = choice.gpus_per_node;
   out.family = framework->family;
   out.machine.no_nvlink_sharp =
       std::ranges::count(stated.completion.cluster, "node.nvlink_sharp=false") > 0;

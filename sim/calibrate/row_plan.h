@@ -59,6 +59,7 @@ struct ClusterChoice {
   const config::Machine* machine = nullptr;
   std::string problem;
   bool memory_only = false;
+  int gpus_per_node = 0;  // 0: as the row says
 };
 ClusterChoice cluster_of(const Row& row);
 std::vector<std::string> known_clusters();

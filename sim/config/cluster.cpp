@@ -384,8 +384,8 @@ Result<Machine> load_machine(const std::string& path, const std::vector<std::str
 
   for (const v1::Alias& alias : cluster.gpu().alias()) {
     const double own = static_cast<double>(to_bytes(alias.memory()).n) / 1e9;
-    machine.aliases.push_back(
-        {alias.name(), own > 0 ? own : machine.gpu.memory_marketing_gb, alias.memory_only()});
+    machine.aliases.push_back({alias.name(), own > 0 ? own : machine.gpu.memory_marketing_gb,
+                               alias.memory_only(), alias.gpus_per_node()});
   }
   machine.site = cluster.site();
   add_sources("cluster", cluster.source(), machine.sources);

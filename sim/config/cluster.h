@@ -15,6 +15,7 @@ struct GpuAlias {
   std::string name;
   double memory_gb = 0;
   bool memory_only = false;
+  int gpus_per_node = 0;  // 0: as the table or the node says
 };
 
 struct Machine {

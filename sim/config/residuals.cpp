@@ -77,6 +77,7 @@ Result<RunResiduals> load_residuals(const std::string& path) {
     to.source = from.source();
     to.fitted = from.fitted();
     to.shards = from.shards();
+    to.mixture = from.mixture();
     to.values.assign(from.values().begin(), from.values().end());
     std::sort(to.values.begin(), to.values.end());
     out.groups.push_back(std::move(to));
@@ -103,6 +104,7 @@ std::string to_text(const RunResiduals& residuals) {
         name(group.quantity), quoted(group.profile), quoted(group.framework), group.many_nodes,
         group.context_parallel, quoted(group.source), group.fitted);
     if (group.shards) text += "  shards: true\n";
+    if (group.mixture) text += "  mixture: true\n";
     text += folded(group.values) + "}\n";
   }
   return text;

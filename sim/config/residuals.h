@@ -20,6 +20,7 @@ struct ResidualGroup {
   std::string source;
   bool fitted = false;
   bool shards = false;  // parameters in shards
+  bool mixture = false;  // of experts
   std::vector<double> values;  // ascending
 };
 

@@ -8,15 +8,23 @@
 namespace sim::config {
 namespace {
 
-bool is_word_character(char c) {
-  return (c >= '0' && c <= '9') || (lower(c) >= 'a' && lower(c) <= 'z');
+bool is_digit(char c) {
+  return c >= '0' && c <= '9';
 }
 
-// Does a word of the text begin so? "H200" is not in "GH200".
+bool is_word_character(char c) {
+  return is_digit(c) || (lower(c) >= 'a' && lower(c) <= 'z');
+}
+
+// Does a word of the text begin so? "H200" is not in "GH200", and "H20" not in "H200".
 bool names(std::string_view text, std::string_view alias) {
-  for (std::size_t at = 0; at + alias.size() <= text.size(); ++at)
-    if (starts_with(text.substr(at), alias) && (at == 0 || !is_word_character(text[at - 1])))
+  for (std::size_t at = 0; at + alias.size() <= text.size(); ++at) {
+    const std::size_t end = at + alias.size();
+    const bool longer = end < text.size() && is_digit(text[end - 1]) && is_digit(text[end]);
+    if (starts_with(text.substr(at), alias) && !longer &&
+        (at == 0 || !is_word_character(text[at - 1])))
       return true;
+  }
   return false;
 }
 
@@ -52,7 +60,7 @@ TableMachine machine_of_table(std::string_view gpu, double memory_gb, std::strin
       const std::size_t long_as = alias.name.size() + (of_site ? of_a_site : 0);
       if (!machine.site.empty() && !of_site) continue;
       if (long_as < length || (long_as == length && alias.memory_gb <= largest)) continue;
-      best = {&machine, alias.memory_only};
+      best = {&machine, alias.memory_only, alias.gpus_per_node};
       length = long_as;
       largest = alias.memory_gb;
     }

@@ -15,6 +15,7 @@ const Result<std::vector<Machine>>& table_machines();
 struct TableMachine {
   const Machine* machine = nullptr;  // nullptr: none stands for it
   bool memory_only = false;
+  int gpus_per_node = 0;  // 0: as the table or the node says
 };
 // That of the site which `remarks` or `gpu` name, else that with the longest alias in `gpu`; an
 // alias begins a word. `memory_gb` must agree; 0: not stated, then the largest memory counts.

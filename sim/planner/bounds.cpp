@@ -101,9 +101,8 @@ std::int64_t FirstBounds::state_bytes(const Core& core, std::int64_t parameters)
   const workload::OptimizerOptions& o = plan.optimizer;
   const double main = whole ? 0 : o.main_parameter_bytes;
   const double state = (main + o.exp_avg_bytes + o.exp_avg_sq_bytes) * (1 - o.offload_fraction);
-  const double ranks = static_cast<double>(core.dp) * core.cp;
-  if (plan.shards_parameters())
-    return static_cast<std::int64_t>(count * (weight + 8) * plan.sharding.fsdp.replicas / ranks);
+  const double ranks = static_cast<double>(core.dp) * core.cp / plan.replicas();
+  if (plan.shards_parameters()) return static_cast<std::int64_t>(count * (weight + 8) / ranks);
   const double gradient = plan.numerics.fp32_gradients ? 4 : 2;
   return static_cast<std::int64_t>(
       count * (weight + gradient + state / (plan.sharding.distributed_optimizer ? ranks : 1)));

@@ -23,15 +23,18 @@ constexpr std::size_t known_from = 8;
 constexpr double ranks_from = 1 / tail - 1;  // 19: the first rank stands at 5 %
 
 struct Level {
-  bool profile, framework, nodes, context, kind;
+  bool profile, framework, nodes, context, kind, mixture;
 };
-constexpr std::array<Level, 7> levels = {{{true, true, true, true, false},
-                                          {true, true, true, false, false},
-                                          {true, true, false, false, false},
-                                          {true, false, false, false, true},
-                                          {false, true, false, false, false},
-                                          {false, false, false, false, true},
-                                          {false, false, false, false, false}}};
+constexpr Level of_profile{true, false, false, false, true, true};
+constexpr Level of_framework{false, true, false, false, false, true};
+constexpr Level of_kind{false, false, false, false, true, true};
+constexpr std::array<Level, 7> levels = {{{true, true, true, true, false, true},
+                                          {true, true, true, false, false, true},
+                                          {true, true, false, false, false, true},
+                                          of_profile,
+                                          of_framework,
+                                          of_kind,
+                                          {false, false, false, false, false, false}}};
 
 struct Weighted {
   double value, weight;
@@ -41,6 +44,7 @@ bool belongs(const config::ResidualGroup& group, const Level& level, const Situa
   if (level.profile && group.profile != situation.profile) return false;
   if (level.framework && group.framework != situation.framework) return false;
   if (level.kind && group.shards != situation.shards) return false;
+  if (level.mixture && group.mixture != situation.mixture) return false;
   if (level.nodes && group.many_nodes != situation.many_nodes) return false;
   return !level.context || group.context_parallel == situation.context_parallel;
 }
@@ -53,6 +57,7 @@ std::string describe(const Level& level, const Situation& s) {
   if (level.kind) add(s.shards ? "parameters in shards" : "whole parameters");
   if (level.nodes) add(s.many_nodes ? "several nodes" : "one node");
   if (level.context) add(s.context_parallel ? "context parallel" : "no context parallelism");
+  if (level.mixture && s.mixture) add("mixtures of experts");
   return text.empty() ? "everything measured" : text;
 }
 
@@ -164,15 +169,19 @@ std::optional<Spread> of_level(const config::RunResiduals& residuals,
   return out;
 }
 
-// The widest of the classes that were measured, where the plan's GPU, its framework or both are
-// unknown: of each GPU and framework that ran its kind of plan; on its own GPU where that is known.
+void widen(Spread& all, const Spread& by) {
+  all.low = std::min(all.low, by.low);
+  all.high = std::max(all.high, by.high);
+}
+
+// The widest of the classes that were measured, of each framework that ran this kind of plan, on
+// the plan's GPU where that is known.
 std::optional<Spread> widest(const config::RunResiduals& residuals, config::ResidualOf quantity,
                              const Situation& situation, const std::string& without, bool fitted) {
   std::set<std::pair<std::string, std::string>> classes;
   for (const config::ResidualGroup& group : residuals.groups) {
-    if (group.shards != situation.shards) continue;
+    if (group.shards != situation.shards || group.mixture != situation.mixture) continue;
     if (!situation.profile.empty() && group.profile != situation.profile) continue;
-    if (!situation.framework.empty() && group.framework != situation.framework) continue;
     classes.emplace(group.profile, group.framework);
   }
   std::optional<Spread> all;
@@ -188,26 +197,33 @@ std::optional<Spread> widest(const config::RunResiduals& residuals, config::Resi
     if (!found) continue;
     ++counted;
     if (!all) all = Spread{};
-    all->low = std::min(all->low, found->low);
-    all->high = std::max(all->high, found->high);
+    widen(*all, *found);
     all->samples += found->samples;
     all->sources += found->sources;
     all->of = found->of;
   }
   if (!all) return all;
-  // Another GPU may be off by as much as sources are from each other.
-  if (situation.profile.empty())
-    for (const Level& level : levels) {
-      if (level.profile || (level.framework && situation.framework.empty())) continue;
-      const auto wide =
-          of_level(residuals, {quantity}, level, situation, without, fitted, known_from);
-      if (!wide) continue;
-      all->low = std::min(all->low, wide->low);
-      all->high = std::max(all->high, wide->high);
-    }
   all->own_gpu = !situation.profile.empty();
-  all->own_framework = !situation.framework.empty();
+  all->own_framework = false;
   if (counted > 1) all->of = fmt::format("the widest of {} classes", counted);
+  return all;
+}
+
+// Nobody ran this framework on this GPU, or neither of the two: what is known of either, in which
+// each source counts the same, and at least as wide as this kind of plan is anywhere.
+std::optional<Spread> elsewhere(const config::RunResiduals& residuals, config::ResidualOf quantity,
+                                const Situation& situation, const std::string& without,
+                                bool fitted) {
+  std::optional<Spread> all;
+  const auto add = [&](const Level& level) {
+    const auto found =
+        of_level(residuals, {quantity}, level, situation, without, fitted, known_from);
+    if (found && all) widen(*all, *found);
+    if (!all) all = found;
+  };
+  if (!situation.profile.empty()) add(of_profile);
+  if (!situation.framework.empty()) add(of_framework);
+  add(of_kind);
   return all;
 }
 
@@ -231,8 +247,11 @@ std::optional<Spread> spread(const config::RunResiduals& residuals, config::Resi
                              const Situation& asked, const std::string& without) {
   const Situation situation = known(residuals, asked, without);
   for (const bool fitted : {false, true}) {
-    if (situation.profile.empty() || situation.framework.empty())
+    if (asked.framework.empty())
       if (const auto found = widest(residuals, quantity, situation, without, fitted)) return found;
+    if (situation.profile.empty() || situation.framework.empty())
+      if (const auto found = elsewhere(residuals, quantity, situation, without, fitted))
+        return found;
     for (const Level& level : levels) {
       const auto found =
           of_level(residuals, {quantity}, level, situation, without, fitted, known_from);
@@ -268,9 +287,12 @@ Intervals intervals(const Answer& answer, const config::RunResiduals& residuals,
                     const std::string& convention) {
   Intervals out;
   if (!answer.run.fits()) return out;
-  const Situation situation = {basis.profile, basis.framework,
+  const Situation situation = {basis.profile,
+                               basis.framework,
                                answer.plan.world() > answer.machine.gpus_per_node,
-                               answer.plan.mesh.cp > 1, answer.plan.shards_parameters()};
+                               answer.plan.mesh.cp > 1,
+                               answer.plan.shards_parameters(),
+                               answer.plan.architecture.is_mixture()};
   using config::ResidualOf;
   out.time = spread(residuals, ResidualOf::time, situation);
   out.allocated = spread(residuals, ResidualOf::allocated, situation);
@@ -288,9 +310,8 @@ namespace {
 
 // "from 98 runs of 5 sources on this GPU and framework (a100-80, Megatron-LM)".
 std::string basis_text(const Spread& spread) {
-  const std::string runs =
-      fmt::format("{} runs of {} {}", spread.samples, spread.sources,
-                  spread.sources == 1 ? "source" : "sources");
+  const std::string runs = fmt::format("{} runs of {} {}", spread.samples, spread.sources,
+                                       spread.sources == 1 ? "source" : "sources");
   if (!spread.own_gpu)
     return fmt::format("extrapolated: no run on this GPU; from {} elsewhere ({})", runs, spread.of);
   return fmt::format("from {} on this GPU{} ({})", runs,

@@ -9,7 +9,11 @@
 //      the range seen.
 //
 // Classes, from narrow to wide: profile, framework, one or many nodes, and context parallelism; the
-// first three; profile and framework; profile; framework; everything. The residuals are
+// first three; profile and framework; profile and kind of plan (parameters whole or in shards);
+// framework; kind of plan; everything. All but the last keep mixtures of experts and dense models
+// apart. Where nobody measured the GPU or the framework, the class is what is known of the two and
+// the kind of plan, and at least as wide as the kind of plan alone; a plan that names no framework
+// gets the widest of the known ones that ran this kind of plan. The residuals are
 // r = ln(measured / predicted) (bubbles: points). In the narrowest class each residual counts once;
 // in wider ones each source counts the same, because rows of one source share their causes.
 //
@@ -37,11 +41,12 @@ struct Situation {
   bool many_nodes = false;
   bool context_parallel = false;
   bool shards = false;  // parameters in shards: the kind of plan
+  bool mixture = false;
 };
 
 // What a prediction's intervals may rest on.
 struct Basis {
-  std::string profile;    // "": borrowed, nobody ran on this GPU
+  std::string profile;    // "h100-80 on H200-SXM5-141GB" where it is borrowed
   std::string framework;  // "": unknown
 };
 // A profile is borrowed where the GPU is not the device that it is of.
@@ -53,7 +58,7 @@ struct Spread {
   double low = 0, high = 0;
   std::size_t samples = 0, sources = 0;
   std::string of;  // the class: "a100-80, Megatron-LM, many nodes"
-  // "98 runs of 5 sources of this GPU and framework"
+  // Are these runs of the GPU, and of the framework?
   bool own_gpu = true, own_framework = true;
 };
 

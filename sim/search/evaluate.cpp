@@ -139,7 +139,7 @@ std::vector<std::string> problems(const workload::Plan& plan, const Site& site) 
   if (plan.numerics.fp8 &&
       !device::supports(site.machine.gpu, site.profile.device, model::Precision::fp8))
     found.push_back(fmt::format("{} multiplies no fp8", site.machine.gpu.name));
-  if (!device::supports(site.machine.gpu, site.profile.device, plan.numerics.precision))
+  if (!device::supports(site.machine.gpu, site.profile.device, plan.wide_precision()))
     found.push_back(fmt::format(
         "precision: the profile of {} has no rate for products in {}; "
         "write precision=bf16 (--bf16)",
@@ -262,7 +262,7 @@ report::Answer evaluate_with(const workload::Plan& asked, Site& site,
   report::Answer answer;
   answer.plan = plan;
   answer.machine = {site.machine.cluster.name, gpu.name, site.machine.cluster.node.gpus, gpu.memory,
-                    gpu.peak(plan.numerics.precision)};
+                    gpu.peak(plan.wide_precision())};
   replay::Options how = options;
   replay::Coupling coupling;
   if (options.couple) {

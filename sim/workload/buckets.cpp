@@ -1,6 +1,7 @@
 #include "sim/workload/buckets.h"
 
 #include <algorithm>
+#include <functional>
 #include <numeric>
 
 namespace sim::workload {
@@ -60,6 +61,24 @@ void cut_shards(const ParameterList& parameters, const BufferRules& rules, Buffe
   }
 }
 
+void deal_out(const ParameterList& parameters, const BufferRules& rules, BufferLayout& layout) {
+  std::vector<std::int64_t> sizes;
+  for (const Parameter& p : parameters)
+    if (!p.frozen) sizes.push_back(p.elements);
+  std::stable_sort(sizes.begin(), sizes.end(), std::greater<>());
+  const auto ranks = std::min(static_cast<std::size_t>(rules.owners), sizes.size());
+  std::vector<std::vector<std::int64_t>> of_rank(ranks);
+  layout.updated.assign(ranks, 0);
+  for (const std::int64_t size : sizes) {
+    const auto least = std::min_element(layout.updated.begin(), layout.updated.end());
+    of_rank[static_cast<std::size_t>(least - layout.updated.begin())].push_back(size);
+    *least += size;
+  }
+  const auto most = std::max_element(layout.updated.begin(), layout.updated.end());
+  if (ranks > 0) layout.pieces = of_rank[static_cast<std::size_t>(most - layout.updated.begin())];
+  std::stable_sort(layout.updated.begin(), layout.updated.end(), std::greater<>());
+}
+
 }  // namespace
 
 BufferLayout lay_out(const ParameterList& parameters, const BufferRules& rules) {
@@ -67,6 +86,8 @@ BufferLayout lay_out(const ParameterList& parameters, const BufferRules& rules) 
   assign_buckets(parameters, rules, layout);
   if (rules.in_shards) {
     cut_shards(parameters, rules, layout);
+  } else if (rules.owners > 0) {
+    deal_out(parameters, rules, layout);
   } else {
     for (const Parameter& p : parameters)
       if (!p.frozen) layout.pieces.push_back(p.elements);

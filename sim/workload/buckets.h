@@ -23,6 +23,7 @@ struct BufferRules {
   std::int64_t data_parallel = 1;  // D
   bool in_shards = false;          // each rank owns a part of each bucket
   bool one_bucket = false;
+  std::int64_t owners = 0;  // > 0: whole parameters are dealt out to so many ranks
 };
 
 struct Bucket {
@@ -32,14 +33,17 @@ struct Bucket {
 };
 
 struct BufferLayout {
-  std::vector<Bucket> buckets;       // in order of creation: the last layers first
-  std::vector<int> bucket_of;        // of each parameter; -1: frozen
-  std::vector<std::int64_t> pieces;  // elements of each piece whose state this rank keeps
-  std::int64_t elements = 0;         // padded
-  std::int64_t owned() const;        // elements of all pieces
+  std::vector<Bucket> buckets;        // in order of creation: the last layers first
+  std::vector<int> bucket_of;         // of each parameter; -1: frozen
+  std::vector<std::int64_t> pieces;   // elements of each piece whose state this rank keeps
+  std::int64_t elements = 0;          // padded
+  std::vector<std::int64_t> updated;  // with owners: elements of each that has any, the most first
+  std::int64_t owned() const;         // elements of all pieces
 };
 
-// In shards the pieces are those of the first rank.
+// In shards the pieces are those of the first rank, with owners of the rank that has most: the
+// largest parameter goes first, each to the rank that has least
+// [InternLM/InternEvo hybrid_zero_optim.py:_partition_param_list].
 BufferLayout lay_out(const ParameterList& parameters, const BufferRules& rules);
 
 }  // namespace sim::workload

@@ -82,10 +82,8 @@ mesh::Mesh mesh_of(const Plan& plan, mesh::Alike alike) {
     degrees.etp = plan.expert_tp();
   }
   if (has_two_levels(plan)) degrees.ulysses = context_shape(plan).ulysses;
-  if (plan.shards_parameters()) {
-    degrees.replicas = plan.sharding.fsdp.replicas;
-    degrees.secondary = plan.sharding.fsdp.secondary;
-  }
+  if (plan.shards_parameters()) degrees.secondary = plan.sharding.fsdp.secondary;
+  degrees.replicas = plan.replicas();
   return mesh::Mesh(degrees, plan.mesh.rank_order, std::move(alike));
 }
 

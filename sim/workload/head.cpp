@@ -89,7 +89,7 @@ void head_product(Writer& w, std::int64_t m, std::int64_t n, std::int64_t k, Gem
                   std::uint8_t flags) {
   const bool accumulates = role == GemmRole::weight_gradient && w.plan.accumulates_in_product() &&
                            w.plan.numerics.fp32_gradients;
-  w.e.kernel(model::gemm("head", m, n, k, role, accumulates, w.plan.numerics.precision), flags);
+  w.e.kernel(model::gemm("head", m, n, k, role, accumulates, w.plan.wide_precision()), flags);
 }
 
 Gradients final_norm_back(Writer& w, Gradients gradients, const Normed& norm, Value residual) {

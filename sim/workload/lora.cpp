@@ -18,8 +18,7 @@ std::string_view product_of(Module module) {
 }
 
 void product(Writer& w, std::string_view name, std::int64_t n, std::int64_t k, GemmRole role) {
-  w.e.kernel(model::gemm(name, w.dim.tokens, n, k, role, false, w.plan.numerics.precision),
-             w.flags);
+  w.e.kernel(model::gemm(name, w.dim.tokens, n, k, role, false, w.plan.wide_precision()), w.flags);
 }
 
 void exchange(Writer& w, Kind kind, std::int64_t bytes) {
@@ -56,7 +55,7 @@ void weight(Writer& w, std::string_view parameter, Module module, std::int64_t m
   w.e.kernel(model::gemm("adapter weight", m, n, w.dim.tokens, GemmRole::weight_gradient,
                          w.plan.accumulates_in_product() && w.plan.numerics.fp32_gradients &&
                              !w.variant.first_microbatch,
-                         w.plan.numerics.precision));
+                         w.plan.wide_precision()));
   const Value handle = w.temporary(w.dim.element * m * n, "weight gradient handle");
   if (!w.keep_gradient(handle, parameter, product_of(module))) {
     if (!w.plan.accumulates_in_product())

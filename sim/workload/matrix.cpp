@@ -7,7 +7,7 @@ using model::GemmRole;
 using model::OperationKind;
 
 model::Precision precision(const Writer& w, const Matrix& m) {
-  return m.narrow ? w.plan.numerics.precision : w.plan.product_precision();
+  return m.narrow ? w.plan.wide_precision() : w.plan.product_precision();
 }
 
 // One launch a weight; those of a group run beside each other on four streams.

@@ -294,6 +294,25 @@ void fully_sharded(const Plan& plan, Problems& problems) {
 
 void data_parallel(const Plan& plan, Problems& problems) {
   if (plan.shards_parameters()) return fully_sharded(plan, problems);
+  const ShardingPlan& s = plan.sharding;
+  const int ranks = plan.mesh.dp * plan.mesh.cp;
+  if (s.optimizer_replicas < 1 || ranks % s.optimizer_replicas != 0)
+    problems.push_back({"optimizer_replicas",
+                        fmt::format("optimizer_replicas {} does not divide dp x cp = {}; it may be "
+                                    "{}",
+                                    s.optimizer_replicas, ranks, divisors(ranks))});
+  if ((s.optimizer_replicas > 1 || s.whole_parameters) && !s.distributed_optimizer)
+    problems.push_back({s.whole_parameters ? "whole_parameters" : "optimizer_replicas",
+                        "optimizer_replicas and whole_parameters say how the optimizer's state is "
+                        "shared; turn distributed_optimizer on"});
+  if (s.optimizer_replicas > 1 && plan.architecture.is_mixture())
+    problems.push_back({"optimizer_replicas",
+                        "experts have one copy of the optimizer's state; write "
+                        "optimizer_replicas 1"});
+  if (s.whole_parameters && s.overlap_param_gather)
+    problems.push_back({"whole_parameters",
+                        "whole parameters are sent at the end of a step; turn "
+                        "overlap_param_gather off"});
   if (plan.sharding.overlap_param_gather && !plan.sharding.distributed_optimizer)
     problems.push_back({"overlap_param_gather",
                         "overlap_param_gather needs distributed_optimizer (without it no "
@@ -337,6 +356,8 @@ void precision(const Plan& plan, Problems& problems) {
       plan.numerics.precision == model::Precision::tf32)
     problems.push_back(
         {"precision", "precision is one of bf16, fp16, fp32; others are not simulated"});
+  if (plan.numerics.tf32 && plan.numerics.precision != model::Precision::fp32)
+    problems.push_back({"tf32", "tf32 is of fp32 tensors; write precision fp32, or turn tf32 off"});
   if (plan.numerics.fp8_parameters && !plan.numerics.fp8)
     problems.push_back({"fp8_parameters", "fp8_parameters needs products in fp8; write fp8 true"});
   if (!plan.numerics.fp8) return;

@@ -183,6 +183,11 @@ struct ShardingPlan {
   DataParallelism data_parallel = DataParallelism::ddp;
   FsdpOptions fsdp;
   bool distributed_optimizer = true;
+  // Copies of the optimizer's state: dp x cp / optimizer_replicas ranks share one.
+  int optimizer_replicas = 1;
+  // A rank keeps the state of whole parameters, not of slices of buckets: gradients are summed on
+  // all ranks, and each sends what it updated to the others (InternEvo).
+  bool whole_parameters = false;
   bool overlap_grad_reduce = true;
   bool overlap_param_gather = true;
 };
@@ -200,7 +205,8 @@ struct LayerPolicy {
 
 struct NumericsPlan {
   model::Precision precision = model::Precision::bf16;
-  bool fp8 = false;  // products of the layers in fp8, as TransformerEngine's delayed scaling
+  bool tf32 = false;  // products of fp32 tensors in tf32 (NVIDIA_TF32_OVERRIDE, allow_tf32)
+  bool fp8 = false;   // products of the layers in fp8, as TransformerEngine's delayed scaling
   bool fp8_parameters = false;  // the layers' matrices are held in fp8 alone (--fp8-param-gather)
   bool fp32_gradients = true;   // --accumulate-allreduce-grads-in-fp32
 };
@@ -261,6 +267,12 @@ struct Plan {
   bool validates_steps() const { return optimizer.post_validation && stack.gradient_clipping; }
   bool trains_adapters() const { return lora.rank > 0; }
   bool shards_parameters() const { return sharding.data_parallel != DataParallelism::ddp; }
+  // Copies of what data-parallel ranks share: of parameters in shards, or of the optimizer's state.
+  int replicas() const {
+    return shards_parameters()               ? sharding.fsdp.replicas
+           : sharding.distributed_optimizer ? sharding.optimizer_replicas
+                                             : 1;
+  }
   // Products of weight gradients add into Megatron-LM's buffer.
   bool accumulates_in_product() const {
     return stack.gradient_accumulation_fusion && !shards_parameters();
@@ -270,8 +282,12 @@ struct Plan {
   bool keeps_transposed_weights() const {
     return numerics.fp8_parameters && !trains_adapters() && !shards_parameters();
   }
+  // Of products that are never in fp8, and of those that may be.
+  model::Precision wide_precision() const {
+    return numerics.tf32 ? model::Precision::tf32 : numerics.precision;
+  }
   model::Precision product_precision() const {
-    return numerics.fp8 ? model::Precision::fp8 : numerics.precision;
+    return numerics.fp8 ? model::Precision::fp8 : wide_precision();
   }
   // Of a model chunk. REQUIRES: the plan has no problems.
   int chunk_layers(int stage, int chunk) const;

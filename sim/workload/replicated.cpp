@@ -36,7 +36,8 @@ Replicated::Replicated(Rank& rank, bool in_shards) : Sharding(rank) {
       Buffer& b = buffers_.emplace_back();
       b.experts = experts;
       b.layout = lay_out(only(parameters(chunk).all(), experts),
-                         {ranks(b), plan_.mesh.dp, in_shards, one});
+                         {sharers(b), plan_.mesh.dp, in_shards, one,
+                          plan_.sharding.whole_parameters ? sharers(b) : 0});
     }
 }
 
@@ -52,10 +53,18 @@ std::int64_t Replicated::ranks(const Buffer& b) const {
                    : whole;
 }
 
+std::int64_t Replicated::sharers(const Buffer& b) const {
+  return copies(b) ? ranks(b) / plan_.replicas() : ranks(b);
+}
+
 std::vector<Stream> Replicated::communicators() const {
   std::vector<Stream> made = model_communicators(rank_);
   if (plan_.mesh.dp > 1) made.push_back(Stream::dp);
   if (plan_.mesh.dp * plan_.mesh.cp > 1) made.push_back(Stream::dp_cp);
+  if (copies(buffers_.front())) {
+    if (sharers(buffers_.front()) > 1) made.push_back(Stream::shard);
+    if (!plan_.sharding.whole_parameters) made.push_back(Stream::replicate);
+  }
   if (has_experts() && ranks(buffers_.back()) > 1) made.push_back(Stream::edp);
   append_pipeline_communicators(rank_, made);
   return made;
@@ -187,9 +196,11 @@ void Replicated::reduce(Emitter& e, const Buffer& b, const Bucket& bucket,
     e.host(HostWork::blocking_read);
   }
   memory_bound(e, OperationKind::elementwise, "bucket scale", 2 * bytes);
-  if (ranks(b) == 1) return;
-  e.collective(reduction(), group(b), bytes, "gradient reduction",
-               overlapped_with_backward ? overlapped : joins, reduced(b));
+  if (ranks(b) > 1) sum(e, b, bytes, overlapped_with_backward ? overlapped : joins);
+}
+
+void Replicated::sum(Emitter& e, const Buffer& b, std::int64_t bytes, std::uint8_t flags) {
+  e.collective(Kind::all_reduce, group(b), bytes, "gradient reduction", flags, reduced(b));
 }
 
 // What was not overlapped, and the wait for what was.

@@ -22,7 +22,7 @@ struct Unfused {
 };
 
 void product(Writer& w, std::string_view name, std::int64_t n, std::int64_t k, GemmRole role) {
-  w.e.kernel(model::gemm(name, w.dim.local, n, k, role, false, w.plan.numerics.precision,
+  w.e.kernel(model::gemm(name, w.dim.local, n, k, role, false, w.plan.wide_precision(),
                          w.dim.batch * w.dim.heads),
              w.flags);
 }

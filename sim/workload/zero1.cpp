@@ -26,7 +26,7 @@ void Zero1::allocate_buffers(Emitter& e, int chunk, Buffer& b) {
 }
 
 void Zero1::dispatch_gather(Emitter& e, const Buffer& b, const Bucket& bucket) {
-  e.collective(Kind::all_gather, group(b), gathered_bytes(bucket), "parameter gather", overlapped,
+  e.collective(Kind::all_gather, shards(b), gathered_bytes(bucket), "parameter gather", overlapped,
                gathered(b));
 }
 
@@ -36,7 +36,7 @@ void Zero1::begin_step(Emitter& e, bool first) {
   if (first || !plan_.sharding.overlap_param_gather) return;
   for (int chunk = 0; chunk < plan_.pipeline.virtual_stages; ++chunk)
     for (const Buffer* b : buffers(chunk))
-      if (!b->layout.buckets.empty() && ranks(*b) > 1)
+      if (!b->layout.buckets.empty() && sharers(*b) > 1)
         dispatch_gather(e, *b, b->layout.buckets.back());
 }
 
@@ -44,7 +44,7 @@ void Zero1::begin_step(Emitter& e, bool first) {
 void Zero1::used(Emitter& e, int chunk, int parameter) {
   Buffer& b = buffer_of(chunk, parameter);
   const int index = b.layout.bucket_of[static_cast<std::size_t>(parameter)];
-  if (!gathers() || index < 0 || ranks(b) == 1) return;
+  if (!gathers() || index < 0 || sharers(b) == 1) return;
   if (b.gathered[static_cast<std::size_t>(index)]) return;
   b.gathered[static_cast<std::size_t>(index)] = true;
   e.wait(gathered(b));
@@ -55,10 +55,41 @@ void Zero1::gather_updated(Emitter& e) {
   if (plan_.sharding.overlap_param_gather) return;
   for (int chunk = 0; chunk < plan_.pipeline.virtual_stages; ++chunk)
     for (const Buffer* b : buffers(chunk)) {
+      if (sharers(*b) == 1) continue;
+      if (plan_.sharding.whole_parameters) {
+        send_updated(e, *b);
+        continue;
+      }
       const std::vector<Bucket>& buckets = b->layout.buckets;
-      for (std::size_t i = buckets.size(); i-- > 0 && ranks(*b) > 1;)
-        e.collective(Kind::all_gather, group(*b), gathered_bytes(buckets[i]), "parameter gather");
+      for (std::size_t i = buckets.size(); i-- > 0;)
+        e.collective(Kind::all_gather, shards(*b), gathered_bytes(buckets[i]), "parameter gather");
     }
+}
+
+// One after the other from each rank that has any; the CPU has waited for the update.
+void Zero1::send_updated(Emitter& e, const Buffer& b) {
+  e.sync_device("update");
+  for (const std::int64_t elements : b.layout.updated)
+    e.collective(Kind::broadcast, shards(b), rank_.dim.element * elements, "updated parameters");
+}
+
+void Zero1::sum(Emitter& e, const Buffer& b, std::int64_t bytes, std::uint8_t flags) {
+  if (plan_.sharding.whole_parameters) return Replicated::sum(e, b, bytes, flags);
+  if (!copies(b)) {
+    e.collective(Kind::reduce_scatter, group(b), bytes, "gradient reduction", flags, reduced(b));
+    return;
+  }
+  // A queue of its own keeps the two in order, beside the backward pass or behind it.
+  e.record(order_event);
+  e.wait(order_event, Stream::reduce);
+  const auto in_order = static_cast<std::uint8_t>(flags | joins);
+  if (sharers(b) > 1)
+    e.collective(Kind::reduce_scatter, Stream::shard, bytes, "gradient reduction", in_order, 0,
+                 Stream::reduce);
+  e.collective(Kind::all_reduce, Stream::replicate, bytes / sharers(b), "gradient all-reduce",
+               in_order, 0, Stream::reduce);
+  e.record(reduced(b), Stream::reduce);
+  if (flags & joins) e.wait(reduced(b));
 }
 
 }  // namespace sim::workload

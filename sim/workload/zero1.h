@@ -5,10 +5,19 @@
 // Replicated: all-reduce, and every rank keeps the optimizer's state of all parameters. Zero1 (the
 // distributed optimizer): reduce-scatter, each rank updates its part of each bucket, and parameters
 // are views of a second buffer that is gathered, bucket by bucket in front of the modules of the
-// next step's first pass (overlap_param_gather) or all at the end of a step.
+// next step's first pass (overlap_param_gather) or all at the end of a step. Of several copies of
+// the optimizer each has its own group of ranks; what a group has reduced is then summed over the
+// copies.
+//
+//     optimizer_replicas     buckets                             behind the update
+//     1                      reduce-scatter                      all-gather
+//     > 1                    reduce-scatter, then all-reduce     all-gather inside of a group
+//     whole_parameters       all-reduce over all ranks           broadcasts inside of a group
 //
 // [Megatron-LM core 0.8 distributed_data_parallel.py, param_and_grad_buffer.py,
-// distrib_optimizer.py, finalize_model_grads.py; INVENTORY.md sections 10 to 12]
+// distrib_optimizer.py, finalize_model_grads.py; core 0.10 param_and_grad_buffer.py:
+// num_distributed_optimizer_instances; InternLM/InternEvo internlm/solver/optimizer/
+// hybrid_zero_optim.py: broadcast_params; INVENTORY.md sections 10 to 12]
 #pragma once
 
 #include <cstdint>
@@ -56,6 +65,10 @@ class Replicated : public Sharding {
   // That share a buffer, their queue, and the events behind its reductions and gathers.
   std::int64_t ranks(const Buffer& b) const;
   static Stream group(const Buffer& b) { return b.experts ? Stream::edp : Stream::dp_cp; }
+  // That share one copy of the optimizer's state, and their queue.
+  std::int64_t sharers(const Buffer& b) const;
+  Stream shards(const Buffer& b) const { return copies(b) ? Stream::shard : group(b); }
+  bool copies(const Buffer& b) const { return !b.experts && plan_.replicas() > 1; }
   static std::uint16_t reduced(const Buffer& b) {
     return b.experts ? expert_bucket_event : static_cast<std::uint16_t>(bucket_event);
   }
@@ -69,7 +82,7 @@ class Replicated : public Sharding {
                     std::int64_t bytes, std::uint8_t flags = 0);
 
   void is_ready(Emitter& e, int chunk, int parameter) override;
-  virtual collective::Kind reduction() const { return collective::Kind::all_reduce; }
+  virtual void sum(Emitter& e, const Buffer& b, std::int64_t bytes, std::uint8_t flags);
   virtual void allocate_buffers(Emitter& e, int chunk, Buffer& b);
   virtual void gather_updated(Emitter&) {}  // at the end of a step
 
@@ -97,7 +110,7 @@ class Replicated : public Sharding {
 
 class Zero1 final : public Replicated {
  public:
-  explicit Zero1(Rank& rank) : Replicated(rank, true) {}
+  explicit Zero1(Rank& rank) : Replicated(rank, !rank.plan.sharding.whole_parameters) {}
 
   void begin_step(Emitter& e, bool first) override;
   bool hooks() const override { return gathers() || Replicated::hooks(); }
@@ -109,11 +122,12 @@ class Zero1 final : public Replicated {
            moment_.first && !moment_.first_step;
   }
   void used(Emitter& e, int chunk, int parameter) override;
-  collective::Kind reduction() const override { return collective::Kind::reduce_scatter; }
+  void sum(Emitter& e, const Buffer& b, std::int64_t bytes, std::uint8_t flags) override;
   void allocate_buffers(Emitter& e, int chunk, Buffer& b) override;
   void gather_updated(Emitter& e) override;
   std::int64_t gathered_bytes(const Bucket& bucket) const;
   void dispatch_gather(Emitter& e, const Buffer& b, const Bucket& bucket);
+  void send_updated(Emitter& e, const Buffer& b);
 };
 
 }  // namespace sim::workload

@@ -122,11 +122,10 @@ TEST_CASE("calibrate: each source that can be represented gives a possible plan"
       {"training_runs.csv", "bloom-prequel", "jean-zay", "1f1b", Recompute::full, false,
        "8n-layers"},
       {"training_runs.csv", "internevo", "dgx-a100", "1f1b", Recompute::none, true, "paper"},
-      {"training_runs.csv", "megascale-paper", "dgx-a100", "interleaved-1f1b", Recompute::none,
+      {"training_runs.csv", "megascale-paper", "dgx-a100", "interleaved-1f1b", Recompute::selective,
        false, "full"},
       {"training_runs.csv", "vocab-parallel", "dgx-a100", "1f1b", Recompute::none, false, "full"},
-      {"training_runs.csv", "dgxc-benchmarking", "dgx-h100", "1f1b", Recompute::none, true,
-       "full"},
+      {"training_runs.csv", "dgxc-benchmarking", "dgx-h100", "1f1b", Recompute::none, true, "full"},
       {"vtrain_runs.csv", "vTrain-single", "dgx-a100", "1f1b", Recompute::full, false,
        "korthikanti"},
   };
@@ -139,6 +138,35 @@ TEST_CASE("calibrate: each source that can be represented gives a possible plan"
     CHECK(row.plan.sharding.overlap_grad_reduce == expected.overlaps);
     CHECK(row.convention->name == expected.convention);
   }
+}
+
+TEST_CASE("calibrate: schedules of rows are those of the catalog") {
+  const auto pipeline = [](const char* row) {
+    const RowPlan mapped = plan_of(find("training_runs.csv", row));
+    CHECK(mapped.unsupported.empty());
+    return mapped.plan.pipeline;
+  };
+  CHECK(pipeline("T00028").schedule == "zb-2p");
+  CHECK(pipeline("T01025").schedule == "vocab-2");
+  // 32 layers on 8 stages, 3 of them left on the last one: 29 on seven.
+  CHECK(pipeline("T01029").layers_of_parts == std::vector<int>{5, 4, 4, 4, 4, 4, 4, 3});
+}
+
+TEST_CASE("calibrate: InternEvo shares the optimizer's state as its rows say") {
+  const auto sharding = [](const char* row) {
+    return plan_of(find("training_runs.csv", row)).plan.sharding;
+  };
+  // "zero1 size=-1" and "zero1 size=8" on 16 GPUs.
+  CHECK(sharding("T01064").whole_parameters);
+  CHECK(sharding("T01064").optimizer_replicas == 1);
+  CHECK(sharding("T01072").optimizer_replicas == 2);
+  CHECK(plan_of(find("training_runs.csv", "T01118")).plan.shards_parameters());
+}
+
+TEST_CASE("calibrate: fp32 whose products are in tf32") {
+  const workload::Plan plan = plan_of(find("training_runs.csv", "T01650")).plan;
+  CHECK(plan.numerics.precision == model::Precision::fp32);
+  CHECK(plan.product_precision() == model::Precision::tf32);
 }
 
 TEST_CASE("calibrate: frameworks bring their own kernels") {
@@ -233,9 +261,7 @@ TEST_CASE("calibrate: selective recomputation is of the modules that a row names
     row["recompute"] = text;
     return plan_of(row);
   };
-  const auto modules = [&](const char* text) {
-    return with(text).plan.policy.recompute_modules;
-  };
+  const auto modules = [&](const char* text) { return with(text).plan.policy.recompute_modules; };
   CHECK(modules("selective (yaml)").core_attention);
   CHECK_FALSE(modules("selective (yaml)").mlp);
   CHECK(modules("selective (attention core)").core_attention);

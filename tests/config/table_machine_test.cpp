@@ -23,6 +23,11 @@ TEST_CASE("table machine: a GPU is known by its alias, its memory and its site")
   CHECK(of("A100-SXM4-80GB NVLink, one node", 0) == "dgx-a100");  // the larger one
   CHECK(of("GH200 96GB", 96) == "gh200");
   CHECK(of("B200-SXM", 192) == "dgx-b200");
+  CHECK(of("NVIDIA H200-SXM5-141GB", 141) == "dgx-h200");
+  CHECK(of("H20", 96) == "hgx-h20");
+  CHECK(of("A800-SXM", 80) == "hgx-a800");
+  CHECK(of("GB200", 192) == "gb200-nvl72");
+  CHECK(config::machine_of_table("GB200", 192).gpus_per_node == 64);
   CHECK(of("A100-SXM", 64).empty());
   CHECK(of("A100-NVL", 80).empty());
   CHECK(of("TPU v4", 0).empty());

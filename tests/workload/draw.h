@@ -194,7 +194,12 @@ inline sim::workload::Plan draw_legal(std::uint64_t number) {
     p.optimizer.post_validation =
         !p.shards_parameters() && row.splits != sim::schedule::Splits::none && below(4) == 0;
     if (p.pipeline.first_stage_layers + p.pipeline.last_stage_layers > 0) continue;
-    if (sim::workload::problems(p).empty()) return p;
+    if (!sim::workload::problems(p).empty()) continue;
+    const bool shared = !p.shards_parameters() && p.sharding.distributed_optimizer;
+    if (shared && !p.architecture.is_mixture() && p.mesh.dp % 2 == 0 && below(4) == 0)
+      p.sharding.optimizer_replicas = 2;
+    p.sharding.whole_parameters = shared && !p.sharding.overlap_param_gather && below(3) == 0;
+    return p;
   }
 }
 

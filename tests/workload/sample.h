@@ -282,6 +282,12 @@ inline std::vector<std::pair<std::string, Plan>> catalog() {
   add("llama bf16 gradients", llama_8b(), [](Plan& p) { p.numerics.fp32_gradients = false; });
   add("llama all-reduce", llama_8b(),
       [](Plan& p) { p.sharding.distributed_optimizer = p.sharding.overlap_param_gather = false; });
+  add("llama optimizer copies", llama_8b(), [](Plan& p) { p.sharding.optimizer_replicas = 2; });
+  add("llama whole parameters", llama_8b(), [](Plan& p) {
+    p.sharding.optimizer_replicas = 2;
+    p.sharding.whole_parameters = true;
+    p.sharding.overlap_param_gather = false;
+  });
   for (const int cp : {2, 4, 8})
     for (const AttentionBackend backend : {AttentionBackend::flash, cudnn})
       for (const Recompute recompute : {Recompute::none, selective, full})

@@ -60,6 +60,17 @@ TEST_CASE("workload: gradients are reduced in the last pass of a chunk that adds
 
 namespace {
 
+bool says(const std::vector<Problem>& all, const std::string& part) {
+  return std::ranges::any_of(
+      all, [&](const Problem& problem) { return problem.message.find(part) != std::string::npos; });
+}
+
+std::int64_t main_parameters(const Program& program) {
+  Walk walk(program);
+  walk.run(program.setup);
+  return walk.bytes("fp32 main parameter");
+}
+
 // What a rank sends through its shard group, or its data-parallel group, in a step after the first.
 std::int64_t moved(const Program& program, const std::string& label) {
   std::int64_t bytes = 0;
@@ -132,6 +143,12 @@ TEST_CASE(
     check(2, 4);  // bf16 parameters, fp32 gradients
     plan.sharding.overlap_param_gather = false;
     check(2, 4);
+    // Whole parameters: summed on all ranks, each sent once by the rank that updates it.
+    plan.sharding.whole_parameters = true;
+    check(0, 4);
+    for (const Program& program : job(plan).classes)
+      CHECK(moved(program, "updated parameters") == 2 * program.parameters);
+    plan.sharding.whole_parameters = false;
     plan.sharding.distributed_optimizer = false;
     check(0, 4);
     plan.numerics.fp32_gradients = false;
@@ -146,6 +163,52 @@ TEST_CASE(
       check(pp == 1 && kind == DataParallelism::fsdp2 ? 2 * 3 : 2, 2);
     }
   }
+}
+
+// 4 ranks, 2 copies: halves of a bucket are reduced among 2 ranks, then each half over both copies.
+TEST_CASE("workload: copies of the optimizer reduce inside a group, then over the copies") {
+  for (const bool overlapped : {true, false}) {
+    CAPTURE(overlapped);
+    Plan plan = small(DataParallelism::ddp, 1, 1);
+    plan.sharding.optimizer_replicas = 2;
+    plan.sharding.overlap_grad_reduce = plan.sharding.overlap_param_gather = overlapped;
+    REQUIRE(problems(plan).empty());
+    const Job built = job(plan);
+    const Program& program = built.classes.front();
+    CHECK(moved(program, "gradient reduction") == 4 * program.parameters);
+    CHECK(moved(program, "gradient all-reduce") == 4 * program.parameters / 2);
+    CHECK(moved(program, "parameter gather") == 2 * program.parameters);
+    CHECK(built.mesh.groups(mesh::Communicator::shard).ranks.front().size() == 2);
+    // Half of the state that four ranks would share in quarters.
+    Plan one = plan;
+    one.sharding.optimizer_replicas = 1;
+    CHECK(main_parameters(program) == 2 * main_parameters(job(one).classes.front()));
+  }
+}
+
+// Greedy, the largest first: tables of 32,768,000 to ranks 0 and 1, two fc1 of 5,767,168 to ranks 2
+// and 3, and nothing more for a rank that has a table.
+TEST_CASE("workload: of whole parameters the rank with most keeps the state of one table") {
+  Plan plan = small(DataParallelism::ddp, 1, 1);
+  plan.sharding.whole_parameters = true;
+  plan.sharding.overlap_param_gather = false;
+  REQUIRE(problems(plan).empty());
+  const Job built = job(plan);
+  CHECK(main_parameters(built.classes.front()) == 4LL * 1024 * 32000);
+}
+
+TEST_CASE("workload: copies of the optimizer have rules") {
+  Plan plan = small(DataParallelism::ddp, 1, 1);
+  plan.sharding.optimizer_replicas = 3;
+  CHECK(says(problems(plan),
+             "optimizer_replicas 3 does not divide dp x cp = 4; it may be 1, 2 or "
+             "4"));
+  plan.sharding.optimizer_replicas = 2;
+  plan.sharding.distributed_optimizer = plan.sharding.overlap_param_gather = false;
+  CHECK(says(problems(plan), "turn distributed_optimizer on"));
+  plan = small(DataParallelism::ddp, 1, 1);
+  plan.sharding.whole_parameters = true;
+  CHECK(says(problems(plan), "turn overlap_param_gather off"));
 }
 
 TEST_CASE("workload: units that go behind a forward pass are gathered as often as the order asks") {
