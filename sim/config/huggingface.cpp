@@ -20,22 +20,6 @@ namespace {
 using Kind = JsonValue::Kind;
 using model::Architecture;
 
-constexpr std::array llama_keys{"num_hidden_layers",
-                                "hidden_size",
-                                "intermediate_size",
-                                "num_attention_heads",
-                                "vocab_size",
-                                "head_dim",
-                                "num_key_value_heads",
-                                "max_position_embeddings",
-                                "hidden_act",
-                                "attention_bias",
-                                "mlp_bias",
-                                "attention_dropout",
-                                "sliding_window",
-                                "use_sliding_window",
-                                "tie_word_embeddings",
-                                "model_type"};
 constexpr std::array gpt2_keys{"n_layer",
                                "n_embd",
                                "n_head",
@@ -50,40 +34,6 @@ constexpr std::array gpt2_keys{"n_layer",
                                "model_type"};
 constexpr std::array expert_keys{"num_local_experts", "num_experts", "n_routed_experts",
                                  "moe_num_experts"};
-
-Architecture llama_like(Keys& keys, std::string_view type) {
-  Architecture a;
-  keys.misspelt(llama_keys);
-  a.layers = keys.required("num_hidden_layers", max_layers, "32");
-  a.hidden = keys.required("hidden_size", max_hidden, "4096");
-  a.ffn = keys.required("intermediate_size", max_width, "14336");
-  a.heads = keys.required("num_attention_heads", max_heads, "32");
-  a.vocab = keys.required("vocab_size", max_width, "128256");
-  a.kv_heads = keys.optional("num_key_value_heads", a.heads, max_heads);
-  a.head_dim = keys.optional("head_dim", 0, max_heads);
-  // Defaults of LlamaConfig, MistralConfig, Qwen2Config.
-  const std::int64_t positions = type == "llama" ? 2048 : type == "mistral" ? 131072 : 32768;
-  a.max_positions = keys.optional("max_position_embeddings", positions, max_positions);
-  a.norm = model::Norm::rms;
-  a.position = model::Position::rope;
-  a.activation = model::Activation::swiglu;
-  keys.choice("hidden_act", std::array<std::string, 2>{"silu", "swish"});
-  a.tied_embeddings = keys.boolean("tie_word_embeddings", false);
-  a.attention_dropout = keys.probability("attention_dropout", 0.0);
-  if (type == "mistral" || type == "mixtral" || keys.boolean("use_sliding_window", false))
-    a.sliding_window = keys.optional("sliding_window", 0, max_positions);
-  read_mixture(keys, type, a);
-  if (type == "qwen2") {
-    a.qkv_bias = true;
-  } else if (type == "llama") {
-    a.qkv_bias = keys.boolean("attention_bias", false);
-    a.linear_bias = keys.boolean("mlp_bias", false);
-    if (a.qkv_bias != a.linear_bias)
-      keys.problem(keys.given(a.qkv_bias ? "attention_bias" : "mlp_bias"),
-                   "attention_bias and mlp_bias differ; only both true or both false is modelled");
-  }
-  return a;
-}
 
 Architecture gpt2(Keys& keys) {
   Architecture a;
@@ -115,7 +65,7 @@ Architecture gpt2(Keys& keys) {
 void check_products(Keys& keys, Architecture& a, bool is_gpt2) {
   const std::string_view heads = is_gpt2 ? "n_head" : "num_attention_heads";
   const std::string_view hidden = is_gpt2 ? "n_embd" : "hidden_size";
-  const bool has_head_dim = !is_gpt2 && keys.given("head_dim");
+  const bool has_head_dim = a.head_dim > 0 || (!is_gpt2 && keys.given("head_dim"));
   if (!has_head_dim && a.hidden > 0 && a.heads > 0) {
     if (a.hidden % a.heads != 0)
       keys.problem(
@@ -135,7 +85,8 @@ void check_products(Keys& keys, Architecture& a, bool is_gpt2) {
 }
 
 std::vector<std::string> known_types() {
-  std::vector<std::string> known{"llama", "mistral", "qwen2", "gpt2"};
+  std::vector<std::string> known{"gpt2"};
+  for (const std::string_view type : dense_types()) known.emplace_back(type);
   for (const std::string_view type : mixture_types()) known.emplace_back(type);
   return known;
 }
@@ -200,7 +151,8 @@ Result<Architecture> parse_huggingface(const std::string& text, const std::strin
   if (problems.size() > before) return problems;
 
   const bool is_gpt2 = type->text == "gpt2";
-  Architecture a = is_gpt2 ? gpt2(keys) : llama_like(keys, type->text);
+  Architecture a = is_gpt2 ? gpt2(keys) : read_layers(keys, type->text);
+  if (!is_gpt2) read_mixture(keys, type->text, a);
   a.name = name_of(name);
   if (!a.is_latent()) check_products(keys, a, is_gpt2);
   if (problems.empty() && a.is_mixture() &&

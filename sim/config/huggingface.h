@@ -1,9 +1,9 @@
 // huggingface.h — a model from its Hugging Face config.json, as the model's authors publish it.
 //
-// `model_type` decides: llama, mistral, qwen2, qwen3 (RMSNorm, rotary positions, SwiGLU), gpt2
-// (LayerNorm, learned positions, GELU, biases) and the mixtures of huggingface_mixture.cpp. Keys
-// that do not shape the network are ignored; a key that is left out takes the default of the
-// transformers library. Every problem is reported at once, with its place.
+// `model_type` decides: gpt2 (LayerNorm, learned positions, GELU, biases), the dense types of
+// huggingface_dense.cpp and the mixtures of huggingface_mixture.cpp. Keys that do not shape the
+// network are ignored; a key that is left out takes the default of the transformers library. Every
+// problem is reported at once, with its place.
 #pragma once
 
 #include <string>

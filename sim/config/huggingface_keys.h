@@ -128,8 +128,13 @@ class Keys {
   Diagnostics& problems_;
 };
 
+// The network that all types share, with what dense types have of their own; mixtures begin as it.
+model::Architecture read_layers(Keys& keys, std::string_view type);
+// The dense types that it knows.
+std::vector<std::string_view> dense_types();
+
 // Sets the experts, latent attention and what else the types of mixtures have; `type` is the
-// model_type. Dense models of the type keep what llama_like read.
+// model_type. Dense models of the type keep what read_layers read.
 void read_mixture(Keys& keys, std::string_view type, model::Architecture& a);
 // The types that it reads.
 std::span<const std::string_view> mixture_types();

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <system_error>
 
+#include "sim/core/parts.h"
 #include "sim/core/text.h"
 
 namespace sim::config {
@@ -49,10 +50,10 @@ bool looks_like_path(std::string_view name) {
 
 std::string repository_root() {
   if (const char* root = std::getenv("REHEARSE_ROOT"); root && *root) return root;
-  std::error_code error;
-  fs::path folder = fs::read_symlink("/proc/self/exe", error).parent_path();
+  fs::path folder = program_folder();
   while (!folder.empty()) {
-    if (is_root(folder)) return folder.string();
+    for (const fs::path& data : {folder, folder / "share" / "rehearse"})
+      if (is_root(data)) return data.string();
     if (folder == folder.root_path()) break;
     folder = folder.parent_path();
   }

@@ -2,8 +2,9 @@
 // repository, "mine/dgx.textproto" is that file.
 //
 // The repository root is $REHEARSE_ROOT, else the nearest folder above the program that holds
-// models/ and topologies/. What looks like a path (a slash or a file extension that is read) is
-// taken from the folder of the file that names it, then from the working folder.
+// models/ and topologies/, or has them in share/rehearse (an installed program). What looks like a
+// path (a slash or a file extension that is read) is taken from the folder of the file that names
+// it, then from the working folder.
 #pragma once
 
 #include <cstdint>

@@ -138,23 +138,47 @@ const std::vector<int>& Mesh::members(Communicator communicator, int rank_class)
   return all.groups[all.of_class[static_cast<std::size_t>(rank_class)]];
 }
 
-Groups Mesh::groups_of(Communicator communicator, int rank_class) const {
+namespace {
+
+Groups some(const Groups& all, const std::vector<int>& numbers) {
+  Groups chosen;
+  for (const int number : numbers)
+    chosen.ranks.push_back(all.ranks[static_cast<std::size_t>(number)]);
+  return chosen;
+}
+
+}  // namespace
+
+std::vector<int> Mesh::group_numbers(Communicator communicator, int rank_class) const {
   const std::vector<int>& who = members(communicator, rank_class);
-  Groups mine;
-  for (const std::vector<int>& ranks : groups(communicator).ranks)
-    if (std::ranges::binary_search(who, class_of_rank(ranks.front()))) mine.ranks.push_back(ranks);
+  std::vector<int> mine;
+  int number = 0;
+  for (const std::vector<int>& ranks : groups(communicator).ranks) {
+    if (std::ranges::binary_search(who, class_of_rank(ranks.front()))) mine.push_back(number);
+    ++number;
+  }
   return mine;
 }
 
-Groups Mesh::pairs_of(int rank_class, int from, int to) const {
+std::vector<int> Mesh::pair_numbers(int rank_class, int from, int to) const {
   const Coordinates at = coordinates(rank_class);
-  Groups mine;
+  std::vector<int> mine;
+  int number = 0;
   for (const std::vector<int>& pair : pairs(from, to).ranks) {
     Coordinates its = coordinates(class_of_rank(pair.front()));
     its.stage = at.stage;
-    if (class_of(its) == rank_class) mine.ranks.push_back(pair);
+    if (class_of(its) == rank_class) mine.push_back(number);
+    ++number;
   }
   return mine;
+}
+
+Groups Mesh::groups_of(Communicator communicator, int rank_class) const {
+  return some(groups(communicator), group_numbers(communicator, rank_class));
+}
+
+Groups Mesh::pairs_of(int rank_class, int from, int to) const {
+  return some(pairs(from, to), pair_numbers(rank_class, from, to));
 }
 
 int Mesh::peer(int rank_class, int offset) const {

@@ -69,10 +69,12 @@ class Mesh {
   // Classes that meet in one collective, as seen from a class, ascending: those with a rank in a
   // group with one of its ranks, and theirs in turn.
   const std::vector<int>& members(Communicator communicator, int rank_class) const;
-  // The groups of those classes.
+  // The groups of those classes, and their places among `groups`, ascending.
   Groups groups_of(Communicator communicator, int rank_class) const;
+  std::vector<int> group_numbers(Communicator communicator, int rank_class) const;
   // {rank at `stage`, rank at `other`} of the pipelines that run through the class.
   Groups pairs_of(int rank_class, int from, int to) const;
+  std::vector<int> pair_numbers(int rank_class, int from, int to) const;
   // The stage and the class `offset` stages on (cyclic).
   int stage_at(int stage, int offset) const { return (stage + offset + degrees_.pp) % degrees_.pp; }
   int peer(int rank_class, int offset) const;

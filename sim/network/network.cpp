@@ -21,15 +21,26 @@ namespace sim::network {
 namespace {
 
 using collective::Kind;
+using Some = std::span<const int>;  // numbers of groups
 
 constexpr int pattern_count = 6;
 
-// What the solver found for groups of one shape: seconds per byte of the pattern in the slowest of
-// them, and the latency that the fabric adds to a step between nodes.
+// What the solver found for a group, or for the slowest of several: seconds per byte of the
+// pattern, and the latency that the fabric adds to a step between nodes.
 struct Rate {
   double inside = 0, outside = 0;  // flows within a node, flows between nodes
   Duration extra{};
   double slowest() const { return std::max(inside, outside); }
+  void no_faster_than(const Rate& other) {
+    inside = std::max(inside, other.inside);
+    outside = std::max(outside, other.outside);
+    extra = std::max(extra, other.extra);
+  }
+};
+
+// Of all groups that use the links at once.
+struct Rates {
+  std::vector<Rate> of_group, of_shape;
 };
 
 // Groups of one kind, looked at once.
@@ -37,7 +48,7 @@ struct Layout {
   std::vector<std::vector<int>> ranks;  // GPUs that they stand on
   std::vector<int> shape_of_group;
   std::vector<Situation> situations;  // one per shape, in order of first appearance
-  std::array<std::optional<std::vector<Rate>>, pattern_count> rates;  // by pattern, per shape
+  std::array<std::optional<Rates>, pattern_count> rates;  // by pattern
   std::map<std::pair<Kind, std::int64_t>, Answer> known;
 };
 
@@ -87,9 +98,12 @@ struct Network::State {
     return traffic(pattern, spreads, layout.ranks, routes_for(spreads), profile->achieved,
                    profile->nccl.send_channels_network);
   }
-  Result<const std::vector<Rate>*> rates(Layout& layout, Pattern pattern);
-  Result<Answer> compute(Layout& layout, Kind kind, Bytes bytes);
-  Result<Answer> collective(Layout& layout, std::size_t shape, Kind kind, Bytes bytes);
+  Result<const Rates*> rates(Layout& layout, Pattern pattern);
+  // The slowest of these groups of the shape; none named: of all.
+  Result<Rate> rate(Layout& layout, Pattern pattern, std::size_t shape, Some groups);
+  double nvls_rate(const Layout& layout, std::size_t shape, Some groups) const;
+  Result<Answer> compute(Layout& layout, Kind kind, Bytes bytes, Some groups);
+  Result<Answer> collective(Layout& layout, std::size_t shape, Kind kind, Bytes bytes, Some groups);
   Answer send(const Situation& s, Kind kind, const Rate& rate, Bytes bytes) const;
   Result<Answer> ask(Layout& layout, Kind kind, Bytes bytes);
 
@@ -122,22 +136,36 @@ Network::GroupsId Network::State::layout_of(const Groups& groups) {
 }
 
 // Solves a pattern for all groups at once.
-Result<const std::vector<Rate>*> Network::State::rates(Layout& layout, Pattern pattern) {
+Result<const Rates*> Network::State::rates(Layout& layout, Pattern pattern) {
   auto& found = layout.rates[static_cast<std::size_t>(pattern)];
   if (found) return &*found;
   const Traffic all = traffic_of(layout, pattern);
   const Result<Finish> finish = solver.solve(all.query);
   if (!finish) return finish.errors();
-  std::vector<Rate> rates(layout.situations.size());
+  Rates rates{std::vector<Rate>(layout.ranks.size()), std::vector<Rate>(layout.situations.size())};
   for (std::size_t f = 0; f < all.query.flows.size(); ++f) {
     const auto group = static_cast<std::size_t>(all.group[f]);
-    Rate& rate = rates[static_cast<std::size_t>(layout.shape_of_group[group])];
+    Rate& rate = rates.of_group[group];
     double& seconds = all.inside[f] ? rate.inside : rate.outside;
     seconds = std::max(seconds, (*finish)[f] / traffic_scale);
-    rate.extra = std::max(rate.extra, all.extra[group]);
+    rate.extra = all.extra[group];
   }
+  for (std::size_t group = 0; group < layout.ranks.size(); ++group)
+    rates.of_shape[static_cast<std::size_t>(layout.shape_of_group[group])].no_faster_than(
+        rates.of_group[group]);
   found = std::move(rates);
   return &*found;
+}
+
+Result<Rate> Network::State::rate(Layout& layout, Pattern pattern, std::size_t shape, Some groups) {
+  const Result<const Rates*> solved = rates(layout, pattern);
+  if (!solved) return solved.errors();
+  if (groups.empty()) return (**solved).of_shape[shape];
+  Rate slowest;
+  for (const int group : groups)
+    if (layout.shape_of_group[static_cast<std::size_t>(group)] == static_cast<int>(shape))
+      slowest.no_faster_than((**solved).of_group[static_cast<std::size_t>(group)]);
+  return slowest;
 }
 
 namespace {
@@ -156,13 +184,6 @@ double ramp(const Achieved& a, Algorithm algorithm, bool many, Bytes bytes) {
   return at(many ? a.nvls_many_nodes : a.nvls_one_node, bytes);
 }
 
-// Bytes of the array per second that NVLS inside a node carries: each GPU sends and receives
-// S (1 + 1/n) over its NVLinks.
-double nvls_rate(const Achieved& a, const Situation& s) {
-  const double links = static_cast<double>(s.node.nvlink.bytes_per_second) * s.node.nvlinks_per_gpu;
-  return links * a.nvls / (1.0 + 1.0 / s.shape.locals);
-}
-
 // Steps between nodes that pay the fabric's own latency, as cost.h counts them.
 int crossings(const Shape& shape, Kind kind, Algorithm algorithm) {
   if (shape.nodes == 1) return 0;
@@ -176,30 +197,55 @@ bool is_send(Kind kind) {
   return kind == Kind::send_receive || kind == Kind::ring_exchange || kind == Kind::all_to_all;
 }
 
+Pattern pattern_of(Kind kind, Algorithm algorithm) {
+  if (kind == Kind::send_receive) return Pattern::sends;
+  if (kind == Kind::ring_exchange) return Pattern::exchange;
+  if (kind == Kind::all_to_all) return Pattern::all_to_all;
+  if (algorithm == Algorithm::tree) return Pattern::tree;
+  return algorithm == Algorithm::nvls_tree ? Pattern::nvls_tree : Pattern::ring;
+}
+
 }  // namespace
 
+// Bytes of the array per second that NVLS inside a node carries: each GPU sends and receives
+// S (1 + 1/n) over its NVLinks, the one with the slowest links leads.
+double Network::State::nvls_rate(const Layout& layout, std::size_t shape, Some groups) const {
+  const Situation& s = layout.situations[shape];
+  double left = 1;
+  const auto consider = [&](std::size_t group) {
+    if (layout.shape_of_group[group] != static_cast<int>(shape)) return;
+    for (const int gpu : layout.ranks[group])
+      left = std::min(left, topology::nvlinks_of_gpu(cluster, gpu));
+  };
+  if (!cluster.conditions.empty()) {
+    for (const int group : groups) consider(static_cast<std::size_t>(group));
+    for (std::size_t group = 0; groups.empty() && group < layout.ranks.size(); ++group)
+      consider(group);
+  }
+  const double links = static_cast<double>(s.node.nvlink.bytes_per_second) * s.node.nvlinks_per_gpu;
+  return left * links * profile->achieved.nvls / (1.0 + 1.0 / s.shape.locals);
+}
+
 // A collective in the groups of one shape: what NCCL picks, at the speed the links have.
-Result<Answer> Network::State::collective(Layout& layout, std::size_t shape, Kind kind,
-                                          Bytes bytes) {
+Result<Answer> Network::State::collective(Layout& layout, std::size_t shape, Kind kind, Bytes bytes,
+                                          Some groups) {
   const Situation& s = layout.situations[shape];
   const Achieved& a = profile->achieved;
   const Choice choice = choose(profile->nccl, s, kind, bytes);
   Buses buses;
   Duration extra{};
   if (choice.algorithm == Algorithm::nvls) {
-    buses.nvls = nvls_rate(a, s);
+    buses.nvls = nvls_rate(layout, shape, groups);
   } else {
-    const Pattern pattern = choice.algorithm == Algorithm::ring   ? Pattern::ring
-                            : choice.algorithm == Algorithm::tree ? Pattern::tree
-                                                                  : Pattern::nvls_tree;
-    const auto solved = rates(layout, pattern);
+    const Pattern pattern = pattern_of(kind, choice.algorithm);
+    const Result<Rate> solved = rate(layout, pattern, shape, groups);
     if (!solved) return solved.errors();
-    const Rate& rate = (**solved)[shape];
-    extra = rate.extra;
-    buses.ring = 1.0 / rate.slowest();
-    buses.tree = 2.0 / rate.slowest();
+    extra = solved->extra;
+    buses.ring = 1.0 / solved->slowest();
+    buses.tree = 2.0 / solved->slowest();
     // The switch adds inside the node while the tree works between nodes; the slower one leads.
-    buses.nvls_tree = std::min(1.0 / rate.slowest(), nvls_rate(a, s)) * a.nvls_tree;
+    buses.nvls_tree =
+        std::min(1.0 / solved->slowest(), nvls_rate(layout, shape, groups)) * a.nvls_tree;
   }
   const bool many = s.shape.nodes > 1;
   const auto t = terms(profile->nccl, s, kind, choice, buses, bytes);
@@ -208,10 +254,10 @@ Result<Answer> Network::State::collective(Layout& layout, std::size_t shape, Kin
   const double latency = factor * t->latency +
                          seconds(many ? a.latency_many_nodes : a.latency_one_node) +
                          crossings(s.shape, kind, choice.algorithm) * seconds(extra);
-  const double rate = t->bandwidth * ramp(a, choice.algorithm, many, bytes);
-  const double time = latency + static_cast<double>(bytes.n) / rate;
+  const double carried = t->bandwidth * ramp(a, choice.algorithm, many, bytes);
+  const double time = latency + static_cast<double>(bytes.n) / carried;
   return Answer{from_seconds(time), name(choice.algorithm), name(choice.protocol),
-                from_seconds(latency), rate};
+                from_seconds(latency), carried};
 }
 
 // Sends: a start, one hop, and the slowest message. All-to-all works through its peers in batches
@@ -241,22 +287,22 @@ Answer Network::State::send(const Situation& s, Kind kind, const Rate& rate, Byt
   return slowest;
 }
 
-Result<Answer> Network::State::compute(Layout& layout, Kind kind, Bytes bytes) {
+Result<Answer> Network::State::compute(Layout& layout, Kind kind, Bytes bytes, Some groups) {
   Answer slowest;
-  const std::vector<Rate>* sends = nullptr;
-  if (is_send(kind)) {
-    const auto solved = rates(layout, kind == Kind::send_receive    ? Pattern::sends
-                                      : kind == Kind::ring_exchange ? Pattern::exchange
-                                                                    : Pattern::all_to_all);
-    if (!solved) return solved.errors();
-    sends = *solved;
-  }
+  const auto is_of = [&](std::size_t shape) {
+    return [&layout, shape](int group) {
+      return layout.shape_of_group[static_cast<std::size_t>(group)] == static_cast<int>(shape);
+    };
+  };
   for (std::size_t shape = 0; shape < layout.situations.size(); ++shape) {
+    if (!groups.empty() && std::ranges::none_of(groups, is_of(shape))) continue;
     Answer one;
-    if (sends != nullptr) {
-      one = send(layout.situations[shape], kind, (*sends)[shape], bytes);
+    if (is_send(kind)) {
+      const Result<Rate> found = rate(layout, pattern_of(kind, Algorithm::ring), shape, groups);
+      if (!found) return found.errors();
+      one = send(layout.situations[shape], kind, *found, bytes);
     } else {
-      const Result<Answer> found = collective(layout, shape, kind, bytes);
+      const Result<Answer> found = collective(layout, shape, kind, bytes, groups);
       if (!found) return found.errors();
       one = *found;
     }
@@ -271,7 +317,7 @@ Result<Answer> Network::State::ask(Layout& layout, Kind kind, Bytes bytes) {
   if (const auto known = layout.known.find({kind, bytes.n}); known != layout.known.end()) {
     return known->second;
   }
-  const Result<Answer> found = compute(layout, kind, bytes);
+  const Result<Answer> found = compute(layout, kind, bytes, {});
   if (found) layout.known.emplace(std::pair{kind, bytes.n}, *found);
   return found;
 }
@@ -294,14 +340,6 @@ Duration Network::duration(Kind kind, const Groups& groups, Bytes bytes) {
 }
 
 namespace {
-
-Pattern pattern_of(Kind kind, Algorithm algorithm) {
-  if (kind == Kind::send_receive) return Pattern::sends;
-  if (kind == Kind::ring_exchange) return Pattern::exchange;
-  if (kind == Kind::all_to_all) return Pattern::all_to_all;
-  if (algorithm == Algorithm::tree) return Pattern::tree;
-  return algorithm == Algorithm::nvls_tree ? Pattern::nvls_tree : Pattern::ring;
-}
 
 // Bytes of the pattern for one byte of the array.
 double pattern_bytes(Kind kind, Algorithm algorithm, int ranks) {
@@ -362,6 +400,14 @@ Network::GroupsId Network::remember(const Groups& groups) {
 
 Duration Network::duration(Kind kind, GroupsId groups, Bytes bytes) {
   const Result<Answer> found = state_->ask(state_->layout(groups), kind, bytes);
+  if (!found) throw SolverFailed(found.errors().front().message);
+  return found->duration;
+}
+
+Duration Network::duration(Kind kind, GroupsId groups, Bytes bytes, std::span<const int> of) {
+  Layout& layout = state_->layout(groups);
+  if (of.empty() || bytes.n == 0 || layout.ranks.front().size() == 1) return Duration{};
+  const Result<Answer> found = state_->compute(layout, kind, bytes, of);
   if (!found) throw SolverFailed(found.errors().front().message);
   return found->duration;
 }

@@ -20,6 +20,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -88,6 +89,8 @@ class Network {
   enum class GroupsId : std::uint32_t {};
   GroupsId remember(const Groups& groups);
   Duration duration(collective::Kind kind, GroupsId groups, Bytes bytes);
+  // All groups at once as before, but of the slowest of those with these numbers.
+  Duration duration(collective::Kind kind, GroupsId groups, Bytes bytes, std::span<const int> of);
 
   // Some group has ranks on several nodes.
   bool crosses_nodes(const Groups& groups) const;

@@ -13,9 +13,8 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
-#include <filesystem>
-#include <system_error>
 
+#include "sim/core/parts.h"
 #include "sim/network/frame.h"
 #include "sim/network/ns3.h"
 #include "sim/network/reduce.h"
@@ -25,19 +24,10 @@ extern char** environ;
 namespace sim::network {
 namespace {
 
-// Beside the program, or one folder up (tests live below the program).
 std::string find_helper(const std::string& wanted) {
   if (!wanted.empty()) return wanted;
-  if (const char* given = std::getenv("REHEARSE_NETWORK"); given != nullptr && *given != 0) {
-    return given;
-  }
-  std::error_code error;
-  const auto self = std::filesystem::read_symlink("/proc/self/exe", error);
-  std::filesystem::path folder = self.parent_path();
-  for (int up = 0; up < 2; ++up, folder = folder.parent_path()) {
-    if (std::filesystem::exists(folder / "rehearse-network", error)) break;
-  }
-  return (folder / "rehearse-network").string();
+  const char* given = std::getenv("REHEARSE_NETWORK");
+  return given != nullptr && *given != 0 ? given : program_part("rehearse-network");
 }
 
 Diagnostics failure(std::string message) {

@@ -115,15 +115,22 @@ class Pricer {
   ClassTimes price(int rank_class) {
     const workload::Program& program = job_.classes[static_cast<std::size_t>(rank_class)];
     ClassTimes times;
-    const Duration traffic = price_transfers(program, times);
+    const Duration traffic = price_transfers(program, rank_class, times);
     price_kernels(program, slowest(job_.mesh, rank_class, network_.cluster()), traffic, times);
-    price_messages(program, times);
+    price_messages(program, rank_class, times);
     return times;
   }
 
  private:
-  Duration lasting(collective::Kind kind, const network::Groups& groups, Bytes bytes) {
-    const Duration alone = network_.duration(kind, groups, bytes);
+  // Of all groups at once, the slowest; where parts of the cluster are not as described, the
+  // slowest of those with these numbers.
+  template <class Numbers>
+  Duration lasting(collective::Kind kind, const network::Groups& groups, Bytes bytes,
+                   const Numbers& numbers) {
+    const Duration alone =
+        network_.cluster().conditions.empty()
+            ? network_.duration(kind, groups, bytes)
+            : network_.duration(kind, network_.remember(groups), bytes, numbers());
     return alone.ps > 0 ? alone + profile_.overlap.arrival : alone;
   }
 
@@ -138,11 +145,13 @@ class Pricer {
   }
 
   // The longest collective that a kernel of a layer runs beside.
-  Duration price_transfers(const workload::Program& program, ClassTimes& times) {
+  Duration price_transfers(const workload::Program& program, int rank_class, ClassTimes& times) {
     Duration traffic{};
     for (const workload::Transfer& t : program.transfers) {
-      const network::Groups& groups = job_.mesh.groups(communicator_of(t.communicator));
-      const Duration whole = lasting(t.kind, groups, t.bytes);
+      const mesh::Communicator who = communicator_of(t.communicator);
+      const network::Groups& groups = job_.mesh.groups(who);
+      const Duration whole = lasting(t.kind, groups, t.bytes,
+                                     [&] { return job_.mesh.group_numbers(who, rank_class); });
       const Duration d{(whole.ps + t.pieces - 1) / t.pieces};  // what nothing hides
       times.transfer.push_back(d);
       times.transfer_overlapped.push_back(
@@ -174,14 +183,15 @@ class Pricer {
     }
   }
 
-  void price_messages(const workload::Program& program, ClassTimes& times) {
+  void price_messages(const workload::Program& program, int rank_class, ClassTimes& times) {
     for (const workload::Exchange& e : program.exchanges) {
       std::vector<Duration>& messages = times.message.emplace_back();
       for (const workload::Message& m : e.messages) {
         const int other = job_.mesh.stage_at(program.stage, m.peer_offset);
-        const network::Groups& pairs =
-            m.send ? job_.mesh.pairs(program.stage, other) : job_.mesh.pairs(other, program.stage);
-        messages.push_back(lasting(collective::Kind::send_receive, pairs, m.bytes));
+        const int from = m.send ? program.stage : other, to = m.send ? other : program.stage;
+        messages.push_back(lasting(collective::Kind::send_receive, job_.mesh.pairs(from, to),
+                                   m.bytes,
+                                   [&] { return job_.mesh.pair_numbers(rank_class, from, to); }));
       }
     }
   }
@@ -239,9 +249,7 @@ Memory outside_memory(const workload::Job& job, const workload::Plan& plan, cons
       // A ring of two sends on the group's own communicator, batched.
       const bool ring = s == Stream::cp && cp == 2;
       const bool sends = s == Stream::pp || s == Stream::ep;  // an all-to-all is sends
-      const Purpose purpose = sends           ? Purpose::sends
-                              : ring          ? Purpose::both
-                                              : Purpose::collectives;
+      const Purpose purpose = sends ? Purpose::sends : ring ? Purpose::both : Purpose::collectives;
       outside.push_back(
           {"NCCL " + std::string(name(s)),
            network.communicator_memory(job.mesh.groups(communicator_of(s)), purpose)});

@@ -78,56 +78,95 @@ std::string fold_lines(const std::string& text, std::size_t columns) {
   return all;
 }
 
-// The widest cell of each column; where a line would be too long, columns of words give way, the
-// widest first, as far as can still be read.
-std::vector<std::size_t> Table::widths(std::size_t indent) const {
-  constexpr std::size_t least = 20;
-  std::vector<std::size_t> widths;
-  for (const std::string& heading : headings_) widths.push_back(width(heading));
-  for (const auto& cells : rows_) {
-    for (std::size_t i = 0; i < cells.size(); ++i) widths[i] = std::max(widths[i], width(cells[i]));
+namespace {
+
+std::size_t longest_word(const std::string& text) {
+  std::size_t longest = 0;
+  for (const std::string& word : folded(text, 1)) longest = std::max(longest, width(word));
+  return longest;
+}
+
+}  // namespace
+
+// The widest cell of each column; where a line would be too long, columns of words and headings
+// give way, the widest first, as far as can still be read.
+Table::Widths Table::widths(const std::vector<std::size_t>& shown, std::size_t indent) const {
+  constexpr std::size_t least = 14;
+  std::vector<std::size_t> widths, bounds;
+  for (const std::size_t column : shown) {
+    const std::size_t words = longest_word(headings_[column]);
+    std::size_t cells = 0, longest = 0;
+    for (const auto& row : rows_) {
+      cells = std::max(cells, width(row[column]));
+      if (left_[column]) longest = std::max(longest, longest_word(row[column]));
+    }
+    widths.push_back(std::max(width(headings_[column]), cells));
+    bounds.push_back(
+        std::max(words, left_[column] ? std::max(std::min(cells, least), longest) : cells));
   }
   std::size_t all = indent + 2 * (widths.empty() ? 0 : widths.size() - 1);
   for (const std::size_t one : widths) all += one;
   while (line_columns > 0 && all > line_columns) {
     std::size_t widest = widths.size();
     for (std::size_t i = 0; i < widths.size(); ++i) {
-      const std::size_t bound = std::max(least, width(headings_[i]));
-      if (!left_[i] || widths[i] <= bound) continue;
+      if (widths[i] <= bounds[i]) continue;
       if (widest == widths.size() || widths[i] > widths[widest]) widest = i;
     }
-    if (widest == widths.size()) break;
+    if (widest == widths.size()) return {widths, false};
     --widths[widest];
     --all;
   }
-  return widths;
+  return {widths, true};
 }
 
-std::string Table::text(const std::string& indent) const {
-  const std::vector<std::size_t> widths = this->widths(indent.size());
+// Which columns stand side by side: all, or the first with as many others as a line holds.
+std::vector<std::vector<std::size_t>> Table::parts(std::size_t indent) const {
+  std::vector<std::vector<std::size_t>> parts(1);
+  for (std::size_t column = 0; column < headings_.size(); ++column) {
+    std::vector<std::size_t> longer = parts.back();
+    longer.push_back(column);
+    if (longer.size() > 2 && !widths(longer, indent).fit) {
+      parts.push_back({0, column});
+    } else {
+      parts.back() = std::move(longer);
+    }
+  }
+  return parts;
+}
+
+std::string Table::part(const std::vector<std::size_t>& shown, const std::string& indent) const {
+  const std::vector<std::size_t> widths = this->widths(shown, indent.size()).columns;
   std::string out;
-  const auto line = [&](const std::vector<std::string>& cells) {
+  const auto line = [&](const std::vector<std::string>& cells, bool heading) {
     std::vector<std::vector<std::string>> parts;
     std::size_t lines = 1;
-    for (std::size_t i = 0; i < cells.size(); ++i) {
-      parts.push_back(left_[i] ? folded(cells[i], widths[i]) : std::vector{cells[i]});
+    for (std::size_t i = 0; i < shown.size(); ++i) {
+      const std::string& cell = cells[shown[i]];
+      parts.push_back(left_[shown[i]] || heading ? folded(cell, widths[i]) : std::vector{cell});
       lines = std::max(lines, parts.back().size());
     }
     for (std::size_t k = 0; k < lines; ++k) {
       std::string text = indent;
-      for (std::size_t i = 0; i < cells.size(); ++i) {
+      for (std::size_t i = 0; i < shown.size(); ++i) {
         const std::string cell = k < parts[i].size() ? parts[i][k] : "";
         const std::size_t taken = width(cell);
         const std::string blanks(taken < widths[i] ? widths[i] - taken : 0, ' ');
         if (i > 0) text += "  ";
-        text += left_[i] ? cell + blanks : blanks + cell;
+        text += left_[shown[i]] ? cell + blanks : blanks + cell;
       }
       text.erase(text.find_last_not_of(' ') + 1);
       out += text + "\n";
     }
   };
-  line(headings_);
-  for (const auto& cells : rows_) line(cells);
+  line(headings_, true);
+  for (const auto& cells : rows_) line(cells, false);
+  return out;
+}
+
+std::string Table::text(const std::string& indent) const {
+  std::string out;
+  for (const std::vector<std::size_t>& shown : parts(indent.size()))
+    out += (out.empty() ? "" : "\n") + part(shown, indent);
   return out;
 }
 

@@ -16,11 +16,19 @@ class Table {
   bool empty() const { return rows_.empty(); }
 
   // Lines end with '\n', never with blanks; two blanks stand between columns. Where lines would be
-  // longer than line_width(), left-aligned cells are folded at blanks.
+  // longer than line_width(), headings and left-aligned cells are folded at blanks; what is too
+  // wide even so comes in parts, one below the other, each behind the first column.
   std::string text(const std::string& indent = "  ") const;
 
  private:
-  std::vector<std::size_t> widths(std::size_t indent) const;
+  // Of some columns: how wide each is, and whether a line holds them all.
+  struct Widths {
+    std::vector<std::size_t> columns;
+    bool fit = true;
+  };
+  Widths widths(const std::vector<std::size_t>& shown, std::size_t indent) const;
+  std::vector<std::vector<std::size_t>> parts(std::size_t indent) const;
+  std::string part(const std::vector<std::size_t>& shown, const std::string& indent) const;
 
   std::vector<bool> left_;
   std::vector<std::string> headings_;

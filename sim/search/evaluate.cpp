@@ -174,26 +174,28 @@ report::Estimate estimate(const workload::Plan& plan, const device::Gpu& gpu) {
 }
 
 std::vector<int> replica_classes(const workload::Plan& plan, const topology::Cluster& cluster) {
-  const bool slow = std::ranges::any_of(cluster.conditions,
-                                        [](const topology::Condition& c) { return c.speed < 1; });
+  const bool slow = std::ranges::any_of(
+      cluster.conditions, [](const topology::Condition& c) { return c.node >= 0 && c.nic < 0; });
   if ((!slow && cluster.gpu_kinds.empty()) || plan.mesh.dp == 1) return {};
   const mesh::Mesh mesh = workload::mesh_of(plan);
   using mesh::Axis;
   // At each place of a replica's pipeline and sequence, the slowest tensor-parallel peer of each
-  // kind of GPU.
-  using Place = std::map<int, double>;
+  // kind of GPU, and the slowest NVLinks. A slow NIC or switch is no difference: the gradients of
+  // all replicas meet on it.
+  using Place = std::pair<std::map<int, double>, double>;
   const auto places =
       static_cast<std::size_t>(plan.mesh.pp) * static_cast<std::size_t>(plan.mesh.cp);
   std::vector<std::vector<Place>> replicas(static_cast<std::size_t>(plan.mesh.dp),
-                                           std::vector<Place>(places));
+                                           std::vector<Place>(places, Place{{}, 1}));
   for (int rank = 0; rank < plan.world(); ++rank) {
     const int place = mesh.place(rank, Axis::pp) * plan.mesh.cp + mesh.place(rank, Axis::cp);
     const int gpu = topology::gpu_of_rank(cluster, rank);
-    Place& kinds = replicas[static_cast<std::size_t>(mesh.place(rank, Axis::dp))]
-                           [static_cast<std::size_t>(place)];
+    auto& [kinds, nvlinks] = replicas[static_cast<std::size_t>(mesh.place(rank, Axis::dp))]
+                                     [static_cast<std::size_t>(place)];
     const double speed = topology::speed_of_gpu(cluster, gpu);
     const auto [at, added] = kinds.try_emplace(topology::kind_of_gpu(cluster, gpu), speed);
     at->second = std::min(at->second, speed);
+    nvlinks = std::min(nvlinks, topology::nvlinks_of_gpu(cluster, gpu));
   }
   std::map<std::vector<Place>, int> numbers;
   std::vector<int> classes;

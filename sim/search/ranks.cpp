@@ -4,16 +4,15 @@
 
 #include <filesystem>
 
+#include "sim/core/parts.h"
+
 namespace sim::search {
 
 namespace {
 
-// Beside the program, as the network's helper.
 std::string library(const Environment& environment) {
-  if (const char* given = environment("REHEARSE_MPI"); given != nullptr) return given;
-  std::error_code error;
-  const auto self = std::filesystem::read_symlink("/proc/self/exe", error);
-  return (self.parent_path() / "rehearse-mpi.so").string();
+  const char* given = environment("REHEARSE_MPI");
+  return given != nullptr ? given : program_part("rehearse-mpi.so");
 }
 
 }  // namespace

@@ -235,13 +235,26 @@ int kind_of_gpu(const Cluster& cluster, int gpu) {
   return cluster.gpu_kinds[static_cast<std::size_t>(gpu / cluster.node.gpus)];
 }
 
-double speed_of_gpu(const Cluster& cluster, int gpu) {
-  double speed = 1;
+namespace {
+
+// The product of what the conditions that touch the GPU say of `part`.
+double left_of(const Cluster& cluster, int gpu, double Condition::*part) {
+  double left = 1;
   for (const Condition& c : cluster.conditions) {
     if (c.node != gpu / cluster.node.gpus || c.nic >= 0) continue;
-    if (c.gpu < 0 || c.gpu == gpu % cluster.node.gpus) speed *= c.speed;
+    if (c.gpu < 0 || c.gpu == gpu % cluster.node.gpus) left *= c.*part;
   }
-  return speed;
+  return left;
+}
+
+}  // namespace
+
+double speed_of_gpu(const Cluster& cluster, int gpu) {
+  return left_of(cluster, gpu, &Condition::speed);
+}
+
+double nvlinks_of_gpu(const Cluster& cluster, int gpu) {
+  return left_of(cluster, gpu, &Condition::bandwidth);
 }
 
 std::vector<int> nics_of_gpu(const Cluster& cluster, int gpu) {

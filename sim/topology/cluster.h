@@ -125,6 +125,8 @@ std::vector<int> nics_of_gpu(const Cluster& cluster, int gpu);
 int kind_of_gpu(const Cluster& cluster, int gpu);
 // Speed of a GPU's kernels under the cluster's conditions, 1: as the profile says.
 double speed_of_gpu(const Cluster& cluster, int gpu);
+// Share of its NVLinks' bandwidth that the conditions leave.
+double nvlinks_of_gpu(const Cluster& cluster, int gpu);
 
 // Two GPUs of a node have NVLinks between them, or an NVSwitch.
 bool nvlinked(const Node& node, int a, int b);

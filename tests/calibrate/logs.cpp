@@ -2,7 +2,6 @@
 #include <catch2/catch.hpp>
 
 #include "sim/calibrate/compare.h"
-#include "sim/calibrate/readers/kernel_family.h"
 #include "sim/calibrate/readers/lines.h"
 #include "sim/calibrate/readers/reader.h"
 
@@ -179,22 +178,6 @@ TEST_CASE("calibrate: a log of Composer gives a step for each batch") {
   CHECK(steps[0].tokens_s_gpu == Approx(2048));
   CHECK(steps[0].tflops_gpu == Approx(150));
   CHECK(steps[1].seconds == Approx(25));
-}
-
-TEST_CASE("calibrate: kernels of a trace are told apart by their names") {
-  const auto family = [](const char* kernel) { return std::string(name(family_of(kernel))); };
-  CHECK(family("ncclDevKernel_AllGather_RING_LL(ncclDevKernelArgsStorage<4096ul>)") ==
-        "communication");
-  CHECK(family("void deep_ep::internode::dispatch<false, 16>(int4*, float*)") == "communication");
-  CHECK(family("nvshmemi_transfer_kernel") == "communication");
-  CHECK(family("void flash_fwd_kernel<Flash_fwd_kernel_traits<128>>(Flash_fwd_params)") ==
-        "attention");
-  CHECK(family("cudnn_generated_fort_native_sdpa_sm90_flash_bprop") == "attention");
-  CHECK(family("nvjet_hsh_128x256_64x4_2x1_v_bz_coopA_TNT") == "products");
-  CHECK(family("sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x64") == "products");
-  CHECK(family("triton_poi_fused_add_mul_0") == "Triton");
-  CHECK(family("void at::native::vectorized_elementwise_kernel<4>") == "memory-bound");
-  CHECK(family("my_kernel") == "others");
 }
 
 TEST_CASE("calibrate: what alone would explain a step is what its part must take") {

@@ -1,5 +1,6 @@
 #include <catch2/catch.hpp>
 
+#include "sim/calibrate/readers/packed_bytes.h"
 #include "sim/calibrate/readers/reader.h"
 
 using namespace sim;

@@ -1,4 +1,7 @@
 // The reader of profiler traces, on recorded files and on what a broken one may hold.
+#include <sys/resource.h>
+#include <zlib.h>
+
 #include <catch2/catch.hpp>
 
 #include "sim/calibrate/readers/reader.h"
@@ -120,12 +123,12 @@ TEST_CASE("calibrate: what profilers write besides JSON is read") {
       "{\"traceEvents\": [{\"ph\": \"X\", \"cat\": \"kernel\", \"name\": \"a\x01\xff"
       "b\", \"ts\": 1,"
       " \"dur\": 2, \"args\": {\"est. achieved occupancy %\": NaN, \"x\": -Infinity,"
-      " \"grid\": [1, 2, {\"y\": [3]}]}}], \"after\": {\"deep\": [1]}}",
+      " \"Input Dims\": [1, 2, {\"y\": [3]}]}}], \"after\": {\"deep\": [1]}}",
       "t.json");
   REQUIRE(file);
   REQUIRE(file->events.size() == 1);
   CHECK(file->events[0].name == "a ?b");
-  CHECK(file->events[0].argument("grid") == "[1,2,{\"y\":[3]}]");
+  CHECK(file->argument(file->events[0], Argument::input_dims) == "[1,2,{\"y\":[3]}]");
   CHECK(file->top.at("after") == "{\"deep\":[1]}");
 }
 
@@ -142,5 +145,67 @@ TEST_CASE("calibrate: broken traces are refused and never followed") {
         "t.json");
     REQUIRE(read);
     CHECK(read->measurements.kernels.empty());
+  }
+}
+
+TEST_CASE("calibrate: a packed trace is read without being unpacked whole") {
+  // 64 MiB of Python frames, which say nothing, and one kernel, in some hundred KiB.
+  const std::string frame =
+      R"({"ph": "X", "cat": "python_function", "name": "torch/nn/modules/module.py(1501): _call",)"
+      R"( "pid": 1, "tid": 1, "ts": 5, "dur": 9, "args": {"Python id": 7, "External id": 7}},)";
+  const std::string kernel = R"({"ph": "X", "cat": "kernel", "name": "k", "ts": 1, "dur": 2}]})";
+  z_stream packer{};
+  REQUIRE(deflateInit2(&packer, 1, Z_DEFLATED, 16 + MAX_WBITS, 8, Z_DEFAULT_STRATEGY) == Z_OK);
+  std::string packed(std::size_t{4} << 20, '\0');
+  packer.next_out = reinterpret_cast<Bytef*>(packed.data());
+  packer.avail_out = static_cast<uInt>(packed.size());
+  const auto add = [&](std::string text, int flush) {
+    packer.next_in = reinterpret_cast<Bytef*>(text.data());
+    packer.avail_in = static_cast<uInt>(text.size());
+    return deflate(&packer, flush);
+  };
+  add(R"({"traceEvents": [)", Z_NO_FLUSH);
+  for (std::size_t made = 0; made < std::size_t{64} << 20; made += frame.size())
+    REQUIRE(add(frame, Z_NO_FLUSH) == Z_OK);
+  REQUIRE(add(kernel, Z_FINISH) == Z_STREAM_END);
+  packed.resize(packed.size() - packer.avail_out);
+  deflateEnd(&packer);
+
+  const auto most = [] {
+    rusage use{};
+    getrusage(RUSAGE_SELF, &use);
+    return use.ru_maxrss;  // KiB
+  };
+  const auto before = most();
+  PackedBytes bytes(packed);
+  const auto file = read_trace_events(bytes, "t.json.gz");
+  REQUIRE(file);
+  CHECK(bytes.problem().empty());
+  CHECK(file->events.size() == 1);
+  CHECK(most() - before < 8 << 10);
+}
+
+TEST_CASE("calibrate: literals of a trace are whole where two pieces of it meet") {
+  struct Pieces final : ByteSource {
+    std::string_view rest;
+    std::size_t size;
+    Pieces(std::string_view all, std::size_t of) : rest(all), size(of) {}
+    std::string_view next() override {
+      const std::string_view piece = rest.substr(0, size);
+      rest.remove_prefix(piece.size());
+      return piece;
+    }
+  };
+  const std::string text =
+      R"({"traceEvents": [{"ph": "X", "cat": "kernel", "name": "k\"NaN", "ts": -Infinity,)"
+      R"( "dur": NaN, "args": {"stream": Infinity, "correlation": 5}}]})";
+  for (std::size_t size = 1; size < 12; ++size) {
+    Pieces pieces(text, size);
+    const auto file = read_trace_events(pieces, "t.json");
+    REQUIRE(file);
+    REQUIRE(file->events.size() == 1);
+    CHECK(file->events[0].name == "k\"NaN");
+    CHECK(file->events[0].correlation == 5);
+    CHECK(file->events[0].duration_us == 0);
   }
 }

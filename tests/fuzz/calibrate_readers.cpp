@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 
+#include "sim/calibrate/readers/packed_bytes.h"
 #include "sim/calibrate/readers/reader.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

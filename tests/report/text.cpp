@@ -24,6 +24,27 @@ TEST_CASE("report: a table aligns its columns and ends its lines without blanks"
         "grün     12.50  umlaut is one column\n");
 }
 
+TEST_CASE("report: a table that is too wide folds headings and words, then comes in parts") {
+  const std::size_t before = report::line_width();
+  report::set_line_width(30);
+  report::Table folds({"<name", "tokens a second", "<note"});
+  folds.row({"a", "8", "one two three"});
+  CHECK(folds.text("") ==
+        "name   tokens a  note\n"
+        "         second\n"
+        "a             8  one two three\n");
+  report::set_line_width(24);
+  report::Table parts({"<plan", "GiB", "steps", "percent"});
+  parts.row({"tp=8 pp=4", "11.25", "1000", "99.5 %"});
+  CHECK(parts.text("") ==
+        "plan         GiB  steps\n"
+        "tp=8 pp=4  11.25   1000\n"
+        "\n"
+        "plan       percent\n"
+        "tp=8 pp=4   99.5 %\n");
+  report::set_line_width(before);
+}
+
 TEST_CASE("report: a CSV field is quoted only where it must be") {
   CHECK(report::csv_line({"a", "1.5", ""}) == "a,1.5,\n");
   CHECK(report::csv_line({"a,b", "say \"no\"", "two\nlines"}) ==

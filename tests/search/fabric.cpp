@@ -79,6 +79,35 @@ TEST_CASE("search: replicas split by slow GPUs answer as every rank by itself") 
   CHECK(merged > step(plan({"tp=2", "pp=2", "gpus=32", "global_batch=32"}), false));
 }
 
+TEST_CASE("search: a node with slow links slows the groups that stand on it") {
+  const std::vector<std::string> base = {"tp=4", "pp=4", "gpus=32", "global_batch=32"};
+  const auto accounts = [&](std::vector<std::string> settings) {
+    settings.insert(settings.end(), base.begin(), base.end());
+    const config::PlanFile file = plan(settings);
+    Sites sites;
+    const report::Answer answer = evaluate(file.plan, **sites.of(file.machine));
+    REQUIRE(answer.run.fits());
+    std::vector<Duration> waits;  // for tensor-parallel traffic, by class
+    for (const replay::ClassReport& c : answer.run.classes)
+      waits.push_back(c.accounts[static_cast<std::size_t>(replay::Account::tp_exposed)]);
+    return std::pair(waits, answer.run.step_time);
+  };
+  const auto [even, even_step] = accounts({});
+  // Node 0 holds stage 0 of both replicas, stages 1 2 3 the other nodes.
+  const auto [slow, slow_step] = accounts({"condition={node: 0 bandwidth: 0.5}"});
+  REQUIRE(even.size() == 4);
+  REQUIRE(slow.size() == 4);
+  CHECK(slow[0] > even[0]);
+  for (std::size_t stage = 1; stage < 4; ++stage) CHECK(slow[stage] == even[stage]);
+  CHECK(slow_step > even_step);
+  // One of two replicas on the slow node: each by itself, as every rank by itself.
+  const std::vector<std::string> placed = {"tp=8", "pp=2", "gpus=32", "global_batch=32",
+                                           "condition={node: 1 bandwidth: 0.5}"};
+  const config::PlanFile file = plan(placed);
+  CHECK(replica_classes(file.plan, file.machine.cluster) == std::vector{0, 1});
+  CHECK(step(file, false, false, replay::Method::fast) == step(file, false, true));
+}
+
 TEST_CASE("search: two kinds of GPU in one job, each class as its slowest") {
   const std::vector<std::string> base = {"tp=2", "pp=2", "gpus=32", "global_batch=32"};
   const auto with = [&](std::vector<std::string> more) {

@@ -1,11 +1,12 @@
 #include <fmt/format.h>
-#include <zlib.h>
 
 #include <algorithm>
 #include <charconv>
 #include <chrono>
 #include <cmath>
+#include <optional>
 
+#include "sim/calibrate/readers/packed_bytes.h"
 #include "sim/calibrate/readers/reader.h"
 #include "sim/config/textproto.h"
 
@@ -20,7 +21,8 @@ const std::vector<Reader>& readers() {
       {"nccl.csv", "collectives by size", "calibration/measured/README.md", is_nccl_table,
        read_nccl_table},
       {"profiler trace", "PyTorch profiler (Kineto, Chrome JSON), also .gz",
-       "pytorch.org/docs/stable/profiler.html", is_profiler_trace, read_profiler_trace},
+       "pytorch.org/docs/stable/profiler.html", is_profiler_trace, read_profiler_trace,
+       read_profiler_stream},
       {"nccl-tests", "output of nccl-tests, or a log of bus bandwidths",
        "github.com/NVIDIA/nccl-tests doc/PERFORMANCE.md", is_nccl_tests, read_nccl_tests},
       {"Megatron-LM log", "iteration times of Megatron-LM, NeMo or Megatron-DeepSpeed",
@@ -41,43 +43,6 @@ const std::vector<Reader>& readers() {
        read_chakra_trace},
   };
   return all;
-}
-
-Result<std::string> unpacked(std::string bytes, const std::string& path) {
-  if (bytes.size() < 2 || bytes[0] != '\x1f' || bytes[1] != '\x8b') return bytes;
-  z_stream stream{};
-  if (inflateInit2(&stream, 16 + MAX_WBITS) != Z_OK)
-    return Diagnostics{{path, "gzip: zlib could not start"}};
-  stream.next_in = reinterpret_cast<Bytef*>(bytes.data());
-  stream.avail_in = static_cast<uInt>(bytes.size());
-  std::string out;
-  // The last four bytes say how much it is (of one member, modulo 2^32): no growing by doubling.
-  std::uint32_t said = 0;
-  for (std::size_t i = 1; i <= std::min<std::size_t>(4, bytes.size()); ++i)
-    said = (said << 8) | static_cast<unsigned char>(bytes[bytes.size() - i]);
-  // At most 1032 to 1 (deflate).
-  const auto most = std::min<std::uint64_t>(max_unpacked_bytes, 1032 * std::uint64_t{bytes.size()});
-  out.reserve(static_cast<std::size_t>(std::min<std::uint64_t>(said, most)));
-  std::vector<char> buffer(1 << 20);
-  int state = Z_OK;
-  std::string problem;
-  while (state != Z_STREAM_END && problem.empty()) {
-    stream.next_out = reinterpret_cast<Bytef*>(buffer.data());
-    stream.avail_out = static_cast<uInt>(buffer.size());
-    state = inflate(&stream, Z_NO_FLUSH);
-    if (state != Z_OK && state != Z_STREAM_END)
-      problem = stream.avail_in == 0 ? "gzip: the file ends too early" : "gzip: damaged data";
-    out.append(buffer.data(), buffer.size() - stream.avail_out);
-    if (static_cast<std::int64_t>(out.size()) > max_unpacked_bytes)
-      problem = fmt::format("gzip: more than {} unpacked", max_unpacked_bytes);
-    // Several members in a row are one file.
-    if (state == Z_STREAM_END && stream.avail_in > 2 && problem.empty()) {
-      if (inflateReset(&stream) == Z_OK) state = Z_OK;
-    }
-  }
-  inflateEnd(&stream);
-  if (!problem.empty()) return Diagnostics{{path, problem}};
-  return out;
 }
 
 Result<Source> read_bytes(std::string_view bytes, const std::string& path) {
@@ -114,9 +79,30 @@ std::vector<Member> members(std::string_view archive) {
   return files;
 }
 
+namespace {
+
+// A packed file whose beginning a reader knows that needs no more than a piece at a time.
+std::optional<Result<Source>> read_in_pieces(const std::string& raw, const std::string& path) {
+  if (!is_gzip(raw)) return std::nullopt;
+  PackedBytes bytes(raw);
+  const std::string_view head = bytes.look(1 << 16);
+  for (const Reader& reader : readers()) {
+    if (!reader.recognises(head, path)) continue;
+    if (!reader.read_stream) return std::nullopt;
+    Result<Measurements> read = reader.read_stream(bytes, path);
+    if (!bytes.problem().empty()) return Result<Source>(Diagnostics{{path, bytes.problem()}});
+    if (!read) return Result<Source>(read.errors());
+    return Result<Source>(Source{*read, &reader});
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
 Result<Source> read_source(const std::string& path) {
   const Result<std::string> raw = config::read_file(path, max_source_bytes);
   if (!raw) return raw.errors();
+  if (auto read = read_in_pieces(*raw, path)) return *read;
   const Result<std::string> plain = unpacked(*raw, path);
   if (!plain) return plain.errors();
   const std::vector<Member> files = members(*plain);

@@ -1,107 +1,232 @@
-// kernel_family.cpp — parts of the names of kernels. Sources: traces of the libraries that are
-// named.
+// kernel_family.cpp — parts of the names of kernels. Sources: traces and sources of the libraries
+// that are named.
 #include "sim/calibrate/readers/kernel_family.h"
 
-#include <array>
+#include <algorithm>
 #include <string>
 
 namespace sim::calibrate {
 
 namespace {
 
+using enum KernelFamily;
+
 struct Part {
-  std::string_view text;  // in lower case
+  std::string_view text;  // in lower case; '*' stands for anything
   KernelFamily family;
+  std::string_view library;
 };
-constexpr std::array parts{
-    // NCCL and RCCL, NVSHMEM, DeepEP (its kernels are deep_ep::intranode::dispatch and the like),
-    // MSCCL++, PyTorch's symmetric memory, vLLM's and TensorRT-LLM's own all-reduce.
-    Part{"nccl", KernelFamily::communication},
-    Part{"rccl", KernelFamily::communication},
-    Part{"nvshmem", KernelFamily::communication},
-    Part{"deep_ep::", KernelFamily::communication},
-    Part{"deepep", KernelFamily::communication},
-    Part{"internode::", KernelFamily::communication},
-    Part{"intranode::", KernelFamily::communication},
-    Part{"internode_ll::", KernelFamily::communication},
-    Part{"hybrid_ep", KernelFamily::communication},
-    Part{"mscclpp", KernelFamily::communication},
-    Part{"multimem_all_reduce", KernelFamily::communication},
-    Part{"one_shot_all_reduce", KernelFamily::communication},
-    Part{"two_shot_all_reduce", KernelFamily::communication},
-    Part{"cross_device_reduce", KernelFamily::communication},
-    Part{"userbuffers", KernelFamily::communication},
-    // flash-attn 1 to 3, FlashMLA, cuDNN's fused attention, xFormers.
-    Part{"flash_fwd", KernelFamily::attention},
-    Part{"flash_bwd", KernelFamily::attention},
-    Part{"flash::", KernelFamily::attention},
-    Part{"flashattn", KernelFamily::attention},
-    Part{"flash_mla", KernelFamily::attention},
-    Part{"fmha", KernelFamily::attention},
-    Part{"sdpa", KernelFamily::attention},
-    Part{"_attn_fwd", KernelFamily::attention},
-    Part{"_attn_bwd", KernelFamily::attention},
-    Part{"paged_attention", KernelFamily::attention},
-    // cuBLAS, CUTLASS, DeepGEMM, cuDNN's convolutions.
-    Part{"gemm", KernelFamily::product},
-    Part{"nvjet", KernelFamily::product},
-    Part{"cutlass", KernelFamily::product},
-    Part{"xmma", KernelFamily::product},
-    Part{"wgmma", KernelFamily::product},
-    Part{"gemv", KernelFamily::product},
-    Part{"splitkreduce", KernelFamily::product},
-    Part{"scudnn", KernelFamily::product},
-    Part{"cudnn", KernelFamily::product},
-    Part{"convolve", KernelFamily::product},
-    Part{"_matmul", KernelFamily::product},
-    // What torch.compile and people write.
-    Part{"triton_", KernelFamily::triton},
-    Part{"triton", KernelFamily::triton},
-    // Element by element, norms, reductions, copies.
-    Part{"elementwise", KernelFamily::memory},
-    Part{"vectorized", KernelFamily::memory},
-    Part{"layer_norm", KernelFamily::memory},
-    Part{"rmsnorm", KernelFamily::memory},
-    Part{"ln_fwd", KernelFamily::memory},
-    Part{"ln_bwd", KernelFamily::memory},
-    Part{"reduce_kernel", KernelFamily::memory},
-    Part{"softmax", KernelFamily::memory},
-    Part{"catarray", KernelFamily::memory},
-    Part{"multi_tensor", KernelFamily::memory},
-    Part{"copy", KernelFamily::memory},
-    Part{"cast", KernelFamily::memory},
-    Part{"fill", KernelFamily::memory},
-    Part{"embedding", KernelFamily::memory},
-    Part{"index", KernelFamily::memory},
+
+const Part parts[] = {
+    // DeepEP (deep_ep::intranode::dispatch and the like), NVSHMEM, HybridEP.
+    {"deep_ep", all_to_all, "DeepEP"},
+    {"deepep", all_to_all, "DeepEP"},
+    {"internode::", all_to_all, "DeepEP"},
+    {"intranode::", all_to_all, "DeepEP"},
+    {"internode_ll::", all_to_all, "DeepEP"},
+    {"hybrid_ep", all_to_all, "DeepEP"},
+    {"nvshmem*alltoall", all_to_all, "NVSHMEM"},
+    {"nvshmem", communication, "NVSHMEM"},
+    // NCCL before and since 2.19 (ncclKernel_, ncclDevKernel_), RCCL.
+    {"nccl*allreduce", all_reduce, "NCCL"},
+    {"nccl*allgather", all_gather, "NCCL"},
+    {"nccl*reducescatter", reduce_scatter, "NCCL"},
+    {"nccl*reduce_scatter", reduce_scatter, "NCCL"},
+    {"nccl*broadcast", broadcast, "NCCL"},
+    {"nccl*alltoall", all_to_all, "NCCL"},
+    {"nccl*sendrecv", send_receive, "NCCL"},
+    {"nccl", communication, "NCCL"},
+    {"rccl", communication, "RCCL"},
+    {"mscclpp", communication, "MSCCL++"},
+    // PyTorch's symmetric memory, vLLM's and TensorRT-LLM's own all-reduce, TransformerEngine's
+    // user buffers.
+    {"multimem_all_reduce", all_reduce, "PyTorch"},
+    {"multimem_one_shot", all_reduce, "PyTorch"},
+    {"one_shot_all_reduce", all_reduce, "PyTorch"},
+    {"two_shot_all_reduce", all_reduce, "PyTorch"},
+    {"cross_device_reduce", all_reduce, "vLLM"},
+    {"userbuffers*allgather", all_gather, "TransformerEngine"},
+    {"userbuffers*reducescatter", reduce_scatter, "TransformerEngine"},
+    {"userbuffers", communication, "TransformerEngine"},
+    {"kuserbuffers", communication, "TransformerEngine"},
+    // cuDNN's fused attention, flash-attn 1 to 3 and PyTorch's copy of it, FlashMLA, xFormers,
+    // Composable Kernel, Triton's tutorial.
+    {"cudnn*sdpa*bprop", attention_backward, "cuDNN"},
+    {"cudnn*sdpa*bwd", attention_backward, "cuDNN"},
+    {"cudnn*sdpa", attention_forward, "cuDNN"},
+    {"flash_bwd", attention_backward, "flash-attn"},
+    {"flashattnbwd", attention_backward, "flash-attn"},
+    {"flash_fwd", attention_forward, "flash-attn"},
+    {"flashattnfwd", attention_forward, "flash-attn"},
+    {"flash_mla", attention_forward, "FlashMLA"},
+    {"flash::", attention_forward, "flash-attn"},
+    {"flashattn", attention_forward, "flash-attn"},
+    {"fmha_cutlassb", attention_backward, "CUTLASS"},
+    {"fmha_cutlassf", attention_forward, "CUTLASS"},
+    {"fmha*bwd", attention_backward, ""},
+    {"fmha*dgrad", attention_backward, ""},
+    {"fmha", attention_forward, ""},
+    {"_attn_bwd", attention_backward, "Triton"},
+    {"_attn_fwd", attention_forward, "Triton"},
+    {"paged_attention", attention_forward, "vLLM"},
+    {"sdpa*bwd", attention_backward, "cuDNN"},
+    {"sdpa", attention_forward, "cuDNN"},
+    // Beside a product.
+    {"splitkreduce", gemm_part, "cuBLAS"},
+    {"reducesplitk", gemm_part, "cuDNN"},
+    {"cublaslt*epilogue", gemm_part, "cuBLAS"},
+    {"epilogue::impl", gemm_part, "cuBLAS"},
+    {"computeoffsetskernel", gemm_part, "cuDNN"},
+    {"nchwtonhwc", gemm_part, "cuDNN"},
+    {"nhwctonchw", gemm_part, "cuDNN"},
+    {"reduce_wgrad", gemm_part, "cuDNN"},
+    {"to_dense_representation", copy, "PyTorch"},
+    {"fft2d", gemm_part, "cuDNN"},
+    {"scal_kernel", gemm_part, "cuBLAS"},
+    // FBGEMM's tables of recommendation models, whose name has a product in it.
+    {"split_embedding", embedding, "FBGEMM"},
+    {"fbgemm*fp8", elementwise, "FBGEMM"},
+    {"fbgemm", routing, "FBGEMM"},
+    {"linearize_index", routing, "FBGEMM"},
+    {"bounds_check_indices", routing, "FBGEMM"},
+    // Optimizers before what they are made of: their functors are arguments.
+    {"adam", optimizer, ""},
+    {"adagrad", optimizer, ""},
+    {"sgdfunctor", optimizer, ""},
+    {"multi_tensor_apply*l2norm", reduction, ""},
+    {"multi_tensor_apply*maxnorm", reduction, ""},
+    {"multi_tensor_apply*lpnorm", reduction, "PyTorch"},
+    {"multi_tensor_apply", optimizer, ""},
+    // Norms: cuDNN's batch norm, PyTorch, apex, TransformerEngine.
+    {"cudnn::bn_", norm, "cuDNN"},
+    {"cuapplylayer", norm, "apex"},
+    {"cuapplyrms", norm, "apex"},
+    {"cucomputegradinput", norm, "apex"},
+    {"cucomputepartgrad", norm, "apex"},
+    {"cucomputegradgamma", norm, "apex"},
+    {"batch_norm", norm, "PyTorch"},
+    {"layer_norm", norm, "PyTorch"},
+    {"layernorm", norm, "PyTorch"},
+    {"gammabeta", norm, "PyTorch"},
+    {"rowwisemoments", norm, "PyTorch"},
+    {"rmsnorm", norm, "TransformerEngine"},
+    {"rms_norm", norm, "PyTorch"},
+    {"ln_fwd", norm, "TransformerEngine"},
+    {"ln_bwd", norm, "TransformerEngine"},
+    {"ln_parallel_residual", norm, ""},
+    // Products: cuBLAS and cuBLASLt, CUTLASS, DeepGEMM, Tensile, cuDNN's convolutions.
+    {"deep_gemm", gemm, "DeepGEMM"},
+    {"fp8_gemm_kernel", gemm, "DeepGEMM"},
+    {"nvjet", gemm, "cuBLAS"},
+    {"cutlass_cudnn", gemm, "cuDNN"},
+    {"scudnn", gemm, "cuDNN"},
+    {"implicit_gemm", gemm, "cuDNN"},
+    {"convolve", gemm, "cuDNN"},
+    {"cutlass*gemm", gemm, "CUTLASS"},
+    {"cutlass::kernel", gemm, "CUTLASS"},
+    {"cutlass::device_kernel", gemm, "CUTLASS"},
+    {"gemm", gemm, "cuBLAS"},
+    {"gemv", gemm, "cuBLAS"},
+    {"xmma", gemm, "cuBLAS"},
+    {"wgmma", gemm, ""},
+    {"cijk_", gemm, "Tensile"},
+    {"_matmul", gemm, "Triton"},
+    {"cutlass", gemm, "CUTLASS"},
+    {"cublas", gemm_part, "cuBLAS"},
+    // Softmax and losses.
+    {"softmax", softmax, ""},
+    {"nll_loss", softmax, "PyTorch"},
+    {"cross_entropy", softmax, ""},
+    // Tables.
+    {"embedding", embedding, "PyTorch"},
+    {"indexselect", embedding, "PyTorch"},
+    {"krn_partials_per_segment", embedding, "PyTorch"},
+    {"compute_grad_weight", embedding, "PyTorch"},
+    {"sum_and_scatter", embedding, "PyTorch"},
+    // Compilers.
+    {"triton", fused, "Triton"},
+    {"cudacodegen", fused, "nvFuser"},
+    {"nvfuser", fused, "nvFuser"},
+    {"fused_dropout", elementwise, "PyTorch"},
+    {"fused_rope", elementwise, "TransformerEngine"},
+    // Orders and places of tokens.
+    {"radixsort", routing, "CUB"},
+    {"bitonicsort", routing, "PyTorch"},
+    {"devicescan", routing, "CUB"},
+    {"deviceselect", routing, "CUB"},
+    {"devicecompact", routing, "CUB"},
+    {"reducebykey", routing, "CUB"},
+    {"topk", routing, ""},
+    {"moe_", routing, ""},
+    {"permute", routing, ""},
+    {"histogram", routing, ""},
+    {"searchsorted", routing, "PyTorch"},
+    {"scatter_gather", routing, "PyTorch"},
+    // Copies and clears; quantising is a pass over all elements.
+    {"memcpy", copy, "CUDA"},
+    {"memset", copy, "CUDA"},
+    {"catarray", copy, "PyTorch"},
+    {"chunk_cat", copy, "PyTorch"},
+    {"split_with_sizes_copy", copy, "PyTorch"},
+    {"copy_kernel", copy, "PyTorch"},
+    {"copy_async", copy, ""},
+    {"copydevicetodevice", copy, "HIP"},
+    {"fillbuffer", copy, "HIP"},
+    {"fillfunctor", copy, "PyTorch"},
+    {"index_elementwise", copy, "PyTorch"},
+    {"indexfunc", copy, "PyTorch"},
+    {"cast_transpose", elementwise, "TransformerEngine"},
+    {"transpose", copy, ""},
+    // Sums.
+    {"reduce_kernel", reduction, "PyTorch"},
+    {"devicereduce", reduction, "CUB"},
+    {"reduce_1block", reduction, "cuBLAS"},
+    {"dot_kernel", reduction, "cuBLAS"},
+    // Element by element.
+    {"gated_act", elementwise, "TransformerEngine"},
+    {"unary_kernel", elementwise, "TransformerEngine"},
+    {"elementwise", elementwise, "PyTorch"},
+    {"vectorized", elementwise, ""},
+    {"swiglu", elementwise, ""},
+    {"rotary", elementwise, ""},
+    {"pool", elementwise, "PyTorch"},
+    {"quantize", elementwise, ""},
+    {"cast", elementwise, ""},
 };
+
+// Whether the parts between '*' stand in the text, one behind the other.
+bool holds(std::string_view text, std::string_view pattern) {
+  std::size_t from = 0;
+  while (!pattern.empty()) {
+    const std::string_view part = pattern.substr(0, pattern.find('*'));
+    const std::size_t found = text.find(part, from);
+    if (found == std::string_view::npos) return false;
+    from = found + part.size();
+    pattern.remove_prefix(std::min(pattern.size(), part.size() + 1));
+  }
+  return true;
+}
 
 }  // namespace
 
 std::string_view name(KernelFamily family) {
-  switch (family) {
-    case KernelFamily::communication:
-      return "communication";
-    case KernelFamily::attention:
-      return "attention";
-    case KernelFamily::product:
-      return "products";
-    case KernelFamily::triton:
-      return "Triton";
-    case KernelFamily::memory:
-      return "memory-bound";
-    case KernelFamily::other:
-      return "others";
-  }
-  return "";
+  static constexpr std::string_view names[kernel_family_count] = {
+      "gemm",         "gemm part",  "attention forward", "attention backward",
+      "norm",         "softmax",    "elementwise",       "copy",
+      "reduction",    "optimizer",  "embedding",         "routing",
+      "fused passes", "all-reduce", "all-gather",        "reduce-scatter",
+      "broadcast",    "all-to-all", "send-receive",      "communication",
+      "other"};
+  return names[static_cast<std::size_t>(family)];
 }
 
-KernelFamily family_of(std::string_view kernel) {
+KernelKind kind_of_kernel(std::string_view kernel) {
   std::string text(kernel.substr(0, 512));
   for (char& c : text)
     if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
   for (const Part& part : parts)
-    if (text.find(part.text) != std::string::npos) return part.family;
-  return KernelFamily::other;
+    if (holds(text, part.text)) return {part.family, part.library};
+  return {};
 }
 
 }  // namespace sim::calibrate

@@ -28,15 +28,8 @@ using Dims = std::vector<std::vector<std::int64_t>>;
 
 constexpr std::int64_t max_dimension = std::int64_t{1} << 28;
 
-bool is_kernel(const TraceEvent& e) {
-  return e.category == "kernel" || e.category == "Kernel";
-}
-bool is_operator(const TraceEvent& e) {
-  return e.category == "cpu_op" || e.category == "Operator";
-}
 bool is_launch(const TraceEvent& e) {
-  return (e.category == "cuda_runtime" || e.category == "Runtime" || e.category == "cuda_driver") &&
-         contains(e.name, "LaunchKernel");
+  return e.kind == EventKind::call && contains(e.name, "LaunchKernel");
 }
 
 json parsed(std::string_view text) {
@@ -45,9 +38,9 @@ json parsed(std::string_view text) {
 }
 
 // Sizes of each input; a list of tensors or a scalar gives an empty one.
-Dims dims_of(const TraceEvent& e) {
+Dims dims_of(const TraceFile& file, const TraceEvent& e) {
   Dims all;
-  const json value = parsed(e.argument("Input Dims"));
+  const json value = parsed(file.argument(e, Argument::input_dims));
   if (!value.is_array()) return all;
   for (const json& one : value) {
     all.emplace_back();
@@ -64,9 +57,8 @@ Dims dims_of(const TraceEvent& e) {
   return all;
 }
 
-std::optional<model::Precision> precision_of(const TraceEvent& e) {
-  const json types =
-      parsed(e.argument(e.arguments.count("Input type") ? "Input type" : "Input Types"));
+std::optional<model::Precision> precision_of(const TraceFile& file, const TraceEvent& e) {
+  const json types = parsed(file.argument(e, Argument::input_types));
   if (!types.is_array() || types.empty()) return std::nullopt;
   for (const json& type : types) {
     if (!type.is_string()) continue;
@@ -80,8 +72,9 @@ std::optional<model::Precision> precision_of(const TraceEvent& e) {
 }
 
 // The product of aten::mm(A[m,k], B[k,n]), addmm(bias, A, B), bmm and linear(x[.., k], w[n, k]).
-std::optional<model::Operation> product_of(const TraceEvent& e, model::Precision precision) {
-  const Dims dims = dims_of(e);
+std::optional<model::Operation> product_of(const TraceFile& file, const TraceEvent& e,
+                                           model::Precision precision) {
+  const Dims dims = dims_of(file, e);
   const bool add = contains(e.name, "addmm");
   const bool linear = e.name == "aten::linear";
   const bool batched = contains(e.name, "bmm");
@@ -108,9 +101,10 @@ std::optional<model::Operation> product_of(const TraceEvent& e, model::Precision
 }
 
 // Flash attention of PyTorch: query [batch, heads, seq, head_dim].
-std::optional<model::Operation> attention_of(const TraceEvent& e, model::Precision precision) {
+std::optional<model::Operation> attention_of(const TraceFile& file, const TraceEvent& e,
+                                             model::Precision precision) {
   const bool backward = contains(e.name, "backward");
-  const Dims dims = dims_of(e);
+  const Dims dims = dims_of(file, e);
   const std::size_t first = backward ? 1 : 0;  // grad_out stands before query, key, value
   if (dims.size() < first + 3) return std::nullopt;
   const auto &q = dims[first], &k = dims[first + 1];
@@ -118,7 +112,7 @@ std::optional<model::Operation> attention_of(const TraceEvent& e, model::Precisi
   if (q[2] > 1 << 24 || k[2] > 1 << 24 || q[1] > 1 << 12 || q[3] > 1 << 12 || q[0] > 1 << 16 ||
       q[1] % k[1] != 0)
     return std::nullopt;
-  const json values = parsed(e.argument("Concrete Inputs"));
+  const json values = parsed(file.argument(e, Argument::concrete_inputs));
   bool causal = false;
   if (values.is_array()) {
     for (const json& value : values) {
@@ -160,19 +154,21 @@ std::int64_t bytes_of_type(std::string_view type) {
 // The shortest of equal collectives.
 using Collectives = std::map<std::tuple<collective::Kind, std::int64_t, int>, CollectiveSample>;
 
-void add_collective(const TraceEvent& kernel, const TraceEvent* op, Collectives& found,
-                    Measurements& out) {
-  const TraceEvent& who = kernel.arguments.count("Collective name") || !op ? kernel : *op;
-  const auto kind = collective_kind(who.argument("Collective name"));
+void add_collective(const TraceFile& file, const TraceEvent& kernel, const TraceEvent* op,
+                    Collectives& found, Measurements& out) {
+  const bool own = !file.argument(kernel, Argument::collective).empty();
+  const TraceEvent& who = own || !op ? kernel : *op;
+  const std::string_view called = file.argument(who, Argument::collective);
+  const auto kind = collective_kind(called);
   if (!kind) {
-    ++out.passed[who.argument("Collective name").empty()
-                     ? "collectives without their size (an older profiler)"
-                     : fmt::format("collective '{}'", who.argument("Collective name"))];
+    ++out.passed[called.empty() ? "collectives without their size (an older profiler)"
+                                : fmt::format("collective '{}'", called)];
     return;
   }
-  const std::int64_t in = positive_whole(who.argument("In msg nelems"));
-  const std::int64_t elements = std::max(in, positive_whole(who.argument("Out msg nelems")));
-  const std::int64_t ranks = positive_whole(who.argument("Group size"), 1 << 17);
+  const std::int64_t in = positive_whole(file.argument(who, Argument::in_elements));
+  const std::int64_t elements =
+      std::max(in, positive_whole(file.argument(who, Argument::out_elements)));
+  const std::int64_t ranks = positive_whole(file.argument(who, Argument::group_size), 1 << 17);
   if (elements == 0 || ranks < 2 || kernel.duration_us <= 0) {
     ++out.passed["collectives of one rank or without their size"];
     return;
@@ -181,7 +177,7 @@ void add_collective(const TraceEvent& kernel, const TraceEvent* op, Collectives&
   sample.kind = *kind;
   sample.ranks = static_cast<int>(ranks);
   sample.nodes = 0;  // a trace does not say where its ranks are
-  sample.bytes = {elements * bytes_of_type(who.argument("dtype"))};
+  sample.bytes = {elements * bytes_of_type(file.argument(who, Argument::dtype))};
   sample.seconds = kernel.duration_us * 1e-6;
   sample.gpu = out.device;
   const auto [at, fresh] = found.try_emplace({sample.kind, sample.bytes.n, sample.ranks}, sample);
@@ -223,16 +219,18 @@ void add_facts(const TraceFile& file, const std::vector<const TraceEvent*>& kern
                Measurements& out) {
   std::vector<std::pair<double, double>> all, communication, compute;
   double first = 0, last = 0;
-  std::array<double, static_cast<std::size_t>(KernelFamily::other) + 1> busy{};
+  std::array<double, kernel_family_count> busy{};
+  std::map<std::string_view, double> libraries;
   for (const TraceEvent* kernel : kernels) {
     const std::pair<double, double> span = {kernel->start_us,
                                             kernel->start_us + kernel->duration_us};
     first = all.empty() ? span.first : std::min(first, span.first);
     last = all.empty() ? span.second : std::max(last, span.second);
     all.push_back(span);
-    const KernelFamily family = family_of(kernel->name);
-    (family == KernelFamily::communication ? communication : compute).push_back(span);
-    busy[static_cast<std::size_t>(family)] += kernel->duration_us;
+    const KernelKind kind = kind_of_kernel(kernel->name);
+    (communicates(kind.family) ? communication : compute).push_back(span);
+    busy[static_cast<std::size_t>(kind.family)] += kernel->duration_us;
+    if (!kind.library.empty()) libraries[kind.library] += kernel->duration_us;
   }
   const double length = last - first;
   if (length > 0) {
@@ -245,12 +243,16 @@ void add_facts(const TraceFile& file, const std::vector<const TraceEvent*>& kern
         100 * (1 - covered(all) / length)));
   }
   if (const double sum = std::accumulate(busy.begin(), busy.end(), 0.0); sum > 0) {
-    std::string shares;
+    std::vector<std::string> shares, owners;
+    const auto add = [&](std::vector<std::string>& to, std::string_view what, double us) {
+      if (us >= 0.001 * sum) to.push_back(fmt::format("{} {:.1f} %", what, 100 * us / sum));
+    };
     for (std::size_t i = 0; i < busy.size(); ++i)
-      if (busy[i] >= 0.001 * sum)
-        shares += fmt::format("{}{} {:.1f} %", shares.empty() ? "" : ", ",
-                              name(static_cast<KernelFamily>(i)), 100 * busy[i] / sum);
-    out.facts.push_back("kernel time: " + shares);
+      add(shares, name(static_cast<KernelFamily>(i)), busy[i]);
+    for (const auto& [library, us] : libraries) add(owners, library, us);
+    out.facts.push_back(fmt::format("kernel time: {}", fmt::join(shares, ", ")));
+    if (!owners.empty())
+      out.facts.push_back(fmt::format("of libraries: {}", fmt::join(owners, ", ")));
   }
   const auto info = file.top.find("distributedInfo");
   if (info != file.top.end()) {
@@ -296,20 +298,24 @@ bool is_profiler_trace(std::string_view bytes, const std::string&) {
                                 head.find("\"schemaVersion\"") != std::string_view::npos);
 }
 
-Result<Measurements> read_profiler_trace(std::string_view bytes, const std::string& path) {
+Result<Measurements> read_profiler_stream(ByteSource& bytes, const std::string& path) {
   const Result<TraceFile> file = read_trace_events(bytes, path);
   if (!file) return file.errors();
   return measurements_of(*file, path);
 }
 
+Result<Measurements> read_profiler_trace(std::string_view bytes, const std::string& path) {
+  PlainBytes plain(bytes);
+  return read_profiler_stream(plain, path);
+}
+
 Measurements measurements_of(const TraceFile& file, const std::string& path) {
   Measurements out;
-  std::map<std::string, const TraceEvent*, std::less<>> operators;
+  std::map<std::int64_t, const TraceEvent*> operators;
   std::vector<const TraceEvent*> kernels, launches;
   for (const TraceEvent& e : file.events) {
-    if (is_operator(e) && !e.argument("External id").empty())
-      operators[std::string(e.argument("External id"))] = &e;
-    if (is_kernel(e)) kernels.push_back(&e);
+    if (e.kind == EventKind::operation && e.external >= 0) operators[e.external] = &e;
+    if (e.kind == EventKind::kernel) kernels.push_back(&e);
     if (is_launch(e)) launches.push_back(&e);
   }
   std::stable_sort(launches.begin(), launches.end(), [](const TraceEvent* a, const TraceEvent* b) {
@@ -318,16 +324,16 @@ Measurements measurements_of(const TraceFile& file, const std::string& path) {
   read_device(file, kernels, out);
   Collectives collectives;
   // Kernels of one operator belong together: a product with split k, or attention's three.
-  std::map<std::string, double> seconds;
+  std::map<std::int64_t, double> seconds;
   for (const TraceEvent* kernel : kernels) {
-    const std::string id(kernel->argument("External id"));
+    const std::int64_t id = kernel->external;
     const auto op = operators.find(id);
     const TraceEvent* owner = op == operators.end() ? nullptr : op->second;
-    const bool communicates = family_of(kernel->name) == KernelFamily::communication;
-    if (communicates && !contains(kernel->name, "nccl")) {
+    const bool communication = communicates(family_of(kernel->name));
+    if (communication && !contains(kernel->name, "nccl")) {
       ++out.passed["communication that is not NCCL's (DeepEP, NVSHMEM)"];
-    } else if (communicates) {
-      add_collective(*kernel, owner, collectives, out);
+    } else if (communication) {
+      add_collective(file, *kernel, owner, collectives, out);
     } else if (!owner) {
       ++out.passed["kernels that no operator claims"];
     } else if (is_product(owner->name) || is_attention(owner->name)) {
@@ -338,11 +344,11 @@ Measurements measurements_of(const TraceFile& file, const std::string& path) {
   }
   for (const auto& [id, time] : seconds) {
     const TraceEvent& op = *operators.find(id)->second;
-    const auto precision = precision_of(op);
+    const auto precision = precision_of(file, op);
     const bool attention = is_attention(op.name);
     const auto operation = !precision  ? std::nullopt
-                           : attention ? attention_of(op, *precision)
-                                       : product_of(op, *precision);
+                           : attention ? attention_of(file, op, *precision)
+                                       : product_of(file, op, *precision);
     if (!operation || !(time > 0)) {
       ++out.passed["products and attention without shapes (record_shapes=True keeps them)"];
       continue;

@@ -16,6 +16,7 @@
 #include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "sim/calibrate/readers/reader.h"
 #include "sim/calibrate/readers/trace_events.h"
@@ -197,45 +198,47 @@ Result<Measurements> read_nsight_export(std::string_view bytes, const std::strin
         "CUPTI_ACTIVITY_KIND_RUNTIME r JOIN StringIds s ON s.id = r.nameId ORDER BY r.start",
         [&](sqlite3_stmt* row) {
           TraceEvent e;
-          e.phase = "X";
-          e.category = "cuda_runtime";
+          e.kind = EventKind::call;
           e.start_us = micro(row, 0);
           e.duration_us = micro(row, 1) - e.start_us;
-          e.thread = text(row, 2);
-          e.name = text(row, 4);
-          launches[sqlite3_column_int64(row, 3)] = {e.start_us, e.thread};
+          e.thread = file.texts->keep(text(row, 2));
+          e.name = file.texts->keep(text(row, 4));
+          e.correlation = sqlite3_column_int64(row, 3);
+          launches[e.correlation] = {e.start_us, std::string(e.thread)};
           file.events.push_back(std::move(e));
         });
     if (!problem.empty()) return Diagnostics{{path, problem}};
   }
   const std::vector<Range> known = ranges(database);
-  std::map<const Range*, std::string> claimed;
+  std::set<const Range*> claimed;
+  const bool streams = database.has("CUPTI_ACTIVITY_KIND_KERNEL", "streamId");
   problem = database.each(
-      "SELECT k.start, k.end, k.correlationId, s.value FROM CUPTI_ACTIVITY_KIND_KERNEL k JOIN "
-      "StringIds s ON s.id = k.shortName ORDER BY k.start",
+      fmt::format("SELECT k.start, k.end, k.correlationId, s.value, {} FROM "
+                  "CUPTI_ACTIVITY_KIND_KERNEL k JOIN StringIds s ON s.id = k.shortName ORDER BY "
+                  "k.start",
+                  streams ? "k.streamId" : "0"),
       [&](sqlite3_stmt* row) {
         TraceEvent e;
-        e.phase = "X";
-        e.category = "kernel";
+        e.kind = EventKind::kernel;
         e.start_us = micro(row, 0);
         e.duration_us = micro(row, 1) - e.start_us;
-        e.name = text(row, 3);
+        e.name = file.texts->keep(text(row, 3));
+        e.correlation = sqlite3_column_int64(row, 2);
+        e.stream = streams ? sqlite3_column_int(row, 4) : -1;
         if (!(e.duration_us > 0)) return;
         const auto launch = launches.find(sqlite3_column_int64(row, 2));
         const Range* range = launch == launches.end()
                                  ? nullptr
                                  : around(known, launch->second.start, launch->second.thread);
         if (range) {
-          const auto id = fmt::format("nvtx {}", range - known.data());
-          e.arguments["External id"] = id;
-          if (claimed.try_emplace(range, id).second) {
+          e.external = range - known.data();
+          if (claimed.insert(range).second) {
             TraceEvent op;
-            op.phase = "X";
-            op.category = "cpu_op";
-            op.name = range->name;
-            op.arguments = {
-                {"External id", id}, {"Input Dims", range->sizes}, {"Input type", type_of(e.name)}};
-            file.events.push_back(std::move(op));
+            op.name = file.texts->keep(range->name);
+            op.external = e.external;
+            file.events.push_back(op);
+            file.add_argument(Argument::input_dims, range->sizes);
+            file.add_argument(Argument::input_types, type_of(std::string(e.name)));
           }
         }
         file.events.push_back(std::move(e));

@@ -14,6 +14,8 @@
 
 namespace sim::calibrate {
 
+class ByteSource;
+
 constexpr std::int64_t max_source_bytes = std::int64_t{1} << 30;    // on disk
 constexpr std::int64_t max_unpacked_bytes = std::int64_t{1} << 30;  // after gzip
 
@@ -22,6 +24,8 @@ struct Reader {
   // Looks at the beginning only.
   bool (*recognises)(std::string_view bytes, const std::string& path);
   Result<Measurements> (*read)(std::string_view bytes, const std::string& path);
+  // The same of a file that is larger than memory should have to hold; may be missing.
+  Result<Measurements> (*read_stream)(ByteSource& bytes, const std::string& path) = nullptr;
 };
 const std::vector<Reader>& readers();
 
@@ -40,9 +44,6 @@ struct Member {
 };
 std::vector<Member> members(std::string_view archive);
 
-// gzip -> plain, within the limits; anything else as it is.
-Result<std::string> unpacked(std::string bytes, const std::string& path);
-
 // The readers, each in a file of its name.
 bool is_kernel_table(std::string_view bytes, const std::string& path);
 Result<Measurements> read_kernel_table(std::string_view bytes, const std::string& path);
@@ -52,6 +53,7 @@ bool is_nccl_table(std::string_view bytes, const std::string& path);
 Result<Measurements> read_nccl_table(std::string_view bytes, const std::string& path);
 bool is_profiler_trace(std::string_view bytes, const std::string& path);
 Result<Measurements> read_profiler_trace(std::string_view bytes, const std::string& path);
+Result<Measurements> read_profiler_stream(ByteSource& bytes, const std::string& path);
 bool is_nccl_tests(std::string_view bytes, const std::string& path);
 Result<Measurements> read_nccl_tests(std::string_view bytes, const std::string& path);
 bool is_megatron_log(std::string_view bytes, const std::string& path);

@@ -2,10 +2,10 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <array>
+#include <cmath>
 #include <iterator>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 namespace sim::calibrate {
 
@@ -14,46 +14,84 @@ namespace {
 constexpr std::size_t max_events = 8'000'000;
 constexpr std::size_t max_depth = 64;
 constexpr std::size_t max_value = 1 << 16;
-constexpr std::size_t max_kept = std::size_t{768} << 20;  // bytes of events
+constexpr std::size_t max_kept = std::size_t{768} << 20;  // bytes of events and their texts
 
-// Categories whose events say something; the rest is Python frames and arrows.
-bool is_wanted(std::string_view category) {
-  static constexpr std::array<std::string_view, 9> wanted = {
-      "cpu_op",  "Operator",   "kernel",     "Kernel",     "cuda_runtime",
-      "Runtime", "gpu_memcpy", "gpu_memset", "cuda_driver"};
-  return std::find(wanted.begin(), wanted.end(), category) != wanted.end();
+// Categories whose events say something; the rest is Python frames and arrows. Older profilers
+// write other words.
+std::optional<EventKind> kind_of(std::string_view category, std::string_view name) {
+  struct Category {
+    std::string_view name;
+    EventKind kind;
+  };
+  static constexpr Category wanted[] = {
+      {"cpu_op", EventKind::operation},  {"Operator", EventKind::operation},
+      {"kernel", EventKind::kernel},     {"Kernel", EventKind::kernel},
+      {"cuda_runtime", EventKind::call}, {"Runtime", EventKind::call},
+      {"cuda_driver", EventKind::call},  {"gpu_memcpy", EventKind::copy},
+      {"gpu_memset", EventKind::copy},   {"Memcpy", EventKind::copy},
+      {"Memset", EventKind::copy},       {"user_annotation", EventKind::annotation},
+  };
+  for (const Category& one : wanted)
+    if (one.name == category) return one.kind;
+  if (name.starts_with("ProfilerStep") && category != "gpu_user_annotation")
+    return EventKind::annotation;
+  return std::nullopt;
 }
 
-// The bytes of a trace as JSON, without a copy of them: literals that JSON does not have become 0,
-// stray bytes a blank or '?'.
-class Tamed {
+std::optional<Argument> argument_of(std::string_view key) {
+  struct Key {
+    std::string_view name;
+    Argument argument;
+  };
+  static constexpr Key keys[] = {
+      {"Input Dims", Argument::input_dims},           {"Input dims", Argument::input_dims},
+      {"Input type", Argument::input_types},          {"Input Types", Argument::input_types},
+      {"Concrete Inputs", Argument::concrete_inputs}, {"Collective name", Argument::collective},
+      {"In msg nelems", Argument::in_elements},       {"Out msg nelems", Argument::out_elements},
+      {"Group size", Argument::group_size},           {"Process Group Name", Argument::group_name},
+      {"Process Group Ranks", Argument::group_ranks}, {"dtype", Argument::dtype},
+  };
+  for (const Key& one : keys)
+    if (one.name == key) return one.argument;
+  return std::nullopt;
+}
+
+// The bytes of a trace as JSON, piece by piece: literals that JSON does not have become 0, stray
+// bytes a blank or '?'.
+class TamedBytes {
  public:
-  using iterator_category = std::input_iterator_tag;
-  using value_type = char;
-  using difference_type = std::ptrdiff_t;
-  using pointer = const char*;
-  using reference = char;
-
-  explicit Tamed(std::string_view rest) : rest_(rest) { look(); }
-
-  char operator*() const { return now_; }
-  Tamed& operator++() {
-    rest_.remove_prefix(1);
+  explicit TamedBytes(ByteSource& source) : source_(source) {
+    fill();
     look();
-    return *this;
   }
-  Tamed operator++(int) {
-    Tamed before = *this;
-    ++*this;
-    return before;
+  bool ended() const { return at_ == end_; }
+  char now() const { return now_; }
+  void step() {
+    ++at_;
+    if (end_ - at_ < longest_literal) fill();
+    look();
   }
-  bool operator==(const Tamed& other) const { return rest_.size() == other.rest_.size(); }
 
  private:
+  static constexpr std::ptrdiff_t longest_literal = 9;  // "-Infinity"
+
+  // What is left moves to the front; behind it comes the next piece, until a literal fits.
+  void fill() {
+    while (!dry_ && end_ - at_ < longest_literal) {
+      const std::string_view more = source_.next();
+      dry_ = more.empty();
+      std::string joined(at_, end_);
+      joined += more;
+      buffer_ = std::move(joined);
+      at_ = buffer_.data();
+      end_ = at_ + buffer_.size();
+    }
+  }
+
   void look() {
-    if (rest_.empty()) return;
-    const auto c = static_cast<unsigned char>(rest_[0]);
-    now_ = rest_[0];
+    if (at_ == end_) return;
+    const auto c = static_cast<unsigned char>(*at_);
+    now_ = *at_;
     if (blanks_ > 0) {
       --blanks_;
       now_ = ' ';
@@ -67,18 +105,56 @@ class Tamed {
       now_ = ' ';
     } else if (c >= 0x80) {
       now_ = '?';
-    } else if (!quoted_ && c == '-' && rest_.substr(1).starts_with("Infinity")) {
+    } else if (!quoted_ && (c == '-' || c == 'N' || c == 'I')) {
+      look_at_literal(c);
+    }
+  }
+
+  void look_at_literal(unsigned char c) {
+    const std::string_view rest(at_, static_cast<std::size_t>(end_ - at_));
+    if (c == '-' && rest.substr(1).starts_with("Infinity")) {
       now_ = ' ';
-    } else if (!quoted_ && (rest_.starts_with("NaN") || rest_.starts_with("Infinity"))) {
+    } else if (rest.starts_with("NaN") || rest.starts_with("Infinity")) {
       now_ = '0';
       blanks_ = c == 'N' ? 2 : 7;
     }
   }
 
-  std::string_view rest_;
+  ByteSource& source_;
+  std::string buffer_;
+  const char* at_ = nullptr;
+  const char* end_ = nullptr;
+  bool dry_ = false;
   bool quoted_ = false, escaped_ = false;
   int blanks_ = 0;  // of a literal that is passed over
   char now_ = 0;
+};
+
+// What nlohmann's parser walks along; all copies stand at the same place.
+class Tamed {
+ public:
+  using iterator_category = std::input_iterator_tag;
+  using value_type = char;
+  using difference_type = std::ptrdiff_t;
+  using pointer = const char*;
+  using reference = char;
+
+  explicit Tamed(TamedBytes* bytes) : bytes_(bytes) {}
+  char operator*() const { return bytes_->now(); }
+  Tamed& operator++() {
+    bytes_->step();
+    return *this;
+  }
+  Tamed operator++(int) {
+    ++*this;
+    return *this;
+  }
+  // Only the end is ever compared with.
+  bool operator==(const Tamed& other) const { return ended() == other.ended(); }
+
+ private:
+  bool ended() const { return bytes_ == nullptr || bytes_->ended(); }
+  TamedBytes* bytes_;
 };
 
 // Listens to nlohmann's parser. Where in the file a value is: a stack of what was opened.
@@ -148,6 +224,11 @@ class Listener : public nlohmann::json_sax<nlohmann::json> {
       in_event_ = true;
       event_depth_ = depth_;
       event_ = {};
+      phase_.clear();
+      category_.clear();
+      name_.clear();
+      thread_.clear();
+      arguments_.clear();
       event_key_.clear();
       return true;
     }
@@ -171,19 +252,7 @@ class Listener : public nlohmann::json_sax<nlohmann::json> {
       }
     } else if (in_event_ && depth_ == event_depth_) {
       in_event_ = false;
-      if (event_.phase == "X" && is_wanted(event_.category)) {
-        if (file.events.size() >= max_events) {
-          problem = fmt::format("more than {} events", max_events);
-          return false;
-        }
-        for (const auto& [name, value] : event_.arguments) kept_ += name.size() + value.size() + 96;
-        kept_ += sizeof(TraceEvent);
-        if (kept_ > max_kept) {
-          problem = fmt::format("events of more than {} MiB", max_kept >> 20);
-          return false;
-        }
-        file.events.push_back(std::move(event_));
-      }
+      if (!keep_event()) return false;
     } else if (events_depth_ == 2 && depth_ == 2) {
       events_depth_ = 0;  // after traceEvents
     }
@@ -195,6 +264,12 @@ class Listener : public nlohmann::json_sax<nlohmann::json> {
     if (!capturing_ && in_event_ && depth_ == event_depth_) {
       if (event_key_ == "ts") event_.start_us = value;
       if (event_key_ == "dur") event_.duration_us = value;
+    } else if (!capturing_ && in_event_ && depth_ == event_depth_ + 1) {
+      if (std::abs(value) > 9e15) return true;
+      const auto whole = static_cast<std::int64_t>(value);
+      if (argument_ == "External id" || argument_ == "external id") event_.external = whole;
+      if (argument_ == "correlation") event_.correlation = whole;
+      if (argument_ == "stream" && std::abs(value) < 1e9) event_.stream = static_cast<int>(whole);
     }
     return scalar(text, false);
   }
@@ -216,17 +291,40 @@ class Listener : public nlohmann::json_sax<nlohmann::json> {
     if (in_event_ && at == event_depth_) {
       keep(text);
     } else if (in_event_ && at == event_depth_ + 1) {
-      event_.arguments[argument_] = text.substr(0, max_value);
+      if (const auto which = argument_of(argument_))
+        arguments_.emplace_back(*which, text.substr(0, max_value));
     } else if (!in_event_ && at == 1 && file.top.size() < 64) {
       file.top[top_key_] = text.substr(0, max_value);
     }
   }
 
   void keep(const std::string& text) {
-    if (event_key_ == "ph") event_.phase = text;
-    if (event_key_ == "cat") event_.category = text;
-    if (event_key_ == "name") event_.name = text;
-    if (event_key_ == "tid") event_.thread = text;
+    if (event_key_ == "ph") phase_ = text;
+    if (event_key_ == "cat") category_ = text;
+    if (event_key_ == "name") name_ = text;
+    if (event_key_ == "tid") thread_ = text;
+  }
+
+  // The event that ends here, if it says something; false where there are too many.
+  bool keep_event() {
+    const auto kind = kind_of(category_, name_);
+    if (phase_ != "X" || !kind) return true;
+    if (file.events.size() >= max_events) {
+      problem = fmt::format("more than {} events", max_events);
+      return false;
+    }
+    event_.kind = *kind;
+    event_.name = file.texts->keep(name_);
+    event_.thread = file.texts->keep(thread_);
+    file.events.push_back(event_);
+    for (const auto& [which, text] : arguments_) file.add_argument(which, text);
+    const std::size_t kept = file.texts->bytes() + file.events.size() * sizeof(TraceEvent) +
+                             file.arguments.size() * sizeof(file.arguments.front());
+    if (kept > max_kept) {
+      problem = fmt::format("events of more than {} MiB", max_kept >> 20);
+      return false;
+    }
+    return true;
   }
 
   void append(const std::string& text) {
@@ -238,26 +336,53 @@ class Listener : public nlohmann::json_sax<nlohmann::json> {
   bool in_event_ = false;
   std::size_t event_depth_ = 0;
   TraceEvent event_;
+  std::string phase_, category_, name_, thread_;
+  std::vector<std::pair<Argument, std::string>> arguments_;
   std::string event_key_, argument_, top_key_;
   bool capturing_ = false;  // a value that is kept as text
   std::size_t capture_depth_ = 0;
   std::string captured_;
   char last_ = 0;
-  std::size_t kept_ = 0;
 };
 
 }  // namespace
 
-std::string_view TraceEvent::argument(std::string_view key) const {
-  const auto found = arguments.find(key);
-  return found == arguments.end() ? std::string_view{} : std::string_view(found->second);
+std::string_view Texts::keep(std::string_view text) {
+  if (text.empty()) return {};
+  auto there = texts_.find(text);
+  if (there == texts_.end()) {
+    there = texts_.emplace(text).first;
+    bytes_ += text.size() + 80;
+  }
+  return *there;
+}
+
+std::string_view TraceFile::argument(const TraceEvent& event, Argument which) const {
+  for (std::size_t i = 0; i < event.arguments; ++i)
+    if (const auto& one = arguments[event.first_argument + i]; one.first == which)
+      return one.second;
+  return {};
+}
+
+void TraceFile::add_argument(Argument which, std::string_view text) {
+  TraceEvent& event = events.back();
+  if (event.arguments == 0) event.first_argument = static_cast<std::uint32_t>(arguments.size());
+  if (event.arguments == static_cast<std::uint8_t>(Argument::count_)) return;
+  arguments.emplace_back(which, texts->keep(text));
+  ++event.arguments;
+}
+
+Result<TraceFile> read_trace_events(ByteSource& bytes, const std::string& path) {
+  Listener listener;
+  TamedBytes tamed(bytes);
+  const bool whole = nlohmann::json::sax_parse(Tamed(&tamed), Tamed(nullptr), &listener);
+  if (!whole || !listener.problem.empty()) return Diagnostics{{path, listener.problem}};
+  return std::move(listener.file);
 }
 
 Result<TraceFile> read_trace_events(std::string_view bytes, const std::string& path) {
-  Listener listener;
-  const bool whole = nlohmann::json::sax_parse(Tamed(bytes), Tamed(std::string_view{}), &listener);
-  if (!whole || !listener.problem.empty()) return Diagnostics{{path, listener.problem}};
-  return std::move(listener.file);
+  PlainBytes plain(bytes);
+  return read_trace_events(plain, path);
 }
 
 }  // namespace sim::calibrate

@@ -1,0 +1,24 @@
+#include "sim/core/parts.h"
+
+#include <filesystem>
+#include <system_error>
+
+namespace sim {
+namespace fs = std::filesystem;
+
+std::string program_folder() {
+  std::error_code error;
+  return fs::read_symlink("/proc/self/exe", error).parent_path().string();
+}
+
+std::string program_part(std::string_view name) {
+  const fs::path own = program_folder();
+  std::error_code error;
+  for (const fs::path& folder :
+       {own, own.parent_path(), own.parent_path() / "libexec" / "rehearse"}) {
+    if (fs::exists(folder / name, error)) return (folder / name).string();
+  }
+  return (own / name).string();
+}
+
+}  // namespace sim

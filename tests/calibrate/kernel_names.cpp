@@ -1,0 +1,52 @@
+// What kernels are for, by their names: names of recorded traces and of libraries.
+#include <catch2/catch.hpp>
+#include <cstdlib>
+#include <fstream>
+#include <vector>
+
+#include "sim/calibrate/readers/kernel_family.h"
+
+using namespace sim::calibrate;
+
+namespace {
+
+const std::string path =
+    std::string(REHEARSE_SOURCE_DIR) + "/tests/calibrate/data/kernel_names.txt";
+
+// "family | library | name" of each line; lines with # are comments.
+std::string line_of(const std::string& kernel) {
+  const KernelKind kind = kind_of_kernel(kernel);
+  return std::string(name(kind.family)) + " | " + std::string(kind.library) + " | " + kernel;
+}
+
+}  // namespace
+
+TEST_CASE("calibrate: kernels of recorded traces and of libraries have their families") {
+  std::vector<std::string> now;
+  std::ifstream in(path);
+  REQUIRE(in);
+  std::size_t names = 0;
+  for (std::string line; std::getline(in, line);) {
+    if (line.empty() || line.front() == '#') {
+      now.push_back(line);
+      continue;
+    }
+    ++names;
+    now.push_back(line_of(line.substr(line.rfind(" | ") + 3)));
+    CHECK(now.back() == line);
+  }
+  CHECK(names > 250);
+  if (!std::getenv("REHEARSE_UPDATE")) return;
+  std::ofstream out(path);
+  for (const std::string& line : now) out << line << "\n";
+}
+
+TEST_CASE("calibrate: a collective that adds is a collective, and names of any length are read") {
+  CHECK(family_of("ncclDevKernel_ReduceScatter_Sum_bf16_RING_LL") == KernelFamily::reduce_scatter);
+  CHECK(family_of("") == KernelFamily::other);
+  CHECK(family_of(std::string(1 << 20, 'x')) == KernelFamily::other);
+  CHECK(communicates(KernelFamily::send_receive));
+  CHECK_FALSE(communicates(KernelFamily::fused));
+  CHECK(passes_over_memory(KernelFamily::fused));
+  CHECK_FALSE(passes_over_memory(KernelFamily::attention_backward));
+}

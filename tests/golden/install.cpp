@@ -1,0 +1,38 @@
+// install.cpp — an installed tree answers from wherever it was moved to, with nothing of the
+// repository around it.
+#include <catch2/catch.hpp>
+#include <filesystem>
+
+#include "tests/golden/program.h"
+
+using golden::Finished;
+using golden::run;
+namespace fs = std::filesystem;
+
+TEST_CASE("golden: an installed program answers as the built one, also where it was moved") {
+  const std::string folder = golden::scratch("install");
+  const Finished made = run("cmake --install '" REHEARSE_BINARY_DIR "' --prefix first", folder);
+  INFO(made.err);
+  REQUIRE(made.code == 0);
+  fs::rename(folder + "/first", folder + "/second place");
+  for (const char* link : {"models", "topologies", "workloads", "calibration"})
+    fs::remove(folder + "/" + link);
+  // Nothing of this process's surroundings but where the cache may be.
+  const std::string program = "env -i XDG_CACHE_HOME=\"$PWD/cache\" './second place/bin/rehearse' ";
+  for (const std::string command : {"run llama-2-7b-64 --json", "list models", "--version"}) {
+    const Finished moved = run(program + command, folder);
+    INFO(command << "\n" << moved.err);
+    CHECK(moved.code == 0);
+    const Finished built = run("./rehearse " + command, golden::scratch("not_installed"));
+    CHECK(moved.out == built.out);
+  }
+  for (const char* file : {"share/man/man1/rehearse.1", "share/man/man1/rehearse-run.1",
+                           "share/bash-completion/completions/rehearse",
+                           "share/zsh/site-functions/_rehearse",
+                           "share/fish/vendor_completions.d/rehearse.fish",
+                           "libexec/rehearse/rehearse-network"}) {
+    INFO(file);
+    CHECK(fs::file_size(folder + "/second place/" + file) > 100);
+  }
+  fs::remove_all(folder);
+}
