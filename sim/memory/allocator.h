@@ -150,12 +150,6 @@ class Allocator {
     for (const EventQueue& queue : queues_)
       for (std::size_t i = queue.head; i < queue.waiting.size(); ++i) visit(queue.waiting[i].first);
   }
-  // Of each queue the one that was recorded last.
-  template <class Visit>
-  void visit_last_events(const Visit& visit) const {
-    for (const EventQueue& queue : queues_)
-      if (queue.head < queue.waiting.size()) visit(queue.waiting.back().first);
-  }
   template <class Visit>
   void visit_events(const Visit& visit) {
     soonest_ = INT64_MIN;

@@ -155,10 +155,9 @@ class Search {
     for (const Base& base : space_.bases()) {
       const search::Site& there = **sites_.of(base.file.machine);
       const auto& outside = there.profile.device.memory;
-      room.push_back(
-          (there.machine.gpu.memory - outside.context - outside.libraries - outside.unaccounted -
-           wanted_.headroom)
-              .n);
+      room.push_back((there.machine.gpu.memory - outside.context - outside.libraries -
+                      outside.unaccounted - wanted_.headroom)
+                         .n);
     }
     std::vector<Entry> entries;
     for (std::uint32_t c = 0; c < space_.cores().size(); ++c) {
@@ -275,8 +274,7 @@ class Search {
     if (json["room"].get<std::int64_t>() < wanted_.headroom.n) return drop(item, json);
     under_way_.erase(item);
     const Core& core = space_.cores()[entry.core];
-    const std::int64_t step_ps =
-        std::max(json["step_ps"].get<std::int64_t>(), entry.score.step_ps);
+    const std::int64_t step_ps = std::max(json["step_ps"].get<std::int64_t>(), entry.score.step_ps);
     if (too_slow(core, step_ps)) {
       out_.counts.cut_by_time += space_.allocators();
     } else if (entry.known == Known::waiting) {

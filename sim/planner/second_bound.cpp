@@ -10,6 +10,7 @@
 #include "sim/schedule/placement.h"
 #include "sim/search/pass_times.h"
 #include "sim/workload/outline.h"
+#include "sim/workload/stages.h"
 
 namespace sim::planner {
 
@@ -129,8 +130,9 @@ class Outline {
                                 schedule::Pass::input, schedule::Pass::weight})
           own.kernel[workload::outline_pass(pass, chunk)] = Duration{length(pass, stage, chunk)};
       const bool is_first = stage == 0, is_last = stage + 1 == plan_.mesh.pp;
-      own.kernel[workload::outline_end(chunks)] =
-          Duration{is_first ? behind[0] : is_last ? behind[1] : 0};
+      own.kernel[workload::outline_end(chunks)] = Duration{is_first  ? behind[0]
+                                                           : is_last ? behind[1]
+                                                                     : 0};
     }
     return replay::least_step(job, times, memory).ps;
   }
@@ -171,8 +173,8 @@ SecondBound second_bound(FirstBounds& first, const Core& core, const Plan& plan,
     const schedule::Pass last = own.last == PassKind::forward  ? schedule::Pass::forward
                                 : own.last == PassKind::weight ? schedule::Pass::weight
                                                                : schedule::Pass::backward;
-    behind[c] = std::max<std::int64_t>(
-        0, own.from_last - outline.length(last, stage, own.last_chunk));
+    behind[c] =
+        std::max<std::int64_t>(0, own.from_last - outline.length(last, stage, own.last_chunk));
   }
   if (plan.mesh.pp > 1)
     bound.step_ps = std::max(bound.step_ps, outline.step(orders, environment, behind, site));
@@ -184,9 +186,8 @@ SecondBound third_bound(const Plan& plan, search::Site& site) {
   // One context-parallel rank of each stage speaks for all: the others can but hold it up.
   const bool thin = ranks_are_alike(site) && plan.mesh.cp > 1 && !plan.draws_routes() &&
                     !schedule::find(plan.pipeline.schedule)->by_times;
-  workload::Job job = thin ? workload::build_stages(plan, replay::environment(
-                                                              site.machine.gpu,
-                                                              site.profile.device))
+  workload::Job job = thin ? workload::build_stages(
+                                 plan, replay::environment(site.machine.gpu, site.profile.device))
                            : search::timed_job(plan, site);
   const replay::Memory memory = memory_of(job, plan, site);
   take_fullest(job, memory, bound);

@@ -251,9 +251,8 @@ void RankMemory::set_events(std::int64_t ticket, std::int64_t now) {
 }
 
 bool RankMemory::waits_for(std::int64_t later) const {
-  // The messages of a queue end in their order: where the last event's time is known, all are.
   bool any = false;
-  allocator_.visit_last_events([&](const memory::Event& event) { any |= event.ticket >= later; });
+  allocator_.visit_events([&](const memory::Event& event) { any |= event.ticket >= later; });
   return any;
 }
 

@@ -26,7 +26,11 @@ Rows variant_rows(const std::vector<WhatifRow>& rows) {
     const auto where = [](bool there, double value) { return there ? Json(value) : Json(); };
     const bool compared = row.fits && base.fits;
     table.cells.push_back(
-        {row.name, row.fits ? "fits" : ran ? "oom" : "impossible", where(row.fits, row.step),
+        {row.name,
+         row.fits ? "fits"
+         : ran    ? "oom"
+                  : "impossible",
+         where(row.fits, row.step),
          where(compared, compared ? rounded(100 * (row.step / base.step - 1), 3) : 0),
          where(row.fits, row.tokens_gpu), where(ran, row.reserved_gib),
          where(ran, row.capacity_gib), ran ? row.reason : row.problem});
@@ -74,8 +78,8 @@ Document whatif_page(const std::vector<WhatifRow>& rows) {
   if (!accounts.empty())
     document.blocks.emplace_back(
         bars("where the step's time goes: every bar is one variant", time, accounts));
-  document.blocks.emplace_back(bars("memory: reserved by the fullest rank", variants,
-                                    {"reserved_gib"}));
+  document.blocks.emplace_back(
+      bars("memory: reserved by the fullest rank", variants, {"reserved_gib"}));
   document.blocks.emplace_back(std::move(variants));
   document.blocks.emplace_back(std::move(time));
   for (Block& block : whatif_document(rows).blocks)

@@ -4,6 +4,7 @@
 #include <cassert>
 
 #include "sim/workload/builder.h"
+#include "sim/workload/stages.h"
 
 namespace sim::workload {
 

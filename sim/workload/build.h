@@ -20,16 +20,9 @@ struct Environment {
 // The ranks of a plan.
 mesh::Mesh mesh_of(const Plan& plan, mesh::Alike alike = {});
 
-// Whether the job runs with a single hardware queue (Job::single_queue).
-bool single_queue(const Plan& plan);
-
 // `all_ranks`: a class per rank of the job instead of one per pipeline and context-parallel rank.
 // `class_of_replica`: see mesh::Alike. REQUIRES: problems(plan) is empty.
 Job build(const Plan& plan, const Environment& environment, bool all_ranks = false,
           const std::vector<int>& class_of_replica = {});
-
-// Of each stage its first context-parallel rank alone, a class per stage, with the mesh of the
-// whole job: for those who ask what a step takes at least. REQUIRES: as build; no routes are drawn.
-Job build_stages(const Plan& plan, const Environment& environment);
 
 }  // namespace sim::workload

@@ -3,6 +3,7 @@
 #include <map>
 
 #include "sim/workload/pipeline.h"
+#include "sim/workload/stages.h"
 
 namespace sim::workload {
 
