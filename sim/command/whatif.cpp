@@ -9,6 +9,7 @@
 #include "sim/command/command.h"
 #include "sim/command/interrupt.h"
 #include "sim/command/progress.h"
+#include "sim/command/report.h"
 #include "sim/core/quantity.h"
 #include "sim/report/whatif_document.h"
 #include "sim/search/whatif.h"
@@ -39,8 +40,9 @@ int run_whatif(const Arguments& arguments, Globals globals) {
       .value("price", "NUMBER", "what a GPU costs per hour: adds the cost of a million tokens")
       .value("network", "NAME", "isolated (default), or coupled: all traffic shares the links")
       .value("jobs,j", "N", "worker processes (default: the cores)")
-      .words(0, 1000)
-      .parse(arguments, globals);
+      .words(0, 1000);
+  declare_report(options);
+  options.parse(arguments, globals);
   search::WhatifSettings settings;
   std::vector<config::Variant> variants;
   if (options.has("variants")) {
@@ -82,6 +84,7 @@ int run_whatif(const Arguments& arguments, Globals globals) {
   progress.clear();
   if (interrupted()) throw Stop{exit_interrupted, "interrupted"};
   const std::vector<report::WhatifRow> table = need(rows);
+  if (options.has("report")) write_page(options.text("report"), report::whatif_page(table));
   say(globals, "whatif", report::whatif_document(table));
   return table.front().fits ? exit_yes : exit_no;
 }

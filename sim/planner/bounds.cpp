@@ -3,21 +3,14 @@
 #include <algorithm>
 #include <cassert>
 
-#include "sim/replay/dataflow.h"
-#include "sim/replay/job_view.h"
 #include "sim/schedule/placement.h"
-#include "sim/search/pass_times.h"
-#include "sim/workload/build.h"
-#include "sim/workload/builder.h"
 #include "sim/workload/parts.h"
 
 namespace sim::planner {
 
 namespace {
 
-using workload::Instruction;
 using workload::LayerPolicy;
-using workload::Op;
 using workload::Plan;
 using workload::Recompute;
 using workload::RecomputeMethod;
@@ -138,7 +131,14 @@ std::int64_t FirstBounds::bytes(const Core& core, const Pieces& pieces,
 }
 
 std::vector<PassTimes> FirstBounds::passes_of_parts(const Core& core) {
-  const Pieces& pieces = pieces_.at(pieces_key(space_, core));
+  return passes_of_parts(core, pieces_.at(pieces_key(space_, core)));
+}
+
+std::vector<PassTimes> FirstBounds::whole_passes_of_parts(const Core& core) {
+  return passes_of_parts(core, pieces_.at(pieces_keys(space_, core).back()));
+}
+
+std::vector<PassTimes> FirstBounds::passes_of_parts(const Core& core, const Pieces& pieces) {
   const LayerPolicy& policy = space_.policies()[core.policy].policy;
   std::vector<PassTimes> passes;
   for (const int count : layers(core)) {
@@ -177,153 +177,6 @@ Bound FirstBounds::of(const Core& core) {
     in_front += passes[static_cast<std::size_t>(stage)];
   }
   bound.bytes = bytes(core, pieces_.at(pieces_key(space_, core)), layers(core));
-  return bound;
-}
-
-namespace {
-
-// What a block does to memory.
-struct MemoryStep {
-  Op op;
-  workload::Space space, to_space;
-  std::uint32_t index, to_index;
-  std::int64_t bytes;
-};
-
-constexpr std::int64_t rounded_up(std::int64_t bytes) {
-  constexpr std::int64_t unit = 512;  // of PyTorch's caching allocator
-  return (bytes + unit - 1) / unit * unit;
-}
-
-class Tensors {
- public:
-  explicit Tensors(const workload::Program& program)
-      : program_(program),
-        frames_(program.fixed_slots + program.local_slots),
-        slots_(frames_ + std::size_t{program.frames} * program.frame_slots) {
-    for (const workload::Block& block : program.blocks) {
-      std::vector<MemoryStep>& steps = steps_.emplace_back();
-      for (const Instruction& i : block.code) {
-        if (i.op == Op::alloc)
-          steps.push_back({i.op, i.space, {}, i.index, 0, rounded_up(i.value)});
-        if (i.op == Op::free) steps.push_back({i.op, i.space, {}, i.index, 0, 0});
-        if (i.op == Op::move)
-          steps.push_back({i.op, i.space, static_cast<workload::Space>(i.value >> 32), i.index,
-                           static_cast<std::uint32_t>(i.value & 0xffffffff), 0});
-      }
-    }
-  }
-
-  void run(const std::vector<workload::Pass>& passes, std::size_t most) {
-    for (std::size_t p = 0; p < std::min(most, passes.size()); ++p) {
-      const std::size_t frame = frames_ + std::size_t{passes[p].frame} * program_.frame_slots;
-      for (const workload::Call& call : program_.templates[passes[p].pattern].calls)
-        for (const MemoryStep& step : steps_[call.block]) run(step, frame, frame + call.layer_base);
-    }
-  }
-
-  std::int64_t peak() const { return peak_; }
-
- private:
-  std::int64_t& slot(workload::Space space, std::uint32_t index, std::size_t frame,
-                     std::size_t layer) {
-    switch (space) {
-      case workload::Space::fixed:
-        return slots_[index];
-      case workload::Space::local:
-        return slots_[program_.fixed_slots + index];
-      case workload::Space::microbatch:
-        return slots_[frame + index];
-      case workload::Space::layer:
-        break;
-    }
-    return slots_[layer + index];
-  }
-
-  void run(const MemoryStep& step, std::size_t frame, std::size_t layer) {
-    std::int64_t& own = slot(step.space, step.index, frame, layer);
-    if (step.op == Op::alloc) {
-      held_ += step.bytes - own;
-      own = step.bytes;
-      peak_ = std::max(peak_, held_);
-    } else if (step.op == Op::free) {
-      held_ -= own;
-      own = 0;
-    } else {
-      const std::int64_t bytes = own;
-      own = 0;
-      slot(step.to_space, step.to_index, frame, layer) = bytes;
-    }
-  }
-
-  const workload::Program& program_;
-  std::size_t frames_;
-  std::vector<std::int64_t> slots_;
-  std::vector<std::vector<MemoryStep>> steps_;  // by block
-  std::int64_t held_ = 0, peak_ = 0;
-};
-
-}  // namespace
-
-std::int64_t bytes_of_tensors(const workload::Program& program) {
-  Tensors tensors(program);
-  tensors.run(program.setup, program.setup.size());
-  tensors.run(program.first_step, program.first_step.size());
-  tensors.run(program.step, program.first_step.size());
-  return tensors.peak();
-}
-
-namespace {
-
-// The rank that is nearest to its capacity, or furthest above it.
-void take_fullest(const workload::Job& job, const Plan& plan, search::Site& site,
-                  SecondBound& bound) {
-  const replay::Memory memory = replay::outside_memory(
-      job, plan, site.machine.gpu, site.profile.device, *site.network, site.others);
-  for (std::size_t c = 0; c < job.classes.size(); ++c) {
-    const std::int64_t bytes = bytes_of_tensors(job.classes[c]);
-    const std::int64_t capacity = replay::capacity(memory, c).n;
-    if (bound.capacity > 0 && capacity - bytes >= bound.room()) continue;
-    bound.bytes = bytes;
-    bound.capacity = capacity;
-  }
-}
-
-// The programs of the first and the last stage alone: they need most, in nearly every plan.
-workload::Job ends_of_pipeline(const Plan& plan, const search::Site& site) {
-  workload::Job job;
-  job.mesh = workload::mesh_of(plan);
-  const workload::Environment environment =
-      replay::environment(site.machine.gpu, site.profile.device);
-  const workload::Orders orders = workload::orders_of(plan);
-  for (const int stage : {0, plan.mesh.pp - 1}) {
-    if (!job.classes.empty() && stage == 0) break;
-    workload::Program& program = job.classes.emplace_back();
-    program.stage = stage;
-    workload::write_program(plan, environment, orders, program);
-  }
-  return job;
-}
-
-}  // namespace
-
-SecondBound second_bound(const Plan& plan, search::Site& site) {
-  SecondBound bound;
-  const topology::Cluster& cluster = site.machine.cluster;
-  const bool alike = cluster.conditions.empty() && cluster.gpu_kinds.empty();
-  const bool by_times = schedule::find(plan.pipeline.schedule)->by_times;
-  if (alike && !by_times) {
-    take_fullest(ends_of_pipeline(plan, site), plan, site, bound);
-    if (bound.room() < 0) return bound;
-  }
-  const workload::Job job = search::timed_job(plan, site);
-  if (!alike || by_times) take_fullest(job, plan, site, bound);
-  if (bound.room() < 0) return bound;
-  const replay::Times times =
-      replay::price(job, site.machine.gpu, site.profile.device, *site.network, site.others);
-  const replay::Memory memory = replay::outside_memory(
-      job, plan, site.machine.gpu, site.profile.device, *site.network, site.others);
-  bound.step_ps = replay::least_step(job, times, memory).ps;
   return bound;
 }
 

@@ -8,15 +8,23 @@
 //              the one of its lowest part, behind all its other forward and backward passes; weight
 //              gradients that are split off may come later, and count for the stage alone
 //     then     the same sums as a pipeline in the schedule's order, for plans that come to the
-//     front memory   of the first stage: weights, gradients and optimizer state, and what the
-//     microbatches
-//              hold between forward and backward when that is most
+//              front
+//     memory   of the first stage: weights, gradients and optimizer state, and what the
+//              microbatches hold between forward and backward when that is most
 //
-// Second bound, for plans that the first does not rule out, of the plan's own programs:
+// Second bound, for plans that the first does not rule out, of the programs of both ends of the
+// pipeline:
 //
-//     time     a replay of a step without its tensors (replay::least_step)
 //     memory   the bytes of all tensors together, allocation by allocation: an allocator without
 //              holes
+//     time     each end by itself (lane.h), with all its collectives; and the pipeline in outline
+//              (workload/outline.h): passes as the first bound has them, messages as they are, and
+//              behind them what the ends still do
+//
+// Third bound, of the programs of all stages:
+//
+//     time     a replay of a step without its tensors (replay::least_step)
+//     memory   as the second, of all stages
 #pragma once
 
 #include <cstdint>
@@ -44,9 +52,12 @@ class FirstBounds {
   Bound of(const Core& core);
   // The same sums in the order of the schedule: picoseconds; 0 where the order is not known yet.
   std::int64_t step_of_order(const Core& core);
+  // Of every part of the model; and with the times of backward passes that are not split.
+  std::vector<PassTimes> passes_of_parts(const Core& core);
+  std::vector<PassTimes> whole_passes_of_parts(const Core& core);
 
  private:
-  std::vector<PassTimes> passes_of_parts(const Core& core);
+  std::vector<PassTimes> passes_of_parts(const Core& core, const Pieces& pieces);
   const std::vector<int>& layers(const Core& core);  // of each part
   const std::vector<int>& under_way(const Core& core);
   std::int64_t state_bytes(const Core& core, std::int64_t parameters) const;
@@ -58,15 +69,18 @@ class FirstBounds {
   std::map<std::tuple<int, int, int, int, int, bool>, std::vector<int>> under_way_;
 };
 
-// The second bound. `room`: bytes by which the rank that is nearest to its capacity, or furthest
-// above it, stays below: negative, the plan runs out of memory whatever its allocator does.
+// The second and the third bound. `room`: bytes by which the rank that is nearest to its capacity,
+// or furthest above it, stays below: negative, the plan runs out of memory whatever its allocator
+// does. 0 picoseconds: not known.
 struct SecondBound {
   std::int64_t step_ps = 0;
   std::int64_t bytes = 0, capacity = 0;
   std::int64_t room() const { return capacity - bytes; }
 };
-// REQUIRES: search::problems(plan, site) is empty.
-SecondBound second_bound(const workload::Plan& plan, search::Site& site);
+// REQUIRES: search::problems(plan, site) is empty; `plan` is the core's.
+SecondBound second_bound(FirstBounds& first, const Core& core, const workload::Plan& plan,
+                         search::Site& site);
+SecondBound third_bound(const workload::Plan& plan, search::Site& site);
 
 // Most bytes that the tensors of a program hold together, up to the time at which its second step
 // has as many microbatches under way as the first, each rounded up as the allocator does.

@@ -1,9 +1,9 @@
 #include "sim/planner/pieces.h"
 
 #include <algorithm>
-#include <array>
-#include <limits>
+#include <utility>
 
+#include "sim/planner/lane.h"
 #include "sim/workload/build.h"
 
 namespace sim::planner {
@@ -17,54 +17,9 @@ using workload::Plan;
 using workload::Recompute;
 using workload::RecomputeMethod;
 using workload::Space;
-using workload::Stream;
 
 // Layers of the small program; with block recomputation the first half of them runs again.
 constexpr int layers = 6, half = layers / 2;
-constexpr std::int64_t never = std::numeric_limits<std::int64_t>::min() / 4;
-
-constexpr std::size_t at(Stream s) {
-  return static_cast<std::size_t>(s);
-}
-
-// Streams that start idle: the CPU is far ahead, nothing else is under way.
-struct Lane {
-  std::array<std::int64_t, workload::stream_count> tail;
-  std::vector<std::int64_t> events;
-  std::int64_t sms = 0;
-
-  explicit Lane(std::uint32_t count) : events(count, never) {
-    tail.fill(never);
-    tail[at(Stream::compute)] = 0;
-  }
-
-  void run(const Instruction& i, const workload::Program& program,
-           const replay::ClassTimes& times) {
-    std::int64_t& own = tail[at(i.stream)];
-    const bool slowed = i.flags & workload::overlapped;
-    if (i.op == Op::kernel) {
-      const bool beside = i.flags & workload::beside;
-      const Duration d = (slowed ? times.kernel_overlapped : times.kernel)[i.index];
-      own = std::max(own, beside ? own : sms) + d.ps;
-      if (!beside) sms = own;
-    } else if (i.op == Op::collective) {
-      const Stream who = program.transfers[i.index].communicator;
-      std::int64_t& wire = tail[at(who)];
-      // Who gathers parameters, and when, is another plan's business.
-      const bool counts = who == Stream::tp || who == Stream::cp || who == Stream::cp_exchange ||
-                          who == Stream::cp_ring;
-      const Duration d = (slowed ? times.transfer_overlapped : times.transfer)[i.index];
-      if (!counts) return;
-      wire = std::max(wire, own) + d.ps;
-      if (i.flags & workload::joins) own = std::max(own, wire);
-      if (i.event != 0) events[i.event] = wire;
-    } else if (i.op == Op::wait) {
-      own = std::max(own, events[i.event]);
-    } else if (i.op == Op::record) {
-      events[i.event] = own;
-    }
-  }
-};
 
 // A row for each layer of a template, and what lies in front of them and behind.
 struct Parts {
@@ -181,23 +136,26 @@ Plan probe_of(const planner::Space& space, const PiecesKey& key) {
 
 }  // namespace
 
-std::vector<std::int64_t> ends_of_calls(const workload::Program& program,
-                                        const replay::ClassTimes& times,
-                                        const workload::Template& pattern) {
-  Lane lane(program.events);
-  std::vector<std::int64_t> ends;
-  for (const workload::Call& call : pattern.calls) {
-    for (const Instruction& i : program.blocks[call.block].code) lane.run(i, program, times);
-    ends.push_back(lane.tail[at(Stream::compute)]);
-  }
-  return ends;
-}
-
-PiecesKey pieces_key(const planner::Space& space, const Core& core) {
+PiecesKey pieces_key(const planner::Space& space, const Core& core, bool splits) {
   const LayerChoice& choice = space.policies()[core.policy];
   const bool some = choice.policy.recompute == Recompute::selective;
-  const bool splits = schedule::catalog()[core.schedule].splits != schedule::Splits::none;
   return {core.base, core.tp, core.cp, core.micro_batch, some ? core.policy : -1, splits};
+}
+
+namespace {
+schedule::Splits splits_of(const Core& core) {
+  return schedule::catalog()[core.schedule].splits;
+}
+}  // namespace
+
+PiecesKey pieces_key(const planner::Space& space, const Core& core) {
+  return pieces_key(space, core, splits_of(core) != schedule::Splits::none);
+}
+
+std::vector<PiecesKey> pieces_keys(const planner::Space& space, const Core& core) {
+  std::vector<PiecesKey> keys = {pieces_key(space, core)};
+  if (splits_of(core) == schedule::Splits::some) keys.push_back(pieces_key(space, core, false));
+  return keys;
 }
 
 Pieces make_pieces(const planner::Space& space, const PiecesKey& key, search::Site& site) {

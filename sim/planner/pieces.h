@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <map>
 #include <tuple>
+#include <vector>
 
 #include "sim/planner/space.h"
 #include "sim/search/evaluate.h"
@@ -32,14 +33,12 @@ struct Pieces {
 
 // What decides them: base, tp, cp, micro_batch, recomputed modules, whether backward is split.
 using PiecesKey = std::tuple<int, int, int, int, int, bool>;
+PiecesKey pieces_key(const Space& space, const Core& core, bool splits);
 PiecesKey pieces_key(const Space& space, const Core& core);
+// All that the bounds of a core ask for: a schedule that splits some of its passes has both kinds.
+std::vector<PiecesKey> pieces_keys(const Space& space, const Core& core);
 
 // Zeros where the small program breaks a rule that the plan does not: a bound still.
 Pieces make_pieces(const Space& space, const PiecesKey& key, search::Site& site);
-
-// Picoseconds at which the compute stream has finished each call of a template.
-std::vector<std::int64_t> ends_of_calls(const workload::Program& program,
-                                        const replay::ClassTimes& times,
-                                        const workload::Template& pattern);
 
 }  // namespace sim::planner

@@ -15,12 +15,12 @@ namespace {
 
 using report::Json;
 
-// Work handed out at once, so that what is looked at does not depend on who is done first: a replay
-// counts as many bounds as it takes the time of.
-constexpr int wave = 32, wave_cost_of_replay = 6;
+// Work handed out at once, so that what is looked at does not depend on who is done first: a third
+// bound and a replay count as many second bounds as they take the time of.
+constexpr int wave = 32, cost_of_third_bound = 4, cost_of_replay = 8;
 constexpr std::int64_t no_bound = std::numeric_limits<std::int64_t>::max();
 
-enum class Known : std::uint8_t { sums, order, waiting, second_bound, replay };
+enum class Known : std::uint8_t { sums, order, waiting, second_bound, third_bound, replay };
 
 struct Score {
   double first = 0;
@@ -104,8 +104,8 @@ class Search {
   bool find_pieces() {
     std::vector<PiecesKey> keys;
     for (const Core& core : space_.cores()) {
-      const PiecesKey key = pieces_key(space_, core);
-      if (pieces_.try_emplace(key).second) keys.push_back(key);
+      for (const PiecesKey& key : pieces_keys(space_, core))
+        if (pieces_.try_emplace(key).second) keys.push_back(key);
     }
     std::vector<std::size_t> items(keys.size());
     for (std::size_t i = 0; i < items.size(); ++i) items[i] = i;
@@ -155,8 +155,9 @@ class Search {
     for (const Base& base : space_.bases()) {
       const search::Site& there = **sites_.of(base.file.machine);
       const auto& outside = there.profile.device.memory;
-      room.push_back(
-          (there.machine.gpu.memory - outside.context - outside.libraries - wanted_.headroom).n);
+      room.push_back((there.machine.gpu.memory - outside.context - outside.libraries -
+                      outside.unaccounted - wanted_.headroom)
+                         .n);
     }
     std::vector<Entry> entries;
     for (std::uint32_t c = 0; c < space_.cores().size(); ++c) {
@@ -200,35 +201,50 @@ class Search {
                        static_cast<std::uint16_t>(order * space_.allocators())});
         continue;
       }
-      const bool replays = entry.known == Known::second_bound;
-      cost += replays ? wave_cost_of_replay : 1;
-      items.push_back(item(entry.core, entry.variant, replays));
+      cost += entry.known == Known::waiting        ? 1
+              : entry.known == Known::second_bound ? cost_of_third_bound
+                                                   : cost_of_replay;
+      items.push_back(item(entry));
       under_way_[items.back()] = entry;
     }
     return items;
   }
 
-  static std::size_t item(std::uint32_t core, std::uint16_t variant, bool replays) {
-    return (std::size_t{core} << 17) | (std::size_t{variant} << 1) | (replays ? 1 : 0);
+  // What is done next with an entry, by what is known of it.
+  static constexpr int variant_bits = 16, step_bits = 2;
+  static std::size_t item(const Entry& entry) {
+    const auto step = static_cast<std::size_t>(entry.known) - static_cast<int>(Known::waiting);
+    return ((std::size_t{entry.core} << variant_bits | entry.variant) << step_bits) | step;
+  }
+  static Known known_before(std::size_t item) {
+    return static_cast<Known>((item & 3) + static_cast<std::size_t>(Known::waiting));
   }
 
   // In a worker.
   std::string answer(std::size_t item) {
-    const auto core = static_cast<std::uint32_t>(item >> 17);
-    const int variant = static_cast<int>(item >> 1 & 0xffff);
+    const auto core = static_cast<std::uint32_t>(item >> (variant_bits + step_bits));
+    const int variant = static_cast<int>(item >> step_bits & 0xffff);
     const Core& of = space_.cores()[core];
-    if ((item & 1) != 0) return to_text(replay_plan(space_, core, variant, site(of), wanted_));
+    const Known known = known_before(item);
+    if (known == Known::third_bound)
+      return to_text(replay_plan(space_, core, variant, site(of), wanted_));
     const workload::Plan plan = space_.plan(of, variant);
+    if (known == Known::second_bound) return to_text(third_bound(plan, site(of)));
     if (!search::problems(plan, site(of)).empty()) return "null";
-    const SecondBound bound = second_bound(plan, site(of));
-    return Json({{"step_ps", bound.step_ps}, {"room", bound.room()}}).dump();
+    return to_text(second_bound(*bounds_, of, plan, site(of)));
   }
+
+  static std::string to_text(const SecondBound& bound) {
+    const bool bounded = bound.capacity > 0;
+    return Json({{"step_ps", bound.step_ps}, {"room", bounded ? bound.room() : no_bound}}).dump();
+  }
+  static std::string to_text(const Replayed& one) { return planner::to_text(one); }
 
   // A plan that is out; `json` null: it is impossible after all.
   void drop(std::size_t item, const Json& json) {
     const Entry entry = under_way_.at(item);
     under_way_.erase(item);
-    const std::int64_t plans = (item & 1) != 0 ? 1 : space_.allocators();
+    const std::int64_t plans = entry.known == Known::third_bound ? 1 : space_.allocators();
     if (json.is_null()) {
       out_.counts.impossible += plans;
     } else {
@@ -240,29 +256,34 @@ class Search {
   void take(std::size_t item, const std::string& text) {
     const Json json = Json::parse(text);
     const Entry entry = under_way_.at(item);
-    const Core& core = space_.cores()[entry.core];
-    if ((item & 1) == 0) ++out_.counts.bounded;
+    if (entry.known < Known::third_bound) ++out_.counts.bounded;
     if (json.is_null()) return drop(item, json);
-    const std::int64_t step_ps = json["step_ps"];
-    if ((item & 1) == 0) {
-      if (json["room"].get<std::int64_t>() < wanted_.headroom.n) return drop(item, json);
-      under_way_.erase(item);
-      if (too_slow(core, step_ps)) {
-        out_.counts.cut_by_time += space_.allocators();
-        return;
-      }
-      for (int a = 0; a < space_.allocators(); ++a)
-        queue_.push({score(core, std::max(step_ps, entry.score.step_ps)), Known::second_bound,
-                     entry.core, static_cast<std::uint16_t>(entry.variant + a)});
-      return;
-    }
+    if (entry.known < Known::third_bound) return take_bound(item, entry, json);
     under_way_.erase(item);
     ++out_.counts.replayed;
+    const Core& core = space_.cores()[entry.core];
+    const std::int64_t step_ps = json["step_ps"];
     found_[{entry.core, entry.variant}] = out_.replayed.size();
     out_.replayed.push_back(replayed_of(text));
     if (!out_.replayed.back().fits || too_slow(core, step_ps)) return;
     queue_.push({score(core, step_ps), Known::replay, entry.core, entry.variant});
     if (best_ps_ == 0 || step_ps < best_ps_) best_ps_ = step_ps;
+  }
+
+  void take_bound(std::size_t item, const Entry& entry, const Json& json) {
+    if (json["room"].get<std::int64_t>() < wanted_.headroom.n) return drop(item, json);
+    under_way_.erase(item);
+    const Core& core = space_.cores()[entry.core];
+    const std::int64_t step_ps = std::max(json["step_ps"].get<std::int64_t>(), entry.score.step_ps);
+    if (too_slow(core, step_ps)) {
+      out_.counts.cut_by_time += space_.allocators();
+    } else if (entry.known == Known::waiting) {
+      queue_.push({score(core, step_ps), Known::second_bound, entry.core, entry.variant});
+    } else {
+      for (int a = 0; a < space_.allocators(); ++a)
+        queue_.push({score(core, step_ps), Known::third_bound, entry.core,
+                     static_cast<std::uint16_t>(entry.variant + a)});
+    }
   }
 
   Progress progress() const {
@@ -282,9 +303,9 @@ class Search {
       const Entry& entry = queue_.top();
       const Core& core = space_.cores()[entry.core];
       if (entry.known == Known::replay) continue;  // behind the best, and counted
-      out_.counts.cut_by_time += entry.known <= Known::order     ? space_.variants(core)
-                                 : entry.known == Known::waiting ? space_.allocators()
-                                                                 : 1;
+      out_.counts.cut_by_time += entry.known <= Known::order          ? space_.variants(core)
+                                 : entry.known <= Known::second_bound ? space_.allocators()
+                                                                      : 1;
     }
   }
 

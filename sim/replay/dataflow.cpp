@@ -29,6 +29,7 @@ Dataflow::Dataflow(const workload::Job& job, const Times& times, const Memory& m
   for (const workload::Program& program : job.classes) {
     std::vector<MemoryCode>& blocks = memory_code_.emplace_back();
     for (const workload::Block& block : program.blocks) blocks.push_back(memory_code(block));
+    channels_of_.emplace_back(program.exchanges.size());
   }
   setup_meetings();
 }
@@ -168,16 +169,28 @@ bool Dataflow::collective(int c, RankState& r, const Instruction& i) {
   return true;
 }
 
+const std::vector<Channel*>& Dataflow::channels_of(int c, std::uint32_t exchange) {
+  std::vector<Channel*>& all = channels_of_[static_cast<std::size_t>(c)][exchange];
+  if (!all.empty()) return all;
+  for (const workload::Message& message :
+       job_.classes[static_cast<std::size_t>(c)].exchanges[exchange].messages) {
+    const int other = job_.mesh.peer(c, message.peer_offset);
+    all.push_back(message.send ? &channel(c, other, message.channel)
+                               : &channel(other, c, message.channel));
+  }
+  return all;
+}
+
 // The queue has done what came before the exchange: its messages are there to be met.
 void Dataflow::post(int c, RankState& r, PendingExchange& pending) {
   if (pending.posted) return;
   pending.posted = true;
   r.sure_until = {};
   pending.post = std::max(pending.post, r.clock.tail[at(pending.communicator)]);
-  for (const workload::Message& message : r.program.exchanges[pending.exchange].messages) {
-    Channel& ch = channel_of(c, message);
-    (message.send ? ch.sends : ch.receives).push_back(pending.post);
-  }
+  const std::vector<Channel*>& channels = channels_of(c, pending.exchange);
+  const auto& messages = r.program.exchanges[pending.exchange].messages;
+  for (std::size_t k = 0; k < messages.size(); ++k)
+    (messages[k].send ? channels[k]->sends : channels[k]->receives).push_back(pending.post);
   const Account late = why(r, pending.post, Account::pp_transfer);
   if (pending.joins) lift(r, Stream::compute, pending.post, late);
   launched(r, times_.queue_entries_per_collective, pending.post);
@@ -188,11 +201,12 @@ void Dataflow::post(int c, RankState& r, PendingExchange& pending) {
 bool Dataflow::complete(int c, RankState& r, PendingExchange& pending) {
   post(c, r, pending);
   const workload::Exchange& exchange = r.program.exchanges[pending.exchange];
+  const std::vector<Channel*>& channels = channels_of(c, pending.exchange);
   Time end = pending.post, met = pending.post;
   Duration longest{};
   for (std::size_t k = 0; k < exchange.messages.size(); ++k) {
     const workload::Message& message = exchange.messages[k];
-    const Channel& ch = channel_of(c, message);
+    const Channel& ch = *channels[k];
     const std::int64_t n = pending.numbers[k] - ch.base;
     const std::vector<Time>& theirs = message.send ? ch.receives : ch.sends;
     if (n >= static_cast<std::int64_t>(theirs.size())) return false;
@@ -202,10 +216,9 @@ bool Dataflow::complete(int c, RankState& r, PendingExchange& pending) {
     end = std::max(end, start + duration);
     longest = std::max(longest, duration);
   }
-  for (const workload::Message& message : exchange.messages) {
-    Channel& ch = channel_of(c, message);
-    ++(message.send ? ch.sends_done : ch.receives_done);
-    ch.prune();
+  for (std::size_t k = 0; k < exchange.messages.size(); ++k) {
+    ++(exchange.messages[k].send ? channels[k]->sends_done : channels[k]->receives_done);
+    channels[k]->prune();
   }
   r.clock.tail[at(pending.communicator)] = end;
   std::int64_t& open = r.clock.open[at(pending.communicator)];
@@ -277,10 +290,10 @@ bool Dataflow::exchange(int c, RankState& r, const Instruction& i) {
     if (times_.single_queue) pending.post = std::max(pending.post, r.queue);
     pending.waiting = waiting_account((*r.at.passes)[r.at.pass]);
     if (options_.observer) pending.place = resolve(r.program, r.at);
-    for (const workload::Message& message : exchange.messages) {
-      Channel& ch = channel_of(c, message);
-      pending.numbers.push_back(message.send ? ch.sends_posted++ : ch.receives_posted++);
-    }
+    const std::vector<Channel*>& channels = channels_of(c, i.index);
+    for (std::size_t k = 0; k < exchange.messages.size(); ++k)
+      pending.numbers.push_back(exchange.messages[k].send ? channels[k]->sends_posted++
+                                                          : channels[k]->receives_posted++);
     r.clock.open[at(q)] = pending.number;
     r.sure_until = {};
     r.pending.push_back(std::move(pending));

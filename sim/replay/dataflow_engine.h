@@ -116,10 +116,8 @@ class Dataflow {
   // The CPU may issue `entries` more launches; they started at `start`.
   void admit(RankState& r, std::int64_t entries) const;
   void launched(RankState& r, std::int64_t entries, Time start) const;
-  Channel& channel_of(int c, const workload::Message& message) {
-    const int other = job_.mesh.peer(c, message.peer_offset);
-    return message.send ? channel(c, other, message.channel) : channel(other, c, message.channel);
-  }
+  // Those of the messages of an exchange, in their order.
+  const std::vector<Channel*>& channels_of(int c, std::uint32_t exchange);
   void post(int c, RankState& r, PendingExchange& pending);
   bool complete(int c, RankState& r, PendingExchange& pending);
   bool complete_all(int c, RankState& r, std::uint32_t streams);
@@ -166,6 +164,7 @@ class Dataflow {
   const Options& options_;
   std::vector<std::unique_ptr<RankState>> ranks_;
   std::map<std::pair<int, std::uint8_t>, Channel> channels_;
+  std::vector<std::vector<std::vector<Channel*>>> channels_of_;  // [class][exchange][message]
   std::vector<std::vector<MemoryCode>> memory_code_;  // [class][block]
   std::optional<KnownPeriod> known_;
   bool ended_early_ = false;  // out of memory: the rest is hypothetical

@@ -33,5 +33,7 @@ WhatifRow whatif_row(const Json& json);
 
 // The variants as a table, and why each differs. REQUIRES: rows is not empty.
 Document whatif_document(const std::vector<WhatifRow>& rows);
+// The same with charts, as a page (page.h).
+Document whatif_page(const std::vector<WhatifRow>& rows);
 
 }  // namespace sim::report

@@ -6,6 +6,7 @@
 #include "sim/workload/builder.h"
 #include "sim/workload/context_plan.h"
 #include "sim/workload/rank.h"
+#include "sim/workload/stages.h"
 
 namespace sim::workload {
 
@@ -87,24 +88,46 @@ mesh::Mesh mesh_of(const Plan& plan, mesh::Alike alike) {
   return mesh::Mesh(degrees, plan.mesh.rank_order, std::move(alike));
 }
 
-Job build(const Plan& plan, const Environment& environment, bool all_ranks,
-          const std::vector<int>& class_of_replica) {
-  assert(problems(plan).empty());
-  Job job;
-  job.mesh = mesh_of(
-      plan, {all_ranks, class_of_replica.empty() ? routed_replicas(plan) : class_of_replica});
-  job.ends_together = !plan.optimizer.post_validation;
-  job.launch_blocking = plan.environment.launch_blocking;
+bool single_queue(const Plan& plan) {
   // Receives that are posted early would hold up everything behind them in one hardware queue: the
   // zero-bubble authors run with eight (CUDA_DEVICE_MAX_CONNECTIONS), PyTorch asks for no number.
   const schedule::Wire& wire = schedule::find(plan.pipeline.schedule)->wire;
-  job.single_queue = !plan.shards_parameters() && (wire.ahead == 0 || wire.waits_for_sends);
+  return !plan.shards_parameters() && (wire.ahead == 0 || wire.waits_for_sends);
+}
+
+namespace {
+
+// What a plan says of all ranks.
+Job job_of(const Plan& plan, mesh::Mesh mesh) {
+  Job job;
+  job.mesh = std::move(mesh);
+  job.ends_together = !plan.optimizer.post_validation;
+  job.launch_blocking = plan.environment.launch_blocking;
+  job.single_queue = single_queue(plan);
   job.loading = {0, plan.batch.micro_batch, plan.microbatches(), plan.stack.data_workers};
   if (plan.makes_masks()) job.loading.mask_elements = plan.batch.sequence * plan.batch.sequence;
   if (plan.draws_routes()) {
     job.router = std::make_shared<const Plan>(plan);
     job.routed_tokens = Dimensions(plan).shard;
   }
+  return job;
+}
+
+// Rounds of groups repeat; elsewhere each microbatch is like the one before.
+int microbatches_per_period(const Plan& plan) {
+  const schedule::Schedule& row = *schedule::find(plan.pipeline.schedule);
+  const bool rounds =
+      plan.pipeline.virtual_stages > 1 && row.placement == schedule::Placement::round_robin;
+  return rounds ? std::max(plan.pipeline.microbatch_group, plan.mesh.pp) : 1;
+}
+
+}  // namespace
+
+Job build(const Plan& plan, const Environment& environment, bool all_ranks,
+          const std::vector<int>& class_of_replica) {
+  assert(problems(plan).empty());
+  Job job = job_of(plan, mesh_of(plan, {all_ranks, class_of_replica.empty() ? routed_replicas(plan)
+                                                                            : class_of_replica}));
   job.classes.resize(static_cast<std::size_t>(job.mesh.classes()));
   const Orders orders = orders_of(plan);
   for (int c = 0; c < job.mesh.classes(); ++c) {
@@ -122,11 +145,21 @@ Job build(const Plan& plan, const Environment& environment, bool all_ranks,
     program.ranks = job.mesh.rank_count(c);
     write_program(plan, environment, orders, program);
   }
-  // Rounds of groups repeat; elsewhere each microbatch is like the one before.
-  const schedule::Schedule& row = *schedule::find(plan.pipeline.schedule);
-  const bool rounds =
-      plan.pipeline.virtual_stages > 1 && row.placement == schedule::Placement::round_robin;
-  keep_repeating_cuts(job, rounds ? std::max(plan.pipeline.microbatch_group, plan.mesh.pp) : 1);
+  keep_repeating_cuts(job, microbatches_per_period(plan));
+  return job;
+}
+
+Job build_stages(const Plan& plan, const Environment& environment) {
+  assert(problems(plan).empty() && !plan.draws_routes());
+  Job job = job_of(plan, mesh_of(plan));
+  job.classes.resize(static_cast<std::size_t>(plan.mesh.pp));
+  const Orders orders = orders_of(plan);
+  for (int stage = 0; stage < plan.mesh.pp; ++stage) {
+    Program& program = job.classes[static_cast<std::size_t>(stage)];
+    program.stage = stage;
+    write_program(plan, environment, orders, program);
+  }
+  keep_repeating_cuts(job, microbatches_per_period(plan));
   return job;
 }
 

@@ -62,7 +62,6 @@ class Builder {
   std::uint32_t backward_layer(const Variant& variant);
   std::uint32_t weight_layer(const Variant& variant);
   void run_again(Template& t, int chunk, int layer, const Moment& moment);
-  bool receives(int chunk, bool forward) const;
   std::uint32_t begin_pass(int chunk, bool forward);
   std::uint32_t end_pass(int chunk, bool forward);
   std::uint32_t free_layer_input(std::uint32_t layers_on);
@@ -121,29 +120,10 @@ std::uint32_t Builder::free_layer_input(std::uint32_t layers_on) {
   });
 }
 
-// Whether the input of a pass comes from another stage.
-bool Builder::receives(int chunk, bool forward) const {
-  if (forward ? rank_.is_first_part(chunk) : rank_.is_last_part(chunk)) return false;
-  const schedule::Shape shape = pipeline_shape(rank_.plan, 1);
-  const schedule::Place own{rank_.program.stage, chunk};
-  return (forward ? before(schedule_.placement, shape, own)
-                  : behind(schedule_.placement, shape, own))
-             .stage != own.stage;
-}
-
 // What a pass does before its first block: waits for its input, drops what Python rebinds.
 std::uint32_t Builder::begin_pass(int chunk, bool forward) {
   Emitter e(rank_.tables, "pass begin");
-  const schedule::Wire& wire = schedule_.wire;
-  const bool up = schedule_.placement != schedule::Placement::round_robin && chunk == 1;
-  if (!wire.batched && rank_.plan.mesh.pp > 1) {
-    if (wire.waits_for_sends) e.wait(forward ? send_forward_event : send_backward_event);
-    if (receives(chunk, forward)) {
-      const Event down = forward ? receive_forward_event : receive_backward_event;
-      const Event back = forward ? receive_forward_up_event : receive_backward_up_event;
-      e.wait(up ? back : down);
-    }
-  }
+  wait_for_messages(e, rank_, chunk, forward);
   if (!forward && !rank_.is_last_part(chunk)) {
     e.free(fixed_slot(received_gradient), maybe);
     e.move(frame_slot(incoming_gradient), fixed_slot(received_gradient));

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cassert>
 
+#include "sim/schedule/placement.h"
+
 namespace sim::workload {
 namespace {
 
@@ -27,7 +29,29 @@ constexpr Lanes upwards{{Stream::pp_send_forward_up, send_forward_up_event},
                         {Stream::pp_send_backward_up, send_backward_up_event},
                         {Stream::pp_receive_backward_up, receive_backward_up_event}};
 
+// Whether the input of a pass comes from another stage.
+bool receives(const Rank& rank, int chunk, bool forward) {
+  if (forward ? rank.is_first_part(chunk) : rank.is_last_part(chunk)) return false;
+  const schedule::Placement placement = rank.pipeline_schedule().placement;
+  const schedule::Shape shape = pipeline_shape(rank.plan, 1);
+  const schedule::Place own{rank.program.stage, chunk};
+  return (forward ? before(placement, shape, own) : behind(placement, shape, own)).stage !=
+         own.stage;
+}
+
 }  // namespace
+
+void wait_for_messages(Emitter& e, const Rank& rank, int chunk, bool forward) {
+  const schedule::Wire& wire = rank.pipeline_schedule().wire;
+  if (wire.batched || rank.plan.mesh.pp == 1) return;
+  const bool up =
+      rank.pipeline_schedule().placement != schedule::Placement::round_robin && chunk == 1;
+  const Lanes& lanes = up ? upwards : downward;
+  if (wire.waits_for_sends)
+    e.wait(forward ? downward.send_forward.event : downward.send_backward.event);
+  if (receives(rank, chunk, forward))
+    e.wait(forward ? lanes.receive_forward.event : lanes.receive_backward.event);
+}
 
 Pipeline::Pipeline(Rank& rank) : rank_(rank), exchange_patterns_(32, -1) {}
 

@@ -25,6 +25,10 @@ namespace sim::workload {
 // which they run, once for each.
 using Patterns = std::function<std::uint32_t(const Act& act)>;
 
+// What a pass waits for before its first block: its input, and where the wire says so the message
+// that its forerunner sent.
+void wait_for_messages(Emitter& e, const Rank& rank, int chunk, bool forward);
+
 // Writes the exchange templates of a rank and lays out its passes.
 class Pipeline {
  public:

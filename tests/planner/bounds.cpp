@@ -21,15 +21,16 @@ void hold_bounds(const planner::Question& question, std::size_t plans) {
     const planner::Core& core = space.cores()[c];
     const int variant = static_cast<int>(random.uniform() * space.variants(core));
     search::Site& site = sample::site(sites, space, core.base);
-    const planner::PiecesKey key = planner::pieces_key(space, core);
-    if (!pieces.contains(key)) pieces[key] = planner::make_pieces(space, key, site);
+    for (const planner::PiecesKey& key : planner::pieces_keys(space, core))
+      if (!pieces.contains(key)) pieces[key] = planner::make_pieces(space, key, site);
     planner::FirstBounds first(space, pieces);
     const planner::Bound sums = first.of(core);
     const std::int64_t ordered = first.step_of_order(core);
     const workload::Plan plan = space.plan(core, variant);
     INFO(space.words(core, variant));
     REQUIRE(search::problems(plan, site).empty());
-    const planner::SecondBound second = planner::second_bound(plan, site);
+    const planner::SecondBound second = planner::second_bound(first, core, plan, site);
+    const planner::SecondBound third = planner::third_bound(plan, site);
     const report::Answer answer = search::evaluate(plan, site);
     std::int64_t needed = 0;
     for (const replay::ClassReport& one : answer.run.classes)
@@ -38,12 +39,16 @@ void hold_bounds(const planner::Question& question, std::size_t plans) {
     if (answer.run.fits()) {
       CHECK(second.bytes <= needed);
       CHECK(second.room() >= 0);
+      CHECK(third.bytes <= needed);
+      CHECK(third.room() >= 0);
       CHECK(sums.step_ps > 0);
       CHECK(sums.step_ps <= answer.run.step_time.ps);
       CHECK(ordered <= answer.run.step_time.ps);
       CHECK(second.step_ps <= answer.run.step_time.ps);
+      CHECK(third.step_ps <= answer.run.step_time.ps);
     }
     if (second.room() < 0) CHECK(!answer.run.fits());
+    if (third.room() < 0) CHECK(!answer.run.fits());
   }
 }
 
@@ -78,7 +83,7 @@ TEST_CASE("planner: without a driver call in the step, a replay without tensors 
     search::Site& site = sample::site(sites, space, core.base);
     const workload::Plan plan = space.plan(core, 0);
     const report::Answer answer = search::evaluate(plan, site);
-    equal += planner::second_bound(plan, site).step_ps == answer.run.step_time.ps;
+    equal += planner::third_bound(plan, site).step_ps == answer.run.step_time.ps;
   }
   CHECK(plans == 12);
   CHECK(equal >= 6);

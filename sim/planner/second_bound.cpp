@@ -1,0 +1,205 @@
+// second_bound.cpp — bounds from programs: those of both ends of a pipeline with an outline of all
+// of it, then those of every stage.
+#include <algorithm>
+#include <array>
+
+#include "sim/planner/bounds.h"
+#include "sim/planner/lane.h"
+#include "sim/replay/dataflow.h"
+#include "sim/replay/job_view.h"
+#include "sim/schedule/placement.h"
+#include "sim/search/pass_times.h"
+#include "sim/workload/outline.h"
+#include "sim/workload/stages.h"
+
+namespace sim::planner {
+
+namespace {
+
+using workload::PassKind;
+using workload::Plan;
+
+bool is_task(const workload::Program& program, const workload::Pass& pass) {
+  const PassKind kind = program.templates[pass.pattern].kind;
+  return kind == PassKind::forward || kind == PassKind::backward || kind == PassKind::weight;
+}
+
+// The rank that is nearest to its capacity, or furthest above it.
+void take_fullest(const workload::Job& job, const replay::Memory& memory, SecondBound& bound) {
+  for (std::size_t c = 0; c < job.classes.size(); ++c) {
+    const std::int64_t bytes = bytes_of_tensors(job.classes[c]);
+    const std::int64_t capacity = replay::capacity(memory, c).n;
+    if (bound.capacity > 0 && capacity - bytes >= bound.room()) continue;
+    bound.bytes = bytes;
+    bound.capacity = capacity;
+  }
+}
+
+replay::Times price(const workload::Job& job, search::Site& site) {
+  return replay::price(job, site.machine.gpu, site.profile.device, *site.network, site.others);
+}
+
+replay::Memory memory_of(const workload::Job& job, const Plan& plan, search::Site& site) {
+  return replay::outside_memory(job, plan, site.machine.gpu, site.profile.device, *site.network,
+                                site.others);
+}
+
+// The programs of the first and the last stage alone: they need most, in nearly every plan.
+workload::Job ends_of_pipeline(const Plan& plan, const workload::Environment& environment,
+                               const workload::Orders& orders) {
+  workload::Job job;
+  job.mesh = workload::mesh_of(plan);
+  job.launch_blocking = plan.environment.launch_blocking;
+  for (const int stage : {0, plan.mesh.pp - 1}) {
+    if (!job.classes.empty() && stage == 0) break;
+    workload::Program& program = job.classes.emplace_back();
+    program.stage = stage;
+    workload::write_program(plan, environment, orders, program);
+  }
+  return job;
+}
+
+// What a stage takes from the begin of its first pass, or of its last one, to the end of the step.
+struct Alone {
+  std::int64_t step = 0, from_first = 0, from_last = 0;
+  workload::PassKind last = PassKind::forward;
+  int last_chunk = 0;
+};
+
+Alone alone(const workload::Program& program, const replay::ClassTimes& times) {
+  const std::vector<workload::Pass>& step = program.step;
+  const auto task = [&](const workload::Pass& pass) { return is_task(program, pass); };
+  const auto first = std::ranges::find_if(step, task);
+  const auto last = std::find_if(step.rbegin(), step.rend(), task);
+  const auto from = [&](std::ptrdiff_t place, std::int64_t others) {
+    Lane lane(program, times, Lane::Counts::everything, others);
+    lane.run(step, static_cast<std::size_t>(place));
+    return lane.end();
+  };
+  Alone out;
+  out.step = from(0, 0);
+  out.from_first = from(first - step.begin(), Lane::never);
+  out.from_last = from(step.rend() - last - 1, Lane::never);
+  out.last = program.templates[last->pattern].kind;
+  out.last_chunk = program.templates[last->pattern].chunk;
+  return out;
+}
+
+// Times of the passes of all parts, as an outline asks for them.
+class Outline {
+ public:
+  Outline(FirstBounds& first, const Core& core, const Plan& plan)
+      : plan_(plan),
+        row_(schedule::catalog()[core.schedule]),
+        shape_(workload::pipeline_shape(plan, plan.microbatches())),
+        parts_(first.passes_of_parts(core)),
+        whole_(first.whole_passes_of_parts(core)) {}
+
+  std::int64_t length(schedule::Pass pass, int stage, int chunk) const {
+    const auto part =
+        static_cast<std::size_t>(schedule::part_of(row_.placement, shape_, {stage, chunk}));
+    if (pass == schedule::Pass::forward) return parts_[part].forward;
+    if (pass == schedule::Pass::weight) return parts_[part].weight;
+    return (pass == schedule::Pass::input ? parts_ : whole_)[part].backward;
+  }
+
+  // Of all that stands in front of the last stage's first pass.
+  std::int64_t fill() const {
+    std::int64_t sum = 0;
+    for (int stage = 0; stage + 1 < plan_.mesh.pp; ++stage)
+      sum += length(schedule::Pass::forward, stage, 0);
+    return sum;
+  }
+
+  // `behind`: what the first and the last stage do when their passes are done.
+  std::int64_t step(const workload::Orders& orders, const workload::Environment& environment,
+                    const std::array<std::int64_t, 2>& behind, search::Site& site) const {
+    workload::Job job = workload::outline(plan_, environment, orders);
+    const mesh::Mesh stages = job.mesh;
+    job.mesh = workload::mesh_of(plan_);
+    replay::Times times = price(job, site);
+    job.mesh = stages;
+    replay::Memory memory;
+    memory.total = site.machine.gpu.memory;
+    memory.outside.resize(job.classes.size());
+    const int chunks = plan_.pipeline.virtual_stages;
+    for (int stage = 0; stage < plan_.mesh.pp; ++stage) {
+      replay::ClassTimes& own = times.classes[static_cast<std::size_t>(stage)];
+      for (int chunk = 0; chunk < chunks; ++chunk)
+        for (const auto pass : {schedule::Pass::forward, schedule::Pass::backward,
+                                schedule::Pass::input, schedule::Pass::weight})
+          own.kernel[workload::outline_pass(pass, chunk)] = Duration{length(pass, stage, chunk)};
+      const bool is_first = stage == 0, is_last = stage + 1 == plan_.mesh.pp;
+      own.kernel[workload::outline_end(chunks)] = Duration{is_first  ? behind[0]
+                                                           : is_last ? behind[1]
+                                                                     : 0};
+    }
+    return replay::least_step(job, times, memory).ps;
+  }
+
+ private:
+  const Plan& plan_;
+  const schedule::Schedule& row_;
+  schedule::Shape shape_;
+  std::vector<PassTimes> parts_, whole_;
+};
+
+bool ranks_are_alike(const search::Site& site) {
+  const topology::Cluster& cluster = site.machine.cluster;
+  return cluster.conditions.empty() && cluster.gpu_kinds.empty();
+}
+
+}  // namespace
+
+SecondBound second_bound(FirstBounds& first, const Core& core, const Plan& plan,
+                         search::Site& site) {
+  SecondBound bound;
+  // Who is slower than whom, and what order goes by times, only all programs can tell.
+  if (!ranks_are_alike(site) || schedule::find(plan.pipeline.schedule)->by_times) return bound;
+  const workload::Environment environment =
+      replay::environment(site.machine.gpu, site.profile.device);
+  const workload::Orders orders = workload::orders_of(plan);
+  const workload::Job ends = ends_of_pipeline(plan, environment, orders);
+  take_fullest(ends, memory_of(ends, plan, site), bound);
+  if (bound.room() < 0 || plan.optimizer.post_validation) return bound;
+  const replay::Times times = price(ends, site);
+  const Outline outline(first, core, plan);
+  std::array<std::int64_t, 2> behind{};
+  for (std::size_t c = 0; c < ends.classes.size(); ++c) {
+    const Alone own = alone(ends.classes[c], times.classes[c]);
+    const int stage = ends.classes[c].stage;
+    bound.step_ps = std::max(bound.step_ps, own.step);
+    if (stage > 0) bound.step_ps = std::max(bound.step_ps, outline.fill() + own.from_first);
+    const schedule::Pass last = own.last == PassKind::forward  ? schedule::Pass::forward
+                                : own.last == PassKind::weight ? schedule::Pass::weight
+                                                               : schedule::Pass::backward;
+    behind[c] =
+        std::max<std::int64_t>(0, own.from_last - outline.length(last, stage, own.last_chunk));
+  }
+  if (plan.mesh.pp > 1)
+    bound.step_ps = std::max(bound.step_ps, outline.step(orders, environment, behind, site));
+  return bound;
+}
+
+SecondBound third_bound(const Plan& plan, search::Site& site) {
+  SecondBound bound;
+  // One context-parallel rank of each stage speaks for all: the others can but hold it up.
+  const bool thin = ranks_are_alike(site) && plan.mesh.cp > 1 && !plan.draws_routes() &&
+                    !schedule::find(plan.pipeline.schedule)->by_times;
+  workload::Job job = thin ? workload::build_stages(
+                                 plan, replay::environment(site.machine.gpu, site.profile.device))
+                           : search::timed_job(plan, site);
+  const replay::Memory memory = memory_of(job, plan, site);
+  take_fullest(job, memory, bound);
+  if (bound.room() < 0) return bound;
+  const replay::Times times = price(job, site);
+  if (thin) {
+    mesh::Degrees degrees = job.mesh.degrees();
+    degrees.cp = degrees.ep = degrees.etp = degrees.replicas = degrees.ulysses = 1;
+    job.mesh = mesh::Mesh(degrees, job.mesh.order());
+  }
+  bound.step_ps = replay::least_step(job, times, memory).ps;
+  return bound;
+}
+
+}  // namespace sim::planner

@@ -1,0 +1,104 @@
+// tensors.cpp — what the tensors of a program hold together.
+#include <algorithm>
+
+#include "sim/planner/bounds.h"
+
+namespace sim::planner {
+
+using workload::Instruction;
+using workload::Op;
+
+namespace {
+
+// What a block does to memory.
+struct MemoryStep {
+  Op op;
+  workload::Space space, to_space;
+  std::uint32_t index, to_index;
+  std::int64_t bytes;
+};
+
+constexpr std::int64_t rounded_up(std::int64_t bytes) {
+  constexpr std::int64_t unit = 512;  // of PyTorch's caching allocator
+  return (bytes + unit - 1) / unit * unit;
+}
+
+class Tensors {
+ public:
+  explicit Tensors(const workload::Program& program)
+      : program_(program),
+        frames_(program.fixed_slots + program.local_slots),
+        slots_(frames_ + std::size_t{program.frames} * program.frame_slots) {
+    for (const workload::Block& block : program.blocks) {
+      std::vector<MemoryStep>& steps = steps_.emplace_back();
+      for (const Instruction& i : block.code) {
+        if (i.op == Op::alloc)
+          steps.push_back({i.op, i.space, {}, i.index, 0, rounded_up(i.value)});
+        if (i.op == Op::free) steps.push_back({i.op, i.space, {}, i.index, 0, 0});
+        if (i.op == Op::move)
+          steps.push_back({i.op, i.space, static_cast<workload::Space>(i.value >> 32), i.index,
+                           static_cast<std::uint32_t>(i.value & 0xffffffff), 0});
+      }
+    }
+  }
+
+  void run(const std::vector<workload::Pass>& passes, std::size_t most) {
+    for (std::size_t p = 0; p < std::min(most, passes.size()); ++p) {
+      const std::size_t frame = frames_ + std::size_t{passes[p].frame} * program_.frame_slots;
+      for (const workload::Call& call : program_.templates[passes[p].pattern].calls)
+        for (const MemoryStep& step : steps_[call.block]) run(step, frame, frame + call.layer_base);
+    }
+  }
+
+  std::int64_t peak() const { return peak_; }
+
+ private:
+  std::int64_t& slot(workload::Space space, std::uint32_t index, std::size_t frame,
+                     std::size_t layer) {
+    switch (space) {
+      case workload::Space::fixed:
+        return slots_[index];
+      case workload::Space::local:
+        return slots_[program_.fixed_slots + index];
+      case workload::Space::microbatch:
+        return slots_[frame + index];
+      case workload::Space::layer:
+        break;
+    }
+    return slots_[layer + index];
+  }
+
+  void run(const MemoryStep& step, std::size_t frame, std::size_t layer) {
+    std::int64_t& own = slot(step.space, step.index, frame, layer);
+    if (step.op == Op::alloc) {
+      held_ += step.bytes - own;
+      own = step.bytes;
+      peak_ = std::max(peak_, held_);
+    } else if (step.op == Op::free) {
+      held_ -= own;
+      own = 0;
+    } else {
+      const std::int64_t bytes = own;
+      own = 0;
+      slot(step.to_space, step.to_index, frame, layer) = bytes;
+    }
+  }
+
+  const workload::Program& program_;
+  std::size_t frames_;
+  std::vector<std::int64_t> slots_;
+  std::vector<std::vector<MemoryStep>> steps_;  // by block
+  std::int64_t held_ = 0, peak_ = 0;
+};
+
+}  // namespace
+
+std::int64_t bytes_of_tensors(const workload::Program& program) {
+  Tensors tensors(program);
+  tensors.run(program.setup, program.setup.size());
+  tensors.run(program.first_step, program.first_step.size());
+  tensors.run(program.step, program.first_step.size());
+  return tensors.peak();
+}
+
+}  // namespace sim::planner
