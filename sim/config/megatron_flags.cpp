@@ -104,8 +104,7 @@ constexpr std::array noted{
     Family{"use-ring-exchange-p2p pipeline-model-parallel-comm-backend",
            "sends and receives are NCCL's"},
     Family{"hierarchical-context-parallel-sizes", "context parallelism is one ring"},
-    Family{"num-distributed-optimizer-instances outer-dp-sharding-strategy",
-           "the optimizer is one instance over all replicas"},
+    Family{"outer-dp-sharding-strategy", "copies of the optimizer's state are whole"},
     Family{"main-grads-dtype megatron-fsdp-main-params-dtype megatron-fsdp-main-grads-dtype "
            "megatron-fsdp-grad-comm-dtype",
            "gradients are held as --accumulate-allreduce-grads-in-fp32 says"},
