@@ -38,6 +38,9 @@ struct Calibration {
 Result<Calibration> calibrate(std::vector<SourceFile> sources, const config::Machine& machine,
                               const Wanted& wanted);
 
+// Parameters that moved; a profile without any says nothing new.
+std::size_t fitted(const Calibration& calibration);
+
 report::Document calibration_document(const Calibration& calibration);
 
 // The cluster whose GPU a source names, "" when none of ours is meant.

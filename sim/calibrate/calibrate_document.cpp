@@ -1,6 +1,8 @@
 // calibrate_document.cpp — what a calibration says.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "sim/calibrate/calibrate.h"
 
 namespace sim::calibrate {
@@ -136,15 +138,19 @@ Rows disagreements(const Calibration& c) {
 
 }  // namespace
 
+std::size_t fitted(const Calibration& c) {
+  return static_cast<std::size_t>(std::count_if(c.fit.parameters.begin(), c.fit.parameters.end(),
+                                                [](const FittedParameter& p) { return p.fitted; }));
+}
+
 report::Document calibration_document(const Calibration& c) {
-  std::size_t fitted = 0, samples = 0;
-  for (const FittedParameter& p : c.fit.parameters) fitted += p.fitted ? 1 : 0;
+  std::size_t samples = 0;
   for (const SourceResidual& r : c.fit.residuals) samples += r.samples;
   report::Document document;
   document.blocks.emplace_back(
       report::Note{"",
-                   fmt::format("{} parameters fitted to {} measurements, from profile {}", fitted,
-                               samples, c.base),
+                   fmt::format("{} parameters fitted to {} measurements, from profile {}",
+                               fitted(c), samples, c.base),
                    true});
   document.blocks.emplace_back(report::Values{"", {report::value("base", "", c.base)}});
   for (Rows rows : {sources(c), parameters(c), residuals(c), unseen(c), disagreements(c)}) {

@@ -27,8 +27,17 @@ struct Item {
   const KernelSample* sample;
   std::size_t group;  // index of (source, gpu): those share a level
   bool sibling;
+  // Instances of one shape in a run share what the model gets wrong of it.
+  std::size_t weight() const {
+    return static_cast<std::size_t>(
+        std::clamp<std::int64_t>(sample->count, 1, static_cast<std::int64_t>(least_samples)));
+  }
 };
 using Items = std::vector<Item>;
+
+bool from_a_run(const Items& items) {
+  return std::any_of(items.begin(), items.end(), [](const Item& i) { return i.sample->in_run; });
+}
 
 std::string block_of(const KernelSample& sample) {
   switch (sample.operations.front().kind) {
@@ -59,7 +68,7 @@ std::string block_of(const KernelSample& sample) {
 class Predictor {
  public:
   Predictor(const config::ProfileDraft& draft, const device::Gpu& gpu)
-      : gpu_(gpu), profile_(draft.device()) {
+      : gpu_(gpu), profile_(draft.device()), run_(profile_) {
     // Long runs are not what tables of kernels measure.
     profile_.gemm.sustained = 1;
     for (device::AttentionProfile& one : profile_.attention) one.sustained = 1;
@@ -72,7 +81,9 @@ class Predictor {
 
   double seconds(const KernelSample& sample) const {
     const auto found = by_name_.find(sample.implementation);
-    const device::Profile& profile = found == by_name_.end() ? profile_ : found->second;
+    const device::Profile& profile = sample.in_run             ? run_
+                                     : found == by_name_.end() ? profile_
+                                                               : found->second;
     Duration sum{};
     for (const model::Operation& operation : sample.operations)
       sum += device::time(operation, gpu_, profile);
@@ -91,7 +102,7 @@ class Predictor {
 
  private:
   const device::Gpu& gpu_;
-  device::Profile profile_;
+  device::Profile profile_, run_;  // at the rate of tables of kernels; at that of a run
   std::map<std::string, device::Profile> by_name_;
 };
 
@@ -125,6 +136,7 @@ struct Search {
   config::ProfileDraft draft;
   std::vector<FittedParameter> moving;
   std::vector<double> priors;
+  std::vector<bool> first;  // those that kernels of a run move before the others
 
   double objective(const double* x) {
     double sum = 0;
@@ -134,7 +146,9 @@ struct Search {
       sum += away * away / 2;
     }
     const Predictor predictor(draft, gpu);
-    for (const double e : log_errors(items, predictor, groups)) sum += huber_loss(e, noise);
+    const std::vector<double> errors = log_errors(items, predictor, groups);
+    for (std::size_t i = 0; i < items.size(); ++i)
+      sum += static_cast<double>(items[i].weight()) * huber_loss(errors[i], noise);
     return sum;
   }
 };
@@ -151,6 +165,27 @@ void minimise(Search& search, int most) {
   for (std::size_t i = 0; i < n; ++i) {
     search.draft.set(search.moving[i].path, found[i]);
     search.moving[i].value = search.draft.get(search.moving[i].path);
+  }
+}
+
+// Of a run, what moves first and then the rest, which starts from there; else all together.
+void minimise_in_turn(Search& search, int most) {
+  if (!from_a_run(search.items)) {
+    minimise(search, most);
+    return;
+  }
+  for (const bool first : {true, false}) {
+    Search some{search.gpu, search.items, search.groups, search.draft, {}, {}, {}};
+    std::vector<std::size_t> which;
+    for (std::size_t i = 0; i < search.moving.size(); ++i) {
+      if (search.first[i] != first) continue;
+      which.push_back(i);
+      some.moving.push_back(search.moving[i]);
+      some.priors.push_back(search.priors[i]);
+    }
+    minimise(some, most);
+    search.draft = some.draft;
+    for (std::size_t i = 0; i < which.size(); ++i) search.moving[which[i]] = some.moving[i];
   }
 }
 
@@ -171,14 +206,17 @@ std::size_t feel(const config::ProfileDraft& draft, const device::Gpu& gpu, cons
       if (std::abs(after[i] - before[i]) > 5e-4 && !(parameter.level && items[i].sibling))
         moved[i] = true;
   }
-  return static_cast<std::size_t>(std::count(moved.begin(), moved.end(), true));
+  std::size_t felt = 0;
+  for (std::size_t i = 0; i < items.size(); ++i) felt += moved[i] ? items[i].weight() : 0;
+  return felt;
 }
 
 Search prepare(const std::string& block, const config::ProfileDraft& draft, const device::Gpu& gpu,
                const Items& items, std::size_t groups, std::vector<FittedParameter>& all) {
-  Search search{gpu, items, groups, draft, {}, {}};
+  Search search{gpu, items, groups, draft, {}, {}, {}};
   for (const Parameter& parameter : parameters()) {
     if (parameter.block != block) continue;
+    if (parameter.of_runs_alone && !from_a_run(items)) continue;
     for (const std::string& path : draft.paths(std::string(parameter.path))) {
       FittedParameter p;
       p.block = block;
@@ -194,6 +232,7 @@ Search prepare(const std::string& block, const config::ProfileDraft& draft, cons
       if (p.fitted) {
         search.moving.push_back(p);
         search.priors.push_back(prior);
+        search.first.push_back(parameter.of_runs);
       }
       all.push_back(p);
     }
@@ -234,9 +273,10 @@ Fit::Unseen cross_validate(const Search& fitted, const config::ProfileDraft& bas
     for (std::size_t i = 0; i < items.size(); ++i)
       (folds.of[i] == fold ? unseen : seen).push_back(items[i]);
     if (seen.empty() || unseen.empty()) continue;
-    Search search{fitted.gpu, seen, fitted.groups, base, fitted.moving, fitted.priors};
+    Search search{fitted.gpu,    seen,          fitted.groups, base,
+                  fitted.moving, fitted.priors, fitted.first};
     for (FittedParameter& p : search.moving) p.value = p.base;  // nothing is known in advance
-    minimise(search, evaluations_again);
+    minimise_in_turn(search, evaluations_again);
     const auto add = [&](const config::ProfileDraft& draft, std::vector<double>& to) {
       const std::vector<double> some =
           log_errors(unseen, Predictor(draft, fitted.gpu), fitted.groups);
@@ -267,7 +307,7 @@ void residuals_of_block(const Items& items, const config::ProfileDraft& base,
     r.group = key.first;
     r.source = items[some.front()].sample->source;
     r.gpu = items[some.front()].sample->gpu;
-    r.samples = some.size();
+    for (const std::size_t i : some) r.samples += static_cast<std::size_t>(items[i].sample->count);
     std::vector<double> now, was;
     double sum = 0, squares = 0, level = 0;
     for (const std::size_t i : some) {
@@ -286,6 +326,15 @@ void residuals_of_block(const Items& items, const config::ProfileDraft& base,
     r.standard_error_percent = n > 1 ? r.noise_percent / std::sqrt(n - 1) : 100 * noise;
     out.push_back(r);
   }
+}
+
+// Whether some group of measurements is further from the fit than from what it started from.
+bool is_worse(const Search& search, const config::ProfileDraft& before) {
+  std::vector<SourceResidual> groups;
+  residuals_of_block(search.items, before, search.draft, search.gpu, search.groups, groups);
+  return std::any_of(groups.begin(), groups.end(), [](const SourceResidual& r) {
+    return r.mean_absolute_percent > r.base_percent + 1e-9;
+  });
 }
 
 }  // namespace
@@ -375,7 +424,11 @@ Fit fit(const config::ProfileDraft& base, const device::Gpu& gpu,
     const std::size_t count = groups[block].size();
     Search search = prepare(block, out.profile, gpu, items, count, out.parameters);
     const config::ProfileDraft before = out.profile;
-    minimise(search, evaluations);
+    minimise_in_turn(search, evaluations);
+    if (from_a_run(items) && is_worse(search, before)) {
+      for (FittedParameter& p : search.moving) p.value = p.base;
+      search.draft = before;
+    }
     for (const FittedParameter& moved : search.moving) {
       out.profile.set(moved.path, moved.value);
       for (FittedParameter& p : out.parameters)

@@ -16,7 +16,12 @@
 //  (1) Every value stays within the bounds of its parameter; the profile passes device::check().
 //  (2) A parameter that fewer than 5 samples feel stays where it was.
 //  (3) Same inputs, same bytes.
-//  (4) A source on a sibling of the GPU (A100 PCIe for A100 SXM) fits shapes, never levels: its
+//  (4) Kernels of a training step (KernelSample::in_run) move levels first, then shapes; a shape
+//  that
+//      was measured many times counts as often as it takes to be believed, five times.
+//  (5) A fit of collectives is at no measured size worse than the profile that it started from, one
+//      of kernels in no group of a source that holds a run.
+//  (6) A source on a sibling of the GPU (A100 PCIe for A100 SXM) fits shapes, never levels: its
 //      mean error is taken out.
 #pragma once
 
@@ -37,6 +42,9 @@ struct Parameter {
   double prior;        // standard deviation around the base
   bool relative;       // of the base's value; else absolute
   bool level = false;  // how fast, not how it depends on shape: siblings say nothing of it
+  // What the kernels of a run say first: shapes explain what is left (a run has few of them).
+  bool of_runs = false;
+  bool of_runs_alone = false;  // tables of kernels say nothing of it
 };
 const std::vector<Parameter>& parameters();
 

@@ -17,6 +17,8 @@ namespace {
 
 constexpr std::size_t least_samples = 5;
 constexpr double noise = 0.05;
+constexpr double worse_noise = 0.002;  // of being further off than the base
+constexpr double tolerance = 1e-3;     // of that: durations are whole picoseconds
 constexpr int evaluations = 4000;
 constexpr int rounds = 2;  // of making linear anew
 constexpr std::int64_t host_timed_from = 16 << 20;
@@ -25,6 +27,10 @@ struct Item {
   const CollectiveSample* sample;
   topology::Cluster cluster;
   network::Groups groups;
+  double weight() const {
+    return static_cast<double>(
+        std::clamp<std::int64_t>(sample->count, 1, static_cast<std::int64_t>(least_samples)));
+  }
 };
 using Items = std::vector<Item>;
 
@@ -67,6 +73,8 @@ struct Surrogate {
   std::vector<double> priors, at;
   std::vector<Said> base;                                // of the samples
   std::vector<std::vector<double>> elasticity, latency;  // parameter -> sample
+  std::vector<double> allowed;                           // how far off the base is, of the samples
+  std::vector<bool> first;  // parameters that a run moves before the others
   const Items* items = nullptr;
 
   double objective(const double* x) const {
@@ -86,15 +94,40 @@ struct Surrogate {
       }
       said.rate *= std::exp(log_rate);
       said.latency = std::max(said.latency, 1e-9);
-      sum += huber_loss(log_error((*items)[s], said), noise);
+      const double error = log_error((*items)[s], said);
+      const double beyond = std::max(0.0, std::abs(error) - allowed[s]) / worse_noise;
+      sum += (*items)[s].weight() * huber_loss(error, noise) + beyond * beyond;
     }
     return sum;
   }
 };
 
+// Of a run, what moves first and then the rest, which starts from there; else all together.
 std::vector<double> minimise(const Surrogate& surrogate) {
-  return calibrate::minimise(surrogate.moving, surrogate.priors, surrogate.at, evaluations,
-                             [&](const double* x) { return surrogate.objective(x); });
+  const bool run = std::any_of(surrogate.items->begin(), surrogate.items->end(),
+                               [](const Item& item) { return item.sample->groups.has_value(); });
+  std::vector<double> x = surrogate.at;
+  for (const bool turn : {true, false}) {
+    if (!run && turn) continue;
+    std::vector<std::size_t> which;
+    std::vector<FittedParameter> moving;
+    std::vector<double> priors, from;
+    for (std::size_t p = 0; p < x.size(); ++p) {
+      if (run && surrogate.first[p] != turn) continue;
+      which.push_back(p);
+      moving.push_back(surrogate.moving[p]);
+      priors.push_back(surrogate.priors[p]);
+      from.push_back(x[p]);
+    }
+    if (which.empty()) continue;
+    const std::vector<double> found =
+        calibrate::minimise(moving, priors, from, evaluations, [&](const double* some) {
+          for (std::size_t k = 0; k < which.size(); ++k) x[which[k]] = some[k];
+          return surrogate.objective(x.data());
+        });
+    for (std::size_t k = 0; k < which.size(); ++k) x[which[k]] = found[k];
+  }
+  return x;
 }
 
 // Ramps that never fall, and whose time never falls with size (network/profile.h, invariant 3).
@@ -119,6 +152,10 @@ void make_physical(config::ProfileDraft& draft) {
 std::optional<Item> place(const CollectiveSample& sample, const config::Machine& machine,
                           std::string& why) {
   Item item{&sample, machine.cluster, {}};
+  if (sample.groups) {
+    item.groups = *sample.groups;
+    return item;
+  }
   topology::Node& node = item.cluster.node;
   int nodes = sample.nodes;
   if (nodes == 0) nodes = (sample.ranks + node.gpus - 1) / node.gpus;
@@ -210,10 +247,11 @@ config::ProfileDraft nearby(const config::ProfileDraft& draft, const std::string
 // Moves every parameter a little and looks what happens.
 Surrogate linearised(const config::ProfileDraft& base, const config::ProfileDraft& draft,
                      const Items& items, const std::vector<Said>& said,
-                     std::vector<FittedParameter>& all) {
+                     const std::vector<double>& allowed, std::vector<FittedParameter>& all) {
   Surrogate out;
   out.items = &items;
   out.base = said;
+  out.allowed = allowed;
   for (const Parameter& parameter : parameters()) {
     if (parameter.block != "communication") continue;
     for (const std::string& path : draft.paths(std::string(parameter.path))) {
@@ -237,13 +275,15 @@ Surrogate linearised(const config::ProfileDraft& base, const config::ProfileDraf
           elasticity[s] =
               std::log(after[s]->rate / said[s].rate) / std::log(moved.get(path) / p.value);
         latency[s] = (after[s]->latency - said[s].latency) / step;
-        if (std::abs(after[s]->seconds(bytes) / said[s].seconds(bytes) - 1) > 5e-4) ++p.samples;
+        if (std::abs(after[s]->seconds(bytes) / said[s].seconds(bytes) - 1) > 5e-4)
+          p.samples += static_cast<std::size_t>(items[s].weight());
       }
       p.fitted = p.samples >= least_samples && p.base >= p.lower && p.base <= p.upper;
       if (p.fitted) {
         out.moving.push_back(p);
         out.priors.push_back(prior);
         out.at.push_back(p.value);
+        out.first.push_back(parameter.of_runs);
         out.elasticity.push_back(std::move(elasticity));
         out.latency.push_back(std::move(latency));
       }
@@ -267,7 +307,7 @@ void add_residuals(const Items& items, const std::vector<Said>& before,
   for (const auto& [key, some] : groups) {
     SourceResidual r;
     std::tie(r.group, r.source, r.gpu) = key;
-    r.samples = some.size();
+    for (const std::size_t i : some) r.samples += static_cast<std::size_t>(items[i].sample->count);
     const double n = static_cast<double>(some.size());
     double sum = 0, squares = 0;
     for (const std::size_t i : some) {
@@ -312,6 +352,7 @@ void cross_validate(const Surrogate& all, const Items& items, Fit& out) {
     pick(items, tested, left);
     pick(all.base, some.base, indices);
     pick(all.base, test.base, left);
+    pick(all.allowed, some.allowed, indices);
     for (std::size_t p = 0; p < all.moving.size(); ++p) {
       pick(all.elasticity[p], some.elasticity[p], indices);
       pick(all.latency[p], some.latency[p], indices);
@@ -338,6 +379,53 @@ void cross_validate(const Surrogate& all, const Items& items, Fit& out) {
   out.unseen.push_back(unseen);
 }
 
+// Whether some sample is further off than the base is.
+bool is_worse(const Items& items, const std::vector<std::optional<Said>>& answers,
+              const std::vector<double>& allowed) {
+  for (std::size_t i = 0; i < items.size(); ++i)
+    if (!answers[i] || std::abs(log_error(items[i], *answers[i])) > allowed[i] + tolerance)
+      return true;
+  return false;
+}
+
+// As far from the base towards `fitted` as no sample gets worse: first together, then each
+// parameter by itself as far as the others leave it.
+config::ProfileDraft nowhere_worse(const config::ProfileDraft& base,
+                                   const config::ProfileDraft& fitted, const Items& items,
+                                   const std::vector<FittedParameter>& moved,
+                                   const std::vector<double>& allowed) {
+  constexpr int parts = 8;
+  const auto fits = [&](const config::ProfileDraft& draft) {
+    return network::check(draft.communication()).empty() &&
+           !is_worse(items, ask(items, draft.communication()), allowed);
+  };
+  const auto between = [&](const FittedParameter& p, int part) {
+    return p.base + (fitted.get(p.path) - p.base) * part / parts;
+  };
+  if (fits(fitted)) return fitted;
+  config::ProfileDraft best = base;
+  int reached = 0;
+  for (int part = parts - 1; part > 0 && reached == 0; --part) {
+    config::ProfileDraft draft = base;
+    for (const FittedParameter& p : moved) draft.set(p.path, between(p, part));
+    make_physical(draft);
+    if (!fits(draft)) continue;
+    best = draft;
+    reached = part;
+  }
+  for (const FittedParameter& p : moved) {
+    if (fitted.get(p.path) == p.base) continue;
+    for (int part = parts; part > reached; part -= 2) {
+      config::ProfileDraft draft = best;
+      draft.set(p.path, between(p, part));
+      if (!fits(draft)) continue;
+      best = draft;
+      break;
+    }
+  }
+  return best;
+}
+
 }  // namespace
 
 void fit_network(const config::Machine& machine, const std::vector<CollectiveSample>& samples,
@@ -354,12 +442,15 @@ void fit_network(const config::Machine& machine, const std::vector<CollectiveSam
     return sum;
   };
   double best_cost = cost(ask(items, base.communication()));
+  std::vector<double> allowed;
+  for (std::size_t i = 0; i < items.size(); ++i)
+    allowed.push_back(std::abs(log_error(items[i], before[i])));
   std::vector<FittedParameter> all;
   std::vector<Said> here = before;
   config::ProfileDraft draft = base;
   for (int round = 0; round < rounds; ++round) {
     std::vector<FittedParameter> now;
-    Surrogate surrogate = linearised(base, draft, items, here, now);
+    Surrogate surrogate = linearised(base, draft, items, here, allowed, now);
     if (round == 0) {
       all = now;
       if (!surrogate.moving.empty()) cross_validate(surrogate, items, out);
@@ -376,6 +467,7 @@ void fit_network(const config::Machine& machine, const std::vector<CollectiveSam
     for (std::size_t i = 0; i < items.size(); ++i)
       if (answers[i]) here[i] = *answers[i];
   }
+  best = nowhere_worse(base, best, items, all, allowed);
   for (FittedParameter& p : all) {
     p.value = best.get(p.path);
     // A ramp that had to give way moves points that nothing was measured at.

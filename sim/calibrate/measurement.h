@@ -14,6 +14,7 @@
 
 #include "sim/collective/collective.h"
 #include "sim/core/units.h"
+#include "sim/mesh/axes.h"
 #include "sim/model/operation.h"
 
 namespace sim::calibrate {
@@ -26,6 +27,8 @@ struct KernelSample {
   std::string implementation;  // of attention: "flash-attention-2"; "": whatever the profile has
   std::vector<model::Operation> operations;
   double seconds = 0;
+  std::int64_t count = 1;  // how often it was measured; `seconds` is their median
+  bool in_run = false;     // in a training step: at the rate that a long run sustains
 };
 
 struct CollectiveSample {
@@ -39,6 +42,9 @@ struct CollectiveSample {
   int nics = 0;
   double nic_bits_per_second = 0;
   bool host_timed = false;  // contains launches and copies
+  // Who communicated at the same time, by rank; without it, one group on neighbouring GPUs.
+  std::optional<mesh::Groups> groups;
+  std::int64_t count = 1;  // how often it was measured
 };
 
 // One kind of cost on the CPU.

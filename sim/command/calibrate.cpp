@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "sim/calibrate/row_plan.h"
+#include "sim/command/calibrate_trace.h"
 #include "sim/command/command.h"
 #include "sim/config/locate.h"
 #include "sim/report/output.h"
@@ -57,12 +58,19 @@ int run_calibrate(const Arguments& arguments, Globals globals) {
   options.value("profile", "NAME", "profile to start from (default: that of the sources' GPU)")
       .value("cluster", "NAME", "cluster whose GPU was measured (default: one with that profile)")
       .output("output,o", "FILE", "write the new profile to FILE")
+      .value("plan", "PLAN", "the plan that ran: the sources are traces of its steps")
+      .values("set", "KEY=VALUE", "with --plan: a setting of it; may be given again")
+      .value("rank", "N", "with --plan: the rank of the trace (default: as the trace says)")
+      .output("trace", "FILE", "with --plan: also draw predicted beside measured (Perfetto)")
       .value("date", "YYYY-MM-DD", "date of the measurements (default: the sources', the base's)")
       .words(1, 1000)
       .parse(arguments, globals);
   const std::string date = options.text("date");
   if (!date.empty() && !is_date(date))
     throw Stop{exit_usage, fmt::format("--date takes YYYY-MM-DD, not '{}'", date)};
+  if (options.has("plan")) return run_calibrate_trace(options, globals);
+  for (const char* name : {"set", "rank", "trace"})
+    if (options.has(name)) throw Stop{exit_usage, fmt::format("--{} needs --plan", name)};
   std::vector<calibrate::SourceFile> sources;
   Diagnostics problems;
   for (const std::string& path : options.words()) {
@@ -87,11 +95,16 @@ int run_calibrate(const Arguments& arguments, Globals globals) {
   if (!date.empty()) wanted.command += " --date " + date;
   const calibrate::Calibration done =
       need(calibrate::calibrate(std::move(sources), machine, wanted));
-  if (!output.empty()) {
+  const bool written = !output.empty() && calibrate::fitted(done) > 0;
+  if (written) {
     const std::string problem = report::write_file(output, done.profile);
     if (!problem.empty()) throw Stop{exit_io, problem};
   }
   say(globals, "calibrate", calibrate::calibration_document(done));
+  if (!output.empty() && !written)
+    throw Stop{exit_data, fmt::format("{} is not written: no parameter was felt by five "
+                                      "measurements",
+                                      output)};
   return exit_yes;
 }
 

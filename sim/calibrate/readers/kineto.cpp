@@ -18,6 +18,7 @@
 #include "sim/calibrate/readers/reader.h"
 #include "sim/calibrate/readers/trace_events.h"
 #include "sim/calibrate/row_text.h"
+#include "sim/config/textproto.h"
 
 namespace sim::calibrate {
 
@@ -296,6 +297,24 @@ bool is_profiler_trace(std::string_view bytes, const std::string&) {
   if (head[start] == '[') return head.find("\"ph\"") != std::string_view::npos;
   return head[start] == '{' && (head.find("\"traceEvents\"") != std::string_view::npos ||
                                 head.find("\"schemaVersion\"") != std::string_view::npos);
+}
+
+Result<TraceFile> read_trace_file(const std::string& path) {
+  const Result<std::string> raw = config::read_file(path, max_source_bytes);
+  if (!raw) return raw.errors();
+  PlainBytes plain(*raw);
+  if (!is_gzip(*raw)) {
+    if (is_nsight_export(*raw, path)) return read_nsight_events(*raw, path);
+    if (is_profiler_trace(*raw, path)) return read_trace_events(plain, path);
+    return Diagnostics{
+        {path, "no trace of a profiler: PyTorch's (JSON) or Nsight Systems' (SQLite)"}};
+  }
+  PackedBytes packed(*raw);
+  if (!is_profiler_trace(packed.look(1 << 16), path))
+    return Diagnostics{{path, "what is packed is no trace of PyTorch's profiler"}};
+  Result<TraceFile> file = read_trace_events(packed, path);
+  if (!packed.problem().empty()) return Diagnostics{{path, packed.problem()}};
+  return file;
 }
 
 Result<Measurements> read_profiler_stream(ByteSource& bytes, const std::string& path) {

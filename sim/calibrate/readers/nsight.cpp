@@ -179,7 +179,7 @@ bool is_nsight_export(std::string_view bytes, const std::string&) {
   return bytes.starts_with("SQLite format 3");
 }
 
-Result<Measurements> read_nsight_export(std::string_view bytes, const std::string& path) {
+Result<TraceFile> read_nsight_events(std::string_view bytes, const std::string& path) {
   Database database;
   std::string problem = database.open(bytes);
   if (!problem.empty()) return Diagnostics{{path, problem}};
@@ -244,7 +244,13 @@ Result<Measurements> read_nsight_export(std::string_view bytes, const std::strin
         file.events.push_back(std::move(e));
       });
   if (!problem.empty()) return Diagnostics{{path, problem}};
-  return measurements_of(file, path);
+  return file;
+}
+
+Result<Measurements> read_nsight_export(std::string_view bytes, const std::string& path) {
+  const Result<TraceFile> file = read_nsight_events(bytes, path);
+  if (!file) return file.errors();
+  return measurements_of(*file, path);
 }
 
 }  // namespace sim::calibrate

@@ -82,5 +82,9 @@ Measurements measurements_of(const TraceFile& file, const std::string& path);
 
 Result<TraceFile> read_trace_events(ByteSource& bytes, const std::string& path);
 Result<TraceFile> read_trace_events(std::string_view bytes, const std::string& path);
+// The same of an export of Nsight Systems.
+Result<TraceFile> read_nsight_events(std::string_view bytes, const std::string& path);
+// The file of either form, packed or not; another is an error.
+Result<TraceFile> read_trace_file(const std::string& path);
 
 }  // namespace sim::calibrate

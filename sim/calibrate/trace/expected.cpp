@@ -1,0 +1,180 @@
+#include "sim/calibrate/trace/expected.h"
+
+#include <algorithm>
+#include <array>
+#include <cassert>
+#include <limits>
+#include <optional>
+
+#include "sim/replay/queues.h"
+#include "sim/search/pass_times.h"
+
+namespace sim::calibrate {
+
+namespace {
+
+using workload::Op;
+using workload::Stream;
+
+struct Seen {
+  Time start, met, end;
+  replay::Place place;
+};
+
+// The last step of one rank class, by queue.
+class Recorder final : public replay::Observer {
+ public:
+  explicit Recorder(int rank_class) : rank_class_(rank_class) {}
+
+  void operation(int rank_class, Stream stream, std::string_view, const replay::Place& place,
+                 Time start, Time waited_until, Time end) override {
+    if (rank_class != rank_class_ || place.step < step_) return;
+    if (place.step > step_) {
+      step_ = place.step;
+      for (auto& queue : queues) queue.clear();
+    }
+    queues[static_cast<std::size_t>(stream)].push_back({start, waited_until, end, place});
+  }
+  void memory(const replay::MemoryChange&) override {}
+
+  std::array<std::vector<Seen>, workload::stream_count> queues;
+
+ private:
+  int rank_class_, step_ = 0;
+};
+
+// What an instruction puts on a queue of the GPU or the network.
+struct Issued {
+  Stream queue;
+  ExpectedOperation operation;
+};
+
+std::optional<Issued> issued(const workload::Program& program, const workload::Instruction& i) {
+  ExpectedOperation o;
+  o.op = i.op;
+  o.index = i.index;
+  o.overlapped = i.flags & workload::overlapped;
+  o.label = program.labels[i.label];
+  if (i.op == Op::kernel) {
+    o.queue = i.stream;
+    o.family = family_of(program.operations[i.index]);
+  } else if (i.op == Op::collective) {
+    o.queue = program.transfers[i.index].communicator;
+    o.family = family_of(program.transfers[i.index].kind);
+  } else if (i.op == Op::exchange) {
+    o.queue = program.exchanges[i.index].communicator;
+    o.family = KernelFamily::send_receive;
+  } else {
+    return std::nullopt;
+  }
+  return Issued{o.queue, o};
+}
+
+// Every operation of a whole step in order of issue.
+template <class Each>
+void walk(const workload::Program& program, Each each) {
+  for (const workload::Pass& pass : program.step)
+    for (const workload::Call& call : program.templates[pass.pattern].calls)
+      for (const workload::Instruction& i : program.blocks[call.block].code)
+        if (const auto one = issued(program, i)) each(*one);
+}
+
+bool on_the_gpu(const ExpectedOperation& o) {
+  const replay::Resource resource = replay::resource_of(o.queue);
+  return resource != replay::Resource::cpu_cores && o.end > o.start;
+}
+
+}  // namespace
+
+KernelFamily family_of(const model::Operation& operation) {
+  using model::OperationKind;
+  switch (operation.kind) {
+    case OperationKind::gemm:
+      return KernelFamily::gemm;
+    case OperationKind::attention_forward:
+      return KernelFamily::attention_forward;
+    case OperationKind::attention_backward:
+      return KernelFamily::attention_backward;
+    case OperationKind::norm:
+      return KernelFamily::norm;
+    case OperationKind::elementwise:
+      return KernelFamily::elementwise;
+    case OperationKind::softmax:
+      return KernelFamily::softmax;
+    case OperationKind::copy:
+      return KernelFamily::copy;
+    case OperationKind::reduction:
+      return KernelFamily::reduction;
+    case OperationKind::optimizer:
+      return KernelFamily::optimizer;
+    case OperationKind::embedding:
+      return KernelFamily::embedding;
+  }
+  return KernelFamily::other;
+}
+
+KernelFamily family_of(collective::Kind kind) {
+  using collective::Kind;
+  switch (kind) {
+    case Kind::all_reduce:
+      return KernelFamily::all_reduce;
+    case Kind::all_gather:
+      return KernelFamily::all_gather;
+    case Kind::reduce_scatter:
+      return KernelFamily::reduce_scatter;
+    case Kind::broadcast:
+      return KernelFamily::broadcast;
+    case Kind::all_to_all:
+      return KernelFamily::all_to_all;
+    case Kind::send_receive:
+    case Kind::ring_exchange:
+      return KernelFamily::send_receive;
+  }
+  return KernelFamily::communication;
+}
+
+ExpectedStep expected_step(const workload::Plan& plan, search::Site& site, int rank) {
+  const device::Gpu& gpu = site.machine.gpu;
+  const device::Profile& profile = site.profile.device;
+  ExpectedStep out;
+  out.job = search::timed_job(plan, site);
+  out.times = replay::price(out.job, gpu, profile, *site.network, site.others);
+  out.memory = replay::outside_memory(out.job, plan, gpu, profile, *site.network, site.others);
+  out.memory.total += Bytes{std::int64_t{1} << 50};
+  out.rank_class = out.job.mesh.class_of_rank(rank);
+  Recorder recorder(out.rank_class);
+  replay::Options options;
+  options.observer = &recorder;
+  const replay::RunReport report = replay::run(out.job, out.times, out.memory, options);
+  out.step_time = report.step_time;
+  const replay::ClassReport& own = report.classes[static_cast<std::size_t>(out.rank_class)];
+  for (int a = 0; a < replay::account_count; ++a)
+    out.accounts[std::string(replay::name(static_cast<replay::Account>(a)))] =
+        seconds(own.accounts[static_cast<std::size_t>(a)]);
+  std::array<std::size_t, workload::stream_count> next{};
+  Time begin{std::numeric_limits<std::int64_t>::max()};
+  walk(out.program(), [&](const Issued& one) {
+    const auto queue = static_cast<std::size_t>(one.queue);
+    assert(next[queue] < recorder.queues[queue].size());
+    const Seen& seen = recorder.queues[queue][next[queue]++];
+    ExpectedOperation o = one.operation;
+    o.pass = seen.place.pass;
+    o.microbatch = seen.place.microbatch;
+    o.layer = seen.place.layer;
+    o.start = seen.start;
+    o.met = seen.met;
+    o.end = seen.end;
+    if (!on_the_gpu(o)) return;
+    begin = std::min(begin, o.start);
+    out.operations.push_back(std::move(o));
+  });
+  for (ExpectedOperation& o : out.operations)
+    for (Time* time : {&o.start, &o.met, &o.end}) *time = Time{time->ps - begin.ps};
+  return out;
+}
+
+Duration step_time_with(const ExpectedStep& step, const replay::Times& times) {
+  return replay::run(step.job, times, step.memory).step_time;
+}
+
+}  // namespace sim::calibrate

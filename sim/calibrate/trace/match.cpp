@@ -1,0 +1,201 @@
+#include "sim/calibrate/trace/match.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <numeric>
+
+#include "sim/calibrate/trace/align.h"
+#include "sim/replay/queues.h"
+
+namespace sim::calibrate {
+
+namespace {
+
+// Families that count as one where streams are told apart.
+int group_of(KernelFamily family) {
+  if (passes_over_memory(family)) return static_cast<int>(KernelFamily::elementwise);
+  if (family == KernelFamily::gemm_part) return static_cast<int>(KernelFamily::gemm);
+  return static_cast<int>(family);
+}
+
+struct Histogram {
+  std::array<double, kernel_family_count> count{};
+  std::map<int, double> ranks;  // of collectives, where they are known
+  void add(KernelFamily family, double weight) {
+    count[static_cast<std::size_t>(group_of(family))] += weight;
+  }
+  double sum() const { return std::accumulate(count.begin(), count.end(), 0.0); }
+  double shared(const Histogram& other) const {
+    double both = 0;
+    for (std::size_t f = 0; f < count.size(); ++f) both += std::min(count[f], other.count[f]);
+    return both;
+  }
+};
+
+struct Queues {
+  std::map<int, Histogram> ours, theirs;  // by queue, by stream of the trace
+  std::map<int, int> group_size;          // of our queues on the network
+};
+
+Queues histograms(const ExpectedStep& expected, const MeasuredTrace& trace) {
+  Queues q;
+  for (const ExpectedOperation& o : expected.operations)
+    q.ours[static_cast<int>(o.queue)].add(o.family, 1);
+  const double weight = 1.0 / static_cast<double>(std::max<std::size_t>(1, trace.steps.size()));
+  for (const MeasuredStep& step : trace.steps)
+    for (const std::uint32_t k : step.kernels) {
+      const MeasuredKernel& kernel = trace.kernels[k];
+      Histogram& own = q.theirs[kernel.stream];
+      own.add(kernel.family, weight);
+      if (kernel.ranks > 0) own.ranks[kernel.ranks] += weight;
+    }
+  for (const auto& [queue, histogram] : q.ours) {
+    const auto stream = static_cast<workload::Stream>(queue);
+    if (!replay::row(stream).communicator) continue;
+    const auto& groups = expected.job.mesh.groups(replay::communicator_of(stream));
+    if (!groups.ranks.empty()) q.group_size[queue] = static_cast<int>(groups.ranks.front().size());
+  }
+  return q;
+}
+
+// A collective over so many ranks is none of a communicator of another size. Pairs send through a
+// communicator of two ranks or of the whole pipeline.
+bool sizes_agree(const Queues& q, int queue, const Histogram& theirs) {
+  const auto size = q.group_size.find(queue);
+  if (size == q.group_size.end() || theirs.ranks.empty()) return true;
+  const Histogram& ours = q.ours.at(queue);
+  if (ours.count[static_cast<std::size_t>(KernelFamily::send_receive)] > 0) return true;
+  return theirs.ranks.count(size->second) > 0;
+}
+
+std::vector<Lane> lanes_of(const ExpectedStep& expected, const MeasuredTrace& trace) {
+  const Queues q = histograms(expected, trace);
+  struct Pair {
+    double likeness;
+    int queue, stream;
+  };
+  std::vector<Pair> pairs;
+  for (const auto& [queue, ours] : q.ours)
+    for (const auto& [stream, theirs] : q.theirs) {
+      const double both = ours.shared(theirs);
+      if (both > 0 && sizes_agree(q, queue, theirs))
+        pairs.push_back({both / std::max(ours.sum(), theirs.sum()), queue, stream});
+    }
+  std::stable_sort(pairs.begin(), pairs.end(),
+                   [](const Pair& a, const Pair& b) { return a.likeness > b.likeness; });
+  std::map<int, std::vector<int>> lanes;
+  std::map<int, Histogram> lacks = q.ours;
+  std::map<int, bool> taken;
+  const auto give = [&](const Pair& p) {
+    lanes[p.queue].push_back(p.stream);
+    taken[p.stream] = true;
+    Histogram& rest = lacks[p.queue];
+    for (std::size_t f = 0; f < rest.count.size(); ++f)
+      rest.count[f] = std::max(0.0, rest.count[f] - q.theirs.at(p.stream).count[f]);
+  };
+  for (const Pair& p : pairs)
+    if (!taken[p.stream] && lanes.count(p.queue) == 0) give(p);
+  for (const Pair& p : pairs)
+    if (!taken[p.stream] &&
+        2 * lacks[p.queue].shared(q.theirs.at(p.stream)) >= q.theirs.at(p.stream).sum())
+      give(p);
+  std::vector<Lane> out;
+  for (auto& [queue, streams] : lanes)
+    out.push_back({static_cast<workload::Stream>(queue), std::move(streams)});
+  return out;
+}
+
+// Kernels of one name in a row that a library launches for one call over many tensors.
+bool one_call(const MeasuredKernel& a, const MeasuredKernel& b) {
+  return a.name == b.name && (a.family == KernelFamily::optimizer ||
+                              a.name.find("multi_tensor") != std::string_view::npos);
+}
+
+void match_lane(const Lane& lane, const ExpectedStep& expected, const MeasuredTrace& trace,
+                const MeasuredStep& step, std::vector<std::int32_t>& owners) {
+  std::vector<AlignItem> ours, theirs;
+  std::vector<std::size_t> index, item_of;  // of the expected operations; of the step's kernels
+  for (std::size_t i = 0; i < expected.operations.size(); ++i) {
+    const ExpectedOperation& o = expected.operations[i];
+    if (o.queue != lane.queue) continue;
+    ours.push_back({o.family, o.own().ps / 1000});
+    index.push_back(i);
+  }
+  const MeasuredKernel* last = nullptr;
+  constexpr std::size_t elsewhere = ~std::size_t{0};
+  for (const std::uint32_t k : step.kernels) {
+    const MeasuredKernel& kernel = trace.kernels[k];
+    if (std::find(lane.streams.begin(), lane.streams.end(), kernel.stream) == lane.streams.end()) {
+      item_of.push_back(elsewhere);
+      continue;
+    }
+    if (last != nullptr && one_call(*last, kernel)) {
+      theirs.back().nanoseconds += kernel.duration_ns;
+    } else {
+      theirs.push_back({kernel.family, kernel.duration_ns});
+    }
+    item_of.push_back(theirs.size() - 1);
+    last = &kernel;
+  }
+  const std::vector<std::int32_t> found = align(ours, theirs);
+  for (std::size_t k = 0; k < item_of.size(); ++k)
+    if (item_of[k] != elsewhere && found[item_of[k]] >= 0)
+      owners[k] = static_cast<std::int32_t>(index[static_cast<std::size_t>(found[item_of[k]])]);
+}
+
+double part(double some, double all) {
+  return all > 0 ? some / all : 0;
+}
+
+}  // namespace
+
+TraceMatch match(const ExpectedStep& expected, const MeasuredTrace& trace) {
+  TraceMatch out;
+  out.lanes = lanes_of(expected, trace);
+  for (const MeasuredStep& step : trace.steps) {
+    std::vector<std::int32_t>& owners = out.owners.emplace_back(step.kernels.size(), -1);
+    for (const Lane& lane : out.lanes) match_lane(lane, expected, trace, step, owners);
+  }
+  return out;
+}
+
+double MatchShare::by_count() const {
+  return part(static_cast<double>(matched), static_cast<double>(kernels));
+}
+double MatchShare::by_time() const {
+  return part(static_cast<double>(matched_nanoseconds), static_cast<double>(nanoseconds));
+}
+
+double MatchShare::near_by_time() const {
+  return part(static_cast<double>(near_nanoseconds), static_cast<double>(matched_nanoseconds));
+}
+
+MatchShare share(const ExpectedStep& expected, const MeasuredTrace& trace,
+                 const TraceMatch& match) {
+  MatchShare out;
+  for (std::size_t s = 0; s < trace.steps.size(); ++s) {
+    std::vector<bool> used(expected.operations.size());
+    std::vector<std::int64_t> took(expected.operations.size());
+    for (std::size_t k = 0; k < match.owners[s].size(); ++k) {
+      const std::int64_t ns = trace.kernels[trace.steps[s].kernels[k]].duration_ns;
+      ++out.kernels;
+      out.nanoseconds += ns;
+      if (match.owners[s][k] < 0) continue;
+      ++out.matched;
+      out.matched_nanoseconds += ns;
+      used[static_cast<std::size_t>(match.owners[s][k])] = true;
+      took[static_cast<std::size_t>(match.owners[s][k])] += ns;
+    }
+    for (std::size_t i = 0; i < took.size(); ++i) {
+      const ExpectedOperation& o = expected.operations[i];
+      const std::int64_t said = (o.end - (communicates(o.family) ? o.start : o.met)).ps / 1000;
+      if (took[i] <= 2 * said && said <= 2 * took[i]) out.near_nanoseconds += took[i];
+    }
+    out.operations += used.size();
+    out.operations_matched += static_cast<std::size_t>(std::count(used.begin(), used.end(), true));
+  }
+  return out;
+}
+
+}  // namespace sim::calibrate

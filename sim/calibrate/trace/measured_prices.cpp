@@ -1,0 +1,169 @@
+// measured_prices.cpp — the times of a trace in place of a model's: in a replay, and as
+// measurements for a fit.
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+#include "sim/calibrate/readers/reader.h"
+#include "sim/calibrate/trace/compare_step.h"
+#include "sim/replay/queues.h"
+
+namespace sim::calibrate {
+
+namespace {
+
+using workload::Op;
+
+// What the instances of one price say, alone and beside other work.
+struct Seen {
+  double sum[2] = {0, 0};
+  std::int64_t count[2] = {0, 0};
+  double least[2] = {1e300, 1e300};
+
+  void add(bool overlapped, const OperationTime& time) {
+    sum[overlapped] += time.sum_s;
+    count[overlapped] += time.steps;
+    least[overlapped] = std::min(least[overlapped], time.least_s);
+  }
+  // Measured over predicted; of the other kind where this one was not seen, 1 where none was.
+  double ratio(bool overlapped, bool shortest, const Duration predicted[2]) const {
+    for (const bool kind : {overlapped, !overlapped}) {
+      const double own = seconds(predicted[kind]);
+      if (count[kind] == 0 || !(own > 0)) continue;
+      return (shortest ? least[kind] : sum[kind] / static_cast<double>(count[kind])) / own;
+    }
+    return 1;
+  }
+};
+
+Duration scaled(Duration d, double ratio) {
+  return from_seconds(seconds(d) * ratio);
+}
+
+using TransferKey = std::tuple<workload::Stream, collective::Kind, std::int64_t>;
+
+TransferKey key_of(const workload::Transfer& t) {
+  return {t.communicator, t.kind, t.bytes.n};
+}
+
+std::string group_of(const model::Operation& o) {
+  switch (family_of(o)) {
+    case KernelFamily::gemm:
+      return o.role == model::GemmRole::forward          ? "gemm forward"
+             : o.role == model::GemmRole::input_gradient ? "gemm input gradient"
+                                                         : "gemm weight gradient";
+    default:
+      return std::string(name(family_of(o)));
+  }
+}
+
+}  // namespace
+
+replay::Times measured_prices(const ExpectedStep& expected,
+                              const std::vector<OperationTime>& times) {
+  std::map<model::Operation, Seen> kernels;
+  std::map<TransferKey, Seen> transfers;
+  std::map<std::uint32_t, double> messages;  // of exchanges: measured over predicted
+  const workload::Program& program = expected.program();
+  const auto own = static_cast<std::size_t>(expected.rank_class);
+  for (std::size_t i = 0; i < times.size(); ++i) {
+    const ExpectedOperation& o = expected.operations[i];
+    if (times[i].steps == 0) continue;
+    if (o.op == Op::kernel) {
+      kernels[program.operations[o.index]].add(o.overlapped, times[i]);
+    } else if (o.op == Op::collective) {
+      transfers[key_of(program.transfers[o.index])].add(o.overlapped, times[i]);
+    } else if (o.own().ps > 0) {
+      const auto [at, first] = messages.try_emplace(o.index, 1e300);
+      at->second = std::min(at->second, times[i].least_s / seconds(o.own()));
+    }
+  }
+  replay::Times out = expected.times;
+  for (std::size_t c = 0; c < expected.job.classes.size(); ++c) {
+    const workload::Program& p = expected.job.classes[c];
+    replay::ClassTimes& prices = out.classes[c];
+    for (std::size_t i = 0; i < p.operations.size(); ++i) {
+      const auto found = kernels.find(p.operations[i]);
+      if (found == kernels.end()) continue;
+      const Duration was[2] = {prices.kernel[i], prices.kernel_overlapped[i]};
+      prices.kernel[i] = scaled(was[0], found->second.ratio(false, false, was));
+      prices.kernel_overlapped[i] = scaled(was[1], found->second.ratio(true, false, was));
+    }
+    for (std::size_t i = 0; i < p.transfers.size(); ++i) {
+      const auto found = transfers.find(key_of(p.transfers[i]));
+      if (found == transfers.end()) continue;
+      const Duration was[2] = {prices.transfer[i], prices.transfer_overlapped[i]};
+      prices.transfer[i] = scaled(was[0], found->second.ratio(false, true, was));
+      prices.transfer_overlapped[i] = scaled(was[1], found->second.ratio(true, true, was));
+    }
+  }
+  for (const auto& [exchange, ratio] : messages)
+    for (Duration& message : out.classes[own].message[exchange]) message = scaled(message, ratio);
+  return out;
+}
+
+Measurements measurements_of(const ExpectedStep& expected, const std::vector<OperationTime>& times,
+                             Duration arrival, const std::string& source, const std::string& gpu) {
+  const workload::Program& program = expected.program();
+  const replay::ClassTimes& prices =
+      expected.times.classes[static_cast<std::size_t>(expected.rank_class)];
+  std::map<model::Operation, std::pair<std::vector<double>, std::int64_t>> kernels;
+  std::map<TransferKey, std::pair<double, std::int64_t>> transfers;
+  Measurements out;
+  out.device = gpu;
+  for (std::size_t i = 0; i < times.size(); ++i) {
+    const ExpectedOperation& o = expected.operations[i];
+    if (times[i].steps == 0) continue;
+    if (o.op == Op::kernel) {
+      if (!times[i].own_family) {
+        ++out.passed["operations whose kernels are of another family (fused passes)"];
+        continue;
+      }
+      // Beside a collective a kernel is slower by what the replay says.
+      const double alone = seconds(prices.kernel[o.index]);
+      const double now =
+          seconds(o.overlapped ? prices.kernel_overlapped[o.index] : prices.kernel[o.index]);
+      model::Operation shape = program.operations[o.index];
+      shape.name = {};
+      auto& [seen, count] = kernels[shape];
+      seen.push_back(times[i].median_s * alone / now);
+      count += times[i].steps;
+    } else if (o.op == Op::collective && program.transfers[o.index].pieces == 1) {
+      const double alone = seconds(prices.transfer[o.index]);
+      const double now =
+          seconds(o.overlapped ? prices.transfer_overlapped[o.index] : prices.transfer[o.index]);
+      const double own = times[i].least_s * alone / now - seconds(arrival);
+      if (!(own > 0)) continue;
+      const auto [at, first] = transfers.try_emplace(key_of(program.transfers[o.index]), own, 0);
+      at->second.first = std::min(at->second.first, own);
+      at->second.second += times[i].steps;
+    }
+  }
+  for (auto& [shape, seen] : kernels) {
+    KernelSample sample;
+    sample.group = group_of(shape);
+    sample.source = source;
+    sample.gpu = gpu;
+    sample.operations = {shape};
+    sample.count = seen.second;
+    sample.in_run = true;
+    sample.seconds = median(std::move(seen.first));
+    out.kernels.push_back(std::move(sample));
+  }
+  for (const auto& [key, seen] : transfers) {
+    const auto& [queue, kind, bytes] = key;
+    CollectiveSample sample;
+    sample.kind = kind;
+    sample.source = source;
+    sample.gpu = gpu;
+    sample.groups = expected.job.mesh.groups(replay::communicator_of(queue));
+    sample.ranks = static_cast<int>(sample.groups->ranks.front().size());
+    sample.bytes = {bytes};
+    sample.seconds = seen.first;
+    sample.count = seen.second;
+    out.collectives.push_back(std::move(sample));
+  }
+  return out;
+}
+
+}  // namespace sim::calibrate

@@ -1,0 +1,142 @@
+#include "sim/calibrate/trace/step_document.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace sim::calibrate {
+
+namespace {
+
+using report::Rows;
+using report::Show;
+
+constexpr std::size_t most_rows = 25;  // in text; JSON has all
+
+report::Column words(const char* key, const char* heading) {
+  return {key, heading, "", 0, true};
+}
+report::Column milliseconds(const char* key, const char* heading, Show show = Show::fixed) {
+  return {key, heading, "ms", 3, false, "", 1e3, show};
+}
+
+// The rows that text shows, and all of them for JSON alone.
+void add(std::vector<report::Block>& blocks, Rows rows) {
+  Rows few = rows;
+  rows.searched = true;
+  if (few.cells.size() > most_rows) {
+    few.footnote = fmt::format("  and {} more (--json has them)\n", few.cells.size() - most_rows);
+    few.cells.resize(most_rows);
+  }
+  few.name = "";
+  for (report::Column& column : few.columns) column.key = "";
+  if (!few.cells.empty()) blocks.emplace_back(std::move(few));
+  blocks.emplace_back(std::move(rows));
+}
+
+Rows operations(const StepComparison& c) {
+  Rows rows{"operations",
+            "operations of a step, largest difference first (collectives with their waiting)",
+            {words("queue", "queue"),
+             words("label", "operation"),
+             words("family", "family"),
+             words("pass", "pass"),
+             {"count", "count", "", 0},
+             {"matched", "matched", "", 0},
+             milliseconds("predicted_s", "predicted"),
+             milliseconds("measured_s", "measured"),
+             milliseconds("difference_s", "difference", Show::change)},
+            {}};
+  for (const OperationRow& r : c.rows)
+    rows.cells.push_back({r.queue, r.label, r.family, r.pass, r.count, r.matched, r.predicted_s,
+                          r.measured_s, r.measured_s - r.predicted_s});
+  return rows;
+}
+
+Rows alone(const char* name, const char* title, const std::vector<Unmatched>& some) {
+  Rows rows{name,
+            title,
+            {{"count", "a step", "", 1},
+             milliseconds("seconds", "time"),
+             words("family", "family"),
+             words("name", "name")},
+            {}};
+  for (const Unmatched& one : some)
+    rows.cells.push_back({one.count, one.seconds, one.family, one.name});
+  return rows;
+}
+
+}  // namespace
+
+std::vector<report::Block> comparison_blocks(const ComparedTrace& compared) {
+  const StepComparison& c = compared.comparison;
+  std::vector<report::Block> blocks;
+  blocks.emplace_back(report::Note{
+      "",
+      fmt::format("{}, rank {}: a step takes {:.4g} s, {:.4g} s predicted ({:+.1f} %); with the "
+                  "measured times of its kernels the replay says {:.4g} s ({:+.1f} %)",
+                  compared.path, compared.rank, c.measured_s, c.predicted_s,
+                  100 * (c.predicted_s / c.measured_s - 1), c.rebuilt_s,
+                  100 * (c.rebuilt_s / c.measured_s - 1)),
+      true});
+  blocks.emplace_back(report::Values{
+      "",
+      {report::value("steps", compared.trace.found.c_str(), c.steps),
+       report::value("measured_step_s", "", c.measured_s),
+       report::value("predicted_step_s", "", c.predicted_s),
+       report::value("rebuilt_step_s", "", c.rebuilt_s),
+       report::value("kernels", "kernels", c.share.kernels),
+       report::value("matched_by_count_pct", "matched, by count", 100 * c.share.by_count(), "%", 1),
+       report::value("matched_by_time_pct", "matched, by time", 100 * c.share.by_time(), "%", 1),
+       report::value("near_by_time_pct", "of that within a factor of two of the prediction",
+                     100 * c.share.near_by_time(), "%", 1),
+       report::value("operations", "operations of the program", c.share.operations),
+       report::value("operations_matched", "with kernels", c.share.operations_matched)}});
+  add(blocks, operations(c));
+  add(blocks, alone("unmatched_kernels", "kernels that are no operation of the plan", c.kernels));
+  add(blocks, alone("unmatched_operations", "operations without a kernel", c.operations));
+  return blocks;
+}
+
+Rows clock_rows(const std::vector<RankClock>& clocks) {
+  Rows rows{"ranks",
+            "ranks: clocks against the first one's, and who came last to collectives",
+            {{"rank", "rank", "", 0},
+             {"collectives", "shared", "", 0},
+             {"offset_s", "clock", "us", 1, false, "", 1e6, Show::change},
+             {"scatter_s", "scatter", "us", 1, false, "", 1e6},
+             {"last", "last", "times", 0},
+             milliseconds("kept_waiting_s", "kept others waiting")},
+            {}};
+  for (const RankClock& c : clocks)
+    rows.cells.push_back(
+        {c.rank, c.collectives, c.offset_s, c.scatter_s, c.last, c.kept_waiting_s});
+  return rows;
+}
+
+void draw(const ComparedTrace& compared, report::SliceTrace& out) {
+  if (compared.trace.steps.empty()) return;
+  const MeasuredStep& step = compared.trace.steps.front();
+  for (const Lane& lane : compared.match.lanes) {
+    const std::string queue(workload::name(lane.queue));
+    const int expected = out.track(queue + ", predicted");
+    for (const ExpectedOperation& o : compared.expected->operations)
+      if (o.queue == lane.queue) out.slice(expected, o.label, o.start.ps / 1000, o.end.ps / 1000);
+    for (const int stream : lane.streams) {
+      const int track = out.track(fmt::format("{}, measured (stream {})", queue, stream));
+      std::int64_t free = 0;
+      for (std::size_t k = 0; k < step.kernels.size(); ++k) {
+        const MeasuredKernel& kernel = compared.trace.kernels[step.kernels[k]];
+        if (kernel.stream != stream) continue;
+        const std::int32_t owner = compared.match.owners.front()[k];
+        const std::int64_t begin = std::max(free, kernel.start_ns - step.begin_ns);
+        free = std::max(begin, kernel.end_ns() - step.begin_ns);
+        const std::string of =
+            owner < 0 ? "?" : compared.expected->operations[static_cast<std::size_t>(owner)].label;
+        out.slice(track, fmt::format("{}: {}", of, kernel.name.substr(0, 80)), begin, free);
+      }
+    }
+  }
+}
+
+}  // namespace sim::calibrate

@@ -1,0 +1,121 @@
+// calibrate_trace.cpp — `rehearse calibrate TRACE --plan PLAN`: the kernels of a step beside what
+// the plan issues, and a profile from them.
+#include "sim/command/calibrate_trace.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+
+#include "sim/calibrate/calibrate.h"
+#include "sim/calibrate/trace/step_document.h"
+#include "sim/config/locate.h"
+#include "sim/config/plan.h"
+#include "sim/report/output.h"
+
+namespace sim::command {
+
+namespace {
+
+using calibrate::ComparedTrace;
+
+int rank_of(const Options& options, const calibrate::MeasuredTrace& trace, int world) {
+  const int said = options.has("rank") ? static_cast<int>(options.number("rank", 0, 0, 1 << 24))
+                                       : std::max(0, trace.rank);
+  if (said < world && (trace.world == 0 || trace.world == world || options.has("rank")))
+    return said;
+  throw Stop{exit_data,
+             fmt::format("{}: a trace of rank {} of {}, but the plan has {} ranks; --rank N says "
+                         "which of the plan's ranks it stands for",
+                         trace.path, said, trace.world, world)};
+}
+
+std::vector<ComparedTrace> compare_all(const Options& options, const config::PlanFile& file,
+                                       search::Site& site) {
+  std::vector<ComparedTrace> out;
+  std::map<int, std::shared_ptr<const calibrate::ExpectedStep>> steps;
+  for (const std::string& path : options.words()) {
+    calibrate::MeasuredTrace trace =
+        calibrate::measured_trace(need(calibrate::read_trace_file(path)), path);
+    if (trace.kernels.empty())
+      throw Stop{exit_data,
+                 fmt::format("{}: no kernel in it: profile with ProfilerActivity.CUDA", path)};
+    const int rank = rank_of(options, trace, file.plan.world());
+    auto& step = steps[rank];
+    if (!step)
+      step = std::make_shared<const calibrate::ExpectedStep>(
+          calibrate::expected_step(file.plan, site, rank));
+    out.push_back(calibrate::compared_trace(std::move(trace), step, rank));
+  }
+  return out;
+}
+
+void draw(const std::string& path, const std::vector<ComparedTrace>& traces) {
+  report::SliceTrace out;
+  std::string problem = out.open(path, fmt::format("rank {}", traces.front().rank));
+  if (!problem.empty()) throw Stop{exit_io, problem};
+  for (const ComparedTrace& one : traces) calibrate::draw(one, out);
+  problem = out.close();
+  if (!problem.empty()) throw Stop{exit_io, problem};
+}
+
+std::string command_line(const Options& options, const std::string& base) {
+  std::string line = fmt::format("rehearse calibrate {} --plan {}", fmt::join(options.words(), " "),
+                                 options.text("plan"));
+  for (const std::string& setting : options.list("set")) line += " --set " + setting;
+  for (const char* name : {"cluster", "rank", "date"})
+    if (options.has(name)) line += fmt::format(" --{} {}", name, options.text(name));
+  return line + " --profile " + base;
+}
+
+}  // namespace
+
+int run_calibrate_trace(const Options& options, const Globals& globals) {
+  std::vector<std::string> settings = options.list("set");
+  if (options.has("cluster")) settings.push_back("cluster=" + options.text("cluster"));
+  const config::PlanFile file =
+      need(config::load_plan(workload_path(options.text("plan")), settings));
+  search::Sites sites;
+  search::Site& site = *need(sites.of(file.machine));
+  const std::vector<ComparedTrace> traces = compare_all(options, file, site);
+  if (options.has("trace")) draw(options.text("trace"), traces);
+
+  report::Document document;
+  std::vector<calibrate::RankTrace> ranks;
+  for (const ComparedTrace& one : traces) {
+    for (report::Block& block : calibrate::comparison_blocks(one))
+      document.blocks.push_back(std::move(block));
+    ranks.push_back({one.rank, one.expected.get(), &one.trace, &one.match});
+  }
+  if (ranks.size() > 1)
+    document.blocks.emplace_back(calibrate::clock_rows(calibrate::compare_clocks(ranks)));
+
+  const std::string base = options.text("profile", file.machine.gpu.profile);
+  const std::string output = options.text("output");
+  calibrate::Wanted wanted;
+  wanted.base = need(config::locate(config::Kind::profile, base));
+  wanted.name = output.empty() ? base : std::filesystem::path(output).stem().string();
+  wanted.date = options.text("date");
+  wanted.command = command_line(options, base);
+  const Result<calibrate::Calibration> done =
+      calibrate::calibrate_traces(traces, file.plan, site, wanted);
+  if (done) {
+    for (report::Block& block : calibrate::calibration_document(*done).blocks)
+      document.blocks.push_back(std::move(block));
+    if (!output.empty() && calibrate::fitted(*done) > 0) {
+      const std::string problem = report::write_file(output, done->profile);
+      if (!problem.empty()) throw Stop{exit_io, problem};
+    }
+  } else {
+    document.blocks.emplace_back(report::Note{"", "no profile: nothing of it could be fitted"});
+  }
+  say(globals, "calibrate", document);
+  if (!output.empty() && (!done || calibrate::fitted(*done) == 0))
+    throw Stop{exit_data, fmt::format("{} is not written: no parameter was felt by five "
+                                      "measurements",
+                                      output)};
+  return exit_yes;
+}
+
+}  // namespace sim::command

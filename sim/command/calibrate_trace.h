@@ -1,0 +1,11 @@
+// calibrate_trace.h — the half of `rehearse calibrate` that compares traces with a plan.
+#pragma once
+
+#include "sim/command/command.h"
+
+namespace sim::command {
+
+// `--plan`, `--set`, `--rank` and `--trace` are there; the words are traces.
+int run_calibrate_trace(const Options& options, const Globals& globals);
+
+}  // namespace sim::command

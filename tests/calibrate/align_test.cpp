@@ -1,0 +1,126 @@
+// Kernels of a trace and operations of a program: which is which. Small worlds against all ways
+// there are, then what real traces have too much and too little of.
+#include "sim/calibrate/trace/align.h"
+
+#include <catch2/catch.hpp>
+#include <functional>
+
+#include "sim/core/random.h"
+
+using namespace sim;
+using namespace sim::calibrate;
+using enum sim::calibrate::KernelFamily;
+
+namespace {
+
+using Items = std::vector<AlignItem>;
+using Owners = std::vector<std::int32_t>;
+
+// The best score of all ways, one by one.
+std::int64_t best_of_all(const Items& operations, const Items& kernels) {
+  std::int64_t best = -1'000'000;
+  Owners owners(kernels.size(), -1);
+  const std::function<void(std::size_t, std::int32_t)> go = [&](std::size_t k, std::int32_t from) {
+    if (k == kernels.size()) {
+      const std::int64_t score = alignment_score(operations, kernels, owners);
+      best = std::max(best, score);
+      return;
+    }
+    owners[k] = -1;
+    go(k + 1, from);
+    for (std::int32_t i = from; i < static_cast<std::int32_t>(operations.size()); ++i)
+      for (std::size_t g = 1; g <= longest_group && k + g <= kernels.size(); ++g) {
+        for (std::size_t n = 0; n < g; ++n) owners[k + n] = i;
+        go(k + g, i + 1);
+        for (std::size_t n = 0; n < g; ++n) owners[k + n] = -1;
+      }
+  };
+  go(0, 0);
+  return best;
+}
+
+// A layer: norm, product, attention, product, all-reduce, add.
+Items layers(int count) {
+  Items all;
+  for (int i = 0; i < count; ++i)
+    for (const AlignItem& one : Items{{norm, 20'000},
+                                      {gemm, 400'000},
+                                      {attention_forward, 300'000},
+                                      {gemm, 150'000},
+                                      {all_reduce, 200'000},
+                                      {elementwise, 30'000}})
+      all.push_back(one);
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("align: no way is better than the one that is found") {
+  const KernelFamily families[] = {gemm, gemm_part, elementwise, norm, all_reduce, other};
+  Random random(7);
+  for (int round = 0; round < 300; ++round) {
+    const auto draw = [&](std::uint64_t most) {
+      Items items;
+      for (std::uint64_t n = (random.next() % (most + 1)); n > 0; --n)
+        items.push_back({families[(random.next() % (std::size(families)))],
+                         std::int64_t{1000} << (random.next() % (6))});
+      return items;
+    };
+    const Items operations = draw(4), kernels = draw(5);
+    const Owners found = align(operations, kernels);
+    REQUIRE(found.size() == kernels.size());
+    CHECK(alignment_score(operations, kernels, found) == best_of_all(operations, kernels));
+  }
+}
+
+TEST_CASE("align: a trace as expected is matched one to one, also of 100,000 kernels") {
+  const Items operations = layers(17'000);  // 102,000
+  const Owners owners = align(operations, operations);
+  bool exact = true;
+  for (std::size_t i = 0; i < owners.size(); ++i)
+    exact &= owners[i] == static_cast<std::int32_t>(i);
+  CHECK(exact);
+}
+
+TEST_CASE("align: casts and sums of slices belong to their product, strangers to nobody") {
+  const Items operations = {{gemm, 100'000}, {norm, 20'000}, {gemm, 100'000}};
+  // Split k: the sum of slices makes up the rest of the time. A broadcast that no plan knows.
+  const Items kernels = {
+      {gemm, 80'000}, {gemm_part, 20'000}, {broadcast, 900'000}, {norm, 20'000}, {gemm, 100'000}};
+  CHECK(align(operations, kernels) == Owners{0, 0, -1, 1, 2});
+}
+
+TEST_CASE("align: missing kernels and repeated layers do not shift what follows") {
+  const Items operations = layers(400);
+  Items kernels;
+  Owners truth;
+  Random random(3);
+  for (std::size_t i = 0; i < operations.size(); ++i) {
+    const KernelFamily family = operations[i].family;
+    if (family == elementwise && (random.next() % (4)) == 0) continue;  // fused into another
+    kernels.push_back({family, operations[i].nanoseconds *
+                                   (90 + static_cast<std::int64_t>((random.next() % (20)))) / 100});
+    truth.push_back(static_cast<std::int32_t>(i));
+    if ((random.next() % (5)) == 0) {
+      kernels.push_back({broadcast, 2'000});
+      truth.push_back(-1);
+    }
+  }
+  const Owners found = align(operations, kernels);
+  std::size_t right = 0;
+  for (std::size_t k = 0; k < found.size(); ++k) right += found[k] == truth[k];
+  CHECK(right >= found.size() * 98 / 100);
+  for (std::size_t k = 0; k < found.size(); ++k)
+    if (kernels[k].family == gemm || kernels[k].family == all_reduce) CHECK(found[k] == truth[k]);
+}
+
+TEST_CASE("align: relations hold both ways where they should") {
+  CHECK(relation(all_to_all, send_receive) == Relation::same);  // NCCL's own way
+  CHECK(relation(all_reduce, all_gather) == Relation::none);
+  CHECK(relation(norm, fused) == Relation::alike);
+  CHECK(relation(gemm, gemm_part) == Relation::companion);
+  CHECK(relation(gemm, norm) == Relation::none);
+  CHECK(relation(elementwise, gemm) == Relation::none);
+  CHECK(align({}, layers(1)) == Owners(6, -1));
+  CHECK(align(layers(1), {}).empty());
+}

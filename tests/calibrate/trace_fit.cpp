@@ -1,0 +1,165 @@
+// From end to end: a replay writes what PyTorch's profiler would have recorded of a machine whose
+// profile is off in known ways; the comparison with the plan must find each of them.
+#include <catch2/catch.hpp>
+#include <cstdlib>
+
+#include "sim/calibrate/fit.h"
+#include "sim/calibrate/trace/kineto_writer.h"
+#include "sim/calibrate/trace/step_document.h"
+#include "sim/config/locate.h"
+#include "sim/config/plan.h"
+
+using namespace sim;
+using namespace sim::calibrate;
+
+namespace {
+
+const std::string root = REHEARSE_SOURCE_DIR;
+
+struct Off {
+  const char* path;
+  double factor;
+};
+const std::vector<Off> all_off = {
+    {"gemm.sustained", 0.93},
+    {"gemm.input_gradient", 0.96},
+    {"gemm.weight_gradient", 0.95},
+    {"attention[0].forward.causal[2].fraction", 0.90},
+    {"attention[0].backward.causal[1].fraction", 1.08},
+    {"norm.hbm", 0.88},
+    {"elementwise.hbm", 1.06},
+    {"copy.hbm", 0.9},
+    {"reduction.hbm", 0.92},
+    {"optimizer.hbm", 0.91},
+    {"embedding.hbm", 0.85},
+    {"softmax.hbm", 0.94},
+    {"communication.achieved.nvlink", 0.92},
+    {"communication.achieved.network", 0.95},
+};
+
+config::ProfileDraft draft() {
+  ::setenv("REHEARSE_NETWORK", REHEARSE_BINARY_DIR "/rehearse-network", 0);
+  const auto loaded = config::ProfileDraft::load(root + "/calibration/a100-80.textproto");
+  REQUIRE(loaded);
+  return *loaded;
+}
+
+// Llama-2-7B with four layers on two nodes: groups of eight inside a node, pairs across.
+config::PlanFile plan(const std::vector<std::string>& more = {}) {
+  std::vector<std::string> settings = {"model=llama-2-7b",
+                                       "cluster=dgx-a100",
+                                       "gpus=16",
+                                       "tp=8",
+                                       "pp=1",
+                                       "micro_batch=1",
+                                       "global_batch=8",
+                                       "sequence=4096",
+                                       "distributed_optimizer=true"};
+  settings.insert(settings.end(), more.begin(), more.end());
+  const auto loaded = config::load_plan("", settings);
+  if (!loaded) FAIL(loaded.errors().front().message);
+  return *loaded;
+}
+
+// A site with this profile.
+void give(search::Site& site, const config::ProfileDraft& profile) {
+  site.profile.device = profile.device();
+  site.profile.communication = profile.communication();
+  site.network = std::make_unique<network::Network>(
+      site.machine.cluster,
+      std::make_shared<const network::CommunicationProfile>(profile.communication()));
+}
+
+MeasuredTrace recorded(const ExpectedStep& step, const KinetoOptions& options) {
+  const std::string text = kineto_trace(step, options);
+  const auto file = read_trace_events(text, "own.json");
+  REQUIRE(file);
+  return measured_trace(*file, "own.json");
+}
+
+}  // namespace
+
+TEST_CASE("trace: a fit finds each of fourteen parameters that a recorded step was off by") {
+  config::ProfileDraft truth = draft();
+  for (const Off& off : all_off) {
+    INFO(off.path);
+    REQUIRE(truth.paths(off.path).size() == 1);
+    truth.set(off.path, truth.get(off.path) * off.factor);
+  }
+  const config::PlanFile file = plan();
+  search::Sites sites;
+  search::Site& site = **sites.of(file.machine);
+  give(site, truth);
+  const ExpectedStep happened = expected_step(file.plan, site, 0);
+  const MeasuredTrace trace = recorded(happened, {0, 5, "NVIDIA A100-SXM4-80GB", 0});
+  REQUIRE(trace.steps.size() == 5);
+  CHECK(trace.world == 16);
+
+  give(site, draft());
+  const auto expected = std::make_shared<const ExpectedStep>(expected_step(file.plan, site, 0));
+  CHECK(expected->step_time != happened.step_time);
+  const ComparedTrace compared = compared_trace(trace, expected, 0);
+  const StepComparison& comparison = compared.comparison;
+  CHECK(comparison.share.by_count() == 1);
+  CHECK(comparison.share.by_time() == 1);
+  CHECK(comparison.share.near_by_time() > 0.9);
+  CHECK(comparison.measured_s == Approx(seconds(happened.step_time)).epsilon(0.005));
+  // The replay's own error, with the measured kernels in it.
+  CHECK(comparison.rebuilt_s == Approx(seconds(happened.step_time)).epsilon(0.01));
+
+  Wanted wanted;
+  wanted.base = root + "/calibration/a100-80.textproto";
+  wanted.name = "found";
+  const auto done = calibrate_traces({compared}, file.plan, site, wanted);
+  REQUIRE(done);
+  const Fit& fitted = done->fit;
+  for (const Off& off : all_off) {
+    INFO(off.path << ": base " << draft().get(off.path));
+    CHECK(fitted.profile.get(off.path) == Approx(truth.get(off.path)).epsilon(0.005));
+  }
+  for (const SourceResidual& r : fitted.residuals) {
+    INFO(r.group);
+    CHECK(r.mean_absolute_percent <= r.base_percent + 0.1);
+  }
+}
+
+TEST_CASE("trace: ranks of one run tell their clocks apart, and who kept the others waiting") {
+  const config::PlanFile file = plan({"global_batch=2"});
+  search::Sites sites;
+  search::Site& site = **sites.of(file.machine);
+  give(site, draft());
+  const ExpectedStep step = expected_step(file.plan, site, 0);
+  // Rank 1 by a clock that is 5 ms ahead; it comes 100 us late to every collective of its node.
+  MeasuredTrace first = recorded(step, {0, 2, "", 0});
+  MeasuredTrace second = recorded(step, {1, 2, "", 5'000'000});
+  for (MeasuredKernel& kernel : second.kernels)
+    if (communicates(kernel.family) && kernel.duration_ns > 100'000) {
+      kernel.start_ns += 100'000;
+      kernel.duration_ns -= 100'000;
+    }
+  const TraceMatch a = match(step, first), b = match(step, second);
+  const auto clocks = compare_clocks({{0, &step, &first, &a}, {1, &step, &second, &b}});
+  REQUIRE(clocks.size() == 2);
+  CHECK(clocks[1].offset_s == Approx(5e-3).epsilon(1e-6));
+  CHECK(clocks[1].scatter_s < 1e-6);
+  CHECK(clocks[1].collectives > 20);
+  CHECK(clocks[1].last > clocks[0].last);
+  CHECK(clocks[1].kept_waiting_s == Approx(100e-6 * double(clocks[1].last)).epsilon(0.05));
+}
+
+TEST_CASE("trace: steps are found by annotations, else by what repeats") {
+  const config::PlanFile file = plan({"global_batch=2"});
+  search::Sites sites;
+  search::Site& site = **sites.of(file.machine);
+  give(site, draft());
+  const ExpectedStep step = expected_step(file.plan, site, 0);
+  std::string text = kineto_trace(step, {0, 3, "", 0});
+  for (std::size_t at = 0; (at = text.find("ProfilerStep", at)) != std::string::npos;)
+    text.replace(at, 12, "another_step");
+  const auto read = read_trace_events(text, "own.json");
+  REQUIRE(read);
+  const MeasuredTrace trace = measured_trace(*read, "own.json");
+  REQUIRE(trace.steps.size() == 3);
+  CHECK(trace.found.find("repeat") != std::string::npos);
+  for (const MeasuredStep& one : trace.steps) CHECK(one.kernels.size() == step.operations.size());
+}
