@@ -103,8 +103,7 @@ constexpr std::array noted{
            "NCCL runs with its defaults"},
     Family{"use-ring-exchange-p2p pipeline-model-parallel-comm-backend",
            "sends and receives are NCCL's"},
-    Family{"num-distributed-optimizer-instances outer-dp-sharding-strategy",
-           "the optimizer is one instance over all replicas"},
+    Family{"outer-dp-sharding-strategy", "copies of the optimizer's state are whole"},
     Family{"main-grads-dtype megatron-fsdp-main-params-dtype megatron-fsdp-main-grads-dtype "
            "megatron-fsdp-grad-comm-dtype",
            "gradients are held as --accumulate-allreduce-grads-in-fp32 says"},

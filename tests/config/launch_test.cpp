@@ -176,7 +176,7 @@ TEST_CASE("launch: a flag is in one row of the table, and what is not simulated 
         Said{"--window-size 512,0", "all tokens"}, Said{"--squared-relu", "as GELU"},
         Said{"--optimizer sgd", "the optimizer is Adam"},
         Said{"--cp-comm-type a2a p2p", "as the first one"},
-        Said{"--num-distributed-optimizer-instances 2", "one instance"},
+        Said{"--outer-dp-sharding-strategy no_shard", "copies of the optimizer"},
         Said{"--fp32-residual-connection", "16 bits"},
         Said{"--manual-gc --defer-embedding-wgrad-compute", "collector"},
         Said{"$MORE_ARGS", "nothing in the script says what $MORE_ARGS holds"}}) {
