@@ -154,8 +154,11 @@ bool ranks_are_alike(const search::Site& site) {
 SecondBound second_bound(FirstBounds& first, const Core& core, const Plan& plan,
                          search::Site& site) {
   SecondBound bound;
-  // Who is slower than whom, and what order goes by times, only all programs can tell.
-  if (!ranks_are_alike(site) || schedule::find(plan.pipeline.schedule)->by_times) return bound;
+  // Who is slower than whom, what order goes by times and what all stages share, only all programs
+  // can tell.
+  const schedule::Schedule& row = *schedule::find(plan.pipeline.schedule);
+  if (!ranks_are_alike(site) || row.by_times || row.output != schedule::Output::last_part)
+    return bound;
   const workload::Environment environment =
       replay::environment(site.machine.gpu, site.profile.device);
   const workload::Orders orders = workload::orders_of(plan);

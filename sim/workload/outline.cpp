@@ -37,7 +37,8 @@ void write_stage(const Plan& plan, const Environment& environment, const schedul
   std::map<std::uint32_t, std::uint32_t> patterns;  // by operation
   Pipeline pipeline(rank);
   program.step = pipeline.passes(
-      [&](const schedule::Step& task, Position) {
+      [&](const Act& act) {
+        const schedule::Step& task = act.step;
         const std::uint32_t operation = outline_pass(task.pass, task.chunk);
         const auto [at, added] = patterns.try_emplace(operation, 0);
         if (!added) return at->second;

@@ -15,7 +15,8 @@ std::uint32_t outline_pass(schedule::Pass pass, int chunk);
 std::uint32_t outline_end(int chunks);
 
 // A later step of every stage, one class for each. Operations have no shapes: their times are the
-// caller's. REQUIRES: problems(plan) is empty; `orders` are the plan's.
+// caller's. REQUIRES: problems(plan) is empty; `orders` are the plan's; the output layer is on the
+// last part.
 Job outline(const Plan& plan, const Environment& environment, const Orders& orders);
 
 }  // namespace sim::workload

@@ -35,7 +35,8 @@ Values values_of(const Plan& plan) {
   const double shard = plan.uses_sequence_parallel() ? T / t : T;
   const double d = static_cast<double>(a.head_dim), heads = static_cast<double>(a.heads);
   const double groups = static_cast<double>(a.kv_heads), q = heads * d / t, k = groups * d / t;
-  const double v = static_cast<double>(sim::model::padded_vocab(a.vocab, plan.mesh.tp)), V = v / t;
+  const int shares = plan.cuts_vocabulary() ? plan.mesh.tp * plan.mesh.pp : plan.mesh.tp;
+  const double v = static_cast<double>(sim::model::padded_vocab(a.vocab, shares)), V = v / shares;
   const double F = static_cast<double>(a.ffn) / t;
   return {{"e", e},
           {"s", s},
