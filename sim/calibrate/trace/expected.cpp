@@ -102,6 +102,7 @@ KernelFamily family_of(const model::Operation& operation) {
     case OperationKind::softmax:
       return KernelFamily::softmax;
     case OperationKind::copy:
+    case OperationKind::host_copy:
       return KernelFamily::copy;
     case OperationKind::reduction:
       return KernelFamily::reduction;
@@ -109,6 +110,8 @@ KernelFamily family_of(const model::Operation& operation) {
       return KernelFamily::optimizer;
     case OperationKind::embedding:
       return KernelFamily::embedding;
+    case OperationKind::cpu_update:
+      break;
   }
   return KernelFamily::other;
 }
