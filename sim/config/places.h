@@ -70,6 +70,7 @@ void from_value(const Value& value, Member& member) {
 }
 
 // plan_table_experts.cpp
+std::span<const Field> stack_fields();
 std::span<const Field> expert_fields();
 
 template <auto... path>

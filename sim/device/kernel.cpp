@@ -115,12 +115,17 @@ const AttentionProfile& implementation_of(const Profile& profile, std::string_vi
 }
 
 // Forward blocks own queries and walk over keys; backward blocks own keys and walk over queries.
-double walked_by_block(const Operation& o, bool backward) {
+// Causal queries that are fewer than the keys are the last ones: of the blocks that all queries
+// would make, the last of which walks over all keys and the mean over half of them, those that there
+// are stand at the end.
+double walked_by_block(const Operation& o, bool backward, std::int64_t block) {
   const auto queries = static_cast<double>(o.query), keys = static_cast<double>(o.key);
   if (o.window > 0) return mean_keys(o);
   if (!o.causal) return backward ? queries : keys;
   if (o.query >= o.key) return 0.5 * (backward ? queries : keys);
-  return backward ? queries * mean_keys(o) / keys : mean_keys(o);
+  if (backward) return queries * mean_keys(o) / keys;
+  const double there = ceil_div(o.query, block), all = ceil_div(o.key, block);
+  return all > 1 ? keys * (1 - 0.5 * (there - 1) / (all - 1)) : 0.5 * keys;
 }
 
 double attention_seconds(const Operation& o, const Gpu& gpu, const Profile& profile) {
@@ -129,7 +134,7 @@ double attention_seconds(const Operation& o, const Gpu& gpu, const Profile& prof
   const bool backward = o.kind == OperationKind::attention_backward;
   const AttentionPass& pass = backward ? attention.backward : attention.forward;
   const std::int64_t owned = backward ? o.key : o.query;
-  const double walked = walked_by_block(o, backward);
+  const double walked = walked_by_block(o, backward, attention.block_queries);
   const double blocks = static_cast<double>(o.batch) * static_cast<double>(o.heads) *
                         ceil_div(owned, attention.block_queries);
   const double length = walked + (o.causal ? pass.ramp_keys_causal : pass.ramp_keys);

@@ -237,10 +237,10 @@ bool Dataflow::complete(int c, RankState& r, PendingExchange& pending) {
   return true;
 }
 
-// Completes what is outstanding on any of `streams` (a bit each), in order of issue.
-bool Dataflow::complete_all(int c, RankState& r, std::uint32_t streams) {
+// Completes what is outstanding on any of `streams` in order of issue.
+bool Dataflow::complete_all(int c, RankState& r, workload::Streams streams) {
   for (auto it = r.pending.begin(); it != r.pending.end();) {
-    if (!(streams >> at(it->communicator) & 1u)) {
+    if (!(streams & workload::bit_of(it->communicator))) {
       ++it;
       continue;
     }
@@ -254,10 +254,10 @@ bool Dataflow::complete_all(int c, RankState& r, std::uint32_t streams) {
 // whether anything was.
 bool Dataflow::settle(int c, RankState& r) {
   if (times_.single_queue) return false;
-  std::uint32_t busy = 0;
+  workload::Streams busy = 0;
   bool any = false;
   for (auto it = r.pending.begin(); it != r.pending.end();) {
-    const std::uint32_t bit = 1u << at(it->communicator);
+    const workload::Streams bit = workload::bit_of(it->communicator);
     const bool posted = it->posted;
     if (!(busy & bit) && complete(c, r, *it)) {
       it = r.pending.erase(it);
@@ -276,7 +276,7 @@ bool Dataflow::exchange(int c, RankState& r, const Instruction& i) {
   const Stream q = exchange.communicator;
   if (!r.posted) {
     // What follows in a single hardware queue starts behind this.
-    if (times_.single_queue && !complete_all(c, r, 1u << at(q))) return false;
+    if (times_.single_queue && !complete_all(c, r, workload::bit_of(q))) return false;
     r.clock.cpu =
         r.clock.cpu + static_cast<std::int64_t>(exchange.messages.size()) * times_.launch_exchange;
     admit(r, times_.queue_entries_per_collective);
@@ -301,7 +301,7 @@ bool Dataflow::exchange(int c, RankState& r, const Instruction& i) {
     if (!(i.flags & workload::joins)) return true;
     r.posted = true;
   }
-  if (!complete_all(c, r, 1u << at(q))) return false;
+  if (!complete_all(c, r, workload::bit_of(q))) return false;
   r.posted = false;
   return true;
 }
@@ -356,7 +356,7 @@ bool Dataflow::execute(int c, RankState& r, const Instruction& i, const MemoryCo
     case Op::wait:
       for (const PendingExchange& p : r.pending)
         if (p.event == i.event) {
-          if (!complete_all(c, r, 1u << at(p.communicator))) return false;
+          if (!complete_all(c, r, workload::bit_of(p.communicator))) return false;
           break;
         }
       r.clock.cpu = r.clock.cpu + times_.event;

@@ -120,7 +120,7 @@ class Dataflow {
   const std::vector<Channel*>& channels_of(int c, std::uint32_t exchange);
   void post(int c, RankState& r, PendingExchange& pending);
   bool complete(int c, RankState& r, PendingExchange& pending);
-  bool complete_all(int c, RankState& r, std::uint32_t streams);
+  bool complete_all(int c, RankState& r, workload::Streams streams);
   bool settle(int c, RankState& r);
   bool answer();
   bool let_one_allocate();

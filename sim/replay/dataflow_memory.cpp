@@ -78,14 +78,14 @@ bool Dataflow::let_one_allocate() {
 bool Dataflow::free(int c, RankState& r, const Instruction& i, const MemoryCode& memory,
                     std::uint32_t slot) {
   const bool left_out = r.leave_out && memory.marks[r.at.instruction].transient;
-  const std::uint32_t recorded = left_out ? 0 : r.memory.recorded(slot);
+  const workload::Streams recorded = left_out ? 0 : r.memory.recorded(slot);
   if (!r.pending.empty() && recorded != 0 && !complete_all(c, r, recorded) && times_.single_queue)
     return false;
   r.clock.cpu = r.clock.cpu + times_.release;
   if (r.taping) {
     r.tape.push_back((r.clock.cpu - r.tape_origin).ps);
     for (std::size_t s = 0; s < workload::stream_count; ++s)
-      if (recorded >> s & 1u) r.tape.push_back((r.clock.tail[s] - r.tape_origin).ps);
+      if (recorded >> s & 1) r.tape.push_back((r.clock.tail[s] - r.tape_origin).ps);
   }
   if (!left_out) r.memory.free(slot, i.flags & workload::maybe, &r.at);
   return true;

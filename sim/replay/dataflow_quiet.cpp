@@ -82,9 +82,9 @@ bool Dataflow::replay_tape(int c, RankState& r, std::uint32_t end, Time origin) 
         } else if (i.op == Op::free) {
           r.clock.cpu = Time{origin.ps + *tape++};
           if (step.transient && leave_out) continue;
-          const std::uint32_t recorded = r.memory.recorded(slot);
+          const workload::Streams recorded = r.memory.recorded(slot);
           for (std::size_t s = 0; recorded >> s; ++s)
-            if (recorded >> s & 1u) r.clock.tail[s] = Time{origin.ps + *tape++};
+            if (recorded >> s & 1) r.clock.tail[s] = Time{origin.ps + *tape++};
           r.memory.free(slot, i.flags & workload::maybe);
         } else if (i.op == Op::move) {
           r.memory.move(slot, slot_number(r.program, static_cast<workload::Space>(i.value >> 32),

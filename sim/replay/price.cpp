@@ -10,6 +10,7 @@
 #include "sim/device/overlap.h"
 #include "sim/replay/queues.h"
 #include "sim/replay/replay.h"
+#include "sim/topology/host.h"
 #include "sim/workload/routes.h"
 
 namespace sim::replay {

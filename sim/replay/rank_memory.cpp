@@ -206,7 +206,7 @@ void RankMemory::move(std::uint32_t from, std::uint32_t to) {
 
 void RankMemory::record_stream(std::uint32_t slot, workload::Stream stream) {
   assert(full(slot));
-  slots_[slot].recorded |= 1u << static_cast<unsigned>(stream);
+  slots_[slot].recorded |= workload::bit_of(stream);
   allocator_.record_stream(slots_[slot].block, static_cast<int>(stream));
 }
 

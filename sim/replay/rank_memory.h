@@ -114,8 +114,8 @@ class RankMemory {
   }
   std::int64_t size(std::uint32_t slot) const { return allocator_.size(slots_[slot].block); }
   bool full(std::uint32_t slot) const { return slots_[slot].block != memory::no_block; }
-  // Streams that the tensor is recorded on, a bit each.
-  std::uint32_t recorded(std::uint32_t slot) const { return slots_[slot].recorded; }
+  // Streams that the tensor is recorded on.
+  workload::Streams recorded(std::uint32_t slot) const { return slots_[slot].recorded; }
   workload::Category category(std::uint32_t slot) const { return slots_[slot].category; }
 
   // Whether so many allocations one after the other would be answered without the driver and
@@ -145,7 +145,7 @@ class RankMemory {
   struct TensorSlot {
     memory::BlockId block = memory::no_block;
     workload::Category category{};
-    std::uint32_t recorded = 0;
+    workload::Streams recorded = 0;
   };
   struct Kept {
     memory::Allocator allocator;

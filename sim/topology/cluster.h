@@ -54,13 +54,6 @@ struct Node {
   Bytes cpu_memory{};                // of the node; 0: nobody says, nothing is refused
 };
 
-// What a node's CPUs give each of `ranks` GPUs that work beside each other.
-struct HostRates {
-  Bandwidth copy{};    // pinned, one direction
-  Bandwidth memory{};  // that updates on the CPU draw
-};
-HostRates host_rates(const Node& node, int ranks);
-
 // An NVLink domain, a "node" for placement, may span several machines (NVL72: 18 trays of four
 // GPUs): its GPUs reach each other over NVLink and its sockets are joined by nothing else that
 // matters, because a path prefers NVLink.

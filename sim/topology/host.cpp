@@ -6,9 +6,9 @@
 // Sources of the shares: calibration/hosts.csv, which names the runs. Memory carried 177 of 204.8
 // GB/s (EPYC 7543P) and 475 of 614 (two Xeons); the eight cores of a rank drew 271 GB/s. Pinned
 // copies over PCIe 4 x16 reach 24 to 26 of 31.5 GB/s, over PCIe 5 50 to 56 of 63.
-#include <algorithm>
+#include "sim/topology/host.h"
 
-#include "sim/topology/cluster.h"
+#include <algorithm>
 
 namespace sim::topology {
 

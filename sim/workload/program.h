@@ -56,22 +56,28 @@ enum class Stream : std::uint8_t {
   shard,      // ranks that share one copy of the parameters: a part of data x context parallel
   replicate,  // ranks that hold the same shard
   world,
-  pcie_up,    // copies to the GPU
-  pcie_down,  // ... and to the CPU
-  cpu,        // work of the CPU's own, in order: an optimizer whose state lies there
-  ep,      // ranks that share the experts of a layer
-  etp,     // ranks that share each of them
-  etp_ep,  // both
-  edp,     // ranks that hold the same experts
+  pcie_up,      // copies to the GPU
+  pcie_down,    // ... and to the CPU
+  cpu,          // work of the CPU's own, in order: an optimizer whose state lies there
+  ep,           // ranks that share the experts of a layer
+  etp,          // ranks that share each of them
+  etp_ep,       // both
+  edp,          // ranks that hold the same experts
   cp_exchange,  // of a context of two levels, neighbours that exchange sequence for heads
   cp_ring,      // ... and those that stand alike among theirs
   shard_near,   // neighbours that hold a second copy of the parameters
   shard_far,    // those that stand alike among such neighbours
-  vocabulary,  // all stages: shares of the vocabulary
+  vocabulary,   // all stages: shares of the vocabulary
   count_,
 };
 constexpr int stream_count = static_cast<int>(Stream::count_);
 std::string_view name(Stream stream);
+// Some streams, a bit each.
+using Streams = std::uint64_t;
+static_assert(stream_count < 64);
+constexpr Streams bit_of(Stream stream) {
+  return Streams{1} << static_cast<unsigned>(stream);
+}
 
 enum class Category : std::uint8_t {
   weights,

@@ -11,7 +11,8 @@
 //     look_up_back     to the rows of the share
 //
 // [sail-sg/VocabularyParallelism core/tensor_parallel/vocab_output.py, vocab_input.py;
-// core/pipeline_parallel/vocab_parallel_schedule.py, interlaced_schedule.py]. INVENTORY.md section 22.
+// core/pipeline_parallel/vocab_parallel_schedule.py, interlaced_schedule.py]. INVENTORY.md section
+// 22.
 #pragma once
 
 #include "sim/workload/rank.h"

@@ -31,7 +31,9 @@ TEST_CASE("config: a machine and a fabric that were read become a cluster like a
   std::string cloud = "<system version=\"1\"><cpu numaid=\"0\" vendor=\"GenuineIntel\">";
   for (int gpu = 0; gpu < 8; ++gpu)
     cloud += "<pci busid=\"0000:1" + std::to_string(gpu) +
-             ":1d.0\" class=\"0x030200\" link_speed=\"16 GT/s\" link_width=\"16\"/>";
+             ":1d.0\" class=\"0x030200\" link_speed=\"16 GT/s\" link_width=\"16\"/>" +
+             "<pci busid=\"0000:2" + std::to_string(gpu) +
+             ":1d.0\" class=\"0x020700\" link_speed=\"16 GT/s\" link_width=\"16\"/>";
   cloud += "</cpu></system>";
   const auto node = import_text(cloud, "cloud.xml");
   REQUIRE(node);

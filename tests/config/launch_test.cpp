@@ -189,8 +189,7 @@ TEST_CASE("launch: a flag is in one row of the table, and what is not simulated 
   for (const char* flags :
        {"--num-experts 8 --expert-model-parallel-size 3", "--mtp-standalone", "--fp4-format e2m1",
         "--hybrid-override-pattern M-M*", "--is-hybrid-model", "--use-mamba-mem",
-        "--pipeline-model-parallel-layout Et*3|L", "--force-ds-sequence-parallel",
-        "--pipeline-model-parallel-layout Et*3|L|", "--ds-sequence-parallel-size 2",
+        "--pipeline-model-parallel-layout Et*3|L|", "--force-ds-sequence-parallel",
         "--spec megatron.core.models.mamba.mamba_layer_specs mamba_stack_spec"})
     CHECK_FALSE(with(flags));
   CHECK(contains(problems(with("--seq-lenght 5")),

@@ -1,0 +1,15 @@
+// host.h — what the CPUs of a node do for its GPUs.
+#pragma once
+
+#include "sim/topology/cluster.h"
+
+namespace sim::topology {
+
+// What a node's CPUs give each of `ranks` GPUs that work beside each other.
+struct HostRates {
+  Bandwidth copy{};    // pinned, one direction
+  Bandwidth memory{};  // that updates on the CPU draw
+};
+HostRates host_rates(const Node& node, int ranks);
+
+}  // namespace sim::topology
