@@ -116,8 +116,8 @@ const AttentionProfile& implementation_of(const Profile& profile, std::string_vi
 
 // Forward blocks own queries and walk over keys; backward blocks own keys and walk over queries.
 // Causal queries that are fewer than the keys are the last ones: of the blocks that all queries
-// would make, the last of which walks over all keys and the mean over half of them, those that there
-// are stand at the end.
+// would make, the last of which walks over all keys and the mean over half of them, those that
+// there are stand at the end.
 double walked_by_block(const Operation& o, bool backward, std::int64_t block) {
   const auto queries = static_cast<double>(o.query), keys = static_cast<double>(o.key);
   if (o.window > 0) return mean_keys(o);
