@@ -19,8 +19,8 @@
 //  (4) Kernels of a training step (KernelSample::in_run) move levels first, then shapes; a shape
 //  that
 //      was measured many times counts as often as it takes to be believed, five times.
-//  (5) A fit of collectives is at no measured size worse than the profile that it started from, one
-//      of kernels in no group of a source that holds a run.
+//  (5) A fit of collectives to one source is at no measured size worse than the profile that it
+//      started from (several may disagree at a size). One of a run's kernels is worse in no group.
 //  (6) A source on a sibling of the GPU (A100 PCIe for A100 SXM) fits shapes, never levels: its
 //      mean error is taken out.
 #pragma once

@@ -4,6 +4,7 @@
 #include <array>
 #include <cassert>
 #include <cmath>
+#include <limits>
 #include <map>
 
 #include "sim/calibrate/fit.h"
@@ -379,6 +380,18 @@ void cross_validate(const Surrogate& all, const Items& items, Fit& out) {
   out.unseen.push_back(unseen);
 }
 
+// How far off a sample may be: as the base is. Sources that disagree cannot all be kept to that.
+std::vector<double> allowed_errors(const Items& items, const std::vector<Said>& before) {
+  const bool several = std::any_of(items.begin(), items.end(), [&](const Item& item) {
+    return item.sample->source != items.front().sample->source;
+  });
+  std::vector<double> allowed;
+  for (std::size_t i = 0; i < items.size(); ++i)
+    allowed.push_back(several ? std::numeric_limits<double>::max()
+                              : std::abs(log_error(items[i], before[i])));
+  return allowed;
+}
+
 // Whether some sample is further off than the base is.
 bool is_worse(const Items& items, const std::vector<std::optional<Said>>& answers,
               const std::vector<double>& allowed) {
@@ -442,9 +455,7 @@ void fit_network(const config::Machine& machine, const std::vector<CollectiveSam
     return sum;
   };
   double best_cost = cost(ask(items, base.communication()));
-  std::vector<double> allowed;
-  for (std::size_t i = 0; i < items.size(); ++i)
-    allowed.push_back(std::abs(log_error(items[i], before[i])));
+  const std::vector<double> allowed = allowed_errors(items, before);
   std::vector<FittedParameter> all;
   std::vector<Said> here = before;
   config::ProfileDraft draft = base;
