@@ -268,6 +268,9 @@ std::uint32_t output_pass(Rank& rank, const Variant& variant) {
   }
   if (together && is_last(w)) report_loss(w);
   w.node([saved](Writer& b, Gradients) { return gradients(b, saved); });
+  // There the CPU waits for the whole device; here receives are posted ahead, and what it waits for
+  // is the pass [VP vocab_parallel_schedule.py: torch.cuda.synchronize behind output passes].
+  w.e.sync_stream(Stream::compute, "output pass");
   const std::uint32_t block = w.finish();
   if (!rank.output_tape) rank.output_tape = std::make_shared<Tape>(std::move(w.tape));
   return block;
