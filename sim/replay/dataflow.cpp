@@ -374,7 +374,7 @@ bool Dataflow::execute(int c, RankState& r, const Instruction& i, const MemoryCo
       r.clock.cpu = std::max(r.clock.cpu, r.clock.tail[at(i.stream)]) + times_.synchronize;
       return true;
     case Op::sync_device:
-      if (!complete_all(c, r, ~0u)) return false;
+      if (!complete_all(c, r, ~workload::Streams{0})) return false;
       lift(r, Stream::compute, r.clock.idle(), Account::other);
       r.clock.cpu = std::max(r.clock.cpu, r.clock.idle()) + times_.synchronize;
       return true;
