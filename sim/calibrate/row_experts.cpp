@@ -232,8 +232,10 @@ std::string read_experts(const Row& row, const nlohmann::json& extra, RowPlan& o
     a.experts.ffn = a.ffn;
   }
   take_flags(extra, a);
-  // Proxies of four layers are taken to have experts in each.
-  if (starts_with(cell(row, "source_group"), "simumax")) a.experts.layers.assign(1, '1');
+  // Proxies of four layers have experts in all but the first, as the memory of their stages says:
+  // that of the second is right with two such layers, that of the first with one.
+  if (starts_with(cell(row, "source_group"), "simumax") && a.layers > 1)
+    a.experts.layers = fmt::format("([0]*1+[1]*{})", a.layers - 1);
   const int tp = std::max(degree(row, "tp"), 1);
   vocabulary_of_ci(row, extra, tp, out);
   plan.mesh.ep = std::max(degree(row, "ep"), 1);
