@@ -8,24 +8,13 @@ namespace sim::replay {
 
 namespace {
 
-bool waits_for_a_stream(const workload::Program& program) {
-  const auto waits = [&](const workload::Call& call) {
-    return std::ranges::any_of(program.blocks[call.block].code, [](const auto& instruction) {
-      return instruction.op == workload::Op::sync_stream;
-    });
-  };
-  return std::ranges::any_of(program.templates, [&](const workload::Template& pattern) {
-    return pattern.kind != workload::PassKind::step && std::ranges::any_of(pattern.calls, waits);
-  });
-}
-
-// While the CPU waits for a stream, messages that were posted ahead end at times that only other
-// ranks' future tells: by then the fast engine cannot say which blocks they still hold.
+// Where stages share a vocabulary their CPUs wait behind its passes while messages are posted
+// ahead, which end at times that only other ranks' future tells: by then the fast engine cannot say
+// which blocks they still hold.
 bool waits_amid_messages(const workload::Job& job) {
-  return !job.single_queue &&
-         std::ranges::any_of(job.classes, [](const workload::Program& program) {
-           return !program.exchanges.empty() && waits_for_a_stream(program);
-         });
+  return std::ranges::any_of(job.classes, [](const workload::Program& program) {
+    return std::ranges::count(program.communicators, workload::Stream::vocabulary) > 0;
+  });
 }
 
 }  // namespace
