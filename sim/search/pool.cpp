@@ -239,7 +239,11 @@ class Pool {
     worker.item = queue_.front();
     queue_.pop_front();
     const std::uint64_t item = *worker.item;
-    report::write_all(worker.to, {reinterpret_cast<const char*>(&item), sizeof item});
+    if (report::write_all(worker.to, {reinterpret_cast<const char*>(&item), sizeof item}).empty())
+      return;
+    // It will never hear of its item: it ends, which is seen when its answer is read.
+    ::close(worker.to);
+    worker.to = -1;
   }
 
   void wait_for_answers() {
@@ -287,7 +291,7 @@ class Pool {
   // Ends a worker and says how it ended.
   std::string bury(Worker& worker) {
     if (!worker.alive()) return "";
-    ::close(worker.to);
+    if (worker.to >= 0) ::close(worker.to);
     ::close(worker.from);
     int status = 0;
     while (::waitpid(worker.process, &status, 0) < 0 && errno == EINTR) {

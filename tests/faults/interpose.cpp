@@ -1,0 +1,238 @@
+// interpose.cpp — a library for LD_PRELOAD that spoils one system call of a program: the
+// FAULT_AT-th (from 1) of those below, counted over all processes of the run, in the way FAULT_KIND
+// says.
+//
+//   fail         the call is not made; EIO, or what that call says when it cannot
+//   full         the disk is full: ENOSPC from calls that need room, the others are made
+//   short        half of the bytes are written or read
+//   interrupted  EINTR, once
+//   kill-before  SIGKILL instead of the call
+//   kill-after   SIGKILL behind it
+//
+// FAULT_COUNT names a file of eight bytes that holds how many calls there were; without FAULT_AT
+// calls are only counted.
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstdarg>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <string_view>
+
+namespace {
+
+enum class Way { count, fail, full, shortened, interrupted, kill_before, kill_after };
+
+struct State {
+  std::uint64_t* calls = nullptr;  // shared by all processes
+  std::uint64_t at = 0;
+  Way way = Way::count;
+};
+
+Way way_of(std::string_view kind) {
+  if (kind == "fail") return Way::fail;
+  if (kind == "full") return Way::full;
+  if (kind == "short") return Way::shortened;
+  if (kind == "interrupted") return Way::interrupted;
+  if (kind == "kill-before") return Way::kill_before;
+  if (kind == "kill-after") return Way::kill_after;
+  return Way::count;
+}
+
+template <typename Function>
+Function* real(const char* name) {
+  return reinterpret_cast<Function*>(dlsym(RTLD_NEXT, name));
+}
+
+State& state() {
+  static State made = [] {
+    State s;
+    const char* path = std::getenv("FAULT_COUNT");
+    if (!path) return s;
+    const int file = real<int(const char*, int, ...)>("open")(path, O_RDWR | O_CLOEXEC);
+    if (file < 0) return s;
+    void* page = mmap(nullptr, sizeof(std::uint64_t), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    real<int(int)>("close")(file);
+    if (page == MAP_FAILED) return s;
+    s.calls = static_cast<std::uint64_t*>(page);
+    if (const char* at = std::getenv("FAULT_AT")) s.at = std::strtoull(at, nullptr, 10);
+    if (const char* kind = std::getenv("FAULT_KIND")) s.way = way_of(kind);
+    return s;
+  }();
+  return made;
+}
+
+// How this call is spoilt; Way::count leaves it alone.
+Way now() {
+  State& s = state();
+  if (!s.calls) return Way::count;
+  const std::uint64_t call = __atomic_add_fetch(s.calls, 1, __ATOMIC_SEQ_CST);
+  if (s.at == 0 || call != s.at) return Way::count;
+  if (s.way == Way::kill_before) kill(getpid(), SIGKILL);
+  return s.way;
+}
+
+// What a call is when it goes wrong: its errno when it fails, and whether it needs room on the
+// disk.
+struct Character {
+  int error = EIO;
+  bool needs_room = false;
+  bool may_be_interrupted = false;
+};
+
+template <typename Result, typename Call>
+Result spoilt(Character character, Call call) {
+  const Way way = now();
+  const auto refuse = [](int error) {
+    errno = error;
+    return static_cast<Result>(-1);
+  };
+  if (way == Way::fail) return refuse(character.error);
+  if (way == Way::full && character.needs_room) return refuse(ENOSPC);
+  if (way == Way::interrupted && character.may_be_interrupted) return refuse(EINTR);
+  const Result result = call(way == Way::shortened);
+  if (way == Way::kill_after) kill(getpid(), SIGKILL);
+  return result;
+}
+
+std::size_t half(std::size_t bytes, bool shortened) {
+  return shortened && bytes > 1 ? bytes / 2 : bytes;
+}
+
+int opened(const char* name, const char* path, int flags, mode_t mode) {
+  const bool makes = (flags & O_CREAT) != 0;
+  return spoilt<int>({.error = EMFILE, .needs_room = makes, .may_be_interrupted = true}, [&](bool) {
+    return real<int(const char*, int, ...)>(name)(path, flags, mode);
+  });
+}
+
+mode_t mode_of(int flags, va_list list) {
+  return (flags & O_CREAT) != 0 ? static_cast<mode_t>(va_arg(list, int)) : 0;
+}
+
+}  // namespace
+
+extern "C" {
+
+int open(const char* path, int flags, ...) {
+  va_list list;
+  va_start(list, flags);
+  const mode_t mode = mode_of(flags, list);
+  va_end(list);
+  return opened("open", path, flags, mode);
+}
+
+int open64(const char* path, int flags, ...) {
+  va_list list;
+  va_start(list, flags);
+  const mode_t mode = mode_of(flags, list);
+  va_end(list);
+  return opened("open64", path, flags, mode);
+}
+
+ssize_t read(int file, void* bytes, size_t size) {
+  return spoilt<ssize_t>({.may_be_interrupted = true}, [&](bool shortened) {
+    return real<ssize_t(int, void*, size_t)>("read")(file, bytes, half(size, shortened));
+  });
+}
+
+ssize_t write(int file, const void* bytes, size_t size) {
+  return spoilt<ssize_t>({.needs_room = true, .may_be_interrupted = true}, [&](bool shortened) {
+    return real<ssize_t(int, const void*, size_t)>("write")(file, bytes, half(size, shortened));
+  });
+}
+
+int fsync(int file) {
+  return spoilt<int>({.needs_room = true, .may_be_interrupted = true},
+                     [&](bool) { return real<int(int)>("fsync")(file); });
+}
+
+int ftruncate(int file, off_t size) {
+  return spoilt<int>({.may_be_interrupted = true},
+                     [&](bool) { return real<int(int, off_t)>("ftruncate")(file, size); });
+}
+
+int ftruncate64(int file, off64_t size) {
+  return spoilt<int>({.may_be_interrupted = true},
+                     [&](bool) { return real<int(int, off64_t)>("ftruncate64")(file, size); });
+}
+
+int flock(int file, int how) {
+  return spoilt<int>({.error = ENOLCK, .may_be_interrupted = true},
+                     [&](bool) { return real<int(int, int)>("flock")(file, how); });
+}
+
+int rename(const char* from, const char* to) {
+  return spoilt<int>({.error = EACCES, .needs_room = true},
+                     [&](bool) { return real<int(const char*, const char*)>("rename")(from, to); });
+}
+
+int unlink(const char* path) {
+  return spoilt<int>({.error = EACCES},
+                     [&](bool) { return real<int(const char*)>("unlink")(path); });
+}
+
+int remove(const char* path) {
+  return spoilt<int>({.error = EACCES},
+                     [&](bool) { return real<int(const char*)>("remove")(path); });
+}
+
+int mkdir(const char* path, mode_t mode) {
+  return spoilt<int>({.error = EACCES, .needs_room = true},
+                     [&](bool) { return real<int(const char*, mode_t)>("mkdir")(path, mode); });
+}
+
+int pipe2(int ends[2], int flags) {
+  return spoilt<int>({.error = EMFILE},
+                     [&](bool) { return real<int(int*, int)>("pipe2")(ends, flags); });
+}
+
+int socketpair(int domain, int type, int protocol, int ends[2]) {
+  return spoilt<int>({.error = EMFILE}, [&](bool) {
+    return real<int(int, int, int, int*)>("socketpair")(domain, type, protocol, ends);
+  });
+}
+
+int poll(struct pollfd* files, nfds_t number, int patience) {
+  return spoilt<int>({.error = ENOMEM, .may_be_interrupted = true}, [&](bool) {
+    return real<int(struct pollfd*, nfds_t, int)>("poll")(files, number, patience);
+  });
+}
+
+FILE* fopen64(const char* path, const char* mode) {
+  if (spoilt<int>({.error = EMFILE}, [](bool) { return 0; }) != 0) return nullptr;
+  return real<FILE*(const char*, const char*)>("fopen64")(path, mode);
+}
+
+int posix_spawn(pid_t* process, const char* path, const posix_spawn_file_actions_t* actions,
+                const posix_spawnattr_t* attributes, char* const arguments[],
+                char* const variables[]) {
+  if (spoilt<int>({.error = EAGAIN}, [](bool) { return 0; }) != 0) return EAGAIN;
+  return real<decltype(posix_spawn)>("posix_spawn")(process, path, actions, attributes, arguments,
+                                                    variables);
+}
+
+pid_t fork() {
+  return spoilt<pid_t>({.error = EAGAIN}, [&](bool) { return real<pid_t()>("fork")(); });
+}
+
+pid_t waitpid(pid_t process, int* status, int options) {
+  return spoilt<pid_t>({.error = ECHILD, .may_be_interrupted = true}, [&](bool) {
+    return real<pid_t(pid_t, int*, int)>("waitpid")(process, status, options);
+  });
+}
+
+}  // extern "C"

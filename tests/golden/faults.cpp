@@ -1,0 +1,129 @@
+// faults.cpp — a sweep in which one system call goes wrong, at each of its calls and in every way
+// (tests/faults/interpose.cpp): it ends with a word and a code, and --resume gives the bytes of the
+// sweep that nothing disturbed.
+#include <fmt/format.h>
+
+#include <array>
+#include <catch2/catch.hpp>
+#include <cstdint>
+#include <cstring>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "tests/golden/program.h"
+
+namespace {
+
+namespace fs = std::filesystem;
+using golden::Finished;
+using golden::run;
+using golden::text_of;
+
+// Two that fit, one that does not, one that is impossible.
+const char* const little = R"(name: "little"
+source: "chosen: small, with every outcome"
+bases {
+  name: "base"
+  plan { model: "llama-2-7b" cluster: "abci-a" gpus: 8 global_batch: 16 sequence: 2048 pp: 2 }
+}
+families {
+  name: "four"
+  base: "base"
+  vary { keys: "tp" rows: "1|2|3|4" }
+}
+)";
+
+const std::array<const char*, 6> ways = {"fail",        "full",        "short",
+                                         "interrupted", "kill-before", "kill-after"};
+
+class Disturbed {
+ public:
+  explicit Disturbed(const std::string& name) : folder_(golden::scratch(name)) {
+    golden::write(folder_ + "/little.textproto", little);
+    const Finished whole = run("./rehearse sweep little.textproto -q -o whole", folder_);
+    REQUIRE(whole.code == 0);
+    csv_ = text_of(folder_ + "/whole/results.csv");
+    lines_ = text_of(folder_ + "/whole/results.jsonl");
+    REQUIRE(!csv_.empty());
+  }
+
+  // Calls that a sweep makes.
+  std::uint64_t calls() {
+    REQUIRE(sweep("").code == 0);
+    std::uint64_t number = 0;
+    const std::string bytes = text_of(folder_ + "/calls");
+    std::memcpy(&number, bytes.data(), sizeof number);
+    return number;
+  }
+
+  // What is wrong after a sweep whose call `at` went wrong in that way; "" when nothing is.
+  std::string survives(std::uint64_t at, const char* way) {
+    const Finished spoilt = sweep(fmt::format("FAULT_AT={} FAULT_KIND={} ", at, way));
+    const std::string where = fmt::format("call {}, {}: ", at, way);
+    const auto said = [&](const Finished& finished, const char* what) {
+      return fmt::format("{}{}, exit {}: {}", where, what, finished.code, finished.err);
+    };
+    const bool killed = spoilt.code == 128 + 9;
+    if (spoilt.code == 124) return said(spoilt, "never ends");
+    const bool bug = spoilt.err.find("bug of ours") != std::string::npos;
+    if (bug || (spoilt.code > 128 && !killed)) return said(spoilt, "ended badly");
+    if (spoilt.code == 0 && !same()) return said(spoilt, "says it is done and is not");
+    if (spoilt.code != 0 && !killed && spoilt.err.empty() && spoilt.out.empty())
+      return said(spoilt, "says nothing");
+    if (spoilt.code == 0) return "";
+    const Finished resumed =
+        run("./rehearse sweep little.textproto -q -j 1 -o out --resume", folder_);
+    if (resumed.code != 0) return said(resumed, "is not resumed");
+    return same() ? "" : said(resumed, "resumes with other bytes");
+  }
+
+ private:
+  Finished sweep(const std::string& fault) {
+    fs::remove_all(folder_ + "/out");
+    golden::write(folder_ + "/calls", std::string(sizeof(std::uint64_t), '\0'));
+    // A sweep that waits for ever is ended, which is said as 124.
+    return run("timeout -k 1 60 sh -c '" + fault + "FAULT_COUNT=\"$PWD/calls\" LD_PRELOAD=" +
+                   REHEARSE_FAULTS " exec ./rehearse sweep little.textproto -q -j 1 -o out'",
+               folder_);
+  }
+
+  bool same() const {
+    return text_of(folder_ + "/out/results.csv") == csv_ &&
+           text_of(folder_ + "/out/results.jsonl") == lines_;
+  }
+
+  std::string folder_, csv_, lines_;
+};
+
+void every(Disturbed& disturbed, std::uint64_t step) {
+  const std::uint64_t calls = disturbed.calls();
+  REQUIRE(calls > 20);
+  std::vector<std::string> wrong;
+  std::uint64_t tried = 0;
+  for (std::uint64_t at = 1; at <= calls; ++at) {
+    for (std::size_t way = 0; way < ways.size(); ++way) {
+      if ((at * ways.size() + way) % step != 0) continue;
+      ++tried;
+      const std::string problem = disturbed.survives(at, ways.at(way));
+      if (!problem.empty()) wrong.push_back(problem);
+    }
+  }
+  INFO(fmt::format("{} calls, {} faults tried", calls, tried));
+  std::string text;
+  for (const std::string& problem : wrong) text += problem + "\n";
+  INFO(text);
+  CHECK(wrong.empty());
+}
+
+}  // namespace
+
+TEST_CASE("golden: a sweep survives a fault in any of its system calls, a sample of them") {
+  Disturbed disturbed("faults");
+  every(disturbed, 37);
+}
+
+TEST_CASE("golden: a sweep survives a fault in each of its system calls", "[.campaign]") {
+  Disturbed disturbed("every-fault");
+  every(disturbed, 1);
+}
