@@ -68,9 +68,12 @@ constexpr std::array rows{
           .place = at<&Plan::stack, &StackPlan::rope_fusion>(),
           .flags = "no-rope-fusion:false",
           .line = "Rotary embedding in one kernel."},
-    Field{.name = "fused_cross_entropy",
-          .place = at<&Plan::stack, &StackPlan::fused_cross_entropy>(),
-          .line = "One kernel from 16-bit logits to losses (flash-attn, Apex, Triton)."},
+    Field{.name = "cross_entropy",
+          .place = at<&Plan::stack, &StackPlan::cross_entropy>(),
+          .synonyms = "cross_entropy_fusion_impl",
+          .line = "From logits to losses: operators on an fp32 copy, these compiled "
+                  "(--cross-entropy-loss-fusion), TransformerEngine's kernels, or one on 16-bit "
+                  "logits (flash-attn, Apex, Triton)."},
     Field{.name = "tf32",
           .place = at<&Plan::numerics, &NumericsPlan::tf32>(),
           .line = "Products of fp32 tensors in tf32 (allow_tf32)."},

@@ -51,6 +51,20 @@ const char* text(workload::LayerKernels kernels) {
   return "compiled";
 }
 
+const char* text(workload::CrossEntropy how) {
+  switch (how) {
+    case workload::CrossEntropy::stepwise:
+      return "stepwise";
+    case workload::CrossEntropy::native:
+      return "native";
+    case workload::CrossEntropy::te:
+      return "te";
+    case workload::CrossEntropy::one_kernel:
+      break;
+  }
+  return "one_kernel";
+}
+
 const char* text(workload::DataParallelism kind) {
   switch (kind) {
     case workload::DataParallelism::ddp:
@@ -196,7 +210,7 @@ Json settings_json(const workload::Plan& p) {
       {"fp32_gradients", p.numerics.fp32_gradients},
       {"swiglu_fusion", p.stack.swiglu_fusion},
       {"rope_fusion", p.stack.rope_fusion},
-      {"fused_cross_entropy", p.stack.fused_cross_entropy},
+      {"cross_entropy", text(p.stack.cross_entropy)},
       {"fp8", p.numerics.fp8},
       {"recompute_modules",
        {{"core_attn", p.policy.recompute_modules.core_attention},

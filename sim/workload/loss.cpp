@@ -10,8 +10,9 @@ void softmax_pass(Writer& w, std::string_view name, std::int64_t bytes) {
   w.memory_bound(OperationKind::softmax, name, bytes);
 }
 
-void reduce_rows(Writer& w, std::string_view label) {
-  if (w.dim.tp > 1) w.e.collective(Kind::all_reduce, Stream::tp, 4 * w.dim.tokens, label);
+// Of so many fp32 numbers a row.
+void reduce_rows(Writer& w, std::string_view label, std::int64_t numbers = 1) {
+  if (w.dim.tp > 1) w.e.collective(Kind::all_reduce, Stream::tp, 4 * numbers * w.dim.tokens, label);
 }
 
 Value logits_tensor(Writer& w, std::int64_t bytes, std::string_view label) {
@@ -64,6 +65,52 @@ Value megatron(Writer& w) {
   softmax_pass(w, "divide", 4 * l);
   w.drop({maximum, predicted, sums});
   w.node([saved](Writer& b, Gradients) { return megatron_back(b, saved); });
+  return losses;
+}
+
+// Megatron-LM's steps, those between two all-reduces compiled into one pass each; the predicted
+// logit and the sum go in one all-reduce [megatron/core/fusions/fused_cross_entropy.py].
+Value native(Writer& w) {
+  const std::int64_t l = logits_bytes(w.dim), rows = w.dim.tokens;
+  Saved saved{};
+  saved.softmax = logits_tensor(w, 2 * l, "fp32 logits, then softmax");
+  const Value maximum = w.temporary(4 * rows, "row maximum");
+  softmax_pass(w, "logits to fp32, row maximum", 3 * l);
+  reduce_rows(w, "all-reduce maximum");
+  saved.mask = w.activation(rows, "target mask");
+  saved.targets = w.activation(8 * rows, "masked target");
+  const Value sums = w.temporary(8 * rows, "predicted logit, sum of exp");
+  softmax_pass(w, "subtract maximum, exp, sum", 4 * l);
+  reduce_rows(w, "all-reduce predicted, sum", 2);
+  const Value losses = w.activation(4 * rows, "token losses");
+  softmax_pass(w, "divide", 4 * l);
+  w.drop({maximum, sums});
+  w.node([saved](Writer& b, Gradients) -> Gradients {
+    const std::int64_t wide = logits_bytes(b.dim);
+    const Value made = logits_tensor(b, wide, "logits gradient");
+    b.memory_bound(OperationKind::embedding, "subtract one-hot", 24 * b.dim.tokens);
+    softmax_pass(b, "scale softmax to bf16", 3 * wide);
+    b.drop({saved.softmax, saved.mask, saved.targets});
+    return {made};
+  });
+  return losses;
+}
+
+// One pass for maximum and sum of a row, gathered over shards, one that writes the gradient where
+// the logits were; it is scaled there
+// [TransformerEngine transformer_engine/pytorch/triton/cross_entropy.py].
+Value transformer_engine(Writer& w, Value logits) {
+  const std::int64_t rows = w.dim.tokens;
+  w.save(logits);
+  const Value losses = w.activation(4 * rows, "token losses");
+  softmax_pass(w, "row maximum and sum", logits_bytes(w.dim));
+  if (w.dim.tp > 1)
+    w.e.collective(Kind::all_gather, Stream::tp, 12 * w.dim.tp * rows, "gather maximum and sum");
+  softmax_pass(w, "cross entropy and gradient", 2 * logits_bytes(w.dim));
+  w.node([logits](Writer& b, Gradients) -> Gradients {
+    softmax_pass(b, "scale gradient", 2 * logits_bytes(b.dim));
+    return {logits};
+  });
   return losses;
 }
 
@@ -151,7 +198,16 @@ std::int64_t logits_bytes(const Dimensions& dim) {
 
 // PyTorch's own runs where layers run its kernels.
 Value cross_entropy(Writer& w, Value logits) {
-  if (w.plan.stack.fused_cross_entropy) return fused(w, logits);
+  switch (w.plan.stack.cross_entropy) {
+    case CrossEntropy::stepwise:
+      break;
+    case CrossEntropy::native:
+      return native(w);
+    case CrossEntropy::te:
+      return transformer_engine(w, logits);
+    case CrossEntropy::one_kernel:
+      return fused(w, logits);
+  }
   return w.plan.stack.layer_kernels != LayerKernels::fused ? torch(w) : megatron(w);
 }
 

@@ -184,10 +184,11 @@ void vocabulary(const Plan& plan, Problems& problems) {
     problem("schedule", "and trains all of it; leave lora_rank out, or write schedule 1f1b");
   if (plan.architecture.predicted_tokens > 0)
     problem("schedule", "and predicts one token; write schedule 1f1b");
-  if (plan.stack.fused_cross_entropy || plan.stack.layer_kernels != LayerKernels::fused)
+  if (plan.stack.cross_entropy != CrossEntropy::stepwise ||
+      plan.stack.layer_kernels != LayerKernels::fused)
     problem("schedule",
             "with a cross entropy of its own; write layer_kernels fused and "
-            "fused_cross_entropy false");
+            "cross_entropy stepwise");
   if (plan.stack.logit_metrics > 0) problem("logit_metrics", "nobody has all logits; write 0");
 }
 

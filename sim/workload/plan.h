@@ -31,11 +31,18 @@ enum class AttentionBackend : std::uint8_t {
 std::string_view implementation(AttentionBackend backend);
 
 // Whose kernels run between the products of a layer. Without `fused`, cross entropy is PyTorch's
-// own too (unless Plan::fused_cross_entropy).
+// own too (unless CrossEntropy::one_kernel).
 enum class LayerKernels : std::uint8_t {
   fused,     // TransformerEngine and Apex: norms, SwiGLU and rotary embedding in one kernel each
   eager,     // PyTorch's own, one an operator
   compiled,  // fused too, and attention reads views (torch.compile; modules around flash-attn)
+};
+// What makes losses of logits.
+enum class CrossEntropy : std::uint8_t {
+  stepwise,    // operators on an fp32 copy
+  native,      // the same steps compiled (--cross-entropy-loss-fusion)
+  te,          // TransformerEngine's kernels: the gradient takes the logits' place
+  one_kernel,  // one on 16-bit logits, which are kept (flash-attn, Apex, Triton)
 };
 // What selective recomputation runs again (--recompute-modules).
 struct RecomputeModules {
@@ -218,7 +225,7 @@ struct StackPlan {
   bool swiglu_fusion = true;
   bool rope_fusion = true;
   bool gradient_accumulation_fusion = true;
-  bool fused_cross_entropy = false;  // one kernel on 16-bit logits, which are kept
+  CrossEntropy cross_entropy = CrossEntropy::stepwise;
   bool fused_optimizer = true;  // one kernel for all tensors; else PyTorch's operators, each tensor
   bool gradient_clipping = true;
   bool check_for_nan = true;  // per-bucket norm and host sync

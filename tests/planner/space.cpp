@@ -133,7 +133,7 @@ TEST_CASE("planner: a space of a million million plans is refused with its size"
   std::vector<std::string> others;
   for (const char* name :
        {"attention_mask", "check_for_nan", "avoid_record_streams", "fp8", "rope_fusion",
-        "swiglu_fusion", "fused_cross_entropy", "fp32_gradients", "overlap_grad_reduce",
+        "swiglu_fusion", "tf32", "fp32_gradients", "overlap_grad_reduce",
         "gradient_clipping", "kept_gradient_handles", "logs_optimizer_state", "tp_comm_overlap"})
     others.push_back(std::string(name) + "=true,false");
   CHECK(refusal(sample::question("llama-3.1-70b", "dgx-h100", 512, 512, 8192, others))

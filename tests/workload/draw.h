@@ -117,7 +117,9 @@ class Draw {
         {LayerKernels::fused, LayerKernels::fused, LayerKernels::eager, LayerKernels::compiled});
     p.stack.swiglu_fusion = !one_in(4);
     p.stack.rope_fusion = !one_in(4);
-    p.stack.fused_cross_entropy = one_in(4);
+    p.stack.cross_entropy =
+        one_of({CrossEntropy::stepwise, CrossEntropy::stepwise, CrossEntropy::native,
+                CrossEntropy::te, CrossEntropy::one_kernel});
     p.stack.gradient_accumulation_fusion = !one_in(4);
     p.stack.attention_mask = !one_in(3);
     p.stack.check_for_nan = !one_in(3);

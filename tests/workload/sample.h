@@ -274,11 +274,20 @@ inline std::vector<std::pair<std::string, Plan>> catalog() {
     p.lora.rank = 8;
   });
   add("gpt adapters", gpt(), [](Plan& p) { p.lora.rank = 8; });
-  for (const int tp : {1, 2})
+  for (const int tp : {1, 2}) {
     add("llama fused loss", llama_8b(), [=](Plan& p) {
       p.mesh.tp = tp;
-      p.stack.fused_cross_entropy = true;
+      p.stack.cross_entropy = CrossEntropy::one_kernel;
     });
+    add("llama compiled loss", llama_8b(), [=](Plan& p) {
+      p.mesh.tp = tp;
+      p.stack.cross_entropy = CrossEntropy::native;
+    });
+    add("llama loss of TransformerEngine", llama_8b(), [=](Plan& p) {
+      p.mesh.tp = tp;
+      p.stack.cross_entropy = CrossEntropy::te;
+    });
+  }
   add("llama bf16 gradients", llama_8b(), [](Plan& p) { p.numerics.fp32_gradients = false; });
   add("llama all-reduce", llama_8b(),
       [](Plan& p) { p.sharding.distributed_optimizer = p.sharding.overlap_param_gather = false; });
@@ -438,7 +447,7 @@ inline std::vector<std::pair<std::string, Plan>> catalog() {
     p.stack.attention = AttentionBackend::triton;
     p.sharding.data_parallel = DataParallelism::fsdp1;
     p.stack.layer_kernels = LayerKernels::eager;
-    p.stack.fused_cross_entropy = true;
+    p.stack.cross_entropy = CrossEntropy::one_kernel;
     p.stack.fused_optimizer = false;
     p.stack.logit_metrics = 2;
     p.sharding.fsdp.backward_prefetch = 0;
