@@ -169,6 +169,7 @@ constexpr std::array switches{
     Switch{"bias_activation_fusion", false, "no-bias-gelu-fusion"},
     Switch{"bias_dropout_add_fusion", false, "no-bias-dropout-fusion"},
     Switch{"masked_softmax_fusion", false, "no-masked-softmax-fusion"},
+    Switch{"cross_entropy_loss_fusion", true, "cross-entropy-loss-fusion"},
     Switch{"persist_layer_norm", false, "no-persist-layer-norm"},
     Switch{"grad_reduce_in_fp32", true, "accumulate-allreduce-grads-in-fp32"},
     Switch{"fp8", true, "fp8-hybrid"},

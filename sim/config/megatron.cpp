@@ -226,6 +226,7 @@ MegatronArguments Translator::run() {
   describe_model(*this);
   world();
   recomputation();
+  cross_entropy();
   attention();
   numerics();
   sharding();
@@ -256,6 +257,15 @@ void Translator::recomputation() {
     }
     if (!list.empty()) set(*modules, "recompute_modules=" + list);
   }
+}
+
+// The implementation alone changes nothing.
+void Translator::cross_entropy() {
+  const Given* fused = find("cross-entropy-loss-fusion");
+  if (!fused) return;
+  const Given* by = find("cross-entropy-fusion-impl");
+  const bool te = by && !by->values.empty() && by->values.front().text == "te";
+  set(te ? *by : *fused, te ? "cross_entropy=te" : "cross_entropy=native");
 }
 
 void Translator::attention() {

@@ -32,7 +32,8 @@ constexpr std::string_view together =
     "recompute-granularity activations-checkpoint-granularity recompute-num-layers "
     "activations-checkpoint-num-layers checkpoint-num-layers recompute-modules "
     "checkpoint-activations num-workers use-flash-attn use-flash-attn-v2 use-flash-attn-builder "
-    "attention-backend transformer-impl num-query-groups group-query-attention "
+    "cross-entropy-loss-fusion cross-entropy-fusion-impl attention-backend transformer-impl "
+    "num-query-groups group-query-attention "
     "num-key-value-heads n-head-kv normalization RMSNorm position-embedding-type "
     "use-rotary-position-embeddings use-llama2-rotary-position-embeddings "
     "use-mistral-rotary-position-embeddings no-position-embedding use-alibi-mask "
@@ -84,8 +85,7 @@ constexpr std::array noted{
     Family{"curriculum-learning data-efficiency-curriculum-learning random-ltd adaptive-seq-len",
            "the step is of the full sequence"},
     Family{"manual-gc", "the garbage collector never runs"},
-    Family{"cross-entropy-loss-fusion cross-entropy-fusion-impl fp16-lm-cross-entropy",
-           "cross entropy is simulated unfused, in fp32"},
+    Family{"fp16-lm-cross-entropy", "cross entropy is simulated in fp32"},
     Family{"no-bias-gelu-fusion no-bias-dropout-fusion bias-activation-fusion "
            "no-persist-layer-norm mem-efficient-ln disable-mem-efficient-ln disable-jit-fuser "
            "no-layer-norm-fusion no-optimizer-fusion",

@@ -49,6 +49,7 @@ class Translator {
   void gather_notes();
   void world();
   void recomputation();
+  void cross_entropy();
   void attention();
   void context();
   void numerics();
