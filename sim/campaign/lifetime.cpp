@@ -49,7 +49,7 @@ double fixed_inverse(const Lifetime& life, double) {
   return life.mean;
 }
 
-constexpr std::array<Law, 4> table = {{
+constexpr std::array<Law, 4> laws = {{
     {"exponential", "memoryless: an old part is as good as a new one",
      "Kokolis et al., arXiv:2410.21680: what it takes large clusters to have",
      exponential_cumulative, exponential_inverse, true},
@@ -66,11 +66,11 @@ constexpr std::array<Law, 4> table = {{
 }  // namespace
 
 std::span<const Law> laws() {
-  return table;
+  return laws;
 }
 
 const Law* find_law(std::string_view name) {
-  const auto found = std::ranges::find(table, name, &Law::name);
+  const auto found = std::ranges::find(laws, name, &Law::name);
   return found == table.end() ? nullptr : &*found;
 }
 
