@@ -68,7 +68,8 @@ std::vector<std::int64_t> held_behind_calls(const workload::Program& program,
       if (i.op == Op::alloc) put(i.space, i.index, i.value);
       if (i.op == Op::free) put(i.space, i.index, 0);
       if (i.op == Op::move)
-        put(static_cast<workload::Space>(i.value >> 32), static_cast<std::uint32_t>(i.value & 0xffffffff),
+        put(static_cast<workload::Space>(i.value >> 32),
+            static_cast<std::uint32_t>(i.value & 0xffffffff),
             put(i.space, i.index, 0));
     }
     held.push_back(sum);
@@ -110,7 +111,7 @@ void add_parameters(const Plan& probe, const workload::Environment& environment,
   pieces.last_parameters = ends - pieces.first_parameters;
 }
 
-Plan probe_of(const planner::workload::Space& space, const PiecesKey& key) {
+Plan probe_of(const planner::Space& space, const PiecesKey& key) {
   const auto& [base, tp, cp, micro_batch, modules, splits] = key;
   Plan plan = space.bases()[static_cast<std::size_t>(base)].file.plan;
   plan.architecture.layers = layers;
@@ -135,7 +136,7 @@ Plan probe_of(const planner::workload::Space& space, const PiecesKey& key) {
 
 }  // namespace
 
-PiecesKey pieces_key(const planner::workload::Space& space, const Core& core, bool splits) {
+PiecesKey pieces_key(const planner::Space& space, const Core& core, bool splits) {
   const LayerChoice& choice = space.policies()[core.policy];
   const bool some = choice.policy.recompute == Recompute::selective;
   return {core.base, core.tp, core.cp, core.micro_batch, some ? core.policy : -1, splits};
@@ -147,17 +148,17 @@ schedule::Splits splits_of(const Core& core) {
 }
 }  // namespace
 
-PiecesKey pieces_key(const planner::workload::Space& space, const Core& core) {
+PiecesKey pieces_key(const planner::Space& space, const Core& core) {
   return pieces_key(space, core, splits_of(core) != schedule::Splits::none);
 }
 
-std::vector<PiecesKey> pieces_keys(const planner::workload::Space& space, const Core& core) {
+std::vector<PiecesKey> pieces_keys(const planner::Space& space, const Core& core) {
   std::vector<PiecesKey> keys = {pieces_key(space, core)};
   if (splits_of(core) == schedule::Splits::some) keys.push_back(pieces_key(space, core, false));
   return keys;
 }
 
-Pieces make_pieces(const planner::workload::Space& space, const PiecesKey& key, search::Site& site) {
+Pieces make_pieces(const planner::Space& space, const PiecesKey& key, search::Site& site) {
   Pieces pieces;
   const Plan plan = probe_of(space, key);
   if (!search::problems(plan, site).empty()) return pieces;
