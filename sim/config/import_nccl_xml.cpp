@@ -100,7 +100,7 @@ void function_of(XmlReader& r, const std::string& pci_class) {
 }
 
 void begin_element(void* data, const char* name_text, const char** attributes) {
-  XmlReader& r = *static_cast<Reader*>(data);
+  XmlReader& r = *static_cast<XmlReader*>(data);
   const std::string_view name = name_text;
   r.above.push_back(r.elements++);
   if (static_cast<int>(r.above.size()) > deepest) return r.problem("elements are nested too deep");

@@ -56,6 +56,16 @@ void gather(const YAML::Node& node, const std::string& prefix, int depth, Values
   values[prefix] = std::move(value);
 }
 
+bool is_true(const std::string& text) {
+  const std::string word = lower(text);
+  return word == "true" || word == "yes" || word == "on";
+}
+bool is_off(const std::string& text) {
+  const std::string word = lower(text);
+  return word.empty() || word == "false" || word == "no" || word == "off" || word == "null" ||
+         word == "none" || word == "~";
+}
+
 shell::Word word_of(const std::string& text, std::size_t at) {
   shell::Word word{text, at, {}};
   // ${NAME}: what another program puts there.

@@ -8,6 +8,7 @@
 #include "sim/core/letters.h"
 
 namespace sim::config {
+
 std::optional<std::int64_t> vocabulary_of(std::string_view tokenizer) {
   rehearse::v1::Tokenizers table;
   Source source(repository_root() + "/models/tokenizers.textproto");
