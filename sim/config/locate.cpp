@@ -20,9 +20,9 @@ struct Home {
   std::string_view noun, folder, extension;
 };
 constexpr Home homes[] = {{Kind::model, "model", "models", ".json"},
-                            {Kind::topology, "cluster", "topologies", ".textproto"},
-                            {Kind::workload, "plan or grid", "workloads", ".textproto"},
-                            {Kind::profile, "profile", "calibration", ".textproto"}};
+                          {Kind::topology, "cluster", "topologies", ".textproto"},
+                          {Kind::workload, "plan or grid", "workloads", ".textproto"},
+                          {Kind::profile, "profile", "calibration", ".textproto"}};
 
 const Home& home_of(Kind kind) {
   const Home& home = homes[static_cast<std::size_t>(kind)];

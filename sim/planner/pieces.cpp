@@ -58,7 +58,8 @@ std::vector<std::int64_t> held_behind_calls(const workload::Program& program,
         others[{space, index}] = bytes;
         return was;
       }
-      std::int64_t& there = frame[space == workload::Space::layer ? call.layer_base + index : index];
+      std::int64_t& there =
+          frame[space == workload::Space::layer ? call.layer_base + index : index];
       const std::int64_t was = there;
       sum += bytes - there;
       there = bytes;
@@ -69,8 +70,7 @@ std::vector<std::int64_t> held_behind_calls(const workload::Program& program,
       if (i.op == Op::free) put(i.space, i.index, 0);
       if (i.op == Op::move)
         put(static_cast<workload::Space>(i.value >> 32),
-            static_cast<std::uint32_t>(i.value & 0xffffffff),
-            put(i.space, i.index, 0));
+            static_cast<std::uint32_t>(i.value & 0xffffffff), put(i.space, i.index, 0));
     }
     held.push_back(sum);
   }
