@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <sstream>
 
 #include "sim/config/megatron_flags.h"
 #include "sim/config/megatron_translator.h"
@@ -76,6 +77,19 @@ std::string with_folders(const std::string& word, const std::string& name) {
 bool is_off(const std::string& value) {
   return value == "0" || value == "none" || value == "None" || value == "False" ||
          value == "false" || value == "null";
+}
+
+// The whole numbers of all values: "[2 2]", "128,0" and "128 0" alike.
+std::vector<std::int64_t> numbers_of(const Given& given) {
+  std::vector<std::int64_t> numbers;
+  for (const shell::Word& word : given.values) {
+    std::string text = word.text;
+    for (char& c : text)
+      if ((c < '0' || c > '9') && c != '-') c = ' ';
+    std::istringstream parts(text);
+    for (std::int64_t n = 0; parts >> n;) numbers.push_back(n);
+  }
+  return numbers;
 }
 
 }  // namespace
@@ -267,6 +281,8 @@ void Translator::attention() {
   if (has("use-flash-attn-v1") || has("use-flash-attn-triton")) return;
   if (const Given* backend = find("attention-backend"); backend && backend->value() != "auto") {
     const std::string name = backend->value().substr(backend->value().find('.') + 1);
+    if ((name == "unfused" || name == "local") && has("multi-latent-attention"))
+      return note(*backend, "latent attention is one fused kernel");
     unfused = name == "unfused" || name == "local";
     set(*backend, fmt::format("attention={}", name == "fused" ? "cudnn"
                                               : unfused       ? "unfused"
@@ -280,7 +296,24 @@ void Translator::attention() {
   }
   if (const Given* masked = find("no-masked-softmax-fusion"); masked && unfused)
     note(*masked, "the scores' softmax is one kernel");
+  windows();
   context();
+}
+
+// Tokens before a query and behind it; every so-many-th layer sees all [core 0.15
+// transformer_config.py:window_size, window_attn_skip_freq].
+void Translator::windows() {
+  const Given* size = find("window-size");
+  if (!size) return;
+  const std::vector<std::int64_t> sides = numbers_of(*size);
+  if (sides.empty() || sides.front() < 1) return note(*size, "attention sees all tokens");
+  set(*size, fmt::format("architecture.sliding_window={}", sides.front() + 1));
+  const Given* skip = find("window-attn-skip-freq");
+  if (!skip) return;
+  if (const auto n = number(skip))
+    set(*skip, fmt::format("architecture.whole_attention={}", *n));
+  else
+    note(*skip, "every layer has windows");
 }
 
 // [Megatron-LM core 0.14 arguments.py: one type, or one for each layer; of the sizes the first is
@@ -295,8 +328,12 @@ void Translator::context() {
     for (const shell::Word& word : kind->values)
       if (word.text != kind->value()) note(*kind, "all layers share sequences as the first one");
   }
-  if (const Given* sizes = find("hierarchical-context-parallel-sizes"))
-    set_value(*sizes, "ulysses");
+  if (const Given* sizes = find("hierarchical-context-parallel-sizes")) {
+    if (const std::vector<std::int64_t> both = numbers_of(*sizes); both.size() > 1)
+      set(*sizes, fmt::format("ulysses={}", both.front()));  // a list in quotes
+    else
+      set_value(*sizes, "ulysses");
+  }
   if (const Given* ranks = find("ds-sequence-parallel-size");
       ranks && !ranks->values.empty() && ranks->value() != "1") {
     set_value(*ranks, "cp");
@@ -315,6 +352,9 @@ void Translator::numerics() {
   if (const Given* kind = find("optimizer"); kind && !kind->values.empty())
     if (const std::string name = kind->value(); name != "adam" && name != "adamw")
       note(*kind, "the optimizer is Adam");
+  if (const Given* steps = find("step-batch-size-schedule"); steps && !has("global-batch-size"))
+    if (const std::vector<std::int64_t> sizes = numbers_of(*steps); !sizes.empty())
+      set(*steps, fmt::format("global_batch={}", sizes.back()));
   experts();
   if (const Given* hybrid = find("is-hybrid-model"))
     refuse(hybrid->flag, "--is-hybrid-model: layers with a state space are not simulated");
