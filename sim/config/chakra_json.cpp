@@ -18,9 +18,9 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr std::array<std::string_view, 8> types{
-    "INVALID_NODE",   "METADATA_NODE",  "MEM_LOAD_NODE", "MEM_STORE_NODE",
-    "COMP_NODE",      "COMM_SEND_NODE", "COMM_RECV_NODE", "COMM_COLL_NODE"};
+constexpr std::array<std::string_view, 8> types{"INVALID_NODE",   "METADATA_NODE", "MEM_LOAD_NODE",
+                                                "MEM_STORE_NODE", "COMP_NODE",     "COMM_SEND_NODE",
+                                                "COMM_RECV_NODE", "COMM_COLL_NODE"};
 
 // Where the object that starts at `at` ends; npos: it does not.
 std::size_t end_of(std::string_view bytes, std::size_t at) {
@@ -144,7 +144,8 @@ bool is_chakra_json(std::string_view bytes) {
     return begin.substr(schema, 64).find("chakra") != std::string_view::npos;
   // Messages one after the other: the first has a version or is empty.
   const std::size_t end = end_of(begin, 0);
-  if (end == std::string_view::npos || begin.substr(0, end).find("\"id\"") != std::string_view::npos)
+  if (end == std::string_view::npos ||
+      begin.substr(0, end).find("\"id\"") != std::string_view::npos)
     return false;
   const std::size_t next = next_object(begin, end);
   return next < begin.size() && begin[next] == '{' &&

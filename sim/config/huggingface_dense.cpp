@@ -117,7 +117,6 @@ void stablelm(Keys& keys, Architecture& a) {
   a.query_key_norm = a.norms_by_head = keys.boolean("qk_layernorm", false);
 }
 
-
 void gpt_neox(Keys& keys, Architecture& a) {
   only(keys, "attention_bias", true, "a layer without them is not modelled");
   a.qkv_bias = a.linear_bias = true;
@@ -328,15 +327,13 @@ Architecture base(Keys& keys, const Dense& row) {
   keys.misspelt(base_keys);
   a.layers = keys.required(keys.first_of(row.names.layers), max_layers, "32");
   a.hidden = keys.required(keys.first_of(row.names.hidden), max_hidden, "4096");
-  a.ffn = row.wider == 0 ? keys.required(row.width, max_width, "14336")
-          : row.width.empty()
-              ? a.hidden * keys.optional("expansion_ratio", row.wider, max_heads)
-              : keys.optional(row.width, row.wider * a.hidden, max_width);
+  a.ffn = row.wider == 0      ? keys.required(row.width, max_width, "14336")
+          : row.width.empty() ? a.hidden * keys.optional("expansion_ratio", row.wider, max_heads)
+                              : keys.optional(row.width, row.wider * a.hidden, max_width);
   a.heads = or_required(keys, keys.first_of(row.names.heads), row.heads, max_heads, "32");
   a.vocab = or_required(keys, "vocab_size", row.vocab, max_width, "128256");
-  a.kv_heads =
-      keys.optional(keys.first_of("num_key_value_heads num_kv_heads"),
-                    row.kv_heads > 0 ? row.kv_heads : a.heads, max_heads);
+  a.kv_heads = keys.optional(keys.first_of("num_key_value_heads num_kv_heads"),
+                             row.kv_heads > 0 ? row.kv_heads : a.heads, max_heads);
   a.head_dim = keys.optional("head_dim", row.head_dim, max_heads);
   a.max_positions = keys.optional(row.names.positions, row.positions, max_positions);
   a.norm = row.norm;

@@ -210,8 +210,7 @@ std::string JsonObject::where(std::size_t offset) const {
   return fmt::format("{}:{}:{}", name_, line, column);
 }
 
-std::optional<JsonObject> JsonObject::part(const JsonValue& object,
-                                           Diagnostics& problems) const {
+std::optional<JsonObject> JsonObject::part(const JsonValue& object, Diagnostics& problems) const {
   std::string text = text_;
   for (std::size_t i = 0; i < text.size(); ++i)
     if ((i < object.start || i >= object.end) && text[i] != '\n') text[i] = ' ';

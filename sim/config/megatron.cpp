@@ -5,10 +5,12 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <filesystem>
 #include <sstream>
 
 #include "sim/config/megatron_flags.h"
 #include "sim/config/megatron_translator.h"
+#include "sim/config/textproto.h"
 #include "sim/context/context.h"
 
 namespace sim::config {
@@ -431,8 +433,26 @@ void Translator::loading() {
   set(*workers, "data_workers=1");
 }
 
+namespace {
+
+// A file beside the script, by its path from there or, where only the run knows the folder
+// (`pwd`/CONFIG.sh), by its name.
+std::optional<std::string> beside(const std::string& script, const shell::Word& word) {
+  const std::filesystem::path named(word.text);
+  if (named.is_absolute() && word.unknowns.empty()) return std::nullopt;
+  const std::filesystem::path folder = std::filesystem::path(script).parent_path();
+  const auto file = folder / (word.unknowns.empty() ? named : named.filename());
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(file, error)) return std::nullopt;
+  const Result<std::string> text = read_file(file.string(), shell::max_text);
+  return text ? std::optional(*text) : std::nullopt;
+}
+
+}  // namespace
+
 MegatronArguments read_megatron(const std::string& text, const std::string& path) {
-  const shell::Script script = shell::follow(text);
+  const shell::Sourced sourced = [&](const shell::Word& word) { return beside(path, word); };
+  const shell::Script script = shell::follow(text, {}, sourced);
   const Launch launch = find_launch(script);
   MegatronArguments base = Translator(launch, script, text, path).run();
   // What nobody can decide is decided the other way, one condition at a time: does it matter?
@@ -440,7 +460,7 @@ MegatronArguments read_megatron(const std::string& text, const std::string& path
   std::size_t tried = 0;
   for (const shell::Undecided& condition : script.undecided) {
     if (++tried > most) break;
-    const shell::Script other_script = shell::follow(text, {condition.at});
+    const shell::Script other_script = shell::follow(text, {condition.at}, sourced);
     const Launch other_launch = find_launch(other_script);
     if (other_launch.program.empty() && !launch.program.empty()) continue;
     MegatronArguments other = Translator(other_launch, other_script, text, path).run();

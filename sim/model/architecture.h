@@ -42,7 +42,7 @@ struct Architecture {
   bool head_bias = false;       // of the output layer
   double attention_dropout = 0.0;
   double hidden_dropout = 0.0;
-  std::int64_t sliding_window = 0;  // tokens a query attends to, 0 = all before it
+  std::int64_t sliding_window = 0;   // tokens a query attends to, 0 = all before it
   std::int64_t whole_attention = 0;  // so many-th layers attend to all tokens; 0: none
   bool query_key_norm = false;       // a norm over each head of the queries, and of the keys
   bool norms_by_head = false;        // ... with weights of its own for each head

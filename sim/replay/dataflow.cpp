@@ -235,8 +235,8 @@ bool Dataflow::complete(int c, RankState& r, PendingExchange& pending) {
     std::vector<MessageEnd> ends;
     for (std::size_t k = 0; k < exchange.messages.size(); ++k) {
       const workload::Message& m = exchange.messages[k];
-      ends.push_back(message_end(c, job_.mesh.peer(c, m.peer_offset), m.send, m.channel,
-                                 pending.numbers[k]));
+      ends.push_back(
+          message_end(c, job_.mesh.peer(c, m.peer_offset), m.send, m.channel, pending.numbers[k]));
     }
     options_.observer->messages(c, ends);
     options_.observer->operation(c, pending.communicator, pending.place.label, pending.place,

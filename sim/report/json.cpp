@@ -264,8 +264,7 @@ Json to_json(const workload::Plan& p) {
   }
   if (!pipeline.layers_of_parts.empty()) json["layers_of_parts"] = pipeline.layers_of_parts;
   if (p.optimizer.post_validation) json["post_validation"] = true;
-  if (p.sharding.optimizer_replicas > 1)
-    json["optimizer_replicas"] = p.sharding.optimizer_replicas;
+  if (p.sharding.optimizer_replicas > 1) json["optimizer_replicas"] = p.sharding.optimizer_replicas;
   if (p.numerics.tf32) json["tf32"] = true;
   if (p.sharding.whole_parameters) json["whole_parameters"] = true;
   if (!p.trains_adapters()) return json;

@@ -50,10 +50,9 @@ std::string simgrid_xml(const Cluster& cluster, const WayLatencies& ways) {
   std::string routes;
   for (auto [edge, end] = boost::edges(graph); edge != end; ++edge) {
     const Link& link = graph[*edge];
-    text +=
-        fmt::format("    <link id=\"l{}\" bandwidth=\"{}Bps\" latency=\"{}ns\"/>\n", link.id,
-                    link.capacity.bytes_per_second,
-                    static_cast<double>(latency_of(graph, *edge, ways).ps) / 1000);
+    text += fmt::format("    <link id=\"l{}\" bandwidth=\"{}Bps\" latency=\"{}ns\"/>\n", link.id,
+                        link.capacity.bytes_per_second,
+                        static_cast<double>(latency_of(graph, *edge, ways).ps) / 1000);
     routes += fmt::format(
         "    <route src=\"{}\" dst=\"{}\" symmetrical=\"NO\"><link_ctn id=\"l{}\"/></route>\n",
         identifier(graph[boost::source(*edge, graph)]),

@@ -230,10 +230,12 @@ class Drawing {
       out += fmt::format(
                  "<rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" rx=\"3\" fill=\"{}\" "
                  "stroke=\"{}\" stroke-width=\"{}\"><title>{}{}</title></rect>\n",
-                 at_[v].x - cell_ / 2 + 3, at_[v].y - 9, cell_ - 6, gpu ? 28 : 18, gpu ? "#e8ecff" : "#fff4dd",
-                 use >= 0 ? heat_colour(use) : "#555", use >= 0 ? 2.5 : 1.0, label(vertex),
+                 at_[v].x - cell_ / 2 + 3, at_[v].y - 9, cell_ - 6, gpu ? 28 : 18,
+                 gpu ? "#e8ecff" : "#fff4dd", use >= 0 ? heat_colour(use) : "#555",
+                 use >= 0 ? 2.5 : 1.0, label(vertex),
                  use >= 0 ? fmt::format(": NVLink busy {:.1f} %", 100 * use) : "") +
-             text(at_[v].x, at_[v].y + 4, fmt::format("{} {}{}", gpu ? "GPU" : "NIC", vertex.index, inside));
+             text(at_[v].x, at_[v].y + 4,
+                  fmt::format("{} {}{}", gpu ? "GPU" : "NIC", vertex.index, inside));
       if (use >= 0) out += text(at_[v].x, at_[v].y + 15, fmt::format("{:.1f} %", 100 * use));
     }
     return out;

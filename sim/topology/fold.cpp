@@ -23,8 +23,8 @@ class Numbers {
   std::map<Value, std::size_t> known_;
 };
 
-// Where a node has more GPUs than this (a rack of 72), places in it are not told apart: nobody knows
-// them by number, and a picture of all of them with their rails cannot be read.
+// Where a node has more GPUs than this (a rack of 72), places in it are not told apart: nobody
+// knows them by number, and a picture of all of them with their rails cannot be read.
 constexpr int most_places = 16;
 
 Colours first_colours(const Graph& graph) {

@@ -198,8 +198,9 @@ Value norm_heads_back(Writer& w, Value gradient, std::int64_t width, std::string
   w.drop(gradient);
   if (w.frozen()) return made;
   if (w.plan.shards_parameters())
-    w.keep_gradient(w.temporary(w.dim.element * weights_of_heads(w.a, width),
-                                "norm weight gradient"), parameter);
+    w.keep_gradient(
+        w.temporary(w.dim.element * weights_of_heads(w.a, width), "norm weight gradient"),
+        parameter);
   else
     w.ready(parameter);
   return made;
@@ -299,7 +300,8 @@ ParameterList attention_parameters(const Rank& rank) {
   }
   const auto over_heads = [&](std::string_view name, std::int64_t width) {
     // Each rank has the weights of its own heads.
-    if (a.query_key_norm) list.push_back({name, weights_of_heads(a, width), sp && !a.norms_by_head});
+    if (a.query_key_norm)
+      list.push_back({name, weights_of_heads(a, width), sp && !a.norms_by_head});
   };
   over_heads("q_layernorm.weight", rank.dim.query);
   over_heads("k_layernorm.weight", rank.dim.key_value);

@@ -124,8 +124,7 @@ ParameterList head_parameters(const Rank& rank, bool has_norm, bool has_table) {
   const bool sp = rank.plan.uses_sequence_parallel();
   ParameterList list;
   if (has_norm && a.norm_has_weights()) list.push_back({"final norm", rank.dim.hidden, sp});
-  if (has_norm && a.norm_has_bias())
-    list.push_back({"final norm bias", rank.dim.hidden, sp});
+  if (has_norm && a.norm_has_bias()) list.push_back({"final norm bias", rank.dim.hidden, sp});
   const bool shared = rank.shares_table();
   if (has_table)
     list.push_back({"output layer", rank.dim.vocab * rank.dim.hidden, false, false, shared});

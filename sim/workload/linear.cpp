@@ -308,8 +308,8 @@ Linear linear(const Rank& rank, Module module) {
            mlp_bias};
       break;
     case Module::fc2:
-      l = {module,   "fc2", dim.ffn, dim.hidden, "linear_fc2.weight", "linear_fc2.bias", "", "",
-           mlp_bias};
+      l = {module, "fc2", dim.ffn, dim.hidden, "linear_fc2.weight", "linear_fc2.bias",
+           "",     "",    mlp_bias};
       break;
   }
   const bool only_first = a.input_norms == model::InputNorms::shared && module == Module::fc1;

@@ -78,8 +78,7 @@ NormGradients norm_backward(Writer& w, Value gradient) {
   NormGradients made{};
   if (weights) made.weight = w.temporary(row, "norm weight gradient");
   if (bias) made.bias = w.temporary(row, "norm bias gradient");
-  const Value of_weight =
-      weights ? w.temporary(parts, "norm weight gradient parts") : Value{0};
+  const Value of_weight = weights ? w.temporary(parts, "norm weight gradient parts") : Value{0};
   const Value of_bias = bias ? w.temporary(parts, "norm bias gradient parts") : Value{0};
   backward_kernels(w);
   w.drop({of_weight, of_bias, gradient});

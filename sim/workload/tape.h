@@ -88,7 +88,7 @@ class Writer {
   // Where a layer has fewer norms than halves (model::InputNorms): what the half at hand reads, and
   // on the way back the gradient of what both read, as far as the second half has it.
   Value normed = 0, other_gradient = 0;
-  bool held;               // Python holds the gradient stream that the block was given
+  bool held;  // Python holds the gradient stream that the block was given
 
   // Tensors.
   Value make(std::int64_t bytes, std::string_view label, Category category,

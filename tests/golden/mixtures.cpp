@@ -64,8 +64,8 @@ TEST_CASE("golden: drawn routes give how many seeds ran out and the quantiles of
       before = value;
     }
   }
-  // On a GPU that the balanced router fits, and some draws do not.
-  const nlohmann::json tight = answer(plan + " gpu.memory=53GiB", folder);
+  // On a smaller GPU draws run out, and it is said where.
+  const nlohmann::json tight = answer(plan + " gpu.memory=58GiB", folder);
   CHECK(tight["out_of_memory"].get<int>() > 0);
   CHECK(tight["places"].size() > 0);
 }

@@ -117,9 +117,9 @@ TEST_CASE("report: arrows lead from what sends to what receives, each to one end
   // Both engines tell of the same messages.
   for (const bool reference : {false, true}) {
     const std::string path = std::string(REHEARSE_BINARY_DIR) + "/perfetto_arrows.pftrace";
-    const workload::Plan plan = sample::plan(1, 1, 3, 1, 6);
+    const workload::Plan plan = sample::plan(1, 1, 4, 1, 8);
     const workload::Job job = sample::job(plan);
-    report::PerfettoTrace writer({"stage 0", "stage 1", "stage 2"});
+    report::PerfettoTrace writer({"stage 0", "stage 1", "stage 2", "stage 3"});
     REQUIRE(writer.open(path).empty());
     replay::Options options;
     options.observer = &writer;
@@ -147,9 +147,9 @@ TEST_CASE("report: arrows lead from what sends to what receives, each to one end
         arrows[number].received = packet.timestamp();
       }
     }
-    // Two boundaries, two directions, 6 microbatches, in every step that is replayed.
-    CHECK(arrows.size() >= 2 * 2 * 6);
-    CHECK(arrows.size() % (2 * 2 * 6) == 0);
+    // Three boundaries, two directions, 8 microbatches, in every step that is replayed.
+    CHECK(arrows.size() >= 3 * 2 * 8);
+    CHECK(arrows.size() % (3 * 2 * 8) == 0);
     for (const auto& [number, arrow] : arrows) {
       REQUIRE(arrow.from != 0);
       REQUIRE(arrow.to != 0);

@@ -79,9 +79,8 @@ void add_later_plans(Add add, const sim::workload::Plan& llama) {
     a.mlp_bias = false;
     a.hidden_dropout = 0.1;
   });
-  traits("norms without weights", [](model::Architecture& a) {
-    a.norm = Norm::layer_without_weights;
-  });
+  traits("norms without weights",
+         [](model::Architecture& a) { a.norm = Norm::layer_without_weights; });
   traits("norms without bias", [](model::Architecture& a) {
     a.norm = Norm::layer_without_bias;
     a.query_key_norm = true;
