@@ -52,6 +52,7 @@ class Translator {
   void cross_entropy();
   void attention();
   void context();
+  void windows();
   void numerics();
   void experts();
   void sharding();
