@@ -151,6 +151,18 @@ void Dataflow::end_cycle(int c, Quiet& quiet, const Stretch& stretch, std::int64
   assert(still);
 }
 
+namespace {
+
+std::int64_t largest_segment(const workload::Program& program) {
+  std::int64_t largest = memory::Options().large_segment;
+  for (const workload::Block& block : program.blocks)
+    for (const workload::Instruction& i : block.code)
+      if (i.op == Op::alloc) largest = std::max(largest, i.value);
+  return largest;
+}
+
+}  // namespace
+
 // Whether it is sure that no class will run out of memory, as far as it was asked to be; then the
 // bounds of what they reserve are written down. `periods` without a driver call have passed.
 bool Dataflow::decided(std::int64_t periods) {
@@ -160,7 +172,7 @@ bool Dataflow::decided(std::int64_t periods) {
   for (const auto& r : ranks_) {
     const std::int64_t reserved = r->memory.peak_reserved();
     least.push_back(reserved);
-    most.push_back(reserved_at_most(reserved, periods));
+    most.push_back(reserved_at_most(reserved, largest_segment(r->program), periods));
     if (most.back() > r->driver.capacity().n - memory_.less.n) return false;
   }
   reserved_least_ = std::move(least);

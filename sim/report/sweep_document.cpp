@@ -147,7 +147,9 @@ Rows rule_rows(const std::vector<Json>& records) {
              {"oom", "replay runs out of memory", ""}},
             {}};
   // No replay was asked for.
-  const auto replayed = [](const Json& r) { return has_outcome(r, "fits") || has_outcome(r, "oom"); };
+  const auto replayed = [](const Json& record) {
+    return has_outcome(record, "fits") || has_outcome(record, "oom");
+  };
   if (count(records, not_asked) > 0 && std::ranges::none_of(records, replayed)) return rows;
   for (const int says : {1, 0}) {
     const auto& row = rule[static_cast<std::size_t>(says)];
