@@ -5,6 +5,7 @@
 #include <memory>
 #include <thread>
 
+#include "sim/command/detail.h"
 #include "sim/command/report.h"
 #include "sim/command/seeds.h"
 #include "sim/command/watch.h"
@@ -22,6 +23,7 @@ int run_run(const Arguments& arguments, Globals globals) {
   declare_plan(options);
   declare_watch(options);
   declare_report(options);
+  declare_detail(options);
   options.flag("fixes", "when it does not fit: replay single changes of the plan, smallest first")
       .value("method", "NAME", "fast (default), or reference: every operation, no shortcut")
       .value("network", "NAME",
@@ -36,6 +38,9 @@ int run_run(const Arguments& arguments, Globals globals) {
       .flag("all-ranks", "replay every rank instead of one of each class; up to 4096")
       .words(0, 1000)
       .parse(arguments, globals);
+  std::string other;  // option that looks at tensors
+  for (const char* name : {"trace", "memory-plot", "memory-snapshot", "report", "seeds"})
+    if (options.has(name)) other = std::string("--") + name;
   const bool reference = options.choice("method", "fast", {"fast", "reference"}) == "reference";
   config::PlanFile file = load_plan(options, globals);
   search::Sites sites;
@@ -44,6 +49,9 @@ int run_run(const Arguments& arguments, Globals globals) {
   how.couple = options.choice("network", "isolated", {"isolated", "coupled"}) == "coupled";
   how.method = reference ? replay::Method::reference : replay::Method::fast;
   how.steps = static_cast<int>(options.number("steps", how.steps, 2, 100));
+  if (how.couple) other = "--network coupled";
+  if (reference) other = "--method reference";
+  how.memory = detail_of(options, other);
   const bool all_ranks = options.has("all-ranks");
   if (all_ranks && file.plan.world() > 4096)
     throw Stop{exit_usage, fmt::format("--all-ranks: the plan has {} ranks; the limit is 4096",

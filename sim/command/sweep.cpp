@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "sim/command/command.h"
+#include "sim/command/detail.h"
 #include "sim/command/interrupt.h"
 #include "sim/command/progress.h"
 #include "sim/command/report.h"
@@ -29,8 +30,9 @@ std::string resume_line(const std::vector<std::string>& words, const std::string
   return text + " -o " + search::quoted(folder) + shard + " --resume";
 }
 
-search::Points points_of(const config::Grid& grid, search::Sites& sites) {
-  return {grid.size(), [&grid, &sites](std::size_t i) {
+search::Points points_of(const config::Grid& grid, search::Sites& sites,
+                         replay::MemoryDetail memory) {
+  return {grid.size(), [&grid, &sites, memory](std::size_t i) {
             const config::GridPoint from = grid.point(i);
             search::Site& site = *need(sites.of(*from.machine));
             search::Point point;
@@ -40,6 +42,7 @@ search::Points points_of(const config::Grid& grid, search::Sites& sites) {
             point.machine = from.machine;
             point.machine_digest = site.digest;
             point.plan = from.plan;
+            point.memory = memory;
             point.problems = from.problems;
             if (point.problems.empty()) point.problems = search::problems(point.plan, site);
             return point;
@@ -118,12 +121,16 @@ int run_sweep(const Arguments& arguments, Globals globals) {
             "start over, whatever the folder holds; with --resume: drop only records of other "
             "points, machines or versions")
       .words(1, 1000);
+  declare_detail(options);
   declare_shard(options);
   declare_report(options);
   options.parse(arguments, globals);
+  const replay::MemoryDetail memory = detail_of(options);
   const Share share = share_of(options);
   const search::RecordFile::Mode mode = mode_of(options);
   const std::vector<std::string>& words = options.words();
+  std::vector<std::string> said = words;  // what to say again to go on
+  if (options.has("memory")) said.push_back("--memory=" + options.text("memory"));
   const config::Grid grid =
       need(config::load_grid(workload_path(words[0]), {words.begin() + 1, words.end()}));
   const std::string whole = options.text("output", default_folder(grid));
@@ -131,12 +138,12 @@ int run_sweep(const Arguments& arguments, Globals globals) {
   for (const auto& machine : grid.machines()) need(sites.of(*machine));
   catch_interrupts();
 
-  search::Points points = points_of(grid, sites);
+  search::Points points = points_of(grid, sites, memory);
   std::string folder = whole;
   std::string shard_words;
   if (share.shard) {
     const search::Shard& shard = *share.shard;
-    std::vector<std::string> again = words;
+    std::vector<std::string> again = said;
     again.emplace_back("--resume");
     folder = prepare(whole, search::manifest("sweep", search::point_ids(points), shard, again),
                      options.has("overwrite"));
@@ -145,7 +152,9 @@ int run_sweep(const Arguments& arguments, Globals globals) {
   }
   search::SweepCalls calls;
   calls.evaluate = [&](const search::Point& point) {
-    return search::evaluate(point.plan, *need(sites.of(*point.machine)));
+    replay::Options how;
+    how.memory = memory;
+    return search::evaluate(point.plan, *need(sites.of(*point.machine)), how);
   };
   Progress progress("sweep", points.count, globals.quiet);
   calls.go_on = [&](const search::SweepCounts& counts) {
@@ -160,7 +169,7 @@ int run_sweep(const Arguments& arguments, Globals globals) {
   }
   const search::SweepResult result = search::sweep(points, settings, calls);
   progress.clear();
-  if (!result.complete) stop(result, resume_line(words, whole, shard_words));
+  if (!result.complete) stop(result, resume_line(said, whole, shard_words));
   const int code = code_of(result.records);
   if (!globals.quiet) say_what_was_left_out(result);
   if (share.of_step) {

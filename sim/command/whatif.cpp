@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "sim/command/command.h"
+#include "sim/command/detail.h"
 #include "sim/command/interrupt.h"
 #include "sim/command/progress.h"
 #include "sim/command/report.h"
@@ -41,6 +42,7 @@ int run_whatif(const Arguments& arguments, Globals globals) {
       .value("network", "NAME", "isolated (default), or coupled: all traffic shares the links")
       .value("jobs,j", "N", "worker processes (default: the cores)")
       .words(0, 1000);
+  declare_detail(options);
   declare_report(options);
   options.parse(arguments, globals);
   search::WhatifSettings settings;
@@ -73,6 +75,7 @@ int run_whatif(const Arguments& arguments, Globals globals) {
         "--network ns-3: a step has too many packets; topo time --network ns-3 follows those "
         "of one collective"};
   settings.coupled = network == "coupled";
+  settings.memory = detail_of(options, settings.coupled ? "--network coupled" : "");
   settings.price_per_gpu_hour = price_of(options);
 
   catch_interrupts();

@@ -14,7 +14,7 @@ using workload::Stream;
 
 Dataflow::Dataflow(const workload::Job& job, const Times& times, const Memory& memory,
                    const Options& options)
-    : job_(job), times_(times), options_(options) {
+    : job_(job), times_(times), memory_(memory), options_(options) {
   const auto parsed = memory::parse_options(memory.options);
   assert(parsed);
   const DriverCosts costs{times.device_malloc, times.device_malloc_per_gib, times.device_free};
@@ -28,8 +28,13 @@ Dataflow::Dataflow(const workload::Job& job, const Times& times, const Memory& m
     for (auto& r : ranks_) r->launched.resize(static_cast<std::size_t>(times.launch_queue));
   for (const workload::Program& program : job.classes) {
     std::vector<MemoryCode>& blocks = memory_code_.emplace_back();
-    for (const workload::Block& block : program.blocks) blocks.push_back(memory_code(block));
+    if (places_tensors(options.memory)) {
+      for (const workload::Block& block : program.blocks) blocks.push_back(memory_code(block));
+    } else {
+      blocks.resize(program.blocks.size());
+    }
     channels_of_.emplace_back(program.exchanges.size());
+    others_of_.emplace_back(program.exchanges.size());
   }
   setup_meetings();
 }
@@ -133,6 +138,8 @@ bool Dataflow::collective(int c, RankState& r, const Instruction& i) {
       ++m.open[n].posted;
       m.open[n].latest = std::max(m.open[n].latest, r.post);
       r.posted = true;
+      if (m.open[n].posted == static_cast<int>(m.members.size()))
+        for (const int member : m.members) due_[static_cast<std::size_t>(member)] = true;
     }
   }
   Time start = r.post;
@@ -177,6 +184,7 @@ const std::vector<Channel*>& Dataflow::channels_of(int c, std::uint32_t exchange
     const int other = job_.mesh.peer(c, message.peer_offset);
     all.push_back(message.send ? &channel(c, other, message.channel)
                                : &channel(other, c, message.channel));
+    others_of_[static_cast<std::size_t>(c)][exchange].push_back(static_cast<std::uint32_t>(other));
   }
   return all;
 }
@@ -191,6 +199,8 @@ void Dataflow::post(int c, RankState& r, PendingExchange& pending) {
   const auto& messages = r.program.exchanges[pending.exchange].messages;
   for (std::size_t k = 0; k < messages.size(); ++k)
     (messages[k].send ? channels[k]->sends : channels[k]->receives).push_back(pending.post);
+  for (const std::uint32_t other : others_of_[static_cast<std::size_t>(c)][pending.exchange])
+    due_[other] = true;
   const Account late = why(r, pending.post, Account::pp_transfer);
   if (pending.joins) lift(r, Stream::compute, pending.post, late);
   launched(r, times_.queue_entries_per_collective, pending.post);
@@ -223,7 +233,9 @@ bool Dataflow::complete(int c, RankState& r, PendingExchange& pending) {
   r.clock.tail[at(pending.communicator)] = end;
   std::int64_t& open = r.clock.open[at(pending.communicator)];
   if (open == pending.number) open = 0;
-  if (r.driver.unknown() > 0) r.memory.set_events(ClockDriver::later + pending.number, end.ps);
+  if (const std::int64_t open_events = r.driver.outstanding(); open_events > 0)
+    r.driver.set_outstanding(
+        open_events - r.memory.set_events(ClockDriver::later + pending.number, end.ps));
   if (pending.event != 0)
     r.events[pending.event] = {end, longest, Account::pp_transfer, pending.waiting};
   if (pending.joins) {
@@ -339,7 +351,6 @@ bool Dataflow::execute(int c, RankState& r, const Instruction& i, const MemoryCo
   const auto slot_of = [&](workload::Space space, std::uint32_t index) {
     return slot_number(r.program, space, index, frame_base, layer_base);
   };
-  if (!memory_matters_ && touches_memory(r, i)) return true;
   switch (i.op) {
     case Op::alloc:
       return allocate(c, r, i, memory, slot_of(i.space, i.index));
@@ -428,20 +439,29 @@ bool Dataflow::advance(int c) {
   return settled || r.executed != before;
 }
 
-bool Dataflow::drive() {
-  bool any = false;
-  for (bool moved = true; moved;) {
-    moved = false;
-    for (int c = 0; c < static_cast<int>(ranks_.size()); ++c) moved |= advance(c);
-    moved = moved || answer();
-    any |= moved;
-  }
-  return any;
+// Until all wait. A class that waits is looked at again when it got somewhere itself or another has
+// posted what it may wait for.
+void Dataflow::drive() {
+  due_.assign(ranks_.size(), true);
+  do {
+    for (bool any = true; any;) {
+      any = false;
+      for (std::size_t c = 0; c < ranks_.size(); ++c) {
+        if (!due_[c]) continue;
+        due_[c] = false;
+        const int own = static_cast<int>(c);
+        if (memory_matters_ ? advance(own) : advance_in_time(own)) due_[c] = true;
+        any = true;
+      }
+    }
+  } while (answer());
 }
 
 RunReport run_dataflow(const workload::Job& job, const Times& times, const Memory& memory,
                        const Options& options) {
-  return Dataflow(job, times, memory, options).run();
+  Dataflow dataflow(job, times, memory, options);
+  if (!places_tensors(options.memory)) dataflow.leave_memory_out(!job.ends_together);
+  return dataflow.run();
 }
 
 }  // namespace sim::replay

@@ -147,11 +147,13 @@ std::size_t Dataflow::skip(const Snapshot& before, const Snapshot& now, std::siz
   for (std::size_t c = 0; c < ranks_.size(); ++c) {
     RankState& r = *ranks_[c];
     move_on(c, before, now, times);
-    r.memory.shift_events(by, ClockDriver::later);
-    std::vector<std::uint32_t> live = r.live;
-    walk_frames(r, r.program.cuts[target], live);
-    r.memory.renumber_frames(r.live, live);
-    r.live = std::move(live);
+    if (memory_matters_) {
+      r.memory.shift_events(by, ClockDriver::later);
+      std::vector<std::uint32_t> live = r.live;
+      walk_frames(r, r.program.cuts[target], live);
+      r.memory.renumber_frames(r.live, live);
+      r.live = std::move(live);
+    }
     r.at.pass = r.program.cuts[target];
   }
   shift_channels(by);
@@ -238,7 +240,7 @@ RunReport Dataflow::run() {
   RunReport report;
   Snapshot previous;
   const int most = steps_to_play(job_, options_);
-  for (int step = memory_matters_ ? 0 : most; step <= most; ++step) {
+  for (int step = memory_matters_ || all_steps_ ? 0 : most; step <= most; ++step) {
     Snapshot start;
     if (step >= 2 && memory_matters_ && options_.shortcuts && !options_.observer) {
       start = snapshot(true);
@@ -257,6 +259,12 @@ RunReport Dataflow::run() {
     ClassReport c;
     c.accounts = r->accounts_at_step;
     r->memory.report(c);
+    if (!reserved_most_.empty()) {
+      const std::size_t own = report.classes.size();
+      c.reserved_most = {reserved_most_[own]};
+      c.peak_reserved = {reserved_least_[own]};
+      report.bounded = true;
+    }
     report.classes.push_back(std::move(c));
     report.replayed += r->executed;
   }

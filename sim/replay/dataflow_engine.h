@@ -72,8 +72,13 @@ class Dataflow {
            const Options& options);
 
   RunReport run();
-  // The last step alone, with no tensor placed (dataflow.h: least_step).
-  void leave_memory_out() { memory_matters_ = false; }
+  // The last step alone, with no tensor placed (dataflow.h: least_step); `all_steps`: all of them,
+  // for ranks that do not meet at the end of a step.
+  void leave_memory_out(bool all_steps = false) {
+    memory_matters_ = false;
+    all_steps_ = all_steps;
+    leave_out_tensors();
+  }
 
  private:
   // A state at a cut, relative to `origin`. What decides times and what decides memory are apart:
@@ -92,6 +97,14 @@ class Dataflow {
     Duration length{};  // of a period
   };
   struct Quiet;
+  // A block without what places and frees tensors, whose CPU time is added to what is before it.
+  struct TimeCode {
+    struct Instruction {
+      workload::Instruction instruction;
+      Duration behind{};  // CPU time of what was left out behind it
+    };
+    std::vector<Instruction> code;  // the first stands for the begin of the block and does nothing
+  };
   // A period without driver calls that was run with a tape: where times are as at its begin, it
   // comes again.
   struct KnownPeriod {
@@ -102,12 +115,12 @@ class Dataflow {
   void setup_meetings();
   void play(int step);
   void end_step(int step, RunReport& report);
-  bool drive();
+  void drive();
   bool advance(int c);
+  bool advance_in_time(int c);
+  void leave_out_tensors();
   bool execute(int c, RankState& r, const workload::Instruction& i, const MemoryCode& memory,
                std::uint32_t frame_base, std::uint32_t layer_base);
-  // An instruction that only places or frees a tensor takes its CPU time and does nothing else.
-  bool touches_memory(RankState& r, const workload::Instruction& i) const;
   bool left_out(RankState& r, const MemoryCode& memory) const;
   bool collective(int c, RankState& r, const workload::Instruction& i);
   bool exchange(int c, RankState& r, const workload::Instruction& i);
@@ -150,6 +163,7 @@ class Dataflow {
   bool replay_memory(int c, Quiet& quiet, const Stretch& stretch, std::int64_t end);
   void look_for_cycle(const RankState& r, Quiet& quiet, Time begin) const;
   void end_cycle(int c, Quiet& quiet, const Stretch& stretch, std::int64_t end);
+  bool decided(std::int64_t periods);
   bool replay_tape(int c, RankState& r, std::uint32_t end, Time origin);
   void move_on(std::size_t c, const Snapshot& before, const Snapshot& now, std::int64_t times);
   void shift_channels(Duration by);
@@ -161,14 +175,20 @@ class Dataflow {
 
   const workload::Job& job_;
   const Times& times_;
+  const Memory& memory_;
   const Options& options_;
   std::vector<std::unique_ptr<RankState>> ranks_;
   std::map<std::pair<int, std::uint8_t>, Channel> channels_;
   std::vector<std::vector<std::vector<Channel*>>> channels_of_;  // [class][exchange][message]
+  std::vector<std::vector<std::vector<std::uint32_t>>> others_of_;  // whom they go to or come from
+  std::vector<char> due_;  // by class: something that it may wait for has happened
   std::vector<std::vector<MemoryCode>> memory_code_;  // [class][block]
+  std::vector<std::vector<TimeCode>> time_code_;      // the same, without memory
   std::optional<KnownPeriod> known_;
   bool ended_early_ = false;  // out of memory: the rest is hypothetical
-  bool memory_matters_ = true;
+  bool memory_matters_ = true, all_steps_ = true;
+  std::vector<std::int64_t> reserved_most_;  // by class, once memory was left before the end
+  std::vector<std::int64_t> reserved_least_;
   std::vector<Meetings> meetings_;
   std::vector<std::array<int, workload::stream_count>> meeting_of_;  // [class][stream], -1: alone
 };

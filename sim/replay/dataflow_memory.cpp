@@ -25,13 +25,13 @@ bool Dataflow::allocate(int c, RankState& r, const Instruction& i, const MemoryC
                         std::uint32_t slot) {
   if (!r.posted) {
     r.clock.cpu = r.clock.cpu + times_.allocation;
-    r.asks = r.driver.unknown() > 0 && !r.pending.empty() && r.clock.cpu >= r.sure_until &&
-             r.memory.waits_for(ClockDriver::later);
+    r.asks =
+        r.driver.outstanding() > 0 && !r.pending.empty() && r.clock.cpu >= r.sure_until;
     r.posted = r.asks;
   }
   if (r.asks) {
     settle(c, r);
-    r.asks = r.clock.cpu >= r.sure_until && r.memory.waits_for(ClockDriver::later);
+    r.asks = r.clock.cpu >= r.sure_until && r.driver.outstanding() > 0;
     if (r.asks) return false;
     r.posted = false;
   }
@@ -48,8 +48,13 @@ bool Dataflow::allocate(int c, RankState& r, const Instruction& i, const MemoryC
 // told that it is not, and it is not before the next clock. False where no one may be told.
 bool Dataflow::answer() {
   RankState* first = nullptr;
-  for (const auto& r : ranks_)
-    if (r->asks && (!first || r->clock.cpu < first->clock.cpu)) first = r.get();
+  std::size_t who = 0;
+  for (std::size_t c = 0; c < ranks_.size(); ++c) {
+    RankState& r = *ranks_[c];
+    if (!r.asks || (first && r.clock.cpu >= first->clock.cpu)) continue;
+    first = &r;
+    who = c;
+  }
   if (!first) return false;
   Time next = Time{ClockDriver::later};
   for (const auto& r : ranks_) {
@@ -57,6 +62,7 @@ bool Dataflow::answer() {
     if (r.get() != first && (r->asks || stopped)) next = std::min(next, r->clock.cpu);
   }
   if (next < first->clock.cpu) return false;
+  due_[who] = true;
   first->sure_until = std::max(next, Time{first->clock.cpu.ps + 1});
   return true;
 }

@@ -16,6 +16,7 @@
 #include <cassert>
 
 #include "sim/replay/dataflow_engine.h"
+#include "sim/replay/growth.h"
 
 namespace sim::replay {
 
@@ -42,6 +43,7 @@ struct Dataflow::Quiet {
   }
   void put_back(RankState& r) {
     r.memory.restore(kept->memory);
+    r.driver.set_outstanding(r.memory.events_from(ClockDriver::later));
     r.clock = kept->clock;
     r.at = kept->at;
     r.live = kept->live;
@@ -149,12 +151,47 @@ void Dataflow::end_cycle(int c, Quiet& quiet, const Stretch& stretch, std::int64
   assert(still);
 }
 
+namespace {
+
+std::int64_t largest_segment(const workload::Program& program) {
+  std::int64_t largest = memory::Options().large_segment;
+  for (const workload::Block& block : program.blocks)
+    for (const workload::Instruction& i : block.code)
+      if (i.op == Op::alloc) largest = std::max(largest, i.value);
+  return largest;
+}
+
+}  // namespace
+
+// Whether it is sure that no class will run out of memory, as far as it was asked to be; then the
+// bounds of what they reserve are written down. `periods` without a driver call have passed.
+bool Dataflow::decided(std::int64_t periods) {
+  if (options_.memory != MemoryDetail::bounded || ran_out()) return false;
+  if (!reserved_most_.empty()) return true;
+  std::vector<std::int64_t> least, most;
+  for (const auto& r : ranks_) {
+    const std::int64_t reserved = r->memory.peak_reserved();
+    least.push_back(reserved);
+    most.push_back(reserved_at_most(reserved, largest_segment(r->program), periods));
+    if (most.back() > r->driver.capacity().n - memory_.less.n) return false;
+  }
+  reserved_least_ = std::move(least);
+  reserved_most_ = std::move(most);
+  return true;
+}
+
 // Replays memory of every class up to `most` periods; how many stayed without a driver call.
 std::int64_t Dataflow::replay_quietly(const Stretch& stretch, std::int64_t most) {
   constexpr std::int64_t periods = 16;  // of a stretch
   std::vector<Quiet> all(ranks_.size());
   std::int64_t done = 0;
   for (bool still = true; still && done < most;) {
+    if (std::ranges::find(growth_stops, done) != std::end(growth_stops) && decided(done)) {
+      for (Quiet& quiet : all)
+        if (quiet.cycle == 0) quiet.cycle = 1;
+      done = most;
+      break;
+    }
     std::int64_t end = std::min(done + periods, most);
     const bool last = end == most;
     for (std::size_t c = 0; c < ranks_.size(); ++c) {
@@ -229,6 +266,7 @@ std::size_t Dataflow::quiet(Time origin, std::size_t cut) {
       replay_quietly(stretch, static_cast<std::int64_t>((last - cut) / stretch.period));
   for (std::size_t c = 0; c < ranks_.size(); ++c) {
     ranks_[c]->clock = clocks[c];
+    ranks_[c]->driver.set_outstanding(ranks_[c]->memory.events_from(ClockDriver::later));
     move_on(c, known_->begin, known_->end, times);
   }
   shift_channels(times * stretch.length);

@@ -38,12 +38,14 @@ class ClockDriver final : public TimedDriver {
     const auto s = static_cast<std::size_t>(stream);
     if (clock_.open[s] == 0) return {stream, clock_.tail[s].ps};
     ++unknown_;
+    ++outstanding_;
     return {stream, later + clock_.open[s]};
   }
   bool event_reached(const memory::Event& event) override { return event.ticket <= clock_.cpu.ps; }
   void wait(const memory::Event& event) override {
     const Time end = event.ticket < later ? Time{event.ticket}
                                           : clock_.tail[static_cast<std::size_t>(event.stream)];
+    if (event.ticket >= later) --outstanding_;
     clock_.cpu = std::max(clock_.cpu, end);
   }
   const std::int64_t* clock() const override { return &clock_.cpu.ps; }
@@ -56,10 +58,13 @@ class ClockDriver final : public TimedDriver {
 
   // Events so far whose time was not known when they were recorded.
   std::int64_t unknown() const { return unknown_; }
+  // Those of them whose time is not known yet.
+  std::int64_t outstanding() const { return outstanding_; }
+  void set_outstanding(std::int64_t count) { outstanding_ = count; }
 
  private:
   Clock& clock_;
-  std::int64_t unknown_ = 0;
+  std::int64_t unknown_ = 0, outstanding_ = 0;
 };
 
 // What a stream waits for when it waits for an event.

@@ -244,16 +244,20 @@ void RankMemory::shift_events(Duration by, std::int64_t later) {
   });
 }
 
-void RankMemory::set_events(std::int64_t ticket, std::int64_t now) {
+std::int64_t RankMemory::set_events(std::int64_t ticket, std::int64_t now) {
+  std::int64_t count = 0;
   allocator_.visit_events([&](memory::Event& event) {
-    if (event.ticket == ticket) event.ticket = now;
+    if (event.ticket != ticket) return;
+    event.ticket = now;
+    ++count;
   });
+  return count;
 }
 
-bool RankMemory::waits_for(std::int64_t later) const {
-  bool any = false;
-  allocator_.visit_events([&](const memory::Event& event) { any |= event.ticket >= later; });
-  return any;
+std::int64_t RankMemory::events_from(std::int64_t later) const {
+  std::int64_t count = 0;
+  allocator_.visit_events([&](const memory::Event& event) { count += event.ticket >= later; });
+  return count;
 }
 
 void RankMemory::renumber_frames(std::span<const std::uint32_t> from,

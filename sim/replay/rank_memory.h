@@ -109,6 +109,7 @@ class RankMemory {
   const memory::Allocator& allocator() const { return allocator_; }
   std::int64_t allocated() const { return allocator_.statistics().all.allocated_bytes.current; }
   std::int64_t reserved() const { return allocator_.statistics().all.reserved_bytes.current; }
+  std::int64_t peak_reserved() const { return allocator_.statistics().all.reserved_bytes.peak; }
   std::int64_t requested(std::uint32_t slot) const {
     return allocator_.requested(slots_[slot].block);
   }
@@ -130,8 +131,8 @@ class RankMemory {
   // Outstanding events whose time is known (before `later`) are reached `by` later.
   void shift_events(Duration by, std::int64_t later);
   // Those with a ticket get another.
-  void set_events(std::int64_t ticket, std::int64_t now);
-  bool waits_for(std::int64_t later) const;  // ... whether there is one from `later` on
+  std::int64_t set_events(std::int64_t ticket, std::int64_t now);  // how many there were
+  std::int64_t events_from(std::int64_t later) const;  // how many there are from `later` on
   // The tensors of frame from[i] go to frame to[i].
   void renumber_frames(std::span<const std::uint32_t> from, std::span<const std::uint32_t> to);
 

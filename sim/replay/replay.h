@@ -74,6 +74,8 @@ struct Options {
   int steps = 2;
   Observer* observer = nullptr;  // switches the shortcuts of the fast path off
   bool shortcuts = true;         // fast: skip what repeats
+  // bounded and none: the fast engine alone; bounded is exact where the shortcuts are off.
+  MemoryDetail memory = MemoryDetail::exact;
   // All transfers of the step share one network (coupling.h); REQUIRES: method is reference.
   const Coupling* coupling = nullptr;
   bool couple = false;  // whoever prices the job makes the coupling, and takes the reference engine

@@ -3,7 +3,8 @@
 //
 // Invariants
 //  (1) The accounts of a class are disjoint and sum exactly to the step time.
-//  (2) peak_allocated <= peak_reserved <= capacity, unless the class ran out of memory.
+//  (2) peak_allocated <= peak_reserved <= reserved_most <= capacity, unless the class ran out of
+//      memory.
 #pragma once
 
 #include <array>
@@ -77,6 +78,19 @@ struct OutOfMemory {
   bool fragmentation_alone = false;
 };
 
+// How much of memory a replay looks at.
+enum class MemoryDetail : std::uint8_t {
+  exact,
+  bounded,  // where times repeat: until the reserved peak lies so far below the capacity that the
+            // outcome is sure; reserved peaks are then a range (RunReport::bounded)
+  estimate,  // as none; whoever asks has a closed form
+  none,      // time alone: no tensor is placed; nothing is known of memory
+};
+std::string_view name(MemoryDetail detail);
+constexpr bool places_tensors(MemoryDetail detail) {
+  return detail == MemoryDetail::exact || detail == MemoryDetail::bounded;
+}
+
 struct ClassReport {
   int stage = 0, cp_rank = 0;
   int ranks = 1;
@@ -94,6 +108,9 @@ struct ClassReport {
   // What it would allocate at most if memory were unlimited. A class that ran out in its first step
   // has not made its optimizer state; it is counted here.
   Bytes needed{};
+  // What peak_reserved may be at most, where the replay of memory ended before the step did; else
+  // peak_reserved.
+  Bytes reserved_most{};
   Place peak_place;    // of peak_allocated
   Split peak_split{};  // at peak_allocated
   Bytes reserved_at_peak{};
@@ -114,6 +131,9 @@ struct RunReport {
   std::int64_t events = 0;    // operations that a full replay executes
   std::int64_t replayed = 0;  // operations that were executed one by one
   bool fits() const { return out_of_memory.empty(); }
+  MemoryDetail memory = MemoryDetail::exact;  // what was asked for
+  bool bounded = false;     // memory was not replayed to the end: reserved peaks are a range
+  bool past_limit = false;  // stopped: the step takes longer than Options::limit
 };
 
 }  // namespace sim::replay

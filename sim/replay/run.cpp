@@ -19,13 +19,24 @@ bool waits_amid_messages(const workload::Job& job) {
 
 }  // namespace
 
+std::string_view name(MemoryDetail detail) {
+  constexpr std::string_view names[] = {"exact", "bounded", "estimate", "none"};
+  return names[static_cast<std::size_t>(detail)];
+}
+
 RunReport run(const workload::Job& job, const Times& times, const Memory& memory,
               const Options& options) {
-  RunReport report = options.method == Method::reference || waits_amid_messages(job)
+  // Without memory the fast engine has nothing to ask.
+  const bool asks = places_tensors(options.memory) && waits_amid_messages(job);
+  RunReport report = options.method == Method::reference || asks
                          ? run_reference(job, times, memory, options)
                          : run_dataflow(job, times, memory, options);
-  for (std::size_t c = 0; c < report.classes.size(); ++c)
-    report.classes[c].outside = memory.outside[c];
+  report.memory = options.memory;
+  for (std::size_t c = 0; c < report.classes.size(); ++c) {
+    ClassReport& own = report.classes[c];
+    own.outside = memory.outside[c];
+    own.reserved_most = std::max(own.reserved_most, own.peak_reserved);
+  }
   describe(job, report);
   return report;
 }

@@ -122,6 +122,12 @@ Bytes peak_reserved(const replay::RunReport& run) {
   return most;
 }
 
+Bytes reserved_most(const replay::RunReport& run) {
+  Bytes most{};
+  for (const replay::ClassReport& who : run.classes) most = std::max(most, who.reserved_most);
+  return most;
+}
+
 std::string words(const replay::Place& place) {
   std::string text = place.step == 0 ? "set-up" : fmt::format("step {}", place.step);
   if (place.microbatch >= 0) text += fmt::format(", microbatch {}", place.microbatch);

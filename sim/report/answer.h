@@ -76,6 +76,7 @@ const replay::ClassReport& fullest(const replay::RunReport& run);
 // The largest value over the classes.
 Bytes peak_allocated(const replay::RunReport& run);
 Bytes peak_reserved(const replay::RunReport& run);
+Bytes reserved_most(const replay::RunReport& run);
 
 // "step 1, microbatch 3, backward of layer 7 (attention)".
 std::string words(const replay::Place& place);

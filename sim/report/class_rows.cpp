@@ -63,6 +63,9 @@ std::string used(const ClassReport& who) {
                                      static_cast<double>(who.capacity.n));
 }
 
+// What is known of time, and of memory.
+constexpr std::size_t first_of_memory = 10;
+
 std::vector<Json> cells(const ClassReport& who) {
   return {who.stage,
           who.cp_rank,
@@ -123,7 +126,13 @@ Rows class_rows(const replay::RunReport& run) {
              {"out_of_memory"}},
             {},
             true};
-  for (const ClassReport& who : run.classes) rows.cells.push_back(cells(who));
+  if (run.bounded) rows.columns.push_back(in_gib("peak_reserved_most_bytes", "reserved at most"));
+  for (const ClassReport& who : run.classes) {
+    std::vector<Json>& own = rows.cells.emplace_back(cells(who));
+    if (!replay::places_tensors(run.memory))
+      std::fill(own.begin() + first_of_memory, own.end(), nullptr);
+    if (run.bounded) own.push_back(who.reserved_most.n);
+  }
   return rows;
 }
 

@@ -295,8 +295,10 @@ Intervals intervals(const Answer& answer, const config::RunResiduals& residuals,
                                answer.plan.architecture.is_mixture()};
   using config::ResidualOf;
   out.time = spread(residuals, ResidualOf::time, situation);
-  out.allocated = spread(residuals, ResidualOf::allocated, situation);
-  out.reserved = spread(residuals, ResidualOf::reserved, situation);
+  if (replay::places_tensors(answer.run.memory)) {
+    out.allocated = spread(residuals, ResidualOf::allocated, situation);
+    out.reserved = spread(residuals, ResidualOf::reserved, situation);
+  }
   if (out.time) {
     out.step_seconds = around(step_seconds(answer), *out.time);
     out.tflops_gpu = around_inverse(rate(answer, convention).tflops_gpu, *out.time);

@@ -1,5 +1,7 @@
 #include "sim/report/record.h"
 
+#include <fmt/format.h>
+
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -127,7 +129,7 @@ std::string record_problem(const Json& value) {
       return column.key + " is not a " + (column.left ? "text" : "number");
   }
   const Json& outcome = value["outcome"];
-  if (outcome == "fits") {
+  if (outcome == "fits" || outcome == not_asked) {
     for (const char* key :
          {"model", "cluster", "seq", "gpus", "tflops_gpu_paper", "tokens_s_gpu"}) {
       if (value[key].is_null()) return std::string("fits and has no ") + key;
@@ -158,7 +160,8 @@ Json record(const PointName& name, const Answer& answer) {
   Json json = blank(name);
   describe(json, answer.plan, answer.machine.cluster);
   const replay::RunReport& run = answer.run;
-  json["outcome"] = run.fits() ? "fits" : "oom";
+  const bool asked = replay::places_tensors(run.memory);
+  json["outcome"] = !asked ? not_asked : run.fits() ? "fits" : "oom";
   json["reason"] = run.fits() ? "" : oom_reason(run);
   if (run.fits()) {
     json["step_time_s"] = rounded(step_seconds(answer), 9);
@@ -171,11 +174,19 @@ Json record(const PointName& name, const Answer& answer) {
     share(json, answer);
   }
   json["textbook_bubble_pct"] = rounded(100 * textbook_bubble(answer.plan), digits);
+  json["capacity_gib"] = rounded(gib(fullest(run).capacity), digits);
+  if (run.memory != replay::MemoryDetail::none) {
+    json["estimate_gib"] = rounded(answer.estimate.gib, digits);
+    json["estimate_says_fits"] = answer.estimate.fits ? 1 : 0;
+  }
+  if (!asked) return json;
   json["peak_allocated_gib"] = rounded(gib(peak_allocated(run)), digits);
   json["peak_reserved_gib"] = rounded(gib(peak_reserved(run)), digits);
-  json["capacity_gib"] = rounded(gib(fullest(run).capacity), digits);
-  json["estimate_gib"] = rounded(answer.estimate.gib, digits);
-  json["estimate_says_fits"] = answer.estimate.fits ? 1 : 0;
+  if (run.bounded) {
+    const double most = rounded(gib(reserved_most(run)), digits);
+    json["reason"] = fmt::format("reserved {:.1f}-{:.1f} GiB", gib(peak_reserved(run)), most);
+    json["peak_reserved_most_gib"] = most;
+  }
   json["tight"] = answer.verdict.tight ? 1 : 0;
   json["fits_probability"] = rounded(answer.verdict.fits_probability, digits);
   if (!run.fits()) json["out_of_memory"] = event(*fullest(run).out_of_memory);

@@ -15,12 +15,16 @@ namespace sim::report {
 
 struct Column;
 
+// The outcome of a point whose memory was not replayed.
+inline constexpr const char* not_asked = "not asked";
+
 // What a record says besides its answer.
 struct PointName {
   std::string id, point, family;
 };
 
-// outcome `fits` or `oom`; on `oom` the peaks are what the run would have needed.
+// outcome `fits` or `oom`; on `oom` the peaks are what the run would have needed. `not asked` where
+// memory was not replayed: there are no peaks.
 Json record(const PointName& name, const Answer& answer);
 // outcome `impossible` (a plan that breaks a rule) or `failed` (our bug), with the reason.
 Json record(const PointName& name, const std::string& outcome, const std::string& reason,

@@ -221,10 +221,15 @@ std::string plan_line(const Answer& answer) {
 }
 
 Rows stage_memory_rows(const Answer& answer) {
+  std::vector<std::string> columns = {
+      "stage",          "layers",   "parameters",           "static_bytes",
+      "the rest",       "peak_allocated_bytes", "peak_reserved_bytes",
+      "capacity_bytes", "used",     "allocation_retries"};
+  // Behind what it is at least.
+  if (answer.run.bounded) columns.insert(columns.begin() + 7, "peak_reserved_most_bytes");
   Rows rows =
       picked(class_rows(answer.run), fullest_of_stages(answer.run),
-             {"stage", "layers", "parameters", "static_bytes", "the rest", "peak_allocated_bytes",
-              "peak_reserved_bytes", "capacity_bytes", "used", "allocation_retries"},
+             columns,
              "memory by stage (peaks in GiB, of the rank that needs most; the rest: activations, "
              "logits, temporaries)");
   if (!answer.run.fits()) rows.footnote = "  peaks: what the run would have needed from there on\n";
@@ -255,6 +260,7 @@ std::string oom_text(const Answer& answer) {
 }
 
 std::vector<Block> estimate_blocks(const Answer& answer) {
+  if (answer.run.memory == replay::MemoryDetail::none) return {};
   std::vector<Block> blocks = {Data{"estimate",
                                     {{"method", "closed form of arXiv 2411.06465, first stage"},
                                      {"gib", answer.estimate.gib},
@@ -270,10 +276,12 @@ std::vector<Block> estimate_blocks(const Answer& answer) {
   blocks.emplace_back(Note{
       "", fmt::format(
               "closed-form estimate (arXiv 2411.06465, first stage): {:.2f} GiB, {} the 80 % "
-              "rule's {:.1f}: {}\nreplay: {}",
+              "rule's {:.1f}: {}{}",
               answer.estimate.gib, answer.estimate.fits ? "within" : "above",
               answer.estimate.limit_gib, answer.estimate.fits ? "fits" : "may run out of memory",
-              answer.run.fits() ? "fits" : "runs out of memory")});
+              !replay::places_tensors(answer.run.memory) ? ""
+              : answer.run.fits()                        ? "\nreplay: fits"
+                                                         : "\nreplay: runs out of memory")});
   return blocks;
 }
 
@@ -281,17 +289,53 @@ std::string percent(double fraction) {
   return fmt::format("{:.1f} %", 100 * fraction);
 }
 
+namespace {
+
+std::string rates_text(const Answer& answer) {
+  return fmt::format(
+      "{:.1f} TFLOP/s/GPU ({}), {:.1f} ({}), {:.0f} tokens/s/GPU, step {:.3f} s",
+      rate(answer, "paper").tflops_gpu, "paper", rate(answer, "megatron").tflops_gpu, "megatron",
+      tokens_per_second_gpu(answer), step_seconds(answer));
+}
+
+// Nobody asked whether it fits.
+std::string time_alone(const Answer& answer) {
+  const Estimate& estimate = answer.estimate;
+  if (answer.run.memory == replay::MemoryDetail::none)
+    return "time alone: " + rates_text(answer) + "; memory not asked";
+  return fmt::format("time alone: {}; closed form {:.1f} GiB, {} the 80 % rule's {:.1f}",
+                     rates_text(answer), estimate.gib, estimate.fits ? "within" : "above",
+                     estimate.limit_gib);
+}
+
+Json verdict_json(const Answer& answer) {
+  if (!replay::places_tensors(answer.run.memory)) return nullptr;
+  return {{"tight", answer.verdict.tight},
+          {"fits_probability", answer.verdict.fits_probability},
+          {"hangs_on", answer.verdict.hangs_on}};
+}
+
+// What an answer's document says that is not exact, beside the rest.
+Values how_memory(const Answer& answer) {
+  return {"", {value("memory", "", std::string(replay::name(answer.run.memory)))}};
+}
+
+}  // namespace
+
 std::string headline(const Answer& answer) {
+  if (!replay::places_tensors(answer.run.memory)) return time_alone(answer);
   const char* barely = answer.verdict.tight ? ", barely" : "";
   if (!answer.run.fits()) return fmt::format("out of memory{}: {}", barely, oom_reason(answer.run));
   const ClassReport& who = fullest(answer.run);
-  return fmt::format(
-      "fits{}: {:.1f} TFLOP/s/GPU ({}), {:.1f} ({}), {:.0f} tokens/s/GPU, step {:.3f} s, {:.1f} of "
-      "{:.1f} GiB ({})",
-      barely, rate(answer, "paper").tflops_gpu, "paper", rate(answer, "megatron").tflops_gpu,
-      "megatron", tokens_per_second_gpu(answer), step_seconds(answer), gib(who.peak_reserved),
-      gib(who.capacity),
-      percent(static_cast<double>(who.peak_reserved.n) / static_cast<double>(who.capacity.n)));
+  const auto used = [&](Bytes reserved) {
+    return static_cast<double>(reserved.n) / static_cast<double>(who.capacity.n);
+  };
+  if (answer.run.bounded)
+    return fmt::format("fits: {}, {:.1f}-{:.1f} of {:.1f} GiB ({:.1f}-{})", rates_text(answer),
+                       gib(who.peak_reserved), gib(who.reserved_most), gib(who.capacity),
+                       100 * used(who.peak_reserved), percent(used(who.reserved_most)));
+  return fmt::format("fits{}: {}, {:.1f} of {:.1f} GiB ({})", barely, rates_text(answer),
+                     gib(who.peak_reserved), gib(who.capacity), percent(used(who.peak_reserved)));
 }
 
 std::string verdict_text(const Answer& answer) {
@@ -304,18 +348,18 @@ std::string verdict_text(const Answer& answer) {
 }
 
 std::vector<Block> head_blocks(const Answer& answer, const std::string& intervals) {
-  const bool fits = answer.run.fits();
+  const bool fits = answer.run.fits(), asked = replay::places_tensors(answer.run.memory);
   std::vector<Block> blocks = {
       Note{"", headline(answer) + "\n" + verdict_text(answer) + limit(answer) + "\n" + intervals,
            true},
-      Values{"", {value("fits", "", fits), value("limit", "", limit(answer))}},
+      Values{"",
+             {value("fits", "", asked ? Json(fits) : Json(nullptr)),
+              value("limit", "", limit(answer))}},
       Note{"", plan_line(answer)},
       Data{"plan", to_json(answer.plan)},
       Data{"machine", machine_json(answer)},
-      Data{"verdict",
-           {{"tight", answer.verdict.tight},
-            {"fits_probability", answer.verdict.fits_probability},
-            {"hangs_on", answer.verdict.hangs_on}}}};
+      Data{"verdict", verdict_json(answer)}};
+  if (answer.run.memory != replay::MemoryDetail::exact) blocks.emplace_back(how_memory(answer));
   if (fits) blocks.emplace_back(step_values(answer));
   if (!fits) blocks.emplace_back(Note{"", oom_text(answer)});
   return blocks;
@@ -339,7 +383,11 @@ Document answer_document(const Answer& answer, const std::string& intervals) {
   };
   add(head_blocks(answer, intervals));
   if (answer.run.fits()) add({step_rows(answer), stage_time_rows(answer)});
-  add({stage_memory_rows(answer), class_rows(answer.run), Note{"", peak_text(answer)}});
+  if (replay::places_tensors(answer.run.memory)) {
+    add({stage_memory_rows(answer), class_rows(answer.run), Note{"", peak_text(answer)}});
+  } else {
+    add({class_rows(answer.run)});
+  }
   if (answer.run.fits()) add({throughput_rows(answer)});
   add(tail_blocks(answer));
   return document;

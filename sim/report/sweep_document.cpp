@@ -42,7 +42,7 @@ using TwoByTwo = std::array<std::array<std::size_t, 2>, 2>;
 TwoByTwo rule_against_replay(const std::vector<Json>& records) {
   TwoByTwo table{};
   for (const Json& record : records) {
-    if (record.at("estimate_says_fits").is_null()) continue;
+    if (record.at("estimate_says_fits").is_null() || has_outcome(record, not_asked)) continue;
     ++table[record.at("estimate_says_fits") == 1][has_outcome(record, "fits")];
   }
   return table;
@@ -53,7 +53,7 @@ Rows best_rows(const std::vector<Json>& records) {
   using Key = std::tuple<std::string, std::string, std::int64_t, std::int64_t>;
   std::map<Key, const Json*> best;
   for (const Json& record : records) {
-    if (!has_outcome(record, "fits")) continue;
+    if (!has_outcome(record, "fits") && !has_outcome(record, not_asked)) continue;
     const Key key = {text_of(record, "model"), text_of(record, "cluster"), record.at("seq"),
                      record.at("gpus")};
     const Json*& there = best[key];
@@ -80,6 +80,8 @@ Rows best_rows(const std::vector<Json>& records) {
              {"peak_reserved_gib", "GiB", "", 1},
              {"capacity_gib", "of", "", 1}},
             {}};
+  const bool asked = count(records, not_asked) == 0;
+  if (!asked) rows.columns.resize(rows.columns.size() - 2);
   for (const auto& [key, record] : best) {
     std::vector<Json>& cells = rows.cells.emplace_back();
     for (const Column& column : rows.columns) cells.push_back(record->at(column.key));
@@ -126,6 +128,8 @@ std::string headline(const std::vector<Json>& records) {
   std::string text =
       fmt::format("{} points: {} fit, {} run out of memory, {} impossible", records.size(),
                   count(records, "fits"), count(records, "oom"), count(records, "impossible"));
+  if (const std::size_t timed = count(records, not_asked); timed > 0)
+    text += fmt::format(", {} timed (memory not asked)", timed);
   const auto killed =
       static_cast<std::size_t>(std::count_if(records.begin(), records.end(), was_killed));
   if (killed > 0) text += fmt::format(", {} killed from outside (--resume tries again)", killed);
@@ -142,6 +146,11 @@ Rows rule_rows(const std::vector<Json>& records) {
              {"fits", "replay fits", ""},
              {"oom", "replay runs out of memory", ""}},
             {}};
+  // No replay was asked for.
+  const auto replayed = [](const Json& record) {
+    return has_outcome(record, "fits") || has_outcome(record, "oom");
+  };
+  if (count(records, not_asked) > 0 && std::ranges::none_of(records, replayed)) return rows;
   for (const int says : {1, 0}) {
     const auto& row = rule[static_cast<std::size_t>(says)];
     rows.cells.push_back({says == 1 ? "says fits" : "says no", row[1], row[0]});
@@ -223,6 +232,8 @@ Document sweep_answer(const std::vector<Json>& records) {
               value("oom", "", count(records, "oom")),
               value("impossible", "", count(records, "impossible")),
               value("failed", "", count(records, "failed"))}});
+  if (const std::size_t timed = count(records, not_asked); timed > 0)
+    document.blocks.emplace_back(Values{"", {value("not_asked", "", timed)}});
   document.blocks.emplace_back(Data{"rule_80_percent",
                                     {{"says_fits_replay_fits", rule[1][1]},
                                      {"says_fits_replay_oom", rule[1][0]},

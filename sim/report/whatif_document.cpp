@@ -83,8 +83,8 @@ Json accounts_json(const WhatifRow& row) {
   return accounts;
 }
 
-std::vector<Column> columns(bool priced) {
-  return {{"name", "variant", "", 0, true},
+std::vector<Column> columns(bool priced, replay::MemoryDetail memory) {
+  std::vector<Column> all = {{"name", "variant", "", 0, true},
           {"settings", ""},
           {"problem", ""},
           {"fits", ""},
@@ -104,21 +104,28 @@ std::vector<Column> columns(bool priced) {
           {"capacity_gib", "of", "", 1},
           {"links", ""},
           {"", "fabric link", ""}};
+  if (memory == replay::MemoryDetail::exact) return all;
+  all.push_back({"memory", ""});
+  all.push_back({"reserved_most_gib", memory == replay::MemoryDetail::bounded ? "at most" : "",
+                 "", 1});
+  return all;
 }
 
 // What a variant that does not fit has no value for is null.
-std::vector<Json> cells(const WhatifRow& row, const WhatifRow& base) {
+std::vector<Json> cells(const WhatifRow& row, const WhatifRow& base,
+                        replay::MemoryDetail memory) {
   const auto fitting = [&](double value) { return row.fits ? Json(value) : Json(nullptr); };
   const auto running = [&](double value) {
     return row.problem.empty() ? Json(value) : Json(nullptr);
   };
+  const bool asked = !row.problem.empty() || replay::places_tensors(row.memory);
   std::string change_text = "impossible";
   if (row.problem.empty()) change_text = "OOM";
   if (row.fits) change_text = &row == &base ? "" : change(row.step, base.fits ? base.step : 0);
   std::vector<Json> all = {row.name,
                            row.settings,
                            row.problem,
-                           row.fits,
+                           asked ? Json(row.fits) : Json(nullptr),
                            row.reason,
                            fitting(row.step),
                            change_text,
@@ -130,13 +137,16 @@ std::vector<Json> cells(const WhatifRow& row, const WhatifRow& base) {
   for (const Account a :
        {Account::tp_exposed, Account::cp_exposed, Account::dp_exposed, Account::pp_transfer})
     all.push_back(row.fits ? Json(of(row, a)) : Json(nullptr));
-  all.push_back(running(row.reserved_gib));
+  all.push_back(asked ? running(row.reserved_gib) : Json(nullptr));
   all.push_back(running(row.capacity_gib));
   all.push_back(links_json(row));
   const WhatifRow::Link* link = bounding(row);
   all.emplace_back(!row.fits         ? ""
                    : link == nullptr ? "none"
                                      : fmt::format("{} {:.1f} %", link->kind, 100 * link->busy));
+  if (memory == replay::MemoryDetail::exact) return all;
+  all.emplace_back(std::string(replay::name(row.memory)));
+  all.push_back(row.reserved_most_gib > 0 ? Json(row.reserved_most_gib) : Json(nullptr));
   return all;
 }
 
@@ -152,7 +162,7 @@ std::string reason(const WhatifRow& row, const WhatifRow& base) {
 }  // namespace
 
 Json to_json(const WhatifRow& row) {
-  return to_json(Rows{"", "", columns(true), {cells(row, row)}})[0];
+  return to_json(Rows{"", "", columns(true, row.memory), {cells(row, row, row.memory)}})[0];
 }
 
 WhatifRow whatif_row(const Json& json) {
@@ -160,7 +170,12 @@ WhatifRow whatif_row(const Json& json) {
   row.name = json.at("name");
   for (const Json& setting : json.at("settings")) row.settings.push_back(setting);
   row.problem = json.at("problem");
-  row.fits = json.at("fits");
+  row.fits = json.at("fits").is_null() || json.at("fits").get<bool>();
+  if (json.contains("memory")) {
+    for (const auto detail : {replay::MemoryDetail::bounded, replay::MemoryDetail::estimate,
+                              replay::MemoryDetail::none})
+      if (json.at("memory") == replay::name(detail)) row.memory = detail;
+  }
   row.reason = json.at("out_of_memory");
   const auto number = [&](const char* key) {
     return json.at(key).is_null() ? 0 : json.at(key).get<double>();
@@ -173,6 +188,7 @@ WhatifRow whatif_row(const Json& json) {
   for (const auto& [name, seconds] : json.at("accounts_s").items()) row.accounts.push_back(seconds);
   row.reserved_gib = number("reserved_gib");
   row.capacity_gib = number("capacity_gib");
+  if (json.contains("reserved_most_gib")) row.reserved_most_gib = number("reserved_most_gib");
   for (const Json& link : json.at("links")) {
     row.links.push_back({link.at("kind"), link.at("busiest"), link.at("traffic"), link.at("busy"),
                          link.at("mean_busy"), link.at("fabric")});
@@ -184,10 +200,14 @@ Document whatif_document(const std::vector<WhatifRow>& rows) {
   const WhatifRow& base = rows.front();
   const bool priced = std::ranges::any_of(
       rows, [](const WhatifRow& row) { return row.cost_per_million_tokens > 0; });
-  Rows table{whole, "", columns(priced), {}};
+  // Of those that ran: all alike.
+  replay::MemoryDetail memory = replay::MemoryDetail::exact;
+  for (const WhatifRow& row : rows)
+    if (row.memory != replay::MemoryDetail::exact) memory = row.memory;
+  Rows table{whole, "", columns(priced, memory), {}};
   std::string reasons;
   for (const WhatifRow& row : rows) {
-    table.cells.push_back(cells(row, base));
+    table.cells.push_back(cells(row, base, memory));
     reasons += reason(row, base);
   }
   table.footnote =

@@ -14,12 +14,14 @@ struct WhatifRow {
   std::string name;
   std::vector<std::string> settings;
   std::string problem;  // why it is impossible; "": it ran
-  bool fits = false;
+  replay::MemoryDetail memory = replay::MemoryDetail::exact;
+  bool fits = false;  // or nobody asked
   std::string reason;                                           // why it ran out of memory
   double step = 0, tokens_gpu = 0, tflops_gpu = 0, bubble = 0;  // seconds; per second
   double cost_per_million_tokens = 0;                           // 0: no price
   std::vector<double> accounts;                                 // seconds, mean over ranks
   double reserved_gib = 0, capacity_gib = 0;
+  double reserved_most_gib = 0;  // bounded: reserved_gib is the least; 0: it is exact
   struct Link {
     std::string kind, busiest, traffic;
     double busy = 0, mean = 0;

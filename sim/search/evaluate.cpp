@@ -273,7 +273,8 @@ report::Answer evaluate_with(const workload::Plan& asked, Site& site,
   answer.run = replay::run(job, times, memory, how);
   answer.estimate = estimate(plan, gpu);
   answer.verdict.fits_probability = answer.run.fits() ? 1 : 0;
-  if (surely) answer.verdict = verdict(answer, job, times, memory, how);
+  if (surely && replay::places_tensors(how.memory))
+    answer.verdict = verdict(answer, job, times, memory, how);
   if (answer.run.fits()) add_rates(answer);
   return answer;
 }

@@ -138,13 +138,15 @@ class Sweep {
 }  // namespace
 
 std::string point_id(const Point& point) {
-  const Json all = {{"version", report::version_text},
+  Json all = {{"version", report::version_text},
                     {"point", point.name},
                     {"family", point.family},
                     {"cluster", point.cluster},
                     {"machine", point.machine_digest},
                     {"problems", point.problems},
                     {"plan", report::to_json(point.plan)}};
+  if (point.memory != replay::MemoryDetail::exact)
+    all["memory"] = std::string(replay::name(point.memory));
   const std::string text = report::line(all);
   return fmt::format("{:016x}", XXH3_64bits(text.data(), text.size()));
 }

@@ -29,6 +29,7 @@ struct Point {
   std::shared_ptr<const config::Machine> machine;
   std::string machine_digest;  // of everything else that the answer depends on
   workload::Plan plan;
+  replay::MemoryDetail memory = replay::MemoryDetail::exact;
   std::vector<std::string> problems;  // why it is impossible; empty: it is possible
 };
 

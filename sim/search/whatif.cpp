@@ -39,6 +39,7 @@ report::WhatifRow row_of(const config::Variant& variant, const WhatifSettings& s
 
   replay::Options how;
   how.couple = settings.coupled;
+  how.memory = settings.memory;
   const report::Answer answer = evaluate(file->plan, site, how);
   report::WhatifRow row;
   row.name = variant.name;
@@ -46,6 +47,8 @@ report::WhatifRow row_of(const config::Variant& variant, const WhatifSettings& s
   row.fits = answer.run.fits();
   const replay::ClassReport& fullest = report::fullest(answer.run);
   row.reserved_gib = gib(fullest.peak_reserved);
+  row.memory = settings.memory;
+  if (answer.run.bounded) row.reserved_most_gib = gib(report::reserved_most(answer.run));
   row.capacity_gib = gib(fullest.capacity);
   row.accounts = report::mean_accounts(answer.run);
   if (!row.fits) {

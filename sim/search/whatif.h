@@ -17,6 +17,7 @@ struct WhatifSettings {
   std::vector<std::string> settings;  // of the base and of every variant
   double price_per_gpu_hour = 0;      // 0: that of the cluster, if it has one
   bool coupled = false;               // all transfers of the step share one network
+  replay::MemoryDetail memory = replay::MemoryDetail::exact;
   int workers = 1;
 };
 

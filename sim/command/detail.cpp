@@ -1,0 +1,29 @@
+#include "sim/command/detail.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace sim::command {
+
+using replay::MemoryDetail;
+
+void declare_detail(Options& options) {
+  options.value("memory", "HOW",
+                "exact (default): allocation by allocation to the end; bounded: until it is sure "
+                "that it fits, peaks are then a range; estimate: time alone, with the closed form; "
+                "none: time alone");
+}
+
+replay::MemoryDetail detail_of(const Options& options, const std::string& other) {
+  const std::vector<std::string> names = {"exact", "bounded", "estimate", "none"};
+  const std::string chosen = options.choice("memory", names.front(), names);
+  const auto detail = static_cast<MemoryDetail>(std::ranges::find(names, chosen) - names.begin());
+  if (!other.empty() && detail != MemoryDetail::exact)
+    throw Stop{exit_usage,
+               fmt::format("--memory {}: {} needs every tensor in its place; leave out one of them",
+                           chosen, other)};
+  return detail;
+}
+
+}  // namespace sim::command

@@ -1,0 +1,14 @@
+// detail.h — `--memory`: how much of memory `run`, `sweep` and `whatif` look at.
+#pragma once
+
+#include "sim/command/command.h"
+#include "sim/replay/report.h"
+
+namespace sim::command {
+
+void declare_detail(Options& options);
+// Stops where what else is asked for needs every tensor in its place: `other` names that option, ""
+// where there is none.
+replay::MemoryDetail detail_of(const Options& options, const std::string& other = "");
+
+}  // namespace sim::command

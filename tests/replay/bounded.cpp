@@ -1,0 +1,99 @@
+// bounded.cpp — replays that look at memory in part, or not at all, against those that look at all
+// of it.
+#include <catch2/catch.hpp>
+
+#include "sample.h"
+#include "sim/replay/dataflow.h"
+#include "tests/workload/draw.h"
+
+using namespace sim;
+using replay::MemoryDetail;
+
+namespace {
+
+struct Asked {
+  workload::Job job;
+  replay::Times times;
+  replay::Memory memory;
+
+  replay::RunReport run(MemoryDetail detail) const {
+    replay::Options options;
+    options.memory = detail;
+    return replay::run(job, times, memory, options);
+  }
+};
+
+Asked asked(const workload::Plan& plan, Bytes total) {
+  Asked all{sample::job(plan), {}, {}};
+  all.times = sample::times(all.job);
+  all.memory = sample::memory(all.job, total);
+  return all;
+}
+
+// The exact peaks lie within the bounds, and the outcome is the same; whether a range was given.
+bool check_bounds(const Asked& one, const replay::RunReport& exact) {
+  const replay::RunReport bounded = one.run(MemoryDetail::bounded);
+  REQUIRE(bounded.fits() == exact.fits());
+  for (std::size_t c = 0; c < exact.classes.size(); ++c) {
+    const replay::ClassReport &a = exact.classes[c], &b = bounded.classes[c];
+    INFO("class " << c << ": " << b.peak_reserved.n << " " << a.peak_reserved.n << " "
+                  << b.reserved_most.n);
+    REQUIRE(b.peak_reserved <= a.peak_reserved);
+    REQUIRE(a.peak_reserved <= b.reserved_most);
+    if (bounded.bounded) REQUIRE(b.reserved_most <= b.capacity);
+    if (!bounded.bounded) REQUIRE(a.peak_reserved == b.peak_reserved);
+  }
+  // Driver calls behind the end of the replay of memory are not seen: they can but take time.
+  REQUIRE(bounded.step_time <= exact.step_time);
+  if (!bounded.bounded) REQUIRE(bounded.step_time == exact.step_time);
+  return bounded.bounded;
+}
+
+}  // namespace
+
+TEST_CASE("replay: exact peaks lie within the bounds on drawn plans, at any capacity") {
+  int ranges = 0, runs_out = 0;
+  for (std::uint64_t number = 0; number < 60; ++number) {
+    workload::Plan plan = sample::draw_legal(number);
+    // Long steps: the more microbatches, the more is left out.
+    plan.batch.global_batch *= 16;
+    if (!workload::problems(plan).empty()) continue;
+    INFO("draw " << number << ": " << plan.pipeline.schedule << " " << short_name(plan));
+    const Asked roomy = asked(plan, Bytes{std::int64_t{1} << 46});
+    const replay::RunReport exact = roomy.run(MemoryDetail::exact);
+    ranges += check_bounds(roomy, exact);
+    std::int64_t most = 0;
+    for (const auto& c : exact.classes) most = std::max(most, c.peak_reserved.n);
+    for (const std::int64_t percent : {95, 200}) {
+      INFO("capacity " << percent << " % of the peak");
+      const Asked tight = asked(plan, Bytes{most / 100 * percent});
+      const replay::RunReport known = tight.run(MemoryDetail::exact);
+      ranges += check_bounds(tight, known);
+      runs_out += !known.fits();
+    }
+  }
+  CHECK(ranges >= 5);
+  CHECK(runs_out >= 10);
+}
+
+TEST_CASE("replay: time alone is the time of the step, or less where memory asks the driver") {
+  int same = 0;
+  for (std::uint64_t number = 0; number < 120; ++number) {
+    const workload::Plan plan = sample::draw_legal(number);
+    INFO("draw " << number << ": " << plan.pipeline.schedule << " " << short_name(plan));
+    const Asked one = asked(plan, Bytes{std::int64_t{1} << 46});
+    const replay::RunReport exact = one.run(MemoryDetail::exact);
+    const replay::RunReport time = one.run(MemoryDetail::none);
+    // Ranks that do not meet at the end of a step: in the steps before there are driver calls too.
+    if (one.job.ends_together) REQUIRE(time.step_time <= exact.step_time);
+    REQUIRE(time.fits());
+    for (const auto& c : time.classes) REQUIRE(c.peak_reserved.n == 0);
+    if (one.job.ends_together)
+      REQUIRE(time.step_time == replay::least_step(one.job, one.times, one.memory));
+    same += time.step_time == exact.step_time;
+    Duration sum{};
+    for (const Duration d : time.classes[0].accounts) sum += d;
+    REQUIRE(sum == time.step_time);
+  }
+  CHECK(same >= 60);
+}
