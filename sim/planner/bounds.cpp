@@ -94,7 +94,9 @@ std::int64_t FirstBounds::state_bytes(const Core& core, std::int64_t parameters)
   const workload::OptimizerOptions& o = plan.optimizer;
   const double main = whole ? 0 : o.main_parameter_bytes;
   const double state = (main + o.exp_avg_bytes + o.exp_avg_sq_bytes) * (1 - o.offload_fraction);
-  const double ranks = static_cast<double>(core.dp) * core.cp / plan.replicas();
+  const schedule::Schedule& row = schedule::catalog()[core.schedule];
+  const double copies = row.placement == schedule::Placement::two_way ? 2 : 1;
+  const double ranks = copies * core.dp * core.cp / plan.replicas();
   if (plan.shards_parameters()) return static_cast<std::int64_t>(count * (weight + 8) / ranks);
   const double gradient = plan.numerics.fp32_gradients ? 4 : 2;
   return static_cast<std::int64_t>(
@@ -157,7 +159,9 @@ Bound FirstBounds::of(const Core& core) {
   const std::vector<PassTimes> passes = passes_of_parts(core);
   const schedule::Schedule& row = schedule::catalog()[core.schedule];
   const Plan& base = space_.bases()[core.base].file.plan;
-  const std::int64_t m = base.batch.global_batch / (core.dp * core.micro_batch);
+  const bool two_way = row.placement == schedule::Placement::two_way;
+  // Of those that a chunk sees: one half of them on a two-way street.
+  const std::int64_t m = base.batch.global_batch / (core.dp * core.micro_batch) / (two_way ? 2 : 1);
   const schedule::Shape shape{.stages = core.pp, .chunks = core.chunks};
   Bound bound;
   PassTimes in_front;  // of the parts in front of the stage's lowest one
@@ -167,13 +171,13 @@ Bound FirstBounds::of(const Core& core) {
       own +=
           passes[static_cast<std::size_t>(schedule::part_of(row.placement, shape, {stage, chunk}))];
     // Steps that do not end together overlap: what a stage does itself is left.
-    if (base.optimizer.post_validation) in_front = {};
+    if (base.optimizer.post_validation || two_way) in_front = {};
     const std::int64_t to_the_end =
         in_front.forward + m * (own.forward + own.backward) + in_front.backward;
     const std::int64_t with_weights =
         in_front.forward + m * (own.forward + own.backward + own.weight);
     bound.step_ps = std::max({bound.step_ps, to_the_end, with_weights});
-    // Part s is the lowest of stage s in every placement.
+    // Part s is the lowest of stage s in every other placement.
     in_front += passes[static_cast<std::size_t>(stage)];
   }
   bound.bytes = bytes(core, pieces_.at(pieces_key(space_, core)), layers(core));

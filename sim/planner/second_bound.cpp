@@ -10,6 +10,7 @@
 #include "sim/schedule/placement.h"
 #include "sim/search/pass_times.h"
 #include "sim/workload/outline.h"
+#include "sim/workload/schedule_rules.h"
 #include "sim/workload/stages.h"
 
 namespace sim::planner {
@@ -157,8 +158,7 @@ SecondBound second_bound(FirstBounds& first, const Core& core, const Plan& plan,
   // Who is slower than whom, what order goes by times and what all stages share, only all programs
   // can tell.
   const schedule::Schedule& row = *schedule::find(plan.pipeline.schedule);
-  if (!ranks_are_alike(site) || row.by_times || row.output != schedule::Output::last_part)
-    return bound;
+  if (!ranks_are_alike(site) || row.by_times || !workload::apart(row).empty()) return bound;
   const workload::Environment environment =
       replay::environment(site.machine.gpu, site.profile.device);
   const workload::Orders orders = workload::orders_of(plan);

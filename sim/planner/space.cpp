@@ -7,6 +7,7 @@
 #include <map>
 
 #include "sim/workload/parts.h"
+#include "sim/workload/schedule_rules.h"
 
 namespace sim::planner {
 
@@ -155,10 +156,8 @@ void Space::below(Level& at) {
   for (std::size_t s = 0; s < catalog.size(); ++s) {
     const schedule::Schedule& row = catalog[s];
     const bool said = !domains_.schedules.empty();
-    // A vocabulary over the stages changes the model's ends: it is searched where it is asked for.
-    if (!said && row.output != schedule::Output::last_part) continue;
     if (said ? std::ranges::find(domains_.schedules, row.name) == domains_.schedules.end()
-             : !workload::not_simulated(row).empty())
+             : !workload::apart(row).empty())
       continue;
     if (at.core.pp == 1 && !said && row.name != "1f1b") continue;
     std::vector<int> chunks;

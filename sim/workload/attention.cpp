@@ -5,6 +5,7 @@
 #include <cassert>
 
 #include "sim/workload/linear.h"
+#include "sim/workload/schedule_rules.h"
 
 namespace sim::workload {
 
@@ -99,9 +100,44 @@ Layouts make_layouts(Writer& w, const CoreInputs& in) {
   return l;
 }
 
+namespace {
+
+// Keys, or values, of a slice behind those of the slices in front of it, one tensor
+// [TeraPipe's MultiheadLMAttentionWithCache concatenates its cache and what is new].
+Value behind_earlier(Writer& w, std::string_view label) {
+  const std::int64_t bytes = key_bytes(w.dim, w.dim.prefix + w.dim.local);
+  const Value all = w.activation(bytes, label);
+  w.memory_bound(OperationKind::copy, "cat keys of slices", 2 * bytes);
+  return all;
+}
+
+// The gradients of a slice's keys and values have what the slices behind it added to them; those of
+// the tokens in front go on to the slice before (Builder: gradients of earlier keys).
+void pass_to_earlier(Writer& w, bool is_last) {
+  const std::int64_t all = 2 * key_bytes(w.dim, w.dim.prefix + w.dim.local);
+  if (!is_last) w.memory_bound(OperationKind::elementwise, "add key gradients", 3 * all);
+  if (w.dim.prefix > 0)
+    w.memory_bound(OperationKind::copy, "key gradients of slices",
+                   4 * key_bytes(w.dim, w.dim.prefix));
+}
+
+}  // namespace
+
+std::int64_t key_bytes(const Dimensions& dim, std::int64_t tokens) {
+  return dim.element * dim.batch * tokens * dim.key_value;
+}
+
 Value fused_core(Writer& w, const CoreInputs& in) {
   const Scores scores = own_scores(w.dim);
-  const Layouts l = make_layouts(w, in);
+  Layouts l = make_layouts(w, in);
+  const bool slices = slice_count(w.plan) > 1, is_last = w.rank.slice() + 1 == slice_count(w.plan);
+  if (w.dim.prefix > 0) {
+    const Value keys = behind_earlier(w, "keys of slices");
+    const Value values = behind_earlier(w, "values of slices");
+    if (l.made_key) w.drop(l.key);
+    w.drop(l.value);
+    l = {l.query, keys, values, l.made_query, true};
+  }
   const Value out = w.activation(w.dim.rows(w.dim.query), "attention output");
   const Value lse = w.activation(statistics_bytes(w.dim), "lse");
   const Value state = w.activation(16, "rng state");
@@ -112,9 +148,10 @@ Value fused_core(Writer& w, const CoreInputs& in) {
   w.drop({l.value, lse, state});
   w.node([=](Writer& b, Gradients gradients) -> Gradients {
     const Value dq = b.temporary(b.dim.rows(b.dim.query), "dq");
-    const Value dk = b.temporary(b.dim.rows(b.dim.key_value), "dk");
-    const Value dv = b.temporary(b.dim.rows(b.dim.key_value), "dv");
+    const Value dk = b.temporary(key_bytes(b.dim, scores.key), "dk");
+    const Value dv = b.temporary(key_bytes(b.dim, scores.key), "dv");
     backward_kernel(b, scores);
+    if (slices) pass_to_earlier(b, is_last);
     b.drop({lse, state, l.query, l.key, l.value, out, gradients[0]});
     return {dq, dk, dv};
   });

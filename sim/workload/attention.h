@@ -59,14 +59,16 @@ struct Scores {
   bool causal;
   std::int64_t heads, groups;
 };
-// All of a rank's own tokens and heads.
+// All of a rank's own tokens and heads; of a slice, also the tokens in front of it.
 inline Scores own_scores(const Dimensions& dim) {
-  return {dim.local, dim.local, true, dim.heads, dim.groups};
+  return {dim.local, dim.local + dim.prefix, true, dim.heads, dim.groups};
 }
 void attention_kernel(Writer& w, bool backward, const Scores& scores,
                       Stream stream = Stream::compute);
 // fp32 accumulators and row sums that live inside one backward kernel call, around `kernel`.
 void backward_kernel(Writer& w, const Scores& scores, Stream stream = Stream::compute);
+// Of the keys, or the values, of so many tokens.
+std::int64_t key_bytes(const Dimensions& dim, std::int64_t tokens);
 // Row statistics: one fp32 number a query and head.
 std::int64_t statistics_bytes(const Dimensions& dim);
 

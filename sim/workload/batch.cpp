@@ -70,7 +70,7 @@ std::uint32_t batch_begin(Rank& rank, int chunk) {
   const Variant variant;
   Writer w(rank, variant, "batch");
   const Dimensions& dim = rank.dim;
-  const bool first = rank.is_first_part(chunk), last = rank.is_last_part(chunk);
+  const bool first = rank.is_first_part(chunk), last = rank.has_loss(chunk);
   const bool everywhere = rank.cuts_vocabulary();  // others read words and labels, each stage
   const std::int64_t tokens = dim.batch * dim.sequence;
   w.e.host(HostWork::microbatch);
@@ -80,7 +80,8 @@ std::uint32_t batch_begin(Rank& rank, int chunk) {
     field(w, loss_mask, 4 * tokens, 4 * dim.tokens, "loss mask");
   }
   if ((first || last) && rank.plan.stack.attention_mask)
-    field(w, attention_mask, tokens * dim.sequence, tokens * dim.local, "attention mask");
+    field(w, attention_mask, tokens * (dim.sequence + dim.prefix), tokens * dim.local,
+          "attention mask");
   if (first) field(w, position_ids, 8 * tokens, 8 * dim.tokens, "position ids");
   if (rank.plan.architecture.position == model::Position::rope) rotary_table(w);
   return w.finish();
@@ -88,7 +89,7 @@ std::uint32_t batch_begin(Rank& rank, int chunk) {
 
 std::uint32_t batch_end(Rank& rank, int chunk) {
   Emitter e(rank.tables, "batch end");
-  const bool first = rank.is_first_part(chunk), last = rank.is_last_part(chunk);
+  const bool first = rank.is_first_part(chunk), last = rank.has_loss(chunk);
   const bool everywhere = rank.cuts_vocabulary();
   if (rank.plan.stack.attention_mask && !keeps_mask(rank) && (first || last))
     e.free(frame_slot(attention_mask));
@@ -101,7 +102,7 @@ std::uint32_t batch_end(Rank& rank, int chunk) {
 std::uint32_t microbatch_end(Rank& rank, int chunk) {
   const Variant variant;
   Writer w(rank, variant, "microbatch end");
-  const bool first = rank.is_first_part(chunk), last = rank.is_last_part(chunk);
+  const bool first = rank.is_first_part(chunk), last = rank.has_loss(chunk);
   if (last) logit_metrics(w);
   if (rank.plan.architecture.position == model::Position::rope) w.e.free(frame_slot(rotary));
   if (!last) w.e.free(frame_slot(output_stub));

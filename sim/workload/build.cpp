@@ -6,6 +6,7 @@
 #include "sim/workload/builder.h"
 #include "sim/workload/context_plan.h"
 #include "sim/workload/rank.h"
+#include "sim/workload/schedule_rules.h"
 #include "sim/workload/stages.h"
 
 namespace sim::workload {
@@ -118,6 +119,7 @@ int microbatches_per_period(const Plan& plan) {
   const schedule::Schedule& row = *schedule::find(plan.pipeline.schedule);
   const bool rounds =
       plan.pipeline.virtual_stages > 1 && row.placement == schedule::Placement::round_robin;
+  if (has_mirrors(plan)) return 2;  // one of each direction
   return rounds ? std::max(plan.pipeline.microbatch_group, plan.mesh.pp) : 1;
 }
 

@@ -9,8 +9,10 @@
 #include <tuple>
 
 #include "sim/schedule/placement.h"
+#include "sim/workload/attention.h"
 #include "sim/workload/offload.h"
 #include "sim/workload/pipeline.h"
+#include "sim/workload/schedule_rules.h"
 #include "sim/workload/sharding.h"
 #include "sim/workload/vocabulary.h"
 
@@ -50,7 +52,7 @@ class Builder {
   };
   // The microbatch counts where each has routes of its own.
   using Key =
-      std::tuple<Act::Kind, schedule::Pass, int, bool, bool, bool, bool, int, Sharding::State>;
+      std::tuple<Act::Kind, schedule::Pass, int, int, bool, bool, bool, bool, int, Sharding::State>;
 
   std::uint32_t pattern(const Act& act, const Moment& moment);
   Template write(const Act& act, const Moment& moment);
@@ -90,6 +92,9 @@ class Builder {
   Blocks blocks_;
   std::map<Key, Written> written_;
   int microbatch_ = 0;  // of the pass that is being written
+  // Of slices: what the slice that went back last leaves for the keys and values of those in front
+  // of it, in all layers of the stage, and what the present one makes of it; 0: no slot yet.
+  std::uint32_t kept_key_gradients_ = 0, made_key_gradients_ = 0;
   // Of a later step: the place of the pass that validates the one before it; far behind: none.
   std::uint32_t validated_at_ = std::numeric_limits<std::uint32_t>::max();
 };
@@ -124,22 +129,34 @@ std::uint32_t Builder::free_layer_input(std::uint32_t layers_on) {
 std::uint32_t Builder::begin_pass(int chunk, bool forward) {
   Emitter e(rank_.tables, "pass begin");
   wait_for_messages(e, rank_, chunk, forward);
-  if (!forward && !rank_.is_last_part(chunk)) {
+  if (!forward && !rank_.has_loss(chunk)) {
     e.free(fixed_slot(received_gradient), maybe);
     e.move(frame_slot(incoming_gradient), fixed_slot(received_gradient));
+  }
+  if (!forward && rank_.dim.prefix > 0) {
+    if (made_key_gradients_ == 0) made_key_gradients_ = rank_.new_fixed();
+    e.alloc(fixed_slot(made_key_gradients_),
+            2 * rank_.layers(chunk) * key_bytes(rank_.dim, rank_.dim.prefix), Category::temporaries,
+            "gradients of earlier keys");
   }
   return e.finish();
 }
 
 std::uint32_t Builder::end_pass(int chunk, bool forward) {
   Emitter e(rank_.tables, "pass end");
+  if (!forward && slice_count(rank_.plan) > 1) {
+    if (kept_key_gradients_ == 0) kept_key_gradients_ = rank_.new_fixed();
+    if (rank_.slice() + 1 < slice_count(rank_.plan)) e.free(fixed_slot(kept_key_gradients_));
+    if (rank_.dim.prefix > 0)
+      e.move(fixed_slot(made_key_gradients_), fixed_slot(kept_key_gradients_));
+  }
   const std::uint32_t layers = static_cast<std::uint32_t>(rank_.layers(chunk));
   if (forward) {
-    if (!rank_.is_last_part(chunk)) e.move(layer_slot(input, layers), fixed_slot(output));
-  } else if (rank_.is_first_part(chunk)) {
+    if (!rank_.has_loss(chunk)) e.move(layer_slot(input, layers), fixed_slot(output));
+  } else if (rank_.is_first_part(chunk) || !schedule_.gradients_travel) {
     if (rank_.cuts_vocabulary()) return e.finish();  // the gradient goes back to all stages
     // A chunk without layers ends with the gradient that it received.
-    if (layers > 0 || rank_.is_last_part(chunk)) e.free(frame_slot(gradient));
+    if (layers > 0 || rank_.has_loss(chunk)) e.free(frame_slot(gradient));
   } else {
     e.free(fixed_slot(sent_gradient), maybe);
     e.move(frame_slot(gradient), fixed_slot(sent_gradient));
@@ -192,7 +209,7 @@ Template Builder::forward(int chunk, const Moment& moment) {
     if (const auto gone = offload_.behind(chunk, layer - 1)) call(t, offload_.away(*gone), *gone);
     if (const auto goes = offload_.behind(chunk, layer)) call(t, offload_.down(*goes), *goes);
   }
-  if (rank_.is_last_part(chunk)) {
+  if (rank_.has_loss(chunk)) {
     variant.first_use = moment.first_step && moment.first;
     variant.kind = kind(chunk, layers - 1, moment);
     t.calls.push_back({cut ? shared_head_forward(rank_, variant) : head_forward(rank_, variant), -1,
@@ -232,7 +249,7 @@ Template Builder::backward(int chunk, const Moment& moment, bool splits) {
   variant.first_microbatch = moment.first;
   variant.split = splits;
   const int layers = rank_.layers(chunk);
-  const bool last = rank_.is_last_part(chunk), cut = rank_.cuts_vocabulary();
+  const bool last = rank_.has_loss(chunk), cut = rank_.cuts_vocabulary();
   call(t, sharding_->before(ends, Visit::backward));
   if (last) {
     Variant head = variant;
@@ -344,17 +361,12 @@ schedule::Pass direction_of(schedule::Pass pass) {
 std::uint32_t Builder::pattern(const Act& act, const Moment& moment) {
   const schedule::Step& step = act.step;
   const int chunk = step.chunk;
+  rank_.turn_to(step.slice);
   sharding_->begin(direction_of(step.pass), chunk, moment);
   microbatch_ = rank_.plan.draws_routes() ? step.microbatch : 0;
-  const Key key{act.kind,
-                step.pass,
-                chunk,
-                moment.first_step,
-                moment.first,
-                moment.last,
-                moment.first_of_ends,
-                microbatch_,
-                sharding_->state()};
+  const Key key{act.kind,          step.pass,         chunk,       step.slice,
+                moment.first_step, moment.first,      moment.last, moment.first_of_ends,
+                microbatch_,       sharding_->state()};
   const auto found = written_.find(key);
   if (found != written_.end()) {
     sharding_->restore(found->second.left);

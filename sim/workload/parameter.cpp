@@ -28,7 +28,7 @@ Parameters::Parameters(const Rank& rank, int chunk)
   // A tied output shares the first stage's table only where that is on the same rank.
   const bool has_table =
       !rank.plan.architecture.tied_embeddings || !(rank.has_first_part() || everywhere);
-  const bool last = rank.is_last_part(chunk);
+  const bool last = rank.has_loss(chunk);
   if (last || everywhere) add(ends, head_parameters(rank, last, has_table));
   if (rank.is_last_part(chunk) && rank.plan.architecture.predicted_tokens > 0)
     add(ends, prediction_parameters(rank));

@@ -42,7 +42,7 @@ int sized_part(const Plan& plan, int stage) {
                 plan.pipeline.last_stage_layers) /
                others;
   }
-  return of_stage / plan.pipeline.virtual_stages;
+  return of_stage / (count_parts(plan) / plan.mesh.pp);
 }
 
 int padded_part(const Plan& plan, int part) {
@@ -83,7 +83,7 @@ void sized_problems(const Plan& plan, std::vector<Problem>& problems) {
   for (const std::int64_t n :
        {std::int64_t{plan.pipeline.first_stage_layers},
         std::int64_t{plan.pipeline.last_stage_layers}, others == 0 ? 0 : (layers - taken) / others})
-    if (n % plan.pipeline.virtual_stages != 0)
+    if (n % (count_parts(plan) / plan.mesh.pp) != 0)
       problems.push_back({"virtual_stages",
                           fmt::format("virtual_stages {} does not divide the {} layers of a stage",
                                       plan.pipeline.virtual_stages, n)});

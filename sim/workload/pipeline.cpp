@@ -31,13 +31,20 @@ constexpr Lanes upwards{{Stream::pp_send_forward_up, send_forward_up_event},
 
 // Whether the input of a pass comes from another stage.
 bool receives(const Rank& rank, int chunk, bool forward) {
-  if (forward ? rank.is_first_part(chunk) : rank.is_last_part(chunk)) return false;
+  if (forward ? rank.is_first_part(chunk) : rank.has_loss(chunk)) return false;
   const schedule::Placement placement = rank.pipeline_schedule().placement;
   const schedule::Shape shape = pipeline_shape(rank.plan, 1);
   const schedule::Place own{rank.program.stage, chunk};
   return (forward ? before(placement, shape, own) : behind(placement, shape, own)).stage !=
          own.stage;
 }
+
+// A stage with a loss of its own sends what its frame keeps for that.
+bool sends_residual(const Rank& rank) {
+  return !rank.pipeline_schedule().gradients_travel;
+}
+
+constexpr std::size_t message_kinds = 32;  // sets of Messages
 
 }  // namespace
 
@@ -53,7 +60,9 @@ void wait_for_messages(Emitter& e, const Rank& rank, int chunk, bool forward) {
     e.wait(forward ? lanes.receive_forward.event : lanes.receive_backward.event);
 }
 
-Pipeline::Pipeline(Rank& rank) : rank_(rank), exchange_patterns_(32, -1) {}
+Pipeline::Pipeline(Rank& rank)
+    : rank_(rank),
+      exchange_patterns_(message_kinds * static_cast<std::size_t>(slice_count(rank.plan)), -1) {}
 
 Bytes Pipeline::message() const {
   // Sequence-parallel shards travel as they are; without it whole tensors do.
@@ -112,7 +121,8 @@ std::uint32_t Pipeline::pattern_of(std::int64_t& written, std::string_view name,
 }
 
 std::uint32_t Pipeline::exchange_pattern(std::uint32_t messages) {
-  return pattern_of(exchange_patterns_[messages], "exchange", [&](Emitter& e) {
+  const std::size_t of_slice = message_kinds * static_cast<std::size_t>(rank_.slice());
+  return pattern_of(exchange_patterns_[of_slice + messages], "exchange", [&](Emitter& e) {
     const bool batched = rank_.pipeline_schedule().wire.batched;
     const bool up = messages & upward;
     const Lanes& lanes = up ? upwards : downward;
@@ -135,7 +145,11 @@ std::uint32_t Pipeline::exchange_pattern(std::uint32_t messages) {
       e.exchange({lane.stream, {one}}, label, 0, lane.event);
       e.record_stream(tensor, lane.stream);
     };
-    add(send_forward, true, behind, 0, fixed_slot(output), lanes.send_forward, "send forward");
+    // What goes to the stage's own loss too stays where that has it.
+    const bool own_loss = rank_.has_loss(0) && !rank_.is_last_part(0);
+    const Slot sent = own_loss ? layer_slot(input, static_cast<std::uint32_t>(rank_.layers(0)))
+                               : fixed_slot(output);
+    add(send_forward, true, behind, 0, sent, lanes.send_forward, "send forward");
     add(receive_forward, false, -behind, 0, layer_slot(input), lanes.receive_forward,
         "receive forward");
     add(send_backward, true, -behind, 1, fixed_slot(sent_gradient), lanes.send_backward,
@@ -149,12 +163,13 @@ std::uint32_t Pipeline::exchange_pattern(std::uint32_t messages) {
 }
 
 void Pipeline::exchange(const Act& act) {
+  rank_.turn_to(act.step.slice);
   const std::uint32_t pattern = exchange_pattern(act.messages);
   const bool acquires = (act.messages & receive_forward) && !has_frame(act.step);
   std::uint32_t frame = 0;
   if (acquires)
     frame = acquire(act.step);
-  else if (act.messages & (receive_forward | receive_backward))
+  else if ((act.messages & (receive_forward | receive_backward)) || sends_residual(rank_))
     frame = frame_of(act.step);
   push(pattern, act.step, frame);
   passes_.back().acquires = acquires;
@@ -213,7 +228,9 @@ std::vector<Pass> Pipeline::passes(const Patterns& patterns, int microbatches,
   microbatches_ = microbatches;
   passes_.clear();
   completed_.clear();
-  frames_.assign(static_cast<std::size_t>(microbatches * rank_.plan.pipeline.virtual_stages), -1);
+  frames_.assign(static_cast<std::size_t>(microbatches * rank_.plan.pipeline.virtual_stages *
+                                          slice_count(rank_.plan)),
+                 -1);
   free_frames_.clear();
   next_frame_ = 0;
   done_ = 0;

@@ -17,6 +17,7 @@
 
 #include "sim/schedule/schedule.h"
 #include "sim/workload/rank.h"
+#include "sim/workload/schedule_rules.h"
 #include "sim/workload/walk.h"
 
 namespace sim::workload {
@@ -50,7 +51,9 @@ class Pipeline {
   void mark_steady();
 
   std::size_t number(const schedule::Step& task) const {
-    return static_cast<std::size_t>(task.chunk * microbatches_ + task.microbatch);
+    const int slices = slice_count(rank_.plan);
+    return static_cast<std::size_t>((task.chunk * microbatches_ + task.microbatch) * slices +
+                                    task.slice);
   }
   bool has_frame(const schedule::Step& task) const { return frames_[number(task)] >= 0; }
   std::uint32_t acquire(const schedule::Step& task);
@@ -66,7 +69,8 @@ class Pipeline {
   Rank& rank_;
   std::vector<Pass> passes_;
   std::vector<std::uint32_t> completed_;
-  std::vector<std::int64_t> exchange_patterns_;  // by messages, -1: not written yet
+  // By slice and messages, -1: not written yet.
+  std::vector<std::int64_t> exchange_patterns_;
   std::int64_t release_pattern_ = -1, stub_pattern_ = -1, take_output_ = -1, take_gradient_ = -1;
   std::vector<std::int32_t> frames_;  // by task number, -1: none
   std::vector<std::uint32_t> free_frames_;

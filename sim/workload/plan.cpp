@@ -14,6 +14,7 @@
 #include "sim/workload/context_plan.h"
 #include "sim/workload/experts.h"
 #include "sim/workload/parts.h"
+#include "sim/workload/schedule_rules.h"
 
 namespace sim::workload {
 
@@ -150,48 +151,6 @@ void batch(const Plan& plan, Problems& problems) {
 bool splits_backward(const Plan& plan) {
   const schedule::Schedule* schedule = schedule::find(plan.pipeline.schedule);
   return schedule && schedule->splits != schedule::Splits::none;
-}
-
-void pipeline(const Plan& plan, Problems& problems) {
-  const schedule::Schedule* schedule = schedule::find(plan.pipeline.schedule);
-  if (!schedule) {
-    problems.push_back({"schedule", schedule::unknown(plan.pipeline.schedule)});
-    return;
-  }
-  if (const std::string why = not_simulated(*schedule); !why.empty())
-    problems.push_back(
-        {"schedule",
-         fmt::format(
-             "schedule {} has a picture (rehearse schedule {}) but is not simulated in a run: {}",
-             plan.pipeline.schedule, plan.pipeline.schedule, why)});
-  if (plan.batch.global_batch % (std::int64_t{plan.mesh.dp} * plan.batch.micro_batch) != 0) return;
-  const std::string problem = schedule->problem(pipeline_shape(plan, plan.microbatches()));
-  if (!problem.empty())
-    problems.push_back(
-        {"schedule", fmt::format("schedule {}: {}", plan.pipeline.schedule, problem)});
-}
-
-// What the fork with shares of the vocabulary has beside its stages.
-void vocabulary(const Plan& plan, Problems& problems) {
-  const auto problem = [&](const char* field, const char* rule) {
-    problems.push_back({field, fmt::format("schedule {} cuts the vocabulary over the stages, {}",
-                                           plan.pipeline.schedule, rule)});
-  };
-  if (plan.mesh.pp < 2) problem("pp", "and needs two of them; write pp 2 or more");
-  if (plan.shards_parameters())
-    problem("schedule", "which fsdp has no part in; write data_parallel ddp");
-  if (plan.trains_adapters())
-    problem("schedule", "and trains all of it; leave lora_rank out, or write schedule 1f1b");
-  if (plan.architecture.predicted_tokens > 0)
-    problem("schedule", "and predicts one token; write schedule 1f1b");
-  if (plan.stack.fused_cross_entropy || plan.stack.layer_kernels != LayerKernels::fused)
-    problem("schedule",
-            "with a cross entropy of its own; write layer_kernels fused and "
-            "fused_cross_entropy false");
-  if (plan.architecture.head_bias) problem("architecture.head_bias", "without a bias; write false");
-  if (plan.architecture.embedding_norm)
-    problem("architecture.embedding_norm", "without a norm behind the rows; write false");
-  if (plan.stack.logit_metrics > 0) problem("logit_metrics", "nobody has all logits; write 0");
 }
 
 // Whether groups of recomputed layers fit a chunk.
@@ -419,8 +378,7 @@ std::vector<Problem> problems(const Plan& plan) {
   const std::size_t before = problems.size();
   for (Problem& problem : part_problems(plan)) problems.push_back(std::move(problem));
   const bool splits = problems.size() == before;
-  pipeline(plan, problems);
-  if (schedule::find(plan.pipeline.schedule) && plan.cuts_vocabulary()) vocabulary(plan, problems);
+  for (Problem& problem : schedule_problems(plan)) problems.push_back(std::move(problem));
   if (splits) recompute(plan, problems);
   if (splits) offload(plan, problems);
   data_parallel(plan, problems);
@@ -431,11 +389,8 @@ std::vector<Problem> problems(const Plan& plan) {
   return problems;
 }
 
-std::string not_simulated(const schedule::Schedule& schedule) {
-  if (schedule.placement == schedule::Placement::two_way)
-    return "its two copies of each part would add their gradients across stages";
-  if (schedule.slices > 1) return "its passes are slices of a sequence";
-  if (!schedule.gradients_travel) return "its parts have losses of their own";
+// Every schedule has a program.
+std::string not_simulated(const schedule::Schedule&) {
   return "";
 }
 
@@ -443,6 +398,7 @@ schedule::Shape pipeline_shape(const Plan& plan, int microbatches) {
   return {.stages = plan.mesh.pp,
           .microbatches = microbatches,
           .chunks = plan.pipeline.virtual_stages,
+          .slices = slice_count(plan),
           .group = std::min(plan.pipeline.microbatch_group, microbatches),
           .interleaving = plan.pipeline.interleaving,
           .times = plan.pipeline.pass_times};
@@ -459,7 +415,8 @@ bool Plan::cuts_vocabulary() const {
 
 int Plan::tasks_per_microbatch() const {
   const sim::schedule::Schedule& row = *sim::schedule::find(pipeline.schedule);
-  return row.placement == sim::schedule::Placement::two_way ? 1 : pipeline.virtual_stages;
+  if (row.placement == sim::schedule::Placement::two_way) return 1;
+  return pipeline.virtual_stages * slice_count(*this);
 }
 
 int Plan::warm_up_microbatches() const {

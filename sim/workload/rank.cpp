@@ -3,15 +3,18 @@
 #include <algorithm>
 
 #include "sim/schedule/placement.h"
+#include "sim/workload/schedule_rules.h"
 
 namespace sim::workload {
 
-Dimensions::Dimensions(const Plan& plan) {
+Dimensions::Dimensions(const Plan& plan, int slice) {
   const model::Architecture& a = plan.architecture;
   element = model::bytes_of(plan.numerics.precision);
   batch = plan.batch.micro_batch;
-  sequence = plan.batch.sequence;
-  local = plan.local_sequence();
+  const bool whole = slice_count(plan) == 1;
+  sequence = slice_length(plan);
+  prefix = whole ? 0 : slice * sequence;
+  local = whole ? plan.local_sequence() : sequence;
   tokens = local * batch;
   tp = plan.mesh.tp;
   cp = plan.mesh.cp;
@@ -58,6 +61,16 @@ Rank::Rank(const Plan& plan_, const Environment& environment_, Program& program_
   }
 }
 
+void Rank::turn_to(int slice) {
+  if (slice == slice_) return;
+  ends_of_slices_[slice_] = {embedding_tape, head_tape};
+  const Ends& own = ends_of_slices_[slice];
+  embedding_tape = own.embedding;
+  head_tape = own.head;
+  dim = Dimensions(plan, slice);
+  slice_ = slice;
+}
+
 bool Rank::has_first_part() const {
   return std::ranges::any_of(chunks_, [](const Chunk& chunk) { return chunk.part == 0; });
 }
@@ -71,6 +84,7 @@ LayerKind Rank::kind(int chunk, RouteKey key) const {
   const model::Architecture& a = plan.architecture;
   key.layer += first_layer(chunk);
   LayerKind kind;
+  kind.slice = slice_;
   kind.mixture = !mixture_.empty() && mixture_[static_cast<std::size_t>(key.layer)] != 0;
   kind.whole = a.whole_attention > 0 && (key.layer + 1) % a.whole_attention == 0;
   if (!kind.mixture || !plan.draws_routes()) return kind;

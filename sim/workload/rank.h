@@ -22,11 +22,13 @@
 namespace sim::workload {
 
 struct Dimensions {
-  explicit Dimensions(const Plan& plan);
+  // Of a slice of the sequence, where the schedule has any.
+  explicit Dimensions(const Plan& plan, int slice = 0);
 
   std::int64_t element;        // bytes of an activation
   std::int64_t batch;          // b
-  std::int64_t sequence;       // s, whole
+  std::int64_t sequence;       // s, whole, or that of the slice
+  std::int64_t prefix;         // tokens of the slices in front, which this one attends to
   std::int64_t local;          // S
   std::int64_t tokens;         // S b
   std::int64_t shard;          // tokens / t with sequence parallel, else tokens
@@ -133,7 +135,7 @@ enum Event : std::uint16_t {
   offload_event,  // activations on their way to the CPU, and back
   reload_event,
   computed_event,  // what is copied has been computed
-  tape_event,  // from here on: a tape's own, until its block ends
+  tape_event,      // from here on: a tape's own, until its block ends
 };
 // Behind those that tapes make: of the buffers of experts, and of a vocabulary over all stages: the
 // output layer's input, its sums, rows of the model's input, their gradient.
@@ -157,8 +159,9 @@ struct LayerKind {
   bool mixture = false;  // has experts
   bool whole = false;    // attends to all tokens where others have a window
   int load = 0;
+  int slice = 0;  // of a sequence; routes are drawn for whole ones
 
-  int number() const { return 4 * load + 2 * whole + mixture; }
+  int number() const { return 4 * (load + slice) + 2 * whole + mixture; }
 };
 
 // What the rank's blocks share while they are written.
@@ -173,8 +176,13 @@ struct Rank {
   Sharding* sharding = nullptr;
 
   const schedule::Schedule& pipeline_schedule() const { return *schedule_; }
+  // What is written from here on is of this slice of the sequence.
+  void turn_to(int slice);
+  int slice() const { return slice_; }
   bool is_first_part(int chunk) const { return part(chunk) == 0; }
   bool is_last_part(int chunk) const { return part(chunk) == parts_ - 1; }
+  // The chunk ends with a head and a loss: the last part, or each where parts are trained alone.
+  bool has_loss(int chunk) const { return is_last_part(chunk) || !schedule_->gradients_travel; }
   bool has_first_part() const;
   bool has_last_part() const;
   int part(int chunk) const { return chunks_[static_cast<std::size_t>(chunk)].part; }
@@ -215,14 +223,14 @@ struct Rank {
   std::uint32_t new_fixed() { return program.fixed_slots++; }
 
   // What the forward passes of a layer and of the ends leave for their ways back, and a layer's
-  // backward pass for its weight pass.
+  // backward pass for its weight pass. Those of the ends are the slice's own.
   std::map<int, std::shared_ptr<const Tape>> layer_tapes, weight_tapes;  // by LayerKind::number
   std::shared_ptr<const Tape> embedding_tape, head_tape;
   // Where the vocabulary is cut: of its output pass, and of rows of the input.
   std::shared_ptr<const Tape> share_tape, output_tape, row_tape;
-  Slot shared_input;                // of the last stage: the final norm's output
-  std::uint32_t shared_value = 0;   // of share_tape: what is shared
-  std::uint32_t summed_value = 0;   // of output_tape: the gradient that is summed over stages
+  Slot shared_input;               // of the last stage: the final norm's output
+  std::uint32_t shared_value = 0;  // of share_tape: what is shared
+  std::uint32_t summed_value = 0;  // of output_tape: the gradient that is summed over stages
   // Gradient handles that are kept, by the shape of their weight.
   std::map<std::pair<std::int64_t, std::int64_t>, std::uint32_t> handles;
   // The slot of the n-th tensor of a tape that outlives its block; owner 0: the layer.
@@ -234,6 +242,12 @@ struct Rank {
  private:
   std::uint32_t layer_slots_ = layer_slot_count, frame_slots_ = frame_slot_count;
   std::map<std::pair<std::size_t, std::uint32_t>, std::uint32_t> survivors_;
+
+  int slice_ = 0;
+  struct Ends {
+    std::shared_ptr<const Tape> embedding, head;
+  };
+  std::map<int, Ends> ends_of_slices_;
 
   struct Chunk {
     int part = 0, layers = 0, first_layer = 0;

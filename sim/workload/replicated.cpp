@@ -3,6 +3,7 @@
 #include <cassert>
 #include <numeric>
 
+#include "sim/workload/schedule_rules.h"
 #include "sim/workload/zero1.h"
 
 namespace sim::workload {
@@ -12,7 +13,7 @@ using model::OperationKind;
 
 namespace {
 
-enum Local : std::uint32_t { flattened };
+enum Local : std::uint32_t { flattened, mirrored };
 
 // Events of the step's end alone, where no tape is open: a tensor's gradient has come down.
 std::uint16_t gradient_is_down(std::size_t tensor) {
@@ -32,7 +33,7 @@ Replicated::Replicated(Rank& rank, bool in_shards) : Sharding(rank) {
   for (const bool experts : {false, true})
     for (int chunk = 0; chunk < plan_.pipeline.virtual_stages; ++chunk) {
       if (experts && !has_experts()) continue;
-      const bool one = !plan_.sharding.overlap_grad_reduce || rank.program.stage > 0 || chunk > 0;
+      const bool one = !plan_.sharding.overlap_grad_reduce || rank.part(chunk) > 0;
       Buffer& b = buffers_.emplace_back();
       b.experts = experts;
       b.layout = lay_out(only(parameters(chunk).all(), experts),
@@ -89,7 +90,7 @@ void Replicated::set_up(Emitter& e) {
   for (int chunk = 0; chunk < chunks; ++chunk) allocate_parameters(e, chunk);
   for (int chunk = 0; chunk < chunks; ++chunk)
     for (Buffer* b : buffers(chunk)) allocate_buffers(e, chunk, *b);
-  for (const Buffer& b : buffers_) allocate_masters(e, b.layout);
+  for (const Buffer* b : updated()) allocate_masters(e, b->layout);
   wait_for_all(rank_, e, "set-up", "barrier");
 }
 
@@ -215,6 +216,40 @@ void Replicated::finish_reduction(Emitter& e) {
   }
 }
 
+std::vector<Replicated::Buffer*> Replicated::updated() {
+  std::vector<Buffer*> own;
+  const int chunks = has_mirrors(plan_) ? 1 : plan_.pipeline.virtual_stages;
+  for (const bool experts : {false, true})
+    for (int chunk = 0; chunk < chunks && (has_experts() || !experts); ++chunk)
+      own.push_back(&buffer(chunk, experts));
+  return own;
+}
+
+std::int64_t Replicated::shard_of_chunk(int chunk) {
+  std::int64_t elements = 0;
+  for (const Buffer* b : buffers(chunk)) elements += b->layout.owned();
+  return elements;
+}
+
+// Of the part that the mirror updates it is sent what this rank has of its gradients, and sends
+// what it has of the other's.
+void Replicated::add_mirror_gradients(Emitter& e) {
+  const std::int64_t own = shard_of_chunk(0) * bytes_of_gradient();
+  const std::int64_t others = shard_of_chunk(1) * bytes_of_gradient();
+  e.alloc(local_slot(mirrored), own, Category::communication, "gradients of the mirror");
+  swap_with_mirror(e, others, own, mirror_gradients, "gradients of the mirror");
+  memory_bound(e, OperationKind::elementwise, "add the mirror's gradients", 3 * own);
+  e.free(local_slot(mirrored));
+}
+
+void Replicated::swap_with_mirror(Emitter& e, std::int64_t sent, std::int64_t received,
+                                  std::uint8_t channel, std::string_view label) {
+  const int away = plan_.mesh.pp - 1 - 2 * rank_.program.stage;
+  e.exchange(
+      {Stream::pp, {{true, away, channel, Bytes{sent}}, {false, away, channel, Bytes{received}}}},
+      label, joins);
+}
+
 // Norms see only a part of the sequence: their gradients are summed over the tensor-parallel
 // group, flattened into one tensor [Megatron-LM core 0.8 finalize_model_grads.py].
 void Replicated::sum_norm_gradients(Emitter& e, int chunk) {
@@ -338,14 +373,15 @@ void Replicated::end_step(Emitter& e, bool first) {
   sum_tied_embeddings(rank_, e,
                       (plan_.numerics.fp32_gradients ? 4 : 2) * rank_.dim.vocab * rank_.dim.hidden);
   std::int64_t elements = 0;
-  for (Buffer& b : buffers_) {
-    copy_gradients(e, b);
-    elements += b.layout.owned();
+  if (has_mirrors(plan_)) add_mirror_gradients(e);
+  for (Buffer* b : updated()) {
+    copy_gradients(e, *b);
+    elements += b->layout.owned();
   }
   clip_gradients(rank_, e, elements, true);
-  for (const Buffer& b : buffers_)
-    if (first) allocate_moments(e, b.layout);
-  for (const Buffer& b : buffers_) update(e, b.layout);
+  for (const Buffer* b : updated())
+    if (first) allocate_moments(e, b->layout);
+  for (const Buffer* b : updated()) update(e, b->layout);
   gather_updated(e);
   if (plan_.stack.logs_optimizer_state) log_state(e, elements);
   if (plan_.optimizer.post_validation) return e.sync_stream(Stream::compute, "interval timer");

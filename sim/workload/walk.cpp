@@ -126,7 +126,9 @@ class Walker {
   void exchange(std::uint32_t messages, const Step& step);
   void turn(const Step& step);
   void release(const Step& step) {
-    if (step.pass == Pass::forward && sends(step)) acts_.push_back({Act::Kind::release, step});
+    // Where no gradient comes back the output is the loss's too, which keeps it.
+    if (step.pass == Pass::forward && sends(step) && schedule_.gradients_travel)
+      acts_.push_back({Act::Kind::release, step});
   }
   void receive_next(const std::vector<std::size_t>& direction, std::size_t done) {
     if (done < direction.size())
@@ -287,6 +289,10 @@ void Walker::posted() {
   const bool ahead = schedule_.wire.ahead > 0;
   const std::size_t warm_up = this->warm_up();
   std::size_t forward = 0;
+  const auto hand_on = [this](const Step& step) {
+    exchange(sent(step), step);
+    turn(step);
+  };
   if (ahead) receive_next(forwards_, 0);
   for (std::size_t i = 0; i < order_.size(); ++i) {
     const Step& step = order_[i];
@@ -297,13 +303,16 @@ void Walker::posted() {
     if (!ahead) exchange(received(step), step);
     run(step);
     behind_output(step);
-    exchange(sent(step), step);
-    turn(step);
+    // Two beside each other are one pass to the outside.
+    const Step* first = i > 0 && order_[i - 1].paired ? &order_[i - 1] : nullptr;
+    if (first != nullptr) hand_on(*first);
+    if (!step.paired) hand_on(step);
     if (goes_forward) forwards_run_.insert({step.chunk, step.microbatch, step.slice});
     if (ahead && goes_forward) receive_next(forwards_, ++forward);
     if (goes_back(step.pass)) asks_ = ahead;
     ask_for_gradient();
-    release(step);
+    if (first != nullptr) release(*first);
+    if (!step.paired) release(step);
   }
 }
 

@@ -8,7 +8,9 @@
 //               batch_p2p_comm, batch_p2p_sync]
 //     posted    sends behind the pass; receives right before the pass that needs them, or (ahead)
 //               behind the pass of the same direction before it, the first gradient's behind the
-//               last warm-up pass [schedules.py:forward_backward_pipelining_with_interleaving]
+//               last warm-up pass [schedules.py:forward_backward_pipelining_with_interleaving];
+//               of two passes beside each other both send behind the second one [deepseek-ai/
+//               DualPipe dualpipe.py:_forward_backward_chunk]
 //
 // A vocabulary that is cut over all stages [sail-sg/VocabularyParallelism core/pipeline_parallel/
 // vocab_parallel_schedule.py, interlaced_schedule.py]

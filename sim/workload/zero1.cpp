@@ -1,5 +1,7 @@
 #include "sim/workload/zero1.h"
 
+#include "sim/workload/schedule_rules.h"
+
 namespace sim::workload {
 
 using collective::Kind;
@@ -52,6 +54,15 @@ void Zero1::used(Emitter& e, int chunk, int parameter) {
 }
 
 void Zero1::gather_updated(Emitter& e) {
+  if (has_mirrors(plan_)) {
+    const auto bytes = [this](int chunk) {
+      std::int64_t sum = 0;
+      for (const Buffer* b : buffers(chunk))
+        for (const Bucket& bucket : b->layout.buckets) sum += gathered_bytes(bucket) / sharers(*b);
+      return sum;
+    };
+    swap_with_mirror(e, bytes(0), bytes(1), mirror_parameters, "parameters of the mirror");
+  }
   if (plan_.sharding.overlap_param_gather) return;
   for (int chunk = 0; chunk < plan_.pipeline.virtual_stages; ++chunk)
     for (const Buffer* b : buffers(chunk)) {

@@ -14,6 +14,11 @@
 //     > 1                    reduce-scatter, then all-reduce     all-gather inside of a group
 //     whole_parameters       all-reduce over all ranks           broadcasts inside of a group
 //
+// Where a part is there twice (DualPipe), each of two stages that mirror each other updates one of
+// their two parts: behind the reductions a rank sends the mirror what it has of the gradients of
+// the mirror's part, and behind the update gets its parameters. DeepSeek does not say how it adds
+// the two; the bytes are those of one group of twice as many ranks.
+//
 // [Megatron-LM core 0.8 distributed_data_parallel.py, param_and_grad_buffer.py,
 // distrib_optimizer.py, finalize_model_grads.py; core 0.10 param_and_grad_buffer.py:
 // num_distributed_optimizer_instances; InternLM/InternEvo internlm/solver/optimizer/
@@ -81,6 +86,15 @@ class Replicated : public Sharding {
   void memory_bound(Emitter& e, model::OperationKind kind, std::string_view name,
                     std::int64_t bytes, std::uint8_t flags = 0);
 
+  // Those whose state this rank has: of two chunks that the mirroring stage has too, the first.
+  std::vector<Buffer*> updated();
+  // Elements of a chunk whose gradients are summed here, of both kinds of buffers.
+  std::int64_t shard_of_chunk(int chunk);
+  // Messages of their own channels to and from the stage that mirrors this one.
+  static constexpr std::uint8_t mirror_gradients = 4, mirror_parameters = 5;
+  void swap_with_mirror(Emitter& e, std::int64_t sent, std::int64_t received, std::uint8_t channel,
+                        std::string_view label);
+
   void is_ready(Emitter& e, int chunk, int parameter) override;
   virtual void sum(Emitter& e, const Buffer& b, std::int64_t bytes, std::uint8_t flags);
   virtual void allocate_buffers(Emitter& e, int chunk, Buffer& b);
@@ -94,6 +108,7 @@ class Replicated : public Sharding {
   void cast_fp8_weights(Emitter& e, int chunk);
   void reduce(Emitter& e, const Buffer& b, const Bucket& bucket, bool overlapped_with_backward);
   void finish_reduction(Emitter& e);
+  void add_mirror_gradients(Emitter& e);
   void sum_norm_gradients(Emitter& e, int chunk);
   void copy_gradients(Emitter& e, Buffer& b);
   std::vector<std::int64_t> tensors_of_cpu(const BufferLayout& layout) const;

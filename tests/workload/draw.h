@@ -165,8 +165,7 @@ inline sim::workload::Plan draw(std::uint64_t number) {
 inline const std::vector<std::string>& schedules_that_run() {
   static const std::vector<std::string> names = [] {
     std::vector<std::string> all;
-    for (const sim::schedule::Schedule& row : sim::schedule::catalog())
-      if (sim::workload::not_simulated(row).empty()) all.emplace_back(row.name);
+    for (const sim::schedule::Schedule& row : sim::schedule::catalog()) all.emplace_back(row.name);
     return all;
   }();
   return names;
@@ -195,7 +194,8 @@ inline sim::workload::Plan draw_legal(std::uint64_t number) {
         !p.shards_parameters() && row.splits != sim::schedule::Splits::none && below(4) == 0;
     if (p.pipeline.first_stage_layers + p.pipeline.last_stage_layers > 0) continue;
     if (!sim::workload::problems(p).empty()) continue;
-    const bool shared = !p.shards_parameters() && p.sharding.distributed_optimizer;
+    const bool shared = !p.shards_parameters() && p.sharding.distributed_optimizer &&
+                        row.placement != sim::schedule::Placement::two_way;
     if (shared && !p.architecture.is_mixture() && p.mesh.dp % 2 == 0 && below(4) == 0)
       p.sharding.optimizer_replicas = 2;
     p.sharding.whole_parameters = shared && !p.sharding.overlap_param_gather && below(3) == 0;

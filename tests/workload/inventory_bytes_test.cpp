@@ -12,6 +12,7 @@
 
 #include "sample.h"
 #include "sim/workload/context_plan.h"
+#include "sim/workload/schedule_rules.h"
 
 namespace {
 
@@ -30,7 +31,7 @@ Values values_of(const Plan& plan) {
   const sim::model::Architecture& a = plan.architecture;
   const double t = plan.mesh.tp, c = plan.mesh.cp;
   const double e = plan.numerics.precision == sim::model::Precision::fp32 ? 4 : 2;
-  const double s = static_cast<double>(plan.batch.sequence), S = s / c, b = plan.batch.micro_batch;
+  const double s = static_cast<double>(slice_length(plan)), S = s / c, b = plan.batch.micro_batch;
   const double h = static_cast<double>(a.hidden), T = S * b;
   const double shard = plan.uses_sequence_parallel() ? T / t : T;
   const double d = static_cast<double>(a.head_dim), heads = static_cast<double>(a.heads);
@@ -199,6 +200,9 @@ const std::set<std::string> in_words = {
     "bias gradient", "exp_avg", "exp_avg_sq", "flattened norm gradients", "fp32 gradient copy",
     "fp32 main parameter", "gradient buffer", "kept gradient handle", "parameter buffer",
     "shard clone", "weight gradient handle",
+    // Of slices: those up to a slice, or in front of it. Of two copies: what the mirror sends.
+    "attention mask", "keys of slices", "values of slices", "gradients of earlier keys",
+    "gradients of the mirror",
     // Libraries' own.
     "TransformerEngine workspace", "cuBLAS workspace of the backward thread",
     "cuBLAS workspace of the forward thread"};

@@ -77,10 +77,11 @@ TEST_CASE("workload: every message that is sent is received, in the same order")
             const bool up = act.messages & upward;
             const int behind = (stage + (up ? shape.stages - 1 : 1)) % shape.stages;
             const int ahead = (stage + (up ? 1 : shape.stages - 1)) % shape.stages;
-            // What is sent is what the pass before the exchange made.
+            // What a batch sends is what the pass before it made.
             std::size_t made = i;
             while (acts[made].kind != Act::Kind::pass && made > 0) --made;
-            const int from = acts[made].step.microbatch, into = act.step.microbatch;
+            const Step& sender = schedule.wire.batched ? acts[made].step : act.step;
+            const int from = sender.microbatch, into = act.step.microbatch;
             if (act.messages & send_forward) sent[{false, up, stage, behind}].push_back(from);
             if (act.messages & send_backward) sent[{true, up, stage, ahead}].push_back(from);
             if (act.messages & receive_forward) received[{false, up, ahead, stage}].push_back(into);

@@ -1,0 +1,151 @@
+#include "sim/workload/schedule_rules.h"
+
+#include <fmt/format.h>
+
+#include <string_view>
+
+#include "sim/schedule/schedule.h"
+#include "sim/workload/parts.h"
+
+namespace sim::workload {
+namespace {
+
+using Problems = std::vector<Problem>;
+
+void pipeline(const Plan& plan, Problems& problems) {
+  const schedule::Schedule* schedule = schedule::find(plan.pipeline.schedule);
+  if (!schedule) {
+    problems.push_back({"schedule", schedule::unknown(plan.pipeline.schedule)});
+    return;
+  }
+  if (plan.batch.global_batch % (std::int64_t{plan.mesh.dp} * plan.batch.micro_batch) != 0) return;
+  const std::string problem = schedule->problem(pipeline_shape(plan, plan.microbatches()));
+  if (!problem.empty())
+    problems.push_back(
+        {"schedule", fmt::format("schedule {}: {}", plan.pipeline.schedule, problem)});
+}
+
+// What the fork with shares of the vocabulary has beside its stages.
+void vocabulary(const Plan& plan, Problems& problems) {
+  const auto problem = [&](const char* field, const char* rule) {
+    problems.push_back({field, fmt::format("schedule {} cuts the vocabulary over the stages, {}",
+                                           plan.pipeline.schedule, rule)});
+  };
+  if (plan.mesh.pp < 2) problem("pp", "and needs two of them; write pp 2 or more");
+  if (plan.shards_parameters())
+    problem("schedule", "which fsdp has no part in; write data_parallel ddp");
+  if (plan.trains_adapters())
+    problem("schedule", "and trains all of it; leave lora_rank out, or write schedule 1f1b");
+  if (plan.architecture.predicted_tokens > 0)
+    problem("schedule", "and predicts one token; write schedule 1f1b");
+  if (plan.stack.fused_cross_entropy || plan.stack.layer_kernels != LayerKernels::fused)
+    problem("schedule",
+            "with a cross entropy of its own; write layer_kernels fused and "
+            "fused_cross_entropy false");
+  if (plan.architecture.head_bias) problem("architecture.head_bias", "without a bias; write false");
+  if (plan.architecture.embedding_norm)
+    problem("architecture.embedding_norm", "without a norm behind the rows; write false");
+  if (plan.stack.logit_metrics > 0) problem("logit_metrics", "nobody has all logits; write 0");
+}
+
+// Slices of a sequence: what attends across them, and what is made again, is simulated as far as
+// the authors' program has it.
+void sliced(const Plan& plan, Problems& problems) {
+  const auto problem = [&](const char* field, std::string_view rule) {
+    problems.push_back({field, fmt::format("schedule {} cuts sequences into slices, {}",
+                                           plan.pipeline.schedule, rule)});
+  };
+  const int count = slice_count(plan);
+  if (plan.batch.sequence % count != 0)
+    problem("sequence",
+            fmt::format("and {} tokens do not split into {}; write {}", plan.batch.sequence, count,
+                        (plan.batch.sequence / count + 1) * count));
+  else if (plan.uses_sequence_parallel() && plan.batch.sequence / count % plan.mesh.tp != 0)
+    problem("sequence", fmt::format("of {} tokens; sequence parallelism needs a multiple of tp {}",
+                                    plan.batch.sequence / count, plan.mesh.tp));
+  if (plan.mesh.cp > 1) problem("cp", "as cp does along the same tokens; write cp 1");
+  if (plan.stack.attention == AttentionBackend::unfused)
+    problem("attention", "and needs fused attention; write attention flash or cudnn");
+  if (plan.architecture.is_latent() || plan.architecture.is_mixture() ||
+      plan.architecture.sliding_window > 0 || plan.batch.packed_document > 0)
+    problem("schedule",
+            "which is simulated with dense models that attend to all tokens before; write schedule "
+            "1f1b");
+  if (plan.shards_parameters())
+    problem("schedule", "with whole parameters; write data_parallel ddp");
+  if (plan.policy.recompute == Recompute::full || plan.policy.offload_layers > 0 ||
+      (plan.policy.recompute == Recompute::selective && plan.policy.recompute_modules.operators))
+    problem("recompute",
+            "whose keys and values stay; write recompute none, or selective of core_attn or mlp");
+}
+
+// Two copies of each part on stages that mirror each other.
+void mirrored(const Plan& plan, Problems& problems) {
+  const auto problem = [&](const char* field, const char* rule) {
+    problems.push_back({field, fmt::format("schedule {} holds every part twice, {}",
+                                           plan.pipeline.schedule, rule)});
+  };
+  if (plan.shards_parameters()) problem("schedule", "each whole; write data_parallel ddp");
+  if (!plan.sharding.distributed_optimizer)
+    problem("distributed_optimizer",
+            "of which each copy has one half of the optimizer's state; turn distributed_optimizer "
+            "on");
+  if (plan.replicas() > 1 || plan.sharding.whole_parameters)
+    problem(plan.replicas() > 1 ? "optimizer_replicas" : "whole_parameters",
+            "which share the optimizer's state; leave it out");
+  if (plan.optimizer.post_validation)
+    problem("post_validation",
+            "and stages that mirror each other step together; leave post_validation out");
+  if (plan.draws_routes()) problem("router", "and is simulated with router balanced");
+}
+
+// Parts with losses of their own.
+void alone(const Plan& plan, Problems& problems) {
+  const auto problem = [&](const char* field, const char* rule) {
+    problems.push_back({field, fmt::format("schedule {} gives each stage an output layer and a "
+                                           "loss of its own, {}",
+                                           plan.pipeline.schedule, rule)});
+  };
+  if (plan.architecture.tied_embeddings && plan.mesh.pp > 1)
+    problem("model", "which is not tied to the embedding; write schedule 1f1b");
+  if (plan.architecture.predicted_tokens > 0)
+    problem("mtp_layers", "of one token; write mtp_layers 0");
+}
+
+}  // namespace
+
+std::vector<Problem> schedule_problems(const Plan& plan) {
+  Problems problems;
+  pipeline(plan, problems);
+  const schedule::Schedule* row = schedule::find(plan.pipeline.schedule);
+  if (!row) return problems;
+  if (plan.cuts_vocabulary()) vocabulary(plan, problems);
+  if (slice_count(plan) > 1) sliced(plan, problems);
+  if (has_mirrors(plan)) mirrored(plan, problems);
+  if (!row->gradients_travel) alone(plan, problems);
+  return problems;
+}
+
+std::string apart(const schedule::Schedule& schedule) {
+  if (schedule.output != schedule::Output::last_part) return "it cuts the vocabulary";
+  if (schedule.placement == schedule::Placement::two_way) return "it holds every part twice";
+  if (schedule.slices > 1) return "it cuts sequences into slices";
+  if (!schedule.gradients_travel) return "it trains the parts of the model alone";
+  return "";
+}
+
+int slice_count(const Plan& plan) {
+  const schedule::Schedule* row = schedule::find(plan.pipeline.schedule);
+  return row ? row->slices : 1;
+}
+
+std::int64_t slice_length(const Plan& plan) {
+  return plan.batch.sequence / slice_count(plan);
+}
+
+bool has_mirrors(const Plan& plan) {
+  const schedule::Schedule* row = schedule::find(plan.pipeline.schedule);
+  return row && row->placement == schedule::Placement::two_way;
+}
+
+}  // namespace sim::workload
