@@ -18,9 +18,9 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr std::array<std::string_view, 8> node_types{"INVALID_NODE",   "METADATA_NODE", "MEM_LOAD_NODE",
-                                                "MEM_STORE_NODE", "COMP_NODE",     "COMM_SEND_NODE",
-                                                "COMM_RECV_NODE", "COMM_COLL_NODE"};
+constexpr std::array<std::string_view, 8> node_types{
+    "INVALID_NODE", "METADATA_NODE",  "MEM_LOAD_NODE",  "MEM_STORE_NODE",
+    "COMP_NODE",    "COMM_SEND_NODE", "COMM_RECV_NODE", "COMM_COLL_NODE"};
 
 // Where the object that starts at `at` ends; npos: it does not.
 std::size_t end_of(std::string_view bytes, std::size_t at) {
