@@ -18,9 +18,9 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr std::array<std::string_view, 8> types{"INVALID_NODE",   "METADATA_NODE", "MEM_LOAD_NODE",
-                                                "MEM_STORE_NODE", "COMP_NODE",     "COMM_SEND_NODE",
-                                                "COMM_RECV_NODE", "COMM_COLL_NODE"};
+constexpr std::array<std::string_view, 8> node_types{
+    "INVALID_NODE", "METADATA_NODE",  "MEM_LOAD_NODE",  "MEM_STORE_NODE",
+    "COMP_NODE",    "COMM_SEND_NODE", "COMM_RECV_NODE", "COMM_COLL_NODE"};
 
 // Where the object that starts at `at` ends; npos: it does not.
 std::size_t end_of(std::string_view bytes, std::size_t at) {
@@ -84,11 +84,11 @@ void read_attribute(const Json& attribute, ChakraNode& node) {
 ChakraType type_of(const Json& object) {
   const Json* type = member(object, "type", "type");
   if (type && type->is_string()) {
-    const auto* found = std::ranges::find(types, type->get_ref<const std::string&>());
-    if (found != types.end()) return static_cast<ChakraType>(found - types.begin());
+    const auto* found = std::ranges::find(node_types, type->get_ref<const std::string&>());
+    if (found != node_types.end()) return static_cast<ChakraType>(found - node_types.begin());
   }
   const std::int64_t number = whole(type);
-  if (type && number >= 0 && number < static_cast<std::int64_t>(types.size()))
+  if (type && number >= 0 && number < static_cast<std::int64_t>(node_types.size()))
     return static_cast<ChakraType>(number);
   // PyTorch's own: an operator, or a kernel of its profile.
   const Json* category = member(object, "cat", "cat");

@@ -17,7 +17,7 @@ using model::GemmRole;
 using model::OperationKind;
 
 // The sum over rows of the logits' gradient; forward the bias is the product's epilogue.
-void bias_gradient(Writer& w) {
+void head_bias_gradient(Writer& w) {
   const Value made = w.temporary(w.dim.element * w.dim.vocab, "head bias gradient");
   w.memory_bound(OperationKind::reduction, "head bias gradient", logits_bytes(w.dim));
   if (w.keep_gradient(made, "output layer bias")) return;
@@ -57,7 +57,7 @@ Gradients head_back(Writer& w, Gradients gradients, Value input, bool last) {
   }
   if (tp) w.e.wait(scattered);
   if (sp) w.drop(whole);
-  if (w.a.head_bias && !w.frozen()) bias_gradient(w);
+  if (w.a.head_bias && !w.frozen()) head_bias_gradient(w);
   w.drop(gradients[0]);
   const bool tied =
       w.rank.sharding->parameters(w.variant.unit.chunk).find(ends, "output layer") < 0;

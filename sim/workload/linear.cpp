@@ -346,8 +346,7 @@ Normed operand_of(Writer& w, const Linear& linear, Value given) {
     w.memory_bound(OperationKind::elementwise, "layer input to fp8", wide + bytes);
     return {cast, 0, 0};
   }
-  w.hold(given);
-  return {given, 0, 0};
+  return {given, 0, 0};  // its variable is the caller's
 }
 
 }  // namespace
@@ -381,7 +380,7 @@ Value column_parallel(Writer& w, const Linear& linear, Value given, std::string_
   }
   if (column.holds_norm) w.save(norm.output);
   w.node([column](Writer& b, Gradients g) { return column.back(b, g); });
-  w.drop({gathered, wide_input, norm.output});
+  w.drop({gathered, wide_input, norm.output == given ? Value{0} : norm.output});
   return out;
 }
 

@@ -147,9 +147,10 @@ TEST_CASE("report: arrows lead from what sends to what receives, each to one end
         arrows[number].received = packet.timestamp();
       }
     }
-    // Three boundaries, two directions, 8 microbatches, in every step that is replayed.
-    CHECK(arrows.size() >= 3 * 2 * 8);
-    CHECK(arrows.size() % (3 * 2 * 8) == 0);
+    // Three boundaries, two directions, each microbatch, in every step that is replayed; the first
+    // one may have fewer.
+    CHECK(arrows.size() >= static_cast<std::size_t>(3 * 2 * plan.microbatches()));
+    CHECK(arrows.size() % (3 * 2) == 0);
     for (const auto& [number, arrow] : arrows) {
       REQUIRE(arrow.from != 0);
       REQUIRE(arrow.to != 0);
