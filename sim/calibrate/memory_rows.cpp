@@ -11,13 +11,13 @@ namespace sim::calibrate {
 namespace {
 
 // Programs whose memory the sources measured, by `source_group`.
-struct Source {
+struct SourceGroup {
   const char* group;
   const char* framework;
   const char* attention;
   const char* version;  // where training_runs.csv says it of the same source
 };
-constexpr std::array<Source, 3> sources = {{
+constexpr std::array<SourceGroup, 3> sources = {{
     {"simumax-b200", "Megatron-LM", "flash/TE", "Megatron-LM 23e00ed0 (core 0.14), TE 2.11"},
     {"mcore-offload-doc", "Megatron-Core", "flash/TE", ""},
     {"megatron-log", "Megatron-LM", "flash/TE", ""},
@@ -35,7 +35,7 @@ Row run_row(const Row& row) {
   if (has("llama") || has("qwen") || has("deepseek")) run["glu"] = "1";
   if (has("deepseek") || has("-a3b")) run["experts"] = "not stated";
   if (has("LoRA")) run["kind"] = "lora";
-  for (const Source& source : sources) {
+  for (const SourceGroup& source : sources) {
     if (cell(row, "source_group") != source.group) continue;
     run["framework"] = source.framework;
     run["attention"] = source.attention;

@@ -49,7 +49,7 @@ double fixed_inverse(const Lifetime& life, double) {
   return life.mean;
 }
 
-constexpr std::array<Law, 4> table = {{
+constexpr std::array<Law, 4> law_table = {{
     {"exponential", "memoryless: an old part is as good as a new one",
      "Kokolis et al., arXiv:2410.21680: what it takes large clusters to have",
      exponential_cumulative, exponential_inverse, true},
@@ -66,12 +66,12 @@ constexpr std::array<Law, 4> table = {{
 }  // namespace
 
 std::span<const Law> laws() {
-  return table;
+  return law_table;
 }
 
 const Law* find_law(std::string_view name) {
-  const auto found = std::ranges::find(table, name, &Law::name);
-  return found == table.end() ? nullptr : &*found;
+  const auto found = std::ranges::find(law_table, name, &Law::name);
+  return found == law_table.end() ? nullptr : &*found;
 }
 
 std::string problem(const Lifetime& life) {

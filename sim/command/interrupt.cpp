@@ -13,12 +13,12 @@ namespace {
 
 constexpr int signals[] = {SIGINT, SIGTERM, SIGHUP};
 
-volatile std::sig_atomic_t seen = 0;
+volatile std::sig_atomic_t signal_seen = 0;
 pid_t process = 0;
 
 void ask(int) {
-  if (seen != 0) ::_exit(exit_interrupted);
-  seen = 1;
+  if (signal_seen != 0) ::_exit(exit_interrupted);
+  signal_seen = 1;
 }
 
 // Only what may be called in a handler (signal-safety(7)).
@@ -52,7 +52,7 @@ void catch_interrupts() {
 }
 
 bool interrupted() {
-  return seen != 0;
+  return signal_seen != 0;
 }
 
 }  // namespace sim::command

@@ -92,23 +92,23 @@ std::vector<Entry> formats() {
   return catalog(calibrate::readers());
 }
 
-struct Kind {
+struct Listed {
   const char* name;
   std::vector<Entry> (*entries)();
 };
-constexpr std::array<Kind, 13> kinds = {{{"models", models},
-                                         {"clusters", clusters},
-                                         {"schedules", schedules},
-                                         {"collectives", collectives},
-                                         {"contexts", contexts},
-                                         {"offloads", offloads},
-                                         {"frameworks", frameworks},
-                                         {"workloads", workloads},
-                                         {"campaigns", campaigns},
-                                         {"failures", failures},
-                                         {"profiles", profiles},
-                                         {"conventions", conventions},
-                                         {"formats", formats}}};
+constexpr std::array<Listed, 13> lists = {{{"models", models},
+                                           {"clusters", clusters},
+                                           {"schedules", schedules},
+                                           {"collectives", collectives},
+                                           {"contexts", contexts},
+                                           {"offloads", offloads},
+                                           {"frameworks", frameworks},
+                                           {"workloads", workloads},
+                                           {"campaigns", campaigns},
+                                           {"failures", failures},
+                                           {"profiles", profiles},
+                                           {"conventions", conventions},
+                                           {"formats", formats}}};
 
 // What the files of models say.
 void read_models(std::vector<Entry>& entries) {
@@ -127,7 +127,7 @@ void read_models(std::vector<Entry>& entries) {
   }
 }
 
-report::Rows model_rows(const Kind& kind) {
+report::Rows model_rows(const Listed& kind) {
   report::Rows rows{kind.name,
                     "",
                     {{"name", "name", "", 0, true},
@@ -142,7 +142,7 @@ report::Rows model_rows(const Kind& kind) {
   return rows;
 }
 
-report::Rows rows_of(const Kind& kind) {
+report::Rows rows_of(const Listed& kind) {
   if (kind.entries == models) return model_rows(kind);
   report::Rows rows{kind.name,
                     "",
@@ -173,7 +173,7 @@ report::Rows field_rows() {
 }
 
 // "models       gpt3-1.3b gpt3-22b", folded at 100 columns.
-std::string in_short(const Kind& kind) {
+std::string in_short(const Listed& kind) {
   constexpr std::size_t columns = 100;
   constexpr std::size_t indent = 13;
   std::string text;
@@ -201,7 +201,7 @@ int run_list(const Arguments& arguments, Globals globals) {
   report::Document document;
   std::string in_brief;
   std::vector<std::string> names;
-  for (const Kind& kind : kinds) {
+  for (const Listed& kind : lists) {
     names.emplace_back(kind.name);
     if (!wanted.empty() && wanted != kind.name) continue;
     in_brief += wanted.empty() ? in_short(kind) : "";

@@ -150,12 +150,12 @@ struct Timed {
   const char* name;
   collective::Kind kind;
 };
-constexpr Timed collectives[] = {{"all_reduce", collective::Kind::all_reduce},
-                                 {"all_gather", collective::Kind::all_gather},
-                                 {"reduce_scatter", collective::Kind::reduce_scatter},
-                                 {"broadcast", collective::Kind::broadcast},
-                                 {"alltoall", collective::Kind::all_to_all},
-                                 {"sendrecv", collective::Kind::ring_exchange}};
+constexpr Timed timed_collectives[] = {{"all_reduce", collective::Kind::all_reduce},
+                                       {"all_gather", collective::Kind::all_gather},
+                                       {"reduce_scatter", collective::Kind::reduce_scatter},
+                                       {"broadcast", collective::Kind::broadcast},
+                                       {"alltoall", collective::Kind::all_to_all},
+                                       {"sendrecv", collective::Kind::ring_exchange}};
 
 std::int64_t bytes_of(const Options& options, const char* name, const std::string& otherwise) {
   const auto parsed = parse_bytes(options.text(name, otherwise));
@@ -189,9 +189,9 @@ std::vector<std::vector<int>> groups_of(const std::string& text, int gpus) {
 CollectiveAsked asked_of(const Options& options, const topology::Cluster& cluster, bool packets) {
   CollectiveAsked asked;
   std::vector<std::string> names;
-  for (const Timed& timed : collectives) names.emplace_back(timed.name);
+  for (const Timed& timed : timed_collectives) names.emplace_back(timed.name);
   asked.name = options.choice("collective", "all_reduce", names);
-  asked.kind = std::ranges::find(collectives, asked.name, [](const Timed& t) {
+  asked.kind = std::ranges::find(timed_collectives, asked.name, [](const Timed& t) {
                  return std::string(t.name);
                })->kind;
   const int nodes = std::min(2, cluster.nodes);

@@ -6,7 +6,7 @@
 namespace sim::config {
 namespace {
 
-constexpr std::array rows{
+constexpr std::array cluster_rows{
     Field{.name = "name", .line = "What the cluster is called."},
     Field{.name = "nodes", .unit = "nodes", .line = "Nodes that a job may use."},
     Field{.name = "source", .line = "Where the description comes from."},
@@ -194,7 +194,7 @@ constexpr std::array rows{
 }  // namespace
 
 std::span<const Field> cluster_fields() {
-  return rows;
+  return cluster_rows;
 }
 
 }  // namespace sim::config

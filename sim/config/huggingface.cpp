@@ -17,7 +17,6 @@
 namespace sim::config {
 namespace {
 
-using Kind = JsonValue::Kind;
 using model::Architecture;
 
 constexpr std::array gpt2_keys{"n_layer",
@@ -100,18 +99,19 @@ void check_type(Keys& keys, const JsonValue* type) {
     return;
   }
   const bool reads_experts =
-      type->kind == Kind::text && std::ranges::count(mixture_types(), type->text) > 0;
+      type->kind == JsonValue::Kind::text && std::ranges::count(mixture_types(), type->text) > 0;
   for (const char* key : expert_keys)
     if (const JsonValue* value = keys.given(key);
-        !reads_experts && value && !(value->kind == Kind::integer && value->integer <= 1)) {
+        !reads_experts && value &&
+        !(value->kind == JsonValue::Kind::integer && value->integer <= 1)) {
       keys.problem(value, fmt::format("{} says that this model is a mixture of experts; of those "
                                       "the model types {} are read",
                                       key, fmt::join(mixture_types(), ", ")));
       return;
     }
   for (const std::string& name : known)
-    if (type->kind == Kind::text && type->text == name) return;
-  const std::string given = type->kind == Kind::text ? type->text.substr(0, 40) : "";
+    if (type->kind == JsonValue::Kind::text && type->text == name) return;
+  const std::string given = type->kind == JsonValue::Kind::text ? type->text.substr(0, 40) : "";
   keys.problem(type, fmt::format("model_type {} is not supported{} ({})", keys.spelled(*type),
                                  did_you_mean(given, known), list));
 }
@@ -138,7 +138,7 @@ Result<Architecture> parse_huggingface(const std::string& text, const std::strin
   if (!object) return problems;
   // Models that see too: the part that reads and writes text.
   const JsonValue* inner = object->find("text_config");
-  if (inner && inner->kind == Kind::object && !object->find("num_hidden_layers")) {
+  if (inner && inner->kind == JsonValue::Kind::object && !object->find("num_hidden_layers")) {
     std::optional<JsonObject> part = JsonObject::read(object->inside(*inner), name, problems);
     if (!part) return problems;
     object = std::move(part);

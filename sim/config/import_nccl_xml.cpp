@@ -19,6 +19,7 @@
 
 #include "sim/config/import.h"
 #include "sim/config/import_words.h"
+#include "sim/core/letters.h"
 
 namespace sim::config {
 namespace {
@@ -41,7 +42,7 @@ struct Nic {
   double rate = 0;
 };
 
-struct Reader {
+struct XmlReader {
   XML_Parser parser = nullptr;
   std::string path;
   Diagnostics problems;
@@ -83,13 +84,7 @@ double pcie_rate(const std::string& speed, const std::string& width) {
   return rate > 0 && rate < 1e13 ? rate : 0;
 }
 
-std::string lower(std::string text) {
-  for (char& c : text)
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  return text;
-}
-
-void function_of(Reader& r, const std::string& pci_class) {
+void function_of(XmlReader& r, const std::string& pci_class) {
   const int socket = std::max(0, r.sockets - 1);
   if (pci_class.starts_with("0x0302") && r.gpu_functions.size() < most_devices) {
     Gpu& gpu = r.gpu_functions.emplace_back();
@@ -105,7 +100,7 @@ void function_of(Reader& r, const std::string& pci_class) {
 }
 
 void begin_element(void* data, const char* name_text, const char** attributes) {
-  Reader& r = *static_cast<Reader*>(data);
+  XmlReader& r = *static_cast<XmlReader*>(data);
   const std::string_view name = name_text;
   r.above.push_back(r.elements++);
   if (static_cast<int>(r.above.size()) > deepest) return r.problem("elements are nested too deep");
@@ -148,11 +143,11 @@ void begin_element(void* data, const char* name_text, const char** attributes) {
 }
 
 void end_element(void* data, const char*) {
-  static_cast<Reader*>(data)->above.pop_back();
+  static_cast<XmlReader*>(data)->above.pop_back();
 }
 
 void refuse_doctype(void* data, const char*, const char*, const char*, int) {
-  static_cast<Reader*>(data)->problem("a document type: entities are not read");
+  static_cast<XmlReader*>(data)->problem("a document type: entities are not read");
 }
 
 // Elements that two devices are both inside of: the more, the nearer.
@@ -188,7 +183,7 @@ void link_gpus(const std::vector<Gpu>& gpus, topology::Node& node) {
   }
 }
 
-topology::Node node_of(Reader& r) {
+topology::Node node_of(XmlReader& r) {
   std::ranges::stable_sort(r.gpus, {}, &Gpu::dev);
   topology::Node node;
   node.gpus = static_cast<int>(r.gpus.size());
@@ -222,7 +217,7 @@ topology::Node node_of(Reader& r) {
 }  // namespace
 
 Result<Imported> import_nccl_xml(const std::string& text, const std::string& path) {
-  Reader reader;
+  XmlReader reader;
   reader.path = path;
   reader.parser = XML_ParserCreate(nullptr);
   if (reader.parser == nullptr) return Diagnostics{{path, "no memory to read it"}};

@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "sim/config/locate.h"
+#include "sim/core/letters.h"
 
 namespace sim::config {
 namespace {
@@ -141,12 +142,6 @@ std::string plain_value(std::string value) {
   value.erase(std::min(value.find('#'), value.size()));
   while (!value.empty() && (value.back() == ' ' || value.back() == '\t')) value.pop_back();
   return value;
-}
-
-std::string lower(std::string text) {
-  for (char& c : text)
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  return text;
 }
 
 // "llama3" and "8B": a file of models/.

@@ -14,6 +14,7 @@
 #include "sim/config/launch.h"
 #include "sim/config/megatron_flags.h"
 #include "sim/config/megatron_translator.h"
+#include "sim/core/letters.h"
 
 namespace sim::config {
 namespace {
@@ -55,11 +56,6 @@ void gather(const YAML::Node& node, const std::string& prefix, int depth, Values
   values[prefix] = std::move(value);
 }
 
-std::string lower(std::string text) {
-  for (char& c : text)
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  return text;
-}
 bool is_true(const std::string& text) {
   const std::string word = lower(text);
   return word == "true" || word == "yes" || word == "on";

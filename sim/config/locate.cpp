@@ -15,19 +15,19 @@ namespace sim::config {
 namespace fs = std::filesystem;
 namespace {
 
-struct Place {
+struct Home {
   Kind kind;
   std::string_view noun, folder, extension;
 };
-constexpr Place places[] = {{Kind::model, "model", "models", ".json"},
-                            {Kind::topology, "cluster", "topologies", ".textproto"},
-                            {Kind::workload, "plan or grid", "workloads", ".textproto"},
-                            {Kind::profile, "profile", "calibration", ".textproto"}};
+constexpr Home homes[] = {{Kind::model, "model", "models", ".json"},
+                          {Kind::topology, "cluster", "topologies", ".textproto"},
+                          {Kind::workload, "plan or grid", "workloads", ".textproto"},
+                          {Kind::profile, "profile", "calibration", ".textproto"}};
 
-const Place& place_of(Kind kind) {
-  const Place& place = places[static_cast<std::size_t>(kind)];
-  assert(place.kind == kind);
-  return place;
+const Home& home_of(Kind kind) {
+  const Home& home = homes[static_cast<std::size_t>(kind)];
+  assert(home.kind == kind);
+  return home;
 }
 
 bool is_root(const fs::path& folder) {
@@ -61,8 +61,8 @@ std::string repository_root() {
 }
 
 Result<std::string> locate(Kind kind, std::string_view name, const std::string& beside) {
-  const Place& place = place_of(kind);
-  if (name.empty()) return Diagnostics{{"", fmt::format("no {} is named", place.noun)}};
+  const Home& home = home_of(kind);
+  if (name.empty()) return Diagnostics{{"", fmt::format("no {} is named", home.noun)}};
   if (looks_like_path(name)) {
     const fs::path given(name);
     const fs::path near = fs::path(beside).parent_path() / given;
@@ -82,26 +82,26 @@ Result<std::string> locate(Kind kind, std::string_view name, const std::string& 
                                     "the repository, or give the path of a file",
                                     name),
                         Fault::missing}};
-  const fs::path folder = fs::path(root) / place.folder;
-  const fs::path file = folder / fmt::format("{}{}", name, place.extension);
+  const fs::path folder = fs::path(root) / home.folder;
+  const fs::path file = folder / fmt::format("{}{}", name, home.extension);
   if (is_there(file)) return file.string();
   if (is_file) return std::string(name);  // no name of ours: a file without a suffix
   const std::vector<std::string> all = names(kind);
   std::string listed;
   for (const std::string& one : all) listed += (listed.empty() ? "" : ", ") + one;
   return Diagnostics{{"",
-                      fmt::format("there is no {} '{}'{}; {} has: {}", place.noun, name,
+                      fmt::format("there is no {} '{}'{}; {} has: {}", home.noun, name,
                                   did_you_mean(name, all), folder.string(), listed),
                       Fault::missing}};
 }
 
 std::vector<std::string> names(Kind kind) {
-  const Place& place = place_of(kind);
+  const Home& home = home_of(kind);
   std::vector<std::string> found;
   std::error_code error;
-  const fs::path folder = fs::path(repository_root()) / place.folder;
+  const fs::path folder = fs::path(repository_root()) / home.folder;
   for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error))
-    if (it->path().extension() == place.extension) found.push_back(it->path().stem().string());
+    if (it->path().extension() == home.extension) found.push_back(it->path().stem().string());
   std::sort(found.begin(), found.end());
   return found;
 }

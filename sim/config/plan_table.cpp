@@ -15,7 +15,7 @@ using workload::PipelinePlan;
 using workload::Plan;
 using workload::ShardingPlan;
 
-constexpr std::array rows{
+constexpr std::array plan_rows{
     Field{.name = "name", .otherwise = "the file's name", .line = "What the plan is called."},
     Field{.name = "source", .otherwise = "none", .line = "Where the plan comes from."},
     Field{.name = "model",
@@ -282,7 +282,7 @@ constexpr std::array rows{
 // The rows of this file, then those of the others.
 std::span<const Field> plan_fields() {
   static const std::vector<Field> all = [] {
-    std::vector<Field> together(rows.begin(), rows.end());
+    std::vector<Field> together(plan_rows.begin(), plan_rows.end());
     for (const std::span<const Field> more : {stack_fields(), expert_fields()})
       together.insert(together.end(), more.begin(), more.end());
     return together;

@@ -13,7 +13,7 @@ using workload::ExpertsPlan;
 using workload::MeshPlan;
 using workload::Plan;
 
-constexpr std::array rows{
+constexpr std::array expert_rows{
     Field{.name = "architecture.sliding_window",
           .place = at<&Plan::architecture, &Architecture::sliding_window>(),
           .unit = "tokens",
@@ -205,7 +205,7 @@ constexpr std::array rows{
 }  // namespace
 
 std::span<const Field> expert_fields() {
-  return rows;
+  return expert_rows;
 }
 
 }  // namespace sim::config

@@ -18,7 +18,7 @@ using workload::PipelinePlan;
 using workload::Plan;
 using workload::StackPlan;
 
-constexpr std::array rows{
+constexpr std::array stack_rows{
     Field{.name = "recompute",
           .place = at<&Plan::policy, &LayerPolicy::recompute>(),
           .flags = "recompute-activations:selective",
@@ -246,7 +246,7 @@ constexpr std::array rows{
 }  // namespace
 
 std::span<const Field> stack_fields() {
-  return rows;
+  return stack_rows;
 }
 
 }  // namespace sim::config

@@ -5,18 +5,9 @@
 #include "sim/config/locate.h"
 #include "sim/config/textproto.h"
 #include "sim/config/tokenizer.pb.h"
+#include "sim/core/letters.h"
 
 namespace sim::config {
-namespace {
-
-std::string lower(std::string_view text) {
-  std::string result(text);
-  for (char& c : result)
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  return result;
-}
-
-}  // namespace
 
 std::optional<std::int64_t> vocabulary_of(std::string_view tokenizer) {
   rehearse::v1::Tokenizers table;

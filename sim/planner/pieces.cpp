@@ -16,7 +16,6 @@ using workload::PassKind;
 using workload::Plan;
 using workload::Recompute;
 using workload::RecomputeMethod;
-using workload::Space;
 
 // Layers of the small program; with block recomputation the first half of them runs again.
 constexpr int layers = 6, half = layers / 2;
@@ -50,16 +49,17 @@ std::vector<std::int64_t> held_behind_calls(const workload::Program& program,
                                             const workload::Template& pattern) {
   std::vector<std::int64_t> held;
   std::map<std::uint32_t, std::int64_t> frame;  // by slot
-  std::map<std::pair<Space, std::uint32_t>, std::int64_t> others;
+  std::map<std::pair<workload::Space, std::uint32_t>, std::int64_t> others;
   std::int64_t sum = 0;
   for (const workload::Call& call : pattern.calls) {
-    const auto put = [&](Space space, std::uint32_t index, std::int64_t bytes) {
-      if (space != Space::microbatch && space != Space::layer) {
+    const auto put = [&](workload::Space space, std::uint32_t index, std::int64_t bytes) {
+      if (space != workload::Space::microbatch && space != workload::Space::layer) {
         const std::int64_t was = others[{space, index}];
         others[{space, index}] = bytes;
         return was;
       }
-      std::int64_t& there = frame[space == Space::layer ? call.layer_base + index : index];
+      std::int64_t& there =
+          frame[space == workload::Space::layer ? call.layer_base + index : index];
       const std::int64_t was = there;
       sum += bytes - there;
       there = bytes;
@@ -69,8 +69,8 @@ std::vector<std::int64_t> held_behind_calls(const workload::Program& program,
       if (i.op == Op::alloc) put(i.space, i.index, i.value);
       if (i.op == Op::free) put(i.space, i.index, 0);
       if (i.op == Op::move)
-        put(static_cast<Space>(i.value >> 32), static_cast<std::uint32_t>(i.value & 0xffffffff),
-            put(i.space, i.index, 0));
+        put(static_cast<workload::Space>(i.value >> 32),
+            static_cast<std::uint32_t>(i.value & 0xffffffff), put(i.space, i.index, 0));
     }
     held.push_back(sum);
   }

@@ -35,7 +35,7 @@ constexpr std::array<Layer, workload::category_count> layers = {{
     {Category::communication, "#b07aa1"},
     {Category::temporaries, "#ff9da7"},
 }};
-constexpr double width = 1060, left = 70, right = 230, top = 34, height = 230, below = 46;
+constexpr double whole_width = 1060, left = 70, right = 230, top = 34, height = 230, below = 46;
 
 // A round step that divides `range` into 4 to 8.
 double tick(double range) {
@@ -47,7 +47,7 @@ double tick(double range) {
 }
 
 struct Panel {
-  double x0 = left, x1 = width - right, y0, y1;
+  double x0 = left, x1 = whole_width - right, y0, y1;
   double seconds, gib_most;
 
   double x(double s) const { return x0 + (x1 - x0) * s / seconds; }
@@ -228,7 +228,7 @@ std::string legend(const Panel& panel, const ClassReport& who) {
 std::string panel_text(const ClassReport& who, const MemoryTimeline::Class& own, double y) {
   Panel panel{};
   panel.x0 = left;
-  panel.x1 = width - right;
+  panel.x1 = whole_width - right;
   panel.y0 = y + top;
   panel.y1 = panel.y0 + height;
   panel.seconds = std::max(1e-9, seconds(own.width) * static_cast<double>(own.intervals.size()));
@@ -276,7 +276,7 @@ std::string memory_plot(const Answer& answer, const MemoryTimeline& timeline) {
       "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {:.0f} {:.0f}\" width=\"{:.0f}\" "
       "height=\"{:.0f}\" font-family=\"sans-serif\" font-size=\"11\">\n"
       "<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n",
-      width, total, width, total);
+      whole_width, total, whole_width, total);
   svg += text(left, 24,
               fmt::format("memory of {} on {} x {}, {}: each stage's fullest rank",
                           escaped(answer.plan.architecture.name), answer.plan.world(),

@@ -36,7 +36,9 @@ struct Repository {
     const std::string calls = folder + "/calls";
     script(folder + "/bin/cmake", "echo cmake >>'" + calls + "'\n");
     script(folder + "/bin/ninja",
-           "echo ninja begins >>'" + calls +
+           "case \" $* \" in *\" -n \"*) echo \"${NINJA_STATUS}one\"; exit ;; esac\n"
+           "echo ninja begins >>'" +
+               calls +
                "'; sleep 0.2\n"
                "printf '#!/bin/sh\\necho \"$REHEARSE_ROOT|$*|$PWD\"; exit 3\\n' >\"$2/rehearse\"\n"
                "chmod +x \"$2/rehearse\"; echo ninja ends >>'" +
@@ -90,6 +92,22 @@ TEST_CASE("golden: a build that fails says so and the program is not started") {
   CHECK(finished.code == 70);
   CHECK(finished.out.empty());
   CHECK(finished.err.find("rehearse: the build failed") != std::string::npos);
+}
+
+TEST_CASE("golden: a long build says how long is left, and errors stand as they are") {
+  const Repository repository("left");
+  // By this clock the first of eight files' worth is built after 40 seconds.
+  script(repository.folder + "/bin/date",
+         "echo . >>clock; echo $((1000 + 40 * ($(wc -l <clock) / 2)))\n");
+  script(repository.folder + "/bin/ninja",
+         "echo \"${NINJA_STATUS}a.o\"; echo \"${NINJA_STATUS}build/batches/b.o\"\n"
+         "case \" $* \" in *\" -n \"*) echo \"${NINJA_STATUS}c.o\"; exit ;; esac\n"
+         "echo 'a.cpp:1: warning: of the compiler'\n");
+  const golden::Finished finished = repository.start("'a b/rehearse' test");
+  CHECK(finished.err ==
+        "rehearse: building for the first time, a few minutes\n"
+        "rehearse: 12 % built, about 5 min left\n"
+        "a.cpp:1: warning: of the compiler\n");
 }
 
 TEST_CASE("golden: missing packages are installed by root and asked for from others") {
