@@ -36,7 +36,7 @@ struct Repository {
     const std::string calls = folder + "/calls";
     script(folder + "/bin/cmake", "echo cmake >>'" + calls + "'\n");
     script(folder + "/bin/ninja",
-           "case \" $* \" in *\" -n \"*) echo \"${NINJA_STATUS}one\"; exit ;; esac\n"
+           "case \" $* \" in *\" -t \"*) exit ;; esac\n"
            "echo ninja begins >>'" +
                calls +
                "'; sleep 0.2\n"
@@ -100,9 +100,12 @@ TEST_CASE("golden: a long build says how long is left, and errors stand as they 
   script(repository.folder + "/bin/date",
          "echo . >>clock; echo $((1000 + 40 * ($(wc -l <clock) / 2)))\n");
   script(repository.folder + "/bin/ninja",
-         "echo \"${NINJA_STATUS}a.o\"; echo \"${NINJA_STATUS}build/batches/b.o\"\n"
-         "case \" $* \" in *\" -n \"*) echo \"${NINJA_STATUS}c.o\"; exit ;; esac\n"
-         "echo 'a.cpp:1: warning: of the compiler'\n");
+         "case \" $* \" in *\" -t \"*)\n"
+         "  echo 'c++ a.cpp'; echo 'c++ build/batches/b.cpp'; echo 'ar build/batches/b.o'; exit\n"
+         "esac\n"
+         "echo '[step] 1 3 a.o'\n"
+         "echo 'a.cpp:1: warning: of the compiler'\n"
+         "echo '[step] 2 3 build/batches/b.o'\n");
   const golden::Finished finished = repository.start("'a b/rehearse' test");
   CHECK(finished.err ==
         "rehearse: building for the first time, a few minutes\n"
