@@ -82,7 +82,7 @@ void mirrored(const Plan& plan, Problems& problems) {
     problems.push_back({field, fmt::format("schedule {} holds every part twice, {}",
                                            plan.pipeline.schedule, rule)});
   };
-  if (plan.shards_parameters()) problem("schedule", "each whole; write data_parallel ddp");
+  if (plan.shards_parameters()) return problem("schedule", "each whole; write data_parallel ddp");
   if (!plan.sharding.distributed_optimizer)
     problem("distributed_optimizer",
             "of which each copy has one half of the optimizer's state; turn distributed_optimizer "
