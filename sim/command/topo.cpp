@@ -278,15 +278,25 @@ std::vector<double> heat(const std::string& plan, topology::Cluster& cluster,
   return busy;
 }
 
+// Ring with LL: the shortest step over each kind of way.
+topology::WayLatencies ways_of(const config::Machine& machine) {
+  search::Sites sites;
+  const network::NcclModel& nccl = need(sites.of(machine))->profile.communication.nccl;
+  return {nccl.nvlink.ring.ll, nccl.pcie.ring.ll, nccl.network.ring.ll};
+}
+
 int export_drawing(const Options& options, Globals globals) {
   const std::string format = options.choice("format", "svg", {"svg", "dot", "simgrid"});
   topology::Cluster cluster;
   std::vector<double> busy;
+  topology::WayLatencies ways;
   const Given from = given(options);
   if (options.has("plan")) {
     busy = heat(options.text("plan"), cluster, from.settings);
   } else {
-    cluster = machine_of(from).cluster;
+    const config::Machine machine = machine_of(from);
+    if (format == "simgrid") ways = ways_of(machine);
+    cluster = machine.cluster;
     const int most = format == "simgrid" ? std::min(cluster.nodes, 8) : cluster.nodes;
     const int nodes = static_cast<int>(options.number("nodes", most, 1, cluster.nodes));
     cluster = topology::first_nodes(cluster, nodes);
@@ -300,7 +310,7 @@ int export_drawing(const Options& options, Globals globals) {
                fmt::format("{} GPUs are more than the {} that are drawn; --nodes N", drawn, limit)};
   const std::string text = format == "svg"   ? topology::svg(cluster, busy, alike)
                            : format == "dot" ? topology::graphviz(cluster, busy, alike)
-                                             : topology::simgrid_xml(cluster);
+                                             : topology::simgrid_xml(cluster, ways);
   if (!options.has("output") || globals.json) {
     report::Document document;
     document.blocks.emplace_back(

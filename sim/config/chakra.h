@@ -43,5 +43,8 @@ struct ChakraTrace {
 // The beginning looks like one.
 bool is_chakra(std::string_view bytes);
 Result<ChakraTrace> read_chakra(std::string_view bytes, const std::string& path);
+// The same as JSON (chakra_json.cpp).
+bool is_chakra_json(std::string_view bytes);
+Result<ChakraTrace> read_chakra_json(std::string_view bytes, const std::string& path);
 
 }  // namespace sim::config

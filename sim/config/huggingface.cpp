@@ -61,9 +61,9 @@ Architecture gpt2(Keys& keys) {
 }
 
 // Rules between numbers that are each right by themselves.
-void check_products(Keys& keys, Architecture& a, bool is_gpt2) {
-  const std::string_view heads = is_gpt2 ? "n_head" : "num_attention_heads";
-  const std::string_view hidden = is_gpt2 ? "n_embd" : "hidden_size";
+void check_products(Keys& keys, Architecture& a, std::string_view type) {
+  const auto [heads, hidden] = heads_and_hidden(keys, type);
+  const bool is_gpt2 = type == "gpt2";
   const bool has_head_dim = a.head_dim > 0 || (!is_gpt2 && keys.given("head_dim"));
   if (!has_head_dim && a.hidden > 0 && a.heads > 0) {
     if (a.hidden % a.heads != 0)
@@ -139,7 +139,7 @@ Result<Architecture> parse_huggingface(const std::string& text, const std::strin
   // Models that see too: the part that reads and writes text.
   const JsonValue* inner = object->find("text_config");
   if (inner && inner->kind == JsonValue::Kind::object && !object->find("num_hidden_layers")) {
-    std::optional<JsonObject> part = JsonObject::read(object->inside(*inner), name, problems);
+    std::optional<JsonObject> part = object->part(*inner, problems);
     if (!part) return problems;
     object = std::move(part);
   }
@@ -154,7 +154,7 @@ Result<Architecture> parse_huggingface(const std::string& text, const std::strin
   Architecture a = is_gpt2 ? gpt2(keys) : read_layers(keys, type->text);
   if (!is_gpt2) read_mixture(keys, type->text, a);
   a.name = name_of(name);
-  if (!a.is_latent()) check_products(keys, a, is_gpt2);
+  if (!a.is_latent()) check_products(keys, a, type->text);
   if (problems.empty() && a.is_mixture() &&
       many_parameters(a) > static_cast<double>(max_parameters))
     keys.problem(nullptr, fmt::format("the model has {:.3g} parameters in its MLPs; at most {} are "

@@ -2,11 +2,14 @@
 // type's configuration class in the transformers library and what the type has beside the shapes
 // that all share. Where the layers of a type differ in what costs nothing here (scales of
 // embeddings and residuals, soft caps of scores, positions left out of some layers), that is not
-// read. Parallel halves of a layer (gpt_neox) are replayed one after the other.
+// read. Parallel halves of a layer with a norm each (gpt_neox) are replayed one after the other.
 //
-//     llama mistral qwen2 phi3 granite smollm3 minicpm baichuan internlm2    RMSNorm, SwiGLU
+//     llama mistral qwen2 phi3 granite smollm3 minicpm baichuan internlm internlm2  RMSNorm, SwiGLU
 //     gemma gemma2 gemma3_text      a gated GELU, tied; 2 and 3 have norms behind both halves
-//     starcoder2 nemotron stablelm gpt_neox opt    LayerNorm
+//     olmo olmo2                    norms without weights; norms behind both halves only
+//     starcoder2 nemotron stablelm gpt_neox opt bloom    LayerNorm
+//     gptj phi cohere cohere2 falcon    one norm for both halves
+//     mpt cohere cohere2            LayerNorm without a bias
 #include <algorithm>
 #include <array>
 
@@ -21,6 +24,13 @@ using model::Architecture;
 // Between the products of the MLP. Squared or not, what stands there costs the same.
 enum class Act : std::uint8_t { silu, gated_gelu, gelu };
 
+// How a type calls what every file must say; several names in one text: the first that is given.
+struct Names {
+  std::string_view layers = "num_hidden_layers", hidden = "hidden_size",
+                   heads = "num_attention_heads", positions = "max_position_embeddings";
+};
+constexpr Names gpt2_names{"n_layer", "n_embd", "n_head", "n_positions"};
+
 // What a type of this file is where its file says nothing, and what it has of its own.
 struct Dense {
   std::string_view type;
@@ -32,6 +42,8 @@ struct Dense {
   // Keys that the type's files may leave out; 0: a file must say it.
   std::int64_t vocab = 0, heads = 0, kv_heads = 0, head_dim = 0;
   std::string_view width = "intermediate_size";
+  std::int64_t wider = 0;  // the MLP's width over hidden where the file may leave it out
+  Names names = {};
 };
 
 void only(Keys& keys, std::string_view key, bool value, const char* why) {
@@ -40,12 +52,16 @@ void only(Keys& keys, std::string_view key, bool value, const char* why) {
     keys.problem(given, fmt::format("{} is {}; {}", key, keys.spelled(*given), why));
 }
 
+// Biases of the four products of attention, and of the MLP.
+void biases(Architecture& a, bool attention, bool mlp) {
+  a.qkv_bias = attention;
+  a.linear_bias = attention || mlp;
+  a.projection_bias = attention || !mlp;
+  a.mlp_bias = mlp || !attention;
+}
+
 void llama(Keys& keys, Architecture& a) {
-  a.qkv_bias = keys.boolean("attention_bias", false);
-  a.linear_bias = keys.boolean("mlp_bias", false);
-  if (a.qkv_bias != a.linear_bias)
-    keys.problem(keys.given(a.qkv_bias ? "attention_bias" : "mlp_bias"),
-                 "attention_bias and mlp_bias differ; only both true or both false is modelled");
+  biases(a, keys.boolean("attention_bias", false), keys.boolean("mlp_bias", false));
 }
 
 void windowed(Keys& keys, Architecture& a) {
@@ -57,9 +73,12 @@ void qwen2(Keys& keys, Architecture& a) {
   if (keys.boolean("use_sliding_window", false)) windowed(keys, a);
 }
 
-void no_bias(Keys& keys, Architecture&) {
-  only(keys, "attention_bias", false, "a bias there is not modelled");
-  only(keys, "bias", false, "biases are not modelled");
+void attention_bias(Keys& keys, Architecture& a) {
+  biases(a, keys.boolean("attention_bias", false), false);
+}
+
+void internlm(Keys& keys, Architecture& a) {
+  biases(a, keys.boolean("bias", true), false);
 }
 
 void without_positions(Keys& keys, Architecture& a) {
@@ -71,14 +90,14 @@ void without_positions(Keys& keys, Architecture& a) {
 }
 
 void gemma2(Keys& keys, Architecture& a) {
-  no_bias(keys, a);
+  attention_bias(keys, a);
   a.output_norms = true;
   a.sliding_window = keys.optional("sliding_window", 4096, max_positions);
   a.whole_attention = 2;
 }
 
 void gemma3(Keys& keys, Architecture& a) {
-  no_bias(keys, a);
+  attention_bias(keys, a);
   a.output_norms = a.query_key_norm = true;
   a.sliding_window = keys.optional("sliding_window", 4096, max_positions);
   a.whole_attention = keys.optional("sliding_window_pattern", 6, max_layers);
@@ -94,19 +113,83 @@ void starcoder2(Keys& keys, Architecture& a) {
 
 void stablelm(Keys& keys, Architecture& a) {
   a.qkv_bias = keys.boolean("use_qkv_bias", false);
-  only(keys, "use_parallel_residual", false, "one norm for both halves is not modelled");
-  only(keys, "qk_layernorm", false, "a norm for each head's own weights is not modelled");
-}
-
-void nemotron(Keys& keys, Architecture&) {
-  only(keys, "attention_bias", false, "a bias there is not modelled");
-  only(keys, "mlp_bias", false, "a bias there is not modelled");
+  if (keys.boolean("use_parallel_residual", false)) a.input_norms = model::InputNorms::shared;
+  a.query_key_norm = a.norms_by_head = keys.boolean("qk_layernorm", false);
 }
 
 void gpt_neox(Keys& keys, Architecture& a) {
   only(keys, "attention_bias", true, "a layer without them is not modelled");
   a.qkv_bias = a.linear_bias = true;
   a.hidden_dropout = keys.probability("hidden_dropout", 0.0);
+}
+
+void olmo2(Keys& keys, Architecture& a) {
+  attention_bias(keys, a);
+  a.input_norms = model::InputNorms::none;
+  a.output_norms = a.query_key_norm = a.norms_by_head = true;  // over all heads at once
+}
+
+void gptj(Keys& keys, Architecture& a) {
+  biases(a, false, true);
+  a.input_norms = model::InputNorms::shared;
+  a.head_bias = true;
+  a.attention_dropout = keys.probability("attn_pdrop", 0.0);
+  a.hidden_dropout = keys.probability("resid_pdrop", 0.0);
+}
+
+void phi(Keys& keys, Architecture& a) {
+  only(keys, "qk_layernorm", false, "norms of heads are not modelled for this type");
+  biases(a, true, true);
+  a.input_norms = model::InputNorms::shared;
+  a.head_bias = true;
+  a.hidden_dropout = keys.probability("resid_pdrop", 0.0);
+}
+
+void cohere(Keys& keys, Architecture& a) {
+  attention_bias(keys, a);
+  a.input_norms = model::InputNorms::shared;
+  a.query_key_norm = a.norms_by_head = keys.boolean("use_qk_norm", false);
+}
+
+void cohere2(Keys& keys, Architecture& a) {
+  cohere(keys, a);
+  a.sliding_window = keys.optional("sliding_window", 4096, max_positions);
+  a.whole_attention = keys.optional("sliding_window_pattern", 4, max_layers);
+}
+
+// With the decoder of the larger models each half has a norm, unless it is said to be one
+// [transformers models/falcon/modeling_falcon.py:FalconDecoderLayer].
+void falcon(Keys& keys, Architecture& a) {
+  const bool has_biases = keys.boolean("bias", false);
+  biases(a, has_biases, has_biases);
+  const bool larger = keys.boolean("new_decoder_architecture", false);
+  if (!larger) a.kv_heads = keys.boolean("multi_query", true) ? 1 : a.heads;
+  const bool parallel = larger || keys.boolean("parallel_attn", true);
+  const std::int64_t norms = keys.optional("num_ln_in_parallel_attn", larger ? 2 : 1, 2);
+  if (parallel && norms == 1) a.input_norms = model::InputNorms::shared;
+  if (keys.boolean("alibi", false)) a.position = model::Position::none;
+  a.hidden_dropout = keys.probability("hidden_dropout", 0.0);
+}
+
+void bloom(Keys& keys, Architecture& a) {
+  biases(a, true, true);
+  a.position = model::Position::none;
+  a.embedding_norm = true;
+  a.hidden_dropout = keys.probability("hidden_dropout", 0.0);
+}
+
+void mpt(Keys& keys, Architecture& a) {
+  only(keys, "no_bias", true, "biases are not modelled for this type");
+  a.hidden_dropout = keys.probability("resid_pdrop", 0.0);
+  a.position = model::Position::learned;
+  const std::optional<JsonObject> inner = keys.inside("attn_config");
+  if (!inner) return;
+  Keys attention(*inner, keys);
+  if (attention.boolean("alibi", false)) a.position = model::Position::none;
+  if (attention.boolean("rope", false)) a.position = model::Position::rope;
+  a.kv_heads = attention.optional("kv_n_heads", a.heads, max_heads);
+  a.query_key_norm = a.norms_by_head = attention.boolean("qk_ln", false);
+  a.attention_dropout = attention.probability("attn_pdrop", 0.0);
 }
 
 // Two rows of the table of positions are for padding [OPTLearnedPositionalEmbedding].
@@ -124,7 +207,7 @@ void opt(Keys& keys, Architecture& a) {
   a.hidden_dropout = keys.probability("dropout", 0.1);
 }
 
-constexpr auto layer = model::Norm::layer;
+constexpr auto layer = model::Norm::layer, no_bias = model::Norm::layer_without_bias;
 constexpr auto gelu = Act::gelu, gated_gelu = Act::gated_gelu;
 constexpr Dense rows[] = {
     {.type = "llama", .rest = llama},
@@ -132,15 +215,16 @@ constexpr Dense rows[] = {
     {.type = "qwen2", .positions = 32768, .rest = qwen2},
     {.type = "phi3", .positions = 4096, .rest = windowed},
     {.type = "granite", .rest = llama},
-    {.type = "smollm3", .positions = 32768, .tied = true, .rest = no_bias},
-    {.type = "minicpm", .tied = true, .rest = no_bias},
+    {.type = "smollm3", .positions = 32768, .tied = true, .rest = llama},
+    {.type = "minicpm", .tied = true, .rest = attention_bias},
     {.type = "baichuan", .positions = 4096, .rest = without_positions},
-    {.type = "internlm2", .rest = no_bias},
+    {.type = "internlm", .rest = internlm},
+    {.type = "internlm2", .rest = internlm},
     {.type = "gemma",
      .positions = 8192,
      .tied = true,
      .act = gated_gelu,
-     .rest = no_bias,
+     .rest = attention_bias,
      .head_dim = 256},
     {.type = "gemma2",
      .positions = 8192,
@@ -163,10 +247,46 @@ constexpr Dense rows[] = {
      .norm = layer,
      .act = gelu,
      .rest = starcoder2},
-    {.type = "nemotron", .positions = 4096, .norm = layer, .act = gelu, .rest = nemotron},
+    {.type = "nemotron", .positions = 4096, .norm = layer, .act = gelu, .rest = llama},
     {.type = "stablelm", .positions = 4096, .norm = layer, .rest = stablelm},
     {.type = "gpt_neox", .norm = layer, .act = gelu, .rest = gpt_neox},
     {.type = "opt", .tied = true, .norm = layer, .act = gelu, .rest = opt, .width = "ffn_dim"},
+    {.type = "gptj",
+     .norm = layer,
+     .act = gelu,
+     .rest = gptj,
+     .width = "n_inner",
+     .wider = 4,
+     .names = gpt2_names},
+    {.type = "phi", .norm = layer, .act = gelu, .rest = phi},
+    {.type = "cohere", .positions = 8192, .tied = true, .norm = no_bias, .rest = cohere},
+    {.type = "cohere2", .positions = 8192, .tied = true, .norm = no_bias, .rest = cohere2},
+    {.type = "falcon",
+     .tied = true,
+     .norm = layer,
+     .act = gelu,
+     .rest = falcon,
+     .width = "ffn_hidden_size",
+     .wider = 4,
+     .names = {"num_hidden_layers n_layer", "hidden_size", "num_attention_heads n_head"}},
+    {.type = "bloom",
+     .tied = true,
+     .norm = layer,
+     .act = gelu,
+     .rest = bloom,
+     .wider = 4,
+     .names = {"n_layer num_hidden_layers", "hidden_size n_embed", "n_head num_attention_heads",
+               "seq_length"}},
+    {.type = "mpt",
+     .tied = true,
+     .norm = no_bias,
+     .act = gelu,
+     .rest = mpt,
+     .width = "",
+     .wider = 4,
+     .names = {"n_layers", "d_model", "n_heads", "max_seq_len"}},
+    {.type = "olmo", .norm = model::Norm::layer_without_weights, .rest = attention_bias},
+    {.type = "olmo2", .rest = olmo2},
 };
 // Mixtures begin as this.
 constexpr Dense mixture{.type = "", .positions = 32768};
@@ -205,15 +325,17 @@ std::int64_t or_required(Keys& keys, std::string_view key, std::int64_t otherwis
 Architecture base(Keys& keys, const Dense& row) {
   Architecture a;
   keys.misspelt(base_keys);
-  a.layers = keys.required("num_hidden_layers", max_layers, "32");
-  a.hidden = keys.required("hidden_size", max_hidden, "4096");
-  a.ffn = keys.required(row.width, max_width, "14336");
-  a.heads = or_required(keys, "num_attention_heads", row.heads, max_heads, "32");
+  a.layers = keys.required(keys.first_of(row.names.layers), max_layers, "32");
+  a.hidden = keys.required(keys.first_of(row.names.hidden), max_hidden, "4096");
+  a.ffn = row.wider == 0      ? keys.required(row.width, max_width, "14336")
+          : row.width.empty() ? a.hidden * keys.optional("expansion_ratio", row.wider, max_heads)
+                              : keys.optional(row.width, row.wider * a.hidden, max_width);
+  a.heads = or_required(keys, keys.first_of(row.names.heads), row.heads, max_heads, "32");
   a.vocab = or_required(keys, "vocab_size", row.vocab, max_width, "128256");
-  a.kv_heads =
-      keys.optional("num_key_value_heads", row.kv_heads > 0 ? row.kv_heads : a.heads, max_heads);
+  a.kv_heads = keys.optional(keys.first_of("num_key_value_heads num_kv_heads"),
+                             row.kv_heads > 0 ? row.kv_heads : a.heads, max_heads);
   a.head_dim = keys.optional("head_dim", row.head_dim, max_heads);
-  a.max_positions = keys.optional("max_position_embeddings", row.positions, max_positions);
+  a.max_positions = keys.optional(row.names.positions, row.positions, max_positions);
   a.norm = row.norm;
   a.position = model::Position::rope;
   a.activation = row.act == Act::gelu ? Activation::gelu : Activation::swiglu;
@@ -234,6 +356,12 @@ std::vector<std::string_view> dense_types() {
   std::vector<std::string_view> types;
   for (const Dense& row : rows) types.push_back(row.type);
   return types;
+}
+
+std::pair<std::string_view, std::string_view> heads_and_hidden(Keys& keys, std::string_view type) {
+  const Dense* row = row_of(type);
+  const Names names = type == "gpt2" ? gpt2_names : row ? row->names : Names{};
+  return {keys.first_of(names.heads), keys.first_of(names.hidden)};
 }
 
 Architecture read_layers(Keys& keys, std::string_view type) {

@@ -210,11 +210,11 @@ std::string JsonObject::where(std::size_t offset) const {
   return fmt::format("{}:{}:{}", name_, line, column);
 }
 
-std::string JsonObject::inside(const JsonValue& object) const {
+std::optional<JsonObject> JsonObject::part(const JsonValue& object, Diagnostics& problems) const {
   std::string text = text_;
   for (std::size_t i = 0; i < text.size(); ++i)
     if ((i < object.start || i >= object.end) && text[i] != '\n') text[i] = ' ';
-  return text;
+  return read(text, name_, problems);
 }
 
 std::string JsonObject::spelled(const JsonValue& value) const {

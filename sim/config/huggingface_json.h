@@ -46,8 +46,8 @@ class JsonObject {
   std::size_t start() const { return start_; }  // the opening brace
   // A scalar as the file spells it, shortened.
   std::string spelled(const JsonValue& value) const;
-  // The text of one of the values that is an object, at the same lines and columns.
-  std::string inside(const JsonValue& object) const;
+  // One of the values that is an object, with its places in the same file.
+  std::optional<JsonObject> part(const JsonValue& object, Diagnostics& problems) const;
 
  private:
   friend class JsonReader;

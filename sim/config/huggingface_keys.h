@@ -3,7 +3,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -30,12 +32,31 @@ inline constexpr std::int64_t max_parameters = 1'000'000'000'000'000;
 class Keys {
  public:
   Keys(const JsonObject& object, Diagnostics& problems) : object_(object), problems_(problems) {}
+  // Of an object inside of another's values.
+  Keys(const JsonObject& object, Keys& outer) : Keys(object, outer.problems_) {}
 
   void problem(const JsonValue* at, std::string message) {
     add(at ? at->start : object_.start(), std::move(message));
   }
 
   std::string spelled(const JsonValue& value) const { return object_.spelled(value); }
+
+  // Of the names in a text with blanks between: the first that is given, else the first.
+  std::string_view first_of(std::string_view names) const {
+    for (std::string_view rest = names; !rest.empty();) {
+      const std::size_t end = std::min(rest.find(' '), rest.size());
+      if (given(rest.substr(0, end))) return rest.substr(0, end);
+      rest.remove_prefix(std::min(end + 1, rest.size()));
+    }
+    return names.substr(0, names.find(' '));
+  }
+
+  // An object among the values; none where it is left out or no object.
+  std::optional<JsonObject> inside(std::string_view key) {
+    const JsonValue* value = given(key);
+    if (!value || value->kind != JsonValue::Kind::object) return std::nullopt;
+    return object_.part(*value, problems_);
+  }
 
   // Null when the key is left out or null, which means the same in a config.json.
   const JsonValue* given(std::string_view key) const {
@@ -130,6 +151,8 @@ class Keys {
 
 // The network that all types share, with what dense types have of their own; mixtures begin as it.
 model::Architecture read_layers(Keys& keys, std::string_view type);
+// How a type calls its heads and its hidden size.
+std::pair<std::string_view, std::string_view> heads_and_hidden(Keys& keys, std::string_view type);
 // The dense types that it knows.
 std::vector<std::string_view> dense_types();
 

@@ -137,8 +137,11 @@ void begin_element(void* data, const char* name_text, const char** attributes) {
     }
   } else if (name == "net") {
     if (r.nics.size() >= most_devices) return r.problem("more than 1024 NICs");
-    const int speed = number_of(text("speed"));
-    r.nics.push_back({std::max(0, r.sockets - 1), r.above, std::max(0, speed) * 1e6 / 8});
+    // Mb/s; files of Slingshot's NICs say it in kb/s (200000000 for 200 Gb/s).
+    constexpr int fastest = 10'000'000;
+    const int speed = std::max(0, number_of(text("speed")));
+    r.nics.push_back(
+        {std::max(0, r.sockets - 1), r.above, speed * (speed > fastest ? 1e3 : 1e6) / 8});
   }
 }
 

@@ -5,9 +5,12 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <filesystem>
+#include <sstream>
 
 #include "sim/config/megatron_flags.h"
 #include "sim/config/megatron_translator.h"
+#include "sim/config/textproto.h"
 #include "sim/context/context.h"
 
 namespace sim::config {
@@ -76,6 +79,19 @@ std::string with_folders(const std::string& word, const std::string& name) {
 bool is_off(const std::string& value) {
   return value == "0" || value == "none" || value == "None" || value == "False" ||
          value == "false" || value == "null";
+}
+
+// The whole numbers of all values: "[2 2]", "128,0" and "128 0" alike.
+std::vector<std::int64_t> numbers_of(const Given& given) {
+  std::vector<std::int64_t> numbers;
+  for (const shell::Word& word : given.values) {
+    std::string text = word.text;
+    for (char& c : text)
+      if ((c < '0' || c > '9') && c != '-') c = ' ';
+    std::istringstream parts(text);
+    for (std::int64_t n = 0; parts >> n;) numbers.push_back(n);
+  }
+  return numbers;
 }
 
 }  // namespace
@@ -267,6 +283,8 @@ void Translator::attention() {
   if (has("use-flash-attn-v1") || has("use-flash-attn-triton")) return;
   if (const Given* backend = find("attention-backend"); backend && backend->value() != "auto") {
     const std::string name = backend->value().substr(backend->value().find('.') + 1);
+    if ((name == "unfused" || name == "local") && has("multi-latent-attention"))
+      return note(*backend, "latent attention is one fused kernel");
     unfused = name == "unfused" || name == "local";
     set(*backend, fmt::format("attention={}", name == "fused" ? "cudnn"
                                               : unfused       ? "unfused"
@@ -280,7 +298,24 @@ void Translator::attention() {
   }
   if (const Given* masked = find("no-masked-softmax-fusion"); masked && unfused)
     note(*masked, "the scores' softmax is one kernel");
+  windows();
   context();
+}
+
+// Tokens before a query and behind it; every so-many-th layer sees all [core 0.15
+// transformer_config.py:window_size, window_attn_skip_freq].
+void Translator::windows() {
+  const Given* size = find("window-size");
+  if (!size) return;
+  const std::vector<std::int64_t> sides = numbers_of(*size);
+  if (sides.empty() || sides.front() < 1) return note(*size, "attention sees all tokens");
+  set(*size, fmt::format("architecture.sliding_window={}", sides.front() + 1));
+  const Given* skip = find("window-attn-skip-freq");
+  if (!skip) return;
+  if (const auto n = number(skip))
+    set(*skip, fmt::format("architecture.whole_attention={}", *n));
+  else
+    note(*skip, "every layer has windows");
 }
 
 // [Megatron-LM core 0.14 arguments.py: one type, or one for each layer; of the sizes the first is
@@ -295,8 +330,12 @@ void Translator::context() {
     for (const shell::Word& word : kind->values)
       if (word.text != kind->value()) note(*kind, "all layers share sequences as the first one");
   }
-  if (const Given* sizes = find("hierarchical-context-parallel-sizes"))
-    set_value(*sizes, "ulysses");
+  if (const Given* sizes = find("hierarchical-context-parallel-sizes")) {
+    if (const std::vector<std::int64_t> both = numbers_of(*sizes); both.size() > 1)
+      set(*sizes, fmt::format("ulysses={}", both.front()));  // a list in quotes
+    else
+      set_value(*sizes, "ulysses");
+  }
   if (const Given* ranks = find("ds-sequence-parallel-size");
       ranks && !ranks->values.empty() && ranks->value() != "1") {
     set_value(*ranks, "cp");
@@ -315,6 +354,9 @@ void Translator::numerics() {
   if (const Given* kind = find("optimizer"); kind && !kind->values.empty())
     if (const std::string name = kind->value(); name != "adam" && name != "adamw")
       note(*kind, "the optimizer is Adam");
+  if (const Given* steps = find("step-batch-size-schedule"); steps && !has("global-batch-size"))
+    if (const std::vector<std::int64_t> sizes = numbers_of(*steps); !sizes.empty())
+      set(*steps, fmt::format("global_batch={}", sizes.back()));
   experts();
   if (const Given* hybrid = find("is-hybrid-model"))
     refuse(hybrid->flag, "--is-hybrid-model: layers with a state space are not simulated");
@@ -391,8 +433,26 @@ void Translator::loading() {
   set(*workers, "data_workers=1");
 }
 
+namespace {
+
+// A file beside the script, by its path from there or, where only the run knows the folder
+// (`pwd`/CONFIG.sh), by its name.
+std::optional<std::string> beside(const std::string& script, const shell::Word& word) {
+  const std::filesystem::path named(word.text);
+  if (named.is_absolute() && word.unknowns.empty()) return std::nullopt;
+  const std::filesystem::path folder = std::filesystem::path(script).parent_path();
+  const auto file = folder / (word.unknowns.empty() ? named : named.filename());
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(file, error)) return std::nullopt;
+  const Result<std::string> text = read_file(file.string(), shell::max_text);
+  return text ? std::optional(*text) : std::nullopt;
+}
+
+}  // namespace
+
 MegatronArguments read_megatron(const std::string& text, const std::string& path) {
-  const shell::Script script = shell::follow(text);
+  const shell::Sourced sourced = [&](const shell::Word& word) { return beside(path, word); };
+  const shell::Script script = shell::follow(text, {}, sourced);
   const Launch launch = find_launch(script);
   MegatronArguments base = Translator(launch, script, text, path).run();
   // What nobody can decide is decided the other way, one condition at a time: does it matter?
@@ -400,7 +460,7 @@ MegatronArguments read_megatron(const std::string& text, const std::string& path
   std::size_t tried = 0;
   for (const shell::Undecided& condition : script.undecided) {
     if (++tried > most) break;
-    const shell::Script other_script = shell::follow(text, {condition.at});
+    const shell::Script other_script = shell::follow(text, {condition.at}, sourced);
     const Launch other_launch = find_launch(other_script);
     if (other_launch.program.empty() && !launch.program.empty()) continue;
     MegatronArguments other = Translator(other_launch, other_script, text, path).run();

@@ -44,22 +44,20 @@ constexpr std::string_view together =
     "use-custom-fsdp data-parallel-sharding-strategy overlapped-distributed-optimizer spec "
     "is-hybrid-model num-experts moe moe-router-dtype multi-latent-attention kv-lora-rank "
     "qk-layernorm moe-router-load-balancing-type cp-comm-type no-masked-softmax-fusion "
-    "pp-partition-method hierarchical-context-parallel-sizes ds-sequence-parallel-size";
+    "pp-partition-method hierarchical-context-parallel-sizes ds-sequence-parallel-size "
+    "window-size window-attn-skip-freq cpu-offloading";
 
 // "--x is not simulated: ...".
 constexpr std::array noted{
     Family{"qk-l2-norm qk-norm", "the norms of queries and keys are left out"},
-    Family{"embed-layernorm", "the norm after the embedding is left out"},
     Family{"fp32-residual-connection", "residuals are simulated in 16 bits"},
-    Family{"window-size sliding-window window-attn-skip-freq",
-           "attention is simulated over all tokens"},
+    Family{"sliding-window", "attention is simulated over all tokens"},
     Family{"distribute-saved-activations distribute-checkpointed-activations "
            "partition-activations",
            "what recomputation keeps is whole on every rank"},
     Family{"checkpoint-in-cpu contigious-checkpointing",
            "what recomputation keeps stays on the GPU"},
     Family{"synchronize-each-layer", "the CPU waits nowhere"},
-    Family{"microbatch-group-size-per-virtual-pipeline-stage", "groups are of pp microbatches"},
     Family{"delay-grad-reduce no-delay-grad-reduce delay-param-gather",
            "buckets go when they are full"},
     Family{"ddp-bucket-size ddp-num-buckets reduce-bucket-size zero-reduce-bucket-size "
@@ -170,7 +168,7 @@ constexpr std::array refused{
     Family{"enable-mhc-connections", "hyper-connections are not simulated"},
     Family{"gtp-weight-remat-size", "splitting weights over a further dimension is not simulated"},
     Family{"mtp-standalone", "a stage for multi-token prediction alone is not simulated"},
-    Family{"cpu-offloading fine-grained-activation-offloading",
+    Family{"fine-grained-activation-offloading",
            "offloading of activations by layers is written offload_layers="},
     Family{"standalone-embedding-stage", "a stage for the embedding alone is not simulated"},
     Family{"pipeline-model-parallel-split-rank encoder-pipeline-model-parallel-size "

@@ -156,7 +156,7 @@ constinit const std::string_view harmless_flags =
     "megatron-fsdp-version mem-batch-size mem-infer-seq-len memory-efficient-layer-norm "
     "memory-keys memory-profile-path memory-snapshot-path merge-file mhc-init-gating-factor "
     "mhc-num-residual-streams mhc-recompute-layer-num mhc-sinkhorn-iterations "
-    "microbatch-group-size-per-vp-stage mid-level-dataset-surplus min-loss-scale min-lr "
+    "mid-level-dataset-surplus min-loss-scale min-lr "
     "min-offloaded-tensor-size mla-down-proj-fusion mlp-chunks-for-prefill mlp-int-list "
     "mlp-per-list mlp-type mm-projector-type mm-use-im-patch-token mm-use-im-start-end "
     "mm-vision-select-layer mmap-warmup mock-data model-provider model-spec modelopt-enabled "

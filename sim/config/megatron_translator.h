@@ -51,6 +51,7 @@ class Translator {
   void recomputation();
   void attention();
   void context();
+  void windows();
   void numerics();
   void experts();
   void sharding();

@@ -93,7 +93,7 @@ constexpr std::array plan_rows{
           .line = "Rows of the table of learned positions."},
     Field{.name = "architecture.norm",
           .otherwise = "rms",
-          .line = "Norm of a layer: RMSNorm, or LayerNorm with a bias."},
+          .line = "Norms: RMSNorm, or LayerNorm with all, without bias or without weights."},
     Field{.name = "architecture.position", .otherwise = "rope", .line = "How positions enter."},
     Field{.name = "architecture.activation",
           .otherwise = "swiglu",
@@ -198,6 +198,8 @@ constexpr std::array plan_rows{
           .place = at<&Plan::pipeline, &PipelinePlan::microbatch_group>(),
           .unit = "microbatches",
           .otherwise = "the schedule's own",
+          .flags = "microbatch-group-size-per-virtual-pipeline-stage= "
+                   "microbatch-group-size-per-vp-stage=",
           .line = "Microbatches that a chunk takes before the next one does."},
     Field{.name = "sequence_parallel",
           .place = at<&Plan::mesh, &MeshPlan::sequence_parallel>(),

@@ -427,6 +427,12 @@ model::Architecture architecture_of(const v1::Architecture& from, std::int64_t s
   to.vocab = from.vocab();
   to.max_positions = from.has_max_positions() ? from.max_positions() : sequence;
   if (from.norm() == v1::Architecture::layer) to.norm = model::Norm::layer;
+  if (from.norm() == v1::Architecture::layer_without_bias)
+    to.norm = model::Norm::layer_without_bias;
+  if (from.norm() == v1::Architecture::layer_without_weights)
+    to.norm = model::Norm::layer_without_weights;
+  if (from.input_norms() == v1::Architecture::shared) to.input_norms = model::InputNorms::shared;
+  if (from.input_norms() == v1::Architecture::no_norm) to.input_norms = model::InputNorms::none;
   if (from.position() == v1::Architecture::learned) to.position = model::Position::learned;
   if (from.position() == v1::Architecture::none) to.position = model::Position::none;
   if (from.activation() == v1::Architecture::gelu) to.activation = model::Activation::gelu;
@@ -440,6 +446,11 @@ model::Architecture architecture_of(const v1::Architecture& from, std::int64_t s
   to.query_key_norm = from.query_key_norm();
   to.sinks = from.sinks();
   to.output_norms = from.output_norms();
+  to.norms_by_head = from.norms_by_head();
+  to.embedding_norm = from.embedding_norm();
+  to.head_bias = from.head_bias();
+  to.projection_bias = !from.has_projection_bias() || from.projection_bias();
+  to.mlp_bias = !from.has_mlp_bias() || from.mlp_bias();
   if (from.has_num_experts()) experts_of(from, to);
   if (from.has_kv_lora_rank()) latent_of(from, to);
   to.name = from.has_name() ? from.name() : fmt::format("{} layers of {}", to.layers, to.hidden);

@@ -12,7 +12,7 @@ struct LayerCounts {
 };
 
 std::int64_t norm_parameters(const Architecture& a) {
-  return a.norm == Norm::layer ? 2 * a.hidden : a.hidden;
+  return (a.norm_has_weights() + a.norm_has_bias()) * a.hidden;
 }
 
 // Down and up again, with a norm between: queries (unless they are not projected), then keys and
@@ -31,16 +31,17 @@ void count_attention(const Architecture& a, LayerCounts& n) {
   const std::int64_t qkv = a.query_width() + 2 * a.kv_width();
   n.split += a.hidden * qkv + a.query_width() * a.hidden;  // qkv, attention output
   if (a.qkv_bias) n.split += qkv;
-  if (a.query_key_norm) n.whole += 2 * a.head_dim;
+  if (a.query_key_norm && a.norms_by_head) n.split += a.query_width() + a.kv_width();
+  if (a.query_key_norm && !a.norms_by_head) n.whole += 2 * a.head_dim;
   if (a.sinks) n.split += a.heads;
-  if (a.linear_bias) n.whole += a.hidden;  // added after the sum over ranks
+  if (a.linear_bias && a.projection_bias) n.whole += a.hidden;  // added after the sum over ranks
 }
 
 // An MLP of this width: split over ranks, and what is added after their sum.
 void count_mlp(const Architecture& a, std::int64_t width, LayerCounts& n) {
   const std::int64_t inputs = a.activation == Activation::swiglu ? 2 : 1;
   n.split += (inputs + 1) * a.hidden * width;
-  if (!a.linear_bias) return;
+  if (!a.linear_bias || !a.mlp_bias) return;
   n.split += inputs * width;
   n.whole += a.hidden;
 }
@@ -48,7 +49,8 @@ void count_mlp(const Architecture& a, std::int64_t width, LayerCounts& n) {
 LayerCounts count_layer(const Architecture& a, std::int64_t experts) {
   LayerCounts n;
   count_attention(a, n);
-  n.whole += (a.output_norms ? 4 : 2) * norm_parameters(a);
+  const int in_front = a.input_norms == InputNorms::each ? 2 : a.input_norms == InputNorms::shared;
+  n.whole += (in_front + (a.output_norms ? 2 : 0)) * norm_parameters(a);
   if (experts == 0) {
     count_mlp(a, a.ffn, n);
     return n;
@@ -66,6 +68,10 @@ std::int64_t position_parameters(const Architecture& a) {
   return a.position == Position::learned ? a.max_positions * a.hidden : 0;
 }
 
+std::int64_t embedding_norm_parameters(const Architecture& a) {
+  return a.embedding_norm ? norm_parameters(a) : 0;
+}
+
 // Each layer of a mixture with so many of its experts.
 std::int64_t counted(const Architecture& a, std::int64_t experts) {
   const std::int64_t mixtures = mixture_count(a);
@@ -73,6 +79,7 @@ std::int64_t counted(const Architecture& a, std::int64_t experts) {
   if (mixtures > 0) n += mixtures * layer_parameters(a, experts);
   n += embedding_parameters(a, a.vocab) + norm_parameters(a);
   if (!a.tied_embeddings) n += a.vocab * a.hidden;
+  if (a.head_bias) n += a.vocab;
   return n;
 }
 
@@ -95,7 +102,7 @@ std::int64_t layer_parameters(const Architecture& a, std::int64_t experts) {
 }
 
 std::int64_t embedding_parameters(const Architecture& a, std::int64_t vocab) {
-  return vocab * a.hidden + position_parameters(a);
+  return vocab * a.hidden + position_parameters(a) + embedding_norm_parameters(a);
 }
 
 std::int64_t parameters(const Architecture& a) {
@@ -129,9 +136,11 @@ std::int64_t rank_parameters(const Architecture& a, const StageShape& stage, std
   assert(!a.is_mixture() && !a.is_latent());
   const LayerCounts layer = count_layer(a, 0);
   std::int64_t n = stage.layers * (layer.split / stage.tp + layer.whole);
-  if (stage.first) n += vocab / stage.tp * a.hidden + position_parameters(a);
+  if (stage.first)
+    n += vocab / stage.tp * a.hidden + position_parameters(a) + embedding_norm_parameters(a);
   if (stage.last) n += norm_parameters(a);
   if (stage.last && !(a.tied_embeddings && stage.first)) n += vocab / stage.tp * a.hidden;
+  if (stage.last && a.head_bias) n += vocab / stage.tp;
   return n;
 }
 

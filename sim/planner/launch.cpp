@@ -65,6 +65,11 @@ std::string megatron_left(const Plan& plan) {
     return "Megatron-LM recomputes modules, not operators";
   if (plan.shards_parameters() && plan.mesh.pp > 1 && plan.sharding.fsdp.reshard_after_forward)
     return "with a pipeline fully_shard keeps parameters whole behind a forward pass";
+  const model::Architecture& a = plan.architecture;
+  if (a.input_norms != model::InputNorms::each || a.output_norms || a.norms_by_head ||
+      a.norm == model::Norm::layer_without_bias || a.norm == model::Norm::layer_without_weights ||
+      a.embedding_norm || a.head_bias || !a.projection_bias || !a.mlp_bias)
+    return "the norms and biases of this model have no flags in Megatron-LM";
   return "";
 }
 

@@ -243,9 +243,17 @@ bool Dataflow::complete(int c, RankState& r, PendingExchange& pending) {
     lift(r, Stream::compute, Time{end.ps - wire.ps}, pending.waiting);
     lift(r, Stream::compute, end, Account::pp_transfer);
   }
-  if (options_.observer)
+  if (options_.observer) {
+    std::vector<MessageEnd> ends;
+    for (std::size_t k = 0; k < exchange.messages.size(); ++k) {
+      const workload::Message& m = exchange.messages[k];
+      ends.push_back(
+          message_end(c, job_.mesh.peer(c, m.peer_offset), m.send, m.channel, pending.numbers[k]));
+    }
+    options_.observer->messages(c, ends);
     options_.observer->operation(c, pending.communicator, pending.place.label, pending.place,
                                  pending.post, met, end);
+  }
   return true;
 }
 

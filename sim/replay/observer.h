@@ -4,6 +4,7 @@
 // which their work became known.
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -37,12 +38,28 @@ struct MemoryState {
   std::span<const memory::TraceEntry> trace;  // what the allocator did since the last change
 };
 
+// One end of a message between two classes. `number` is the same at the other end, and no other
+// message's: who sends, who receives, on which channel, and how many came before there.
+struct MessageEnd {
+  bool sends = false;
+  std::uint64_t number = 0;
+};
+inline MessageEnd message_end(int rank_class, int other, bool sends, std::uint8_t channel,
+                              std::int64_t before) {
+  const auto from = static_cast<std::uint64_t>(sends ? rank_class : other);
+  const auto to = static_cast<std::uint64_t>(sends ? other : rank_class);
+  return {sends, (from << 50) | (to << 36) | (std::uint64_t{channel} << 32) |
+                     static_cast<std::uint64_t>(before)};
+}
+
 struct Observer {
   virtual ~Observer() = default;
   // An operation ran on a stream of a rank class from `start` to `end`. `waited_until` >= start is
   // when its partners were there (collectives and exchanges), else == start.
   virtual void operation(int rank_class, workload::Stream stream, std::string_view name,
                          const Place& place, Time start, Time waited_until, Time end) = 0;
+  // The messages of the operation that is told of next: an exchange between stages.
+  virtual void messages(int, std::span<const MessageEnd>) {}
   virtual void memory(const MemoryChange& change) = 0;
   virtual void memory_state(const MemoryState&) {}
 };
@@ -55,6 +72,9 @@ struct Observers final : Observer {
                  Time start, Time waited_until, Time end) override {
     for (Observer* one : all)
       one->operation(rank_class, stream, name, place, start, waited_until, end);
+  }
+  void messages(int rank_class, std::span<const MessageEnd> ends) override {
+    for (Observer* one : all) one->messages(rank_class, ends);
   }
   void memory(const MemoryChange& change) override {
     for (Observer* one : all) one->memory(change);

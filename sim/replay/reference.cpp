@@ -317,9 +317,11 @@ void Reference::finish(int c, std::size_t s) {
       const Duration wire = std::min(it->second.longest, now - f.post);
       f.met = Time{now.ps - wire.ps};
       f.account = Account::pp_transfer;
-      if (options_.observer)
+      if (options_.observer) {
+        options_.observer->messages(c, it->second.ends);
         options_.observer->operation(c, static_cast<Stream>(s), e.place.label, e.place, f.post,
                                      it->second.met, now);
+      }
       exchanging_.erase(it);
     } else if (options_.observer) {
       options_.observer->operation(c, static_cast<Stream>(s), r.program.labels[e.label], e.place,

@@ -164,6 +164,7 @@ class Reference {
   };
   struct Channel {
     std::deque<Post> sends, receives;
+    std::int64_t sent = 0, received = 0;
   };
   struct Transfer {
     Post a, b;
@@ -172,6 +173,7 @@ class Reference {
     int open = 0;
     Time post{}, met{};
     Duration longest{};
+    std::vector<MessageEnd> ends;  // for observers
   };
 
   void begin_step(Rank& r, int step);

@@ -51,12 +51,14 @@ void Reference::start_collective(int c, Rank& r, std::size_t s, Entry& e) {
 void Reference::start_exchange(int c, Rank& r, std::size_t s, const Entry& e) {
   const workload::Exchange& x = r.program.exchanges[e.index];
   const Time now = agenda_.now();
-  exchanging_[{c, s}] = {static_cast<int>(x.messages.size()), now, now, {}};
+  exchanging_[{c, s}] = {static_cast<int>(x.messages.size()), now, now, {}, {}};
   for (std::size_t k = 0; k < x.messages.size(); ++k) {
     const workload::Message& m = x.messages[k];
     const int other = job_.mesh.peer(c, m.peer_offset);
     const int from = m.send ? c : other, to = m.send ? other : c;
     Channel& ch = channels_[{from * static_cast<int>(ranks_.size()) + to, m.channel}];
+    exchanging_[{c, s}].ends.push_back(
+        message_end(c, other, m.send, m.channel, m.send ? ch.sent++ : ch.received++));
     const std::size_t kind =
         links_ ? options_.coupling->message[static_cast<std::size_t>(c)][e.index][k] : 0;
     (m.send ? ch.sends : ch.receives)

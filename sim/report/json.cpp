@@ -124,6 +124,20 @@ Json routing_json(const workload::ExpertsPlan& e) {
           {"overlap_expert_all_to_all", e.overlaps_all_to_all}};
 }
 
+const char* name_of(model::Norm norm) {
+  switch (norm) {
+    case model::Norm::rms:
+      return "rms";
+    case model::Norm::layer:
+      return "layer";
+    case model::Norm::layer_without_bias:
+      return "layer_without_bias";
+    case model::Norm::layer_without_weights:
+      break;
+  }
+  return "layer_without_weights";
+}
+
 Json architecture_json(const model::Architecture& a) {
   Json json = {{"name", a.name},
                {"layers", a.layers},
@@ -134,7 +148,7 @@ Json architecture_json(const model::Architecture& a) {
                {"head_dim", a.head_dim},
                {"vocab", a.vocab},
                {"max_positions", a.max_positions},
-               {"norm", a.norm == model::Norm::rms ? "rms" : "layer"},
+               {"norm", name_of(a.norm)},
                {"position", a.position == model::Position::rope      ? "rope"
                             : a.position == model::Position::learned ? "learned"
                                                                      : "none"},
@@ -250,8 +264,7 @@ Json to_json(const workload::Plan& p) {
   }
   if (!pipeline.layers_of_parts.empty()) json["layers_of_parts"] = pipeline.layers_of_parts;
   if (p.optimizer.post_validation) json["post_validation"] = true;
-  if (p.sharding.optimizer_replicas > 1)
-    json["optimizer_replicas"] = p.sharding.optimizer_replicas;
+  if (p.sharding.optimizer_replicas > 1) json["optimizer_replicas"] = p.sharding.optimizer_replicas;
   if (p.numerics.tf32) json["tf32"] = true;
   if (p.sharding.whole_parameters) json["whole_parameters"] = true;
   if (!p.trains_adapters()) return json;

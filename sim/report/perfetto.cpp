@@ -106,11 +106,20 @@ void PerfettoTrace::operation(int rank_class, workload::Stream stream, std::stri
   annotate(*event, microbatch_note, place.microbatch);
   annotate(*event, layer_note, place.layer);
   if (waited_until > start) annotate(*event, waited_note, (waited_until - start).ps / 1000);
+  for (const replay::MessageEnd& end_of : ends_)
+    if (end_of.sends) event->add_flow_ids(end_of.number);
   append(file_, begin, track);
   TracePacket finish;
   finish.set_timestamp(nanoseconds(end));
   finish.mutable_track_event()->set_type(TrackEvent::TYPE_SLICE_END);
+  for (const replay::MessageEnd& end_of : ends_)
+    if (!end_of.sends) finish.mutable_track_event()->add_terminating_flow_ids(end_of.number);
+  ends_.clear();
   append(file_, finish, track);
+}
+
+void PerfettoTrace::messages(int, std::span<const replay::MessageEnd> ends) {
+  ends_.assign(ends.begin(), ends.end());
 }
 
 void PerfettoTrace::count(int rank_class, int counter, const std::string& name, Time when,

@@ -7,6 +7,8 @@
 //  (2) Times are nanoseconds, rounded down, so neighbours stay neighbours.
 //  (3) Each track is a packet sequence of its own and its packets are in order of time: readers
 //      sort nothing. A name is written once in a sequence and meant by its number afterwards.
+//  (4) A message is an arrow from the slice that sends it to the one that receives it: the former
+//      has its number where it begins, the latter where it ends, which is never earlier.
 //
 // Format: perfetto.proto beside this file.
 #pragma once
@@ -33,6 +35,7 @@ class PerfettoTrace : public replay::Observer {
 
   void operation(int rank_class, workload::Stream stream, std::string_view name,
                  const replay::Place& place, Time start, Time waited_until, Time end) override;
+  void messages(int rank_class, std::span<const replay::MessageEnd> ends) override;
   void memory(const replay::MemoryChange& change) override;
 
  private:
@@ -54,6 +57,7 @@ class PerfettoTrace : public replay::Observer {
 
   std::vector<std::string> classes_;
   std::vector<Tracks> tracks_;
+  std::vector<replay::MessageEnd> ends_;  // of the operation that comes next
   Stream file_;
 };
 

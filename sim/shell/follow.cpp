@@ -32,16 +32,14 @@ struct Function {
 
 class Follower {
  public:
-  explicit Follower(const std::set<std::size_t>& flipped) : flipped_(flipped) {}
+  Follower(const std::set<std::size_t>& flipped, const Sourced& sourced)
+      : flipped_(flipped), sourced_(sourced) {}
 
   Script run(std::string_view text) {
-    // Bytes that mark what is unknown are no part of a script.
-    std::string clean(text.substr(0, max_text));
-    std::replace(clean.begin(), clean.end(), '\x01', ' ');
-    std::replace(clean.begin(), clean.end(), '\x02', ' ');
+    std::string script = clean(text.substr(0, max_text));
     out_.truncated = text.size() > max_text;
-    directives(clean);
-    follow(std::move(clean), {});
+    directives(script);
+    follow(std::move(script), {});
     for (const auto& [name, variable] : environment_.all()) {
       std::vector<Word>& words = out_.variables[name];
       for (const Text& element : variable.elements)
@@ -52,6 +50,14 @@ class Follower {
   }
 
  private:
+  // Bytes that mark what is unknown are no part of a script.
+  static std::string clean(std::string_view text) {
+    std::string cleaned(text);
+    std::replace(cleaned.begin(), cleaned.end(), '\x01', ' ');
+    std::replace(cleaned.begin(), cleaned.end(), '\x02', ' ');
+    return cleaned;
+  }
+
   void directives(const std::string& text) {
     for (std::size_t line = 0; line < text.size();) {
       const std::size_t end = std::min(text.find('\n', line), text.size());
@@ -296,9 +302,20 @@ class Follower {
     out_.files[environment_.plain(expander().single(node.output))] = environment_.plain(text);
   }
 
+  // A file that the script reads: its words stand where it is named.
+  void read_file(Word path) {
+    std::optional<std::string> text = sourced_ ? sourced_(path) : std::nullopt;
+    if (!text || text->size() > max_text) {
+      out_.sourced.push_back(std::move(path));
+      return;
+    }
+    std::vector<std::uint32_t> places(text->size(), static_cast<std::uint32_t>(path.at));
+    follow(clean(*text), std::move(places));
+  }
+
   bool builtin(const std::string& name, const std::vector<Text>& fields) {
     if (name == "source" || name == ".") {
-      if (fields.size() > 1) out_.sourced.push_back(environment_.word(fields[1]));
+      if (fields.size() > 1) read_file(environment_.word(fields[1]));
       return true;
     }
     if (name == "set") {
@@ -371,6 +388,7 @@ class Follower {
   }
 
   const std::set<std::size_t>& flipped_;
+  const Sourced& sourced_;
   Script out_;
   Environment environment_;
   std::deque<Source> sources_;
@@ -384,8 +402,8 @@ class Follower {
 
 }  // namespace
 
-Script follow(std::string_view text, const std::set<std::size_t>& flipped) {
-  return Follower(flipped).run(text);
+Script follow(std::string_view text, const std::set<std::size_t>& flipped, const Sourced& sourced) {
+  return Follower(flipped, sourced).run(text);
 }
 
 Place place(std::string_view text, std::size_t at) {

@@ -2,7 +2,8 @@
 //
 // A script is parsed (syntax.h) and followed command by command: variables, arrays, quotes,
 // ${X:-default} and its relatives, $(( )), if, for, while, case, functions, here-documents. No
-// program is started and no file is opened. What only a program, the environment or an argument
+// program is started; files that it reads with `source` are followed as far as the caller has their
+// text. What only a program, the environment or an argument
 // could say is unknown, and every word knows the unknown things that it depends on.
 //
 // Invariants
@@ -16,7 +17,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -55,8 +58,13 @@ struct Script {
   bool truncated = false;
 };
 
-// `flipped`: conditions (their `at`) to be decided the other way.
-Script follow(std::string_view text, const std::set<std::size_t>& flipped = {});
+// The text of a file that a script reads with `source`; none: it is not followed.
+using Sourced = std::function<std::optional<std::string>(const Word& path)>;
+
+// `flipped`: conditions (their `at`) to be decided the other way. What a sourced file says stands
+// where the script reads it.
+Script follow(std::string_view text, const std::set<std::size_t>& flipped = {},
+              const Sourced& sourced = {});
 
 // Line and column, from 1, of a byte of the text.
 struct Place {

@@ -16,9 +16,27 @@ std::string identifier(const Vertex& vertex) {
   return text;
 }
 
+Duration latency_of(const Graph& graph, const Graph::edge_descriptor& edge,
+                    const WayLatencies& ways) {
+  const Link& link = graph[edge];
+  const auto of_gpu = [&](std::size_t v) { return graph[v].kind == VertexKind::gpu; };
+  const bool whole = of_gpu(boost::source(edge, graph)) && of_gpu(boost::target(edge, graph));
+  const Duration way = link.kind == LinkKind::nvlink    ? ways.nvlink
+                       : link.kind == LinkKind::pcie    ? ways.pcie
+                       : link.kind == LinkKind::network ? ways.network
+                                                        : Duration{};
+  const auto has_end = [&](VertexKind kind) {
+    return graph[boost::source(edge, graph)].kind == kind ||
+           graph[boost::target(edge, graph)].kind == kind;
+  };
+  // Between switches of the fabric the way neither begins nor ends.
+  const bool trunk = link.kind == LinkKind::network && !has_end(VertexKind::nic);
+  return (trunk ? Duration{} : Duration{whole ? way.ps : way.ps / 2}) + link.latency;
+}
+
 }  // namespace
 
-std::string simgrid_xml(const Cluster& cluster) {
+std::string simgrid_xml(const Cluster& cluster, const WayLatencies& ways) {
   const Graph graph = build_graph(cluster);
   std::string text =
       "<?xml version='1.0'?>\n"
@@ -32,9 +50,9 @@ std::string simgrid_xml(const Cluster& cluster) {
   std::string routes;
   for (auto [edge, end] = boost::edges(graph); edge != end; ++edge) {
     const Link& link = graph[*edge];
-    text +=
-        fmt::format("    <link id=\"l{}\" bandwidth=\"{}Bps\" latency=\"{}ns\"/>\n", link.id,
-                    link.capacity.bytes_per_second, static_cast<double>(link.latency.ps) / 1000);
+    text += fmt::format("    <link id=\"l{}\" bandwidth=\"{}Bps\" latency=\"{}ns\"/>\n", link.id,
+                        link.capacity.bytes_per_second,
+                        static_cast<double>(latency_of(graph, *edge, ways).ps) / 1000);
     routes += fmt::format(
         "    <route src=\"{}\" dst=\"{}\" symmetrical=\"NO\"><link_ctn id=\"l{}\"/></route>\n",
         identifier(graph[boost::source(*edge, graph)]),

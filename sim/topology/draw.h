@@ -8,13 +8,20 @@
 #include <string>
 #include <vector>
 
+#include "sim/core/units.h"
 #include "sim/topology/cluster.h"
 
 namespace sim::topology {
 
+// What NCCL takes a step over a kind of way to last at least. A cluster's file has none of it: its
+// own latencies are what comes beside.
+struct WayLatencies {
+  Duration nvlink{}, pcie{}, network{};
+};
 // Every vertex is a host or router, every cable two links (one per direction) with its capacity and
-// latency; SimGrid finds the routes (Floyd).
-std::string simgrid_xml(const Cluster& cluster);
+// latency: half of its way's, since a way has two ends (all of it between two GPUs), and what the
+// cluster says of the cable. SimGrid finds the routes (Floyd).
+std::string simgrid_xml(const Cluster& cluster, const WayLatencies& ways = {});
 // `alike`: parts that look alike are drawn once, with how many there are (fold.h).
 std::string graphviz(const Cluster& cluster, const std::vector<double>& busy = {},
                      bool alike = false);

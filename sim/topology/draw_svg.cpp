@@ -14,7 +14,7 @@
 namespace sim::topology {
 namespace {
 
-constexpr int margin = 30, level_height = 96, cell = 46, box = 40, gpus_in_row = 12;
+constexpr int margin = 30, level_height = 96, gpus_in_row = 12;
 
 struct Point {
   int x = -1, y = -1;
@@ -46,13 +46,27 @@ class Drawing {
  public:
   Drawing(const Cluster& cluster, const std::vector<double>& busy, bool alike)
       : cluster_(cluster), heat_(!busy.empty()), drawn_(fold(build_graph(cluster), busy, alike)) {
-    const int gpus = cluster.node.gpus;
+    // Places in each drawn node, and whether one of them stands for several.
+    std::map<std::pair<std::size_t, VertexKind>, int> places;
+    slot_.resize(drawn_.vertices.size());
+    for (std::size_t v = 0; v < drawn_.vertices.size(); ++v) {
+      const FoldedVertex& one = drawn_.vertices[v];
+      if (one.vertex.node < 0) continue;
+      slot_[v] = places[{one.node, one.vertex.kind}]++;
+      if (one.inside > 1) cell_ = 100;
+    }
+    int gpus = 1, nics = 1;
+    for (const auto& [place, count] : places) {
+      if (place.second == VertexKind::gpu) gpus = std::max(gpus, count);
+      if (place.second == VertexKind::nic) nics = std::max(nics, count);
+    }
     // Up to twelve in a row; a rack of 72 is six rows of twelve.
     per_row_ = gpus <= gpus_in_row ? gpus : gpus_in_row;
     rows_ = (gpus + per_row_ - 1) / per_row_;
-    const int across = std::max({per_row_, std::min(cluster.node.nics, 2 * gpus_in_row), 3});
-    nics_per_row_ = std::min(std::max(1, cluster.node.nics), across);
-    node_width_ = across * cell + 20;
+    const int across = std::max({per_row_, std::min(nics, 2 * gpus_in_row), 3});
+    nics_per_row_ = std::min(nics, across);
+    nic_rows_ = (nics + nics_per_row_ - 1) / nics_per_row_;
+    node_width_ = across * cell_ + 20;
     place();
   }
 
@@ -82,19 +96,18 @@ class Drawing {
       y += level_height;
     }
     nodes_top_ = y - 20;
-    const int nic_rows = (cluster_.node.nics + nics_per_row_ - 1) / nics_per_row_;
     for (std::size_t v = 0; v < drawn_.vertices.size(); ++v) {
       const FoldedVertex& one = drawn_.vertices[v];
       const int left = node_left(one.node) + 10;
       if (one.vertex.kind == VertexKind::nic) {
-        at_[v] = {left + one.vertex.index % nics_per_row_ * cell + cell / 2,
-                  nodes_top_ + 36 + one.vertex.index / nics_per_row_ * 26};
+        at_[v] = {left + slot_[v] % nics_per_row_ * cell_ + cell_ / 2,
+                  nodes_top_ + 36 + slot_[v] / nics_per_row_ * 26};
       } else if (one.vertex.kind == VertexKind::gpu) {
-        at_[v] = {left + one.vertex.index % per_row_ * cell + cell / 2,
-                  nodes_top_ + 52 + 26 * nic_rows + one.vertex.index / per_row_ * 34};
+        at_[v] = {left + slot_[v] % per_row_ * cell_ + cell_ / 2,
+                  nodes_top_ + 52 + 26 * nic_rows_ + slot_[v] / per_row_ * 34};
       }
     }
-    node_height_ = 88 + 26 * nic_rows + 34 * rows_;
+    node_height_ = 88 + 26 * nic_rows_ + 34 * rows_;
     height_ = nodes_top_ + node_height_ + 60;
   }
 
@@ -212,13 +225,17 @@ class Drawing {
       const bool gpu = vertex.kind == VertexKind::gpu;
       if (!gpu && vertex.kind != VertexKind::nic) continue;
       const double use = heat_ && gpu ? link_use(v) : -1;
+      const std::size_t alike = drawn_.vertices[v].inside;
+      const std::string inside = alike > 1 ? fmt::format(" ... x {}", alike) : "";
       out += fmt::format(
                  "<rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" rx=\"3\" fill=\"{}\" "
                  "stroke=\"{}\" stroke-width=\"{}\"><title>{}{}</title></rect>\n",
-                 at_[v].x - box / 2, at_[v].y - 9, box, gpu ? 28 : 18, gpu ? "#e8ecff" : "#fff4dd",
-                 use >= 0 ? heat_colour(use) : "#555", use >= 0 ? 2.5 : 1.0, label(vertex),
+                 at_[v].x - cell_ / 2 + 3, at_[v].y - 9, cell_ - 6, gpu ? 28 : 18,
+                 gpu ? "#e8ecff" : "#fff4dd", use >= 0 ? heat_colour(use) : "#555",
+                 use >= 0 ? 2.5 : 1.0, label(vertex),
                  use >= 0 ? fmt::format(": NVLink busy {:.1f} %", 100 * use) : "") +
-             text(at_[v].x, at_[v].y + 4, fmt::format("{} {}", gpu ? "GPU" : "NIC", vertex.index));
+             text(at_[v].x, at_[v].y + 4,
+                  fmt::format("{} {}{}", gpu ? "GPU" : "NIC", vertex.index, inside));
       if (use >= 0) out += text(at_[v].x, at_[v].y + 15, fmt::format("{:.1f} %", 100 * use));
     }
     return out;
@@ -261,7 +278,9 @@ class Drawing {
   bool heat_;
   Folded drawn_;
   std::vector<Point> at_;
-  int per_row_ = 1, rows_ = 1, nics_per_row_ = 1, node_width_ = 0, node_height_ = 0;
+  std::vector<int> slot_;  // of a part among its kind in its drawn node
+  int cell_ = 46;          // width of a place in a node
+  int per_row_ = 1, rows_ = 1, nics_per_row_ = 1, nic_rows_ = 1, node_width_ = 0, node_height_ = 0;
   int width_ = 0, height_ = 0, nodes_top_ = 0;
 };
 

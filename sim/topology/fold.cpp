@@ -23,13 +23,21 @@ class Numbers {
   std::map<Value, std::size_t> known_;
 };
 
+// Where a node has more GPUs than this (a rack of 72), places in it are not told apart: nobody
+// knows them by number, and a picture of all of them with their rails cannot be read.
+constexpr int most_places = 16;
+
 Colours first_colours(const Graph& graph) {
+  int last_gpu = 0;
+  for (std::size_t v = 0; v < boost::num_vertices(graph); ++v)
+    if (graph[v].kind == VertexKind::gpu) last_gpu = std::max(last_gpu, graph[v].index);
+  const bool places = last_gpu < most_places;
   Numbers<std::tuple<VertexKind, int>> numbers;
   Colours colours;
   for (std::size_t v = 0; v < boost::num_vertices(graph); ++v) {
     const Vertex& vertex = graph[v];
     // A place in a node is a name that people know; the number of a switch is not.
-    colours.push_back(numbers.of({vertex.kind, vertex.node < 0 ? -1 : vertex.index}));
+    colours.push_back(numbers.of({vertex.kind, vertex.node < 0 || !places ? -1 : vertex.index}));
   }
   return colours;
 }
@@ -75,9 +83,11 @@ Folded fold(const Graph& graph, const std::vector<double>& busy, bool alike) {
     const auto [there, is_new] = at.try_emplace(colours[v], folded.vertices.size());
     if (!is_new) {
       ++folded.vertices[there->second].count;
+      if (graph[v].node >= 0 && graph[v].node == folded.vertices[there->second].vertex.node)
+        ++folded.vertices[there->second].inside;
       continue;
     }
-    FoldedVertex drawn{graph[v], 1, 0};
+    FoldedVertex drawn{graph[v], 1, 1, 0};
     if (graph[v].node >= 0) {
       const auto [node, new_node] = node_at.try_emplace(graph[v].node, folded.nodes.size());
       if (new_node) folded.nodes.push_back({graph[v].node, 1});
@@ -86,7 +96,7 @@ Folded fold(const Graph& graph, const std::vector<double>& busy, bool alike) {
     folded.vertices.push_back(drawn);
   }
   for (const FoldedVertex& vertex : folded.vertices) {
-    if (vertex.vertex.node >= 0) folded.nodes[vertex.node].count = vertex.count;
+    if (vertex.vertex.node >= 0) folded.nodes[vertex.node].count = vertex.count / vertex.inside;
   }
   using Key = std::tuple<std::size_t, std::size_t, std::int64_t>;
   std::map<Key, FoldedCable> cables;

@@ -2,8 +2,9 @@
 // large clusters show ("leaf 0 ... x 64").
 //
 // Two parts are alike when no path from them tells them apart: same kind (and same place in its
-// node), and as many cables of each capacity to parts that are alike (colour refinement; Weisfeiler
-// and Leman, 1968). Folding is exact where it says "x 64": any of the 64 may stand for the others.
+// node, unless that is a whole rack), and as many cables of each capacity to parts that are alike
+// (colour refinement; Weisfeiler and Leman, 1968). Folding is exact where it says "x 64": any of
+// the 64 may stand for the others.
 #pragma once
 
 #include <cstddef>
@@ -14,9 +15,10 @@
 namespace sim::topology {
 
 struct FoldedVertex {
-  Vertex vertex;          // the first of those alike
-  std::size_t count = 1;  // how many there are
-  std::size_t node = 0;   // which drawn node it is in; of switches of the fabric: nothing
+  Vertex vertex;           // the first of those alike
+  std::size_t count = 1;   // how many there are
+  std::size_t inside = 1;  // ... in one node
+  std::size_t node = 0;    // which drawn node it is in; of switches of the fabric: nothing
 };
 
 struct FoldedCable {

@@ -57,7 +57,7 @@ std::vector<Finding> inspect(const Node& node) {
     const auto pcie = static_cast<double>(node.pcie.bytes_per_second);
     all.push_back({false, fmt::format("{} GPUs, {} NICs: {:.1f} GB/s of network per GPU", node.gpus,
                                       node.nics, per_gpu / 1e9)});
-    if (static_cast<double>(node.nic.bytes_per_second) > pcie) {
+    if (pcie > 0 && static_cast<double>(node.nic.bytes_per_second) > pcie) {
       all.push_back(
           {true, fmt::format("a NIC of {:.1f} GB/s sits on PCIe of {:.1f} GB/s",
                              static_cast<double>(node.nic.bytes_per_second) / 1e9, pcie / 1e9)});

@@ -206,6 +206,11 @@ void key_again(Writer& w, Value key) {
                  (w.plan.stack.rope_fusion ? 2 : 12) * rotated);
 }
 
+// Weights of the norm over heads that are this wide together.
+std::int64_t weights_of_heads(const model::Architecture& a, std::int64_t width) {
+  return a.norms_by_head ? width : a.head_dim;
+}
+
 // Norms over each head of the query and of the key; they save what they read.
 struct HeadNorms {
   Value mixed = 0, query = 0, query_rsigma = 0,
@@ -228,7 +233,13 @@ Value norm_heads_back(Writer& w, Value gradient, std::int64_t width, std::string
   w.memory_bound(OperationKind::reduction, "norm weight gradient",
                  4 * w.rank.environment.sms * w.dim.head_dim);
   w.drop(gradient);
-  w.ready(parameter);
+  if (w.frozen()) return made;
+  if (w.plan.shards_parameters())
+    w.keep_gradient(
+        w.temporary(w.dim.element * weights_of_heads(w.a, width), "norm weight gradient"),
+        parameter);
+  else
+    w.ready(parameter);
   return made;
 }
 
@@ -324,11 +335,17 @@ ParameterList attention_parameters(const Rank& rank) {
     list = linear_parameters(rank, Module::projection);
     for (const Parameter& p : linear_parameters(rank, Module::qkv)) list.push_back(p);
   }
-  if (a.query_key_norm) list.push_back({"q_layernorm.weight", a.head_dim, sp});
-  if (a.query_key_norm) list.push_back({"k_layernorm.weight", a.head_dim, sp});
+  const auto over_heads = [&](std::string_view name, std::int64_t width) {
+    // Each rank has the weights of its own heads.
+    if (a.query_key_norm)
+      list.push_back({name, weights_of_heads(a, width), sp && !a.norms_by_head});
+  };
+  over_heads("q_layernorm.weight", rank.dim.query);
+  over_heads("k_layernorm.weight", rank.dim.key_value);
   if (a.sinks) list.push_back({"softmax_offset", rank.dim.heads});
-  if (a.output_norms) list.push_back({"post_attention_norm.weight", a.hidden, sp});
-  if (a.output_norms) list.push_back({"post_mlp_norm.weight", a.hidden, sp});
+  if (a.output_norms && a.norm_has_weights())
+    for (const char* norm : {"post_attention_norm.weight", "post_mlp_norm.weight"})
+      list.push_back({norm, a.hidden, sp});
   return list;
 }
 
@@ -337,7 +354,7 @@ Value self_attention(Writer& w) {
   const CoreTraits traits(w.rank);
   const Linear projection = linear(w.rank, Module::projection);
   const Value mixed = column_parallel(
-      w, linear(w.rank, Module::qkv), "mixed qkv",
+      w, linear(w.rank, Module::qkv), w.normed, "mixed qkv",
       w.keep && traits.saves_mixed() ? Category::activations : Category::temporaries);
   const CoreInputs in = split(w, mixed);
   if (traits.unfused && w.makes_workspaces())  // Megatron-LM's, grown to the largest use

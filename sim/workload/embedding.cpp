@@ -6,6 +6,8 @@
 #include <memory>
 
 #include "sim/workload/head.h"
+#include "sim/workload/linear.h"
+#include "sim/workload/norm.h"
 
 namespace sim::workload {
 namespace {
@@ -19,13 +21,16 @@ constexpr std::int64_t rows_per_segment = 10;
 
 struct Saved {
   Value mask = 0, ids = 0, dropout = 0;
+  Value normed = 0;  // what the norm read
+  Normed norm{};
 };
 
 // A frozen table wants no gradient: nothing was saved for one.
 Gradients back(Writer& w, const Saved& saved) {
   const Dimensions& dim = w.dim;
+  const Normed& norm = saved.norm;
   if (w.frozen()) {
-    w.drop({saved.dropout, saved.mask, saved.ids});
+    w.drop({saved.dropout, saved.mask, saved.ids, saved.normed, norm.rsigma, norm.mu});
     return {};
   }
   Value dropped = 0, gathered = 0, masked = 0;
@@ -33,6 +38,13 @@ Gradients back(Writer& w, const Saved& saved) {
     dropped = w.temporary(dim.residual(), "dropout gradient");
     w.memory_bound(OperationKind::elementwise, "embedding dropout backward", 2 * dim.residual());
     w.drop(saved.dropout);
+  }
+  if (w.a.embedding_norm) {
+    const Value made = w.temporary(dim.residual(), "norm input gradient");
+    const NormGradients of_norm = norm_backward(w, dropped);
+    w.drop({norm.rsigma, norm.mu, saved.normed});
+    norm_gradients(w, of_norm.weight, of_norm.bias, "embedding norm", "embedding norm bias");
+    dropped = made;
   }
   if (w.sequence_parallel()) {
     gathered = w.temporary(dim.full(), "gathered gradient");
@@ -90,7 +102,7 @@ Saved Forward::run() {
   const bool scatters = w.sequence_parallel() && !learned;
   const bool cuts = w.sequence_parallel() && learned;
   const bool copies = dim.batch > 1;  // [b, s, h] to [s, b, h]
-  left = 1 + learned + copies + (scatters || cuts) + drops;
+  left = 1 + learned + copies + (scatters || cuts) + w.a.embedding_norm + drops;
   Saved saved;
   if (dim.tp > 1) {
     saved.mask = w.activation(dim.tokens, "embedding mask");
@@ -117,6 +129,12 @@ Saved Forward::run() {
       else
         w.memory_bound(OperationKind::copy, "clone shard", 2 * dim.residual());
     });
+  if (w.a.embedding_norm) {
+    saved.normed = rows;
+    w.save(rows);
+    step(dim.residual(), "normed embedding rows",
+         [&](Value made) { saved.norm = norm_into(w, made, dim.residual(), true); });
+  }
   if (drops)
     step(dim.residual(), "", [&](Value) {
       saved.dropout = w.activation(dim.shard * dim.hidden, "embedding dropout mask");
@@ -166,12 +184,15 @@ ParameterList embedding_parameters(const Rank& rank, bool has_positions) {
   ParameterList list{{"word embedding", rank.dim.vocab * rank.dim.hidden, false, false, shared}};
   if (has_positions && a.position == model::Position::learned)
     list.push_back({"position embedding", a.max_positions * rank.dim.hidden});
+  const bool sp = rank.plan.uses_sequence_parallel(), norm = has_positions && a.embedding_norm;
+  if (norm && a.norm_has_weights()) list.push_back({"embedding norm", a.hidden, sp});
+  if (norm && a.norm_has_bias()) list.push_back({"embedding norm bias", a.hidden, sp});
   return list;
 }
 
 std::uint32_t embedding_forward(Rank& rank, const Variant& variant) {
   Writer w(rank, variant, "embedding", {}, Writer::Owner::embedding);
-  w.use({"word embedding", "position embedding"});
+  w.use({"word embedding", "position embedding", "embedding norm"});
   const Saved saved = Forward{w, 0}.run();
   w.node([saved](Writer& b, Gradients) { return back(b, saved); });
   const std::uint32_t block = w.finish();

@@ -16,6 +16,16 @@ using collective::Kind;
 using model::GemmRole;
 using model::OperationKind;
 
+// The sum over rows of the logits' gradient; forward the bias is the product's epilogue.
+void head_bias_gradient(Writer& w) {
+  const Value made = w.temporary(w.dim.element * w.dim.vocab, "head bias gradient");
+  w.memory_bound(OperationKind::reduction, "head bias gradient", logits_bytes(w.dim));
+  if (w.keep_gradient(made, "output layer bias")) return;
+  w.memory_bound(OperationKind::elementwise, "bias main_grad add", 10 * w.dim.vocab);
+  w.drop(made);
+  w.ready("output layer bias");
+}
+
 // To the gradient of the norm's output. `last`: no other use of the weight follows.
 Gradients head_back(Writer& w, Gradients gradients, Value input, bool last) {
   const Dimensions& dim = w.dim;
@@ -47,6 +57,7 @@ Gradients head_back(Writer& w, Gradients gradients, Value input, bool last) {
   }
   if (tp) w.e.wait(scattered);
   if (sp) w.drop(whole);
+  if (w.a.head_bias && !w.frozen()) head_bias_gradient(w);
   w.drop(gradients[0]);
   const bool tied =
       w.rank.sharding->parameters(w.variant.unit.chunk).find(ends, "output layer") < 0;
@@ -98,7 +109,7 @@ Gradients final_norm_back(Writer& w, Gradients gradients, const Normed& norm, Va
   if (!w.frozen() && w.keep_gradient(made.weight, "final norm")) {
     w.keep_gradient(made.bias, "final norm bias");
   } else {
-    if (!w.frozen())
+    if (!w.frozen() && made.weight != 0)
       w.memory_bound(OperationKind::elementwise, "norm main_grad add", 10 * w.dim.hidden);
     w.drop({made.weight, made.bias});
   }
@@ -112,12 +123,12 @@ ParameterList head_parameters(const Rank& rank, bool has_norm, bool has_table) {
   const model::Architecture& a = rank.plan.architecture;
   const bool sp = rank.plan.uses_sequence_parallel();
   ParameterList list;
-  if (has_norm) list.push_back({"final norm", rank.dim.hidden, sp});
-  if (has_norm && a.norm == model::Norm::layer)
-    list.push_back({"final norm bias", rank.dim.hidden, sp});
+  if (has_norm && a.norm_has_weights()) list.push_back({"final norm", rank.dim.hidden, sp});
+  if (has_norm && a.norm_has_bias()) list.push_back({"final norm bias", rank.dim.hidden, sp});
   const bool shared = rank.shares_table();
   if (has_table)
     list.push_back({"output layer", rank.dim.vocab * rank.dim.hidden, false, false, shared});
+  if (has_norm && a.head_bias) list.push_back({"output layer bias", rank.dim.vocab});
   return list;
 }
 

@@ -315,8 +315,8 @@ ParameterList latent_parameters(const Rank& rank) {
   const model::Architecture& a = rank.plan.architecture;
   const bool sp = rank.plan.uses_sequence_parallel();
   ParameterList list;
-  list.push_back({"input_layernorm.weight", a.hidden, sp});
-  if (a.norm == model::Norm::layer) list.push_back({"input_layernorm.bias", a.hidden, sp});
+  if (a.norm_has_weights()) list.push_back({"input_layernorm.weight", a.hidden, sp});
+  if (a.norm_has_bias()) list.push_back({"input_layernorm.bias", a.hidden, sp});
   for (const Parameter& p : linear_parameters(rank, Module::projection)) list.push_back(p);
   const auto add = [&](const Matrix& m, bool whole) {
     list.push_back({m.parameter, m.in * m.out, whole && sp, true});

@@ -16,6 +16,10 @@ using model::OperationKind;
 // The gradient of the stream is summed in place, unless Python still holds the one that came by
 // point to point. The residual itself goes with the branch's norm.
 Gradients join(Writer& w, Value branch_input_gradient, Value input) {
+  if (branch_input_gradient == 0) {  // it joins the other half's, in front of their norm
+    w.drop(input);
+    return {};
+  }
   if (w.held)
     w.e.alloc(frame_slot(gradient), w.dim.residual(), Category::temporaries, "gradient stream");
   w.held = false;
@@ -54,6 +58,7 @@ Value residual(Writer& w, Value input, const std::function<Value(Writer&)>& bran
   const std::int64_t bytes = w.dim.residual();
   w.save(input);
   w.node([input](Writer& b, Gradients g) { return join(b, g[0], input); });
+  if (w.a.input_norms == model::InputNorms::none) w.normed = input;
   Value summand = branch(w);
   if (w.a.output_norms)
     summand = output_norm(w, summand, last ? "post_mlp_norm.weight" : "post_attention_norm.weight");
@@ -99,17 +104,25 @@ void make_operators_again(Writer& w) {
 
 Value second_half(Writer& w) {
   if (w.variant.kind.mixture) return mixture(w);
-  return w.rank.recomputes_mlp() ? checkpoint(w, {}, mlp) : mlp(w);
+  const Value given = w.normed;
+  const auto half = [given](Writer& b) { return mlp(b, given); };
+  return w.rank.recomputes_mlp() ? checkpoint(w, {given}, half) : half(w);
+}
+
+// Both halves, from the stream to the next layer's input or, `last`, to where that is kept.
+Value both_halves(Writer& w, Value input, bool last) {
+  const Value middle =
+      residual(w, input, w.a.is_latent() ? latent_attention : self_attention, false);
+  const Value out = residual(w, middle, second_half, last);
+  if (w.a.input_norms == model::InputNorms::shared) w.drop(w.normed);
+  w.drop(middle);
+  return out;
 }
 
 }  // namespace
 
 Value layer(Writer& w, Value input) {
-  const Value middle =
-      residual(w, input, w.a.is_latent() ? latent_attention : self_attention, false);
-  const Value out = residual(w, middle, second_half, false);
-  w.drop(middle);
-  return out;
+  return both_halves(w, input, false);
 }
 
 std::uint32_t layer_forward(Rank& rank, const Variant& variant) {
@@ -122,10 +135,7 @@ std::uint32_t layer_forward(Rank& rank, const Variant& variant) {
   w.e.host(HostWork::layer_forward);
   const Value input = w.given(layer_slot(LayerSlot::input), w.dim.residual(), "residual stream",
                               Category::activations);
-  const Value middle =
-      residual(w, input, w.a.is_latent() ? latent_attention : self_attention, false);
-  residual(w, middle, second_half, true);
-  w.drop(middle);
+  both_halves(w, input, true);
   drop_operators(w);
   const std::uint32_t block = w.finish();
   auto& kept = rank.layer_tapes[variant.kind.number()];

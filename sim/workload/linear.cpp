@@ -1,5 +1,7 @@
 #include "sim/workload/linear.h"
 
+#include <utility>
+
 #include "sim/workload/lora.h"
 #include "sim/workload/norm.h"
 
@@ -90,6 +92,14 @@ void add_adapter(Writer& w, Value gradient, std::int64_t bytes) {
   w.drop(gradient);
 }
 
+// Both halves read one norm: its gradient is the sum of theirs.
+void add_other_half(Writer& w, Value gradient) {
+  if (w.other_gradient == 0 || gradient == 0) return;
+  w.memory_bound(OperationKind::elementwise, "add gradient of the other half",
+                 3 * w.dim.residual());
+  w.drop(std::exchange(w.other_gradient, 0));
+}
+
 // What a column-parallel product leaves for its way back.
 struct Column {
   Linear linear;
@@ -171,8 +181,14 @@ Gradients Column::back(Writer& w, Gradients gradients) const {
   }
   if (tp && !alone) w.e.wait(scattered);
   if (sp && !alone && !w.records()) w.drop(whole);
-  const Value input = w.temporary(dim.residual(), "norm input gradient");
-  const NormGradients of_norm = norm_backward(w, reduced);
+  const bool normed = !linear.norm.empty();
+  Value input = reduced;
+  NormGradients of_norm{};
+  if (normed) {
+    add_other_half(w, reduced);
+    input = w.temporary(dim.residual(), "norm input gradient");
+    of_norm = norm_backward(w, reduced);
+  }
   w.drop({norm.rsigma, norm.mu});
   const Value handle = alone ? Value{0} : make_handle(w, linear);
   w.drop(gradients[0]);
@@ -180,7 +196,9 @@ Gradients Column::back(Writer& w, Gradients gradients) const {
   norm_gradients(w, of_norm.weight, of_norm.bias, linear.norm, linear.norm_bias);
   if (!alone) hook(w, linear, handle);
   bias_gradient(w, linear);
-  return {input};
+  if (normed || w.a.input_norms == model::InputNorms::none) return {input};
+  w.other_gradient = input;
+  return {};
 }
 
 // What a row-parallel product leaves for its way back.
@@ -253,56 +271,92 @@ Gradients Row::back(Writer& w, Gradients gradients) const {
 Linear linear(const Rank& rank, Module module) {
   const Dimensions& dim = rank.dim;
   const model::Architecture& a = rank.plan.architecture;
+  const bool mlp_bias = a.linear_bias && a.mlp_bias;
+  Linear l{};
   switch (module) {
     case Module::qkv:
-      return {module,
-              "qkv",
-              dim.hidden,
-              dim.mixed_width(),
-              "linear_qkv.weight",
-              "linear_qkv.bias",
-              "linear_qkv.layer_norm_weight",
-              "linear_qkv.layer_norm_bias",
-              a.qkv_bias};
+      l = {module,
+           "qkv",
+           dim.hidden,
+           dim.mixed_width(),
+           "linear_qkv.weight",
+           "linear_qkv.bias",
+           "linear_qkv.layer_norm_weight",
+           "linear_qkv.layer_norm_bias",
+           a.qkv_bias};
+      break;
     case Module::projection:
-      return {
-          module, "projection", dim.attended, dim.hidden, "linear_proj.weight", "linear_proj.bias",
-          "",     "",           a.linear_bias};
+      l = {module,
+           "projection",
+           dim.attended,
+           dim.hidden,
+           "linear_proj.weight",
+           "linear_proj.bias",
+           "",
+           "",
+           a.linear_bias && a.projection_bias};
+      break;
     case Module::fc1:
-      return {module,
-              "fc1",
-              dim.hidden,
-              dim.up,
-              "linear_fc1.weight",
-              "linear_fc1.bias",
-              "linear_fc1.layer_norm_weight",
-              "linear_fc1.layer_norm_bias",
-              a.linear_bias};
+      l = {module,
+           "fc1",
+           dim.hidden,
+           dim.up,
+           "linear_fc1.weight",
+           "linear_fc1.bias",
+           "linear_fc1.layer_norm_weight",
+           "linear_fc1.layer_norm_bias",
+           mlp_bias};
+      break;
     case Module::fc2:
+      l = {module, "fc2", dim.ffn, dim.hidden, "linear_fc2.weight", "linear_fc2.bias",
+           "",     "",    mlp_bias};
       break;
   }
-  return {Module::fc2,       "fc2", dim.ffn, dim.hidden,   "linear_fc2.weight",
-          "linear_fc2.bias", "",    "",      a.linear_bias};
+  const bool only_first = a.input_norms == model::InputNorms::shared && module == Module::fc1;
+  if (only_first || a.input_norms == model::InputNorms::none) l.norm = l.norm_bias = "";
+  return l;
 }
 
 ParameterList linear_parameters(const Rank& rank, Module module) {
+  const model::Architecture& a = rank.plan.architecture;
   const Linear l = linear(rank, module);
-  const bool sp = rank.plan.uses_sequence_parallel(), column = !l.norm.empty();
+  const bool sp = rank.plan.uses_sequence_parallel(), normed = !l.norm.empty();
+  const bool column = module == Module::qkv || module == Module::fc1;
   ParameterList list;
-  if (column) list.push_back({l.norm, l.in, sp});
-  if (column && rank.plan.architecture.norm == model::Norm::layer)
-    list.push_back({l.norm_bias, l.in, sp});
+  if (normed && a.norm_has_weights()) list.push_back({l.norm, l.in, sp});
+  if (normed && a.norm_has_bias()) list.push_back({l.norm_bias, l.in, sp});
   list.push_back({l.weight, l.in * l.out, false, true});
   // The bias of a row-parallel product is added behind the reduction.
   if (l.has_bias) list.push_back({l.bias, l.out, sp && !column});
   return list;
 }
 
-Value column_parallel(Writer& w, const Linear& linear, std::string_view label, Category category) {
+namespace {
+
+// What the product reads: the output of its norm, or what it is given, in fp8 by now or not.
+Normed operand_of(Writer& w, const Linear& linear, Value given) {
+  const std::int64_t wide = w.dim.residual(), bytes = w.rank.operand(wide);
+  if (!linear.norm.empty()) {
+    const Normed made = norm_forward(w, bytes, "norm output", true);
+    if (w.a.input_norms == model::InputNorms::shared) w.hold(w.normed = made.output);
+    return made;
+  }
+  if (w.plan.numerics.fp8 && w.a.input_norms == model::InputNorms::none) {
+    const Value cast = w.activation(bytes, "layer input in fp8");
+    w.memory_bound(OperationKind::elementwise, "layer input to fp8", wide + bytes);
+    return {cast, 0, 0};
+  }
+  return {given, 0, 0};  // its variable is the caller's
+}
+
+}  // namespace
+
+Value column_parallel(Writer& w, const Linear& linear, Value given, std::string_view label,
+                      Category category) {
   const Dimensions& dim = w.dim;
   const bool sp = w.sequence_parallel(), adapted = w.rank.adapts(linear.module);
   w.use({linear.norm, linear.weight});
-  const Normed norm = norm_forward(w, w.rank.operand(dim.residual()), "norm output", true);
+  const Normed norm = operand_of(w, linear, given);
   // An adapter reads the norm's output in 16 bits.
   const bool wide = w.plan.numerics.fp8 && adapted;
   const std::int64_t bytes = w.rank.operand(dim.full());
@@ -326,7 +380,7 @@ Value column_parallel(Writer& w, const Linear& linear, std::string_view label, C
   }
   if (column.holds_norm) w.save(norm.output);
   w.node([column](Writer& b, Gradients g) { return column.back(b, g); });
-  w.drop({gathered, wide_input, norm.output});
+  w.drop({gathered, wide_input, norm.output == given ? Value{0} : norm.output});
   return out;
 }
 
@@ -354,6 +408,7 @@ Value row_parallel(Writer& w, const Linear& linear, Value input, Value operand,
 
 void norm_gradients(Writer& w, Value weight, Value bias, std::string_view weight_name,
                     std::string_view bias_name) {
+  if (weight == 0) return;
   if (w.frozen()) return w.drop({weight, bias});
   if (w.keep_gradient(weight, weight_name)) {
     w.keep_gradient(bias, bias_name);

@@ -29,8 +29,10 @@ struct Linear {
 Linear linear(const Rank& rank, Module module);
 ParameterList linear_parameters(const Rank& rank, Module module);
 
-// From the residual stream to the product's output.
-Value column_parallel(Writer& w, const Linear& linear, std::string_view label, Category category);
+// From the residual stream to the product's output. Where no norm of its own is in front, `given`
+// is what the product reads: the other half's norm output, or the stream itself.
+Value column_parallel(Writer& w, const Linear& linear, Value given, std::string_view label,
+                      Category category);
 // To the sum over the ranks, this rank's rows of it. `input` is in 16 bits, for an adapter;
 // `operand` is what the product reads: the same, or its cast. `gradient` is the label of the
 // gradient of the input.

@@ -98,8 +98,9 @@ Value layer_of_experts(Writer& w) {
 ParameterList mixture_parameters(const Rank& rank) {
   const model::Architecture& a = rank.plan.architecture;
   const bool sp = rank.plan.uses_sequence_parallel();
-  ParameterList list{{"pre_mlp_layernorm.weight", a.hidden, sp}};
-  if (a.norm == model::Norm::layer) list.push_back({"pre_mlp_layernorm.bias", a.hidden, sp});
+  ParameterList list;
+  if (a.norm_has_weights()) list.push_back({"pre_mlp_layernorm.weight", a.hidden, sp});
+  if (a.norm_has_bias()) list.push_back({"pre_mlp_layernorm.bias", a.hidden, sp});
   list.push_back({"router.weight", a.experts.count * a.hidden, sp, true});
   if (a.experts.router_bias) list.push_back({"router.bias", a.experts.count, sp});
   for (const bool up : {true, false}) {

@@ -72,10 +72,10 @@ ParameterList mlp_parameters(const Rank& rank) {
   return list;
 }
 
-Value mlp(Writer& w) {
+Value mlp(Writer& w, Value given) {
   const Linear fc1 = linear(w.rank, Module::fc1), fc2 = linear(w.rank, Module::fc2);
   const std::int64_t bytes = w.dim.rows(w.dim.ffn), cast = w.rank.operand(bytes);
-  Activation activation{column_parallel(w, fc1, "fc1 output", Category::activations), 0,
+  Activation activation{column_parallel(w, fc1, given, "fc1 output", Category::activations), 0,
                         w.a.activation == model::Activation::swiglu};
   const Value out = activation.forward(w);
   w.node([activation](Writer& b, Gradients g) { return activation.back(b, g); });

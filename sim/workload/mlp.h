@@ -7,6 +7,7 @@
 namespace sim::workload {
 
 // From the residual stream to fc2's sum over the ranks.
-Value mlp(Writer& w);
+// `given`: what it reads where no norm of its own is in front, else 0.
+Value mlp(Writer& w, Value given);
 
 }  // namespace sim::workload

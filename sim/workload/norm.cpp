@@ -8,7 +8,7 @@ namespace {
 
 void forward_kernels(Writer& w, std::int64_t output_bytes) {
   const std::int64_t u = w.dim.residual();
-  if (!w.plan.is_eager() || w.a.norm == model::Norm::layer) {
+  if (!w.plan.is_eager() || w.a.norm_centres()) {
     w.memory_bound(OperationKind::norm, "norm", u + output_bytes);
     return;
   }
@@ -27,12 +27,14 @@ void backward_kernels(Writer& w) {
   const std::int64_t hidden = w.dim.hidden;
   if (!w.plan.is_eager()) {
     w.memory_bound(OperationKind::norm, "norm backward", 3 * u);
+    if (!w.a.norm_has_weights()) return;
     w.memory_bound(OperationKind::reduction, "norm weight gradient",
                    4 * w.rank.environment.sms * hidden);
     return;
   }
-  if (w.a.norm == model::Norm::layer) {
+  if (w.a.norm_centres()) {
     w.memory_bound(OperationKind::norm, "norm backward", 3 * u);
+    if (!w.a.norm_has_weights()) return;
     // A second kernel reads both tensors again, a thread block for 32 columns
     // [layer_norm_kernel.cu:GammaBetaBackwardCUDAKernel_32x32].
     w.e.kernel(model::memory_bound(OperationKind::norm, "norm weight gradient", Bytes{2 * u},
@@ -52,11 +54,12 @@ void backward_kernels(Writer& w) {
 }  // namespace
 
 Normed norm_forward(Writer& w, std::int64_t bytes, std::string_view label, bool workspace) {
-  const bool layer_norm = w.a.norm == model::Norm::layer;
-  Normed n{};
-  n.output = w.activation(bytes, label);
-  n.rsigma = w.activation(4 * w.dim.shard, "rsigma");
-  if (layer_norm) n.mu = w.activation(4 * w.dim.shard, "mu");
+  return norm_into(w, w.activation(bytes, label), bytes, workspace);
+}
+
+Normed norm_into(Writer& w, Value output, std::int64_t bytes, bool workspace) {
+  Normed n{output, w.activation(4 * w.dim.shard, "rsigma"), 0};
+  if (w.a.norm_centres()) n.mu = w.activation(4 * w.dim.shard, "mu");
   const Value scratch = workspace ? w.temporary(1, "norm workspace") : Value{0};
   forward_kernels(w, bytes);
   w.save({n.rsigma, n.mu});
@@ -69,14 +72,14 @@ Normed norm_forward(Writer& w, std::int64_t bytes, std::string_view label, bool 
 }
 
 NormGradients norm_backward(Writer& w, Value gradient) {
-  const bool layer_norm = w.a.norm == model::Norm::layer;
+  const bool weights = w.a.norm_has_weights(), bias = w.a.norm_has_bias();
   const std::int64_t row = w.dim.element * w.dim.hidden;
   const std::int64_t parts = 4 * w.rank.environment.sms * w.dim.hidden;
   NormGradients made{};
-  made.weight = w.temporary(row, "norm weight gradient");
-  if (layer_norm) made.bias = w.temporary(row, "norm bias gradient");
-  const Value of_weight = w.temporary(parts, "norm weight gradient parts");
-  const Value of_bias = layer_norm ? w.temporary(parts, "norm bias gradient parts") : Value{0};
+  if (weights) made.weight = w.temporary(row, "norm weight gradient");
+  if (bias) made.bias = w.temporary(row, "norm bias gradient");
+  const Value of_weight = weights ? w.temporary(parts, "norm weight gradient parts") : Value{0};
+  const Value of_bias = bias ? w.temporary(parts, "norm bias gradient parts") : Value{0};
   backward_kernels(w);
   w.drop({of_weight, of_bias, gradient});
   return made;

@@ -17,7 +17,10 @@ struct Normed {
 };
 // `bytes` of the output, under this label. The caller names the output; the statistics are saved.
 Normed norm_forward(Writer& w, std::int64_t bytes, std::string_view label, bool workspace);
+// The same into a tensor that the caller made.
+Normed norm_into(Writer& w, Value output, std::int64_t bytes, bool workspace);
 
+// Of what the model's norms have.
 struct NormGradients {
   Value weight, bias;
 };

@@ -42,6 +42,9 @@ void vocabulary(const Plan& plan, Problems& problems) {
     problem("schedule",
             "with a cross entropy of its own; write layer_kernels fused and "
             "fused_cross_entropy false");
+  if (plan.architecture.head_bias) problem("architecture.head_bias", "without a bias; write false");
+  if (plan.architecture.embedding_norm)
+    problem("architecture.embedding_norm", "without a norm behind the rows; write false");
   if (plan.stack.logit_metrics > 0) problem("logit_metrics", "nobody has all logits; write 0");
 }
 

@@ -85,7 +85,10 @@ class Writer {
   bool keep;               // nodes are recorded and save what they need
   bool forward;            // a forward pass's own block: libraries make their workspaces
   std::uint8_t flags = 0;  // of the kernels of forward operations
-  bool held;               // Python holds the gradient stream that the block was given
+  // Where a layer has fewer norms than halves (model::InputNorms): what the half at hand reads, and
+  // on the way back the gradient of what both read, as far as the second half has it.
+  Value normed = 0, other_gradient = 0;
+  bool held;  // Python holds the gradient stream that the block was given
 
   // Tensors.
   Value make(std::int64_t bytes, std::string_view label, Category category,

@@ -67,6 +67,72 @@ TEST_CASE("calibrate: a Chakra trace says its version and its collectives") {
   CHECK(trace->nodes[0].numbers.at("comm_type") == 2);
 }
 
+TEST_CASE("calibrate: a Chakra trace as JSON reads like its messages, in both forms") {
+  // What the converter wrote until 2024-11 and writes since: one message after the other with names
+  // in camel case, and one object with those of the schema.
+  const std::string messages = R"({
+  "version": "0.0.4"
+}
+{
+  "id": "1",
+  "name": "gemm {\"quoted\"}",
+  "type": "COMP_NODE",
+  "durationMicros": "120"
+}
+{
+  "id": "2",
+  "name": "all-reduce",
+  "type": "COMM_COLL_NODE",
+  "dataDeps": ["1"],
+  "durationMicros": "250",
+  "attr": [{"name": "comm_type", "int64Val": "0"}, {"name": "comm_size", "int64Val": "1048576"},
+           {"name": "comm_group_size", "int32Val": 8}]
+}
+)";
+  const std::string one = R"({"global_metadata": {"version": "0.0.4"}, "nodes": [
+  {"id": 1, "name": "gemm", "type": "COMP_NODE", "duration_micros": 120},
+  {"id": 2, "name": "all-reduce", "type": 7, "data_deps": [1], "duration_micros": 250,
+   "attr": [{"name": "comm_type", "int64_val": 0}, {"name": "comm_size", "uint64_val": 1048576},
+            {"name": "comm_group_size", "int32_val": 8}]}]})";
+  for (const std::string& text : {messages, one}) {
+    INFO(text);
+    REQUIRE(config::is_chakra_json(text));
+    const auto trace = config::read_chakra_json(text, "x.json");
+    REQUIRE(trace);
+    CHECK(trace->version == "0.0.4");
+    REQUIRE(trace->nodes.size() == 2);
+    CHECK(trace->nodes[0].type == config::ChakraType::compute);
+    CHECK(trace->nodes[0].duration_us == 120);
+    CHECK(trace->nodes[1].type == config::ChakraType::collective);
+    CHECK(trace->nodes[1].dependencies == 1);
+    CHECK(trace->nodes[1].numbers.at("comm_size") == 1048576);
+    const std::string path = std::string(REHEARSE_BINARY_DIR) + "/chakra.json";
+    std::ofstream(path) << text;
+    const auto read = read_source(path);
+    REQUIRE(read);
+    CHECK(read->reader->name == "Chakra trace");
+    REQUIRE(read->measurements.collectives.size() == 1);
+    CHECK(read->measurements.collectives[0].ranks == 8);
+    CHECK(read->measurements.collectives[0].bytes.n == 1048576);
+    CHECK(read->measurements.collectives[0].seconds == Approx(250e-6));
+    for (std::size_t n = 1; n + 1 < text.size(); ++n)
+      if (const auto cut = config::read_chakra_json(text.substr(0, n), "x.json"); !cut)
+        CHECK(cut.errors().front().message.find("object") != std::string::npos);
+  }
+  // PyTorch's own, linked to a profile.
+  const std::string pytorch = R"({"schema": "1.0.3-chakra.0.0.4", "pid": 1, "nodes": [
+  {"id": 3, "name": "aten::mm", "ctrl_deps": 1, "attrs": []},
+  {"id": 4, "name": "ampere_gemm", "cat": "kernel", "ts": 5, "dur": 33, "attrs": []}]})";
+  REQUIRE(config::is_chakra_json(pytorch));
+  const auto trace = config::read_chakra_json(pytorch, "x.json");
+  REQUIRE(trace);
+  REQUIRE(trace->nodes.size() == 2);
+  CHECK(trace->nodes[1].type == config::ChakraType::compute);
+  CHECK(trace->nodes[1].duration_us == 33);
+  for (const char* other : {"", "{}", "[1]", "{\"traceEvents\": []}", "{\"id\": 1}", "{\"a\": {"})
+    CHECK_FALSE(config::is_chakra_json(other));
+}
+
 TEST_CASE("calibrate: every cut of a Chakra trace is refused or read without its end") {
   const std::string whole = bytes_of(data("chakra_all_reduce.et"));
   REQUIRE(whole.size() > 20);

@@ -247,9 +247,6 @@ TEST_CASE("huggingface: numbers that do not fit together are named") {
         "does, or give head_dim\n");
   CHECK(problems(with("\"vocab_size\"", "\"num_key_value_heads\": 3, \"vocab_size\"")) ==
         "m.json:7:26: num_key_value_heads (3) does not divide num_attention_heads (4)\n");
-  CHECK(problems(with("\"vocab_size\"", "\"mlp_bias\": true, \"vocab_size\"")) ==
-        "m.json:7:15: attention_bias and mlp_bias differ; only both true or both false is "
-        "modelled\n");
 }
 
 TEST_CASE("huggingface: sizes are checked before they are multiplied") {
@@ -360,6 +357,80 @@ TEST_CASE("huggingface: dense types of the transformers library have their publi
        "num_attention_heads": 32, "vocab_size": 50272, "max_position_embeddings": 2048,
        "word_embed_proj_dim": 4096, "activation_function": "relu")",
        6'658'473'984},
+      {"gpt-j-6b",
+       R"("model_type": "gptj", "n_layer": 28, "n_embd": 4096, "n_head": 16, "n_positions": 2048,
+       "n_inner": null, "rotary_dim": 64, "vocab_size": 50400, "activation_function": "gelu_new",
+       "attn_pdrop": 0.0, "resid_pdrop": 0.0, "tie_word_embeddings": false)",
+       6'050'882'784},
+      {"phi-2",
+       R"("model_type": "phi", "num_hidden_layers": 32, "hidden_size": 2560,
+       "hidden_act": "gelu_new",
+       "intermediate_size": 10240, "num_attention_heads": 32, "num_key_value_heads": 32,
+       "partial_rotary_factor": 0.4, "qk_layernorm": false, "resid_pdrop": 0.1,
+       "vocab_size": 51200)",
+       2'779'683'840},
+      {"c4ai-command-r-v01",
+       R"("model_type": "cohere", "num_hidden_layers": 40, "hidden_size": 8192,
+       "intermediate_size": 22528, "num_attention_heads": 64, "num_key_value_heads": 64,
+       "use_qk_norm": false, "vocab_size": 256000, "logit_scale": 0.0625)",
+       34'980'831'232},
+      {"c4ai-command-r-plus",
+       R"("model_type": "cohere", "num_hidden_layers": 64, "hidden_size": 12288,
+       "intermediate_size": 33792, "num_attention_heads": 96, "num_key_value_heads": 8,
+       "use_qk_norm": true, "vocab_size": 256000)",
+       103'810'674'688},
+      {"c4ai-command-r7b",
+       R"("model_type": "cohere2", "num_hidden_layers": 32, "hidden_size": 4096,
+       "intermediate_size": 14336, "num_attention_heads": 32, "num_key_value_heads": 8,
+       "sliding_window": 4096, "sliding_window_pattern": 4, "vocab_size": 256000)",
+       8'028'033'024},
+      {"falcon-7b",
+       R"("model_type": "falcon", "num_hidden_layers": 32, "hidden_size": 4544,
+       "num_attention_heads": 71, "multi_query": true, "parallel_attn": true, "bias": false,
+       "alibi": false, "new_decoder_architecture": false, "vocab_size": 65024)",
+       6'921'720'704},
+      {"falcon-40b",
+       R"("model_type": "falcon", "num_hidden_layers": 60, "hidden_size": 8192,
+       "num_attention_heads": 128, "num_kv_heads": 8, "parallel_attn": true, "bias": false,
+       "alibi": false, "new_decoder_architecture": true, "vocab_size": 65024)",
+       41'303'293'952},
+      {"mpt-7b",
+       R"("model_type": "mpt", "n_layers": 32, "d_model": 4096, "n_heads": 32, "expansion_ratio": 4,
+       "max_seq_len": 2048, "no_bias": true, "vocab_size": 50432, "resid_pdrop": 0,
+       "attn_config": {"alibi": true, "attn_pdrop": 0, "qk_ln": false})",
+       6'649'286'656},
+      {"bloom",
+       R"("model_type": "bloom", "n_layer": 70, "n_embed": 14336, "num_attention_heads": 112,
+       "hidden_dropout": 0.0, "attention_dropout": 0.0, "vocab_size": 250880, "seq_length": 2048)",
+       176'247'271'424},
+      {"bloom-7b1",
+       R"("model_type": "bloom", "n_layer": 30, "n_embed": 4096, "num_attention_heads": 32,
+       "vocab_size": 250880)",
+       7'069'016'064},
+      {"OLMo-1B",
+       R"("model_type": "olmo", "num_hidden_layers": 16, "hidden_size": 2048,
+       "intermediate_size": 8192, "num_attention_heads": 16, "vocab_size": 50304,
+       "tie_word_embeddings": true)",
+       1'176'764'416},
+      {"OLMo-7B",
+       R"("model_type": "olmo", "num_hidden_layers": 32, "hidden_size": 4096,
+       "intermediate_size": 11008, "num_attention_heads": 32, "vocab_size": 50304,
+       "tie_word_embeddings": false)",
+       6'888'095'744},
+      {"OLMo-2-7B",
+       R"("model_type": "olmo2", "num_hidden_layers": 32, "hidden_size": 4096,
+       "intermediate_size": 11008, "num_attention_heads": 32, "num_key_value_heads": 32,
+       "vocab_size": 100352)",
+       7'298'617'344},
+      {"stablelm-2-12b",
+       R"("model_type": "stablelm", "num_hidden_layers": 40, "hidden_size": 5120,
+       "intermediate_size": 13824, "num_attention_heads": 32, "num_key_value_heads": 8,
+       "use_parallel_residual": true, "qk_layernorm": true, "vocab_size": 100352)",
+       12'143'185'920},
+      {"internlm-7b",
+       R"("model_type": "internlm", "num_hidden_layers": 32, "hidden_size": 4096, "bias": true,
+       "intermediate_size": 11008, "num_attention_heads": 32, "vocab_size": 103168)",
+       7'321'948'160},
   };
   for (const Model& one : published) {
     INFO(one.name);
@@ -382,11 +453,52 @@ TEST_CASE("huggingface: dense types of the transformers library have their publi
         Approx(331.6).margin(0.05));
 }
 
+TEST_CASE("huggingface: what few families have is read") {
+  const auto of = [](const std::string& keys) {
+    const auto model = parse_huggingface("{" + keys + "}", "m.json");
+    INFO((model ? std::string() : model.errors()[0].message));
+    REQUIRE(model);
+    return *model;
+  };
+  const std::string shapes =
+      R"("hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "vocab_size": 1000)";
+  const auto falcon = of(R"("model_type": "falcon", )" + shapes);
+  CHECK(falcon.kv_heads == 1);
+  CHECK(falcon.ffn == 256);
+  CHECK(falcon.input_norms == model::InputNorms::shared);
+  const auto larger = of(R"("model_type": "falcon", "new_decoder_architecture": true, )" + shapes);
+  CHECK(larger.kv_heads == 4);
+  CHECK(larger.input_norms == model::InputNorms::each);
+  const auto one = of(
+      R"("model_type": "falcon", "new_decoder_architecture": true, )"
+      R"("num_ln_in_parallel_attn": 1, )" +
+      shapes);
+  CHECK(one.input_norms == model::InputNorms::shared);
+  const auto mpt = of(
+      R"("model_type": "mpt", "d_model": 64, "n_layers": 2, "n_heads": 4, "vocab_size": 1000,
+         "attn_config": {"alibi": true, "kv_n_heads": 2})");
+  CHECK(mpt.position == model::Position::none);
+  CHECK(mpt.kv_heads == 2);
+  CHECK(mpt.norm == model::Norm::layer_without_bias);
+  const auto llama =
+      of(R"("model_type": "llama", "intermediate_size": 128, "attention_bias": true, )" + shapes);
+  CHECK(llama.qkv_bias);
+  CHECK(llama.linear_bias);
+  CHECK_FALSE(llama.mlp_bias);
+  CHECK(problems(R"({"model_type": "mpt", "d_model": 64, "n_layers": 2, "n_heads": 4,
+"vocab_size": 1000, "attn_config": {"alibi": 3}})") ==
+        "m.json:2:46: alibi is 3; it must be true or false\n");
+  CHECK(problems(R"({"model_type": "gptj", "n_embd": 64, "n_layer": 2, "n_head": 5,
+"vocab_size": 1000})")
+            .starts_with("m.json:1:62: n_head (5) does not divide n_embd (64)"));
+}
+
 TEST_CASE("huggingface: models of other kinds are refused by name") {
   const std::string types =
-      "gpt2, llama, mistral, qwen2, phi3, granite, smollm3, minicpm, baichuan, internlm2, gemma, "
-      "gemma2, gemma3_text, starcoder2, nemotron, stablelm, gpt_neox, opt, mixtral, qwen3, "
-      "qwen3_moe, deepseek_v2, deepseek_v3, gpt_oss, "
+      "gpt2, llama, mistral, qwen2, phi3, granite, smollm3, minicpm, baichuan, internlm, "
+      "internlm2, gemma, gemma2, gemma3_text, starcoder2, nemotron, stablelm, gpt_neox, opt, "
+      "gptj, phi, cohere, cohere2, falcon, bloom, mpt, olmo, olmo2, mixtral, qwen3, qwen3_moe, "
+      "deepseek_v2, deepseek_v3, gpt_oss, "
       "grok-1, llama4_text";
   CHECK(problems(with("\"vocab_size\"", "\"num_local_experts\": 8, \"vocab_size\"")) ==
         "m.json:7:24: num_local_experts says that this model is a mixture of experts; of those the "

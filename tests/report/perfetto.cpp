@@ -8,6 +8,8 @@
 #include <sstream>
 
 #include "sim/report/perfetto.pb.h"
+#include "sim/workload/build.h"
+#include "tests/replay/sample.h"
 
 using namespace sim;
 namespace pf = rehearse::perfetto;
@@ -109,6 +111,53 @@ TEST_CASE(
     }
   }
   CHECK(written == std::map<std::string, int>{{"qkv", 1}, {"fc1", 1}, {"all-gather", 1}});
+}
+
+TEST_CASE("report: arrows lead from what sends to what receives, each to one end") {
+  // Both engines tell of the same messages.
+  for (const bool reference : {false, true}) {
+    const std::string path = std::string(REHEARSE_BINARY_DIR) + "/perfetto_arrows.pftrace";
+    const workload::Plan plan = sample::plan(1, 1, 4, 1, 8);
+    const workload::Job job = sample::job(plan);
+    report::PerfettoTrace writer({"stage 0", "stage 1", "stage 2", "stage 3"});
+    REQUIRE(writer.open(path).empty());
+    replay::Options options;
+    options.observer = &writer;
+    options.method = reference ? replay::Method::reference : replay::Method::fast;
+    replay::run(job, sample::times(job), sample::memory(job, Bytes{std::int64_t{64} << 30}),
+                options);
+    REQUIRE(writer.close().empty());
+    struct Arrow {
+      std::uint64_t from = 0, to = 0, sent = 0, received = 0;
+    };
+    std::map<std::uint64_t, Arrow> arrows;
+    const pf::Trace trace = read(path);
+    for (const pf::TracePacket& packet : trace.packet()) {
+      const std::uint64_t track = packet.trusted_packet_sequence_id();
+      for (const std::uint64_t number : packet.track_event().flow_ids()) {
+        CHECK(packet.track_event().type() == pf::TrackEvent::TYPE_SLICE_BEGIN);
+        CHECK(arrows[number].from == 0);
+        arrows[number].from = track;
+        arrows[number].sent = packet.timestamp();
+      }
+      for (const std::uint64_t number : packet.track_event().terminating_flow_ids()) {
+        CHECK(packet.track_event().type() == pf::TrackEvent::TYPE_SLICE_END);
+        CHECK(arrows[number].to == 0);
+        arrows[number].to = track;
+        arrows[number].received = packet.timestamp();
+      }
+    }
+    // Three boundaries, two directions, each microbatch, in every step that is replayed; the first
+    // one may have fewer.
+    CHECK(arrows.size() >= static_cast<std::size_t>(3 * 2 * plan.microbatches()));
+    CHECK(arrows.size() % (3 * 2) == 0);
+    for (const auto& [number, arrow] : arrows) {
+      REQUIRE(arrow.from != 0);
+      REQUIRE(arrow.to != 0);
+      CHECK(arrow.from / 1000 != arrow.to / 1000);  // another process
+      CHECK(arrow.sent < arrow.received);
+    }
+  }
 }
 
 TEST_CASE("report: memory counters follow the category and the totals") {

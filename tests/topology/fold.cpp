@@ -76,3 +76,37 @@ TEST_CASE("topology: a large fabric is drawn small and says how many") {
   CHECK(graphviz(cluster, {}, true).find(" x 64") != std::string::npos);
   CHECK(graphviz(cluster, {}, true).size() < 20'000);
 }
+
+TEST_CASE("topology: a rack of 72 GPUs is legible: places that are alike are one") {
+  const Cluster cluster = test_cluster(16, 72, 72, FabricKind::rail_optimised);
+  const std::string folded = svg(cluster, {}, true);
+  CHECK(folded.find("GPU 0 ... x 72") != std::string::npos);
+  CHECK(folded.find("NIC 0 ... x 72") != std::string::npos);
+  CHECK(folded.find("node 0 ... x 16") != std::string::npos);
+  CHECK(folded.find("leaf 0 ... x ") != std::string::npos);
+  CHECK(folded.size() < 6'000);
+  CHECK(graphviz(cluster, {}, true).find("gpu 0 x 1152") != std::string::npos);
+  // No part is lost.
+  std::size_t parts = 0;
+  for (const FoldedVertex& one : fold(build_graph(cluster), {}, true).vertices) parts += one.count;
+  CHECK(parts == boost::num_vertices(build_graph(cluster)));
+}
+
+TEST_CASE("topology: a platform for SimGrid has the latency of each kind of way at its two ends") {
+  const Cluster cluster = test_cluster(2, 8, 8, FabricKind::rail_optimised);
+  const std::string xml = simgrid_xml(
+      cluster,
+      {.nvlink = Duration{600'000}, .pcie = Duration{1'000'000}, .network = Duration{2'700'000}});
+  const Graph graph = build_graph(cluster);
+  std::size_t nvlinks = 0, ends = 0;
+  for (auto [edge, end] = boost::edges(graph); edge != end; ++edge) {
+    const VertexKind a = graph[boost::source(*edge, graph)].kind;
+    const VertexKind b = graph[boost::target(*edge, graph)].kind;
+    nvlinks += graph[*edge].kind == LinkKind::nvlink;
+    ends += graph[*edge].kind == LinkKind::network &&
+            (a == VertexKind::nic || b == VertexKind::nic) && graph[*edge].latency.ps == 0;
+  }
+  CHECK(count(xml, "latency=\"300ns\"") == nvlinks);
+  CHECK(count(xml, "latency=\"1350ns\"") >= ends);
+  CHECK(count(xml, "latency=\"1350ns\"") > 0);
+}

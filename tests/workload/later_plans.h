@@ -44,6 +44,47 @@ void add_later_plans(Add add, const sim::workload::Plan& llama) {
           p.sharding.fsdp.quantized_weights = weights;
           p.sharding.fsdp.quantized_gradients = secondary > 1;
         });
+  // Norms and biases that few families have, under every policy that touches a layer's products.
+  const auto traits = [&](const char* name, auto change) {
+    for (const int way : {0, 1, 2, 3, 4, 5, 6, 7, 8, 9})
+      add(name, llama, [&](Plan& p) {
+        p.architecture.layers = 4;
+        change(p.architecture);
+        p.mesh.sequence_parallel = way % 2 == 0;
+        if (way == 1) p.policy.recompute = full;
+        if (way == 2) p.numerics.fp8 = true;
+        if (way == 3) p.sharding.data_parallel = DataParallelism::fsdp2;
+        if (way == 4) p.lora.rank = 8;
+        if (way == 5) p.mesh.pp = 2, p.pipeline.schedule = "zb-h1";
+        if (way == 6) p.policy.recompute = selective, p.policy.recompute_modules.mlp = true;
+        if (way == 7) p.policy.offload_layers = 2;
+        if (way == 8) p.stack.layer_kernels = LayerKernels::eager, p.mesh.tp = 1;
+        if (way == 9) p.batch.micro_batch = 2, p.batch.global_batch *= 2;
+      });
+  };
+  using model::InputNorms, model::Norm;
+  traits("one norm for both halves", [](model::Architecture& a) {
+    a.input_norms = InputNorms::shared;
+    a.norm = Norm::layer;
+    a.linear_bias = a.head_bias = true;
+    a.projection_bias = false;
+  });
+  traits("norms behind the halves only", [](model::Architecture& a) {
+    a.input_norms = InputNorms::none;
+    a.output_norms = a.query_key_norm = a.norms_by_head = true;
+  });
+  traits("norm behind the embedding", [](model::Architecture& a) {
+    a.norm = Norm::layer;
+    a.embedding_norm = a.qkv_bias = a.linear_bias = true;
+    a.mlp_bias = false;
+    a.hidden_dropout = 0.1;
+  });
+  traits("norms without weights",
+         [](model::Architecture& a) { a.norm = Norm::layer_without_weights; });
+  traits("norms without bias", [](model::Architecture& a) {
+    a.norm = Norm::layer_without_bias;
+    a.query_key_norm = true;
+  });
   for (const bool overlaps : {true, false})
     for (const double share : {0.5, 1.0})
       add("optimizer on the CPU", llama, [=](Plan& p) {

@@ -38,7 +38,7 @@ const std::vector<Reader>& readers() {
        "pytorch.org/docs/stable/torch_cuda_memory.html", is_memory_snapshot, read_memory_snapshot},
       {"Nsight Systems", "SQLite export: nsys export --type sqlite",
        "docs.nvidia.com/nsight-systems, Exporting", is_nsight_export, read_nsight_export},
-      {"Chakra trace", "execution trace in protobuf (.et), also .gz",
+      {"Chakra trace", "execution trace in protobuf (.et) or JSON, also .gz",
        "github.com/mlcommons/chakra schema/protobuf/et_def.proto", is_chakra_trace,
        read_chakra_trace},
   };

@@ -78,11 +78,13 @@ void add_collective(const ChakraNode& node, const std::string& path, Measurement
 }  // namespace
 
 bool is_chakra_trace(std::string_view bytes, const std::string&) {
-  return config::is_chakra(bytes);
+  return config::is_chakra(bytes) || config::is_chakra_json(bytes);
 }
 
 Result<Measurements> read_chakra_trace(std::string_view bytes, const std::string& path) {
-  const Result<config::ChakraTrace> trace = config::read_chakra(bytes, path);
+  const Result<config::ChakraTrace> trace = config::is_chakra_json(bytes)
+                                                ? config::read_chakra_json(bytes, path)
+                                                : config::read_chakra(bytes, path);
   if (!trace) return trace.errors();
   Measurements out;
   std::array<std::size_t, 8> counts{};

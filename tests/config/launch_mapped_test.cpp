@@ -1,0 +1,92 @@
+// launch_mapped_test.cpp — flags that stand for something the program simulates, and files that a
+// script reads from beside it.
+#include <catch2/catch.hpp>
+
+#include "sim/config/launch.h"
+#include "sim/config/megatron_flags.h"
+#include "sim/config/plan.h"
+#include "support.h"
+
+using sim::config::flag_meaning;
+using sim::config::FlagEffect;
+using sim::config::load_megatron;
+using support::problems;
+
+namespace {
+
+const std::string gpt =
+    "torchrun --nproc_per_node 8 pretrain_gpt.py --num-layers 16 --hidden-size 1024 "
+    "--num-attention-heads 16 --seq-length 2048 --max-position-embeddings 2048 "
+    "--micro-batch-size 1 --bf16 --vocab-size 50257 --transformer-impl transformer_engine ";
+
+sim::workload::Plan plan_of(const std::string& flags) {
+  support::Scratch scratch;
+  const auto file = load_megatron(scratch.write("t.sh", gpt + flags), {"cluster=dgx-h100"});
+  INFO(problems(file));
+  REQUIRE(file);
+  return file->plan;
+}
+
+}  // namespace
+
+TEST_CASE("launch: what is simulated is taken from the script, not only said") {
+  using namespace sim::workload;
+  const std::string batch = "--global-batch-size 64 ";
+  CHECK(plan_of(batch + "--embed-layernorm").architecture.embedding_norm);
+  const Plan windows = plan_of(batch + "--window-size 511,0 --window-attn-skip-freq 4");
+  CHECK(windows.architecture.sliding_window == 512);
+  CHECK(windows.architecture.whole_attention == 4);
+  CHECK(plan_of(batch + "--window-size '(1023, 0)'").architecture.sliding_window == 1024);
+  CHECK(plan_of(batch + "--cpu-offloading --cpu-offloading-num-layers 4").policy.offload_layers ==
+        4);
+  const Plan groups = plan_of(
+      "--global-batch-size 40 --pipeline-model-parallel-size 4 --tensor-model-parallel-size 2 "
+      "--num-layers-per-virtual-pipeline-stage 1 "
+      "--microbatch-group-size-per-virtual-pipeline-stage 5");
+  CHECK(groups.pipeline.microbatch_group == 5);
+  const Plan both = plan_of(batch +
+                            "--context-parallel-size 4 --cp-comm-type a2a+p2p "
+                            "--hierarchical-context-parallel-sizes '[2 2]'");
+  CHECK(both.mesh.context == "hierarchical");
+  CHECK(both.mesh.ulysses == 2);
+  CHECK(plan_of("--step-batch-size-schedule '0:32 200B:64 400B:128'").batch.global_batch == 128);
+  CHECK(plan_of(batch + "--num-distributed-optimizer-instances 2 --use-distributed-optimizer")
+            .sharding.optimizer_replicas == 2);
+  CHECK(plan_of(batch + "--optimizer-cpu-offload --use-precision-aware-optimizer "
+                        "--use-distributed-optimizer")
+            .optimizer.offload_fraction > 0);
+  for (const char* flag :
+       {"num-distributed-optimizer-instances", "pipeline-model-parallel-layout",
+        "optimizer-cpu-offload", "microbatch-group-size-per-virtual-pipeline-stage",
+        "microbatch-group-size-per-vp-stage", "embed-layernorm", "cpu-offloading-num-layers"})
+    CHECK(flag_meaning(flag).effect == FlagEffect::mapped);
+}
+
+TEST_CASE("launch: files that a script reads from beside it are read") {
+  support::Scratch scratch;
+  const std::string config =
+      "export PARAMS=\" --num-layers ${LAYERS} --hidden-size 1024 --num-attention-heads 16 \\\n"
+      "  --seq-length 2048 --max-position-embeddings 2048 --micro-batch-size 1 \\\n"
+      "  --global-batch-size 64 --bf16 --vocab-size 50257 \"\n";
+  scratch.write("CONFIG.sh", config);
+  scratch.write("RUN.sh", "CMD=\"python pretrain_gpt.py ${PARAMS}\"\nsrun -l sh -c \"${CMD}\"\n");
+  for (const char* folder : {"`pwd`/", "./", ""}) {
+    const std::string script =
+        std::string("LAYERS=24\n. ") + folder + "CONFIG.sh\n. " + folder + "RUN.sh\n";
+    INFO(script);
+    const auto file = load_megatron(scratch.write("t.sh", script), {"cluster=dgx-h100", "gpus=8"});
+    INFO(problems(file));
+    REQUIRE(file);
+    CHECK(file->plan.architecture.layers == 24);
+  }
+  // A file that reads itself comes to an end; one that is not there is said.
+  scratch.write("self.sh", ". ./self.sh\n");
+  const auto file = load_megatron(
+      scratch.write("t.sh", ". ./self.sh\n. ./none.sh\n" + gpt + "--global-batch-size 64\n"),
+      {"cluster=dgx-h100"});
+  INFO(problems(file));
+  REQUIRE(file);
+  std::string notes;
+  for (const std::string& note : file->notes) notes += note + "\n";
+  CHECK(notes.find("none.sh is not read") != std::string::npos);
+}

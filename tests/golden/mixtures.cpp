@@ -1,0 +1,113 @@
+// mixtures.cpp — experts at the command line: the counts that people compare, the distribution of
+// drawn routes, and what people get wrong.
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <cstdint>
+#include <nlohmann/json.hpp>
+
+#include "tests/golden/program.h"
+
+using golden::run;
+
+namespace {
+
+nlohmann::json answer(const std::string& command, const std::string& folder) {
+  INFO(command);
+  const golden::Finished finished = run(command + " --json", folder);
+  INFO(finished.err);
+  REQUIRE(finished.code == 0);
+  return nlohmann::json::parse(finished.out)["result"];
+}
+
+}  // namespace
+
+TEST_CASE("golden: list models gives the exact counts of mixtures, all and active") {
+  struct Count {
+    const char* name;
+    std::int64_t all, active;
+  };
+  // models/README.md names the publication of each.
+  const Count published[] = {{"mixtral-8x7b", 46'702'792'704, 12'879'925'248},
+                             {"mixtral-8x22b", 140'630'071'296, 39'161'468'928},
+                             {"qwen3-30b-a3b", 30'532'122'624, 3'353'032'704},
+                             {"qwen3-235b-a22b", 235'093'634'560, 22'190'763'520},
+                             {"deepseek-v2", 235'741'434'880, 21'375'800'320},
+                             {"deepseek-v3", 671'026'404'352, 37'552'282'624},
+                             {"gpt-oss-120b", 116'829'156'672, 5'711'982'912},
+                             {"grok-1", 315'684'820'992, 83'756'587'008},
+                             {"llama-4-maverick", 400'711'848'960, 17'184'691'200}};
+  const nlohmann::json models =
+      answer("./rehearse list models", golden::scratch("counts"))["models"];
+  for (const Count& count : published) {
+    INFO(count.name);
+    const auto found = std::find_if(models.begin(), models.end(), [&](const nlohmann::json& one) {
+      return one["name"] == count.name;
+    });
+    REQUIRE(found != models.end());
+    CHECK((*found)["parameters"] == count.all);
+    CHECK((*found)["active_parameters"] == count.active);
+  }
+}
+
+TEST_CASE("golden: drawn routes give how many seeds ran out and the quantiles of their peaks") {
+  const std::string folder = golden::scratch("seeds");
+  const std::string plan = "./rehearse run mixtral-8x7b-64 global_batch=64 router=random --seeds 5";
+  const nlohmann::json drawn = answer(plan, folder);
+  CHECK(drawn["seeds"] == 5);
+  CHECK(drawn["out_of_memory"] == 0);
+  for (const char* peak : {"peak_allocated_gib", "peak_reserved_gib", "needed_gib"}) {
+    INFO(peak);
+    double before = 0;
+    for (const char* quantile : {"least", "p10", "p50", "p90", "p99", "most"}) {
+      const double value = drawn[peak][quantile].get<double>();
+      CHECK(value >= before);
+      before = value;
+    }
+  }
+  // On a smaller GPU draws run out, and it is said where.
+  const nlohmann::json tight = answer(plan + " gpu.memory=58GiB", folder);
+  CHECK(tight["out_of_memory"].get<int>() > 0);
+  CHECK(tight["places"].size() > 0);
+}
+
+TEST_CASE("golden: experts that cannot be are refused with the rule and the way out") {
+  const std::string folder = golden::scratch("experts");
+  golden::write(folder + "/sum.csv", "0.5,0.6,0,0,0,0,0,0\n");
+  golden::write(folder + "/shape.csv", "0.5,0.5\n");
+  golden::write(folder + "/lines.csv", "1,0,0,0,0,0,0,0\n0,1,0,0,0,0,0,0\n");
+  golden::write(folder + "/words.csv", "expert,share\n0,1\n");
+  golden::write(folder + "/topk.json",
+                R"({"model_type": "mixtral", "num_hidden_layers": 2, "hidden_size": 64,
+"intermediate_size": 128, "num_attention_heads": 4, "vocab_size": 1000,
+"num_local_experts": 4, "num_experts_per_tok": 8})");
+  golden::write(folder + "/many.json",
+                R"({"model_type": "mixtral", "num_hidden_layers": 2, "hidden_size": 64,
+"intermediate_size": 128, "num_attention_heads": 4, "vocab_size": 1000,
+"num_local_experts": 1000000, "num_experts_per_tok": 2})");
+  struct Case {
+    const char* settings;
+    const char* says;
+  };
+  const Case cases[] = {
+      {"ep=3", "ep 3 does not divide the 8 experts; ep may be 1, 2, 4 or 8"},
+      {"etp=3", "etp"},
+      {"capacity_factor=0.0001", "of 4096 tokens; write 0.000977 or more"},
+      {"router=skewed router_load=sum.csv", "sum.csv:1: the shares sum to 1.1; they must sum to 1"},
+      {"router=skewed router_load=shape.csv", "shape.csv:1: 2 shares; mixtral-8x7b has 8 experts"},
+      {"router=skewed router_load=lines.csv", "2 lines of shares; write one for all layers"},
+      {"router=skewed router_load=words.csv", "words.csv:1: 'expert' is no share"},
+      {"router=skewed router_load=none.csv", "none.csv: cannot read the file"},
+      {"router=unfair", "router"},
+      {"model=topk.json", "num_experts_per_tok (8) is more than num_local_experts (4)"},
+      {"model=many.json", "num_local_experts is 1000000; it must be 1 to 16384"},
+  };
+  for (const Case& one : cases) {
+    const std::string command = std::string("./rehearse run mixtral-8x7b-64 ") + one.settings;
+    INFO(command);
+    const golden::Finished finished = run(command, folder);
+    INFO(finished.err);
+    CHECK((finished.code == 65 || finished.code == 66));
+    CHECK(finished.out.empty());
+    CHECK(finished.err.find(one.says) != std::string::npos);
+  }
+}
