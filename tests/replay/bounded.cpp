@@ -1,5 +1,4 @@
-// bounded.cpp — replays that look at memory in part, or not at all, against those that look at all
-// of it.
+// bounded.cpp — replays that look at memory in part, or not at all, against whole ones.
 #include <catch2/catch.hpp>
 
 #include "sample.h"
