@@ -348,7 +348,7 @@ RowPlan plan_of(const Row& row) {
   read_sharding(reading);
   const std::string no_precision = read_precision(reading);
   read_degrees(reading);
-  const std::string no_schedule = read_schedule(reading);
+  read_schedule(reading);
   read_policy(reading);
   read_flags(reading);
   config::Stated stated = config::state(*framework, reading.settings, columns, *choice.machine);
@@ -363,7 +363,6 @@ RowPlan plan_of(const Row& row) {
     return refuse(problem);
   settle_replicas(row, out.plan);
   finish_experts(row, out);
-  if (!no_schedule.empty()) return refuse(no_schedule);
   if (std::string problem = settle_schedule(reading, out); !problem.empty()) return refuse(problem);
   if (!stated.problems.empty()) return refuse(stated.problems.front().message);
   settle_attention(reading, stated);

@@ -60,7 +60,7 @@ std::vector<int> stage_layers(const Reading& reading, const workload::Plan& plan
 
 }  // namespace
 
-std::string read_schedule(Reading& reading) {
+void read_schedule(Reading& reading) {
   const schedule::Schedule* schedule = named(reading.row);
   const int chunks = degree(reading.row, "vp");
   if (schedule != nullptr) {
@@ -69,7 +69,6 @@ std::string read_schedule(Reading& reading) {
   } else if (chunks > 1) {
     reading.say("virtual_stages", chunks);
   }
-  return "";
 }
 
 std::string settle_schedule(Reading& reading, RowPlan& out) {

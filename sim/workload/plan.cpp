@@ -389,11 +389,6 @@ std::vector<Problem> problems(const Plan& plan) {
   return problems;
 }
 
-// Every schedule has a program.
-std::string not_simulated(const schedule::Schedule&) {
-  return "";
-}
-
 schedule::Shape pipeline_shape(const Plan& plan, int microbatches) {
   return {.stages = plan.mesh.pp,
           .microbatches = microbatches,

@@ -330,9 +330,6 @@ schedule::Shape pipeline_shape(const Plan& plan, int microbatches);
 // Every rule that the plan breaks, each with the values that would do. Empty: the plan is possible.
 std::vector<Problem> problems(const Plan& plan);
 
-// Why no program is written for a schedule; empty where one is.
-std::string not_simulated(const schedule::Schedule& schedule);
-
 // "tp2 cp1 pp2 dp8 mbs1 gbs1024 seq8192": for tables and point names.
 std::string short_name(const Plan& plan);
 
