@@ -133,7 +133,6 @@ struct RunReport {
   bool fits() const { return out_of_memory.empty(); }
   MemoryDetail memory = MemoryDetail::exact;  // what was asked for
   bool bounded = false;     // memory was not replayed to the end: reserved peaks are a range
-  bool past_limit = false;  // stopped: the step takes longer than Options::limit
 };
 
 }  // namespace sim::replay
