@@ -196,9 +196,11 @@ TEST_CASE("calibrate: NVIDIA's launchers turn NVLS and recorded streams off") {
   CHECK(row.plan.numerics.fp8_parameters);
   row = plan_of(find("training_runs.csv", "T00177"));  // NeMo's launcher, fp8 of 2024
   CHECK(row.machine.no_nvlink_sharp);
-  CHECK_FALSE(row.plan.numerics.fp8_parameters);
+  CHECK(row.plan.numerics.fp8_parameters);
   CHECK(row.plan.optimizer.precision_aware);  // apex's optimizer
-  CHECK(row.plan.optimizer.main_parameter_bytes == 2);
+  CHECK(row.plan.optimizer.main_parameter_bytes == 4);
+  CHECK(row.plan.optimizer.exp_avg_bytes == 2);
+  CHECK(row.plan.stack.cross_entropy == workload::CrossEntropy::stepwise);
   CHECK(row.plan.batch.packed_document == 180);  // fine-tuning
   CHECK(row.plan.pipeline.virtual_stages == 1);
   CHECK(plan_of(find("training_runs.csv", "T00172")).plan.pipeline.virtual_stages == 20);
