@@ -1,6 +1,6 @@
 // faults.cpp — a sweep in which one system call goes wrong, at each of its calls and in every way
-// (tests/faults/interpose.cpp): it ends with a word and a code, and --resume gives the bytes of the
-// sweep that nothing disturbed.
+// (tests/faults/interpose.cpp), or that is killed at any time: it ends with a word and a code, and
+// --resume gives the bytes of the sweep that nothing disturbed.
 #include <fmt/format.h>
 
 #include <array>
@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <cstring>
 #include <filesystem>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -121,6 +122,32 @@ void every(Disturbed& disturbed, std::uint64_t step) {
 TEST_CASE("golden: a sweep survives a fault in any of its system calls, a sample of them") {
   Disturbed disturbed("faults");
   every(disturbed, 37);
+}
+
+TEST_CASE("golden: a sweep that is killed a thousand times loses nothing", "[.campaign]") {
+  const std::string folder = golden::grid_scratch("thousand-kills");
+  const std::string sweep = "./rehearse sweep " + golden::grid + " -q ";
+  REQUIRE(run(sweep + "-o whole", folder).code == 0);
+  const std::string csv = text_of(folder + "/whole/results.csv");
+  const std::string lines = text_of(folder + "/whole/results.jsonl");
+  std::mt19937 draw(7);
+  int kills = 0, finished = 0;
+  while (kills < 1000) {
+    const double seconds = 0.001 * static_cast<double>(1 + draw() % 120);
+    const Finished one =
+        run(fmt::format("timeout -s KILL {:.3f} {} -o out --resume", seconds, sweep), folder);
+    if (one.code == 128 + 9) {
+      ++kills;
+      continue;
+    }
+    INFO(one.err);
+    REQUIRE(one.code == 0);
+    REQUIRE(text_of(folder + "/out/results.csv") == csv);
+    REQUIRE(text_of(folder + "/out/results.jsonl") == lines);
+    ++finished;
+    fs::remove_all(folder + "/out");
+  }
+  CHECK(finished > 0);
 }
 
 TEST_CASE("golden: a sweep survives a fault in each of its system calls", "[.campaign]") {

@@ -87,7 +87,7 @@ TEST_CASE("replay: fast and reference engine agree on plans drawn from all sched
 }
 
 TEST_CASE("replay: fast and reference engine agree on 2,000 plans drawn from all that is legal",
-          "[.][thousands]") {
+          "[.][thousands][campaign]") {
   const Combined combined = check_plans(100'000, 2000);
   CHECK(combined.schedules.size() == sample::schedules_that_run().size());
   CHECK(combined.least() >= 10);
