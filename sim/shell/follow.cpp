@@ -302,22 +302,38 @@ class Follower {
     out_.files[environment_.plain(expander().single(node.output))] = environment_.plain(text);
   }
 
-  // A file that the script reads: its words stand where it is named.
-  void read_file(Word path) {
+  // A file that the script reads: its words stand where it is named. False when nobody has it.
+  bool read_file(const Word& path) {
     std::optional<std::string> text = sourced_ ? sourced_(path) : std::nullopt;
-    if (!text || text->size() > max_text) {
-      out_.sourced.push_back(std::move(path));
-      return;
-    }
+    if (!text || text->size() > max_text) return false;
     std::vector<std::uint32_t> places(text->size(), static_cast<std::uint32_t>(path.at));
     follow(clean(*text), std::move(places));
+    return true;
+  }
+
+  // sbatch -p main --nodes=4 job.sh 8: the job runs with the variables that there are.
+  bool submitted(const std::vector<Text>& fields) {
+    const auto job = std::find_if(fields.begin() + 1, fields.end(), [](const Text& field) {
+      const std::string& text = field.bytes;
+      return !text.starts_with('-') &&
+             (text.ends_with(".sh") || text.ends_with(".slurm") || text.ends_with(".sbatch"));
+    });
+    if (job == fields.end()) return false;
+    std::vector<Text> arguments(job + 1, fields.end());
+    std::swap(environment_.arguments, arguments);
+    const bool followed = read_file(environment_.word(*job));
+    std::swap(environment_.arguments, arguments);
+    return followed;
   }
 
   bool builtin(const std::string& name, const std::vector<Text>& fields) {
     if (name == "source" || name == ".") {
-      if (fields.size() > 1) read_file(environment_.word(fields[1]));
+      if (fields.size() < 2) return true;
+      Word path = environment_.word(fields[1]);
+      if (!read_file(path)) out_.sourced.push_back(std::move(path));
       return true;
     }
+    if (name == "sbatch") return submitted(fields);
     if (name == "set") {
       const auto dashes = std::find_if(fields.begin(), fields.end(),
                                        [](const Text& text) { return text.bytes == "--"; });

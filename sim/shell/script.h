@@ -2,8 +2,8 @@
 //
 // A script is parsed (syntax.h) and followed command by command: variables, arrays, quotes,
 // ${X:-default} and its relatives, $(( )), if, for, while, case, functions, here-documents. No
-// program is started; files that it reads with `source` are followed as far as the caller has their
-// text. What only a program, the environment or an argument
+// program is started; files that it reads with `source`, or hands to sbatch, are followed as far as
+// the caller has their text. What only a program, the environment or an argument
 // could say is unknown, and every word knows the unknown things that it depends on.
 //
 // Invariants
@@ -58,7 +58,7 @@ struct Script {
   bool truncated = false;
 };
 
-// The text of a file that a script reads with `source`; none: it is not followed.
+// The text of a file that a script reads with `source` or submits; none: it is not followed.
 using Sourced = std::function<std::optional<std::string>(const Word& path)>;
 
 // `flipped`: conditions (their `at`) to be decided the other way. What a sourced file says stands

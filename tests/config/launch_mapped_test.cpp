@@ -62,6 +62,23 @@ TEST_CASE("launch: what is simulated is taken from the script, not only said") {
     CHECK(flag_meaning(flag).effect == FlagEffect::mapped);
 }
 
+TEST_CASE("launch: cross entropy is fused as its flags say together") {
+  support::Scratch scratch;
+  const auto of = [&](const std::string& flags) {
+    const auto file =
+        load_megatron(scratch.write("t.sh", gpt + "--global-batch-size 64 " + flags + "\n"),
+                      {"cluster=dgx-h100"});
+    INFO(problems(file));
+    REQUIRE(file);
+    return file->plan.stack.cross_entropy;
+  };
+  using sim::workload::CrossEntropy;
+  CHECK(of("") == CrossEntropy::stepwise);
+  CHECK(of("--cross-entropy-loss-fusion") == CrossEntropy::native);
+  CHECK(of("--cross-entropy-loss-fusion --cross-entropy-fusion-impl te") == CrossEntropy::te);
+  CHECK(of("--cross-entropy-fusion-impl te") == CrossEntropy::stepwise);
+}
+
 TEST_CASE("launch: files that a script reads from beside it are read") {
   support::Scratch scratch;
   const std::string config =
@@ -79,6 +96,14 @@ TEST_CASE("launch: files that a script reads from beside it are read") {
     REQUIRE(file);
     CHECK(file->plan.architecture.layers == 24);
   }
+  // A job that the script submits.
+  scratch.write("SUBMIT.sh", "sbatch -p main --nodes=4 --export=PARAMS RUN.sh\n\nexit 0\n");
+  const auto submitted = load_megatron(
+      scratch.write("t.sh", "LAYERS=24\n. `pwd`/CONFIG.sh\n. `pwd`/SUBMIT.sh\nexit 0\n"),
+      {"cluster=dgx-h100", "gpus=8"});
+  INFO(problems(submitted));
+  REQUIRE(submitted);
+  CHECK(submitted->plan.architecture.layers == 24);
   // A file that reads itself comes to an end; one that is not there is said.
   scratch.write("self.sh", ". ./self.sh\n");
   const auto file = load_megatron(
