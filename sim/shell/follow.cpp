@@ -273,6 +273,7 @@ class Follower {
     }
     if (name == "true" || name == ":") return Status::yes;
     if (name == "false") return Status::no;
+    if (name == "sbatch" && submitted(node, fields)) return Status::yes;
     if (builtin(name, fields)) return Status::yes;
     if (const auto found = functions_.find(name); found != functions_.end())
       return call(found->second, fields);
@@ -303,37 +304,64 @@ class Follower {
   }
 
   // A file that the script reads: its words stand where it is named. False when nobody has it.
-  bool read_file(const Word& path) {
+  bool read_file(const Word& path, bool job = false) {
     std::optional<std::string> text = sourced_ ? sourced_(path) : std::nullopt;
-    if (!text || text->size() > max_text) return false;
+    if (!text || text->size() > max_text) {
+      out_.sourced.push_back(path);
+      return false;
+    }
+    budget_ -= static_cast<std::int64_t>(text->size());
+    if (budget_ <= 0) return true;
+    if (job) directives(*text);
     std::vector<std::uint32_t> places(text->size(), static_cast<std::uint32_t>(path.at));
     follow(clean(*text), std::move(places));
     return true;
   }
 
-  // sbatch -p main --nodes=4 job.sh 8: the job runs with the variables that there are.
-  bool submitted(const std::vector<Text>& fields) {
+  // TP=8 sbatch -p main --nodes=4 --export=ALL,PP=2 job.sh 8: the job runs with the variables that
+  // there are and changes none of them; what is said to sbatch stands over its own directives.
+  bool submitted(const Node& node, const std::vector<Text>& fields) {
     const auto job = std::find_if(fields.begin() + 1, fields.end(), [](const Text& field) {
       const std::string& text = field.bytes;
       return !text.starts_with('-') &&
              (text.ends_with(".sh") || text.ends_with(".slurm") || text.ends_with(".sbatch"));
     });
     if (job == fields.end()) return false;
-    std::vector<Text> arguments(job + 1, fields.end());
-    std::swap(environment_.arguments, arguments);
-    const bool followed = read_file(environment_.word(*job));
-    std::swap(environment_.arguments, arguments);
+    const Environment before = environment_;
+    const auto functions = functions_;
+    for (const Assignment& one : node.assignments) assign(one);
+    for (auto option = fields.begin() + 1; option != job; ++option) {
+      constexpr std::string_view exported = "--export=";
+      if (option->bytes.starts_with(exported))
+        set_exported(option->part(exported.size(), option->bytes.size() - exported.size()));
+      else if (option->bytes.starts_with("--"))
+        out_.directives.push_back("#SBATCH " + environment_.plain(*option));
+    }
+    environment_.arguments.assign(job + 1, fields.end());
+    const bool followed = read_file(environment_.word(*job), true);
+    environment_ = before;
+    functions_ = functions;
+    returning_ = false;
     return followed;
+  }
+
+  // "ALL,TP=8,PP=2": those with a value.
+  void set_exported(const Text& list) {
+    for (std::size_t at = 0; at < list.bytes.size();) {
+      const std::size_t end = std::min(list.bytes.find(',', at), list.bytes.size());
+      const std::size_t equals = list.bytes.find('=', at);
+      if (equals < end)
+        environment_[list.bytes.substr(at, equals - at)].elements = {
+            list.part(equals + 1, end - equals - 1)};
+      at = end + 1;
+    }
   }
 
   bool builtin(const std::string& name, const std::vector<Text>& fields) {
     if (name == "source" || name == ".") {
-      if (fields.size() < 2) return true;
-      Word path = environment_.word(fields[1]);
-      if (!read_file(path)) out_.sourced.push_back(std::move(path));
+      if (fields.size() > 1) read_file(environment_.word(fields[1]));
       return true;
     }
-    if (name == "sbatch") return submitted(fields);
     if (name == "set") {
       const auto dashes = std::find_if(fields.begin(), fields.end(),
                                        [](const Text& text) { return text.bytes == "--"; });

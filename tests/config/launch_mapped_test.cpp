@@ -104,6 +104,20 @@ TEST_CASE("launch: files that a script reads from beside it are read") {
   INFO(problems(submitted));
   REQUIRE(submitted);
   CHECK(submitted->plan.architecture.layers == 24);
+  // What is said to sbatch and in front of it reaches the job, and no other job.
+  scratch.write("job.sh",
+                "#SBATCH --nodes=9 --gpus-per-node=8\n. ./CONFIG.sh\npython pretrain_gpt.py "
+                "${PARAMS} --tensor-model-parallel-size ${TP:-1}\n");
+  for (const char* script : {"LAYERS=24 TP=4 sbatch --nodes=2 job.sh\n",
+                             "sbatch --nodes=2 --export=ALL,TP=4,LAYERS=24 job.sh\n"}) {
+    INFO(script);
+    const auto job = load_megatron(scratch.write("t.sh", script), {"cluster=dgx-h100"});
+    INFO(problems(job));
+    REQUIRE(job);
+    CHECK(job->plan.mesh.tp == 4);
+    CHECK(job->plan.mesh.dp == 4);
+    CHECK(job->plan.architecture.layers == 24);
+  }
   // A file that reads itself comes to an end; one that is not there is said.
   scratch.write("self.sh", ". ./self.sh\n");
   const auto file = load_megatron(
