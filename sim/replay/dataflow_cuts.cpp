@@ -261,8 +261,9 @@ RunReport Dataflow::run() {
     r->memory.report(c);
     if (!reserved_most_.empty()) {
       const std::size_t own = report.classes.size();
-      c.reserved_most = {reserved_most_[own]};
-      c.peak_reserved = {reserved_least_[own]};
+      // What was replayed behind the decision may have shown more.
+      c.peak_reserved = std::max(c.peak_reserved, Bytes{reserved_least_[own]});
+      c.reserved_most = std::max(c.peak_reserved, Bytes{reserved_most_[own]});
       report.bounded = true;
     }
     report.classes.push_back(std::move(c));

@@ -143,6 +143,10 @@ std::vector<Problem> expert_problems(const Plan& plan) {
     problems.push_back({"mtp_layers", fmt::format("{} modules that predict more tokens; one is "
                                                   "simulated: write mtp_layers 1 or 0",
                                                   a.predicted_tokens)});
+  if (a.predicted_tokens > 0 && a.head_bias)
+    problems.push_back(
+        {"architecture.head_bias",
+         "a bias of the head is simulated where one token is predicted; write false"});
   if (a.predicted_tokens > 0 && a.tied_embeddings)
     problems.push_back({"mtp_layers",
                         "modules that predict more tokens are simulated with an "
