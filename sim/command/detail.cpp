@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
+#include <iterator>
 
 namespace sim::command {
 
@@ -16,9 +16,10 @@ void declare_detail(Options& options) {
 }
 
 replay::MemoryDetail detail_of(const Options& options, const std::string& other) {
-  const std::vector<std::string> names = {"exact", "bounded", "estimate", "none"};
+  const std::vector<std::string> names(std::begin(replay::memory_details),
+                                       std::end(replay::memory_details));
   const std::string chosen = options.choice("memory", names.front(), names);
-  const auto detail = static_cast<MemoryDetail>(std::ranges::find(names, chosen) - names.begin());
+  const MemoryDetail detail = *replay::memory_detail(chosen);
   if (!other.empty() && detail != MemoryDetail::exact)
     throw Stop{exit_usage,
                fmt::format("--memory {}: {} needs every tensor in its place; leave out one of them",

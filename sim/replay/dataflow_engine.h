@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "sim/replay/dataflow_rank.h"
+#include "sim/replay/growth.h"
 #include "sim/replay/memory_code.h"
 
 namespace sim::replay {
@@ -163,7 +164,7 @@ class Dataflow {
   bool replay_memory(int c, Quiet& quiet, const Stretch& stretch, std::int64_t end);
   void look_for_cycle(const RankState& r, Quiet& quiet, Time begin) const;
   void end_cycle(int c, Quiet& quiet, const Stretch& stretch, std::int64_t end);
-  bool decided(std::int64_t periods);
+  bool decided(const GrowthStop& stop);
   bool replay_tape(int c, RankState& r, std::uint32_t end, Time origin);
   void move_on(std::size_t c, const Snapshot& before, const Snapshot& now, std::int64_t times);
   void shift_channels(Duration by);

@@ -16,7 +16,6 @@
 #include <cassert>
 
 #include "sim/replay/dataflow_engine.h"
-#include "sim/replay/growth.h"
 
 namespace sim::replay {
 
@@ -164,15 +163,16 @@ std::int64_t largest_segment(const workload::Program& program) {
 }  // namespace
 
 // Whether it is sure that no class will run out of memory, as far as it was asked to be; then the
-// bounds of what they reserve are written down. `periods` without a driver call have passed.
-bool Dataflow::decided(std::int64_t periods) {
+// bounds of what they reserve are written down. The periods of `stop` went by without a driver
+// call.
+bool Dataflow::decided(const GrowthStop& stop) {
   if (options_.memory != MemoryDetail::bounded || ran_out()) return false;
   if (!reserved_most_.empty()) return true;
   std::vector<std::int64_t> least, most;
   for (const auto& r : ranks_) {
     const std::int64_t reserved = r->memory.peak_reserved();
     least.push_back(reserved);
-    most.push_back(reserved_at_most(reserved, largest_segment(r->program), periods));
+    most.push_back(reserved_at_most(reserved, largest_segment(r->program), stop));
     if (most.back() > r->driver.capacity().n - memory_.less.n) return false;
   }
   reserved_least_ = std::move(least);
@@ -186,7 +186,8 @@ std::int64_t Dataflow::replay_quietly(const Stretch& stretch, std::int64_t most)
   std::vector<Quiet> all(ranks_.size());
   std::int64_t done = 0;
   for (bool still = true; still && done < most;) {
-    if (std::ranges::find(growth_stops, done) != std::end(growth_stops) && decided(done)) {
+    const auto stop = std::ranges::find(growth_stops, done, &GrowthStop::periods);
+    if (stop != std::end(growth_stops) && decided(*stop)) {
       for (Quiet& quiet : all)
         if (quiet.cycle == 0) quiet.cycle = 1;
       done = most;

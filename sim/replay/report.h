@@ -9,6 +9,7 @@
 
 #include <array>
 #include <cstdint>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -81,12 +82,20 @@ struct OutOfMemory {
 // How much of memory a replay looks at.
 enum class MemoryDetail : std::uint8_t {
   exact,
-  bounded,  // where times repeat: until the reserved peak lies so far below the capacity that the
-            // outcome is sure; reserved peaks are then a range (RunReport::bounded)
+  bounded,   // where times repeat: until the reserved peak lies so far below the capacity that the
+             // outcome is sure; reserved peaks are then a range (RunReport::bounded)
   estimate,  // as none; whoever asks has a closed form
   none,      // time alone: no tensor is placed; nothing is known of memory
 };
-std::string_view name(MemoryDetail detail);
+inline constexpr std::string_view memory_details[] = {"exact", "bounded", "estimate", "none"};
+constexpr std::string_view name(MemoryDetail detail) {
+  return memory_details[static_cast<std::size_t>(detail)];
+}
+constexpr std::optional<MemoryDetail> memory_detail(std::string_view name) {
+  for (std::size_t i = 0; i < std::size(memory_details); ++i)
+    if (memory_details[i] == name) return static_cast<MemoryDetail>(i);
+  return std::nullopt;
+}
 constexpr bool places_tensors(MemoryDetail detail) {
   return detail == MemoryDetail::exact || detail == MemoryDetail::bounded;
 }
@@ -132,7 +141,7 @@ struct RunReport {
   std::int64_t replayed = 0;  // operations that were executed one by one
   bool fits() const { return out_of_memory.empty(); }
   MemoryDetail memory = MemoryDetail::exact;  // what was asked for
-  bool bounded = false;     // memory was not replayed to the end: reserved peaks are a range
+  bool bounded = false;  // memory was not replayed to the end: reserved peaks are a range
 };
 
 }  // namespace sim::replay

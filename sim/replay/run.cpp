@@ -19,11 +19,6 @@ bool waits_amid_messages(const workload::Job& job) {
 
 }  // namespace
 
-std::string_view name(MemoryDetail detail) {
-  constexpr std::string_view names[] = {"exact", "bounded", "estimate", "none"};
-  return names[static_cast<std::size_t>(detail)];
-}
-
 RunReport run(const workload::Job& job, const Times& times, const Memory& memory,
               const Options& options) {
   // Without memory the fast engine has nothing to ask.

@@ -85,35 +85,34 @@ Json accounts_json(const WhatifRow& row) {
 
 std::vector<Column> columns(bool priced, replay::MemoryDetail memory) {
   std::vector<Column> all = {{"name", "variant", "", 0, true},
-          {"settings", ""},
-          {"problem", ""},
-          {"fits", ""},
-          {"out_of_memory", ""},
-          {"step_time_s", "step", "s", 3},
-          {"", "change", ""},
-          {"tokens_per_second_gpu", "tokens/s/GPU", "", 0},
-          {"tflops_gpu_paper", ""},
-          {"cost_per_million_tokens", priced ? "cost/Mtoken" : "", "", 3},
-          {"bubble", "bubble", "", 1, false, " %", 100},
-          {"accounts_s", ""},
-          {"", "TP", "s", 3},
-          {"", "CP", "s", 3},
-          {"", "DP", "s", 3},
-          {"", "PP", "s", 3},
-          {"reserved_gib", "GiB", "", 1},
-          {"capacity_gib", "of", "", 1},
-          {"links", ""},
-          {"", "fabric link", ""}};
+                             {"settings", ""},
+                             {"problem", ""},
+                             {"fits", ""},
+                             {"out_of_memory", ""},
+                             {"step_time_s", "step", "s", 3},
+                             {"", "change", ""},
+                             {"tokens_per_second_gpu", "tokens/s/GPU", "", 0},
+                             {"tflops_gpu_paper", ""},
+                             {"cost_per_million_tokens", priced ? "cost/Mtoken" : "", "", 3},
+                             {"bubble", "bubble", "", 1, false, " %", 100},
+                             {"accounts_s", ""},
+                             {"", "TP", "s", 3},
+                             {"", "CP", "s", 3},
+                             {"", "DP", "s", 3},
+                             {"", "PP", "s", 3},
+                             {"reserved_gib", "GiB", "", 1},
+                             {"capacity_gib", "of", "", 1},
+                             {"links", ""},
+                             {"", "fabric link", ""}};
   if (memory == replay::MemoryDetail::exact) return all;
   all.push_back({"memory", ""});
-  all.push_back({"reserved_most_gib", memory == replay::MemoryDetail::bounded ? "at most" : "",
-                 "", 1});
+  all.push_back(
+      {"reserved_most_gib", memory == replay::MemoryDetail::bounded ? "at most" : "", "", 1});
   return all;
 }
 
 // What a variant that does not fit has no value for is null.
-std::vector<Json> cells(const WhatifRow& row, const WhatifRow& base,
-                        replay::MemoryDetail memory) {
+std::vector<Json> cells(const WhatifRow& row, const WhatifRow& base, replay::MemoryDetail memory) {
   const auto fitting = [&](double value) { return row.fits ? Json(value) : Json(nullptr); };
   const auto running = [&](double value) {
     return row.problem.empty() ? Json(value) : Json(nullptr);
@@ -171,11 +170,9 @@ WhatifRow whatif_row(const Json& json) {
   for (const Json& setting : json.at("settings")) row.settings.push_back(setting);
   row.problem = json.at("problem");
   row.fits = json.at("fits").is_null() || json.at("fits").get<bool>();
-  if (json.contains("memory")) {
-    for (const auto detail : {replay::MemoryDetail::bounded, replay::MemoryDetail::estimate,
-                              replay::MemoryDetail::none})
-      if (json.at("memory") == replay::name(detail)) row.memory = detail;
-  }
+  if (json.contains("memory"))
+    row.memory = replay::memory_detail(json.at("memory").get<std::string>())
+                     .value_or(replay::MemoryDetail::exact);
   row.reason = json.at("out_of_memory");
   const auto number = [&](const char* key) {
     return json.at(key).is_null() ? 0 : json.at(key).get<double>();

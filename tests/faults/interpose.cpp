@@ -213,16 +213,24 @@ int poll(struct pollfd* files, nfds_t number, int patience) {
 }
 
 FILE* fopen64(const char* path, const char* mode) {
-  if (spoilt<int>({.error = EMFILE}, [](bool) { return 0; }) != 0) return nullptr;
-  return real<FILE*(const char*, const char*)>("fopen64")(path, mode);
+  FILE* file = nullptr;
+  return spoilt<int>({.error = EMFILE, .needs_room = *mode != 'r'},
+                     [&](bool) {
+                       file = real<FILE*(const char*, const char*)>("fopen64")(path, mode);
+                       return file ? 0 : -1;
+                     }) == 0
+             ? file
+             : nullptr;
 }
 
 int posix_spawn(pid_t* process, const char* path, const posix_spawn_file_actions_t* actions,
                 const posix_spawnattr_t* attributes, char* const arguments[],
                 char* const variables[]) {
-  if (spoilt<int>({.error = EAGAIN}, [](bool) { return 0; }) != 0) return EAGAIN;
-  return real<decltype(posix_spawn)>("posix_spawn")(process, path, actions, attributes, arguments,
-                                                    variables);
+  const int problem = spoilt<int>({.error = EAGAIN}, [&](bool) {
+    return real<decltype(posix_spawn)>("posix_spawn")(process, path, actions, attributes, arguments,
+                                                      variables);
+  });
+  return problem == -1 ? EAGAIN : problem;  // it returns its errno
 }
 
 pid_t fork() {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <nlohmann/json.hpp>
 
+#include "tests/config/mixture_counts.h"
 #include "tests/golden/program.h"
 
 using golden::run;
@@ -22,23 +23,9 @@ nlohmann::json answer(const std::string& command, const std::string& folder) {
 }  // namespace
 
 TEST_CASE("golden: list models gives the exact counts of mixtures, all and active") {
-  struct Count {
-    const char* name;
-    std::int64_t all, active;
-  };
-  // models/README.md names the publication of each.
-  const Count published[] = {{"mixtral-8x7b", 46'702'792'704, 12'879'925'248},
-                             {"mixtral-8x22b", 140'630'071'296, 39'161'468'928},
-                             {"qwen3-30b-a3b", 30'532'122'624, 3'353'032'704},
-                             {"qwen3-235b-a22b", 235'093'634'560, 22'190'763'520},
-                             {"deepseek-v2", 235'741'434'880, 21'375'800'320},
-                             {"deepseek-v3", 671'026'404'352, 37'552'282'624},
-                             {"gpt-oss-120b", 116'829'156'672, 5'711'982'912},
-                             {"grok-1", 315'684'820'992, 83'756'587'008},
-                             {"llama-4-maverick", 400'711'848'960, 17'184'691'200}};
   const nlohmann::json models =
       answer("./rehearse list models", golden::scratch("counts"))["models"];
-  for (const Count& count : published) {
+  for (const sample::MixtureCount& count : sample::mixture_counts) {
     INFO(count.name);
     const auto found = std::find_if(models.begin(), models.end(), [&](const nlohmann::json& one) {
       return one["name"] == count.name;
