@@ -197,11 +197,18 @@ void Translator::program() {
   // What sets up a shell says nothing about a run.
   constexpr std::array<std::string_view, 6> of_shells = {"activate", "conda",   "bashrc",
                                                          "/etc/",    "profile", "modules"};
-  for (const shell::Word& word : script_.sourced)
-    if (std::none_of(of_shells.begin(), of_shells.end(), [&](std::string_view part) {
+  const bool launches = !launch_.program.empty() || !launch_.flags.empty();
+  for (const shell::Word& word : script_.sourced) {
+    if (std::any_of(of_shells.begin(), of_shells.end(), [&](std::string_view part) {
           return word.text.find(part) != std::string::npos;
         }))
-      say(fmt::format("{}: {} is not read", where(word), word.text.substr(0, 80)));
+      continue;
+    const std::string unread = fmt::format("{} is not read", word.text.substr(0, 80));
+    if (launches)
+      say(fmt::format("{}: {}", where(word), unread));
+    else
+      refuse(word, unread + ", and nothing else launches a run; put it beside the script");
+  }
 }
 
 void Translator::flag(const std::string& name, const Given& given) {

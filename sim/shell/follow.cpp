@@ -303,23 +303,23 @@ class Follower {
     out_.files[environment_.plain(expander().single(node.output))] = environment_.plain(text);
   }
 
-  // A file that the script reads: its words stand where it is named. False when nobody has it.
-  bool read_file(const Word& path, bool job = false) {
+  // A file that the script reads: its words stand where it is named.
+  void read_file(const Word& path, bool job = false) {
     std::optional<std::string> text = sourced_ ? sourced_(path) : std::nullopt;
     if (!text || text->size() > max_text) {
       out_.sourced.push_back(path);
-      return false;
+      return;
     }
     budget_ -= static_cast<std::int64_t>(text->size());
-    if (budget_ <= 0) return true;
+    if (budget_ <= 0) return;
     if (job) directives(*text);
     std::vector<std::uint32_t> places(text->size(), static_cast<std::uint32_t>(path.at));
     follow(clean(*text), std::move(places));
-    return true;
   }
 
   // TP=8 sbatch -p main --nodes=4 --export=ALL,PP=2 job.sh 8: the job runs with the variables that
   // there are and changes none of them; what is said to sbatch stands over its own directives.
+  // False where no job is named.
   bool submitted(const Node& node, const std::vector<Text>& fields) {
     const auto job = std::find_if(fields.begin() + 1, fields.end(), [](const Text& field) {
       const std::string& text = field.bytes;
@@ -338,11 +338,11 @@ class Follower {
         out_.directives.push_back("#SBATCH " + environment_.plain(*option));
     }
     environment_.arguments.assign(job + 1, fields.end());
-    const bool followed = read_file(environment_.word(*job), true);
+    read_file(environment_.word(*job), true);
     environment_ = before;
     functions_ = functions;
     returning_ = false;
-    return followed;
+    return true;
   }
 
   // "ALL,TP=8,PP=2": those with a value.

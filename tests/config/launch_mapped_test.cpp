@@ -118,6 +118,12 @@ TEST_CASE("launch: files that a script reads from beside it are read") {
     CHECK(job->plan.mesh.dp == 4);
     CHECK(job->plan.architecture.layers == 24);
   }
+  const auto gone = load_megatron(scratch.write("t.sh", "\n sbatch --nodes=2 gone.sh\n"),
+                                  {"cluster=dgx-h100", "gpus=8"});
+  REQUIRE_FALSE(gone);
+  INFO(problems(gone));
+  CHECK(problems(gone).find("t.sh:2:19") != std::string::npos);
+  CHECK(problems(gone).find("gone.sh is not read") != std::string::npos);
   // A file that reads itself comes to an end; one that is not there is said.
   scratch.write("self.sh", ". ./self.sh\n");
   const auto file = load_megatron(
