@@ -239,7 +239,7 @@ std::size_t Dataflow::tape_period(const Snapshot& now, std::size_t from, std::si
   const bool consistent = stop_at(cut + period);
   assert(consistent);
   for (auto& r : ranks_) {
-    unknown += r->driver.unknown();
+    unknown += r->driver.unknown() + r->driver.outstanding();
     r->taping = false;
   }
   Snapshot after = snapshot(false);
@@ -251,8 +251,11 @@ std::size_t Dataflow::tape_period(const Snapshot& now, std::size_t from, std::si
   return cut + period;
 }
 
-// Whether the known period comes again at cut `cut`.
+// Whether the known period comes again at cut `cut`. Events whose time is not known there would
+// never be reached: memory alone is replayed, without the exchanges that decide it.
 bool Dataflow::known_at(const Snapshot& now, std::size_t cut) const {
+  const auto waits = [](const auto& r) { return r->driver.outstanding() > 0; };
+  if (std::any_of(ranks_.begin(), ranks_.end(), waits)) return false;
   return known_ && (cut - known_->cut) % known_->period == 0 && known_->begin.timing == now.timing;
 }
 
@@ -262,7 +265,10 @@ std::size_t Dataflow::quiet(Time origin, std::size_t cut) {
   const std::size_t last = ranks_.front()->program.cuts.size() - 1;
   const Stretch stretch{cut, known_->period, origin, known_->end.origin - known_->begin.origin};
   std::vector<Clock> clocks;
-  for (const auto& r : ranks_) clocks.push_back(r->clock);
+  for (const auto& r : ranks_) {
+    clocks.push_back(r->clock);
+    r->clock.open = {};  // a known period has the times of all its events
+  }
   const std::int64_t times =
       replay_quietly(stretch, static_cast<std::int64_t>((last - cut) / stretch.period));
   for (std::size_t c = 0; c < ranks_.size(); ++c) {

@@ -328,8 +328,6 @@ TEST_CASE("replay: both engines agree on plans drawn from all that is legal") {
 TEST_CASE("replay: the shortcuts of the fast engine change nothing") {
   for (Case c : catalog()) {
     CAPTURE(c.name);
-    // Of zb-h1 with experts all but the peak of active blocks agrees.
-    if (c.name == "mixture: zb-h1") continue;
     c.plan.batch.global_batch *= 4;
     const workload::Job job = sample::job(c.plan);
     const replay::Times times = sample::times(job, c.launch_us);
