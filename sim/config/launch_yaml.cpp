@@ -250,7 +250,7 @@ Launch of_nemo(const Values& values, std::vector<std::string>& left) {
                last_part(path) == "activation_func") {
       continue;
     } else if (std::any_of(sections.begin(), sections.end(),
-                           [&](std::string_view s) { return path.starts_with(s); })) {
+                           [&p = path](std::string_view s) { return p.starts_with(s); })) {
       if (!nemo_key(path, value, launch) && !is_off(value.text())) left.push_back(path);
     }
   }

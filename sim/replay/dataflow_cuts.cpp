@@ -134,6 +134,17 @@ void Dataflow::walk_frames(RankState& r, std::uint32_t end,
   }
 }
 
+// Whether every class holds as many frames behind a period as before it. Where it does not (the
+// forward passes of gpipe), what is held grows or shrinks as long as the period comes again.
+bool Dataflow::steady(const Stretch& stretch) const {
+  return std::all_of(ranks_.begin(), ranks_.end(), [&](const auto& r) {
+    std::int64_t gained = 0;
+    for (std::uint32_t p = pass_at(*r, stretch, 0); p < pass_at(*r, stretch, 1); ++p)
+      gained += (*r->at.passes)[p].acquires - (*r->at.passes)[p].releases;
+    return gained == 0;
+  });
+}
+
 // The state at cut `cut` is the one at cut `from`: adds up the whole periods that are left.
 // Returns the cut at which the classes then stand.
 std::size_t Dataflow::skip(const Snapshot& before, const Snapshot& now, std::size_t from,

@@ -160,6 +160,7 @@ class Dataflow {
   static std::uint32_t pass_at(const RankState& r, const Stretch& stretch, std::int64_t period) {
     return r.program.cuts[stretch.base + static_cast<std::size_t>(period) * stretch.period];
   }
+  bool steady(const Stretch& stretch) const;
   std::int64_t replay_quietly(const Stretch& stretch, std::int64_t most);
   bool replay_memory(int c, Quiet& quiet, const Stretch& stretch, std::int64_t end);
   void look_for_cycle(const RankState& r, Quiet& quiet, Time begin) const;

@@ -187,7 +187,7 @@ std::int64_t Dataflow::replay_quietly(const Stretch& stretch, std::int64_t most)
   std::int64_t done = 0;
   for (bool still = true; still && done < most;) {
     const auto stop = std::ranges::find(growth_stops, done, &GrowthStop::periods);
-    if (stop != std::end(growth_stops) && decided(*stop)) {
+    if (stop != std::end(growth_stops) && steady(stretch) && decided(*stop)) {
       for (Quiet& quiet : all)
         if (quiet.cycle == 0) quiet.cycle = 1;
       done = most;
