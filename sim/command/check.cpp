@@ -18,6 +18,7 @@
 #include "sim/config/plan.h"
 #include "sim/config/profile.h"
 #include "sim/config/runs_csv.h"
+#include "sim/config/search.h"
 #include "sim/config/table_csv.h"
 #include "sim/config/textproto.h"
 #include "sim/memory/replay.h"
@@ -82,7 +83,7 @@ struct Kind {
   const char* name;
   Diagnostics (*problems)(const std::string& path);
 };
-constexpr std::array<Kind, 13> kinds = {{
+constexpr std::array<Kind, 14> kinds = {{
     {"plan", [](const std::string& path) { return problems_of(config::load_plan(path)); }},
     {"grid", [](const std::string& path) { return problems_of(config::load_grid(path)); }},
     {"cluster", [](const std::string& path) { return problems_of(config::load_cluster(path)); }},
@@ -94,6 +95,7 @@ constexpr std::array<Kind, 13> kinds = {{
     {"table", [](const std::string& path) { return problems_of(config::load_table(path)); }},
     {"measurements", check_measurements},
     {"campaign", check_campaign},
+    {"search", [](const std::string& path) { return problems_of(config::load_search(path)); }},
     {"failures", [](const std::string& path) { return problems_of(config::load_failures(path)); }},
     {"trace", check_trace},
     {"snapshot", check_snapshot},

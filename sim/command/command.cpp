@@ -12,6 +12,7 @@
 #include <cstring>
 #include <filesystem>
 #include <sstream>
+#include <utility>
 
 #include "sim/command/patience.h"
 #include "sim/config/locate.h"
@@ -208,7 +209,19 @@ std::string Options::choice(const std::string& name, const std::string& otherwis
                      did_you_mean(given, choices)));
 }
 
+namespace {
+Captured* captured = nullptr;
+}
+
+void capture(Captured* into) {
+  captured = into;
+}
+
 void print(std::string_view text) {
+  if (captured != nullptr) {
+    captured->out += text;
+    return;
+  }
   const std::string problem = report::write_all(STDOUT_FILENO, text);
   if (!problem.empty()) throw Stop{exit_io, "stdout: " + problem};
 }
@@ -219,6 +232,10 @@ void say(const Globals& globals, const std::string& command, const report::Docum
 }
 
 void note(std::string_view text) {
+  if (captured != nullptr) {
+    captured->err.append(text) += '\n';
+    return;
+  }
   // Lines of a pipe or a file stay whole: programs look for words in them.
   const std::size_t columns = terminal_width(STDERR_FILENO, 0);
   const std::string line = report::fold_lines(std::string(text) + "\n", columns);
@@ -267,13 +284,17 @@ report::Json problems_json(const Diagnostics& problems) {
 int report_stop(const Stop& stop, bool json) {
   if (!stop.message.empty()) note("rehearse: " + stop.message);
   if (!json || stop.code == exit_yes) return stop.code;
-  Diagnostics problems = complaints();
+  Diagnostics problems = std::exchange(complaints(), {});
   if (!stop.message.empty()) problems.push_back({"", stop.message});
   const report::Json document =
       report::document("error", {{"exit_code", stop.code}, {"problems", problems_json(problems)}});
   // Bytes of a name or a file that are no UTF-8 are replaced.
   const std::string text =
       document.dump(2, ' ', false, report::Json::error_handler_t::replace) + "\n";
+  if (captured != nullptr) {
+    captured->out += text;
+    return stop.code;
+  }
   [[maybe_unused]] const std::string ignored = report::write_all(STDOUT_FILENO, text);
   return stop.code;
 }

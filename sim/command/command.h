@@ -145,6 +145,13 @@ class Options {
   std::size_t least_ = 0, most_ = 0;
 };
 
+// Where print() and note() write, until it is called with nullptr, instead of stdout and stderr: for
+// commands in another program's process (session.h).
+struct Captured {
+  std::string out, err;
+};
+void capture(Captured* into);
+
 // Writes a result to stdout; stops with exit_io when it did not arrive.
 void print(std::string_view text);
 // Writes what a command has to say: its text or, with --json, `rehearse/COMMAND/1`.

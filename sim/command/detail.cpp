@@ -15,7 +15,16 @@ void declare_detail(Options& options) {
                 "none: time alone");
 }
 
-replay::MemoryDetail detail_of(const Options& options, const std::string& other) {
+replay::MemoryDetail detail_named(const std::string& name) {
+  if (name.empty()) return MemoryDetail::exact;
+  const auto detail = replay::memory_detail(name);
+  if (!detail)
+    throw Stop{exit_usage, fmt::format("memory is one of {}, not '{}'",
+                                       fmt::join(replay::memory_details, ", "), name)};
+  return *detail;
+}
+
+MemoryDetail detail_of(const Options& options, const std::string& other) {
   const std::vector<std::string> names(std::begin(replay::memory_details),
                                        std::end(replay::memory_details));
   const std::string chosen = options.choice("memory", names.front(), names);

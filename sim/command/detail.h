@@ -7,6 +7,8 @@
 namespace sim::command {
 
 void declare_detail(Options& options);
+// By its name, "" for exact; stops where there is none.
+replay::MemoryDetail detail_named(const std::string& name);
 // Stops where what else is asked for needs every tensor in its place: `other` names that option, ""
 // where there is none.
 replay::MemoryDetail detail_of(const Options& options, const std::string& other = "");

@@ -1,4 +1,4 @@
-// init.cpp — `rehearse init`: a commented plan, cluster or grid to start from.
+// init.cpp — `rehearse init`: a commented plan, cluster, grid or search to start from.
 #include <fmt/format.h>
 
 #include <array>
@@ -103,6 +103,23 @@ families {
   vary { keys: "mbs" rows: "1|2" }
   # Settings that change together: vary { keys: "tp pp" rows: "4 2" rows: "8 1" }
 }
+)text"},
+    {"search", "search.textproto", "rehearse plan {0}",
+     R"text(# Which plan should I run? `rehearse plan {0}` looks through all of them; what is said
+# there as well, `rehearse plan {0} --gpus 128 tp=8`, takes the place of what is said here.
+model: "llama-3.1-8b"  # a name, or the path of a Hugging Face config.json
+cluster: "dgx-h100"    # a name, or the path of a cluster file (rehearse init cluster)
+gpus: 64               # several: each of these
+batch: 128             # sequences of a step
+sequence: 8192
+# What to hold fixed and what to choose among; what is not named is searched.
+set: "zero=1"
+set: "schedule=1f1b,interleaved-1f1b,zb-v"
+# objective: cost      # time (the shortest step), cost (tokens for the money), gpus (the fewest)
+# price: 2.5           # of a GPU and hour
+# rate: 1e6            # tokens per second that the job must reach
+# headroom: "4GiB"     # memory that must stay free
+# time_limit: 60       # seconds; then the best so far
 )text"},
 };
 

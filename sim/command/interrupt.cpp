@@ -15,6 +15,7 @@ constexpr int signals[] = {SIGINT, SIGTERM, SIGHUP};
 
 volatile std::sig_atomic_t signal_seen = 0;
 pid_t process = 0;
+bool (*asked_elsewhere)() = nullptr;
 
 void ask(int) {
   if (signal_seen != 0) ::_exit(exit_interrupted);
@@ -48,11 +49,15 @@ void end_on_interrupts() {
 }
 
 void catch_interrupts() {
-  handle_with(ask);
+  if (asked_elsewhere == nullptr) handle_with(ask);
 }
 
 bool interrupted() {
-  return signal_seen != 0;
+  return asked_elsewhere != nullptr ? asked_elsewhere() : signal_seen != 0;
+}
+
+void leave_interrupts_to(bool (*asked)()) {
+  asked_elsewhere = asked;
 }
 
 }  // namespace sim::command

@@ -11,4 +11,7 @@ void end_on_interrupts();
 void catch_interrupts();
 bool interrupted();
 
+// In another program's process its signals are its own: `asked` says whether one came.
+void leave_interrupts_to(bool (*asked)());
+
 }  // namespace sim::command

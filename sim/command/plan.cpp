@@ -5,13 +5,17 @@
 #include <charconv>
 #include <chrono>
 #include <filesystem>
+#include <map>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <thread>
 
 #include "sim/command/command.h"
 #include "sim/command/interrupt.h"
+#include "sim/command/plan_file.h"
 #include "sim/command/progress.h"
 #include "sim/command/report.h"
+#include "sim/command/session.h"
 #include "sim/config/residuals.h"
 #include "sim/core/quantity.h"
 #include "sim/planner/document.h"
@@ -73,7 +77,7 @@ planner::Question question_of(const Options& options) {
   if (names.size() != 2)
     refuse(
         "name a model and a cluster: rehearse plan llama-3.1-70b dgx-h100 --gpus 512 --batch 512 "
-        "--sequence 8192");
+        "--sequence 8192; or a file that says all of it (rehearse init search)");
   question.model = names[0];
   question.cluster = names[1];
   const std::int64_t batch = options.number("batch", 0, 1, 1 << 24);
@@ -102,6 +106,13 @@ planner::Wanted wanted_of(const Options& options, const config::RunResiduals& re
   }
   wanted.residuals = &residuals;
   return wanted;
+}
+
+planner::Space made(const planner::Question& question,
+                    const std::map<std::string, std::string>& places) {
+  Result<planner::Space> space = planner::Space::make(question);
+  if (!space) throw Stop{complain(placed(space.errors(), places)), ""};
+  return *space;
 }
 
 // Nothing in the space is possible: why.
@@ -150,10 +161,7 @@ double price_of(const Options& options, const planner::Space& space,
   return price;
 }
 
-}  // namespace
-
-int run_plan(const Arguments& arguments, Globals globals) {
-  Options options("plan");
+void declare(Options& options) {
   options.value("gpus", "N", "GPUs of the job; N1,N2: each of these")
       .value("batch", "B", "sequences of a step")
       .value("sequence", "S", "tokens of a sequence")
@@ -168,17 +176,42 @@ int run_plan(const Arguments& arguments, Globals globals) {
       .value("jobs,j", "N", "worker processes (default: the cores)")
       .words(1, 1000);
   declare_report(options);
-  options.parse(arguments, globals);
+}
+
+// What is asked, once a file is spelled out.
+struct Asked {
+  std::unique_ptr<Options> options = std::make_unique<Options>("plan");
+  std::map<std::string, std::string> places;
+};
+
+Asked asked(const Arguments& arguments, Globals& globals) {
+  Asked first;
+  declare(*first.options);
+  first.options->parse(arguments, globals);
+  PlanWords words = spelled_out(*first.options, arguments);
+  if (words.arguments == arguments) return first;
+  Asked whole;
+  declare(*whole.options);
+  whole.options->parse(words.arguments, globals);
+  whole.places = std::move(words.places);
+  return whole;
+}
+
+}  // namespace
+
+int run_plan(const Arguments& arguments, Globals globals) {
+  const Asked all = asked(arguments, globals);
+  const Options& options = *all.options;
   for (const char* needed : {"gpus", "batch", "sequence"})
     if (!options.has(needed)) refuse(fmt::format("--{} is missing", needed));
   const planner::Question question = question_of(options);
   const config::RunResiduals residuals = need(config::find_residuals());
   const planner::Wanted wanted = wanted_of(options, residuals);
   const double limit = positive(options, "time-limit", 1e9);
-  const planner::Space space = need(planner::Space::make(question));
+  const planner::Space space = made(question, all.places);
   if (space.cores().empty()) stop_impossible(space);
   const double price = price_of(options, space, wanted);
-  search::Sites sites;
+  search::Sites& sites = kept_sites();
   for (const planner::Base& base : space.bases()) need(sites.of(base.file.machine));
 
   catch_interrupts();

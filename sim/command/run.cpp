@@ -8,10 +8,12 @@
 #include "sim/command/detail.h"
 #include "sim/command/report.h"
 #include "sim/command/seeds.h"
+#include "sim/command/session.h"
 #include "sim/command/watch.h"
 #include "sim/config/residuals.h"
 #include "sim/report/interval.h"
 #include "sim/report/run_text.h"
+#include "sim/report/timelines.h"
 #include "sim/search/balance.h"
 #include "sim/search/evaluate.h"
 #include "sim/search/fixes.h"
@@ -35,16 +37,16 @@ int run_run(const Arguments& arguments, Globals globals) {
              "replay the routes of N seeds (router=random or skewed): how many ran out of memory, "
              "and how peaks and times spread")
       .value("jobs", "N", "with --seeds: processes at once, all cores by default")
+      .flag("timelines", "with --json: passes and memory over time as columns of numbers")
       .flag("all-ranks", "replay every rank instead of one of each class; up to 4096")
       .words(0, 1000)
       .parse(arguments, globals);
   std::string other;  // option that looks at tensors
-  for (const char* name : {"trace", "memory-plot", "memory-snapshot", "report", "seeds"})
+  for (const char* name : {"trace", "memory-plot", "memory-snapshot", "report", "timelines", "seeds"})
     if (options.has(name)) other = std::string("--") + name;
   const bool reference = options.choice("method", "fast", {"fast", "reference"}) == "reference";
   config::PlanFile file = load_plan(options, globals);
-  search::Sites sites;
-  search::Site& site = *need(sites.of(file.machine));
+  search::Site& site = *need(kept_sites().of(file.machine));
   replay::Options how;
   how.couple = options.choice("network", "isolated", {"isolated", "coupled"}) == "coupled";
   how.method = reference ? replay::Method::reference : replay::Method::fast;
@@ -76,6 +78,15 @@ int run_run(const Arguments& arguments, Globals globals) {
     if (how.observer != nullptr) watchers.all.push_back(how.observer);
     how.observer = &watchers;
   }
+  report::PassTimeline passes;
+  report::MemoryTimeline memory;
+  const bool timelines = globals.json && options.has("timelines");
+  if (timelines) {
+    if (!page && how.observer != nullptr) watchers.all.push_back(how.observer);
+    watchers.all.push_back(&passes);
+    watchers.all.push_back(&memory);
+    how.observer = &watchers;
+  }
   const report::Answer answer = search::evaluate(file.plan, site, how, all_ranks);
   if (watch) watch->finish(answer);
   const report::Basis basis =
@@ -89,6 +100,9 @@ int run_run(const Arguments& arguments, Globals globals) {
   report::Document document = report::answer_document(answer, report::intervals_text(intervals));
   if (answer.run.fits())
     document.blocks.emplace_back(report::Data{"interval_90", report::intervals_json(intervals)});
+  if (timelines)
+    document.blocks.emplace_back(
+        report::Data{"timelines", report::timelines(answer, passes, memory)});
   if (fixing) {
     for (report::Block& block : search::fixes_blocks(fixes, "single_changes"))
       document.blocks.push_back(std::move(block));

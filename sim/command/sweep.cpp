@@ -8,15 +8,15 @@
 
 #include "sim/command/command.h"
 #include "sim/command/detail.h"
+#include "sim/command/grid_points.h"
 #include "sim/command/interrupt.h"
 #include "sim/command/progress.h"
 #include "sim/command/report.h"
+#include "sim/command/session.h"
 #include "sim/command/shard.h"
-#include "sim/config/grid.h"
 #include "sim/report/document.h"
 #include "sim/report/record.h"
 #include "sim/report/sweep_document.h"
-#include "sim/search/evaluate.h"
 #include "sim/search/merge.h"
 
 namespace sim::command {
@@ -28,25 +28,6 @@ std::string resume_line(const std::vector<std::string>& words, const std::string
   std::string text = "rehearse sweep";
   for (const std::string& word : words) text += " " + search::quoted(word);
   return text + " -o " + search::quoted(folder) + shard + " --resume";
-}
-
-search::Points points_of(const config::Grid& grid, search::Sites& sites,
-                         replay::MemoryDetail memory) {
-  return {grid.size(), [&grid, &sites, memory](std::size_t i) {
-            const config::GridPoint from = grid.point(i);
-            search::Site& site = *need(sites.of(*from.machine));
-            search::Point point;
-            point.name = from.name;
-            point.family = from.family;
-            point.cluster = from.machine->cluster.name;
-            point.machine = from.machine;
-            point.machine_digest = site.digest;
-            point.plan = from.plan;
-            point.memory = memory;
-            point.problems = from.problems;
-            if (point.problems.empty()) point.problems = search::problems(point.plan, site);
-            return point;
-          }};
 }
 
 [[noreturn]] void stop(const search::SweepResult& result, const std::string& resume) {
@@ -134,11 +115,11 @@ int run_sweep(const Arguments& arguments, Globals globals) {
   const config::Grid grid =
       need(config::load_grid(workload_path(words[0]), {words.begin() + 1, words.end()}));
   const std::string whole = options.text("output", default_folder(grid));
-  search::Sites sites;
+  search::Sites& sites = kept_sites();
   for (const auto& machine : grid.machines()) need(sites.of(*machine));
   catch_interrupts();
 
-  search::Points points = points_of(grid, sites, memory);
+  search::Points points = grid_points(grid, sites, memory);
   std::string folder = whole;
   std::string shard_words;
   if (share.shard) {
@@ -151,11 +132,7 @@ int run_sweep(const Arguments& arguments, Globals globals) {
     if (!share.of_step) shard_words = fmt::format(" --shard {}/{}", shard.number, shard.of);
   }
   search::SweepCalls calls;
-  calls.evaluate = [&](const search::Point& point) {
-    replay::Options how;
-    how.memory = memory;
-    return search::evaluate(point.plan, *need(sites.of(*point.machine)), how);
-  };
+  calls.evaluate = evaluation(sites, memory);
   Progress progress("sweep", points.count, globals.quiet);
   calls.go_on = [&](const search::SweepCounts& counts) {
     progress.show(counts.done, fmt::format("fits {}, out of memory {}", counts.fits, counts.oom));

@@ -47,6 +47,7 @@ std::string kind_of_text(std::string_view text) {
   if (has("provenance") || has("gemm") || has("communication")) return "profile";
   if (has("bases") || has("families")) return "grid";
   if (has("length")) return "campaign";
+  if (has("objective") || (has("batch") && has("model"))) return "search";
   if (has("kind") || has("watched")) return "failures";
   return "plan";
 }
@@ -56,6 +57,7 @@ std::string kind_problem(std::string_view text, std::string_view wanted) {
   if (kind == wanted || kind == "plan") return "";
   const char* instead = kind == "grid"       ? "; `rehearse sweep` runs it"
                         : kind == "campaign" ? "; `rehearse campaign` runs it"
+                        : kind == "search"   ? "; `rehearse plan` runs it"
                         : kind == "cluster"  ? "; a plan names it: cluster=FILE"
                                              : "";
   return fmt::format("is a {}, not a {}{}", kind, wanted, instead);

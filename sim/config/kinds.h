@@ -6,7 +6,8 @@
 
 namespace sim::config {
 
-// "plan" (if nothing else), "grid", "cluster", "profile", "campaign" or "failures".
+// "plan" (if nothing else), "grid", "cluster", "profile", "campaign", "failures" or
+// "search".
 std::string kind_of_text(std::string_view text);
 
 // Why a file that was read as a `wanted` is none: "is a grid, not a plan; `rehearse sweep` runs

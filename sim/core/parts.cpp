@@ -6,7 +6,16 @@
 namespace sim {
 namespace fs = std::filesystem;
 
+namespace {
+std::string said_folder;
+}
+
+void set_program_folder(const std::string& folder) {
+  said_folder = folder;
+}
+
 std::string program_folder() {
+  if (!said_folder.empty()) return said_folder;
   std::error_code error;
   return fs::read_symlink("/proc/self/exe", error).parent_path().string();
 }

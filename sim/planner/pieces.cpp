@@ -1,6 +1,8 @@
 #include "sim/planner/pieces.h"
 
 #include <algorithm>
+#include <numeric>
+#include <string>
 #include <utility>
 
 #include "sim/planner/lane.h"
@@ -85,6 +87,21 @@ void keep_least(std::int64_t& so_far, std::int64_t value, bool first) {
   so_far = first ? value : std::min(so_far, value);
 }
 
+// The real layers' kinds, each in both halves of the small program; "" where they are all alike.
+std::string mixed_pattern(const model::Architecture& whole) {
+  if (!whole.is_mixture()) return "";
+  const model::LayerPattern pattern = model::read_layer_pattern(whole.experts.layers, whole.layers);
+  const std::vector<std::uint8_t>& kinds = pattern.mixture;
+  const bool alike = std::ranges::all_of(kinds, [](std::uint8_t one) { return one == 1; });
+  return !pattern.problem.empty() || alike ? "" : "[0,1,1,0,1,1]";
+}
+
+// Replicas without which experts have too few ranks.
+int replicas_of_experts(const Plan& plan, int ranks) {
+  const int wanted = plan.expert_tp() * plan.mesh.ep;
+  return plan.architecture.is_mixture() ? wanted / std::gcd(wanted, ranks) : 1;
+}
+
 // Parameters of a rank with that many layers.
 std::int64_t parameters_of(Plan plan, int count, const workload::Environment& environment) {
   plan.architecture.layers = count;
@@ -96,14 +113,23 @@ std::int64_t parameters_of(Plan plan, int count, const workload::Environment& en
 void add_parameters(const Plan& probe, const workload::Environment& environment, Pieces& pieces) {
   Plan plan = probe;
   plan.mesh.cp = 1;
+  plan.mesh.dp = replicas_of_experts(plan, plan.mesh.tp);
   plan.batch.micro_batch = 1;
-  plan.batch.global_batch = 1;
+  plan.batch.global_batch = plan.mesh.dp;
   plan.pipeline.schedule = "1f1b";
-  const std::int64_t one = parameters_of(plan, 1, environment);
-  const std::int64_t two = parameters_of(plan, 2, environment);
-  if (one == 0 || two == 0) return;
-  pieces.layer_parameters = two - one;
-  const std::int64_t ends = std::max<std::int64_t>(0, one - pieces.layer_parameters);
+  const bool mixed = plan.architecture.experts.layers.starts_with('[');
+  std::int64_t ends = 0;
+  for (const char* kind : {"[0,0]", "[1,1]"}) {
+    if (mixed) plan.architecture.experts.layers = std::string(kind).substr(0, 2) + "]";
+    const std::int64_t one = parameters_of(plan, 1, environment);
+    if (mixed) plan.architecture.experts.layers = kind;
+    const std::int64_t two = parameters_of(plan, 2, environment);
+    if (one == 0 || two == 0) return;
+    const bool first = pieces.layer_parameters == 0;
+    keep_least(pieces.layer_parameters, two - one, first);
+    keep_least(ends, std::max<std::int64_t>(0, 2 * one - two), first);
+    if (!mixed) break;
+  }
   // Tables of both ends are alike, but for what is little.
   const model::Architecture& a = plan.architecture;
   pieces.first_parameters = model::padded_vocab(a.vocab, plan.mesh.tp) / plan.mesh.tp * a.hidden;
@@ -114,12 +140,15 @@ void add_parameters(const Plan& probe, const workload::Environment& environment,
 Plan probe_of(const planner::Space& space, const PiecesKey& key) {
   const auto& [base, tp, cp, micro_batch, modules, splits] = key;
   Plan plan = space.bases()[static_cast<std::size_t>(base)].file.plan;
+  const std::string kinds = mixed_pattern(plan.architecture);
+  if (!kinds.empty()) plan.architecture.experts.layers = kinds;
   plan.architecture.layers = layers;
   plan.mesh.tp = tp;
   plan.mesh.cp = cp;
-  plan.mesh.pp = plan.mesh.dp = 1;
+  plan.mesh.pp = 1;
+  plan.mesh.dp = replicas_of_experts(plan, tp * cp);
   plan.batch.micro_batch = micro_batch;
-  plan.batch.global_batch = 2 * micro_batch;
+  plan.batch.global_batch = 2 * micro_batch * plan.mesh.dp;
   plan.pipeline = {};
   plan.pipeline.schedule = splits ? "zb-h1" : "1f1b";
   plan.sharding.fsdp.replicas = 1;
@@ -161,7 +190,8 @@ std::vector<PiecesKey> pieces_keys(const planner::Space& space, const Core& core
 Pieces make_pieces(const planner::Space& space, const PiecesKey& key, search::Site& site) {
   Pieces pieces;
   const Plan plan = probe_of(space, key);
-  if (!search::problems(plan, site).empty()) return pieces;
+  // Where routes are drawn no layer is like another.
+  if (!search::problems(plan, site).empty() || plan.draws_routes()) return pieces;
   const workload::Environment environment =
       replay::environment(site.machine.gpu, site.profile.device);
   const workload::Job job = workload::build(plan, environment);

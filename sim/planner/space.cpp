@@ -203,10 +203,12 @@ void Space::enumerate(bool first_only) {
     const std::int64_t sequence = at.plan.batch.sequence;
     const std::int64_t batch = at.plan.batch.global_batch;
     const std::int64_t layers = at.plan.architecture.layers;
-    for (const int tp : either(domains_.tp, powers_of_two(std::min(node.gpus, base.gpus))))
+    for (const int tp : either(domains_.tp, powers_of_two(std::min(node.gpus, base.gpus)))) {
+      if (base.shares_tensors && tp == 1) continue;
       for (const int cp :
            either(domains_.cp, powers_of_two(std::clamp<std::int64_t>(
-                                   sequence / least_tokens_of_a_rank, 1, most_context_parallel))))
+                                   sequence / least_tokens_of_a_rank, 1, most_context_parallel)))) {
+        if (base.shares_sequences && cp == 1) continue;
         for (const int pp : either(domains_.pp, divisors_up_to(base.gpus, layers))) {
           const std::int64_t parallel = std::int64_t{tp} * cp * pp;
           if (parallel > base.gpus || base.gpus % parallel != 0) continue;
@@ -244,6 +246,8 @@ void Space::enumerate(bool first_only) {
             if ((first_only && !cores_.empty()) || plans_ > max_plans) return;
           }
         }
+      }
+    }
   }
   std::vector<std::pair<std::int64_t, std::string>> reasons;
   for (const auto& [field, why] : at.broken) reasons.emplace_back(-why.first, why.second);

@@ -9,6 +9,9 @@
 //
 //     tp                powers of two within a node
 //     cp                powers of two up to 32 that leave a rank 1024 tokens
+//     context           ring, all-gather, ulysses; where cp is above 1
+//     ep, etp           of mixtures of experts: powers of two that share the experts evenly; as tp,
+//                       and 1
 //     pp                divisors of N with a layer for every stage
 //     micro_batch       powers of two up to B / dp
 //     schedule          every one that a run simulates; where pp is 1, 1f1b
@@ -49,6 +52,8 @@ struct Base {
   std::string words;
   config::PlanFile file;
   int gpus = 0;
+  // Where tp, or cp, is 1 it has the plans of another base.
+  bool shares_tensors = false, shares_sequences = false;
 };
 
 // How the backward pass has its activations: a row of LayerPolicy. `layers` 0: eighths of a chunk.
@@ -84,6 +89,7 @@ struct Domains {
   bool layers_said = false;    // how layers are split: as the base says
   bool sharding_said = false;  // by other fields than zero
   bool reshard_said = false;
+  bool context_said = false, ep_said = false, etp_said = false;
 };
 
 class Space {
@@ -116,6 +122,8 @@ class Space {
   Diagnostics read(const Question& question);
   Diagnostics load_bases(const Question& question,
                          const std::vector<std::vector<std::string>>& others);
+  // What is searched besides where the user does not say it: settings, "" as it is without one.
+  Result<std::vector<std::vector<std::string>>> unsaid_axes(const Question& question) const;
   void fill_domains();
   std::string too_large() const;
   void enumerate(bool first_only);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstdlib>
 #include <map>
 
 #include "sim/config/cluster_fields.h"
@@ -130,6 +131,9 @@ std::string not_here(const std::string& field) {
 
 using Settings = std::vector<std::string>;
 
+// Choices that the user did not name, beside what holds without them.
+const std::string unsaid_etp = "etp=1", unsaid_context = "context=";
+
 std::vector<Settings> combined(const std::vector<Settings>& axes) {
   std::vector<Settings> all = {{}};
   for (const Settings& axis : axes) {
@@ -146,6 +150,27 @@ std::vector<Settings> combined(const std::vector<Settings>& axes) {
 
 }  // namespace
 
+Result<std::vector<Settings>> Space::unsaid_axes(const Question& question) const {
+  std::vector<Settings> axes;
+  if (!domains_.context_said && domains_.cp != std::vector{1})
+    axes.push_back({"", unsaid_context + "all-gather", unsaid_context + "ulysses"});
+  if (domains_.ep_said && domains_.etp_said) return axes;
+  const Result<config::PlanFile> file = config::load_draft(
+      "", {"model=" + question.model, "cluster=" + question.cluster, "gpus=1", "global_batch=1",
+           "sequence=1024", "tp=1", "cp=1", "pp=1"});
+  if (!file) return file.errors();
+  const std::int64_t experts = file->plan.architecture.experts.count;
+  if (experts == 0) return axes;
+  if (!domains_.ep_said) {
+    Settings& ep = axes.emplace_back();
+    const int most = *std::ranges::max_element(question.gpus);
+    for (std::int64_t n = 1; n <= std::min<std::int64_t>(experts, most); n *= 2)
+      if (experts % n == 0) ep.push_back(fmt::format("ep={}", n));
+  }
+  if (!domains_.etp_said) axes.push_back({"", unsaid_etp});
+  return axes;
+}
+
 // `others`: of each base, the settings that are not searched.
 Diagnostics Space::load_bases(const Question& question,
                               const std::vector<std::vector<std::string>>& others) {
@@ -156,7 +181,15 @@ Diagnostics Space::load_bases(const Question& question,
       base.gpus = gpus;
       Settings settings = {"model=" + question.model, "cluster=" + question.cluster,
                            fmt::format("gpus={}", gpus)};
-      settings.insert(settings.end(), other.begin(), other.end());
+      int ep = 1;
+      for (const std::string& one : other) {
+        if (one.empty()) continue;
+        settings.push_back(one);
+        if (one.starts_with("ep=")) ep = std::atoi(one.c_str() + 3);
+        base.shares_tensors |= !domains_.etp_said && one == unsaid_etp;
+        base.shares_sequences |= !domains_.context_said && one.starts_with(unsaid_context);
+      }
+      if (!domains_.ep_said && gpus % ep != 0) continue;
       for (const std::string& one : settings) base.words += (base.words.empty() ? "" : " ") + one;
       for (const char* one : {"tp=1", "cp=1", "pp=1", "micro_batch=1", "virtual_stages=1",
                               "schedule=1f1b", "recompute=none"})
@@ -203,6 +236,9 @@ Diagnostics Space::read(const Question& question) {
         continue;
       }
       if (searched(field, *vary, domains_, problems)) continue;
+      domains_.context_said |= field == "context" || field == "ulysses";
+      domains_.ep_said |= field == "ep";
+      domains_.etp_said |= field == "etp";
       domains_.reshard_said =
           domains_.reshard_said || text.find("reshard_after_forward") != std::string::npos;
       domains_.layers_said = domains_.layers_said || splits_layers(field);
@@ -222,6 +258,9 @@ Diagnostics Space::read(const Question& question) {
          domains_.zero.empty() ? std::vector<std::string>{"1", "2", "3"} : domains_.zero)
       axis.push_back("zero=" + stage);
   }
+  const Result<std::vector<Settings>> unsaid = unsaid_axes(question);
+  if (!unsaid) return unsaid.errors();
+  axes.insert(axes.end(), unsaid->begin(), unsaid->end());
   double bases = static_cast<double>(question.gpus.size());
   for (const auto& axis : axes) bases *= static_cast<double>(axis.size());
   if (bases > static_cast<double>(most_bases)) {

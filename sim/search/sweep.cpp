@@ -5,6 +5,7 @@
 
 #include <cassert>
 #include <filesystem>
+#include <numeric>
 #include <nlohmann/json.hpp>
 
 #include "sim/report/output.h"
@@ -20,6 +21,21 @@ using report::Json;
 
 std::string joined(const std::vector<std::string>& problems) {
   return fmt::format("{}", fmt::join(problems, "; "));
+}
+
+std::string refused(const std::string& id, const Point& point, const std::string& outcome,
+                    const std::string& reason) {
+  return report::line(report::record({id, point.name, point.family}, outcome, reason, point.plan,
+                                     point.cluster));
+}
+
+std::string impossible(const std::string& id, const Point& point) {
+  return refused(id, point, "impossible", joined(point.problems));
+}
+
+std::string answered(const std::string& id, const Point& point, const SweepCalls& calls) {
+  return report::line(
+      report::record({id, point.name, point.family}, calls.evaluate(point)));
 }
 
 std::string write_csv(const std::string& folder, const std::vector<Json>& records) {
@@ -59,7 +75,7 @@ class Sweep {
       const Point point = points_.at(i);
       if (point.problems.empty()) {
         open_points.push_back(i);
-      } else if (!keep(i, refused(i, point, "impossible", joined(point.problems)))) {
+      } else if (!keep(i, impossible(ids_[i], point))) {
         break;
       }
     }
@@ -75,15 +91,6 @@ class Sweep {
   void help() { run_pool({}, settings_.workers, pool_calls(), settings_.ranks); }
 
  private:
-  report::PointName name(std::size_t i, const Point& point) const {
-    return {ids_[i], point.name, point.family};
-  }
-
-  std::string refused(std::size_t i, const Point& point, const std::string& outcome,
-                      const std::string& reason) const {
-    return report::line(report::record(name(i, point), outcome, reason, point.plan, point.cluster));
-  }
-
   SweepResult failure(RecordProblem problem) const {
     SweepResult result;
     result.problem = problem;
@@ -107,11 +114,11 @@ class Sweep {
     PoolCalls calls;
     calls.answer = [this](std::size_t i) {
       const Point point = points_.at(i);
-      return report::line(report::record(name(i, point), calls_.evaluate(point)));
+      return answered(ids_[i], point, calls_);
     };
     calls.answered = [this](std::size_t i, const std::string& line) { return keep(i, line); };
     calls.failed = [this](std::size_t i, const std::string& why) {
-      return keep(i, refused(i, points_.at(i), "failed", why));
+      return keep(i, refused(ids_[i], points_.at(i), "failed", why));
     };
     calls.go_on = [this] { return calls_.go_on(counts_); };
     return calls;
@@ -171,6 +178,38 @@ std::string write_results(const std::string& folder, const std::vector<std::stri
   for (const std::string& line : lines) text += line + "\n";
   const std::string problem = report::write_file(folder + "/results.jsonl", text);
   return problem.empty() ? write_csv(folder, records) : problem;
+}
+
+std::vector<std::string> records_of(const Points& points, std::size_t first, std::size_t count,
+                                    int workers, const SweepCalls& calls) {
+  std::vector<std::string> lines(count);
+  const auto line_of = [&](std::size_t i) {
+    const Point point = points.at(first + i);
+    const std::string id = point_id(point);
+    return point.problems.empty() ? answered(id, point, calls) : impossible(id, point);
+  };
+  std::vector<std::size_t> items(count);
+  std::iota(items.begin(), items.end(), std::size_t{0});
+  if (workers == 1) {
+    for (const std::size_t i : items) {
+      if (!calls.go_on({})) return {};
+      lines[i] = line_of(i);
+    }
+    return lines;
+  }
+  PoolCalls pool;
+  pool.answer = line_of;
+  pool.answered = [&](std::size_t i, const std::string& line) {
+    lines[i] = line;
+    return true;
+  };
+  pool.failed = [&](std::size_t i, const std::string& why) {
+    const Point point = points.at(first + i);
+    lines[i] = refused(point_id(point), point, "failed", why);
+    return true;
+  };
+  pool.go_on = [&] { return calls.go_on({}); };
+  return run_pool(items, workers, pool) ? lines : std::vector<std::string>{};
 }
 
 void help_sweep(const Points& points, const SweepSettings& settings, const SweepCalls& calls) {

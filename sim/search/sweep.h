@@ -77,6 +77,11 @@ struct SweepResult {
 
 SweepResult sweep(const Points& points, const SweepSettings& settings, const SweepCalls& calls);
 
+// The records of `count` points from `first` on, in the order of the grid, without a folder: lines
+// without checksums. One worker is this process. Empty where `go_on` said no.
+std::vector<std::string> records_of(const Points& points, std::size_t first, std::size_t count,
+                                    int workers, const SweepCalls& calls);
+
 // What the other ranks do: they answer points until rank 0 has no more. The points are the same.
 void help_sweep(const Points& points, const SweepSettings& settings, const SweepCalls& calls);
 

@@ -8,7 +8,7 @@ using golden::run;
 
 TEST_CASE("golden: what init writes is a file that the next command takes") {
   const std::string folder = golden::scratch("init");
-  for (const char* kind : {"plan", "cluster", "grid"}) {
+  for (const char* kind : {"plan", "cluster", "grid", "search"}) {
     INFO(kind);
     const golden::Finished made = run(std::string("./rehearse init ") + kind, folder);
     CHECK(made.code == 0);
@@ -20,6 +20,7 @@ TEST_CASE("golden: what init writes is a file that the next command takes") {
     CHECK(run(std::string("./rehearse init --overwrite ") + kind, folder).code == 0);
   }
   CHECK(run("./rehearse run plan.textproto -q", folder).code == 0);
+  CHECK(run("./rehearse plan search.textproto -q schedule=1f1b tp=2 cp=1", folder).code == 0);
   CHECK(run("./rehearse init plna", folder).err.find("did you mean 'plan'?") != std::string::npos);
 }
 

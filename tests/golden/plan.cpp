@@ -58,3 +58,60 @@ TEST_CASE("golden: plan says what is wrong with a question, and what would give"
   CHECK(run(question + "--sequence 4096 --objective cost", folder).code == 64);
   CHECK(run(question + "--sequence 4096 --objective gpus", folder).code == 64);
 }
+
+TEST_CASE("golden: a question in a file is the question of the command line") {
+  const std::string folder = golden::scratch("plan-file");
+  golden::write(folder + "/search.textproto", R"(
+# Which plan?
+model: "llama-3.1-8b"
+cluster: "dgx-h100"
+gpus: 8
+batch: 16
+sequence: 4096
+set: "zero=1"
+set: "schedule=1f1b"
+set: "tp=1,2"
+best: 2
+)");
+  const std::string same = question + "--sequence 4096 zero=1 schedule=1f1b";
+  const golden::Finished file = run("./rehearse plan search.textproto -q", folder);
+  INFO(file.err);
+  CHECK(file.code == 0);
+  CHECK(file.out == run(same + " tp=1,2 --best 2", folder).out);
+  // What the command line says takes the place of what the file says, by any name of the field.
+  CHECK(run("./rehearse plan -q search.textproto tensor_model_parallel_size=4 --best=1 --batch 32",
+            folder)
+            .out == run("./rehearse plan -q llama-3.1-8b dgx-h100 --gpus 8 --batch 32 --sequence "
+                        "4096 zero=1 schedule=1f1b tp=4 --best 1",
+                        folder)
+                        .out);
+  CHECK(run("./rehearse check search.textproto", folder).code == 0);
+  CHECK(run("./rehearse run search.textproto", folder).err.find("`rehearse plan` runs it") !=
+        std::string::npos);
+  // Every problem has its place.
+  golden::write(folder + "/bad.textproto", R"(model: "llama-3.1-8b"
+cluster: "dgx-h10"
+gpus: 0
+batch: 16
+sequence: 4096
+objective: tiem
+)");
+  const golden::Finished bad = run("./rehearse plan bad.textproto", folder);
+  INFO(bad.err);
+  CHECK(bad.code == 65);
+  CHECK(bad.err.find("bad.textproto:3:") != std::string::npos);
+  CHECK(bad.err.find("bad.textproto:6:") != std::string::npos);
+  golden::write(folder + "/set.textproto", R"(model: "llama-3.1-8b"
+cluster: "dgx-h100"
+gpus: 8
+batch: 16
+sequence: 4096
+set: "tp=x"
+set: "tpp=2"
+)");
+  const golden::Finished set = run("./rehearse plan set.textproto", folder);
+  INFO(set.err);
+  CHECK(set.code == 65);
+  CHECK(set.err.find("set.textproto:6:6: error: 'tp=x': takes whole numbers") != std::string::npos);
+  CHECK(set.err.find("set.textproto:7:6: error: ") != std::string::npos);
+}

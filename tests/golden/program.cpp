@@ -28,10 +28,13 @@ std::string scratch(const std::string& name) {
   const fs::path folder = fs::path(REHEARSE_BINARY_DIR) / "golden" / name;
   fs::remove_all(folder);
   fs::create_directories(folder);
-  for (const char* data : {"models", "topologies", "workloads", "calibration", "results"}) {
+  for (const char* data : {"models", "topologies", "workloads", "calibration", "results", "sim"}) {
     fs::create_directory_symlink(fs::path(REHEARSE_SOURCE_DIR) / data, folder / data);
   }
   fs::create_symlink(fs::path(REHEARSE_BINARY_DIR) / "rehearse", folder / "rehearse");
+  // As `./rehearse` leaves it in the repository.
+  fs::create_directories(folder / "build");
+  fs::create_directory_symlink(REHEARSE_BINARY_DIR, folder / "build/release");
   return folder.string();
 }
 
@@ -55,6 +58,13 @@ Finished run(const std::string& command, const std::string& folder) {
   fs::remove(out);
   fs::remove(err);
   return finished;
+}
+
+bool has_python(const std::string& folder) {
+  const std::string import = "PYTHONPATH=build/release/python python3 -c 'import rehearse, numpy'";
+  if (run(import, folder).code == 0) return true;
+  WARN("not tested here: the Python module needs pybind11-dev, python3-dev and python3-numpy");
+  return false;
 }
 
 }  // namespace golden

@@ -25,4 +25,7 @@ std::string grid_scratch(const std::string& name);
 std::string text_of(const std::string& path);
 void write(const std::string& path, const std::string& text);
 
+// Whether the Python module was built; where it was not, the test says so.
+bool has_python(const std::string& folder);
+
 }  // namespace golden

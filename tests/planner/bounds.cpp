@@ -71,6 +71,18 @@ TEST_CASE("planner: bounds are never above the replay where replicas and fabric 
               10);
 }
 
+TEST_CASE("planner: bounds are never above the replay of mixtures of experts") {
+  hold_bounds(sample::question("qwen3-30b-a3b", "dgx-h100", 16, 32, 4096, {"zero=0,1"}), 30);
+  hold_bounds(sample::question("mixtral-8x7b", "dgx-h100", 32, 32, 4096, {}), 20);
+  // The first layers are dense, attention is latent, a layer predicts a token more.
+  hold_bounds(sample::question("deepseek-v3", "dgx-h200", 512, 512, 4096,
+                               {"zero=1", "pp=8,16", "tp=1,4", "cp=1", "micro_batch=1,2"}),
+              12);
+  hold_bounds(sample::question("qwen3-30b-a3b", "dgx-h100", 16, 32, 4096,
+                               {"zero=1", "router=skewed"}),
+              12);
+}
+
 TEST_CASE("planner: without a driver call in the step, a replay without tensors is exact") {
   const auto question = sample::question("llama-3.1-8b", "dgx-h100", 8, 32, 2048,
                                          {"zero=1", "tp=2", "recompute=full"});

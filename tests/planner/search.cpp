@@ -136,6 +136,26 @@ TEST_CASE("planner: what is found is what every plan replayed would show, in twe
                        3);
 }
 
+TEST_CASE("planner: so it is for mixtures of experts, whose degrees are searched as well") {
+  const std::vector<std::string> usual = {"rank_order=tp-cp-ep-dp-pp", "recompute=none",
+                                          "allocator_options=expandable_segments:True",
+                                          "micro_batch=1,2"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.end(), usual.begin(), usual.end());
+    return more;
+  };
+  same_as_exhaustive(sample::question("qwen3-30b-a3b", "dgx-h100", 16, 16, 4096,
+                                      with({"zero=1", "pp=1", "cp=1", "schedule=1f1b"})),
+                     3);
+  same_as_exhaustive(sample::question("mixtral-8x7b", "dgx-h100", 32, 32, 4096,
+                                      with({"zero=1", "pp=4", "cp=1", "schedule=1f1b"})),
+                     3);
+  same_as_exhaustive(sample::question("mixtral-8x7b", "dgx-h100", 32, 32, 8192,
+                                      with({"zero=1", "pp=4", "cp=1,2", "ep=2,4", "tp=2",
+                                            "schedule=1f1b"})),
+                     3);
+}
+
 TEST_CASE("planner: the best plan of each group of the paper's grid is found") {
   ::setenv("REHEARSE_ROOT", REHEARSE_SOURCE_DIR, 1);
   const auto grid = config::load_grid(REHEARSE_SOURCE_DIR "/workloads/paper-454.textproto");

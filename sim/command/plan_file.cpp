@@ -1,0 +1,70 @@
+#include "sim/command/plan_file.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "sim/config/plan_fields.h"
+#include "sim/config/search.h"
+
+namespace sim::command {
+
+namespace {
+
+// The field that a setting is about, whatever it is called there.
+std::string field_of(const std::string& setting) {
+  const std::string key = setting.substr(0, setting.find('='));
+  const config::FieldName name = config::plan_field(key);
+  return name.problem.empty() ? name.field : key;
+}
+
+}  // namespace
+
+PlanWords spelled_out(const Options& options, const Arguments& arguments) {
+  std::vector<std::string> names, said;
+  for (const std::string& word : options.words())
+    (word.find('=') == std::string::npos ? names : said).push_back(word);
+  if (names.size() != 1) return {arguments, {}};
+  const config::SearchFile file = need(config::load_search(workload_path(names[0])));
+  PlanWords words;
+  words.arguments = {file.model, file.cluster};
+  for (const auto& [name, value] : file.options)
+    if (!options.has(name)) words.arguments.push_back("--" + name + "=" + value);
+  for (const config::SearchFile::Setting& setting : file.settings) {
+    const auto same = [&](const std::string& one) {
+      return field_of(one) == field_of(setting.text);
+    };
+    if (std::ranges::any_of(said, same)) continue;
+    words.arguments.push_back(setting.text);
+    words.places[setting.text] = setting.where;
+  }
+  // A setting without a value would be taken for a name.
+  Diagnostics problems;
+  for (const config::SearchFile::Setting& setting : file.settings)
+    if (setting.text.find('=') == std::string::npos)
+      problems.push_back({setting.where, "'" + setting.text + "' is no setting; write \"tp=4\""});
+  if (!problems.empty()) throw Stop{complain(problems), ""};
+  bool left_out = false;
+  for (const std::string& one : arguments) {
+    const bool is_file = !left_out && one == names[0];
+    if (!is_file) words.arguments.push_back(one);
+    left_out = left_out || is_file;
+  }
+  return words;
+}
+
+Diagnostics placed(Diagnostics problems, const std::map<std::string, std::string>& places) {
+  constexpr std::string_view here = "command line, ";
+  for (Diagnostic& problem : problems) {
+    if (!problem.where.starts_with(here)) continue;
+    const std::string about = problem.where.substr(here.size());
+    for (const auto& [setting, place] : places)
+      if (setting == about || field_of(setting) == field_of(about)) {
+        problem.message = "'" + setting + "': " + problem.message;
+        problem.where = place;
+        break;
+      }
+  }
+  return problems;
+}
+
+}  // namespace sim::command

@@ -1,0 +1,95 @@
+#include "sim/command/session.h"
+
+#include <algorithm>
+#include <exception>
+#include <thread>
+
+#include "sim/command/grid_points.h"
+#include "sim/search/evaluate.h"
+#include "sim/search/sweep.h"
+
+namespace sim::command {
+
+namespace {
+
+int code_of(const std::function<int()>& function) {
+  try {
+    return function();
+  } catch (const Stop& stop) {
+    return report_stop(stop, true);
+  } catch (const std::exception& error) {
+    return report_stop({exit_bug, std::string("a bug of ours: ") + error.what()}, true);
+  }
+}
+
+}  // namespace
+
+Reply listen(const std::function<int()>& function) {
+  Reply reply;
+  capture(&reply.said);
+  reply.code = code_of(function);
+  capture(nullptr);
+  return reply;
+}
+
+Reply ask(const std::string& name, const Arguments& arguments) {
+  return listen([&] {
+    constexpr Globals globals{.json = true, .quiet = true};
+    for (const Command& command : commands())
+      if (name == command.name) return command.run(arguments, globals);
+    throw Stop{exit_usage, "there is no command '" + name + "'"};
+  });
+}
+
+search::Sites& kept_sites() {
+  static search::Sites sites;
+  return sites;
+}
+
+struct SweepWalk::State {
+  config::Grid grid;
+  search::Points points;
+  search::SweepCalls calls;
+  std::size_t jobs = 1;
+  std::size_t at = 0;              // the next point
+  std::vector<std::string> lines;  // of the points from `first` on
+  std::size_t first = 0;
+  std::size_t batch = 0;  // points that are answered at once
+};
+
+SweepWalk::SweepWalk(const std::string& grid, const std::vector<std::string>& settings,
+                     const std::string& memory, int jobs)
+    : state_(std::make_unique<State>()) {
+  state_->grid = need(config::load_grid(workload_path(grid), settings));
+  for (const auto& machine : state_->grid.machines()) need(kept_sites().of(*machine));
+  const replay::MemoryDetail detail = detail_named(memory);
+  state_->points = grid_points(state_->grid, kept_sites(), detail);
+  state_->calls.evaluate = evaluation(kept_sites(), detail);
+  state_->jobs = static_cast<std::size_t>(
+      jobs > 0 ? jobs : static_cast<int>(std::max(1u, std::thread::hardware_concurrency())));
+}
+
+SweepWalk::~SweepWalk() = default;
+
+std::size_t SweepWalk::size() const {
+  return state_->points.count;
+}
+
+std::optional<std::string> SweepWalk::next(const std::function<bool()>& go_on) {
+  State& now = *state_;
+  if (now.at == now.points.count || !go_on()) return std::nullopt;
+  if (now.at == now.first + now.lines.size()) {
+    // The first answers come soon; later ones are not held up by new processes.
+    constexpr std::size_t least = 16, most = 1024;
+    now.batch = now.jobs == 1 ? 1 : std::clamp(2 * now.batch, least * now.jobs, most * now.jobs);
+    now.first = now.at;
+    const std::size_t count = std::min(now.batch, now.points.count - now.at);
+    now.calls.go_on = [&](const search::SweepCounts&) { return go_on(); };
+    now.lines = search::records_of(now.points, now.first, count, static_cast<int>(now.jobs),
+                                   now.calls);
+    if (now.lines.empty()) return std::nullopt;
+  }
+  return now.lines[now.at++ - now.first];
+}
+
+}  // namespace sim::command

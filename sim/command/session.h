@@ -1,0 +1,51 @@
+// session.h — commands inside another program's process (the Python module), one after the other:
+// what they say comes back as text, and clusters stay loaded with what was learnt of their networks.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "sim/command/command.h"
+
+namespace sim::search {
+class Sites;
+}
+
+namespace sim::command {
+
+struct Reply {
+  int code = 0;  // Exit
+  Captured said;
+};
+
+// What a function says that may stop. One at a time in a process.
+Reply listen(const std::function<int()>& function);
+
+// What `rehearse COMMAND ARGUMENTS --json --quiet` would say.
+Reply ask(const std::string& command, const Arguments& arguments);
+
+// The clusters of this process.
+search::Sites& kept_sites();
+
+// The points of a grid one after the other, as `rehearse sweep` answers them.
+class SweepWalk {
+ public:
+  // `jobs`: processes at once; 1: this one, and none besides. Throws Stop.
+  SweepWalk(const std::string& grid, const std::vector<std::string>& settings,
+            const std::string& memory, int jobs);
+  ~SweepWalk();
+
+  std::size_t size() const;
+  // The next record, a line of results.jsonl without its checksum; none behind the last, and where
+  // `go_on`, asked often, said no.
+  std::optional<std::string> next(const std::function<bool()>& go_on);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace sim::command

@@ -1,0 +1,127 @@
+// module.cpp — rehearse._rehearse: the program's commands in Python's process. What they say goes to
+// rehearse/__init__.py as text, which makes dicts, arrays and exceptions of it.
+//
+// The interpreter's lock is given back while a command works; commands take turns. A signal is
+// Python's: its handler runs where a command asks whether it was interrupted, and what the handler
+// raises ends the command.
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+#include <unistd.h>
+
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+
+#include "sim/command/interrupt.h"
+#include "sim/command/session.h"
+#include "sim/core/parts.h"
+
+namespace py = pybind11;
+namespace command = sim::command;
+
+namespace {
+
+std::mutex turn;
+pid_t owner = 0;                                 // a worker has no interpreter
+std::optional<py::error_already_set> raised_by;  // what a signal's handler raised
+
+bool signalled() {
+  if (::getpid() != owner) return false;
+  if (raised_by) return true;
+  const py::gil_scoped_acquire lock;
+  if (PyErr_CheckSignals() == 0) return false;
+  raised_by.emplace();
+  return true;
+}
+
+// The function's reply; raises what a signal's handler raised meanwhile.
+command::Reply take_turn(const std::function<command::Reply()>& function) {
+  command::Reply reply;
+  std::optional<py::error_already_set> raised;
+  {
+    const py::gil_scoped_release work;
+    const std::lock_guard alone(turn);
+    owner = ::getpid();
+    reply = function();
+    signalled();
+    const py::gil_scoped_acquire lock;
+    raised.swap(raised_by);
+  }
+  if (raised) throw py::error_already_set(std::move(*raised));
+  return reply;
+}
+
+// (exit code, stdout, stderr)
+using Said = std::tuple<int, py::str, py::str>;
+
+py::str text(const std::string& bytes) {
+  PyObject* decoded = PyUnicode_DecodeUTF8(bytes.data(), static_cast<Py_ssize_t>(bytes.size()),
+                                           "surrogateescape");
+  if (decoded == nullptr) throw py::error_already_set();
+  return py::reinterpret_steal<py::str>(decoded);
+}
+
+Said said(const command::Reply& reply) {
+  return {reply.code, text(reply.said.out), text(reply.said.err)};
+}
+
+Said ask(const std::string& name, const command::Arguments& arguments) {
+  return said(take_turn([&] { return command::ask(name, arguments); }));
+}
+
+// REQUIRES: `open` came first and all was well.
+class Sweep {
+ public:
+  Sweep(std::string grid, std::vector<std::string> settings, std::string memory, int jobs)
+      : grid_(std::move(grid)),
+        settings_(std::move(settings)),
+        memory_(std::move(memory)),
+        jobs_(jobs) {}
+
+  Said open() {
+    return answer([this] {
+      walk_ = std::make_unique<command::SweepWalk>(grid_, settings_, memory_, jobs_);
+      return "";
+    });
+  }
+
+  // Where all is well stdout is the next record, "" behind the last.
+  Said next() {
+    return answer([this] { return walk_->next([] { return !signalled(); }).value_or(""); });
+  }
+
+  std::size_t size() const { return walk_->size(); }
+
+ private:
+  static Said answer(const std::function<std::string()>& line) {
+    return said(take_turn([&] {
+      std::string out;
+      command::Reply reply = command::listen([&] {
+        out = line();
+        return 0;
+      });
+      if (reply.code == 0) reply.said.out = out;
+      return reply;
+    }));
+  }
+
+  std::string grid_;
+  std::vector<std::string> settings_;
+  std::string memory_;
+  int jobs_;
+  std::unique_ptr<command::SweepWalk> walk_;
+};
+
+}  // namespace
+
+PYBIND11_MODULE(_rehearse, module) {
+  command::leave_interrupts_to(signalled);
+  module.def("set_program_folder", &sim::set_program_folder);
+  module.def("ask", &ask);
+  py::class_<Sweep>(module, "Sweep")
+      .def(py::init<std::string, std::vector<std::string>, std::string, int>())
+      .def("open", &Sweep::open)
+      .def("next", &Sweep::next)
+      .def("size", &Sweep::size);
+}

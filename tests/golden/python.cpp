@@ -1,0 +1,161 @@
+// python.cpp — the Python module: what it gives is what the program prints, errors have the
+// program's text, an interrupt leaves nothing behind. Where it was not built the tests say so.
+#include <catch2/catch.hpp>
+
+#include "tests/golden/program.h"
+
+using golden::run;
+
+namespace {
+
+golden::Finished python(const std::string& folder, const std::string& script) {
+  golden::write(folder + "/script.py", script);
+  return run("PYTHONPATH=build/release/python python3 script.py", folder);
+}
+
+void holds(const std::string& folder, const std::string& script) {
+  if (!golden::has_python(folder)) return;
+  const golden::Finished made = python(folder, script);
+  INFO(made.out << made.err);
+  CHECK(made.code == 0);
+}
+
+}  // namespace
+
+TEST_CASE("golden: Python gives what the program prints") {
+  holds(golden::scratch("python"), R"(
+import json, subprocess, rehearse
+
+def program(*words):
+    done = subprocess.run(["./rehearse", *words, "--json", "-q"], capture_output=True)
+    return json.loads(done.stdout)["result"]
+
+def same(one, other):
+    assert json.dumps(one) == json.dumps(other), (one, other)
+
+same(rehearse.run("llama-2-7b-64", tp=4), program("run", "llama-2-7b-64", "tp=4"))
+same(rehearse.run("llama-2-7b-64", micro_batch=8), program("run", "llama-2-7b-64", "micro_batch=8"))
+same(rehearse.run("llama-2-7b-64", steps=3, fabric={"oversubscription": 4}),
+     program("run", "llama-2-7b-64", "--steps=3", "fabric.oversubscription=4"))
+same(rehearse.memory_estimate("llama-2-7b-64"), program("memory", "estimate", "llama-2-7b-64"))
+words = ["llama-3.1-8b", "dgx-h100", "--gpus=8", "--batch=16", "--sequence=4096", "--best=2"]
+settings = ["zero=1", "schedule=1f1b", "tp=1,2"]
+found = rehearse.plan("llama-3.1-8b", "dgx-h100", gpus=8, batch=16, sequence=4096, best=2, zero=1,
+                      schedule="1f1b", tp=[1, 2])
+same(found, program("plan", *words, *settings))
+# A question after others is answered as a first one.
+same(rehearse.run("llama-2-7b-64", tp=4), program("run", "llama-2-7b-64", "tp=4"))
+)");
+}
+
+TEST_CASE("golden: a sweep from Python yields the records of the program's, in the grid's order") {
+  const std::string folder = golden::grid_scratch("python-sweep");
+  REQUIRE(run("./rehearse sweep grid.textproto -o out -q", folder).code == 0);
+  holds(folder, R"(
+import json, rehearse
+
+written = [json.loads(line) for line in open("out/results.jsonl")]
+for record in written:
+    del record["checksum"]
+for jobs in (1, 2, 3):
+    assert list(rehearse.sweep("grid.textproto", jobs=jobs)) == written, jobs
+# Who stops early stops the sweep, and a second one may go on beside.
+one, other = rehearse.sweep("grid.textproto"), rehearse.sweep("grid.textproto", jobs=1)
+assert next(one) == next(other) == written[0]
+assert next(other) == written[1]
+# Settings alone: what is a list varies.
+grid = rehearse.sweep(model="llama-2-7b", cluster="abci-a", global_batch=32, sequence=2048,
+                      gpus=[8, 16], tp=[1, 2, 3, 4], pp=[1, 2, 4], mbs=[1, 2, 4])
+got = list(grid)
+assert len(got) == len(written)
+for one, other in zip(got, written):
+    assert one["step_time_s"] == other["step_time_s"] and one["outcome"] == other["outcome"]
+try:
+    rehearse.sweep("no-such-grid")
+    assert False
+except rehearse.Error as error:
+    assert error.exit_code == 66, error.exit_code
+)");
+}
+
+TEST_CASE("golden: Python's errors have the program's text") {
+  holds(golden::scratch("python-errors"), R"(
+import subprocess, rehearse
+
+def refused(**settings):
+    try:
+        rehearse.run("llama-2-7b-64", **settings)
+    except rehearse.Error as error:
+        return error
+    assert False
+
+def same(error, *words):
+    done = subprocess.run(["./rehearse", "run", "llama-2-7b-64", *words, "-q"],
+                          capture_output=True)
+    assert error.exit_code == done.returncode
+    assert str(error) == done.stderr.decode().rstrip("\n"), (str(error), done.stderr)
+
+same(refused(tp=3), "tp=3")
+same(refused(tpp=3, schedule="1f1bb"), "tpp=3", "schedule=1f1bb")
+assert len(refused(tpp=3).problems) == 1  # none of the questions before
+same(refused(method="exact"), "--method=exact")
+)");
+}
+
+TEST_CASE("golden: an interrupt ends a question of Python's, and the next one is answered") {
+  holds(golden::scratch("python-interrupt"), R"(
+import os, signal, threading, time, rehearse
+
+def ends_early(question):
+    threading.Timer(1, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+    began = time.time()
+    try:
+        question()
+        assert False
+    except KeyboardInterrupt:
+        assert time.time() - began < 20
+
+ends_early(lambda: rehearse.plan("llama-3.1-405b", "dgx-h100", gpus=16384, batch=2048,
+                                 sequence=8192))
+for jobs in (1, 2):
+    ends_early(lambda: [list(rehearse.sweep("paper-454", jobs=jobs)) for _ in range(100)])
+assert rehearse.run("llama-2-7b-64")["fits"]
+# Other threads go on meanwhile.
+count = 0
+def work():
+    global count
+    while not done:
+        count += 1
+        time.sleep(0.001)
+done = False
+thread = threading.Thread(target=work)
+thread.start()
+rehearse.run("llama-3.1-405b-16384")
+done = True
+thread.join()
+assert count > 10, count
+)");
+}
+
+TEST_CASE("golden: timelines are NumPy arrays that agree with the run") {
+  holds(golden::scratch("python-arrays"), R"(
+import numpy, rehearse
+
+found = rehearse.run("llama-2-7b-64", global_batch=64, timelines=True)
+passes = found["timelines"]["passes"]
+assert isinstance(passes["begin_s"], numpy.ndarray)
+assert (passes["end_s"] >= passes["begin_s"]).all()
+assert set(passes["pass"]) >= {"forward", "backward"}
+length = passes["end_s"].max() - passes["begin_s"].min()
+assert length <= found["step_time_ps"] * 1e-12 * 1.001
+assert len(found["timelines"]["memory"]) == len(set(passes["rank_class"]))
+for one in found["timelines"]["memory"]:
+    held = sum(one["by_category"].values())
+    assert (held == one["allocated_bytes"]).all()
+    assert held.shape == one["time_s"].shape
+    assert (one["allocated_bytes"] <= one["reserved_bytes"]).all()
+plain = rehearse.run("llama-2-7b-64", global_batch=64)
+del found["timelines"]
+assert found == plain
+)");
+}
