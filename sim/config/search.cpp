@@ -43,7 +43,7 @@ Result<SearchFile> load_search(const std::string& path) {
   const auto add = [&](const char* name, const auto& value) {
     file.options.emplace_back(name, fmt::format("{}", value));
   };
-  add("gpus", fmt::join(from.gpus(), ","));
+  add("gpus", fmt::format("{}", fmt::join(from.gpus(), ",")));
   add("batch", from.batch());
   add("sequence", from.sequence());
   if (from.has_objective()) add("objective", v1::Objective_Name(from.objective()));

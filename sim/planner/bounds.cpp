@@ -81,6 +81,12 @@ const std::vector<int>& FirstBounds::under_way(const Core& core) {
   return at->second;
 }
 
+// Ranks that hold the same experts.
+double expert_replicas(const Plan& base, const Core& core) {
+  const int etp = base.mesh.etp > 0 ? base.mesh.etp : core.tp;
+  return static_cast<double>(core.tp) * core.cp * core.dp / (etp * base.mesh.ep);
+}
+
 // What a rank holds of its parameters between steps.
 std::int64_t FirstBounds::state_bytes(const Core& core, std::int64_t parameters) const {
   const Plan& plan = space_.bases()[core.base].file.plan;
@@ -96,7 +102,9 @@ std::int64_t FirstBounds::state_bytes(const Core& core, std::int64_t parameters)
   const double state = (main + o.exp_avg_bytes + o.exp_avg_sq_bytes) * (1 - o.offload_fraction);
   const schedule::Schedule& row = schedule::catalog()[core.schedule];
   const double copies = row.placement == schedule::Placement::two_way ? 2 : 1;
-  const double ranks = copies * core.dp * core.cp / plan.replicas();
+  // Of those that hold a parameter, an expert's where they are more.
+  const double experts = plan.architecture.is_mixture() ? expert_replicas(plan, core) : 0;
+  const double ranks = copies * std::max(static_cast<double>(core.dp) * core.cp / plan.replicas(), experts);
   if (plan.shards_parameters()) return static_cast<std::int64_t>(count * (weight + 8) / ranks);
   const double gradient = plan.numerics.fp32_gradients ? 4 : 2;
   return static_cast<std::int64_t>(

@@ -206,9 +206,11 @@ std::vector<Neighbour> neighbours(const Space& space, search::Sites& sites, cons
   calls.answer = [&](std::size_t i) {
     const Core& core = space.cores()[steps[i].core];
     search::Site& site = **sites.of(space.bases()[core.base].file.machine);
+    if (!search::problems(space.plan(core, steps[i].variant), site).empty()) return std::string();
     return to_text(replay_plan(space, steps[i].core, steps[i].variant, site, wanted));
   };
   calls.answered = [&](std::size_t i, const std::string& text) {
+    if (text.empty()) return true;  // impossible there
     all[i] = {steps[i].change, replayed_of(text), ""};
     all[i].why = why(best, all[i].replayed, wanted);
     known[i] = true;

@@ -186,9 +186,10 @@ SecondBound second_bound(FirstBounds& first, const Core& core, const Plan& plan,
 
 SecondBound third_bound(const Plan& plan, search::Site& site) {
   SecondBound bound;
-  // One context-parallel rank of each stage speaks for all: the others can but hold it up.
-  const bool thin = ranks_are_alike(site) && plan.mesh.cp > 1 && !plan.draws_routes() &&
-                    !schedule::find(plan.pipeline.schedule)->by_times;
+  // One context-parallel rank of each stage speaks for all: the others can but hold it up. Experts
+  // are shared across them.
+  const bool thin = ranks_are_alike(site) && plan.mesh.cp > 1 &&
+                    !plan.architecture.is_mixture() && !schedule::find(plan.pipeline.schedule)->by_times;
   workload::Job job = thin ? workload::build_stages(
                                  plan, replay::environment(site.machine.gpu, site.profile.device))
                            : search::timed_job(plan, site);

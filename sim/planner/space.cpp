@@ -118,10 +118,10 @@ bool Space::consider(Level& at) {
   const std::vector<int> offloads = either(domains_.offload_layers, {0});
   const std::int64_t variants = this->variants(at.core);
   const int layers = fewest_layers(at.plan);
-  // Slices and hidden all-to-alls do not go with every policy.
+  // Slices, experts and hidden all-to-alls do not go with every policy.
   const bool ask = !domains_.recompute_layers.empty() || !domains_.recompute_modules.empty() ||
                    !domains_.offload_layers.empty() || workload::slice_count(at.plan) > 1 ||
-                   at.plan.experts.overlaps_all_to_all;
+                   at.plan.architecture.is_mixture();
   for (std::size_t i = 0; i < policies_.size(); ++i) {
     const LayerChoice& choice = policies_[i];
     const std::vector<int> counts =
