@@ -155,10 +155,12 @@ bool ranks_are_alike(const search::Site& site) {
 SecondBound second_bound(FirstBounds& first, const Core& core, const Plan& plan,
                          search::Site& site) {
   SecondBound bound;
-  // Who is slower than whom, what order goes by times and what all stages share, only all programs
-  // can tell.
+  // Who is slower than whom, what order goes by times, where tokens are sent to and what all stages
+  // share, only all programs can tell.
   const schedule::Schedule& row = *schedule::find(plan.pipeline.schedule);
-  if (!ranks_are_alike(site) || row.by_times || !workload::apart(row).empty()) return bound;
+  if (!ranks_are_alike(site) || row.by_times || plan.draws_routes() ||
+      !workload::apart(row).empty())
+    return bound;
   const workload::Environment environment =
       replay::environment(site.machine.gpu, site.profile.device);
   const workload::Orders orders = workload::orders_of(plan);

@@ -102,7 +102,8 @@ class Space {
   const std::vector<Core>& cores() const { return cores_; }
   const std::vector<LayerChoice>& policies() const { return policies_; }
 
-  // Variants of a core; they are numbered order by order, allocator by allocator.
+  // Variants of a core; they are numbered order by order, allocator by allocator. Of a mixture of
+  // experts one may be impossible all the same: not every order of ranks goes with its degrees.
   int orders(const Core& core) const;
   int allocators() const { return static_cast<int>(domains_.allocator_options.size()); }
   int variants(const Core& core) const { return orders(core) * allocators(); }

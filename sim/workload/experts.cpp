@@ -10,6 +10,23 @@
 namespace sim::workload {
 namespace {
 
+// Whether a rank has the same stage where attention and where undivided experts count the ranks;
+// mesh::problem asks about the others [core 0.14 parallel_state.py: "When not using pp-last rank
+// ordering"].
+bool stages_stay(const mesh::Degrees& degrees, const mesh::Order& order) {
+  if (degrees.etp * degrees.ep > 1 || degrees.pp == 1) return true;
+  int attention = 1, experts = 1;
+  for (const mesh::Axis axis : order) {
+    if (axis == mesh::Axis::pp) return attention == experts;
+    if (axis == mesh::Axis::tp) attention *= degrees.tp;
+    if (axis == mesh::Axis::cp) attention *= degrees.cp;
+    if (axis != mesh::Axis::dp) continue;
+    attention *= degrees.dp;
+    experts = degrees.tp * degrees.cp * degrees.dp;
+  }
+  return true;
+}
+
 using Problems = std::vector<Problem>;
 
 void shapes(const Plan& plan, Problems& problems) {
@@ -48,11 +65,16 @@ void degrees(const Plan& plan, Problems& problems) {
   degrees.etp = plan.expert_tp();
   const auto order = plan.mesh.rank_order.empty() ? Parsed<mesh::Order>(mesh::megatron_order)
                                                   : mesh::parse_order(plan.mesh.rank_order);
-  if (const auto* parsed = std::get_if<mesh::Order>(&order))
+  if (const auto* parsed = std::get_if<mesh::Order>(&order)) {
+    if (!stages_stay(degrees, *parsed))
+      problems.push_back(
+          {"rank_order", "the rank order puts pp before axes that attention counts and experts (ep "
+                         "1, etp 1) do not; put pp last"});
     if (const std::string why = mesh::problem(degrees, *parsed); !why.empty())
       problems.push_back(
           {"ep", why + (plan.mesh.etp == 0 && plan.mesh.tp > 1 ? " (etp is tp where it is left out)"
                                                                : "")});
+  }
   // [core 0.14 moe_layer.py: "MoE and tensor parallelism need sequence parallelism"]
   if (plan.mesh.tp > 1 && !plan.mesh.sequence_parallel)
     problems.push_back({"sequence_parallel",
