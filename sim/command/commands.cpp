@@ -12,7 +12,7 @@ const std::vector<Command>& commands() {
        run_explain},
       {"sweep", "GRID [-o FOLDER]", "every point of a grid: what fits, how fast, why not",
        run_sweep},
-      {"plan", "MODEL CLUSTER --gpus N ... | FILE", "the best of all plans, and why not the others",
+      {"plan", "MODEL CLUSTER ... | FILE", "the best of all plans, and why not the others",
        run_plan},
       {"merge", "FOLDER ... [-o FOLDER]", "shards of many machines become the whole", run_merge},
       {"whatif", "PLAN --vary KEY=V1,V2", "the same plan under changed conditions, side by side",

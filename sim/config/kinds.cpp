@@ -25,7 +25,7 @@ std::set<std::string> outer_fields(std::string_view text) {
     } else if (c == '"' || c == '\'') {
       quote = c;
     } else if (c == '#') {
-      i = std::min(text.find('\n', i), text.size());
+      i = std::min(text.find('\n', i), text.size()) - 1;
     } else if (depth == 0 && (std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_')) {
       word += c;
     } else {

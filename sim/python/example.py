@@ -30,7 +30,7 @@ print(f"estimate {rehearse.memory_estimate('llama-2-7b-64')['gib']:.1f} GiB")
 
 # What is wrong is said as the program says it.
 try:
-    rehearse.run("llama-2-7b-64", tp=3)
+    rehearse.run("llama-2-7b-64", schedule="1f1bb", tp="four")
 except rehearse.Error as error:
     print(error)
 
