@@ -145,8 +145,8 @@ class Options {
   std::size_t least_ = 0, most_ = 0;
 };
 
-// Where print() and note() write, until it is called with nullptr, instead of stdout and stderr: for
-// commands in another program's process (session.h).
+// Where print() and note() write, until it is called with nullptr, instead of stdout and stderr:
+// for commands in another program's process (session.h).
 struct Captured {
   std::string out, err;
 };

@@ -14,8 +14,8 @@ struct PlanWords {
   std::map<std::string, std::string> places;  // of a file's settings: file:line:column
 };
 
-// `arguments` with the file in them, if there is one, spelled out. What the command line says beside
-// the file takes its place.
+// `arguments` with the file in them, if there is one, spelled out. What the command line says
+// beside the file takes its place.
 PlanWords spelled_out(const Options& options, const Arguments& arguments);
 
 // Problems of settings, at their places.

@@ -42,7 +42,8 @@ int run_run(const Arguments& arguments, Globals globals) {
       .words(0, 1000)
       .parse(arguments, globals);
   std::string other;  // option that looks at tensors
-  for (const char* name : {"trace", "memory-plot", "memory-snapshot", "report", "timelines", "seeds"})
+  for (const char* name :
+       {"trace", "memory-plot", "memory-snapshot", "report", "timelines", "seeds"})
     if (options.has(name)) other = std::string("--") + name;
   const bool reference = options.choice("method", "fast", {"fast", "reference"}) == "reference";
   config::PlanFile file = load_plan(options, globals);

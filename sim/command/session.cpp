@@ -85,8 +85,8 @@ std::optional<std::string> SweepWalk::next(const std::function<bool()>& go_on) {
     now.first = now.at;
     const std::size_t count = std::min(now.batch, now.points.count - now.at);
     now.calls.go_on = [&](const search::SweepCounts&) { return go_on(); };
-    now.lines = search::records_of(now.points, now.first, count, static_cast<int>(now.jobs),
-                                   now.calls);
+    now.lines =
+        search::records_of(now.points, now.first, count, static_cast<int>(now.jobs), now.calls);
     if (now.lines.empty()) return std::nullopt;
   }
   return now.lines[now.at++ - now.first];

@@ -1,5 +1,6 @@
 // session.h — commands inside another program's process (the Python module), one after the other:
-// what they say comes back as text, and clusters stay loaded with what was learnt of their networks.
+// what they say comes back as text, and clusters stay loaded with what was learnt of their
+// networks.
 #pragma once
 
 #include <functional>

@@ -11,7 +11,7 @@
 namespace sim::config {
 
 struct SearchFile {
-  std::string model, cluster;  // names, or paths as seen from here
+  std::string model, cluster;                                // names, or paths as seen from here
   std::vector<std::pair<std::string, std::string>> options;  // "gpus", "256,512"
   struct Setting {
     std::string text;   // "tp=4"

@@ -190,8 +190,8 @@ SecondBound third_bound(const Plan& plan, search::Site& site) {
   SecondBound bound;
   // One context-parallel rank of each stage speaks for all: the others can but hold it up. Experts
   // are shared across them.
-  const bool thin = ranks_are_alike(site) && plan.mesh.cp > 1 &&
-                    !plan.architecture.is_mixture() && !schedule::find(plan.pipeline.schedule)->by_times;
+  const bool thin = ranks_are_alike(site) && plan.mesh.cp > 1 && !plan.architecture.is_mixture() &&
+                    !schedule::find(plan.pipeline.schedule)->by_times;
   workload::Job job = thin ? workload::build_stages(
                                  plan, replay::environment(site.machine.gpu, site.profile.device))
                            : search::timed_job(plan, site);

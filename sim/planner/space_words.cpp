@@ -155,9 +155,9 @@ Result<std::vector<Settings>> Space::unsaid_axes(const Question& question) const
   if (!domains_.context_said && domains_.cp != std::vector{1})
     axes.push_back({"", unsaid_context + "all-gather", unsaid_context + "ulysses"});
   if (domains_.ep_said && domains_.etp_said) return axes;
-  const Result<config::PlanFile> file = config::load_draft(
-      "", {"model=" + question.model, "cluster=" + question.cluster, "gpus=1", "global_batch=1",
-           "sequence=1024", "tp=1", "cp=1", "pp=1"});
+  const Result<config::PlanFile> file =
+      config::load_draft("", {"model=" + question.model, "cluster=" + question.cluster, "gpus=1",
+                              "global_batch=1", "sequence=1024", "tp=1", "cp=1", "pp=1"});
   if (!file) return file.errors();
   const std::int64_t experts = file->plan.architecture.experts.count;
   if (experts == 0) return axes;

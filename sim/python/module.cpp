@@ -1,5 +1,5 @@
-// module.cpp — rehearse._rehearse: the program's commands in Python's process. What they say goes to
-// rehearse/__init__.py as text, which makes dicts, arrays and exceptions of it.
+// module.cpp — rehearse._rehearse: the program's commands in Python's process. What they say goes
+// to rehearse/__init__.py as text, which makes dicts, arrays and exceptions of it.
 //
 // The interpreter's lock is given back while a command works; commands take turns. A signal is
 // Python's: its handler runs where a command asks whether it was interrupted, and what the handler
@@ -56,8 +56,8 @@ command::Reply take_turn(const std::function<command::Reply()>& function) {
 using Said = std::tuple<int, py::str, py::str>;
 
 py::str text(const std::string& bytes) {
-  PyObject* decoded = PyUnicode_DecodeUTF8(bytes.data(), static_cast<Py_ssize_t>(bytes.size()),
-                                           "surrogateescape");
+  PyObject* decoded =
+      PyUnicode_DecodeUTF8(bytes.data(), static_cast<Py_ssize_t>(bytes.size()), "surrogateescape");
   if (decoded == nullptr) throw py::error_already_set();
   return py::reinterpret_steal<py::str>(decoded);
 }

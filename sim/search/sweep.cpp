@@ -5,8 +5,8 @@
 
 #include <cassert>
 #include <filesystem>
-#include <numeric>
 #include <nlohmann/json.hpp>
+#include <numeric>
 
 #include "sim/report/output.h"
 #include "sim/report/record.h"
@@ -25,8 +25,8 @@ std::string joined(const std::vector<std::string>& problems) {
 
 std::string refused(const std::string& id, const Point& point, const std::string& outcome,
                     const std::string& reason) {
-  return report::line(report::record({id, point.name, point.family}, outcome, reason, point.plan,
-                                     point.cluster));
+  return report::line(
+      report::record({id, point.name, point.family}, outcome, reason, point.plan, point.cluster));
 }
 
 std::string impossible(const std::string& id, const Point& point) {
@@ -34,8 +34,7 @@ std::string impossible(const std::string& id, const Point& point) {
 }
 
 std::string answered(const std::string& id, const Point& point, const SweepCalls& calls) {
-  return report::line(
-      report::record({id, point.name, point.family}, calls.evaluate(point)));
+  return report::line(report::record({id, point.name, point.family}, calls.evaluate(point)));
 }
 
 std::string write_csv(const std::string& folder, const std::vector<Json>& records) {
@@ -146,12 +145,12 @@ class Sweep {
 
 std::string point_id(const Point& point) {
   Json all = {{"version", report::version_text},
-                    {"point", point.name},
-                    {"family", point.family},
-                    {"cluster", point.cluster},
-                    {"machine", point.machine_digest},
-                    {"problems", point.problems},
-                    {"plan", report::to_json(point.plan)}};
+              {"point", point.name},
+              {"family", point.family},
+              {"cluster", point.cluster},
+              {"machine", point.machine_digest},
+              {"problems", point.problems},
+              {"plan", report::to_json(point.plan)}};
   if (point.memory != replay::MemoryDetail::exact)
     all["memory"] = std::string(replay::name(point.memory));
   const std::string text = report::line(all);

@@ -68,8 +68,9 @@ void degrees(const Plan& plan, Problems& problems) {
   if (const auto* parsed = std::get_if<mesh::Order>(&order)) {
     if (!stages_stay(degrees, *parsed))
       problems.push_back(
-          {"rank_order", "the rank order puts pp before axes that attention counts and experts (ep "
-                         "1, etp 1) do not; put pp last"});
+          {"rank_order",
+           "the rank order puts pp before axes that attention counts and experts (ep "
+           "1, etp 1) do not; put pp last"});
     if (const std::string why = mesh::problem(degrees, *parsed); !why.empty())
       problems.push_back(
           {"ep", why + (plan.mesh.etp == 0 && plan.mesh.tp > 1 ? " (etp is tp where it is left out)"

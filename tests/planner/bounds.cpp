@@ -80,9 +80,8 @@ TEST_CASE("planner: bounds are never above the replay of mixtures of experts") {
   hold_bounds(sample::question("deepseek-v3", "dgx-h200", 512, 512, 4096,
                                {"zero=1", "pp=16", "tp=1,2", "cp=1", "first_stage_layers=1"}),
               12);
-  hold_bounds(sample::question("qwen3-30b-a3b", "dgx-h100", 16, 32, 4096,
-                               {"zero=1", "router=skewed"}),
-              12);
+  hold_bounds(
+      sample::question("qwen3-30b-a3b", "dgx-h100", 16, 32, 4096, {"zero=1", "router=skewed"}), 12);
 }
 
 TEST_CASE("planner: without a driver call in the step, a replay without tensors is exact") {

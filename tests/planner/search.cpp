@@ -150,10 +150,10 @@ TEST_CASE("planner: so it is for mixtures of experts, whose degrees are searched
   same_as_exhaustive(sample::question("mixtral-8x7b", "dgx-h100", 32, 32, 4096,
                                       with({"zero=1", "pp=4", "cp=1", "schedule=1f1b"})),
                      3);
-  same_as_exhaustive(sample::question("mixtral-8x7b", "dgx-h100", 32, 32, 8192,
-                                      with({"zero=1", "pp=4", "cp=1,2", "ep=2,4", "tp=2",
-                                            "schedule=1f1b"})),
-                     3);
+  same_as_exhaustive(
+      sample::question("mixtral-8x7b", "dgx-h100", 32, 32, 8192,
+                       with({"zero=1", "pp=4", "cp=1,2", "ep=2,4", "tp=2", "schedule=1f1b"})),
+      3);
 }
 
 TEST_CASE("planner: the best plan of each group of the paper's grid is found") {

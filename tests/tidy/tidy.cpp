@@ -40,6 +40,7 @@ const std::map<std::string, std::set<std::string>> may_use = {
     {"planner", {"search"}},
     {"command", {"calibrate", "campaign", "planner"}},
     {"main", {"command"}},
+    {"python", {"command"}},
 };
 
 // A library and the only places whose sources may include it.
@@ -50,6 +51,7 @@ struct Library {
 const std::vector<Library> libraries = {
     {"simgrid/", {"sim/network/simgrid/"}},
     {"mpi.h", {"sim/search/mpi/"}},
+    {"pybind11/", {"sim/python/"}},
     {"boost/graph/", {"sim/topology/"}},
     {"boost/program_options", {"sim/command/"}},
     {"google/protobuf/", {"sim/config/", "sim/report/"}},

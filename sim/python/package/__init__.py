@@ -3,10 +3,10 @@
     import rehearse
     rehearse.run("llama-2-7b-64", tp=4)["step_time_ps"]
 
-The program's commands in this process: a function returns what `rehearse COMMAND --json` prints as
-`result`, plain dicts with the names of that schema (sim/formats.md). Settings are keyword arguments,
-`tp=4`; those of a block are a dict, `fabric={"oversubscription": 4}`. What the program refuses is an
-`Error` with the program's text.
+The program's commands in this process: a function returns what `rehearse COMMAND --json` prints
+as `result`, plain dicts with the names of that schema (sim/formats.md). Settings are keyword
+arguments, `tp=4`; those of a block are a dict, `fabric={"oversubscription": 4}`. What the program
+refuses is an `Error` with the program's text.
 """
 
 import json
@@ -138,7 +138,8 @@ def _grid_of(settings):
     for name, value in _flat(settings):
         if isinstance(value, (list, tuple)):
             fixed.remove(f"{name}={_text(value)}")
-            vary += f"  vary {{ keys: {quoted(name)} rows: {quoted('|'.join(map(_text, value)))} }}\n"
+            rows = quoted("|".join(map(_text, value)))
+            vary += f"  vary {{ keys: {quoted(name)} rows: {rows} }}\n"
     sets = "".join(f"  set: {quoted(word)}\n" for word in fixed)
     return ('name: "sweep"\nbases { name: "base" plan {} }\n'
             f'families {{\n  name: "sweep"\n  base: "base"\n{sets}{vary}}}\n')
