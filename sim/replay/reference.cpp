@@ -119,7 +119,8 @@ void Reference::next_instruction(Rank& r) {
 void Reference::cpu_step(int c) {
   Rank& r = *ranks_[static_cast<std::size_t>(c)];
   const Instruction& i = instruction_of(r);
-  if (i.op == Op::alloc && !r.idle_for_memory && r.memory.may_wait(i.value, i.stream)) {
+  if (i.op == Op::alloc && !r.idle_for_memory && r.memory.may_wait(i.value, i.stream) &&
+      r.driver.would_wait(r.memory.allocator(), i.value, static_cast<int>(i.stream))) {
     for (std::size_t s = 0; s < streams; ++s) r.until.push_back({s, r.issued[s]});
     r.waits = r.idle_for_memory = true;
     try_start(c);
@@ -247,12 +248,6 @@ bool Reference::ready(const Rank& r, std::size_t s, const Entry& e) const {
   return r.reached(e.after);
 }
 
-// When a stream has got as far as `mark`, as those see it who wait for a recorded event.
-Time end_of(const Rank& r, const Mark& mark) {
-  if (mark.count == 0) return {};
-  return r.finished[mark.stream][static_cast<std::size_t>(mark.count) - 1].end;
-}
-
 // The stream's next entry, a kernel or a wait, ends.
 void note_end(Rank& r, std::size_t s, Time end) {
   Finished& f = r.finished[s][static_cast<std::size_t>(r.done[s])];
@@ -272,7 +267,7 @@ void Reference::try_start(int c) {
       moved = true;
       if (e.kind == EntryKind::wait) {
         settle_wait(r, s, e);
-        note_end(r, s, std::max(end_of(r, {s, r.done[s]}), end_of(r, e.after)));
+        note_end(r, s, std::max(r.end_of({s, r.done[s]}), r.end_of(e.after)));
         r.queue[s].pop_front();
         ++r.done[s];
       } else {

@@ -71,8 +71,12 @@ class MarkDriver final : public TimedDriver {
   Time& cpu() override;
   Time idle() const override;
 
+  // Whether an allocation now would wait for the device: it is tried on a copy of the allocator.
+  bool would_wait(const memory::Allocator& allocator, std::int64_t bytes, int stream);
+
  private:
   Rank& rank_;
+  mutable bool waited_ = false;
 };
 
 struct Rank {
@@ -118,24 +122,13 @@ struct Rank {
 
   Time end_of_work() const { return std::max(cpu, timeline.front()); }
 
+  // When a stream has got as far as `mark`. REQUIRES: reached.
+  Time end_of(const Mark& mark) const {
+    return mark.count == 0 ? Time{}
+                           : finished[mark.stream][static_cast<std::size_t>(mark.count) - 1].end;
+  }
   bool reached(const Mark& mark) const { return done[mark.stream] >= mark.count; }
 };
-
-inline memory::Event MarkDriver::record_event(int stream) {
-  return {stream, rank_.issued[static_cast<std::size_t>(stream)]};
-}
-inline bool MarkDriver::event_reached(const memory::Event& event) {
-  return rank_.reached({static_cast<std::size_t>(event.stream), event.ticket});
-}
-inline void MarkDriver::wait(const memory::Event& event) {
-  rank_.cpu = std::max(rank_.cpu, rank_.last_end[static_cast<std::size_t>(event.stream)]);
-}
-inline Time& MarkDriver::cpu() {
-  return rank_.cpu;
-}
-inline Time MarkDriver::idle() const {
-  return *std::max_element(rank_.last_end.begin(), rank_.last_end.end());
-}
 
 struct Event {
   enum Kind : std::uint8_t { finish, message, cpu } kind;
