@@ -23,6 +23,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -157,6 +158,14 @@ class Allocator {
       for (std::size_t i = queue.head; i < queue.waiting.size(); ++i) visit(queue.waiting[i].first);
   }
 
+  // Calls visit(event, address of its block) in the same order.
+  template <class Visit>
+  void visit_waiting(const Visit& visit) const {
+    for (const EventQueue& queue : queues_)
+      for (std::size_t i = queue.head; i < queue.waiting.size(); ++i)
+        visit(queue.waiting[i].first, at(queue.waiting[i].second).address);
+  }
+
   // For recorded histories. Completes what the driver says is reached, as any allocation would.
   void poll() {
     if (!pending_ || !open_regions_.empty()) return;
@@ -182,6 +191,12 @@ class Allocator {
     std::vector<Piece> pieces;
   };
   void restore(const InitialSegment& segment, std::vector<BlockId>& ids);
+  // These segments, in the place of all that are there; what was counted so far and the peaks stay.
+  // REQUIRES: no private pools.
+  void rebuild(std::span<const InitialSegment> segments, std::vector<BlockId>& ids);
+  // Frees a block that waits for these events, each on another stream than its own.
+  // REQUIRES: block is allocated and not recorded; no region is open.
+  void free_behind(BlockId block, std::span<const Event> events);
 
  private:
   static constexpr std::int32_t none = -1;
@@ -338,6 +353,7 @@ class Allocator {
   EventQueue& queue_of(int stream);
   void record_events(BlockId block);
   void record_deferred();
+  void forget_segments();
   void synchronize_and_free();
   void finish_event(BlockId block);
 

@@ -97,6 +97,55 @@ void Allocator::save_state(std::vector<std::int64_t>& out) const {
   out.insert(out.end(), options_.roundup_divisions.begin(), options_.roundup_divisions.end());
 }
 
+void Allocator::forget_segments() {
+  assert(private_pools_.empty() && deferred_.empty());
+  blocks_.clear();
+  pasts_.clear();
+  unused_blocks_.clear();
+  for (Lane& own : lanes_) {
+    own.free = {};
+    own.unmapped.clear();
+  }
+  segments_.clear();
+  queues_.clear();
+  stream_uses_.clear();
+  unused_stream_uses_.clear();
+  pending_ = false;
+  soonest_ = INT64_MAX;
+  total_ = 0;
+}
+
+void Allocator::rebuild(std::span<const InitialSegment> segments, std::vector<BlockId>& ids) {
+  forget_segments();
+  const Statistics before = std::exchange(statistics_, {});
+  for (const InitialSegment& segment : segments) restore(segment, ids);
+  const auto go_on = [](Statistic& s, const Statistic& old) {
+    s.peak = old.peak;
+    s.increased = old.increased;
+  };
+  const auto pool = [&](PoolStatistics& s, const PoolStatistics& old) {
+    go_on(s.allocation, old.allocation);
+    go_on(s.segment, old.segment);
+    go_on(s.active, old.active);
+    go_on(s.inactive_split, old.inactive_split);
+    go_on(s.allocated_bytes, old.allocated_bytes);
+    go_on(s.reserved_bytes, old.reserved_bytes);
+    go_on(s.active_bytes, old.active_bytes);
+    go_on(s.inactive_split_bytes, old.inactive_split_bytes);
+    go_on(s.requested_bytes, old.requested_bytes);
+  };
+  pool(statistics_.all, before.all);
+  pool(statistics_.small_pool, before.small_pool);
+  pool(statistics_.large_pool, before.large_pool);
+  go_on(statistics_.oversize_allocations, before.oversize_allocations);
+  go_on(statistics_.oversize_segments, before.oversize_segments);
+  statistics_.num_alloc_retries = before.num_alloc_retries;
+  statistics_.num_ooms = before.num_ooms;
+  statistics_.num_sync_all_streams = before.num_sync_all_streams;
+  statistics_.num_device_alloc = before.num_device_alloc;
+  statistics_.num_device_free = before.num_device_free;
+}
+
 void Allocator::restore(const InitialSegment& segment, std::vector<BlockId>& ids) {
   std::int32_t pool_index = segment.small ? 1 : 0;
   if (segment.pool != 0) {

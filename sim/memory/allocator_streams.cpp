@@ -70,6 +70,20 @@ void Allocator::record_events(BlockId id) {
   block.used = false;
 }
 
+void Allocator::free_behind(BlockId id, std::span<const Event> events) {
+  Block& block = at(id);
+  assert(block.allocated && !block.used && open_regions_.empty());
+  block.allocated = false;
+  statistics_.all.allocated_bytes.down(block.size);
+  for (const Event& event : events) {
+    soonest_ = std::min(soonest_, event.ticket);
+    queue_of(event.stream).push(event, id);
+    ++block.events;
+  }
+  pending_ = true;
+  if (events.empty()) complete(id);
+}
+
 // Uses recorded during a capture are over once it has ended; the earlier ones get their events.
 void Allocator::record_deferred() {
   for (const BlockId id : deferred_) {

@@ -55,6 +55,20 @@ class FreeBins {
   void insert(std::int64_t size, std::int64_t address, BlockId block);
   void erase(Position p);
 
+  // The same by bin, for callers that remember which bin a size has; a bin stays for good.
+  // REQUIRES: !full(), unless the size has a bin.
+  int bin_of(std::int64_t size) {
+    const int b = lookup(size / size_unit);
+    return b >= 0 ? b : add_bin(size / size_unit);
+  }
+  Position first_fit_from(int b) const {
+    const int rank = next_rank(bins_[static_cast<std::size_t>(b)].rank);
+    return rank < 0 ? Position{} : lowest_of(rank);
+  }
+  // REQUIRES: the entry is there.
+  Position find_in(int b, std::int64_t address) const;
+  void insert_in(int b, std::int64_t address, BlockId block);
+
  private:
   static constexpr int word_bits = 64;
   static constexpr int most = word_bits * word_bits;  // bins
@@ -160,6 +174,10 @@ inline std::size_t FreeBins::place_in(const std::vector<Entry>& others, std::int
 inline FreeBins::Position FreeBins::find(std::int64_t size, std::int64_t address) const {
   const int b = lookup(size / size_unit);
   assert(b >= 0);
+  return find_in(b, address);
+}
+
+inline FreeBins::Position FreeBins::find_in(int b, std::int64_t address) const {
   const Bin& home = bins_[static_cast<std::size_t>(b)];
   if (home.lowest.address == address) return {b, home.count - 1};
   const std::size_t place = place_in(home.others, address);
@@ -170,9 +188,10 @@ inline FreeBins::Position FreeBins::find(std::int64_t size, std::int64_t address
 inline void FreeBins::insert(std::int64_t size, std::int64_t address, BlockId block) {
   assert(size % size_unit == 0);
   assert(size > 0 && size <= largest_free_size);
-  const Units units = size / size_unit;
-  int b = lookup(units);
-  if (b < 0) b = add_bin(units);
+  insert_in(bin_of(size), address, block);
+}
+
+inline void FreeBins::insert_in(int b, std::int64_t address, BlockId block) {
   Bin& home = bins_[static_cast<std::size_t>(b)];
   const Entry entry{address, block};
   ++size_;

@@ -125,8 +125,8 @@ void Dataflow::shift_channels(Duration by) {
 }
 
 // The frames in use after the passes up to `end`, oldest first.
-void Dataflow::walk_frames(RankState& r, std::uint32_t end,
-                           std::vector<std::uint32_t>& live) const {
+void Dataflow::walk_frames(const RankState& r, std::uint32_t end,
+                           std::vector<std::uint32_t>& live) {
   for (std::uint32_t p = r.at.pass; p < end; ++p) {
     const workload::Pass& pass = (*r.at.passes)[p];
     if (pass.acquires) live.push_back(pass.frame);

@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -21,23 +22,6 @@ namespace sim::replay {
 
 constexpr std::size_t at(workload::Stream s) {
   return static_cast<std::size_t>(s);
-}
-
-// The number of a slot, given where the frame and the layer begin.
-constexpr std::uint32_t slot_number(const workload::Program& program, workload::Space space,
-                                    std::uint32_t index, std::uint32_t frame_base,
-                                    std::uint32_t layer_base) {
-  switch (space) {
-    case workload::Space::fixed:
-      return index;
-    case workload::Space::local:
-      return program.fixed_slots + index;
-    case workload::Space::microbatch:
-      return frame_base + index;
-    case workload::Space::layer:
-      break;
-  }
-  return layer_base + index;
 }
 
 // One direction between two classes: the n-th send meets the n-th receive.
@@ -96,6 +80,7 @@ class Dataflow {
     std::size_t base = 0, period = 0;  // cuts
     Time begin{};
     Duration length{};  // of a period
+    Time at(std::int64_t n) const { return begin + n * length; }
   };
   struct Quiet;
   // A block without what places and frees tensors, whose CPU time is added to what is before it.
@@ -162,6 +147,10 @@ class Dataflow {
   }
   bool steady(const Stretch& stretch) const;
   std::int64_t replay_quietly(const Stretch& stretch, std::int64_t most);
+  void trace_lanes(int c, Quiet& quiet, const Stretch& stretch, std::int64_t most) const;
+  static std::int64_t end_of_stretch(std::span<const Quiet> all, std::int64_t done,
+                                     std::int64_t most);
+  bool advance_memory(int c, Quiet& quiet, const Stretch& stretch, std::int64_t end);
   bool replay_memory(int c, Quiet& quiet, const Stretch& stretch, std::int64_t end);
   void look_for_cycle(const RankState& r, Quiet& quiet, Time begin) const;
   void end_cycle(int c, Quiet& quiet, const Stretch& stretch, std::int64_t end);
@@ -169,7 +158,8 @@ class Dataflow {
   bool replay_tape(int c, RankState& r, std::uint32_t end, Time origin);
   void move_on(std::size_t c, const Snapshot& before, const Snapshot& now, std::int64_t times);
   void shift_channels(Duration by);
-  void walk_frames(RankState& r, std::uint32_t end, std::vector<std::uint32_t>& live) const;
+  static void walk_frames(const RankState& r, std::uint32_t end,
+                          std::vector<std::uint32_t>& live);
   bool ran_out() const;
   std::int64_t driver_calls() const;
   void observe(int c, const RankState& r, workload::Stream stream, const workload::Instruction& i,

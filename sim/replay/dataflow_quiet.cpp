@@ -12,10 +12,14 @@
 //
 // Memory that comes back to an earlier state is periodic; such a class rests until the number of
 // periods is known.
+//
+// Where the allocator's options allow it, lanes are replayed in its place (lane_replay.h): the same
+// blocks, several times faster, each lane resting on its own.
 #include <algorithm>
 #include <cassert>
 
 #include "sim/replay/dataflow_engine.h"
+#include "sim/replay/lane_replay.h"
 
 namespace sim::replay {
 
@@ -26,6 +30,7 @@ struct Dataflow::Quiet {
   std::int64_t done = 0;   // periods replayed, or found to be added up
   std::int64_t cycle = 0;  // above 0: the state after `done` periods comes back that much later
   std::vector<std::pair<std::int64_t, std::vector<std::int64_t>>> seen;
+  std::optional<LaneReplay> lanes;
 
   // At the begin of the stretch.
   struct Kept {
@@ -37,10 +42,18 @@ struct Dataflow::Quiet {
   };
   std::optional<Kept> kept;
 
+  bool in_lanes() const { return lanes && lanes->on(); }
   void keep(const RankState& r) {
+    kept.reset();
+    if (in_lanes()) return lanes->keep();
     kept.emplace(Kept{r.memory.keep(), r.clock, r.at, r.live, done});
   }
   void put_back(RankState& r) {
+    if (!kept) {
+      lanes->put_back();
+      done = lanes->done();
+      return;
+    }
     r.memory.restore(kept->memory);
     r.driver.set_outstanding(r.memory.events_from(ClockDriver::later));
     r.clock = kept->clock;
@@ -49,56 +62,58 @@ struct Dataflow::Quiet {
     done = kept->done;
     cycle = 0;
   }
+  // Puts what the lanes did into memory, at the begin of period `done`, whose passes begin at
+  // `pass`.
+  void leave_lanes(RankState& r, std::uint32_t pass, Time begin) {
+    std::vector<std::uint32_t> live = r.live;
+    walk_frames(r, pass, live);
+    lanes->leave(r, begin, live);
+    r.live = std::move(live);
+    r.at.pass = pass;
+  }
 };
 
 // Replays the memory of a class up to pass `end` against its tape. False after a driver call.
 bool Dataflow::replay_tape(int c, RankState& r, std::uint32_t end, Time origin) {
-  const std::vector<MemoryCode>& blocks = memory_code_[static_cast<std::size_t>(c)];
   const std::int64_t calls = r.driver.calls();
-  const std::uint32_t frames = r.program.fixed_slots + r.program.local_slots;
   const bool may_leave_out = r.memory.allocator().takes_what_fits();
   const std::int64_t* tape = r.tape.data();
-  for (; r.at.pass < end; ++r.at.pass) {
-    const workload::Pass& pass = (*r.at.passes)[r.at.pass];
-    if (pass.acquires) r.live.push_back(pass.frame);
-    const std::uint32_t frame = frames + pass.frame * r.program.frame_slots;
-    const auto& calls_of = r.program.templates[pass.pattern].calls;
-    for (r.at.call = 0; r.at.call < calls_of.size(); ++r.at.call) {
-      const workload::Call& call = calls_of[r.at.call];
-      const std::uint32_t layer = frame + call.layer_base;
-      const MemoryCode& block = blocks[call.block];
-      bool leave_out = false;  // the group of transients at hand
-      for (const MemoryInstruction& step : block.code) {
+  bool leave_out = false;  // the group of transients at hand
+  const std::uint32_t begin = r.at.pass;
+  walk_memory(
+      r.program, *r.at.passes, begin, end, memory_code_[static_cast<std::size_t>(c)],
+      [&](std::uint32_t pass, std::uint32_t call, const MemoryCode& block,
+          const MemoryInstruction& step, std::uint32_t slot, std::uint32_t to) {
         const workload::Instruction& i = step.instruction;
-        const std::uint32_t slot = slot_number(r.program, i.space, i.index, frame, layer);
         if (i.op == Op::alloc) {
           r.clock.cpu = Time{origin.ps + *tape++};
           if (step.group >= 0) {
             const MemoryCode::Group& group = block.groups[static_cast<std::size_t>(step.group)];
             leave_out = may_leave_out && r.memory.room_for(group.rooms, group.tensors);
           }
-          if (step.transient && leave_out) continue;
+          if (step.transient && leave_out) return;
+          r.at.pass = pass;
+          r.at.call = call;
           r.at.instruction = step.place;
           r.memory.allocate(slot, i, r.at);
         } else if (i.op == Op::free) {
           r.clock.cpu = Time{origin.ps + *tape++};
-          if (step.transient && leave_out) continue;
+          if (step.transient && leave_out) return;
           const workload::Streams recorded = r.memory.recorded(slot);
           for (std::size_t s = 0; recorded >> s; ++s)
             if (recorded >> s & 1) r.clock.tail[s] = Time{origin.ps + *tape++};
           r.memory.free(slot, i.flags & workload::maybe);
         } else if (i.op == Op::move) {
-          r.memory.move(slot, slot_number(r.program, static_cast<workload::Space>(i.value >> 32),
-                                          static_cast<std::uint32_t>(i.value), frame, layer));
+          r.memory.move(slot, to);
         } else {
           r.memory.record_stream(slot, i.stream);
         }
-      }
-    }
-    r.at.call = r.at.instruction = 0;
-    if (pass.releases) std::erase(r.live, pass.frame);
-  }
+      });
   assert(r.tape.empty() || tape <= r.tape.data() + r.tape.size());
+  r.at.pass = begin;
+  walk_frames(r, end, r.live);
+  r.at.pass = end;
+  r.at.call = r.at.instruction = 0;
   return r.driver.calls() == calls;
 }
 
@@ -123,13 +138,40 @@ void Dataflow::look_for_cycle(const RankState& r, Quiet& quiet, Time begin) cons
 bool Dataflow::replay_memory(int c, Quiet& quiet, const Stretch& stretch, std::int64_t end) {
   RankState& r = *ranks_[static_cast<std::size_t>(c)];
   while (quiet.done < end) {
-    const Time now = stretch.begin + quiet.done * stretch.length;
+    const Time now = stretch.at(quiet.done);
     look_for_cycle(r, quiet, now);
     if (quiet.cycle > 0) return true;
     if (!replay_tape(c, r, pass_at(r, stretch, quiet.done + 1), now)) return false;
     ++quiet.done;
   }
   return true;
+}
+
+// The same, in lanes where they can take over.
+bool Dataflow::advance_memory(int c, Quiet& quiet, const Stretch& stretch, std::int64_t end) {
+  RankState& r = *ranks_[static_cast<std::size_t>(c)];
+  if (quiet.in_lanes()) {
+    const LaneReplay::Reached reached = quiet.lanes->advance(end);
+    quiet.done = reached.done;
+    if (reached.stop != LaneReplay::Stop::peak) return reached.stop == LaneReplay::Stop::no;
+    quiet.put_back(r);
+    quiet.leave_lanes(r, pass_at(r, stretch, quiet.done), stretch.at(quiet.done));
+    quiet.keep(r);
+  }
+  return replay_memory(c, quiet, stretch, end);
+}
+
+// Sets up the lanes of a class, where the periods to come are worth it.
+void Dataflow::trace_lanes(int c, Quiet& quiet, const Stretch& stretch, std::int64_t most) const {
+  constexpr std::int64_t worth = 24, longest = 256;  // periods
+  if (most < worth) return;
+  const RankState& r = *ranks_[static_cast<std::size_t>(c)];
+  std::vector<std::uint32_t> bounds;
+  for (std::int64_t n = 0; n <= std::min(most / 2, longest); ++n)
+    bounds.push_back(pass_at(r, stretch, n));
+  auto trace = trace_period(r, memory_code_[static_cast<std::size_t>(c)], bounds);
+  if (!trace) return;
+  quiet.lanes.emplace(std::move(*trace), stretch.length.ps, (r.clock.cpu - stretch.begin).ps);
 }
 
 // The state of a periodic class after `end` periods.
@@ -180,36 +222,62 @@ bool Dataflow::decided(const GrowthStop& stop) {
   return true;
 }
 
+// Where the stretch ends that begins at `done`: stretches grow, and end where it is asked whether
+// memory is decided, and where lanes can take over.
+std::int64_t Dataflow::end_of_stretch(std::span<const Quiet> all, std::int64_t done,
+                                      std::int64_t most) {
+  constexpr std::int64_t shortest = 8, longest = 256;
+  std::int64_t end = std::min(most, done + std::clamp(done / 2, shortest, longest));
+  for (const GrowthStop& stop : growth_stops)
+    if (stop.periods > done) end = std::min(end, stop.periods);
+  for (const Quiet& quiet : all)
+    if (quiet.lanes && quiet.lanes->first() > done) end = std::min(end, quiet.lanes->first());
+  return end;
+}
+
 // Replays memory of every class up to `most` periods; how many stayed without a driver call.
 std::int64_t Dataflow::replay_quietly(const Stretch& stretch, std::int64_t most) {
-  constexpr std::int64_t periods = 16;  // of a stretch
   std::vector<Quiet> all(ranks_.size());
+  for (std::size_t c = 0; c < ranks_.size(); ++c)
+    trace_lanes(static_cast<int>(c), all[c], stretch, most);
+  const auto leave_lanes = [&](std::size_t c) {
+    if (!all[c].in_lanes()) return;
+    all[c].leave_lanes(*ranks_[c], pass_at(*ranks_[c], stretch, all[c].done),
+                       stretch.at(all[c].done));
+  };
   std::int64_t done = 0;
   for (bool still = true; still && done < most;) {
     const auto stop = std::ranges::find(growth_stops, done, &GrowthStop::periods);
     if (stop != std::end(growth_stops) && steady(stretch) && decided(*stop)) {
-      for (Quiet& quiet : all)
-        if (quiet.cycle == 0) quiet.cycle = 1;
+      for (std::size_t c = 0; c < ranks_.size(); ++c) {
+        leave_lanes(c);
+        if (all[c].cycle == 0) all[c].cycle = 1;
+      }
       done = most;
       break;
     }
-    std::int64_t end = std::min(done + periods, most);
+    std::int64_t end = end_of_stretch(all, done, most);
     const bool last = end == most;
     for (std::size_t c = 0; c < ranks_.size(); ++c) {
-      if (all[c].cycle > 0) continue;
-      all[c].keep(*ranks_[c]);
-      if (replay_memory(static_cast<int>(c), all[c], stretch, end)) continue;
+      Quiet& quiet = all[c];
+      if (quiet.cycle > 0) continue;
+      if (quiet.lanes && !quiet.lanes->on() && done >= quiet.lanes->first())
+        quiet.lanes->enter(*ranks_[c], done, stretch.at(done));
+      quiet.keep(*ranks_[c]);
+      if (advance_memory(static_cast<int>(c), quiet, stretch, end)) continue;
       still = false;
-      end = all[c].done;
-      all[c].put_back(*ranks_[c]);
-      [[maybe_unused]] const bool again = replay_memory(static_cast<int>(c), all[c], stretch, end);
+      end = quiet.done;
+      quiet.put_back(*ranks_[c]);
+      [[maybe_unused]] const bool again =
+          advance_memory(static_cast<int>(c), quiet, stretch, end);
       assert(again);
     }
     for (std::size_t c = 0; c < ranks_.size(); ++c) {
       // Those that were ahead of the call, or came to rest behind it.
       if (all[c].done <= end) continue;
       all[c].put_back(*ranks_[c]);
-      [[maybe_unused]] const bool again = replay_memory(static_cast<int>(c), all[c], stretch, end);
+      [[maybe_unused]] const bool again =
+          advance_memory(static_cast<int>(c), all[c], stretch, end);
       assert(again);
     }
     done = end;
@@ -217,8 +285,10 @@ std::int64_t Dataflow::replay_quietly(const Stretch& stretch, std::int64_t most)
         std::all_of(all.begin(), all.end(), [](const Quiet& q) { return q.cycle > 0; });
     if (still && !last && all_rest) done = most;
   }
-  for (std::size_t c = 0; c < ranks_.size(); ++c)
+  for (std::size_t c = 0; c < ranks_.size(); ++c) {
+    leave_lanes(c);
     if (all[c].cycle > 0) end_cycle(static_cast<int>(c), all[c], stretch, done);
+  }
   return done;
 }
 

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "sim/replay/rank_memory.h"
@@ -37,5 +38,49 @@ struct MemoryCode {
 };
 
 MemoryCode memory_code(const workload::Block& block);
+
+// The number of a slot, given where the frame and the layer begin.
+constexpr std::uint32_t slot_number(const workload::Program& program, workload::Space space,
+                                    std::uint32_t index, std::uint32_t frame_base,
+                                    std::uint32_t layer_base) {
+  switch (space) {
+    case workload::Space::fixed:
+      return index;
+    case workload::Space::local:
+      return program.fixed_slots + index;
+    case workload::Space::microbatch:
+      return frame_base + index;
+    case workload::Space::layer:
+      break;
+  }
+  return layer_base + index;
+}
+
+// What the passes [begin, end) do to memory, instruction by instruction: calls
+// visit(pass, call, block, step, slot, to), the latter where a move goes.
+template <class Visit>
+void walk_memory(const workload::Program& program, const std::vector<workload::Pass>& passes,
+                 std::uint32_t begin, std::uint32_t end, std::span<const MemoryCode> blocks,
+                 const Visit& visit) {
+  const std::uint32_t frames = program.fixed_slots + program.local_slots;
+  for (std::uint32_t p = begin; p < end; ++p) {
+    const std::uint32_t frame = frames + passes[p].frame * program.frame_slots;
+    const std::vector<workload::Call>& calls = program.templates[passes[p].pattern].calls;
+    for (std::uint32_t c = 0; c < calls.size(); ++c) {
+      const std::uint32_t layer = frame + calls[c].layer_base;
+      const MemoryCode& block = blocks[calls[c].block];
+      for (const MemoryInstruction& step : block.code) {
+        const workload::Instruction& i = step.instruction;
+        const std::uint32_t slot = slot_number(program, i.space, i.index, frame, layer);
+        const std::uint32_t to =
+            i.op == workload::Op::move
+                ? slot_number(program, static_cast<workload::Space>(i.value >> 32),
+                              static_cast<std::uint32_t>(i.value), frame, layer)
+                : slot;
+        visit(p, c, block, step, slot, to);
+      }
+    }
+  }
+}
 
 }  // namespace sim::replay

@@ -279,6 +279,22 @@ void RankMemory::renumber_frames(std::span<const std::uint32_t> from,
   }
 }
 
+void RankMemory::rebuild(const Layout& layout) {
+  std::vector<memory::BlockId> blocks;
+  allocator_.rebuild(layout.segments, blocks);
+  for (TensorSlot& slot : slots_) slot.block = memory::no_block;
+  split_ = {};
+  for (const Layout::Tensor& tensor : layout.tensors) {
+    const memory::BlockId block = blocks[tensor.piece];
+    slots_[tensor.slot] = {block, tensor.category, tensor.recorded};
+    split_[static_cast<std::size_t>(tensor.category)] += allocator_.size(block);
+    for (int s = 0; tensor.recorded >> s; ++s)
+      if (tensor.recorded >> s & 1) allocator_.record_stream(block, s);
+  }
+  for (const Layout::Waiting& waiting : layout.waiting)
+    allocator_.free_behind(blocks[waiting.piece], waiting.events);
+}
+
 RankMemory::Kept RankMemory::keep() const {
   return {allocator_, slots_, split_, driver_.account(), peak_, out_of_memory_};
 }

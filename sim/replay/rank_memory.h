@@ -136,6 +136,33 @@ class RankMemory {
   // The tensors of frame from[i] go to frame to[i].
   void renumber_frames(std::span<const std::uint32_t> from, std::span<const std::uint32_t> to);
 
+  // Completes what the streams have let go.
+  void poll() { allocator_.poll(); }
+  // The allocator's segments and the tensors in them, in the place of what is there now. Peaks
+  // stay, and slots that hold a tensor from before and for good keep what they know of it.
+  struct Layout {
+    struct Tensor {
+      std::uint32_t slot = 0;
+      std::size_t piece = 0;  // of the allocated pieces of all segments, in their order
+      workload::Category category{};
+      workload::Streams recorded = 0;
+    };
+    // Freed, in this order; streams still use it.
+    struct Waiting {
+      std::size_t piece = 0;
+      std::vector<memory::Event> events;
+    };
+    std::vector<memory::Allocator::InitialSegment> segments;
+    std::vector<Tensor> tensors;
+    std::vector<Waiting> waiting;
+  };
+  // REQUIRES: every allocated piece is a tensor's or waits.
+  void rebuild(const Layout& layout);
+  memory::BlockId block(std::uint32_t slot) const { return slots_[slot].block; }
+  std::int64_t peak_allocated() const {
+    return std::min(peak_.allocated, allocator_.statistics().all.allocated_bytes.peak);
+  }
+
   // What was held when most was allocated.
   struct Peak {
     std::int64_t allocated = 0, reserved = 0, largest_free = 0;

@@ -1,0 +1,63 @@
+// lane_code.h — what one period of a repeating program does to one lane of an allocator: a flat
+// list of placements and releases, with the groups of transients that leave it as it was.
+//
+// A lane is one pool's memory of one stream (allocator.h). Between two calls of the driver lanes do
+// not touch each other, and the free blocks of a lane are a function of its occupied intervals.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace sim::memory {
+
+// A tensor of the period. One of an earlier period that is still held is another tensor in the same
+// place of the program: it has the register of its own period.
+struct LaneTensor {
+  std::int64_t bytes = 0;  // rounded as the allocator does
+  int periods = 0;         // it is gone so many periods after that in which it was placed
+  // Registers: base + (period & mask).
+  std::uint32_t base = 0, mask = 0;
+};
+
+struct LaneStep {
+  enum class Kind : std::uint8_t {
+    place,
+    release,  // nobody uses it any more
+    leave,    // freed, but streams still use it
+    finish,   // ... no more
+    note,     // the slack is noted here
+  };
+  Kind kind = Kind::place;
+  std::int32_t tensor = -1;
+  std::int32_t periods = 0;  // how many periods ago it was placed
+  std::int32_t group = -1;   // of place: a group begins here
+};
+
+// Placements whose tensors are all released before `end`, and between whose placement and release
+// nothing else is placed: where each finds room, what is free behind them is what was free before,
+// save for what is released of others.
+struct LaneGroup {
+  std::int64_t bytes = 0;      // of all: room in one free block is room for each
+  std::int32_t end = 0;        // the step behind the last of them
+  std::int32_t others = 0;     // where those of others begin in LaneCode::others
+  std::int32_t others_end = 0;
+};
+
+struct LaneCode {
+  bool small = false;  // blocks of the small pool are always cut: they have no slack
+  std::vector<LaneTensor> tensors;
+  std::vector<LaneStep> steps;
+  std::vector<LaneGroup> groups;
+  std::vector<std::int32_t> others;  // steps
+  std::uint32_t registers = 0;
+  int notes = 0;  // steps that are one
+};
+
+// Gives every tensor its registers.
+void number_registers(LaneCode& code);
+// Finds the groups. No group goes over a note.
+void find_groups(LaneCode& code);
+// How many tensors a group places at most.
+std::int64_t most_placed(const LaneCode& code);
+
+}  // namespace sim::memory

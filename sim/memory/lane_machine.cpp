@@ -1,0 +1,199 @@
+#include "sim/memory/lane_machine.h"
+
+#include <algorithm>
+#include <cassert>
+
+#include "sim/memory/options.h"
+
+namespace sim::memory {
+
+using Kind = LaneStep::Kind;
+
+LaneMachine::LaneMachine(LaneCode code, std::int64_t period)
+    : code_(std::move(code)),
+      registers_(code_.registers, -1),
+      period_(static_cast<std::uint32_t>(period)),
+      saved_period_(period) {
+  steps_.reserve(code_.steps.size());
+  for (const LaneStep& step : code_.steps) {
+    Step& own = steps_.emplace_back();
+    own.kind = step.kind;
+    if (step.kind == Kind::note) continue;
+    const LaneTensor& tensor = code_.tensors[static_cast<std::size_t>(step.tensor)];
+    own.base = tensor.base;
+    own.mask = tensor.mask;
+    own.periods = static_cast<std::uint32_t>(step.periods);
+    own.group = step.group;
+    own.bytes = tensor.bytes;
+    if (step.kind == Kind::place && room_for_sizes()) own.bin = free_.bin_of(tensor.bytes);
+  }
+}
+
+NodeId LaneMachine::new_node() {
+  if (!unused_.empty()) {
+    const NodeId id = unused_.back();
+    unused_.pop_back();
+    return id;
+  }
+  nodes_.emplace_back();
+  return static_cast<NodeId>(nodes_.size() - 1);
+}
+
+NodeId LaneMachine::add_block(std::int64_t address, std::int64_t size, bool free) {
+  const NodeId id = new_node();
+  at(id) = {address, size, last_, -1, -1};
+  if (last_ >= 0) at(last_).right = id;
+  last_ = id;
+  if (free && room_for_sizes()) {
+    at(id).bin = free_.bin_of(size);
+    free_.insert_in(at(id).bin, address, BlockId{id});
+  }
+  return id;
+}
+
+inline bool LaneMachine::place(Step& step) {
+  const FreeBins::Position fit = free_.first_fit_from(step.bin);
+  if (fit.group < 0) return false;
+  const auto id = static_cast<NodeId>(free_.block(fit));
+  free_.erase(fit);
+  registers_[step.base + (period_ & step.mask)] = id;
+  Node& node = at(id);
+  node.bin = -1;
+  const std::int64_t rest = node.size - step.bytes;
+  if (rest == 0) return true;
+  if (!code_.small && rest <= small_size) {
+    slack_.allocated += rest;
+    slack_.active += rest;
+    most_slack_.allocated = std::max(most_slack_.allocated, slack_.allocated);
+    most_slack_.active = std::max(most_slack_.active, slack_.active);
+    return true;
+  }
+  node.size = step.bytes;
+  const NodeId right = node.right;
+  const NodeId back = new_node();  // `node` may have moved
+  at(id).right = back;
+  if (right >= 0) at(right).left = back;
+  if (step.left != fit.group) {
+    if (!room_for_sizes()) return false;
+    step.left = fit.group;
+    step.then = free_.bin_of(rest);
+  }
+  at(back) = {at(id).address + step.bytes, rest, id, right, step.then};
+  free_.insert_in(step.then, at(back).address, BlockId{back});
+  return true;
+}
+
+inline void LaneMachine::release(const Step& step) {
+  NodeId id = registers_[step.base + ((period_ - step.periods) & step.mask)];
+  std::int64_t size = at(id).size;
+  if (size != step.bytes) {
+    slack_.active -= size - step.bytes;
+    if (step.kind == Kind::release) slack_.allocated -= size - step.bytes;
+  }
+  const NodeId left = at(id).left, right = at(id).right;
+  const std::int32_t left_bin = left >= 0 ? at(left).bin : -1;
+  const std::int32_t right_bin = right >= 0 ? at(right).bin : -1;
+  if (right_bin >= 0) {
+    const Node& gone = at(right);
+    free_.erase(free_.find_in(right_bin, gone.address));
+    size += gone.size;
+    at(id).right = gone.right;
+    if (gone.right >= 0) at(gone.right).left = id;
+    unused_.push_back(right);
+  }
+  if (left_bin >= 0) {
+    Node& into = at(left);
+    free_.erase(free_.find_in(left_bin, into.address));
+    size += into.size;
+    into.right = at(id).right;
+    if (into.right >= 0) at(into.right).left = left;
+    unused_.push_back(id);
+    id = left;
+  }
+  at(id).size = size;
+  at(id).bin = free_.bin_of(size);
+  free_.insert_in(at(id).bin, at(id).address, BlockId{id});
+}
+
+inline void LaneMachine::leave(const Step& step) {
+  const NodeId id = registers_[step.base + ((period_ - step.periods) & step.mask)];
+  slack_.allocated -= at(id).size - step.bytes;
+}
+
+bool LaneMachine::play(std::vector<Slack>& notes) {
+  look_for_cycle();
+  return rests() || run(notes);
+}
+
+bool LaneMachine::run(std::vector<Slack>& notes) {
+  const std::size_t end = steps_.size();
+  for (std::size_t i = 0; i < end; ++i) {
+    Step& step = steps_[i];
+    if (step.kind == Kind::place) {
+      if (step.group >= 0) {
+        const LaneGroup& group = code_.groups[static_cast<std::size_t>(step.group)];
+        if (group.bytes <= free_.largest_size()) {
+          for (std::int32_t k = group.others; k < group.others_end; ++k) {
+            const Step& other =
+                steps_[static_cast<std::size_t>(code_.others[static_cast<std::size_t>(k)])];
+            if (!room_for_sizes()) return false;
+            other.kind == Kind::leave ? leave(other) : release(other);
+          }
+          i = static_cast<std::size_t>(group.end) - 1;
+          continue;
+        }
+      }
+      if (!place(step)) return false;
+    } else if (step.kind == Kind::note) {
+      notes.push_back(slack_);
+    } else if (step.kind == Kind::leave) {
+      leave(step);
+    } else {
+      if (!room_for_sizes()) return false;
+      release(step);
+    }
+  }
+  ++period_;
+  return true;
+}
+
+// Everything that decides what comes is where the tensors lie that live across the begin of a
+// period: what is free follows from it.
+void LaneMachine::look_for_cycle() {
+  if (rests()) return;
+  const std::int64_t now = period();
+  const auto visit = [&](const auto& see) {
+    for (std::size_t t = 0; t < code_.tensors.size(); ++t)
+      for (int age = 1; age <= code_.tensors[t].periods; ++age) {
+        const Node& node = at(held(static_cast<int>(t), now - age));
+        if (!see(std::pair(node.address, node.size))) return false;
+      }
+    return true;
+  };
+  if (now > saved_period_) {
+    auto next = saved_.begin();
+    if (visit([&](const auto& held) { return held == *next++; })) {
+      cycle_ = now - saved_period_;
+      return;
+    }
+    if (now - saved_period_ < distance_) return;
+    distance_ *= 2;
+  }
+  saved_.clear();
+  visit([&](const auto& held) {
+    saved_.push_back(held);
+    return true;
+  });
+  saved_period_ = now;
+}
+
+void LaneMachine::play_rest(std::int64_t periods) {
+  assert(rests());
+  std::vector<Slack> notes;
+  for (std::int64_t left = periods % cycle_; left > 0; --left) {
+    [[maybe_unused]] const bool played = run(notes);
+    assert(played);
+  }
+}
+
+}  // namespace sim::memory

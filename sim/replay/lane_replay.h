@@ -1,0 +1,127 @@
+// lane_replay.h — the memory of a class whose times repeat, lane by lane: period_trace.h says what
+// a period does, lane_machine.h replays a lane, here they are put together and held to the peaks.
+//
+// A lane that comes back to an earlier state rests while the others go on. What the lanes cannot
+// say alone is when all tensors together reach a new peak: that is noted where it could happen, and
+// such a period is left to the allocator itself, as is one that needs the driver.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "sim/memory/lane_machine.h"
+#include "sim/replay/period_trace.h"
+
+namespace sim::replay {
+
+class LaneReplay {
+ public:
+  // `length` is that of a period, `cut` when the CPU reaches the begin of one, counted from it;
+  // both in ps.
+  LaneReplay(PeriodTrace trace, std::int64_t length, std::int64_t cut);
+
+  // From which period on it can take over.
+  std::int64_t first() const { return trace_.periods; }
+  // Takes over at the begin of period `period`, at `begin`. False: it cannot, nothing changed.
+  bool enter(RankState& r, std::int64_t period, Time begin);
+  // Between enter and leave.
+  bool on() const { return !lanes_.empty(); }
+  // Periods that are replayed.
+  std::int64_t done() const { return done_; }
+
+  enum class Stop { no, driver, peak };
+  struct Reached {
+    std::int64_t done = 0;
+    Stop stop = Stop::no;
+  };
+  // Replays up to period `end`. Where a period needs the driver or may reach a new peak, it says
+  // which one, and the state is of no use until put_back().
+  Reached advance(std::int64_t end);
+  void keep();
+  void put_back();
+
+  // Puts memory at the begin of period done() back into `r`, whose live frames are `live` there.
+  void leave(RankState& r, Time begin, std::span<const std::uint32_t> live);
+
+ private:
+  // One lane at work.
+  struct Own {
+    int stream = 0;
+    bool small = false;
+    std::vector<std::pair<memory::NodeId, std::int64_t>> segments;  // first block; size
+    std::optional<memory::LaneMachine> machine;
+    std::vector<memory::LaneMachine::Slack> notes;  // since entered_
+
+    // The slack at note k of a period.
+    memory::LaneMachine::Slack noted(std::int64_t period, std::int64_t entered, int k) const;
+  };
+  // Where all together may reach a peak: bytes there but for the slack.
+  struct Critical {
+    std::size_t event = 0;
+    std::int64_t allocated = 0, active = 0;
+  };
+  // When the streams have let a tensor go: at an event of a period (or behind the last one), so
+  // many periods behind that in which it was freed.
+  struct Release {
+    std::size_t event = 0;
+    int periods = 0;
+  };
+  struct Waiting {
+    std::int32_t tensor = 0;
+    int age = 0;       // placed so many periods ago
+    int freed_ago = 0;  // ... and freed
+  };
+
+  // A block that was there before the first period and stays.
+  struct Permanent {
+    std::uint32_t slot = 0;
+    workload::Category category{};
+    workload::Streams recorded = 0;
+    std::int64_t requested = 0;
+    int lane = 0;
+    memory::NodeId node = -1;
+  };
+  // A block's lane and node.
+  struct Place {
+    int lane = -1;
+    memory::NodeId node = -1;
+  };
+
+  Release release_of(std::size_t tensor) const;
+  std::vector<Waiting> waiting() const;
+  // The lanes and what is in them, as they are in the allocator.
+  struct Found;
+  bool find_lanes(const RankState& r, Found& found) const;
+  bool find_waiting(const RankState& r, Time begin, Found& found) const;
+  bool find_critical(const RankState& r, const Found& found);
+  void write_codes(Found& found);
+  std::int64_t slack_in_groups(const Found& found) const;
+  bool slack_outgrown() const;
+  std::int64_t first_peak(std::int64_t from, std::int64_t to) const;
+
+  PeriodTrace trace_;
+  std::int64_t length_ = 0, cut_ = 0;
+  std::vector<std::size_t> freed_at_;     // events, by tensor
+  std::vector<Release> releases_;         // by tensor
+  std::vector<std::pair<int, int>> home_;  // by tensor: its lane, its number there
+  std::vector<Own> lanes_;
+  std::vector<Critical> critical_;
+  std::int64_t peak_allocated_ = 0, peak_active_ = 0;
+  // How much slack was reckoned with where nothing was noted, but for that of tensors that groups
+  // leave out; by how much that is more than there was.
+  std::int64_t slack_most_ = 0, slack_room_ = std::int64_t{64} << 20;
+  std::int64_t entered_ = 0, done_ = 0;
+
+  struct Kept {
+    std::vector<std::pair<std::size_t, memory::LaneMachine>> machines;
+    std::vector<std::size_t> notes;
+    std::int64_t done = 0;
+  };
+  Kept kept_;
+  std::vector<Permanent> permanent_;
+};
+
+}  // namespace sim::replay
