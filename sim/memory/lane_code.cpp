@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <bit>
+#include <functional>
+#include <utility>
 
 namespace sim::memory {
 namespace {
@@ -26,6 +28,61 @@ std::vector<std::int32_t> released_at(const LaneCode& code) {
   return result;
 }
 
+// Sizes of the tensors of a code, from the largest on; which each has.
+struct Sizes {
+  explicit Sizes(const LaneCode& code) : of(code.tensors.size()) {
+    for (const LaneTensor& tensor : code.tensors) all.push_back(tensor.bytes);
+    std::ranges::sort(all, std::greater());
+    all.erase(std::unique(all.begin(), all.end()), all.end());
+    for (std::size_t t = 0; t < of.size(); ++t)
+      of[t] = static_cast<std::size_t>(
+          std::ranges::lower_bound(all, code.tensors[t].bytes, std::greater()) - all.begin());
+    live.assign(all.size(), -1);
+  }
+  std::vector<std::int64_t> all;
+  std::vector<std::size_t> of;
+  std::vector<std::int32_t> live;  // scratch
+};
+
+// Describes the group that begins at a placement and closes before `end`. `placed` has where each
+// tensor of the period was placed, as far as that is before `end`.
+LaneGroup describe(LaneCode& code, std::int32_t begin, std::int32_t end,
+                   const std::vector<std::int32_t>& placed, Sizes& sizes) {
+  LaneGroup group;
+  group.end = end;
+  group.others = static_cast<std::int32_t>(code.others.size());
+  std::int32_t live = 0;
+  std::size_t smallest = 0;
+  for (std::int32_t k = begin; k < end; ++k) {
+    const LaneStep& step = code.steps[static_cast<std::size_t>(k)];
+    const auto tensor = static_cast<std::size_t>(step.tensor);
+    if (step.kind == Kind::place) {
+      const std::size_t size = sizes.of[tensor];
+      sizes.live[size] = std::max(sizes.live[size], live++);
+      smallest = std::max(smallest, size);
+      group.bytes += sizes.all[size];
+      group.largest = std::max(group.largest, sizes.all[size]);
+      ++group.placed;
+    } else if (step.periods == 0 && placed[tensor] >= begin && placed[tensor] < k) {
+      --live;
+    } else {
+      code.others.push_back(k);
+    }
+  }
+  group.others_end = static_cast<std::int32_t>(code.others.size());
+  // Room for a larger one, with as many about, is room for a smaller one.
+  group.needs = static_cast<std::int32_t>(code.needs.size());
+  std::int32_t most = -1;
+  for (std::size_t s = 0; s <= smallest; ++s) {
+    const std::int32_t here = std::exchange(sizes.live[s], -1);
+    if (here <= most) continue;
+    most = here;
+    code.needs.push_back({sizes.all[s], here});
+  }
+  group.needs_end = static_cast<std::int32_t>(code.needs.size());
+  return group;
+}
+
 }  // namespace
 
 void number_registers(LaneCode& code) {
@@ -38,24 +95,18 @@ void number_registers(LaneCode& code) {
 }
 
 void find_groups(LaneCode& code) {
+  constexpr std::int32_t is_short = 48, apart = 32;  // steps
   const auto count = static_cast<std::int32_t>(code.steps.size());
   const std::vector<std::int32_t> released = released_at(code);
-  std::vector<std::int64_t> bytes_before(code.steps.size() + 1, 0);
-  for (std::int32_t i = 0; i < count; ++i) {
-    const LaneStep& step = code.steps[static_cast<std::size_t>(i)];
-    const bool places = step.kind == Kind::place;
-    bytes_before[static_cast<std::size_t>(i) + 1] =
-        bytes_before[static_cast<std::size_t>(i)] +
-        (places ? code.tensors[static_cast<std::size_t>(step.tensor)].bytes : 0);
-  }
   // From the last step to the first: `wall` is the next note or placement that stays, end[i] is
-  // where the group closes that begins at i.
-  std::vector<std::int32_t> end(code.steps.size(), 0);
+  // behind what closes the group that begins at i, 0 where none does.
+  std::vector<std::int32_t> end(code.steps.size(), 0), placed(code.tensors.size(), -1);
   std::int32_t wall = never;
   for (std::int32_t i = count; i-- > 0;) {
-    LaneStep& step = code.steps[static_cast<std::size_t>(i)];
+    const LaneStep& step = code.steps[static_cast<std::size_t>(i)];
     if (step.kind == Kind::note) wall = i;
     if (step.kind != Kind::place) continue;
+    placed[static_cast<std::size_t>(step.tensor)] = i;
     std::int32_t close = released[static_cast<std::size_t>(i)];
     if (close > wall || close == never) {
       wall = i;
@@ -63,48 +114,29 @@ void find_groups(LaneCode& code) {
     }
     for (std::int32_t k = i + 1; k < close; ++k) {
       if (code.steps[static_cast<std::size_t>(k)].kind != Kind::place) continue;
-      close = std::max(close, end[static_cast<std::size_t>(k)] - 1);
       k = end[static_cast<std::size_t>(k)] - 1;
+      close = std::max(close, k);
     }
     end[static_cast<std::size_t>(i)] = close + 1;
-    LaneGroup group;
-    group.end = close + 1;
-    group.bytes =
-        bytes_before[static_cast<std::size_t>(close) + 1] - bytes_before[static_cast<std::size_t>(i)];
-    step.group = static_cast<std::int32_t>(code.groups.size());
-    code.groups.push_back(group);
   }
-  // What of others falls into a group.
-  std::vector<std::int32_t> placed(code.tensors.size(), -1);
+  Sizes sizes(code);
+  std::int32_t long_end = 0, next_long = 0;
   for (std::int32_t i = 0; i < count; ++i) {
-    const LaneStep& first = code.steps[static_cast<std::size_t>(i)];
-    if (first.kind == Kind::place) placed[static_cast<std::size_t>(first.tensor)] = i;
-    if (first.group < 0) continue;
-    LaneGroup& group = code.groups[static_cast<std::size_t>(first.group)];
-    group.others = static_cast<std::int32_t>(code.others.size());
-    for (std::int32_t k = i + 1; k < group.end; ++k) {
-      const LaneStep& step = code.steps[static_cast<std::size_t>(k)];
-      if (step.kind == Kind::place) continue;
-      const std::int32_t place = placed[static_cast<std::size_t>(step.tensor)];
-      // Tensors that are placed behind i belong to the group.
-      const bool own = step.periods == 0 && (place < 0 || place >= i);
-      if (!own) code.others.push_back(k);
+    const std::int32_t close = end[static_cast<std::size_t>(i)];
+    if (close == 0) continue;
+    if (close - i > is_short) {
+      if (close == long_end && i < next_long) continue;
+      long_end = close;
+      next_long = i + apart;
     }
-    group.others_end = static_cast<std::int32_t>(code.others.size());
+    code.steps[static_cast<std::size_t>(i)].group = static_cast<std::int32_t>(code.groups.size());
+    code.groups.push_back(describe(code, i, close, placed, sizes));
   }
 }
 
 std::int64_t most_placed(const LaneCode& code) {
-  std::int64_t most = 0;
-  for (std::size_t i = 0; i < code.steps.size(); ++i) {
-    if (code.steps[i].group < 0) continue;
-    const LaneGroup& group = code.groups[static_cast<std::size_t>(code.steps[i].group)];
-    const auto begin = code.steps.begin() + static_cast<std::ptrdiff_t>(i);
-    const auto end = code.steps.begin() + group.end;
-    most = std::max<std::int64_t>(
-        most, std::count_if(begin, end, [](const auto& s) { return s.kind == Kind::place; }));
-    i = static_cast<std::size_t>(group.end) - 1;  // those inside are smaller
-  }
+  std::int32_t most = 0;
+  for (const LaneGroup& group : code.groups) most = std::max(most, group.placed);
   return most;
 }
 

@@ -33,14 +33,27 @@ struct LaneStep {
   std::int32_t group = -1;   // of place: a group begins here
 };
 
+// What a placement needs to find room among others of its group: no more than `live` of them lie
+// somewhere, none larger than LaneGroup::largest.
+struct LaneNeed {
+  std::int64_t bytes = 0;
+  std::int32_t live = 0;
+};
+
 // Placements whose tensors are all released before `end`, and between whose placement and release
 // nothing else is placed: where each finds room, what is free behind them is what was free before,
 // save for what is released of others.
+//
+// Each finds room where `bytes`, of all of them, are free in one block. And where those that live
+// cannot spoil every free block for it: a block of n * (bytes + largest) + bytes takes more than n
+// of them. (What is free of such a block is between them; if all gaps were too small, the block
+// were smaller.)
 struct LaneGroup {
-  std::int64_t bytes = 0;      // of all: room in one free block is room for each
-  std::int32_t end = 0;        // the step behind the last of them
-  std::int32_t others = 0;     // where those of others begin in LaneCode::others
-  std::int32_t others_end = 0;
+  std::int64_t bytes = 0, largest = 0;
+  std::int32_t end = 0;                        // the step behind the last of them
+  std::int32_t needs = 0, needs_end = 0;       // in LaneCode::needs, from the largest on
+  std::int32_t others = 0, others_end = 0;     // in LaneCode::others
+  std::int32_t placed = 0;                     // how many tensors
 };
 
 struct LaneCode {
@@ -48,6 +61,7 @@ struct LaneCode {
   std::vector<LaneTensor> tensors;
   std::vector<LaneStep> steps;
   std::vector<LaneGroup> groups;
+  std::vector<LaneNeed> needs;
   std::vector<std::int32_t> others;  // steps
   std::uint32_t registers = 0;
   int notes = 0;  // steps that are one
@@ -55,7 +69,8 @@ struct LaneCode {
 
 // Gives every tensor its registers.
 void number_registers(LaneCode& code);
-// Finds the groups. No group goes over a note.
+// Finds the groups: all short ones, and long ones that begin some steps apart. No group goes over a
+// note.
 void find_groups(LaneCode& code);
 // How many tensors a group places at most.
 std::int64_t most_placed(const LaneCode& code);

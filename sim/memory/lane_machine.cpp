@@ -9,17 +9,17 @@ namespace sim::memory {
 
 using Kind = LaneStep::Kind;
 
-LaneMachine::LaneMachine(LaneCode code, std::int64_t period)
+LaneMachine::LaneMachine(std::shared_ptr<const LaneCode> code, std::int64_t period)
     : code_(std::move(code)),
-      registers_(code_.registers, -1),
+      registers_(code_->registers, -1),
       period_(static_cast<std::uint32_t>(period)),
       saved_period_(period) {
-  steps_.reserve(code_.steps.size());
-  for (const LaneStep& step : code_.steps) {
+  steps_.reserve(code_->steps.size());
+  for (const LaneStep& step : code_->steps) {
     Step& own = steps_.emplace_back();
     own.kind = step.kind;
     if (step.kind == Kind::note) continue;
-    const LaneTensor& tensor = code_.tensors[static_cast<std::size_t>(step.tensor)];
+    const LaneTensor& tensor = code_->tensors[static_cast<std::size_t>(step.tensor)];
     own.base = tensor.base;
     own.mask = tensor.mask;
     own.periods = static_cast<std::uint32_t>(step.periods);
@@ -27,6 +27,8 @@ LaneMachine::LaneMachine(LaneCode code, std::int64_t period)
     own.bytes = tensor.bytes;
     if (step.kind == Kind::place && room_for_sizes()) own.bin = free_.bin_of(tensor.bytes);
   }
+  for (const LaneNeed& need : code_->needs)
+    need_bins_.push_back(room_for_sizes() ? free_.bin_of(need.bytes) : -1);
 }
 
 NodeId LaneMachine::new_node() {
@@ -61,7 +63,7 @@ inline bool LaneMachine::place(Step& step) {
   node.bin = -1;
   const std::int64_t rest = node.size - step.bytes;
   if (rest == 0) return true;
-  if (!code_.small && rest <= small_size) {
+  if (!code_->small && rest <= small_size) {
     slack_.allocated += rest;
     slack_.active += rest;
     most_slack_.allocated = std::max(most_slack_.allocated, slack_.allocated);
@@ -120,6 +122,22 @@ inline void LaneMachine::leave(const Step& step) {
   slack_.allocated -= at(id).size - step.bytes;
 }
 
+inline bool LaneMachine::room_for(const LaneGroup& group) const {
+  if (group.bytes <= free_.largest_size()) return true;
+  // A tensor may take up to small_size more than it asks for.
+  const std::int64_t largest = group.largest + small_size;
+  for (std::int32_t n = group.needs; n < group.needs_end; ++n) {
+    const LaneNeed& need = code_->needs[static_cast<std::size_t>(n)];
+    FreeBins::Position p = free_.first_fit_from(need_bins_[static_cast<std::size_t>(n)]);
+    std::int64_t live = need.live;
+    // Bin by bin: the lowest of a bin is its last entry.
+    for (; live >= 0 && p.group >= 0; p = free_.next({p.group, 0}))
+      live -= (p.index + 1) * (1 + (free_.size_at(p) - need.bytes) / (need.bytes + largest));
+    if (live >= 0) return false;
+  }
+  return true;
+}
+
 bool LaneMachine::play(std::vector<Slack>& notes) {
   look_for_cycle();
   return rests() || run(notes);
@@ -131,11 +149,11 @@ bool LaneMachine::run(std::vector<Slack>& notes) {
     Step& step = steps_[i];
     if (step.kind == Kind::place) {
       if (step.group >= 0) {
-        const LaneGroup& group = code_.groups[static_cast<std::size_t>(step.group)];
-        if (group.bytes <= free_.largest_size()) {
+        const LaneGroup& group = code_->groups[static_cast<std::size_t>(step.group)];
+        if (room_for(group)) {
           for (std::int32_t k = group.others; k < group.others_end; ++k) {
             const Step& other =
-                steps_[static_cast<std::size_t>(code_.others[static_cast<std::size_t>(k)])];
+                steps_[static_cast<std::size_t>(code_->others[static_cast<std::size_t>(k)])];
             if (!room_for_sizes()) return false;
             other.kind == Kind::leave ? leave(other) : release(other);
           }
@@ -163,8 +181,8 @@ void LaneMachine::look_for_cycle() {
   if (rests()) return;
   const std::int64_t now = period();
   const auto visit = [&](const auto& see) {
-    for (std::size_t t = 0; t < code_.tensors.size(); ++t)
-      for (int age = 1; age <= code_.tensors[t].periods; ++age) {
+    for (std::size_t t = 0; t < code_->tensors.size(); ++t)
+      for (int age = 1; age <= code_->tensors[t].periods; ++age) {
         const Node& node = at(held(static_cast<int>(t), now - age));
         if (!see(std::pair(node.address, node.size))) return false;
       }

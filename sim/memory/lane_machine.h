@@ -14,6 +14,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -30,13 +31,15 @@ class LaneMachine {
     std::int64_t allocated = 0, active = 0;  // bytes; active: with blocks that streams still use
   };
   // REQUIRES: registers are numbered, groups found.
-  LaneMachine(LaneCode code, std::int64_t period);
+  LaneMachine(std::shared_ptr<const LaneCode> code, std::int64_t period);
 
   // The lane as it is at the begin of the first period: blocks of a segment from left to right.
   // REQUIRES: room_for_sizes() afterwards.
   void begin_segment() { last_ = -1; }
   NodeId add_block(std::int64_t address, std::int64_t size, bool free);
-  void hold(int tensor, std::int64_t period, NodeId node) { registers_[place_of(tensor, period)] = node; }
+  void hold(int tensor, std::int64_t period, NodeId node) {
+    registers_[place_of(tensor, period)] = node;
+  }
   void set_slack(Slack slack) { slack_ = most_slack_ = slack; }
 
   // Replays a period; `notes` get the slack at each note. False: the driver is needed, or sizes are
@@ -55,12 +58,14 @@ class LaneMachine {
   bool room_for_sizes() const { return !free_.full(); }
   // The largest slack at any time so far.
   Slack most_slack() const { return most_slack_; }
-  NodeId held(int tensor, std::int64_t period) const { return registers_[place_of(tensor, period)]; }
+  NodeId held(int tensor, std::int64_t period) const {
+    return registers_[place_of(tensor, period)];
+  }
   std::int64_t address(NodeId id) const { return at(id).address; }
   std::int64_t size(NodeId id) const { return at(id).size; }
   bool free(NodeId id) const { return at(id).bin >= 0; }
   NodeId right(NodeId id) const { return at(id).right; }
-  const LaneCode& code() const { return code_; }
+  const LaneCode& code() const { return *code_; }
 
  private:
   struct Node {
@@ -81,17 +86,19 @@ class LaneMachine {
   const Node& at(NodeId id) const { return nodes_[static_cast<std::size_t>(id)]; }
   Node& at(NodeId id) { return nodes_[static_cast<std::size_t>(id)]; }
   std::size_t place_of(int tensor, std::int64_t period) const {
-    const LaneTensor& t = code_.tensors[static_cast<std::size_t>(tensor)];
+    const LaneTensor& t = code_->tensors[static_cast<std::size_t>(tensor)];
     return t.base + (static_cast<std::uint32_t>(period) & t.mask);
   }
   bool run(std::vector<Slack>& notes);
   bool place(Step& step);
   void release(const Step& step);
   void leave(const Step& step);
+  bool room_for(const LaneGroup& group) const;
   NodeId new_node();
   void look_for_cycle();
 
-  LaneCode code_;
+  std::shared_ptr<const LaneCode> code_;
+  std::vector<std::int32_t> need_bins_;  // of the sizes of LaneCode::needs
   std::vector<Step> steps_;
   std::vector<Node> nodes_;
   std::vector<NodeId> unused_;

@@ -47,6 +47,10 @@ LaneReplay::LaneReplay(PeriodTrace trace, std::int64_t length, std::int64_t cut)
   for (std::size_t e = 0; e < trace_.events.size(); ++e)
     if (!trace_.events[e].places)
       freed_at_[static_cast<std::size_t>(trace_.events[e].tensor)] = e;
+  for (const PeriodTrace::Event& event : trace_.events) {
+    if (!event.places) continue;
+    places_.push_back(static_cast<std::size_t>(&event - trace_.events.data()));
+  }
   for (std::size_t t = 0; t < trace_.tensors.size(); ++t) releases_.push_back(release_of(t));
 }
 
@@ -55,14 +59,16 @@ LaneReplay::LaneReplay(PeriodTrace trace, std::int64_t length, std::int64_t cut)
 LaneReplay::Release LaneReplay::release_of(std::size_t tensor) const {
   std::int64_t when = INT64_MIN;
   for (const auto& [stream, end] : trace_.tensors[tensor].waits) when = std::max(when, end);
-  std::size_t event = freed_at_[tensor] + 1;
-  if (when == INT64_MIN) return {event, 0};
+  const std::size_t behind = freed_at_[tensor] + 1, end = trace_.events.size();
+  if (when == INT64_MIN) return {behind, 0};
+  auto first = std::ranges::lower_bound(places_, behind);
   for (int periods = 0;; ++periods) {
-    for (; event < trace_.events.size(); ++event)
-      if (trace_.events[event].places && trace_.events[event].when >= when)
-        return {event, periods};
-    if (cut_ + length_ >= when) return {event, periods};
-    event = 0;
+    const auto place = std::lower_bound(
+        first, places_.end(), when,
+        [&](std::size_t event, std::int64_t t) { return trace_.events[event].when < t; });
+    if (place != places_.end()) return {*place, periods};
+    if (cut_ + length_ >= when) return {end, periods};
+    first = places_.begin();
     when -= length_;
   }
 }
@@ -233,7 +239,8 @@ bool LaneReplay::enter(RankState& r, std::int64_t period, Time begin) {
     Own& own = lanes.emplace_back();
     own.stream = lane.stream;
     own.small = lane.small;
-    LaneMachine& machine = own.machine.emplace(std::move(lane.code), period);
+    LaneMachine& machine = own.machine.emplace(
+        std::make_shared<const LaneCode>(std::move(lane.code)), period);
     machine.set_slack(lane.slack);
     for (const memory::SegmentView& segment : lane.segments) {
       machine.begin_segment();

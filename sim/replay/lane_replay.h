@@ -105,6 +105,7 @@ class LaneReplay {
   PeriodTrace trace_;
   std::int64_t length_ = 0, cut_ = 0;
   std::vector<std::size_t> freed_at_;     // events, by tensor
+  std::vector<std::size_t> places_;       // events that place, in order
   std::vector<Release> releases_;         // by tensor
   std::vector<std::pair<int, int>> home_;  // by tensor: its lane, its number there
   std::vector<Own> lanes_;
