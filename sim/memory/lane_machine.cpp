@@ -85,10 +85,11 @@ inline bool LaneMachine::place(Step& step) {
   return true;
 }
 
-inline void LaneMachine::release(const Step& step) {
+inline void LaneMachine::release(Step& step) {
   NodeId id = registers_[step.base + ((period_ - step.periods) & step.mask)];
   std::int64_t size = at(id).size;
-  if (size != step.bytes) {
+  const bool exact = size == step.bytes;
+  if (!exact) {
     slack_.active -= size - step.bytes;
     if (step.kind == Kind::release) slack_.allocated -= size - step.bytes;
   }
@@ -113,7 +114,12 @@ inline void LaneMachine::release(const Step& step) {
     id = left;
   }
   at(id).size = size;
-  at(id).bin = free_.bin_of(size);
+  if (!exact || step.left != left_bin || step.right != right_bin) {
+    step.left = exact ? left_bin : -2;
+    step.right = right_bin;
+    step.then = free_.bin_of(size);
+  }
+  at(id).bin = step.then;
   free_.insert_in(at(id).bin, at(id).address, BlockId{id});
 }
 
@@ -152,7 +158,7 @@ bool LaneMachine::run(std::vector<Slack>& notes) {
         const LaneGroup& group = code_->groups[static_cast<std::size_t>(step.group)];
         if (room_for(group)) {
           for (std::int32_t k = group.others; k < group.others_end; ++k) {
-            const Step& other =
+            Step& other =
                 steps_[static_cast<std::size_t>(code_->others[static_cast<std::size_t>(k)])];
             if (!room_for_sizes()) return false;
             other.kind == Kind::leave ? leave(other) : release(other);

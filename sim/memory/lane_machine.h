@@ -91,7 +91,7 @@ class LaneMachine {
   }
   bool run(std::vector<Slack>& notes);
   bool place(Step& step);
-  void release(const Step& step);
+  void release(Step& step);
   void leave(const Step& step);
   bool room_for(const LaneGroup& group) const;
   NodeId new_node();
