@@ -156,7 +156,8 @@ bool LaneReplay::find_critical(const RankState& r, const Found& found) {
     for (const std::size_t t : released[e]) active -= rounded(trace_.tensors[t].bytes);
     if (e == trace_.events.size()) break;
     const PeriodTrace::Event& event = trace_.events[e];
-    const std::int64_t bytes = rounded(trace_.tensors[static_cast<std::size_t>(event.tensor)].bytes);
+    const auto tensor = static_cast<std::size_t>(event.tensor);
+    const std::int64_t bytes = rounded(trace_.tensors[tensor].bytes);
     if (!event.places) {
       allocated -= bytes;
       continue;

@@ -1,4 +1,4 @@
-// lane_replay.h — the memory of a class whose times repeat, lane by lane: period_trace.h says what
+// lane_replay.h — memory of a class whose times repeat, lane by lane: period_trace.h says what
 // a period does, lane_machine.h replays a lane, here they are put together and held to the peaks.
 //
 // A lane that comes back to an earlier state rests while the others go on. What the lanes cannot

@@ -1,5 +1,5 @@
-// period_trace.h — what a period of a repeating program places and frees, without addresses: which
-// tensor, placed how many periods ago, each free is of, and when the streams let it go.
+// period_trace.h — what a period of a repeating program places and frees, without addresses:
+// which tensor, placed how many periods ago, each free is of, and when the streams let it go.
 #pragma once
 
 #include <cstdint>
@@ -20,8 +20,8 @@ struct PeriodTrace {
     workload::Stream stream{};
     workload::Category category{};
     int lives = 0;  // it is freed so many periods after that in which it was placed
-    // Streams that it waits for then, and when they let it go, in ps from the begin of the period in
-    // which it is freed.
+    // Streams that it waits for then, and when they let it go, in ps from the begin of the period
+    // in which it is freed.
     std::vector<std::pair<int, std::int64_t>> waits;
   };
   struct Event {
