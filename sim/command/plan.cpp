@@ -205,7 +205,7 @@ int run_plan(const Arguments& arguments, Globals globals) {
   for (const char* needed : {"gpus", "batch", "sequence"})
     if (!options.has(needed)) refuse(fmt::format("--{} is missing", needed));
   const planner::Question question = question_of(options);
-  const config::RunResiduals residuals = need(config::find_residuals());
+  const config::RunResiduals& residuals = kept_residuals();
   const planner::Wanted wanted = wanted_of(options, residuals);
   const double limit = positive(options, "time-limit", 1e9);
   const planner::Space space = made(question, all.places);

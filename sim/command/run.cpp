@@ -93,7 +93,7 @@ int run_run(const Arguments& arguments, Globals globals) {
   const report::Basis basis =
       report::basis_of(site.profile.device, site.machine.gpu.name, file.framework);
   const report::Intervals intervals =
-      report::intervals(answer, need(config::find_residuals()), basis, "paper");
+      report::intervals(answer, kept_residuals(), basis, "paper");
   if (page) page->finish(file, site, answer, report::intervals_text(intervals));
   const bool fixing = options.has("fixes") && !answer.run.fits();
   search::Fixes fixes;

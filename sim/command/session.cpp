@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "sim/command/grid_points.h"
+#include "sim/config/residuals.h"
 #include "sim/search/evaluate.h"
 #include "sim/search/sweep.h"
 
@@ -44,6 +45,11 @@ Reply ask(const std::string& name, const Arguments& arguments) {
 search::Sites& kept_sites() {
   static search::Sites sites;
   return sites;
+}
+
+const config::RunResiduals& kept_residuals() {
+  static const config::RunResiduals residuals = need(config::find_residuals());
+  return residuals;
 }
 
 struct SweepWalk::State {

@@ -14,6 +14,9 @@
 namespace sim::search {
 class Sites;
 }
+namespace sim::config {
+struct RunResiduals;
+}
 
 namespace sim::command {
 
@@ -28,8 +31,9 @@ Reply listen(const std::function<int()>& function);
 // What `rehearse COMMAND ARGUMENTS --json --quiet` would say.
 Reply ask(const std::string& command, const Arguments& arguments);
 
-// The clusters of this process.
+// The clusters of this process, and what its intervals rest on; stops where it cannot be read.
 search::Sites& kept_sites();
+const config::RunResiduals& kept_residuals();
 
 // The points of a grid one after the other, as `rehearse sweep` answers them.
 class SweepWalk {
