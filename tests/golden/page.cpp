@@ -3,6 +3,10 @@
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <filesystem>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <vector>
 
 #include "tests/golden/program.h"
 
@@ -88,6 +92,42 @@ TEST_CASE("golden: the page of a sweep holds every point in every chart and says
   CHECK(count(section(opened.dom, "the best plan"), "class=\"cell mark\"") == 12);
   CHECK(count(section(opened.dom, "where memory runs out (points)"), "class=\"mark\"") >= 1);
   CHECK(count(section(opened.dom, "all points"), "<tr") >= 20);
+}
+
+TEST_CASE(
+    "golden: a page of ten thousand points opens within two seconds and keeps few rows of its "
+    "table") {
+  constexpr int points = 10'000, tries = 3;
+  const std::string folder = scratch("page-large");
+  REQUIRE(run("./rehearse sweep grid.textproto -o out -q", folder).code == 0);
+  // The records again and again, each with its own name and step.
+  std::istringstream lines(text_of(folder + "/out/results.jsonl"));
+  std::vector<nlohmann::ordered_json> records;
+  for (std::string line; std::getline(lines, line);)
+    records.push_back(nlohmann::ordered_json::parse(line));
+  std::string text;
+  for (int i = 0; i < points; ++i) {
+    nlohmann::ordered_json record = records[static_cast<std::size_t>(i) % records.size()];
+    record["id"] = std::to_string(i);
+    record["point"] = "golden/" + std::to_string(i);
+    if (record["step_time_s"].is_number())
+      record["step_time_s"] = record["step_time_s"].get<double>() * (1 + i * 7919 % 1000 / 3e3);
+    text += record.dump() + "\n";
+  }
+  golden::write(folder + "/out/results.jsonl", text);
+  REQUIRE(run("./rehearse report out -o page.html -q", folder).code == 0);
+  CHECK(fs::file_size(folder + "/page.html") < 3'000'000);
+  if (!has_browser(folder)) return;
+  // On a machine that does other things as well: the best of some.
+  int ready_ms = std::numeric_limits<int>::max();
+  for (int i = 0; i < tries && ready_ms >= 2000; ++i) {
+    const Opened opened = open_page(folder, "page.html");
+    CHECK(opened.said.empty());
+    REQUIRE(opened.ready_ms >= 0);
+    ready_ms = std::min(ready_ms, opened.ready_ms);
+    CHECK(count(section(opened.dom, "all points"), "<tr") < 500);
+  }
+  CHECK(ready_ms < 2000);
 }
 
 TEST_CASE("golden: the page of a run draws its pipeline, its memory and its time") {
