@@ -19,6 +19,7 @@
 #include "sim/report/run_document.h"
 #include "sim/report/sweep_document.h"
 #include "sim/search/link_use.h"
+#include "sim/topology/draw_svg.h"
 
 namespace sim::command {
 
@@ -60,14 +61,37 @@ std::vector<report::Json> load_records(const std::string& folder) {
   return records;
 }
 
-std::vector<report::LinkBusy> links_of(const config::PlanFile& file, search::Site& site,
-                                       const report::Answer& answer) {
-  std::vector<report::LinkBusy> links;
+struct Links {
+  std::vector<report::LinkBusy> busy;
+  std::string drawing;
+};
+
+// More would neither be told apart nor go into a mail.
+constexpr std::int64_t drawn_gpus_most = 65'536, drawn_alike_from = 144;
+constexpr std::size_t drawing_bytes_most = 600'000;
+
+std::string drawing_of(const std::vector<search::LinkUse>& uses, const config::PlanFile& file,
+                       search::Site& site) {
+  const topology::Cluster& whole = site.machine.cluster;
+  const int nodes = (file.plan.world() - 1) / whole.node.gpus + 1;
+  const topology::Cluster cluster =
+      topology::first_nodes(whole, topology::nodes_reached(whole, nodes));
+  const std::int64_t gpus = std::int64_t{cluster.nodes} * cluster.node.gpus;
+  if (gpus > drawn_gpus_most) return "";
+  std::vector<double> busy(static_cast<std::size_t>(site.network->cover(nodes).link_count()), 0);
+  for (const search::LinkUse& use : uses) busy[static_cast<std::size_t>(use.link)] = use.busy;
+  std::string text = topology::svg(cluster, busy, gpus > drawn_alike_from);
+  return text.size() > drawing_bytes_most ? "" : text;
+}
+
+Links links_of(const config::PlanFile& file, search::Site& site, const report::Answer& answer) {
+  Links links;
   if (!answer.run.fits()) return links;
   const auto uses = search::link_use(file.plan, site, answer.run.step_time);
   if (uses.empty()) return links;
   for (const search::LinkKindUse& kind : search::by_kind(uses, site.network->cover(1)))
-    links.push_back({kind.kind, kind.busiest, kind.traffic, kind.busy, kind.mean, kind.links});
+    links.busy.push_back({kind.kind, kind.busiest, kind.traffic, kind.busy, kind.mean, kind.links});
+  links.drawing = drawing_of(uses, file, site);
   return links;
 }
 
@@ -84,8 +108,9 @@ void write_page(const std::string& path, const report::Document& document) {
 
 void RunPage::finish(const config::PlanFile& file, search::Site& site, const report::Answer& answer,
                      const std::string& intervals) const {
-  write_page(path_, report::run_document(answer, intervals, passes_, memory_,
-                                         links_of(file, site, answer)));
+  const Links links = links_of(file, site, answer);
+  write_page(path_,
+             report::run_document(answer, intervals, passes_, memory_, links.busy, links.drawing));
 }
 
 int run_report(const Arguments& arguments, Globals globals) {

@@ -118,13 +118,14 @@ Json block_json(const Heatmap& map) {
           {"axes", map.axes},  {"values", map.values}, {"outcome", map.outcome}};
 }
 
-// Values, pictures of letters and data are not of the page.
+// Values, pictures of letters and data are not of the page; a drawing is.
 Json block_json(const Values&) {
   return nullptr;
 }
 
-Json block_json(const Picture&) {
-  return nullptr;
+Json block_json(const Picture& picture) {
+  if (!picture.lines.starts_with("<svg ")) return nullptr;
+  return {{"kind", "drawing"}, {"title", "how busy the links are"}, {"svg", picture.lines}};
 }
 
 Json block_json(const Data&) {

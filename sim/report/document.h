@@ -56,7 +56,7 @@ struct Values {
   std::vector<Value> values;
 };
 
-// Drawn with letters; its lines are not folded.
+// Drawn with letters, or in a page an SVG; its lines are not folded.
 struct Picture {
   std::string lines;
 };

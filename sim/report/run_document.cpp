@@ -182,7 +182,7 @@ Series bars(const std::string& title, const std::string& table, const std::strin
 
 Document run_document(const Answer& answer, const std::string& intervals,
                       const PassTimeline& passes, const MemoryTimeline& memory,
-                      const std::vector<LinkBusy>& links) {
+                      const std::vector<LinkBusy>& links, const std::string& fabric) {
   Document document{
       answer.plan.architecture.name + " on " + answer.machine.cluster, plan_line(answer), {}, {}};
   document.blocks.emplace_back(Note{"", headline(answer), true});
@@ -209,6 +209,7 @@ Document run_document(const Answer& answer, const std::string& intervals,
     document.blocks.emplace_back(
         bars("how busy the busiest link of each kind is", "links", "kind", {"busy_pct"}));
     document.blocks.emplace_back(link_rows(links));
+    if (!fabric.empty()) document.blocks.emplace_back(Picture{fabric});
   }
   document.blocks.emplace_back(std::move(time));
   document.blocks.emplace_back(std::move(spans));

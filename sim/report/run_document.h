@@ -20,9 +20,10 @@ struct LinkBusy {
 };
 
 // `intervals`: what interval.h says about the answer, "" when nothing.
+// `fabric`: the drawing of how busy its links are (an SVG), "" for none.
 // REQUIRES: the timelines watched the answer's replay.
 Document run_document(const Answer& answer, const std::string& intervals,
                       const PassTimeline& passes, const MemoryTimeline& memory,
-                      const std::vector<LinkBusy>& links);
+                      const std::vector<LinkBusy>& links, const std::string& fabric = "");
 
 }  // namespace sim::report

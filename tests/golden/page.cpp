@@ -149,6 +149,8 @@ TEST_CASE("golden: the page of a run draws its pipeline, its memory and its time
   CHECK(count(section(opened.dom, "memory over time by"), "mark peak") == 1);
   CHECK(count(section(opened.dom, "where the step"), "class=\"mark\"") >= 4);
   CHECK(count(section(opened.dom, "how busy"), "class=\"mark\"") >= 1);
+  // The fabric with its cables: eight nodes of eight NICs.
+  CHECK(count(section(opened.dom, "how busy the links are</h2>"), "<line") >= 64);
 }
 
 TEST_CASE("golden: the page of validate draws every row that states a throughput") {

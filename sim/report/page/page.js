@@ -166,6 +166,14 @@
     place.append("p").text(block.text);
   };
 
+  // An SVG that the program drew, on its own white ground.
+  draw.drawing = (place, block) => {
+    place.append("h2").text(block.title);
+    const parsed = new DOMParser().parseFromString(block.svg, "image/svg+xml");
+    place.append("div").attr("class", "scroll").attr("tabindex", 0).node()
+      .append(document.adoptNode(parsed.documentElement));
+  };
+
   draw.table = (place, block) => {
     const table = tables.get(block.name);
     let order = { key: null, down: false };
