@@ -170,8 +170,9 @@
   draw.drawing = (place, block) => {
     place.append("h2").text(block.title);
     const parsed = new DOMParser().parseFromString(block.svg, "image/svg+xml");
-    place.append("div").attr("class", "scroll").attr("tabindex", 0).node()
-      .append(document.adoptNode(parsed.documentElement));
+    const svg = document.adoptNode(parsed.documentElement);
+    svg.setAttribute("width", svg.viewBox.baseVal.width);  // as wide as it was drawn: it scrolls
+    place.append("div").attr("class", "scroll").attr("tabindex", 0).node().append(svg);
   };
 
   draw.table = (place, block) => {
