@@ -33,6 +33,7 @@ void on_row(int, void* user) {
   else
     rows.problem = fmt::format("the table has more than {} rows", max_rows);
   rows.row = {};
+  rows.row.line = rows.line;  // should a carriage return alone have ended the row
 }
 
 }  // namespace

@@ -462,7 +462,8 @@ TEST_CASE("launch: the corpus of the fuzz target is read in bounded time, by eve
   support::Scratch scratch;
   std::size_t files = 0;
   for (const auto& entry :
-       std::filesystem::directory_iterator(support::in_repository("tests/fuzz/corpus/launch"))) {
+       std::filesystem::directory_iterator(
+           support::in_repository("tests/fuzz/corpus/launch_file"))) {
     ++files;
     std::ifstream in(entry.path(), std::ios::binary);
     const std::string text{std::istreambuf_iterator<char>(in), {}};

@@ -2,6 +2,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "sim/config/csv_rows.h"
 #include "support.h"
 
 using sim::config::load_runs;
@@ -95,4 +96,12 @@ TEST_CASE("config: tables that are not of the schema are refused") {
   CHECK(contains(problems(load_runs("/nowhere/runs.csv")), "No such file"));
   CHECK(contains(broken(std::string(100'000, ',')), "more than 512 cells"));
   CHECK(contains(broken(std::string(1000, '\0')), "the column 'tp' is missing"));
+}
+
+TEST_CASE("config: a row behind a lone carriage return has the line that it stands in") {
+  const auto rows = sim::config::csv_rows("a,b\n1,2\r3,4\r\n5,6\n", "cells.csv");
+  REQUIRE(rows);
+  REQUIRE(rows->size() == 4);
+  const int lines[] = {1, 2, 2, 3};
+  for (std::size_t i = 0; i < 4; ++i) CHECK((*rows)[i].line == lines[i]);
 }

@@ -84,8 +84,10 @@ class Disturbed {
   Finished sweep(const std::string& fault) {
     fs::remove_all(folder_ + "/out");
     golden::write(folder_ + "/calls", std::string(sizeof(std::uint64_t), '\0'));
-    // A sweep that waits for ever is ended: 124, or 137 where it took no notice.
-    return run("timeout -k 1 60 sh -c '" + fault + "FAULT_COUNT=\"$PWD/calls\" LD_PRELOAD=" +
+    // A sweep that waits for ever is ended: 124, or 137 where it took no notice. A program with the
+    // address sanitizer wants that to be loaded first.
+    return run("timeout -k 1 60 sh -c '" + fault +
+                   "ASAN_OPTIONS=verify_asan_link_order=0 FAULT_COUNT=\"$PWD/calls\" LD_PRELOAD=" +
                    REHEARSE_FAULTS " exec ./rehearse sweep little.textproto -q -j 1 -o out'",
                folder_);
   }

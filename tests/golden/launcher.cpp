@@ -113,6 +113,22 @@ TEST_CASE("golden: a long build says how long is left, and errors stand as they 
         "a.cpp:1: warning: of the compiler\n");
 }
 
+TEST_CASE("golden: a build that goes on says how long is left of what is left") {
+  const Repository repository("goes-on");
+  script(repository.folder + "/bin/date",
+         "echo . >>clock; echo $((1000 + 40 * ($(wc -l <clock) / 2)))\n");
+  // Two of three steps, taken for two thirds of eight files' worth.
+  script(repository.folder + "/bin/ninja",
+         "case \" $* \" in *\" -t \"*)\n"
+         "  echo 'c++ a.cpp'; echo 'c++ build/batches/b.cpp'; echo 'ar build/batches/b.o'; exit\n"
+         "esac\n"
+         "echo '[step] 1 2 a.o'\n");
+  const golden::Finished finished = repository.start("'a b/rehearse' test");
+  CHECK(finished.err ==
+        "rehearse: building for the first time, a few minutes\n"
+        "rehearse: 20 % built, about 3 min left\n");
+}
+
 TEST_CASE("golden: missing packages are installed by root and asked for from others") {
   const Repository repository("packages");
   script(repository.folder + "/bin/dpkg-query",

@@ -19,7 +19,7 @@ std::string corpus(const std::string& name) {
 
 // The first diagnostic of a snapshot that must be refused, or of its replay.
 std::string refusal(const std::string& name) {
-  const std::string bytes = read_file(corpus("pickle/" + name + ".pickle"));
+  const std::string bytes = read_file(corpus("memory_pickle/" + name + ".pickle"));
   const auto snapshot = read_snapshot(bytes, "p");
   if (!snapshot) return snapshot.errors()[0].where + ": " + snapshot.errors()[0].message;
   const auto replay = replay_snapshot(*snapshot, Rules::newer, "p");
@@ -113,7 +113,7 @@ TEST_CASE("memory: a changed recording is not called exact") {
 TEST_CASE("memory: small snapshots replay exactly in every pickle protocol") {
   for (const int protocol : {2, 3, 4, 5}) {
     const auto replay =
-        replayed(corpus("pickle/tiny_protocol_" + std::to_string(protocol) + ".pickle"));
+        replayed(corpus("memory_pickle/tiny_protocol_" + std::to_string(protocol) + ".pickle"));
     CHECK(replay.allocations == 2);
     CHECK(replay.segment_events_matched == 1);
     CHECK(replay.exact());
@@ -122,11 +122,11 @@ TEST_CASE("memory: small snapshots replay exactly in every pickle protocol") {
 
 TEST_CASE("memory: slack and pending blocks and expandable segments are recovered") {
   // 25 MiB lay in a 26 MiB segment: the slack shows only in the segment that is given back.
-  const auto slack = replayed(corpus("pickle/slack_pending_oom.pickle"));
+  const auto slack = replayed(corpus("memory_pickle/slack_pending_oom.pickle"));
   CHECK(slack.allocations == 1);
   CHECK(slack.segment_events == 2);
   CHECK(slack.exact());
-  const auto expandable = replayed(corpus("pickle/expandable.pickle"));
+  const auto expandable = replayed(corpus("memory_pickle/expandable.pickle"));
   CHECK(expandable.allocations == 2);
   CHECK(expandable.segment_events == 3);
   CHECK(expandable.exact());
@@ -180,12 +180,12 @@ TEST_CASE("memory: broken and hostile pickles are refused with the reason") {
 }
 
 TEST_CASE("memory: a claimed terabyte is replayed and found not to be as recorded") {
-  CHECK_FALSE(replayed(corpus("pickle/terabyte_request.pickle")).exact());
+  CHECK_FALSE(replayed(corpus("memory_pickle/terabyte_request.pickle")).exact());
 }
 
 TEST_CASE("memory: the fuzz corpus runs through both readers") {
   int files = 0;
-  for (const char* const folder : {"pickle", "trace"}) {
+  for (const char* const folder : {"memory_pickle", "memory_trace"}) {
     std::vector<std::string> paths;
     for (const auto& entry : std::filesystem::directory_iterator(corpus(folder))) {
       paths.push_back(entry.path().string());

@@ -122,15 +122,6 @@ std::string more_memory(const Case& one) {
   return fitted ? "" : "memory: 110 % of the peak does not fit";
 }
 
-std::string outcome_when_tight(const Case& one, const RunReport& exact) {
-  const Bytes total{most_reserved(exact) / 100 * 95};
-  const auto fits = [&](replay::Method method) {
-    return one.run(MemoryDetail::exact, total, false, method).fits();
-  };
-  const bool same = fits(replay::Method::fast) == fits(replay::Method::reference);
-  return same ? "" : "engines: only one runs out of memory";
-}
-
 std::string bounds(const Case& one, const RunReport& exact) {
   const RunReport part = one.run(MemoryDetail::bounded, roomy);
   for (std::size_t c = 0; c < exact.classes.size(); ++c) {
@@ -155,7 +146,6 @@ std::string broken_law(const workload::Plan& plan, double launch_us, unsigned pa
   if (said.empty() && one.job.ends_together && exact.step_time < time.step_time)
     said = fmt::format("least: {} and {}", exact.step_time.ps, time.step_time.ps);
   if (said.empty()) said = never_faster(one, time, part);
-  if (said.empty()) said = outcome_when_tight(one, exact);
   if (said.empty()) said = more_memory(one);
   if (said.empty()) said = bounds(one, exact);
   return said;

@@ -8,17 +8,17 @@
 namespace sample {
 
 // The law that the replay of a legal plan breaks, with the figures; "": none.
-//   engines   the fast engine gives what the reference gives: times, accounts, peaks; at 95 % of
-//             the peak the outcome. Step times there are not always the same yet: of one plan in
-//             ten, each of which waits for its device to give memory back, they differ.
+//   engines   the fast engine gives what the reference gives: times, accounts, peaks. Not yet a
+//             law where a rank has to wait for its device to give memory back: at 95 % of the peak
+//             one plan in ten has other step times there, one in hundreds another outcome.
 //   accounts  the accounts of a class sum to the step
 //   least     no step is shorter than the replay without tensors says
 //   slower    a part (kernels, collectives, messages, launches) that takes longer makes no step
 //             shorter
-//   memory    in expandable segments what fits fits with more memory, with the same bytes allocated.
-//             Without, neither is so: where memory is tight the allocator gives back what it had
-//             cached, may come to lie better, and hands out other blocks, up to 1 MiB larger than
-//             was asked for.
+//   memory    in expandable segments what fits fits with more memory, and the same bytes are
+//             allocated. Without, neither is so: where memory is tight the allocator gives back
+//             what it had cached, may come to lie better, and hands out other blocks, up to 1 MiB
+//             larger than was asked for.
 //   bounds    exact peaks lie within the bounds of a replay in part
 // `launch_us`: CPU time of a launch. `part`: which part is made slower, any number.
 std::string broken_law(const sim::workload::Plan& plan, double launch_us, unsigned part);

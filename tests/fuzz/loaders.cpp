@@ -1,0 +1,61 @@
+// loaders.cpp — fuzzes what makes clusters, profiles, campaigns, failures, variants, residuals and
+// rates out of files: the rules that join fields. The first byte says which.
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "input_file.h"
+#include "sim/config/campaign.h"
+#include "sim/config/cluster.h"
+#include "sim/config/node_rates.h"
+#include "sim/config/profile.h"
+#include "sim/config/residuals.h"
+#include "sim/config/whatif.h"
+#include "sim/memory/options.h"
+
+namespace {
+
+// A problem is said, or there is none.
+template <class T>
+void check(const sim::Result<T>& result) {
+  if (!result && result.errors().empty()) __builtin_trap();
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace sim::config;
+  if (size == 0) return 0;
+  const std::string text(reinterpret_cast<const char*>(data) + 1, size - 1);
+  const fuzz::InputFile file(data + 1, size - 1);
+  switch (data[0]) {
+    case 'c':
+      check(parse_cluster(text, "input"));
+      break;
+    case 'n':
+      check(parse_node_rates(text, "input"));
+      break;
+    case 'o':
+      check(load_profile(file.path()));
+      break;
+    case 'l':
+      check(load_campaign(file.path()));
+      break;
+    case 't':
+      check(load_failures(file.path()));
+      break;
+    case 'w':
+      check(load_whatif(file.path()));
+      break;
+    case 'r':
+      check(load_residuals(file.path()));
+      break;
+    case 'v':
+      check(parse_vary(text));
+      break;
+    default:
+      sim::memory::parse_options(text);
+      break;
+  }
+  return 0;
+}

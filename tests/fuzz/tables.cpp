@@ -1,0 +1,44 @@
+// tables.cpp — fuzzes the readers of CSV: cells, tables of measurements, tables of runs, traces of
+// failures; and the file of a router's load.
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "input_file.h"
+#include "sim/config/campaign.h"
+#include "sim/config/csv_rows.h"
+#include "sim/config/router_load.h"
+#include "sim/config/runs_csv.h"
+#include "sim/config/table_csv.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace sim::config;
+  const std::string text(reinterpret_cast<const char*>(data), size);
+  int line = 1;
+  if (const auto rows = csv_rows(text, "input"))
+    for (const CsvRow& row : *rows) {
+      if (row.line < line || row.cells.empty()) __builtin_trap();
+      line = row.line;
+    }
+  const fuzz::InputFile file(data, size);
+  if (const auto table = load_table(file.path()))
+    for (const TableRow& row : table->rows)
+      if (row.cells.size() != table->columns.size()) __builtin_trap();
+  load_runs(file.path());
+  FailureFields gpu, node;
+  gpu.name = "gpu";
+  node.name = "node";
+  if (const auto trace = load_failure_trace(file.path(), {gpu, node}, 8)) {
+    double before = 0;
+    for (const TraceRow& row : *trace) {
+      if (!(row.seconds >= before) || row.kind < 0 || row.kind > 1 || row.node >= 8)
+        __builtin_trap();
+      before = row.seconds;
+    }
+  }
+  sim::model::Architecture mixture;
+  mixture.layers = 4;
+  mixture.experts.count = 8;
+  read_router_load(file.path(), mixture);
+  return 0;
+}
