@@ -171,7 +171,7 @@
     place.append("h2").text(block.title);
     const parsed = new DOMParser().parseFromString(block.svg, "image/svg+xml");
     const svg = document.adoptNode(parsed.documentElement);
-    svg.setAttribute("width", svg.viewBox.baseVal.width);  // as wide as it was drawn: it scrolls
+    svg.style.minWidth = svg.viewBox.baseVal.width + "px";  // as wide as it was drawn: it scrolls
     place.append("div").attr("class", "scroll").attr("tabindex", 0).node().append(svg);
   };
 
