@@ -59,29 +59,29 @@ class Tests:
         return limits
 
 
-def digest(build: Path, room):
-    program = build / "tests" / f"test_{room}"
-    return hashlib.sha256(program.read_bytes()).hexdigest()
+def digests(build: Path, rooms):
+    """What the programs of these rooms' tests and the program itself are, byte for byte."""
+    programs = [build / "tests" / f"test_{room}" for room in rooms] + [build / "rehearse"]
+    return [hashlib.sha256(program.read_bytes()).digest() for program in programs]
 
 
-def try_mutant(root, build, tests, limits, mutant):
+def try_mutant(root, build, tests, limits, unchanged, mutant):
     """What became of a mutant: the room whose tests noticed it, "survived", "stillborn", "same"."""
     path = root / mutant.path
     source = path.read_text()
     room = mutant.path.split("/")[1]
     own = room in tests.rooms
-    before = digest(build, room) if own else ""
     try:
         path.write_text(mutant.apply(source))
         target = f"test_{room}" if own else "all"
         if not run(["ninja", "-C", str(build), "-j1", target], root):
             return "stillborn"
-        if own and digest(build, room) == before:
-            return "same"
         if own and not tests.passes(room, limits[room]):
             return room
         if not run(["ninja", "-C", str(build), "-j1"], root):
             return "stillborn"
+        if digests(build, tests.rooms) == unchanged:
+            return "same"
         for other in tests.rooms:
             if other != room and not tests.passes(other, limits[other]):
                 return other
@@ -108,7 +108,10 @@ def main():
     drawn = mutants.all_mutants(root)
     print(f"{len(drawn)} mutants of sim/", flush=True)
     random.Random(arguments.seed).shuffle(drawn)
+    if not run(["ninja", "-C", str(build)], root, None):
+        sys.exit("mutate.py: the unchanged sources do not build")
     tests = Tests(build, arguments.leave_out)
+    unchanged = digests(build, tests.rooms)
     limits = dict.fromkeys(tests.rooms, arguments.limit) if arguments.limit else tests.limits()
     counted = caught = 0
     for mutant in drawn:
@@ -118,7 +121,7 @@ def main():
         name = f"{mutant.path}:{mutant.line} {mutant.kind}: {text} -> {mutant.text}"
         if name not in known:
             began = time.monotonic()
-            end = try_mutant(root, build, tests, limits, mutant)
+            end = try_mutant(root, build, tests, limits, unchanged, mutant)
             known[name] = {"mutant": name, "end": end, "s": round(time.monotonic() - began)}
             with arguments.results.open("a") as out:
                 out.write(json.dumps(known[name]) + "\n")
