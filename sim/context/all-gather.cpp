@@ -16,10 +16,12 @@ std::vector<Step> all_gather_forward(const Shape& shape, int rank) {
     step.calls.push_back({shape.sequence, shape.sequence, true});
     return {step};
   }
-  const std::int64_t whole =
-      shape.sequence * shape.batch * shape.groups * shape.head_dim * shape.element;
-  step.before.push_back({"key gather", collective::Kind::all_gather, Level::all, whole});
-  step.before.push_back({"value gather", collective::Kind::all_gather, Level::all, whole});
+  const std::int64_t whole = shape.sequence * shape.batch * shape.groups * shape.element;
+  const auto gather = [](std::string_view label, std::int64_t bytes) {
+    return Message{label, collective::Kind::all_gather, Level::all, bytes};
+  };
+  step.before = {gather("key gather", whole * shape.head_dim),
+                 gather("value gather", whole * shape.width_of_value())};
   const std::int64_t chunk = shape.local() / 2;
   for (const int c : {rank, 2 * shape.ranks - 1 - rank})
     step.calls.push_back({chunk, (c + 1) * chunk, true});

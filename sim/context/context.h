@@ -43,10 +43,16 @@ struct Shape {
   std::int64_t sequence = 0, batch = 1;  // s, b
   int heads = 1, groups = 1;             // of a tensor-parallel rank: queries', keys' and values'
   std::int64_t head_dim = 0, element = 2;
+  std::int64_t value_dim = 0;  // of values, where queries and keys have another; 0: head_dim
   TokenOrder order = TokenOrder::zigzag;
 
   std::int64_t local() const { return sequence / ranks; }
   int ring() const { return ranks / ulysses; }
+  std::int64_t width_of_value() const { return value_dim > 0 ? value_dim : head_dim; }
+  // Bytes of a token's key and value of so many groups.
+  std::int64_t pair_bytes(int of) const {
+    return batch * of * (head_dim + width_of_value()) * element;
+  }
 };
 
 // Who exchanges sequence for heads.

@@ -13,14 +13,15 @@ std::vector<Step> ulysses_forward(const Shape& shape, int) {
   Step step;
   step.calls.push_back({shape.sequence, shape.sequence, true});
   if (shape.ranks == 1) return {step};
-  const std::int64_t rows = shape.local() * shape.batch * shape.head_dim * shape.element;
-  const std::int64_t keys = rows * repeated_groups(shape.groups, shape.ranks);
+  const std::int64_t rows = shape.local() * shape.batch * shape.element;
+  const std::int64_t groups = repeated_groups(shape.groups, shape.ranks);
   const auto exchange = [](std::string_view label, std::int64_t bytes) {
     return Message{label, collective::Kind::all_to_all, Level::all, bytes};
   };
-  step.before = {exchange("query exchange", rows * shape.heads), exchange("key exchange", keys),
-                 exchange("value exchange", keys)};
-  step.after = {exchange("output exchange", rows * shape.heads)};
+  step.before = {exchange("query exchange", rows * shape.heads * shape.head_dim),
+                 exchange("key exchange", rows * groups * shape.head_dim),
+                 exchange("value exchange", rows * groups * shape.width_of_value())};
+  step.after = {exchange("output exchange", rows * shape.heads * shape.width_of_value())};
   return {step};
 }
 

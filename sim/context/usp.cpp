@@ -17,19 +17,18 @@ std::string usp_problem(const Shape& shape) {
 
 std::vector<Step> usp_forward(const Shape& shape, int rank) {
   const int groups = repeated_groups(shape.groups, shape.ulysses);
-  const std::int64_t width =
-      2 * shape.batch * (groups / shape.ulysses) * shape.head_dim * shape.element;
-  std::vector<Step> steps = ring_steps(shape.order, shape.ring(), rank / shape.ulysses,
-                                       shape.sequence, width, Level::alike);
+  std::vector<Step> steps =
+      ring_steps(shape.order, shape.ring(), rank / shape.ulysses, shape.sequence,
+                 shape.pair_bytes(groups / shape.ulysses), Level::alike);
   if (shape.ulysses == 1) return steps;
-  const std::int64_t rows = shape.local() * shape.batch * shape.head_dim * shape.element;
+  const std::int64_t rows = shape.local() * shape.batch * shape.element;
   const auto exchange = [](std::string_view label, std::int64_t bytes) {
     return Message{label, collective::Kind::all_to_all, Level::neighbours, bytes};
   };
-  steps.front().before = {exchange("query exchange", rows * shape.heads),
-                          exchange("key exchange", rows * groups),
-                          exchange("value exchange", rows * groups)};
-  steps.back().after = {exchange("output exchange", rows * shape.heads)};
+  steps.front().before = {exchange("query exchange", rows * shape.heads * shape.head_dim),
+                          exchange("key exchange", rows * groups * shape.head_dim),
+                          exchange("value exchange", rows * groups * shape.width_of_value())};
+  steps.back().after = {exchange("output exchange", rows * shape.heads * shape.width_of_value())};
   return steps;
 }
 

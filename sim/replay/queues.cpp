@@ -48,6 +48,7 @@ constexpr std::array<QueueRow, workload::stream_count> rows = {{
     {Stream::shard_near, network, Communicator::shard_near, Account::dp_exposed, false},
     {Stream::shard_far, network, Communicator::shard_far, Account::dp_exposed, false},
     {Stream::vocabulary, network, Communicator::pp, Account::pp_transfer, false},
+    {Stream::side, sms, std::nullopt, Account::ep_exposed, true},
 }};
 
 }  // namespace

@@ -50,10 +50,12 @@ std::int64_t statistics_bytes(const Dimensions& dim) {
 }
 
 void attention_kernel(Writer& w, bool backward, const Scores& scores, Stream stream) {
+  // Scores by heads of one width, values by another: two of five products backward read values.
   const std::int64_t documents = w.plan.documents_per_sample();
   model::Operation o = model::attention(
       backward ? "attention backward" : "attention", backward, w.dim.batch * documents,
-      scores.heads, scores.groups, w.dim.head_dim, scores.query / documents, scores.key / documents,
+      scores.heads, scores.groups, (w.dim.head_dim + w.dim.value_dim) / 2,
+      scores.query / documents, scores.key / documents,
       scores.causal, w.plan.numerics.precision, w.variant.kind.whole ? 0 : w.a.sliding_window);
   o.implementation = implementation(w.plan.stack.attention);
   w.e.kernel(o, w.flags, stream);
@@ -96,7 +98,10 @@ Layouts make_layouts(Writer& w, const CoreInputs& in) {
   Layouts l{in.query, in.key, 0, in.query == 0, in.key == 0};
   if (l.made_query) l.query = layout(dim.query, "query", "query layout");
   if (l.made_key) l.key = layout(dim.key_value, "key", "key layout");
-  l.value = layout(dim.key_value, "value", "value copy");
+  if (in.value != 0)
+    w.hold(l.value = in.value);
+  else
+    l.value = layout(dim.value, "value", "value copy");
   return l;
 }
 
@@ -318,12 +323,16 @@ constexpr std::array cores{Core{"ring", ring_core}, Core{"all-gather", gathered_
 Value core(Writer& w, const CoreTraits& traits, const CoreInputs& in) {
   if (traits.unfused) return unfused_core(w, in);
   if (w.dim.cp == 1) return fused_core(w, in);
+  return shared_core(w, in);
+}
+
+}  // namespace
+
+Value shared_core(Writer& w, const CoreInputs& in) {
   const auto shared = std::ranges::find(cores, w.plan.mesh.context, &Core::context);
   assert(shared != cores.end());
   return shared->core(w, in);
 }
-
-}  // namespace
 
 ParameterList attention_parameters(const Rank& rank) {
   const model::Architecture& a = rank.plan.architecture;

@@ -16,7 +16,7 @@ namespace sim::workload {
 
 // What a core is given: tensors of their own, or 0 for views of qkv's output.
 struct CoreInputs {
-  Value mixed, query, key;
+  Value mixed, query, key, value = 0;
 };
 // Facts of a plan that decide who holds what.
 struct CoreTraits {
@@ -44,10 +44,13 @@ Value ring_core(Writer& w, const CoreInputs& in);  // of one level or two
 Value gathered_core(Writer& w, const CoreInputs& in);
 Value ulysses_core(Writer& w, const CoreInputs& in);
 Value usp_core(Writer& w, const CoreInputs& in);
+// The one of the plan's context. REQUIRES: cp > 1.
+Value shared_core(Writer& w, const CoreInputs& in);
 Value unfused_core(Writer& w, const CoreInputs& in);
 
 // What the cores share.
-// TransformerEngine's module: q, k, v with the batch first; those not given are made.
+// TransformerEngine's module: q, k, v with the batch first; those not given are made. The value is
+// the core's to drop either way.
 struct Layouts {
   Value query, key, value;
   bool made_query, made_key;
@@ -67,7 +70,7 @@ void attention_kernel(Writer& w, bool backward, const Scores& scores,
                       Stream stream = Stream::compute);
 // fp32 accumulators and row sums that live inside one backward kernel call, around `kernel`.
 void backward_kernel(Writer& w, const Scores& scores, Stream stream = Stream::compute);
-// Of the keys, or the values, of so many tokens.
+// Of the keys of so many tokens.
 std::int64_t key_bytes(const Dimensions& dim, std::int64_t tokens);
 // Row statistics: one fp32 number a query and head.
 std::int64_t statistics_bytes(const Dimensions& dim);

@@ -77,6 +77,7 @@ context::Shape context_shape(const Plan& plan) {
   shape.heads = static_cast<int>(a.heads / plan.mesh.tp);
   shape.groups = static_cast<int>(a.kv_heads / plan.mesh.tp);
   shape.head_dim = a.head_dim;
+  shape.value_dim = a.is_latent() ? a.latent.value : 0;
   shape.element = model::bytes_of(plan.numerics.precision);
   shape.ulysses = plan.mesh.ulysses > 0 ? plan.mesh.ulysses : std::gcd(shape.ranks, shape.groups);
   return shape;

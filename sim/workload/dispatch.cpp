@@ -4,6 +4,8 @@
 // all ranks of the experts and copied to the host; fused permutation is queued before the wait,
 // unless a capacity limits the copies. Backward passes keep the counts.
 #include <algorithm>
+#include <functional>
+#include <utility>
 
 #include "sim/workload/mixture.h"
 
@@ -38,29 +40,44 @@ class Rows {
 
   Value value;
   int left = 0;  // steps; the tensor of the last one is what the experts read and save
+  std::function<void()> meanwhile = [] {};  // issued when the exchange is on its way
 
-  void step(std::int64_t rows, std::string_view label) {
+  void step(std::int64_t rows, std::string_view label, Stream pool = Stream::compute) {
     before_ = value;
+    was_exchanged_ = std::exchange(exchanged_, false);
     const std::int64_t bytes = at_least_one(r.row * rows);
-    value = --left == 0 ? w.activation(bytes, "expert input") : w.temporary(bytes, label);
+    value =
+        --left == 0 ? w.activation(bytes, "expert input", pool) : w.temporary(bytes, label, pool);
   }
-  void done() { w.drop(before_); }
+  void done() {
+    if (was_exchanged_) read_elsewhere(w, before_);
+    w.drop(before_);
+  }
 
   void to_experts();
   void from_experts();
 
  private:
+  void exchange(std::int64_t rows, std::string_view label, bool back, std::string_view kernel);
+
   Writer& w;
   const Routed& r;
   Value before_ = 0;
+  bool exchanged_ = false, was_exchanged_ = false;  // made by an exchange: `value`, `before_`
 };
 
+void Rows::exchange(std::int64_t rows, std::string_view label, bool back,
+                    std::string_view kernel) {
+  step(rows, label, exchange_pool(w));
+  all_to_all(w, r.busiest * r.row, back, kernel);
+  read_by_exchange(w, before_);
+  w.drop(before_);
+  exchanged_ = true;
+}
+
 void Rows::to_experts() {
-  if (r.ep > 1) {
-    step(r.arriving, "dispatched tokens");
-    all_to_all(w, r.busiest * r.row, false, "dispatch");
-    done();
-  }
+  if (r.ep > 1) exchange(r.arriving, "dispatched tokens", false, "dispatch");
+  meanwhile();
   if (r.etp > 1) {
     step(r.rows, "gathered tokens");
     w.e.collective(Kind::all_gather, Stream::etp, at_least_one(r.row * r.rows), "gather tokens");
@@ -84,10 +101,8 @@ void Rows::from_experts() {
                    "scatter tokens");
     done();
   }
-  if (r.ep == 1) return;
-  step(r.sent, "returned tokens");
-  all_to_all(w, r.busiest * r.row, true, "combine");
-  done();
+  if (r.ep > 1) exchange(r.sent, "returned tokens", true, "combine");
+  meanwhile();
 }
 
 bool waits_early(const Writer& w) {
@@ -127,6 +142,7 @@ Value send_probabilities(Writer& w, const Routed& r) {
 
 Gradients dispatch_back(Writer& w, Gradients gradients, const Routed& r, Value order) {
   Rows rows(w, r, gradients[0]);
+  if (r.aside) rows.meanwhile = [&] { r.aside->up_back(w); };
   rows.from_experts();
   Value scores = 0;
   if (w.plan.experts.late_probabilities) {
@@ -138,9 +154,10 @@ Gradients dispatch_back(Writer& w, Gradients gradients, const Routed& r, Value o
   }
   const Value made = w.temporary(w.dim.residual(), "dispatch gradient");
   w.memory_bound(OperationKind::copy, "unpermute gradient", r.row * (r.sent + r.tokens));
+  if (r.ep > 1) read_elsewhere(w, rows.value);
   w.drop({rows.value, order});
   transpose(w, r);
-  return {made, scores, gradients[2]};
+  return {made, scores, r.aside ? r.aside->input_gradient(w) : gradients[2]};
 }
 
 // Where each row came from.
@@ -158,8 +175,10 @@ Value row_order(Writer& w, const Routed& r) {
 
 Gradients combine_back(Writer& w, Gradients gradients, const Routed& r, Value outputs) {
   transpose(w, r);
+  if (r.aside) r.aside->gather_back(w, gradients[0]);
   Rows rows(w, r);
-  rows.value = w.temporary(at_least_one(r.row * r.sent), "combine gradient");
+  if (r.aside) rows.meanwhile = [&] { r.aside->down_back(w); };
+  rows.value = w.temporary(at_least_one(r.row * r.sent), "combine gradient", exchange_pool(w));
   w.memory_bound(OperationKind::copy, "permute gradient", r.row * (r.sent + r.tokens));
   Value scores = 0;
   if (outputs != 0) {
@@ -167,6 +186,7 @@ Gradients combine_back(Writer& w, Gradients gradients, const Routed& r, Value ou
     w.memory_bound(OperationKind::elementwise, "weigh tokens backward", 3 * r.row * r.sent);
     w.drop(outputs);
   }
+  read_by_exchange(w, gradients[0]);
   w.drop(gradients[0]);
   rows.to_experts();
   return {rows.value, scores};
@@ -178,17 +198,30 @@ Gradients combine_back(Writer& w, Gradients gradients, const Routed& r, Value ou
 // and is waited for by the next one: the dispatch beside the experts, the combination beside the
 // next attention. Which microbatch's work that is makes no difference to its length
 // [core 0.14 pipeline_parallel/combined_1f1b.py; model_chunk_schedule_plan.py].
-constexpr std::uint16_t hidden_exchange = expert_parameter_event + 1;
-
 void send_tokens(Writer& w, Stream stream, std::int64_t bytes, const Choices& choices, int route,
                  std::string_view label) {
   if (!w.plan.experts.overlaps_all_to_all) {
-    w.e.dispatch(stream, bytes, choices, route, label);
+    const std::uint8_t slowed = w.plan.experts.shared_overlap ? overlapped : std::uint8_t{0};
+    w.e.dispatch(stream, bytes, choices, route, label, joins | slowed);
     return;
   }
-  w.rank.program.events = std::max(w.rank.program.events, hidden_exchange + 1u);
-  w.e.wait(hidden_exchange);
-  w.e.dispatch(stream, bytes, choices, route, label, overlapped, hidden_exchange);
+  w.e.wait(hidden_exchange_event);
+  w.e.dispatch(stream, bytes, choices, route, label, overlapped, hidden_exchange_event);
+}
+
+Stream exchange_pool(const Writer& w) {
+  return w.plan.experts.overlaps_all_to_all ? Stream::side : Stream::compute;
+}
+
+void read_by_exchange(Writer& w, Value v) {
+  if (v != 0 && w.plan.experts.overlaps_all_to_all)
+    w.record_stream(v, w.plan.expert_tp() > 1 && w.plan.experts.dispatcher == Dispatcher::flex
+                           ? Stream::etp_ep
+                           : Stream::ep);
+}
+
+void read_elsewhere(Writer& w, Value v) {
+  if (v != 0 && w.plan.experts.overlaps_all_to_all) w.record_stream(v, Stream::compute);
 }
 
 Dispatched dispatch(Writer& w, const Routed& r) {
@@ -196,9 +229,11 @@ Dispatched dispatch(Writer& w, const Routed& r) {
   if (r.dispatcher == Dispatcher::flex) return flex_dispatch(w, r);
   transpose(w, r);
   const std::uint16_t counts = count(w, r);
+  if (r.aside) r.aside->gather(w);
   if (waits_early(w)) wait_for_counts(w, counts);
   const Value order = row_order(w, r);
   Rows rows(w, r);
+  if (r.aside) rows.meanwhile = [&] { r.aside->up(w); };
   if (!w.plan.numerics.fp8) rows.left = 1 + (r.ep > 1) + (r.etp > 1) + r.sorts();
   rows.step(r.sent, "permuted tokens");
   w.memory_bound(OperationKind::copy, "permute", r.row * (r.sent + r.tokens));
@@ -215,6 +250,7 @@ Value combine(Writer& w, const Routed& r, Value outputs) {
   if (r.dispatcher == Dispatcher::allgather) return gathered_combine(w, r, outputs);
   if (r.dispatcher == Dispatcher::flex) return flex_combine(w, r, outputs);
   Rows rows(w, r, outputs);
+  if (r.aside) rows.meanwhile = [&] { r.aside->down(w); };
   rows.from_experts();
   Value kept = 0;
   if (w.plan.experts.late_probabilities) {
@@ -224,7 +260,7 @@ Value combine(Writer& w, const Routed& r, Value outputs) {
     w.save(kept);
     w.drop(kept);
   }
-  const Value sum = w.temporary(w.dim.residual(), "mixture output");
+  const Value sum = w.temporary(w.dim.residual(), "mixture output", exchange_pool(w));
   w.memory_bound(OperationKind::copy, "unpermute", r.row * (r.sent + r.tokens));
   w.drop(rows.value);
   transpose(w, r);

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "sim/context/context.h"
 #include "sim/schedule/schedule.h"
 #include "sim/workload/build.h"
 #include "sim/workload/parts.h"
@@ -132,10 +133,34 @@ void latent(const Plan& plan, Problems& problems) {
     problems.push_back({"attention",
                         "latent attention is simulated with fused attention; write "
                         "attention flash or cudnn"});
-  if (plan.mesh.cp > 1)
-    problems.push_back({"cp",
-                        "latent attention is simulated without context parallelism; write "
-                        "cp 1"});
+  // [TransformerEngine 2.5 has unequal heads in its ring, 2.15 in each of its contexts]
+  const context::Method* method = context::find(plan.mesh.context);
+  if (plan.mesh.cp > 1 && method != nullptr && method->megatron.empty())
+    problems.push_back(
+        {"context", fmt::format("context {} has one size for keys and values, which latent "
+                                "attention has not; write context ring, all-gather, ulysses or "
+                                "hierarchical",
+                                plan.mesh.context)});
+}
+
+// [core 0.14 transformer_config.py: moe_shared_expert_overlap]
+void shared_overlap(const Plan& plan, Problems& problems) {
+  const auto refuse = [&](const char* message) {
+    problems.push_back({"shared_expert_overlap", message});
+  };
+  if (plan.architecture.experts.shared_ffn == 0)
+    refuse("shared_expert_overlap needs a shared expert, which the model has not; leave it out");
+  if (plan.experts.dispatcher != Dispatcher::alltoall)
+    refuse("shared_expert_overlap goes with the alltoall dispatcher; write dispatcher alltoall");
+  if (plan.experts.overlaps_all_to_all)
+    refuse(
+        "shared_expert_overlap does not go with overlap_expert_all_to_all, which hides the same "
+        "exchanges; turn one of them off");
+  if (plan.policy.recompute == Recompute::selective &&
+      plan.policy.recompute_modules.shared_experts)
+    refuse(
+        "a shared expert on a stream of its own is not recomputed by itself; leave shared_experts "
+        "out of recompute_modules");
 }
 
 }  // namespace
@@ -162,10 +187,12 @@ std::vector<Problem> expert_problems(const Plan& plan) {
     problems.push_back({"mtp_layers",
                         "modules that predict more tokens are simulated with "
                         "data_parallel ddp and without adapters; write mtp_layers 0"});
-  if (a.predicted_tokens > 1)
-    problems.push_back({"mtp_layers", fmt::format("{} modules that predict more tokens; one is "
-                                                  "simulated: write mtp_layers 1 or 0",
-                                                  a.predicted_tokens)});
+  // [core 0.14 transformer_config.py: overlap_moe_expert_parallel_comm]
+  if (a.predicted_tokens > 1 && plan.experts.overlaps_all_to_all)
+    problems.push_back({"mtp_layers",
+                        fmt::format("overlap_expert_all_to_all goes with one module that predicts "
+                                    "more tokens, not {}; write mtp_layers 1 or 0",
+                                    a.predicted_tokens)});
   if (a.predicted_tokens > 0 && a.head_bias)
     problems.push_back(
         {"architecture.head_bias",
@@ -177,9 +204,7 @@ std::vector<Problem> expert_problems(const Plan& plan) {
   if (plan.experts.overlaps_all_to_all && plan.policy.recompute == Recompute::full)
     problems.push_back(
         {"overlap_expert_all_to_all", "overlap_expert_all_to_all does not go with recompute full"});
-  if (plan.experts.shared_overlap)
-    problems.push_back(
-        {"shared_expert_overlap", "a shared expert on a stream of its own is not simulated yet"});
+  if (plan.experts.shared_overlap) shared_overlap(plan, problems);
   return problems;
 }
 

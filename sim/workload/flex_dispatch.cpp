@@ -42,18 +42,22 @@ Gradients dispatch_back(Writer& w, Gradients gradients, const Routed& r, Value o
   const Value arrived = w.temporary(r.row * arriving_once(r), "gradient of dispatched tokens");
   permute(w, r, "unpermute gradient");
   w.drop({gradients[0], gradients[1], order});
-  const Value made = w.temporary(w.dim.residual(), "dispatch gradient");
+  const Value made = w.temporary(w.dim.residual(), "dispatch gradient", exchange_pool(w));
   send(w, r, "combine");
+  read_by_exchange(w, arrived);
   w.drop(arrived);
   return {made, 0, gradients[2]};
 }
 
 Gradients combine_back(Writer& w, Gradients gradients, const Routed& r) {
-  const Value arrived = w.temporary(r.row * arriving_once(r), "gradient of combined tokens");
+  const Value arrived =
+      w.temporary(r.row * arriving_once(r), "gradient of combined tokens", exchange_pool(w));
   send(w, r, "dispatch");
+  read_by_exchange(w, gradients[0]);
   w.drop(gradients[0]);
   const Value rows = w.temporary(r.row * r.rows, "combine gradient");
   permute(w, r, "permute gradient");
+  read_elsewhere(w, arrived);
   w.drop(arrived);
   return {rows};
 }
@@ -66,7 +70,7 @@ Dispatched flex_dispatch(Writer& w, const Routed& r) {
   w.e.record(there);
   w.e.sync_event(there, "token counts");
   const std::int64_t once = arriving_once(r);
-  const Value arrived = w.temporary(r.row * once, "dispatched tokens");
+  const Value arrived = w.temporary(r.row * once, "dispatched tokens", exchange_pool(w));
   send(w, r, "dispatch");
   const Value order = w.activation(4 * once * (2 * r.local + 1), "row id map");
   w.memory_bound(OperationKind::copy, "row id map", 5 * once * r.local);
@@ -74,6 +78,7 @@ Dispatched flex_dispatch(Writer& w, const Routed& r) {
                                          : w.activation(r.row * r.rows, "expert input");
   const Value probabilities = w.activation(4 * r.rows, "expert probabilities");
   permute(w, r, "permute");
+  read_elsewhere(w, arrived);
   w.drop(arrived);
   w.save(order);
   w.drop(order);
@@ -85,8 +90,9 @@ Value flex_combine(Writer& w, const Routed& r, Value outputs) {
   const Value sums = w.temporary(r.row * arriving_once(r), "sums of this rank's rows");
   permute(w, r, "unpermute");
   w.drop(outputs);
-  const Value sum = w.temporary(w.dim.residual(), "mixture output");
+  const Value sum = w.temporary(w.dim.residual(), "mixture output", exchange_pool(w));
   send(w, r, "combine");
+  read_by_exchange(w, sums);
   w.drop(sums);
   w.node([=](Writer& b, Gradients g) { return combine_back(b, g, r); });
   return sum;

@@ -15,6 +15,7 @@ namespace {
 using collective::Kind;
 using model::OperationKind;
 
+enum What : std::size_t { keys, values };
 constexpr std::array streams{Stream::compute, Stream::cp_compute};
 
 struct Gathered {
@@ -22,44 +23,48 @@ struct Gathered {
       : step(context_method(rank.plan)
                  .forward(context_shape(rank.plan), rank.program.cp_rank)
                  .front()),
-        own(rank.dim.rows(rank.dim.key_value)),
+        own{rank.dim.rows(rank.dim.key_value), rank.dim.rows(rank.dim.value)},
         copies(rank.dim.batch > 1) {}
 
   context::Step step;
-  std::int64_t own;  // bytes of a rank's key
+  std::array<std::int64_t, 2> own;  // bytes of a rank's keys, of its values
   // With one sequence its chunks lie in one piece, and nothing is copied to make them so.
   bool copies;
 
-  std::int64_t whole() const { return step.before.front().bytes; }
+  std::int64_t whole(std::size_t what) const { return step.before[what].bytes; }
   Scores scores(const Dimensions& dim, std::size_t chunk) const {
     const context::Call& call = step.calls[chunk];
     return {call.queries, call.keys, call.causal, dim.heads, dim.groups};
   }
   std::int64_t query_bytes(const Dimensions& dim) const { return dim.rows(dim.query) / 2; }
-  std::int64_t key_bytes(const Dimensions& dim, std::size_t chunk) const {
-    return dim.element * dim.batch * step.calls[chunk].keys * dim.key_value;
+  std::int64_t output_bytes(const Dimensions& dim) const { return dim.rows(dim.attended) / 2; }
+  // Of a chunk's keys, or of its values.
+  std::int64_t pair_bytes(const Dimensions& dim, std::size_t chunk, std::size_t what) const {
+    const std::int64_t width = what == keys ? dim.key_value : dim.value;
+    return dim.element * dim.batch * step.calls[chunk].keys * width;
   }
   // Tokens first, as they are gathered.
-  Value by_token(Writer& w, Value v) const;
+  Value by_token(Writer& w, Value v, std::size_t what) const;
   // Keys or values of all ranks, in order.
-  Value gather(Writer& w) const;
+  Value gather(Writer& w, std::size_t what) const;
   // A chunk's own keys and values, as far as they are copies.
   std::array<Value, 2> cut(Writer& w, std::size_t chunk) const;
 };
 
-Value Gathered::by_token(Writer& w, Value v) const {
+Value Gathered::by_token(Writer& w, Value v, std::size_t what) const {
   if (!copies) return v;
-  const Value made = w.activation(own, "key or value by token");
-  w.memory_bound(OperationKind::copy, "tokens first", 2 * own);
+  const Value made = w.activation(own[what], "key or value by token");
+  w.memory_bound(OperationKind::copy, "tokens first", 2 * own[what]);
   return made;
 }
 
-Value Gathered::gather(Writer& w) const {
-  const Value arrived = w.make(whole(), "gathered keys or values", Category::communication);
-  w.e.collective(Kind::all_gather, Stream::cp, whole(), "key value gather");
+Value Gathered::gather(Writer& w, std::size_t what) const {
+  const std::int64_t bytes = whole(what);
+  const Value arrived = w.make(bytes, "gathered keys or values", Category::communication);
+  w.e.collective(Kind::all_gather, Stream::cp, bytes, "key value gather");
   if (w.records()) w.record_stream(arrived, Stream::cp);
-  const Value ordered = w.temporary(whole(), "keys or values in order");
-  w.memory_bound(OperationKind::copy, "order of chunks", 2 * whole());
+  const Value ordered = w.temporary(bytes, "keys or values in order");
+  w.memory_bound(OperationKind::copy, "order of chunks", 2 * bytes);
   w.drop(arrived);
   return ordered;
 }
@@ -67,23 +72,17 @@ Value Gathered::gather(Writer& w) const {
 std::array<Value, 2> Gathered::cut(Writer& w, std::size_t chunk) const {
   std::array<Value, 2> made{};
   if (!copies) return made;
-  for (Value& v : made) {
-    v = w.temporary(key_bytes(w.dim, chunk), "keys or values of a chunk", streams[chunk]);
-    w.memory_bound(OperationKind::copy, "cut keys", 2 * key_bytes(w.dim, chunk), streams[chunk]);
+  for (const std::size_t what : {keys, values}) {
+    const std::int64_t bytes = pair_bytes(w.dim, chunk, what);
+    made[what] = w.temporary(bytes, "keys or values of a chunk", streams[chunk]);
+    w.memory_bound(OperationKind::copy, "cut keys", 2 * bytes, streams[chunk]);
   }
   return made;
 }
 
-// One stream goes on behind what the other was given.
-void join(Writer& w, Stream waits, Stream behind) {
-  const std::uint16_t event = w.event();
-  w.e.record(event, behind);
-  w.e.wait(event, waits);
-}
-
-Value copy_of_chunk(Writer& w, const Gathered& g, std::size_t chunk, std::string_view label) {
+Value copy_of_chunk(Writer& w, const Gathered& g, std::size_t chunk, std::int64_t bytes,
+                    std::string_view label) {
   if (!g.copies) return 0;
-  const std::int64_t bytes = g.query_bytes(w.dim);
   const Value made = w.temporary(bytes, label, streams[chunk]);
   w.memory_bound(OperationKind::copy, "copy half", 2 * bytes, streams[chunk]);
   return made;
@@ -97,27 +96,30 @@ struct Saved {
 // One chunk on the way back: its gradients are added to those of all keys.
 void chunk_back(Writer& w, const Gathered& g, std::size_t chunk) {
   const Stream stream = streams[chunk];
-  const std::int64_t query = g.query_bytes(w.dim), keys = g.key_bytes(w.dim, chunk);
-  const Value q = copy_of_chunk(w, g, chunk, "q of a chunk");
+  const std::int64_t query = g.query_bytes(w.dim);
+  const std::int64_t of_keys = g.pair_bytes(w.dim, chunk, keys);
+  const std::int64_t of_values = g.pair_bytes(w.dim, chunk, values);
+  const Value q = copy_of_chunk(w, g, chunk, query, "q of a chunk");
   const std::array<Value, 2> cut = g.cut(w, chunk);
-  const Value dout = copy_of_chunk(w, g, chunk, "dout of a chunk");
+  const Value dout = copy_of_chunk(w, g, chunk, g.output_bytes(w.dim), "dout of a chunk");
   const Value dq = w.temporary(query, "dq of the step", stream);
-  const Value dk = w.temporary(keys, "dk of a chunk", stream);
-  const Value dv = w.temporary(keys, "dv of a chunk", stream);
+  const Value dk = w.temporary(of_keys, "dk of a chunk", stream);
+  const Value dv = w.temporary(of_values, "dv of a chunk", stream);
   backward_kernel(w, g.scores(w.dim, chunk), stream);
   w.memory_bound(OperationKind::copy, "copy dq", 2 * query, stream);
-  if (chunk == 1) join(w, stream, streams[0]);  // both add to the same gradients
-  w.memory_bound(OperationKind::elementwise, "add dkv", 2 * 3 * keys, stream);
+  if (chunk == 1) w.order(stream, streams[0]);  // both add to the same gradients
+  w.memory_bound(OperationKind::elementwise, "add dkv", 3 * (of_keys + of_values), stream);
   w.drop({q, cut[0], cut[1], dout, dq, dk, dv});
 }
 
 // The gradients of all keys: put back in the ranks' order and summed over them.
-Value scatter(Writer& w, const Gathered& g, Value all) {
-  const Value ordered = w.temporary(g.whole(), "gradients in the order of ranks");
-  w.memory_bound(OperationKind::copy, "order of chunks", 2 * g.whole());
+Value scatter(Writer& w, const Gathered& g, Value all, std::size_t what) {
+  const std::int64_t whole = g.whole(what);
+  const Value ordered = w.temporary(whole, "gradients in the order of ranks");
+  w.memory_bound(OperationKind::copy, "order of chunks", 2 * whole);
   w.drop(all);
-  const Value own = w.temporary(g.own, "reduced key or value gradient");
-  w.e.collective(Kind::reduce_scatter, Stream::cp, g.whole(), "key value gradient scatter");
+  const Value own = w.temporary(g.own[what], "reduced key or value gradient");
+  w.e.collective(Kind::reduce_scatter, Stream::cp, whole, "key value gradient scatter");
   if (w.records()) w.record_stream(ordered, Stream::cp);
   w.drop(ordered);
   return own;
@@ -125,15 +127,15 @@ Value scatter(Writer& w, const Gathered& g, Value all) {
 
 Gradients gathered_back(Writer& w, const Gathered& g) {
   const Value dq = w.temporary(w.dim.rows(w.dim.query), "dq");
-  const std::array<Value, 2> sums{w.temporary(g.whole(), "gradients of all keys or values"),
-                                  w.temporary(g.whole(), "gradients of all keys or values")};
-  w.memory_bound(OperationKind::copy, "clear dkv", 2 * g.whole());
-  const Value keys = g.gather(w), values = g.gather(w);
-  join(w, streams[1], streams[0]);
+  const std::array<Value, 2> sums{w.temporary(g.whole(keys), "gradients of all keys or values"),
+                                  w.temporary(g.whole(values), "gradients of all keys or values")};
+  w.memory_bound(OperationKind::copy, "clear dkv", g.whole(keys) + g.whole(values));
+  const Value all_keys = g.gather(w, keys), all_values = g.gather(w, values);
+  w.order(streams[1], streams[0]);
   for (const std::size_t chunk : {0u, 1u}) chunk_back(w, g, chunk);
-  join(w, streams[0], streams[1]);
-  const Value dk = scatter(w, g, sums[0]), dv = scatter(w, g, sums[1]);
-  w.drop({keys, values});
+  w.order(streams[0], streams[1]);
+  const Value dk = scatter(w, g, sums[0], keys), dv = scatter(w, g, sums[1], values);
+  w.drop({all_keys, all_values});
   return {dq, dk, dv};
 }
 
@@ -142,34 +144,36 @@ Gradients gathered_back(Writer& w, const Gathered& g) {
 Value gathered_core(Writer& w, const CoreInputs& in) {
   const Gathered g(w.rank);
   const Layouts l = make_layouts(w, in);
-  Saved saved{l.query, g.by_token(w, l.key), g.by_token(w, l.value), {}, {}, {}};
-  const Value keys = g.gather(w), values = g.gather(w);
-  join(w, streams[1], streams[0]);
-  const Value out = w.activation(w.dim.rows(w.dim.query), "attention output");
+  Saved saved{
+      l.query, g.by_token(w, l.key, keys), g.by_token(w, l.value, values), {}, {}, {}};
+  const Value all_keys = g.gather(w, keys), all_values = g.gather(w, values);
+  w.order(streams[1], streams[0]);
+  const Value out = w.activation(w.dim.rows(w.dim.attended), "attention output");
   std::array<Value, 2> half{};
   std::array<std::array<Value, 2>, 2> cut{};
   const auto copy_output = [&](std::size_t chunk) {
-    w.memory_bound(OperationKind::copy, "copy output", 2 * g.query_bytes(w.dim), streams[chunk]);
+    w.memory_bound(OperationKind::copy, "copy output", 2 * g.output_bytes(w.dim),
+                   streams[chunk]);
   };
   for (const std::size_t chunk : {0u, 1u}) {
     const Scores scores = g.scores(w.dim, chunk);
-    half[chunk] = copy_of_chunk(w, g, chunk, "q of a chunk");
+    half[chunk] = copy_of_chunk(w, g, chunk, g.query_bytes(w.dim), "q of a chunk");
     cut[chunk] = g.cut(w, chunk);
-    saved.outputs[chunk] = w.activation(g.query_bytes(w.dim), "output of a chunk", streams[chunk]);
+    saved.outputs[chunk] = w.activation(g.output_bytes(w.dim), "output of a chunk", streams[chunk]);
     saved.statistics[chunk] = w.activation(statistics_bytes(w.dim) / 2, "lse", streams[chunk]);
     saved.states[chunk] = w.activation(16, "rng state", streams[chunk]);
     attention_kernel(w, false, scores, streams[chunk]);
     if (chunk == 1) copy_output(0);
   }
   copy_output(1);
-  join(w, streams[0], streams[1]);
+  w.order(streams[0], streams[1]);
   w.save({saved.query, saved.key, saved.value});
   for (const std::size_t chunk : {0u, 1u}) {
     const Value of_chunk[] = {saved.outputs[chunk], saved.statistics[chunk], saved.states[chunk]};
     w.save({of_chunk[0], of_chunk[1], of_chunk[2]});
     w.drop({half[chunk], cut[chunk][0], cut[chunk][1], of_chunk[0], of_chunk[1], of_chunk[2]});
   }
-  w.drop({keys, values});
+  w.drop({all_keys, all_values});
   if (g.copies) w.drop({saved.key, saved.value});
   if (l.made_query) w.drop(l.query);
   if (l.made_key) w.drop(l.key);

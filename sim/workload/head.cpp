@@ -60,7 +60,7 @@ Gradients head_back(Writer& w, Gradients gradients, Value input, bool last) {
   if (w.a.head_bias && !w.frozen()) head_bias_gradient(w);
   w.drop(gradients[0]);
   const bool tied =
-      w.rank.sharding->parameters(w.variant.unit.chunk).find(ends, "output layer") < 0;
+      w.rank.sharding->parameters(w.variant.unit.chunk).find({0, ends}, "output layer") < 0;
   if (!w.keep_gradient(handle, tied ? "word embedding" : "output layer")) w.drop(handle);
   if (last) w.ready("output layer");
   return {reduced};
@@ -142,9 +142,7 @@ std::uint32_t head_forward(Rank& rank, const Variant& variant) {
   w.save({residual, norm.output});
   w.node([=](Writer& b, Gradients g) { return final_norm_back(b, g, norm, residual); });
   blas_workspace(w, blas_workspace_forward, "cuBLAS workspace of the forward thread");
-  for (std::int64_t i = 0; i < w.a.predicted_tokens; ++i)
-    predict(w, norm.output, i == 0,
-            [i](Writer& b, Value normed) { predicted_head(b, normed, i == 0); });
+  if (w.a.predicted_tokens > 0) predict(w, norm.output, predicted_head);
   if (w.sequence_parallel()) gather_head_input(w);
   const Value logits = w.make(logits_bytes(dim), "logits", Category::logits);
   head_product(w, dim.tokens, dim.vocab, dim.hidden, GemmRole::forward, 0);

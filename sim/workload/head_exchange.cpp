@@ -15,11 +15,11 @@ HeadExchange::HeadExchange(const Rank& rank, const context::Shape& shape) {
   repeats_ = groups_ * degree_ > shape.groups;
   pipelined_ = !method.megatron.empty() && rank.plan.stack.layer_kernels == LayerKernels::fused;
   whole_ = degree_ == shape.ranks;
-  query_ = key_value_ = 0;
   if (degree_ == 1) return;
   const std::vector<context::Step> steps = method.forward(shape, rank.program.cp_rank);
-  query_ = steps.back().after.front().bytes;
-  key_value_ = steps.front().before.back().bytes;
+  const auto& before = steps.front().before;
+  bytes_ = {before[0].bytes, before[1].bytes, before[2].bytes};
+  output_ = steps.back().after.front().bytes;
 }
 
 Stream HeadExchange::ring() const {
@@ -82,38 +82,38 @@ HeadExchange::Inputs HeadExchange::inputs(Writer& w, const Layouts& layouts) con
   Value repeated[2] = {0, 0};
   if (repeats_)
     for (Value& v : repeated) {
-      v = w.temporary(key_value_, "repeated heads");
-      w.memory_bound(OperationKind::copy, "repeat heads", key_value_ + w.dim.rows(w.dim.key_value));
+      v = w.temporary(bytes_[1], "repeated heads");
+      w.memory_bound(OperationKind::copy, "repeat heads", bytes_[1] + w.dim.rows(w.dim.key_value));
     }
-  const std::vector<Value> made = exchange(w, {query_, key_value_, key_value_}, true);
+  const std::vector<Value> made = exchange(w, bytes_, true);
   w.drop({repeated[0], repeated[1]});
   return {made[0], made[1], made[2]};
 }
 
 Value HeadExchange::output(Writer& w, Value out) const {
   if (degree_ == 1) return out;
-  const Value made = exchange(w, {query_}, false)[0];
+  const Value made = exchange(w, {output_}, false)[0];
   w.drop(out);
   return made;
 }
 
 HeadExchange::Outputs HeadExchange::outputs(Writer& w, Value out, Value gradient) const {
   if (degree_ == 1) return {out, gradient};
-  if (!resends_output()) return {0, exchange(w, {query_}, true)[0]};
-  const std::vector<Value> made = exchange(w, {query_, query_}, true);
+  if (!resends_output()) return {0, exchange(w, {output_}, true)[0]};
+  const std::vector<Value> made = exchange(w, {output_, output_}, true);
   return {made[0], made[1]};
 }
 
 Gradients HeadExchange::gradients(Writer& w, Gradients gradients) const {
   if (degree_ == 1) return gradients;
-  const std::vector<Value> made = exchange(w, {query_, key_value_, key_value_}, false);
+  const std::vector<Value> made = exchange(w, bytes_, false);
   w.drop({gradients[0], gradients[1], gradients[2]});
   if (!repeats_) return {made[0], made[1], made[2]};
   const std::int64_t own = w.dim.rows(w.dim.key_value);
   Gradients back{made[0], 0, 0};
   for (const std::size_t i : {1u, 2u}) {
     back[i] = w.temporary(own, "summed repeated heads");
-    w.memory_bound(OperationKind::reduction, "sum repeated heads", own + key_value_);
+    w.memory_bound(OperationKind::reduction, "sum repeated heads", own + bytes_[1]);
     w.drop(made[i]);
   }
   return back;

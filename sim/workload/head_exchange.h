@@ -54,7 +54,9 @@ class HeadExchange {
   int degree_;
   std::int64_t heads_, groups_;       // of a rank's attention
   bool repeats_, pipelined_, whole_;  // all ranks exchange
-  std::int64_t query_, key_value_;    // bytes of a message: of the query, of the key
+  // Bytes of the messages: of the query, the key and the value, and of the output.
+  std::vector<std::int64_t> bytes_;
+  std::int64_t output_ = 0;
 };
 
 }  // namespace sim::workload

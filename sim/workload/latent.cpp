@@ -347,7 +347,10 @@ Value latent_attention(Writer& w) {
   w.node([l](Writer& b, Gradients g) { return l.back(b, g); });
   const bool again = w.plan.policy.recompute == Recompute::selective &&
                      w.plan.policy.recompute_modules.core_attention;
-  const auto region = [widths, heads](Writer& b) { return latent_core(b, widths, heads); };
+  const auto region = [widths, heads](Writer& b) {
+    if (b.dim.cp == 1) return latent_core(b, widths, heads);
+    return shared_core(b, {0, heads.query, heads.key, heads.value});
+  };
   const Value out =
       again ? checkpoint(w, {heads.query, heads.key, heads.value}, region) : region(w);
   const Linear projection = linear(w.rank, Module::projection);

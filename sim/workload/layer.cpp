@@ -62,8 +62,9 @@ Value residual(Writer& w, Value input, const std::function<Value(Writer&)>& bran
   Value summand = branch(w);
   if (w.a.output_norms)
     summand = output_norm(w, summand, last ? "post_mlp_norm.weight" : "post_attention_norm.weight");
+  const Stream pool = last && w.variant.kind.mixture ? exchange_pool(w) : Stream::compute;
   const Value out = last ? w.make_in(layer_slot(LayerSlot::input, 1), bytes, "residual stream",
-                                     Category::activations)
+                                     Category::activations, pool)
                          : w.activation(bytes, "residual stream");
   Value mask = 0;
   if (w.a.hidden_dropout > 0 && w.keep)

@@ -30,10 +30,10 @@ void products(Writer& w, const Matrix& m, std::int64_t rows, GemmRole role, bool
       const bool biased = !m.bias.empty() && role != GemmRole::input_gradient;
       w.e.host(HostWork::expert, biased ? 2 * m.count : m.count);
     }
-    w.e.kernel(product(m.count), w.flags);
+    w.e.kernel(product(m.count), w.flags, w.current);
     return;
   }
-  for (std::int64_t i = 0; i < m.count; ++i) w.e.kernel(product(1), w.flags);
+  for (std::int64_t i = 0; i < m.count; ++i) w.e.kernel(product(1), w.flags, w.current);
 }
 
 // The handles that autograd takes for gradients which are in main_grad already; kept ones are one a

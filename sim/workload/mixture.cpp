@@ -55,7 +55,7 @@ Gradients norm_back(Writer& w, Gradients gradients, const Normed& norm) {
   return {made};
 }
 
-Value beside(Writer& w, Value normed) {
+Value in_line(Writer& w, Value normed) {
   const bool again = w.plan.policy.recompute == Recompute::selective &&
                      w.plan.policy.recompute_modules.shared_experts;
   if (!again) return shared_expert(w, normed);
@@ -70,18 +70,22 @@ int host_pieces(const Writer& w) {
 }
 
 Value layer_of_experts(Writer& w) {
-  const Routed r(w);
+  Routed r(w);
   const int pieces = host_pieces(w);
+  const bool shares = w.a.experts.shared_ffn > 0;
   w.e.host(HostWork::experts_forward, pieces);
   w.use({"pre_mlp_layernorm.weight"});
   const Normed norm = norm_forward(w, w.dim.residual(), "expert norm output", true);
   norm_again(w, norm.output);
   w.node([norm](Writer& b, Gradients g) { return norm_back(b, g, norm); });
+  if (shares && w.plan.experts.shared_overlap)
+    r.aside = std::make_shared<SharedAside>(w.rank, norm.output);
   route(w, r, norm.output);
   const Dispatched in = dispatch(w, r);
-  const Value shared = w.a.experts.shared_ffn > 0 ? beside(w, norm.output) : Value{0};
+  Value shared = shares && !r.aside ? in_line(w, norm.output) : Value{0};
   w.drop(norm.output);
   const Value sum = combine(w, r, expert_products(w, r, in));
+  if (r.aside) shared = r.aside->output(w);
   if (shared != 0) {
     w.memory_bound(OperationKind::elementwise, "add shared expert", 3 * w.dim.residual());
     w.drop(shared);

@@ -15,6 +15,8 @@
 // shared_experts.py; core 0.8 token_dispatcher.py for alltoall_seq; DeepEP docs/legacy.md]
 #pragma once
 
+#include <memory>
+
 #include "sim/workload/matrix.h"
 #include "sim/workload/tape.h"
 
@@ -26,6 +28,8 @@ Value mixture(Writer& w);
 // Where norms are recomputed: the output goes behind the layer's forward pass and is made again in
 // front of its backward pass.
 void norm_again(Writer& w, Value output);
+
+class SharedAside;
 
 // What one rank of a layer routes.
 struct Routed {
@@ -42,6 +46,7 @@ struct Routed {
   std::int64_t score;     // bytes of a probability in the router
   Dispatcher dispatcher;
   Choices choices;  // flex: a token is sent once to each place of its experts
+  std::shared_ptr<SharedAside> aside;  // the shared expert on a stream of its own; none: in line
 
   bool sorts() const { return local > 1 && dispatcher != Dispatcher::allgather; }
 };
@@ -65,6 +70,12 @@ Value flex_combine(Writer& w, const Routed& r, Value outputs);
 // `route`: of the rows that are drawn, negative where they go back; 0: all pairs alike.
 void send_tokens(Writer& w, Stream stream, std::int64_t bytes, const Choices& choices, int route,
                  std::string_view label);
+// The stream whose blocks hold what the exchanges make. Beside another microbatch they run, with
+// the sums behind them and the layer's output, as nodes of a second stream; what they read is freed
+// when they are done [core 0.14 pipeline_parallel/utils.py:ScheduleNode, fine_grained_callables.py].
+Stream exchange_pool(const Writer& w);
+void read_by_exchange(Writer& w, Value v);  // 0: nothing
+void read_elsewhere(Writer& w, Value v);    // by the compute stream, of what an exchange made
 
 // expert_products.cpp: the local experts, from their rows, which are dropped.
 Value expert_products(Writer& w, const Routed& r, Dispatched in);
@@ -73,5 +84,34 @@ Matrix expert_matrix(const Rank& rank, bool up);
 // shared_expert.cpp: its sum over the tensor-parallel ranks.
 Value shared_expert(Writer& w, Value normed);
 Matrix shared_matrix(const Rank& rank, bool up);
+
+// shared_aside.cpp: the same in steps on Stream::side, each issued when an exchange of tokens is on
+// its way (--moe-shared-expert-overlap):
+//
+//     compute   router ── permute ── dispatch ─────── experts ── combine ─────────────── sum
+//     side             └─ gather ──────────── up, activation ──────────── down, scatter ─┘
+//
+// On the way back: gather, `down` behind the gradients' dispatch; `up`, scatter behind their
+// combination. The products read whole rows, which are saved
+// [core 0.14 moe/shared_experts.py:SharedExpertMLP, token_dispatcher.py:MoEAlltoAllTokenDispatcher].
+class SharedAside {
+ public:
+  SharedAside(const Rank& rank, Value normed);
+
+  void gather(Writer& w);
+  void up(Writer& w);
+  void down(Writer& w);
+  Value output(Writer& w);  // the compute stream goes on behind it
+
+  void gather_back(Writer& w, Value gradient);  // of the output, which stays
+  void down_back(Writer& w);
+  void up_back(Writer& w);
+  Value input_gradient(Writer& w);
+
+ private:
+  Matrix up_, down_;
+  Value normed_, whole_ = 0, up_output_ = 0, operand_ = 0, output_ = 0;
+  Value gradient_ = 0, gathered_ = 0, inner_ = 0, made_ = 0;  // on the way back
+};
 
 }  // namespace sim::workload

@@ -44,20 +44,17 @@ void Parameters::add(int layer, const ParameterList& parameters) {
   }
 }
 
-int Parameters::find(int layer, std::string_view name, std::string_view owner) const {
-  for (const int index : of(layer)) {
-    const Parameter& p = (*this)[index];
-    if (p.name == name && p.owner == owner) return index;
-  }
-  return -1;
+int Parameters::find(Unit unit, std::string_view name, std::string_view owner) const {
+  const std::vector<int> found = find_all(unit, name, owner);
+  return found.empty() ? -1 : found.front();
 }
 
-std::vector<int> Parameters::find_all(int layer, std::string_view name,
+std::vector<int> Parameters::find_all(Unit unit, std::string_view name,
                                       std::string_view owner) const {
   std::vector<int> found;
-  for (const int index : of(layer)) {
+  for (const int index : of(unit.layer)) {
     const Parameter& p = (*this)[index];
-    if (p.name == name && p.owner == owner) found.push_back(index);
+    if (p.name == name && p.owner == owner && p.depth == unit.depth) found.push_back(index);
   }
   return found;
 }

@@ -19,6 +19,9 @@ constexpr int ends = -1;  // the unit of a chunk that is no layer
 struct Unit {
   int chunk = 0;
   int layer = ends;
+  // Of the ends, a module that predicts the token so far ahead of the next one (prediction.h): its
+  // parameters have names that come again in the others. 0: none of them.
+  int depth = 0;
 };
 
 struct Parameter {
@@ -35,6 +38,7 @@ struct Parameter {
   bool fp8 = false;             // held in fp8
   bool frozen = false;          // beside adapters: no gradient and no state
   bool expert = false;          // of a routed expert: shared by the ranks that hold the same ones
+  int depth = 0;                // Unit::depth
 };
 
 // What each module registers, in the order of its constructor.
@@ -62,9 +66,9 @@ class Parameters {
     return units_[static_cast<std::size_t>(layer + 1)];
   }
   // The place in all(), -1: the unit has no such parameter.
-  int find(int layer, std::string_view name, std::string_view owner = {}) const;
+  int find(Unit unit, std::string_view name, std::string_view owner = {}) const;
   // All of that name: of experts a weight each.
-  std::vector<int> find_all(int layer, std::string_view name, std::string_view owner = {}) const;
+  std::vector<int> find_all(Unit unit, std::string_view name, std::string_view owner = {}) const;
   std::int64_t elements() const;  // without padding
 
  private:

@@ -118,8 +118,13 @@ ParameterList prediction_parameters(const Rank& rank) {
   ParameterList list;
   if (!rank.has_first_part())
     list.push_back({"word embedding", rank.dim.vocab * rank.dim.hidden, false, false, true});
+  const auto to_depth = [&list](std::size_t from, std::int64_t depth) {
+    for (; from < list.size(); ++from) list[from].depth = static_cast<int>(depth);
+  };
+  to_depth(0, 1);
   const std::vector<std::uint8_t> mixture = model::mixture_layers(a);
-  for (std::int64_t i = 0; i < a.predicted_tokens; ++i) {
+  for (std::int64_t depth = 1; depth <= a.predicted_tokens; ++depth) {
+    const std::size_t from = list.size();
     for (const char* name : {"enorm.weight", "hnorm.weight"}) list.push_back({name, a.hidden, sp});
     const Matrix m = joining(rank);
     list.push_back({m.parameter, m.in * m.out, false, true});
@@ -128,31 +133,68 @@ ParameterList prediction_parameters(const Rank& rank) {
     for (const Parameter& p : experts ? mixture_parameters(rank) : mlp_parameters(rank))
       list.push_back(p);
     list.push_back({"mtp final norm", a.hidden, sp});
+    to_depth(from, depth);
   }
   return list;
 }
 
-void predict(Writer& w, Value normed, bool first, const std::function<void(Writer&, Value)>& head) {
-  // The gradient of the norm's output that the main head made waits while this module's come.
-  const auto waiting = std::make_shared<Value>(0);
-  w.node([waiting](Writer& b, Gradients g) -> Gradients {
-    b.memory_bound(OperationKind::elementwise, "add prediction gradient", 3 * b.dim.residual());
-    b.drop(g[0]);
-    return {*waiting};
+namespace {
+
+// Where a stream is read twice: the gradient of what reads it first waits while those of the second
+// reader come (`arrives`, recorded behind both), and joins theirs (`joins`, in front of both).
+struct Fork {
+  std::shared_ptr<Value> waiting = std::make_shared<Value>(0);
+
+  void joins(Writer& w) const {
+    w.node([waiting = waiting](Writer& b, Gradients g) -> Gradients {
+      b.memory_bound(OperationKind::elementwise, "add prediction gradient", 3 * b.dim.residual());
+      b.drop(g[0]);
+      return {*waiting};
+    });
+  }
+  void arrives(Writer& w) const {
+    w.node([waiting = waiting](Writer&, Gradients g) -> Gradients {
+      *waiting = g[0];
+      return {};
+    });
+  }
+};
+
+// Parameters are those of this module from here on, and in front of it on the way back.
+void enter(Writer& w, int depth, int before) {
+  w.depth = depth;
+  w.node([before](Writer& b, Gradients g) {
+    b.depth = before;
+    return g;
   });
-  const Value in = join(w, normed, first);
-  const Value stream = layer(w, in);
-  w.drop(in);
-  const Normed norm = norm_forward(w, w.dim.residual(), "final norm output", false);
-  w.save({stream, norm.output});
-  w.node([=](Writer& b, Gradients g) { return norm_back(b, g, norm, stream); });
-  w.drop(stream);
-  head(w, norm.output);
-  w.drop(norm.output);
-  w.node([waiting](Writer&, Gradients g) -> Gradients {
-    *waiting = g[0];
-    return {};
-  });
+}
+
+}  // namespace
+
+void predict(Writer& w, Value normed, const std::function<void(Writer&, Value, bool)>& head) {
+  const Fork main;
+  main.joins(w);
+  Value stream = normed;
+  for (int depth = 1; depth <= w.a.predicted_tokens; ++depth) {
+    const bool first = depth == 1, last = depth == w.a.predicted_tokens;
+    enter(w, depth, 0);
+    const Value in = join(w, stream, first);
+    const Value out = layer(w, in);
+    w.drop(in);
+    const Normed norm = norm_forward(w, w.dim.residual(), "final norm output", false);
+    w.save({out, norm.output});
+    w.node([=](Writer& b, Gradients g) { return norm_back(b, g, norm, out); });
+    w.drop(out);
+    enter(w, 0, depth);
+    const Fork next;
+    if (!last) next.joins(w);
+    head(w, norm.output, first);
+    if (!last) next.arrives(w);
+    if (!first) w.drop(stream);
+    stream = norm.output;
+  }
+  if (stream != normed) w.drop(stream);
+  main.arrives(w);
 }
 
 }  // namespace sim::workload

@@ -39,7 +39,8 @@ std::string_view name(Stream stream) {
                                                                     "cp ring",
                                                                     "shard near",
                                                                     "shard far",
-                                                                    "vocabulary"};
+                                                                    "vocabulary",
+                                                                    "side"};
   return names[static_cast<std::size_t>(stream)];
 }
 

@@ -23,11 +23,13 @@ Dimensions::Dimensions(const Plan& plan, int slice) {
   shard = plan.uses_sequence_parallel() ? tokens / tp : tokens;
   hidden = a.hidden;
   query = a.query_width() / tp;
-  attended = a.is_latent() ? a.heads * a.latent.value / tp : query;
   key_value = std::max<std::int64_t>(a.kv_width() / tp, a.head_dim);
   heads = a.heads / tp;
   groups = std::max<std::int64_t>(a.kv_heads / tp, 1);
   head_dim = a.head_dim;
+  value_dim = a.is_latent() ? a.latent.value : head_dim;
+  attended = a.is_latent() ? heads * value_dim : query;
+  value = a.is_latent() ? groups * value_dim : key_value;
   ffn = a.ffn / tp;
   up = a.activation == model::Activation::swiglu ? 2 * ffn : ffn;
   const std::int64_t shares = plan.cuts_vocabulary() ? tp * pp : tp;
@@ -46,8 +48,6 @@ Rank::Rank(const Plan& plan_, const Environment& environment_, Program& program_
   program.fixed_slots = fixed_slot_count;
   program.local_slots = local_slot_count;
   program.events = tape_event;
-  if (plan.architecture.is_mixture()) program.events = expert_parameter_event + 1u;
-  if (cuts_vocabulary()) program.events = row_gradient_event + 1u;
   if (plan.stack.tp_comm_overlap && plan.uses_sequence_parallel()) tables.set_pieces(plan.mesh.tp);
   const schedule::Shape shape = pipeline_shape(plan, 1);
   for (int chunk = 0; chunk < plan.pipeline.virtual_stages; ++chunk)

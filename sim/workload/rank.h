@@ -36,8 +36,10 @@ struct Dimensions {
   std::int64_t query;          // a d / t
   std::int64_t attended;       // width of attention's output: a d / t, unless values have their own
   std::int64_t key_value;      // k / t
+  std::int64_t value;          // width of the values: k / t, unless they have their own
   std::int64_t heads, groups;  // per tensor-parallel rank
   std::int64_t head_dim;       // d
+  std::int64_t value_dim;      // of a value: d, unless they have their own
   std::int64_t ffn;            // f / t
   std::int64_t up;             // width of fc1's output: 2 f / t with SwiGLU, else f / t
   std::int64_t vocab;          // v / t
@@ -134,15 +136,16 @@ enum Event : std::uint16_t {
   receive_backward_up_event,
   offload_event,  // activations on their way to the CPU, and back
   reload_event,
-  computed_event,  // what is copied has been computed
-  tape_event,      // from here on: a tape's own, until its block ends
+  computed_event,       // what is copied has been computed
+  expert_bucket_event,  // of the buffers of experts
+  expert_parameter_event,
+  hidden_exchange_event,  // tokens that travel beside another microbatch
+  shared_event,           // a vocabulary over all stages: the output layer's input, its sums,
+  summed_event,
+  rows_event,  // rows of the model's input, their gradient
+  row_gradient_event,
+  tape_event,  // from here on: a tape's own, until its block ends
 };
-// Behind those that tapes make: of the buffers of experts, and of a vocabulary over all stages: the
-// output layer's input, its sums, rows of the model's input, their gradient.
-constexpr std::uint16_t expert_bucket_event = tape_event + 32,
-                        expert_parameter_event = tape_event + 33, shared_event = tape_event + 34,
-                        summed_event = tape_event + 35, rows_event = tape_event + 36,
-                        row_gradient_event = tape_event + 37;
 constexpr int free_forward_events = free_backward_event - free_forward_event;
 constexpr int free_backward_events = unit_event - free_backward_event;
 constexpr int unit_events = order_event - unit_event;

@@ -53,11 +53,18 @@ struct Ring {
     return {p == Part::second_queries ? local / 2 : local,
             p == Part::first_keys ? local / 2 : local, p == Part::own, heads, groups};
   }
+  // Keys and values of so many tokens, and of all that go around together.
+  std::int64_t key_value_bytes(std::int64_t rows) const {
+    return dim.element * dim.batch * rows * groups * (dim.head_dim + dim.value_dim);
+  }
   std::int64_t key_value_bytes() const {
-    return 2 * dim.element * dim.batch * local * groups * dim.head_dim;
+    return key_value_bytes(local);
   }
   std::int64_t query_bytes(std::int64_t rows) const {
     return dim.element * dim.batch * rows * heads * dim.head_dim;
+  }
+  std::int64_t output_bytes(std::int64_t rows) const {
+    return dim.element * dim.batch * rows * heads * dim.value_dim;
   }
   std::int64_t statistics(std::int64_t queries) const { return 4 * dim.batch * heads * queries; }
 };
@@ -111,7 +118,7 @@ void RingForward::step(int i) {
   }
   take_half(i);
   const Scores scores = ring.scores(ring.part(i));
-  outputs.push_back(w.temporary(ring.query_bytes(scores.query), "partial output", stream));
+  outputs.push_back(w.temporary(ring.output_bytes(scores.query), "partial output", stream));
   statistics.push_back(w.temporary(ring.statistics(scores.query), "partial statistics", stream));
   states.push_back(w.temporary(16, "partial rng state", stream));
   attention_kernel(w, false, scores, stream);
@@ -124,8 +131,8 @@ void RingForward::add_statistics(int i) {
     w.memory_bound(OperationKind::elementwise, "merge statistics", 5 * bytes, stream_of(i));
     return;
   }
-  out = w.activation(w.dim.rows(w.dim.query), "attention output");
-  w.memory_bound(OperationKind::copy, "clear output", w.dim.rows(w.dim.query));
+  out = w.activation(w.dim.rows(w.dim.attended), "attention output");
+  w.memory_bound(OperationKind::copy, "clear output", w.dim.rows(w.dim.attended));
   const Value copy = w.temporary(bytes, "copy of statistics");
   running = w.temporary(2 * bytes, "running statistics in fp64");
   w.memory_bound(OperationKind::copy, "statistics to fp64", 5 * bytes);
@@ -167,22 +174,24 @@ void RingBackward::step(int i, std::uint16_t arrived) {
   const Part p = ring.part(ring.c - 1 - i);
   const Scores scores = ring.scores(p);
   const std::int64_t query_bytes = ring.query_bytes(scores.query);
-  const std::int64_t key_bytes =
-      2 * w.dim.element * w.dim.batch * scores.key * ring.groups * w.dim.head_dim;
+  const std::int64_t key_bytes = ring.key_value_bytes(scores.key);
+  const std::int64_t of_value =
+      w.dim.element * w.dim.batch * scores.key * ring.groups * w.dim.value_dim;
   const std::int64_t half_query = ring.query_bytes(ring.local / 2);
+  const std::int64_t half_output = ring.output_bytes(ring.local / 2);
   const bool second = p == Part::second_queries && ring.copies_half;
   half(query, second, half_query, "second half of q");
   if (!cudnn) make(dq, query_bytes, "dq of the step");
   half(keys, p == Part::first_keys, ring.key_value_bytes() / 2, "first half of k and v");
   if (!cudnn) make(dkv, key_bytes, "dkv of the step");
-  half(output, second, half_query, "second half of out");
-  half(gradient, second, half_query, "second half of dout");
+  half(output, second, half_output, "second half of out");
+  half(gradient, second, half_output, "second half of dout");
   const Value old[] = {dq, dk, dv};
   if (cudnn) {
     // Results get their names when the call returns.
     dq = w.temporary(query_bytes, "dq of the step");
-    dk = w.temporary(key_bytes / 2, "dk of the step");
-    dv = w.temporary(key_bytes / 2, "dv of the step");
+    dk = w.temporary(key_bytes - of_value, "dk of the step");
+    dv = w.temporary(of_value, "dv of the step");
   }
   backward_kernel(w, scores);
   if (cudnn) w.drop({old[0], old[1], old[2]});
@@ -234,7 +243,7 @@ Value ring_core(Writer& w, const CoreInputs& in) {
   w.memory_bound(OperationKind::copy, "lse to fp32", 3 * statistics_bytes(w.dim));
   for (int i = 0; i < ring.c; ++i)
     w.memory_bound(OperationKind::elementwise, "merge outputs",
-                   3 * ring.query_bytes(ring.scores(ring.part(i)).query));
+                   3 * ring.output_bytes(ring.scores(ring.part(i)).query));
   const Value out = exchange.output(w, f.out);
   const Value state = w.activation(16 * ring.c, "rng state");
   // Saved are q, the last K/V buffer, out, lse and rng states; the rest goes with the function: its

@@ -32,18 +32,18 @@ void Sharding::begin(schedule::Pass pass, int chunk, const Moment& moment) {
 }
 
 void Sharding::use(Emitter& e, Unit unit, std::string_view name, std::string_view owner) {
-  for (const int p : parameters(unit.chunk).find_all(unit.layer, name, owner))
+  for (const int p : parameters(unit.chunk).find_all(unit, name, owner))
     used(e, unit.chunk, p);
 }
 
 bool Sharding::keep(Emitter& e, Unit unit, std::string_view name, Slot gradient,
                     std::string_view owner) {
-  const int p = parameters(unit.chunk).find(unit.layer, name, owner);
+  const int p = parameters(unit.chunk).find(unit, name, owner);
   return p >= 0 && kept(e, unit.chunk, p, gradient);
 }
 
 void Sharding::ready(Emitter& e, Unit unit, std::string_view name, std::string_view owner) {
-  for (const int p : parameters(unit.chunk).find_all(unit.layer, name, owner))
+  for (const int p : parameters(unit.chunk).find_all(unit, name, owner))
     is_ready(e, unit.chunk, p);
 }
 

@@ -36,13 +36,14 @@ Writer::Writer(Rank& rank_, const Variant& variant_, std::string name, Tape tape
 Value Writer::make(std::int64_t bytes, std::string_view label, Category category, Stream pool) {
   const Value v = static_cast<Value>(tape.tensors.size());
   tape.tensors.push_back({{}, false, 1, bytes, category, label});
-  e.alloc(slot(v), bytes, category, label, pool);
+  e.alloc(slot(v), bytes, category, label, pool == Stream::compute ? current : pool);
   return v;
 }
 
-Value Writer::make_in(Slot slot, std::int64_t bytes, std::string_view label, Category category) {
+Value Writer::make_in(Slot slot, std::int64_t bytes, std::string_view label, Category category,
+                      Stream pool) {
   tape.tensors.push_back({slot, true, 1, bytes, category, label});
-  e.alloc(slot, bytes, category, label);
+  e.alloc(slot, bytes, category, label, pool);
   return static_cast<Value>(tape.tensors.size() - 1);
 }
 
@@ -69,7 +70,8 @@ void Writer::record_stream(Value v, Stream stream) {
 
 void Writer::memory_bound(model::OperationKind kind, std::string_view name, std::int64_t bytes,
                           Stream stream) {
-  e.kernel(model::memory_bound(kind, name, Bytes{bytes}), flags, stream);
+  e.kernel(model::memory_bound(kind, name, Bytes{bytes}), flags,
+           stream == Stream::compute ? current : stream);
 }
 
 void Writer::product(std::string_view name, std::int64_t n, std::int64_t k) {
@@ -82,6 +84,12 @@ std::uint16_t Writer::event() {
   const auto made = static_cast<std::uint16_t>(tape_event + events_++);
   rank.program.events = std::max(rank.program.events, made + 1u);
   return made;
+}
+
+void Writer::order(Stream waits, Stream behind) {
+  const std::uint16_t there = event();
+  e.record(there, behind);
+  e.wait(there, waits);
 }
 
 Gradients Writer::walk_back(Gradients gradients, std::size_t first) {
@@ -114,11 +122,11 @@ void Writer::refill(std::initializer_list<Value> values) {
 
 void Writer::use(std::initializer_list<std::string_view> parameters, std::string_view owner) {
   if (!variant.hooks) return;
-  for (const std::string_view p : parameters) rank.sharding->use(e, variant.unit, p, owner);
+  for (const std::string_view p : parameters) rank.sharding->use(e, unit(), p, owner);
 }
 
 bool Writer::keep_gradient(Value gradient, std::string_view parameter, std::string_view owner) {
-  if (gradient == 0 || !rank.sharding->keep(e, variant.unit, parameter, slot(gradient), owner))
+  if (gradient == 0 || !rank.sharding->keep(e, unit(), parameter, slot(gradient), owner))
     return false;
   assert(tape.tensors[gradient].holders == 1);
   tape.tensors[gradient].holders = 0;
@@ -126,7 +134,7 @@ bool Writer::keep_gradient(Value gradient, std::string_view parameter, std::stri
 }
 
 void Writer::ready(std::string_view parameter, std::string_view owner) {
-  if (variant.hooks) rank.sharding->ready(e, variant.unit, parameter, owner);
+  if (variant.hooks) rank.sharding->ready(e, unit(), parameter, owner);
 }
 
 void Writer::reorder(std::string_view name, std::int64_t bytes) {

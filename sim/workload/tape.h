@@ -89,6 +89,8 @@ class Writer {
   // on the way back the gradient of what both read, as far as the second half has it.
   Value normed = 0, other_gradient = 0;
   bool held;  // Python holds the gradient stream that the block was given
+  int depth = 0;                    // of the parameters at hand (Unit::depth)
+  Stream current = Stream::compute;  // where kernels are launched and tensors allocated
 
   // Tensors.
   Value make(std::int64_t bytes, std::string_view label, Category category,
@@ -100,7 +102,8 @@ class Writer {
     return make(bytes, label, Category::activations, pool);
   }
   // In a slot that other blocks know; `given`: it is there already, and nobody here holds it yet.
-  Value make_in(Slot slot, std::int64_t bytes, std::string_view label, Category category);
+  Value make_in(Slot slot, std::int64_t bytes, std::string_view label, Category category,
+                Stream pool = Stream::compute);
   Value given(Slot slot, std::int64_t bytes, std::string_view label, Category category);
   void hold(Value v) { ++tape.tensors[v].holders; }
   void save(Value v) {
@@ -118,12 +121,14 @@ class Writer {
   int holders(Value v) const { return tape.tensors[v].holders; }
   bool saved(Value v) const { return v != 0 && holders(v) > 0; }
 
-  // Work.
+  // Work, on the current stream unless one is given.
   void memory_bound(model::OperationKind kind, std::string_view name, std::int64_t bytes,
                     Stream stream = Stream::compute);
   // A forward product of this rank's tokens.
   void product(std::string_view name, std::int64_t n, std::int64_t k);
   std::uint16_t event();  // a new one
+  // `waits` goes on behind what `behind` was given so far.
+  void order(Stream waits, Stream behind);
 
   // The tape.
   void node(std::function<Gradients(Writer&, Gradients)> back) {
@@ -157,6 +162,8 @@ class Writer {
   std::uint32_t finish();
 
  private:
+  Unit unit() const { return {variant.unit.chunk, variant.unit.layer, depth}; }
+
   Owner owner_;
   std::uint16_t events_ = 0;
   bool had_product_ = false;

@@ -14,7 +14,7 @@ Value ulysses_core(Writer& w, const CoreInputs& in) {
   const std::int64_t tokens = w.dim.local * exchange.degree();
   const Scores scores{tokens, tokens, true, exchange.heads(), exchange.groups()};
   const HeadExchange::Inputs all = exchange.inputs(w, l);
-  const Value attended = w.activation(w.dim.rows(w.dim.query), "attention output");
+  const Value attended = w.activation(w.dim.rows(w.dim.attended), "attention output");
   const Value lse = w.activation(statistics_bytes(w.dim), "lse");
   const Value state = w.activation(16, "rng state");
   attention_kernel(w, false, scores);
@@ -29,10 +29,10 @@ Value ulysses_core(Writer& w, const CoreInputs& in) {
   w.drop(l.value);
   w.node([=](Writer& b, Gradients gradients) -> Gradients {
     const HeadExchange::Outputs outputs = exchange.outputs(b, kept, gradients[0]);
-    const std::int64_t bytes = b.dim.element * b.dim.batch * tokens * b.dim.head_dim;
-    const Value dq = b.temporary(bytes * exchange.heads(), "dq");
-    const Value dk = b.temporary(bytes * exchange.groups(), "dk");
-    const Value dv = b.temporary(bytes * exchange.groups(), "dv");
+    const std::int64_t bytes = b.dim.element * b.dim.batch * tokens;
+    const Value dq = b.temporary(bytes * exchange.heads() * b.dim.head_dim, "dq");
+    const Value dk = b.temporary(bytes * exchange.groups() * b.dim.head_dim, "dk");
+    const Value dv = b.temporary(bytes * exchange.groups() * b.dim.value_dim, "dv");
     backward_kernel(b, scores);
     const Gradients back = exchange.gradients(b, {dq, dk, dv});
     b.drop({outputs.out, outputs.gradient, lse, state, all.query, all.key, all.value, kept,

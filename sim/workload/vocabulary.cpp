@@ -218,7 +218,7 @@ std::uint32_t share_output(Rank& rank) {
   Writer w(rank, variant, "share output", {}, Writer::Owner::output);
   const bool together = kind(w) == Output::together;
   const std::int64_t narrow = w.dim.residual(), wide = 4 * w.dim.shard * (w.dim.hidden + 1);
-  const std::uint16_t arrived = together ? std::uint16_t{no_event} : shared_event;
+  const std::uint16_t arrived = together ? std::uint16_t{no_event} : std::uint16_t{shared_event};
   const auto broadcast = [&](std::int64_t bytes) {
     w.e.collective(Kind::broadcast, Stream::vocabulary, bytes, "share output",
                    together ? joins : std::uint8_t{0}, arrived);

@@ -75,10 +75,10 @@ class Replicated : public Sharding {
   Stream shards(const Buffer& b) const { return copies(b) ? Stream::shard : group(b); }
   bool copies(const Buffer& b) const { return !b.experts && plan_.replicas() > 1; }
   static std::uint16_t reduced(const Buffer& b) {
-    return b.experts ? expert_bucket_event : static_cast<std::uint16_t>(bucket_event);
+    return b.experts ? std::uint16_t{expert_bucket_event} : std::uint16_t{bucket_event};
   }
   static std::uint16_t gathered(const Buffer& b) {
-    return b.experts ? expert_parameter_event : static_cast<std::uint16_t>(parameter_event);
+    return b.experts ? std::uint16_t{expert_parameter_event} : std::uint16_t{parameter_event};
   }
   bool has_experts() const { return plan_.architecture.is_mixture(); }
   std::int64_t bytes_of_gradient() const;

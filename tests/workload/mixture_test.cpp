@@ -1,6 +1,7 @@
 // Layers with experts: what a rank saves and sends by the formulas of the dispatcher, whose
 // parameters it holds, how routes are drawn, and which plans are impossible.
 #include <catch2/catch.hpp>
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <map>
@@ -33,6 +34,30 @@ std::map<std::string, std::int64_t> saved_of(const Plan& plan) {
     if (!bytes.count("router logits")) bytes.clear();
   }
   return bytes;
+}
+
+// Names, labels and streams of what the first block of that name issues.
+std::vector<std::string> issued(const Program& p, std::string_view block_name) {
+  std::vector<std::string> found;
+  for (const Block& block : p.blocks) {
+    if (block.name != block_name) continue;
+    for (const Instruction& i : block.code) {
+      const std::string on = i.stream == Stream::side ? " on side" : "";
+      if (i.op == Op::kernel) found.push_back(std::string(p.operations[i.index].name) + on);
+      if (i.op == Op::collective) found.push_back(std::string(p.labels[i.label]) + on);
+      if (i.op == Op::alloc) found.push_back("alloc " + std::string(p.labels[i.label]) + on);
+    }
+    if (std::ranges::count(found, "router") > 0) break;
+    found.clear();
+  }
+  return found;
+}
+
+std::ptrdiff_t place(const std::vector<std::string>& in, std::string_view what) {
+  const auto at = std::ranges::find(in, what);
+  CAPTURE(what);
+  REQUIRE(at != in.end());
+  return at - in.begin();
 }
 
 // Bytes of each collective of the step's first pass that has it.
@@ -168,6 +193,86 @@ TEST_CASE("mixture: ranks with routes of their own are classes of their own") {
   CHECK(job.classes[1].expert_ranks == std::vector<int>{1});
 }
 
+TEST_CASE("mixture: a shared expert beside the exchanges is issued behind each of them") {
+  Plan plan = sample::mixture();
+  sample::make_latent(plan);
+  plan.experts.shared_overlap = true;
+  const Program p = sample::job(plan).classes.front();
+  const auto forward = issued(p, "layer forward");
+  CHECK(place(forward, "dispatch") < place(forward, "shared fc1 on side"));
+  CHECK(place(forward, "shared fc1 on side") < place(forward, "expert fc1"));
+  CHECK(place(forward, "combine") < place(forward, "shared fc2 on side"));
+  CHECK(place(forward, "shared fc2 on side") < place(forward, "unpermute"));
+  CHECK(place(forward, "alloc shared fc1 output on side") > 0);
+  // The gradients' dispatch carries what the combination sends back.
+  const auto backward = issued(p, "layer backward");
+  CHECK(place(backward, "dispatch") < place(backward, "shared fc2 on side"));
+  CHECK(place(backward, "shared fc2 on side") < place(backward, "expert fc2"));
+  CHECK(place(backward, "combine") < place(backward, "shared fc1 on side"));
+  CHECK(place(backward, "shared fc1 on side") < place(backward, "unpermute gradient"));
+}
+
+TEST_CASE("mixture: with sequence parallelism an overlapped shared expert saves whole rows") {
+  // 2 T h bytes that in line are gathered again on the way back.
+  Plan plan = sample::mixture();
+  sample::make_latent(plan);
+  plan.mesh.tp = 2;
+  plan.mesh.etp = 1;
+  CHECK(saved_of(plan).count("shared expert input") == 0);
+  plan.experts.shared_overlap = true;
+  CHECK(saved_of(plan)["shared expert input"] == 2 * 2048 * 1024);
+}
+
+TEST_CASE("mixture: what hidden exchanges make lies in the second stream's pool") {
+  Plan plan = sample::mixture();
+  plan.experts.overlaps_all_to_all = true;
+  const Program p = sample::job(plan).classes.front();
+  const auto forward = issued(p, "layer forward");
+  for (const char* label : {"dispatched tokens", "returned tokens", "mixture output"})
+    CHECK(place(forward, fmt::format("alloc {} on side", label)) > 0);
+  CHECK(place(forward, "alloc expert input") > 0);
+  CHECK(std::ranges::count(forward, "alloc residual stream on side") == 1);
+}
+
+TEST_CASE("mixture: each module that predicts has parameters, a layer, a head and a loss") {
+  Plan plan = sample::mixture();
+  sample::make_latent(plan);
+  const auto last = [&](int modules) {
+    plan.architecture.predicted_tokens = modules;
+    const Job job = sample::job(plan);
+    const Program& p = job.classes[static_cast<std::size_t>(job.mesh.class_of({1, 0, 0, 0}))];
+    std::ptrdiff_t heads = 0;
+    for (const Block& block : p.blocks)
+      if (block.name == "head and loss" && heads == 0)
+        heads = std::ranges::count_if(block.code, [&](const Instruction& i) {
+          return i.op == Op::kernel && p.operations[i.index].name == "head";
+        });
+    return std::pair{p.parameters, heads};
+  };
+  const auto one = last(1), two = last(2), three = last(3);
+  CHECK(one.second == 2);
+  CHECK(three.second == 4);
+  // Norms 3 h, the joining product 2 h^2, and a layer: no second table.
+  const std::int64_t h = 1024;
+  CHECK(two.first - one.first == three.first - two.first);
+  CHECK(last(0).first + two.first - one.first + 32000 * h == one.first);
+  CHECK(two.first - one.first > 2 * h * h + 3 * h);
+}
+
+TEST_CASE("mixture: keys and values of latent attention go around a ring in their own widths") {
+  // 2 bytes x 1,024 tokens x 16 heads x (96 + 64).
+  Plan plan = sample::mixture();
+  sample::make_latent(plan);
+  plan.mesh.cp = 2;
+  CHECK(bytes_of(plan, "ring exchange") == 2 * 1024 * 16 * (96 + 64));
+  plan.mesh.context = "ulysses";
+  CHECK(bytes_of(plan, "head exchange") == 2 * 1024 * 16 * 96);
+  plan.mesh.context = "usp";
+  CHECK(first_problem(plan) ==
+        "context: context usp has one size for keys and values, which latent attention has not; "
+        "write context ring, all-gather, ulysses or hierarchical");
+}
+
 TEST_CASE("mixture: impossible plans are refused with what would do") {
   Plan plan = sample::mixture();
   CHECK(first_problem(plan).empty());
@@ -197,4 +302,19 @@ TEST_CASE("mixture: impossible plans are refused with what would do") {
   plan.mesh.sequence_parallel = false;
   CHECK(first_problem(plan) ==
         "sequence_parallel: experts with tensor parallelism need sequence_parallel; turn it on");
+  plan = sample::mixture();
+  plan.experts.shared_overlap = true;
+  CHECK(first_problem(plan) ==
+        "shared_expert_overlap: shared_expert_overlap needs a shared expert, which the model has "
+        "not; leave it out");
+  sample::make_latent(plan);
+  plan.experts.overlaps_all_to_all = true;
+  CHECK(first_problem(plan) ==
+        "shared_expert_overlap: shared_expert_overlap does not go with overlap_expert_all_to_all, "
+        "which hides the same exchanges; turn one of them off");
+  plan.experts.shared_overlap = false;
+  plan.architecture.predicted_tokens = 2;
+  CHECK(first_problem(plan) ==
+        "mtp_layers: overlap_expert_all_to_all goes with one module that predicts more tokens, not "
+        "2; write mtp_layers 1 or 0");
 }

@@ -81,7 +81,11 @@ inline std::vector<std::pair<std::string, sim::workload::Plan>> mixtures() {
     p.numerics.fp8 = true;
     p.architecture.experts.shared_ffn = 1024;
   });
-  add("hidden all-to-alls", [](Plan& p) { p.experts.overlaps_all_to_all = true; });
+  for (const Dispatcher dispatcher : {Dispatcher::alltoall, Dispatcher::flex})
+    add("hidden all-to-alls", [=](Plan& p) {
+      p.experts.overlaps_all_to_all = true;
+      p.experts.dispatcher = dispatcher;
+    });
   for (const int tp : {1, 2})
     for (const bool predicts : {false, true})
       add("latent attention", [=](Plan& p) {
@@ -90,6 +94,34 @@ inline std::vector<std::pair<std::string, sim::workload::Plan>> mixtures() {
         p.mesh.etp = 1;
         p.architecture.predicted_tokens = predicts;
       });
+  for (const char* context : {"ring", "all-gather", "ulysses", "hierarchical"})
+    for (const int cp : {2, 4})
+      add("latent attention over a context", [=](Plan& p) {
+        make_latent(p);
+        p.mesh.context = context;
+        p.mesh.cp = cp;
+        p.batch.micro_batch = cp / 2;
+        p.batch.global_batch *= cp / 2;
+        p.stack.attention = cp == 2 ? AttentionBackend::cudnn : AttentionBackend::flash;
+        if (cp == 4) p.policy.recompute = Recompute::selective;
+        if (cp == 4 && context[0] == 'h') p.mesh.ulysses = 2;
+      });
+  for (const int tp : {1, 2})
+    for (const bool split : {false, true})
+      add("shared expert beside exchanges", [=](Plan& p) {
+        make_latent(p);
+        p.experts.shared_overlap = true;
+        p.mesh.tp = tp;
+        p.mesh.etp = 1;
+        if (split) p.pipeline.schedule = "zb-h1";
+        if (tp == 2) p.numerics.fp8 = true;
+      });
+  for (const int pp : {1, 2})
+    add("three modules that predict", [=](Plan& p) {
+      make_latent(p);
+      p.mesh.pp = pp;
+      p.architecture.predicted_tokens = 3;
+    });
   add("latent attention in fp8, queries not projected", [](Plan& p) {
     make_latent(p);
     p.architecture.latent.q_rank = 0;
