@@ -21,9 +21,10 @@ std::int64_t at_least_one(std::int64_t bytes) {
 }
 
 // To the experts, or back: then a rank sends what it got.
-void all_to_all(Writer& w, std::int64_t bytes, bool back, std::string_view label) {
+void all_to_all(Writer& w, std::int64_t bytes, bool back, std::string_view label,
+                const std::function<void()>& meanwhile = {}) {
   const int route = w.variant.kind.load;
-  send_tokens(w, Stream::ep, at_least_one(bytes), {}, back ? -route : route, label);
+  send_tokens(w, Stream::ep, at_least_one(bytes), {}, back ? -route : route, label, meanwhile);
 }
 
 // Tokens and hidden columns change places between the tensor ranks (alltoall_seq).
@@ -40,7 +41,7 @@ class Rows {
 
   Value value;
   int left = 0;  // steps; the tensor of the last one is what the experts read and save
-  std::function<void()> meanwhile = [] {};  // issued when the exchange is on its way
+  std::function<void()> meanwhile;  // issued when the exchange is on its way; may be none
 
   void step(std::int64_t rows, std::string_view label, Stream pool = Stream::compute) {
     before_ = value;
@@ -58,6 +59,7 @@ class Rows {
   void from_experts();
 
  private:
+  // Between the ranks of the experts, if there are several.
   void exchange(std::int64_t rows, std::string_view label, bool back, std::string_view kernel);
 
   Writer& w;
@@ -68,16 +70,23 @@ class Rows {
 
 void Rows::exchange(std::int64_t rows, std::string_view label, bool back,
                     std::string_view kernel) {
+  if (r.ep == 1) {
+    if (meanwhile) meanwhile();
+    return;
+  }
   step(rows, label, exchange_pool(w));
-  all_to_all(w, r.busiest * r.row, back, kernel);
-  read_by_exchange(w, before_);
-  w.drop(before_);
+  const auto sent = [this] {
+    read_by_exchange(w, before_);
+    w.drop(before_);
+    if (meanwhile) meanwhile();
+  };
+  all_to_all(w, r.busiest * r.row, back, kernel, meanwhile ? sent : std::function<void()>());
+  if (!meanwhile) sent();
   exchanged_ = true;
 }
 
 void Rows::to_experts() {
-  if (r.ep > 1) exchange(r.arriving, "dispatched tokens", false, "dispatch");
-  meanwhile();
+  exchange(r.arriving, "dispatched tokens", false, "dispatch");
   if (r.etp > 1) {
     step(r.rows, "gathered tokens");
     w.e.collective(Kind::all_gather, Stream::etp, at_least_one(r.row * r.rows), "gather tokens");
@@ -101,8 +110,7 @@ void Rows::from_experts() {
                    "scatter tokens");
     done();
   }
-  if (r.ep > 1) exchange(r.sent, "returned tokens", true, "combine");
-  meanwhile();
+  exchange(r.sent, "returned tokens", true, "combine");
 }
 
 bool waits_early(const Writer& w) {
@@ -199,14 +207,18 @@ Gradients combine_back(Writer& w, Gradients gradients, const Routed& r, Value ou
 // next attention. Which microbatch's work that is makes no difference to its length
 // [core 0.14 pipeline_parallel/combined_1f1b.py; model_chunk_schedule_plan.py].
 void send_tokens(Writer& w, Stream stream, std::int64_t bytes, const Choices& choices, int route,
-                 std::string_view label) {
-  if (!w.plan.experts.overlaps_all_to_all) {
-    const std::uint8_t slowed = w.plan.experts.shared_overlap ? overlapped : std::uint8_t{0};
-    w.e.dispatch(stream, bytes, choices, route, label, joins | slowed);
-    return;
+                 std::string_view label, const std::function<void()>& meanwhile) {
+  if (w.plan.experts.overlaps_all_to_all) {
+    w.e.wait(hidden_exchange_event);
+    w.e.dispatch(stream, bytes, choices, route, label, overlapped, hidden_exchange_event);
+  } else if (meanwhile) {
+    const std::uint16_t there = w.event();
+    w.e.dispatch(stream, bytes, choices, route, label, overlapped, there);
+    meanwhile();
+    w.e.wait(there);
+  } else {
+    w.e.dispatch(stream, bytes, choices, route, label);
   }
-  w.e.wait(hidden_exchange_event);
-  w.e.dispatch(stream, bytes, choices, route, label, overlapped, hidden_exchange_event);
 }
 
 Stream exchange_pool(const Writer& w) {

@@ -15,6 +15,7 @@
 // shared_experts.py; core 0.8 token_dispatcher.py for alltoall_seq; DeepEP docs/legacy.md]
 #pragma once
 
+#include <functional>
 #include <memory>
 
 #include "sim/workload/matrix.h"
@@ -68,8 +69,9 @@ Dispatched flex_dispatch(Writer& w, const Routed& r);
 Value flex_combine(Writer& w, const Routed& r, Value outputs);
 // An all-to-all, hidden where the plan says so; bytes of all copies where there are choices.
 // `route`: of the rows that are drawn, negative where they go back; 0: all pairs alike.
+// `meanwhile` is issued when it is on its way, before anything waits for it.
 void send_tokens(Writer& w, Stream stream, std::int64_t bytes, const Choices& choices, int route,
-                 std::string_view label);
+                 std::string_view label, const std::function<void()>& meanwhile = {});
 // The stream whose blocks hold what the exchanges make. Beside another microbatch they run, with
 // the sums behind them and the layer's output, as nodes of a second stream; what they read is freed
 // when they are done [core 0.14 pipeline_parallel/utils.py:ScheduleNode, fine_grained_callables.py].

@@ -240,6 +240,16 @@ TEST_CASE("launch: experts, latent attention and further tokens are what their f
   CHECK(plan.experts.grouped_gemm);
   CHECK_FALSE(plan.experts.permute_fusion);
   CHECK(plan.experts.fp32_router);
+  const char* both =
+      "--num-experts 8 --moe-shared-expert-intermediate-size 512 --sequence-parallel "
+      "--moe-token-dispatcher-type alltoall --untie-embeddings-and-output-weights ";
+  const auto overlaps = with(std::string(both) + "--moe-shared-expert-overlap --mtp-num-layers 3");
+  CAPTURE(problems(overlaps));
+  REQUIRE(overlaps);
+  CHECK(overlaps->plan.experts.shared_overlap);
+  CHECK(overlaps->plan.architecture.predicted_tokens == 3);
+  CHECK_FALSE(with(std::string(both) + "--moe-shared-expert-overlap --expert-model-parallel-size 2 "
+                                       "--overlap-moe-expert-parallel-comm"));
 }
 
 TEST_CASE("launch: flags change the plan as the program would") {

@@ -1,6 +1,8 @@
 // mixtures.h — a catalog of plans with experts and latent attention, small enough to replay.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <string>
 #include <utility>
 #include <vector>
@@ -107,13 +109,13 @@ inline std::vector<std::pair<std::string, sim::workload::Plan>> mixtures() {
         if (cp == 4 && context[0] == 'h') p.mesh.ulysses = 2;
       });
   for (const int tp : {1, 2})
-    for (const bool split : {false, true})
-      add("shared expert beside exchanges", [=](Plan& p) {
+    for (const char* schedule : {"1f1b", "zb-h1"})
+      add(fmt::format("shared expert beside exchanges, {}", schedule), [=](Plan& p) {
         make_latent(p);
         p.experts.shared_overlap = true;
         p.mesh.tp = tp;
         p.mesh.etp = 1;
-        if (split) p.pipeline.schedule = "zb-h1";
+        p.pipeline.schedule = schedule;
         if (tp == 2) p.numerics.fp8 = true;
       });
   for (const int pp : {1, 2})
