@@ -65,7 +65,8 @@ Value Products::biases_back(Writer& w, Value gradient) const {
   const Value parts = w.temporary(e * elements, "output gradients of each expert");
   w.memory_bound(OperationKind::elementwise, "round output gradients", (4 + e) * elements);
   const Value one = w.temporary(4 * ((elements + down.count - 1) / down.count), "bias gradient");
-  for (const char* of : {"bias gradient", "bias probability gradient"}) {
+  for (const std::string_view of : {"bias gradient", "bias probability gradient"}) {
+    if (w.frozen() && of == "bias gradient") continue;
     w.memory_bound(OperationKind::elementwise, of, 8 * elements);
     w.memory_bound(OperationKind::reduction, of, 4 * elements);
   }
@@ -108,7 +109,9 @@ Gradients Products::back(Writer& w, Gradients gradients) const {
     read = activate(w);
     w.flags = before;
   }
-  if (w.variant.split) {
+  if (w.frozen()) {
+    w.drop({of_output, again ? read : Value{0}});
+  } else if (w.variant.split) {
     const Value kept = of_output != 0 ? of_output : gradients[0];
     w.hold(kept);
     w.drop(of_output);
@@ -125,7 +128,9 @@ Gradients Products::back(Writer& w, Gradients gradients) const {
   const Value of_up = quantise(w, up, rows);
   Value made = w.temporary(w.dim.element * rows * up.in, "expert input gradient");
   input_gradient(w, up, rows);
-  if (w.variant.split) {
+  if (w.frozen()) {
+    w.drop(of_up);
+  } else if (w.variant.split) {
     const Value kept = of_up != 0 ? of_up : outer;
     w.hold(kept);
     w.drop(of_up);
@@ -182,7 +187,7 @@ Value expert_products(Writer& w, const Routed& r, Dispatched in) {
   }
   p.up_output = w.activation(p.wide(w), "expert fc1 output");
   multiply(w, p.up, p.rows);
-  w.save(p.input);
+  save_operands(w, {p.input});
   w.drop(p.input);
   const Value operand = p.activate(w);
   w.save({p.up_output, p.probabilities});
@@ -192,7 +197,7 @@ Value expert_products(Writer& w, const Routed& r, Dispatched in) {
   multiply(w, p.down, p.rows);
   if (!p.again) {
     p.operand = operand;
-    w.save(operand);
+    save_operands(w, {operand});
   }
   w.drop(operand);
   if (p.padded) out = p.copied(w, out, "expert output", "unpad rows of experts");

@@ -118,8 +118,15 @@ void combinations(const Plan& plan, Problems& problems) {
     refuse("data_parallel",
            "experts and latent attention are simulated with data_parallel ddp; "
            "parameters in shards are not");
-  if (plan.trains_adapters())
-    refuse("lora_rank", "adapters beside experts or latent attention are not simulated");
+  if (plan.trains_adapters() && plan.architecture.is_mixture() &&
+      (plan.lora.fc1 || plan.lora.fc2))
+    refuse("lora_modules",
+           "adapters of experts are not simulated; write lora_modules linear_qkv,linear_proj, or "
+           "one of them");
+  if (plan.trains_adapters() && plan.architecture.is_latent() && plan.lora.qkv)
+    refuse("lora_modules",
+           "latent attention has no linear_qkv, and adapters of its narrow and wide products are "
+           "not simulated; write lora_modules linear_proj");
   if (plan.policy.offload_layers > 0)
     refuse("offload_layers",
            "activations of layers with experts stay on the GPU; write "

@@ -80,11 +80,12 @@ Value Up::forward(Writer& w, std::string_view label) {
     normed = w.activation(shard_bytes(w, matrix.in), "latent norm output");
     rsigma = w.activation(4 * w.dim.shard, "latent rsigma");
     w.memory_bound(OperationKind::norm, "latent norm", 2 * shard_bytes(w, matrix.in));
-    w.save({input, normed, rsigma});
+    w.save({input, rsigma});
+    save_operands(w, {normed});
     w.drop({input, normed, rsigma});
   } else {
     normed = input;
-    w.save(normed);
+    save_operands(w, {normed});
   }
   const Value whole = gathered(w, matrix.in);
   const Value out = w.temporary(w.dim.rows(matrix.out), label);
@@ -95,7 +96,7 @@ Value Up::forward(Writer& w, std::string_view label) {
 
 Value Up::back(Writer& w, Value gradient) const {
   const std::int64_t tokens = w.dim.tokens, width = matrix.in;
-  const Value whole_input = gathered(w, width);
+  const Value whole_input = w.frozen() ? Value{0} : gathered(w, width);
   const Value quantised = quantise(w, matrix, tokens);
   const Value whole = w.temporary(w.dim.rows(width), "latent input gradient");
   input_gradient(w, matrix, tokens);
@@ -111,14 +112,17 @@ Value Up::back(Writer& w, Value gradient) const {
   w.drop({whole_input, quantised, gradient});
   hand_over(w, matrix);
   if (norm.empty()) {
-    w.drop(normed);
+    drop_operands(w, {normed});
     return reduced;
   }
   const Value made = w.temporary(shard_bytes(w, width), "latent gradient");
   w.memory_bound(OperationKind::norm, "latent norm backward", 3 * shard_bytes(w, width));
-  w.memory_bound(OperationKind::reduction, "norm weight gradient",
-                 4 * w.rank.environment.sms * width);
-  w.drop({reduced, normed, rsigma, input});
+  if (!w.frozen())
+    w.memory_bound(OperationKind::reduction, "norm weight gradient",
+                   4 * w.rank.environment.sms * width);
+  w.drop(reduced);
+  drop_operands(w, {normed});
+  w.drop({rsigma, input});
   w.ready(norm);
   return made;
 }
@@ -133,7 +137,8 @@ struct Down {
     const Value made = w.temporary(w.dim.residual(), "down input gradient");
     input_gradient(w, matrix, w.dim.shard);
     weight_gradient(w, matrix, w.dim.shard);
-    w.drop({quantised, gradient, normed});
+    w.drop({quantised, gradient});
+    drop_operands(w, {normed});
     hand_over(w, matrix);
     return made;
   }
@@ -182,11 +187,8 @@ Gradients Latents::back(Writer& w, Gradients gradients) const {
   const Value made = w.temporary(dim.residual(), "norm input gradient");
   const NormGradients of_norm = norm_backward(w, sum);
   w.drop({norm.rsigma, norm.mu});
-  if (w.keep_gradient(of_norm.weight, "input_layernorm.weight")) return {made};
-  w.memory_bound(OperationKind::elementwise, "norm main_grad add", 10 * dim.hidden);
-  w.drop({of_norm.weight, of_norm.bias});
-  w.ready("input_layernorm.weight");
-  w.ready("input_layernorm.bias");
+  norm_gradients(w, of_norm.weight, of_norm.bias, "input_layernorm.weight",
+                 "input_layernorm.bias");
   return {made};
 }
 
@@ -230,13 +232,13 @@ Heads project(Writer& w, Latents& l) {
     w.use({l.query_down.matrix.parameter});
     l.query_up.input = w.activation(shard_bytes(w, l.query_down.matrix.out), "query latent");
     multiply(w, l.query_down.matrix, dim.shard);
-    w.save(normed);
+    save_operands(w, {normed});
   }
   w.use({l.pair_down.matrix.parameter});
   const Value pair =
       w.temporary(shard_bytes(w, l.pair_down.matrix.out), "key value latent and rotated key");
   multiply(w, l.pair_down.matrix, dim.shard);
-  w.save(normed);
+  save_operands(w, {normed});
   Value rotated = 0;
   const std::int64_t width = l.widths.latent.rotated;
   if (w.sequence_parallel()) {

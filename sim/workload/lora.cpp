@@ -98,7 +98,7 @@ AdapterShape adapter_shape(const Rank& rank, Module module) {
   AdapterShape shape{column, dim.hidden, dim.hidden, r, column ? r / dim.tp : r, 0};
   if (module == Module::qkv) shape.out = dim.mixed_width();
   if (module == Module::fc1) shape.out = dim.up;
-  if (module == Module::projection) shape.in = dim.query;
+  if (module == Module::projection) shape.in = dim.attended;
   if (module == Module::fc2) shape.in = dim.ffn;
   shape.up_width = column ? shape.out : dim.hidden / dim.tp;
   return shape;

@@ -61,11 +61,20 @@ Value quantise(Writer& w, const Matrix& m, std::int64_t rows) {
   return made;
 }
 
+void save_operands(Writer& w, std::initializer_list<Value> values) {
+  if (!w.frozen()) w.save(values);
+}
+
+void drop_operands(Writer& w, std::initializer_list<Value> values) {
+  if (!w.frozen()) w.drop(values);
+}
+
 void input_gradient(Writer& w, const Matrix& m, std::int64_t rows) {
   products(w, m, rows, GemmRole::input_gradient, false);
 }
 
 void weight_gradient(Writer& w, const Matrix& m, std::int64_t rows) {
+  if (w.frozen()) return;
   Value transposed = 0;
   if (w.plan.numerics.fp8 && !m.narrow) {
     transposed = w.temporary(rows * m.in, "transposed input in fp8");
@@ -78,6 +87,7 @@ void weight_gradient(Writer& w, const Matrix& m, std::int64_t rows) {
 }
 
 void hand_over(Writer& w, const Matrix& m) {
+  if (w.frozen()) return;
   const std::int64_t bytes = w.dim.element * m.in * m.out;
   const bool accumulates = w.plan.accumulates_in_product();
   std::vector<Value> handles;

@@ -22,7 +22,10 @@ struct Matrix {
 };
 
 void multiply(Writer& w, const Matrix& m, std::int64_t rows);
-// With the casts of fp8 around each; `gradient` is of the output.
+// What weight gradients read: saved, and dropped behind them, unless adapters alone are trained.
+void save_operands(Writer& w, std::initializer_list<Value> values);
+void drop_operands(Writer& w, std::initializer_list<Value> values);
+// With the casts of fp8 around each; `gradient` is of the output. Frozen weights have none.
 void input_gradient(Writer& w, const Matrix& m, std::int64_t rows);
 void weight_gradient(Writer& w, const Matrix& m, std::int64_t rows);
 // Hands the gradients to data parallelism. REQUIRES: they are made.

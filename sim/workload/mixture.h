@@ -72,9 +72,10 @@ Value flex_combine(Writer& w, const Routed& r, Value outputs);
 // `meanwhile` is issued when it is on its way, before anything waits for it.
 void send_tokens(Writer& w, Stream stream, std::int64_t bytes, const Choices& choices, int route,
                  std::string_view label, const std::function<void()>& meanwhile = {});
-// The stream whose blocks hold what the exchanges make. Beside another microbatch they run, with
-// the sums behind them and the layer's output, as nodes of a second stream; what they read is freed
-// when they are done [core 0.14 pipeline_parallel/utils.py:ScheduleNode, fine_grained_callables.py].
+// The stream whose blocks hold what exchanges make. Beside another microbatch they run, with the
+// sums behind them and the layer's output, as nodes of a second stream; what they read is freed
+// when they are done [core 0.14 pipeline_parallel/utils.py:ScheduleNode,
+// models/gpt/fine_grained_callables.py].
 Stream exchange_pool(const Writer& w);
 void read_by_exchange(Writer& w, Value v);  // 0: nothing
 void read_elsewhere(Writer& w, Value v);    // by the compute stream, of what an exchange made
@@ -95,7 +96,8 @@ Matrix shared_matrix(const Rank& rank, bool up);
 //
 // On the way back: gather, `down` behind the gradients' dispatch; `up`, scatter behind their
 // combination. The products read whole rows, which are saved
-// [core 0.14 moe/shared_experts.py:SharedExpertMLP, token_dispatcher.py:MoEAlltoAllTokenDispatcher].
+// [core 0.14 moe/shared_experts.py:SharedExpertMLP,
+// token_dispatcher.py:MoEAlltoAllTokenDispatcher].
 class SharedAside {
  public:
   SharedAside(const Rank& rank, Value normed);

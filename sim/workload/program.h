@@ -68,8 +68,8 @@ enum class Stream : std::uint8_t {
   shard_near,   // neighbours that hold a second copy of the parameters
   shard_far,    // those that stand alike among such neighbours
   vocabulary,   // all stages: shares of the vocabulary
-  side,         // Megatron-LM's second stream: shared experts beside the exchange of tokens, or what
-                // exchanges tokens beside another microbatch
+  side,         // Megatron-LM's second stream: shared experts beside the exchange of tokens, or
+                // what exchanges tokens beside another microbatch
   count_,
 };
 constexpr int stream_count = static_cast<int>(Stream::count_);

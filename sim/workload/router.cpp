@@ -35,7 +35,8 @@ Gradients back(Writer& w, Gradients gradients, const Routed& r, const Saved& sav
   const Value made = w.temporary(u, "router input gradient");
   input_gradient(w, m, r.tokens);
   weight_gradient(w, m, r.tokens);
-  w.drop({of_logits, saved.normed});
+  w.drop(of_logits);
+  drop_operands(w, {saved.normed});
   hand_over(w, m);
   w.ready("router.bias");
   w.memory_bound(OperationKind::elementwise, "add router gradient", 3 * u);
@@ -65,7 +66,8 @@ void route(Writer& w, const Routed& r, Value normed) {
       w.memory_bound(OperationKind::reduction, "auxiliary loss", bytes);
     if (w.dim.tp > 1) w.e.collective(Kind::all_reduce, Stream::tp, 8 * r.experts, "auxiliary loss");
   }
-  w.save({normed, logits, probabilities, map});
+  save_operands(w, {normed});
+  w.save({logits, probabilities, map});
   w.drop({logits, probabilities, map});
   const Saved saved{normed, logits, probabilities, map};
   w.node([=](Writer& b, Gradients g) { return back(b, g, r, saved); });

@@ -54,7 +54,7 @@ void SharedAside::gather(Writer& w) {
   w.order(Stream::side, Stream::compute);
   OnSide side(w);
   whole_ = gather_rows(w, side, Category::activations, "shared expert input");
-  w.save(whole_ != 0 ? whole_ : normed_);
+  save_operands(w, {whole_ != 0 ? whole_ : normed_});
 }
 
 void SharedAside::up(Writer& w) {
@@ -75,7 +75,7 @@ void SharedAside::down(Writer& w) {
   w.use({down_.parameter});
   const Value whole = w.temporary(w.dim.full(), "row-parallel output");
   multiply(w, down_, w.dim.tokens);
-  w.save(operand_);
+  save_operands(w, {operand_});
   w.drop(operand_);
   output_ = scatter_rows(w, side, whole, "shared expert output");
 }
@@ -99,7 +99,8 @@ void SharedAside::down_back(Writer& w) {
   inner_ = w.temporary(w.dim.rows(down_.in), "fc2 input gradient");
   workload::input_gradient(w, down_, w.dim.tokens);
   weight_gradient(w, down_, w.dim.tokens);
-  w.drop({operand_, quantised});
+  w.drop(quantised);
+  drop_operands(w, {operand_});
   hand_over(w, down_);
   w.drop({gathered_, gradient_});
 }
@@ -114,7 +115,8 @@ void SharedAside::up_back(Writer& w) {
   const Value whole = w.temporary(w.dim.full(), "input gradient");
   workload::input_gradient(w, up_, w.dim.tokens);
   weight_gradient(w, up_, w.dim.tokens);
-  w.drop({quantised, outer, whole_ != 0 ? whole_ : normed_});
+  w.drop({quantised, outer});
+  drop_operands(w, {whole_ != 0 ? whole_ : normed_});
   hand_over(w, up_);
   made_ = scatter_rows(w, side, whole, "shared expert input gradient");
 }

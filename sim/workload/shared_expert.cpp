@@ -44,7 +44,8 @@ Gradients Shared::back(Writer& w, Gradients gradients) const {
   const Value inner = w.temporary(w.dim.rows(down.in), "fc2 input gradient");
   input_gradient(w, down, tokens);
   weight_gradient(w, down, tokens);
-  w.drop({operand, of_output});
+  drop_operands(w, {operand});
+  w.drop(of_output);
   hand_over(w, down);
   w.drop(incoming);
   const Value outer = w.temporary(w.dim.rows(up.out), "fc1 output gradient");
@@ -57,7 +58,9 @@ Gradients Shared::back(Writer& w, Gradients gradients) const {
   input_gradient(w, up, tokens);
   const Value made = reduce(w, whole, "shared expert input gradient");
   weight_gradient(w, up, tokens);
-  w.drop({gathered, of_up, normed, outer});
+  w.drop({gathered, of_up});
+  drop_operands(w, {normed});
+  w.drop(outer);
   hand_over(w, up);
   return {gradients[0], gradients[1], made};
 }
@@ -85,7 +88,8 @@ Value shared_expert(Writer& w, Value normed) {
   const Value whole = w.temporary(w.dim.full(), "row-parallel output");
   multiply(w, s.down, w.dim.tokens);
   const Value out = reduce(w, whole, "shared expert output");
-  w.save({normed, s.up_output, s.operand});
+  save_operands(w, {normed, s.operand});
+  w.save(s.up_output);
   w.drop({s.up_output, s.operand});
   w.node([s](Writer& b, Gradients g) { return s.back(b, g); });
   return out;

@@ -139,7 +139,8 @@ TEST_CASE("mixture: shares that are given say how many rows each expert gets") {
 
 TEST_CASE("mixture: the ranks of a job hold each expert once and the rest whole") {
   for (const auto& [name, plan] : sample::mixtures()) {
-    if (plan.mesh.tp > 1 || plan.architecture.predicted_tokens > 0) continue;
+    if (plan.mesh.tp > 1 || plan.architecture.predicted_tokens > 0 || plan.trains_adapters())
+      continue;
     CAPTURE(name);
     const model::Architecture& a = plan.architecture;
     const Job job = sample::job(plan);
@@ -232,6 +233,31 @@ TEST_CASE("mixture: what hidden exchanges make lies in the second stream's pool"
     CHECK(place(forward, fmt::format("alloc {} on side", label)) > 0);
   CHECK(place(forward, "alloc expert input") > 0);
   CHECK(std::ranges::count(forward, "alloc residual stream on side") == 1);
+}
+
+TEST_CASE("mixture: frozen experts save no inputs of their products, and have no gradients") {
+  Plan plan = sample::mixture();
+  auto saved = saved_of(plan);
+  CHECK(saved.count("expert input") == 1);
+  plan.lora.rank = 16;
+  plan.lora.fc1 = plan.lora.fc2 = false;
+  saved = saved_of(plan);
+  CHECK(saved.count("expert input") == 0);
+  CHECK(saved.count("expert activation output") == 0);
+  CHECK(saved.count("expert fc1 output") == 1);
+  const auto backward = issued(sample::job(plan).classes.front(), "layer backward");
+  // One product for the input's gradient each, none for the weight's.
+  CHECK(std::ranges::count(backward, "expert fc1") == 1);
+  CHECK(std::ranges::count(backward, "expert fc2") == 1);
+  plan.lora.fc1 = true;
+  CHECK(first_problem(plan) ==
+        "lora_modules: adapters of experts are not simulated; write lora_modules "
+        "linear_qkv,linear_proj, or one of them");
+  sample::make_latent(plan);
+  plan.lora.fc1 = false;
+  CHECK(first_problem(plan) ==
+        "lora_modules: latent attention has no linear_qkv, and adapters of its narrow and wide "
+        "products are not simulated; write lora_modules linear_proj");
 }
 
 TEST_CASE("mixture: each module that predicts has parameters, a layer, a head and a loss") {

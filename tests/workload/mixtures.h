@@ -118,6 +118,22 @@ inline std::vector<std::pair<std::string, sim::workload::Plan>> mixtures() {
         p.pipeline.schedule = schedule;
         if (tp == 2) p.numerics.fp8 = true;
       });
+  for (const int tp : {1, 2})
+    for (const bool latent : {false, true})
+      for (const bool shared : {false, true})
+        add("adapters beside frozen experts", [=](Plan& p) {
+          if (latent) make_latent(p);
+          if (shared && latent) p.experts.shared_overlap = true;
+          p.lora.rank = 16;
+          p.lora.qkv = !latent;
+          p.lora.fc1 = p.lora.fc2 = false;
+          p.mesh.tp = tp;
+          p.mesh.etp = 1;
+          if (shared) p.policy.recompute = Recompute::selective;
+          p.policy.recompute_modules.moe_activation = tp == 2;
+          p.architecture.linear_bias = !latent && tp == 2;
+          p.numerics.fp8 = shared && tp == 1;
+        });
   for (const int pp : {1, 2})
     add("three modules that predict", [=](Plan& p) {
       make_latent(p);
