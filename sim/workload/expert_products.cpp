@@ -2,7 +2,7 @@
 // expert.
 #include <utility>
 
-#include "sim/workload/mixture.h"
+#include "sim/workload/expert_adapter.h"
 
 namespace sim::workload {
 
@@ -16,6 +16,7 @@ struct Products {
   Value input, up_output, operand, probabilities;  // `operand` of the product down
   bool again;                                      // the activation runs again
   bool biased, padded;
+  ExpertAdapter up_adapter{true}, down_adapter{false};
   std::int64_t wide(const Writer& w) const { return w.dim.element * rows * up.out; }
   std::int64_t half(const Writer& w) const { return w.dim.element * rows * down.in; }
 
@@ -97,13 +98,22 @@ void weights(Writer& w, const Matrix& m, std::int64_t rows, Value operand, Value
   hand_over(w, m);
 }
 
+// An adapter's part of a gradient, if there is one.
+void add(Writer& w, Value gradient, std::int64_t bytes) {
+  if (gradient == 0) return;
+  w.memory_bound(OperationKind::elementwise, "add adapter gradient", 3 * bytes);
+  w.drop(gradient);
+}
+
 Gradients Products::back(Writer& w, Gradients gradients) const {
   Value read = operand;
   if (biased) gradients[0] = biases_back(w, gradients[0]);
+  const Value of_down_adapter = down_adapter.back(w, rows);
   if (padded) gradients[0] = copied(w, gradients[0], "padded gradient", "pad gradient");
   const Value of_output = quantise(w, down, rows);
   const Value inner = w.temporary(half(w), "expert fc2 input gradient");
   input_gradient(w, down, rows);
+  add(w, of_down_adapter, half(w));
   if (again) {
     const std::uint8_t before = std::exchange(w.flags, recomputed);
     read = activate(w);
@@ -125,9 +135,11 @@ Gradients Products::back(Writer& w, Gradients gradients) const {
       probabilities != 0 ? w.temporary(4 * rows, "expert probability gradient") : gradients[1];
   w.memory_bound(OperationKind::elementwise, "weighed activation backward", 2 * wide(w) + half(w));
   w.drop({inner, up_output, probabilities});
+  const Value of_up_adapter = up_adapter.back(w, rows);
   const Value of_up = quantise(w, up, rows);
   Value made = w.temporary(w.dim.element * rows * up.in, "expert input gradient");
   input_gradient(w, up, rows);
+  add(w, of_up_adapter, w.dim.element * rows * up.in);
   if (w.frozen()) {
     w.drop(of_up);
   } else if (w.variant.split) {
@@ -187,6 +199,7 @@ Value expert_products(Writer& w, const Routed& r, Dispatched in) {
   }
   p.up_output = w.activation(p.wide(w), "expert fc1 output");
   multiply(w, p.up, p.rows);
+  p.up_adapter.forward(w, p.rows, p.input, p.up_output);
   save_operands(w, {p.input});
   w.drop(p.input);
   const Value operand = p.activate(w);
@@ -195,6 +208,7 @@ Value expert_products(Writer& w, const Routed& r, Dispatched in) {
   w.use({p.down.parameter});
   Value out = w.temporary(w.dim.element * p.rows * p.down.out, "expert output");
   multiply(w, p.down, p.rows);
+  p.down_adapter.forward(w, p.rows, operand, out);
   if (!p.again) {
     p.operand = operand;
     save_operands(w, {operand});

@@ -109,6 +109,22 @@ void routes(const Plan& plan, Problems& problems) {
         {"late_probabilities", "late_probabilities is of the alltoall dispatcher; leave it out"});
 }
 
+// Adapters of the experts' products, of which each rank has whole weights, in 16 bits.
+void expert_adapters(const Plan& plan, Problems& problems) {
+  const auto refuse = [&](const std::string& what) {
+    problems.push_back(
+        {"lora_modules", fmt::format("adapters of experts are simulated {}, or write lora_modules "
+                                     "without linear_fc1 and linear_fc2",
+                                     what)});
+  };
+  const RecomputeModules& modules = plan.policy.recompute_modules;
+  if (plan.expert_tp() > 1) refuse("where one rank has the whole of each; write etp 1");
+  if (plan.architecture.experts.shared_ffn > 0) refuse("in models without a shared expert");
+  if (plan.numerics.fp8) refuse("in 16 bits; write fp8 false");
+  if (plan.policy.recompute == Recompute::selective && modules.moe_activation)
+    refuse("with their activation kept; leave moe_act out of recompute_modules");
+}
+
 // What of the other parts of a plan is not written for these layers.
 void combinations(const Plan& plan, Problems& problems) {
   const auto refuse = [&](const char* field, std::string message) {
@@ -120,9 +136,7 @@ void combinations(const Plan& plan, Problems& problems) {
            "parameters in shards are not");
   if (plan.trains_adapters() && plan.architecture.is_mixture() &&
       (plan.lora.fc1 || plan.lora.fc2))
-    refuse("lora_modules",
-           "adapters of experts are not simulated; write lora_modules linear_qkv,linear_proj, or "
-           "one of them");
+    expert_adapters(plan, problems);
   if (plan.trains_adapters() && plan.architecture.is_latent() && plan.lora.qkv)
     refuse("lora_modules",
            "latent attention has no linear_qkv, and adapters of its narrow and wide products are "

@@ -104,15 +104,27 @@ AdapterShape adapter_shape(const Rank& rank, Module module) {
   return shape;
 }
 
-ParameterList adapter_parameters(const Rank& rank) {
+namespace {
+
+ParameterList parameters(const Rank& rank, std::initializer_list<Module> modules) {
   ParameterList list;
-  for (const Module module : {Module::qkv, Module::projection, Module::fc1, Module::fc2}) {
+  for (const Module module : modules) {
     if (!rank.adapts(module)) continue;
     const AdapterShape shape = adapter_shape(rank, module);
     list.push_back({linear_in, shape.down(), false, false, false, product_of(module)});
     list.push_back({linear_out, shape.up(), false, false, false, product_of(module)});
   }
   return list;
+}
+
+}  // namespace
+
+ParameterList adapter_parameters(const Rank& rank) {
+  return parameters(rank, {Module::qkv, Module::projection, Module::fc1, Module::fc2});
+}
+
+ParameterList attention_adapter_parameters(const Rank& rank) {
+  return parameters(rank, {Module::qkv, Module::projection});
 }
 
 Adapter adapter_forward(Writer& w, Module module, Value input, Value& out) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "sim/workload/expert_adapter.h"
 #include "sim/workload/linear.h"
 #include "sim/workload/norm.h"
 
@@ -117,6 +118,7 @@ ParameterList mixture_parameters(const Rank& rank) {
       list.back().expert = true;
     }
   }
+  for (const Parameter& p : expert_adapter_parameters(rank)) list.push_back(p);
   if (a.experts.shared_ffn == 0) return list;
   for (const bool up : {true, false}) {
     const Matrix m = shared_matrix(rank, up);

@@ -10,7 +10,7 @@ namespace {
 // The modules of a layer, in the order in which it makes them.
 constexpr std::array dense_modules = {attention_parameters, mlp_parameters, adapter_parameters};
 constexpr std::array mixture_modules = {attention_parameters, mixture_parameters,
-                                        adapter_parameters};
+                                        attention_adapter_parameters};
 
 }  // namespace
 

@@ -49,6 +49,7 @@ ParameterList mlp_parameters(const Rank& rank);
 ParameterList mixture_parameters(const Rank& rank);
 ParameterList prediction_parameters(const Rank& rank);
 ParameterList adapter_parameters(const Rank& rank);
+ParameterList attention_adapter_parameters(const Rank& rank);
 // Positions, and the final norm, stand at the ends of the model alone.
 ParameterList embedding_parameters(const Rank& rank, bool has_positions);
 ParameterList head_parameters(const Rank& rank, bool has_norm, bool has_table);

@@ -249,15 +249,30 @@ TEST_CASE("mixture: frozen experts save no inputs of their products, and have no
   // One product for the input's gradient each, none for the weight's.
   CHECK(std::ranges::count(backward, "expert fc1") == 1);
   CHECK(std::ranges::count(backward, "expert fc2") == 1);
-  plan.lora.fc1 = true;
-  CHECK(first_problem(plan) ==
-        "lora_modules: adapters of experts are not simulated; write lora_modules "
-        "linear_qkv,linear_proj, or one of them");
   sample::make_latent(plan);
-  plan.lora.fc1 = false;
   CHECK(first_problem(plan) ==
         "lora_modules: latent attention has no linear_qkv, and adapters of its narrow and wide "
         "products are not simulated; write lora_modules linear_proj");
+}
+
+TEST_CASE("mixture: experts of a rank share an adapter, whose gradients their ranks sum") {
+  // r (h + 2 f) beside the products up and r (f + h) beside those down, of each layer.
+  Plan plan = sample::mixture();
+  const std::int64_t h = 1024, f = 1024, r = 16;
+  plan.lora.rank = r;
+  plan.lora.qkv = plan.lora.fc1 = plan.lora.fc2 = false;
+  const std::int64_t without = sample::job(plan).classes.front().parameters;
+  plan.lora.fc1 = plan.lora.fc2 = true;
+  CHECK(sample::job(plan).classes.front().parameters == without + 2 * r * (h + 2 * f + f + h));
+  CHECK(bytes_of(plan, "adapter gradient of experts") == 2 * r * h);
+  // The adapter's own input is saved, where the frozen product's is not.
+  auto saved = saved_of(plan);
+  CHECK(saved["expert input"] == 2 * 2 * 2048 * h);
+  CHECK(saved["expert adapter's narrow rows"] == 2 * 2 * 2 * 2048 * r);
+  plan.mesh.tp = 2;
+  CHECK(first_problem(plan) ==
+        "lora_modules: adapters of experts are simulated where one rank has the whole of each; "
+        "write etp 1, or write lora_modules without linear_fc1 and linear_fc2");
 }
 
 TEST_CASE("mixture: each module that predicts has parameters, a layer, a head and a loss") {

@@ -118,6 +118,15 @@ inline std::vector<std::pair<std::string, sim::workload::Plan>> mixtures() {
         p.pipeline.schedule = schedule;
         if (tp == 2) p.numerics.fp8 = true;
       });
+  for (const bool biased : {false, true})
+    add("adapters of experts", [=](Plan& p) {
+      p.lora.rank = 16;
+      p.mesh.tp = biased ? 2 : 1;
+      p.mesh.etp = 1;
+      p.architecture.linear_bias = biased;
+      if (biased) p.policy.recompute = Recompute::full;
+      if (!biased) p.pipeline.schedule = "zb-h1";
+    });
   for (const int tp : {1, 2})
     for (const bool latent : {false, true})
       for (const bool shared : {false, true})
