@@ -58,7 +58,10 @@ double gemm_seconds(const Operation& o, const Gpu& gpu, const Profile& profile) 
   const GemmProfile& gemm = profile.gemm;
   const double sms = gpu.sms;
   const std::int64_t aligned = 16 / model::bytes_of(o.precision);
-  const bool misaligned = o.n % aligned != 0 || o.k % aligned != 0;
+  // Numbers in a row of what is read and written: a weight gradient's operands have rows of m and
+  // of n, one for each token.
+  const std::int64_t other = o.role == GemmRole::weight_gradient ? o.m : o.k;
+  const bool misaligned = o.n % aligned != 0 || other % aligned != 0;
   const double rate_per_sm = gpu.peak(o.precision) * peak_fraction(gemm, o.precision) *
                              role_rate(gemm, o.role) * gemm.sustained *
                              (misaligned ? gemm.misaligned : 1.0) / sms;

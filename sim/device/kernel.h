@@ -18,7 +18,8 @@
 // Multiplication Background User's Guide", sections "Tile Quantization" and "Wave Quantization";
 // the ramp is Hockney's n_1/2 along k.
 //
-// Where n or k is no multiple of 16 bytes, P f e r c is `misaligned` times as much.
+// Where n or k, of a weight gradient n or m, is no multiple of 16 bytes, P f e r c is `misaligned`
+// times as much.
 //
 // A product longer than `boost` meets the power limit: main / (1 - (1 - throttled) share), with
 // share = main / boost - 1 between 0 and 1.

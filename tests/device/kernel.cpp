@@ -221,6 +221,14 @@ TEST_CASE("device: products whose rows begin at odd addresses are slower") {
   CHECK(time(model::gemm("x", 12800, 25600, 900), sample::gpu(), p) == 2 * 8192_us + 2_us);
   CHECK(time(model::gemm("x", 12800, 25600, 904), sample::gpu(), p) ==
         time(model::gemm("x", 12800, 25600, 904), sample::gpu(), sample::profile()));
+  // A weight gradient runs along tokens, of which there may be any number.
+  const auto gradient = [](std::int64_t m, std::int64_t tokens) {
+    return model::gemm("x", m, 25600, tokens, GemmRole::weight_gradient);
+  };
+  CHECK(time(gradient(12800, 900), sample::gpu(), p) ==
+        time(gradient(12800, 900), sample::gpu(), sample::profile()));
+  CHECK(time(gradient(12801, 900), sample::gpu(), p) >
+        time(gradient(12801, 900), sample::gpu(), sample::profile()));
 }
 
 }  // namespace sim::device
