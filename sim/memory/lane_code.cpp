@@ -62,7 +62,6 @@ LaneGroup describe(LaneCode& code, std::int32_t begin, std::int32_t end,
       smallest = std::max(smallest, size);
       group.bytes += sizes.all[size];
       group.largest = std::max(group.largest, sizes.all[size]);
-      ++group.placed;
     } else if (step.periods == 0 && placed[tensor] >= begin && placed[tensor] < k) {
       --live;
     } else {
@@ -132,12 +131,6 @@ void find_groups(LaneCode& code) {
     code.steps[static_cast<std::size_t>(i)].group = static_cast<std::int32_t>(code.groups.size());
     code.groups.push_back(describe(code, i, close, placed, sizes));
   }
-}
-
-std::int64_t most_placed(const LaneCode& code) {
-  std::int32_t most = 0;
-  for (const LaneGroup& group : code.groups) most = std::max(most, group.placed);
-  return most;
 }
 
 }  // namespace sim::memory

@@ -53,7 +53,6 @@ struct LaneGroup {
   std::int32_t end = 0;                        // the step behind the last of them
   std::int32_t needs = 0, needs_end = 0;       // in LaneCode::needs, from the largest on
   std::int32_t others = 0, others_end = 0;     // in LaneCode::others
-  std::int32_t placed = 0;                     // how many tensors
 };
 
 struct LaneCode {
@@ -72,7 +71,5 @@ void number_registers(LaneCode& code);
 // Finds the groups: all short ones, and long ones that begin some steps apart. No group goes over a
 // note.
 void find_groups(LaneCode& code);
-// How many tensors a group places at most.
-std::int64_t most_placed(const LaneCode& code);
 
 }  // namespace sim::memory

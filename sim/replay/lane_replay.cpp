@@ -145,7 +145,7 @@ bool LaneReplay::find_critical(const RankState& r, const Found& found) {
   peak_allocated_ = r.memory.peak_allocated();
   peak_active_ = all.active_bytes.peak;
   slack_most_ = 2 * std::max(found.slack_allocated, found.slack_active) + slack_room_;
-  const std::int64_t room = slack_most_ + slack_in_groups(found);
+  const std::int64_t room = slack_most_ + slack_in_groups();
   std::int64_t allocated = all.allocated_bytes.current - found.slack_allocated;
   std::int64_t active = all.active_bytes.current - found.slack_active;
   const std::int64_t allocated_before = allocated, active_before = active;
@@ -170,17 +170,21 @@ bool LaneReplay::find_critical(const RankState& r, const Found& found) {
   return allocated == allocated_before && active == active_before;
 }
 
-// The slack that tensors of groups may have at one time.
-std::int64_t LaneReplay::slack_in_groups(const Found& found) const {
-  std::int64_t slack = 0;
-  for (const Found::Lane& lane : found.lanes)
-    if (!lane.small) slack += most_placed(lane.code) * memory::small_size;
-  return slack;
+// The slack that tensors which groups leave out may have at one time: those that do not outlive
+// their period.
+std::int64_t LaneReplay::slack_in_groups() const {
+  std::int64_t live = 0, most = 0;
+  for (const PeriodTrace::Event& event : trace_.events) {
+    const PeriodTrace::Tensor& tensor = trace_.tensors[static_cast<std::size_t>(event.tensor)];
+    if (tensor.lives > 0 || rounded(tensor.bytes) <= memory::small_size) continue;
+    live += event.places ? 1 : -1;
+    most = std::max(most, live);
+  }
+  return most * memory::small_size;
 }
 
 void LaneReplay::write_codes(Found& found) {
   home_.clear();
-  for (Found::Lane& lane : found.lanes) lane.code = {};
   for (std::size_t t = 0; t < trace_.tensors.size(); ++t) {
     const PeriodTrace::Tensor& tensor = trace_.tensors[t];
     const std::int64_t bytes = rounded(tensor.bytes);
@@ -229,8 +233,6 @@ bool LaneReplay::enter(RankState& r, std::int64_t period, Time begin) {
   r.memory.poll();
   Found found;
   if (!find_lanes(r, found) || !find_waiting(r, begin, found)) return false;
-  critical_.clear();
-  write_codes(found);  // groups without notes are the largest
   if (!find_critical(r, found)) return false;
   write_codes(found);
 

@@ -98,7 +98,7 @@ class LaneReplay {
   bool find_waiting(const RankState& r, Time begin, Found& found) const;
   bool find_critical(const RankState& r, const Found& found);
   void write_codes(Found& found);
-  std::int64_t slack_in_groups(const Found& found) const;
+  std::int64_t slack_in_groups() const;
   bool slack_outgrown() const;
   std::int64_t first_peak(std::int64_t from, std::int64_t to) const;
 

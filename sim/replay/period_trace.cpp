@@ -1,8 +1,18 @@
 #include "sim/replay/period_trace.h"
 
 #include <algorithm>
+#include <unordered_map>
 
 namespace sim::replay {
+
+std::uint32_t actual_slot(const workload::Program& program, std::uint32_t slot,
+                          std::span<const std::uint32_t> live) {
+  const std::uint32_t first = program.fixed_slots + program.local_slots;
+  if (slot < first) return slot;
+  const std::uint32_t n = (slot - first) / program.frame_slots;
+  return first + live[n] * program.frame_slots + (slot - first) % program.frame_slots;
+}
+
 namespace {
 
 using workload::Op;
@@ -17,12 +27,15 @@ class Tracer {
     const workload::Program& p = r.program;
     slots_.resize(p.fixed_slots + p.local_slots + std::size_t{p.frames} * p.frame_slots);
     for (std::uint32_t s = 0; s < slots_.size(); ++s)
-      slots_[s] = {r.memory.full(s) ? before : empty, 0, r.memory.recorded(s)};
+      slots_[s] = {r.memory.full(s) ? before : empty, static_cast<std::int32_t>(s),
+                   r.memory.recorded(s)};
+    first_held_ = held();
   }
 
   // False: something was freed that nobody placed on the way.
   bool run(std::uint32_t begin, std::uint32_t end, PeriodTrace& trace) {
     known_ = true;
+    frees_ = 0;
     const std::int64_t* tape = r_.tape.data();
     walk_memory(r_.program, *r_.at.passes, begin, end, blocks_,
                 [&](std::uint32_t, std::uint32_t, const MemoryCode&, const MemoryInstruction& step,
@@ -69,7 +82,7 @@ class Tracer {
  private:
   struct Handle {
     std::int32_t tensor = empty;
-    std::int32_t period = 0;
+    std::int32_t period = 0;  // in which it was placed; of one from before the slot it had then
     workload::Streams recorded = 0;
   };
 
@@ -88,8 +101,10 @@ class Tracer {
     for (int s = 0; h.recorded >> s; ++s)
       if (h.recorded >> s & 1) waits.emplace_back(s, *tape++);
     if (h.tensor == empty) return;
+    ++frees_;
     if (h.tensor == before) {
       known_ = false;
+      ends_[static_cast<std::uint32_t>(h.period)] = {period_, frees_ - 1};
       return;
     }
     trace.events.push_back({false, h.tensor, when});
@@ -106,12 +121,29 @@ class Tracer {
   };
   std::vector<Freed> take_freed() { return std::exchange(freed_, {}); }
 
+  // What was held at the begin of the first period, where each later one frees `freed`.
+  std::vector<PeriodTrace::Held> first_held(std::span<const Freed> freed) const {
+    std::vector<PeriodTrace::Held> all = first_held_;
+    for (PeriodTrace::Held& h : all) {
+      const auto end = ends_.find(actual_slot(r_.program, h.slot, r_.live));
+      if (end == ends_.end()) continue;
+      const auto [period, number] = end->second;
+      h.tensor = freed[static_cast<std::size_t>(number)].tensor;
+      h.age = freed[static_cast<std::size_t>(number)].lives - period;
+    }
+    return all;
+  }
+
  private:
   const RankState& r_;
   std::span<const MemoryCode> blocks_;
   std::vector<std::uint32_t> live_;
   std::vector<Handle> slots_;
   std::vector<Freed> freed_;
+  std::vector<PeriodTrace::Held> first_held_;
+  // Of tensors from before, by the slot they had: in which period they were freed, as which.
+  std::unordered_map<std::uint32_t, std::pair<std::int32_t, std::int32_t>> ends_;
+  std::int32_t frees_ = 0;  // of the period at hand
   std::int32_t period_ = 0;
   bool known_ = true;
 };
@@ -133,14 +165,6 @@ bool enter_lives(std::vector<Tracer::Freed> freed, PeriodTrace& trace) {
 
 }  // namespace
 
-std::uint32_t actual_slot(const workload::Program& program, std::uint32_t slot,
-                          std::span<const std::uint32_t> live) {
-  const std::uint32_t first = program.fixed_slots + program.local_slots;
-  if (slot < first) return slot;
-  const std::uint32_t n = (slot - first) / program.frame_slots;
-  return first + live[n] * program.frame_slots + (slot - first) % program.frame_slots;
-}
-
 std::optional<PeriodTrace> trace_period(const RankState& r, std::span<const MemoryCode> blocks,
                                         std::span<const std::uint32_t> bounds) {
   Tracer tracer(r, blocks);
@@ -160,7 +184,9 @@ std::optional<PeriodTrace> trace_period(const RankState& r, std::span<const Memo
       for (const PeriodTrace::Held& h : held)
         if (h.tensor < 0 && h.slot >= fixed) return std::nullopt;
       trace.held = std::move(held);
-      trace.periods = static_cast<std::int64_t>(n) + 1;
+      // As a rule the first period began as the later ones.
+      const bool at_once = tracer.first_held(freed) == trace.held;
+      trace.periods = at_once ? 0 : static_cast<std::int64_t>(n) + 1;
       if (!enter_lives(std::move(freed), trace)) return std::nullopt;
       return trace;
     }
