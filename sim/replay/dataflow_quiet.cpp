@@ -163,11 +163,11 @@ bool Dataflow::advance_memory(int c, Quiet& quiet, const Stretch& stretch, std::
 
 // Sets up the lanes of a class, where the periods to come are worth it.
 void Dataflow::trace_lanes(int c, Quiet& quiet, const Stretch& stretch, std::int64_t most) const {
-  constexpr std::int64_t worth = 24, longest = 256;  // periods
+  constexpr std::int64_t worth = 10, longest = 256;  // periods
   if (most < worth) return;
   const RankState& r = *ranks_[static_cast<std::size_t>(c)];
   std::vector<std::uint32_t> bounds;
-  for (std::int64_t n = 0; n <= std::min(most / 2, longest); ++n)
+  for (std::int64_t n = 0; n <= std::min(most, longest); ++n)
     bounds.push_back(pass_at(r, stretch, n));
   auto trace = trace_period(r, memory_code_[static_cast<std::size_t>(c)], bounds);
   if (!trace) return;
