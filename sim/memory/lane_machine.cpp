@@ -9,11 +9,17 @@ namespace sim::memory {
 
 using Kind = LaneStep::Kind;
 
-LaneMachine::LaneMachine(std::shared_ptr<const LaneCode> code, std::int64_t period)
+LaneMachine::LaneMachine(std::shared_ptr<const LaneCode> code, std::vector<std::int64_t> sizes,
+                         std::int64_t period)
     : code_(std::move(code)),
       registers_(code_->registers, -1),
       period_(static_cast<std::uint32_t>(period)),
       saved_period_(period) {
+  // Bins are cheapest to add from the smallest size on.
+  for (const LaneTensor& tensor : code_->tensors) sizes.push_back(tensor.bytes);
+  std::ranges::sort(sizes);
+  for (const std::int64_t size : sizes)
+    if (room_for_sizes()) free_.bin_of(size);
   steps_.reserve(code_->steps.size());
   for (const LaneStep& step : code_->steps) {
     Step& own = steps_.emplace_back();

@@ -30,8 +30,9 @@ class LaneMachine {
   struct Slack {
     std::int64_t allocated = 0, active = 0;  // bytes; active: with blocks that streams still use
   };
-  // REQUIRES: registers are numbered, groups found.
-  LaneMachine(std::shared_ptr<const LaneCode> code, std::int64_t period);
+  // `sizes`: of the blocks that are free. REQUIRES: registers are numbered, groups found.
+  LaneMachine(std::shared_ptr<const LaneCode> code, std::vector<std::int64_t> sizes,
+              std::int64_t period);
 
   // The lane as it is at the begin of the first period: blocks of a segment from left to right.
   // REQUIRES: room_for_sizes() afterwards.

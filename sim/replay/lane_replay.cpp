@@ -51,7 +51,11 @@ LaneReplay::LaneReplay(PeriodTrace trace, std::int64_t length, std::int64_t cut)
     if (!event.places) continue;
     places_.push_back(static_cast<std::size_t>(&event - trace_.events.data()));
   }
-  for (std::size_t t = 0; t < trace_.tensors.size(); ++t) releases_.push_back(release_of(t));
+  for (std::size_t t = 0; t < trace_.tensors.size(); ++t) {
+    releases_.push_back(release_of(t));
+    if (!trace_.tensors[t].waits.empty()) released_.push_back(t);
+  }
+  std::ranges::stable_sort(released_, {}, [&](std::size_t t) { return releases_[t].event; });
 }
 
 // Blocks that streams have let go come back at the next allocation, and at the begin of a period:
@@ -149,17 +153,18 @@ bool LaneReplay::find_critical(const RankState& r, const Found& found) {
   std::int64_t allocated = all.allocated_bytes.current - found.slack_allocated;
   std::int64_t active = all.active_bytes.current - found.slack_active;
   const std::int64_t allocated_before = allocated, active_before = active;
-  std::vector<std::vector<std::size_t>> released(trace_.events.size() + 1);
-  for (std::size_t t = 0; t < releases_.size(); ++t) released[releases_[t].event].push_back(t);
   critical_.clear();
+  auto released = released_.begin();
   for (std::size_t e = 0; e <= trace_.events.size(); ++e) {
-    for (const std::size_t t : released[e]) active -= rounded(trace_.tensors[t].bytes);
+    for (; released != released_.end() && releases_[*released].event == e; ++released)
+      active -= rounded(trace_.tensors[*released].bytes);
     if (e == trace_.events.size()) break;
     const PeriodTrace::Event& event = trace_.events[e];
     const auto tensor = static_cast<std::size_t>(event.tensor);
     const std::int64_t bytes = rounded(trace_.tensors[tensor].bytes);
     if (!event.places) {
       allocated -= bytes;
+      if (trace_.tensors[tensor].waits.empty()) active -= bytes;
       continue;
     }
     allocated += bytes;
@@ -197,13 +202,12 @@ void LaneReplay::write_codes(Found& found) {
     LaneCode& code = found.lanes[static_cast<std::size_t>(home_[tensor].first)].code;
     code.steps.push_back({kind, home_[tensor].second, periods, -1});
   };
-  std::vector<std::vector<std::size_t>> released(trace_.events.size() + 1);
-  for (std::size_t t = 0; t < releases_.size(); ++t)
-    if (!trace_.tensors[t].waits.empty()) released[releases_[t].event].push_back(t);
   auto critical = critical_.begin();
+  auto released = released_.begin();
   for (std::size_t e = 0; e <= trace_.events.size(); ++e) {
-    for (const std::size_t t : released[e])
-      add(LaneStep::Kind::finish, t, trace_.tensors[t].lives + releases_[t].periods);
+    for (; released != released_.end() && releases_[*released].event == e; ++released)
+      add(LaneStep::Kind::finish, *released,
+          trace_.tensors[*released].lives + releases_[*released].periods);
     if (e == trace_.events.size()) break;
     const PeriodTrace::Event& event = trace_.events[e];
     const auto t = static_cast<std::size_t>(event.tensor);
@@ -242,8 +246,12 @@ bool LaneReplay::enter(RankState& r, std::int64_t period, Time begin) {
     Own& own = lanes.emplace_back();
     own.stream = lane.stream;
     own.small = lane.small;
+    std::vector<std::int64_t> sizes;
+    for (const memory::SegmentView& segment : lane.segments)
+      for (const memory::BlockView& block : segment.blocks)
+        if (block.state == memory::BlockState::inactive) sizes.push_back(block.size);
     LaneMachine& machine = own.machine.emplace(
-        std::make_shared<const LaneCode>(std::move(lane.code)), period);
+        std::make_shared<const LaneCode>(std::move(lane.code)), std::move(sizes), period);
     machine.set_slack(lane.slack);
     for (const memory::SegmentView& segment : lane.segments) {
       machine.begin_segment();

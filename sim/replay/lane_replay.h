@@ -107,6 +107,7 @@ class LaneReplay {
   std::vector<std::size_t> freed_at_;     // events, by tensor
   std::vector<std::size_t> places_;       // events that place, in order
   std::vector<Release> releases_;         // by tensor
+  std::vector<std::size_t> released_;     // tensors that wait for streams, by Release::event
   std::vector<std::pair<int, int>> home_;  // by tensor: its lane, its number there
   std::vector<Own> lanes_;
   std::vector<Critical> critical_;

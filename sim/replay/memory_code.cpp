@@ -31,23 +31,17 @@ std::size_t freed_at(const std::vector<MemoryInstruction>& code, std::size_t beg
   return 0;
 }
 
-// Marks transients from the inside out: a tensor is one when all that are placed in its life are.
-void mark_transients(std::vector<MemoryInstruction>& code, std::vector<std::size_t>& freed) {
-  for (bool changed = true; changed;) {
-    changed = false;
-    for (std::size_t i = 0; i < code.size(); ++i) {
-      if (code[i].transient || freed[i] == 0) continue;
-      const bool alone = std::all_of(
-          code.begin() + static_cast<std::ptrdiff_t>(i) + 1,
-          code.begin() + static_cast<std::ptrdiff_t>(freed[i]),
-          [](const auto& other) { return other.instruction.op != Op::alloc || other.transient; });
-      if (!alone) continue;
-      code[i].transient = true;
-      changed = true;
+// Marks transients, the last first: a tensor is one when what is placed in its life are transients.
+void mark_transients(std::vector<MemoryInstruction>& code, const std::vector<std::size_t>& freed) {
+  std::size_t other = code.size();  // the next placement that is none
+  for (std::size_t i = code.size(); i-- > 0;) {
+    if (code[i].instruction.op != Op::alloc) continue;
+    if (freed[i] == 0 || other < freed[i]) {
+      other = i;
+      continue;
     }
+    code[i].transient = code[freed[i]].transient = true;
   }
-  for (std::size_t i = 0; i < code.size(); ++i)
-    if (code[i].transient && code[i].instruction.op == Op::alloc) code[freed[i]].transient = true;
 }
 
 void add(const workload::Instruction& tensor, MemoryCode::Group& group) {
