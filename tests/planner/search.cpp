@@ -236,7 +236,7 @@ TEST_CASE("planner: a search that is stopped says what the plans that are left t
   for (const planner::Base& base : space.bases()) REQUIRE(sites.of(base.file.machine));
   const planner::Outcome whole = planner::find_best(space, sites, wanted(1), sample::always);
   const planner::Outcome stopped = planner::find_best(
-      space, sites, wanted(1), [](const planner::Progress& now) { return now.replayed < 2; });
+      space, sites, wanted(1), [](const planner::Progress& now) { return now.bounded == 0; });
   CHECK_FALSE(stopped.complete);
   REQUIRE(whole.best.size() == 1);
   CHECK(stopped.least_left_s <= static_cast<double>(whole.best.front().step_ps) * 1e-12);
