@@ -231,11 +231,14 @@ int run_plan(const Arguments& arguments, Globals globals) {
     return goes_on();
   };
   const planner::Outcome outcome = planner::find_best(space, sites, wanted, shown);
-  planner::Said said{space, outcome, wanted, question.model, question.cluster, price, {}, {}, {}};
+  planner::Said said{space, outcome, wanted, question.model, question.cluster,
+                     price, {},      {},     {},             {}};
   if (!outcome.best.empty()) {
     const planner::Replayed& best = outcome.best.front();
-    if (outcome.complete)
+    if (outcome.complete) {
+      said.refined = planner::refined(space, sites, wanted, outcome.best, goes_on);
       said.neighbours = planner::neighbours(space, sites, wanted, best, goes_on);
+    }
     const planner::Core& core = space.cores()[best.core];
     said.launches = planner::launches(space.plan(core, best.variant), question.model,
                                       space.bases()[core.base].file.machine);

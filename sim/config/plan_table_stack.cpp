@@ -36,8 +36,8 @@ constexpr std::array stack_rows{
           .line = "uniform: layers of a group; block: layers of a chunk that run again."},
     Field{.name = "recompute_modules",
           .otherwise = "core_attn",
-          .line = "What recompute selective runs again: core_attn, mlp (commas between), or "
-                  "operators (torchtitan's)."},
+          .line = "What recompute selective runs again, commas between: core_attn, mlp, moe, "
+                  "moe_act, shared_experts, layernorm, mla_up_proj, or operators (torchtitan's)."},
     Field{.name = "offload_layers",
           .place = at<&Plan::policy, &LayerPolicy::offload_layers>(),
           .unit = "layers",

@@ -19,10 +19,9 @@ double gib_of(std::int64_t bytes) {
   return gib(Bytes{bytes});
 }
 
-// The words of a plan without those that all plans share.
-std::string own_words(const Said& said, const Replayed& one) {
+// The words of a plan, `all`, without those that all plans share.
+std::string own_words(const Said& said, const Replayed& one, const std::string& all) {
   const Core& core = said.space.cores()[one.core];
-  const std::string all = said.space.words(core, one.variant);
   const std::string& shared = said.space.bases()[core.base].words;
   std::string own = all.substr(std::min(shared.size() + 1, all.size()));
   // Of the shared ones, what differs from base to base.
@@ -36,6 +35,10 @@ std::string own_words(const Said& said, const Replayed& one) {
     if (!everywhere) own = word + " " + own;
   }
   return own;
+}
+
+std::string own_words(const Said& said, const Replayed& one) {
+  return own_words(said, one, said.space.words(said.space.cores()[one.core], one.variant));
 }
 
 double seconds_of(const Replayed& one) {
@@ -162,6 +165,26 @@ Rows neighbours_of(const Said& said) {
   return rows;
 }
 
+Rows refined_of(const Said& said) {
+  Rows rows{"refined",
+            "the best few with their layers where the times of their blocks ask for them",
+            {{"rank", "of", "", 0},
+             {"step_time_s", "step", "s", 3},
+             {"against_plan", "against", "%", 1},
+             {"peak_reserved_gib", "reserved", "GiB", 1},
+             {"plan_words", "plan", "", 0, true}},
+            {}};
+  for (const Refined& one : said.refined) {
+    const double even = seconds_of(said.outcome.best[one.rank]);
+    const double step = seconds_of(one.replayed);
+    rows.cells.push_back({one.rank + 1, report::rounded(step, 4),
+                          report::rounded(100 * (step / even - 1), 2),
+                          report::rounded(gib_of(one.replayed.reserved), 2),
+                          own_words(said, one.replayed, one.settings)});
+  }
+  return rows;
+}
+
 Note launch_of(const Said& said) {
   std::string text;
   for (const LaunchText& one : said.launches) {
@@ -182,6 +205,7 @@ report::Document document(const Said& said) {
     out.blocks.emplace_back(table_of(said, "plans", "the best plans", said.outcome.best));
     out.blocks.emplace_back(certainty_of(said));
   }
+  if (!said.refined.empty()) out.blocks.emplace_back(refined_of(said));
   out.blocks.emplace_back(counts_of(said));
   if (said.outcome.best.empty()) return out;
   out.blocks.emplace_back(table_of(said, "front",
@@ -242,6 +266,14 @@ Json to_json(const Said& said) {
                                   {"fits", one.replayed.fits},
                                   {"step_time_s", seconds_of(one.replayed)},
                                   {"why", one.why}});
+  json["refined"] = Json::array();
+  for (const Refined& one : said.refined)
+    json["refined"].push_back({{"plan", one.rank + 1},
+                               {"settings", one.settings},
+                               {"step_time_s", seconds_of(one.replayed)},
+                               {"tokens_s_gpu", one.replayed.tokens_s_gpu},
+                               {"peak_reserved_gib", gib_of(one.replayed.reserved)},
+                               {"capacity_gib", gib_of(one.replayed.capacity)}});
   json["launch"] = Json::array();
   for (const LaunchText& one : said.launches)
     json["launch"].push_back(

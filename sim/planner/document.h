@@ -7,6 +7,7 @@
 
 #include "sim/planner/launch.h"
 #include "sim/planner/neighbours.h"
+#include "sim/planner/refine.h"
 #include "sim/planner/search.h"
 #include "sim/report/document.h"
 
@@ -20,6 +21,7 @@ struct Said {
   double price_per_gpu_hour = 0;      // 0: not said
   std::vector<Neighbour> neighbours;  // of the best
   std::vector<LaunchText> launches;   // of the best
+  std::vector<Refined> refined;       // of the best few
   std::vector<std::string> relaxed;  // no plan fits: which setting less would do, and what it gives
 };
 

@@ -362,11 +362,17 @@ Replayed replayed_of(const std::string& text) {
 
 Replayed replay_plan(const Space& space, std::uint32_t core, int variant, search::Site& site,
                      const Wanted& wanted) {
-  const workload::Plan plan = space.plan(space.cores()[core], variant);
-  const report::Answer answer = search::evaluate_once(plan, site);
-  Replayed out;
+  const Core& of = space.cores()[core];
+  Replayed out = replayed(space, space.plan(of, variant), of.base, site, wanted);
   out.core = core;
   out.variant = static_cast<std::uint16_t>(variant);
+  return out;
+}
+
+Replayed replayed(const Space& space, const workload::Plan& plan, std::size_t base,
+                  search::Site& site, const Wanted& wanted) {
+  const report::Answer answer = search::evaluate_once(plan, site);
+  Replayed out;
   out.step_ps = answer.run.step_time.ps;
   const replay::ClassReport& who = report::fullest(answer.run);
   out.reserved = who.peak_reserved.n;
@@ -383,7 +389,7 @@ Replayed replay_plan(const Space& space, std::uint32_t core, int variant, search
   out.bubble = answer.run.bubble;
   out.accounts = report::mean_accounts(answer.run);
   if (wanted.residuals != nullptr) {
-    const config::PlanFile& file = space.bases()[space.cores()[core].base].file;
+    const config::PlanFile& file = space.bases()[base].file;
     const report::Basis basis =
         report::basis_of(site.profile.device, site.machine.gpu.name, file.framework);
     const report::Intervals intervals =

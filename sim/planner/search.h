@@ -82,6 +82,9 @@ Outcome find_best(const Space& space, search::Sites& sites, const Wanted& wanted
 std::string to_text(const Replayed& one);
 Replayed replayed_of(const std::string& text);
 
+// A plan, replayed, with the files of a base of the space; `core` and `variant` stay 0.
+Replayed replayed(const Space& space, const workload::Plan& plan, std::size_t base,
+                  search::Site& site, const Wanted& wanted);
 // One plan of the space, replayed.
 Replayed replay_plan(const Space& space, std::uint32_t core, int variant, search::Site& site,
                      const Wanted& wanted);

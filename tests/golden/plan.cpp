@@ -42,6 +42,24 @@ TEST_CASE("golden: the settings of a plan run as they are, and take what plan sa
         std::string::npos);
 }
 
+TEST_CASE("golden: plans whose layers are balanced run as they are") {
+  const std::string folder = golden::scratch("plan-refined");
+  const golden::Finished made = run(
+      question + "--sequence 4096 zero=1 schedule=1f1b pp=4 micro_batch=1 --best 1 --json", folder);
+  INFO(made.err);
+  REQUIRE(made.code == 0);
+  const auto result = nlohmann::json::parse(made.out)["result"];
+  REQUIRE(result["refined"].size() == 1);
+  const auto& refined = result["refined"][0];
+  CHECK(refined["plan"] == 1);
+  CHECK(refined["step_time_s"] < result["plans"][0]["step_time_s"]);
+  const golden::Finished again =
+      run("./rehearse run --json -q " + refined["settings"].get<std::string>(), folder);
+  REQUIRE(again.code == 0);
+  CHECK(nlohmann::json::parse(again.out)["result"]["step_time_ps"].get<double>() * 1e-12 ==
+        Approx(refined["step_time_s"].get<double>()).epsilon(1e-12));
+}
+
 TEST_CASE("golden: plan says what is wrong with a question, and what would give") {
   const std::string folder = golden::scratch("plan-wrong");
   CHECK(run("./rehearse plan llama-3.1-8b dgx-h100 --gpus 8 --batch 16", folder)

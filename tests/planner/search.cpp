@@ -1,4 +1,5 @@
 // search.cpp — the plans found are those that looking at every plan finds.
+#include "sim/planner/refine.h"
 #include "sim/planner/search.h"
 
 #include <algorithm>
@@ -242,6 +243,31 @@ TEST_CASE("planner: a search that is stopped says what the plans that are left t
   CHECK(stopped.least_left_s <= static_cast<double>(whole.best.front().step_ps) * 1e-12);
   const planner::Counts& c = stopped.counts;
   CHECK(c.plans == c.impossible + c.cut_by_time + c.cut_by_memory + c.replayed);
+}
+
+TEST_CASE("planner: the best few with balanced layers are faster, and as the replay says") {
+  search::Sites sites;
+  const planner::Space space = sample::space(sample::question(
+      "llama-3.1-8b", "dgx-h100", 16, 64, 8192,
+      {"zero=1", "pp=4", "tp=2", "cp=1", "schedule=1f1b", "recompute=none", "micro_batch=1"}));
+  for (const planner::Base& base : space.bases()) REQUIRE(sites.of(base.file.machine));
+  const planner::Outcome outcome = planner::find_best(space, sites, wanted(3), sample::always);
+  REQUIRE(!outcome.best.empty());
+  const std::vector<planner::Refined> all =
+      planner::refined(space, sites, wanted(3), outcome.best, [] { return true; });
+  REQUIRE(!all.empty());
+  for (const planner::Refined& one : all) {
+    const planner::Replayed& even = outcome.best[one.rank];
+    CHECK(one.replayed.step_ps < even.step_ps);
+    CHECK(one.settings.ends_with(" layer_split=balanced"));
+    CHECK(one.settings.find("account_for") == std::string::npos);
+    workload::Plan plan = space.plan(space.cores()[even.core], even.variant);
+    plan.pipeline.layer_split = workload::LayerSplit::balanced;
+    plan.pipeline.account_for_embedding = plan.pipeline.account_for_loss = false;
+    search::Site& site =
+        **sites.of(space.bases()[space.cores()[even.core].base].file.machine);
+    CHECK(search::evaluate_once(plan, site).run.step_time.ps == one.replayed.step_ps);
+  }
 }
 
 TEST_CASE("planner: headroom, and the fewest GPUs that reach a rate") {
