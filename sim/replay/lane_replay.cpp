@@ -14,8 +14,10 @@ using memory::NodeId;
 
 namespace {
 
-constexpr std::int64_t rounded(std::int64_t bytes) {
-  return (bytes + memory::minimum_block - 1) & ~(memory::minimum_block - 1);
+// As an allocator that takes what fits does.
+std::int64_t rounded(std::int64_t bytes) {
+  static const memory::Options plain;
+  return memory::round_size(bytes, plain);
 }
 
 }  // namespace
@@ -99,8 +101,8 @@ bool LaneReplay::find_lanes(const RankState& r, Found& found) const {
     Found::Lane& lane = found.lanes[static_cast<std::size_t>(
         found.lane(segment.stream, segment.small))];
     for (const memory::BlockView& block : segment.blocks) {
-      const std::int64_t slack = block.size - rounded(block.requested);
       if (block.state == memory::BlockState::inactive) continue;
+      const std::int64_t slack = block.size - rounded(block.requested);
       lane.slack.active += slack;
       if (block.state == memory::BlockState::active_allocated) lane.slack.allocated += slack;
     }
@@ -259,7 +261,7 @@ bool LaneReplay::enter(RankState& r, std::int64_t period, Time begin) {
         const memory::BlockView& block = segment.blocks[b];
         const bool free = block.state == memory::BlockState::inactive;
         const NodeId node = machine.add_block(block.address, block.size, free);
-        if (b == 0) own.segments.emplace_back(node, segment.total);
+        if (b == 0) own.segments.push_back(node);
         if (!free) places[block.address] = {static_cast<int>(lanes.size()) - 1, node};
       }
     }
@@ -392,7 +394,7 @@ void LaneReplay::leave(RankState& r, Time begin, std::span<const std::uint32_t> 
   std::size_t count = 0;
   for (std::size_t l = 0; l < lanes_.size(); ++l) {
     const Own& own = lanes_[l];
-    for (const auto& [head, size] : own.segments) {
+    for (const NodeId head : own.segments) {
       auto& segment = layout.segments.emplace_back();
       segment.address = own.machine->address(head);
       segment.stream = own.stream;

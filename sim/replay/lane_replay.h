@@ -51,7 +51,7 @@ class LaneReplay {
   struct Own {
     int stream = 0;
     bool small = false;
-    std::vector<std::pair<memory::NodeId, std::int64_t>> segments;  // first block; size
+    std::vector<memory::NodeId> segments;  // their first blocks
     std::optional<memory::LaneMachine> machine;
     std::vector<memory::LaneMachine::Slack> notes;  // since entered_
 

@@ -94,18 +94,23 @@ TEST_CASE("golden: a build that fails says so and the program is not started") {
   CHECK(finished.err.find("rehearse: the build failed") != std::string::npos);
 }
 
-TEST_CASE("golden: a long build says how long is left, and errors stand as they are") {
-  const Repository repository("left");
-  // By this clock the first of eight files' worth is built after 40 seconds.
+// A build of eight files' worth that says `steps`; by this clock the first is built after 40 s.
+static void builds_slowly(const Repository& repository, const std::string& steps) {
   script(repository.folder + "/bin/date",
          "echo . >>clock; echo $((1000 + 40 * ($(wc -l <clock) / 2)))\n");
   script(repository.folder + "/bin/ninja",
          "case \" $* \" in *\" -t \"*)\n"
          "  echo 'c++ a.cpp'; echo 'c++ build/batches/b.cpp'; echo 'ar build/batches/b.o'; exit\n"
-         "esac\n"
-         "echo '[step] 1 3 a.o'\n"
-         "echo 'a.cpp:1: warning: of the compiler'\n"
-         "echo '[step] 2 3 build/batches/b.o'\n");
+         "esac\n" +
+             steps);
+}
+
+TEST_CASE("golden: a long build says how long is left, and errors stand as they are") {
+  const Repository repository("left");
+  builds_slowly(repository,
+                "echo '[step] 1 3 a.o'\n"
+                "echo 'a.cpp:1: warning: of the compiler'\n"
+                "echo '[step] 2 3 build/batches/b.o'\n");
   const golden::Finished finished = repository.start("'a b/rehearse' test");
   CHECK(finished.err ==
         "rehearse: building for the first time, a few minutes\n"
@@ -115,14 +120,8 @@ TEST_CASE("golden: a long build says how long is left, and errors stand as they 
 
 TEST_CASE("golden: a build that goes on says how long is left of what is left") {
   const Repository repository("goes-on");
-  script(repository.folder + "/bin/date",
-         "echo . >>clock; echo $((1000 + 40 * ($(wc -l <clock) / 2)))\n");
   // Two of three steps, taken for two thirds of eight files' worth.
-  script(repository.folder + "/bin/ninja",
-         "case \" $* \" in *\" -t \"*)\n"
-         "  echo 'c++ a.cpp'; echo 'c++ build/batches/b.cpp'; echo 'ar build/batches/b.o'; exit\n"
-         "esac\n"
-         "echo '[step] 1 2 a.o'\n");
+  builds_slowly(repository, "echo '[step] 1 2 a.o'\n");
   const golden::Finished finished = repository.start("'a b/rehearse' test");
   CHECK(finished.err ==
         "rehearse: building for the first time, a few minutes\n"

@@ -10,6 +10,15 @@ namespace {
 
 const std::string question = "./rehearse plan -q llama-3.1-8b dgx-h100 --gpus 8 --batch 16 ";
 
+// `run` takes the settings of a plan as they are, and its step takes what the plan says.
+void check_runs(const nlohmann::json& plan, const std::string& folder) {
+  const golden::Finished again =
+      run("./rehearse run --json -q " + plan["settings"].get<std::string>(), folder);
+  REQUIRE(again.code == 0);
+  CHECK(nlohmann::json::parse(again.out)["result"]["step_time_ps"].get<double>() * 1e-12 ==
+        Approx(plan["step_time_s"].get<double>()).epsilon(1e-12));
+}
+
 }  // namespace
 
 TEST_CASE("golden: the settings of a plan run as they are, and take what plan says") {
@@ -32,11 +41,7 @@ TEST_CASE("golden: the settings of a plan run as they are, and take what plan sa
     CHECK(plan["peak_reserved_gib"] <= plan["capacity_gib"]);
     const std::string settings = plan["settings"];
     CHECK(settings.find("model=llama-3.1-8b cluster=dgx-h100") == 0);
-    const golden::Finished again = run("./rehearse run --json -q " + settings, folder);
-    REQUIRE(again.code == 0);
-    const auto answer = nlohmann::json::parse(again.out)["result"];
-    CHECK(answer["step_time_ps"].get<double>() * 1e-12 ==
-          Approx(plan["step_time_s"].get<double>()).epsilon(1e-12));
+    check_runs(plan, folder);
   }
   CHECK(golden::text_of(folder + "/plan.html").find("throughput against memory") !=
         std::string::npos);
@@ -53,11 +58,7 @@ TEST_CASE("golden: plans whose layers are balanced run as they are") {
   const auto& refined = result["refined"][0];
   CHECK(refined["plan"] == 1);
   CHECK(refined["step_time_s"] < result["plans"][0]["step_time_s"]);
-  const golden::Finished again =
-      run("./rehearse run --json -q " + refined["settings"].get<std::string>(), folder);
-  REQUIRE(again.code == 0);
-  CHECK(nlohmann::json::parse(again.out)["result"]["step_time_ps"].get<double>() * 1e-12 ==
-        Approx(refined["step_time_s"].get<double>()).epsilon(1e-12));
+  check_runs(refined, folder);
 }
 
 TEST_CASE("golden: plan says what is wrong with a question, and what would give") {
