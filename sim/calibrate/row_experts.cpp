@@ -63,10 +63,13 @@ Architecture network_of(const Row& row) {
   return {};
 }
 
+// A count that a flag gives; `otherwise` where it gives none that a network can have.
 std::int64_t number_in(const nlohmann::json& extra, const char* key, std::int64_t otherwise) {
+  constexpr std::int64_t most = 1 << 30;
   const auto found = extra.find(key);
-  return found != extra.end() && found->is_number_integer() ? found->get<std::int64_t>()
-                                                            : otherwise;
+  if (found == extra.end() || !found->is_number_integer()) return otherwise;
+  const auto value = found->get<std::int64_t>();
+  return value >= 0 && value <= most ? value : otherwise;
 }
 
 std::string text_in(const nlohmann::json& extra, const char* key) {
@@ -134,7 +137,8 @@ void vocabulary_of_ci(const Row& row, const nlohmann::json& extra, int tp, RowPl
   const bool wide =
       contains(cell(row, "model"), "8x7b_alltoall") || contains(cell(row, "model"), "deepseek");
   const std::int64_t tokens = wide ? 256000 : 32000;
-  const std::int64_t multiple = number_in(extra, "make-vocab-size-divisible-by", 128) * tp;
+  const std::int64_t multiple =
+      std::max<std::int64_t>(number_in(extra, "make-vocab-size-divisible-by", 128), 1) * tp;
   out.plan.architecture.vocab = (tokens + multiple - 1) / multiple * multiple;
   out.assumptions.push_back(fmt::format("{} tokens, as its test's tokenizer", tokens));
 }

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <array>
+#include <filesystem>
+#include <fstream>
 
 #include "sim/calibrate/readers/reader.h"
 #include "sim/collective/collective.h"
@@ -92,11 +94,27 @@ std::vector<Entry> formats() {
   return catalog(calibrate::readers());
 }
 
+// What --json prints and what folders hold, as JSON Schema.
+std::vector<Entry> schemas() {
+  std::vector<Entry> entries;
+  std::error_code error;
+  const std::filesystem::path folder =
+      std::filesystem::path(config::repository_root()) / "sim/schemas";
+  for (const auto& file : std::filesystem::directory_iterator(folder, error)) {
+    std::ifstream in(file.path());
+    const report::Json schema = report::Json::parse(in, nullptr, /*allow_exceptions=*/false);
+    if (schema.is_object())
+      entries.push_back({schema.value("$id", ""), schema.value("title", ""), file.path(), 0, 0});
+  }
+  std::ranges::sort(entries, {}, &Entry::name);
+  return entries;
+}
+
 struct Listed {
   const char* name;
   std::vector<Entry> (*entries)();
 };
-constexpr std::array<Listed, 13> lists = {{{"models", models},
+constexpr std::array<Listed, 14> lists = {{{"models", models},
                                            {"clusters", clusters},
                                            {"schedules", schedules},
                                            {"collectives", collectives},
@@ -108,7 +126,8 @@ constexpr std::array<Listed, 13> lists = {{{"models", models},
                                            {"failures", failures},
                                            {"profiles", profiles},
                                            {"conventions", conventions},
-                                           {"formats", formats}}};
+                                           {"formats", formats},
+                                           {"schemas", schemas}}};
 
 // What the files of models say.
 void read_models(std::vector<Entry>& entries) {

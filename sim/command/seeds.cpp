@@ -170,14 +170,14 @@ int run_seeds(const config::PlanFile& file, search::Site& site, const replay::Op
     report::Json places = report::Json::array();
     for (const auto& [place, count] : s.places)
       places.push_back({{"place", place}, {"runs", count}});
-    print(report::document("run", {{"seeds", seeds},
-                                   {"first_seed", file.plan.experts.seed},
-                                   {"out_of_memory", s.out_of_memory},
-                                   {"places", places},
-                                   {"peak_allocated_gib", quantiles(s.allocated)},
-                                   {"peak_reserved_gib", quantiles(s.reserved)},
-                                   {"needed_gib", quantiles(s.needed)},
-                                   {"step_time_s", quantiles(s.seconds)}})
+    print(report::document("run-seeds", {{"seeds", seeds},
+                                         {"first_seed", file.plan.experts.seed},
+                                         {"out_of_memory", s.out_of_memory},
+                                         {"places", places},
+                                         {"peak_allocated_gib", quantiles(s.allocated)},
+                                         {"peak_reserved_gib", quantiles(s.reserved)},
+                                         {"needed_gib", quantiles(s.needed)},
+                                         {"step_time_s", quantiles(s.seconds)}})
               .dump(2) +
           "\n");
   } else {

@@ -201,7 +201,7 @@ int validate_timings(const config::Table& table, const std::string& csv, Globals
   search::Sites sites;
   const std::vector<calibrate::Timing> timings = calibrate::timings(table, sites);
   if (!csv.empty()) save(csv, calibrate::timings_csv(timings));
-  say(globals, "validate", calibrate::timings_document(timings));
+  say(globals, "validate-timings", calibrate::timings_document(timings));
   return exit_yes;
 }
 
@@ -211,7 +211,7 @@ int validate_measured(const calibrate::MeasuredTable& kind, const config::Table&
   search::Sites sites;
   const std::vector<calibrate::RowAnswer> answers = calibrate::predict(kind, table, sites);
   if (!csv.empty()) save(csv, calibrate::to_csv(kind, answers));
-  say(globals, "validate", calibrate::document_of(kind, table, answers));
+  say(globals, "validate-table", calibrate::document_of(kind, table, answers));
   return exit_yes;
 }
 

@@ -5,30 +5,46 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <limits>
 #include <numeric>
 #include <utility>
 #include <vector>
 
 namespace sim {
 
-int edit_distance(std::string_view a, std::string_view b) {
+namespace {
+
+// The edit distance, or `limit` where it is not less: a table row whose every entry is as large
+// ends it, as does a difference of lengths.
+int distance_below(std::string_view a, std::string_view b, int limit) {
+  const std::size_t apart = a.size() > b.size() ? a.size() - b.size() : b.size() - a.size();
+  if (apart >= static_cast<std::size_t>(limit)) return limit;
   std::vector<int> row(b.size() + 1);
   std::iota(row.begin(), row.end(), 0);
   for (std::size_t i = 0; i < a.size(); ++i) {
     int diagonal = std::exchange(row[0], static_cast<int>(i) + 1);
+    int least = row[0];
     for (std::size_t j = 0; j < b.size(); ++j) {
       const int substituted = diagonal + (a[i] != b[j] ? 1 : 0);
       diagonal = std::exchange(row[j + 1], std::min({substituted, row[j] + 1, row[j + 1] + 1}));
+      least = std::min(least, row[j + 1]);
     }
+    if (least >= limit) return limit;
   }
-  return row.back();
+  return std::min(row.back(), limit);
+}
+
+}  // namespace
+
+int edit_distance(std::string_view a, std::string_view b) {
+  return distance_below(a, b, std::numeric_limits<int>::max());
 }
 
 std::string nearest(std::string_view given, std::span<const std::string> names) {
   std::string best;
   int best_distance = static_cast<int>(given.size()) / 2 + 1;
   for (const std::string& name : names) {
-    const int distance = edit_distance(given, name);
+    const int distance = distance_below(given, name, best_distance);
     if (distance < best_distance) {
       best_distance = distance;
       best = name;

@@ -12,7 +12,10 @@ namespace {
 constexpr int max_depth = 24;
 constexpr int max_steps = 20'000;
 constexpr int max_rounds = 64;  // of one loop
-constexpr std::int64_t max_bytes = 32 << 20;
+// Bytes that expansions may make: some for each byte of the script, and never more than the most.
+constexpr std::int64_t bytes_least = 256 << 10;
+constexpr std::int64_t bytes_each = 256;
+constexpr std::int64_t bytes_most = 32 << 20;
 constexpr std::size_t max_words = 1 << 18;
 
 // How a command ended. `ran`: a program that nobody ran.
@@ -38,6 +41,8 @@ class Follower {
   Script run(std::string_view text) {
     std::string script = clean(text.substr(0, max_text));
     out_.truncated = text.size() > max_text;
+    budget_ =
+        std::min(bytes_least + bytes_each * static_cast<std::int64_t>(script.size()), bytes_most);
     directives(script);
     follow(std::move(script), {});
     for (const auto& [name, variable] : environment_.all()) {
@@ -441,7 +446,7 @@ class Follower {
   int depth_ = 0, steps_ = 0, functions_open_ = 0;
   bool returning_ = false;
   std::size_t words_ = 0;
-  std::int64_t budget_ = max_bytes;
+  std::int64_t budget_ = bytes_least;
 };
 
 }  // namespace

@@ -33,6 +33,17 @@ TEST_CASE("calibrate: a Megatron-LM log gives steps with their rates and memory"
   CHECK(m.date == "2024-08-16");
 }
 
+TEST_CASE("calibrate: an iteration's number that is no count is none") {
+  const auto read = read_bytes(
+      " iteration 1e19/ 100 | elapsed time per iteration (ms): 12.5 |\n"
+      " iteration 7/ 100 | elapsed time per iteration (ms): 12.5 |\n",
+      "x");
+  REQUIRE(read);
+  REQUIRE(read->measurements.steps.size() == 2);
+  CHECK(read->measurements.steps[0].iteration == 0);
+  CHECK(read->measurements.steps[1].iteration == 7);
+}
+
 TEST_CASE("calibrate: Megatron-DeepSpeed and NeMo print seconds") {
   auto read = read_bytes(
       " iteration 5/ 1000 | elapsed time per iteration (s): 104.98 | learning rate: 1E-5 | TFLOPs: "

@@ -34,6 +34,29 @@ TEST_CASE("core: the edit distance is symmetric and obeys the triangle") {
   }
 }
 
+TEST_CASE("core: the nearest name is the first of those with the least distance") {
+  Random random(9);
+  const auto word = [&](std::uint64_t most) {
+    std::string text;
+    for (std::uint64_t i = random.next() % most; i > 0; --i)
+      text += static_cast<char>('a' + random.next() % 3);
+    return text;
+  };
+  for (int i = 0; i < 2000; ++i) {
+    const std::string given = word(12);
+    std::vector<std::string> names;
+    for (int n = 0; n < 8; ++n) names.push_back(word(14));
+    std::string best;
+    int least = static_cast<int>(given.size()) / 2 + 1;
+    for (const std::string& name : names)
+      if (const int distance = edit_distance(given, name); distance < least) {
+        least = distance;
+        best = name;
+      }
+    REQUIRE(nearest(given, names) == best);
+  }
+}
+
 TEST_CASE("core: a misspelt name is offered, a strange one is not") {
   const std::vector<std::string> names = {"schedule", "sequence", "recompute"};
   CHECK(nearest("shedule", names) == "schedule");

@@ -26,11 +26,11 @@ TEST_CASE("golden: an installed program answers as the built one, also where it 
     const Finished built = run("./rehearse " + command, golden::scratch("not_installed"));
     CHECK(moved.out == built.out);
   }
-  for (const char* file : {"share/man/man1/rehearse.1", "share/man/man1/rehearse-run.1",
-                           "share/bash-completion/completions/rehearse",
-                           "share/zsh/site-functions/_rehearse",
-                           "share/fish/vendor_completions.d/rehearse.fish",
-                           "libexec/rehearse/rehearse-network"}) {
+  for (const char* file :
+       {"share/man/man1/rehearse.1", "share/man/man1/rehearse-run.1",
+        "share/bash-completion/completions/rehearse", "share/zsh/site-functions/_rehearse",
+        "share/fish/vendor_completions.d/rehearse.fish", "share/rehearse/sim/schemas/run.json",
+        "libexec/rehearse/rehearse-network"}) {
     INFO(file);
     CHECK(fs::file_size(folder + "/second place/" + file) > 100);
   }

@@ -89,6 +89,11 @@ double number_after(std::string_view line, std::string_view label) {
   return positive(text);
 }
 
+std::int64_t count_after(std::string_view line, std::string_view label) {
+  const double value = number_after(line, label);
+  return value <= 1e15 ? static_cast<std::int64_t>(value) : 0;
+}
+
 std::string date_in(std::string_view line) {
   for (std::size_t i = 0; i + 10 <= std::min<std::size_t>(line.size(), 200); ++i) {
     const std::string_view text = line.substr(i, 10);

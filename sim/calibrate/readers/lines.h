@@ -1,6 +1,7 @@
 // lines.h — logs, line by line.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
@@ -22,6 +23,8 @@ std::string_view without_prefix(std::string_view line);
 std::string without_colours(std::string_view line);
 // The number right after `label` and blanks, of "label: 1,234.5 ms"; 0 when there is none.
 double number_after(std::string_view line, std::string_view label);
+// The same without its fraction; 0 too of what is more than 10^15, which is no count.
+std::int64_t count_after(std::string_view line, std::string_view label);
 // "2024-08-15" where a line has a date, else "".
 std::string date_in(std::string_view line);
 // What the steps say together, the first few left out; "" of none.

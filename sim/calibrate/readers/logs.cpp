@@ -46,7 +46,7 @@ Result<Measurements> read_megatron_log(std::string_view bytes, const std::string
     StepSample step;
     step.source = path;
     step.seconds = seconds;
-    step.iteration = static_cast<std::int64_t>(number_after(line, " iteration"));
+    step.iteration = count_after(line, " iteration");
     step.tflops_gpu = number_after(line, "throughput per GPU (TFLOP/s/GPU):");
     if (step.tflops_gpu == 0) step.tflops_gpu = number_after(line, "TFLOPs:");
     step.reserved_gib = reserved;
@@ -81,7 +81,7 @@ Result<Measurements> read_torchtitan_log(std::string_view bytes, const std::stri
     step.source = path;
     step.tokens_s_gpu = number_after(line, "tps:");
     if (step.tokens_s_gpu == 0) step.tokens_s_gpu = number_after(line, "wps:");
-    step.iteration = static_cast<std::int64_t>(number_after(line, "step:"));
+    step.iteration = count_after(line, "step:");
     if (step.tokens_s_gpu == 0 || step.iteration == 0) return;
     step.tflops_gpu = number_after(line, "tflops:");
     step.reserved_gib = number_after(line, "memory:");
@@ -110,9 +110,9 @@ Result<Measurements> read_composer_log(std::string_view bytes, const std::string
   };
   finish_step();
   for_lines(bytes, [&](std::string_view line) {
-    if (const double batch = number_after(line, "[batch="); batch > 0) {
+    if (const std::int64_t batch = count_after(line, "[batch="); batch > 0) {
       finish_step();
-      step.iteration = static_cast<std::int64_t>(batch);
+      step.iteration = batch;
     }
     if (const double rate = number_after(line, "throughput/batches_per_sec:"); rate > 0)
       step.seconds = 1 / rate;
