@@ -1,5 +1,7 @@
 #include "sim/core/parts.h"
 
+#include <sys/auxv.h>
+
 #include <filesystem>
 #include <system_error>
 
@@ -17,7 +19,11 @@ void set_program_folder(const std::string& folder) {
 std::string program_folder() {
   if (!said_folder.empty()) return said_folder;
   std::error_code error;
-  return fs::read_symlink("/proc/self/exe", error).parent_path().string();
+  const fs::path program = fs::read_symlink("/proc/self/exe", error);
+  if (!error) return program.parent_path().string();
+  // Where /proc is not mounted: the path by which the program was started.
+  const auto* started = reinterpret_cast<const char*>(::getauxval(AT_EXECFN));
+  return started == nullptr ? "" : fs::canonical(started, error).parent_path().string();
 }
 
 std::string program_part(std::string_view name) {
