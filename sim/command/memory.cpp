@@ -16,7 +16,9 @@ namespace sim::command {
 
 namespace {
 
-constexpr std::int64_t trace_bytes_max = std::int64_t{2} << 30;
+// Read at most: a snapshot, and a trace in text, whose shortest lines become ten times as large.
+constexpr std::int64_t snapshot_bytes_max = std::int64_t{1} << 30;
+constexpr std::int64_t trace_bytes_max = 64 << 20;
 constexpr std::size_t print_bytes = 1 << 18;
 
 report::Value bytes(const char* key, const char* words, std::int64_t count) {
@@ -148,9 +150,13 @@ int run_memory(const Arguments& arguments, Globals globals) {
   const bool old = options.choice("rules", "newer", {"newer", "2.4.0"}) == "2.4.0";
   const memory::Rules rules = old ? memory::Rules::v2_4_0 : memory::Rules::newer;
   if (what == "replay") {
-    const std::string bytes = need(config::read_file(path, trace_bytes_max));
+    const std::string bytes = need(config::read_file(path, snapshot_bytes_max));
     // Every pickle of protocol 2 or later begins with this byte; no text does.
     const bool pickle = !bytes.empty() && bytes[0] == '\x80';
+    if (!pickle && static_cast<std::int64_t>(bytes.size()) > trace_bytes_max)
+      throw Stop{exit_data, fmt::format("{}: error: the trace is larger than {} MiB, the most that "
+                                        "is read of one in text",
+                                        path, trace_bytes_max >> 20)};
     return pickle ? replay_pickle(bytes, path, rules, globals)
                   : replay_text(bytes, path, rules, globals);
   }

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -41,11 +42,19 @@ Result<std::string> read_file(const std::string& path, std::int64_t limit) {
 
   std::string text;
   char block[1 << 16];
+  // Never more than half the limit is copied when it grows.
+  const auto most = static_cast<std::size_t>(limit) + sizeof block;
+  if (S_ISREG(state.st_mode)) text.reserve(static_cast<std::size_t>(state.st_size) + 1);
   while (true) {
     const ssize_t got = ::read(file, block, sizeof block);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return unreadable(path, std::strerror(errno));
     if (got == 0) return text;
+    const std::size_t needed = text.size() + static_cast<std::size_t>(got);
+    if (needed > text.capacity()) {
+      const std::size_t twice = std::max(2 * text.capacity(), needed);
+      text.reserve(twice >= most / 2 ? most : twice);
+    }
     text.append(block, static_cast<std::size_t>(got));
     if (static_cast<std::int64_t>(text.size()) > limit) return too_large();
   }

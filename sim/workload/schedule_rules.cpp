@@ -23,6 +23,12 @@ void pipeline(const Plan& plan, Problems& problems) {
   if (!problem.empty())
     problems.push_back(
         {"schedule", fmt::format("schedule {}: {}", plan.pipeline.schedule, problem)});
+  // Each takes 8 KB of a replay with memory: more would need up to 2 GiB.
+  constexpr int most = 200'000;
+  if (plan.microbatches() > most)
+    problems.push_back({"global_batch", fmt::format("{} microbatches in a step; at most {} are "
+                                                    "replayed: raise dp or micro_batch",
+                                                    plan.microbatches(), most)});
 }
 
 // What the fork with shares of the vocabulary has beside its stages.

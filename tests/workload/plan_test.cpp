@@ -145,6 +145,20 @@ TEST_CASE("workload: all broken rules are named at once") {
   CHECK(found.size() == 6);
 }
 
+TEST_CASE("workload: more microbatches than are replayed are refused with what would do") {
+  const auto found = [](int batch) {
+    return problems_after([&](Plan& p) {
+      p.mesh.dp = p.mesh.tp = p.mesh.cp = 1;
+      p.batch.micro_batch = 1;
+      p.batch.global_batch = batch;
+    });
+  };
+  CHECK(found(200'000).empty());
+  const auto refused = found(200'001);
+  REQUIRE(refused.size() == 1);
+  CHECK(refused[0].find("raise dp or micro_batch") != std::string::npos);
+}
+
 TEST_CASE("workload: the suggested values do keep the rule") {
   for (int tp = 1; tp <= 33; ++tp) {
     const auto found = problems_after([&](Plan& p) { p.mesh.tp = tp; });
