@@ -342,6 +342,20 @@ TEST_TYPE: regular
   CHECK_FALSE(load_megatron(
       scratch.write("b.yaml", support::replaced(yaml, "--bf16: true", "--decoder-seq-length: 8")),
       {"cluster=dgx-a100", "gpus=8"}));
+  // Each of the flags alone says which program it is.
+  const struct {
+    const char *flag, *program;
+  } others[] = {{"--decoder-seq-length: 8", "pretrain_t5.py"},
+                {"--decoder-num-layers: 8", "pretrain_t5.py"},
+                {"--language-model-type: 2b", "pretrain_vlm.py"},
+                {"--img-h: 336", "pretrain_vlm.py"}};
+  for (const auto& [flag, program] : others) {
+    const auto other =
+        load_megatron(scratch.write("c.yaml", support::replaced(yaml, "--bf16: true", flag)),
+                      {"cluster=dgx-a100", "gpus=8"});
+    INFO(flag << "\n" << problems(other));
+    CHECK(contains(problems(other), program));
+  }
 }
 
 TEST_CASE("launch: configurations of NeMo, Megatron-Bridge, torchtitan, DeepSpeed, accelerate") {
@@ -471,8 +485,7 @@ TEST_CASE("launch: tokenizers are known by their names") {
 TEST_CASE("launch: the corpus of the fuzz target is read in bounded time, by every reader") {
   support::Scratch scratch;
   std::size_t files = 0;
-  for (const auto& entry :
-       std::filesystem::directory_iterator(
+  for (const auto& entry : std::filesystem::directory_iterator(
            support::in_repository("tests/fuzz/corpus/launch_file"))) {
     ++files;
     std::ifstream in(entry.path(), std::ios::binary);
