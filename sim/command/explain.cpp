@@ -3,7 +3,7 @@
 #include "sim/command/watch.h"
 #include "sim/report/explain_document.h"
 #include "sim/report/peak_tensors.h"
-#include "sim/search/balance.h"
+#include "sim/search/slices.h"
 #include "sim/search/evaluate.h"
 #include "sim/search/fixes.h"
 
@@ -19,7 +19,7 @@ int run_explain(const Arguments& arguments, Globals globals) {
   config::PlanFile file = load_plan(options, globals);
   search::Sites sites;
   search::Site& site = *need(sites.of(file.machine));
-  file.plan = search::balanced(file.plan, site);
+  file.plan = search::settled(file.plan, site);
   Watch watch(options, search::job_of(file.plan, site));
   report::PeakTensors tensors;
   watch.add(tensors);

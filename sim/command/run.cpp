@@ -14,7 +14,7 @@
 #include "sim/report/interval.h"
 #include "sim/report/run_text.h"
 #include "sim/report/timelines.h"
-#include "sim/search/balance.h"
+#include "sim/search/slices.h"
 #include "sim/search/evaluate.h"
 #include "sim/search/fixes.h"
 
@@ -67,7 +67,7 @@ int run_run(const Arguments& arguments, Globals globals) {
   }
   std::unique_ptr<Watch> watch;
   if (Watch::wanted(options)) {
-    file.plan = search::balanced(file.plan, site);
+    file.plan = search::settled(file.plan, site);
     watch = std::make_unique<Watch>(options, search::job_of(file.plan, site, all_ranks));
     how.observer = watch->observer();
   }

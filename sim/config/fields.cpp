@@ -165,7 +165,10 @@ void copy_fields(const v1::Plan& from, workload::Plan& to) {
     const Message* message = &from;
     std::string_view name = field.name;
     if (const std::size_t dot = name.find('.'); dot != std::string_view::npos) {
-      message = &from.fsdp();
+      if (name.starts_with("codec."))
+        message = &from.codec();
+      else
+        message = &from.fsdp();
       name.remove_prefix(dot + 1);
     }
     const auto* found = message->GetDescriptor()->FindFieldByName(std::string(name));

@@ -92,12 +92,14 @@ Diagnostics one(const Setting& setting, v1::Plan& plan, Source& source, std::str
     if (synonym.given == key) key = synonym.field;
   Message* target = &plan;
   std::string prefix;
-  for (const std::string_view message : {"architecture.", "fsdp."})
+  for (const std::string_view message : {"architecture.", "fsdp.", "codec."})
     if (key.starts_with(message)) prefix = message;
   if (!prefix.empty()) {
     key = key.substr(prefix.size());
     if (prefix == "fsdp.")
       target = plan.mutable_fsdp();
+    else if (prefix == "codec.")
+      target = plan.mutable_codec();
     else
       target = plan.mutable_architecture();
   }

@@ -8,6 +8,7 @@ namespace sim::config {
 namespace {
 
 using workload::BatchPlan;
+using workload::CodecsPlan;
 using workload::EnvironmentPlan;
 using workload::LayerPolicy;
 using workload::LoraOptions;
@@ -44,6 +45,23 @@ constexpr std::array stack_rows{
           .flags = "cpu-offloading-num-layers=",
           .synonyms = "cpu_offloading_num_layers",
           .line = "The first layers keep what they save on the CPU, copied beside the others."},
+    Field{.name = "layer_choices",
+          .otherwise = "by recompute and offload_layers",
+          .line = "What becomes of each layer's saved tensors: keep, swap, recompute, commas "
+                  "between, *n for n alike; or planned, as their costs ask for (KARMA)."},
+    Field{.name = "codec", .line = "Messages that the communication library compresses."},
+    Field{.name = "codec.tensor",
+          .place = at<&Plan::codec, &CodecsPlan::tensor>(),
+          .otherwise = "none",
+          .line = "The codec of tensor-parallel groups, a name of calibration/codecs."},
+    Field{.name = "codec.data",
+          .place = at<&Plan::codec, &CodecsPlan::data>(),
+          .otherwise = "none",
+          .line = "The codec of gradients and parameters among data-parallel ranks."},
+    Field{.name = "codec.pipeline",
+          .place = at<&Plan::codec, &CodecsPlan::pipeline>(),
+          .otherwise = "none",
+          .line = "The codec of what stages send each other."},
     Field{.name = "attention",
           .place = at<&Plan::stack, &StackPlan::attention>(),
           .otherwise = "cudnn on compute capability 90 and later, else flash",
@@ -187,6 +205,10 @@ constexpr std::array stack_rows{
           .synonyms = "pipeline_model_parallel_layout",
           .line = "Each part of the model: E, t for a layer, m, L; parts apart by |; x*n and "
                   "(...)*n repeat."},
+    Field{.name = "slices",
+          .otherwise = "the schedule's number",
+          .line = "How terapipe cuts a sequence: a number of even slices, the tokens of each with "
+                  "commas between, or balanced, as the times of their passes ask for."},
     Field{.name = "gradient_accumulation_fusion",
           .place = at<&Plan::stack, &StackPlan::gradient_accumulation_fusion>(),
           .flags = "no-gradient-accumulation-fusion:false",

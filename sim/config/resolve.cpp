@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "sim/config/fields.h"
+#include "sim/config/plan_words.h"
 #include "sim/config/router_load.h"
 #include "sim/core/text.h"
 #include "sim/memory/options.h"
@@ -323,6 +324,7 @@ void fill(const v1::Plan& from, const Machine* machine, Resolved& out) {
   adapters(from, out.plan, out.problems);
   optimizer(from, out.plan, out.problems);
   recompute_modules(from, out.plan, out.problems);
+  read_words(from, out.plan, out.problems);
   chunks(from, out);
 }
 

@@ -126,6 +126,9 @@ std::string not_here(const std::string& field) {
   if (field == "model" || field == "cluster" || field == "architecture")
     return "write rehearse plan MODEL CLUSTER";
   if (field == "layers_per_virtual_stage") return "write virtual_stages";
+  if (field == "layer_choices")
+    return "write recompute and offload_layers; run what is found with layer_choices=planned";
+  if (field == "slices") return "run what is found with slices=balanced";
   return "";
 }
 

@@ -12,27 +12,32 @@ namespace {
 class Coupler {
  public:
   Coupler(const workload::Job& job, network::Network& network)
-      : mesh_(job.mesh), network_(network) {
+      : mesh_(job.mesh), codecs_(job.codecs), network_(network) {
     const int gpus = network.cluster().node.gpus;
     network.cover(std::min(network.cluster().nodes, (mesh_.world() - 1) / gpus + 1));
   }
 
   std::size_t transfer(int rank_class, const workload::Transfer& t) {
     const network::Groups groups = mesh_.groups_of(communicator_of(t.communicator), rank_class);
-    return kind(t.kind, groups, sent(t, groups, network_.cluster()));
+    return kind(t.kind, groups, on_wire(t.communicator, sent(t, groups, network_.cluster())));
   }
 
-  std::size_t message(int rank_class, const workload::Message& m) {
+  std::size_t message(int rank_class, workload::Stream queue, const workload::Message& m) {
     const int own = mesh_.coordinates(rank_class).stage;
     const int other = mesh_.stage_at(own, m.peer_offset);
     const network::Groups pairs =
         m.send ? mesh_.pairs_of(rank_class, own, other) : mesh_.pairs_of(rank_class, other, own);
-    return kind(collective::Kind::send_receive, pairs, m.bytes);
+    return kind(collective::Kind::send_receive, pairs, on_wire(queue, m.bytes));
   }
 
   std::vector<network::SharedKind> take() { return std::move(kinds_); }
 
  private:
+  Bytes on_wire(workload::Stream queue, Bytes bytes) const {
+    const collective::Codec* codec = codec_of(codecs_, queue);
+    return codec ? coded(*codec, bytes) : bytes;
+  }
+
   std::size_t kind(collective::Kind kind, const network::Groups& groups, Bytes bytes) {
     const auto key =
         std::tuple{kind, static_cast<std::uint32_t>(network_.remember(groups)), bytes.n};
@@ -48,6 +53,7 @@ class Coupler {
   }
 
   const mesh::Mesh& mesh_;
+  const collective::Codecs& codecs_;
   network::Network& network_;
   std::vector<network::SharedKind> kinds_;
   std::map<std::tuple<collective::Kind, std::uint32_t, std::int64_t>, std::size_t> numbers_;
@@ -69,7 +75,7 @@ Coupling couple(const workload::Job& job, network::Network& network) {
     for (const workload::Exchange& e : program.exchanges) {
       auto& messages = exchanges.emplace_back();
       for (const workload::Message& m : e.messages)
-        messages.push_back(coupler.message(rank_class, m));
+        messages.push_back(coupler.message(rank_class, e.communicator, m));
     }
   }
   coupling.kinds = coupler.take();

@@ -184,16 +184,30 @@ class Pricer {
                         static_cast<double>((copy ? host_.copy : host_.memory).bytes_per_second));
   }
 
+  // What the kernels of a codec add to a collective or message.
+  Duration coding(const collective::Codec* codec, collective::Kind kind, int ranks,
+                  Bytes bytes) const {
+    if (codec == nullptr || ranks < 2 || bytes < codec->least) return {};
+    return collective::codec_time(*codec, collective::codec_work(kind, ranks, bytes), gpu_.hbm);
+  }
+
   // The longest collective that a kernel of a layer runs beside.
   Duration price_transfers(const workload::Program& program, int rank_class, ClassTimes& times) {
     Duration traffic{};
+    coding_share_ = 0;
     for (const workload::Transfer& t : program.transfers) {
       const mesh::Communicator who = communicator_of(t.communicator);
       const network::Groups& groups = job_.mesh.groups(who);
-      const Duration whole =
+      const collective::Codec* codec = codec_of(job_.codecs, t.communicator);
+      const Bytes bytes = t.route != 0 ? t.bytes : sent(t, groups, network_.cluster());
+      Duration whole =
           t.route != 0 ? routed(program, t, groups)
-                       : lasting(t.kind, groups, sent(t, groups, network_.cluster()),
+                       : lasting(t.kind, groups, codec ? coded(*codec, bytes) : bytes,
                                  [&] { return job_.mesh.group_numbers(who, rank_class); });
+      const Duration kernels =
+          coding(codec, t.kind, static_cast<int>(groups.ranks.front().size()), bytes);
+      whole += kernels;
+      if (kernels.ps > 0) coding_share_ = std::max(coding_share_, seconds(kernels) / seconds(whole));
       const Duration d{(whole.ps + t.pieces - 1) / t.pieces};  // what nothing hides
       times.transfer.push_back(d);
       times.transfer_overlapped.push_back(
@@ -219,7 +233,9 @@ class Pricer {
         const Duration kernel = scaled(it->second, speed);
         alone = std::max(alone, kernel);
         // Neither PCIe nor the CPU shares anything with a collective's channels.
-        const double rate = on_host(o) ? 1 : device::kernel_rate(o.kind, own, its, sms_taken);
+        const double rate = on_host(o) ? 1
+                                       : device::kernel_rate(o.kind, own, its, sms_taken) *
+                                             (1 - std::min(coding_share_, most_coding_share));
         overlapped = std::max(overlapped, on_host(o) ? kernel : beside(kernel, rate, traffic));
       }
       times.kernel.push_back(alone);
@@ -233,9 +249,11 @@ class Pricer {
       for (const workload::Message& m : e.messages) {
         const int other = job_.mesh.stage_at(program.stage, m.peer_offset);
         const int from = m.send ? program.stage : other, to = m.send ? other : program.stage;
+        const collective::Codec* codec = codec_of(job_.codecs, e.communicator);
         messages.push_back(lasting(collective::Kind::send_receive, job_.mesh.pairs(from, to),
-                                   m.bytes,
-                                   [&] { return job_.mesh.pair_numbers(rank_class, from, to); }));
+                                   codec ? coded(*codec, m.bytes) : m.bytes,
+                                   [&] { return job_.mesh.pair_numbers(rank_class, from, to); }) +
+                           coding(codec, collective::Kind::send_receive, 2, m.bytes));
       }
     }
   }
@@ -253,6 +271,10 @@ class Pricer {
   // Between a kernel's end and the next one's start the CPU wakes up and issues it.
   Duration gap_ =
       job_.launch_blocking ? profile_.host.synchronisation + profile_.host.kernel : Duration{};
+  // The kernels of a codec have the GPU to themselves: the largest share of a collective's time
+  // that is theirs. A kernel beside it is never quite stopped.
+  static constexpr double most_coding_share = 0.95;
+  double coding_share_ = 0;
   std::vector<std::map<model::Operation, Duration>> kernels_ =
       std::vector<std::map<model::Operation, Duration>>(1 + others_.size());
 };

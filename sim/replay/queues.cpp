@@ -68,6 +68,36 @@ Communicator communicator_of(Stream queue) {
   return *row(queue).communicator;
 }
 
+const collective::Codec* codec_of(const collective::Codecs& codecs, Stream queue) {
+  const auto known = [](const std::optional<collective::Codec>& codec) {
+    return codec ? &*codec : nullptr;
+  };
+  switch (queue) {
+    case Stream::tp:
+    case Stream::etp:
+      return known(codecs.tensor);
+    case Stream::dp_cp:
+    case Stream::edp:
+    case Stream::shard:
+    case Stream::shard_near:
+    case Stream::shard_far:
+    case Stream::replicate:
+      return known(codecs.data);
+    case Stream::pp:
+    case Stream::pp_send_forward:
+    case Stream::pp_receive_forward:
+    case Stream::pp_send_backward:
+    case Stream::pp_receive_backward:
+    case Stream::pp_send_forward_up:
+    case Stream::pp_receive_forward_up:
+    case Stream::pp_send_backward_up:
+    case Stream::pp_receive_backward_up:
+      return known(codecs.pipeline);
+    default:
+      return nullptr;
+  }
+}
+
 namespace {
 
 // The most nodes that one of the groups is on.

@@ -38,6 +38,9 @@ inline Account account_of(workload::Stream queue) {
 // REQUIRES: the queue carries one.
 mesh::Communicator communicator_of(workload::Stream queue);
 
+// Of the messages of a communicator; null: they go as they are.
+const collective::Codec* codec_of(const collective::Codecs& codecs, workload::Stream queue);
+
 // What a transfer asks of the network: its bytes; of an all-to-all with choices those that the
 // copies to nodes are, or inside one node to ranks.
 Bytes sent(const workload::Transfer& transfer, const network::Groups& groups,

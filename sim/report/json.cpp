@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "sim/report/version.h"
+#include "sim/workload/layer_choices.h"
 
 namespace sim::report {
 
@@ -267,6 +268,12 @@ Json settings_json(const workload::Plan& p) {
 Json to_json(const workload::Plan& p) {
   Json json = settings_json(p);
   if (p.policy.offload_layers > 0) json["offload_layers"] = p.policy.offload_layers;
+  if (!p.policy.choices.empty()) json["layer_choices"] = workload::text_of(p.policy.choices);
+  if (!p.pipeline.slice_lengths.empty()) json["slices"] = p.pipeline.slice_lengths;
+  const workload::CodecsPlan& codec = p.codec;
+  if (!codec.tensor.empty() || !codec.data.empty() || !codec.pipeline.empty())
+    json["codec"] = {
+        {"tensor", codec.tensor}, {"data", codec.data}, {"pipeline", codec.pipeline}};
   if (p.numerics.fp8) json["fp8_parameters"] = p.numerics.fp8_parameters;
   if (p.batch.packed_document > 0) json["packed_document"] = p.batch.packed_document;
   const workload::PipelinePlan& pipeline = p.pipeline;

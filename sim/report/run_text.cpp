@@ -6,6 +6,7 @@
 
 #include "sim/core/text.h"
 #include "sim/report/class_rows.h"
+#include "sim/workload/layer_choices.h"
 
 namespace sim::report {
 
@@ -205,6 +206,14 @@ std::string plan_line(const Answer& answer) {
       plan.pipeline.schedule, json["recompute"].get<std::string>(),
       json["attention"].get<std::string>(), json["precision"].get<std::string>());
   if (plan.numerics.fp8) text += " with products in fp8";
+  if (!plan.policy.choices.empty())
+    text += fmt::format(", layers {}", workload::text_of(plan.policy.choices));
+  if (!plan.pipeline.slice_lengths.empty())
+    text += fmt::format(", slices of {} tokens", fmt::join(plan.pipeline.slice_lengths, ", "));
+  for (const auto& [who, codec] : {std::pair{"tensor", &plan.codec.tensor},
+                                   {"data", &plan.codec.data},
+                                   {"pipeline", &plan.codec.pipeline}})
+    if (!codec->empty()) text += fmt::format(", {}-parallel messages by {}", who, *codec);
   if (plan.pipeline.virtual_stages > 1)
     text += fmt::format(", {} virtual stages", plan.pipeline.virtual_stages);
   if (plan.uses_sequence_parallel()) text += ", sequence parallel";

@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <cstddef>
 #include <limits>
-#include <map>
 #include <numeric>
 #include <optional>
 
 #include "sim/schedule/placement.h"
+#include "sim/search/block_times.h"
 #include "sim/workload/parts.h"
 
 namespace sim::search {
@@ -79,30 +79,6 @@ double slowest(const Spans& spans, const std::vector<int>& split) {
   return most;
 }
 
-Duration length(const workload::Block& block, const replay::ClassTimes& times) {
-  Duration sum{};
-  for (const workload::Instruction& i : block.code) {
-    if (i.op == workload::Op::kernel && i.stream == workload::Stream::compute)
-      sum = sum + times.kernel[i.index];
-    if (i.op == workload::Op::collective && (i.flags & workload::joins))
-      sum = sum + times.transfer[i.index];
-  }
-  return sum;
-}
-
-// The template of each kind of pass and chunk that a step runs most often.
-std::map<std::pair<PassKind, int>, std::uint32_t> usual(const workload::Program& program) {
-  std::map<std::uint32_t, int> counts;
-  for (const workload::Pass& pass : program.step) ++counts[pass.pattern];
-  std::map<std::pair<PassKind, int>, std::uint32_t> found;
-  for (const auto& [pattern, count] : counts) {
-    const workload::Template& t = program.templates[pattern];
-    const auto [it, added] = found.try_emplace({t.kind, t.chunk}, pattern);
-    if (!added && count > counts[it->second]) it->second = pattern;
-  }
-  return found;
-}
-
 bool computes(PassKind kind) {
   return kind == PassKind::forward || kind == PassKind::backward || kind == PassKind::weight;
 }
@@ -123,11 +99,11 @@ PartCosts costs_of(const Plan& plan, const Site& site) {
   if (parts > 1) costs.least.front() = costs.least.back() = 0;
   for (std::size_t c = 0; c < job.classes.size(); ++c) {
     const workload::Program& program = job.classes[c];
-    for (const auto& [of, pattern] : usual(program)) {
+    for (const auto& [of, pattern] : usual_templates(program)) {
       if (!computes(of.first)) continue;
       const int part = schedule::part_of(row.placement, shape, {program.stage, of.second});
       for (const workload::Call& call : program.templates[pattern].calls) {
-        const double time = seconds(length(program.blocks[call.block], times.classes[c]));
+        const double time = seconds(block_time(program.blocks[call.block], times.classes[c]));
         (call.layer >= 0 ? costs.layers[static_cast<std::size_t>(call.layer)]
                          : costs.ends[static_cast<std::size_t>(part)]) += time;
       }

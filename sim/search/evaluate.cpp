@@ -10,7 +10,7 @@
 #include "sim/device/kernel.h"
 #include "sim/model/flops.h"
 #include "sim/replay/coupling.h"
-#include "sim/search/balance.h"
+#include "sim/search/slices.h"
 #include "sim/search/pass_times.h"
 #include "sim/search/verdict.h"
 #include "sim/workload/build.h"
@@ -251,7 +251,7 @@ report::Answer evaluate_with(const workload::Plan& asked, Site& site,
                              const replay::Options& options, bool all_ranks, Bytes extra,
                              bool surely) {
   assert(problems(asked, site).empty());
-  const workload::Plan plan = balanced(asked, site);
+  const workload::Plan plan = settled(asked, site);
   const device::Gpu& gpu = site.machine.gpu;
   const device::Profile& profile = site.profile.device;
   const workload::Job job = timed_job(plan, site, all_ranks);

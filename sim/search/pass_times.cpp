@@ -3,6 +3,8 @@
 #include <cstddef>
 #include <map>
 
+#include "sim/search/block_times.h"
+
 namespace sim::search {
 namespace {
 
@@ -18,19 +20,6 @@ struct Mean {
   double value() const { return count > 0 ? sum / count : 0; }
 };
 
-double length(const workload::Program& program, const replay::ClassTimes& times,
-              const workload::Template& pattern) {
-  Duration sum{};
-  for (const workload::Call& call : pattern.calls)
-    for (const workload::Instruction& i : program.blocks[call.block].code) {
-      if (i.op == workload::Op::kernel && i.stream == workload::Stream::compute)
-        sum = sum + times.kernel[i.index];
-      if (i.op == workload::Op::collective && (i.flags & workload::joins))
-        sum = sum + times.transfer[i.index];
-    }
-  return seconds(sum);
-}
-
 }  // namespace
 
 schedule::Times pass_times(const workload::Job& job, const replay::Times& times) {
@@ -42,7 +31,7 @@ schedule::Times pass_times(const workload::Job& job, const replay::Times& times)
     for (const workload::Pass& pass : program.step) {
       const workload::Template& pattern = program.templates[pass.pattern];
       const auto [known, added] = lengths.try_emplace(pass.pattern, 0);
-      if (added) known->second = length(program, times.classes[c], pattern);
+      if (added) known->second = seconds(template_time(program, times.classes[c], pattern));
       passes[pattern.kind].add(known->second);
     }
     for (const std::vector<Duration>& batch : times.classes[c].message)

@@ -46,7 +46,9 @@ void rotary_table(Writer& w) {
 // The mask outlives forward as an argument of checkpoints, or where PyTorch's own softmax saves it.
 bool keeps_mask(const Rank& rank) {
   const CoreTraits core(rank);
-  return rank.plan.policy.recompute != Recompute::none || (core.unfused && !core.fused_softmax);
+  const LayerPolicy& policy = rank.plan.policy;
+  return policy.recompute != Recompute::none || policy.runs_layers_again() ||
+         (core.unfused && !core.fused_softmax);
 }
 // Indices that an embedding saves for its backward pass are the batch's own.
 bool keeps_ids(const Rank& rank) {

@@ -105,6 +105,7 @@ Job job_of(const Plan& plan, mesh::Mesh mesh) {
   job.ends_together = !plan.optimizer.post_validation;
   job.launch_blocking = plan.environment.launch_blocking;
   job.single_queue = single_queue(plan);
+  job.codecs = plan.codec.found;
   job.loading = {0, plan.batch.micro_batch, plan.microbatches(), plan.stack.data_workers};
   if (plan.makes_masks()) job.loading.mask_elements = plan.batch.sequence * plan.batch.sequence;
   if (plan.draws_routes()) {

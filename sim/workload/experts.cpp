@@ -141,10 +141,10 @@ void combinations(const Plan& plan, Problems& problems) {
     refuse("lora_modules",
            "latent attention has no linear_qkv, and adapters of its narrow and wide products are "
            "not simulated; write lora_modules linear_proj");
-  if (plan.policy.offload_layers > 0)
-    refuse("offload_layers",
+  if (plan.policy.offloads())
+    refuse(plan.policy.offload_layers > 0 ? "offload_layers" : "layer_choices",
            "activations of layers with experts stay on the GPU; write "
-           "offload_layers 0");
+           "offload_layers 0 and swap no layer");
   if (plan.stack.layer_kernels != LayerKernels::fused)
     refuse("layer_kernels", "experts and latent attention are simulated with layer_kernels fused");
 }
@@ -222,7 +222,7 @@ std::vector<Problem> expert_problems(const Plan& plan) {
     problems.push_back({"mtp_layers",
                         "modules that predict more tokens are simulated with an "
                         "output layer of its own; write mtp_layers 0"});
-  if (plan.experts.overlaps_all_to_all && plan.policy.recompute == Recompute::full)
+  if (plan.experts.overlaps_all_to_all && plan.policy.runs_layers_again())
     problems.push_back(
         {"overlap_expert_all_to_all", "overlap_expert_all_to_all does not go with recompute full"});
   if (plan.experts.shared_overlap) shared_overlap(plan, problems);

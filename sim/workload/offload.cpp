@@ -34,7 +34,13 @@ std::optional<int> Offload::behind(int chunk, int layer) const {
   const bool again = rank_.recomputes(layer);
   if (again && !rank_.ends_recomputed_group(chunk, layer)) return {};
   const int first = again ? layer / rank_.recomputed_group() * rank_.recomputed_group() : layer;
-  return first < rank_.plan.policy.offload_layers ? std::optional(first) : std::nullopt;
+  return rank_.plan.policy.swaps(first) ? std::optional(first) : std::nullopt;
+}
+
+std::optional<int> Offload::swapped_below(int chunk, int layer) const {
+  for (int below = layer - 1; below >= 0; --below)
+    if (behind(chunk, below)) return below;
+  return {};
 }
 
 template <class Write>

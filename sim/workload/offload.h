@@ -24,6 +24,8 @@ class Offload {
   // What layer `layer` of a chunk leaves behind it; nothing for the chunk's last group of layers.
   // The layer whose tensors the blocks below move when `layer` is done, none: no layer's.
   std::optional<int> behind(int chunk, int layer) const;
+  // Of layers that swap by choice, the nearest below `layer`; none: there is none.
+  std::optional<int> swapped_below(int chunk, int layer) const;
   std::uint32_t down(int layer);   // its copy begins,
   std::uint32_t away(int layer);   // ... is done, and its tensors go
   std::uint32_t up(int layer);     // its tensors are there again, to be filled,

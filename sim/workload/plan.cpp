@@ -196,6 +196,33 @@ void recompute(const Plan& plan, Problems& problems) {
 }
 
 // REQUIRES: the layers can be split.
+void choices(const Plan& plan, Problems& problems) {
+  const LayerPolicy& policy = plan.policy;
+  if (policy.choices.empty() && !policy.plans_choices) return;
+  const auto problem = [&](std::string rule) {
+    problems.push_back({"layer_choices", std::move(rule)});
+  };
+  if (policy.recompute == Recompute::full || policy.offload_layers > 0)
+    problem(
+        "layer_choices say what runs again and what is offloaded; leave recompute full and "
+        "offload_layers out");
+  if (splits_backward(plan))
+    problem(
+        "a layer's choice holds until its backward pass, which this schedule splits; write a "
+        "schedule that does not");
+  if (policy.choices.empty()) return;
+  int most = 0;
+  for (int stage = 0; stage < plan.mesh.pp; ++stage)
+    for (int part = 0; part < plan.pipeline.virtual_stages; ++part)
+      most = std::max(most, plan.chunk_layers(stage, part));
+  if (static_cast<int>(policy.choices.size()) != most)
+    problem(fmt::format("{} layers have a choice; the longest chunk has {}", policy.choices.size(),
+                        most));
+  else if (policy.choices.back() == LayerChoice::swap)
+    problem("the last layer's backward pass follows at once; write keep or recompute for it");
+}
+
+// REQUIRES: the layers can be split.
 void offload(const Plan& plan, Problems& problems) {
   if (plan.policy.offload_layers == 0) return;
   // The last layer's backward pass follows at once [Megatron-LM core transformer_config.py:
@@ -381,6 +408,7 @@ std::vector<Problem> problems(const Plan& plan) {
   for (Problem& problem : schedule_problems(plan)) problems.push_back(std::move(problem));
   if (splits) recompute(plan, problems);
   if (splits) offload(plan, problems);
+  if (splits) choices(plan, problems);
   data_parallel(plan, problems);
   optimizer(plan, problems);
   precision(plan, problems);

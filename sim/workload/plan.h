@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "sim/collective/codec.h"
 #include "sim/core/units.h"
 #include "sim/model/architecture.h"
 #include "sim/model/operation.h"
@@ -182,6 +183,10 @@ struct PipelinePlan {
   LayerSplit layer_split = LayerSplit::even;
   int embedding_layers = 1, head_layers = 1;  // weighted: what they count as
   std::vector<int> layers_of_parts;           // each part's own number, empty: by the rule
+  // Of schedules that cut sequences: tokens of each slice, empty: as many even ones as the schedule
+  // says; or as the times of the plan's own blocks ask for (search/slices.h), even until then.
+  std::vector<std::int64_t> slice_lengths;
+  bool balances_slices = false;
   schedule::Times pass_times;                 // what a searched order is to go by; ratios count
 };
 
@@ -199,6 +204,14 @@ struct ShardingPlan {
   bool overlap_param_gather = true;
 };
 
+// What becomes of a layer's saved tensors until its backward pass.
+enum class LayerChoice : std::uint8_t {
+  keep,       // they stay
+  swap,       // they wait on the CPU; copied down until the next layer that swaps is done, and up
+              // from where the one behind it is back
+  recompute,  // its input alone stays, the layer runs again
+};
+
 // What a layer keeps for its backward pass, runs again, or leaves to the CPU.
 struct LayerPolicy {
   Recompute recompute = Recompute::none;
@@ -208,6 +221,23 @@ struct LayerPolicy {
   // --cpu-offloading-num-layers: what the first layers save waits for its backward pass on the CPU;
   // it is copied beside the layers.
   int offload_layers = 0;
+  // Each layer's own choice, of every chunk; empty: by the fields above. Or as the costs of the
+  // plan's own blocks ask for (search/layer_choices.h), all kept until then.
+  std::vector<LayerChoice> choices;
+  bool plans_choices = false;
+
+  bool chooses(LayerChoice choice) const {
+    return std::ranges::find(choices, choice) != choices.end();
+  }
+  bool runs_layers_again() const {
+    return recompute == Recompute::full || chooses(LayerChoice::recompute);
+  }
+  bool offloads() const { return offload_layers > 0 || chooses(LayerChoice::swap); }
+  bool swaps(int layer) const {
+    if (choices.empty()) return layer < offload_layers;
+    const auto at = static_cast<std::size_t>(layer);
+    return at < choices.size() && choices[at] == LayerChoice::swap;
+  }
 };
 
 struct NumericsPlan {
@@ -243,6 +273,13 @@ struct StackPlan {
   bool logs_optimizer_state = false;  // the paper authors' fork reads every shard back each step
 };
 
+// Messages that the communication library compresses, by who sends them: names of
+// calibration/codecs, "": as they are.
+struct CodecsPlan {
+  std::string tensor, data, pipeline;
+  collective::Codecs found;  // what the names stand for
+};
+
 // Variables of the process.
 struct EnvironmentPlan {
   std::string allocator_options;      // PYTORCH_CUDA_ALLOC_CONF
@@ -262,6 +299,7 @@ struct Plan {
   OptimizerOptions optimizer;
   NumericsPlan numerics;
   StackPlan stack;
+  CodecsPlan codec;
   EnvironmentPlan environment;
 
   bool is_eager() const { return stack.layer_kernels == LayerKernels::eager; }

@@ -23,6 +23,7 @@
 #include <string_view>
 #include <vector>
 
+#include "sim/collective/codec.h"
 #include "sim/collective/collective.h"
 #include "sim/core/units.h"
 #include "sim/mesh/mesh.h"
@@ -291,6 +292,7 @@ struct Job {
   // where nothing is drawn.
   std::shared_ptr<const Plan> router;
   std::int64_t routed_tokens = 0;
+  collective::Codecs codecs;  // of the messages of its communicators
 };
 
 }  // namespace sim::workload

@@ -1,6 +1,7 @@
 #include "sim/workload/rank.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "sim/schedule/placement.h"
 #include "sim/workload/schedule_rules.h"
@@ -12,8 +13,10 @@ Dimensions::Dimensions(const Plan& plan, int slice) {
   element = model::bytes_of(plan.numerics.precision);
   batch = plan.batch.micro_batch;
   const bool whole = slice_count(plan) == 1;
-  sequence = slice_length(plan);
-  prefix = whole ? 0 : slice * sequence;
+  const std::vector<std::int64_t> lengths = slice_lengths(plan);
+  const auto own = static_cast<std::size_t>(slice);
+  sequence = lengths[own];
+  prefix = std::accumulate(lengths.begin(), lengths.begin() + slice, std::int64_t{0});
   local = whole ? plan.local_sequence() : sequence;
   tokens = local * batch;
   tp = plan.mesh.tp;
@@ -105,12 +108,18 @@ Load Rank::load(const LayerKind& kind) const {
 }
 
 bool Rank::recomputes(int layer) const {
+  if (!plan.policy.choices.empty()) {
+    const auto at = static_cast<std::size_t>(layer);
+    return at < plan.policy.choices.size() &&
+           plan.policy.choices[at] == LayerChoice::recompute;
+  }
   if (plan.policy.recompute != Recompute::full) return false;
   return plan.policy.recompute_method == RecomputeMethod::uniform ||
          layer < plan.policy.recompute_layers;
 }
 
 int Rank::recomputed_group() const {
+  if (!plan.policy.choices.empty()) return 1;
   return plan.policy.recompute_method == RecomputeMethod::uniform ? plan.policy.recompute_layers
                                                                   : 1;
 }

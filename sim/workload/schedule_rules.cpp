@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <numeric>
 #include <string_view>
 
 #include "sim/schedule/schedule.h"
@@ -63,13 +65,27 @@ void sliced(const Plan& plan, Problems& problems) {
                                            plan.pipeline.schedule, rule)});
   };
   const int count = slice_count(plan);
-  if (plan.batch.sequence % count != 0)
+  const std::vector<std::int64_t>& given = plan.pipeline.slice_lengths;
+  if (!given.empty()) {
+    if (const auto sum = std::accumulate(given.begin(), given.end(), std::int64_t{0});
+        sum != plan.batch.sequence || std::ranges::min(given) < 1)
+      problem("slices", fmt::format("and these have {} tokens; they must sum to the {} of the "
+                                    "sequence, each with 1 or more",
+                                    sum, plan.batch.sequence));
+  } else if (plan.batch.sequence % count != 0) {
     problem("sequence",
             fmt::format("and {} tokens do not split into {}; write {}", plan.batch.sequence, count,
                         (plan.batch.sequence / count + 1) * count));
-  else if (plan.uses_sequence_parallel() && plan.batch.sequence / count % plan.mesh.tp != 0)
-    problem("sequence", fmt::format("of {} tokens; sequence parallelism needs a multiple of tp {}",
-                                    plan.batch.sequence / count, plan.mesh.tp));
+    return;
+  }
+  if (plan.uses_sequence_parallel())
+    for (const std::int64_t length : slice_lengths(plan))
+      if (length % plan.mesh.tp != 0) {
+        problem(given.empty() ? "sequence" : "slices",
+                fmt::format("of {} tokens; sequence parallelism needs a multiple of tp {}", length,
+                            plan.mesh.tp));
+        break;
+      }
   if (plan.mesh.cp > 1) problem("cp", "as cp does along the same tokens; write cp 1");
   if (plan.stack.attention == AttentionBackend::unfused)
     problem("attention", "and needs fused attention; write attention flash or cudnn");
@@ -81,6 +97,7 @@ void sliced(const Plan& plan, Problems& problems) {
   if (plan.shards_parameters())
     problem("schedule", "with whole parameters; write data_parallel ddp");
   if (plan.policy.recompute == Recompute::full || plan.policy.offload_layers > 0 ||
+      !plan.policy.choices.empty() || plan.policy.plans_choices ||
       (plan.policy.recompute == Recompute::selective && plan.policy.recompute_modules.operators))
     problem("recompute",
             "whose keys and values stay; write recompute none, or selective of core_attn or mlp");
@@ -127,7 +144,12 @@ std::vector<Problem> schedule_problems(const Plan& plan) {
   const schedule::Schedule* row = schedule::find(plan.pipeline.schedule);
   if (!row) return problems;
   if (plan.cuts_vocabulary()) vocabulary(plan, problems);
-  if (slice_count(plan) > 1) sliced(plan, problems);
+  if (row->slices > 1)
+    sliced(plan, problems);
+  else if (!plan.pipeline.slice_lengths.empty() || plan.pipeline.balances_slices)
+    problems.push_back({"slices", fmt::format("schedule {} does not cut sequences; leave slices "
+                                              "out, or write schedule terapipe",
+                                              plan.pipeline.schedule)});
   if (has_mirrors(plan)) mirrored(plan, problems);
   if (!row->gradients_travel) alone(plan, problems);
   return problems;
@@ -143,11 +165,15 @@ std::string apart(const schedule::Schedule& schedule) {
 
 int slice_count(const Plan& plan) {
   const schedule::Schedule* row = schedule::find(plan.pipeline.schedule);
-  return row ? row->slices : 1;
+  if (!row || row->slices == 1) return 1;
+  const std::size_t given = plan.pipeline.slice_lengths.size();
+  return given > 0 ? static_cast<int>(given) : row->slices;
 }
 
-std::int64_t slice_length(const Plan& plan) {
-  return plan.batch.sequence / slice_count(plan);
+std::vector<std::int64_t> slice_lengths(const Plan& plan) {
+  const int count = slice_count(plan);
+  if (count > 1 && !plan.pipeline.slice_lengths.empty()) return plan.pipeline.slice_lengths;
+  return std::vector<std::int64_t>(static_cast<std::size_t>(count), plan.batch.sequence / count);
 }
 
 bool has_mirrors(const Plan& plan) {

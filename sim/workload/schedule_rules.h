@@ -13,10 +13,10 @@ namespace sim::workload {
 // the others: every one that the plan breaks. REQUIRES: degrees and batch are in range.
 std::vector<Problem> schedule_problems(const Plan& plan);
 
-// Slices of a sequence that the schedule runs one after the other, all as long; 1: whole sequences.
+// Slices of a sequence that the schedule runs one after the other; 1: whole sequences.
 int slice_count(const Plan& plan);
-// Tokens of a slice. REQUIRES: the plan has no problems.
-std::int64_t slice_length(const Plan& plan);
+// Tokens of each. REQUIRES: the plan has no problems.
+std::vector<std::int64_t> slice_lengths(const Plan& plan);
 
 // Each part is there twice, on stages that mirror each other.
 bool has_mirrors(const Plan& plan);

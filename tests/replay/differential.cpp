@@ -100,6 +100,16 @@ std::vector<Case> catalog() {
     p.policy.recompute = workload::Recompute::full;
     p.policy.recompute_layers = 2;
   });
+  for (const auto kind : {workload::DataParallelism::ddp, workload::DataParallelism::fsdp2})
+    add("each layer by its own choice", sample::plan(1, 1, 2, 2, 8), [=](Plan& p) {
+      using enum workload::LayerChoice;
+      p.sharding.data_parallel = kind;
+      p.policy.choices = {swap, recompute, swap, keep};
+    });
+  add("slices of unlike lengths", sample::plan(2, 1, 4, 1, 6), [](Plan& p) {
+    p.pipeline.schedule = "terapipe";
+    p.pipeline.slice_lengths = {768, 512, 448, 320};
+  });
   add("recomputation of a block of layers", sample::plan(1, 1, 2, 1, 6), [](Plan& p) {
     p.policy.recompute = workload::Recompute::full;
     p.policy.recompute_method = workload::RecomputeMethod::block;

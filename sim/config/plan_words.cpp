@@ -1,0 +1,97 @@
+#include "sim/config/plan_words.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <string_view>
+
+#include "sim/config/codec.h"
+#include "sim/workload/layer_choices.h"
+
+namespace sim::config {
+namespace {
+
+namespace v1 = rehearse::v1;
+using Problems = std::vector<PlanProblem>;
+
+constexpr std::int64_t most_slices = 4096;
+
+// A number of tokens or slices; 0 where the word is none.
+std::int64_t number(std::string_view word) {
+  std::int64_t n = 0;
+  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), n);
+  return error == std::errc{} && end == word.data() + word.size() ? n : 0;
+}
+
+// One number is a count of even slices, several are the tokens of each.
+void slices(const v1::Plan& from, workload::Plan& to, Problems& problems) {
+  if (!from.has_slices()) return;
+  workload::PipelinePlan& pipeline = to.pipeline;
+  std::string_view rest = from.slices();
+  if (rest == "balanced") {
+    pipeline.balances_slices = true;
+    return;
+  }
+  std::vector<std::int64_t> numbers;
+  while (!rest.empty()) {
+    const std::string_view word = rest.substr(0, rest.find(','));
+    rest.remove_prefix(std::min(word.size() + 1, rest.size()));
+    const std::int64_t n = number(word);
+    if (n < 1 || numbers.size() == most_slices || (rest.empty() && numbers.empty() && n > most_slices))
+      return problems.push_back(
+          {"slices", fmt::format("'{}' is neither a number of slices (1 to {}) nor tokens of one; "
+                                 "write balanced, 4, or 512,512,1024",
+                                 word.substr(0, 40), most_slices)});
+    numbers.push_back(n);
+  }
+  if (numbers.size() != 1) {
+    pipeline.slice_lengths = std::move(numbers);
+    return;
+  }
+  const std::int64_t count = numbers.front();
+  if (from.sequence() % count != 0)
+    return problems.push_back(
+        {"slices", fmt::format("{} tokens do not split into {} slices; write another number, or "
+                               "the tokens of each",
+                               from.sequence(), count)});
+  pipeline.slice_lengths.assign(static_cast<std::size_t>(count), from.sequence() / count);
+}
+
+void layer_choices(const v1::Plan& from, workload::Plan& to, Problems& problems) {
+  if (!from.has_layer_choices()) return;
+  if (from.layer_choices() == "planned") {
+    to.policy.plans_choices = true;
+    return;
+  }
+  workload::LayerChoices read = workload::read_layer_choices(from.layer_choices());
+  if (!read.problem.empty())
+    problems.push_back({"layer_choices", read.problem + "; or planned"});
+  to.policy.choices = std::move(read.choices);
+}
+
+void codec(const char* field, const std::string& name, std::optional<collective::Codec>& to,
+           Problems& problems) {
+  if (name.empty()) return;
+  Result<collective::Codec> found = load_codec(name);
+  if (found) {
+    to = std::move(*found);
+    return;
+  }
+  for (const Diagnostic& problem : found.errors())
+    problems.push_back({field, problem.where.empty()
+                                   ? problem.message
+                                   : fmt::format("{}: {}", problem.where, problem.message)});
+}
+
+}  // namespace
+
+void read_words(const v1::Plan& from, workload::Plan& to, Problems& problems) {
+  slices(from, to, problems);
+  layer_choices(from, to, problems);
+  codec("codec", to.codec.tensor, to.codec.found.tensor, problems);
+  codec("codec", to.codec.data, to.codec.found.data, problems);
+  codec("codec", to.codec.pipeline, to.codec.found.pipeline, problems);
+}
+
+}  // namespace sim::config

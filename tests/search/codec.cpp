@@ -1,0 +1,104 @@
+// codec.cpp — messages that are compressed, on the whole way from a plan to an answer.
+#include "sim/collective/codec.h"
+
+#include <catch2/catch.hpp>
+#include <cstdlib>
+
+#include "sim/config/codec.h"
+#include "sim/config/plan.h"
+#include "sim/search/evaluate.h"
+
+using namespace sim;
+
+namespace {
+
+const config::PlanFile& sample_plan() {
+  ::setenv("REHEARSE_ROOT", REHEARSE_SOURCE_DIR, 1);
+  ::setenv("REHEARSE_NETWORK", REHEARSE_BINARY_DIR "/rehearse-network", 1);
+  static const auto plan =
+      config::load_plan("", {"model=llama-2-7b", "cluster=perlmutter", "gpus=16", "tp=2", "pp=2",
+                             "global_batch=16", "sequence=1024"});
+  REQUIRE(plan);
+  return *plan;
+}
+
+collective::Codec codec(double ratio, std::int64_t rate) {
+  return {.name = "test", .ratio = ratio, .rates = {{{1'555'000'000'000}, {rate}, {rate}}}};
+}
+
+Duration step(const std::optional<collective::Codec>& tensor,
+              const std::optional<collective::Codec>& data,
+              const std::optional<collective::Codec>& pipeline, bool coupled = false) {
+  search::Sites sites;
+  workload::Plan plan = sample_plan().plan;
+  plan.codec.found = {tensor, data, pipeline};
+  replay::Options how;
+  how.couple = coupled;
+  const auto site = sites.of(sample_plan().machine);
+  REQUIRE(site);
+  const report::Answer answer = search::evaluate_once(plan, **site, how);
+  REQUIRE(answer.run.fits());
+  return answer.run.step_time;
+}
+
+constexpr std::int64_t at_once = std::int64_t{1} << 62;
+
+}  // namespace
+
+TEST_CASE("search: a codec that leaves every byte and takes no time changes nothing") {
+  const auto none = codec(1, at_once);
+  CHECK(step(none, none, none) == step({}, {}, {}));
+  CHECK(step(none, none, none, true) == step({}, {}, {}, true));
+}
+
+TEST_CASE("search: fewer bytes are never slower, slower codecs never faster") {
+  const Duration plain = step({}, {}, {});
+  for (const int who : {0, 1, 2}) {
+    const auto with = [&](const collective::Codec& one, bool coupled = false) {
+      return step(who == 0 ? std::optional(one) : std::nullopt,
+                  who == 1 ? std::optional(one) : std::nullopt,
+                  who == 2 ? std::optional(one) : std::nullopt, coupled);
+    };
+    CAPTURE(who);
+    CHECK(with(codec(0.5, at_once)) < plain);
+    CHECK(with(codec(0.25, at_once)) < with(codec(0.5, at_once)));
+    CHECK(with(codec(0.25, 50'000'000'000)) < with(codec(0.25, 5'000'000'000)));
+    CHECK(with(codec(1, 5'000'000'000)) > plain);
+    CHECK(with(codec(0.25, at_once), true) < step({}, {}, {}, true));
+  }
+}
+
+TEST_CASE("search: kernels that run beside a compressed reduction have less of the GPU") {
+  search::Sites sites;
+  const auto site = sites.of(sample_plan().machine);
+  REQUIRE(site);
+  const auto slowest = [&](const std::optional<collective::Codec>& data) {
+    workload::Plan plan = sample_plan().plan;
+    plan.codec.found.data = data;
+    const workload::Job job = search::job_of(plan, **site);
+    const replay::Times times = replay::price(job, (*site)->machine.gpu, (*site)->profile.device,
+                                              *(*site)->network, (*site)->others);
+    Duration most{};
+    for (const Duration kernel : times.classes[0].kernel_overlapped) most = std::max(most, kernel);
+    return most;
+  };
+  CHECK(slowest(codec(0.5, 20'000'000'000)) > slowest(codec(0.5, at_once)));
+  CHECK(slowest(codec(0.5, at_once)) == slowest({}));
+}
+
+TEST_CASE("search: every codec of the repository is read, and an unknown one names them") {
+  sample_plan();
+  const std::vector<std::string> names = config::codec_names();
+  CHECK(names.size() >= 6);
+  for (const std::string& name : names) {
+    CAPTURE(name);
+    const auto read = config::load_codec(name);
+    REQUIRE(read);
+    CHECK(read->name == name);
+    CHECK(read->ratio <= 1);
+    CHECK_FALSE(read->rates.empty());
+  }
+  const auto missing = config::load_codec("zpf-8");
+  REQUIRE_FALSE(missing);
+  CHECK(missing.errors().front().message.find("did you mean 'zfp-8'") != std::string::npos);
+}
