@@ -14,9 +14,8 @@
 //
 // Nothing hides a kernel of the codec: a step is compress, send, decompress, one behind the other.
 //
-// Zhou et al., "Accelerating MPI All-to-All Communication with Online Compression on Modern GPU
-// Clusters", ISC 2022, and "Designing High-Performance MPI Libraries with On-the-fly Compression for
-// Modern GPU Clusters", IPDPS 2021; Xu et al., arXiv:2409.02423, section III.
+// Zhou et al., "Designing High-Performance MPI Libraries with On-the-fly Compression for Modern GPU
+// Clusters", IPDPS 2021; Xu et al., arXiv:2409.02423.
 #pragma once
 
 #include <cstdint>

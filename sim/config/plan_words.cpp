@@ -38,7 +38,8 @@ void slices(const v1::Plan& from, workload::Plan& to, Problems& problems) {
     const std::string_view word = rest.substr(0, rest.find(','));
     rest.remove_prefix(std::min(word.size() + 1, rest.size()));
     const std::int64_t n = number(word);
-    if (n < 1 || numbers.size() == most_slices || (rest.empty() && numbers.empty() && n > most_slices))
+    const bool counts = rest.empty() && numbers.empty();
+    if (n < 1 || numbers.size() == most_slices || (counts && n > most_slices))
       return problems.push_back(
           {"slices", fmt::format("'{}' is neither a number of slices (1 to {}) nor tokens of one; "
                                  "write balanced, 4, or 512,512,1024",

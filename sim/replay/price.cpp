@@ -207,7 +207,8 @@ class Pricer {
       const Duration kernels =
           coding(codec, t.kind, static_cast<int>(groups.ranks.front().size()), bytes);
       whole += kernels;
-      if (kernels.ps > 0) coding_share_ = std::max(coding_share_, seconds(kernels) / seconds(whole));
+      if (kernels.ps > 0)
+        coding_share_ = std::max(coding_share_, seconds(kernels) / seconds(whole));
       const Duration d{(whole.ps + t.pieces - 1) / t.pieces};  // what nothing hides
       times.transfer.push_back(d);
       times.transfer_overlapped.push_back(

@@ -25,7 +25,8 @@ std::size_t slot(int i) {
 }
 
 // The lengths with the least sum of times of which none exceeds `bound`; empty: there are none.
-std::vector<int> shortest_cut(int units, const std::vector<std::vector<double>>& time, double bound) {
+std::vector<int> shortest_cut(int units, const std::vector<std::vector<double>>& time,
+                              double bound) {
   std::vector<double> least(slot(units) + 1, no_time);
   std::vector<int> last(slot(units) + 1, 0);
   least[0] = 0;

@@ -1,8 +1,8 @@
 // slices.h — how long each slice of a sequence is where a schedule sends slices through its stages:
 // a dynamic programme over lengths with the times of the plan's own passes.
 //
-// A slice of l tokens behind c others takes t(l, c), forward and back, with its messages; on K stages
-// with m microbatches
+// A slice of l tokens behind c others takes t(l, c), forward and back, with its messages; on K
+// stages with m microbatches
 //
 //     T = (K - 1) max t + m sum of t
 //

@@ -54,7 +54,7 @@ TEST_CASE("collective: a codec's time is its bytes over its rates and its kernel
   const Codec codec = sample();
   // 10 kB at 10 kB/s, 40 kB at 20 kB/s, three kernels of a nanosecond.
   CHECK(codec_time(codec, {10'000, 40'000, 3}, {1'000'000}).ps == 3'000'000'003'000);
-  // Twice the memory bandwidth, twice the rates; as near to four times as to once, the first counts.
+  // Rates grow with memory bandwidth; nearer to four times as much the second rates count.
   CHECK(codec_time(codec, {10'000, 40'000, 0}, {1'999'999}).ps > 1'500'000'000'000);
   CHECK(codec_time(codec, {10'000, 40'000, 0}, {4'000'000}).ps == 625'000'000'000);
 }

@@ -31,7 +31,8 @@ Values values_of(const Plan& plan) {
   const sim::model::Architecture& a = plan.architecture;
   const double t = plan.mesh.tp, c = plan.mesh.cp;
   const double e = plan.numerics.precision == sim::model::Precision::fp32 ? 4 : 2;
-  const double s = static_cast<double>(slice_lengths(plan).front()), S = s / c, b = plan.batch.micro_batch;
+  const double s = static_cast<double>(slice_lengths(plan).front()), S = s / c;
+  const double b = plan.batch.micro_batch;
   const double h = static_cast<double>(a.hidden), T = S * b;
   const double shard = plan.uses_sequence_parallel() ? T / t : T;
   const double d = static_cast<double>(a.head_dim), heads = static_cast<double>(a.heads);

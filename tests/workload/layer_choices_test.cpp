@@ -85,7 +85,7 @@ TEST_CASE("workload: each layer does what was chosen for it") {
   CHECK(moves == wanted);
 }
 
-TEST_CASE("workload: choices that a chunk has no layers for, or that nothing could hide, are refused") {
+TEST_CASE("workload: choices without a layer, or that nothing could hide, are refused") {
   Plan plan = sample::llama_8b();
   plan.policy.choices.assign(31, LayerChoice::keep);
   CHECK(field_of(plan) == "layer_choices");
