@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "sim/command/command.h"
+#include "sim/core/interruption.h"
 
 namespace sim::command {
 
@@ -58,6 +59,7 @@ bool interrupted() {
 
 void leave_interrupts_to(bool (*asked)()) {
   asked_elsewhere = asked;
+  ask_in_computations(asked);
 }
 
 }  // namespace sim::command

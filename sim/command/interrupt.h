@@ -11,7 +11,8 @@ void end_on_interrupts();
 void catch_interrupts();
 bool interrupted();
 
-// In another program's process its signals are its own: `asked` says whether one came.
+// In another program's process its signals are its own: `asked` says whether one came. Replays ask
+// too, and end with Interrupted.
 void leave_interrupts_to(bool (*asked)());
 
 }  // namespace sim::command

@@ -6,6 +6,7 @@
 
 #include "sim/command/grid_points.h"
 #include "sim/config/residuals.h"
+#include "sim/core/interruption.h"
 #include "sim/search/evaluate.h"
 #include "sim/search/sweep.h"
 
@@ -18,6 +19,8 @@ int code_of(const std::function<int()>& function) {
     return function();
   } catch (const Stop& stop) {
     return report_stop(stop, true);
+  } catch (const Interrupted&) {
+    return exit_interrupted;
   } catch (const std::exception& error) {
     return report_stop({exit_bug, std::string("a bug of ours: ") + error.what()}, true);
   }

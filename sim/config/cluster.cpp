@@ -7,6 +7,7 @@
 
 #include "sim/config/cluster.pb.h"
 #include "sim/config/cluster_fields.h"
+#include "sim/config/kept.h"
 #include "sim/config/locate.h"
 #include "sim/config/node_rates.h"
 #include "sim/config/rules.h"
@@ -399,7 +400,17 @@ Result<Machine> load_machine(const std::string& path, const std::vector<std::str
 }  // namespace
 
 Result<Machine> load_cluster(const std::string& path, const std::vector<std::string>& overrides) {
-  return load_machine(path, overrides, true);
+  if (path.ends_with(".json")) return load_machine(path, overrides, true);
+  const Result<std::string> text = read_file(path);
+  if (!text) return text.errors();
+  static Kept<Machine> kept;
+  std::string key = path + '\0' + *text;
+  for (const std::string& one : overrides) key += '\0' + one;
+  if (const auto machine = kept.find(key)) return *machine;
+  const Result<Machine> machine = load_machine(path, overrides, true, &*text);
+  // What other files say, the key does not know.
+  if (machine && machine->cluster.rates.empty() && machine->others.empty()) kept.add(key, *machine);
+  return machine;
 }
 
 Result<Machine> parse_cluster(const std::string& text, const std::string& path) {

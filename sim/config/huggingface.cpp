@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "sim/config/huggingface_keys.h"
+#include "sim/config/kept.h"
 #include "sim/config/textproto.h"
 #include "sim/core/text.h"
 
@@ -170,7 +171,12 @@ Result<Architecture> parse_huggingface(const std::string& text, const std::strin
 Result<Architecture> load_huggingface(const std::string& path) {
   const Result<std::string> text = read_file(path, max_json_bytes);
   if (!text) return text.errors();
-  return parse_huggingface(*text, path);
+  static Kept<Architecture> kept;
+  const std::string key = path + '\0' + *text;
+  if (const auto model = kept.find(key)) return *model;
+  const Result<Architecture> model = parse_huggingface(*text, path);
+  if (model) kept.add(key, *model);
+  return model;
 }
 
 }  // namespace sim::config

@@ -37,7 +37,7 @@ PassTimes& operator+=(PassTimes& a, const PassTimes& b) {
 const std::vector<int>& FirstBounds::layers(const Core& core) {
   const schedule::Schedule& row = schedule::catalog()[core.schedule];
   const auto [at, added] = layers_.try_emplace(
-      {core.base, core.pp, core.chunks, static_cast<int>(row.placement), core.counts_ends});
+      {core.base, core.pp, core.chunks, static_cast<int>(row.placement), core.split});
   if (added) {
     const Plan plan = space_.plan(core, 0);
     const int parts = workload::count_parts(plan);
@@ -53,7 +53,7 @@ const std::vector<int>& FirstBounds::under_way(const Core& core) {
   const Plan& base = space_.bases()[core.base].file.plan;
   const int m = base.batch.global_batch / (core.dp * core.micro_batch);
   const auto [at, added] =
-      under_way_.try_emplace({core.base, core.schedule, core.pp, core.chunks, m, core.counts_ends});
+      under_way_.try_emplace({core.base, core.schedule, core.pp, core.chunks, m, core.split});
   if (!added) return at->second;
   const schedule::Schedule& row = schedule::catalog()[core.schedule];
   std::vector<int> now(core.chunks);

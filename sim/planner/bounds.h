@@ -65,8 +65,8 @@ class FirstBounds {
 
   const Space& space_;
   const std::map<PiecesKey, Pieces>& pieces_;
-  std::map<std::tuple<int, int, int, int, bool>, std::vector<int>> layers_;
-  std::map<std::tuple<int, int, int, int, int, bool>, std::vector<int>> under_way_;
+  std::map<std::tuple<int, int, int, int, Split>, std::vector<int>> layers_;
+  std::map<std::tuple<int, int, int, int, int, Split>, std::vector<int>> under_way_;
 };
 
 // The second and the third bound. `room`: bytes by which the rank that is nearest to its capacity,

@@ -167,7 +167,8 @@ Rows neighbours_of(const Said& said) {
 
 Rows refined_of(const Said& said) {
   Rows rows{"refined",
-            "the best few with their layers where the times of their blocks ask for them",
+            "the best few with layers where the times of their blocks ask for them, and nodes where the "
+            "links between them do",
             {{"rank", "of", "", 0},
              {"step_time_s", "step", "s", 3},
              {"against_plan", "against", "%", 1},

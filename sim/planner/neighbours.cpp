@@ -13,7 +13,7 @@ namespace sim::planner {
 
 namespace {
 
-using Key = std::tuple<int, int, int, int, int, int, int, int, int, int, bool>;
+using Key = std::tuple<int, int, int, int, int, int, int, int, int, int, Split>;
 
 Key key_of(const Core& c) {
   return {c.base,
@@ -26,7 +26,7 @@ Key key_of(const Core& c) {
           c.policy,
           c.recompute_layers,
           c.offload_layers,
-          c.counts_ends};
+          c.split};
 }
 
 // A plan of the space beside the best one.
@@ -106,7 +106,7 @@ class Around {
       if (other.pp == 1 || best_.pp == 1) {
         other.schedule = one_f_one_b();
         other.chunks = 1;
-        other.counts_ends = false;
+        other.split = Split::even;
       }
       offer(other);
     }

@@ -1,52 +1,126 @@
 #include "sim/planner/refine.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "sim/search/place.h"
 #include "sim/search/pool.h"
 
 namespace sim::planner {
 namespace {
 
+using topology::FabricKind;
+using workload::LayerSplit;
+using workload::Plan;
+
 constexpr std::size_t few = 3;
 
-bool splits_evenly(const workload::Plan& plan) {
-  return plan.mesh.pp > 1 && plan.pipeline.layer_split == workload::LayerSplit::even &&
-         plan.pipeline.layers_of_parts.empty();
+struct Try {
+  Plan plan;
+  std::string settings;
+  Replayed replayed;
+};
+
+// Whether the space chose how the layers are split.
+bool splits_freely(const Space& space, const Core& core, const Plan& plan) {
+  const LayerSplit own = core.split == Split::padded ? LayerSplit::padded : LayerSplit::even;
+  return plan.mesh.pp > 1 && plan.pipeline.layer_split == own &&
+         plan.pipeline.layers_of_parts.empty() && !space.layers_said();
 }
 
-// What the ends count as is in the times already.
-workload::Plan balanced(workload::Plan plan) {
-  plan.pipeline.layer_split = workload::LayerSplit::balanced;
-  plan.pipeline.account_for_embedding = plan.pipeline.account_for_loss = false;
-  return plan;
+// Whether it matters which of a cluster's nodes a job's nodes are.
+bool links_differ(const topology::Cluster& cluster) {
+  const topology::Fabric& fabric = cluster.fabric;
+  const bool tree = fabric.kind != FabricKind::dragonfly && fabric.kind != FabricKind::torus;
+  return !cluster.rates.empty() || !cluster.conditions.empty() || !tree ||
+         fabric.oversubscription > 1 || fabric.pod_oversubscription > 1;
 }
 
-std::string words_of(const Space& space, const Replayed& one) {
-  Core core = space.cores()[one.core];
-  core.counts_ends = false;
-  return space.words(core, one.variant) + " layer_split=balanced";
-}
+// Plans of one base on its machine.
+class Refining {
+ public:
+  Refining(const Space& space, search::Sites& sites, const Wanted& wanted, const Replayed& one)
+      : space_(space),
+        wanted_(wanted),
+        one_(one),
+        core_(space.cores()[one.core]),
+        site_(**sites.of(space.bases()[core_.base].file.machine)) {}
+
+  Try best() {
+    Try best{space_.plan(core_, one_.variant), space_.words(core_, one_.variant), one_};
+    for (const auto& change : {&Refining::balance, &Refining::place}) (this->*change)(best);
+    return best;
+  }
+
+ private:
+  void balance(Try& best) {
+    if (!splits_freely(space_, core_, best.plan)) return;
+    Try other = best;
+    // What the ends count as is in the times already.
+    other.plan.pipeline.layer_split = LayerSplit::balanced;
+    other.plan.pipeline.account_for_embedding = other.plan.pipeline.account_for_loss = false;
+    Core core = core_;
+    core.split = Split::even;
+    other.settings = space_.words(core, one_.variant) + " layer_split=balanced";
+    if (!search::problems(other.plan, site_).empty()) return;
+    take(other, site_, best);
+  }
+
+  void place(Try& best) {
+    const config::Machine& machine = site_.machine;
+    const bool said = machine.text.find("\nhost: ") != std::string::npos;
+    if (said || !links_differ(machine.cluster)) return;
+    const search::Placement found = search::place(best.plan, site_);
+    if (found.after == found.before) return;
+    config::Machine moved = machine;
+    // As a cluster's file is read: the nodes that are left follow.
+    moved.cluster.hosts = found.after;
+    for (int node = 0; node < moved.cluster.nodes; ++node)
+      if (std::ranges::find(found.after, node) == found.after.end())
+        moved.cluster.hosts.push_back(node);
+    moved.text += fmt::format("\nhost: {}", fmt::join(found.after, " "));
+    const Result<search::Site*> there = moved_.of(moved);
+    if (!there) return;
+    Try other = best;
+    other.settings += fmt::format(" host=[{}]", fmt::join(found.after, ","));
+    take(other, **there, best);
+  }
+
+  // The replay has the last word.
+  void take(Try& other, search::Site& site, Try& best) {
+    other.replayed = replayed(space_, other.plan, core_.base, site, wanted_);
+    other.replayed.core = one_.core;
+    other.replayed.variant = one_.variant;
+    if (other.replayed.fits && other.replayed.step_ps < best.replayed.step_ps) best = other;
+  }
+
+  const Space& space_;
+  const Wanted& wanted_;
+  const Replayed& one_;
+  const Core& core_;
+  search::Site& site_;
+  search::Sites moved_;
+};
 
 }  // namespace
 
 std::vector<Refined> refined(const Space& space, search::Sites& sites, const Wanted& wanted,
                              const std::vector<Replayed>& best,
                              const std::function<bool()>& go_on) {
-  std::vector<std::size_t> items;
-  for (std::size_t i = 0; i < std::min(few, best.size()); ++i)
-    if (splits_evenly(space.plan(space.cores()[best[i].core], best[i].variant))) items.push_back(i);
+  std::vector<std::size_t> items(std::min(few, best.size()));
+  for (std::size_t i = 0; i < items.size(); ++i) items[i] = i;
   std::vector<Refined> all(best.size());
   search::PoolCalls calls;
   calls.answer = [&](std::size_t i) {
-    const Core& core = space.cores()[best[i].core];
-    search::Site& site = **sites.of(space.bases()[core.base].file.machine);
-    const workload::Plan plan = balanced(space.plan(core, best[i].variant));
-    if (!search::problems(plan, site).empty()) return std::string();
-    Replayed one = replayed(space, plan, core.base, site, wanted);
-    one.core = best[i].core;
-    one.variant = best[i].variant;
-    return to_text(one);
+    const Try found = Refining(space, sites, wanted, best[i]).best();
+    if (found.replayed.step_ps >= best[i].step_ps) return std::string();
+    return found.settings + "\n" + to_text(found.replayed);
   };
   calls.answered = [&](std::size_t i, const std::string& text) {
-    if (!text.empty()) all[i] = {i, words_of(space, best[i]), replayed_of(text)};
+    const std::size_t end = text.find('\n');
+    if (end != std::string::npos)
+      all[i] = {i, text.substr(0, end), replayed_of(text.substr(end + 1))};
     return true;
   };
   calls.failed = [](std::size_t, const std::string&) { return true; };
@@ -54,8 +128,7 @@ std::vector<Refined> refined(const Space& space, search::Sites& sites, const Wan
   search::run_pool(items, wanted.workers, calls);
   std::vector<Refined> found;
   for (Refined& one : all)
-    if (one.replayed.fits && one.replayed.step_ps < best[one.rank].step_ps)
-      found.push_back(std::move(one));
+    if (!one.settings.empty()) found.push_back(std::move(one));
   return found;
 }
 

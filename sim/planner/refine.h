@@ -1,5 +1,6 @@
-// refine.h — the best few plans once more, with their layers where the times of their own blocks
-// ask for them (search/balance.h): no part of the space, for it has as many layers in every chunk.
+// refine.h — the best few plans once more, with what is no part of the space: their layers where
+// the times of their own blocks ask for them (search/balance.h), and their nodes where the links
+// between them do (search/place.h).
 #pragma once
 
 #include <functional>
@@ -16,8 +17,9 @@ struct Refined {
   Replayed replayed;
 };
 
-// Those that become faster and fit. Plans without stages, or whose split was asked for, are left
-// alone. `go_on` as for find_best.
+// Those that become faster and fit, by their replay; at most one of each plan. Layers stay where
+// there are no stages or where their split was asked for, nodes where their order was or where all
+// links are alike. `go_on` as for find_best.
 std::vector<Refined> refined(const Space& space, search::Sites& sites, const Wanted& wanted,
                              const std::vector<Replayed>& best,
                              const std::function<bool()>& go_on);

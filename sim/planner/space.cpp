@@ -63,6 +63,12 @@ bool takes(const schedule::Schedule& row, int chunks) {
   return row.problem(shape).empty();
 }
 
+void set_split(Split split, Plan& plan) {
+  plan.pipeline.account_for_embedding = plan.pipeline.account_for_loss = split == Split::ends;
+  plan.pipeline.layer_split =
+      split == Split::padded ? workload::LayerSplit::padded : workload::LayerSplit::even;
+}
+
 int fewest_layers(const Plan& plan) {
   int least = workload::part_layers(plan, 0);
   const int parts = workload::count_parts(plan);
@@ -168,15 +174,16 @@ void Space::below(Level& at) {
     if (row.placement != schedule::Placement::round_robin && domains_.chunks.empty())
       chunks = {row.chunks};
     for (const int n : chunks)
-      for (const bool ends : {false, true}) {
-        if (ends && (at.core.pp == 1 || domains_.layers_said)) continue;
+      for (const Split split : {Split::even, Split::ends, Split::padded}) {
+        if (split != Split::even && (at.core.pp == 1 || domains_.layers_said)) continue;
+        if (split == Split::padded && (layers % at.core.pp == 0 || (layers + 2) % at.core.pp == 0))
+          continue;
         at.core.schedule = static_cast<std::uint8_t>(s);
         at.core.chunks = static_cast<std::uint16_t>(n);
-        at.core.counts_ends = ends;
+        at.core.split = split;
         at.plan.pipeline.schedule = row.name;
         at.plan.pipeline.virtual_stages = n;
-        if (!domains_.layers_said)
-          at.plan.pipeline.account_for_embedding = at.plan.pipeline.account_for_loss = ends;
+        if (!domains_.layers_said) set_split(split, at.plan);
         at.plan.policy = {};
         auto problems = workload::problems(at.plan);
         std::erase_if(problems, [](const auto& p) { return of_the_layers(p.field); });
@@ -231,8 +238,7 @@ void Space::enumerate(bool first_only) {
             at.plan.pipeline.schedule = "1f1b";
             at.plan.pipeline.virtual_stages = 1;
             at.plan.policy = {};
-            if (!domains_.layers_said)
-              at.plan.pipeline.account_for_embedding = at.plan.pipeline.account_for_loss = false;
+            if (!domains_.layers_said) set_split(Split::even, at.plan);
             auto problems = workload::problems(at.plan);
             std::erase_if(problems, [](const auto& p) { return !of_the_mesh(p.field); });
             if (!problems.empty()) {
@@ -307,8 +313,7 @@ Plan Space::plan(const Core& core, int variant) const {
   plan.batch.micro_batch = core.micro_batch;
   plan.pipeline.schedule = schedule::catalog()[core.schedule].name;
   plan.pipeline.virtual_stages = core.chunks;
-  if (!domains_.layers_said)
-    plan.pipeline.account_for_embedding = plan.pipeline.account_for_loss = core.counts_ends;
+  if (!domains_.layers_said) set_split(core.split, plan);
   // As resolve() has it: with a pipeline fully_shard's users keep parameters whole.
   if (domains_.sharding_said && !domains_.reshard_said && core.pp > 1 &&
       plan.sharding.data_parallel == workload::DataParallelism::fsdp2)
@@ -328,7 +333,8 @@ std::string Space::words(const Core& core, int variant) const {
                                   bases_[core.base].words, core.tp, core.cp, core.pp,
                                   core.micro_batch, schedule::catalog()[core.schedule].name);
   if (core.chunks > 1) words += fmt::format(" virtual_stages={}", core.chunks);
-  if (core.counts_ends) words += " account_for_embedding=true account_for_loss=true";
+  if (core.split == Split::ends) words += " account_for_embedding=true account_for_loss=true";
+  if (core.split == Split::padded) words += " layer_split=padded";
   const LayerChoice& choice = policies_[core.policy];
   if (choice.policy.recompute == Recompute::selective) {
     words += " recompute=selective recompute_modules=" + choice.modules;

@@ -16,8 +16,10 @@
 //     micro_batch       powers of two up to B / dp
 //     schedule          every one that a run simulates; where pp is 1, 1f1b
 //     virtual_stages    2 to 8 where the schedule takes any number
-//     layers of parts   even; and the embedding and the head counting as a layer each
-//     recompute         none; the MLP; every layer; one to seven eighths of a chunk's layers
+//     layers of parts   even; and the embedding and the head counting as a layer each; padded where
+//                       pp divides neither number
+//     recompute         none; the MLP, where a layer has one; every layer; one to seven eighths of
+//                       a chunk's layers
 //     zero              1 (distributed optimizer), 2 and 3 (FSDP2)
 //     rank_order        tp-cp-ep-dp-pp, tp-cp-ep-pp-dp
 //     allocator_options none, expandable segments
@@ -69,13 +71,20 @@ struct ScheduleChoice {
   int chunks = 1;
 };
 
+// How a core's layers are dealt out to its parts (workload/parts.h).
+enum class Split : std::uint8_t {
+  even,
+  ends,    // the embedding and the head count as a layer each
+  padded,  // filled up to a multiple
+};
+
 struct Core {
   std::uint16_t base = 0;
   std::uint16_t tp = 1, cp = 1, micro_batch = 1;
   std::int32_t pp = 1, dp = 1;
   std::uint8_t schedule = 0;  // of schedule::catalog()
   std::uint8_t policy = 0;    // of Space::policies
-  bool counts_ends = false;   // embedding and head count as a layer each
+  Split split = Split::even;
   std::uint16_t chunks = 1;
   std::uint16_t recompute_layers = 1;
   std::uint16_t offload_layers = 0;
@@ -107,6 +116,9 @@ class Space {
   int orders(const Core& core) const;
   int allocators() const { return static_cast<int>(domains_.allocator_options.size()); }
   int variants(const Core& core) const { return orders(core) * allocators(); }
+
+  // Whether the question says how layers are split.
+  bool layers_said() const { return domains_.layers_said; }
 
   std::int64_t plans() const { return plans_; }
   std::int64_t impossible() const { return impossible_; }

@@ -296,6 +296,18 @@ void Space::fill_domains() {
     return said.empty() || std::ranges::find(said, one) != said.end();
   };
   policies_.clear();
+  // A mixture whose layers all have experts has no MLP to run again.
+  const auto reaches_a_layer = [&](const LayerPolicy& policy) {
+    workload::RecomputeModules others = policy.recompute_modules;
+    others.mlp = false;
+    for (const auto& [name, module] : workload::recompute_module_names)
+      if (others.*module) return true;
+    return std::ranges::any_of(bases_, [](const Base& base) {
+      const std::vector<std::uint8_t> mixture =
+          model::mixture_layers(base.file.plan.architecture);
+      return mixture.empty() || std::ranges::count(mixture, 0) > 0;
+    });
+  };
   if (allowed(domains_.recompute, "none")) policies_.push_back({LayerPolicy{}, "", false});
   if (allowed(domains_.recompute, "selective")) {
     // The core of attention is run again by flash attention itself.
@@ -308,7 +320,8 @@ void Space::fill_domains() {
       choice.policy.recompute = Recompute::selective;
       choice.policy.recompute_modules = modules_named(one);
       choice.modules = one;
-      policies_.push_back(choice);
+      const bool same = allowed(domains_.recompute, "none") && !reaches_a_layer(choice.policy);
+      if (!same) policies_.push_back(choice);
     }
   }
   if (!allowed(domains_.recompute, "full")) return;

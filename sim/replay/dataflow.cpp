@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cassert>
 
+#include "sim/core/interruption.h"
 #include "sim/memory/options.h"
 #include "sim/replay/dataflow_engine.h"
 
@@ -412,6 +413,7 @@ bool Dataflow::advance(int c) {
   const std::vector<workload::Pass>& passes = *r.at.passes;
   const std::uint32_t frames = r.program.fixed_slots + r.program.local_slots;
   while (r.at.pass < r.stop) {
+    stay_interruptible();
     const workload::Pass& pass = passes[r.at.pass];
     const std::vector<workload::Call>& calls = r.program.templates[pass.pattern].calls;
     if (r.at.call == 0 && r.at.instruction == 0 && !r.posted && pass.acquires &&
@@ -448,6 +450,7 @@ void Dataflow::drive() {
       any = false;
       for (std::size_t c = 0; c < ranks_.size(); ++c) {
         if (!due_[c]) continue;
+        stay_interruptible();
         due_[c] = false;
         const int own = static_cast<int>(c);
         if (memory_matters_ ? advance(own) : advance_in_time(own)) due_[c] = true;

@@ -1,10 +1,12 @@
 // reference_play.cpp — what the reference engine does with its events until none is left.
+#include "sim/core/interruption.h"
 #include "sim/replay/reference_engine.h"
 
 namespace sim::replay::reference {
 
 void Reference::work() {
   while (!agenda_.empty()) {
+    stay_interruptible();
     const Event event = agenda_.pop();
     switch (event.kind) {
       case Event::cpu:

@@ -43,6 +43,18 @@ settings = ["zero=1", "schedule=1f1b", "tp=1,2"]
 found = rehearse.plan("llama-3.1-8b", "dgx-h100", gpus=8, batch=16, sequence=4096, best=2, zero=1,
                       schedule="1f1b", tp=[1, 2])
 same(found, program("plan", *words, *settings))
+# A file that is not as it was is read anew, however fast.
+subprocess.run(["./rehearse", "init", "cluster"], capture_output=True)
+with open("cluster.textproto", "rb") as file:
+    shared = file.read()
+for old, new in [(b"", b""), (b"gpus: 8", b"gpus: 4"), (b"gpus: 4", b"gpus: 8")]:
+    shared = shared.replace(old, new) if old else shared
+    assert new in shared
+    with open("own.textproto", "wb") as file:
+        file.write(shared)
+    own = ["model=llama-3.1-8b", "cluster=own.textproto", "gpus=16", "global_batch=16", "tp=2",
+           "sequence=4096"]
+    same(rehearse.run(**dict(word.split("=") for word in own)), program("run", *own))
 # A question after others is answered as a first one.
 same(rehearse.run("llama-2-7b-64", tp=4), program("run", "llama-2-7b-64", "tp=4"))
 )");
@@ -119,6 +131,8 @@ ends_early(lambda: rehearse.plan("llama-3.1-405b", "dgx-h100", gpus=16384, batch
                                  sequence=8192))
 for jobs in (1, 2):
     ends_early(lambda: [list(rehearse.sweep("paper-454", jobs=jobs)) for _ in range(100)])
+# One replay that takes minutes.
+ends_early(lambda: rehearse.run("llama-3.1-405b-16384", method="reference", steps=100))
 assert rehearse.run("llama-2-7b-64")["fits"]
 # Other threads go on meanwhile.
 count = 0

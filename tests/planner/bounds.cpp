@@ -62,6 +62,7 @@ TEST_CASE("planner: bounds are never above the replay, in spaces with everything
   hold_bounds(sample::question("gpt3-6.7b", "dgx-a100", 16, 32, 2048,
                                {"attention=unfused", "recompute=none,selective"}),
               15);
+  hold_bounds(sample::question("llama-2-13b", "dgx-a100", 32, 64, 4096, {"zero=1", "pp=16"}), 20);
 }
 
 TEST_CASE("planner: bounds are never above the replay where replicas and fabric are unlike") {
@@ -79,6 +80,10 @@ TEST_CASE("planner: bounds are never above the replay of mixtures of experts") {
   // The first layers are dense, attention is latent, a layer predicts a token more.
   hold_bounds(sample::question("deepseek-v3", "dgx-h200", 512, 512, 4096,
                                {"zero=1", "pp=16", "tp=1,2", "cp=1", "first_stage_layers=1"}),
+              12);
+  // 61 layers, padded.
+  hold_bounds(sample::question("deepseek-v3", "dgx-h200", 512, 512, 4096,
+                               {"zero=1", "pp=8,16", "tp=1,2", "cp=1"}),
               12);
   hold_bounds(
       sample::question("qwen3-30b-a3b", "dgx-h100", 16, 32, 4096, {"zero=1", "router=skewed"}), 12);

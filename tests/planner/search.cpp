@@ -52,7 +52,7 @@ void same_as_exhaustive(const planner::Question& question, int best) {
 
 }  // namespace
 
-TEST_CASE("planner: what is found is what every plan replayed would show, in twenty spaces") {
+TEST_CASE("planner: what is found is what every plan replayed would show, in twenty-one spaces") {
   const std::vector<std::string> one_order = {"rank_order=tp-cp-ep-dp-pp",
                                               "allocator_options=expandable_segments:True",
                                               "virtual_stages=1,2"};
@@ -119,6 +119,12 @@ TEST_CASE("planner: what is found is what every plan replayed would show, in twe
        32,
        2048,
        {"zero=1", "tp=1", "cp=1", "recompute=none", "pp=1,4"}},
+      {"gpt3-1.3b",
+       "dgx-a100",
+       16,
+       16,
+       2048,
+       {"zero=1", "tp=1", "cp=1", "recompute=none,full", "pp=16", "micro_batch=1"}},
       {"gpt3-22b",
        "dgx-a100",
        16,
@@ -268,6 +274,50 @@ TEST_CASE("planner: the best few with balanced layers are faster, and as the rep
         **sites.of(space.bases()[space.cores()[even.core].base].file.machine);
     CHECK(search::evaluate_once(plan, site).run.step_time.ps == one.replayed.step_ps);
   }
+}
+
+TEST_CASE("planner: the best few stand on the nodes that the links ask for, as run says") {
+  // The second node of four has a quarter of its links left.
+  search::Sites sites;
+  const planner::Space space = sample::space(sample::question(
+      "llama-3.1-8b", "dgx-h100", 16, 64, 8192,
+      {"zero=1", "tp=4", "pp=1,2", "cp=1", "recompute=none", "micro_batch=1", "schedule=1f1b",
+       "cluster.nodes=4", "condition={node:1;bandwidth:0.25}"}));
+  for (const planner::Base& base : space.bases()) REQUIRE(sites.of(base.file.machine));
+  const planner::Outcome outcome = planner::find_best(space, sites, wanted(3), sample::always);
+  const std::vector<planner::Refined> all =
+      planner::refined(space, sites, wanted(3), outcome.best, [] { return true; });
+  int placed = 0;
+  for (const planner::Refined& one : all) {
+    INFO(one.settings);
+    CHECK(one.replayed.fits);
+    CHECK(one.replayed.step_ps < outcome.best[one.rank].step_ps);
+    std::vector<std::string> settings;
+    for (std::size_t at = 0; at < one.settings.size();) {
+      const std::size_t end = std::min(one.settings.find(' ', at), one.settings.size());
+      settings.push_back(one.settings.substr(at, end - at));
+      at = end + 1;
+    }
+    placed += one.settings.find(" host=[") != std::string::npos ? 1 : 0;
+    const auto file = config::load_plan("", settings);
+    REQUIRE(file);
+    search::Sites fresh;
+    const auto site = fresh.of(file->machine);
+    REQUIRE(site);
+    CHECK(search::evaluate_once(file->plan, **site).run.step_time.ps == one.replayed.step_ps);
+  }
+  CHECK(placed > 0);
+
+  // Whoever says where the nodes are has them there.
+  const planner::Space said = sample::space(sample::question(
+      "llama-3.1-8b", "dgx-h100", 16, 64, 8192,
+      {"zero=1", "tp=4", "pp=1,2", "cp=1", "recompute=none", "micro_batch=1", "schedule=1f1b",
+       "cluster.nodes=4", "condition={node:1;bandwidth:0.25}", "host=[0,1]"}));
+  for (const planner::Base& base : said.bases()) REQUIRE(sites.of(base.file.machine));
+  const planner::Outcome there = planner::find_best(said, sites, wanted(3), sample::always);
+  for (const planner::Refined& one :
+       planner::refined(said, sites, wanted(3), there.best, [] { return true; }))
+    CHECK(one.settings.find("host=[", one.settings.find("host=[") + 1) == std::string::npos);
 }
 
 TEST_CASE("planner: headroom, and the fewest GPUs that reach a rate") {

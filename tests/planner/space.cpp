@@ -1,6 +1,7 @@
 // space.cpp — words of plans, bad questions, and what is launched.
 #include "sim/planner/space.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -56,6 +57,44 @@ TEST_CASE("planner: the words of a plan, read back, make the plan") {
             report::to_json(space.plan(core, variant)).dump());
     }
   }
+}
+
+TEST_CASE("planner: 61 layers have plans on 8 and 16 stages, whose words make them") {
+  for (const int pp : {8, 16}) {
+    const planner::Space space =
+        sample::space(sample::question("deepseek-v3", "dgx-h200", 512, 512, 4096,
+                                       {"zero=1", "tp=1", "cp=1", "pp=" + std::to_string(pp)}));
+    REQUIRE_FALSE(space.cores().empty());
+    for (std::size_t c = 0; c < space.cores().size(); c += 1 + space.cores().size() / 20) {
+      const std::string words = space.words(space.cores()[c], 0);
+      INFO(words);
+      CHECK(space.cores()[c].split == planner::Split::padded);
+      const auto file = config::load_plan("", split(words));
+      REQUIRE(file);
+      CHECK(report::to_json(file->plan).dump() ==
+            report::to_json(space.plan(space.cores()[c], 0)).dump());
+    }
+  }
+  // Where a number of stages divides the layers none are padded.
+  const planner::Space even = sample::space(
+      sample::question("llama-3.1-8b", "dgx-h100", 16, 64, 8192, {"zero=1", "recompute=none"}));
+  for (const planner::Core& core : even.cores()) CHECK(core.split != planner::Split::padded);
+}
+
+TEST_CASE("planner: a mixture without a dense layer has no MLP to recompute") {
+  const auto selective = [](const char* model, std::vector<std::string> settings) {
+    settings.emplace_back("pp=1");
+    const planner::Space space =
+        sample::space(sample::question(model, "dgx-h200", 512, 512, 4096, settings));
+    return std::ranges::count_if(space.policies(), [](const planner::LayerChoice& choice) {
+      return choice.policy.recompute == workload::Recompute::selective;
+    });
+  };
+  CHECK(selective("qwen3-30b-a3b", {}) == 0);
+  CHECK(selective("mixtral-8x7b", {"recompute_modules=mlp,moe"}) == 1);
+  CHECK(selective("mixtral-8x7b", {"recompute=selective", "recompute_modules=mlp"}) == 1);
+  CHECK(selective("deepseek-v3", {}) == 1);  // its first layers are dense
+  CHECK(selective("llama-3.1-8b", {}) == 1);
 }
 
 TEST_CASE("planner: what is to be launched, read back, is the plan") {
