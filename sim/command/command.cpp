@@ -227,7 +227,9 @@ void print(std::string_view text) {
 }
 
 void say(const Globals& globals, const std::string& command, const report::Document& document) {
-  print(globals.json ? report::document(command, report::result(document)).dump(2) + "\n"
+  // Another program's process reads it at once.
+  const int indent = captured != nullptr ? -1 : 2;
+  print(globals.json ? report::document(command, report::result(document)).dump(indent) + "\n"
                      : report::text(document));
 }
 

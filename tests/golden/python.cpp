@@ -47,7 +47,7 @@ same(found, program("plan", *words, *settings))
 subprocess.run(["./rehearse", "init", "cluster"], capture_output=True)
 with open("cluster.textproto", "rb") as file:
     shared = file.read()
-for old, new in [(b"", b""), (b"gpus: 8", b"gpus: 4"), (b"gpus: 4", b"gpus: 8")]:
+for old, new in [(b"", b""), (b"sms: 132", b"sms: 100"), (b"sms: 100", b"sms: 132")]:
     shared = shared.replace(old, new) if old else shared
     assert new in shared
     with open("own.textproto", "wb") as file:
@@ -132,7 +132,7 @@ ends_early(lambda: rehearse.plan("llama-3.1-405b", "dgx-h100", gpus=16384, batch
 for jobs in (1, 2):
     ends_early(lambda: [list(rehearse.sweep("paper-454", jobs=jobs)) for _ in range(100)])
 # One replay that takes minutes.
-ends_early(lambda: rehearse.run("llama-3.1-405b-16384", method="reference", steps=100))
+ends_early(lambda: rehearse.run("llama-2-7b-64", global_batch=65536, method="reference", steps=100))
 assert rehearse.run("llama-2-7b-64")["fits"]
 # Other threads go on meanwhile.
 count = 0

@@ -277,12 +277,12 @@ TEST_CASE("planner: the best few with balanced layers are faster, and as the rep
 }
 
 TEST_CASE("planner: the best few stand on the nodes that the links ask for, as run says") {
-  // The second node of four has a quarter of its links left.
+  // A NIC of the second node of four has a tenth of its bandwidth left.
   search::Sites sites;
   const planner::Space space = sample::space(sample::question(
-      "llama-3.1-8b", "dgx-h100", 16, 64, 8192,
+      "llama-3.1-8b", "dgx-h100", 16, 8, 8192,
       {"zero=1", "tp=4", "pp=1,2", "cp=1", "recompute=none", "micro_batch=1", "schedule=1f1b",
-       "cluster.nodes=4", "condition={node:1;bandwidth:0.25}"}));
+       "cluster.nodes=4", "condition={node:1;nic:0;bandwidth:0.1}"}));
   for (const planner::Base& base : space.bases()) REQUIRE(sites.of(base.file.machine));
   const planner::Outcome outcome = planner::find_best(space, sites, wanted(3), sample::always);
   const std::vector<planner::Refined> all =
@@ -310,9 +310,9 @@ TEST_CASE("planner: the best few stand on the nodes that the links ask for, as r
 
   // Whoever says where the nodes are has them there.
   const planner::Space said = sample::space(sample::question(
-      "llama-3.1-8b", "dgx-h100", 16, 64, 8192,
+      "llama-3.1-8b", "dgx-h100", 16, 8, 8192,
       {"zero=1", "tp=4", "pp=1,2", "cp=1", "recompute=none", "micro_batch=1", "schedule=1f1b",
-       "cluster.nodes=4", "condition={node:1;bandwidth:0.25}", "host=[0,1]"}));
+       "cluster.nodes=4", "condition={node:1;nic:0;bandwidth:0.1}", "host=[0,1]"}));
   for (const planner::Base& base : said.bases()) REQUIRE(sites.of(base.file.machine));
   const planner::Outcome there = planner::find_best(said, sites, wanted(3), sample::always);
   for (const planner::Refined& one :
