@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""grid.py — kernel times of one GPU over the shapes that training runs: products of 16 and 8 bits,
-attention, passes over memory; what the host and the driver take; what stays outside PyTorch.
+"""grid.py — kernel times of one GPU over the shapes that training runs: products of 16 and 8
+bits, attention, passes over memory; what the host and the driver take; what stays outside PyTorch.
 
-    grid.py --out FOLDER [--only SECTION]... [--seconds N]     needs a GPU
-    grid.py --list                                             sections and how many rows each has
+    grid.py --out FOLDER [--only SECTION]... [--scale X]    needs a GPU; X times the seconds
+    grid.py --list                                          sections, products, attentions
 
 Shapes: shapes.py's, of the models and degrees below.
 """
@@ -30,8 +30,8 @@ LAYOUT = {"forward": "TN", "input_gradient": "NN", "weight_gradient": "NT"}
 
 
 def products():
-    """(name, role, m, n, k) of all linear modules, each shape once, in an order that a time limit may
-    cut anywhere."""
+    """(name, role, m, n, k) of all linear modules, each shape once, in an order that a time limit
+    may cut anywhere."""
     found = {}
     for model, (hidden, ffn, heads, kv, gated) in MODELS.items():
         head = hidden // heads
@@ -115,8 +115,8 @@ def section_products(table, deadline):
             out = torch.empty(m, n, dtype=torch.bfloat16, device="cuda")
             calls.append(lambda a=a, b=b, out=out: torch.mm(a, b.t(), out=out))
         us = time_us(calls)
-        table.add(kernel="matmul", dtype="bf16", b=1, m=m, n=n, k=k, layout=LAYOUT[role],
-                  accumulate="False", time_us=f"{us:.3f}", tflops=f"{2e-6 * m * n * k / us:.2f}",
+        table.add(kernel="matmul", dtype="bf16", m=m, n=n, k=k, layout=LAYOUT[role],
+                  accumulate="False", time_us=f"{us:.3f}",
                   impl="torch.mm", where=name)
 
 
@@ -137,8 +137,8 @@ def section_accumulated(table, deadline):
             calls.append(lambda a=a, b=b, out=out:
                          torch.addmm(out, a.t(), b, out_dtype=torch.float32, out=out))
         us = time_us(calls)
-        table.add(kernel="matmul", dtype="bf16", b=1, m=m, n=n, k=k, layout="NT",
-                  accumulate="True", time_us=f"{us:.3f}", tflops=f"{2e-6 * m * n * k / us:.2f}",
+        table.add(kernel="matmul", dtype="bf16", m=m, n=n, k=k, layout="NT",
+                  accumulate="True", time_us=f"{us:.3f}",
                   impl="torch.addmm", where=name)
 
 
@@ -158,8 +158,8 @@ def section_products8(table, deadline):
             calls.append(lambda a=a, b=b: torch._scaled_mm(
                 a, b.t(), scale_a=one, scale_b=one, out_dtype=torch.bfloat16, use_fast_accum=True))
         us = time_us(calls)
-        table.add(kernel="matmul", dtype="fp8", b=1, m=m, n=n, k=k, layout="TN",
-                  accumulate="False", time_us=f"{us:.3f}", tflops=f"{2e-6 * m * n * k / us:.2f}",
+        table.add(kernel="matmul", dtype="fp8", m=m, n=n, k=k, layout="TN",
+                  accumulate="False", time_us=f"{us:.3f}",
                   impl="torch._scaled_mm", where=name, notes=role)
 
 
@@ -250,7 +250,7 @@ def section_attention(table, deadline):
                 continue
             for direction, us in times:
                 table.add(kernel="attention", dtype="bf16", batch=batch, seq=query, kv_seq=keys,
-                          heads=heads, kv_heads=kv, head_dim=head, v_head_dim=head,
+                          heads=heads, kv_heads=kv, head_dim=head,
                           causal=int(causal), direction=direction, time_us=f"{us:.3f}", impl=impl)
 
 
@@ -414,10 +414,7 @@ def section_host(table, deadline):
         "autograd.Function": lambda: Nothing.apply(graded),
         "empty": lambda: torch.empty(1 << 20, device="cuda"),
         "record event": lambda: event.record(), "wait event": lambda: other.wait_event(event),
-        "enter stream": lambda: torch.cuda.stream(other).__enter__(),
-        "item of a CPU tensor": lambda: None,
     }
-    calls.pop("enter stream")
     for name, call in calls.items():
         table.add(what=f"issue {name}", value=f"{per_call(call, 200):.3f}", unit="us")
     torch.cuda.synchronize()
@@ -556,7 +553,7 @@ def section_beside(table, deadline):
     moved = torch.zeros(2, dtype=torch.int64, device="cuda")
 
     def beside(blocks, threads, measure):
-        """What `measure` gives while the copy runs, and the copy's bytes a second (read + written)."""
+        """What `measure` gives beside the copy, and the copy's GB/s (read + written)."""
         stop.zero_()
         moved.zero_()
         torch.cuda.synchronize()
@@ -647,7 +644,8 @@ def section_outside(table, deadline):
     begin = time.perf_counter()
     for _ in range(300):
         call()
-    table.add(what=f"issue of all_reduce, one rank: {1e6 * (time.perf_counter() - begin) / 300:.2f} us")
+    issue = 1e6 * (time.perf_counter() - begin) / 300
+    table.add(what=f"issue of all_reduce, one rank: {issue:.2f} us")
     compiled = torch.compile(lambda a, b: functional.silu(a) * b)
     compiled(x, x)
     say("torch.compile, one kernel")

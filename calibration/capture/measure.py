@@ -187,8 +187,9 @@ def profile(stage, path):
     """The third step under the profiler, compressed."""
     activities = [torch.profiler.ProfilerActivity.CPU, torch.profiler.ProfilerActivity.CUDA]
     with torch.profiler.profile(activities=activities, record_shapes=True) as profiler:
-        stage.step()
-        torch.cuda.synchronize()
+        with torch.profiler.record_function("ProfilerStep#3"):
+            stage.step()
+            torch.cuda.synchronize()
     profiler.export_chrome_trace(path + ".json")
     with open(path + ".json", "rb") as plain, gzip.open(path, "wb") as packed:
         shutil.copyfileobj(plain, packed)

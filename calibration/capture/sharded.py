@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""sharded.py — whole training steps of a Llama under FSDP2 on one GPU: rank 0 of many, whose other
-ranks are PyTorch's "fake" process group. Collectives return at once; every kernel, copy, stream and
-allocation of the rank is real. What torchtitan runs, in plain PyTorch.
+"""sharded.py — whole training steps of a Llama under FSDP2 on one GPU: rank 0 of many, whose
+other ranks are PyTorch's "fake" process group. Collectives return at once; every kernel,
+copy, stream and allocation of the rank is real. What torchtitan runs, in plain PyTorch.
 
     sharded.py --out FOLDER [--case NAME]...      needs a GPU and PyTorch 2.6 or newer
 

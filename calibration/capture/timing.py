@@ -1,5 +1,5 @@
-"""How a kernel is timed: back to back with itself, as kernels follow each other in a step, the CPU far
-ahead and the operands too many for the L2 cache to hold."""
+"""How a kernel is timed: back to back with itself, as kernels follow each other in a step, the CPU
+far ahead and the operands too many for the L2 cache to hold."""
 
 import csv
 import time
@@ -10,10 +10,9 @@ CACHE = 160e6  # bytes of operands that no L2 cache of today holds
 AHEAD = 3e5  # cycles that the GPU spins while the CPU issues
 REST = 1.5  # seconds idle for each second of work: else the power limit sets the clock
 
-COLUMNS = ["source", "where", "trust", "kernel", "gpu", "dtype", "b", "m", "n", "k", "layout",
-           "accumulate", "batch", "seq", "kv_seq", "heads", "kv_heads", "head_dim", "v_head_dim",
-           "causal", "direction", "tflops", "efficiency", "peak_tflops", "time_us", "impl", "bytes",
-           "notes"]
+COLUMNS = ["source", "where", "trust", "kernel", "gpu", "dtype", "m", "n", "k", "layout",
+           "accumulate", "batch", "seq", "kv_seq", "heads", "kv_heads", "head_dim", "causal",
+           "direction", "tflops", "time_us", "impl", "bytes", "notes"]
 
 
 class Table:

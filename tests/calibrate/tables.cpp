@@ -52,6 +52,27 @@ TEST_CASE("calibrate: a capture's passes over memory and its launch are read") {
   CHECK(found.host[0].seconds == Approx(5.5e-6));
 }
 
+TEST_CASE("calibrate: attention with fewer queries than keys, and every kind of pass, are read") {
+  const auto read = read_bytes(
+      "source,where,trust,kernel,gpu,dtype,m,n,k,tflops,batch,seq,kv_seq,heads,kv_heads,head_dim,"
+      "causal,direction,impl,time_us,bytes\n"
+      "c,,,attention,H100-SXM 80GB,bf16,,,,,1,1024,4096,16,16,128,0,fwd,cuDNN,100,\n"
+      "c,,,attention,H100-SXM 80GB,bf16,,,,,1,1024,none,16,16,128,0,fwd,cuDNN,100,\n"
+      "c,,,softmax,H100-SXM 80GB,bf16,,,,,,,,,,,,,torch,100,1000000\n"
+      "c,,,reduction,H100-SXM 80GB,bf16,,,,,,,,,,,,,torch,100,1000000\n"
+      "c,,,embedding,H100-SXM 80GB,bf16,,,,,,,,,,,,,torch,100,1000000\n",
+      "gemm.csv");
+  REQUIRE(read);
+  const Measurements& found = read->measurements;
+  REQUIRE(found.kernels.size() == 4);
+  CHECK(found.kernels[0].operations[0].query == 1024);
+  CHECK(found.kernels[0].operations[0].key == 4096);
+  CHECK(found.kernels[1].operations[0].kind == model::OperationKind::softmax);
+  CHECK(found.kernels[2].operations[0].kind == model::OperationKind::reduction);
+  CHECK(found.kernels[3].operations[0].kind == model::OperationKind::embedding);
+  CHECK(found.passed.size() == 1);  // keys that are no number
+}
+
 TEST_CASE("calibrate: a rate becomes a time by its own count of FLOPs") {
   const std::string head =
       "source,where,trust,kernel,gpu,dtype,b,m,n,k,layout,accumulate,batch,seq,heads,kv_heads,"

@@ -49,6 +49,15 @@ TEST_CASE("memory: a recorded training step replays at every real address") {
   CHECK(replay.first_difference.empty());
 }
 
+TEST_CASE("memory: two recorded steps on an H100 replay, driver calls and all") {
+  const auto replay = replayed(memory_test_path("data/h100_8b_stage.pickle"));
+  CHECK(replay.allocations == 2127);
+  CHECK(replay.allocations_at_recorded_address == 2127);
+  CHECK(replay.segment_events == 29);
+  CHECK(replay.segment_events_matched == 29);
+  CHECK(replay.exact());
+}
+
 TEST_CASE("memory: the start of a recording is recovered and no block is out of place") {
   const std::string bytes =
       read_file(memory_test_path("data/magma27_cs336_memory_snapshot.pickle"));

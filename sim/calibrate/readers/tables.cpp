@@ -113,8 +113,10 @@ void attention(const Row& row, KernelSample sample, Measurements& out) {
   const std::int64_t batch = dimension(row, "batch"), heads = dimension(row, "heads"),
                      kv_heads = dimension(row, "kv_heads"), head = dimension(row, "head_dim"),
                      seq = dimension(row, "seq");
+  // Keys, where they are not as many as the queries.
+  const std::int64_t keys = cell(row, "kv_seq").empty() ? seq : dimension(row, "kv_seq");
   const std::string& direction = cell(row, "direction");
-  if (batch == 0 || heads == 0 || kv_heads == 0 || head == 0 || seq == 0) {
+  if (batch == 0 || heads == 0 || kv_heads == 0 || head == 0 || seq == 0 || keys == 0) {
     ++out.passed["attention without its shape"];
     return;
   }
@@ -129,7 +131,7 @@ void attention(const Row& row, KernelSample sample, Measurements& out) {
   const std::string& mask = cell(row, "causal");
   const bool causal = starts_with(mask, "1") || starts_with(mask, "t");
   const auto pass = [&](bool backward) {
-    return model::attention("attention", backward, batch, heads, kv_heads, head, seq, seq, causal);
+    return model::attention("attention", backward, batch, heads, kv_heads, head, seq, keys, causal);
   };
   if (direction != "bwd") sample.operations.push_back(pass(false));
   if (direction != "fwd") sample.operations.push_back(pass(true));
@@ -156,10 +158,13 @@ void attention(const Row& row, KernelSample sample, Measurements& out) {
 
 // Kernels that memory binds, with the bytes they move (calibration/capture); nothing for others.
 bool kernel_of_bytes(const Row& row, KernelSample sample, Measurements& out) {
-  constexpr std::array<std::pair<const char*, OperationKind>, 4> kinds = {
+  constexpr std::array<std::pair<const char*, OperationKind>, 7> kinds = {
       {{"norm", OperationKind::norm},
        {"elementwise", OperationKind::elementwise},
+       {"softmax", OperationKind::softmax},
        {"copy", OperationKind::copy},
+       {"reduction", OperationKind::reduction},
+       {"embedding", OperationKind::embedding},
        {"optimizer", OperationKind::optimizer}}};
   for (const auto& [name, kind] : kinds) {
     if (cell(row, "kernel") != name) continue;
