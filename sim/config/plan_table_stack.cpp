@@ -246,6 +246,10 @@ constexpr std::array stack_rows{
     Field{.name = "kept_gradient_handles",
           .place = at<&Plan::stack, &StackPlan::kept_gradient_handles>(),
           .line = "TransformerEngine 2 keeps the dummy gradient of each shape of weight for good."},
+    Field{.name = "separate_products",
+          .place = at<&Plan::stack, &StackPlan::separate_products>(),
+          .line = "Query, key and value, and the halves of a gated MLP, are products of their "
+                  "own."},
     Field{.name = "gradient_clipping",
           .place = at<&Plan::stack, &StackPlan::gradient_clipping>(),
           .line = "The norm of all gradients is taken and bounded."},

@@ -252,6 +252,7 @@ Json settings_json(const workload::Plan& p) {
       {"check_for_nan", p.stack.check_for_nan},
       {"avoid_record_streams", p.environment.avoid_record_streams},
       {"kept_gradient_handles", p.stack.kept_gradient_handles},
+      {"separate_products", p.stack.separate_products},
       {"gradient_clipping", p.stack.gradient_clipping},
       {"tp_comm_overlap", p.stack.tp_comm_overlap},
       {"logs_optimizer_state", p.stack.logs_optimizer_state},

@@ -27,9 +27,16 @@ void input_gradient(Writer& w, const Linear& l, std::uint8_t flags) {
     transposed = w.temporary(l.in * l.out, "transposed weight in fp8");
     w.memory_bound(OperationKind::copy, "transpose weight", 2 * l.in * l.out);
   }
-  w.e.kernel(model::gemm(l.name, w.dim.tokens, l.in, l.out, GemmRole::input_gradient, false,
-                         w.plan.product_precision()),
-             flags);
+  for (std::size_t i = 0; i < l.part_count; ++i) {
+    // Autograd adds what each product says of the input that they share.
+    const Value part = i == 0 ? Value{0} : w.temporary(w.dim.full(), "input gradient of a part");
+    w.e.kernel(model::gemm(l.name, w.dim.tokens, l.in, l.parts[i], GemmRole::input_gradient, false,
+                           w.plan.product_precision()),
+               flags);
+    if (i == 0) continue;
+    w.memory_bound(OperationKind::elementwise, "add input gradients", 3 * w.dim.full());
+    w.drop(part);
+  }
   w.drop(transposed);
 }
 
@@ -41,11 +48,13 @@ void weight_gradient(Writer& w, const Linear& l, Value quantised, std::uint8_t f
     transposed = w.temporary(w.dim.tokens * l.in, "transposed input in fp8");
     w.memory_bound(OperationKind::copy, "transpose input", 2 * w.dim.tokens * l.in);
   }
-  w.e.kernel(model::gemm(l.name, l.out, l.in, w.dim.tokens, GemmRole::weight_gradient,
-                         w.plan.accumulates_in_product() && w.plan.numerics.fp32_gradients &&
-                             !w.variant.first_microbatch,
-                         w.plan.product_precision()),
-             flags);
+  const bool accumulates = w.plan.accumulates_in_product() && w.plan.numerics.fp32_gradients &&
+                           !w.variant.first_microbatch;
+  for (const std::int64_t width : l.widths()) {
+    w.e.kernel(model::gemm(l.name, width, l.in, w.dim.tokens, GemmRole::weight_gradient,
+                           accumulates, w.plan.product_precision()),
+               flags);
+  }
   w.drop({transposed, quantised});
 }
 
@@ -312,6 +321,17 @@ Linear linear(const Rank& rank, Module module) {
            "",     "",    mlp_bias};
       break;
   }
+  l.parts = {l.out};
+  l.part_count = 1;
+  if (rank.plan.stack.separate_products) {
+    if (module == Module::qkv && l.out == dim.query + 2 * dim.key_value) {
+      l.parts = {dim.query, dim.key_value, dim.key_value};
+      l.part_count = 3;
+    } else if (module == Module::fc1 && l.out == 2 * dim.ffn) {
+      l.parts = {dim.ffn, dim.ffn};
+      l.part_count = 2;
+    }
+  }
   const bool only_first = a.input_norms == model::InputNorms::shared && module == Module::fc1;
   if (only_first || a.input_norms == model::InputNorms::none) l.norm = l.norm_bias = "";
   return l;
@@ -371,7 +391,7 @@ Value column_parallel(Writer& w, const Linear& linear, Value given, std::string_
   }
   w.first_product();
   Value out = w.make(dim.rows(linear.out), label, category);
-  w.product(linear.name, linear.out, linear.in);
+  for (const std::int64_t width : linear.widths()) w.product(linear.name, width, linear.in);
   Column column{linear, norm, {}, !w.frozen()};
   if (adapted) {
     const Value read = wide ? wide_input : sp ? gathered : norm.output;

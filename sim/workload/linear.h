@@ -11,7 +11,9 @@
 // 16 and 17]
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <span>
 #include <string_view>
 
 #include "sim/workload/tape.h"
@@ -25,6 +27,11 @@ struct Linear {
   std::int64_t in, out;
   std::string_view weight, bias, norm, norm_bias;
   bool has_bias;
+  // Widths of the products that make the output, in order; their sum is `out`. One, but where the
+  // plan has separate products: query, key and value, gate and up.
+  std::array<std::int64_t, 3> parts{};
+  std::size_t part_count = 0;
+  std::span<const std::int64_t> widths() const { return std::span(parts).first(part_count); }
 };
 Linear linear(const Rank& rank, Module module);
 ParameterList linear_parameters(const Rank& rank, Module module);

@@ -257,6 +257,8 @@ struct StackPlan {
   bool gradient_accumulation_fusion = true;
   CrossEntropy cross_entropy = CrossEntropy::stepwise;
   bool fused_optimizer = true;  // one kernel for all tensors; else PyTorch's operators, each tensor
+  // Query, key and value, and the halves of a gated MLP, come from products of their own.
+  bool separate_products = false;
   bool gradient_clipping = true;
   bool check_for_nan = true;  // per-bucket norm and host sync
   // TransformerEngine sends sequence-parallel activations in tp pieces beside its products (user

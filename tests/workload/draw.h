@@ -125,6 +125,8 @@ class Draw {
     p.stack.check_for_nan = !one_in(3);
     p.environment.avoid_record_streams = one_in(4);
     p.stack.kept_gradient_handles = one_in(4);
+    // As in torchtitan; drawn with what is there, so that the plans of a seed stay what they are.
+    p.stack.separate_products = p.stack.layer_kernels == LayerKernels::eager;
     p.stack.gradient_clipping = !one_in(4);
     p.stack.logs_optimizer_state = one_in(8);
     p.stack.tp_comm_overlap = one_in(8);

@@ -22,6 +22,7 @@ Plan sharded() {
 struct Kernels {
   int count = 0;
   std::int64_t bytes = 0;
+  double flops = 0;
 };
 
 // Of the whole second step.
@@ -31,6 +32,7 @@ Kernels kernels(const Program& program, std::string_view name) {
     if (i.op != Op::kernel || program.operations[i.index].name != name) return;
     ++found.count;
     found.bytes += program.operations[i.index].bytes.n;
+    found.flops += program.operations[i.index].flops;
   });
   return found;
 }
@@ -70,6 +72,27 @@ TEST_CASE("workload: Adam of operators moves 20 numbers an element, tensor by te
        {"adam scale", "adam add", "adam add square", "adam root", "adam divide", "adam update"})
     bytes += kernels(made.classes.front(), name).bytes;
   CHECK(bytes * 28 == fused * 80);
+}
+
+TEST_CASE("workload: separate products do the same work in five where two were") {
+  Plan plan = llama_8b();
+  plan.sharding.data_parallel = DataParallelism::fsdp2;
+  plan.stack.layer_kernels = LayerKernels::eager;
+  const Job joined = job(plan);
+  plan.stack.separate_products = true;
+  const Job apart = job(plan);
+  for (const auto& [name, parts] : {std::pair{"qkv", 3}, std::pair{"fc1", 2}}) {
+    INFO(name);
+    const Kernels one = kernels(joined.classes.front(), name);
+    const Kernels many = kernels(apart.classes.front(), name);
+    CHECK(one.count > 0);
+    CHECK(many.count == parts * one.count);
+    CHECK(many.flops == one.flops);
+  }
+  // Two sums of three gradients of the input, one of two, a layer and microbatch.
+  const Kernels sums = kernels(apart.classes.front(), "add input gradients");
+  CHECK(kernels(joined.classes.front(), "add input gradients").count == 0);
+  CHECK(sums.count == 3 * plan.architecture.layers * plan.microbatches());
 }
 
 TEST_CASE("workload: each metric of the logits is an fp32 copy and its log-softmax") {

@@ -204,6 +204,8 @@ inline std::vector<std::pair<std::string, Plan>> catalog() {
     p.batch.micro_batch = 2;
     p.mesh.sequence_parallel = false;
   });
+  add("llama separate products", llama_8b(),
+      [](Plan& p) { p.stack.separate_products = true; });
   add("llama kept handles", llama_8b(), [](Plan& p) { p.stack.kept_gradient_handles = true; });
   add("llama cuDNN", llama_8b(), [=](Plan& p) { p.stack.attention = cudnn; });
   add("llama selective", llama_8b(), [=](Plan& p) { p.policy.recompute = selective; });
