@@ -167,8 +167,8 @@ Rows neighbours_of(const Said& said) {
 
 Rows refined_of(const Said& said) {
   Rows rows{"refined",
-            "the best few with layers where the times of their blocks ask for them, and nodes where "
-            "the links between them do",
+            "the best few with layers where the times of their blocks ask for them, and nodes "
+            "where the links between them do",
             {{"rank", "of", "", 0},
              {"step_time_s", "step", "s", 3},
              {"against_plan", "against", "%", 1},
