@@ -34,12 +34,13 @@ void slices(const v1::Plan& from, workload::Plan& to, Problems& problems) {
     return;
   }
   std::vector<std::int64_t> numbers;
-  while (!rest.empty()) {
+  for (bool more = true; more;) {
     const std::string_view word = rest.substr(0, rest.find(','));
-    rest.remove_prefix(std::min(word.size() + 1, rest.size()));
+    more = word.size() < rest.size();
+    rest.remove_prefix(word.size() + (more ? 1 : 0));
     const std::int64_t n = number(word);
-    const bool counts = rest.empty() && numbers.empty();
-    if (n < 1 || numbers.size() == most_slices || (counts && n > most_slices))
+    const bool counts = !more && numbers.empty();
+    if (n < 1 || numbers.size() == most_slices || n > (counts ? most_slices : from.sequence()))
       return problems.push_back(
           {"slices", fmt::format("'{}' is neither a number of slices (1 to {}) nor tokens of one; "
                                  "write balanced, 4, or 512,512,1024",

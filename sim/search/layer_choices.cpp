@@ -190,6 +190,8 @@ Plan chosen(const Plan& plan, Site& site) {
   if (!plan.policy.plans_choices || !plan.policy.choices.empty()) return plan;
   const Plan all = with_choices(plan, Choices(static_cast<std::size_t>(longest_chunk(plan))));
   if (evaluate_once(all, site).run.fits()) return all;
+  // The last layer of a chunk is never swapped.
+  if (longest_chunk(plan) == 1) return with_choices(plan, {LayerChoice::recompute});
   const std::vector<LayerCost> layers = layer_costs(plan, site);
   double least = 0, most = 0;  // bytes: those that never can be less, those that do not fit
   for (const LayerCost& layer : layers) most += layer.kept;

@@ -33,7 +33,7 @@ std::vector<int> shortest_cut(int units, const std::vector<std::vector<double>>&
   for (int to = 1; to <= units; ++to)
     for (int length = 1; length <= to; ++length) {
       const double own = time[slot(length)][slot(to - length)];
-      if (own > bound) break;
+      if (own > bound) continue;
       if (least[slot(to - length)] + own >= least[slot(to)]) continue;
       least[slot(to)] = least[slot(to - length)] + own;
       last[slot(to)] = length;

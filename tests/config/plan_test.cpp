@@ -73,6 +73,21 @@ TEST_CASE("config: settings that are nearly right say how to write them") {
   CHECK(contains(said("fsdp=true"), "fsdp.reshard_after_forward=..."));
 }
 
+TEST_CASE("config: lengths of slices are words without gaps, none longer than the sequence") {
+  support::Scratch scratch;
+  const std::string path = scratch.write("p.textproto", plan_text);
+  const auto said = [&](const std::string& slices) {
+    return problems(load_plan(path, {"schedule=terapipe", "slices=" + slices}));
+  };
+  for (const char* wrong : {"4096,", ",4096", "4096,,4096", "8193,1", "0",
+                            "9223372036854775807,9223372036854775807,8194"}) {
+    INFO(wrong);
+    CHECK(contains(said(wrong), "is neither a number of slices"));
+  }
+  CHECK(!contains(said("4096,4096"), "slices"));
+  CHECK(!contains(said("4"), "slices"));
+}
+
 TEST_CASE("config: a file of another kind says what it is") {
   const std::string grid = support::in_repository("workloads/paper-454.textproto");
   CHECK(contains(problems(load_plan(grid)), "is a grid, not a plan; `rehearse sweep` runs it"));

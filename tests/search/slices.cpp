@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <functional>
 #include <limits>
 
 #include "sim/core/random.h"
@@ -57,4 +58,5 @@ TEST_CASE("search: one stage leaves sequences whole, and later slices are no lon
   const std::vector<int> found = balance_slices({24, 32, 1}, time);
   CHECK(found.size() > 4);
   CHECK(found.front() > found.back());
+  CHECK(std::ranges::is_sorted(found, std::greater<>()));
 }
