@@ -15,6 +15,8 @@ import sys
 import time
 import traceback
 
+import shapes
+
 MODELS = {  # hidden, MLP, heads, key-value heads, gated: products of published dense models
     "7b": (4096, 11008, 32, 32, True),
     "8b": (4096, 14336, 32, 8, True),
@@ -26,7 +28,6 @@ MODELS = {  # hidden, MLP, heads, key-value heads, gated: products of published 
 }
 DEGREES = (1, 2, 4, 8)
 TOKENS = (1024, 2048, 4096, 8192, 16384)
-LAYOUT = {"forward": "TN", "input_gradient": "NN", "weight_gradient": "NT"}
 
 
 def products():
@@ -115,7 +116,7 @@ def section_products(table, deadline):
             out = torch.empty(m, n, dtype=torch.bfloat16, device="cuda")
             calls.append(lambda a=a, b=b, out=out: torch.mm(a, b.t(), out=out))
         us = time_us(calls)
-        table.add(kernel="matmul", dtype="bf16", m=m, n=n, k=k, layout=LAYOUT[role],
+        table.add(kernel="matmul", dtype="bf16", m=m, n=n, k=k, layout=shapes.LAYOUT[role],
                   accumulate="False", time_us=f"{us:.3f}",
                   impl="torch.mm", where=name)
 

@@ -24,7 +24,6 @@ MEMORY_COLUMNS = ["row_id", "source_group", "source", "where", "trust", "model",
                   "n_microbatch", "recompute", "precision", "rank", "pp_stage", "cur_alloc_gib",
                   "max_alloc_gib", "max_reserved_gib", "param_opt_gib", "activation_gib", "oom",
                   "notes"]
-LAYOUT = {"forward": "TN", "input_gradient": "NN", "weight_gradient": "NT"}
 GIB = 2.0**30
 
 
@@ -68,7 +67,7 @@ def product_rows(products, row):
         if p.role == "weight_gradient":
             a, b = a.t().contiguous().t(), b.t().contiguous().t()
         us = time_us(lambda: torch.mm(a, b.t()))
-        yield row(kernel="matmul", m=p.m, n=p.n, k=p.k, b=1, layout=LAYOUT[p.role],
+        yield row(kernel="matmul", m=p.m, n=p.n, k=p.k, b=1, layout=shapes.LAYOUT[p.role],
                   accumulate="False", time_us=f"{us:.3f}",
                   tflops=f"{2e-6 * p.m * p.n * p.k / us:.2f}", impl="torch.mm", where=p.name)
 

@@ -16,6 +16,8 @@ HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 PADDING = 128  # Megatron-LM pads the vocabulary to a multiple of 128 x tp
 ELEMENT = 2  # bytes of an activation in bf16
+# How the operands of a product lie, by its role (cuBLAS's words).
+LAYOUT = {"forward": "TN", "input_gradient": "NN", "weight_gradient": "NT"}
 
 
 @dataclass(frozen=True)

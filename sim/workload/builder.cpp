@@ -195,7 +195,6 @@ Template Builder::forward(int chunk, const Moment& moment) {
   if (rank_.is_first_part(chunk))
     call(t, cut ? input_forward(rank_, variant) : embedding_forward(rank_, variant));
   const int layers = rank_.layers(chunk);
-  const bool by_choice = !rank_.plan.policy.choices.empty();
   for (int layer = 0; layer < layers; ++layer) {
     call(t, sharding_->before(layer, Visit::forward), layer);
     Variant v = variant;
@@ -207,12 +206,8 @@ Template Builder::forward(int chunk, const Moment& moment) {
     // Inside a recomputed group only the group's input stays.
     if (!v.keep && layer % rank_.recomputed_group() != 0) call(t, free_layer_input(0), layer);
     call(t, sharding_->after(layer, Visit::forward), layer);
-    const auto goes = offload_.behind(chunk, layer);
-    const auto gone = !by_choice                  ? offload_.behind(chunk, layer - 1)
-                      : goes || layer + 1 == layers ? offload_.swapped_below(chunk, layer)
-                                                    : std::nullopt;
-    if (gone) call(t, offload_.away(*gone), *gone);
-    if (goes) call(t, offload_.down(*goes), *goes);
+    if (const auto gone = offload_.before(chunk, layer)) call(t, offload_.away(*gone), *gone);
+    if (const auto goes = offload_.behind(chunk, layer)) call(t, offload_.down(*goes), *goes);
   }
   if (rank_.has_loss(chunk)) {
     variant.first_use = moment.first_step && moment.first;
@@ -255,7 +250,6 @@ Template Builder::backward(int chunk, const Moment& moment, bool splits) {
   variant.split = splits;
   const int layers = rank_.layers(chunk);
   const bool last = rank_.has_loss(chunk), cut = rank_.cuts_vocabulary();
-  const bool by_choice = !rank_.plan.policy.choices.empty();
   call(t, sharding_->before(ends, Visit::backward));
   if (last) {
     Variant head = variant;
@@ -272,12 +266,8 @@ Template Builder::backward(int chunk, const Moment& moment, bool splits) {
     v.holds_gradient = !last && layer == layers - 1;
     v.first_use = makes_handles(moment, chunk, layer);
     call(t, sharding_->before(layer, Visit::backward), layer);
-    const auto here = offload_.behind(chunk, layer);
-    const auto gone = !by_choice                      ? offload_.behind(chunk, layer - 1)
-                      : here || layer + 1 == layers ? offload_.swapped_below(chunk, layer)
-                                                      : std::nullopt;
-    if (here) call(t, offload_.there(*here), *here);
-    if (gone) call(t, offload_.up(*gone), *gone);
+    if (const auto here = offload_.behind(chunk, layer)) call(t, offload_.there(*here), *here);
+    if (const auto next = offload_.before(chunk, layer)) call(t, offload_.up(*next), *next);
     if (rank_.recomputes(layer) && rank_.ends_recomputed_group(chunk, layer))
       run_again(t, chunk, layer, moment);
     call(t, backward_layer(v), layer);

@@ -43,6 +43,12 @@ std::optional<int> Offload::swapped_below(int chunk, int layer) const {
   return {};
 }
 
+std::optional<int> Offload::before(int chunk, int layer) const {
+  if (rank_.plan.policy.choices.empty()) return behind(chunk, layer - 1);
+  if (behind(chunk, layer) || layer + 1 == rank_.layers(chunk)) return swapped_below(chunk, layer);
+  return {};
+}
+
 template <class Write>
 std::uint32_t Offload::block(Move move, int layer, const char* name, Write write) {
   const bool again = rank_.recomputes(layer);

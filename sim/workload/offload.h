@@ -21,17 +21,18 @@ class Offload {
  public:
   explicit Offload(Rank& rank) : rank_(rank) {}
 
-  // What layer `layer` of a chunk leaves behind it; nothing for the chunk's last group of layers.
-  // The layer whose tensors the blocks below move when `layer` is done, none: no layer's.
+  // The layer whose copy begins where `layer` is done; none for the chunk's last group of layers.
   std::optional<int> behind(int chunk, int layer) const;
-  // Of layers that swap by choice, the nearest below `layer`; none: there is none.
-  std::optional<int> swapped_below(int chunk, int layer) const;
+  // The layer whose copy ends there: the one before. Where layers swap by choice, the nearest below
+  // that does, if `layer` does or is the last.
+  std::optional<int> before(int chunk, int layer) const;
   std::uint32_t down(int layer);   // its copy begins,
   std::uint32_t away(int layer);   // ... is done, and its tensors go
   std::uint32_t up(int layer);     // its tensors are there again, to be filled,
   std::uint32_t there(int layer);  // ... and are
 
  private:
+  std::optional<int> swapped_below(int chunk, int layer) const;
   enum Move : std::uint8_t { down_, away_, up_, there_ };
   template <class Write>
   std::uint32_t block(Move move, int layer, const char* name, Write write);
