@@ -241,8 +241,10 @@ bool Reader::whole(Message& message, const Field& field, const Token& start, boo
 
 bool Reader::real(Message& message, const Field& field, const Token& start, bool negative) {
   assert(field.cpp_type() == Field::CPPTYPE_DOUBLE);  // the schemas use no float
+  // `0x` without digits is an integer to the tokenizer, which has said so.
+  const bool torn = token().text.ends_with('x') || token().text.ends_with('X');
   const bool numeric =
-      token().type == TokenType::TYPE_INTEGER || token().type == TokenType::TYPE_FLOAT;
+      (token().type == TokenType::TYPE_INTEGER && !torn) || token().type == TokenType::TYPE_FLOAT;
   double number = 0;
   if (numeric) number = pb::io::Tokenizer::ParseFloat(token().text);
   if (!numeric || !std::isfinite(number)) {

@@ -127,6 +127,7 @@ TEST_CASE("config: a cluster that contradicts itself is refused") {
       {"sms: 132", "sms: 132 sms: 144", "field 'sms' is given twice; the first is at"},
       {"sms: 132", "sms: nan", "'sms' is a whole number, got 'nan'"},
       {"oversubscription: 1", "oversubscription: inf", "is a finite number"},
+      {"oversubscription: 1", "oversubscription: 0x", "is a finite number, got '0x'"},
       {"gpu {", "gpu: 5", "field 'gpu' is a block; write gpu { ... }"},
       {"  cpu: intel", "", "'Node' needs the field 'cpu'; write for example cpu: intel"},
   };
