@@ -133,4 +133,19 @@ void find_groups(LaneCode& code) {
   }
 }
 
+void find_brief(LaneCode& code) {
+  constexpr std::int32_t steps = 40;
+  const std::vector<std::int32_t> released = released_at(code);
+  std::vector<std::int32_t> ends;  // of those about
+  for (std::int32_t i = 0; i < static_cast<std::int32_t>(code.steps.size()); ++i) {
+    const std::int32_t end = released[static_cast<std::size_t>(i)];
+    if (end == never || end - i > steps) continue;
+    std::erase_if(ends, [&](std::int32_t e) { return e < i; });
+    if (ends.size() == most_brief) continue;
+    ends.push_back(end);
+    code.steps[static_cast<std::size_t>(i)].brief = true;
+    code.steps[static_cast<std::size_t>(end)].brief = true;
+  }
+}
+
 }  // namespace sim::memory

@@ -31,6 +31,7 @@ struct LaneStep {
   std::int32_t tensor = -1;
   std::int32_t periods = 0;  // how many periods ago it was placed
   std::int32_t group = -1;   // of place: a group begins here
+  bool brief = false;        // of place and release: see find_brief()
 };
 
 // What a placement needs to find room among others of its group: no more than `live` of them lie
@@ -66,10 +67,16 @@ struct LaneCode {
   int notes = 0;  // steps that are one
 };
 
+// Most brief tensors at a time.
+constexpr std::size_t most_brief = 4;
+
 // Gives every tensor its registers.
 void number_registers(LaneCode& code);
 // Finds the groups: all short ones, and long ones that begin some steps apart. No group goes over a
 // note.
 void find_groups(LaneCode& code);
+// Finds the brief tensors: released a few steps behind their placement, with few others of their
+// kind about at a time.
+void find_brief(LaneCode& code);
 
 }  // namespace sim::memory

@@ -31,6 +31,7 @@ LaneMachine::LaneMachine(std::shared_ptr<const LaneCode> code, std::vector<std::
     own.periods = static_cast<std::uint32_t>(step.periods);
     own.group = step.group;
     own.bytes = tensor.bytes;
+    own.brief = step.brief;
     if (step.kind == Kind::place && room_for_sizes()) own.bin = free_.bin_of(tensor.bytes);
   }
   for (const LaneNeed& need : code_->needs)
@@ -59,21 +60,55 @@ NodeId LaneMachine::add_block(std::int64_t address, std::int64_t size, bool free
   return id;
 }
 
+inline std::int64_t LaneMachine::rest_of(const Node& node, std::int64_t bytes) const {
+  const std::int64_t rest = node.size - bytes;
+  return code_->small || rest > small_size ? rest : 0;
+}
+
+inline void LaneMachine::add_slack(std::int64_t bytes) {
+  slack_.allocated += bytes;
+  slack_.active += bytes;
+  most_slack_.allocated = std::max(most_slack_.allocated, slack_.allocated);
+  most_slack_.active = std::max(most_slack_.active, slack_.active);
+}
+
+inline bool LaneMachine::brief_in(NodeId block) const {
+  for (std::size_t b = 0; b < briefs_; ++b)
+    if (brief_[b].block == block) return true;
+  return false;
+}
+
 inline bool LaneMachine::place(Step& step) {
-  const FreeBins::Position fit = free_.first_fit_from(step.bin);
+  FreeBins::Position fit = first_fit(step);
+  for (std::size_t b = 0; b < briefs_; ++b) {
+    if (!would_rather(brief_[b], step.bytes, fit)) continue;
+    if (!lay_down(b)) return false;
+    fit = first_fit(step);
+    b = static_cast<std::size_t>(-1);
+  }
   if (fit.group < 0) return false;
+  if (!step.brief) return take(step, fit);
+  keep_in_mind(step, fit);
+  return true;
+}
+
+// The first fit that no brief tensor would lie in.
+inline FreeBins::Position LaneMachine::first_fit(const Step& step) const {
+  FreeBins::Position fit = free_.first_fit_from(step.bin);
+  while (fit.group >= 0 && brief_in(static_cast<NodeId>(free_.block(fit)))) fit = free_.next(fit);
+  return fit;
+}
+
+// Places a tensor in a free block.
+inline bool LaneMachine::take(Step& step, FreeBins::Position fit) {
   const auto id = static_cast<NodeId>(free_.block(fit));
   free_.erase(fit);
   registers_[step.base + (period_ & step.mask)] = id;
   Node& node = at(id);
   node.bin = -1;
-  const std::int64_t rest = node.size - step.bytes;
-  if (rest == 0) return true;
-  if (!code_->small && rest <= small_size) {
-    slack_.allocated += rest;
-    slack_.active += rest;
-    most_slack_.allocated = std::max(most_slack_.allocated, slack_.allocated);
-    most_slack_.active = std::max(most_slack_.active, slack_.active);
+  const std::int64_t rest = rest_of(node, step.bytes);
+  if (rest == 0) {
+    add_slack(node.size - step.bytes);
     return true;
   }
   node.size = step.bytes;
@@ -91,8 +126,61 @@ inline bool LaneMachine::place(Step& step) {
   return true;
 }
 
-inline void LaneMachine::release(Step& step) {
+// Whether what a brief tensor would leave is a better fit.
+inline bool LaneMachine::would_rather(const Brief& brief, std::int64_t bytes,
+                                      FreeBins::Position fit) const {
+  if (brief.rest < bytes) return false;
+  if (fit.group < 0) return true;
+  const std::int64_t size = free_.size_at(fit);
+  return brief.rest < size || (brief.rest == size && brief.rest_address < free_.address_at(fit));
+}
+
+inline void LaneMachine::keep_in_mind(const Step& step, FreeBins::Position fit) {
+  const auto block = static_cast<NodeId>(free_.block(fit));
+  const Node& node = at(block);
+  const std::int64_t rest = rest_of(node, step.bytes);
+  brief_[briefs_++] = {static_cast<std::size_t>(&step - steps_.data()), step.base, block, rest,
+                       node.address + step.bytes};
+  if (rest == 0) add_slack(node.size - step.bytes);
+}
+
+// The end of a brief tensor that was not placed. False: it was.
+inline bool LaneMachine::forget(const Step& step) {
+  for (std::size_t b = 0; b < briefs_; ++b) {
+    const Brief& brief = brief_[b];
+    if (brief.home != step.base) continue;
+    if (brief.rest == 0) add_slack(step.bytes - at(brief.block).size);
+    brief_[b] = brief_[--briefs_];
+    return true;
+  }
+  return false;
+}
+
+bool LaneMachine::lay_down(std::size_t b) {
+  const Brief brief = brief_[b];
+  brief_[b] = brief_[--briefs_];
+  Step& step = steps_[brief.step];
+  const Node& node = at(brief.block);
+  if (brief.rest == 0) add_slack(step.bytes - node.size);
+  return take(step, free_.find_in(node.bin, node.address));
+}
+
+bool LaneMachine::lay_down_all() {
+  while (briefs_ > 0)
+    if (!lay_down(0)) return false;
+  return true;
+}
+
+// False: there would be too many sizes.
+inline bool LaneMachine::release(Step& step) {
+  if (step.brief && forget(step)) return true;
   NodeId id = registers_[step.base + ((period_ - step.periods) & step.mask)];
+  for (std::size_t b = 0; b < briefs_; ++b) {
+    if (brief_[b].block != at(id).left && brief_[b].block != at(id).right) continue;
+    if (!lay_down(b)) return false;
+    b = static_cast<std::size_t>(-1);
+  }
+  if (!room_for_sizes()) return false;
   std::int64_t size = at(id).size;
   const bool exact = size == step.bytes;
   if (!exact) {
@@ -127,6 +215,7 @@ inline void LaneMachine::release(Step& step) {
   }
   at(id).bin = step.then;
   free_.insert_in(at(id).bin, at(id).address, BlockId{id});
+  return true;
 }
 
 inline void LaneMachine::leave(const Step& step) {
@@ -135,7 +224,6 @@ inline void LaneMachine::leave(const Step& step) {
 }
 
 inline bool LaneMachine::room_for(const LaneGroup& group) const {
-  if (group.bytes <= free_.largest_size()) return true;
   // A tensor may take up to small_size more than it asks for.
   const std::int64_t largest = group.largest + small_size;
   for (std::int32_t n = group.needs; n < group.needs_end; ++n) {
@@ -162,12 +250,21 @@ bool LaneMachine::run(std::vector<Slack>& notes) {
     if (step.kind == Kind::place) {
       if (step.group >= 0) {
         const LaneGroup& group = code_->groups[static_cast<std::size_t>(step.group)];
-        if (room_for(group)) {
+        bool room = group.bytes <= free_.largest_size() &&
+                    !brief_in(static_cast<NodeId>(free_.block(free_.last())));
+        if (!room) {
+          if (!lay_down_all()) return false;
+          room = room_for(group);
+        }
+        if (room) {
           for (std::int32_t k = group.others; k < group.others_end; ++k) {
             Step& other =
                 steps_[static_cast<std::size_t>(code_->others[static_cast<std::size_t>(k)])];
-            if (!room_for_sizes()) return false;
-            other.kind == Kind::leave ? leave(other) : release(other);
+            if (other.kind == Kind::leave) {
+              leave(other);
+            } else if (!release(other)) {
+              return false;
+            }
           }
           i = static_cast<std::size_t>(group.end) - 1;
           continue;
@@ -178,11 +275,11 @@ bool LaneMachine::run(std::vector<Slack>& notes) {
       notes.push_back(slack_);
     } else if (step.kind == Kind::leave) {
       leave(step);
-    } else {
-      if (!room_for_sizes()) return false;
-      release(step);
+    } else if (!release(step)) {
+      return false;
     }
   }
+  assert(briefs_ == 0);
   ++period_;
   return true;
 }

@@ -11,8 +11,14 @@
 // Invariants
 //  (1) Blocks of a segment tile it; no two neighbours are both free.
 //  (2) A block has a bin when it is free, and is in it.
+//
+// A brief tensor is not placed where that has no consequence: it is kept in mind which block it
+// would lie in, and what of that would be left. As long as nobody else looks at that block or would
+// rather have the rest, all goes as if it were there, and its release gives back what was never
+// taken. As soon as somebody does, it is placed after all: the block is still as it was.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <utility>
@@ -82,6 +88,14 @@ class LaneMachine {
     std::int32_t bin = -1;                          // place: of the size that is asked for
     std::int32_t left = -2, right = -2, then = -1;  // bins and what came of them
     std::int64_t bytes;
+    bool brief = false;
+  };
+  // A brief tensor that was not placed.
+  struct Brief {
+    std::size_t step = 0;
+    std::uint32_t home = 0;  // its register
+    NodeId block = -1;
+    std::int64_t rest = 0, rest_address = 0;  // 0: nothing would be left
   };
 
   const Node& at(NodeId id) const { return nodes_[static_cast<std::size_t>(id)]; }
@@ -92,9 +106,21 @@ class LaneMachine {
   }
   bool run(std::vector<Slack>& notes);
   bool place(Step& step);
-  void release(Step& step);
+  bool take(Step& step, FreeBins::Position fit);
+  bool release(Step& step);
   void leave(const Step& step);
   bool room_for(const LaneGroup& group) const;
+  // What is left of a block; 0 where it is not cut.
+  std::int64_t rest_of(const Node& node, std::int64_t bytes) const;
+  void add_slack(std::int64_t bytes);
+
+  bool brief_in(NodeId block) const;
+  FreeBins::Position first_fit(const Step& step) const;
+  bool would_rather(const Brief& brief, std::int64_t bytes, FreeBins::Position fit) const;
+  void keep_in_mind(const Step& step, FreeBins::Position fit);
+  bool forget(const Step& step);
+  bool lay_down(std::size_t brief);
+  bool lay_down_all();
   NodeId new_node();
   void look_for_cycle();
 
@@ -108,6 +134,8 @@ class LaneMachine {
   NodeId last_ = -1;  // while segments are added
   std::uint32_t period_ = 0;
   Slack slack_, most_slack_;
+  std::array<Brief, most_brief> brief_;
+  std::size_t briefs_ = 0;
 
   // Brent's search: what the tensors held that lived at the begin of a period, kept at distances
   // that double.

@@ -455,6 +455,10 @@ void Dataflow::drive() {
         const int own = static_cast<int>(c);
         if (memory_matters_ ? advance(own) : advance_in_time(own)) due_[c] = true;
         any = true;
+        if (options_.until_out && ranks_[c]->memory.ran_out()) {
+          ended_early_ = true;
+          return;
+        }
       }
     }
   } while (answer());

@@ -186,7 +186,7 @@ void Dataflow::play(int step) {
     r->at = {step, step == 0 ? &p.setup : step == 1 ? &p.first_step : &p.step, 0, 0, 0};
     r->live.clear();
   }
-  while (next < cuts && stop_at(next)) {
+  while (next < cuts && !ended_early_ && stop_at(next)) {
     if (ran_out() && patience-- == 0) {
       ended_early_ = true;
       return;
@@ -225,10 +225,11 @@ void Dataflow::play(int step) {
     seen.emplace_back(next, std::move(now));
     ++next;
   }
+  if (ended_early_) return;
   for (auto& r : ranks_) r->stop = static_cast<std::uint32_t>(r->at.passes->size());
   do drive();
-  while (let_one_allocate());
-  assert(all_stopped());
+  while (!ended_early_ && let_one_allocate());
+  assert(ended_early_ || all_stopped());
 }
 
 // Behind a step; ranks that meet at its end are done with it when the last one is.

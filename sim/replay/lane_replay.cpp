@@ -229,6 +229,7 @@ void LaneReplay::write_codes(Found& found) {
     lane.code.notes = lane.small ? 0 : static_cast<int>(critical_.size());
     number_registers(lane.code);
     find_groups(lane.code);
+    find_brief(lane.code);
   }
 }
 

@@ -76,6 +76,9 @@ struct Options {
   bool shortcuts = true;         // fast: skip what repeats
   // bounded and none: the fast engine alone; bounded is exact where the shortcuts are off.
   MemoryDetail memory = MemoryDetail::exact;
+  // fast: nothing is replayed behind the first class that runs out of memory; the report then only
+  // says that one does.
+  bool until_out = false;
   // All transfers of the step share one network (coupling.h); REQUIRES: method is reference.
   const Coupling* coupling = nullptr;
   bool couple = false;  // whoever prices the job makes the coupling, and takes the reference engine

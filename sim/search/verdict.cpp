@@ -26,6 +26,7 @@ struct Asked {
     changed.total += change;
     replay::Options unseen = options;
     unseen.observer = nullptr;
+    unseen.until_out = true;
     return replay::run(job, times, changed, unseen).fits();
   }
 };

@@ -15,9 +15,10 @@ struct Asked {
   replay::Times times;
   replay::Memory memory;
 
-  replay::RunReport run(MemoryDetail detail) const {
+  replay::RunReport run(MemoryDetail detail, bool until_out = false) const {
     replay::Options options;
     options.memory = detail;
+    options.until_out = until_out;
     return replay::run(job, times, memory, options);
   }
 };
@@ -33,6 +34,9 @@ Asked asked(const workload::Plan& plan, Bytes total) {
 bool check_bounds(const Asked& one, const replay::RunReport& exact) {
   const replay::RunReport bounded = one.run(MemoryDetail::bounded);
   REQUIRE(bounded.fits() == exact.fits());
+  const replay::RunReport until_out = one.run(MemoryDetail::exact, true);
+  REQUIRE(until_out.fits() == exact.fits());
+  if (exact.fits()) REQUIRE(until_out.step_time == exact.step_time);
   for (std::size_t c = 0; c < exact.classes.size(); ++c) {
     const replay::ClassReport &a = exact.classes[c], &b = bounded.classes[c];
     INFO("class " << c << ": " << b.peak_reserved.n << " " << a.peak_reserved.n << " "
