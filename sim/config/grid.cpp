@@ -11,6 +11,7 @@
 #include "sim/config/grid_rows.h"
 #include "sim/config/huggingface.h"
 #include "sim/config/locate.h"
+#include "sim/config/network.h"
 #include "sim/config/plan_fields.h"
 #include "sim/config/resolve.h"
 #include "sim/core/text.h"
@@ -201,8 +202,9 @@ class GridLoader {
   // Every field that plans need is there in each point, and what they name exists.
   void complete(const Block& block, const v1::Family& family) {
     const std::string where = source_.where(family, "name");
-    const v1::Plan first = point_plan(block, 0);
-    for (Diagnostic problem : Source("").check(first)) {
+    v1::Plan first = point_plan(block, 0);
+    Source source("");
+    for (Diagnostic problem : check_plan(source, first)) {
       problem.where = where;
       problems_.push_back(std::move(problem));
     }
@@ -311,9 +313,9 @@ GridPoint Grid::point(std::size_t index) const {
   point.name = point_name(block, at - block.first);
   point.family = block.family;
   point.machine = state_->machines.at({block.beside, plan.cluster()});
-  const model::Architecture architecture =
-      plan.has_model() ? state_->models.at({block.beside, plan.model()})
-                       : architecture_of(plan.architecture(), plan.sequence());
+  const model::Architecture architecture = network_of(
+      plan, plan.has_model() ? state_->models.at({block.beside, plan.model()})
+                             : model::Architecture{});
   Resolved resolved = resolve(plan, architecture, point.machine.get());
   point.plan = std::move(resolved.plan);
   for (PlanProblem& problem : resolved.problems)

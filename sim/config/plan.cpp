@@ -11,6 +11,7 @@
 #include "sim/config/kinds.h"
 #include "sim/config/launch.h"
 #include "sim/config/locate.h"
+#include "sim/config/network.h"
 #include "sim/config/plan_fields.h"
 #include "sim/config/resolve.h"
 
@@ -31,12 +32,9 @@ std::string name_of(const v1::Plan& plan, const std::string& path) {
   return path.empty() ? "plan" : std::filesystem::path(path).stem().string();
 }
 
-// The model, by name or described; {} with diagnostics.
+// The model, by name, described, or changed; {} with diagnostics.
 Result<model::Architecture> load_architecture(const v1::Plan& plan, const Source& source) {
-  if (plan.has_model() && plan.has_architecture())
-    return Diagnostics{{source.where(plan, "model"),
-                        "'model' and 'architecture' both describe the network; leave one out"}};
-  if (plan.has_architecture()) return architecture_of(plan.architecture(), plan.sequence());
+  if (!plan.has_model() && plan.has_architecture()) return network_of(plan, {});
   if (!plan.has_model())
     return Diagnostics{{source.where(plan),
                         "'Plan' needs the field 'model'; write for example "
@@ -47,12 +45,14 @@ Result<model::Architecture> load_architecture(const v1::Plan& plan, const Source
     append(problems, path.errors(), source.where(plan, "model"));
     return problems;
   }
-  return load_huggingface(*path);
+  const Result<model::Architecture> named = load_huggingface(*path);
+  if (!named) return named.errors();
+  return network_of(plan, *named);
 }
 
 Result<PlanFile> finish(v1::Plan& plan, Source& source, Diagnostics problems,
                         const std::vector<std::string>& cluster, bool draft = false) {
-  append(problems, source.check(plan, problems.empty()), source.path());
+  append(problems, check_plan(source, plan, problems.empty()), source.path());
   // What the rest relies on: the plan's own values.
   const bool sound = problems.empty();
   Result<Machine> machine = Diagnostics{{source.path(), "names no cluster"}};

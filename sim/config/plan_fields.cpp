@@ -201,12 +201,16 @@ void drop_implied(std::span<const std::string> fields, v1::Plan& plan) {
   if (has("pipeline_layout") && !has("virtual_stages")) plan.clear_virtual_stages();
   if (has("virtual_stages")) plan.clear_layers_per_virtual_stage();
   if (has("layers_per_virtual_stage") && !has("virtual_stages")) plan.clear_virtual_stages();
-  if (has("model")) plan.clear_architecture();
 }
 
 Diagnostics apply(std::span<const Setting> settings, v1::Plan& plan, Source& source) {
   Diagnostics problems;
   std::vector<std::string> set;
+  // What was described before is another network; what is described beside the model changes it.
+  const auto names_model = [](const Setting& s) {
+    return plain_key(s.text.substr(0, s.text.find('='))) == "model";
+  };
+  if (std::ranges::any_of(settings, names_model)) plan.clear_architecture();
   for (const Setting& setting : settings) {
     std::string done;
     for (Diagnostic& problem : one(setting, plan, source, done)) problems.push_back(problem);

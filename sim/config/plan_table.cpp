@@ -23,7 +23,7 @@ constexpr std::array plan_rows{
           .line = "models/NAME.json, or the path of a config.json."},
     Field{.name = "architecture",
           .otherwise = "model",
-          .line = "The network itself, instead of model."},
+          .line = "The network itself; beside model, what differs from it."},
     Field{.name = "framework",
           .otherwise = "none",
           .line = "A name of `rehearse list frameworks`: what holds where the plan is silent."},

@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "sim/config/fields.h"
+#include "sim/config/network.h"
 #include "sim/config/plan_words.h"
 #include "sim/config/router_load.h"
 #include "sim/core/text.h"
@@ -347,7 +348,7 @@ Stated state(const Framework& framework, std::span<const Setting> settings, cons
   from.GetReflection()->ListFields(from, &fields);
   for (const auto* field : fields) out.fields.push_back(field->name());
   Resolved resolved;
-  resolved.plan.architecture = architecture_of(from.architecture(), from.sequence());
+  resolved.plan.architecture = described(from.architecture(), from.sequence());
   fill(from, &machine, resolved);
   out.plan = std::move(resolved.plan);
   out.problems = std::move(resolved.problems);
@@ -385,78 +386,6 @@ Resolved resolve(const v1::Plan& given, const model::Architecture& architecture,
   for (workload::Problem& problem : workload::problems(plan))
     out.problems.push_back({std::move(problem.field), std::move(problem.message)});
   return out;
-}
-
-namespace {
-
-void experts_of(const v1::Architecture& from, model::Architecture& to) {
-  model::Experts& e = to.experts;
-  e.count = from.num_experts();
-  e.top_k = from.has_experts_per_token() ? from.experts_per_token() : 2;
-  e.ffn = from.has_expert_ffn() ? from.expert_ffn() : to.ffn;
-  e.shared_ffn = from.shared_expert_ffn();
-  if (from.has_expert_layers()) e.layers = from.expert_layers();
-  if (from.router_score() == v1::Architecture::sigmoid) e.score = model::RouterScore::sigmoid;
-  e.pre_softmax = from.router_pre_softmax();
-  e.groups = from.router_groups();
-  e.top_groups = from.router_top_groups();
-  e.expert_bias = from.expert_bias();
-  if (from.has_auxiliary_loss()) e.auxiliary_loss = from.auxiliary_loss();
-  e.router_bias = from.router_bias();
-}
-
-void latent_of(const v1::Architecture& from, model::Architecture& to) {
-  model::Latent& l = to.latent;
-  l.kv_rank = from.kv_lora_rank();
-  l.q_rank = from.q_lora_rank();
-  l.content = from.has_qk_head_dim() ? from.qk_head_dim() : 128;
-  l.rotated = from.has_qk_pos_emb_head_dim() ? from.qk_pos_emb_head_dim() : 64;
-  l.value = from.has_v_head_dim() ? from.v_head_dim() : 128;
-  to.head_dim = l.content + l.rotated;
-  to.kv_heads = to.heads;
-}
-
-}  // namespace
-
-model::Architecture architecture_of(const v1::Architecture& from, std::int64_t sequence) {
-  model::Architecture to;
-  to.layers = from.layers();
-  to.hidden = from.hidden();
-  to.heads = from.heads();
-  to.ffn = from.has_ffn() ? from.ffn() : 4 * to.hidden;
-  to.kv_heads = from.has_kv_heads() ? from.kv_heads() : to.heads;
-  to.head_dim = from.has_head_dim() ? from.head_dim() : to.hidden / to.heads;
-  to.vocab = from.vocab();
-  to.max_positions = from.has_max_positions() ? from.max_positions() : sequence;
-  if (from.norm() == v1::Architecture::layer) to.norm = model::Norm::layer;
-  if (from.norm() == v1::Architecture::layer_without_bias)
-    to.norm = model::Norm::layer_without_bias;
-  if (from.norm() == v1::Architecture::layer_without_weights)
-    to.norm = model::Norm::layer_without_weights;
-  if (from.input_norms() == v1::Architecture::shared) to.input_norms = model::InputNorms::shared;
-  if (from.input_norms() == v1::Architecture::no_norm) to.input_norms = model::InputNorms::none;
-  if (from.position() == v1::Architecture::learned) to.position = model::Position::learned;
-  if (from.position() == v1::Architecture::none) to.position = model::Position::none;
-  if (from.activation() == v1::Architecture::gelu) to.activation = model::Activation::gelu;
-  to.tied_embeddings = from.tied_embeddings();
-  to.qkv_bias = from.qkv_bias();
-  to.linear_bias = from.linear_bias();
-  to.attention_dropout = from.attention_dropout();
-  to.hidden_dropout = from.hidden_dropout();
-  to.sliding_window = from.sliding_window();
-  to.whole_attention = from.whole_attention();
-  to.query_key_norm = from.query_key_norm();
-  to.sinks = from.sinks();
-  to.output_norms = from.output_norms();
-  to.norms_by_head = from.norms_by_head();
-  to.embedding_norm = from.embedding_norm();
-  to.head_bias = from.head_bias();
-  to.projection_bias = !from.has_projection_bias() || from.projection_bias();
-  to.mlp_bias = !from.has_mlp_bias() || from.mlp_bias();
-  if (from.has_num_experts()) experts_of(from, to);
-  if (from.has_kv_lora_rank()) latent_of(from, to);
-  to.name = from.has_name() ? from.name() : fmt::format("{} layers of {}", to.layers, to.hidden);
-  return to;
 }
 
 }  // namespace sim::config

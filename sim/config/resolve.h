@@ -45,7 +45,4 @@ Stated state(const Framework& framework, std::span<const Setting> settings, cons
 // Settings of the cluster that the plan's framework makes; none where it has no framework.
 std::vector<std::string> cluster_settings(const rehearse::v1::Plan& plan);
 
-// The network that a plan describes itself. REQUIRES: as above.
-model::Architecture architecture_of(const rehearse::v1::Architecture& from, std::int64_t sequence);
-
 }  // namespace sim::config

@@ -138,6 +138,44 @@ TEST_CASE("config: a plan may come from settings alone and describe its own netw
   CHECK(file->plan.mesh.dp == 4);
 }
 
+TEST_CASE("config: what is described beside a model changes it") {
+  const std::vector<std::string> rest = {"cluster=dgx-h100", "gpus=8", "gbs=64", "seq=2048"};
+  const auto with = [&](std::vector<std::string> settings, const std::string& path = "") {
+    settings.insert(settings.end(), rest.begin(), rest.end());
+    const auto file = load_plan(path, settings);
+    CAPTURE(problems(file));
+    REQUIRE(file);
+    return file->plan.architecture;
+  };
+  const auto base = with({"model=llama-2-7b"});
+  for (const bool first : {true, false}) {  // in either order
+    const auto deep = first ? with({"architecture.layers=64", "model=llama-2-7b"})
+                            : with({"model=llama-2-7b", "architecture.layers=64"});
+    CHECK(deep.layers == 64);
+    CHECK(deep.hidden == base.hidden);
+    CHECK(deep.ffn == base.ffn);
+    CHECK(deep.name == "llama-2-7b (layers 64)");
+  }
+  const auto wide = with({"model=llama-2-7b", "architecture.heads=64"});
+  CHECK(wide.kv_heads == 64);  // as many as heads, as before
+  CHECK(wide.head_dim == 128);
+  CHECK(with({"model=llama-3.1-8b", "architecture.heads=64"}).kv_heads == 8);
+  const auto fewer = with({"model=deepseek-v3", "architecture.num_experts=128"});
+  CHECK(fewer.experts.count == 128);
+  CHECK(fewer.experts.top_k == 8);
+  CHECK(fewer.latent.kv_rank == 512);
+
+  support::Scratch scratch;
+  const std::string both = scratch.write(
+      "p.textproto", "model: \"llama-2-7b\" architecture { layers: 16 norm: layer }");
+  CHECK(with({}, both).layers == 16);
+  CHECK(with({}, both).norm == sim::model::Norm::layer);
+  CHECK(with({"architecture.layers=8"}, both).name == "llama-2-7b (layers 8, norm layer)");
+  // Another model takes nothing over.
+  CHECK(with({"model=llama-3.1-8b"}, both).layers == 32);
+  CHECK(contains(problems(load_plan(both, {"architecture.layers=0"})), "between 1 and 65536"));
+}
+
 TEST_CASE("config: wrong settings are named with the nearest right one") {
   support::Scratch scratch;
   const std::string path = scratch.write("p.textproto", plan_text);
