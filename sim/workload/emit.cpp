@@ -26,14 +26,14 @@ Instruction instruction(Op op) {
 }  // namespace
 
 std::uint32_t Tables::operation(const model::Operation& operation) {
-  const std::uint64_t key = hash(operation);
-  const auto [first, last] = operations_.equal_range(key);
-  for (auto it = first; it != last; ++it)
-    if (program_.operations[it->second] == operation) return it->second;
-  const auto index = static_cast<std::uint32_t>(program_.operations.size());
+  std::int32_t& last = last_operation_[hash(operation) % last_operation_.size()];
+  for (std::int32_t i = last; i >= 0; i = operation_before_[static_cast<std::size_t>(i)])
+    if (program_.operations[static_cast<std::size_t>(i)] == operation)
+      return static_cast<std::uint32_t>(i);
+  const auto index = static_cast<std::int32_t>(program_.operations.size());
   program_.operations.push_back(operation);
-  operations_.emplace(key, index);
-  return index;
+  operation_before_.push_back(std::exchange(last, index));
+  return static_cast<std::uint32_t>(index);
 }
 
 std::uint32_t Tables::transfer(const Transfer& transfer) {
@@ -50,8 +50,12 @@ int Tables::pieces(collective::Kind kind, Stream communicator) const {
 }
 
 std::uint16_t Tables::label(std::string_view text) {
-  const auto [it, added] = labels_.emplace(text, static_cast<std::uint16_t>(labels_.size()));
+  const auto address = reinterpret_cast<std::uintptr_t>(text.data());
+  Known& last = last_labels_[(address ^ address >> 8) % last_labels_.size()];
+  if (last.text.data() == text.data() && last.text.size() == text.size()) return last.number;
+  const auto [it, added] = labels_.try_emplace(text, static_cast<std::uint16_t>(labels_.size()));
   if (added) program_.labels.emplace_back(text);
+  last = {text, it->second};
   return it->second;
 }
 

@@ -2,9 +2,11 @@
 // say what a rank issues. Operations, transfers and labels are interned in the program.
 #pragma once
 
+#include <array>
 #include <string_view>
 #include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include "sim/workload/program.h"
 
@@ -13,10 +15,11 @@ namespace sim::workload {
 // Interns into one program.
 class Tables {
  public:
-  explicit Tables(Program& program) : program_(program) {}
+  explicit Tables(Program& program) : program_(program) { last_operation_.fill(-1); }
 
   std::uint32_t operation(const model::Operation& operation);
   std::uint32_t transfer(const Transfer& transfer);
+  // REQUIRES: the text outlives this.
   std::uint16_t label(std::string_view text);
   Program& program() { return program_; }
   // Sequence-parallel gathers and scatters are sent in so many pieces beside products.
@@ -26,8 +29,16 @@ class Tables {
  private:
   int pieces_ = 1;
   Program& program_;
-  std::unordered_multimap<std::uint64_t, std::uint32_t> operations_;
+  // Operations by the lowest bits of their hash: the last that came, and the one before each.
+  std::array<std::int32_t, 1024> last_operation_;
+  std::vector<std::int32_t> operation_before_;
   std::unordered_map<std::string_view, std::uint16_t> labels_;
+  // Labels are literals: what was asked for last, by address.
+  struct Known {
+    std::string_view text;
+    std::uint16_t number = 0;
+  };
+  std::array<Known, 256> last_labels_;
 };
 
 class Emitter {

@@ -111,8 +111,7 @@ void Replicated::allocate_buffers(Emitter& e, int, Buffer& b) {
 
 void Replicated::allocate_masters(Emitter& e, const BufferLayout& layout) {
   if (plan_.numerics.precision == model::Precision::fp32) return;
-  for (std::size_t i = 0; i < layout.pieces.size(); ++i) {
-    if (offloaded(layout, i)) continue;
+  for (std::size_t i = pieces_on_cpu(layout); i < layout.pieces.size(); ++i) {
     const std::uint32_t clone = rank_.new_fixed();
     e.alloc(fixed_slot(clone), rank_.dim.element * layout.pieces[i], Category::temporaries,
             "shard clone");
@@ -124,8 +123,7 @@ void Replicated::allocate_masters(Emitter& e, const BufferLayout& layout) {
 
 void Replicated::allocate_moments(Emitter& e, const BufferLayout& layout) {
   const OptimizerOptions& o = plan_.optimizer;
-  for (std::size_t i = 0; i < layout.pieces.size(); ++i) {
-    if (offloaded(layout, i)) continue;
+  for (std::size_t i = pieces_on_cpu(layout); i < layout.pieces.size(); ++i) {
     const std::int64_t piece = layout.pieces[i];
     e.alloc(fixed_slot(rank_.new_fixed()), o.exp_avg_bytes * piece, Category::optimizer, "exp_avg");
     e.alloc(fixed_slot(rank_.new_fixed()), o.exp_avg_sq_bytes * piece, Category::optimizer,
@@ -289,9 +287,8 @@ void Replicated::copy_gradients(Emitter& e, Buffer& b) {
 // fp32. Copies down are queued before the GPU is given its own share; the thread that issues is the
 // one that updates [Megatron-LM core 0.14 optimizer/cpu_offloading/hybrid_optimizer.py:step].
 std::vector<std::int64_t> Replicated::tensors_of_cpu(const BufferLayout& layout) const {
-  std::vector<std::int64_t> away;
-  for (std::size_t i = 0; i < layout.pieces.size(); ++i)
-    if (offloaded(layout, i)) away.push_back(layout.pieces[i]);
+  const auto end = static_cast<std::ptrdiff_t>(pieces_on_cpu(layout));
+  std::vector<std::int64_t> away(layout.pieces.begin(), layout.pieces.begin() + end);
   if (!away.empty() && !plan_.optimizer.overlap_offload)
     away = {std::accumulate(away.begin(), away.end(), std::int64_t{0})};
   return away;
@@ -332,9 +329,9 @@ void Replicated::update_on_cpu(Emitter& e, const std::vector<std::int64_t>& tens
 // Adam, and the copies into the model's parameters.
 void Replicated::update(Emitter& e, const BufferLayout& layout) {
   const OptimizerOptions& o = plan_.optimizer;
-  std::int64_t elements = 0;
-  for (std::size_t i = 0; i < layout.pieces.size(); ++i)
-    if (!offloaded(layout, i)) elements += layout.pieces[i];
+  const std::int64_t elements =
+      std::accumulate(layout.pieces.begin() + static_cast<std::ptrdiff_t>(pieces_on_cpu(layout)),
+                      layout.pieces.end(), std::int64_t{0});
   const std::vector<std::int64_t> away = tensors_of_cpu(layout);
   if (!away.empty()) gradients_down(e, away);
   // Reads parameter, both moments and gradient; writes parameter and moments.
@@ -350,10 +347,13 @@ void Replicated::update(Emitter& e, const BufferLayout& layout) {
                  optimizer_work);
 }
 
-bool Replicated::offloaded(const BufferLayout& layout, std::size_t piece) const {
+std::size_t Replicated::pieces_on_cpu(const BufferLayout& layout) const {
   const double limit = plan_.optimizer.offload_fraction * static_cast<double>(layout.owned());
-  const auto end = layout.pieces.begin() + static_cast<std::ptrdiff_t>(piece);
-  return static_cast<double>(std::accumulate(layout.pieces.begin(), end, std::int64_t{0})) < limit;
+  std::size_t count = 0;
+  for (std::int64_t before = 0;
+       count < layout.pieces.size() && static_cast<double>(before) < limit; ++count)
+    before += layout.pieces[count];
+  return count;
 }
 
 // The authors' fork logs norms and extrema of every optimizer shard: 16 blocking reads each.

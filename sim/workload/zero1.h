@@ -117,8 +117,8 @@ class Replicated : public Sharding {
   void update(Emitter& e, const BufferLayout& layout);
   void log_state(Emitter& e, std::int64_t elements);
   std::int64_t layer_matrices(int chunk, int layer) const;
-  // Whether the optimizer keeps the state of a piece on the CPU: the first ones, up to its share.
-  bool offloaded(const BufferLayout& layout, std::size_t piece) const;
+  // How many pieces, from the first one on, have their state on the CPU: up to its share.
+  std::size_t pieces_on_cpu(const BufferLayout& layout) const;
 
   std::vector<Buffer> buffers_;  // by chunk, then those of experts by chunk
 };

@@ -21,11 +21,13 @@ config::PlanFile load(const std::string& name, const std::vector<std::string>& s
   return *plan;
 }
 
-void answer(benchmark::State& state, const config::PlanFile& file, replay::Method method) {
+void answer(benchmark::State& state, const config::PlanFile& file, replay::Method method,
+            replay::MemoryDetail memory = replay::MemoryDetail::exact) {
   search::Sites sites;
   search::Site& site = **sites.of(file.machine);
   replay::Options options;
   options.method = method;
+  options.memory = memory;
   std::int64_t operations = 0;
   for (auto _ : state) {
     const report::Answer answer = search::evaluate(file.plan, site, options);
@@ -50,20 +52,34 @@ void reference(benchmark::State& state) {
 }
 BENCHMARK(reference)->Unit(benchmark::kMillisecond);
 
-// Growth: ten times the microbatches, ten times the replicas.
-void growth(benchmark::State& state, const std::vector<std::string>& changes) {
-  std::vector<std::string> settings = {
-      "model=llama-2-7b", "cluster=dgx-h100", "gpus=64", "tp=4", "pp=4",
-      "global_batch=512", "sequence=4096"};
-  for (const std::string& change : changes) settings.push_back(change);
-  answer(state, load("", settings), replay::Method::fast);
+// Growth: a 7B run on 64 GPUs, and so many times its microbatches, its layers, its replicas.
+void growth(benchmark::State& state, const char* of, replay::MemoryDetail memory) {
+  const std::int64_t times = state.range(0);
+  const std::string what = of;
+  const auto grown = [&](const char* one, std::int64_t base) {
+    return what == one ? times * base : base;
+  };
+  const std::int64_t gpus = grown("gpus", 64);
+  const std::int64_t batch = what == "layers" ? 512 : times * 512;
+  const config::PlanFile file =
+      load("", {"model=llama-2-7b", "cluster=dgx-h100", "tp=4", "pp=4", "sequence=4096",
+                "architecture.layers=" + std::to_string(grown("layers", 32)),
+                "gpus=" + std::to_string(gpus), "global_batch=" + std::to_string(batch)});
+  answer(state, file, replay::Method::fast, memory);
 }
-using Settings = std::vector<std::string>;
-BENCHMARK_CAPTURE(growth, base, Settings{})->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(growth, microbatches_x10, Settings{"global_batch=5120"})
-    ->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(growth, gpus_x10, Settings{"gpus=640", "global_batch=5120"})
-    ->Unit(benchmark::kMillisecond);
+using replay::MemoryDetail;
+#define GROWTH(of, most)                                       \
+  BENCHMARK_CAPTURE(growth, of##_time, #of, MemoryDetail::none) \
+      ->RangeMultiplier(10)                                    \
+      ->Range(1, most)                                         \
+      ->Unit(benchmark::kMillisecond);                         \
+  BENCHMARK_CAPTURE(growth, of##_memory, #of, MemoryDetail::exact) \
+      ->RangeMultiplier(10)                                    \
+      ->Range(1, most)                                         \
+      ->Unit(benchmark::kMillisecond)
+GROWTH(microbatches, 100);
+GROWTH(layers, 10);
+GROWTH(gpus, 100);
 
 }  // namespace
 
