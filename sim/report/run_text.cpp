@@ -381,7 +381,8 @@ std::vector<Block> tail_blocks(const Answer& answer) {
       "",
       {value("first_out_of_memory", "",
              run.fits() ? Json(nullptr) : Json(run.out_of_memory.front())),
-       value("executed_flops", "", run.executed_flops), value("operations", "", run.events)}});
+       value("executed_flops", "", run.executed_flops), value("operations", "", run.events),
+       value("operations_replayed", "", run.replayed)}});
   return blocks;
 }
 
