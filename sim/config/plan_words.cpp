@@ -72,8 +72,10 @@ void layer_choices(const v1::Plan& from, workload::Plan& to, Problems& problems)
   to.policy.choices = std::move(read.choices);
 }
 
-void codec(const char* field, const std::string& name, std::optional<collective::Codec>& to,
+// A plan without a codec is one plan, whether it says none or nothing.
+void codec(const char* field, std::string& name, std::optional<collective::Codec>& to,
            Problems& problems) {
+  if (name == "none") name.clear();
   if (name.empty()) return;
   Result<collective::Codec> found = load_codec(name);
   if (found) {

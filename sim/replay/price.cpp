@@ -194,7 +194,7 @@ class Pricer {
   // The longest collective that a kernel of a layer runs beside.
   Duration price_transfers(const workload::Program& program, int rank_class, ClassTimes& times) {
     Duration traffic{};
-    coding_share_ = 0;
+    double coding_seconds = 0, whole_seconds = 0;
     for (const workload::Transfer& t : program.transfers) {
       const mesh::Communicator who = communicator_of(t.communicator);
       const network::Groups& groups = job_.mesh.groups(who);
@@ -207,8 +207,8 @@ class Pricer {
       const Duration kernels =
           coding(codec, t.kind, static_cast<int>(groups.ranks.front().size()), bytes);
       whole += kernels;
-      if (kernels.ps > 0)
-        coding_share_ = std::max(coding_share_, seconds(kernels) / seconds(whole));
+      coding_seconds += seconds(kernels);
+      whole_seconds += seconds(whole);
       const Duration d{(whole.ps + t.pieces - 1) / t.pieces};  // what nothing hides
       times.transfer.push_back(d);
       times.transfer_overlapped.push_back(
@@ -217,6 +217,7 @@ class Pricer {
           t.communicator == Stream::shard_near || t.communicator == Stream::shard_far)
         traffic = std::max(traffic, times.transfer_overlapped.back());
     }
+    coding_share_ = whole_seconds > 0 ? coding_seconds / whole_seconds : 0;
     return traffic;
   }
 
@@ -272,8 +273,8 @@ class Pricer {
   // Between a kernel's end and the next one's start the CPU wakes up and issues it.
   Duration gap_ =
       job_.launch_blocking ? profile_.host.synchronisation + profile_.host.kernel : Duration{};
-  // The kernels of a codec have the GPU to themselves: the largest share of a collective's time
-  // that is theirs. A kernel beside it is never quite stopped.
+  // The kernels of a codec have the GPU to themselves: the share of the time of a class's
+  // collectives that is theirs. A kernel beside them is never quite stopped.
   static constexpr double most_coding_share = 0.95;
   double coding_share_ = 0;
   std::vector<std::map<model::Operation, Duration>> kernels_ =

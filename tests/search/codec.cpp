@@ -89,6 +89,10 @@ TEST_CASE("search: kernels that run beside a compressed reduction have less of t
   };
   CHECK(slowest(codec(0.5, 20'000'000'000)) > slowest(codec(0.5, at_once)));
   CHECK(alike(slowest(codec(0.5, at_once)), slowest({})));
+  // Of a reduced scalar nearly all is its codec, of all the time of collectives little.
+  collective::Codec brief = codec(1, at_once);
+  brief.kernel = Duration{10'000'000};
+  CHECK(slowest(brief).ps < 2 * slowest({}).ps);
 }
 
 TEST_CASE("search: every codec of the repository is read, and an unknown one names them") {
@@ -106,4 +110,16 @@ TEST_CASE("search: every codec of the repository is read, and an unknown one nam
   const auto missing = config::load_codec("zpf-8");
   REQUIRE_FALSE(missing);
   CHECK(missing.errors().front().message.find("did you mean 'zfp-8'") != std::string::npos);
+}
+
+TEST_CASE("search: codec none is a plan without a codec") {
+  sample_plan();
+  const auto plan =
+      config::load_plan("", {"model=llama-2-7b", "cluster=perlmutter", "gpus=16", "tp=2", "pp=2",
+                             "global_batch=16", "sequence=1024", "codec.tensor=none",
+                             "codec.data=none", "codec.pipeline=none"});
+  REQUIRE(plan);
+  const workload::CodecsPlan& codec = plan->plan.codec;
+  CHECK((codec.tensor.empty() && codec.data.empty() && codec.pipeline.empty()));
+  CHECK_FALSE((codec.found.tensor || codec.found.data || codec.found.pipeline));
 }
