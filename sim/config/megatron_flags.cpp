@@ -116,7 +116,7 @@ constexpr std::array noted{
            "fp8-quantizer-factory te-precision-config-file kitchen-config-file "
            "kitchen-recipe-number",
            "fp8 is simulated as delayed scaling in all layers"},
-    Family{"deterministic-mode batch-invariant-mode", "the default kernels are simulated"},
+    Family{"batch-invariant-mode", "the default kernels are simulated"},
     Family{"memory-centric-tiled-linear", "products are not tiled"},
     Family{"apply-query-key-layer-scaling no-query-key-layer-scaling",
            "scores are scaled in the kernel"},

@@ -250,6 +250,10 @@ constexpr std::array stack_rows{
           .place = at<&Plan::stack, &StackPlan::separate_products>(),
           .line = "Query, key and value, and the halves of a gated MLP, are products of their "
                   "own."},
+    Field{.name = "deterministic",
+          .place = at<&Plan::stack, &StackPlan::deterministic>(),
+          .flags = "deterministic-mode:true",
+          .line = "Deterministic algorithms: every tensor is filled when it is made."},
     Field{.name = "gradient_clipping",
           .place = at<&Plan::stack, &StackPlan::gradient_clipping>(),
           .line = "The norm of all gradients is taken and bounded."},

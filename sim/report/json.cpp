@@ -253,6 +253,7 @@ Json settings_json(const workload::Plan& p) {
       {"avoid_record_streams", p.environment.avoid_record_streams},
       {"kept_gradient_handles", p.stack.kept_gradient_handles},
       {"separate_products", p.stack.separate_products},
+      {"deterministic", p.stack.deterministic},
       {"gradient_clipping", p.stack.gradient_clipping},
       {"tp_comm_overlap", p.stack.tp_comm_overlap},
       {"logs_optimizer_state", p.stack.logs_optimizer_state},

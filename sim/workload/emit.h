@@ -25,9 +25,13 @@ class Tables {
   // Sequence-parallel gathers and scatters are sent in so many pieces beside products.
   void set_pieces(int pieces) { pieces_ = pieces; }
   int pieces(collective::Kind kind, Stream communicator) const;
+  // Every tensor is filled when it is made (StackPlan::deterministic).
+  void set_fills(bool fills) { fills_ = fills; }
+  bool fills() const { return fills_; }
 
  private:
   int pieces_ = 1;
+  bool fills_ = false;
   Program& program_;
   // Operations by the lowest bits of their hash: the last that came, and the one before each.
   std::array<std::int32_t, 1024> last_operation_;

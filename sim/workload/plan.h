@@ -259,6 +259,9 @@ struct StackPlan {
   bool fused_optimizer = true;  // one kernel for all tensors; else PyTorch's operators, each tensor
   // Query, key and value, and the halves of a gated MLP, come from products of their own.
   bool separate_products = false;
+  // torch.use_deterministic_algorithms: PyTorch fills every tensor that it makes, by a kernel of
+  // its own (torch.utils.deterministic.fill_uninitialized_memory, on by default).
+  bool deterministic = false;
   bool gradient_clipping = true;
   bool check_for_nan = true;  // per-bucket norm and host sync
   // TransformerEngine sends sequence-parallel activations in tp pieces beside its products (user

@@ -29,6 +29,11 @@ sim::workload::Plan plan_of(const std::string& flags) {
 
 }  // namespace
 
+TEST_CASE("config: deterministic mode fills tensors") {
+  CHECK_FALSE(plan_of("").stack.deterministic);
+  CHECK(plan_of("--deterministic-mode").stack.deterministic);
+}
+
 TEST_CASE("launch: what is simulated is taken from the script, not only said") {
   using namespace sim::workload;
   const std::string batch = "--global-batch-size 64 ";

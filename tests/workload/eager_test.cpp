@@ -95,6 +95,24 @@ TEST_CASE("workload: separate products do the same work in five where two were")
   CHECK(sums.count == 3 * plan.architecture.layers * plan.microbatches());
 }
 
+TEST_CASE("workload: deterministic algorithms fill every tensor that is made") {
+  Plan plan = llama_8b();
+  const Job plain = job(plan);
+  plan.stack.deterministic = true;
+  const Job filled = job(plan);
+  CHECK(kernels(plain.classes.front(), "fill").count == 0);
+  int made = 0;
+  std::int64_t bytes = 0;
+  each_of_step(plain.classes.front(), [&](const Instruction& i) {
+    if (i.op != Op::alloc) return;
+    ++made;
+    bytes += i.value;
+  });
+  CHECK(made > 0);
+  CHECK(kernels(filled.classes.front(), "fill").count == made);
+  CHECK(kernels(filled.classes.front(), "fill").bytes == bytes);
+}
+
 TEST_CASE("workload: each metric of the logits is an fp32 copy and its log-softmax") {
   Plan plan = sharded();
   CHECK(kernels(job(plan).classes.front(), "log-softmax").count == 0);

@@ -206,6 +206,7 @@ inline std::vector<std::pair<std::string, Plan>> catalog() {
   });
   add("llama separate products", llama_8b(),
       [](Plan& p) { p.stack.separate_products = true; });
+  add("llama deterministic", llama_8b(), [](Plan& p) { p.stack.deterministic = true; });
   add("llama kept handles", llama_8b(), [](Plan& p) { p.stack.kept_gradient_handles = true; });
   add("llama cuDNN", llama_8b(), [=](Plan& p) { p.stack.attention = cudnn; });
   add("llama selective", llama_8b(), [=](Plan& p) { p.policy.recompute = selective; });
