@@ -125,13 +125,9 @@ constexpr std::array titan_keys{
     TitanKey{"training.seq_len", "sequence="},
 };
 // Those that change the cost and are not read.
-constexpr std::array<std::string_view, 6> titan_left = {
-    "parallelism.enable_async_tensor_parallel",
-    "experimental.enable_async_tensor_parallel",
-    "parallelism.expert_parallel_degree",
-    "training.enable_cpu_offload",
-    "parallelism.pipeline_parallel_layers_per_stage",
-    "parallelism.module_fqns_per_model_part"};
+constexpr std::array<std::string_view, 4> titan_left = {
+    "parallelism.expert_parallel_degree", "training.enable_cpu_offload",
+    "parallelism.pipeline_parallel_layers_per_stage", "parallelism.module_fqns_per_model_part"};
 
 // A value of TOML: without its comment and its quotes.
 std::string plain_value(std::string value) {
@@ -212,8 +208,17 @@ LaunchFile read_torchtitan(const std::string& text, const std::string& path) {
     if (const std::string rotate = of(std::string(section) + ".context_parallel_rotate_method");
         !rotate.empty())
       set(rotate == "alltoall" ? "context=ring" : "context=all-gather");
-  if (of("compile.enable") == "true" || of("training.compile") == "true")
-    set("layer_kernels=compiled");
+  const bool compiled = of("compile.enable") == "true" || of("training.compile") == "true";
+  if (compiled) set("layer_kernels=compiled");
+  for (const char* section : {"parallelism", "experimental"}) {
+    const std::string key = std::string(section) + ".enable_async_tensor_parallel";
+    if (of(key) != "true") continue;
+    // The compiler is what cuts products beside their gathers and scatters
+    // [torchtitan/distributed/tensor_parallel.py:maybe_enable_async_tp].
+    if (!compiled)
+      return refused(path, key + " needs torch.compile: set enable = true in [compile]");
+    set("tp_comm_overlap=true");
+  }
   if (of("float8.enable_float8_linear") == "true" ||
       of("float8.enable_fsdp_float8_all_gather") == "true")
     set("fp8=true");

@@ -1,0 +1,47 @@
+// launch_torchtitan_test.cpp — torchtitan's configurations: asynchronous tensor parallelism.
+#include <catch2/catch.hpp>
+
+#include "sim/config/megatron.h"
+#include "sim/config/plan.h"
+#include "support.h"
+
+namespace {
+
+sim::Result<sim::config::PlanFile> titan(const std::string& rest) {
+  support::Scratch scratch;
+  const std::string text = R"([model]
+name = "llama3"
+flavor = "8B"
+[training]
+local_batch_size = 1
+seq_len = 8192
+)" + rest;
+  return sim::config::load_megatron(scratch.write("titan.toml", text),
+                                    {"gpus=16", "global_batch=8", "cluster=dgx-h100"});
+}
+
+}  // namespace
+
+TEST_CASE("launch: torchtitan's asynchronous tensor parallelism sends in pieces") {
+  const std::string tensor = "[parallelism]\ntensor_parallel_degree = 2\n";
+  const std::string both[2][2] = {
+      {tensor + "enable_async_tensor_parallel = true\n", "[compile]\nenable = true\n"},
+      {tensor + "[experimental]\nenable_async_tensor_parallel = true\n",
+       "[compile]\nenable = true\n"}};
+  for (const auto& [asynchronous, compile] : both) {
+    const auto file = titan(asynchronous + compile);
+    CAPTURE(asynchronous, support::problems(file));
+    REQUIRE(file);
+    CHECK(file->plan.stack.tp_comm_overlap);
+    CHECK(file->plan.uses_sequence_parallel());
+    for (const std::string& note : file->notes) CHECK_FALSE(support::contains(note, "async"));
+    // The framework refuses it without the compiler, and so do we.
+    const auto refused = titan(asynchronous);
+    CHECK_FALSE(refused);
+    CHECK(support::contains(support::problems(refused), "needs torch.compile"));
+  }
+  const auto vanilla =
+      titan(tensor + "enable_async_tensor_parallel = false\n[compile]\nenable = true\n");
+  REQUIRE(vanilla);
+  CHECK_FALSE(vanilla->plan.stack.tp_comm_overlap);
+}
