@@ -75,7 +75,7 @@ for target in "$@"; do
   log=$build/$target.log
   code=0
   "$build/tests/fuzz/fuzz_$target" "$build/corpus/$target" -runs="$executions" -max_len=4096 \
-    -rss_limit_mb=2048 -timeout=20 -use_value_profile=0 -dict="$build/tests/fuzz/schemas.dict" \
+    -rss_limit_mb=2048 -timeout=60 -use_value_profile=0 -dict="$build/tests/fuzz/schemas.dict" \
     -artifact_prefix="$build/crash-$target-" -print_final_stats=1 >"$log" 2>&1 || code=$?
   last=$(grep -a -E '^#[0-9]+.*cov:' "$log" | tail -n 1)
   done=$(sed -n 's/^stat::number_of_executed_units: *//p' "$log")
