@@ -226,11 +226,12 @@ void print(std::string_view text) {
   if (!problem.empty()) throw Stop{exit_io, "stdout: " + problem};
 }
 
-void say(const Globals& globals, const std::string& command, const report::Document& document) {
+void say(const Globals& globals, const std::string& command, report::Document document) {
   // Another program's process reads it at once.
   const int indent = captured != nullptr ? -1 : 2;
-  print(globals.json ? report::document(command, report::result(document)).dump(indent) + "\n"
-                     : report::text(document));
+  print(globals.json
+            ? report::document(command, report::result(std::move(document))).dump(indent) + "\n"
+            : report::text(document));
 }
 
 void note(std::string_view text) {

@@ -155,7 +155,7 @@ void capture(Captured* into);
 // Writes a result to stdout; stops with exit_io when it did not arrive.
 void print(std::string_view text);
 // Writes what a command has to say: its text or, with --json, `rehearse/COMMAND/1`.
-void say(const Globals& globals, const std::string& command, const report::Document& document);
+void say(const Globals& globals, const std::string& command, report::Document document);
 // Notes and problems, to stderr.
 void note(std::string_view text);
 

@@ -111,7 +111,7 @@ int run_run(const Arguments& arguments, Globals globals) {
     document.blocks.emplace_back(
         report::Note{"", "`--fixes` replays single changes of the plan and says which would fit"});
   }
-  say(globals, "run", document);
+  say(globals, "run", std::move(document));
   return answer.run.fits() ? exit_yes : exit_no;
 }
 

@@ -193,7 +193,9 @@ Note launch_of(const Said& said) {
     text += one.text.empty() ? fmt::format("{}: {}\n", one.program, one.left)
                              : fmt::format("{} ({})\n{}", one.program, one.file, one.text);
   }
-  return {"what to launch", text};
+  const Replayed& best = said.outcome.best.front();
+  const bool own = said.launched == said.space.words(said.space.cores()[best.core], best.variant);
+  return {own ? "what to launch" : "what to launch: " + said.launched, text};
 }
 
 }  // namespace
@@ -278,7 +280,8 @@ Json to_json(const Said& said) {
   json["launch"] = Json::array();
   for (const LaunchText& one : said.launches)
     json["launch"].push_back(
-        {{"program", one.program}, {"file", one.file}, {"text", one.text}, {"not_said", one.left}});
+        {{"program", one.program}, {"file", one.file}, {"text", one.text}, {"not_said", one.left},
+         {"settings", said.launched}});
   if (outcome.best.empty() && outcome.nearest_known)
     json["nearest"] = {{"settings", said.space.words(said.space.cores()[outcome.nearest_core], 0)},
                        {"lacks_gib", gib_of(outcome.nearest_lacks)}};

@@ -192,7 +192,10 @@ constexpr std::array titan_schedules{TitanSchedule{"1f1b", "1F1B"}, TitanSchedul
 
 LaunchText torchtitan(const Plan& plan, const std::string& model) {
   LaunchText out{"torchtitan", "train.toml", "", ""};
-  const auto known = std::ranges::find(titan_models, model, &TitanModel::ours);
+  // A model with fields changed has another name.
+  const auto known = plan.architecture.name == model
+                         ? std::ranges::find(titan_models, model, &TitanModel::ours)
+                         : titan_models.end();
   const auto schedule =
       std::ranges::find(titan_schedules, plan.pipeline.schedule, &TitanSchedule::ours);
   const workload::LayerPolicy& policy = plan.policy;

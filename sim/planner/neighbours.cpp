@@ -106,9 +106,14 @@ class Around {
       if (other.pp == 1 || best_.pp == 1) {
         other.schedule = one_f_one_b();
         other.chunks = 1;
-        other.split = Split::even;
       }
-      offer(other);
+      // So many stages may divide the layers in another way.
+      for (const Split split : {best_.split, Split::even, Split::ends, Split::padded}) {
+        other.split = split;
+        if (!numbers_.contains(key_of(other))) continue;
+        offer(other);
+        break;
+      }
     }
   }
 

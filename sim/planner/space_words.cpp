@@ -134,6 +134,11 @@ std::string not_here(const std::string& field) {
 
 using Settings = std::vector<std::string>;
 
+// architecture.FIELD: the model with a field changed.
+bool changes_model(const std::string& key) {
+  return key.starts_with("architecture.");
+}
+
 // Choices that the user did not name, beside what holds without them.
 const std::string unsaid_etp = "etp=1", unsaid_context = "context=";
 
@@ -158,9 +163,12 @@ Result<std::vector<Settings>> Space::unsaid_axes(const Question& question) const
   if (!domains_.context_said && domains_.cp != std::vector{1})
     axes.push_back({"", unsaid_context + "all-gather", unsaid_context + "ulysses"});
   if (domains_.ep_said && domains_.etp_said) return axes;
-  const Result<config::PlanFile> file =
-      config::load_draft("", {"model=" + question.model, "cluster=" + question.cluster, "gpus=1",
-                              "global_batch=1", "sequence=1024", "tp=1", "cp=1", "pp=1"});
+  Settings any = {"model=" + question.model, "cluster=" + question.cluster, "gpus=1",
+                  "global_batch=1", "sequence=1024", "tp=1", "cp=1", "pp=1"};
+  for (const std::string& one : question.settings)
+    if (changes_model(one))
+      any.push_back(one.substr(0, one.find(',')));  // of several values the first
+  const Result<config::PlanFile> file = config::load_draft("", any);
   if (!file) return file.errors();
   const std::int64_t experts = file->plan.architecture.experts.count;
   if (experts == 0) return axes;
@@ -220,7 +228,8 @@ Diagnostics Space::read(const Question& question) {
     }
     std::string field;
     if (!config::is_cluster_setting(text)) {
-      const config::FieldName name = config::plan_field(vary->key);
+      const config::FieldName name = changes_model(vary->key) ? config::FieldName{vary->key, ""}
+                                                              : config::plan_field(vary->key);
       if (!name.problem.empty()) {
         problems.push_back({"command line, " + text.substr(0, 80), name.problem});
         continue;

@@ -8,10 +8,13 @@
 #include <pybind11/stl.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <stdexcept>
+#include <thread>
 
 #include "sim/command/interrupt.h"
 #include "sim/command/session.h"
@@ -23,6 +26,7 @@ namespace command = sim::command;
 namespace {
 
 std::mutex turn;
+std::atomic<std::thread::id> at_work;            // whose turn it is
 pid_t owner = 0;                                 // a worker has no interpreter
 std::optional<py::error_already_set> raised_by;  // what a signal's handler raised
 
@@ -39,12 +43,18 @@ bool signalled() {
 command::Reply take_turn(const std::function<command::Reply()>& function) {
   command::Reply reply;
   std::optional<py::error_already_set> raised;
+  // Clusters and what is said are one command's at a time.
+  if (at_work == std::this_thread::get_id())
+    throw std::runtime_error(
+        "rehearse is at work: a signal's handler cannot ask it; ask where the call has ended");
   {
     const py::gil_scoped_release work;
     const std::lock_guard alone(turn);
+    at_work = std::this_thread::get_id();
     owner = ::getpid();
     reply = function();
     signalled();
+    at_work = std::thread::id();
     const py::gil_scoped_acquire lock;
     raised.swap(raised_by);
   }

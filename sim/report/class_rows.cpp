@@ -66,30 +66,23 @@ std::string used(const ClassReport& who) {
 // What is known of time, and of memory.
 constexpr std::size_t first_of_memory = 10;
 
+// Not copied, as a list would be.
+template <typename... Values>
+std::vector<Json> row_of(Values&&... values) {
+  std::vector<Json> row;
+  row.reserve(sizeof...(values) + 1);
+  (row.emplace_back(std::forward<Values>(values)), ...);
+  return row;
+}
+
 std::vector<Json> cells(const ClassReport& who) {
-  return {who.stage,
-          who.cp_rank,
-          who.ranks,
-          who.layers,
-          who.parameters,
-          accounts_json(who),
-          who.busy.ps,
-          who.bubble,
-          who.capacity.n,
-          outside_json(who),
-          who.static_bytes.n,
-          who.peak_allocated.n - who.static_bytes.n,
-          who.peak_allocated.n,
-          who.peak_reserved.n,
-          who.peak_active.n,
-          who.needed.n,
-          to_json(who.peak_place),
-          split_json(who.peak_split),
-          who.reserved_at_peak.n,
-          who.largest_free_at_peak.n,
-          used(who),
-          who.alloc_retries,
-          who.out_of_memory ? event_json(*who.out_of_memory) : Json(nullptr)};
+  return row_of(who.stage, who.cp_rank, who.ranks, who.layers, who.parameters, accounts_json(who),
+                who.busy.ps, who.bubble, who.capacity.n, outside_json(who), who.static_bytes.n,
+                who.peak_allocated.n - who.static_bytes.n, who.peak_allocated.n,
+                who.peak_reserved.n, who.peak_active.n, who.needed.n, to_json(who.peak_place),
+                split_json(who.peak_split), who.reserved_at_peak.n, who.largest_free_at_peak.n,
+                used(who), who.alloc_retries,
+                who.out_of_memory ? event_json(*who.out_of_memory) : Json(nullptr));
 }
 
 Column in_gib(const char* key, const char* heading) {

@@ -243,37 +243,37 @@ std::string text(const Document& document) {
   return all;
 }
 
-Json result(const Document& document) {
+Json result(Document document) {
   Json json = Json::object();
-  for (const Block& block : document.blocks) {
-    if (const auto* note = std::get_if<Note>(&block); note != nullptr && !note->key.empty())
-      json[note->key] = note->text;
-    const auto* data = std::get_if<Data>(&block);
-    if (data != nullptr && data->key == whole) return data->value;
-    if (data != nullptr) json[data->key] = data->value;
-    if (const auto* values = std::get_if<Values>(&block)) {
-      for (const auto& [what, cell] : values->values)
-        if (!what.key.empty()) json[what.key] = cell;
+  for (Block& block : document.blocks) {
+    if (auto* note = std::get_if<Note>(&block); note != nullptr && !note->key.empty())
+      json[note->key] = std::move(note->text);
+    auto* data = std::get_if<Data>(&block);
+    if (data != nullptr && data->key == whole) return std::move(data->value);
+    if (data != nullptr) json[data->key] = std::move(data->value);
+    if (auto* values = std::get_if<Values>(&block)) {
+      for (auto& [what, cell] : values->values)
+        if (!what.key.empty()) json[what.key] = std::move(cell);
     }
-    const auto* rows = std::get_if<Rows>(&block);
+    auto* rows = std::get_if<Rows>(&block);
     if (rows == nullptr || rows->name.empty()) continue;
-    if (rows->name == whole) return to_json(*rows);
-    json[rows->name] = to_json(*rows);
+    if (rows->name == whole) return to_json(std::move(*rows));
+    json[rows->name] = to_json(std::move(*rows));
   }
   return json;
 }
 
-Json to_json(const std::vector<Column>& columns, const std::vector<Json>& cells) {
+Json to_json(const std::vector<Column>& columns, std::vector<Json> cells) {
   assert(cells.size() == columns.size());
   Json row = Json::object();
   for (std::size_t i = 0; i < cells.size(); ++i)
-    if (!columns[i].key.empty()) row[columns[i].key] = cells[i];
+    if (!columns[i].key.empty()) row[columns[i].key] = std::move(cells[i]);
   return row;
 }
 
-Json to_json(const Rows& table) {
+Json to_json(Rows table) {
   Json all = Json::array();
-  for (const auto& cells : table.cells) all.push_back(to_json(table.columns, cells));
+  for (auto& cells : table.cells) all.push_back(to_json(table.columns, std::move(cells)));
   return all;
 }
 

@@ -140,11 +140,11 @@ Value value(std::string key, std::string words, Json value, std::string unit = "
 // searched tables are left out.
 std::string text(const Document& document);
 // What --json prints: an object of the values, notes and tables that have keys, in their order.
-Json result(const Document& document);
+Json result(Document document);
 // One row as an object by key.
-Json to_json(const std::vector<Column>& columns, const std::vector<Json>& cells);
+Json to_json(const std::vector<Column>& columns, std::vector<Json> cells);
 // The table as an array of objects by key.
-Json to_json(const Rows& table);
+Json to_json(Rows table);
 std::string csv(const Rows& table);
 // All of it but values and data, as the page reads it: tables by column.
 Json to_json(const Document& document);

@@ -198,8 +198,11 @@ std::vector<std::size_t> fullest_of_stages(const replay::RunReport& run) {
 }  // namespace
 
 std::string plan_line(const Answer& answer) {
+  return plan_line(answer, to_json(answer.plan));
+}
+
+std::string plan_line(const Answer& answer, const Json& json) {
   const workload::Plan& plan = answer.plan;
-  const Json json = to_json(plan);
   std::string text = fmt::format(
       "{} on {} x {} ({}), {}, {}, recompute {}, attention {}, {}", plan.architecture.name,
       plan.world(), answer.machine.gpu, answer.machine.cluster, workload::short_name(plan),
@@ -229,16 +232,21 @@ std::string plan_line(const Answer& answer) {
   return text + "\n";
 }
 
-Rows stage_memory_rows(const Answer& answer) {
-  std::vector<std::string> columns = {
-      "stage",          "layers",   "parameters",           "static_bytes",
-      "the rest",       "peak_allocated_bytes", "peak_reserved_bytes",
-      "capacity_bytes", "used",     "allocation_retries"};
+Rows stage_memory_rows(const Answer& answer, const Rows& classes) {
+  std::vector<std::string> columns = {"stage",
+                                      "layers",
+                                      "parameters",
+                                      "static_bytes",
+                                      "the rest",
+                                      "peak_allocated_bytes",
+                                      "peak_reserved_bytes",
+                                      "capacity_bytes",
+                                      "used",
+                                      "allocation_retries"};
   // Behind what it is at least.
   if (answer.run.bounded) columns.insert(columns.begin() + 7, "peak_reserved_most_bytes");
   Rows rows =
-      picked(class_rows(answer.run), fullest_of_stages(answer.run),
-             columns,
+      picked(classes, fullest_of_stages(answer.run), columns,
              "memory by stage (peaks in GiB, of the rank that needs most; the rest: activations, "
              "logits, temporaries)");
   if (!answer.run.fits()) rows.footnote = "  peaks: what the run would have needed from there on\n";
@@ -301,10 +309,9 @@ std::string percent(double fraction) {
 namespace {
 
 std::string rates_text(const Answer& answer) {
-  return fmt::format(
-      "{:.1f} TFLOP/s/GPU ({}), {:.1f} ({}), {:.0f} tokens/s/GPU, step {:.3f} s",
-      rate(answer, "paper").tflops_gpu, "paper", rate(answer, "megatron").tflops_gpu, "megatron",
-      tokens_per_second_gpu(answer), step_seconds(answer));
+  return fmt::format("{:.1f} TFLOP/s/GPU ({}), {:.1f} ({}), {:.0f} tokens/s/GPU, step {:.3f} s",
+                     rate(answer, "paper").tflops_gpu, "paper", rate(answer, "megatron").tflops_gpu,
+                     "megatron", tokens_per_second_gpu(answer), step_seconds(answer));
 }
 
 // Nobody asked whether it fits.
@@ -358,16 +365,18 @@ std::string verdict_text(const Answer& answer) {
 
 std::vector<Block> head_blocks(const Answer& answer, const std::string& intervals) {
   const bool fits = answer.run.fits(), asked = replay::places_tensors(answer.run.memory);
-  std::vector<Block> blocks = {
-      Note{"", headline(answer) + "\n" + verdict_text(answer) + limit(answer) + "\n" + intervals,
-           true},
-      Values{"",
-             {value("fits", "", asked ? Json(fits) : Json(nullptr)),
-              value("limit", "", limit(answer))}},
-      Note{"", plan_line(answer)},
-      Data{"plan", to_json(answer.plan)},
-      Data{"machine", machine_json(answer)},
-      Data{"verdict", verdict_json(answer)}};
+  // Not a list of them: a list is copied.
+  std::vector<Block> blocks;
+  blocks.emplace_back(Note{
+      "", headline(answer) + "\n" + verdict_text(answer) + limit(answer) + "\n" + intervals, true});
+  blocks.emplace_back(Values{
+      "",
+      {value("fits", "", asked ? Json(fits) : Json(nullptr)), value("limit", "", limit(answer))}});
+  Json plan = to_json(answer.plan);
+  blocks.emplace_back(Note{"", plan_line(answer, plan)});
+  blocks.emplace_back(Data{"plan", std::move(plan)});
+  blocks.emplace_back(Data{"machine", machine_json(answer)});
+  blocks.emplace_back(Data{"verdict", verdict_json(answer)});
   if (answer.run.memory != replay::MemoryDetail::exact) blocks.emplace_back(how_memory(answer));
   if (fits) blocks.emplace_back(step_values(answer));
   if (!fits) blocks.emplace_back(Note{"", oom_text(answer)});
@@ -391,14 +400,18 @@ Document answer_document(const Answer& answer, const std::string& intervals) {
   const auto add = [&](std::vector<Block> more) {
     for (Block& block : more) document.blocks.push_back(std::move(block));
   };
+  std::vector<Block>& blocks = document.blocks;
   add(head_blocks(answer, intervals));
-  if (answer.run.fits()) add({step_rows(answer), stage_time_rows(answer)});
-  if (replay::places_tensors(answer.run.memory)) {
-    add({stage_memory_rows(answer), class_rows(answer.run), Note{"", peak_text(answer)}});
-  } else {
-    add({class_rows(answer.run)});
+  if (answer.run.fits()) {
+    blocks.emplace_back(step_rows(answer));
+    blocks.emplace_back(stage_time_rows(answer));
   }
-  if (answer.run.fits()) add({throughput_rows(answer)});
+  Rows classes = class_rows(answer.run);
+  const bool placed = replay::places_tensors(answer.run.memory);
+  if (placed) blocks.emplace_back(stage_memory_rows(answer, classes));
+  blocks.emplace_back(std::move(classes));
+  if (placed) blocks.emplace_back(Note{"", peak_text(answer)});
+  if (answer.run.fits()) blocks.emplace_back(throughput_rows(answer));
   add(tail_blocks(answer));
   return document;
 }

@@ -23,6 +23,8 @@ std::string verdict_text(const Answer& answer);
 
 // The plan and its cluster in one line.
 std::string plan_line(const Answer& answer);
+// The same to whom has to_json(answer.plan) already.
+std::string plan_line(const Answer& answer, const Json& plan);
 // Every out-of-memory event, the first in time first; "" when there is none.
 std::string oom_text(const Answer& answer);
 

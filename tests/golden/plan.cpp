@@ -1,4 +1,5 @@
 // plan.cpp — `rehearse plan`: its JSON, its exits, and that `run` takes back what it says.
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
@@ -59,6 +60,46 @@ TEST_CASE("golden: plans whose layers are balanced run as they are") {
   CHECK(refined["plan"] == 1);
   CHECK(refined["step_time_s"] < result["plans"][0]["step_time_s"]);
   check_runs(refined, folder);
+  // What is to be launched is the faster one, with its layers.
+  const auto& launch = result["launch"][0];
+  CHECK(launch["program"] == "Megatron-LM");
+  CHECK(launch["settings"] == refined["settings"]);
+  const std::string text = launch["text"];
+  CHECK(text.find("--pipeline-model-parallel-layout") != std::string::npos);
+  golden::write(folder + "/launch.sh", text);
+  const golden::Finished back = run(
+      "./rehearse run --json -q --megatron-args launch.sh model=llama-3.1-8b cluster=dgx-h100",
+      folder);
+  INFO(back.err);
+  CHECK(nlohmann::json::parse(back.out)["result"]["step_time_ps"].get<double>() * 1e-12 ==
+        Approx(refined["step_time_s"].get<double>()).epsilon(1e-12));
+}
+
+TEST_CASE("golden: plan takes a model with fields changed, and says so in what it answers") {
+  const std::string folder = golden::scratch("plan-architecture");
+  const golden::Finished made = run(question + "--sequence 4096 zero=1 schedule=1f1b tp=1 cp=1 "
+                                               "pp=4,8 micro_batch=1 architecture.layers=12 "
+                                               "--best 1 --json",
+                                    folder);
+  INFO(made.err);
+  REQUIRE(made.code == 0);
+  const auto result = nlohmann::json::parse(made.out)["result"];
+  const auto& best = result["plans"][0];
+  CHECK(best["settings"].get<std::string>().find(" architecture.layers=12 ") != std::string::npos);
+  check_runs(best, folder);
+  for (const auto& launch : result["launch"]) {
+    if (launch["program"] == "Megatron-LM")
+      CHECK(launch["text"].get<std::string>().find("--num-layers 12 ") != std::string::npos);
+    if (launch["program"] == "torchtitan") CHECK(launch["text"] == "");
+  }
+  // 8 stages divide 12 layers in no way, 4 do: neighbours all the same.
+  CHECK(std::ranges::any_of(result["neighbours"], [](const auto& one) {
+    return one["change"].template get<std::string>().starts_with("pp=");
+  }));
+  const golden::Finished unknown =
+      run(question + "--sequence 4096 architecture.layrs=12", folder);
+  CHECK(unknown.code == 65);
+  CHECK(unknown.err.find("did you mean 'layers'") != std::string::npos);
 }
 
 TEST_CASE("golden: plan says what is wrong with a question, and what would give") {

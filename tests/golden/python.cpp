@@ -134,6 +134,16 @@ for jobs in (1, 2):
 # One replay that takes minutes.
 ends_early(lambda: rehearse.run("llama-2-7b-64", global_batch=65536, method="reference", steps=100))
 assert rehearse.run("llama-2-7b-64")["fits"]
+# A handler that asks while a question is answered is refused; it does not wait for itself.
+before = signal.signal(signal.SIGINT, lambda *_: rehearse.run("llama-2-7b-64"))
+threading.Timer(1, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+try:
+    rehearse.run("llama-2-7b-64", global_batch=65536, method="reference", steps=100)
+    assert False
+except RuntimeError as error:
+    assert "at work" in str(error), error
+signal.signal(signal.SIGINT, before)
+assert rehearse.run("llama-2-7b-64")["fits"]
 # Other threads go on meanwhile.
 count = 0
 def work():

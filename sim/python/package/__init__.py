@@ -11,8 +11,6 @@ refuses is an `Error` with the program's text.
 
 import json
 import os
-import pathlib
-import tempfile
 
 from . import _rehearse
 
@@ -30,11 +28,12 @@ class Error(Exception):
 
 def _program_folder():
     """Where the program stands: beside this package in a build folder, or installed."""
-    own = pathlib.Path(os.path.abspath(__file__)).parent
-    for folder in (own.parents[1], own.parents[3] / "bin"):
-        if (folder / "rehearse").is_file():
-            return str(folder)
-    return str(own)
+    own = os.path.dirname(os.path.abspath(__file__))
+    for way in ("../..", "../../../../bin"):
+        folder = os.path.normpath(os.path.join(own, way))
+        if os.path.isfile(os.path.join(folder, "rehearse")):
+            return folder
+    return own
 
 
 _rehearse.set_program_folder(_program_folder())
@@ -155,6 +154,8 @@ def sweep(grid=None, *, jobs=None, memory=None, **settings):
         sweep_of = _rehearse.Sweep(_text(grid), _words(settings), memory or "", jobs or 0)
         _document_or_nothing(sweep_of.open())
     else:
+        import tempfile
+
         with tempfile.TemporaryDirectory(prefix="rehearse-") as folder:
             path = os.path.join(folder, "sweep.textproto")
             with open(path, "w", encoding="utf-8") as file:
