@@ -258,7 +258,8 @@ Json result(Document document) {
     auto* rows = std::get_if<Rows>(&block);
     if (rows == nullptr || rows->name.empty()) continue;
     if (rows->name == whole) return to_json(std::move(*rows));
-    json[rows->name] = to_json(std::move(*rows));
+    const std::string name = rows->name;  // the right side is evaluated first
+    json[name] = to_json(std::move(*rows));
   }
   return json;
 }
