@@ -91,7 +91,7 @@ constexpr std::array stack_rows{
           .synonyms = "cross_entropy_fusion_impl",
           .line = "From logits to losses: operators on an fp32 copy, these compiled "
                   "(--cross-entropy-loss-fusion), TransformerEngine's kernels, or one on 16-bit "
-                  "logits (flash-attn, Apex, Triton)."},
+                  "logits (flash-attn, Apex, Triton, PyTorch's own compiled)."},
     Field{.name = "tf32",
           .place = at<&Plan::numerics, &NumericsPlan::tf32>(),
           .line = "Products of fp32 tensors in tf32 (allow_tf32)."},

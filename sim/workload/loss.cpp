@@ -115,7 +115,8 @@ Value transformer_engine(Writer& w, Value logits) {
 }
 
 // One kernel reads the logits and keeps them, with a number a row, for one that writes their
-// gradient [flash-attn v2.5.8 losses/cross_entropy.py, ops/triton/cross_entropy.py].
+// gradient [flash-attn v2.5.8 losses/cross_entropy.py, ops/triton/cross_entropy.py]. PyTorch's own
+// loss under torch.compile on one shard is the same: its fp32 copies are never written.
 Value fused(Writer& w, Value logits) {
   const std::int64_t rows = w.dim.tokens;
   w.save(logits);

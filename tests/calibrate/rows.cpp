@@ -183,7 +183,11 @@ TEST_CASE("calibrate: frameworks bring their own kernels") {
   const workload::Plan vanilla = plan_of(find("training_runs.csv", "T01151")).plan;
   CHECK(vanilla.stack.attention == workload::AttentionBackend::flash);
   CHECK(vanilla.stack.layer_kernels == workload::LayerKernels::compiled);
+  CHECK(vanilla.stack.cross_entropy == workload::CrossEntropy::stepwise);
   CHECK_FALSE(vanilla.stack.tp_comm_overlap);
+  // Of mid-2025 and without tensor parallelism: the compiled loss keeps the logits alone.
+  CHECK(plan_of(find("training_runs.csv", "T01164")).plan.stack.cross_entropy ==
+        workload::CrossEntropy::one_kernel);
   CHECK(plan_of(find("training_runs.csv", "T01152")).plan.stack.tp_comm_overlap);
   CHECK(plan_of(first_of("training_runs.csv", "narayanan2021-table1")).plan.stack.layer_kernels ==
         workload::LayerKernels::fused);

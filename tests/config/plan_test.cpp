@@ -173,7 +173,7 @@ TEST_CASE("config: what is described beside a model changes it") {
   CHECK(with({"architecture.layers=8"}, both).name == "llama-2-7b (layers 8, norm layer)");
   // Another model takes nothing over.
   CHECK(with({"model=llama-3.1-8b"}, both).layers == 32);
-  CHECK(contains(problems(load_plan(both, {"architecture.layers=0"})), "between 1 and 65536"));
+  CHECK(contains(problems(load_plan(both, {"architecture.layers=0"})), "between 1 and 4096"));
 }
 
 TEST_CASE("config: wrong settings are named with the nearest right one") {
