@@ -124,9 +124,9 @@ void find_groups(LaneCode& code) {
     const std::int32_t close = end[static_cast<std::size_t>(i)];
     if (close == 0) continue;
     if (close - i > is_short) {
-      if (close == long_end && i < next_long) continue;
+      if (close <= long_end && i < next_long) continue;
       long_end = close;
-      next_long = i + apart;
+      next_long = i + std::max(apart, (close - i) / apart);
     }
     code.steps[static_cast<std::size_t>(i)].group = static_cast<std::int32_t>(code.groups.size());
     code.groups.push_back(describe(code, i, close, placed, sizes));

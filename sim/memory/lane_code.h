@@ -72,8 +72,8 @@ constexpr std::size_t most_brief = 4;
 
 // Gives every tensor its registers.
 void number_registers(LaneCode& code);
-// Finds the groups: all short ones, and long ones that begin some steps apart. No group goes over a
-// note.
+// Finds the groups: all short ones, and long ones that begin some steps apart, the longer the
+// farther. No group goes over a note.
 void find_groups(LaneCode& code);
 // Finds the brief tensors: released a few steps behind their placement, with few others of their
 // kind about at a time.

@@ -1,6 +1,7 @@
 #include "sim/replay/memory_code.h"
 
 #include <algorithm>
+#include <unordered_map>
 
 #include "sim/memory/options.h"
 
@@ -9,26 +10,27 @@ namespace {
 
 using workload::Op;
 
-bool same_slot(const workload::Instruction& a, const workload::Instruction& b) {
-  return a.space == b.space && a.index == b.index;
+std::uint64_t slot_key(workload::Space space, std::uint32_t index) {
+  return std::uint64_t{static_cast<std::uint8_t>(space)} << 32 | index;
 }
 
-// Whether a move of `i` goes to the slot of `tensor`.
-bool moves_to(const workload::Instruction& i, const workload::Instruction& tensor) {
-  return i.op == Op::move && static_cast<workload::Space>(i.value >> 32) == tensor.space &&
-         static_cast<std::uint32_t>(i.value) == tensor.index;
-}
-
-// The place of the free of the tensor allocated at `begin`, if nothing else happens to it in this
-// block; otherwise 0.
-std::size_t freed_at(const std::vector<MemoryInstruction>& code, std::size_t begin) {
-  const workload::Instruction& tensor = code[begin].instruction;
-  for (std::size_t i = begin + 1; i < code.size(); ++i) {
-    const workload::Instruction& other = code[i].instruction;
-    if (moves_to(other, tensor)) return 0;
-    if (same_slot(other, tensor)) return other.op == Op::free ? i : 0;
+// By allocation, the place of the free of its tensor, if nothing else happens to it in this block;
+// otherwise 0.
+std::vector<std::size_t> frees(const std::vector<MemoryInstruction>& code) {
+  std::vector<std::size_t> freed(code.size(), 0);
+  std::unordered_map<std::uint64_t, std::size_t> next;  // what touches a slot, from the end on
+  for (std::size_t i = code.size(); i-- > 0;) {
+    const workload::Instruction& here = code[i].instruction;
+    const std::uint64_t slot = slot_key(here.space, here.index);
+    const auto [touched, fresh] = next.try_emplace(slot, i);
+    if (here.op == Op::alloc && !fresh && code[touched->second].instruction.op == Op::free)
+      freed[i] = touched->second;
+    touched->second = i;
+    if (here.op == Op::move)
+      next[slot_key(static_cast<workload::Space>(here.value >> 32),
+                    static_cast<std::uint32_t>(here.value))] = i;
   }
-  return 0;
+  return freed;
 }
 
 // Marks transients, the last first: a tensor is one when what is placed in its life are transients.
@@ -62,9 +64,7 @@ MemoryCode memory_code(const workload::Block& block) {
   for (std::uint32_t i = 0; i < block.code.size(); ++i)
     if (block.code[i].op <= Op::record_stream) code.push_back({block.code[i], i, -1, false});
 
-  std::vector<std::size_t> freed(code.size(), 0);
-  for (std::size_t i = 0; i < code.size(); ++i)
-    if (code[i].instruction.op == Op::alloc) freed[i] = freed_at(code, i);
+  const std::vector<std::size_t> freed = frees(code);
   mark_transients(code, freed);
 
   std::size_t end = 0;  // of the group that is open: where its last tensor is freed
