@@ -8,7 +8,6 @@
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <sstream>
 #include <thread>
 
 #include "sim/command/command.h"
@@ -17,6 +16,7 @@
 #include "sim/command/progress.h"
 #include "sim/command/report.h"
 #include "sim/command/session.h"
+#include "sim/config/import_words.h"
 #include "sim/config/residuals.h"
 #include "sim/core/quantity.h"
 #include "sim/planner/document.h"
@@ -170,10 +170,9 @@ void launch(planner::Said& said) {
   workload::Plan plan = said.space.plan(core, best.variant);
   config::Machine machine = said.space.bases()[core.base].file.machine;
   if (least < best.step_ps) {
-    std::vector<std::string> settings;
-    std::istringstream words(said.launched);
-    for (std::string word; words >> word;) settings.push_back(word);
-    const config::PlanFile file = need(config::load_plan("", settings));
+    const std::vector<std::string_view> words = config::words_of(said.launched);
+    const config::PlanFile file =
+        need(config::load_plan("", {words.begin(), words.end()}));
     machine = file.machine;
     plan = search::settled(file.plan, *need(kept_sites().of(machine)));
   }

@@ -82,8 +82,6 @@ LaneGroup describe(LaneCode& code, std::int32_t begin, std::int32_t end,
   return group;
 }
 
-}  // namespace
-
 void number_registers(LaneCode& code) {
   code.registers = 0;
   for (LaneTensor& tensor : code.tensors) {
@@ -146,6 +144,14 @@ void find_brief(LaneCode& code) {
     code.steps[static_cast<std::size_t>(i)].brief = true;
     code.steps[static_cast<std::size_t>(end)].brief = true;
   }
+}
+
+}  // namespace
+
+void prepare(LaneCode& code) {
+  number_registers(code);
+  find_groups(code);
+  find_brief(code);
 }
 
 }  // namespace sim::memory

@@ -31,7 +31,7 @@ struct LaneStep {
   std::int32_t tensor = -1;
   std::int32_t periods = 0;  // how many periods ago it was placed
   std::int32_t group = -1;   // of place: a group begins here
-  bool brief = false;        // of place and release: see find_brief()
+  bool brief = false;        // of place and release: see prepare()
 };
 
 // What a placement needs to find room among others of its group: no more than `live` of them lie
@@ -70,13 +70,12 @@ struct LaneCode {
 // Most brief tensors at a time.
 constexpr std::size_t most_brief = 4;
 
-// Gives every tensor its registers.
-void number_registers(LaneCode& code);
-// Finds the groups: all short ones, and long ones that begin some steps apart, the longer the
-// farther. No group goes over a note.
-void find_groups(LaneCode& code);
-// Finds the brief tensors: released a few steps behind their placement, with few others of their
-// kind about at a time.
-void find_brief(LaneCode& code);
+// Makes a code of tensors and steps ready to be played.
+//   registers: every tensor has its own.
+//   groups: all short ones, and long ones that begin some steps apart, the longer the farther. No
+//     group goes over a note.
+//   brief tensors: released a few steps behind their placement, with few others of their kind about
+//     at a time.
+void prepare(LaneCode& code);
 
 }  // namespace sim::memory

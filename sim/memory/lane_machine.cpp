@@ -80,11 +80,14 @@ inline bool LaneMachine::brief_in(NodeId block) const {
 
 inline bool LaneMachine::place(Step& step) {
   FreeBins::Position fit = first_fit(step);
-  for (std::size_t b = 0; b < briefs_; ++b) {
-    if (!would_rather(brief_[b], step.bytes, fit)) continue;
+  for (std::size_t b = 0; b < briefs_;) {
+    if (!would_rather(brief_[b], step.bytes, fit)) {
+      ++b;
+      continue;
+    }
     if (!lay_down(b)) return false;
     fit = first_fit(step);
-    b = static_cast<std::size_t>(-1);
+    b = 0;
   }
   if (fit.group < 0) return false;
   if (!step.brief) return take(step, fit);
@@ -175,10 +178,13 @@ bool LaneMachine::lay_down_all() {
 inline bool LaneMachine::release(Step& step) {
   if (step.brief && forget(step)) return true;
   NodeId id = registers_[step.base + ((period_ - step.periods) & step.mask)];
-  for (std::size_t b = 0; b < briefs_; ++b) {
-    if (brief_[b].block != at(id).left && brief_[b].block != at(id).right) continue;
+  for (std::size_t b = 0; b < briefs_;) {
+    if (brief_[b].block != at(id).left && brief_[b].block != at(id).right) {
+      ++b;
+      continue;
+    }
     if (!lay_down(b)) return false;
-    b = static_cast<std::size_t>(-1);
+    b = 0;
   }
   if (!room_for_sizes()) return false;
   std::int64_t size = at(id).size;

@@ -36,7 +36,7 @@ class LaneMachine {
   struct Slack {
     std::int64_t allocated = 0, active = 0;  // bytes; active: with blocks that streams still use
   };
-  // `sizes`: of the blocks that are free. REQUIRES: registers are numbered, groups found.
+  // `sizes`: of the blocks that are free. REQUIRES: the code is prepared.
   LaneMachine(std::shared_ptr<const LaneCode> code, std::vector<std::int64_t> sizes,
               std::int64_t period);
 

@@ -21,7 +21,7 @@ struct Said {
   double price_per_gpu_hour = 0;      // 0: not said
   std::vector<Neighbour> neighbours;  // of the best
   std::vector<LaunchText> launches;   // of what is to be launched
-  std::string launched;  // its settings: the best's, or those that it was refined to
+  std::string launched;               // its settings: the best's, or those it was refined to
   std::vector<Refined> refined;       // of the best few
   std::vector<std::string> relaxed;  // no plan fits: which setting less would do, and what it gives
 };

@@ -227,9 +227,7 @@ void LaneReplay::write_codes(Found& found) {
   for (Found::Lane& lane : found.lanes) {
     lane.code.small = lane.small;
     lane.code.notes = lane.small ? 0 : static_cast<int>(critical_.size());
-    number_registers(lane.code);
-    find_groups(lane.code);
-    find_brief(lane.code);
+    prepare(lane.code);
   }
 }
 

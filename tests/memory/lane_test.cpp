@@ -74,9 +74,7 @@ class Whole {
   }
   LaneMachine machine() const {
     LaneCode code = code_;
-    number_registers(code);
-    find_groups(code);
-    find_brief(code);
+    prepare(code);
     LaneMachine machine(std::make_shared<const LaneCode>(std::move(code)), {}, period_);
     std::map<std::int64_t, NodeId> nodes;
     std::int64_t slack = 0;
