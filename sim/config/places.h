@@ -22,6 +22,9 @@ constexpr std::array<std::string_view, 5> names_of(workload::AttentionBackend) {
 constexpr std::array<std::string_view, 3> names_of(workload::LayerKernels) {
   return {"fused", "eager", "compiled"};
 }
+constexpr std::array<std::string_view, 3> names_of(workload::LayerCode) {
+  return {"core", "before_core", "one_function"};
+}
 constexpr std::array<std::string_view, 4> names_of(workload::CrossEntropy) {
   return {"stepwise", "native", "te", "one_kernel"};
 }

@@ -86,6 +86,11 @@ constexpr std::array stack_rows{
           .place = at<&Plan::stack, &StackPlan::rope_fusion>(),
           .flags = "no-rope-fusion:false",
           .line = "Rotary embedding in one kernel."},
+    Field{.name = "layer_code",
+          .place = at<&Plan::stack, &StackPlan::layer_code>(),
+          .line = "Megatron-LM's transformer layer, by what its functions still name: core; "
+                  "before_core (to 23.06: norm outputs, attention's output); one_function (to "
+                  "2022: scores and softmax too)."},
     Field{.name = "cross_entropy",
           .place = at<&Plan::stack, &StackPlan::cross_entropy>(),
           .synonyms = "cross_entropy_fusion_impl",

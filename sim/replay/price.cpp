@@ -286,8 +286,10 @@ class Pricer {
 Times price(const workload::Job& job, const device::Gpu& gpu, const device::Profile& profile,
             network::Network& network, std::span<const GpuKind> others) {
   Times times;
-  times.single_queue = job.single_queue;
+  times.single_queue = job.single_queue || job.launch_blocking;
   price_host(times, profile.host);
+  // Each launch finds the one before it running at the earliest; gap_ is the rest of the wait.
+  if (job.launch_blocking) times.launch_queue = times.queue_entries_per_collective = 1;
   times.loader = loader(job, profile.host.loader, network.cluster().node.gpus);
   Pricer pricer(job, gpu, profile, network, others);
   for (std::size_t i = 0; i < job.classes.size(); ++i)

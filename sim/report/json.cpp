@@ -52,6 +52,18 @@ const char* text(workload::LayerKernels kernels) {
   return "compiled";
 }
 
+const char* text(workload::LayerCode code) {
+  switch (code) {
+    case workload::LayerCode::core:
+      return "core";
+    case workload::LayerCode::before_core:
+      return "before_core";
+    case workload::LayerCode::one_function:
+      break;
+  }
+  return "one_function";
+}
+
 const char* text(workload::CrossEntropy how) {
   switch (how) {
     case workload::CrossEntropy::stepwise:
@@ -290,6 +302,9 @@ Json to_json(const workload::Plan& p) {
   if (p.sharding.optimizer_replicas > 1) json["optimizer_replicas"] = p.sharding.optimizer_replicas;
   if (p.numerics.tf32) json["tf32"] = true;
   if (p.sharding.whole_parameters) json["whole_parameters"] = true;
+  if (p.stack.layer_code != workload::LayerCode::core)
+    json["layer_code"] = text(p.stack.layer_code);
+  if (p.sharding.deepspeed_optimizer) json["deepspeed_optimizer"] = true;
   if (!p.trains_adapters()) return json;
   json["lora"] = {{"rank", p.lora.rank},
                   {"linear_qkv", p.lora.qkv},

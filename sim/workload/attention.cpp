@@ -389,6 +389,7 @@ Value self_attention(Writer& w) {
   const Value sum = row_parallel(w, projection, wide, operand, "attention output gradient");
   // Attention.forward returns: of its local variables only what is saved for backward stays.
   w.drop({mixed, in.key, in.query, copied, contiguous, out});
+  w.unname(w.attention_locals);
   return sum;
 }
 

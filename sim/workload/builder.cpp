@@ -385,13 +385,27 @@ Pass Builder::single(PassKind kind, Emitter& e) {
 }
 
 // The step before is validated in the warm-up, where the norm has come back through all stages
-// behind: before forward pass 2 (p - 1 - stage) [sail-sg/zero-bubble-pipeline-parallelism auto_
-// schedule.py: add_post_validation_nodes].
+// behind: before forward pass 2 (p - 1 - stage), but no later than the last of the first chunk's
+// that nothing else comes before: what a stage does later may wait for another's validation
+// [sail-sg/zero-bubble-pipeline-parallelism zerobubble/scheduler/communication.py:
+// get_post_validation_time].
 void Builder::validate(std::vector<Pass>& step) {
+  const auto works = [&](const Pass& pass) {
+    const PassKind kind = rank_.program.templates[pass.pattern].kind;
+    return kind == PassKind::forward || kind == PassKind::backward;
+  };
+  const auto first_forward = [&](const Pass& pass) {
+    const Template& t = rank_.program.templates[pass.pattern];
+    return t.kind == PassKind::forward && t.chunk == 0;
+  };
+  const auto warm = std::find_if(step.begin(), step.end(), [&](const Pass& pass) {
+    return works(pass) && !first_forward(pass);
+  });
   int left = 2 * (rank_.plan.mesh.pp - 1 - rank_.program.stage);
-  left = std::min(left, rank_.plan.microbatches() - 1);
-  const auto at = std::find_if(step.begin(), step.end(), [&](const Pass& pass) {
-    return rank_.program.templates[pass.pattern].kind == PassKind::forward && left-- == 0;
+  left = std::min({left, rank_.plan.microbatches() - 1,
+                   static_cast<int>(std::count_if(step.begin(), warm, first_forward)) - 1});
+  const auto at = std::find_if(step.begin(), warm, [&](const Pass& pass) {
+    return first_forward(pass) && left-- == 0;
   });
   validated_at_ = static_cast<std::uint32_t>(at - step.begin());
   Emitter e(rank_.tables, "validate step");

@@ -70,6 +70,7 @@ Value residual(Writer& w, Value input, const std::function<Value(Writer&)>& bran
   if (w.a.hidden_dropout > 0 && w.keep)
     mask = w.activation(w.dim.shard * w.dim.hidden, "dropout mask");
   w.memory_bound(OperationKind::elementwise, "residual add", 3 * bytes);
+  if (!last && w.names(LayerCode::before_core)) w.name(w.layer_locals, summand);
   w.drop(summand);
   w.node([mask](Writer& b, Gradients) { return fork(b, mask); });
   if (!last)
@@ -115,6 +116,8 @@ Value both_halves(Writer& w, Value input, bool last) {
   const Value middle =
       residual(w, input, w.a.is_latent() ? latent_attention : self_attention, false);
   const Value out = residual(w, middle, second_half, last);
+  w.drop(std::exchange(w.norm_output, 0));
+  w.unname(w.layer_locals);
   if (w.a.input_norms == model::InputNorms::shared) w.drop(w.normed);
   w.drop(middle);
   return out;

@@ -359,6 +359,10 @@ Normed operand_of(Writer& w, const Linear& linear, Value given) {
   if (!linear.norm.empty()) {
     const Normed made = norm_forward(w, bytes, "norm output", true);
     if (w.a.input_norms == model::InputNorms::shared) w.hold(w.normed = made.output);
+    if (w.names(LayerCode::before_core)) {
+      w.hold(made.output);
+      w.drop(std::exchange(w.norm_output, made.output));
+    }
     return made;
   }
   if (w.plan.numerics.fp8 && w.a.input_norms == model::InputNorms::none) {

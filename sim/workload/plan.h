@@ -45,6 +45,13 @@ enum class CrossEntropy : std::uint8_t {
   te,          // TransformerEngine's kernels: the gradient takes the logits' place
   one_kernel,  // one on 16-bit logits, which are kept (flash-attn, Apex, Triton)
 };
+// Whose transformer layer it is, by what its functions still name while they run: Python frees a
+// tensor that nobody saves when its last name goes.
+enum class LayerCode : std::uint8_t {
+  core,          // Megatron-LM core's: modules return, norms are part of products
+  before_core,   // to 23.06: a norm's output until the next one's, attention's until the layer ends
+  one_function,  // to 2022: the scores and their softmax too until attention returns
+};
 // What selective recomputation runs again (--recompute-modules).
 struct RecomputeModules {
   bool core_attention = true;
@@ -200,6 +207,9 @@ struct ShardingPlan {
   // A rank keeps the state of whole parameters, not of slices of buckets: gradients are summed on
   // all ranks, and each sends what it updated to the others (InternEvo).
   bool whole_parameters = false;
+  // The distributed optimizer is DeepSpeed's: gradients are tensors of their own, of the parameters'
+  // type, reduced at the end of a step (deepspeed_zero1.h).
+  bool deepspeed_optimizer = false;
   bool overlap_grad_reduce = true;
   bool overlap_param_gather = true;
 };
@@ -255,6 +265,7 @@ struct StackPlan {
   bool swiglu_fusion = true;
   bool rope_fusion = true;
   bool gradient_accumulation_fusion = true;
+  LayerCode layer_code = LayerCode::core;
   CrossEntropy cross_entropy = CrossEntropy::stepwise;
   bool fused_optimizer = true;  // one kernel for all tensors; else PyTorch's operators, each tensor
   // Query, key and value, and the halves of a gated MLP, come from products of their own.

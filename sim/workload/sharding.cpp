@@ -1,6 +1,7 @@
 #include "sim/workload/sharding.h"
 
 #include "sim/workload/context_plan.h"
+#include "sim/workload/deepspeed_zero1.h"
 #include "sim/workload/fsdp.h"
 #include "sim/workload/zero1.h"
 
@@ -49,6 +50,7 @@ void Sharding::ready(Emitter& e, Unit unit, std::string_view name, std::string_v
 
 std::unique_ptr<Sharding> make_sharding(Rank& rank) {
   if (rank.plan.shards_parameters()) return std::make_unique<Fsdp>(rank);
+  if (rank.plan.sharding.deepspeed_optimizer) return std::make_unique<DeepspeedZero1>(rank);
   if (rank.plan.sharding.distributed_optimizer) return std::make_unique<Zero1>(rank);
   return std::make_unique<Replicated>(rank);
 }

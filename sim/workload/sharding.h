@@ -3,6 +3,7 @@
 //
 //     replicated   everything on every rank; gradients are summed (Megatron-LM's DDP)
 //     zero1        the optimizer's state in shards (its distributed optimizer)
+//     deepspeed    the same, DeepSpeed's: gradients are tensors until the end of a step
 //     fsdp         parameters too, gathered unit by unit (PyTorch's FSDP 1 and 2)
 //
 // The builder asks for blocks around each unit that a pass visits; the modules say, inside their

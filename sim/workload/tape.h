@@ -121,6 +121,19 @@ class Writer {
   int holders(Value v) const { return tape.tensors[v].holders; }
   bool saved(Value v) const { return v != 0 && holders(v) > 0; }
 
+  // Local variables of the layer's functions that nobody reads any more (LayerCode).
+  bool names(LayerCode since) const { return plan.stack.layer_code >= since; }
+  void name(std::vector<Value>& locals, Value v) {
+    hold(v);
+    locals.push_back(v);
+  }
+  void unname(std::vector<Value>& locals) {
+    for (const Value v : locals) drop(v);
+    locals.clear();
+  }
+  Value norm_output = 0;                           // of the norm that ran last
+  std::vector<Value> attention_locals, layer_locals;
+
   // Work, on the current stream unless one is given.
   void memory_bound(model::OperationKind kind, std::string_view name, std::int64_t bytes,
                     Stream stream = Stream::compute);

@@ -56,6 +56,8 @@ Value Unfused::forward(Writer& w) {
   product(w, "context", dim.head_dim, dim.local, GemmRole::forward);
   const Value out = w.activation(query, "attention output");
   w.memory_bound(OperationKind::copy, "permute context", 2 * query);
+  if (w.names(LayerCode::one_function))
+    for (const Value v : {scores, dropped != 0 ? dropped : softmax}) w.name(w.attention_locals, v);
   w.drop({context, scores});
   const Value probabilities = dropped != 0 ? dropped : softmax;
   w.save({probabilities, keys, values, in.query, traits.repeats ? 0 : in.key});

@@ -165,6 +165,13 @@ inline sim::workload::Plan draw(std::uint64_t number) {
   return Draw(number).plan();
 }
 
+// ZeRO-1 as DeepSpeed has it.
+inline void deepspeed(sim::workload::Plan& p) {
+  p.sharding.deepspeed_optimizer = p.sharding.distributed_optimizer = true;
+  p.sharding.overlap_grad_reduce = p.sharding.overlap_param_gather = false;
+  p.numerics.fp32_gradients = p.stack.gradient_accumulation_fusion = false;
+}
+
 // The schedules that a run may have.
 inline const std::vector<std::string>& schedules_that_run() {
   static const std::vector<std::string> names = [] {
@@ -203,6 +210,11 @@ inline sim::workload::Plan draw_legal(std::uint64_t number) {
     if (shared && !p.architecture.is_mixture() && p.mesh.dp % 2 == 0 && below(4) == 0)
       p.sharding.optimizer_replicas = 2;
     p.sharding.whole_parameters = shared && !p.sharding.overlap_param_gather && below(3) == 0;
+    p.stack.layer_code = static_cast<sim::workload::LayerCode>(below(3));
+    if (sim::workload::Plan other = p; below(3) == 0) {
+      deepspeed(other);
+      if (sim::workload::problems(other).empty()) return other;
+    }
     return p;
   }
 }

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "sim/workload/build.h"
+#include "tests/workload/draw.h"
 #include "tests/workload/later_plans.h"
 #include "tests/workload/mixtures.h"
 
@@ -300,6 +301,13 @@ inline std::vector<std::pair<std::string, Plan>> catalog() {
     p.sharding.whole_parameters = true;
     p.sharding.overlap_param_gather = false;
   });
+  for (const sim::workload::LayerCode code :
+       {sim::workload::LayerCode::before_core, sim::workload::LayerCode::one_function})
+    add("gpt of DeepSpeed", gpt(), [=](Plan& p) {
+      p.stack.layer_code = code;
+      p.stack.attention = AttentionBackend::unfused;
+      deepspeed(p);
+    });
   for (const int cp : {2, 4, 8})
     for (const AttentionBackend backend : {AttentionBackend::flash, cudnn})
       for (const Recompute recompute : {Recompute::none, selective, full})

@@ -197,6 +197,75 @@ TEST_CASE("workload: of whole parameters the rank with most keeps the state of o
   CHECK(main_parameters(built.classes.front()) == 4LL * 1024 * 32000);
 }
 
+// Autograd's gradients stay from the first backward pass on; later ones are added to them. A flat
+// tensor of weights and one of the rest, of which two ranks have a half each.
+TEST_CASE("workload: DeepSpeed's ZeRO-1 keeps gradients as tensors until the step ends") {
+  Plan plan = small(DataParallelism::ddp, 2, 1);
+  deepspeed(plan);
+  REQUIRE(problems(plan).empty());
+  for (const Program& program : job(plan).classes) {
+    CAPTURE(program.stage);
+    CHECK(main_parameters(program) == 4 * program.parameters / plan.mesh.dp);
+    CHECK(moved(program, "gradient reduction") == 2 * program.parameters);
+    CHECK(moved(program, "parameter gather") == 2 * program.parameters);
+    Walk walk(program);
+    walk.run(program.setup);
+    // Behind the set-up and behind a step: weights, master weights and moments alone.
+    const auto held = [&] { return walk.bytes(); };
+    const std::int64_t state = program.parameters * (2 + 12 / plan.mesh.dp);
+    CHECK(held() == state);
+    std::int64_t gradients = 0;
+    walk.run(program.step, [&](const Instruction& i, const Block&, const Walk& w) {
+      if (w.name(i) == "reduce bucket" && i.op == Op::alloc) gradients = w.bytes() - state;
+    });
+    CHECK(gradients - 1'000'000'000 == 2 * program.parameters);
+    CHECK(held() == state);
+  }
+}
+
+TEST_CASE("workload: DeepSpeed's ZeRO-1 has rules") {
+  Plan plan = small(DataParallelism::ddp, 2, 2);
+  plan.sharding.deepspeed_optimizer = true;
+  plan.sharding.distributed_optimizer = false;
+  plan.sharding.optimizer_replicas = 2;
+  plan.numerics.fp8 = true;
+  const auto found = problems(plan);
+  for (const char* rule :
+       {"turn distributed_optimizer on", "turn overlap_grad_reduce", "leave optimizer_replicas",
+        "turn fp32_gradients", "write precision bf16", "write schedule 1f1b"})
+    CHECK(says(found, rule));
+}
+
+// What a function still names stays although nobody reads it any more.
+TEST_CASE("workload: older layers name the scores until attention returns") {
+  using sim::workload::LayerCode;
+  const auto live_at = [](LayerCode code, const char* tensor, const char* at) {
+    Plan plan = gpt();
+    plan.stack.attention = sim::workload::AttentionBackend::unfused;
+    plan.policy.recompute = sim::workload::Recompute::full;
+    plan.stack.layer_code = code;
+    REQUIRE(problems(plan).empty());
+    const Job built = job(plan);
+    Walk walk(built.classes.front());
+    walk.run(built.classes.front().setup);
+    bool live = false, seen = false;
+    walk.run(built.classes.front().step, [&](const Instruction& i, const Block& b, const Walk& w) {
+      if (seen || b.name != "layer forward without saving" || i.op != Op::alloc ||
+          w.name(i) != at)
+        return;
+      seen = true;
+      live = w.count(tensor) > 0;
+    });
+    REQUIRE(seen);
+    return live;
+  };
+  for (const LayerCode code : {LayerCode::core, LayerCode::before_core, LayerCode::one_function}) {
+    CHECK(live_at(code, "scores", "row-parallel output") == (code == LayerCode::one_function));
+    CHECK(live_at(code, "norm output", "attention output") == (code != LayerCode::core));
+    CHECK(live_at(code, "row-parallel output", "fc1 output") == (code != LayerCode::core));
+  }
+}
+
 TEST_CASE("workload: copies of the optimizer have rules") {
   Plan plan = small(DataParallelism::ddp, 1, 1);
   plan.sharding.optimizer_replicas = 3;

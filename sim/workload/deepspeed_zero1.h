@@ -1,0 +1,76 @@
+// deepspeed_zero1.h — ZeRO-1 as DeepSpeed has it under Megatron-DeepSpeed: gradients are autograd's
+// own tensors, of the parameters' type, from a step's first backward pass to its end.
+//
+//     set-up    the parameters of a group (with weight decay, without) wait on the CPU while one
+//               flat tensor is made for them; this rank's equal part of it again in fp32, and
+//               Adam's moments by a first step on gradients of zero
+//     step      gradients copied into a bucket; of each part of it that belongs to one rank a
+//               reduction to that rank, whose gradients are then copied out
+//     update    the part flattened and cast to fp32, Adam, cast back, gathered bucket by bucket
+//               into a list of tensors, which PyTorch flattens
+//
+// So what the weights leave behind in the allocator's cache at set-up is just what their gradients
+// ask for, where Megatron-LM's buffers leave it without use.
+// [DeepSpeed 0.6 runtime/zero/stage_1_and_2.py, runtime/utils.py:all_gather_dp_groups; PyTorch
+// ProcessGroupNCCL.cpp:allgather; INVENTORY.md section 10]
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "sim/workload/sharding.h"
+
+namespace sim::workload {
+
+class DeepspeedZero1 final : public Sharding {
+ public:
+  explicit DeepspeedZero1(Rank& rank);
+
+  std::vector<Stream> communicators() const override;
+  void set_up(Emitter& e) override;
+  void begin_step(Emitter& e, bool first) override;
+  void end_step(Emitter& e, bool first) override;
+  void begin(schedule::Pass pass, int chunk, const Moment& moment) override;
+  // Gradients come to stay in a step's first backward pass; later ones are added to them.
+  bool hooks() const override { return moment_.first && pass_ != schedule::Pass::forward; }
+
+ private:
+  struct Member {
+    std::int64_t elements = 0;
+    std::uint32_t parameter = 0, gradient = 0;  // slots
+  };
+  struct Group {  // one of the optimizer's groups of parameters
+    std::vector<Member> members;
+    std::int64_t elements = 0;         // of all, padded to a multiple of 2 for each rank
+    std::int64_t part = 0;             // of a rank
+    std::vector<std::int64_t> pieces;  // of the first rank's part, by parameter
+    std::uint32_t flat = 0, gradient = 0;
+  };
+
+  struct Bucket {
+    std::int64_t elements = 0, rank = -1;
+    std::vector<std::int64_t> slices;  // that go to one rank each
+    void add(std::int64_t offset, std::int64_t count, std::int64_t part);
+  };
+
+  std::int64_t ranks() const;
+  bool kept(Emitter& e, int chunk, int parameter, Slot gradient) override;
+  void memory_bound(Emitter& e, model::OperationKind kind, std::string_view name,
+                    std::int64_t bytes, std::uint8_t flags = 0);
+  void make_flat(Emitter& e, const Group& group);
+  void first_update(Emitter& e);
+  void reduce(Emitter& e);
+  void reduce_bucket(Emitter& e, Bucket& filled);
+  void check_each(Emitter& e, std::string_view label, std::int64_t bytes);
+  void agree(Emitter& e, std::string_view label);
+  void update(Emitter& e, const Group& group);
+  void gather(Emitter& e, const Group& group);
+
+  std::vector<Group> groups_;
+  std::vector<std::vector<std::uint32_t>> gradient_of_;  // slot, by chunk and parameter
+  std::vector<int> arrived_;                             // of the ends, in this pass
+  std::uint32_t averaged_ = 0;                           // gradients of this rank's part
+};
+
+}  // namespace sim::workload
