@@ -6,6 +6,7 @@
 
 #include "sim/calibrate/row_text.h"
 #include "sim/calibrate/validate.h"
+#include "sim/search/pass_times.h"
 
 namespace sim::calibrate {
 
@@ -163,7 +164,7 @@ Prediction predict(const config::RunsRow& from, search::Sites& sites) {
   fill(mapped, search::evaluate(mapped.plan, **site), out);
   if (const auto equal = with_equal_stages(row, mapped.plan); equal && out.bubble_pct)
     if (search::problems(*equal, **site).empty())
-      out.bubble_pct = 100 * search::evaluate_unlimited(*equal, **site).run.bubble;
+      out.bubble_pct = search::bubble_of_pass_times(*equal, **site);
   if (out.reason.empty() && !out.assumptions.empty()) {
     out.reason = "assumed: " + joined(out.assumptions);
   }

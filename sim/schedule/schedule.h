@@ -42,6 +42,9 @@ struct Times {
   double weight = 1;    // gradients of weights
   double transfer = 0;  // from one stage to another
   double output = 0;    // a vocabulary pass, where all stages share the output layer
+  // No time: the share of what a microbatch keeps behind its forward pass that its weight pass
+  // still wants behind its backward pass (M_W / M_B of arXiv:2401.10241), from 0 to 1.
+  double kept = 1;
 };
 
 // What an order is asked for.

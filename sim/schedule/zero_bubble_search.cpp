@@ -41,7 +41,8 @@ class Try {
     double started = 0;  // of its first pass
     std::vector<double> forward_end, input_end;
     Order order;
-    int live() const { return f - w; }
+    // Microbatches that are whole in memory, and what their weight passes want of the others.
+    double live(double kept) const { return f - b + kept * (b - w); }
   };
   Stage& at(int stage) { return stages_[static_cast<std::size_t>(stage)]; }
   int& wanted(int stage) { return wanted_[static_cast<std::size_t>(stage)]; }
@@ -58,6 +59,10 @@ class Try {
     return at(stage + 1).input_end[static_cast<std::size_t>(at(stage).b)] + times_.transfer;
   }
   double most_waited() const;
+  // Whether so many forwards more fit, behind so many weight passes more.
+  bool fits(const Stage& s, int forwards, int weights = 0) const {
+    return s.live(times_.kept) + forwards - times_.kept * weights <= cap_ + 1e-9;
+  }
 
   void warm_up();
   void decide_forwards();
@@ -117,7 +122,7 @@ void Try::warm_up() {
   for (int stage = p_ - 2; stage >= 0; --stage) {
     const Stage& s = at(stage);
     double now = s.now;
-    while (s.f + wanted(stage) < m_ && s.live() + wanted(stage) < cap_) {
+    while (s.f + wanted(stage) < m_ && fits(s, wanted(stage) + 1)) {
       const double earliest = due + times_.transfer;
       const bool late =
           choices_.delays_first_input ? now + times_.forward > earliest : now >= earliest;
@@ -145,7 +150,7 @@ bool Try::puts_forward_off(int stage) {
   const double due = next.now + times_.forward + times_.backward + times_.transfer;
   if (s.now >= due) return true;
   int room = 0;  // weight passes that must come before the forward
-  while (s.live() + 1 - room > cap_ && s.w + room < s.b) ++room;
+  while (!fits(s, 1, room) && s.w + room < s.b) ++room;
   if (s.now + times_.forward + room * times_.weight <= due) return false;
   return due - s.now <= most_waited() - s.waited;
 }
@@ -159,7 +164,7 @@ void Try::decide_forwards() {
 
 void Try::make_room(int stage, int more) {
   const Stage& s = at(stage);
-  while (s.live() + more > cap_) {
+  while (!fits(s, more)) {
     assert(s.w < s.b);
     weight(stage);
   }

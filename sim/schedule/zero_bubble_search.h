@@ -8,7 +8,8 @@
 // the one with the shortest longest stage wins.
 //
 // Qi et al., "Zero Bubble Pipeline Parallelism", ICLR 2024 (arXiv:2401.10241), section 3.1; the
-// choices are those of the authors' heuristic (zero-bubble-pipeline-parallelism, zb.py).
+// choices are those of the authors' heuristic (zero-bubble-pipeline-parallelism, zb.py), and so is
+// how memory counts: a microbatch whose B is done weighs Times::kept.
 #pragma once
 
 #include <vector>

@@ -1,17 +1,10 @@
-#include "sim/search/evaluate.h"
-
-#include <fmt/format.h>
-#include <xxhash.h>
-
-#include <algorithm>
-#include <cassert>
-#include <cmath>
-
 #include "sim/device/kernel.h"
 #include "sim/model/flops.h"
 #include "sim/replay/coupling.h"
-#include "sim/search/slices.h"
+#include "sim/schedule/timeline.h"
+#include "sim/search/evaluate.h"
 #include "sim/search/pass_times.h"
+#include "sim/search/slices.h"
 #include "sim/search/verdict.h"
 #include "sim/workload/build.h"
 #include "sim/workload/host_memory.h"
@@ -245,6 +238,19 @@ workload::Plan with_pass_times(const workload::Plan& plan, const Site& site) {
       job, replay::price(job, site.machine.gpu, site.profile.device, *site.network, site.others));
   return timed;
 }
+
+}  // namespace
+
+double bubble_of_pass_times(const workload::Plan& plan, const Site& site) {
+  const workload::Job job = timed_job(plan, site);
+  schedule::Shape shape = workload::pipeline_shape(plan, plan.microbatches());
+  shape.times = pass_times(
+      job, replay::price(job, site.machine.gpu, site.profile.device, *site.network, site.others));
+  const schedule::Timeline line = schedule::run(*schedule::find(plan.pipeline.schedule), shape);
+  return 100 * (1 - *std::ranges::max_element(line.busy) / line.span);
+}
+
+namespace {
 
 // `extra`: memory of each GPU beyond what it has; `surely`: with how sure the outcome is.
 report::Answer evaluate_with(const workload::Plan& asked, Site& site,

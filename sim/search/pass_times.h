@@ -10,10 +10,16 @@
 namespace sim::search {
 
 // Mean over stages and passes of a step: kernels and the collectives that they wait for, and the
-// messages between stages. Seconds.
+// messages between stages. Seconds. `kept` by what the program's passes allocate and free.
 schedule::Times pass_times(const workload::Job& job, const replay::Times& times);
 
 struct Site;
+
+// Idle share of the longest stage, in percent, as papers compute it: the schedule's order, run with
+// one duration of each pass, those of the plan's own programs. No optimizer, nothing that stages
+// wait for but each other's passes [arXiv 2401.10241, section 5.3].
+// REQUIRES: problems(plan, site) is empty.
+double bubble_of_pass_times(const workload::Plan& plan, const Site& site);
 
 // The programs that `evaluate` replays: where the schedule's order goes by the times of passes, in
 // the order that those of the plan's own programs give.
