@@ -8,6 +8,7 @@
 #include "commit.h"
 #include "sim/command/command.h"
 #include "sim/command/interrupt.h"
+#include "sim/command/session.h"
 #include "sim/core/text.h"
 #include "sim/report/version.h"
 
@@ -70,6 +71,7 @@ int main(int count, char** values) {
   const Arguments arguments(values + 1, values + std::max(count, 1));
   const bool json = std::ranges::find(arguments, "--json") != arguments.end();
   end_on_interrupts();
+  keep_freed_memory();
   try {
     return dispatch(arguments);
   } catch (const Stop& stop) {

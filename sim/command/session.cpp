@@ -1,5 +1,7 @@
 #include "sim/command/session.h"
 
+#include <malloc.h>
+
 #include <algorithm>
 #include <exception>
 #include <thread>
@@ -27,6 +29,14 @@ int code_of(const std::function<int()>& function) {
 }
 
 }  // namespace
+
+void keep_freed_memory() {
+#ifdef __GLIBC__
+  constexpr int mebibyte = 1 << 20;
+  ::mallopt(M_TRIM_THRESHOLD, 256 * mebibyte);
+  ::mallopt(M_MMAP_THRESHOLD, 32 * mebibyte);  // the most that glibc takes
+#endif
+}
 
 Reply listen(const std::function<int()>& function) {
   Reply reply;
