@@ -56,7 +56,7 @@ int dispatch(const Arguments& all) {
   std::vector<std::string> names;
   const Arguments rest(std::next(all.begin(), static_cast<std::ptrdiff_t>(at) + 1), all.end());
   for (const Command& command : commands()) {
-    if (all[at] == command.name) return command.run(rest, globals);
+    if (all[at] == command.name) return start(command, rest, globals);
     names.emplace_back(command.name);
   }
   throw Stop{exit_usage, fmt::format("there is no command '{}'{}\n{}", all[at],

@@ -50,7 +50,7 @@ Reply ask(const std::string& name, const Arguments& arguments) {
   return listen([&] {
     constexpr Globals globals{.json = true, .quiet = true};
     for (const Command& command : commands())
-      if (name == command.name) return command.run(arguments, globals);
+      if (name == command.name) return start(command, arguments, globals);
     throw Stop{exit_usage, "there is no command '" + name + "'"};
   });
 }
