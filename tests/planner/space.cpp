@@ -188,6 +188,18 @@ TEST_CASE("planner: what is to be launched, read back, is the plan") {
   CHECK(said["Megatron-Bridge"] > 10);
 }
 
+TEST_CASE("planner: an order of nodes is launched as a hostfile") {
+  const planner::Space space = sample::space(
+      sample::question("llama-3.1-8b", "dgx-h100", 24, 48, 8192,
+                       {"zero=1", "tp=8", "recompute=none", "cluster.nodes=4",
+                        "host=[2,0,3,1]"}));
+  const config::Machine& machine = space.bases().front().file.machine;
+  const auto all = planner::launches(space.plan(space.cores().front(), 0), "llama-3.1-8b", machine);
+  REQUIRE(all.size() == 4);
+  CHECK(all.back().file == "hostfile");
+  CHECK(all.back().text.ends_with("\nnode-02 slots=8\nnode-00 slots=8\nnode-03 slots=8\n"));
+}
+
 TEST_CASE("planner: every problem of a question is said, with what to write") {
   const std::string both = refusal(sample::question("llama-3.1-8b", "dgx-h100", 16, 64, 8192,
                                                     {"tpp=4", "schedule=1f1bb", "micro_batch=x"}));
