@@ -117,6 +117,13 @@ TEST_CASE("golden: plan says what is wrong with a question, and what would give"
   CHECK(none.out.find("no plan fits") != std::string::npos);
   CHECK(none.out.find("the nearest lacks") != std::string::npos);
   CHECK(none.out.find("without ") != std::string::npos);
+  // No setting less would do: more GPUs.
+  const golden::Finished large =
+      run("./rehearse plan -q llama-3.1-70b dgx-h100 --gpus 8 --batch 64 --sequence 8192 zero=1 "
+          "tp=8 cp=1 schedule=1f1b",
+          folder);
+  CHECK(large.code == 2);
+  CHECK(large.out.find("\nwith --gpus ") != std::string::npos);
   CHECK(run(question + "--sequence 4096 --objective cost", folder).code == 64);
   CHECK(run(question + "--sequence 4096 --objective gpus", folder).code == 64);
 }
