@@ -8,6 +8,7 @@
 #include "commit.h"
 #include "sim/command/command.h"
 #include "sim/command/interrupt.h"
+#include "sim/command/session.h"
 #include "sim/core/text.h"
 #include "sim/report/version.h"
 
@@ -55,7 +56,7 @@ int dispatch(const Arguments& all) {
   std::vector<std::string> names;
   const Arguments rest(std::next(all.begin(), static_cast<std::ptrdiff_t>(at) + 1), all.end());
   for (const Command& command : commands()) {
-    if (all[at] == command.name) return command.run(rest, globals);
+    if (all[at] == command.name) return start(command, rest, globals);
     names.emplace_back(command.name);
   }
   throw Stop{exit_usage, fmt::format("there is no command '{}'{}\n{}", all[at],
@@ -70,6 +71,7 @@ int main(int count, char** values) {
   const Arguments arguments(values + 1, values + std::max(count, 1));
   const bool json = std::ranges::find(arguments, "--json") != arguments.end();
   end_on_interrupts();
+  keep_freed_memory();
   try {
     return dispatch(arguments);
   } catch (const Stop& stop) {

@@ -135,11 +135,25 @@ void Options::refuse(const std::string& message) const {
                                      message, command_->name, command_->synopsis, command_->name)};
 }
 
+std::string example_of(const Command& command) {
+  return fmt::format("rehearse {} {}", command.name, command.example);
+}
+
+int start(const Command& command, const Arguments& arguments, Globals globals) {
+  try {
+    return command.run(arguments, globals);
+  } catch (Stop& stop) {
+    if (stop.code == exit_usage && !stop.message.empty())
+      stop.message += "\nfor example: " + example_of(command);
+    throw;
+  }
+}
+
 std::string Options::help() const {
   std::ostringstream text;
   text << parsed_->description;
-  return fmt::format("rehearse {} {}\n  {}\n\n{}", command_->name, command_->synopsis,
-                     command_->summary, text.str());
+  return fmt::format("rehearse {} {}\n  {}\n  for example: {}\n\n{}", command_->name,
+                     command_->synopsis, command_->summary, example_of(*command_), text.str());
 }
 
 void Options::parse(const Arguments& arguments, Globals& globals) {

@@ -57,10 +57,16 @@ struct Command {
   const char* name;
   const char* synopsis;  // "PLAN [KEY=VALUE ...]"
   const char* summary;
+  const char* example;  // "llama-2-7b-64 tp=4"
   int (*run)(const Arguments& arguments, Globals globals);
 };
 
 const std::vector<Command>& commands();
+
+// "rehearse run llama-2-7b-64 tp=4".
+std::string example_of(const Command& command);
+// Runs it; what it cannot understand ends in a command that it would.
+int start(const Command& command, const Arguments& arguments, Globals globals);
 
 int run_list(const Arguments& arguments, Globals globals);
 int run_check(const Arguments& arguments, Globals globals);

@@ -209,6 +209,7 @@ std::string man_page(const Command& command) {
         roff(option.name), option.placeholder.empty() ? "" : " " + roff(option.placeholder),
         roff(option.help));
   }
+  text += fmt::format(".SH EXAMPLE\n.B {}\n", roff(example_of(command)));
   return text + exit_status() + ".SH SEE ALSO\n.BR rehearse (1)\n";
 }
 

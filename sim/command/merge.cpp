@@ -35,6 +35,7 @@ void print_sweep(const search::Merged& merged, const std::string& into, const Gl
 void print_merged(const search::Merged& merged, const std::string& into, const Globals& globals) {
   if (merged.kind == "sweep") return print_sweep(merged, into, globals);
   if (merged.kind == "validate") return print_validation(merged.lines, into, globals);
+  if (merged.kind == "plan") return print_plan(merged, into, globals);
   throw Stop{exit_data, fmt::format("shards of '{}' cannot be put together", merged.kind)};
 }
 

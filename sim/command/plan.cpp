@@ -16,12 +16,15 @@
 #include "sim/command/progress.h"
 #include "sim/command/report.h"
 #include "sim/command/session.h"
+#include "sim/command/shard.h"
 #include "sim/config/import_words.h"
 #include "sim/config/residuals.h"
 #include "sim/core/quantity.h"
 #include "sim/planner/document.h"
 #include "sim/planner/search.h"
 #include "sim/report/json.h"
+#include "sim/report/output.h"
+#include "sim/search/answers.h"
 #include "sim/search/slices.h"
 
 namespace sim::command {
@@ -30,6 +33,9 @@ namespace {
 
 using planner::Objective;
 using Clock = std::chrono::steady_clock;
+
+// No plan fits: so many times the GPUs are tried.
+constexpr int most_times_gpus = 64;
 
 [[noreturn]] void refuse(const std::string& message) {
   throw Stop{exit_usage, message};
@@ -96,8 +102,6 @@ planner::Wanted wanted_of(const Options& options, const config::RunResiduals& re
                      : name == "gpus" ? Objective::gpus
                                       : Objective::time;
   wanted.best = static_cast<int>(options.number("best", 10, 1, 1000));
-  const auto cores = static_cast<std::int64_t>(std::max(1U, std::thread::hardware_concurrency()));
-  wanted.workers = static_cast<int>(options.number("jobs", cores, 1, 1024));
   wanted.tokens_s = positive(options, "rate", 1e15);
   if (wanted.objective == Objective::gpus && wanted.tokens_s == 0)
     refuse("--objective gpus: say the rate that they must reach, --rate TOKENS_PER_SECOND");
@@ -120,36 +124,45 @@ planner::Space made(const planner::Question& question,
 // Nothing in the space is possible: why.
 [[noreturn]] void stop_impossible(const planner::Space& space) {
   std::string message = "no plan is possible";
-  const std::vector<std::string> both = space.contradiction();
-  if (both.size() == 1) message += fmt::format(" with {}", both[0]);
-  if (both.size() == 2)
-    message += fmt::format(" with {} and {} together; leave one of them out", both[0], both[1]);
-  for (const std::string& reason : space.reasons()) message += "\n  " + reason;
-  if (space.plans() == 0)
-    message += "\n  the degrees that are asked for do not multiply to the number of GPUs";
+  const planner::Contradiction why = space.contradiction();
+  const std::vector<std::string>& blamed = why.settings;
+  if (blamed.size() == 1) message += fmt::format(" with {}", blamed[0]);
+  if (blamed.size() > 1)
+    message += fmt::format(" with {} and {} together; leave one of them out",
+                           fmt::join(blamed.begin(), blamed.end() - 1, ", "), blamed.back());
+  for (const std::string& reason : why.reasons) message += "\n  " + reason;
   throw Stop{exit_data, message};
 }
 
-// No plan fits: which setting less would do, and the best plan that it gives.
+// No plan fits: which setting less would do, or else how many GPUs, and the best plan then.
 std::vector<std::string> relaxed(const planner::Question& question, search::Sites& sites,
                                  planner::Wanted wanted,
                                  const std::function<bool(const planner::Progress&)>& go_on) {
   std::vector<std::string> found;
   wanted.best = 1;
+  wanted.sharing = nullptr;
+  const auto ask = [&](const planner::Question& other, const std::string& change) {
+    const Result<planner::Space> space = planner::Space::make(other);
+    if (!space) return;
+    for (const planner::Base& base : space->bases()) need(sites.of(base.file.machine));
+    const planner::Outcome outcome = planner::find_best(*space, sites, wanted, go_on);
+    if (outcome.best.empty()) return;
+    const planner::Replayed& best = outcome.best.front();
+    found.push_back(fmt::format("{}: {:.3f} s with {}", change,
+                                static_cast<double>(best.step_ps) * 1e-12,
+                                space->words(space->cores()[best.core], best.variant)));
+  };
   for (std::size_t i = 0; i < question.settings.size(); ++i) {
     const std::string& one = question.settings[i];
     if (one.starts_with("global_batch=") || one.starts_with("sequence=")) continue;
     planner::Question less = question;
     less.settings.erase(less.settings.begin() + static_cast<std::ptrdiff_t>(i));
-    const Result<planner::Space> space = planner::Space::make(less);
-    if (!space) continue;
-    for (const planner::Base& base : space->bases()) need(sites.of(base.file.machine));
-    const planner::Outcome outcome = planner::find_best(*space, sites, wanted, go_on);
-    if (outcome.best.empty()) continue;
-    const planner::Replayed& best = outcome.best.front();
-    found.push_back(fmt::format("without {}: {:.3f} s with {}", one,
-                                static_cast<double>(best.step_ps) * 1e-12,
-                                space->words(space->cores()[best.core], best.variant)));
+    ask(less, "without " + one);
+  }
+  planner::Question more = question;
+  for (int times = 2; found.empty() && times <= most_times_gpus; times *= 2) {
+    more.gpus = {question.gpus.back() * times};
+    ask(more, fmt::format("with --gpus {}", more.gpus.front()));
   }
   return found;
 }
@@ -200,8 +213,11 @@ void declare(Options& options) {
       .value("headroom", "SIZE", "memory that must stay free: 4GiB")
       .value("best", "N", "plans to find (10)")
       .value("time-limit", "SECONDS", "then print the best so far")
-      .value("jobs,j", "N", "worker processes (default: the cores)")
+      .value("output,o", "FOLDER",
+             "where plan.json and results.csv go; with --shard the shares (results-plan)")
+      .flag("overwrite", "with --shard: start over, whatever the share's folder holds")
       .words(1, 1000);
+  declare_shard(options);
   declare_report(options);
 }
 
@@ -224,59 +240,219 @@ Asked asked(const Arguments& arguments, Globals& globals) {
   return whole;
 }
 
-}  // namespace
+// What is asked, understood.
+struct Task {
+  planner::Question question;
+  planner::Wanted wanted;
+  planner::Space space;
+  double price = 0, limit = 0;
+};
 
-int run_plan(const Arguments& arguments, Globals globals) {
-  const Asked all = asked(arguments, globals);
+Task task_of(const Asked& all) {
   const Options& options = *all.options;
   for (const char* needed : {"gpus", "batch", "sequence"})
     if (!options.has(needed)) refuse(fmt::format("--{} is missing", needed));
   const planner::Question question = question_of(options);
-  const config::RunResiduals& residuals = kept_residuals();
-  const planner::Wanted wanted = wanted_of(options, residuals);
+  const planner::Wanted wanted = wanted_of(options, kept_residuals());
   const double limit = positive(options, "time-limit", 1e9);
-  const planner::Space space = made(question, all.places);
+  planner::Space space = made(question, all.places);
   if (space.cores().empty()) stop_impossible(space);
   const double price = price_of(options, space, wanted);
-  search::Sites& sites = kept_sites();
-  for (const planner::Base& base : space.bases()) need(sites.of(base.file.machine));
+  for (const planner::Base& base : space.bases()) need(kept_sites().of(base.file.machine));
+  return {question, wanted, std::move(space), price, limit};
+}
 
-  catch_interrupts();
-  const Clock::time_point began = Clock::now();
-  const auto goes_on = [&] {
-    const double passed = std::chrono::duration<double>(Clock::now() - began).count();
-    return !interrupted() && (limit == 0 || passed < limit);
-  };
-  const auto total = static_cast<std::size_t>(space.plans());
-  Progress progress("plan", total, globals.quiet);
-  const auto shown = [&](const planner::Progress& now) {
-    progress.show(static_cast<std::size_t>(std::min(now.decided, space.plans())),
-                  now.best_s > 0
-                      ? fmt::format("best {:.3f} s, none below {:.3f} s, {} replayed", now.best_s,
-                                    now.least_s, now.replayed)
-                      : fmt::format("none below {:.3f} s, {} replayed", now.least_s, now.replayed));
+// A question on its way: the progress line, Ctrl-C and the time limit.
+class Asking {
+ public:
+  Asking(const Task& task, const Globals& globals)
+      : plans_(task.space.plans()),
+        limit_(task.limit),
+        progress_("plan", static_cast<std::size_t>(plans_), globals.quiet) {}
+
+  bool goes_on() const {
+    const double passed = std::chrono::duration<double>(Clock::now() - began_).count();
+    return !interrupted() && (limit_ == 0 || passed < limit_);
+  }
+  bool show(const planner::Progress& now) {
+    progress_.show(
+        static_cast<std::size_t>(std::min(now.decided, plans_)),
+        now.best_s > 0
+            ? fmt::format("best {:.3f} s, none below {:.3f} s, {} replayed", now.best_s,
+                          now.least_s, now.replayed)
+            : fmt::format("none below {:.3f} s, {} replayed", now.least_s, now.replayed));
     return goes_on();
-  };
-  const planner::Outcome outcome = planner::find_best(space, sites, wanted, shown);
-  planner::Said said{space, outcome, wanted, question.model, question.cluster, price, {}, {},
-                     {},    {},      {}};
+  }
+  void clear() { progress_.clear(); }
+
+ private:
+  std::int64_t plans_;
+  double limit_;
+  Clock::time_point began_ = Clock::now();
+  Progress progress_;
+};
+
+// The whole answer; into a folder too, and onto a page, where they are named.
+int answer(const Task& task, const std::string& folder, const std::string& page,
+           const Globals& globals) {
+  search::Sites& sites = kept_sites();
+  Asking asking(task, globals);
+  const auto shown = [&](const planner::Progress& now) { return asking.show(now); };
+  const auto goes_on = [&] { return asking.goes_on(); };
+  const planner::Space& space = task.space;
+  const planner::Outcome outcome = planner::find_best(space, sites, task.wanted, shown);
+  planner::Said said{space,      outcome, task.wanted, task.question.model, task.question.cluster,
+                     task.price, {},      {},          {},                  {},
+                     {}};
   if (!outcome.best.empty()) {
     const planner::Replayed& best = outcome.best.front();
     if (outcome.complete) {
-      said.refined = planner::refined(space, sites, wanted, outcome.best, goes_on);
-      said.neighbours = planner::neighbours(space, sites, wanted, best, goes_on);
+      said.refined = planner::refined(space, sites, task.wanted, outcome.best, goes_on);
+      said.neighbours = planner::neighbours(space, sites, task.wanted, best, goes_on);
     }
     launch(said);
   } else if (outcome.complete) {
-    said.relaxed = relaxed(question, sites, wanted, shown);
+    said.relaxed = relaxed(task.question, sites, task.wanted, shown);
   }
-  progress.clear();
+  asking.clear();
   const report::Document document = planner::document(said);
-  if (options.has("report")) write_page(options.text("report"), document);
-  print(globals.json ? report::document("plan", planner::to_json(said)).dump(2) + "\n"
-                     : report::text(document));
+  const auto json = [&] {
+    return report::document("plan", planner::to_json(said)).dump(2) + "\n";
+  };
+  if (!page.empty()) write_page(page, document);
+  if (!folder.empty()) {
+    std::error_code error;
+    std::filesystem::create_directories(folder, error);
+    std::string problem = error ? folder + ": " + error.message() : "";
+    if (problem.empty()) problem = report::write_file(folder + "/plan.json", json());
+    const report::Rows* found = document.table("plans");
+    const std::string table = found == nullptr ? "" : report::csv(*found);
+    if (problem.empty()) problem = report::write_file(folder + "/results.csv", table);
+    if (!problem.empty()) throw Stop{exit_io, problem};
+    if (!globals.quiet) note(fmt::format("results: {0}/plan.json and {0}/results.csv", folder));
+  }
+  print(globals.json ? json() : report::text(document));
   if (!outcome.complete && interrupted()) return exit_interrupted;
   return outcome.best.empty() ? exit_no : exit_yes;
+}
+
+// The words that ask the same again.
+Arguments again(const Options& options) {
+  Arguments words = options.words();
+  for (const char* name : {"gpus", "batch", "sequence", "objective", "rate", "price", "headroom",
+                           "best"})
+    if (options.has(name)) words.push_back(fmt::format("--{}={}", name, options.text(name)));
+  return words;
+}
+
+// Of each share of a question, what its answers depend on.
+std::vector<std::string> share_ids(const Task& task, const Arguments& words, int of) {
+  std::string text = report::version();
+  for (const std::string& word : words) text += "\n" + word;
+  for (const planner::Base& base : task.space.bases())
+    text += "\n" + (*need(kept_sites().of(base.file.machine))).digest +
+            report::to_json(base.file.plan).dump();
+  std::vector<std::string> ids;
+  for (int number = 1; number <= of; ++number)
+    ids.push_back(search::identity(fmt::format("{}\n{}/{}", text, number, of)));
+  return ids;
+}
+
+// What a search of one share finds out about its plans, as one record of its folder; kept already,
+// it is as it is.
+void keep_share(const Task& task, const search::Manifest& manifest, const std::string& folder,
+                const std::string& id, bool overwrite, const Globals& globals) {
+  search::RecordFile file;
+  const auto stop_on = [&](search::RecordProblem problem) {
+    if (problem == search::RecordProblem::none) return;
+    const bool locked = problem == search::RecordProblem::locked;
+    throw Stop{locked ? exit_interrupted : exit_io, file.message()};
+  };
+  using Mode = search::RecordFile::Mode;
+  stop_on(file.open(folder, overwrite ? Mode::overwrite : Mode::go_on, {id}));
+  if (file.find(id) != nullptr) return;
+  planner::Answers answers;
+  const planner::Sharing sharing{manifest.shard, {}, &answers};
+  planner::Wanted wanted = task.wanted;
+  wanted.sharing = &sharing;
+  Asking asking(task, globals);
+  const planner::Outcome outcome =
+      planner::find_best(task.space, kept_sites(), wanted,
+                         [&](const planner::Progress& now) { return asking.show(now); });
+  asking.clear();
+  if (!outcome.complete)
+    throw Stop{exit_interrupted,
+               "interrupted; once more: " + search::resume_command(manifest, folder)};
+  report::Json record = {{"id", id}, {"answers", report::Json::array()}};
+  for (const auto& [item, text] : answers) record["answers"].push_back({item, text});
+  stop_on(file.append(id, report::line(record)));
+  stop_on(file.finish());
+}
+
+int answer_share(const Task& task, const Options& options, const Share& share,
+                 const Globals& globals) {
+  const search::Shard& shard = *share.shard;
+  const std::string whole = options.text("output", "results-plan");
+  const Arguments words = again(options);
+  const std::vector<std::string> ids = share_ids(task, words, shard.of);
+  const search::Manifest manifest = search::manifest("plan", ids, shard, words);
+  const bool overwrite = options.has("overwrite");
+  const std::string folder = prepare(whole, manifest, overwrite);
+  keep_share(task, manifest, folder, ids[static_cast<std::size_t>(shard.number) - 1], overwrite,
+             globals);
+  if (share.of_step) {
+    merge_when_last(whole, shard, globals);
+  } else if (!globals.quiet) {
+    note(fmt::format("{}: shard {} of {} done; when all are: rehearse merge {}", folder,
+                     shard.number, shard.of, search::quoted(whole)));
+  }
+  return exit_yes;
+}
+
+}  // namespace
+
+void print_plan(const search::Merged& merged, const std::string& into, const Globals& globals) {
+  Asked all;
+  declare(*all.options);
+  Globals same = globals;
+  all.options->parse(merged.arguments, same);
+  Task task = task_of(all);
+  task.wanted.workers = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+  const auto of = static_cast<int>(merged.lines.size());
+  const std::vector<std::string> ids = share_ids(task, again(*all.options), of);
+  planner::Sharing sharing;
+  for (std::size_t i = 0; i < merged.lines.size(); ++i) {
+    if (search::record_id(merged.lines[i]) != ids[i])
+      throw Stop{exit_data,
+                 "the shards are of other inputs than these words have here: rehearse plan " +
+                     fmt::format("{}", fmt::join(merged.arguments, " "))};
+    const report::Json record = report::Json::parse(merged.lines[i], nullptr, false);
+    const bool whole = record.is_object() && record.contains("answers");
+    for (const report::Json& one : whole ? record["answers"] : report::Json::array())
+      if (one.is_array() && one.size() == 2 && one[0].is_number_unsigned() && one[1].is_string())
+        sharing.known[one[0].get<std::size_t>()] = one[1].get<std::string>();
+  }
+  if (!planner::sound(sharing.known))
+    throw Stop{exit_data, "the records of these shards are no answers about plans"};
+  task.wanted.sharing = &sharing;
+  catch_interrupts();
+  answer(task, into, "", globals);
+}
+
+int run_plan(const Arguments& arguments, Globals globals) {
+  const Asked all = asked(arguments, globals);
+  const Options& options = *all.options;
+  const Share share = share_of(options, false);
+  if (share.shard)
+    for (const char* whole : {"report", "time-limit"})
+      if (options.has(whole))
+        refuse(fmt::format("--{} is of a whole search; a shard takes part in one: leave it out",
+                           whole));
+  Task task = task_of(all);
+  task.wanted.workers = share.workers;
+  catch_interrupts();
+  if (share.shard) return answer_share(task, options, share, globals);
+  return answer(task, options.text("output", ""), options.text("report", ""), globals);
 }
 
 }  // namespace sim::command

@@ -1,5 +1,7 @@
 #include "sim/command/session.h"
 
+#include <malloc.h>
+
 #include <algorithm>
 #include <exception>
 #include <thread>
@@ -28,6 +30,14 @@ int code_of(const std::function<int()>& function) {
 
 }  // namespace
 
+void keep_freed_memory() {
+#ifdef __GLIBC__
+  constexpr int mebibyte = 1 << 20;
+  ::mallopt(M_TRIM_THRESHOLD, 256 * mebibyte);
+  ::mallopt(M_MMAP_THRESHOLD, 32 * mebibyte);  // the most that glibc takes
+#endif
+}
+
 Reply listen(const std::function<int()>& function) {
   Reply reply;
   capture(&reply.said);
@@ -40,7 +50,7 @@ Reply ask(const std::string& name, const Arguments& arguments) {
   return listen([&] {
     constexpr Globals globals{.json = true, .quiet = true};
     for (const Command& command : commands())
-      if (name == command.name) return command.run(arguments, globals);
+      if (name == command.name) return start(command, arguments, globals);
     throw Stop{exit_usage, "there is no command '" + name + "'"};
   });
 }

@@ -20,6 +20,10 @@ struct RunResiduals;
 
 namespace sim::command {
 
+// Has the allocator keep up to 256 MiB that one plan has freed for the next one, instead of giving
+// it back to the system and asking for it again: a twentieth of the CPU time of many small plans.
+void keep_freed_memory();
+
 struct Reply {
   int code = 0;  // Exit
   Captured said;

@@ -27,12 +27,15 @@ void declare_shard(Options& options) {
              "worker processes (default: the cores; 1 in each process of srun or mpirun)");
 }
 
-Share share_of(const Options& options) {
+Share share_of(const Options& options, bool in_turns) {
   const search::Environment environment = [](const char* name) { return std::getenv(name); };
   Share share;
   if (options.has("shard")) {
     share.shard = need(search::read_shard(options.text("shard"), environment));
-  } else if ((share.ranks = search::open_ranks(environment)) == nullptr) {
+  } else if (in_turns) {
+    share.ranks = search::open_ranks(environment);
+  }
+  if (!options.has("shard") && share.ranks == nullptr) {
     share.shard = search::step_shard(environment);
     share.of_step = share.shard.has_value();
   }

@@ -23,8 +23,9 @@ struct Share {
   std::unique_ptr<search::Ranks> ranks;  // of an MPI job that takes the work in turns
   int workers = 1;
 };
-// Stops when --shard or --jobs cannot be understood.
-Share share_of(const Options& options);
+// Stops when --shard or --jobs cannot be understood. `in_turns`: the command can hand its work out
+// over MPI; else the processes of an MPI job have fixed shares.
+Share share_of(const Options& options, bool in_turns = true);
 
 // The folder in which the share is kept; its shard.json is written or compared. Stops when the
 // folder holds other work, unless that is to be overwritten.
@@ -36,6 +37,9 @@ void print_merged(const search::Merged& merged, const std::string& into, const G
 // The same for the records of `validate`: predictions.csv, and the text.
 void print_validation(const std::vector<std::string>& lines, const std::string& into,
                       const Globals& globals);
+
+// The same for the answers of `plan`: plan.json, results.csv and the text.
+void print_plan(const search::Merged& merged, const std::string& into, const Globals& globals);
 
 // Of several processes that end their shares of one folder, the last puts them together.
 void merge_when_last(const std::string& folder, const search::Shard& shard, const Globals& globals);

@@ -164,8 +164,24 @@ std::vector<PassTimes> FirstBounds::passes_of_parts(const Core& core, const Piec
   return passes;
 }
 
+// Of each part what its passes take at least, where some backward passes are split and others not:
+// a product with weights hides messages that a pass without it waits for.
+std::vector<PassTimes> FirstBounds::least_passes_of_parts(const Core& core) {
+  std::vector<PassTimes> passes = passes_of_parts(core);
+  if (schedule::catalog()[core.schedule].splits != schedule::Splits::some) return passes;
+  const std::vector<PassTimes> whole = whole_passes_of_parts(core);
+  for (std::size_t part = 0; part < passes.size(); ++part) {
+    PassTimes& one = passes[part];
+    const std::int64_t both =
+        std::min(one.backward + one.weight, whole[part].backward + whole[part].weight);
+    one.backward = std::min(one.backward, whole[part].backward);
+    one.weight = both - one.backward;
+  }
+  return passes;
+}
+
 Bound FirstBounds::of(const Core& core) {
-  const std::vector<PassTimes> passes = passes_of_parts(core);
+  const std::vector<PassTimes> passes = least_passes_of_parts(core);
   const schedule::Schedule& row = schedule::catalog()[core.schedule];
   const Plan& base = space_.bases()[core.base].file.plan;
   const bool two_way = row.placement == schedule::Placement::two_way;

@@ -58,6 +58,7 @@ class FirstBounds {
 
  private:
   std::vector<PassTimes> passes_of_parts(const Core& core, const Pieces& pieces);
+  std::vector<PassTimes> least_passes_of_parts(const Core& core);
   const std::vector<int>& layers(const Core& core);  // of each part
   const std::vector<int>& under_way(const Core& core);
   std::int64_t state_bytes(const Core& core, std::int64_t parameters) const;

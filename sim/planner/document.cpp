@@ -195,7 +195,7 @@ Note launch_of(const Said& said) {
   }
   const Replayed& best = said.outcome.best.front();
   const bool own = said.launched == said.space.words(said.space.cores()[best.core], best.variant);
-  return {own ? "what to launch" : "what to launch: " + said.launched, text};
+  return {own ? "what to launch" : "what to launch: " + said.launched, text, false, "", true};
 }
 
 }  // namespace
@@ -207,6 +207,14 @@ report::Document document(const Said& said) {
   if (!said.outcome.best.empty()) {
     out.blocks.emplace_back(table_of(said, "plans", "the best plans", said.outcome.best));
     out.blocks.emplace_back(certainty_of(said));
+    report::Series points;
+    points.title = "throughput against memory";
+    points.table = "replayed";
+    points.x = "peak_reserved_gib";
+    points.y = {"tokens_s_gpu"};
+    points.label = "plan";
+    points.front = true;
+    out.blocks.emplace_back(points);
   }
   if (!said.refined.empty()) out.blocks.emplace_back(refined_of(said));
   out.blocks.emplace_back(counts_of(said));
@@ -215,19 +223,11 @@ report::Document document(const Said& said) {
                                    "time against memory: the front of the plans that were replayed",
                                    front(said.outcome.replayed)));
   if (!said.neighbours.empty()) out.blocks.emplace_back(neighbours_of(said));
-  if (!said.launches.empty()) out.blocks.emplace_back(launch_of(said));
   Rows all = table_of(said, "replayed", "all plans that were replayed", said.outcome.replayed);
   std::erase_if(all.cells, [](const std::vector<Json>& cells) { return cells[3] == 0.0; });
   all.searched = true;
-  report::Series points;
-  points.title = "throughput against memory";
-  points.table = "replayed";
-  points.x = "peak_reserved_gib";
-  points.y = {"tokens_s_gpu"};
-  points.label = "plan";
-  points.front = true;
-  out.blocks.emplace_back(points);
   out.blocks.emplace_back(std::move(all));
+  if (!said.launches.empty()) out.blocks.emplace_back(launch_of(said));
   return out;
 }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <ranges>
 #include <array>
 
 #include "sim/config/fields.h"
@@ -288,11 +289,25 @@ LaunchText bridge(const Plan& plan) {
   return out;
 }
 
+// The job's nodes in their order, under the names of `topo place`.
+LaunchText hostfile(const Plan& plan, const topology::Cluster& cluster) {
+  LaunchText out{"order of nodes", "hostfile", "", ""};
+  const int slots = cluster.node.gpus;
+  const std::int64_t nodes = (plan.world() + slots - 1) / slots;
+  out.text =
+      "# rank 0 is on the first: mpirun --hostfile, or --node_rank of torchrun in this order\n";
+  for (const int host : cluster.hosts | std::views::take(nodes))
+    out.text += fmt::format("node-{:02} slots={}\n", host, slots);
+  return out;
+}
+
 }  // namespace
 
 std::vector<LaunchText> launches(const Plan& plan, const std::string& model,
                                  const config::Machine& machine) {
-  return {megatron(plan, machine), torchtitan(plan, model), bridge(plan)};
+  std::vector<LaunchText> all = {megatron(plan, machine), torchtitan(plan, model), bridge(plan)};
+  if (!machine.cluster.hosts.empty()) all.push_back(hostfile(plan, machine.cluster));
+  return all;
 }
 
 }  // namespace sim::planner

@@ -89,12 +89,12 @@ class Around {
 
   // Twice a degree at half the replicas, and the reverse.
   void degrees() {
-    for (std::uint16_t Core::*degree : {&Core::tp, &Core::cp})
+    for (std::int32_t Core::*degree : {&Core::tp, &Core::cp})
       for (const bool up : {false, true}) {
         Core other = best_;
-        std::uint16_t& one = other.*degree;
+        std::int32_t& one = other.*degree;
         if (up ? other.dp % 2 != 0 : one % 2 != 0) continue;
-        one = static_cast<std::uint16_t>(up ? one * 2 : one / 2);
+        one = up ? one * 2 : one / 2;
         other.dp = up ? other.dp / 2 : other.dp * 2;
         offer(other);
       }
@@ -107,13 +107,17 @@ class Around {
         other.schedule = one_f_one_b();
         other.chunks = 1;
       }
-      // So many stages may divide the layers in another way.
-      for (const Split split : {best_.split, Split::even, Split::ends, Split::padded}) {
-        other.split = split;
-        if (!numbers_.contains(key_of(other))) continue;
-        offer(other);
-        break;
-      }
+      offer_split(other);
+    }
+  }
+
+  // So many stages or chunks may divide the layers in another way.
+  void offer_split(Core other) {
+    for (const Split split : {best_.split, Split::even, Split::ends, Split::padded}) {
+      other.split = split;
+      if (!numbers_.contains(key_of(other))) continue;
+      offer(other);
+      break;
     }
   }
 
@@ -125,12 +129,12 @@ class Around {
   }
 
   // The values of a field before and behind its own.
-  void nearest(std::uint16_t Core::*field, const std::vector<int>& values) {
+  void nearest(std::int32_t Core::*field, const std::vector<int>& values) {
     for (const int value : values) {
       const int own = best_.*field;
       if (value != own / 2 && value != own * 2) continue;
       Core other = best_;
-      other.*field = static_cast<std::uint16_t>(value);
+      other.*field = value;
       offer(other);
     }
   }
@@ -142,8 +146,8 @@ class Around {
         if (s == best_.schedule && chunks == best_.chunks) continue;
         Core other = best_;
         other.schedule = static_cast<std::uint8_t>(s);
-        other.chunks = static_cast<std::uint16_t>(chunks);
-        offer(other);
+        other.chunks = chunks;
+        offer_split(other);
       }
   }
 
@@ -153,8 +157,8 @@ class Around {
       int below = 0, above = 0;
       for (int layers = 1; layers <= 512; ++layers) {
         Core other = best_;
-        other.policy = static_cast<std::uint8_t>(p);
-        other.recompute_layers = static_cast<std::uint16_t>(layers);
+        other.policy = static_cast<std::uint32_t>(p);
+        other.recompute_layers = layers;
         if (!numbers_.contains(key_of(other)) ||
             (p == best_.policy && layers == best_.recompute_layers))
           continue;
@@ -165,8 +169,8 @@ class Around {
       for (const int layers : {below, above}) {
         if (layers == 0) continue;
         Core other = best_;
-        other.policy = static_cast<std::uint8_t>(p);
-        other.recompute_layers = static_cast<std::uint16_t>(layers);
+        other.policy = static_cast<std::uint32_t>(p);
+        other.recompute_layers = layers;
         offer(other);
       }
     }

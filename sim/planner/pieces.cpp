@@ -168,7 +168,8 @@ Plan probe_of(const planner::Space& space, const PiecesKey& key) {
 PiecesKey pieces_key(const planner::Space& space, const Core& core, bool splits) {
   const LayerChoice& choice = space.policies()[core.policy];
   const bool some = choice.policy.recompute == Recompute::selective;
-  return {core.base, core.tp, core.cp, core.micro_batch, some ? core.policy : -1, splits};
+  const int policy = some ? static_cast<int>(core.policy) : -1;
+  return {core.base, core.tp, core.cp, core.micro_batch, policy, splits};
 }
 
 namespace {

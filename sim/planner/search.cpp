@@ -17,7 +17,7 @@ using report::Json;
 
 // Work handed out at once, so that what is looked at does not depend on who is done first: a third
 // bound and a replay count as many second bounds as they take the time of.
-constexpr int wave = 32, cost_of_third_bound = 4, cost_of_replay = 8;
+constexpr int wave_cost = 32, cost_of_third_bound = 4, cost_of_replay = 8;
 constexpr std::int64_t no_bound = std::numeric_limits<std::int64_t>::max();
 
 enum class Known : std::uint8_t { sums, order, waiting, second_bound, third_bound, replay };
@@ -81,6 +81,8 @@ class Search {
     search::PoolCalls calls;
     calls.answer = [this](std::size_t item) { return answer(item); };
     calls.answered = [this](std::size_t item, const std::string& text) {
+      if (wanted_.sharing != nullptr && wanted_.sharing->kept != nullptr)
+        (*wanted_.sharing->kept)[item] = text;
       take(item, text);
       return true;
     };
@@ -96,15 +98,28 @@ class Search {
     return std::move(out_);
   }
 
+  // What was known of a plan before an item was asked.
+  static Known known_before(std::size_t item) {
+    return static_cast<Known>((item & 3) + static_cast<std::size_t>(Known::waiting));
+  }
+
  private:
   search::Site& site(const Core& core) {
     return **sites_.of(space_.bases()[core.base].file.machine);
   }
 
+  // Whether a core is of this machine's share.
+  bool shared(std::size_t core) const {
+    if (wanted_.sharing == nullptr) return true;
+    const search::Shard& shard = wanted_.sharing->shard;
+    return core % static_cast<std::size_t>(shard.of) == static_cast<std::size_t>(shard.number) - 1;
+  }
+
   bool find_pieces() {
     std::vector<PiecesKey> keys;
-    for (const Core& core : space_.cores()) {
-      for (const PiecesKey& key : pieces_keys(space_, core))
+    for (std::size_t c = 0; c < space_.cores().size(); ++c) {
+      if (!shared(c)) continue;
+      for (const PiecesKey& key : pieces_keys(space_, space_.cores()[c]))
         if (pieces_.try_emplace(key).second) keys.push_back(key);
     }
     std::vector<std::size_t> items(keys.size());
@@ -161,6 +176,7 @@ class Search {
     }
     std::vector<Entry> entries;
     for (std::uint32_t c = 0; c < space_.cores().size(); ++c) {
+      if (!shared(c)) continue;
       const Core& core = space_.cores()[c];
       const Bound bound = bounds_->of(core);
       if (bound.bytes > room[core.base]) {
@@ -175,11 +191,29 @@ class Search {
     queue_ = Queue(Later(), std::move(entries));
   }
 
-  // What is looked at next: the first in the queue, until one comes out that is known exactly.
+  // What is to be asked next; what another search has found out is taken from there.
   std::vector<std::size_t> next_wave() {
+    std::vector<std::size_t> items = wave();
+    if (wanted_.sharing == nullptr) return items;
+    const Answers& known = wanted_.sharing->known;
+    while (!items.empty()) {
+      std::erase_if(items, [&](std::size_t item) {
+        const auto at = known.find(item);
+        if (at == known.end()) return false;
+        take(item, at->second);
+        return true;
+      });
+      if (!items.empty()) break;
+      items = wave();
+    }
+    return items;
+  }
+
+  // The first in the queue, until one comes out that is known exactly.
+  std::vector<std::size_t> wave() {
     std::vector<std::size_t> items;
     int cost = 0;
-    while (!queue_.empty() && cost < wave &&
+    while (!queue_.empty() && cost < wave_cost &&
            out_.best.size() < static_cast<std::size_t>(wanted_.best)) {
       const Entry entry = queue_.top();
       if (entry.known == Known::replay) {
@@ -215,9 +249,6 @@ class Search {
   static std::size_t item(const Entry& entry) {
     const auto step = static_cast<std::size_t>(entry.known) - static_cast<int>(Known::waiting);
     return ((std::size_t{entry.core} << variant_bits | entry.variant) << step_bits) | step;
-  }
-  static Known known_before(std::size_t item) {
-    return static_cast<Known>((item & 3) + static_cast<std::size_t>(Known::waiting));
   }
 
   // In a worker.
@@ -265,6 +296,8 @@ class Search {
     const std::int64_t step_ps = json["step_ps"];
     found_[{entry.core, entry.variant}] = out_.replayed.size();
     out_.replayed.push_back(replayed_of(text));
+    out_.replayed.back().core = entry.core;
+    out_.replayed.back().variant = entry.variant;
     if (!out_.replayed.back().fits || too_slow(core, step_ps)) return;
     queue_.push({score(core, step_ps), Known::replay, entry.core, entry.variant});
     if (best_ps_ == 0 || step_ps < best_ps_) best_ps_ = step_ps;
@@ -400,6 +433,22 @@ Replayed replayed(const Space& space, const workload::Plan& plan, std::size_t ba
     }
   }
   return out;
+}
+
+bool sound(const Answers& answers) {
+  return std::ranges::all_of(answers, [](const auto& answer) {
+    try {
+      const Json json = Json::parse(answer.second);
+      if (Search::known_before(answer.first) == Known::third_bound) {
+        const Replayed one = replayed_of(answer.second);
+        return one.step_ps > 0 || !one.fits;
+      }
+      return json.is_null() || (json.at("step_ps").is_number_integer() &&
+                                json.at("room").is_number_integer());
+    } catch (const Json::exception&) {
+      return false;
+    }
+  });
 }
 
 Outcome find_best(const Space& space, search::Sites& sites, const Wanted& wanted,

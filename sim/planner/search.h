@@ -9,10 +9,13 @@
 //  (1) The plans found are the best of the whole space, in order, unless the search was stopped.
 //  (2) Plans, order and counts do not depend on the number of workers.
 //  (3) plans = impossible + cut by time + cut by memory + replayed.
+//  (4) A search that is given the answers of searches of shares of its space finds the same, and
+//      asks for what they did not need to know alone.
 #pragma once
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -20,6 +23,7 @@
 #include "sim/planner/bounds.h"
 #include "sim/planner/space.h"
 #include "sim/report/json.h"
+#include "sim/search/shard.h"
 
 namespace sim::planner {
 
@@ -29,6 +33,19 @@ enum class Objective : std::uint8_t {
   gpus,  // the fewest GPUs that reach a rate; of those the shortest step
 };
 
+// What was found out about plans of a space, by what was asked.
+using Answers = std::map<std::size_t, std::string>;
+
+// A space that several machines search.
+struct Sharing {
+  search::Shard shard;      // of the cores: others are not looked at, and not counted
+  Answers known;            // of other searches; REQUIRES: sound()
+  Answers* kept = nullptr;  // where those of this one go
+};
+
+// Whether a search understands them.
+bool sound(const Answers& answers);
+
 struct Wanted {
   Objective objective = Objective::time;
   int best = 10;
@@ -36,6 +53,7 @@ struct Wanted {
   double tokens_s = 0;  // at least, of the job; 0: any
   int workers = 1;
   const config::RunResiduals* residuals = nullptr;  // for intervals
+  const Sharing* sharing = nullptr;
 };
 
 // What a replay says of a plan.

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cassert>
 #include <map>
+#include <set>
 
 #include "sim/workload/parts.h"
 #include "sim/workload/schedule_rules.h"
@@ -146,9 +147,9 @@ bool Space::consider(Level& at) {
             continue;
           }
         }
-        at.core.policy = static_cast<std::uint8_t>(i);
-        at.core.recompute_layers = static_cast<std::uint16_t>(count);
-        at.core.offload_layers = static_cast<std::uint16_t>(offload);
+        at.core.policy = static_cast<std::uint32_t>(i);
+        at.core.recompute_layers = count;
+        at.core.offload_layers = offload;
         cores_.push_back(at.core);
         if (at.first_only) return true;
       }
@@ -173,13 +174,18 @@ void Space::below(Level& at) {
       if (n * at.core.pp <= layers + 2 && takes(row, n)) chunks.push_back(n);
     if (row.placement != schedule::Placement::round_robin && domains_.chunks.empty())
       chunks = {row.chunks};
+    if (chunks.empty() && !domains_.chunks.empty()) {
+      const schedule::Shape shape{.stages = 2, .microbatches = 24, .chunks = domains_.chunks[0]};
+      if (const std::string rule = row.problem(shape); !rule.empty())
+        at.note({{"virtual_stages", fmt::format("schedule {}: {}", row.name, rule)}}, 1);
+    }
     for (const int n : chunks)
       for (const Split split : {Split::even, Split::ends, Split::padded}) {
         if (split != Split::even && (at.core.pp == 1 || domains_.layers_said)) continue;
-        if (split == Split::padded && (layers % at.core.pp == 0 || (layers + 2) % at.core.pp == 0))
-          continue;
+        const int parts = n * at.core.pp;
+        if (split == Split::padded && (layers % parts == 0 || (layers + 2) % parts == 0)) continue;
         at.core.schedule = static_cast<std::uint8_t>(s);
-        at.core.chunks = static_cast<std::uint16_t>(n);
+        at.core.chunks = n;
         at.core.split = split;
         at.plan.pipeline.schedule = row.name;
         at.plan.pipeline.virtual_stages = n;
@@ -223,8 +229,8 @@ void Space::enumerate(bool first_only) {
           if (!has(domains_.dp, dp)) continue;
           at.core = {};
           at.core.base = static_cast<std::uint16_t>(b);
-          at.core.tp = static_cast<std::uint16_t>(tp);
-          at.core.cp = static_cast<std::uint16_t>(cp);
+          at.core.tp = tp;
+          at.core.cp = cp;
           at.core.pp = pp;
           at.core.dp = dp;
           at.plan.mesh.tp = tp;
@@ -233,7 +239,7 @@ void Space::enumerate(bool first_only) {
           at.plan.mesh.dp = dp;
           const std::int64_t most = std::clamp<std::int64_t>(batch / dp, 1, most_micro_batch);
           for (const int size : either(domains_.micro_batch, powers_of_two(most))) {
-            at.core.micro_batch = static_cast<std::uint16_t>(size);
+            at.core.micro_batch = size;
             at.plan.batch.micro_batch = size;
             at.plan.pipeline.schedule = "1f1b";
             at.plan.pipeline.virtual_stages = 1;
@@ -260,15 +266,21 @@ void Space::enumerate(bool first_only) {
   std::ranges::sort(reasons);
   for (const auto& [count, message] : reasons)
     if (reasons_.size() < most_reasons) reasons_.push_back(message);
+  if (plans_ > 0 || !reasons_.empty()) return;
+  std::set<int> gpus;
+  for (const Base& base : bases_) gpus.insert(base.gpus);
+  reasons_.push_back(fmt::format("the degrees that are asked for do not multiply to {} GPUs",
+                                 fmt::join(gpus, " or ")));
 }
 
-std::vector<std::string> Space::contradiction() const {
+Contradiction Space::contradiction() const {
   // The batch is what is asked for, not how.
   std::vector<std::string> always, said;
   for (const std::string& one : question_.settings) {
     const bool batch = one.starts_with("global_batch=") || one.starts_with("sequence=");
     (batch ? always : said).push_back(one);
   }
+  Contradiction found;  // of the last settings that were impossible
   const auto possible = [&](const std::vector<std::string>& settings) {
     Question part = question_;
     part.settings = always;
@@ -277,15 +289,24 @@ std::vector<std::string> Space::contradiction() const {
     if (!space.read(part).empty()) return true;
     space.fill_domains();
     space.enumerate(true);
-    return !space.cores_.empty();
+    if (!space.cores_.empty()) return true;
+    found = {settings, space.reasons_};
+    return false;
   };
-  if (!possible({})) return {};
+  if (!possible({})) return found;
   for (const std::string& one : said)
-    if (!possible({one})) return {one};
+    if (!possible({one})) return found;
   for (std::size_t i = 0; i < said.size(); ++i)
     for (std::size_t j = i + 1; j < said.size(); ++j)
-      if (!possible({said[i], said[j]})) return {said[i], said[j]};
-  return {};
+      if (!possible({said[i], said[j]})) return found;
+  // Each is left out for good where the others are impossible without it.
+  possible(said);
+  for (const std::string& one : said) {
+    std::vector<std::string> others = found.settings;
+    std::erase(others, one);
+    possible(others);
+  }
+  return found;
 }
 
 Result<Space> Space::make(const Question& question) {

@@ -17,7 +17,7 @@
 //     schedule          every one that a run simulates; where pp is 1, 1f1b
 //     virtual_stages    2 to 8 where the schedule takes any number
 //     layers of parts   even; and the embedding and the head counting as a layer each; padded where
-//                       pp divides neither number
+//                       pp x virtual_stages divides neither number
 //     recompute         none; the MLP, where a layer has one; every layer; one to seven eighths of
 //                       a chunk's layers
 //     zero              1 (distributed optimizer), 2 and 3 (FSDP2)
@@ -80,14 +80,12 @@ enum class Split : std::uint8_t {
 
 struct Core {
   std::uint16_t base = 0;
-  std::uint16_t tp = 1, cp = 1, micro_batch = 1;
-  std::int32_t pp = 1, dp = 1;
   std::uint8_t schedule = 0;  // of schedule::catalog()
-  std::uint8_t policy = 0;    // of Space::policies
   Split split = Split::even;
-  std::uint16_t chunks = 1;
-  std::uint16_t recompute_layers = 1;
-  std::uint16_t offload_layers = 0;
+  // What the user may list is as wide as the numbers that are taken.
+  std::int32_t tp = 1, cp = 1, pp = 1, dp = 1, micro_batch = 1, chunks = 1;
+  std::uint32_t policy = 0;  // of Space::policies
+  std::int32_t recompute_layers = 1, offload_layers = 0;
 };
 
 // What the user's own words leave of each field; empty: as the table above says.
@@ -99,6 +97,12 @@ struct Domains {
   bool sharding_said = false;  // by other fields than zero
   bool reshard_said = false;
   bool context_said = false, ep_said = false, etp_said = false;
+};
+
+// Settings of a question that no plan can have together, no fewer of them, and the rules that plans
+// which have them break.
+struct Contradiction {
+  std::vector<std::string> settings, reasons;
 };
 
 class Space {
@@ -124,9 +128,9 @@ class Space {
   std::int64_t impossible() const { return impossible_; }
   // Rules that impossible plans break, the most frequent ones first: at most five.
   const std::vector<std::string>& reasons() const { return reasons_; }
-  // Two settings of the question that no plan can have both, or one that none can have; empty where
-  // no two are to blame. For a space in which nothing is possible.
-  std::vector<std::string> contradiction() const;
+  // One setting that no plan can have, or two, or as many as it takes; none where the job itself is
+  // impossible. For a space in which nothing is possible.
+  Contradiction contradiction() const;
 
   workload::Plan plan(const Core& core, int variant) const;
   std::string words(const Core& core, int variant) const;

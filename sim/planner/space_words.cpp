@@ -263,6 +263,18 @@ Diagnostics Space::read(const Question& question) {
     problems.push_back({"command line, zero",
                         "data_parallel and distributed_optimizer say it too; "
                         "leave one out"});
+  const auto without_effect = [&](const char* field, const char* needed) {
+    const std::vector<std::string>& ways = domains_.recompute;
+    if (!said.contains(field) || ways.empty() || std::ranges::find(ways, needed) != ways.end())
+      return;
+    problems.push_back({fmt::format("command line, {}", field),
+                        fmt::format("is of recompute={}, which '{}' leaves out; leave one of them "
+                                    "out",
+                                    needed, said.at("recompute"))});
+  };
+  without_effect("recompute_layers", "full");
+  without_effect("recompute_method", "full");
+  without_effect("recompute_modules", "selective");
   if (!problems.empty()) return problems;
   if (!domains_.sharding_said) {
     std::vector<std::string>& axis = axes.emplace_back();
@@ -365,7 +377,9 @@ std::string Space::too_large() const {
       static_cast<double>(domains_.allocator_options.size()) * static_cast<double>(bases_.size());
   const double meshes = size(domains_.tp, 4) * size(domains_.cp, 4) * size(domains_.pp, 6) / 2;
   constexpr double most = 1e9;  // of this bound: half of it breaks rules, schedules take few chunks
-  if (below * meshes <= most) return "";
+  // Variants of a core are numbered in 16 bits.
+  const bool numbered = domains_.rank_orders.size() * domains_.allocator_options.size() < 1 << 16;
+  if (below * meshes <= most && numbered) return "";
   std::vector<std::pair<std::size_t, std::string>> wide;
   const auto add = [&](const char* name, std::size_t count) {
     if (count > 1) wide.emplace_back(count, name);

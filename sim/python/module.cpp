@@ -126,6 +126,7 @@ class Sweep {
 }  // namespace
 
 PYBIND11_MODULE(_rehearse, module) {
+  command::keep_freed_memory();
   command::leave_interrupts_to(signalled);
   module.def("set_program_folder", &sim::set_program_folder);
   module.def("ask", &ask);

@@ -44,6 +44,7 @@ struct Note {
   std::string title, text;
   bool strong = false;   // the answer itself
   std::string key = "";  // in JSON
+  bool code = false;     // lines of a file
 };
 
 // Values that stand alone, one a line; the heading is what the value is.

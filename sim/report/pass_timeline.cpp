@@ -13,9 +13,13 @@ void PassTimeline::operation(int rank_class, workload::Stream stream, std::strin
   if (place.step > own.step) {
     own.step = place.step;
     own.spans.clear();
+    own.turn = 0;
   }
+  const bool of_the_step = place.pass == workload::PassKind::step;
+  if (of_the_step && own.in_a_pass) ++own.turn;
+  own.in_a_pass = !of_the_step;
   const auto [there, is_new] =
-      own.spans.try_emplace({place.microbatch, place.pass, place.chunk},
+      own.spans.try_emplace({place.microbatch, place.pass, place.chunk, of_the_step ? own.turn : 0},
                             Span{place.pass, place.microbatch, place.chunk, start, end});
   Span& span = there->second;
   if (is_new) return;

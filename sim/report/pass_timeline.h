@@ -1,7 +1,8 @@
 // pass_timeline.h — when every rank class runs each pass of the last step: the data of a Gantt.
 //
 // A pass lasts from the start of its first operation on the compute stream to the end of its last;
-// what it waits for in between belongs to it.
+// what it waits for in between belongs to it. What a step does before its first pass and behind
+// its last one are two of them.
 #pragma once
 
 #include <cstddef>
@@ -29,9 +30,11 @@ class PassTimeline final : public replay::Observer {
   std::vector<Span> of(std::size_t rank_class) const;
 
  private:
-  using Key = std::tuple<int, workload::PassKind, int>;  // microbatch, pass, chunk
+  using Key = std::tuple<int, workload::PassKind, int, int>;  // microbatch, pass, chunk, turn
   struct Class {
     int step = -1;
+    int turn = 0;            // how often what the step does itself began again
+    bool in_a_pass = false;  // the last operation was one of a microbatch
     std::map<Key, Span> spans;
   };
   std::vector<Class> classes_;

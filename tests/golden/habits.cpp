@@ -1,6 +1,7 @@
 // habits.cpp — what people try first: files to start from, help, completion, manual pages.
 #include <catch2/catch.hpp>
 #include <filesystem>
+#include <sstream>
 
 #include "tests/golden/program.h"
 
@@ -43,6 +44,33 @@ TEST_CASE("golden: completion is a script that its shell reads, where the shell 
           "echo ${COMPREPLY[@]}'",
           folder);
   CHECK(bash.out == "sweep\n");
+}
+
+TEST_CASE("golden: what a command cannot understand ends in a command that it would") {
+  const std::string folder = golden::scratch("examples");
+  std::istringstream usage(run("./rehearse --help", folder).out);
+  int commands = 0;
+  for (std::string line; std::getline(usage, line);) {
+    if (!line.starts_with("  ") || line[2] == ' ') continue;
+    const std::string name = line.substr(2, line.find(' ', 2) - 2);
+    if (name == "test" || name == "bench") continue;
+    ++commands;
+    const golden::Finished wrong = run("./rehearse " + name + " --no-such-option", folder);
+    INFO(wrong.err);
+    CHECK(wrong.code == 64);
+    const std::size_t at = wrong.err.rfind("\nfor example: rehearse " + name + " ");
+    REQUIRE(at != std::string::npos);
+    const std::string example = wrong.err.substr(at + 14, wrong.err.size() - at - 15);
+    CHECK(example.find('\n') == std::string::npos);
+    // Minutes.
+    if (name == "sweep") continue;
+    const golden::Finished right = run("./" + example + " -q", folder);
+    INFO(example << "\n" << right.err);
+    // Some name a file or a folder that only their reader has.
+    const bool others = right.code == 66 && right.err.find("error: ") != std::string::npos;
+    CHECK((right.code == 0 || right.code == 2 || others));
+  }
+  CHECK(commands == 20);
 }
 
 TEST_CASE("golden: manual pages are written for every command") {

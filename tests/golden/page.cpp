@@ -153,6 +153,31 @@ TEST_CASE("golden: the page of a run draws its pipeline, its memory and its time
   CHECK(count(section(opened.dom, "how busy the links are</h2>"), "<line") >= 64);
 }
 
+TEST_CASE("golden: the page of plan draws every plan that was replayed, and says what was cut") {
+  const std::string folder = scratch("page-plan");
+  const std::string command =
+      "./rehearse plan llama-3.1-8b dgx-h100 --gpus 8 --batch 16 --sequence 8192 zero=1,3 pp=1,2 "
+      "--json -q";
+  const golden::Finished made = run(command + " --report page.html", folder);
+  INFO(made.err);
+  REQUIRE(made.code == 0);
+  const auto result = nlohmann::json::parse(made.out)["result"];
+  if (!has_browser(folder)) return;
+  const Opened opened = open_page(folder, "page.html");
+  CHECK(opened.said.empty());
+  CHECK(opened.ready_ms >= 0);
+  const std::size_t marks =
+      count(section(opened.dom, "throughput against memory"), "class=\"mark\"");
+  CHECK(marks >= result["plans"].size());
+  CHECK(marks <= result["space"]["replayed"].get<std::size_t>());
+  // The heading, and what stands for rows that are not in sight above and below.
+  CHECK(count(section(opened.dom, "time against memory"), "<tr") == 3 + result["front"].size());
+  const std::string cut = section(opened.dom, "the space");
+  for (const char* key : {"plans", "impossible", "cut_by_time", "cut_by_memory", "replayed"})
+    CHECK(cut.find(">" + result["space"][key].dump() + "<") != std::string::npos);
+  CHECK(opened.dom.find("--tensor-model-parallel-size") != std::string::npos);
+}
+
 TEST_CASE("golden: the page of validate draws every row that states a throughput") {
   const std::string folder = scratch("page-validate");
   const golden::Finished made =

@@ -1,11 +1,13 @@
 // plan.cpp — `rehearse plan`: its JSON, its exits, and that `run` takes back what it says.
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "tests/golden/program.h"
 
 using golden::run;
+using golden::text_of;
 
 namespace {
 
@@ -115,8 +117,64 @@ TEST_CASE("golden: plan says what is wrong with a question, and what would give"
   CHECK(none.out.find("no plan fits") != std::string::npos);
   CHECK(none.out.find("the nearest lacks") != std::string::npos);
   CHECK(none.out.find("without ") != std::string::npos);
+  // No setting less would do: more GPUs.
+  const golden::Finished large =
+      run("./rehearse plan -q llama-3.1-70b dgx-h100 --gpus 8 --batch 64 --sequence 8192 zero=1 "
+          "tp=8 cp=1 schedule=1f1b",
+          folder);
+  CHECK(large.code == 2);
+  CHECK(large.out.find("\nwith --gpus ") != std::string::npos);
   CHECK(run(question + "--sequence 4096 --objective cost", folder).code == 64);
   CHECK(run(question + "--sequence 4096 --objective gpus", folder).code == 64);
+}
+
+TEST_CASE("golden: shards of plan, one of them killed and run again, merge to its bytes") {
+  const std::string folder = golden::scratch("plan-shards");
+  const std::string what = question + "--sequence 8192 schedule=1f1b,zb-v zero=1,3 --best 5 ";
+  const golden::Finished one = run(what + "-o whole", folder);
+  INFO(one.err);
+  REQUIRE(one.code == 0);
+  for (int number = 1; number < 8; ++number) {
+    const golden::Finished shard =
+        run(what + "-o many --shard " + std::to_string(number) + "/8", folder);
+    CHECK(shard.code == 0);
+    CHECK(shard.out.empty());
+  }
+  // The third is killed, the eighth never ran.
+  const std::string third = folder + "/many/shard-0003-of-0008/results.jsonl";
+  std::filesystem::resize_file(third, std::filesystem::file_size(third) - 7);
+  const golden::Finished torn = run("./rehearse merge many", folder);
+  CHECK(torn.code == 66);
+  CHECK(torn.err.find("many: error: of 8 shards 1 is missing: 8") != std::string::npos);
+  CHECK(torn.err.find("--best=5 -o many --shard 3/8") != std::string::npos);
+  const auto same = [&](const golden::Finished& merged, const std::string& in) {
+    INFO(merged.err);
+    CHECK(merged.code == 0);
+    CHECK(merged.out == one.out);
+    for (const char* file : {"/plan.json", "/results.csv"})
+      CHECK(text_of(folder + "/" + in + file) == text_of(folder + "/whole" + file));
+  };
+  REQUIRE(run(what + "-o many --shard 3/8", folder).code == 0);
+  REQUIRE(run("SGE_TASK_ID=8 SGE_TASK_FIRST=1 SGE_TASK_LAST=8 " + what + "-o many --shard auto",
+              folder)
+              .code == 0);
+  same(run("./rehearse merge -q many -o merged", folder), "merged");
+  // The processes of one step share it, and the last puts it together.
+  same(run("for rank in 1 0; do SLURM_PROCID=$rank SLURM_STEP_NUM_TASKS=2 " + what +
+               "-o step & done; wait",
+           folder),
+       "step");
+  // Another question, another version, and what is of a whole search alone.
+  CHECK(run(what + "tp=1 -o many --shard 2/8", folder).err.find("--overwrite") !=
+        std::string::npos);
+  CHECK(run(what + "-o many --shard 2/8 --time-limit 5", folder).code == 64);
+  std::string manifest = text_of(folder + "/many/shard-0002-of-0008/shard.json");
+  const std::size_t at = manifest.find("0.1.0");
+  REQUIRE(at != std::string::npos);
+  golden::write(folder + "/many/shard-0002-of-0008/shard.json", manifest.replace(at, 5, "0.0.9"));
+  const golden::Finished older = run("./rehearse merge many -o merged", folder);
+  CHECK(older.code == 65);
+  CHECK(older.err.find("version 0.0.9 and version 0.1.0") != std::string::npos);
 }
 
 TEST_CASE("golden: a question in a file is the question of the command line") {

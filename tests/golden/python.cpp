@@ -172,6 +172,10 @@ assert (passes["end_s"] >= passes["begin_s"]).all()
 assert set(passes["pass"]) >= {"forward", "backward"}
 length = passes["end_s"].max() - passes["begin_s"].min()
 assert length <= found["step_time_ps"] * 1e-12 * 1.001
+# Passes of a rank follow each other: together they take no longer than the step.
+for one in set(passes["rank_class"]):
+    own = passes["rank_class"] == one
+    assert (passes["end_s"] - passes["begin_s"])[own].sum() <= length * (1 + 1e-9)
 assert len(found["timelines"]["memory"]) == len(set(passes["rank_class"]))
 for one in found["timelines"]["memory"]:
     held = sum(one["by_category"].values())

@@ -69,6 +69,11 @@ TEST_CASE("planner: bounds are never above the replay where replicas and fabric 
   hold_bounds(sample::question("llama-3.1-8b", "tsubame4", 16, 64, 8192,
                                {"fabric.oversubscription=4", "fp32_gradients=false"}),
               15);
+  // Some of their backward passes are split.
+  hold_bounds(sample::question("llama-3.1-8b", "tsubame4", 16, 64, 8192,
+                               {"fabric.oversubscription=4", "fp32_gradients=false", "zero=1",
+                                "tp=2", "cp=1", "pp=4", "schedule=dualpipe,dualpipe-v"}),
+              10);
   hold_bounds(sample::question("llama-3.1-8b", "dgx-h100", 16, 32, 8192,
                                {"lora_rank=16", "condition={node: 1 gpu: 1 speed: 0.8}"}),
               10);

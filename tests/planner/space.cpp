@@ -5,10 +5,12 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "sim/core/random.h"
 #include "sim/planner/launch.h"
 #include "sim/report/json.h"
+#include "sim/workload/parts.h"
 #include "tests/planner/sample.h"
 
 using namespace sim;
@@ -75,10 +77,42 @@ TEST_CASE("planner: 61 layers have plans on 8 and 16 stages, whose words make th
             report::to_json(space.plan(space.cores()[c], 0)).dump());
     }
   }
+  // The chunks of all stages count: 3 x 2 of them divide neither 32 layers nor 34.
+  const auto splits = [](const std::string& chunks) {
+    const planner::Space space = sample::space(sample::question(
+        "llama-3.1-8b", "dgx-h100", 16, 64, 8192,
+        {"zero=1", "recompute=none", "pp=2", "schedule=interleaved-1f1b", chunks}));
+    std::set<planner::Split> found;
+    for (const planner::Core& core : space.cores()) {
+      found.insert(core.split);
+      CHECK(config::load_plan("", split(space.words(core, 0))));
+    }
+    return found;
+  };
+  CHECK(splits("virtual_stages=3") == std::set{planner::Split::padded});
+  CHECK(splits("virtual_stages=4") == std::set{planner::Split::even});
   // Where a number of stages divides the layers none are padded.
-  const planner::Space even = sample::space(
-      sample::question("llama-3.1-8b", "dgx-h100", 16, 64, 8192, {"zero=1", "recompute=none"}));
+  const planner::Space even =
+      sample::space(sample::question("llama-3.1-8b", "dgx-h100", 16, 64, 8192,
+                                     {"zero=1", "recompute=none", "virtual_stages=1,2"}));
   for (const planner::Core& core : even.cores()) CHECK(core.split != planner::Split::padded);
+}
+
+TEST_CASE("planner: no plan is there twice, however many values a field is given") {
+  const auto counted = [](const std::string& field, int from, int to) {
+    std::string all = field + "=" + std::to_string(from);
+    for (int n = from + 1; n <= to; ++n) all += "," + std::to_string(n);
+    return all;
+  };
+  std::vector<std::string> settings = {"zero=3", "tp=8", "cp=1", "pp=1", "recompute=full"};
+  settings.push_back(counted("recompute_layers", 1, 300));
+  settings.emplace_back("offload_layers=0,65536");
+  const planner::Space space =
+      sample::space(sample::question("llama-3.1-405b", "dgx-h100", 512, 512, 4096, settings));
+  std::set<std::string> words;
+  for (const planner::Core& core : space.cores())
+    for (int v = 0; v < space.variants(core); ++v) CHECK(words.insert(space.words(core, v)).second);
+  CHECK(words.size() == static_cast<std::size_t>(space.plans() - space.impossible()));
 }
 
 TEST_CASE("planner: a mixture without a dense layer has no MLP to recompute") {
@@ -131,6 +165,11 @@ TEST_CASE("planner: what is to be launched, read back, is the plan") {
       REQUIRE(file);
       workload::Plan back = file->plan;
       if (plan.mesh.pp == 1) back.pipeline.schedule = plan.pipeline.schedule;
+      if (plan.pipeline.layer_split == workload::LayerSplit::padded) {
+        // As a layout: the layers of each part.
+        CHECK(workload::layers_of_parts(back) == workload::layers_of_parts(plan));
+        back.pipeline = plan.pipeline;
+      }
       if (one.program != "Megatron-LM") {
         // The environment is the shell's; a configuration says nothing of these.
         back.environment = plan.environment;
@@ -147,6 +186,18 @@ TEST_CASE("planner: what is to be launched, read back, is the plan") {
   CHECK(said["Megatron-LM"] > 20);
   CHECK(said["torchtitan"] > 5);
   CHECK(said["Megatron-Bridge"] > 10);
+}
+
+TEST_CASE("planner: an order of nodes is launched as a hostfile") {
+  const planner::Space space = sample::space(
+      sample::question("llama-3.1-8b", "dgx-h100", 24, 48, 8192,
+                       {"zero=1", "tp=8", "recompute=none", "cluster.nodes=4",
+                        "host=[2,0,3,1]"}));
+  const config::Machine& machine = space.bases().front().file.machine;
+  const auto all = planner::launches(space.plan(space.cores().front(), 0), "llama-3.1-8b", machine);
+  REQUIRE(all.size() == 4);
+  CHECK(all.back().file == "hostfile");
+  CHECK(all.back().text.ends_with("\nnode-02 slots=8\nnode-00 slots=8\nnode-03 slots=8\n"));
 }
 
 TEST_CASE("planner: every problem of a question is said, with what to write") {
@@ -183,8 +234,35 @@ TEST_CASE("planner: of settings that contradict each other two are named") {
   const planner::Space space = sample::space(sample::question(
       "llama-3.1-8b", "dgx-h100", 16, 64, 8192, {"recompute=none", "tp=8", "pp=4", "zero=1"}));
   CHECK(space.cores().empty());
-  const std::vector<std::string> two = space.contradiction();
-  REQUIRE(two.size() == 2);
-  CHECK(two[0] == "tp=8");
-  CHECK(two[1] == "pp=4");
+  const planner::Contradiction two = space.contradiction();
+  CHECK(two.settings == std::vector<std::string>{"tp=8", "pp=4"});
+  CHECK(two.reasons.front().find("16 GPUs") != std::string::npos);
+  const auto blamed = [](std::vector<std::string> settings) {
+    const planner::Space space =
+        sample::space(sample::question("llama-3.1-8b", "dgx-h100", 16, 64, 8192, settings));
+    REQUIRE(space.cores().empty());
+    return space.contradiction();
+  };
+  // Any two of four degrees are possible: all that are needed are named, and no others.
+  CHECK(blamed({"zero=1", "tp=4", "cp=2", "recompute=none", "dp=4"}).settings ==
+        std::vector<std::string>{"tp=4", "cp=2", "dp=4"});
+  // The reason is that of the settings that are named.
+  const planner::Contradiction chunks =
+      blamed({"recompute=none", "virtual_stages=3", "schedule=zb-v", "zero=1"});
+  CHECK(chunks.settings == std::vector<std::string>{"virtual_stages=3", "schedule=zb-v"});
+  REQUIRE(chunks.reasons.size() == 1);
+  CHECK(chunks.reasons.front().find("zb-v") != std::string::npos);
+  const planner::Contradiction heads = blamed({"cp=2", "tp=16"});
+  CHECK(heads.settings == std::vector<std::string>{"tp=16"});
+  CHECK(heads.reasons.front().find("GPUs") == std::string::npos);
+}
+
+TEST_CASE("planner: settings that another setting leaves without effect are refused") {
+  const std::string both = refusal(sample::question(
+      "llama-3.1-8b", "dgx-h100", 16, 64, 8192,
+      {"recompute=none", "recompute_layers=2", "recompute_method=block", "recompute_modules=mlp"}));
+  for (const char* field : {"recompute_layers", "recompute_method", "recompute_modules"})
+    CHECK(both.find(std::string("command line, ") + field) != std::string::npos);
+  CHECK(both.find("recompute=full") != std::string::npos);
+  CHECK(both.find("recompute=selective") != std::string::npos);
 }

@@ -3,7 +3,7 @@
 "use strict";
 (() => {
   const model = JSON.parse(document.getElementById("data").textContent);
-  const groups = 8;
+  const groups = 10;
   const most_rows_on_paper = 200;
   const row_height = 24;
 
@@ -110,11 +110,11 @@
       .join("span");
     items.append("svg").attr("viewBox", "-7 -6 14 12").append("path")
       .attr("d", (d, i) => shape ? symbol(i, 50) : "M-6-4h12v8h-12z")
-      .attr("fill", (d, i) => shape && i % groups === 1 ? "none" : colour(i))
+      .attr("fill", (d, i) => shape && i % shapes.length === 1 ? "none" : colour(i))
       .attr("stroke", (d, i) => colour(i));
     items.append("span").text((d) => d);
   }
-  const symbol = (index, size) => d3.symbol(shapes[index % groups], size)();
+  const symbol = (index, size) => d3.symbol(shapes[index % shapes.length], size)();
   const width = 1080;
   function picture(place, height, name) {
     return place.append("svg").attr("viewBox", "0 0 " + width + " " + height)
@@ -161,7 +161,7 @@
   // ---- blocks ----
   const draw = {};
   draw.note = (place, block) => {
-    place.attr("class", block.strong ? "note strong" : "note");
+    place.attr("class", block.strong ? "note strong" : block.code ? "note code" : "note");
     if (block.title) place.append("h2").text(block.title);
     place.append("p").text(block.text);
   };
@@ -422,7 +422,7 @@
       const mark = marks.selectAll("path").data(shown, (i) => i).join((enter) => {
         const path = enter.append("path").attr("d", (i) => drawn[of(i)])
           .attr("transform", (i) => "translate(" + x(x_column.at(i)) + "," + y(y_column.at(i)) + ")")
-          .attr("fill", (i) => of(i) % groups === 1 ? "none" : colour(of(i)))
+          .attr("fill", (i) => of(i) % shapes.length === 1 ? "none" : colour(of(i)))
           .attr("fill-opacity", 0.7).attr("stroke", (i) => colour(of(i)))
           .on("click", (event, i) => choose(table, [i]));
         explain(path, (i) => row_text(table, i, told));
