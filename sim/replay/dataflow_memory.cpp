@@ -70,15 +70,12 @@ bool Dataflow::answer() {
 // All wait, and nobody asks. One that waits for its device to be idle goes on without: see the
 // reference.
 bool Dataflow::let_one_allocate() {
-  Time now{};
-  for (const auto& r : ranks_) now = std::max({now, r->clock.cpu, r->clock.idle()});
-  for (const auto& r : ranks_) {
-    if (!r->idles) continue;
-    r->idles = false;
-    r->clock.cpu = now;
-    return true;
-  }
-  return false;
+  RankState* first = nullptr;
+  for (const auto& r : ranks_)
+    if (r->idles && (!first || r->clock.cpu < first->clock.cpu)) first = r.get();
+  if (!first) return false;
+  first->idles = false;
+  return true;
 }
 
 bool Dataflow::free(int c, RankState& r, const Instruction& i, const MemoryCode& memory,

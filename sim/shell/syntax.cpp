@@ -255,7 +255,11 @@ class Parser {
       skip_separators();
       if (reserved() == "in") {
         at_ += 2;
-        for (skip_blanks(); !done() && !ends_command(); skip_blanks()) node.words.push_back(word());
+        for (skip_blanks(); !done() && !ends_command(); skip_blanks()) {
+          const std::size_t start = at_;
+          node.words.push_back(word());
+          if (at_ == start) ++at_;  // no word begins so: '>'
+        }
       }
     }
     expect("do");

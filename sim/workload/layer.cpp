@@ -116,8 +116,7 @@ Value both_halves(Writer& w, Value input, bool last) {
   const Value middle =
       residual(w, input, w.a.is_latent() ? latent_attention : self_attention, false);
   const Value out = residual(w, middle, second_half, last);
-  w.drop(std::exchange(w.norm_output, 0));
-  w.unname(w.layer_locals);
+  w.unname_all();
   if (w.a.input_norms == model::InputNorms::shared) w.drop(w.normed);
   w.drop(middle);
   return out;

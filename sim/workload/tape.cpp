@@ -184,6 +184,7 @@ Value checkpoint(Writer& w, const std::vector<Value>& arguments,
     const std::size_t first = b.tape.nodes.size();
     const std::uint8_t before = std::exchange(b.flags, recomputed);
     const Value made = region(b);
+    b.unname_all();
     b.flags = before;
     b.hold(gradients[0]);
     // What the region's own nodes hold by now goes with them.

@@ -131,6 +131,13 @@ class Writer {
     for (const Value v : locals) drop(v);
     locals.clear();
   }
+  // The layer, or the part of it that ran again, returns.
+  void unname_all() {
+    drop(norm_output);
+    norm_output = 0;
+    unname(attention_locals);
+    unname(layer_locals);
+  }
   Value norm_output = 0;                           // of the norm that ran last
   std::vector<Value> attention_locals, layer_locals;
 

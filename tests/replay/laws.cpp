@@ -108,18 +108,16 @@ std::string more_memory(const Case& one) {
   const auto at = [&](Bytes total) { return one.run(MemoryDetail::exact, total, true); };
   const RunReport exact = at(roomy);
   if (!exact.fits()) return "memory: 64 TiB are not enough";
-  bool fitted = false;
   for (const std::int64_t percent : {80, 95, 110}) {
     const RunReport tight = at(Bytes{most_reserved(exact) / 100 * percent});
-    if (fitted && !tight.fits()) return fmt::format("memory: {} % does not fit", percent);
-    fitted = tight.fits();
-    for (std::size_t c = 0; c < exact.classes.size() && fitted; ++c) {
+    if (percent > 100 && !tight.fits()) return "memory: 110 % of the peak does not fit";
+    for (std::size_t c = 0; c < exact.classes.size() && tight.fits(); ++c) {
       const std::string said = differ("allocated", c, exact.classes[c].peak_allocated.n,
                                       tight.classes[c].peak_allocated.n);
       if (!said.empty()) return fmt::format("memory: {} %: {}", percent, said);
     }
   }
-  return fitted ? "" : "memory: 110 % of the peak does not fit";
+  return "";
 }
 
 std::string bounds(const Case& one, const RunReport& exact) {

@@ -15,10 +15,12 @@ namespace sample {
 //   least     no step is shorter than the replay without tensors says
 //   slower    a part (kernels, collectives, messages, launches) that takes longer makes no step
 //             shorter
-//   memory    in expandable segments what fits fits with more memory, and the same bytes are
-//             allocated. Without, neither is so: where memory is tight the allocator gives back
-//             what it had cached, may come to lie better, and hands out other blocks, up to 1 MiB
-//             larger than was asked for.
+//   memory    in expandable segments what fits in more than its peak allocates the same bytes with
+//             less, where that fits too. Whether less fits knows no order: where memory is tight
+//             the allocator gives back what it had cached and may come to lie better (one plan in
+//             two thousand fits in 80 % of its peak and not in 95 %; the reference says the same).
+//             Without expandable segments bytes differ too: it hands out other blocks then, up to
+//             1 MiB larger than was asked for.
 //   bounds    exact peaks lie within the bounds of a replay in part
 // `launch_us`: CPU time of a launch. `part`: which part is made slower, any number.
 std::string broken_law(const sim::workload::Plan& plan, double launch_us, unsigned part);

@@ -128,6 +128,7 @@ TEST_CASE("shell: texts that are no scripts end quickly") {
        {std::string("if"), std::string("for"), std::string("\"${"), std::string("$(("),
         std::string("a=("), std::string("case x in"), many, std::string(200'000, '{') + "a",
         std::string("cat <<E"), std::string("f() { f; f; }; f"),
+        std::string("for a in b>c; do f; done"), std::string("for a in (b; do f; done"),
         std::string("X=$X$X; eval eval $X"), std::string("while :; do eval 'a'; done"),
         std::string("\x01"
                     "9\x02 ${!x} ${#} $@"),

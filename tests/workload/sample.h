@@ -308,6 +308,12 @@ inline std::vector<std::pair<std::string, Plan>> catalog() {
       p.stack.attention = AttentionBackend::unfused;
       deepspeed(p);
     });
+  add("gpt of older layers, recomputed in part", gpt(), [](Plan& p) {
+    p.stack.layer_code = sim::workload::LayerCode::one_function;
+    p.stack.attention = AttentionBackend::unfused;
+    p.policy.recompute = Recompute::selective;
+    p.policy.recompute_modules.mlp = true;
+  });
   for (const int cp : {2, 4, 8})
     for (const AttentionBackend backend : {AttentionBackend::flash, cudnn})
       for (const Recompute recompute : {Recompute::none, selective, full})
