@@ -139,9 +139,7 @@ report::Json to_json(const Statistic& s) {
 report::Json to_json(const Summary& summary) {
   report::Json accounts = report::Json::object(), causes = report::Json::array();
   for (const Account& account : summary.accounts) {
-    std::string key = account.name;
-    std::ranges::replace(key, ' ', '_');
-    accounts[key + "_s"] = account.seconds;
+    accounts[report::key_of(account.name) + "_s"] = account.seconds;
   }
   for (const Cause& cause : summary.causes)
     causes.push_back({{"name", cause.name},

@@ -11,16 +11,21 @@
 #include "sim/command/command.h"
 #include "sim/config/campaign.h"
 #include "sim/config/cluster.h"
+#include "sim/config/codec.h"
+#include "sim/config/framework.h"
 #include "sim/config/grid.h"
 #include "sim/config/huggingface.h"
 #include "sim/config/kinds.h"
 #include "sim/config/locate.h"
 #include "sim/config/plan.h"
 #include "sim/config/profile.h"
+#include "sim/config/residuals.h"
 #include "sim/config/runs_csv.h"
 #include "sim/config/search.h"
 #include "sim/config/table_csv.h"
 #include "sim/config/textproto.h"
+#include "sim/config/tokenizer.h"
+#include "sim/config/whatif.h"
 #include "sim/memory/replay.h"
 #include "sim/memory/snapshot.h"
 #include "sim/report/document.h"
@@ -83,7 +88,7 @@ struct Kind {
   const char* name;
   Diagnostics (*problems)(const std::string& path);
 };
-constexpr std::array<Kind, 14> kinds = {{
+constexpr std::array<Kind, 20> kinds = {{
     {"plan", [](const std::string& path) { return problems_of(config::load_plan(path)); }},
     {"grid", [](const std::string& path) { return problems_of(config::load_grid(path)); }},
     {"cluster", [](const std::string& path) { return problems_of(config::load_cluster(path)); }},
@@ -97,6 +102,13 @@ constexpr std::array<Kind, 14> kinds = {{
     {"campaign", check_campaign},
     {"search", [](const std::string& path) { return problems_of(config::load_search(path)); }},
     {"failures", [](const std::string& path) { return problems_of(config::load_failures(path)); }},
+    {"framework", config::framework_problems},
+    {"codec", [](const std::string& path) { return problems_of(config::load_codec(path)); }},
+    {"tokenizers", config::tokenizer_problems},
+    {"residuals",
+     [](const std::string& path) { return problems_of(config::load_residuals(path)); }},
+    {"variants", [](const std::string& path) { return problems_of(config::load_whatif(path)); }},
+    {"cells", [](const std::string& path) { return problems_of(config::load_table(path)); }},
     {"trace", check_trace},
     {"snapshot", check_snapshot},
 }};
@@ -109,7 +121,10 @@ std::string kind_of_table(const std::string& path) {
       calibrate::timing_table(*table) != calibrate::TimingTable::none) {
     return "table";
   }
-  return calibrate::read_source(path) ? "measurements" : "runs";
+  if (calibrate::read_source(path)) return "measurements";
+  // Nobody's table: nothing is known of its cells but that every row has as many.
+  const auto known = std::ranges::count_if(table->columns, config::is_run_column);
+  return 2 * static_cast<std::size_t>(known) < table->columns.size() ? "cells" : "runs";
 }
 
 std::string kind_of(const std::string& path) {
@@ -117,6 +132,7 @@ std::string kind_of(const std::string& path) {
   if (suffix == ".json") return "model";
   if (suffix == ".csv") return kind_of_table(path);
   if (suffix == ".sh") return "launch-script";
+  if (suffix == ".gz" || suffix == ".log") return "measurements";
   if (suffix == ".trace") return "trace";
   if (suffix == ".pickle") return "snapshot";
   const Result<std::string> text = config::read_file(path);

@@ -101,6 +101,18 @@ void declare_report(Options& options) {
   options.output("report", "FILE", "also write a page with charts (HTML, one file, works offline)");
 }
 
+void keep_results(const std::string& folder, const std::string& page, const char* option) {
+  for (const char* kept : {"results.jsonl", "results.csv"}) {
+    const fs::path result = fs::path(folder) / kept;
+    std::error_code ignored;  // also where neither is there yet
+    if (fs::weakly_canonical(page, ignored) == fs::weakly_canonical(result, ignored) ||
+        fs::equivalent(page, result, ignored)) {
+      const char* text = "holds what the sweep found, and --{} would write over it; name another";
+      throw Stop{complain({{page, fmt::format(fmt::runtime(text), option)}}), ""};
+    }
+  }
+}
+
 void write_page(const std::string& path, const report::Document& document) {
   const std::string problem = report::write_file(path, report::page(document));
   if (!problem.empty()) throw Stop{exit_io, problem};
@@ -122,6 +134,7 @@ int run_report(const Arguments& arguments, Globals globals) {
   const std::vector<std::string>& words = options.words();
   int code = exit_yes;
   if (words.size() == 1 && fs::is_directory(words[0])) {
+    keep_results(words[0], path, "output");
     const std::string name = fs::path(fs::absolute(words[0])).lexically_normal().filename();
     write_page(path,
                report::sweep_document(name.empty() ? words[0] : name, load_records(words[0])));

@@ -20,6 +20,9 @@ namespace sim::command {
 // --report; declares it.
 void declare_report(Options& options);
 
+// Stops when the page would be one of the files that a sweep keeps in the folder.
+void keep_results(const std::string& folder, const std::string& page, const char* option);
+
 // Stops when the file does not reach the disk.
 void write_page(const std::string& path, const report::Document& document);
 

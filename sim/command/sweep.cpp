@@ -115,6 +115,7 @@ int run_sweep(const Arguments& arguments, Globals globals) {
   const config::Grid grid =
       need(config::load_grid(workload_path(words[0]), {words.begin() + 1, words.end()}));
   const std::string whole = options.text("output", default_folder(grid));
+  if (options.has("report")) keep_results(whole, options.text("report"), "report");
   search::Sites& sites = kept_sites();
   for (const auto& machine : grid.machines()) need(sites.of(*machine));
   catch_interrupts();

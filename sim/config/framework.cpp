@@ -104,6 +104,13 @@ class Checker {
   Diagnostics& problems_;
 };
 
+Diagnostics read_framework(const std::string& path, v1::Framework& message) {
+  Source source(path);
+  Diagnostics problems = load(source, message);
+  if (problems.empty()) Checker(source, problems).run(message);
+  return problems;
+}
+
 // --- conditions ------------------------------------------------------------------------------
 
 // The number at the start of a text: 80 of "80GB".
@@ -325,6 +332,11 @@ std::string given_text(const v1::Given& given) {
 
 }  // namespace
 
+Diagnostics framework_problems(const std::string& path) {
+  v1::Framework message;
+  return read_framework(path, message);
+}
+
 Result<std::vector<Framework>> load_frameworks(const std::string& folder) {
   std::map<std::string, File> files;
   Diagnostics problems;
@@ -334,9 +346,7 @@ Result<std::vector<Framework>> load_frameworks(const std::string& folder) {
     if (it->path().extension() != ".textproto") continue;
     File file;
     file.path = it->path().string();
-    Source source(file.path);
-    Diagnostics own = load(source, *file.message);
-    if (own.empty()) Checker(source, own).run(*file.message);
+    const Diagnostics own = read_framework(file.path, *file.message);
     problems.insert(problems.end(), own.begin(), own.end());
     files.emplace(it->path().stem().string(), std::move(file));
   }

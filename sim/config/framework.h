@@ -32,6 +32,8 @@ struct Framework {
   std::vector<std::shared_ptr<const rehearse::v1::Framework>> files;  // the farthest base first
 };
 
+// What is wrong with one file, its bases aside.
+Diagnostics framework_problems(const std::string& path);
 // All of a folder, by name.
 Result<std::vector<Framework>> load_frameworks(const std::string& folder);
 // Those of the repository, read once.

@@ -49,6 +49,11 @@ std::string kind_of_text(std::string_view text) {
   if (has("length")) return "campaign";
   if (has("objective") || (has("batch") && has("model"))) return "search";
   if (has("kind") || has("watched")) return "failures";
+  if (has("says") || has("based_on")) return "framework";
+  if (has("rates") && has("ratio")) return "codec";
+  if (has("tokenizer")) return "tokenizers";
+  if (has("groups")) return "residuals";
+  if (has("variant")) return "variants";
   return "plan";
 }
 

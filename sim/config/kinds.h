@@ -6,8 +6,8 @@
 
 namespace sim::config {
 
-// "plan" (if nothing else), "grid", "cluster", "profile", "campaign", "failures" or
-// "search".
+// "plan" (if nothing else), "grid", "cluster", "profile", "campaign", "failures", "search",
+// "framework", "codec", "tokenizers", "residuals" or "variants".
 std::string kind_of_text(std::string_view text);
 
 // Why a file that was read as a `wanted` is none: "is a grid, not a plan; `rehearse sweep` runs

@@ -20,4 +20,10 @@ std::optional<std::int64_t> vocabulary_of(std::string_view tokenizer) {
   return {};
 }
 
+Diagnostics tokenizer_problems(const std::string& path) {
+  rehearse::v1::Tokenizers table;
+  Source source(path);
+  return load(source, table);
+}
+
 }  // namespace sim::config

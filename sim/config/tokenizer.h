@@ -4,11 +4,17 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
+
+#include "sim/core/result.h"
 
 namespace sim::config {
 
 // Nothing when no row of the table knows the name.
 std::optional<std::int64_t> vocabulary_of(std::string_view tokenizer);
+
+// What is wrong with a table of that form.
+Diagnostics tokenizer_problems(const std::string& path);
 
 }  // namespace sim::config

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cassert>
 
+#include "sim/report/json.h"
 #include "sim/report/run_text.h"
 
 namespace sim::report {
@@ -14,7 +15,7 @@ using replay::ClassReport;
 Json split_json(const replay::Split& split) {
   Json json = Json::object();
   for (int c = 0; c < workload::category_count; ++c) {
-    json[std::string(workload::name(static_cast<workload::Category>(c)))] =
+    json[key_of(workload::name(static_cast<workload::Category>(c)))] =
         split[static_cast<std::size_t>(c)];
   }
   return json;
@@ -44,7 +45,7 @@ Json accounts_json(const ClassReport& who) {
   Json accounts = Json::object();
   for (int a = 0; a < replay::account_count; ++a) {
     const auto account = static_cast<replay::Account>(a);
-    accounts[std::string(replay::name(account)) + "_ps"] =
+    accounts[key_of(replay::name(account)) + "_ps"] =
         who.accounts[static_cast<std::size_t>(a)].ps;
   }
   return accounts;

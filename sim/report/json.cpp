@@ -2,9 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "sim/core/letters.h"
 #include "sim/report/version.h"
 #include "sim/workload/layer_choices.h"
 
@@ -195,7 +197,8 @@ Json architecture_json(const model::Architecture& a) {
 namespace {
 // Grows when a key goes or changes its meaning.
 int schema_version(const std::string& command) {
-  return command == "whatif" || command == "topo-place" ? 2 : 1;
+  if (command == "whatif") return 3;
+  return command == "run" || command == "explain" || command == "topo-place" ? 2 : 1;
 }
 }  // namespace
 
@@ -322,6 +325,13 @@ Json to_json(const replay::Place& place) {
           {"layer", place.layer},
           {"block", place.block},
           {"tensor", place.label}};
+}
+
+std::string key_of(std::string_view name) {
+  std::string key = lower(name);
+  std::erase(key, ',');
+  std::ranges::replace(key, ' ', '_');
+  return key;
 }
 
 double rounded(double value, int digits) {

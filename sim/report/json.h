@@ -4,6 +4,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <string_view>
 
 #include "sim/report/answer.h"
 
@@ -20,6 +21,9 @@ Json to_json(const workload::Plan& plan);
 Json to_json(const replay::Place& place);
 // What `run --json` prints of an answer (run_text.h).
 Json to_json(const Answer& answer);
+
+// A name as a key: small letters, '_' for blanks, no commas ("pipeline fill, drain").
+std::string key_of(std::string_view name);
 
 // Rounded to `digits` after the point, for results that people read in tables.
 double rounded(double value, int digits);

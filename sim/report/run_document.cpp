@@ -19,8 +19,8 @@ using replay::ClassReport;
 constexpr std::size_t spans_most = 24'000;
 constexpr std::size_t memory_stages_most = 8;
 
-std::string key_of(workload::Category category) {
-  return std::string(workload::name(category)) + "_gib";
+std::string gib_key(workload::Category category) {
+  return key_of(workload::name(category)) + "_gib";
 }
 
 // Of each stage the class that `better` prefers.
@@ -89,7 +89,7 @@ Rows memory_rows(const Answer& answer, const MemoryTimeline& memory) {
     const auto category = static_cast<workload::Category>(c);
     std::string heading(workload::name(category));
     std::ranges::replace(heading, '_', ' ');
-    rows.columns.push_back({key_of(category), heading, "GiB", 3});
+    rows.columns.push_back({gib_key(category), heading, "GiB", 3});
   }
   rows.columns.push_back({"reserved_gib", "reserved", "GiB", 3});
   rows.columns.push_back({"where", "where", "", 0, true});
@@ -129,7 +129,7 @@ Series memory_series(const Answer& answer) {
   series.group = "stage";
   series.label = "where";
   for (int c = 0; c < workload::category_count; ++c)
-    series.y.push_back(key_of(static_cast<workload::Category>(c)));
+    series.y.push_back(gib_key(static_cast<workload::Category>(c)));
   series.y.push_back("reserved_gib");
   series.fixed = {"reserved_gib"};
   series.rules.push_back({Rule::Kind::y, gib(fullest(answer.run).capacity), "device limit"});

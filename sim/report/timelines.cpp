@@ -42,7 +42,7 @@ Json memory_columns(const replay::ClassReport& who, std::size_t number,
     std::vector<std::int64_t> held;
     for (const MemoryTimeline::Interval& interval : own.intervals)
       held.push_back(interval.most.split[static_cast<std::size_t>(c)]);
-    json["by_category"][std::string(workload::name(static_cast<workload::Category>(c)))] = held;
+    json["by_category"][key_of(workload::name(static_cast<workload::Category>(c)))] = held;
   }
   return json;
 }

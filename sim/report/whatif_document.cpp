@@ -79,7 +79,7 @@ Json links_json(const WhatifRow& row) {
 Json accounts_json(const WhatifRow& row) {
   Json accounts = Json::object();
   for (std::size_t a = 0; a < row.accounts.size(); ++a)
-    accounts[std::string(replay::name(static_cast<Account>(a)))] = row.accounts[a];
+    accounts[key_of(replay::name(static_cast<Account>(a)))] = row.accounts[a];
   return accounts;
 }
 

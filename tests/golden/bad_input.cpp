@@ -5,11 +5,13 @@
 
 #include <catch2/catch.hpp>
 #include <chrono>
+#include <filesystem>
 
 #include "tests/golden/program.h"
 
 using golden::run;
 using golden::text_of;
+namespace fs = std::filesystem;
 
 namespace {
 
@@ -130,6 +132,29 @@ TEST_CASE("golden: hostile fabrics are refused in bounded time and memory") {
   says(islands.out, "problem: ");
   says(refused(limited + "topo time dgx-h100 cluster.nodes=12500000", folder), "1048576");
   says(refused(limited + "run llama-2-7b-64 gpus=100000000", folder), "1048576");
+}
+
+TEST_CASE("golden: check knows every input of the repository and finds nothing wrong") {
+  const std::string folder = golden::scratch("check-own");
+  std::string files;
+  for (const char* part : {"calibration", "models", "topologies", "workloads"}) {
+    for (const auto& entry : fs::recursive_directory_iterator(folder + "/" + part + "/")) {
+      const std::string suffix = entry.path().extension();
+      if (suffix == ".textproto" || suffix == ".csv" || suffix == ".json")
+        files += " '" + entry.path().string() + "'";
+    }
+  }
+  const golden::Finished finished = run("./rehearse check" + files, folder);
+  CHECK(finished.code == 0);
+  CHECK(finished.err == "");
+  for (const char* known :
+       {"fp8.textproto: codec,", "nemo.textproto: framework,", "tokenizers.textproto: tokenizers,",
+        "runs.textproto: residuals,", "hosts.csv: cells,", "llama-3.textproto: failures,"})
+    CHECK(finished.out.find(known) != std::string::npos);
+  // A table of runs stays one where a column is misspelt.
+  golden::write(folder + "/runs.csv", "row_idd,gpu,n_gpus,tp,pp\n1,A100-SXM4-40GB,8,1,1\n");
+  CHECK(run("./rehearse check runs.csv", folder).err.find("did you mean 'row_id'?") !=
+        std::string::npos);
 }
 
 TEST_CASE("golden: noise is refused by every command that reads files") {

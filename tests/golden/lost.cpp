@@ -47,6 +47,27 @@ TEST_CASE("golden: no output is one of the command's inputs") {
   CHECK(nowhere.code == 74);
 }
 
+TEST_CASE("golden: a page is none of the files of its sweep") {
+  const std::string folder = grid_scratch("page-over");
+  const std::string sweep = "./rehearse sweep " + grid + " -q -o out ";
+  fs::create_directory(folder + "/out");
+  for (const char* page : {"out/results.jsonl", "./out/../out/results.csv"}) {
+    const golden::Finished finished = run(sweep + "--report " + page, folder);
+    INFO(finished.err);
+    CHECK(finished.code == 65);
+    CHECK(has(finished.err, "holds what the sweep found, and --report would write over it"));
+  }
+  REQUIRE(run(sweep, folder).code == 0);
+  const std::string lines = text_of(folder + "/out/results.jsonl");
+  const std::string csv = text_of(folder + "/out/results.csv");
+  fs::create_hard_link(folder + "/out/results.jsonl", folder + "/other-name");
+  for (const char* page : {"out/results.jsonl", "other-name", "out/results.csv"})
+    CHECK(run(std::string("./rehearse report out -o ") + page, folder).code == 65);
+  CHECK(text_of(folder + "/out/results.jsonl") == lines);
+  CHECK(text_of(folder + "/out/results.csv") == csv);
+  CHECK(run("./rehearse report out -o out/page.html", folder).code == 0);
+}
+
 TEST_CASE("golden: a finished sweep and the records of another grid are not written over") {
   const std::string folder = grid_scratch("folders");
   const std::string sweep = "./rehearse sweep " + grid + " -q -o out ";
