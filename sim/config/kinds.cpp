@@ -63,9 +63,11 @@ std::string kind_problem(std::string_view text, std::string_view wanted) {
   const char* instead = kind == "grid"       ? "; `rehearse sweep` runs it"
                         : kind == "campaign" ? "; `rehearse campaign` runs it"
                         : kind == "search"   ? "; `rehearse plan` runs it"
+                        : kind == "variants" ? "; `rehearse whatif --variants FILE` runs them"
                         : kind == "cluster"  ? "; a plan names it: cluster=FILE"
                                              : "";
-  return fmt::format("is a {}, not a {}{}", kind, wanted, instead);
+  return fmt::format("{} {}, not a {}{}", kind.back() == 's' ? "holds" : "is a", kind, wanted,
+                     instead);
 }
 
 }  // namespace sim::config

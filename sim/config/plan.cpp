@@ -138,6 +138,7 @@ void default_batch(v1::Plan& plan, const std::vector<std::string>& cluster,
 
 // A file of another kind breaks so many rules that they would hide what is wrong.
 std::string other_kind(const std::string& path) {
+  if (path.ends_with(".sh")) return "is a script, not a plan; --megatron-args FILE reads one";
   const Result<std::string> text = read_file(path);
   return text ? kind_problem(*text, "plan") : "";
 }
