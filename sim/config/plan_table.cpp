@@ -270,8 +270,8 @@ constexpr std::array plan_rows{
                   "others (InternEvo)."},
     Field{.name = "deepspeed_optimizer",
           .place = at<&Plan::sharding, &ShardingPlan::deepspeed_optimizer>(),
-          .line = "ZeRO-1 as DeepSpeed has it: gradients in tensors of their own, reduced in buckets "
-                  "at the end of a step."},
+          .line = "ZeRO-1 as DeepSpeed has it: gradients in tensors of their own, reduced in "
+                  "buckets at the end of a step."},
     Field{.name = "overlap_grad_reduce",
           .place = at<&Plan::sharding, &ShardingPlan::overlap_grad_reduce>(),
           .flags = "overlap-grad-reduce:true",

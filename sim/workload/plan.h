@@ -207,8 +207,8 @@ struct ShardingPlan {
   // A rank keeps the state of whole parameters, not of slices of buckets: gradients are summed on
   // all ranks, and each sends what it updated to the others (InternEvo).
   bool whole_parameters = false;
-  // The distributed optimizer is DeepSpeed's: gradients are tensors of their own, of the parameters'
-  // type, reduced at the end of a step (deepspeed_zero1.h).
+  // The distributed optimizer is DeepSpeed's: gradients are tensors of their own, of the
+  // parameters' type, reduced at the end of a step (deepspeed_zero1.h).
   bool deepspeed_optimizer = false;
   bool overlap_grad_reduce = true;
   bool overlap_param_gather = true;
