@@ -95,7 +95,8 @@ TEST_CASE("config: a file of another kind says what it is") {
   CHECK(contains(problems(load_plan(cluster)), "is a cluster, not a plan"));
   const std::string variants =
       support::in_repository("results/korthikanti-2022-tables-4-5/layers.textproto");
-  CHECK(contains(problems(load_plan(variants)), "holds variants, not a plan; `rehearse whatif --variants"));
+  CHECK(contains(problems(load_plan(variants)),
+                 "holds variants, not a plan; `rehearse whatif --variants"));
   const std::string script = support::in_repository("workloads/jobs/slurm.sh");
   CHECK(contains(problems(load_plan(script)), "is a script, not a plan; --megatron-args FILE"));
 }
