@@ -342,6 +342,32 @@ class Search {
     }
   }
 
+  // Stopped before any replay: one that fits. Neighbours in the queue are alike, and the fastest
+  // ones hardly fit: so every next try is half as far down again.
+  void settle_for_one() {
+    std::size_t next = 0;
+    Queue rest = queue_;
+    for (const auto& [item, entry] : under_way_) rest.push(entry);
+    for (std::size_t i = 0; !rest.empty(); ++i, rest.pop()) {
+      if (i < next) continue;
+      next = i + i / 2 + 1;
+      const Entry& entry = rest.top();
+      const Core& core = space_.cores()[entry.core];
+      const workload::Plan plan = space_.plan(core, entry.variant);
+      if (!search::problems(plan, site(core)).empty()) continue;
+      const SecondBound bound = second_bound(*bounds_, core, plan, site(core));
+      if (bound.capacity > 0 && bound.room() < wanted_.headroom.n) continue;
+      // It is in the queue still, of which the rest is said to be cut.
+      ++out_.counts.replayed;
+      --out_.counts.cut_by_time;
+      out_.replayed.push_back(
+          replay_plan(space_, entry.core, entry.variant, site(core), wanted_));
+      if (!out_.replayed.back().fits) continue;
+      out_.best.push_back(out_.replayed.back());
+      return;
+    }
+  }
+
   Outcome stopped() {
     out_.complete = false;
     std::int64_t least = no_bound;
@@ -355,6 +381,7 @@ class Search {
     for (const Entry& entry : known)
       if (out_.best.size() < static_cast<std::size_t>(wanted_.best))
         out_.best.push_back(out_.replayed[found_[{entry.core, entry.variant}]]);
+    if (out_.best.empty() && bounds_ != nullptr) settle_for_one();
     finish();
     return std::move(out_);
   }

@@ -249,6 +249,10 @@ TEST_CASE("planner: a search that is stopped says what the plans that are left t
   CHECK(stopped.least_left_s <= static_cast<double>(whole.best.front().step_ps) * 1e-12);
   const planner::Counts& c = stopped.counts;
   CHECK(c.plans == c.impossible + c.cut_by_time + c.cut_by_memory + c.replayed);
+  // Before any replay one plan that fits is looked for, so that there is an answer.
+  REQUIRE(stopped.best.size() == 1);
+  CHECK(stopped.best.front().fits);
+  CHECK(stopped.best.front().step_ps >= whole.best.front().step_ps);
 }
 
 TEST_CASE("planner: the best few with balanced layers are faster, and as the replay says") {
