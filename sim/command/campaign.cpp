@@ -6,7 +6,6 @@
 #include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
-#include <thread>
 
 #include "sim/campaign/document.h"
 #include "sim/campaign/run.h"
@@ -17,6 +16,7 @@
 #include "sim/command/interrupt.h"
 #include "sim/command/report.h"
 #include "sim/config/locate.h"
+#include "sim/core/cores.h"
 #include "sim/core/quantity.h"
 #include "sim/report/output.h"
 
@@ -178,12 +178,11 @@ Setup setup_of(const Options& options) {
 }
 
 campaign::Seeds seeds_of(const Options& options) {
-  const auto cores = static_cast<std::int64_t>(std::max(1U, std::thread::hardware_concurrency()));
   campaign::Seeds seeds;
   seeds.first = static_cast<std::uint64_t>(
       options.number("seed", 1, 0, std::numeric_limits<std::int64_t>::max() / 2));
   seeds.count = static_cast<int>(options.number("seeds", 100, 1, 1'000'000));
-  seeds.threads = static_cast<int>(options.number("jobs", cores, 1, 1024));
+  seeds.threads = static_cast<int>(options.number("jobs", cores(), 1, 1024));
   return seeds;
 }
 

@@ -8,7 +8,6 @@
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <thread>
 
 #include "sim/command/command.h"
 #include "sim/command/interrupt.h"
@@ -19,6 +18,7 @@
 #include "sim/command/shard.h"
 #include "sim/config/import_words.h"
 #include "sim/config/residuals.h"
+#include "sim/core/cores.h"
 #include "sim/core/quantity.h"
 #include "sim/planner/document.h"
 #include "sim/planner/search.h"
@@ -417,7 +417,7 @@ void print_plan(const search::Merged& merged, const std::string& into, const Glo
   Globals same = globals;
   all.options->parse(merged.arguments, same);
   Task task = task_of(all);
-  task.wanted.workers = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+  task.wanted.workers = cores();
   const auto of = static_cast<int>(merged.lines.size());
   const std::vector<std::string> ids = share_ids(task, again(*all.options), of);
   planner::Sharing sharing;

@@ -107,8 +107,9 @@ void keep_results(const std::string& folder, const std::string& page, const char
     std::error_code ignored;  // also where neither is there yet
     if (fs::weakly_canonical(page, ignored) == fs::weakly_canonical(result, ignored) ||
         fs::equivalent(page, result, ignored)) {
-      const char* text = "holds what the sweep found, and --{} would write over it; name another";
-      throw Stop{complain({{page, fmt::format(fmt::runtime(text), option)}}), ""};
+      constexpr const char* text =
+          "holds what the sweep found, and --{} would write over it; name another";
+      throw Stop{complain({{page, fmt::format(text, option)}}), ""};
     }
   }
 }

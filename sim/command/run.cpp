@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <memory>
-#include <thread>
 
 #include "sim/command/detail.h"
 #include "sim/command/report.h"
@@ -11,6 +10,7 @@
 #include "sim/command/session.h"
 #include "sim/command/watch.h"
 #include "sim/config/residuals.h"
+#include "sim/core/cores.h"
 #include "sim/report/interval.h"
 #include "sim/report/run_text.h"
 #include "sim/report/timelines.h"
@@ -61,8 +61,7 @@ int run_run(const Arguments& arguments, Globals globals) {
                                        file.plan.world())};
   if (options.has("seeds")) {
     const int seeds = static_cast<int>(options.number("seeds", 100, 1, 100'000));
-    const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-    const int jobs = static_cast<int>(options.number("jobs", cores, 1, 1024));
+    const int jobs = static_cast<int>(options.number("jobs", cores(), 1, 1024));
     return run_seeds(file, site, how, seeds, jobs, globals.json);
   }
   std::unique_ptr<Watch> watch;

@@ -4,10 +4,10 @@
 
 #include <algorithm>
 #include <exception>
-#include <thread>
 
 #include "sim/command/grid_points.h"
 #include "sim/config/residuals.h"
+#include "sim/core/cores.h"
 #include "sim/core/interruption.h"
 #include "sim/search/evaluate.h"
 #include "sim/search/sweep.h"
@@ -84,8 +84,7 @@ SweepWalk::SweepWalk(const std::string& grid, const std::vector<std::string>& se
   const replay::MemoryDetail detail = detail_named(memory);
   state_->points = grid_points(state_->grid, kept_sites(), detail);
   state_->calls.evaluate = evaluation(kept_sites(), detail);
-  state_->jobs = static_cast<std::size_t>(
-      jobs > 0 ? jobs : static_cast<int>(std::max(1u, std::thread::hardware_concurrency())));
+  state_->jobs = static_cast<std::size_t>(jobs > 0 ? jobs : cores());
 }
 
 SweepWalk::~SweepWalk() = default;

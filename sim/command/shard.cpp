@@ -8,8 +8,8 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
-#include <thread>
 
+#include "sim/core/cores.h"
 #include "sim/report/json.h"
 #include "sim/search/merge.h"
 
@@ -40,8 +40,7 @@ Share share_of(const Options& options, bool in_turns) {
     share.of_step = share.shard.has_value();
   }
   const bool in_step = search::step_shard(environment).has_value();
-  const auto cores = static_cast<std::int64_t>(std::max(1U, std::thread::hardware_concurrency()));
-  share.workers = static_cast<int>(options.number("jobs", in_step ? 1 : cores, 1, 1024));
+  share.workers = static_cast<int>(options.number("jobs", in_step ? 1 : cores(), 1, 1024));
   return share;
 }
 

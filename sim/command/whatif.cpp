@@ -4,13 +4,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <thread>
 
 #include "sim/command/command.h"
 #include "sim/command/detail.h"
 #include "sim/command/interrupt.h"
 #include "sim/command/progress.h"
 #include "sim/command/report.h"
+#include "sim/core/cores.h"
 #include "sim/core/quantity.h"
 #include "sim/report/whatif_document.h"
 #include "sim/search/whatif.h"
@@ -65,8 +65,7 @@ int run_whatif(const Arguments& arguments, Globals globals) {
   variants.insert(variants.end(), more.begin(), more.end());
   if (variants.empty())
     throw Stop{exit_usage, "nothing varies: --vary KEY=V1,V2 or --variants FILE"};
-  const auto cores = static_cast<std::int64_t>(std::max(1U, std::thread::hardware_concurrency()));
-  settings.workers = static_cast<int>(options.number("jobs", cores, 1, 1024));
+  settings.workers = static_cast<int>(options.number("jobs", cores(), 1, 1024));
   const std::string network =
       options.choice("network", "isolated", {"isolated", "coupled", "ns-3"});
   if (network == "ns-3")

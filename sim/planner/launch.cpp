@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <ranges>
 #include <array>
+#include <ranges>
 
 #include "sim/config/fields.h"
 #include "sim/workload/context_plan.h"

@@ -7,6 +7,7 @@
 
 #include "sim/planner/lane.h"
 #include "sim/workload/build.h"
+#include "sim/workload/frame_tensors.h"
 
 namespace sim::planner {
 
@@ -50,31 +51,10 @@ Parts parts_of(const workload::Template& pattern, const std::vector<std::int64_t
 std::vector<std::int64_t> held_behind_calls(const workload::Program& program,
                                             const workload::Template& pattern) {
   std::vector<std::int64_t> held;
-  std::map<std::uint32_t, std::int64_t> frame;  // by slot
-  std::map<std::pair<workload::Space, std::uint32_t>, std::int64_t> others;
-  std::int64_t sum = 0;
+  workload::FrameTensors frame(program);
   for (const workload::Call& call : pattern.calls) {
-    const auto put = [&](workload::Space space, std::uint32_t index, std::int64_t bytes) {
-      if (space != workload::Space::microbatch && space != workload::Space::layer) {
-        const std::int64_t was = others[{space, index}];
-        others[{space, index}] = bytes;
-        return was;
-      }
-      std::int64_t& there =
-          frame[space == workload::Space::layer ? call.layer_base + index : index];
-      const std::int64_t was = there;
-      sum += bytes - there;
-      there = bytes;
-      return was;
-    };
-    for (const Instruction& i : program.blocks[call.block].code) {
-      if (i.op == Op::alloc) put(i.space, i.index, i.value);
-      if (i.op == Op::free) put(i.space, i.index, 0);
-      if (i.op == Op::move)
-        put(static_cast<workload::Space>(i.value >> 32),
-            static_cast<std::uint32_t>(i.value & 0xffffffff), put(i.space, i.index, 0));
-    }
-    held.push_back(sum);
+    frame.run(call);
+    held.push_back(frame.bytes());
   }
   return held;
 }

@@ -381,7 +381,8 @@ class Search {
     for (const Entry& entry : known)
       if (out_.best.size() < static_cast<std::size_t>(wanted_.best))
         out_.best.push_back(out_.replayed[found_[{entry.core, entry.variant}]]);
-    if (out_.best.empty() && bounds_ != nullptr) settle_for_one();
+    // Of a share nobody looks at the best.
+    if (out_.best.empty() && bounds_ != nullptr && wanted_.sharing == nullptr) settle_for_one();
     finish();
     return std::move(out_);
   }

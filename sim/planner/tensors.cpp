@@ -35,9 +35,10 @@ class Tensors {
         if (i.op == Op::alloc)
           steps.push_back({i.op, i.space, {}, i.index, 0, rounded_up(i.value)});
         if (i.op == Op::free) steps.push_back({i.op, i.space, {}, i.index, 0, 0});
-        if (i.op == Op::move)
-          steps.push_back({i.op, i.space, static_cast<workload::Space>(i.value >> 32), i.index,
-                           static_cast<std::uint32_t>(i.value & 0xffffffff), 0});
+        if (i.op == Op::move) {
+          const workload::Slot to = workload::destination(i);
+          steps.push_back({i.op, i.space, to.space, i.index, to.index, 0});
+        }
       }
     }
   }

@@ -358,9 +358,8 @@ bool Dataflow::execute(int c, RankState& r, const Instruction& i, const MemoryCo
     case Op::free:
       return free(c, r, i, memory, slot_of(i.space, i.index));
     case Op::move: {
-      const auto to = static_cast<workload::Space>(i.value >> 32);
-      r.memory.move(slot_of(i.space, i.index),
-                    slot_of(to, static_cast<std::uint32_t>(i.value & 0xffffffff)));
+      const workload::Slot to = workload::destination(i);
+      r.memory.move(slot_of(i.space, i.index), slot_of(to.space, to.index));
       return true;
     }
     case Op::record_stream:

@@ -26,9 +26,9 @@ std::vector<std::size_t> frees(const std::vector<MemoryInstruction>& code) {
     if (here.op == Op::alloc && !fresh && code[touched->second].instruction.op == Op::free)
       freed[i] = touched->second;
     touched->second = i;
-    if (here.op == Op::move)
-      next[slot_key(static_cast<workload::Space>(here.value >> 32),
-                    static_cast<std::uint32_t>(here.value))] = i;
+    if (here.op != Op::move) continue;
+    const workload::Slot to = workload::destination(here);
+    next[slot_key(to.space, to.index)] = i;
   }
   return freed;
 }

@@ -71,13 +71,10 @@ void walk_memory(const workload::Program& program, const std::vector<workload::P
       const MemoryCode& block = blocks[calls[c].block];
       for (const MemoryInstruction& step : block.code) {
         const workload::Instruction& i = step.instruction;
-        const std::uint32_t slot = slot_number(program, i.space, i.index, frame, layer);
-        const std::uint32_t to =
-            i.op == workload::Op::move
-                ? slot_number(program, static_cast<workload::Space>(i.value >> 32),
-                              static_cast<std::uint32_t>(i.value), frame, layer)
-                : slot;
-        visit(p, c, block, step, slot, to);
+        const workload::Slot from{i.space, i.index};
+        const workload::Slot to = i.op == workload::Op::move ? workload::destination(i) : from;
+        visit(p, c, block, step, slot_number(program, from.space, from.index, frame, layer),
+              slot_number(program, to.space, to.index, frame, layer));
       }
     }
   }

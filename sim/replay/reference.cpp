@@ -186,9 +186,8 @@ void Reference::handle(int c, Rank& r, const Instruction& i) {
       r.memory.free(slot(r, i.space, i.index), i.flags & workload::maybe, &r.at);
       return;
     case Op::move: {
-      const auto to = static_cast<workload::Space>(i.value >> 32);
-      r.memory.move(slot(r, i.space, i.index),
-                    slot(r, to, static_cast<std::uint32_t>(i.value & 0xffffffff)));
+      const workload::Slot to = workload::destination(i);
+      r.memory.move(slot(r, i.space, i.index), slot(r, to.space, to.index));
       return;
     }
     case Op::record_stream:

@@ -1,8 +1,16 @@
+#include "sim/search/evaluate.h"
+
+#include <fmt/format.h>
+#include <xxhash.h>
+
+#include <algorithm>
+#include <cassert>
+#include <cmath>
+
 #include "sim/device/kernel.h"
 #include "sim/model/flops.h"
 #include "sim/replay/coupling.h"
 #include "sim/schedule/timeline.h"
-#include "sim/search/evaluate.h"
 #include "sim/search/pass_times.h"
 #include "sim/search/slices.h"
 #include "sim/search/verdict.h"
@@ -229,23 +237,25 @@ workload::Job job_of(const workload::Plan& plan, const Site& site, bool all_rank
 
 namespace {
 
-// A schedule that goes by the times of passes gets those of its own programs.
+// Of the plan's own programs, in an order that goes by no times yet.
+schedule::Times own_pass_times(const workload::Plan& plan, const Site& site) {
+  const workload::Job job = job_of(plan, site, false);
+  return pass_times(
+      job, replay::price(job, site.machine.gpu, site.profile.device, *site.network, site.others));
+}
+
 workload::Plan with_pass_times(const workload::Plan& plan, const Site& site) {
   if (!schedule::find(plan.pipeline.schedule)->by_times || plan.mesh.pp == 1) return plan;
-  const workload::Job job = job_of(plan, site, false);
   workload::Plan timed = plan;
-  timed.pipeline.pass_times = pass_times(
-      job, replay::price(job, site.machine.gpu, site.profile.device, *site.network, site.others));
+  timed.pipeline.pass_times = own_pass_times(plan, site);
   return timed;
 }
 
 }  // namespace
 
 double bubble_of_pass_times(const workload::Plan& plan, const Site& site) {
-  const workload::Job job = timed_job(plan, site);
   schedule::Shape shape = workload::pipeline_shape(plan, plan.microbatches());
-  shape.times = pass_times(
-      job, replay::price(job, site.machine.gpu, site.profile.device, *site.network, site.others));
+  shape.times = own_pass_times(plan, site);
   const schedule::Timeline line = schedule::run(*schedule::find(plan.pipeline.schedule), shape);
   return 100 * (1 - *std::ranges::max_element(line.busy) / line.span);
 }

@@ -7,10 +7,6 @@
 namespace sim::workload {
 namespace {
 
-constexpr std::int64_t round_up(std::int64_t n, std::int64_t unit) {
-  return (n + unit - 1) / unit * unit;
-}
-
 void assign_buckets(const ParameterList& parameters, const BufferRules& rules,
                     BufferLayout& layout) {
   const std::int64_t limit = std::max<std::int64_t>(40'000'000, 1'000'000 * rules.data_parallel);

@@ -1,7 +1,6 @@
 #include "sim/workload/deepspeed_zero1.h"
 
 #include <algorithm>
-#include <cassert>
 
 namespace sim::workload {
 
@@ -26,18 +25,16 @@ bool decays(const Parameter& p) {
 
 DeepspeedZero1::DeepspeedZero1(Rank& rank) : Sharding(rank), groups_(2) {
   for (int chunk = 0; chunk < plan_.pipeline.virtual_stages; ++chunk) {
-    std::vector<std::uint32_t>& slots = gradient_of_.emplace_back();
+    std::vector<Member>& members = members_.emplace_back();
     for (const Parameter& p : parameters(chunk).all()) {
-      const Member member{p.elements, rank_.new_fixed(), rank_.new_fixed()};
-      slots.push_back(member.gradient);
-      groups_[decays(p) ? 0 : 1].members.push_back(member);
+      members.push_back({p.elements, rank_.new_fixed(), rank_.new_fixed()});
+      groups_[decays(p) ? 0 : 1].members.push_back(members.back());
     }
   }
   averaged_ = rank_.new_fixed();
   for (Group& group : groups_) {
     for (const Member& m : group.members) group.elements += m.elements;
-    const std::int64_t unit = 2 * ranks();
-    group.elements = (group.elements + unit - 1) / unit * unit;
+    group.elements = round_up(group.elements, 2 * ranks());
     group.part = group.elements / ranks();
     std::int64_t left = group.part;
     for (const Member& m : group.members) {
@@ -62,19 +59,13 @@ std::vector<Stream> DeepspeedZero1::communicators() const {
   return made;
 }
 
-void DeepspeedZero1::memory_bound(Emitter& e, OperationKind kind, std::string_view name,
-                                  std::int64_t bytes, std::uint8_t flags) {
-  e.kernel(model::memory_bound(kind, name, Bytes{bytes}), flags);
-}
-
 void DeepspeedZero1::set_up(Emitter& e) {
-  std::vector<std::size_t> next(groups_.size());
-  for (int chunk = 0; chunk < plan_.pipeline.virtual_stages; ++chunk)
-    for (const Parameter& p : parameters(chunk).all()) {
-      const std::size_t g = decays(p) ? 0 : 1;
-      e.alloc(fixed_slot(groups_[g].members[next[g]++].parameter), rank_.dim.element * p.elements,
+  for (int chunk = 0; chunk < plan_.pipeline.virtual_stages; ++chunk) {
+    auto member = members_[static_cast<std::size_t>(chunk)].begin();
+    for (const Parameter& p : parameters(chunk).all())
+      e.alloc(fixed_slot((member++)->parameter), rank_.dim.element * p.elements,
               Category::weights, p.name);
-    }
+  }
   for (const Group& group : groups_) make_flat(e, group);
   first_update(e);
   wait_for_all(rank_, e, "set-up", "barrier");
@@ -124,8 +115,8 @@ bool DeepspeedZero1::kept(Emitter& e, int chunk, int parameter, Slot gradient) {
     if (std::ranges::count(arrived_, parameter) > 0) return false;
     arrived_.push_back(parameter);
   }
-  e.move(gradient, fixed_slot(gradient_of_[static_cast<std::size_t>(chunk)]
-                                          [static_cast<std::size_t>(parameter)]));
+  const std::vector<Member>& members = members_[static_cast<std::size_t>(chunk)];
+  e.move(gradient, fixed_slot(members[static_cast<std::size_t>(parameter)].gradient));
   return true;
 }
 
@@ -144,7 +135,7 @@ void DeepspeedZero1::reduce(Emitter& e) {
       if (filled.elements + m.elements > bucket_elements) reduce_bucket(e, filled);
       const bool copied = m.elements <= bucket_elements;
       if (copied)
-        memory_bound(e, OperationKind::copy, "gradient to bucket", 2 * element * m.elements);
+        e.memory_bound(OperationKind::copy, "gradient to bucket", 2 * element * m.elements);
       filled.add(offset, m.elements, group.part);
       if (!copied) reduce_bucket(e, filled);
       e.free(fixed_slot(m.gradient));
@@ -152,7 +143,7 @@ void DeepspeedZero1::reduce(Emitter& e) {
     }
   }
   reduce_bucket(e, filled);
-  memory_bound(e, OperationKind::copy, "gradients of the part out of the bucket",
+  e.memory_bound(OperationKind::copy, "gradients of the part out of the bucket",
                2 * element * owned);
   e.free(local_slot(bucket));
 }
@@ -178,7 +169,7 @@ void DeepspeedZero1::Bucket::add(std::int64_t offset, std::int64_t count, std::i
 void DeepspeedZero1::reduce_bucket(Emitter& e, Bucket& filled) {
   if (filled.elements == 0) return;
   const std::int64_t element = rank_.dim.element;
-  memory_bound(e, OperationKind::elementwise, "bucket scale",
+  e.memory_bound(OperationKind::elementwise, "bucket scale",
                2 * element * std::max(filled.elements, bucket_elements));
   for (const std::int64_t slice : filled.slices)
     if (ranks() > 1)
@@ -191,9 +182,9 @@ void DeepspeedZero1::check_each(Emitter& e, std::string_view label, std::int64_t
   for (const Group& group : groups_)
     for (const std::int64_t piece : group.pieces) {
       e.alloc(local_slot(scratch), bytes * piece, Category::temporaries, label);
-      memory_bound(e, OperationKind::copy, label, (rank_.dim.element + bytes) * piece,
+      e.memory_bound(OperationKind::copy, label, (rank_.dim.element + bytes) * piece,
                    optimizer_work);
-      memory_bound(e, OperationKind::reduction, label, bytes * piece, optimizer_work);
+      e.memory_bound(OperationKind::reduction, label, bytes * piece, optimizer_work);
       e.free(local_slot(scratch));
       e.host(HostWork::blocking_read);
     }
@@ -209,10 +200,10 @@ void DeepspeedZero1::agree(Emitter& e, std::string_view label) {
 void DeepspeedZero1::update(Emitter& e, const Group& group) {
   if (group.part == 0) return;
   const std::int64_t element = rank_.dim.element;
-  memory_bound(e, OperationKind::elementwise, "clip gradients", 8 * group.part, optimizer_work);
-  memory_bound(e, OperationKind::optimizer, "adam", 28 * group.part, optimizer_work);
+  e.memory_bound(OperationKind::elementwise, "clip gradients", 8 * group.part, optimizer_work);
+  e.memory_bound(OperationKind::optimizer, "adam", 28 * group.part, optimizer_work);
   e.free(fixed_slot(group.gradient));
-  memory_bound(e, OperationKind::copy, "master to model", (4 + element) * group.part,
+  e.memory_bound(OperationKind::copy, "master to model", (4 + element) * group.part,
                optimizer_work);
 }
 
@@ -224,7 +215,7 @@ void DeepspeedZero1::gather(Emitter& e, const Group& group) {
     const std::int64_t bytes = rank_.dim.element * (group.elements / shards);
     e.alloc(local_slot(gathered), bytes, Category::communication, "gathered parameters");
     e.collective(Kind::all_gather, Stream::dp_cp, bytes, "parameter gather", joins);
-    memory_bound(e, OperationKind::copy, "parameters to their places", 2 * bytes);
+    e.memory_bound(OperationKind::copy, "parameters to their places", 2 * bytes);
     e.free(local_slot(gathered));
   }
 }
@@ -242,10 +233,10 @@ void DeepspeedZero1::end_step(Emitter& e, bool) {
     if (group.part == 0) continue;
     const std::int64_t flat = rank_.dim.element * group.part;
     e.alloc(local_slot(flattened), flat, Category::temporaries, "flat gradient of the part");
-    memory_bound(e, OperationKind::copy, "flatten gradients", 2 * flat, optimizer_work);
+    e.memory_bound(OperationKind::copy, "flatten gradients", 2 * flat, optimizer_work);
     e.alloc(fixed_slot(group.gradient), 4 * group.part, Category::gradients,
             "fp32 gradient of the part");
-    memory_bound(e, OperationKind::copy, "gradient to fp32", flat + 4 * group.part,
+    e.memory_bound(OperationKind::copy, "gradient to fp32", flat + 4 * group.part,
                  optimizer_work);
     e.free(local_slot(flattened));
   }

@@ -56,8 +56,6 @@ class DeepspeedZero1 final : public Sharding {
 
   std::int64_t ranks() const;
   bool kept(Emitter& e, int chunk, int parameter, Slot gradient) override;
-  void memory_bound(Emitter& e, model::OperationKind kind, std::string_view name,
-                    std::int64_t bytes, std::uint8_t flags = 0);
   void make_flat(Emitter& e, const Group& group);
   void first_update(Emitter& e);
   void reduce(Emitter& e);
@@ -68,9 +66,9 @@ class DeepspeedZero1 final : public Sharding {
   void gather(Emitter& e, const Group& group);
 
   std::vector<Group> groups_;
-  std::vector<std::vector<std::uint32_t>> gradient_of_;  // slot, by chunk and parameter
-  std::vector<int> arrived_;                             // of the ends, in this pass
-  std::uint32_t averaged_ = 0;                           // gradients of this rank's part
+  std::vector<std::vector<Member>> members_;  // by chunk and parameter
+  std::vector<int> arrived_;                  // of the ends, in this pass
+  std::uint32_t averaged_ = 0;                // gradients of this rank's part
 };
 
 }  // namespace sim::workload

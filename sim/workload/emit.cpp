@@ -71,7 +71,7 @@ void Emitter::alloc(Slot slot, std::int64_t bytes, Category category, std::strin
   i.value = bytes;
   block_.code.push_back(i);
   if (tables_.fills())
-    kernel(model::memory_bound(model::OperationKind::copy, "fill", Bytes{bytes}), 0, pool);
+    memory_bound(model::OperationKind::copy, "fill", bytes, 0, pool);
 }
 
 void Emitter::free(Slot slot, std::uint8_t flags) {
@@ -86,7 +86,7 @@ void Emitter::move(Slot from, Slot to) {
   Instruction i = instruction(Op::move);
   i.space = from.space;
   i.index = from.index;
-  i.value = static_cast<std::int64_t>(to.space) << 32 | to.index;
+  i.value = packed(to);
   block_.code.push_back(i);
 }
 
@@ -105,6 +105,11 @@ void Emitter::kernel(const model::Operation& operation, std::uint8_t flags, Stre
   i.index = tables_.operation(operation);
   i.label = tables_.label(operation.name);
   block_.code.push_back(i);
+}
+
+void Emitter::memory_bound(model::OperationKind kind, std::string_view name, std::int64_t bytes,
+                           std::uint8_t flags, Stream stream) {
+  kernel(model::memory_bound(kind, name, Bytes{bytes}), flags, stream);
 }
 
 void Emitter::collective(collective::Kind kind, Stream communicator, std::int64_t bytes,

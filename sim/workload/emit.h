@@ -56,6 +56,9 @@ class Emitter {
   void record_stream(Slot slot, Stream stream);
   void kernel(const model::Operation& operation, std::uint8_t flags = 0,
               Stream stream = Stream::compute);
+  // A kernel that reads and writes so much.
+  void memory_bound(model::OperationKind kind, std::string_view name, std::int64_t bytes,
+                    std::uint8_t flags = 0, Stream stream = Stream::compute);
   // One collective; bytes as network.h counts them.
   void collective(collective::Kind kind, Stream communicator, std::int64_t bytes,
                   std::string_view label, std::uint8_t flags = joins, std::uint16_t event = 0,

@@ -16,10 +16,6 @@ namespace {
 
 enum Local : std::uint32_t { before_cut };
 
-constexpr std::int64_t round_up(std::int64_t n, std::int64_t unit) {
-  return (n + unit - 1) / unit * unit;
-}
-
 }  // namespace
 
 Fsdp::Fsdp(Rank& rank)
@@ -120,8 +116,7 @@ std::vector<Stream> Fsdp::communicators() const {
 
 void Fsdp::memory_bound(Emitter& e, OperationKind kind, std::string_view name, std::int64_t bytes,
                         Stream stream) {
-  e.kernel(model::memory_bound(kind, name, Bytes{bytes}),
-           stream == Stream::compute ? std::uint8_t{0} : beside, stream);
+  e.memory_bound(kind, name, bytes, stream == Stream::compute ? std::uint8_t{0} : beside, stream);
 }
 
 void Fsdp::set_up(Emitter& e) {

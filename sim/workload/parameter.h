@@ -16,6 +16,11 @@ struct Rank;
 
 constexpr int ends = -1;  // the unit of a chunk that is no layer
 
+// Elements, padded to whole units.
+constexpr std::int64_t round_up(std::int64_t n, std::int64_t unit) {
+  return (n + unit - 1) / unit * unit;
+}
+
 struct Unit {
   int chunk = 0;
   int layer = ends;

@@ -304,8 +304,8 @@ class Printer {
       if (i.op == Op::move) {
         std::int64_t& from = held(key);
         const std::int64_t tensor = std::exchange(from, -1);
-        view.tensors_out[{static_cast<Space>(i.value >> 32), static_cast<std::uint32_t>(i.value)}] =
-            tensor;
+        const Slot to = destination(i);
+        view.tensors_out[{to.space, to.index}] = tensor;
         continue;
       }
       lines.indented();

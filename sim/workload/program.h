@@ -155,6 +155,14 @@ struct Instruction {
   std::int64_t value = 0;   // bytes or amount
 };
 
+// Where the tensor of a move goes, as `value` says it.
+constexpr std::int64_t packed(Slot slot) {
+  return static_cast<std::int64_t>(slot.space) << 32 | slot.index;
+}
+constexpr Slot destination(const Instruction& move) {
+  return {static_cast<Space>(move.value >> 32), static_cast<std::uint32_t>(move.value)};
+}
+
 struct Block {
   std::string name;  // "layer forward"
   std::vector<Instruction> code;

@@ -143,12 +143,12 @@ void Rank::settle(int most_layers) {
   const auto base = [&](std::uint32_t layer) {
     return frame_slots_ + (layer - frame_slot_count) * layer_slots_;
   };
-  constexpr auto layer = static_cast<std::int64_t>(Space::layer);
   for (Block& block : program.blocks)
     for (Instruction& i : block.code) {
       if (i.space == Space::layer) i.index = settled(i.index);
-      if (i.op == Op::move && i.value >> 32 == layer)
-        i.value = layer << 32 | settled(static_cast<std::uint32_t>(i.value));
+      if (i.op != Op::move) continue;
+      if (const Slot to = destination(i); to.space == Space::layer)
+        i.value = packed({to.space, settled(to.index)});
     }
   for (Template& t : program.templates)
     for (Call& call : t.calls) call.layer_base = base(call.layer_base);

@@ -80,11 +80,6 @@ std::int64_t Replicated::bytes_of(const Parameter& p) const {
   return p.fp8 ? 1 : rank_.dim.element;
 }
 
-void Replicated::memory_bound(Emitter& e, OperationKind kind, std::string_view name,
-                              std::int64_t bytes, std::uint8_t flags) {
-  e.kernel(model::memory_bound(kind, name, Bytes{bytes}), flags);
-}
-
 void Replicated::set_up(Emitter& e) {
   const int chunks = plan_.pipeline.virtual_stages;
   for (int chunk = 0; chunk < chunks; ++chunk) allocate_parameters(e, chunk);
@@ -106,7 +101,7 @@ void Replicated::allocate_buffers(Emitter& e, int, Buffer& b) {
   const std::int64_t bytes = bytes_of_gradient() * b.layout.elements;
   if (bytes == 0) return;  // all is frozen
   e.alloc(fixed_slot(rank_.new_fixed()), bytes, Category::gradients, "gradient buffer");
-  memory_bound(e, OperationKind::copy, "clear buffers", bytes);
+  e.memory_bound(OperationKind::copy, "clear buffers", bytes);
 }
 
 void Replicated::allocate_masters(Emitter& e, const BufferLayout& layout) {
@@ -128,7 +123,7 @@ void Replicated::allocate_moments(Emitter& e, const BufferLayout& layout) {
     e.alloc(fixed_slot(rank_.new_fixed()), o.exp_avg_bytes * piece, Category::optimizer, "exp_avg");
     e.alloc(fixed_slot(rank_.new_fixed()), o.exp_avg_sq_bytes * piece, Category::optimizer,
             "exp_avg_sq");
-    memory_bound(e, OperationKind::copy, "clear moments",
+    e.memory_bound(OperationKind::copy, "clear moments",
                  (o.exp_avg_bytes + o.exp_avg_sq_bytes) * piece, optimizer_work);
   }
 }
@@ -142,7 +137,7 @@ void Replicated::begin_step(Emitter& e, bool first) {
   e.host(HostWork::step);
   for (const Buffer& b : buffers_)
     if (b.layout.elements > 0)
-      memory_bound(e, OperationKind::copy, "zero gradients",
+      e.memory_bound(OperationKind::copy, "zero gradients",
                    bytes_of_gradient() * b.layout.elements, optimizer_work);
   for (const Buffer& b : buffers_)
     for (const std::uint32_t slot : b.copied_gradients) e.free(fixed_slot(slot));
@@ -172,7 +167,7 @@ void Replicated::allocate_fp8_weights(Emitter& e, int chunk) {
 void Replicated::cast_fp8_weights(Emitter& e, int chunk) {
   const bool transposed = plan_.keeps_transposed_weights();
   for (int layer = 0; layer < parameters(chunk).layers(); ++layer)
-    memory_bound(e, OperationKind::copy, transposed ? "transpose weights" : "weights to fp8",
+    e.memory_bound(OperationKind::copy, transposed ? "transpose weights" : "weights to fp8",
                  (transposed ? 2 : rank_.dim.element + 2) * layer_matrices(chunk, layer));
 }
 
@@ -190,11 +185,11 @@ void Replicated::reduce(Emitter& e, const Buffer& b, const Bucket& bucket,
                         bool overlapped_with_backward) {
   const std::int64_t bytes = bucket.elements * bytes_of_gradient();
   if (plan_.stack.check_for_nan) {
-    memory_bound(e, OperationKind::reduction, "bucket norm", bytes);
+    e.memory_bound(OperationKind::reduction, "bucket norm", bytes);
     e.sync_stream(Stream::compute, "gradient nan check");
     e.host(HostWork::blocking_read);
   }
-  memory_bound(e, OperationKind::elementwise, "bucket scale", 2 * bytes);
+  e.memory_bound(OperationKind::elementwise, "bucket scale", 2 * bytes);
   if (ranks(b) > 1) sum(e, b, bytes, overlapped_with_backward ? overlapped : joins);
 }
 
@@ -236,7 +231,7 @@ void Replicated::add_mirror_gradients(Emitter& e) {
   const std::int64_t others = shard_of_chunk(1) * bytes_of_gradient();
   e.alloc(local_slot(mirrored), own, Category::communication, "gradients of the mirror");
   swap_with_mirror(e, others, own, mirror_gradients, "gradients of the mirror");
-  memory_bound(e, OperationKind::elementwise, "add the mirror's gradients", 3 * own);
+  e.memory_bound(OperationKind::elementwise, "add the mirror's gradients", 3 * own);
   e.free(local_slot(mirrored));
 }
 
@@ -261,10 +256,10 @@ void Replicated::sum_norm_gradients(Emitter& e, int chunk) {
   if (tensors == 0) return;
   const std::int64_t bytes = elements * bytes_of_gradient();
   e.alloc(local_slot(flattened), bytes, Category::temporaries, "flattened norm gradients");
-  memory_bound(e, OperationKind::copy, "flatten norm gradients", 2 * bytes);
+  e.memory_bound(OperationKind::copy, "flatten norm gradients", 2 * bytes);
   e.collective(Kind::all_reduce, Stream::tp, bytes, "norm gradient all-reduce");
   for (int i = 0; i < tensors; ++i)
-    memory_bound(e, OperationKind::copy, "copy norm gradient", 2 * bytes / tensors);
+    e.memory_bound(OperationKind::copy, "copy norm gradient", 2 * bytes / tensors);
   e.free(local_slot(flattened));
 }
 
@@ -278,7 +273,7 @@ void Replicated::copy_gradients(Emitter& e, Buffer& b) {
     if (first) b.copied_gradients.push_back(rank_.new_fixed());
     e.alloc(fixed_slot(b.copied_gradients[i]), 4 * b.layout.pieces[i], Category::gradients,
             "fp32 gradient copy");
-    memory_bound(e, OperationKind::copy, "gradient to fp32",
+    e.memory_bound(OperationKind::copy, "gradient to fp32",
                  (4 + bytes_of_gradient()) * b.layout.pieces[i], optimizer_work);
   }
 }
@@ -338,12 +333,12 @@ void Replicated::update(Emitter& e, const BufferLayout& layout) {
   const std::int64_t gradient = o.precision_aware ? bytes_of_gradient() : 4;
   const std::int64_t state = o.main_parameter_bytes + o.exp_avg_bytes + o.exp_avg_sq_bytes;
   if (elements > 0)
-    memory_bound(e, OperationKind::optimizer, "adam", (2 * state + gradient) * elements,
+    e.memory_bound(OperationKind::optimizer, "adam", (2 * state + gradient) * elements,
                  optimizer_work);
   if (!away.empty()) update_on_cpu(e, away);
   if (plan_.numerics.precision == model::Precision::fp32) return;
   for (const std::int64_t piece : layout.pieces)
-    memory_bound(e, OperationKind::copy, "master to model", (4 + rank_.dim.element) * piece,
+    e.memory_bound(OperationKind::copy, "master to model", (4 + rank_.dim.element) * piece,
                  optimizer_work);
 }
 
@@ -360,7 +355,7 @@ std::size_t Replicated::pieces_on_cpu(const BufferLayout& layout) const {
 void Replicated::log_state(Emitter& e, std::int64_t elements) {
   std::int64_t pieces = 0;
   for (const Buffer& b : buffers_) pieces += static_cast<std::int64_t>(b.layout.pieces.size());
-  memory_bound(e, OperationKind::reduction, "optimizer state logging", 64 * elements,
+  e.memory_bound(OperationKind::reduction, "optimizer state logging", 64 * elements,
                optimizer_work);
   e.host(HostWork::blocking_read, 16 * pieces);
 }

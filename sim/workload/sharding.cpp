@@ -94,11 +94,8 @@ void validate_step(Rank& rank, Emitter& e) {
 
 void clip_gradients(Rank& rank, Emitter& e, std::int64_t elements, bool reads) {
   if (!rank.plan.stack.gradient_clipping) return;
-  const auto memory_bound = [&](OperationKind kind, std::string_view name, std::int64_t bytes) {
-    e.kernel(model::memory_bound(kind, name, Bytes{bytes}), optimizer_work);
-  };
   e.alloc(local_slot(norm_scratch), 4 * 320, Category::temporaries, "norm scratch");
-  memory_bound(OperationKind::reduction, "gradient norm", 4 * elements);
+  e.memory_bound(OperationKind::reduction, "gradient norm", 4 * elements, optimizer_work);
   if (rank.plan.optimizer.post_validation)
     sum_norm_of_stages(rank, e);
   else if (rank.plan.world() > 1)
@@ -107,7 +104,7 @@ void clip_gradients(Rank& rank, Emitter& e, std::int64_t elements, bool reads) {
     e.sync_stream(Stream::compute, "gradient norm");
     e.host(HostWork::blocking_read);
   }
-  memory_bound(OperationKind::elementwise, "clip gradients", 8 * elements);
+  e.memory_bound(OperationKind::elementwise, "clip gradients", 8 * elements, optimizer_work);
   e.free(local_slot(norm_scratch));
 }
 

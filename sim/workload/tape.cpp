@@ -70,8 +70,7 @@ void Writer::record_stream(Value v, Stream stream) {
 
 void Writer::memory_bound(model::OperationKind kind, std::string_view name, std::int64_t bytes,
                           Stream stream) {
-  e.kernel(model::memory_bound(kind, name, Bytes{bytes}), flags,
-           stream == Stream::compute ? current : stream);
+  e.memory_bound(kind, name, bytes, flags, stream == Stream::compute ? current : stream);
 }
 
 void Writer::product(std::string_view name, std::int64_t n, std::int64_t k) {

@@ -83,8 +83,6 @@ class Replicated : public Sharding {
   bool has_experts() const { return plan_.architecture.is_mixture(); }
   std::int64_t bytes_of_gradient() const;
   std::int64_t bytes_of(const Parameter& p) const;  // of an element
-  void memory_bound(Emitter& e, model::OperationKind kind, std::string_view name,
-                    std::int64_t bytes, std::uint8_t flags = 0);
 
   // Those whose state this rank has: of two chunks that the mirroring stage has too, the first.
   std::vector<Buffer*> updated();

@@ -8,9 +8,9 @@
 #include <algorithm>
 #include <cerrno>
 #include <deque>
-#include <thread>
 #include <vector>
 
+#include "sim/core/cores.h"
 #include "sim/network/frame.h"
 #include "sim/network/simgrid/engine.h"
 #include "sim/network/simgrid/packets.h"
@@ -124,7 +124,7 @@ class Server {
     while (auto frame = buffer_.next()) waiting_.push_back(std::move(*frame));
   }
 
-  const std::size_t most_ = std::max(1U, std::thread::hardware_concurrency());
+  const std::size_t most_ = static_cast<std::size_t>(cores());
   bool input_ended_ = false;
   FrameBuffer buffer_;
   std::deque<Frame> waiting_;
