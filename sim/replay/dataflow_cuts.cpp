@@ -27,6 +27,16 @@ bool Dataflow::ran_out() const {
                      [](const auto& r) { return r->memory.ran_out(); });
 }
 
+// No memory that may still be found would help: what a class needs is known to be more.
+bool Dataflow::surely_out() const {
+  return options_.memory == MemoryDetail::bounded &&
+         std::ranges::any_of(ranks_, [&](const auto& r) {
+           const std::int64_t allocated =
+               r->memory.allocator().statistics().all.allocated_bytes.peak;
+           return r->memory.ran_out() && allocated - r->driver.capacity().n >= memory_.more.n;
+         });
+}
+
 std::int64_t Dataflow::driver_calls() const {
   std::int64_t calls = 0;
   for (const auto& r : ranks_) calls += r->driver.calls();
@@ -187,7 +197,7 @@ void Dataflow::play(int step) {
     r->live.clear();
   }
   while (next < cuts && !ended_early_ && stop_at(next)) {
-    if (ran_out() && patience-- == 0) {
+    if (ran_out() && (patience-- == 0 || surely_out())) {
       ended_early_ = true;
       return;
     }
@@ -262,7 +272,7 @@ RunReport Dataflow::run() {
     play(step);
     end_step(step, report);
     previous = std::move(start);
-    if (ended_early_) break;
+    if (ended_early_ || surely_out()) break;
   }
   // What nobody waited for.
   for (std::size_t c = 0; c < ranks_.size(); ++c)

@@ -161,6 +161,7 @@ class Dataflow {
   static void walk_frames(const RankState& r, std::uint32_t end,
                           std::vector<std::uint32_t>& live);
   bool ran_out() const;
+  bool surely_out() const;
   std::int64_t driver_calls() const;
   void observe(int c, const RankState& r, workload::Stream stream, const workload::Instruction& i,
                Time start, Time waited, Time end) const;

@@ -13,7 +13,7 @@
 // Memory that comes back to an earlier state is periodic; such a class rests until the number of
 // periods is known.
 //
-// Where the allocator's options allow it, lanes are replayed in its place (lane_replay.h): the same
+// Behind a first stretch, where the allocator's options allow it, lanes are replayed in its place (lane_replay.h): the same
 // blocks, several times faster, each lane resting on its own.
 #include <algorithm>
 #include <cassert>
@@ -27,6 +27,7 @@ using workload::Op;
 
 // A class in such a replay.
 struct Dataflow::Quiet {
+  std::int64_t cut = 0;    // when the CPU reaches the begin of a period, in ps from there
   std::int64_t done = 0;   // periods replayed, or found to be added up
   std::int64_t cycle = 0;  // above 0: the state after `done` periods comes back that much later
   std::vector<std::pair<std::int64_t, std::vector<std::int64_t>>> seen;
@@ -164,14 +165,13 @@ bool Dataflow::advance_memory(int c, Quiet& quiet, const Stretch& stretch, std::
 // Sets up the lanes of a class, where the periods to come are worth it.
 void Dataflow::trace_lanes(int c, Quiet& quiet, const Stretch& stretch, std::int64_t most) const {
   constexpr std::int64_t worth = 10, longest = 256;  // periods
-  if (most < worth) return;
+  if (most - quiet.done < worth || quiet.cycle > 0) return;
   const RankState& r = *ranks_[static_cast<std::size_t>(c)];
   std::vector<std::uint32_t> bounds;
-  for (std::int64_t n = 0; n <= std::min(most, longest); ++n)
+  for (std::int64_t n = quiet.done; n <= std::min(most, quiet.done + longest); ++n)
     bounds.push_back(pass_at(r, stretch, n));
   auto trace = trace_period(r, memory_code_[static_cast<std::size_t>(c)], bounds);
-  if (!trace) return;
-  quiet.lanes.emplace(std::move(*trace), stretch.length.ps, (r.clock.cpu - stretch.begin).ps);
+  if (trace) quiet.lanes.emplace(std::move(*trace), quiet.done, stretch.length.ps, quiet.cut);
 }
 
 // The state of a periodic class after `end` periods.
@@ -194,11 +194,18 @@ void Dataflow::end_cycle(int c, Quiet& quiet, const Stretch& stretch, std::int64
 
 namespace {
 
+// Of what a step asks for: set-up is over.
 std::int64_t largest_segment(const workload::Program& program) {
   std::int64_t largest = memory::Options().large_segment;
-  for (const workload::Block& block : program.blocks)
-    for (const workload::Instruction& i : block.code)
-      if (i.op == Op::alloc) largest = std::max(largest, i.value);
+  std::vector<char> seen(program.templates.size()), looked(program.blocks.size());
+  for (const workload::Pass& pass : program.step) {
+    if (std::exchange(seen[pass.pattern], true)) continue;
+    for (const workload::Call& call : program.templates[pass.pattern].calls) {
+      if (std::exchange(looked[call.block], true)) continue;
+      for (const workload::Instruction& i : program.blocks[call.block].code)
+        if (i.op == Op::alloc) largest = std::max(largest, i.value);
+    }
+  }
   return largest;
 }
 
@@ -222,12 +229,20 @@ bool Dataflow::decided(const GrowthStop& stop) {
   return true;
 }
 
+namespace {
+
+// Periods of the first stretch. Lanes are worth setting up behind it: that costs as much as a few
+// periods, and many a class needs the driver before.
+constexpr std::int64_t first_stretch = 8;
+
+}  // namespace
+
 // Where the stretch ends that begins at `done`: stretches grow, and end where it is asked whether
 // memory is decided, and where lanes can take over.
 std::int64_t Dataflow::end_of_stretch(std::span<const Quiet> all, std::int64_t done,
                                       std::int64_t most) {
-  constexpr std::int64_t shortest = 8, longest = 256;
-  std::int64_t end = std::min(most, done + std::clamp(done / 2, shortest, longest));
+  constexpr std::int64_t longest = 256;
+  std::int64_t end = std::min(most, done + std::clamp(done / 2, first_stretch, longest));
   for (const GrowthStop& stop : growth_stops)
     if (stop.periods > done) end = std::min(end, stop.periods);
   for (const Quiet& quiet : all)
@@ -239,7 +254,7 @@ std::int64_t Dataflow::end_of_stretch(std::span<const Quiet> all, std::int64_t d
 std::int64_t Dataflow::replay_quietly(const Stretch& stretch, std::int64_t most) {
   std::vector<Quiet> all(ranks_.size());
   for (std::size_t c = 0; c < ranks_.size(); ++c)
-    trace_lanes(static_cast<int>(c), all[c], stretch, most);
+    all[c].cut = (ranks_[c]->clock.cpu - stretch.begin).ps;
   const auto leave_lanes = [&](std::size_t c) {
     if (!all[c].in_lanes()) return;
     all[c].leave_lanes(*ranks_[c], pass_at(*ranks_[c], stretch, all[c].done),
@@ -256,6 +271,9 @@ std::int64_t Dataflow::replay_quietly(const Stretch& stretch, std::int64_t most)
       done = most;
       break;
     }
+    if (done == first_stretch)
+      for (std::size_t c = 0; c < ranks_.size(); ++c)
+        trace_lanes(static_cast<int>(c), all[c], stretch, most);
     std::int64_t end = end_of_stretch(all, done, most);
     const bool last = end == most;
     for (std::size_t c = 0; c < ranks_.size(); ++c) {

@@ -43,8 +43,8 @@ struct LaneReplay::Found {
   }
 };
 
-LaneReplay::LaneReplay(PeriodTrace trace, std::int64_t length, std::int64_t cut)
-    : trace_(std::move(trace)), length_(length), cut_(cut) {
+LaneReplay::LaneReplay(PeriodTrace trace, std::int64_t from, std::int64_t length, std::int64_t cut)
+    : trace_(std::move(trace)), from_(from), length_(length), cut_(cut) {
   freed_at_.resize(trace_.tensors.size());
   for (std::size_t e = 0; e < trace_.events.size(); ++e)
     if (!trace_.events[e].places)

@@ -19,12 +19,12 @@ namespace sim::replay {
 
 class LaneReplay {
  public:
-  // `length` is that of a period, `cut` when the CPU reaches the begin of one, counted from it;
-  // both in ps.
-  LaneReplay(PeriodTrace trace, std::int64_t length, std::int64_t cut);
+  // The trace begins with period `from`. `length` is that of a period, `cut` when the CPU reaches
+  // the begin of one, counted from it; both in ps.
+  LaneReplay(PeriodTrace trace, std::int64_t from, std::int64_t length, std::int64_t cut);
 
   // From which period on it can take over.
-  std::int64_t first() const { return trace_.periods; }
+  std::int64_t first() const { return from_ + trace_.periods; }
   // Takes over at the begin of period `period`, at `begin`. False: it cannot, nothing changed.
   bool enter(RankState& r, std::int64_t period, Time begin);
   // Between enter and leave.
@@ -103,7 +103,7 @@ class LaneReplay {
   std::int64_t first_peak(std::int64_t from, std::int64_t to) const;
 
   PeriodTrace trace_;
-  std::int64_t length_ = 0, cut_ = 0;
+  std::int64_t from_ = 0, length_ = 0, cut_ = 0;
   std::vector<std::size_t> freed_at_;     // events, by tensor
   std::vector<std::size_t> places_;       // events that place, in order
   std::vector<Release> releases_;         // by tensor

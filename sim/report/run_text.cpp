@@ -249,7 +249,10 @@ Rows stage_memory_rows(const Answer& answer, const Rows& classes) {
       picked(classes, fullest_of_stages(answer.run), columns,
              "memory by stage (peaks in GiB, of the rank that needs most; the rest: activations, "
              "logits, temporaries)");
-  if (!answer.run.fits()) rows.footnote = "  peaks: what the run would have needed from there on\n";
+  const bool ends = answer.run.memory == replay::MemoryDetail::bounded;
+  if (!answer.run.fits())
+    rows.footnote = fmt::format("  peaks: what the run would have needed from there on{}\n",
+                                ends ? ", until it was sure that it does not fit" : "");
   return rows;
 }
 
