@@ -56,7 +56,7 @@ Reply ask(const std::string& name, const Arguments& arguments) {
 }
 
 search::Sites& kept_sites() {
-  static search::Sites sites;
+  static search::Sites& sites = *new search::Sites;  // the end of the process takes it apart faster
   return sites;
 }
 

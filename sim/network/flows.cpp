@@ -16,14 +16,20 @@ using topology::Routes;
 class Builder {
  public:
   Builder(const Routes& routes, std::array<double, 4> efficiency, int send_channels,
-          int exchange_nics, Traffic& out)
+          int exchange_nics, Traffic& out, LinkPlaces& places)
       : routes_(routes),
         node_(routes.cluster().node),
         efficiency_(efficiency),
         send_channels_(send_channels),
         exchange_nics_(exchange_nics),
         out_(out),
-        seen_(static_cast<std::size_t>(routes.link_count())) {}
+        places_(places) {
+    ++places_.query;
+    places_.seen.resize(static_cast<std::size_t>(routes.link_count()));
+    const topology::Cluster& cluster = routes.cluster();
+    const int gpus = cluster.conditions.empty() ? node_.gpus : cluster.gpus();
+    for (int gpu = 0; gpu < gpus; ++gpu) own_.push_back(topology::nics_of_gpu(cluster, gpu));
+  }
 
   void ring(int group, const Spread& spread);
   void tree(int group, const Spread& spread, bool chain);
@@ -45,13 +51,19 @@ class Builder {
     for (const int link : crossed.links) count(link, uses);
     add(group, bytes, std::move(uses), crossed.latency, inside);
   }
-  void count(int link, std::vector<Use>& uses);
+  void count(int link, std::vector<Use>& uses, int times = 1);
   int nic(const Locals& locals, int channel) const {
     return locals.node * node_.nics + locals.nics[static_cast<std::size_t>(channel)];
   }
+  const std::vector<int>& own_nics(int gpu) const {
+    return own_[static_cast<std::size_t>(gpu) % own_.size()];
+  }
   bool owns(int gpu, int nic) const {
-    const auto own = topology::nics_of_gpu(routes_.cluster(), gpu);
-    return std::ranges::count(own, nic % node_.nics) > 0;
+    return std::ranges::count(own_nics(gpu), nic % node_.nics) > 0;
+  }
+  // The first of the group's GPUs of a node that owns the NIC.
+  int head(const Locals& locals, int nic) const {
+    return *std::ranges::find_if(locals.gpus, [&](int gpu) { return owns(gpu, nic); });
   }
   int owner(int node, int nic) const;
   void cross(int gpu, int from, int to, Path& crossed) const;
@@ -67,20 +79,16 @@ class Builder {
   int send_channels_;
   int exchange_nics_;  // of a node, that rings of sends use; 0: all
   Traffic& out_;
-  // Of each link of the cluster: its place in the query, the last flow that crossed it, and where.
-  struct Seen {
-    int place = -1, flow = -1;
-    std::size_t use = 0;
-  };
-  std::vector<Seen> seen_;
+  std::vector<std::vector<int>> own_;  // NICs, by GPU: of a node where all nodes are alike
+  LinkPlaces& places_;
 };
 
-// One more crossing of a link by the flow that is being built; a link that no flow crossed before
+// More crossings of a link by the flow that is being built; a link that no flow crossed before
 // joins the query.
-void Builder::count(int link, std::vector<Use>& uses) {
-  Seen& seen = seen_[static_cast<std::size_t>(link)];
-  if (seen.place < 0) {
-    seen.place = static_cast<int>(out_.query.capacities.size());
+void Builder::count(int link, std::vector<Use>& uses, int times) {
+  LinkPlaces::Seen& seen = places_.seen[static_cast<std::size_t>(link)];
+  if (seen.query != places_.query) {
+    seen = {places_.query, static_cast<int>(out_.query.capacities.size()), -1, 0};
     out_.links.push_back(link);
     const topology::Link& facts = routes_.link(link);
     out_.query.capacities.push_back(static_cast<double>(facts.capacity.bytes_per_second) *
@@ -89,10 +97,10 @@ void Builder::count(int link, std::vector<Use>& uses) {
   const int flow = static_cast<int>(out_.query.flows.size());
   if (seen.flow != flow) {
     seen.flow = flow;
-    seen.use = uses.size();
+    seen.use = static_cast<int>(uses.size());
     uses.push_back({seen.place, 0});
   }
-  ++uses[seen.use].weight;
+  uses[static_cast<std::size_t>(seen.use)].weight += times;
 }
 
 // The group's GPUs of a node in the order a channel passes them: first the one that owns the NIC,
@@ -215,35 +223,40 @@ void Builder::tree(int group, const Spread& spread, bool with_chain) {
   const auto trees = collective::double_binary_tree(static_cast<int>(spread.size()));
   const int channels = shape_of(spread).nics;
   for (int channel = 0; channel < channels; ++channel) {
-    Path crossed;
+    Path crossed;  // by one node's part at a time
+    std::vector<Use> uses;
+    const auto take = [&](int times) {
+      for (const int link : crossed.links) count(link, uses, times);
+      crossed.links.clear();
+    };
     for (std::size_t k = 0; k < spread.size(); ++k) {
       const int here = nic(spread[k], channel);
       const std::vector<int> order = chain(spread[k], here);
       for (std::size_t i = 1; with_chain && i < order.size(); ++i) {
         routes_.between_gpus(order[i - 1], order[i], crossed);
-        routes_.between_gpus(order[i - 1], order[i], crossed);
-        routes_.between_gpus(order[i], order[i - 1], crossed);
         routes_.between_gpus(order[i], order[i - 1], crossed);
       }
+      take(2);  // by each of the trees
       for (const collective::Tree& parents : trees) {
         if (parents[k] < 0) continue;
         const Locals& parent = spread[static_cast<std::size_t>(parents[k])];
         const int there = nic(parent, channel);
-        const int head = chain(parent, there).front();
+        const int to = head(parent, there);
         cross(order.front(), here, there, crossed);
-        routes_.nic_to_gpu(there, head, crossed);
-        cross(head, there, here, crossed);
+        routes_.nic_to_gpu(there, to, crossed);
+        cross(to, there, here, crossed);
         routes_.nic_to_gpu(here, order.front(), crossed);
       }
+      take(1);
     }
-    flow(group, 0.5 / channels, crossed, false);
+    add(group, 0.5 / channels, std::move(uses), crossed.latency, false);
   }
 }
 
 // NICs that share a message between nodes: as many as the destination owns and the channels allow.
 int Builder::message_channels(int from, int to) const {
   if (from / node_.gpus == to / node_.gpus) return 1;
-  const auto own = topology::nics_of_gpu(routes_.cluster(), to);
+  const auto& own = own_nics(to);
   return std::max(1, std::min(send_channels_, static_cast<int>(own.size())));
 }
 
@@ -253,14 +266,14 @@ void Builder::message(int from, int to, int channel, Path& crossed) const {
     routes_.between_gpus(from, to, crossed);
     return;
   }
-  int there = topology::nics_of_gpu(routes_.cluster(), to)[static_cast<std::size_t>(channel)];
+  int there = own_nics(to)[static_cast<std::size_t>(channel)];
   if (exchange_nics_ > 0) there %= exchange_nics_;
   int sender = from;
   int rail = there;
   if (!owns(from, there)) {
     const int via = owner(from / gpus, there);
     if (via < 0 || !topology::nvlinked(node_, from % gpus, via % gpus)) {
-      const auto own = topology::nics_of_gpu(routes_.cluster(), from);
+      const auto& own = own_nics(from);
       rail = own[static_cast<std::size_t>(channel) % own.size()];
     } else {
       sender = via;
@@ -319,7 +332,7 @@ void Builder::pairs(int group, const std::vector<int>& ranks) {
 
 Traffic traffic(Pattern pattern, const std::vector<Spread>& groups,
                 const std::vector<std::vector<int>>& ranks, const topology::Routes& routes,
-                const Achieved& achieved, int send_channels) {
+                const Achieved& achieved, int send_channels, LinkPlaces& places) {
   Traffic out;
   out.extra.resize(groups.size());
   const bool sends = pattern == Pattern::sends || pattern == Pattern::exchange ||
@@ -329,7 +342,7 @@ Traffic traffic(Pattern pattern, const std::vector<Spread>& groups,
                                             achieved.pcie,
                                             sends ? achieved.send_network : achieved.network, 1};
   const int exchange_nics = pattern == Pattern::exchange ? achieved.exchange_nics : 0;
-  Builder builder(routes, efficiency, send_channels, exchange_nics, out);
+  Builder builder(routes, efficiency, send_channels, exchange_nics, out, places);
   for (std::size_t g = 0; g < groups.size(); ++g) {
     const int group = static_cast<int>(g);
     switch (pattern) {

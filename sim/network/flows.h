@@ -43,9 +43,20 @@ struct Traffic {
 };
 constexpr double traffic_scale = 1e9;
 
+// Of each link of the cluster: its place in the query at hand, the last flow that crossed it, and
+// where in that. Kept from one query to the next: a cluster has many links, few of which a query
+// has.
+struct LinkPlaces {
+  struct Seen {
+    int query = 0, place = -1, flow = -1, use = 0;
+  };
+  std::vector<Seen> seen;
+  int query = 0;
+};
+
 // REQUIRES: at least two ranks in each group.
 Traffic traffic(Pattern pattern, const std::vector<Spread>& groups,
                 const std::vector<std::vector<int>>& ranks, const topology::Routes& routes,
-                const Achieved& achieved, int send_channels);
+                const Achieved& achieved, int send_channels, LinkPlaces& places);
 
 }  // namespace sim::network

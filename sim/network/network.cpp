@@ -44,21 +44,26 @@ struct Rates {
   std::vector<Rate> of_group, of_shape;
 };
 
+using GroupsId = Network::GroupsId;
+
 // Groups of one kind, looked at once.
 struct Layout {
   std::vector<std::vector<int>> ranks;  // GPUs that they stand on
+  std::vector<Spread> spreads;
   std::vector<int> shape_of_group;
   std::vector<Situation> situations;  // one per shape, in order of first appearance
+  // The layout that is this one some periods of the cluster away, whose rates are these.
+  std::optional<GroupsId> like;
   std::array<std::optional<Rates>, pattern_count> rates;  // by pattern
   std::map<std::pair<Kind, std::int64_t>, Answer> known;
   std::optional<Traffic> pairs;
 };
 
-XXH128_hash_t hash_of(const Groups& groups) {
-  if (groups.ranks.empty()) return {0, 0};
+XXH128_hash_t hash_of(const std::vector<std::vector<int>>& groups) {
+  if (groups.empty()) return {0, 0};
   // Every group's hash seeds the next, so that cutting the ranks differently changes the result.
-  XXH128_hash_t hash{groups.ranks.size(), 0};
-  for (const std::vector<int>& ranks : groups.ranks) {
+  XXH128_hash_t hash{groups.size(), 0};
+  for (const std::vector<int>& ranks : groups) {
     const XXH128_hash_t one =
         XXH3_128bits_withSeed(ranks.data(), ranks.size() * sizeof(int), hash.low64);
     hash = {one.low64, one.high64 ^ (hash.high64 * 0x9e3779b97f4a7c15)};
@@ -73,6 +78,7 @@ struct Network::State {
       : cluster(std::move(c)), profile(std::move(p)), solver(std::move(options)) {}
 
   GroupsId layout_of(const Groups& groups);
+  std::optional<GroupsId> find_like(GroupsId id);
   Layout& layout(GroupsId id) { return *layouts[static_cast<std::size_t>(id)]; }
   Layout& layout(const Groups& groups) { return layout(layout_of(groups)); }
   Situation situation(const Shape& shape) const {
@@ -95,10 +101,8 @@ struct Network::State {
     return *routes;
   }
   Traffic traffic_of(const Layout& layout, Pattern pattern) {
-    std::vector<Spread> spreads;
-    for (const std::vector<int>& ranks : layout.ranks) spreads.push_back(spread(ranks, cluster));
-    return traffic(pattern, spreads, layout.ranks, routes_for(spreads), profile->achieved,
-                   profile->nccl.send_channels_network);
+    return traffic(pattern, layout.spreads, layout.ranks, routes_for(layout.spreads),
+                   profile->achieved, profile->nccl.send_channels_network, places);
   }
   Result<const Rates*> rates(Layout& layout, Pattern pattern);
   // The slowest of these groups of the shape; none named: of all.
@@ -114,12 +118,13 @@ struct Network::State {
   std::shared_ptr<const CommunicationProfile> profile;
   Solver solver;
   std::unique_ptr<topology::Routes> routes;
-  std::map<std::pair<std::uint64_t, std::uint64_t>, GroupsId> layout_by_hash;
+  LinkPlaces places;
+  std::map<std::pair<std::uint64_t, std::uint64_t>, GroupsId> layout_by_hash, layout_in_front;
   std::vector<std::unique_ptr<Layout>> layouts;
 };
 
 Network::GroupsId Network::State::layout_of(const Groups& groups) {
-  const XXH128_hash_t hash = hash_of(groups);
+  const XXH128_hash_t hash = hash_of(groups.ranks);
   const auto [entry, added] = layout_by_hash.try_emplace({hash.high64, hash.low64}, GroupsId{});
   if (!added) return entry->second;
   entry->second = static_cast<GroupsId>(layouts.size());
@@ -130,16 +135,32 @@ Network::GroupsId Network::State::layout_of(const Groups& groups) {
     assert(!ranks.empty());
     assert(ranks.size() == groups.ranks.front().size());
     for (int& rank : ranks) rank = topology::gpu_of_rank(cluster, rank);
-    const Shape shape = shape_of(spread(ranks, cluster));
+    const Shape shape = shape_of(layout.spreads.emplace_back(spread(ranks, cluster)));
     const auto [at, fresh] = numbers.try_emplace(shape, static_cast<int>(numbers.size()));
     if (fresh) layout.situations.push_back(situation(shape));
     layout.shape_of_group.push_back(at->second);
   }
+  layout.like = find_like(entry->second);
   return entry->second;
+}
+
+// The first layout that is this one moved by whole periods of the cluster; none: this one is.
+std::optional<GroupsId> Network::State::find_like(GroupsId id) {
+  const int period = topology::period(cluster) * cluster.node.gpus;
+  if (period == 0) return {};
+  std::vector<std::vector<int>> ranks = layout(id).ranks;
+  int first = cluster.gpus();
+  for (const std::vector<int>& group : ranks) first = std::min(first, std::ranges::min(group));
+  for (std::vector<int>& group : ranks)
+    for (int& gpu : group) gpu -= first / period * period;
+  const XXH128_hash_t hash = hash_of(ranks);
+  const auto [entry, fresh] = layout_in_front.try_emplace({hash.high64, hash.low64}, id);
+  return fresh ? std::nullopt : std::optional(entry->second);
 }
 
 // Solves a pattern for all groups at once.
 Result<const Rates*> Network::State::rates(Layout& layout, Pattern pattern) {
+  if (layout.like) return rates(this->layout(*layout.like), pattern);
   auto& found = layout.rates[static_cast<std::size_t>(pattern)];
   if (found) return &*found;
   const Traffic all = traffic_of(layout, pattern);

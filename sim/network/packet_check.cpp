@@ -37,6 +37,7 @@ std::vector<SentRound> rounds_of(const topology::Routes& routes, Kind kind,
   // A message of send_receive and ring_exchange is all of the array; else the array is cut.
   const bool whole = kind == Kind::send_receive || kind == Kind::ring_exchange;
   std::map<std::pair<int, int>, std::vector<int>> ways;
+  LinkPlaces places;
   std::vector<SentRound> all;
   for (const collective::Round& round : algorithm_of(kind).rounds(ranks)) {
     SentRound& sent = all.emplace_back();
@@ -46,7 +47,7 @@ std::vector<SentRound> rounds_of(const topology::Routes& routes, Kind kind,
         const std::vector<int> pair = {gpus[static_cast<std::size_t>(m.from)],
                                        gpus[static_cast<std::size_t>(m.to)]};
         const Traffic one = traffic(Pattern::sends, {spread(pair, routes.cluster())}, {pair},
-                                    routes, Achieved{}, 1);
+                                    routes, Achieved{}, 1, places);
         for (const Use& use : one.query.flows.front().uses)
           way.push_back(one.links[static_cast<std::size_t>(use.link)]);
       }

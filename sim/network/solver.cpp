@@ -149,7 +149,7 @@ std::string Solver::ask(const std::vector<std::string>& texts, std::vector<Finis
   return problem;
 }
 
-Result<std::vector<Finish>> Solver::solve(const std::vector<Query>& queries) {
+Result<std::vector<Finish>> Solver::solve(std::span<const Query> queries) {
   std::vector<Reduced> reduced;
   std::vector<Finish> finish(queries.size());
   std::vector<std::string> texts;
@@ -181,7 +181,7 @@ Result<std::vector<Finish>> Solver::solve(const std::vector<Query>& queries) {
 }
 
 Result<Finish> Solver::solve(const Query& query) {
-  auto all = solve(std::vector<Query>{query});
+  auto all = solve(std::span(&query, 1));
   if (!all) return all.errors();
   return (*all)[0];
 }

@@ -14,6 +14,7 @@
 #include <sys/types.h>
 
 #include <chrono>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -39,7 +40,7 @@ class Solver {
   Solver& operator=(const Solver&) = delete;
 
   // All queries at once; the helper works on several of them at the same time.
-  Result<std::vector<Finish>> solve(const std::vector<Query>& queries);
+  Result<std::vector<Finish>> solve(std::span<const Query> queries);
   Result<Finish> solve(const Query& query);
   // Packet by packet (packets.h).
   Result<Finish> simulate(const PacketQuery& query);

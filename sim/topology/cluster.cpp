@@ -257,6 +257,26 @@ double nvlinks_of_gpu(const Cluster& cluster, int gpu) {
   return left_of(cluster, gpu, &Condition::bandwidth);
 }
 
+int period(const Cluster& cluster) {
+  if (!cluster.conditions.empty() || !cluster.rates.empty()) return 0;
+  const Fabric& fabric = cluster.fabric;
+  switch (fabric.kind) {
+    case FabricKind::single_switch:
+    case FabricKind::rail_only:
+      return 1;
+    case FabricKind::fat_tree:
+    case FabricKind::rail_optimised:
+      return fabric.nodes_per_leaf;
+    case FabricKind::three_level:
+      return fabric.nodes_per_leaf * fabric.leaves_per_pod;
+    case FabricKind::leaf_spine:  // routes go by hashes of both ends
+    case FabricKind::dragonfly:
+    case FabricKind::torus:
+      break;
+  }
+  return 0;
+}
+
 std::vector<int> nics_of_gpu(const Cluster& cluster, int gpu) {
   const int node = gpu / cluster.node.gpus;
   std::vector<int> own = nics_of_gpu(cluster.node, gpu % cluster.node.gpus);

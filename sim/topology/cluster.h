@@ -119,6 +119,10 @@ int gpu_of_rank(const Cluster& cluster, int rank);
 // Nodes of the cluster from 0 on among which the job's first `job_nodes` are.
 int nodes_reached(const Cluster& cluster, int job_nodes);
 
+// Nodes by which ranks may move, all together, without a difference to any route: whole leaves or
+// pods. 0: there is no such number.
+int period(const Cluster& cluster);
+
 // NICs that a GPU of the node owns, ascending: the one it names in nic_of_gpu and those above it
 // that no GPU names (nodes with several NICs per GPU). Empty: the node has none.
 std::vector<int> nics_of_gpu(const Node& node, int gpu);

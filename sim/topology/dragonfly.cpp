@@ -15,19 +15,19 @@
 
 namespace sim::topology {
 
-void dragonfly(const Cluster& cluster, Graph& graph) {
+void dragonfly(const Cluster& cluster, Parts& parts) {
   const NodeLayout layout(cluster.node);
   const Fabric& fabric = cluster.fabric;
   const int a = fabric.routers_per_group, g = fabric.groups;
-  const std::size_t first = boost::num_vertices(graph);
+  const std::size_t first = parts.vertices.size();
   const auto router = [&](int group, int index) {
     return first + static_cast<std::size_t>(group) * static_cast<std::size_t>(a) +
            static_cast<std::size_t>(index);
   };
-  for (int r = 0; r < a * g; ++r) add_switch(graph, VertexKind::leaf, r);
+  for (int r = 0; r < a * g; ++r) add_switch(parts, VertexKind::leaf, r);
   for (int node = 0; node < cluster.nodes; ++node) {
     for (int nic = 0; nic < cluster.node.nics; ++nic) {
-      join_leaf(cluster, graph, nic_vertex(layout, node, nic),
+      join_leaf(cluster, parts, nic_vertex(layout, node, nic),
                 first + static_cast<std::size_t>(node / fabric.nodes_per_leaf));
     }
   }
@@ -35,7 +35,7 @@ void dragonfly(const Cluster& cluster, Graph& graph) {
   for (int group = 0; group < g; ++group) {
     for (int i = 0; i < a; ++i) {
       for (int j = i + 1; j < a; ++j) {
-        join(graph, router(group, i), router(group, j), cable, fabric.spine_hop, fabric.spine_hop);
+        join(parts, router(group, i), router(group, j), cable, fabric.spine_hop, fabric.spine_hop);
       }
     }
   }
@@ -48,7 +48,7 @@ void dragonfly(const Cluster& cluster, Graph& graph) {
         const int other = (group + d + 1) % g;
         if (other < group) continue;  // the other end adds it
         const int here = copy * (g - 1) + d, there = copy * (g - 1) + (g - 2 - d);
-        join(graph, router(group, here / h), router(other, there / h), cable, fabric.core_hop,
+        join(parts, router(group, here / h), router(other, there / h), cable, fabric.core_hop,
              fabric.core_hop);
       }
     }

@@ -6,14 +6,14 @@
 
 namespace sim::topology {
 
-void single_switch(const Cluster& cluster, Graph& graph);
-void fat_tree(const Cluster& cluster, Graph& graph);
-void rail_optimised(const Cluster& cluster, Graph& graph);
-void three_level(const Cluster& cluster, Graph& graph);
-void rail_only(const Cluster& cluster, Graph& graph);
-void leaf_spine(const Cluster& cluster, Graph& graph);
-void dragonfly(const Cluster& cluster, Graph& graph);
-void torus(const Cluster& cluster, Graph& graph);
+void single_switch(const Cluster& cluster, Parts& parts);
+void fat_tree(const Cluster& cluster, Parts& parts);
+void rail_optimised(const Cluster& cluster, Parts& parts);
+void three_level(const Cluster& cluster, Parts& parts);
+void rail_only(const Cluster& cluster, Parts& parts);
+void leaf_spine(const Cluster& cluster, Parts& parts);
+void dragonfly(const Cluster& cluster, Parts& parts);
+void torus(const Cluster& cluster, Parts& parts);
 
 // To add a kind of fabric: write topology/<name>.cpp, then add its two lines here.
 std::span<const FabricEntry> fabric_catalog() {
@@ -50,37 +50,38 @@ std::size_t nic_vertex(const NodeLayout& layout, int node, int nic) {
          static_cast<std::size_t>(layout.nic(nic));
 }
 
-std::size_t add_switch(Graph& graph, VertexKind kind, int index) {
-  return boost::add_vertex(Vertex{kind, -1, index}, graph);
+std::size_t add_switch(Parts& parts, VertexKind kind, int index) {
+  parts.vertices.push_back({kind, -1, index});
+  return parts.vertices.size() - 1;
 }
 
-void join_leaf(const Cluster& cluster, Graph& graph, std::size_t nic, std::size_t leaf) {
-  connect(graph, nic, leaf, LinkKind::network, cluster.node.nic, cluster.fabric.leaf_hop);
+void join_leaf(const Cluster& cluster, Parts& parts, std::size_t nic, std::size_t leaf) {
+  connect(parts, nic, leaf, LinkKind::network, cluster.node.nic, cluster.fabric.leaf_hop);
 }
 
-Leaves add_leaves(const Cluster& cluster, Graph& graph) {
+Leaves add_leaves(const Cluster& cluster, Parts& parts) {
   const NodeLayout layout(cluster.node);
   const int per_leaf = cluster.fabric.nodes_per_leaf;
-  const Leaves leaves{boost::num_vertices(graph), (cluster.nodes - 1) / per_leaf + 1};
-  for (int leaf = 0; leaf < leaves.count; ++leaf) add_switch(graph, VertexKind::leaf, leaf);
+  const Leaves leaves{parts.vertices.size(), (cluster.nodes - 1) / per_leaf + 1};
+  for (int leaf = 0; leaf < leaves.count; ++leaf) add_switch(parts, VertexKind::leaf, leaf);
   for (int node = 0; node < cluster.nodes; ++node) {
     for (int nic = 0; nic < cluster.node.nics; ++nic) {
-      join_leaf(cluster, graph, nic_vertex(layout, node, nic), leaves.vertex(node / per_leaf));
+      join_leaf(cluster, parts, nic_vertex(layout, node, nic), leaves.vertex(node / per_leaf));
     }
   }
   return leaves;
 }
 
-void join_spine(const Cluster& cluster, Graph& graph, std::size_t leaf, std::size_t spine,
+void join_spine(const Cluster& cluster, Parts& parts, std::size_t leaf, std::size_t spine,
                 int nics) {
   const double down = static_cast<double>(cluster.node.nic.bytes_per_second) * nics;
-  join(graph, leaf, spine, down / cluster.fabric.oversubscription, cluster.fabric.spine_hop);
+  join(parts, leaf, spine, down / cluster.fabric.oversubscription, cluster.fabric.spine_hop);
 }
 
-void join(Graph& graph, std::size_t lower, std::size_t upper, double capacity, Duration hop,
+void join(Parts& parts, std::size_t lower, std::size_t upper, double capacity, Duration hop,
           Duration hop_down) {
   const Bandwidth rate{std::max<std::int64_t>(1, std::llround(capacity))};
-  connect(graph, lower, upper, LinkKind::network, rate, hop, hop_down);
+  connect(parts, lower, upper, LinkKind::network, rate, hop, hop_down);
 }
 
 }  // namespace sim::topology

@@ -11,12 +11,12 @@
 
 namespace sim::topology {
 
-void fat_tree(const Cluster& cluster, Graph& graph) {
-  const Leaves leaves = add_leaves(cluster, graph);
+void fat_tree(const Cluster& cluster, Parts& parts) {
+  const Leaves leaves = add_leaves(cluster, parts);
   if (leaves.count == 1) return;
-  const std::size_t spine = add_switch(graph, VertexKind::spine, 0);
+  const std::size_t spine = add_switch(parts, VertexKind::spine, 0);
   for (int leaf = 0; leaf < leaves.count; ++leaf) {
-    join_spine(cluster, graph, leaves.vertex(leaf), spine,
+    join_spine(cluster, parts, leaves.vertex(leaf), spine,
                cluster.fabric.nodes_per_leaf * cluster.node.nics);
   }
 }

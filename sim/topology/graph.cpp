@@ -8,12 +8,12 @@
 namespace sim::topology {
 namespace {
 
-void add_node(const Cluster& cluster, const NodeLayout& layout, int index, Graph& graph) {
+void add_node(const Cluster& cluster, const NodeLayout& layout, int index, Parts& parts) {
   const Node& node = cluster.node;
-  const std::size_t first = boost::num_vertices(graph);
+  const std::size_t first = parts.vertices.size();
   const auto at = [&](int offset) { return first + static_cast<std::size_t>(offset); };
   const auto add = [&](VertexKind kind, int i) {
-    boost::add_vertex(Vertex{kind, index, i}, graph);
+    parts.vertices.push_back({kind, index, i});
   };
   for (int i = 0; i < layout.gpus; ++i) add(VertexKind::gpu, i);
   if (layout.has_nvswitch) add(VertexKind::nvswitch, 0);
@@ -24,33 +24,33 @@ void add_node(const Cluster& cluster, const NodeLayout& layout, int index, Graph
   const auto links = [&](int count) { return Bandwidth{count * node.nvlink.bytes_per_second}; };
   for (int gpu = 0; gpu < node.gpus; ++gpu) {
     if (layout.has_nvswitch) {
-      connect(graph, at(gpu), at(layout.nvswitch()), LinkKind::nvlink, links(node.nvlinks_per_gpu));
+      connect(parts, at(gpu), at(layout.nvswitch()), LinkKind::nvlink, links(node.nvlinks_per_gpu));
     }
     for (int peer = gpu + 1; node.interconnect == GpuInterconnect::mesh && peer < node.gpus;
          ++peer) {
-      connect(graph, at(gpu), at(peer), LinkKind::nvlink, links(node.nvlinks_per_pair));
+      connect(parts, at(gpu), at(peer), LinkKind::nvlink, links(node.nvlinks_per_pair));
     }
     const int own = layout.switch_of_gpu[static_cast<std::size_t>(gpu)];
-    connect(graph, at(gpu), at(layout.pcie_switch(own)), LinkKind::pcie, node.pcie);
+    connect(parts, at(gpu), at(layout.pcie_switch(own)), LinkKind::pcie, node.pcie);
   }
   if (node.interconnect == GpuInterconnect::direct) {
     for (const NvlinkPair& pair : node.pairs) {
-      connect(graph, at(pair.a), at(pair.b), LinkKind::nvlink, links(pair.links));
+      connect(parts, at(pair.a), at(pair.b), LinkKind::nvlink, links(pair.links));
     }
   }
   for (int i = 0; i < layout.pcie_switches; ++i) {
     const int socket = layout.socket_of_switch[static_cast<std::size_t>(i)];
-    connect(graph, at(layout.pcie_switch(i)), at(layout.host(socket)), LinkKind::pcie, node.pcie);
+    connect(parts, at(layout.pcie_switch(i)), at(layout.host(socket)), LinkKind::pcie, node.pcie);
   }
   const Bandwidth between = node.socket_link.bytes_per_second > 0 ? node.socket_link : node.pcie;
   for (int a = 0; a < layout.sockets; ++a) {
     for (int b = a + 1; b < layout.sockets; ++b) {
-      connect(graph, at(layout.host(a)), at(layout.host(b)), LinkKind::pcie, between);
+      connect(parts, at(layout.host(a)), at(layout.host(b)), LinkKind::pcie, between);
     }
   }
   for (int nic = 0; nic < layout.nics; ++nic) {
     const int pcie_switch = layout.switch_of_nic[static_cast<std::size_t>(nic)];
-    connect(graph, at(layout.pcie_switch(pcie_switch)), at(layout.nic(nic)), LinkKind::pcie,
+    connect(parts, at(layout.pcie_switch(pcie_switch)), at(layout.nic(nic)), LinkKind::pcie,
             node.pcie);
   }
 }
@@ -78,13 +78,13 @@ bool is_part(const Condition& c, const Link& link, const Vertex& from, const Ver
   return link.kind == (of_gpu ? LinkKind::nvlink : LinkKind::network);
 }
 
-void apply_conditions(const Cluster& cluster, Graph& graph) {
+void apply_conditions(const Cluster& cluster, Parts& parts) {
   for (const Condition& c : cluster.conditions) {
     if (c.bandwidth == 1) continue;
-    for (auto [edge, end] = boost::edges(graph); edge != end; ++edge) {
-      const Vertex& from = graph[boost::source(*edge, graph)];
-      const Vertex& to = graph[boost::target(*edge, graph)];
-      Link& link = graph[*edge];
+    for (std::size_t i = 0; i < parts.links.size(); ++i) {
+      const Vertex& from = parts.vertices[parts.ends[i].first];
+      const Vertex& to = parts.vertices[parts.ends[i].second];
+      Link& link = parts.links[i];
       if (!(touches(c, from) || touches(c, to)) || !is_part(c, link, from, to)) continue;
       // No route crosses a failed part; its capacity stays a number above 0.
       const double left = static_cast<double>(link.capacity.bytes_per_second) * c.bandwidth;
@@ -134,22 +134,35 @@ NodeLayout::NodeLayout(const Node& node)
   pcie_switches = static_cast<int>(socket_of_switch.size());
 }
 
-void connect(Graph& graph, std::size_t a, std::size_t b, LinkKind kind, Bandwidth capacity,
+void connect(Parts& parts, std::size_t a, std::size_t b, LinkKind kind, Bandwidth capacity,
              Duration latency_up, Duration latency_down) {
-  int& next = graph[boost::graph_bundle].links;
-  boost::add_edge(a, b, Link{kind, capacity, latency_up, next++}, graph);
-  boost::add_edge(b, a, Link{kind, capacity, latency_down, next++}, graph);
+  const auto add = [&](std::size_t from, std::size_t to, Duration latency) {
+    parts.links.push_back({kind, capacity, latency, static_cast<int>(parts.links.size())});
+    parts.ends.emplace_back(from, to);
+  };
+  add(a, b, latency_up);
+  add(b, a, latency_down);
+}
+
+Parts build_parts(const Cluster& cluster) {
+  assert(problems(cluster).empty());
+  const NodeLayout layout(cluster.node);
+  Parts parts;
+  parts.vertices.reserve(static_cast<std::size_t>(cluster.nodes * layout.size()));
+  for (int i = 0; i < cluster.nodes; ++i) add_node(cluster, layout, i, parts);
+  for (const FabricEntry& fabric : fabric_catalog()) {
+    if (cluster.nodes > 1 && fabric.kind == cluster.fabric.kind) fabric.build(cluster, parts);
+  }
+  apply_conditions(cluster, parts);
+  return parts;
 }
 
 Graph build_graph(const Cluster& cluster) {
-  assert(problems(cluster).empty());
-  const NodeLayout layout(cluster.node);
+  const Parts parts = build_parts(cluster);
   Graph graph;
-  for (int i = 0; i < cluster.nodes; ++i) add_node(cluster, layout, i, graph);
-  for (const FabricEntry& fabric : fabric_catalog()) {
-    if (cluster.nodes > 1 && fabric.kind == cluster.fabric.kind) fabric.build(cluster, graph);
-  }
-  apply_conditions(cluster, graph);
+  for (const Vertex& vertex : parts.vertices) boost::add_vertex(vertex, graph);
+  for (std::size_t i = 0; i < parts.links.size(); ++i)
+    boost::add_edge(parts.ends[i].first, parts.ends[i].second, parts.links[i], graph);
   return graph;
 }
 

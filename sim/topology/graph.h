@@ -32,13 +32,7 @@
 
 namespace sim::topology {
 
-// Boost counts the edges of a directed graph by looking at every vertex, so the graph keeps count.
-struct LinkCount {
-  int links = 0;
-};
-
-using Graph =
-    boost::adjacency_list<boost::vecS, boost::vecS, boost::directedS, Vertex, Link, LinkCount>;
+using Graph = boost::adjacency_list<boost::vecS, boost::vecS, boost::directedS, Vertex, Link>;
 
 // A kind of fabric joins the NICs of all nodes; the function adds its switches and links.
 struct FabricEntry {
@@ -46,15 +40,11 @@ struct FabricEntry {
   std::string_view name;
   std::string_view summary;
   std::string_view source;
-  void (*build)(const Cluster& cluster, Graph& graph);
+  void (*build)(const Cluster& cluster, Parts& parts);
 };
 std::span<const FabricEntry> fabric_catalog();
 
 // REQUIRES: problems(cluster) is empty.
 Graph build_graph(const Cluster& cluster);
-
-// Adds a cable: one link each way.
-void connect(Graph& graph, std::size_t a, std::size_t b, LinkKind kind, Bandwidth capacity,
-             Duration latency_up = {}, Duration latency_down = {});
 
 }  // namespace sim::topology

@@ -13,18 +13,18 @@
 
 namespace sim::topology {
 
-void leaf_spine(const Cluster& cluster, Graph& graph) {
+void leaf_spine(const Cluster& cluster, Parts& parts) {
   const Fabric& fabric = cluster.fabric;
-  const Leaves leaves = add_leaves(cluster, graph);
+  const Leaves leaves = add_leaves(cluster, parts);
   if (leaves.count == 1) return;
-  const std::size_t spine = boost::num_vertices(graph);
-  for (int s = 0; s < fabric.spines; ++s) add_switch(graph, VertexKind::spine, s);
+  const std::size_t spine = parts.vertices.size();
+  for (int s = 0; s < fabric.spines; ++s) add_switch(parts, VertexKind::spine, s);
   const double cable = static_cast<double>(cluster.node.nic.bytes_per_second) *
                        fabric.nodes_per_leaf * cluster.node.nics / fabric.oversubscription /
                        fabric.spines;
   for (int leaf = 0; leaf < leaves.count; ++leaf) {
     for (int s = 0; s < fabric.spines; ++s) {
-      join(graph, leaves.vertex(leaf), spine + static_cast<std::size_t>(s), cable,
+      join(parts, leaves.vertex(leaf), spine + static_cast<std::size_t>(s), cable,
            fabric.spine_hop);
     }
   }

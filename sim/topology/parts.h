@@ -2,8 +2,10 @@
 // node are. Apart from graph.h, because Boost's headers are slow to compile and few need them.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "sim/core/units.h"
@@ -29,6 +31,20 @@ struct Link {
   Duration latency{};  // beyond what NCCL's own latency of a step contains
   int id = 0;
 };
+
+// A cluster's vertices and links, before they are a graph. Invariants: (1) to (3) of graph.h.
+struct Parts {
+  std::vector<Vertex> vertices;
+  std::vector<Link> links;
+  std::vector<std::pair<std::size_t, std::size_t>> ends;  // from, to of each link
+};
+
+// REQUIRES: problems(cluster) is empty.
+Parts build_parts(const Cluster& cluster);
+
+// Adds a cable: one link each way.
+void connect(Parts& parts, std::size_t a, std::size_t b, LinkKind kind, Bandwidth capacity,
+             Duration latency_up = {}, Duration latency_down = {});
 
 // Where the vertices of a node are, relative to its first one.
 struct NodeLayout {

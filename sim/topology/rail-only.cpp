@@ -10,13 +10,13 @@
 
 namespace sim::topology {
 
-void rail_only(const Cluster& cluster, Graph& graph) {
+void rail_only(const Cluster& cluster, Parts& parts) {
   const NodeLayout layout(cluster.node);
-  const std::size_t first = boost::num_vertices(graph);
-  for (int rail = 0; rail < cluster.node.nics; ++rail) add_switch(graph, VertexKind::leaf, rail);
+  const std::size_t first = parts.vertices.size();
+  for (int rail = 0; rail < cluster.node.nics; ++rail) add_switch(parts, VertexKind::leaf, rail);
   for (int node = 0; node < cluster.nodes; ++node) {
     for (int rail = 0; rail < cluster.node.nics; ++rail) {
-      join_leaf(cluster, graph, nic_vertex(layout, node, rail),
+      join_leaf(cluster, parts, nic_vertex(layout, node, rail),
                 first + static_cast<std::size_t>(rail));
     }
   }

@@ -13,27 +13,27 @@
 
 namespace sim::topology {
 
-void rail_optimised(const Cluster& cluster, Graph& graph) {
+void rail_optimised(const Cluster& cluster, Parts& parts) {
   const NodeLayout layout(cluster.node);
   const int per_leaf = cluster.fabric.nodes_per_leaf;
   const int rails = cluster.node.nics;
   const int units = (cluster.nodes - 1) / per_leaf + 1;
-  const std::size_t first = boost::num_vertices(graph);
+  const std::size_t first = parts.vertices.size();
   const auto leaf_of = [&](int unit, int rail) {
     return first + static_cast<std::size_t>(unit) * static_cast<std::size_t>(rails) +
            static_cast<std::size_t>(rail);
   };
-  for (int leaf = 0; leaf < units * rails; ++leaf) add_switch(graph, VertexKind::leaf, leaf);
+  for (int leaf = 0; leaf < units * rails; ++leaf) add_switch(parts, VertexKind::leaf, leaf);
   for (int node = 0; node < cluster.nodes; ++node) {
     for (int rail = 0; rail < rails; ++rail) {
-      join_leaf(cluster, graph, nic_vertex(layout, node, rail), leaf_of(node / per_leaf, rail));
+      join_leaf(cluster, parts, nic_vertex(layout, node, rail), leaf_of(node / per_leaf, rail));
     }
   }
   if (units * rails == 1) return;
-  const std::size_t spine = add_switch(graph, VertexKind::spine, 0);
+  const std::size_t spine = add_switch(parts, VertexKind::spine, 0);
   for (int unit = 0; unit < units; ++unit) {
     for (int rail = 0; rail < rails; ++rail) {
-      join_spine(cluster, graph, leaf_of(unit, rail), spine, per_leaf);
+      join_spine(cluster, parts, leaf_of(unit, rail), spine, per_leaf);
     }
   }
 }

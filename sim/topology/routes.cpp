@@ -5,8 +5,6 @@
 #include <cstdint>
 #include <limits>
 
-#include "sim/topology/graph.h"
-
 namespace sim::topology {
 namespace {
 
@@ -45,19 +43,19 @@ std::vector<Hop> cheapest_tree(const std::vector<std::vector<Hop>>& next, std::s
 }  // namespace
 
 Routes::Routes(const Cluster& cluster) : cluster_(cluster), layout_(cluster.node) {
-  const Graph graph = build_graph(cluster);
-  links_.resize(static_cast<std::size_t>(graph[boost::graph_bundle].links));
+  Parts parts = build_parts(cluster);
+  links_ = std::move(parts.links);
   const int nodes = cluster.nodes;
   const int per_node = layout_.size();
   first_switch_ = nodes * per_node;
-  const int switches = static_cast<int>(boost::num_vertices(graph)) - first_switch_;
+  const int switches = static_cast<int>(parts.vertices.size()) - first_switch_;
   next_.resize(static_cast<std::size_t>(per_node));
   std::vector<std::vector<Hop>> fabric(static_cast<std::size_t>(switches));
   nic_up_.resize(static_cast<std::size_t>(nodes * layout_.nics));
   nic_down_.resize(nic_up_.size(), -1);
   ends_.resize(links_.size());
   for (int v = 0; v < first_switch_ + switches; ++v) {
-    const Vertex& facts = graph[static_cast<std::size_t>(v)];
+    const Vertex& facts = parts.vertices[static_cast<std::size_t>(v)];
     if (v >= first_switch_) switches_.push_back(facts);
     if (v < per_node) node_vertices_.push_back(facts);
   }
@@ -65,11 +63,9 @@ Routes::Routes(const Cluster& cluster) : cluster_(cluster), layout_(cluster.node
     return static_cast<std::size_t>(vertex / per_node * layout_.nics + vertex % per_node -
                                     layout_.nic(0));
   };
-  for (auto [edge, end] = boost::edges(graph); edge != end; ++edge) {
-    const int from = static_cast<int>(boost::source(*edge, graph));
-    const int to = static_cast<int>(boost::target(*edge, graph));
-    const Link& link = graph[*edge];
-    links_[static_cast<std::size_t>(link.id)] = link;
+  for (const Link& link : links_) {
+    const auto& ends = parts.ends[static_cast<std::size_t>(link.id)];
+    const int from = static_cast<int>(ends.first), to = static_cast<int>(ends.second);
     ends_[static_cast<std::size_t>(link.id)] = {from, to};
     const bool from_switch = from >= first_switch_, to_switch = to >= first_switch_;
     if (from_switch && to_switch) {

@@ -7,12 +7,12 @@
 
 namespace sim::topology {
 
-void single_switch(const Cluster& cluster, Graph& graph) {
+void single_switch(const Cluster& cluster, Parts& parts) {
   const NodeLayout layout(cluster.node);
-  const std::size_t leaf = add_switch(graph, VertexKind::leaf, 0);
+  const std::size_t leaf = add_switch(parts, VertexKind::leaf, 0);
   for (int node = 0; node < cluster.nodes; ++node) {
     for (int nic = 0; nic < cluster.node.nics; ++nic) {
-      join_leaf(cluster, graph, nic_vertex(layout, node, nic), leaf);
+      join_leaf(cluster, parts, nic_vertex(layout, node, nic), leaf);
     }
   }
 }

@@ -13,25 +13,25 @@
 
 namespace sim::topology {
 
-void three_level(const Cluster& cluster, Graph& graph) {
+void three_level(const Cluster& cluster, Parts& parts) {
   const Fabric& fabric = cluster.fabric;
-  const Leaves leaves = add_leaves(cluster, graph);
+  const Leaves leaves = add_leaves(cluster, parts);
   const int pods = (leaves.count - 1) / fabric.leaves_per_pod + 1;
   if (leaves.count == 1) return;
-  const std::size_t spine = boost::num_vertices(graph);
-  for (int pod = 0; pod < pods; ++pod) add_switch(graph, VertexKind::spine, pod);
+  const std::size_t spine = parts.vertices.size();
+  for (int pod = 0; pod < pods; ++pod) add_switch(parts, VertexKind::spine, pod);
   const int ports = fabric.nodes_per_leaf * cluster.node.nics;
   for (int leaf = 0; leaf < leaves.count; ++leaf) {
-    join_spine(cluster, graph, leaves.vertex(leaf),
+    join_spine(cluster, parts, leaves.vertex(leaf),
                spine + static_cast<std::size_t>(leaf / fabric.leaves_per_pod), ports);
   }
   if (pods == 1) return;
-  const std::size_t core = add_switch(graph, VertexKind::core, 0);
+  const std::size_t core = add_switch(parts, VertexKind::core, 0);
   const double pod_trunk = static_cast<double>(cluster.node.nic.bytes_per_second) * ports *
                            fabric.leaves_per_pod / fabric.oversubscription /
                            fabric.pod_oversubscription;
   for (int pod = 0; pod < pods; ++pod) {
-    join(graph, spine + static_cast<std::size_t>(pod), core, pod_trunk, fabric.core_hop);
+    join(parts, spine + static_cast<std::size_t>(pod), core, pod_trunk, fabric.core_hop);
   }
 }
 

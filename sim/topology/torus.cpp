@@ -14,16 +14,16 @@
 
 namespace sim::topology {
 
-void torus(const Cluster& cluster, Graph& graph) {
+void torus(const Cluster& cluster, Parts& parts) {
   const NodeLayout layout(cluster.node);
   const Fabric& fabric = cluster.fabric;
   int routers = 1;
   for (const int extent : fabric.dimensions) routers *= extent;
-  const std::size_t first = boost::num_vertices(graph);
-  for (int r = 0; r < routers; ++r) add_switch(graph, VertexKind::leaf, r);
+  const std::size_t first = parts.vertices.size();
+  for (int r = 0; r < routers; ++r) add_switch(parts, VertexKind::leaf, r);
   for (int node = 0; node < cluster.nodes; ++node) {
     for (int nic = 0; nic < cluster.node.nics; ++nic) {
-      join_leaf(cluster, graph, nic_vertex(layout, node, nic),
+      join_leaf(cluster, parts, nic_vertex(layout, node, nic),
                 first + static_cast<std::size_t>(node));
     }
   }
@@ -36,7 +36,7 @@ void torus(const Cluster& cluster, Graph& graph) {
       // Two routers in a row are neighbours once, not on both sides.
       if (last && (fabric.open || extent == 2)) continue;
       const int next = last ? r - place * stride : r + stride;
-      join(graph, first + static_cast<std::size_t>(r), first + static_cast<std::size_t>(next),
+      join(parts, first + static_cast<std::size_t>(r), first + static_cast<std::size_t>(next),
            cable, fabric.spine_hop, fabric.spine_hop);
     }
     stride *= extent;
