@@ -80,6 +80,10 @@ void Dataflow::save(const RankState& r, Time origin, std::vector<std::int64_t>& 
   }
 }
 
+void Dataflow::save_memory(Snapshot& s) const {
+  for (const auto& r : ranks_) r->memory.save_state(s.memory, r->live, s.origin);
+}
+
 Dataflow::Snapshot Dataflow::snapshot(bool with_memory) const {
   Snapshot s;
   s.origin = ranks_.front()->clock.cpu;
@@ -87,9 +91,8 @@ Dataflow::Snapshot Dataflow::snapshot(bool with_memory) const {
   for (const auto& r : ranks_) {
     save(*r, s.origin, s.timing);
     s.accounts.push_back(r->timeline.accounts());
-    if (!with_memory) continue;
-    r->memory.save_state(s.memory, r->live, s.origin);
   }
+  if (with_memory) save_memory(s);
   for (const auto& [key, ch] : channels_) {
     const std::int64_t open = std::min(ch.sends_done, ch.receives_done) - ch.base;
     for (const std::vector<Time>* posts : {&ch.sends, &ch.receives}) {
@@ -204,7 +207,13 @@ void Dataflow::play(int step) {
     // Without a driver call times settle before memory does, so memory is of no use here.
     const bool called = calls != driver_calls() || !memory_matters_;
     calls = driver_calls();
-    Snapshot now = snapshot(called && memory_matters_);
+    Snapshot now = snapshot(false);
+    // Memory is worth a look where times have been as now: so it is seen the second time, and known
+    // to repeat the third.
+    if (called && memory_matters_ && std::ranges::any_of(seen, [&](const auto& s) {
+          return s.second.timing == now.timing;
+        }))
+      save_memory(now);
     if (known_at(now, next)) {
       seen.clear();
       next = quiet(now.origin, next) + 1;

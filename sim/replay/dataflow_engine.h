@@ -137,6 +137,7 @@ class Dataflow {
 
   bool stop_at(std::size_t cut);
   Snapshot snapshot(bool with_memory) const;
+  void save_memory(Snapshot& s) const;
   void save(const RankState& r, Time origin, std::vector<std::int64_t>& out) const;
   std::size_t skip(const Snapshot& before, const Snapshot& now, std::size_t from, std::size_t cut);
   std::size_t tape_period(const Snapshot& now, std::size_t from, std::size_t cut);

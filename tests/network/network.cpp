@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "sim/mesh/communicators.h"
+#include "sim/topology/graph.h"
 #include "tests/network/profiles.h"
 
 using namespace sim;
@@ -225,6 +226,41 @@ TEST_CASE("network: remembered groups answer as the groups themselves") {
         network.duration(Kind::all_reduce, groups, Bytes{MiB}));
   // The same ranks cut differently are other groups.
   CHECK(network.remember({{{0, 1}, {2, 3}}}) != network.remember({{{0, 1, 2, 3}}}));
+}
+
+TEST_CASE("network: groups that are moved by whole leaves or pods take as long as where they were") {
+  using topology::FabricKind;
+  int kinds = 0;
+  for (const topology::FabricEntry& entry : topology::fabric_catalog()) {
+    topology::Cluster cluster = cluster_of(h100_8ndr, 24);
+    cluster.fabric = {entry.kind, 2, 2};
+    cluster.fabric.leaves_per_pod = 3, cluster.fabric.pod_oversubscription = 4;
+    cluster.fabric.spines = 4, cluster.fabric.groups = 4, cluster.fabric.routers_per_group = 4;
+    cluster.fabric.dimensions = {4, 6};
+    INFO(entry.name);
+    if (!topology::problems(cluster).empty()) continue;
+    const int period = topology::period(cluster);
+    ++kinds;
+    // Pairs on one leaf, across leaves and across pods; groups of many nodes; some share trunks.
+    const std::vector<Groups> all = {
+        {{{0, 8}, {1, 9}, {2, 10}}},  {{{0, 16}, {24, 40}}},    {{{0, 48}, {8, 56}, {1, 49}}},
+        {{{0, 8, 16, 24}, {1, 9, 17, 25}}}, {{{0, 8, 40, 56}}}, {{{3, 2, 1, 0}, {8, 9, 10, 11}}}};
+    Network in_turn(cluster, lossy_profile(true), quiet());
+    for (const Groups& groups : all)
+      for (int moved = 0; moved < 3; ++moved) {
+        Groups there = groups;
+        for (std::vector<int>& group : there.ranks)
+          for (int& rank : group) rank += moved * std::max(period, 1) * cluster.node.gpus;
+        if (std::ranges::max(there.ranks.back()) >= cluster.gpus()) continue;
+        for (const Kind kind : all_kinds) {
+          Network alone(cluster, lossy_profile(true), quiet());
+          INFO(name(kind) << " moved " << moved);
+          CHECK(in_turn.duration(kind, there, Bytes{64 * MiB}) ==
+                alone.duration(kind, there, Bytes{64 * MiB}));
+        }
+      }
+  }
+  CHECK(kinds >= 6);
 }
 
 TEST_CASE("network: communicators hold what NCCL connects") {
