@@ -234,7 +234,8 @@ TEST_CASE("network: groups that are moved by whole leaves or pods take as long a
   for (const topology::FabricEntry& entry : topology::fabric_catalog()) {
     topology::Cluster cluster = cluster_of(h100_8ndr, 24);
     cluster.fabric = {entry.kind, 2, 2};
-    cluster.fabric.leaves_per_pod = 3, cluster.fabric.pod_oversubscription = 4;
+    cluster.fabric.leaves_per_pod = 3, cluster.fabric.pod_oversubscription = 100;
+    cluster.fabric.spine_hop = us(1), cluster.fabric.core_hop = us(3);
     cluster.fabric.spines = 4, cluster.fabric.groups = 4, cluster.fabric.routers_per_group = 4;
     cluster.fabric.dimensions = {4, 6};
     INFO(entry.name);
