@@ -5,7 +5,8 @@
 #include <atomic>
 #include <cassert>
 #include <cmath>
-#include <thread>
+
+#include "sim/core/in_parallel.h"
 
 namespace sim::campaign {
 namespace {
@@ -61,18 +62,12 @@ std::vector<Outcome> simulate_all(const Spec& spec, std::uint64_t first, int see
                                   const std::function<bool()>& go_on) {
   assert(seeds >= 1 && threads >= 1);
   std::vector<Outcome> outcomes(static_cast<std::size_t>(seeds));
-  std::atomic<int> next = 0;
   std::atomic<bool> stopped = false;
-  const auto work = [&] {
-    for (int i = next++; i < seeds && !stopped; i = next++) {
-      if (go_on && !go_on()) stopped = true;
-      outcomes[static_cast<std::size_t>(i)] = simulate(spec, first + static_cast<unsigned>(i));
-    }
-  };
-  std::vector<std::jthread> others;
-  for (int i = 1; i < std::min(threads, seeds); ++i) others.emplace_back(work);
-  work();
-  others.clear();
+  in_parallel(outcomes.size(), threads, [&](std::size_t i) {
+    if (stopped) return;
+    if (go_on && !go_on()) stopped = true;
+    outcomes[i] = simulate(spec, first + i);
+  });
   if (stopped) outcomes.clear();
   return outcomes;
 }

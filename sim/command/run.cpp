@@ -64,6 +64,7 @@ int run_run(const Arguments& arguments, Globals globals) {
     const int jobs = static_cast<int>(options.number("jobs", cores(), 1, 1024));
     return run_seeds(file, site, how, seeds, jobs, globals.json);
   }
+  how.threads = cores();
   std::unique_ptr<Watch> watch;
   if (Watch::wanted(options)) {
     file.plan = search::settled(file.plan, site);

@@ -6,18 +6,20 @@
 // against the tape. The tape carries clocks because blocks that were recorded on another stream
 // come back when it has passed.
 //
-// Classes advance by stretches of a few periods, one class after the other. Should one make a
-// driver call, those that are beyond the period before it go back to the begin of the stretch, and
-// all run on in full from there.
+// Classes advance by stretches of a few periods, each by itself, on several threads where they are
+// allowed. Should one make a driver call, those that are beyond the period before it go back to the
+// begin of the stretch, and all run on in full from there.
 //
 // Memory that comes back to an earlier state is periodic; such a class rests until the number of
 // periods is known.
 //
-// Behind a first stretch, where the allocator's options allow it, lanes are replayed in its place (lane_replay.h): the same
-// blocks, several times faster, each lane resting on its own.
+// Behind a first stretch, where the allocator's options allow it, lanes are replayed in its place
+// (lane_replay.h): the same blocks, several times faster, each lane resting on its own.
 #include <algorithm>
+#include <atomic>
 #include <cassert>
 
+#include "sim/core/in_parallel.h"
 #include "sim/replay/dataflow_engine.h"
 #include "sim/replay/lane_replay.h"
 
@@ -29,6 +31,7 @@ using workload::Op;
 struct Dataflow::Quiet {
   std::int64_t cut = 0;    // when the CPU reaches the begin of a period, in ps from there
   std::int64_t done = 0;   // periods replayed, or found to be added up
+  bool called = false;     // the driver, in the period behind those
   std::int64_t cycle = 0;  // above 0: the state after `done` periods comes back that much later
   std::vector<std::pair<std::int64_t, std::vector<std::int64_t>>> seen;
   std::optional<LaneReplay> lanes;
@@ -260,6 +263,7 @@ std::int64_t Dataflow::replay_quietly(const Stretch& stretch, std::int64_t most)
     all[c].leave_lanes(*ranks_[c], pass_at(*ranks_[c], stretch, all[c].done),
                        stretch.at(all[c].done));
   };
+  const auto each = [&](const auto& work) { in_parallel(all.size(), options_.threads, work); };
   std::int64_t done = 0;
   for (bool still = true; still && done < most;) {
     const auto stop = std::ranges::find(growth_stops, done, &GrowthStop::periods);
@@ -272,41 +276,42 @@ std::int64_t Dataflow::replay_quietly(const Stretch& stretch, std::int64_t most)
       break;
     }
     if (done == first_stretch)
-      for (std::size_t c = 0; c < ranks_.size(); ++c)
-        trace_lanes(static_cast<int>(c), all[c], stretch, most);
+      each([&](std::size_t c) { trace_lanes(static_cast<int>(c), all[c], stretch, most); });
     std::int64_t end = end_of_stretch(all, done, most);
     const bool last = end == most;
-    for (std::size_t c = 0; c < ranks_.size(); ++c) {
+    // One that needs the driver leaves no more to do for those that come later.
+    std::atomic<std::int64_t> goal = end;
+    each([&](std::size_t c) {
       Quiet& quiet = all[c];
-      if (quiet.cycle > 0) continue;
+      if (quiet.cycle > 0) return;
       if (quiet.lanes && !quiet.lanes->on() && done >= quiet.lanes->first())
         quiet.lanes->enter(*ranks_[c], done, stretch.at(done));
       quiet.keep(*ranks_[c]);
-      if (advance_memory(static_cast<int>(c), quiet, stretch, end)) continue;
-      still = false;
-      end = quiet.done;
+      quiet.called = !advance_memory(static_cast<int>(c), quiet, stretch, goal);
+      if (!quiet.called) return;
+      for (std::int64_t g = goal; quiet.done < g && !goal.compare_exchange_weak(g, quiet.done);) {
+      }
+    });
+    end = goal;
+    each([&](std::size_t c) {
+      // Those that called, were ahead of the call, or came to rest behind it.
+      Quiet& quiet = all[c];
+      if (!quiet.called && quiet.done <= end) return;
       quiet.put_back(*ranks_[c]);
       [[maybe_unused]] const bool again =
           advance_memory(static_cast<int>(c), quiet, stretch, end);
       assert(again);
-    }
-    for (std::size_t c = 0; c < ranks_.size(); ++c) {
-      // Those that were ahead of the call, or came to rest behind it.
-      if (all[c].done <= end) continue;
-      all[c].put_back(*ranks_[c]);
-      [[maybe_unused]] const bool again =
-          advance_memory(static_cast<int>(c), all[c], stretch, end);
-      assert(again);
-    }
+    });
+    still = std::ranges::none_of(all, &Quiet::called);
     done = end;
     const bool all_rest =
         std::all_of(all.begin(), all.end(), [](const Quiet& q) { return q.cycle > 0; });
     if (still && !last && all_rest) done = most;
   }
-  for (std::size_t c = 0; c < ranks_.size(); ++c) {
+  each([&](std::size_t c) {
     leave_lanes(c);
     if (all[c].cycle > 0) end_cycle(static_cast<int>(c), all[c], stretch, done);
-  }
+  });
   return done;
 }
 

@@ -76,6 +76,8 @@ struct Options {
   bool shortcuts = true;         // fast: skip what repeats
   // bounded and none: the fast engine alone; bounded is exact where the shortcuts are off.
   MemoryDetail memory = MemoryDetail::exact;
+  // fast: classes share so many threads where their memory alone is replayed.
+  int threads = 1;
   // fast: nothing is replayed behind the first class that runs out of memory; the report then only
   // says that one does.
   bool until_out = false;

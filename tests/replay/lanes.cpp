@@ -15,18 +15,7 @@ struct Counts {
   int same = 0, shorter = 0;
 };
 
-void check_capacity(const workload::Job& job, const replay::Times& times, Bytes capacity,
-                    Counts& counts) {
-  const replay::Memory memory = sample::memory(job, capacity);
-  replay::Options options;
-  const replay::RunReport a = replay::run(job, times, memory, options);
-  options.shortcuts = false;
-  const replay::RunReport b = replay::run(job, times, memory, options);
-  // Where classes wait for memory the order decides in which they are asked, lanes or not.
-  const auto waits = [](const replay::ClassReport& c) {
-    return c.out_of_memory || c.alloc_retries > 0;
-  };
-  if (std::ranges::any_of(a.classes, waits) || std::ranges::any_of(b.classes, waits)) return;
+void check_equal(const replay::RunReport& a, const replay::RunReport& b) {
   REQUIRE(a.step_time == b.step_time);
   for (std::size_t c = 0; c < a.classes.size(); ++c) {
     INFO("class " << c);
@@ -36,6 +25,26 @@ void check_capacity(const workload::Job& job, const replay::Times& times, Bytes 
     REQUIRE(x.peak_active == y.peak_active);
     REQUIRE(x.peak_split == y.peak_split);
   }
+}
+
+void check_capacity(const workload::Job& job, const replay::Times& times, Bytes capacity,
+                    Counts& counts) {
+  const replay::Memory memory = sample::memory(job, capacity);
+  replay::Options options;
+  const replay::RunReport a = replay::run(job, times, memory, options);
+  options.threads = 3;
+  const replay::RunReport shared = replay::run(job, times, memory, options);
+  check_equal(a, shared);
+  REQUIRE(a.replayed == shared.replayed);
+  REQUIRE(a.out_of_memory == shared.out_of_memory);
+  options.shortcuts = false;
+  const replay::RunReport b = replay::run(job, times, memory, options);
+  // Where classes wait for memory the order decides in which they are asked, lanes or not.
+  const auto waits = [](const replay::ClassReport& c) {
+    return c.out_of_memory || c.alloc_retries > 0;
+  };
+  if (std::ranges::any_of(a.classes, waits) || std::ranges::any_of(b.classes, waits)) return;
+  check_equal(a, b);
   ++counts.same;
   counts.shorter += a.replayed < b.replayed;
 }
