@@ -2,6 +2,7 @@
 // profile is off in known ways; the comparison with the plan must find each of them.
 #include <catch2/catch.hpp>
 #include <cstdlib>
+#include <map>
 
 #include "sim/calibrate/fit.h"
 #include "sim/calibrate/trace/kineto_writer.h"
@@ -145,6 +146,25 @@ TEST_CASE("trace: ranks of one run tell their clocks apart, and who kept the oth
   CHECK(clocks[1].collectives > 20);
   CHECK(clocks[1].last > clocks[0].last);
   CHECK(clocks[1].kept_waiting_s == Approx(100e-6 * double(clocks[1].last)).epsilon(0.05));
+}
+
+TEST_CASE("trace: a collective's bytes are those of its larger end, by the type of its elements") {
+  const std::map<std::string, int> types = {
+      {"BFloat16", 2}, {"Half", 2}, {"Float", 4}, {"Float8_e4m3fn", 1}, {"Byte", 1},
+      {"Char", 1},     {"Int", 4},  {"Long", 8},  {"Double", 8}};
+  for (const auto& [type, bytes] : types) {
+    CAPTURE(type);
+    const std::string event =
+        R"([{"ph": "X", "cat": "kernel", "name": "ncclDevKernel_AllGather_RING_LL", "ts": 1,
+"dur": 250, "args": {"In msg nelems": 64, "Out msg nelems": 512, "Group size": 8, "dtype": ")" +
+        type + "\"}}]";
+    const auto read = read_trace_events(event, "t.json");
+    REQUIRE(read);
+    const MeasuredTrace trace = measured_trace(*read, "t.json");
+    REQUIRE(trace.kernels.size() == 1);
+    CHECK(trace.kernels[0].bytes == 512 * bytes);
+    CHECK(trace.kernels[0].ranks == 8);
+  }
 }
 
 TEST_CASE("trace: steps are found by annotations, else by what repeats") {

@@ -56,6 +56,19 @@ TEST_CASE("memory: pickled containers nest and share what the memo names") {
   CHECK(pickle->find(root, "d") == no_value);
 }
 
+TEST_CASE("memory: a pickle ends with one value and no open mark") {
+  CHECK(read_pickle(bytes({0x80, 2, 'K', 7, '.'}), "p"));
+  const std::vector<std::vector<int>> wrong = {
+      {0x80, 2, '.'}, {0x80, 2, 'K', 7, 'K', 8, '.'}, {0x80, 2, '(', 'K', 7, '.'}};
+  for (const std::vector<int>& all : wrong) {
+    std::string input;
+    for (const int byte : all) input += static_cast<char>(byte);
+    const auto pickle = read_pickle(input, "p");
+    REQUIRE_FALSE(pickle);
+    CHECK(pickle.errors()[0].message.find("STOP with") != std::string::npos);
+  }
+}
+
 TEST_CASE("memory: every opcode byte alone is data or refused and never crashes") {
   for (int opcode = 0; opcode < 256; ++opcode) {
     for (const std::string& tail : {std::string("."), std::string(".........."), std::string()}) {

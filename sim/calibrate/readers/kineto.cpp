@@ -145,13 +145,6 @@ std::optional<collective::Kind> collective_kind(std::string_view name) {
   return std::nullopt;
 }
 
-std::int64_t bytes_of_type(std::string_view type) {
-  if (contains(type, "16") || contains(type, "half")) return 2;
-  if (contains(type, "float8") || contains(type, "byte") || contains(type, "char")) return 1;
-  if (contains(type, "double") || contains(type, "long")) return 8;
-  return 4;
-}
-
 // The shortest of equal collectives.
 using Collectives = std::map<std::tuple<collective::Kind, std::int64_t, int>, CollectiveSample>;
 

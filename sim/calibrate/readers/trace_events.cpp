@@ -7,6 +7,8 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "sim/core/letters.h"
+
 namespace sim::calibrate {
 
 namespace {
@@ -355,6 +357,13 @@ std::string_view Texts::keep(std::string_view text) {
     bytes_ += text.size() + 80;
   }
   return *there;
+}
+
+std::int64_t bytes_of_type(std::string_view type) {
+  if (contains(type, "16") || contains(type, "half")) return 2;
+  if (contains(type, "float8") || contains(type, "byte") || contains(type, "char")) return 1;
+  if (contains(type, "double") || contains(type, "long")) return 8;
+  return 4;
 }
 
 std::string_view TraceFile::argument(const TraceEvent& event, Argument which) const {

@@ -77,6 +77,10 @@ struct TraceFile {
   void add_argument(Argument which, std::string_view text);
 };
 
+// Of an element, by PyTorch's name of its type: "BFloat16", "c10::Half", "long int". 4 where the
+// name says nothing.
+std::int64_t bytes_of_type(std::string_view type);
+
 // What the events of a profiler say: kineto.cpp.
 Measurements measurements_of(const TraceFile& file, const std::string& path);
 

@@ -19,14 +19,6 @@ std::int64_t nanoseconds(double us) {
   return std::llround(us * 1e3);
 }
 
-std::int64_t bytes_of_type(std::string_view type) {
-  const auto has = [&](const char* text) { return type.find(text) != std::string_view::npos; };
-  if (has("16") || has("Half") || has("half")) return 2;
-  if (has("loat8") || has("yte") || has("har")) return 1;
-  if (has("ouble") || has("ong")) return 8;
-  return 4;
-}
-
 struct Span {
   double begin, end;
   std::string_view name;
