@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "sim/calibrate/trace/align.h"
+#include "sim/calibrate/trace/calls.h"
 #include "sim/replay/queues.h"
 
 namespace sim::calibrate {
@@ -22,6 +23,7 @@ int group_of(KernelFamily family) {
 struct Histogram {
   std::array<double, kernel_family_count> count{};
   std::map<int, double> ranks;  // of collectives, where they are known
+  double device_copies = 0;
   void add(KernelFamily family, double weight) {
     count[static_cast<std::size_t>(group_of(family))] += weight;
   }
@@ -48,6 +50,7 @@ Queues histograms(const ExpectedStep& expected, const MeasuredTrace& trace) {
       const MeasuredKernel& kernel = trace.kernels[k];
       Histogram& own = q.theirs[kernel.stream];
       own.add(kernel.family, weight);
+      if (is_device_copy(kernel)) own.device_copies += weight;
       if (kernel.ranks > 0) own.ranks[kernel.ranks] += weight;
     }
   for (const auto& [queue, histogram] : q.ours) {
@@ -57,6 +60,17 @@ Queues histograms(const ExpectedStep& expected, const MeasuredTrace& trace) {
     if (!groups.ranks.empty()) q.group_size[queue] = static_cast<int>(groups.ranks.front().size());
   }
   return q;
+}
+
+// A stream of copies alone is one of collectives to a communicator: calls.h.
+Histogram as_queue(const Queues& q, int queue, int stream) {
+  const Histogram& theirs = q.theirs.at(stream);
+  const auto size = q.group_size.find(queue);
+  if (size == q.group_size.end() || size->second < 2 || theirs.device_copies < theirs.sum())
+    return theirs;
+  Histogram collectives;
+  collectives.add(KernelFamily::all_gather, theirs.device_copies / (size->second - 1));
+  return collectives;
 }
 
 // A collective over so many ranks is none of a communicator of another size. Pairs send through a
@@ -77,7 +91,8 @@ std::vector<Lane> lanes_of(const ExpectedStep& expected, const MeasuredTrace& tr
   };
   std::vector<Pair> pairs;
   for (const auto& [queue, ours] : q.ours)
-    for (const auto& [stream, theirs] : q.theirs) {
+    for (const auto& [stream, any] : q.theirs) {
+      const Histogram theirs = as_queue(q, queue, stream);
       const double both = ours.shared(theirs);
       if (both > 0 && sizes_agree(q, queue, theirs))
         pairs.push_back({both / std::max(ours.sum(), theirs.sum()), queue, stream});
@@ -91,57 +106,40 @@ std::vector<Lane> lanes_of(const ExpectedStep& expected, const MeasuredTrace& tr
     lanes[p.queue].push_back(p.stream);
     taken[p.stream] = true;
     Histogram& rest = lacks[p.queue];
+    const Histogram theirs = as_queue(q, p.queue, p.stream);
     for (std::size_t f = 0; f < rest.count.size(); ++f)
-      rest.count[f] = std::max(0.0, rest.count[f] - q.theirs.at(p.stream).count[f]);
+      rest.count[f] = std::max(0.0, rest.count[f] - theirs.count[f]);
   };
   for (const Pair& p : pairs)
     if (!taken[p.stream] && lanes.count(p.queue) == 0) give(p);
-  for (const Pair& p : pairs)
-    if (!taken[p.stream] &&
-        2 * lacks[p.queue].shared(q.theirs.at(p.stream)) >= q.theirs.at(p.stream).sum())
-      give(p);
+  for (const Pair& p : pairs) {
+    const Histogram theirs = as_queue(q, p.queue, p.stream);
+    if (!taken[p.stream] && 2 * lacks[p.queue].shared(theirs) >= theirs.sum()) give(p);
+  }
   std::vector<Lane> out;
-  for (auto& [queue, streams] : lanes)
-    out.push_back({static_cast<workload::Stream>(queue), std::move(streams)});
+  for (auto& [queue, streams] : lanes) {
+    const auto size = q.group_size.find(queue);
+    out.push_back({static_cast<workload::Stream>(queue), std::move(streams),
+                   size == q.group_size.end() ? 0 : size->second});
+  }
   return out;
-}
-
-// Kernels of one name in a row that a library launches for one call over many tensors.
-bool one_call(const MeasuredKernel& a, const MeasuredKernel& b) {
-  return a.name == b.name && (a.family == KernelFamily::optimizer ||
-                              a.name.find("multi_tensor") != std::string_view::npos);
 }
 
 void match_lane(const Lane& lane, const ExpectedStep& expected, const MeasuredTrace& trace,
                 const MeasuredStep& step, std::vector<std::int32_t>& owners) {
-  std::vector<AlignItem> ours, theirs;
-  std::vector<std::size_t> index, item_of;  // of the expected operations; of the step's kernels
+  std::vector<AlignItem> ours;
+  std::vector<std::size_t> index;  // of the expected operations
   for (std::size_t i = 0; i < expected.operations.size(); ++i) {
     const ExpectedOperation& o = expected.operations[i];
     if (o.queue != lane.queue) continue;
     ours.push_back({o.family, o.own().ps / 1000});
     index.push_back(i);
   }
-  const MeasuredKernel* last = nullptr;
-  constexpr std::size_t elsewhere = ~std::size_t{0};
-  for (const std::uint32_t k : step.kernels) {
-    const MeasuredKernel& kernel = trace.kernels[k];
-    if (std::find(lane.streams.begin(), lane.streams.end(), kernel.stream) == lane.streams.end()) {
-      item_of.push_back(elsewhere);
-      continue;
-    }
-    if (last != nullptr && one_call(*last, kernel)) {
-      theirs.back().nanoseconds += kernel.duration_ns;
-    } else {
-      theirs.push_back({kernel.family, kernel.duration_ns});
-    }
-    item_of.push_back(theirs.size() - 1);
-    last = &kernel;
-  }
-  const std::vector<std::int32_t> found = align(ours, theirs);
-  for (std::size_t k = 0; k < item_of.size(); ++k)
-    if (item_of[k] != elsewhere && found[item_of[k]] >= 0)
-      owners[k] = static_cast<std::int32_t>(index[static_cast<std::size_t>(found[item_of[k]])]);
+  const Calls calls = calls_of(trace, step.kernels, lane.streams, lane.ranks);
+  const std::vector<std::int32_t> found = align(ours, calls.items);
+  for (std::size_t k = 0; k < calls.item_of.size(); ++k)
+    if (const std::size_t item = calls.item_of[k]; item != Calls::elsewhere && found[item] >= 0)
+      owners[k] = static_cast<std::int32_t>(index[static_cast<std::size_t>(found[item])]);
 }
 
 double part(double some, double all) {

@@ -15,6 +15,7 @@ namespace sim::calibrate {
 struct Lane {
   workload::Stream queue{};
   std::vector<int> streams;  // of the trace
+  int ranks = 0;             // of the queue's communicator; 0: it is none
 };
 
 struct TraceMatch {
