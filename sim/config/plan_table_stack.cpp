@@ -91,6 +91,10 @@ constexpr std::array stack_rows{
           .line = "Megatron-LM's transformer layer, by what its functions still name: core; "
                   "before_core (to 23.06: norm outputs, attention's output); one_function (to "
                   "2022: scores and softmax too)."},
+    Field{.name = "checkpoint_early_stop",
+          .place = at<&Plan::stack, &StackPlan::checkpoint_early_stop>(),
+          .synonyms = "early_stop",
+          .line = "A layer that runs again does not run its last product (PyTorch's checkpoints)."},
     Field{.name = "cross_entropy",
           .place = at<&Plan::stack, &StackPlan::cross_entropy>(),
           .synonyms = "cross_entropy_fusion_impl",

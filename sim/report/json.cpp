@@ -250,6 +250,7 @@ Json settings_json(const workload::Plan& p) {
       {"fused_optimizer", p.stack.fused_optimizer},
       {"logit_metrics", p.stack.logit_metrics},
       {"launch_blocking", p.environment.launch_blocking},
+      {"checkpoint_early_stop", p.stack.checkpoint_early_stop},
       {"optimizer",
        {{"precision_aware", p.optimizer.precision_aware},
         {"main_parameter_bytes", p.optimizer.main_parameter_bytes},

@@ -22,7 +22,7 @@ namespace {
 // Blocks that passes share, by what tells them apart.
 class Blocks {
  public:
-  enum Kind : std::uint8_t { forward, again, backward, weight, free_input };
+  enum Kind : std::uint8_t { forward, again, again_in_part, backward, weight, free_input };
   std::uint32_t get(Kind kind, int variant, const std::function<std::uint32_t()>& make) {
     const auto [it, added] = made_.try_emplace({kind, variant}, 0);
     if (added) it->second = make();
@@ -231,13 +231,14 @@ void Builder::run_again(Template& t, int chunk, int last, const Moment& moment) 
        ++layer) {
     if (layer < last) call(t, sharding_->before(layer, Visit::again), layer);
     variant.kind = kind(chunk, layer, moment);
+    variant.stops_early = layer == last && !variant.kind.mixture && rank_.stops_early();
     call(t,
-         blocks_.get(Blocks::again, variant.kind.number(),
-                     [&] { return layer_forward(rank_, variant); }),
+         blocks_.get(variant.stops_early ? Blocks::again_in_part : Blocks::again,
+                     variant.kind.number(), [&] { return layer_forward(rank_, variant); }),
          layer);
     if (layer < last) call(t, sharding_->after(layer, Visit::again), layer);
   }
-  call(t, free_layer_input(1), last);
+  if (!variant.stops_early) call(t, free_layer_input(1), last);
 }
 
 Template Builder::backward(int chunk, const Moment& moment, bool splits) {

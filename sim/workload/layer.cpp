@@ -62,6 +62,10 @@ Value residual(Writer& w, Value input, const std::function<Value(Writer&)>& bran
   Value summand = branch(w);
   if (w.a.output_norms)
     summand = output_norm(w, summand, last ? "post_mlp_norm.weight" : "post_attention_norm.weight");
+  if (last && w.variant.stops_early) {
+    w.node([](Writer& b, Gradients) { return fork(b, 0); });
+    return 0;
+  }
   const Stream pool = last && w.variant.kind.mixture ? exchange_pool(w) : Stream::compute;
   const Value out = last ? w.make_in(layer_slot(LayerSlot::input, 1), bytes, "residual stream",
                                      Category::activations, pool)

@@ -408,8 +408,10 @@ Value column_parallel(Writer& w, const Linear& linear, Value given, std::string_
   return out;
 }
 
-Value row_parallel(Writer& w, const Linear& linear, Value input, Value operand,
-                   std::string_view gradient) {
+namespace {
+
+// The product and what sums it over the tensor-parallel ranks.
+Value row_parallel_output(Writer& w, const Linear& linear) {
   const Dimensions& dim = w.dim;
   Value out = w.temporary(dim.full(), "row-parallel output");
   w.product(linear.name, linear.out, linear.in);
@@ -423,6 +425,15 @@ Value row_parallel(Writer& w, const Linear& linear, Value input, Value operand,
     w.e.collective(Kind::all_reduce, Stream::tp, dim.full(), "all-reduce");
     if (w.records()) w.record_stream(out, Stream::tp);
   }
+  return out;
+}
+
+}  // namespace
+
+Value row_parallel(Writer& w, const Linear& linear, Value input, Value operand,
+                   std::string_view gradient) {
+  const bool stops = w.variant.stops_early && linear.module == Module::fc2;
+  Value out = stops ? 0 : row_parallel_output(w, linear);
   Row row{linear, input, operand, {}, gradient};
   if (w.rank.adapts(linear.module)) row.adapter = adapter_forward(w, linear.module, input, out);
   if (!w.frozen()) w.save(operand);

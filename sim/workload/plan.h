@@ -267,6 +267,10 @@ struct StackPlan {
   bool gradient_accumulation_fusion = true;
   LayerCode layer_code = LayerCode::core;
   CrossEntropy cross_entropy = CrossEntropy::stepwise;
+  // PyTorch's checkpoints without reentrant autograd (torch.utils.checkpoint's early_stop, since
+  // 2.1): what runs again ends where all is there that the backward pass asks for, and a compiler
+  // leaves out what nobody reads: a layer's last product and all that follows it.
+  bool checkpoint_early_stop = false;
   bool fused_optimizer = true;  // one kernel for all tensors; else PyTorch's operators, each tensor
   // Query, key and value, and the halves of a gated MLP, come from products of their own.
   bool separate_products = false;

@@ -119,6 +119,13 @@ bool Rank::recomputes(int layer) const {
          layer < plan.policy.recompute_layers;
 }
 
+bool Rank::stops_early() const {
+  const model::Architecture& a = plan.architecture;
+  const bool compiled = plan.stack.layer_kernels == LayerKernels::compiled;
+  return plan.stack.checkpoint_early_stop && (compiled || !plan.numerics.fp8) &&
+         a.hidden_dropout == 0 && !a.output_norms && !adapts(Module::fc2);
+}
+
 int Rank::recomputed_group() const {
   if (!plan.policy.choices.empty()) return 1;
   return plan.policy.recompute_method == RecomputeMethod::uniform ? plan.policy.recompute_layers

@@ -208,6 +208,10 @@ struct Rank {
   bool ends_recomputed_group(int chunk, int layer) const {
     return layer == layers(chunk) - 1 || (layer + 1) % recomputed_group() == 0;
   }
+  // Whether a dense layer that runs again stops in front of its last product
+  // (StackPlan::checkpoint_early_stop): where nothing behind it saves a tensor. A function that
+  // saves its operands behind its kernel, as those of fp8 do, has run when that is seen.
+  bool stops_early() const;
   // `key`: its layer counts in the chunk.
   LayerKind kind(int chunk, RouteKey key) const;
   Load load(const LayerKind& kind) const;
@@ -266,6 +270,7 @@ struct Variant {
   bool keep = true;               // forward: tensors for backward are kept
   bool first_use = false;         // library workspaces and gradient handles come into being
   bool recompute = false;         // forward: runs inside a backward pass
+  bool stops_early = false;       // ... and without its last product
   bool holds_gradient = false;    // backward: the incoming gradient is also held by Python
   bool split = false;             // backward: weight gradients come in a pass of their own
   bool first_microbatch = false;  // weight gradients overwrite main_grad instead of adding to it

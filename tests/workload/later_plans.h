@@ -16,6 +16,22 @@ void add_later_plans(Add add, const sim::workload::Plan& llama) {
   using namespace sim::workload;
   const Recompute selective = Recompute::selective, full = Recompute::full;
   const AttentionBackend cudnn = AttentionBackend::cudnn;
+  for (const auto kernels : {LayerKernels::eager, LayerKernels::compiled, LayerKernels::fused})
+    for (const int tp : {1, 2})
+      for (const bool fp8 : {false, true})
+        for (const int group : {1, 2})
+          add("checkpoints stop early", llama, [=](Plan& p) {
+            p.architecture.layers = 4;
+            p.stack.layer_kernels = kernels;
+            p.stack.rope_fusion = p.stack.swiglu_fusion = kernels != LayerKernels::eager;
+            p.stack.attention = AttentionBackend::flash;
+            p.sharding.data_parallel = DataParallelism::fsdp2;
+            p.mesh.tp = tp;
+            p.numerics.fp8 = fp8;
+            p.policy.recompute = full;
+            p.policy.recompute_layers = group;
+            p.stack.checkpoint_early_stop = true;
+          });
   for (const context::Method& method : context::catalog())
     for (const int batch : {1, 2})
       for (const int cp : {2, 4, 8})
