@@ -148,3 +148,32 @@ TEST_CASE("workload: PyTorch's cross entropy holds five times its logits, in bac
     CHECK(top.at("head and loss backward") == (compiled ? 2 : tp == 1 ? 6 : 8) * logits);
   }
 }
+
+TEST_CASE("workload: a checkpoint that stops early lacks the last product of each group") {
+  for (const int group : {1, 2})
+    for (const bool fp8 : {false, true})
+      for (const LayerKernels how : {LayerKernels::eager, LayerKernels::compiled}) {
+        Plan plan = sharded();
+        plan.architecture.layers = 4;
+        plan.architecture.hidden_dropout = 0;
+        plan.stack.layer_kernels = how;
+        plan.numerics.fp8 = fp8;
+        plan.policy.recompute = Recompute::full;
+        plan.policy.recompute_layers = group;
+        const Job whole = job(plan);
+        plan.stack.checkpoint_early_stop = true;
+        const Job stopped = job(plan);
+        const Program &a = whole.classes.front(), &b = stopped.classes.front();
+        CAPTURE(group, fp8);
+        // A function of fp8 saves its operands behind its kernel; a compiler sees who reads what.
+        const bool stops = how == LayerKernels::compiled || !fp8;
+        const int left_out = stops ? plan.microbatches() * 4 / group : 0;
+        CHECK(kernels(a, "fc2").count - kernels(b, "fc2").count == left_out);
+        CHECK(kernels(a, "residual add").count - kernels(b, "residual add").count == left_out);
+        CHECK(kernels(a, "fc1").count == kernels(b, "fc1").count);
+        // Something behind it saves a tensor: then it runs.
+        plan.architecture.hidden_dropout = 0.1;
+        const Job dropped = job(plan);
+        CHECK(kernels(dropped.classes.front(), "fc2").count == kernels(a, "fc2").count);
+      }
+}
