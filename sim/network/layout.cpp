@@ -1,5 +1,8 @@
 #include "sim/network/layout.h"
 
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
 #include <algorithm>
 #include <cassert>
 
@@ -72,6 +75,18 @@ std::vector<std::vector<int>> nvlink_rings(const topology::Node& node,
     }
   }
   return rings;
+}
+
+GroupsHash hash_of(const std::vector<std::vector<int>>& groups) {
+  if (groups.empty()) return {};
+  // Every group's hash seeds the next, so that cutting the ranks differently changes the result.
+  XXH128_hash_t hash{groups.size(), 0};
+  for (const std::vector<int>& ranks : groups) {
+    const XXH128_hash_t one =
+        XXH3_128bits_withSeed(ranks.data(), ranks.size() * sizeof(int), hash.low64);
+    hash = {one.low64, one.high64 ^ (hash.high64 * 0x9e3779b97f4a7c15)};
+  }
+  return {hash.high64, hash.low64};
 }
 
 Spread spread(const std::vector<int>& ranks, const topology::Cluster& cluster) {

@@ -5,6 +5,8 @@
 #pragma once
 
 #include <compare>
+#include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "sim/network/network.h"
@@ -37,6 +39,10 @@ struct Shape {
 // One GPU, or GPUs that no such ring joins: none.
 std::vector<std::vector<int>> nvlink_rings(const topology::Node& node,
                                            const std::vector<int>& gpus);
+
+// Of groups and how they are cut.
+using GroupsHash = std::pair<std::uint64_t, std::uint64_t>;
+GroupsHash hash_of(const std::vector<std::vector<int>>& groups);
 
 Spread spread(const std::vector<int>& ranks, const topology::Cluster& cluster);
 Shape shape_of(const Spread& spread);

@@ -1,8 +1,5 @@
 #include "sim/network/network.h"
 
-#define XXH_INLINE_ALL
-#include <xxhash.h>
-
 #include <algorithm>
 #include <array>
 #include <cassert>
@@ -59,18 +56,6 @@ struct Layout {
   std::optional<Traffic> pairs;
 };
 
-XXH128_hash_t hash_of(const std::vector<std::vector<int>>& groups) {
-  if (groups.empty()) return {0, 0};
-  // Every group's hash seeds the next, so that cutting the ranks differently changes the result.
-  XXH128_hash_t hash{groups.size(), 0};
-  for (const std::vector<int>& ranks : groups) {
-    const XXH128_hash_t one =
-        XXH3_128bits_withSeed(ranks.data(), ranks.size() * sizeof(int), hash.low64);
-    hash = {one.low64, one.high64 ^ (hash.high64 * 0x9e3779b97f4a7c15)};
-  }
-  return hash;
-}
-
 }  // namespace
 
 struct Network::State {
@@ -119,13 +104,12 @@ struct Network::State {
   Solver solver;
   std::unique_ptr<topology::Routes> routes;
   LinkPlaces places;
-  std::map<std::pair<std::uint64_t, std::uint64_t>, GroupsId> layout_by_hash, layout_in_front;
+  std::map<GroupsHash, GroupsId> layout_by_hash, layout_in_front;
   std::vector<std::unique_ptr<Layout>> layouts;
 };
 
 Network::GroupsId Network::State::layout_of(const Groups& groups) {
-  const XXH128_hash_t hash = hash_of(groups.ranks);
-  const auto [entry, added] = layout_by_hash.try_emplace({hash.high64, hash.low64}, GroupsId{});
+  const auto [entry, added] = layout_by_hash.try_emplace(hash_of(groups.ranks), GroupsId{});
   if (!added) return entry->second;
   entry->second = static_cast<GroupsId>(layouts.size());
   Layout& layout = *layouts.emplace_back(std::make_unique<Layout>());
@@ -153,8 +137,7 @@ std::optional<GroupsId> Network::State::find_like(GroupsId id) {
   for (const std::vector<int>& group : ranks) first = std::min(first, std::ranges::min(group));
   for (std::vector<int>& group : ranks)
     for (int& gpu : group) gpu -= first / period * period;
-  const XXH128_hash_t hash = hash_of(ranks);
-  const auto [entry, fresh] = layout_in_front.try_emplace({hash.high64, hash.low64}, id);
+  const auto [entry, fresh] = layout_in_front.try_emplace(hash_of(ranks), id);
   return fresh ? std::nullopt : std::optional(entry->second);
 }
 

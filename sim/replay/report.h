@@ -83,8 +83,8 @@ struct OutOfMemory {
 enum class MemoryDetail : std::uint8_t {
   exact,
   bounded,   // where times repeat: until the reserved peak lies so far below the capacity that the
-             // outcome is sure; reserved peaks are then a range (RunReport::bounded). Out of memory:
-             // until no memory that is unaccounted would help
+             // outcome is sure; reserved peaks are then a range (RunReport::bounded). Where it runs
+             // out of memory: until none that is unaccounted would help
   estimate,  // as none; whoever asks has a closed form
   none,      // time alone: no tensor is placed; nothing is known of memory
 };
@@ -118,8 +118,8 @@ struct ClassReport {
   // What it would allocate at most if memory were unlimited. A class that ran out in its first step
   // has not made its optimizer state; it is counted here.
   Bytes needed{};
-  // Where `bounded` ended because it was sure that a class runs out, peaks and `needed` are those up
-  // to there.
+  // Where `bounded` ended because a class is sure to run out, peaks and `needed` are those up to
+  // there.
   // What peak_reserved may be at most, where the replay of memory ended before the step did; else
   // peak_reserved.
   Bytes reserved_most{};

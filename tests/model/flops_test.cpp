@@ -222,7 +222,10 @@ TEST_CASE("model: patterns of layers are read, and others refused with what woul
         "\"[1]*3\" speaks of 3 layers, the model has 4");
   // No more layers than a million on the way.
   CHECK(read_layer_pattern("[0,1]*524288", 3).problem.find("1048576 layers") != std::string::npos);
-  for (const char* bad : {"[0,1]*524289", "[1]*1024*1025", "", "0", "-1", "[2]*3", "[1]*", "([1]", "[1]*99999999999", "[1]]", "x"})
+  for (const char* bad : {"[0,1]*524289", "[1]*1024*1025"})
+    CHECK(read_layer_pattern(bad, 3).problem.find("says no layers; write 1 (all)") !=
+          std::string::npos);
+  for (const char* bad : {"", "0", "-1", "[2]*3", "[1]*", "([1]", "[1]*99999999999", "[1]]", "x"})
     CHECK(read_layer_pattern(bad, 3).problem.find("says no layers; write 1 (all)") !=
           std::string::npos);
 }

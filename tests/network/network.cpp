@@ -228,7 +228,7 @@ TEST_CASE("network: remembered groups answer as the groups themselves") {
   CHECK(network.remember({{{0, 1}, {2, 3}}}) != network.remember({{{0, 1, 2, 3}}}));
 }
 
-TEST_CASE("network: groups that are moved by whole leaves or pods take as long as where they were") {
+TEST_CASE("network: groups that are moved by whole leaves or pods take as long as before") {
   using topology::FabricKind;
   int kinds = 0;
   for (const topology::FabricEntry& entry : topology::fabric_catalog()) {
