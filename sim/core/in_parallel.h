@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <exception>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -31,7 +32,11 @@ void in_parallel(std::size_t count, int threads, const Work& work) {
   {
     std::vector<std::jthread> others;
     const std::size_t wanted = std::min(static_cast<std::size_t>(std::max(threads, 1)), count);
-    for (std::size_t i = 1; i < wanted; ++i) others.emplace_back(share);
+    try {
+      for (std::size_t i = 1; i < wanted; ++i) others.emplace_back(share);
+    } catch (const std::system_error&) {
+      // The system gives no more of them: those that are there do it all.
+    }
     share();
   }
   if (thrown) std::rethrow_exception(thrown);
