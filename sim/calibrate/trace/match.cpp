@@ -38,18 +38,18 @@ struct Queues {
   std::map<int, int> group_size;          // of our queues on the network
 };
 
-Queues histograms(const ExpectedStep& expected, const MeasuredTrace& trace) {
+Queues histograms(const ExpectedStep& expected, const MeasuredTrace& trace,
+                  const std::vector<Calls>& calls) {
   Queues q;
   for (const ExpectedOperation& o : expected.operations)
     q.ours[static_cast<int>(o.queue)].add(o.family, 1);
   const double weight = 1.0 / static_cast<double>(std::max<std::size_t>(1, trace.steps.size()));
-  for (const MeasuredStep& step : trace.steps)
-    for (const std::uint32_t k : step.kernels) {
-      const MeasuredKernel& kernel = trace.kernels[k];
-      Histogram& own = q.theirs[kernel.stream];
-      own.add(kernel.family, weight);
-      if (kernel.ranks > 0) own.ranks[kernel.ranks] += weight;
-    }
+  for (std::size_t s = 0; s < calls.size(); ++s) {
+    for (const Call& call : calls[s].all) q.theirs[call.stream].add(call.item.family, weight);
+    for (const std::uint32_t k : trace.steps[s].kernels)
+      if (const MeasuredKernel& kernel = trace.kernels[k]; kernel.ranks > 0)
+        q.theirs[kernel.stream].ranks[kernel.ranks] += weight;
+  }
   for (const auto& [queue, histogram] : q.ours) {
     const auto stream = static_cast<workload::Stream>(queue);
     if (!replay::row(stream).communicator) continue;
@@ -69,8 +69,9 @@ bool sizes_agree(const Queues& q, int queue, const Histogram& theirs) {
   return theirs.ranks.count(size->second) > 0;
 }
 
-std::vector<Lane> lanes_of(const ExpectedStep& expected, const MeasuredTrace& trace) {
-  const Queues q = histograms(expected, trace);
+std::vector<Lane> lanes_of(const ExpectedStep& expected, const MeasuredTrace& trace,
+                           const std::vector<Calls>& calls) {
+  const Queues q = histograms(expected, trace, calls);
   struct Pair {
     double likeness;
     int queue, stream;
@@ -106,42 +107,27 @@ std::vector<Lane> lanes_of(const ExpectedStep& expected, const MeasuredTrace& tr
   return out;
 }
 
-// Kernels of one name in a row that a library launches for one call over many tensors.
-bool one_call(const MeasuredKernel& a, const MeasuredKernel& b) {
-  return a.name == b.name && (a.family == KernelFamily::optimizer ||
-                              a.name.find("multi_tensor") != std::string_view::npos);
-}
-
-void match_lane(const Lane& lane, const ExpectedStep& expected, const MeasuredTrace& trace,
-                const MeasuredStep& step, std::vector<std::int32_t>& owners) {
+void match_lane(const Lane& lane, const ExpectedStep& expected, const Calls& calls,
+                std::vector<std::int32_t>& owners) {
   std::vector<AlignItem> ours, theirs;
-  std::vector<std::size_t> index, item_of;  // of the expected operations; of the step's kernels
+  std::vector<std::size_t> index;  // of the expected operations
   for (std::size_t i = 0; i < expected.operations.size(); ++i) {
     const ExpectedOperation& o = expected.operations[i];
     if (o.queue != lane.queue) continue;
-    ours.push_back({o.family, o.own().ps / 1000});
+    ours.push_back({o.family, o.own().ps / 1000, purposes_of_label(o.label)});
     index.push_back(i);
   }
-  const MeasuredKernel* last = nullptr;
-  constexpr std::size_t elsewhere = ~std::size_t{0};
-  for (const std::uint32_t k : step.kernels) {
-    const MeasuredKernel& kernel = trace.kernels[k];
-    if (std::find(lane.streams.begin(), lane.streams.end(), kernel.stream) == lane.streams.end()) {
-      item_of.push_back(elsewhere);
-      continue;
-    }
-    if (last != nullptr && one_call(*last, kernel)) {
-      theirs.back().nanoseconds += kernel.duration_ns;
-    } else {
-      theirs.push_back({kernel.family, kernel.duration_ns});
-    }
-    item_of.push_back(theirs.size() - 1);
-    last = &kernel;
+  std::vector<std::size_t> of_lane;  // calls
+  for (std::size_t c = 0; c < calls.all.size(); ++c) {
+    const int stream = calls.all[c].stream;
+    if (std::find(lane.streams.begin(), lane.streams.end(), stream) == lane.streams.end()) continue;
+    theirs.push_back(calls.all[c].item);
+    of_lane.push_back(c);
   }
   const std::vector<std::int32_t> found = align(ours, theirs);
-  for (std::size_t k = 0; k < item_of.size(); ++k)
-    if (item_of[k] != elsewhere && found[item_of[k]] >= 0)
-      owners[k] = static_cast<std::int32_t>(index[static_cast<std::size_t>(found[item_of[k]])]);
+  for (std::size_t t = 0; t < found.size(); ++t)
+    if (found[t] >= 0)
+      owners[of_lane[t]] = static_cast<std::int32_t>(index[static_cast<std::size_t>(found[t])]);
 }
 
 double part(double some, double all) {
@@ -152,10 +138,13 @@ double part(double some, double all) {
 
 TraceMatch match(const ExpectedStep& expected, const MeasuredTrace& trace) {
   TraceMatch out;
-  out.lanes = lanes_of(expected, trace);
-  for (const MeasuredStep& step : trace.steps) {
-    std::vector<std::int32_t>& owners = out.owners.emplace_back(step.kernels.size(), -1);
-    for (const Lane& lane : out.lanes) match_lane(lane, expected, trace, step, owners);
+  for (const MeasuredStep& step : trace.steps) out.calls.push_back(calls_of(trace, step));
+  out.lanes = lanes_of(expected, trace, out.calls);
+  for (const Calls& calls : out.calls) {
+    std::vector<std::int32_t> owners(calls.all.size(), -1);
+    for (const Lane& lane : out.lanes) match_lane(lane, expected, calls, owners);
+    auto& of_kernels = out.owners.emplace_back();
+    for (const std::uint32_t call : calls.of_kernel) of_kernels.push_back(owners[call]);
   }
   return out;
 }
