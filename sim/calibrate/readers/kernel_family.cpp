@@ -71,6 +71,8 @@ const Part parts[] = {
     {"paged_attention", attention_forward, "vLLM"},
     {"sdpa*bwd", attention_backward, "cuDNN"},
     {"sdpa", attention_forward, "cuDNN"},
+    {"cudnn::fusion::compute_dot_do_o", attention_backward, "cuDNN"},
+    {"cudnn::fusion::convert_dq", attention_backward, "cuDNN"},
     // Beside a product.
     {"splitkreduce", gemm_part, "cuBLAS"},
     {"reducesplitk", gemm_part, "cuDNN"},
@@ -96,6 +98,11 @@ const Part parts[] = {
     {"multi_tensor_apply*l2norm", reduction, ""},
     {"multi_tensor_apply*maxnorm", reduction, ""},
     {"multi_tensor_apply*lpnorm", reduction, "PyTorch"},
+    {"lpnorm_cleanup", reduction, "PyTorch"},
+    // FSDP2 casts and copies its shards in lists, gradients are clipped by a factor in memory.
+    {"multi_tensor_apply*copyfunctor", copy, "PyTorch"},
+    {"multi_tensor_apply*unaryopfunctor*native::copy<", copy, "PyTorch"},
+    {"multi_tensor_apply*binaryopscalartensorfunctor", elementwise, "PyTorch"},
     {"multi_tensor_apply", optimizer, ""},
     // Norms: cuDNN's batch norm, PyTorch, apex, TransformerEngine.
     {"cudnn::bn_", norm, "cuDNN"},
@@ -140,7 +147,8 @@ const Part parts[] = {
     // Tables.
     {"embedding", embedding, "PyTorch"},
     {"indexselect", embedding, "PyTorch"},
-    {"krn_partials_per_segment", embedding, "PyTorch"},
+    {"krn_partial", embedding, "PyTorch"},
+    {"compute_num_of_partial_segments", embedding, "PyTorch"},
     {"compute_grad_weight", embedding, "PyTorch"},
     {"sum_and_scatter", embedding, "PyTorch"},
     // Compilers.
@@ -156,6 +164,7 @@ const Part parts[] = {
     {"deviceselect", routing, "CUB"},
     {"devicecompact", routing, "CUB"},
     {"reducebykey", routing, "CUB"},
+    {"uniquebykey", routing, "CUB"},
     {"topk", routing, ""},
     {"moe_", routing, ""},
     {"permute", routing, ""},

@@ -70,12 +70,11 @@ class Solver {
   // The best of all ways from (i0, j0) to every place of row i1; indices are j - j0.
   Row forward(std::size_t i0, std::size_t i1, std::size_t j0, std::size_t j1) const {
     Row now(j1 - j0 + 1, never), next = now;
-    for (std::size_t j = j0; j <= to(i0, j1); ++j)
-      now[j - j0] = -skip_kernel * static_cast<std::int32_t>(j - j0);
+    for (std::size_t j = j0; j <= to(i0, j1); ++j) now[j - j0] = -score_.skip_kernels(j0, j);
     for (std::size_t i = i0; i < i1; ++i) {
       for (std::size_t j = from(i + 1, j0); j <= to(i + 1, j1); ++j) {
         std::int32_t best = now[j - j0] - skip_operation;
-        if (j > j0) best = std::max(best, next[j - j0 - 1] - skip_kernel);
+        if (j > j0) best = std::max(best, next[j - j0 - 1] - score_.skip_kernels(j - 1, j));
         for (std::size_t g = 1; g <= longest_group && g <= j - j0; ++g) {
           if (now[j - g - j0] <= never / 2) continue;
           const std::int32_t gain = score_.group(i, j - g, g);
@@ -92,12 +91,11 @@ class Solver {
   // The same from every place of row i0 to (i1, j1).
   Row backward(std::size_t i0, std::size_t i1, std::size_t j0, std::size_t j1) const {
     Row now(j1 - j0 + 1, never), next = now;
-    for (std::size_t j = from(i1, j0); j <= j1; ++j)
-      now[j - j0] = -skip_kernel * static_cast<std::int32_t>(j1 - j);
+    for (std::size_t j = from(i1, j0); j <= j1; ++j) now[j - j0] = -score_.skip_kernels(j, j1);
     for (std::size_t i = i1; i-- > i0;) {
       for (std::size_t j = to(i, j1) + 1; j-- > from(i, j0);) {
         std::int32_t best = now[j - j0] - skip_operation;
-        if (j < j1) best = std::max(best, next[j - j0 + 1] - skip_kernel);
+        if (j < j1) best = std::max(best, next[j - j0 + 1] - score_.skip_kernels(j, j + 1));
         for (std::size_t g = 1; g <= longest_group && g <= j1 - j; ++g) {
           if (now[j + g - j0] <= never / 2) continue;
           const std::int32_t gain = score_.group(i, j, g);
@@ -143,7 +141,7 @@ class Solver {
     const std::size_t width = j1 - j0 + 1;
     std::vector<std::uint8_t> came((i1 - i0 + 1) * width, by_kernel);
     Row now(width, never), next;
-    for (std::size_t k = 0; k < width; ++k) now[k] = -skip_kernel * static_cast<std::int32_t>(k);
+    for (std::size_t k = 0; k < width; ++k) now[k] = -score_.skip_kernels(j0, j0 + k);
     for (std::size_t i = i0; i < i1; ++i) {
       next.assign(width, never);
       std::uint8_t* row = came.data() + (i + 1 - i0) * width;
@@ -154,7 +152,7 @@ class Solver {
           best = value;
           row[k] = how;
         };
-        if (k > 0) take(next[k - 1] - skip_kernel, by_kernel);
+        if (k > 0) take(next[k - 1] - score_.skip_kernels(j0 + k - 1, j0 + k), by_kernel);
         for (std::size_t g = 1; g <= longest_group && g <= k; ++g) {
           const std::int32_t gain = score_.group(i, j0 + k - g, g);
           if (gain > never) take(now[k - g] + gain, static_cast<std::uint8_t>(g));
@@ -204,7 +202,7 @@ std::int64_t alignment_score(std::span<const AlignItem> operations,
   std::size_t used = 0;
   for (std::size_t j = 0; j < owners.size();) {
     if (owners[j] < 0) {
-      sum -= skip_kernel;
+      sum -= score.skip_kernels(j, j + 1);
       ++j;
       continue;
     }

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "sim/calibrate/readers/kernel_family.h"
+#include "sim/calibrate/trace/purpose.h"
 
 namespace sim::calibrate {
 
@@ -27,6 +28,7 @@ constexpr int longest_group = 4;
 struct AlignItem {
   KernelFamily family = KernelFamily::other;
   std::int64_t nanoseconds = 0;
+  Purposes purposes = 0;
 };
 
 // How a kernel's family stands to an operation's.

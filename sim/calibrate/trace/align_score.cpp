@@ -7,26 +7,48 @@ namespace sim::calibrate {
 
 namespace {
 
-constexpr std::int32_t of_same = 12, of_alike = 6;
+// Products and attention are as many in any program: nothing is more certain.
+constexpr std::int32_t of_anchor = 20, of_same = 12, of_alike = 6;
+// Names that say what an operation and a kernel are for, and agree.
+constexpr std::int32_t of_agreement = 6;
 // Further kernels of a group. What no family explains must bring the time nearer to count more than
 // a kernel that is left alone.
-constexpr std::int32_t of_piece = 1, of_part = 0, of_stranger = -2;
+constexpr std::int32_t of_piece = 2, of_part = 0, of_stranger = -2;
 
-// Operations that libraries make of several kernels of the same family.
-bool in_pieces(KernelFamily family) {
-  using enum KernelFamily;
-  return family == attention_backward || family == norm || family == softmax ||
-         family == optimizer || family == embedding;
+bool is_pass(KernelFamily family) {
+  return passes_over_memory(family);
 }
 
-std::int32_t for_another(KernelFamily operation, KernelFamily kernel, Relation how) {
-  if (how == Relation::same && in_pieces(operation)) return of_piece;
+// Operations that libraries make of several kernels of the same family. Passes are what libraries
+// and compilers cut and fuse as they like.
+bool in_pieces(KernelFamily operation, KernelFamily kernel) {
+  if (is_pass(operation)) return is_pass(kernel);
+  return operation == KernelFamily::attention_backward && kernel == operation;
+}
+
+std::int32_t for_another(KernelFamily operation, KernelFamily kernel) {
+  if (in_pieces(operation, kernel)) return of_piece;
   return kernel == KernelFamily::gemm_part ? of_part : of_stranger;
+}
+
+std::int32_t for_best(KernelFamily operation, Relation best) {
+  if (best != Relation::same) return of_alike;
+  return is_pass(operation) ? of_same : of_anchor;
+}
+
+bool contradict(Purposes a, Purposes b) {
+  return a != 0 && b != 0 && (a & b) == 0;
 }
 
 std::int16_t quarters(std::int64_t nanoseconds) {
   return static_cast<std::int16_t>(
       std::lround(4 * std::log2(static_cast<double>(std::max<std::int64_t>(1, nanoseconds)))));
+}
+
+// What programs do not know is short: a long kernel without an operation is the less likely.
+std::int32_t skip_kernel(std::int64_t nanoseconds) {
+  constexpr std::int32_t least = 2, most = 6;
+  return std::clamp((quarters(nanoseconds) - quarters(32'000)) / 4 + least, least, most);
 }
 
 Relation find_relation(KernelFamily operation, KernelFamily kernel) {
@@ -62,8 +84,9 @@ Relation relation(KernelFamily operation, KernelFamily kernel) {
 
 Score::Score(std::span<const AlignItem> operations, std::span<const AlignItem> kernels) {
   for (const AlignItem& operation : operations) {
-    const auto [at, added] = families_.try_emplace(operation.family);
-    if (added) at->second = of_family(operation.family, kernels);
+    const Kind kind{operation.family, operation.purposes};
+    const auto [at, added] = families_.try_emplace(kind);
+    if (added) at->second = of_kind(kind, kernels);
     of_families_.push_back(&at->second);
     // How long a collective waits says nothing of it.
     timed_.push_back(!communicates(operation.family));
@@ -74,27 +97,39 @@ Score::Score(std::span<const AlignItem> operations, std::span<const AlignItem> k
     std::int64_t sum = 0;
     for (std::size_t g = 0; g < longest_group && j + g < kernels.size(); ++g)
       sums_[j * longest_group + g] = quarters(sum += kernels[j + g].nanoseconds);
+    skips_.push_back(skips_.back() + skip_kernel(kernels[j].nanoseconds));
   }
 }
 
-std::vector<std::int8_t> Score::of_family(KernelFamily family,
-                                          std::span<const AlignItem> kernels) const {
+std::vector<std::int8_t> Score::of_kind(const Kind& kind,
+                                        std::span<const AlignItem> kernels) const {
+  const auto [family, purposes] = kind;
   std::vector<std::int8_t> out(kernels.size() * longest_group, none);
   for (std::size_t j = 0; j < kernels.size(); ++j) {
     Relation best = Relation::none;
+    std::size_t first_best = 0;
     std::int32_t others = 0;
+    bool agrees = false;
     for (std::size_t g = 0; g < longest_group && j + g < kernels.size(); ++g) {
-      const KernelFamily own = kernels[j + g].family;
-      const Relation how = relation(family, own);
+      const AlignItem& kernel = kernels[j + g];
+      const Relation how = relation(family, kernel.family);
       // A collective is one kernel.
       if (how == Relation::none || (communicates(family) && g > 0)) break;
+      // A pass that is for something stands beside no product.
+      if (how == Relation::companion && kernel.purposes != 0) break;
+      if (contradict(purposes, kernel.purposes)) break;
+      agrees |= (purposes & kernel.purposes) != 0;
       // The best of them is what the operation is, the others are beside it.
-      const Relation worse = std::min(best, how);
-      if (g > 0) others += for_another(family, worse == how ? own : family, worse);
-      best = std::max(best, how);
+      if (how > best) {
+        if (g > 0) others += for_another(family, kernels[j + first_best].family);
+        best = how;
+        first_best = g;
+      } else {
+        others += for_another(family, kernel.family);
+      }
       if (best < Relation::alike) continue;
       out[j * longest_group + g] =
-          static_cast<std::int8_t>((best == Relation::same ? of_same : of_alike) + others);
+          static_cast<std::int8_t>(for_best(family, best) + others + (agrees ? of_agreement : 0));
     }
   }
   return out;

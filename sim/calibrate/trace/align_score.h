@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <map>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "sim/calibrate/trace/align.h"
@@ -13,7 +14,6 @@
 namespace sim::calibrate {
 
 constexpr std::int32_t skip_operation = 3;
-constexpr std::int32_t skip_kernel = 2;
 
 class Score {
  public:
@@ -31,19 +31,26 @@ class Score {
     return families + std::max(least_for_time, most_for_time - apart);
   }
 
+  // Of leaving kernels [from, to) to nobody.
+  std::int32_t skip_kernels(std::size_t from, std::size_t to) const {
+    return skips_[to] - skips_[from];
+  }
+
  private:
   static constexpr std::int8_t none = -128;
   // Less 1 for every factor of 2^(1/4): beyond a factor of 32 an operation and a kernel of its own
   // family are better left alone.
   static constexpr std::int32_t most_for_time = 4, least_for_time = -18;
 
-  std::vector<std::int8_t> of_family(KernelFamily family, std::span<const AlignItem> kernels) const;
+  using Kind = std::pair<KernelFamily, Purposes>;
+  std::vector<std::int8_t> of_kind(const Kind& kind, std::span<const AlignItem> kernels) const;
 
-  std::map<KernelFamily, std::vector<std::int8_t>> families_;  // of each group of kernels
-  std::vector<const std::vector<std::int8_t>*> of_families_;   // of operations
-  std::vector<bool> timed_;         // of operations: how long they take says something
-  std::vector<std::int16_t> long_;  // of operations: quarters of octaves
-  std::vector<std::int16_t> sums_;  // of groups of kernels: the same
+  std::map<Kind, std::vector<std::int8_t>> families_;         // of each group of kernels
+  std::vector<const std::vector<std::int8_t>*> of_families_;  // of operations
+  std::vector<bool> timed_;             // of operations: how long they take says something
+  std::vector<std::int16_t> long_;      // of operations: quarters of octaves
+  std::vector<std::int16_t> sums_;      // of groups of kernels: the same
+  std::vector<std::int32_t> skips_{0};  // of the first kernels: what leaving them all costs
 };
 
 }  // namespace sim::calibrate

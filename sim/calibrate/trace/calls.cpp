@@ -1,97 +1,133 @@
 #include "sim/calibrate/trace/calls.h"
 
-#include <algorithm>
 #include <map>
 
 namespace sim::calibrate {
 
 namespace {
 
+using enum KernelFamily;
+
 bool has(const MeasuredKernel& kernel, std::string_view text) {
   return kernel.name.find(text) != std::string_view::npos;
 }
 
-bool attends(const MeasuredKernel& kernel) {
-  return kernel.family == KernelFamily::attention_forward ||
-         kernel.family == KernelFamily::attention_backward;
+// Arrays of gradients are cleared by memset too: those take longer.
+constexpr std::int64_t longest_clear_ns = 5'000;
+
+bool clears_counters(const MeasuredKernel& kernel) {
+  return kernel.duration_ns < longest_clear_ns && (has(kernel, "emset") || has(kernel, "EMSET"));
+}
+bool sends_to_device(const MeasuredKernel& kernel) {
+  return has(kernel, "HtoD") || has(kernel, "Host-to-Device");
 }
 
-// Whether `part` is of the call of the kernel behind it on its stream.
-bool in_front_of(const MeasuredKernel& part, const MeasuredKernel& kernel) {
-  constexpr std::int64_t short_ns = 5'000;  // of a few bytes: a launch, no pass over memory
-  if (has(part, "dot_do_o")) return attends(kernel);
-  if (has(part, "Memset")) return part.duration_ns <= short_ns;
-  return has(part, "Memcpy HtoD") && (has(kernel, "chunk_cat") || has(kernel, "split_with_sizes"));
+bool wants_counters(const MeasuredKernel& kernel) {
+  return kernel.family == gemm || kernel.family == gemm_part ||
+         kernel.family == attention_forward || kernel.family == attention_backward ||
+         has(kernel, "reduce_kernel") || has(kernel, "cub::");
+}
+bool wants_pointers(const MeasuredKernel& kernel) {
+  return has(kernel, "chunk_cat") || has(kernel, "split_with_sizes_copy");
 }
 
-bool may_be_in_front(const MeasuredKernel& part) {
-  return has(part, "dot_do_o") || has(part, "Memset") || has(part, "Memcpy HtoD");
+bool in_front_of(const MeasuredKernel& first, const MeasuredKernel& kernel) {
+  return (clears_counters(first) && wants_counters(kernel)) ||
+         (sends_to_device(first) && wants_pointers(kernel));
 }
 
-// Whether `kernel` goes on with the call of the one before it on its stream.
+bool over_tensors(const MeasuredKernel& kernel) {
+  return has(kernel, "multi_tensor");
+}
+bool of_a_sort(const MeasuredKernel& kernel) {
+  return kernel.family == routing && has(kernel, "cub::");
+}
+
+// Whether a kernel belongs to the call that the last one of its stream is of.
 bool goes_on(const MeasuredKernel& last, const MeasuredKernel& kernel) {
-  if (has(kernel, "convert_dq")) return attends(last);
-  return last.name == kernel.name &&
-         (last.family == KernelFamily::optimizer || has(last, "multi_tensor"));
+  if (kernel.family == optimizer && last.family == optimizer)
+    return kernel.name == last.name || (over_tensors(kernel) && over_tensors(last));
+  if (kernel.name == last.name) return over_tensors(kernel);
+  if (kernel.family == reduction && last.family == reduction && over_tensors(last))
+    return has(kernel, "cleanup");
+  const bool before = of_a_sort(last) || last.family == embedding;
+  return before && (of_a_sort(kernel) || (kernel.family == embedding && has(kernel, "segment")));
 }
+
+// What is gathered of a stream.
+struct Stream {
+  std::vector<std::size_t> waiting;  // kernels that may stand in front of the next one
+  const MeasuredKernel* last = nullptr;
+  std::uint32_t call = 0;  // of the last one
+  int copies = 0;          // of a stand-in, so far
+};
+
+class Gatherer {
+ public:
+  Gatherer(const MeasuredTrace& trace, const MeasuredStep& step) : trace_(trace), step_(step) {
+    out_.of_kernel.resize(step.kernels.size());
+  }
+
+  Calls gather() {
+    for (std::size_t k = 0; k < step_.kernels.size(); ++k) add(k, streams_[kernel(k).stream]);
+    for (auto& [number, stream] : streams_) leave(stream);
+    return std::move(out_);
+  }
+
+ private:
+  const MeasuredKernel& kernel(std::size_t k) const { return trace_.kernels[step_.kernels[k]]; }
+
+  void add(std::size_t k, Stream& stream) {
+    const MeasuredKernel& now = kernel(k);
+    if (clears_counters(now) || (sends_to_device(now) && !now.stand_in())) {
+      stream.waiting.push_back(k);
+      return;
+    }
+    std::vector<std::size_t> front;
+    while (!stream.waiting.empty() && in_front_of(kernel(stream.waiting.back()), now)) {
+      front.push_back(stream.waiting.back());
+      stream.waiting.pop_back();
+    }
+    const bool alone = stream.waiting.empty();
+    leave(stream);
+    const bool more = now.stand_in()
+                          ? stream.copies > 0 && stream.copies < now.copies
+                          : stream.last != nullptr && alone && goes_on(*stream.last, now);
+    if (!more) stream.call = open(now);
+    stream.copies = now.stand_in() && more ? stream.copies + 1 : 1;
+    stream.last = &now;
+    for (const std::size_t f : front) join(f, stream.call);
+    join(k, stream.call);
+  }
+
+  // Those in front of nothing that wants them are calls of their own.
+  void leave(Stream& stream) {
+    for (const std::size_t k : stream.waiting) {
+      join(k, open(kernel(k)));
+      stream.last = nullptr;
+    }
+    stream.waiting.clear();
+  }
+
+  std::uint32_t open(const MeasuredKernel& main) {
+    out_.all.push_back({{main.family, 0, purposes_of_kernel(main.name)}, main.stream});
+    return static_cast<std::uint32_t>(out_.all.size() - 1);
+  }
+  void join(std::size_t k, std::uint32_t call) {
+    out_.of_kernel[k] = call;
+    out_.all[call].item.nanoseconds += kernel(k).duration_ns;
+  }
+
+  const MeasuredTrace& trace_;
+  const MeasuredStep& step_;
+  Calls out_;
+  std::map<int, Stream> streams_;
+};
 
 }  // namespace
 
-bool is_device_copy(const MeasuredKernel& kernel) {
-  return has(kernel, "Memcpy DtoD") || has(kernel, "Memcpy PtoP");
-}
-
-Calls calls_of(const MeasuredTrace& trace, std::span<const std::uint32_t> kernels,
-               std::span<const int> streams, int ranks) {
-  struct Stream {
-    const MeasuredKernel* last = nullptr;
-    std::size_t item = 0;                // of the last one
-    int copies = 0;                      // of the collective at hand
-    std::vector<std::size_t> in_front;  // kernels that wait for the one that they are of
-  };
-  Calls out;
-  out.item_of.assign(kernels.size(), Calls::elsewhere);
-  std::map<int, Stream> all;
-  const auto add = [&](std::size_t k, KernelFamily family) {
-    out.item_of[k] = out.items.size();
-    out.items.push_back({family, trace.kernels[kernels[k]].duration_ns});
-  };
-  const auto join = [&](std::size_t k, std::size_t item) {
-    out.item_of[k] = item;
-    out.items[item].nanoseconds += trace.kernels[kernels[k]].duration_ns;
-  };
-  const auto take = [&](Stream& s, std::size_t k) {
-    const MeasuredKernel& kernel = trace.kernels[kernels[k]];
-    const bool copy = ranks > 1 && is_device_copy(kernel);
-    if (s.last != nullptr && (goes_on(*s.last, kernel) || (copy && s.copies > 0))) {
-      join(k, s.item);
-    } else {
-      for (const std::size_t part : s.in_front)
-        if (!in_front_of(trace.kernels[kernels[part]], kernel))
-          add(part, trace.kernels[kernels[part]].family);
-      add(k, copy ? KernelFamily::all_gather : kernel.family);
-      s.item = out.item_of[k];
-      for (const std::size_t part : s.in_front)
-        if (out.item_of[part] == Calls::elsewhere) join(part, s.item);
-      s.in_front.clear();
-      if (copy) s.copies = ranks - 1;
-    }
-    s.copies = copy ? s.copies - 1 : 0;
-    s.last = &kernel;
-  };
-  for (std::size_t k = 0; k < kernels.size(); ++k) {
-    const MeasuredKernel& kernel = trace.kernels[kernels[k]];
-    if (std::ranges::find(streams, kernel.stream) == streams.end()) continue;
-    Stream& s = all[kernel.stream];
-    if (may_be_in_front(kernel)) {
-      s.in_front.push_back(k);
-    } else {
-      take(s, k);
-    }
-  }
-  for (auto& [number, s] : all)
-    for (const std::size_t part : s.in_front) add(part, trace.kernels[kernels[part]].family);
-  return out;
+Calls calls_of(const MeasuredTrace& trace, const MeasuredStep& step) {
+  return Gatherer(trace, step).gather();
 }
 
 }  // namespace sim::calibrate

@@ -1,17 +1,23 @@
-// calls.h — kernels that a library launches for one call, together: what a plan has as one
-// operation a trace may have as several kernels of which only one says what it is.
+// calls.h — the kernels that one call of a library launches, as one.
 //
-//     in front   memset: the counters that cuBLAS's and cuDNN's kernels share, a few bytes each
-//                copy of a list from the CPU: pointers of the tensors that one kernel goes over
-//                (PyTorch aten/native/cuda/TensorShape.cu: chunk_cat, split_with_sizes_copy_out)
-//                dot_do_o: rows of attention's backward
-//     behind     convert_dq: its sums in the wider type, cast back
-//     in a row   multi_tensor_apply: as many launches as the tensors' addresses need
-//     copies     a collective among n ranks that copy engines carry: n - 1 of them
+// Libraries cut a call into launches and prepare it by clears and copies of a few bytes:
+//   chunks     PyTorch's lists of tensors (MultiTensorApply.cuh: 65536 elements a block, 320 or
+//              2240 blocks a launch), apex's and TransformerEngine's; an optimizer is a row of
+//              such lists
+//   in front   memset of the counters of a product whose blocks share tiles (cuBLAS), of an
+//              attention (cuDNN), of a sum over several blocks (PyTorch's Reduce.cuh), of a sort
+//              (CUB); the array of pointers for a copy of many tensors (PyTorch's TensorShape.cu)
+//   behind     the sum of the chunks of a norm (PyTorch's ForeachReduceOp.cu, apex)
+//   a row      a sort or a scan of CUB, and what PyTorch's gradient of an embedding makes of them
+//              (EmbeddingBackwardKernel.cu)
+//   stand-ins  copies that PyTorch's "fake" process group makes in place of one gather
+//
+// Invariants
+//  (1) Each kernel is of one call, all kernels of a call are of one stream and follow each other
+//  there. (2) A call has the family of what it is for, and the time of all its kernels.
 #pragma once
 
 #include <cstdint>
-#include <span>
 #include <vector>
 
 #include "sim/calibrate/trace/align.h"
@@ -19,18 +25,16 @@
 
 namespace sim::calibrate {
 
-// One copy from one GPU's memory to its own or another's.
-bool is_device_copy(const MeasuredKernel& kernel);
-
-struct Calls {
-  static constexpr std::size_t elsewhere = ~std::size_t{0};
-  std::vector<AlignItem> items;
-  std::vector<std::size_t> item_of;  // of each of the kernels, or elsewhere
+struct Call {
+  AlignItem item;
+  int stream = -1;
 };
 
-// Of the kernels of a step those on `streams`. `ranks`: of the communicator whose queue these
-// streams are; below 2: it is none, and copies are copies.
-Calls calls_of(const MeasuredTrace& trace, std::span<const std::uint32_t> kernels,
-               std::span<const int> streams, int ranks);
+struct Calls {
+  std::vector<Call> all;                 // in order of the start of what they are for
+  std::vector<std::uint32_t> of_kernel;  // for each kernel of the step its call
+};
+
+Calls calls_of(const MeasuredTrace& trace, const MeasuredStep& step);
 
 }  // namespace sim::calibrate

@@ -64,20 +64,33 @@ std::vector<OperationRow> rows_of(const ExpectedStep& expected,
 
 std::vector<OperationTime> operation_times(const ExpectedStep& expected, const MeasuredTrace& trace,
                                            const TraceMatch& match) {
-  std::vector<std::vector<double>> of_steps(expected.operations.size());
+  std::vector<std::vector<double>> of_steps(expected.operations.size()), own_of_steps = of_steps;
   std::vector<OperationTime> out(expected.operations.size());
-  std::vector<std::int64_t> ns(expected.operations.size());
   for (std::size_t s = 0; s < trace.steps.size(); ++s) {
-    std::fill(ns.begin(), ns.end(), 0);
+    std::vector<std::int64_t> ns(expected.operations.size()), own_ns = ns;
+    std::vector<std::uint32_t> first(expected.operations.size(), ~0u);  // call
     for (std::size_t k = 0; k < match.owners[s].size(); ++k) {
       if (match.owners[s][k] < 0) continue;
       const auto i = static_cast<std::size_t>(match.owners[s][k]);
       const MeasuredKernel& kernel = trace.kernels[trace.steps[s].kernels[k]];
+      const std::uint32_t call = match.calls[s].of_kernel[k];
+      const KernelFamily family = expected.operations[i].family;
+      const KernelFamily of_call = match.calls[s].all[call].item.family;
+      const bool own = relation(family, of_call) == Relation::same;
       ns[i] += kernel.duration_ns;
-      out[i].own_family |= relation(expected.operations[i].family, kernel.family) == Relation::same;
+      if (own || of_call == KernelFamily::gemm_part) own_ns[i] += kernel.duration_ns;
+      out[i].own_family |= own;
+      out[i].stand_in |= kernel.stand_in();
+      // Norms and the like are several kernels of their family in every library.
+      const bool one_kernel = family == KernelFamily::elementwise || family == KernelFamily::copy ||
+                              family == KernelFamily::reduction;
+      if (first[i] == ~0u) first[i] = call;
+      out[i].in_pieces |= passes_over_memory(family) && first[i] != call && (one_kernel || !own);
     }
-    for (std::size_t i = 0; i < ns.size(); ++i)
+    for (std::size_t i = 0; i < ns.size(); ++i) {
       if (ns[i] > 0) of_steps[i].push_back(in_seconds(ns[i]));
+      if (own_ns[i] > 0) own_of_steps[i].push_back(in_seconds(own_ns[i]));
+    }
   }
   for (std::size_t i = 0; i < out.size(); ++i) {
     if (of_steps[i].empty()) continue;
@@ -85,6 +98,7 @@ std::vector<OperationTime> operation_times(const ExpectedStep& expected, const M
     for (const double one : of_steps[i]) out[i].sum_s += one;
     out[i].least_s = *std::min_element(of_steps[i].begin(), of_steps[i].end());
     out[i].median_s = median(std::move(of_steps[i]));
+    out[i].own_median_s = median(std::move(own_of_steps[i]));
   }
   return out;
 }

@@ -17,6 +17,10 @@ struct OperationTime {
   double sum_s = 0;        // of all of them
   double median_s = 0, least_s = 0;
   bool own_family = false;  // its kernels are of its family, not only alike
+  // For a fit: the median of the kernels of its family, without what stands beside them.
+  double own_median_s = 0;
+  bool in_pieces = false;  // several passes over memory where the program has one
+  bool stand_in = false;   // copies in place of a collective
   double mean_s() const { return steps > 0 ? sum_s / static_cast<double>(steps) : 0; }
 };
 // Of each expected operation.

@@ -48,7 +48,7 @@ std::string_view usual_name(KernelFamily family) {
       return "ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)";
     default:
       return "void at::native::vectorized_elementwise_kernel<8, "
-             "at::native::CUDAFunctor_add<float>>";
+             "at::native::BinaryFunctor<float>>";
   }
 }
 

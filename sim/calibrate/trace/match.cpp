@@ -6,7 +6,6 @@
 #include <numeric>
 
 #include "sim/calibrate/trace/align.h"
-#include "sim/calibrate/trace/calls.h"
 #include "sim/replay/queues.h"
 
 namespace sim::calibrate {
@@ -23,7 +22,6 @@ int group_of(KernelFamily family) {
 struct Histogram {
   std::array<double, kernel_family_count> count{};
   std::map<int, double> ranks;  // of collectives, where they are known
-  double device_copies = 0;
   void add(KernelFamily family, double weight) {
     count[static_cast<std::size_t>(group_of(family))] += weight;
   }
@@ -40,19 +38,18 @@ struct Queues {
   std::map<int, int> group_size;          // of our queues on the network
 };
 
-Queues histograms(const ExpectedStep& expected, const MeasuredTrace& trace) {
+Queues histograms(const ExpectedStep& expected, const MeasuredTrace& trace,
+                  const std::vector<Calls>& calls) {
   Queues q;
   for (const ExpectedOperation& o : expected.operations)
     q.ours[static_cast<int>(o.queue)].add(o.family, 1);
   const double weight = 1.0 / static_cast<double>(std::max<std::size_t>(1, trace.steps.size()));
-  for (const MeasuredStep& step : trace.steps)
-    for (const std::uint32_t k : step.kernels) {
-      const MeasuredKernel& kernel = trace.kernels[k];
-      Histogram& own = q.theirs[kernel.stream];
-      own.add(kernel.family, weight);
-      if (is_device_copy(kernel)) own.device_copies += weight;
-      if (kernel.ranks > 0) own.ranks[kernel.ranks] += weight;
-    }
+  for (std::size_t s = 0; s < calls.size(); ++s) {
+    for (const Call& call : calls[s].all) q.theirs[call.stream].add(call.item.family, weight);
+    for (const std::uint32_t k : trace.steps[s].kernels)
+      if (const MeasuredKernel& kernel = trace.kernels[k]; kernel.ranks > 0)
+        q.theirs[kernel.stream].ranks[kernel.ranks] += weight;
+  }
   for (const auto& [queue, histogram] : q.ours) {
     const auto stream = static_cast<workload::Stream>(queue);
     if (!replay::row(stream).communicator) continue;
@@ -60,17 +57,6 @@ Queues histograms(const ExpectedStep& expected, const MeasuredTrace& trace) {
     if (!groups.ranks.empty()) q.group_size[queue] = static_cast<int>(groups.ranks.front().size());
   }
   return q;
-}
-
-// A stream of copies alone is one of collectives to a communicator: calls.h.
-Histogram as_queue(const Queues& q, int queue, int stream) {
-  const Histogram& theirs = q.theirs.at(stream);
-  const auto size = q.group_size.find(queue);
-  if (size == q.group_size.end() || size->second < 2 || theirs.device_copies < theirs.sum())
-    return theirs;
-  Histogram collectives;
-  collectives.add(KernelFamily::all_gather, theirs.device_copies / (size->second - 1));
-  return collectives;
 }
 
 // A collective over so many ranks is none of a communicator of another size. Pairs send through a
@@ -83,16 +69,16 @@ bool sizes_agree(const Queues& q, int queue, const Histogram& theirs) {
   return theirs.ranks.count(size->second) > 0;
 }
 
-std::vector<Lane> lanes_of(const ExpectedStep& expected, const MeasuredTrace& trace) {
-  const Queues q = histograms(expected, trace);
+std::vector<Lane> lanes_of(const ExpectedStep& expected, const MeasuredTrace& trace,
+                           const std::vector<Calls>& calls) {
+  const Queues q = histograms(expected, trace, calls);
   struct Pair {
     double likeness;
     int queue, stream;
   };
   std::vector<Pair> pairs;
   for (const auto& [queue, ours] : q.ours)
-    for (const auto& [stream, any] : q.theirs) {
-      const Histogram theirs = as_queue(q, queue, stream);
+    for (const auto& [stream, theirs] : q.theirs) {
       const double both = ours.shared(theirs);
       if (both > 0 && sizes_agree(q, queue, theirs))
         pairs.push_back({both / std::max(ours.sum(), theirs.sum()), queue, stream});
@@ -106,40 +92,42 @@ std::vector<Lane> lanes_of(const ExpectedStep& expected, const MeasuredTrace& tr
     lanes[p.queue].push_back(p.stream);
     taken[p.stream] = true;
     Histogram& rest = lacks[p.queue];
-    const Histogram theirs = as_queue(q, p.queue, p.stream);
     for (std::size_t f = 0; f < rest.count.size(); ++f)
-      rest.count[f] = std::max(0.0, rest.count[f] - theirs.count[f]);
+      rest.count[f] = std::max(0.0, rest.count[f] - q.theirs.at(p.stream).count[f]);
   };
   for (const Pair& p : pairs)
     if (!taken[p.stream] && lanes.count(p.queue) == 0) give(p);
-  for (const Pair& p : pairs) {
-    const Histogram theirs = as_queue(q, p.queue, p.stream);
-    if (!taken[p.stream] && 2 * lacks[p.queue].shared(theirs) >= theirs.sum()) give(p);
-  }
+  for (const Pair& p : pairs)
+    if (!taken[p.stream] &&
+        2 * lacks[p.queue].shared(q.theirs.at(p.stream)) >= q.theirs.at(p.stream).sum())
+      give(p);
   std::vector<Lane> out;
-  for (auto& [queue, streams] : lanes) {
-    const auto size = q.group_size.find(queue);
-    out.push_back({static_cast<workload::Stream>(queue), std::move(streams),
-                   size == q.group_size.end() ? 0 : size->second});
-  }
+  for (auto& [queue, streams] : lanes)
+    out.push_back({static_cast<workload::Stream>(queue), std::move(streams)});
   return out;
 }
 
-void match_lane(const Lane& lane, const ExpectedStep& expected, const MeasuredTrace& trace,
-                const MeasuredStep& step, std::vector<std::int32_t>& owners) {
-  std::vector<AlignItem> ours;
+void match_lane(const Lane& lane, const ExpectedStep& expected, const Calls& calls,
+                std::vector<std::int32_t>& owners) {
+  std::vector<AlignItem> ours, theirs;
   std::vector<std::size_t> index;  // of the expected operations
   for (std::size_t i = 0; i < expected.operations.size(); ++i) {
     const ExpectedOperation& o = expected.operations[i];
     if (o.queue != lane.queue) continue;
-    ours.push_back({o.family, o.own().ps / 1000});
+    ours.push_back({o.family, o.own().ps / 1000, purposes_of_label(o.label)});
     index.push_back(i);
   }
-  const Calls calls = calls_of(trace, step.kernels, lane.streams, lane.ranks);
-  const std::vector<std::int32_t> found = align(ours, calls.items);
-  for (std::size_t k = 0; k < calls.item_of.size(); ++k)
-    if (const std::size_t item = calls.item_of[k]; item != Calls::elsewhere && found[item] >= 0)
-      owners[k] = static_cast<std::int32_t>(index[static_cast<std::size_t>(found[item])]);
+  std::vector<std::size_t> of_lane;  // calls
+  for (std::size_t c = 0; c < calls.all.size(); ++c) {
+    const int stream = calls.all[c].stream;
+    if (std::find(lane.streams.begin(), lane.streams.end(), stream) == lane.streams.end()) continue;
+    theirs.push_back(calls.all[c].item);
+    of_lane.push_back(c);
+  }
+  const std::vector<std::int32_t> found = align(ours, theirs);
+  for (std::size_t t = 0; t < found.size(); ++t)
+    if (found[t] >= 0)
+      owners[of_lane[t]] = static_cast<std::int32_t>(index[static_cast<std::size_t>(found[t])]);
 }
 
 double part(double some, double all) {
@@ -150,10 +138,13 @@ double part(double some, double all) {
 
 TraceMatch match(const ExpectedStep& expected, const MeasuredTrace& trace) {
   TraceMatch out;
-  out.lanes = lanes_of(expected, trace);
-  for (const MeasuredStep& step : trace.steps) {
-    std::vector<std::int32_t>& owners = out.owners.emplace_back(step.kernels.size(), -1);
-    for (const Lane& lane : out.lanes) match_lane(lane, expected, trace, step, owners);
+  for (const MeasuredStep& step : trace.steps) out.calls.push_back(calls_of(trace, step));
+  out.lanes = lanes_of(expected, trace, out.calls);
+  for (const Calls& calls : out.calls) {
+    std::vector<std::int32_t> owners(calls.all.size(), -1);
+    for (const Lane& lane : out.lanes) match_lane(lane, expected, calls, owners);
+    auto& of_kernels = out.owners.emplace_back();
+    for (const std::uint32_t call : calls.of_kernel) of_kernels.push_back(owners[call]);
   }
   return out;
 }

@@ -2,11 +2,13 @@
 //
 // The trace numbers its streams as it likes. Each is given to the queue of the program whose
 // families it has as often; streams that are left join the queue that still lacks what they hold.
+// What is matched are calls (calls.h): an operation has all kernels of a call or none.
 #pragma once
 
 #include <cstdint>
 #include <vector>
 
+#include "sim/calibrate/trace/calls.h"
 #include "sim/calibrate/trace/expected.h"
 #include "sim/calibrate/trace/measured.h"
 
@@ -15,13 +17,13 @@ namespace sim::calibrate {
 struct Lane {
   workload::Stream queue{};
   std::vector<int> streams;  // of the trace
-  int ranks = 0;             // of the queue's communicator; 0: it is none
 };
 
 struct TraceMatch {
   std::vector<Lane> lanes;
   // For each step and each of its kernels the expected operation, -1: none.
   std::vector<std::vector<std::int32_t>> owners;
+  std::vector<Calls> calls;  // of each step
 };
 
 TraceMatch match(const ExpectedStep& expected, const MeasuredTrace& trace);

@@ -145,6 +145,23 @@ MeasuredKernel kernel_of(const TraceFile& file, const TraceEvent& e, const Trace
   return k;
 }
 
+// A place of its own is not copied where the shard lies in it, as FSDP2's does.
+void find_stand_ins(MeasuredTrace& out) {
+  std::map<int, int> copies;  // by stream; -1: other kernels too
+  for (const MeasuredKernel& k : out.kernels) {
+    int& count = copies.try_emplace(k.stream, 0).first->second;
+    count = count >= 0 && k.name.starts_with("Memcpy DtoD") ? count + 1 : -1;
+  }
+  for (MeasuredKernel& k : out.kernels) {
+    const int count = copies.at(k.stream);
+    for (const int each : {out.world - 1, out.world}) {
+      if (k.stand_in() || each < 1 || count < each || count % each != 0) continue;
+      k.family = KernelFamily::all_gather;
+      k.copies = each;
+    }
+  }
+}
+
 void read_top(const TraceFile& file, MeasuredTrace& out) {
   const auto parsed = [&](const char* key) {
     const auto found = file.top.find(key);
@@ -161,6 +178,7 @@ void read_top(const TraceFile& file, MeasuredTrace& out) {
   if (const auto info = parsed("distributedInfo"); info.is_object()) {
     out.rank = whole(info, "rank", -1);
     out.world = whole(info, "world_size", 0);
+    out.fake = info.value("backend", nlohmann::json()) == "fake";
   }
   const auto devices = parsed("deviceProperties");
   if (devices.is_array() && !devices.empty() && devices[0].is_object() &&
@@ -201,6 +219,7 @@ MeasuredTrace measured_trace(const TraceFile& file, const std::string& path) {
       out.kernels.begin(), out.kernels.end(),
       [](const MeasuredKernel& a, const MeasuredKernel& b) { return a.start_ns < b.start_ns; });
   out.zero_ns = nanoseconds(zero);
+  if (out.fake) find_stand_ins(out);
   cut(file, zero, out);
   return out;
 }

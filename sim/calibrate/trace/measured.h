@@ -3,6 +3,10 @@
 // Steps are the profiler's own annotations (ProfilerStep#n) where they are there: a kernel belongs
 // to the step in which the CPU launched it. Else the kernels' names repeat: the shortest period
 // after which nine of ten names come again is a step. Else the whole trace is one.
+//
+// Under PyTorch's "fake" process group collectives return at once, but a gather copies the rank's
+// shard into the places of the others (FakeProcessGroup.hpp): n - 1 copies on a stream where
+// nothing else is. They are taken as a gather whose time says nothing of a network.
 #pragma once
 
 #include <cstdint>
@@ -28,6 +32,8 @@ struct MeasuredKernel {
   std::string_view group;                      // process group of a collective, "" if unknown
   int ranks = 0;                               // of that group; 0: unknown
   std::int64_t bytes = 0;                      // of a collective's whole array; 0: unknown
+  int copies = 0;  // of a copy that stands for a collective: how many copies do
+  bool stand_in() const { return copies > 0; }
   std::int64_t end_ns() const { return start_ns + duration_ns; }
 };
 
@@ -41,6 +47,7 @@ struct MeasuredStep {
 struct MeasuredTrace {
   std::string path, device;
   int rank = -1, world = 0;             // -1, 0: the trace does not say
+  bool fake = false;                    // its process group is PyTorch's "fake" one
   std::int64_t zero_ns = 0;             // of the first kernel, by the clock of its rank
   std::vector<MeasuredKernel> kernels;  // in order of their start
   std::vector<MeasuredStep> steps;
