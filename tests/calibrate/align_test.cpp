@@ -90,6 +90,40 @@ TEST_CASE("align: casts and sums of slices belong to their product, strangers to
   CHECK(align(operations, kernels) == Owners{0, 0, -1, 1, 2});
 }
 
+TEST_CASE("align: one operation stands for a run of passes that libraries made of it") {
+  // A rotation of complex numbers: cast, product, cast. A long pass is not left to nobody.
+  const Purposes rope = purposes_of_label("rope q"), add = purposes_of_label("residual add");
+  const Items operations = {
+      {gemm, 100'000}, {elementwise, 60'000, rope}, {elementwise, 30'000, add}};
+  const Items kernels = {{gemm, 100'000},
+                         {copy, 60'000},
+                         {elementwise, 240'000, rope},
+                         {copy, 60'000},
+                         {elementwise, 30'000, add}};
+  CHECK(align(operations, kernels) == Owners{0, 1, 1, 1, 2});
+}
+
+TEST_CASE("align: a kernel whose name says another purpose is never an operation's") {
+  const Purposes rope = purposes_of_label("rope q"), norm_ = purposes_of_label("norm");
+  // As long as the operation and of its family, but a rotation; nor does it stand beside a product.
+  CHECK(align(Items{{elementwise, 50'000, norm_}}, Items{{elementwise, 50'000, rope}}) ==
+        Owners{-1});
+  CHECK(align(Items{{gemm, 90'000}}, Items{{gemm, 60'000}, {elementwise, 30'000, rope}}) ==
+        Owners{0, -1});
+  CHECK(align(Items{{elementwise, 50'000, norm_}}, Items{{elementwise, 50'000}}) == Owners{0});
+}
+
+TEST_CASE("align: purposes are read from labels and from names, several from what is fused") {
+  const Purposes norm_ = purposes_of_label("norm to fp32"), add = purposes_of_label("residual add");
+  CHECK((norm_ & add) == 0);
+  CHECK(purposes_of_kernel("triton_red_fused__fused_rms_norm__unsafe_view_add_6") == (norm_ | add));
+  CHECK(purposes_of_label("gradient norm") != norm_);
+  CHECK(purposes_of_kernel("void LpNormFunctor<float>") == purposes_of_label("gradient norm"));
+  CHECK(purposes_of_kernel("chunk_cat_cuda_kernel") == purposes_of_label("reduce-scatter copy-in"));
+  CHECK(purposes_of_kernel("triton_poi_fused__to_copy_view_3") == 0);
+  CHECK(purposes_of_label("qkv") == 0);
+}
+
 TEST_CASE("align: missing kernels and repeated layers do not shift what follows") {
   const Items operations = layers(400);
   Items kernels;

@@ -1,17 +1,18 @@
 // align.h — which kernels of a trace are which operations of a program, by order and family.
 //
 // Both are sequences of one queue. Of all ways to give each operation the kernels that follow each
-// other for it (one, or up to `longest_group` with casts, sums of slices and pieces), none out of
-// order, the one with the highest score is taken: families that agree and durations that are alike
-// count for it, operations without a kernel and kernels without an operation against it (Needleman
-// and Wunsch, J. Mol. Biol. 48, 1970, with groups on one side). Memory is linear (Hirschberg,
-// CACM 18, 1975), time is a band around where products, attention and collectives say the diagonal
-// is; the band doubles until the way does not touch its edge.
+// other for it (one, or up to `longest_group` with casts, sums of slices and pieces; a kernel here
+// is a call of a library, calls.h), none out of order, the one with the highest score is taken:
+// families and purposes that agree and durations that are alike count for it, operations without a
+// kernel and kernels without an operation against it, long ones more (Needleman and Wunsch, J. Mol.
+// Biol. 48, 1970, with groups on one side). Memory is linear (Hirschberg, CACM 18, 1975), time is a
+// band around where products, attention and collectives say the diagonal is; the band doubles until
+// the way does not touch its edge.
 //
 // Invariants
 //  (1) A kernel belongs to at most one operation, in order; kernels of one operation are
-//  neighbours. (2) An operation's kernels hold one of its own family, or one that may stand for it.
-//  (3) Same inputs, same answer.
+//  neighbours. (2) An operation's kernels hold one of its own family, or one that may stand for it;
+//  none of them says another purpose than its own. (3) Same inputs, same answer.
 #pragma once
 
 #include <cstdint>
