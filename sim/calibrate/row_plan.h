@@ -43,7 +43,7 @@ struct RowPlan {
   std::string unsupported;  // why the row cannot be represented; "": it can
   workload::Plan plan;
   RowMachine machine;
-  std::string family;  // of its framework, in residuals
+  std::string family;                                 // of its framework, in residuals
   const model::FlopConvention* convention = nullptr;  // of tflops_gpu
   MemoryRank memory_rank = MemoryRank::largest;
   int memory_stage = -1;     // of the rank whose memory the row states, where it says

@@ -27,10 +27,9 @@ CodecWork codec_work(Kind kind, int ranks, Bytes bytes) {
 }
 
 Bytes coded(const Codec& codec, Bytes bytes) {
-  return bytes < codec.least
-             ? bytes
-             : Bytes{static_cast<std::int64_t>(
-                   std::ceil(static_cast<double>(bytes.n) * codec.ratio))};
+  return bytes < codec.least ? bytes
+                             : Bytes{static_cast<std::int64_t>(
+                                   std::ceil(static_cast<double>(bytes.n) * codec.ratio))};
 }
 
 Duration codec_time(const Codec& codec, const CodecWork& work, Bandwidth memory) {

@@ -3,9 +3,9 @@
 #include "sim/command/watch.h"
 #include "sim/report/explain_document.h"
 #include "sim/report/peak_tensors.h"
-#include "sim/search/slices.h"
 #include "sim/search/evaluate.h"
 #include "sim/search/fixes.h"
+#include "sim/search/slices.h"
 
 namespace sim::command {
 

@@ -184,8 +184,7 @@ void launch(planner::Said& said) {
   config::Machine machine = said.space.bases()[core.base].file.machine;
   if (least < best.step_ps) {
     const std::vector<std::string_view> words = config::words_of(said.launched);
-    const config::PlanFile file =
-        need(config::load_plan("", {words.begin(), words.end()}));
+    const config::PlanFile file = need(config::load_plan("", {words.begin(), words.end()}));
     machine = file.machine;
     plan = search::settled(file.plan, *need(kept_sites().of(machine)));
   }
@@ -275,12 +274,11 @@ class Asking {
     return !interrupted() && (limit_ == 0 || passed < limit_);
   }
   bool show(const planner::Progress& now) {
-    progress_.show(
-        static_cast<std::size_t>(std::min(now.decided, plans_)),
-        now.best_s > 0
-            ? fmt::format("best {:.3f} s, none below {:.3f} s, {} replayed", now.best_s,
-                          now.least_s, now.replayed)
-            : fmt::format("none below {:.3f} s, {} replayed", now.least_s, now.replayed));
+    progress_.show(static_cast<std::size_t>(std::min(now.decided, plans_)),
+                   now.best_s > 0 ? fmt::format("best {:.3f} s, none below {:.3f} s, {} replayed",
+                                                now.best_s, now.least_s, now.replayed)
+                                  : fmt::format("none below {:.3f} s, {} replayed", now.least_s,
+                                                now.replayed));
     return goes_on();
   }
   void clear() { progress_.clear(); }
@@ -301,9 +299,9 @@ int answer(const Task& task, const std::string& folder, const std::string& page,
   const auto goes_on = [&] { return asking.goes_on(); };
   const planner::Space& space = task.space;
   const planner::Outcome outcome = planner::find_best(space, sites, task.wanted, shown);
-  planner::Said said{space,      outcome, task.wanted, task.question.model, task.question.cluster,
-                     task.price, {},      {},          {},                  {},
-                     {}};
+  planner::Said said{
+      space, outcome, task.wanted, task.question.model, task.question.cluster, task.price, {}, {},
+      {},    {},      {}};
   if (!outcome.best.empty()) {
     const planner::Replayed& best = outcome.best.front();
     if (outcome.complete) {
@@ -316,9 +314,7 @@ int answer(const Task& task, const std::string& folder, const std::string& page,
   }
   asking.clear();
   const report::Document document = planner::document(said);
-  const auto json = [&] {
-    return report::document("plan", planner::to_json(said)).dump(2) + "\n";
-  };
+  const auto json = [&] { return report::document("plan", planner::to_json(said)).dump(2) + "\n"; };
   if (!page.empty()) write_page(page, document);
   if (!folder.empty()) {
     std::error_code error;
@@ -339,8 +335,8 @@ int answer(const Task& task, const std::string& folder, const std::string& page,
 // The words that ask the same again.
 Arguments again(const Options& options) {
   Arguments words = options.words();
-  for (const char* name : {"gpus", "batch", "sequence", "objective", "rate", "price", "headroom",
-                           "best"})
+  for (const char* name :
+       {"gpus", "batch", "sequence", "objective", "rate", "price", "headroom", "best"})
     if (options.has(name)) words.push_back(fmt::format("--{}={}", name, options.text(name)));
   return words;
 }

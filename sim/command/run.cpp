@@ -14,9 +14,9 @@
 #include "sim/report/interval.h"
 #include "sim/report/run_text.h"
 #include "sim/report/timelines.h"
-#include "sim/search/slices.h"
 #include "sim/search/evaluate.h"
 #include "sim/search/fixes.h"
+#include "sim/search/slices.h"
 
 namespace sim::command {
 
@@ -92,8 +92,7 @@ int run_run(const Arguments& arguments, Globals globals) {
   if (watch) watch->finish(answer);
   const report::Basis basis =
       report::basis_of(site.profile.device, site.machine.gpu.name, file.framework);
-  const report::Intervals intervals =
-      report::intervals(answer, kept_residuals(), basis, "paper");
+  const report::Intervals intervals = report::intervals(answer, kept_residuals(), basis, "paper");
   if (page) page->finish(file, site, answer, report::intervals_text(intervals));
   const bool fixing = options.has("fixes") && !answer.run.fits();
   search::Fixes fixes;

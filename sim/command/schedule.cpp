@@ -44,12 +44,9 @@ double time_of(const std::string& text) {
 // "forward=1,backward=1,weight=1,transfer=0,kept=1": what is not named keeps its value.
 schedule::Times times_of(const std::string& text) {
   schedule::Times times;
-  const std::vector<std::pair<std::string, double*>> known = {{"forward", &times.forward},
-                                                              {"backward", &times.backward},
-                                                              {"weight", &times.weight},
-                                                              {"transfer", &times.transfer},
-                                                              {"output", &times.output},
-                                                              {"kept", &times.kept}};
+  const std::vector<std::pair<std::string, double*>> known = {
+      {"forward", &times.forward},   {"backward", &times.backward}, {"weight", &times.weight},
+      {"transfer", &times.transfer}, {"output", &times.output},     {"kept", &times.kept}};
   std::vector<std::string> names;
   for (const auto& [name, value] : known) names.push_back(name);
   for (std::size_t at = 0; at < text.size();) {

@@ -21,9 +21,9 @@ struct GpuAlias {
 struct Machine {
   topology::Cluster cluster;
   device::Gpu gpu;
-  std::vector<device::Gpu> others;   // of nodes with another GPU: kinds 1 ... of the cluster
-  double price_per_gpu_hour = 0;     // 0: not said
-  std::string communication;         // profile whose `communication` section holds
+  std::vector<device::Gpu> others;  // of nodes with another GPU: kinds 1 ... of the cluster
+  double price_per_gpu_hour = 0;    // 0: not said
+  std::string communication;        // profile whose `communication` section holds
   std::vector<GpuAlias> aliases;
   std::string site;                  // its name in tables of measurements
   std::vector<std::string> sources;  // of the numbers: "node: ABCI system overview"

@@ -14,9 +14,8 @@ constexpr std::array cluster_rows{
           .otherwise = "the GPU's own profile",
           .line = "calibration/NAME.textproto whose section communication describes NCCL on this "
                   "fabric."},
-    Field{.name = "site",
-          .otherwise = "none",
-          .line = "The site's name in tables of measurements."},
+    Field{
+        .name = "site", .otherwise = "none", .line = "The site's name in tables of measurements."},
     Field{.name = "price_per_gpu_hour",
           .unit = "currency",
           .otherwise = "none",

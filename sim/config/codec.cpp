@@ -49,9 +49,9 @@ Result<collective::Codec> load_codec(const std::string& name) {
   std::error_code error;
   if (!is_path && !fs::exists(path, error)) {
     const std::vector<std::string> names = codec_names();
-    return Diagnostics{{"", fmt::format("there is no codec '{}'{}; calibration/codecs has: {}",
-                                        name.substr(0, 80), did_you_mean(name.substr(0, 80), names),
-                                        fmt::join(names, ", "))}};
+    return Diagnostics{
+        {"", fmt::format("there is no codec '{}'{}; calibration/codecs has: {}", name.substr(0, 80),
+                         did_you_mean(name.substr(0, 80), names), fmt::join(names, ", "))}};
   }
   v1::Codec message;
   Source source(path.string());

@@ -65,9 +65,9 @@ class Checker {
     if (given.has_field() && !is_field(given.field()))
       add(given, "field", fmt::format("'{}' is no field of a plan with one value", given.field()));
     if (!has_condition(given))
-      problems_.push_back(
-          {source_.where(given), "a condition says what is there: is, starts, has, min, max, "
-                                 "blank or yes"});
+      problems_.push_back({source_.where(given),
+                           "a condition says what is there: is, starts, has, min, max, "
+                           "blank or yes"});
   }
 
   void check(const v1::Statement& statement) {
@@ -360,8 +360,8 @@ Result<std::vector<Framework>> load_frameworks(const std::string& folder) {
     names.push_back(name);
     for (const std::string& one : names)
       if (const auto [other, added] = taken.emplace(one, name); !added)
-        problems.push_back({file.path, fmt::format("'{}' is a name of '{}' too", one,
-                                                   other->second)});
+        problems.push_back(
+            {file.path, fmt::format("'{}' is a name of '{}' too", one, other->second)});
   }
   if (!problems.empty()) return problems;
   return all;

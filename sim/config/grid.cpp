@@ -313,9 +313,9 @@ GridPoint Grid::point(std::size_t index) const {
   point.name = point_name(block, at - block.first);
   point.family = block.family;
   point.machine = state_->machines.at({block.beside, plan.cluster()});
-  const model::Architecture architecture = network_of(
-      plan, plan.has_model() ? state_->models.at({block.beside, plan.model()})
-                             : model::Architecture{});
+  const model::Architecture architecture =
+      network_of(plan, plan.has_model() ? state_->models.at({block.beside, plan.model()})
+                                        : model::Architecture{});
   Resolved resolved = resolve(plan, architecture, point.machine.get());
   point.plan = std::move(resolved.plan);
   for (PlanProblem& problem : resolved.problems)

@@ -210,6 +210,9 @@ LaunchFile read_torchtitan(const std::string& text, const std::string& path) {
       set(rotate == "alltoall" ? "context=ring" : "context=all-gather");
   const bool compiled = of("compile.enable") == "true" || of("training.compile") == "true";
   if (compiled) set("layer_kernels=compiled");
+  // A compiler leaves out what nobody reads, whatever this says.
+  if (const std::string early = of("activation_checkpoint.early_stop"); !compiled && !early.empty())
+    set("checkpoint_early_stop=" + early);
   for (const char* section : {"parallelism", "experimental"}) {
     const std::string key = std::string(section) + ".enable_async_tensor_parallel";
     if (of(key) != "true") continue;

@@ -67,8 +67,7 @@ void layer_choices(const v1::Plan& from, workload::Plan& to, Problems& problems)
     return;
   }
   workload::LayerChoices read = workload::read_layer_choices(from.layer_choices());
-  if (!read.problem.empty())
-    problems.push_back({"layer_choices", read.problem + "; or planned"});
+  if (!read.problem.empty()) problems.push_back({"layer_choices", read.problem + "; or planned"});
   to.policy.choices = std::move(read.choices);
 }
 

@@ -19,8 +19,8 @@ struct ResidualGroup {
   bool many_nodes = false, context_parallel = false;
   std::string source;
   bool fitted = false;
-  bool shards = false;  // parameters in shards
-  bool mixture = false;  // of experts
+  bool shards = false;         // parameters in shards
+  bool mixture = false;        // of experts
   std::vector<double> values;  // ascending
 };
 

@@ -52,8 +52,8 @@ TableMachine machine_of_table(std::string_view gpu, double memory_gb, std::strin
   std::size_t length = 0;
   double largest = 0;
   for (const Machine& machine : *table_machines()) {
-    const bool of_site = !machine.site.empty() &&
-                         (contains(remarks, machine.site) || contains(gpu, machine.site));
+    const bool of_site =
+        !machine.site.empty() && (contains(remarks, machine.site) || contains(gpu, machine.site));
     for (const GpuAlias& alias : machine.aliases) {
       if (!names(gpu, alias.name) || !agrees(memory_gb, alias.memory_gb)) continue;
       constexpr std::size_t of_a_site = 1000;

@@ -10,8 +10,8 @@ std::string ring_problem(const Shape& shape) {
 }
 
 std::vector<Step> ring_forward(const Shape& shape, int rank) {
-  return ring_steps(shape.order, shape.ranks, rank, shape.sequence,
-                    shape.pair_bytes(shape.groups), Level::all);
+  return ring_steps(shape.order, shape.ranks, rank, shape.sequence, shape.pair_bytes(shape.groups),
+                    Level::all);
 }
 
 }  // namespace sim::context

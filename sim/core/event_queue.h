@@ -32,8 +32,7 @@ class EventQueue {
   // REQUIRES: when >= now(). Lower kinds fire first.
   void schedule(Instant when, std::uint8_t kind, Payload payload) {
     assert(when >= now_);
-    heap_.push_back(
-        {when, (static_cast<std::uint64_t>(kind) << 56) | next_sequence_++, payload});
+    heap_.push_back({when, (static_cast<std::uint64_t>(kind) << 56) | next_sequence_++, payload});
     std::push_heap(heap_.begin(), heap_.end(), later);
   }
 

@@ -51,9 +51,9 @@ struct LaneNeed {
 // were smaller.)
 struct LaneGroup {
   std::int64_t bytes = 0, largest = 0;
-  std::int32_t end = 0;                        // the step behind the last of them
-  std::int32_t needs = 0, needs_end = 0;       // in LaneCode::needs, from the largest on
-  std::int32_t others = 0, others_end = 0;     // in LaneCode::others
+  std::int32_t end = 0;                     // the step behind the last of them
+  std::int32_t needs = 0, needs_end = 0;    // in LaneCode::needs, from the largest on
+  std::int32_t others = 0, others_end = 0;  // in LaneCode::others
 };
 
 struct LaneCode {

@@ -50,9 +50,9 @@ enum class Fold : std::uint8_t { attention, experts };
 struct Degrees {
   int tp = 1, cp = 1, dp = 1, pp = 1;  // attention's; their product is the world
   int ep = 1, etp = 1;                 // the experts'
-  int replicas = 1;  // copies of the parameters: dp x cp / replicas neighbours share one
+  int replicas = 1;   // copies of the parameters: dp x cp / replicas neighbours share one
   int secondary = 1;  // of the ranks that share one copy, so many neighbours hold a second one
-  int ulysses = 1;   // of the cp ranks, so many neighbours are one level of a context of two levels
+  int ulysses = 1;  // of the cp ranks, so many neighbours are one level of a context of two levels
 
   std::int64_t world() const { return std::int64_t{tp} * cp * dp * pp; }
   // Data-parallel ranks of an expert's parameters. REQUIRES: problem(*this) is empty.

@@ -28,8 +28,8 @@ enum class Communicator : std::uint8_t {
   ring,       // ... and those that stand alike among their neighbours
   ep,
   etp,
-  etp_ep,  // who holds one copy of a layer's experts
-  edp,     // who shares gradients and optimizer state of an expert
+  etp_ep,      // who holds one copy of a layer's experts
+  edp,         // who shares gradients and optimizer state of an expert
   shard_near,  // neighbours that hold a second copy of the parameters, in shards of its own
   shard_far,   // those that stand alike among such neighbours
   world,

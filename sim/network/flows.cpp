@@ -26,9 +26,6 @@ class Builder {
         places_(places) {
     ++places_.query;
     places_.seen.resize(static_cast<std::size_t>(routes.link_count()));
-    const topology::Cluster& cluster = routes.cluster();
-    const int gpus = cluster.conditions.empty() ? node_.gpus : cluster.gpus();
-    for (int gpu = 0; gpu < gpus; ++gpu) own_.push_back(topology::nics_of_gpu(cluster, gpu));
   }
 
   void ring(int group, const Spread& spread);
@@ -55,11 +52,8 @@ class Builder {
   int nic(const Locals& locals, int channel) const {
     return locals.node * node_.nics + locals.nics[static_cast<std::size_t>(channel)];
   }
-  const std::vector<int>& own_nics(int gpu) const {
-    return own_[static_cast<std::size_t>(gpu) % own_.size()];
-  }
   bool owns(int gpu, int nic) const {
-    return std::ranges::count(own_nics(gpu), nic % node_.nics) > 0;
+    return std::ranges::count(routes_.nics_of_gpu(gpu), nic % node_.nics) > 0;
   }
   // The first of the group's GPUs of a node that owns the NIC.
   int head(const Locals& locals, int nic) const {
@@ -79,7 +73,6 @@ class Builder {
   int send_channels_;
   int exchange_nics_;  // of a node, that rings of sends use; 0: all
   Traffic& out_;
-  std::vector<std::vector<int>> own_;  // NICs, by GPU: of a node where all nodes are alike
   LinkPlaces& places_;
 };
 
@@ -256,7 +249,7 @@ void Builder::tree(int group, const Spread& spread, bool with_chain) {
 // NICs that share a message between nodes: as many as the destination owns and the channels allow.
 int Builder::message_channels(int from, int to) const {
   if (from / node_.gpus == to / node_.gpus) return 1;
-  const auto& own = own_nics(to);
+  const auto& own = routes_.nics_of_gpu(to);
   return std::max(1, std::min(send_channels_, static_cast<int>(own.size())));
 }
 
@@ -266,14 +259,14 @@ void Builder::message(int from, int to, int channel, Path& crossed) const {
     routes_.between_gpus(from, to, crossed);
     return;
   }
-  int there = own_nics(to)[static_cast<std::size_t>(channel)];
+  int there = routes_.nics_of_gpu(to)[static_cast<std::size_t>(channel)];
   if (exchange_nics_ > 0) there %= exchange_nics_;
   int sender = from;
   int rail = there;
   if (!owns(from, there)) {
     const int via = owner(from / gpus, there);
     if (via < 0 || !topology::nvlinked(node_, from % gpus, via % gpus)) {
-      const auto& own = own_nics(from);
+      const auto& own = routes_.nics_of_gpu(from);
       rail = own[static_cast<std::size_t>(channel) % own.size()];
     } else {
       sender = via;

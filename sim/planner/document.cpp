@@ -279,9 +279,11 @@ Json to_json(const Said& said) {
                                {"capacity_gib", gib_of(one.replayed.capacity)}});
   json["launch"] = Json::array();
   for (const LaunchText& one : said.launches)
-    json["launch"].push_back(
-        {{"program", one.program}, {"file", one.file}, {"text", one.text}, {"not_said", one.left},
-         {"settings", said.launched}});
+    json["launch"].push_back({{"program", one.program},
+                              {"file", one.file},
+                              {"text", one.text},
+                              {"not_said", one.left},
+                              {"settings", said.launched}});
   if (outcome.best.empty() && outcome.nearest_known)
     json["nearest"] = {{"settings", said.space.words(said.space.cores()[outcome.nearest_core], 0)},
                        {"lacks_gib", gib_of(outcome.nearest_lacks)}};

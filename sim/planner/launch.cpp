@@ -243,6 +243,10 @@ LaunchText torchtitan(const Plan& plan, const std::string& model) {
                           : policy.recompute == Recompute::full ? "full"
                                                                 : "selective");
   if (policy.recompute == Recompute::selective) out.text += "selective_ac_option = \"op\"\n";
+  if (plan.stack.layer_kernels == workload::LayerKernels::compiled)
+    out.text += "\n[compile]\nenable = true\n";
+  else if (plan.stack.checkpoint_early_stop)
+    out.text += "early_stop = true\n";
   return out;
 }
 

@@ -21,7 +21,6 @@ struct Refined {
 // there are no stages or where their split was asked for, nodes where their order was or where all
 // links are alike. `go_on` as for find_best.
 std::vector<Refined> refined(const Space& space, search::Sites& sites, const Wanted& wanted,
-                             const std::vector<Replayed>& best,
-                             const std::function<bool()>& go_on);
+                             const std::vector<Replayed>& best, const std::function<bool()>& go_on);
 
 }  // namespace sim::planner

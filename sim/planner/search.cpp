@@ -360,8 +360,7 @@ class Search {
       // It is in the queue still, of which the rest is said to be cut.
       ++out_.counts.replayed;
       --out_.counts.cut_by_time;
-      out_.replayed.push_back(
-          replay_plan(space_, entry.core, entry.variant, site(core), wanted_));
+      out_.replayed.push_back(replay_plan(space_, entry.core, entry.variant, site(core), wanted_));
       if (!out_.replayed.back().fits) continue;
       out_.best.push_back(out_.replayed.back());
       return;
@@ -471,8 +470,8 @@ bool sound(const Answers& answers) {
         const Replayed one = replayed_of(answer.second);
         return one.step_ps > 0 || !one.fits;
       }
-      return json.is_null() || (json.at("step_ps").is_number_integer() &&
-                                json.at("room").is_number_integer());
+      return json.is_null() ||
+             (json.at("step_ps").is_number_integer() && json.at("room").is_number_integer());
     } catch (const Json::exception&) {
       return false;
     }

@@ -163,8 +163,14 @@ Result<std::vector<Settings>> Space::unsaid_axes(const Question& question) const
   if (!domains_.context_said && domains_.cp != std::vector{1})
     axes.push_back({"", unsaid_context + "all-gather", unsaid_context + "ulysses"});
   if (domains_.ep_said && domains_.etp_said) return axes;
-  Settings any = {"model=" + question.model, "cluster=" + question.cluster, "gpus=1",
-                  "global_batch=1", "sequence=1024", "tp=1", "cp=1", "pp=1"};
+  Settings any = {"model=" + question.model,
+                  "cluster=" + question.cluster,
+                  "gpus=1",
+                  "global_batch=1",
+                  "sequence=1024",
+                  "tp=1",
+                  "cp=1",
+                  "pp=1"};
   for (const std::string& one : question.settings)
     if (changes_model(one))
       any.push_back(one.substr(0, one.find(',')));  // of several values the first
@@ -324,8 +330,7 @@ void Space::fill_domains() {
     for (const auto& [name, module] : workload::recompute_module_names)
       if (others.*module) return true;
     return std::ranges::any_of(bases_, [](const Base& base) {
-      const std::vector<std::uint8_t> mixture =
-          model::mixture_layers(base.file.plan.architecture);
+      const std::vector<std::uint8_t> mixture = model::mixture_layers(base.file.plan.architecture);
       return mixture.empty() || std::ranges::count(mixture, 0) > 0;
     });
   };

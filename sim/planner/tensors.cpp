@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "sim/planner/bounds.h"
+#include "sim/workload/parameter.h"
 
 namespace sim::planner {
 
@@ -18,10 +19,7 @@ struct MemoryStep {
   std::int64_t bytes;
 };
 
-constexpr std::int64_t rounded_up(std::int64_t bytes) {
-  constexpr std::int64_t unit = 512;  // of PyTorch's caching allocator
-  return (bytes + unit - 1) / unit * unit;
-}
+constexpr std::int64_t allocator_unit = 512;  // of PyTorch's caching allocator
 
 class Tensors {
  public:
@@ -33,7 +31,8 @@ class Tensors {
       std::vector<MemoryStep>& steps = steps_.emplace_back();
       for (const Instruction& i : block.code) {
         if (i.op == Op::alloc)
-          steps.push_back({i.op, i.space, {}, i.index, 0, rounded_up(i.value)});
+          steps.push_back(
+              {i.op, i.space, {}, i.index, 0, workload::round_up(i.value, allocator_unit)});
         if (i.op == Op::free) steps.push_back({i.op, i.space, {}, i.index, 0, 0});
         if (i.op == Op::move) {
           const workload::Slot to = workload::destination(i);

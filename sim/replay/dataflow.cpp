@@ -235,8 +235,8 @@ bool Dataflow::complete(int c, RankState& r, PendingExchange& pending) {
   std::int64_t& open = r.clock.open[at(pending.communicator)];
   if (open == pending.number) open = 0;
   if (const std::int64_t open_events = r.driver.outstanding(); open_events > 0)
-    r.driver.set_outstanding(
-        open_events - r.memory.set_events(ClockDriver::later + pending.number, end.ps));
+    r.driver.set_outstanding(open_events -
+                             r.memory.set_events(ClockDriver::later + pending.number, end.ps));
   if (pending.event != 0)
     r.events[pending.event] = {end, longest, Account::pp_transfer, pending.waiting};
   if (pending.joins) {

@@ -210,9 +210,8 @@ void Dataflow::play(int step) {
     Snapshot now = snapshot(false);
     // Memory is worth a look where times have been as now: so it is seen the second time, and known
     // to repeat the third.
-    if (called && memory_matters_ && std::ranges::any_of(seen, [&](const auto& s) {
-          return s.second.timing == now.timing;
-        }))
+    if (called && memory_matters_ &&
+        std::ranges::any_of(seen, [&](const auto& s) { return s.second.timing == now.timing; }))
       save_memory(now);
     if (known_at(now, next)) {
       seen.clear();

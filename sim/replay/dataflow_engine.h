@@ -159,8 +159,7 @@ class Dataflow {
   bool replay_tape(int c, RankState& r, std::uint32_t end, Time origin);
   void move_on(std::size_t c, const Snapshot& before, const Snapshot& now, std::int64_t times);
   void shift_channels(Duration by);
-  static void walk_frames(const RankState& r, std::uint32_t end,
-                          std::vector<std::uint32_t>& live);
+  static void walk_frames(const RankState& r, std::uint32_t end, std::vector<std::uint32_t>& live);
   bool ran_out() const;
   bool surely_out() const;
   std::int64_t driver_calls() const;
@@ -173,7 +172,7 @@ class Dataflow {
   const Options& options_;
   std::vector<std::unique_ptr<RankState>> ranks_;
   std::map<std::pair<int, std::uint8_t>, Channel> channels_;
-  std::vector<std::vector<std::vector<Channel*>>> channels_of_;  // [class][exchange][message]
+  std::vector<std::vector<std::vector<Channel*>>> channels_of_;     // [class][exchange][message]
   std::vector<std::vector<std::vector<std::uint32_t>>> others_of_;  // whom they go to or come from
   std::vector<char> due_;  // by class: something that it may wait for has happened
   std::vector<std::vector<MemoryCode>> memory_code_;  // [class][block]

@@ -25,8 +25,7 @@ bool Dataflow::allocate(int c, RankState& r, const Instruction& i, const MemoryC
                         std::uint32_t slot) {
   if (!r.posted) {
     r.clock.cpu = r.clock.cpu + times_.allocation;
-    r.asks =
-        r.driver.outstanding() > 0 && !r.pending.empty() && r.clock.cpu >= r.sure_until;
+    r.asks = r.driver.outstanding() > 0 && !r.pending.empty() && r.clock.cpu >= r.sure_until;
     r.posted = r.asks;
   }
   if (r.asks) {

@@ -84,35 +84,35 @@ bool Dataflow::replay_tape(int c, RankState& r, std::uint32_t end, Time origin) 
   const std::int64_t* tape = r.tape.data();
   bool leave_out = false;  // the group of transients at hand
   const std::uint32_t begin = r.at.pass;
-  walk_memory(
-      r.program, *r.at.passes, begin, end, memory_code_[static_cast<std::size_t>(c)],
-      [&](std::uint32_t pass, std::uint32_t call, const MemoryCode& block,
-          const MemoryInstruction& step, std::uint32_t slot, std::uint32_t to) {
-        const workload::Instruction& i = step.instruction;
-        if (i.op == Op::alloc) {
-          r.clock.cpu = Time{origin.ps + *tape++};
-          if (step.group >= 0) {
-            const MemoryCode::Group& group = block.groups[static_cast<std::size_t>(step.group)];
-            leave_out = may_leave_out && r.memory.room_for(group.rooms, group.tensors);
-          }
-          if (step.transient && leave_out) return;
-          r.at.pass = pass;
-          r.at.call = call;
-          r.at.instruction = step.place;
-          r.memory.allocate(slot, i, r.at);
-        } else if (i.op == Op::free) {
-          r.clock.cpu = Time{origin.ps + *tape++};
-          if (step.transient && leave_out) return;
-          const workload::Streams recorded = r.memory.recorded(slot);
-          for (std::size_t s = 0; recorded >> s; ++s)
-            if (recorded >> s & 1) r.clock.tail[s] = Time{origin.ps + *tape++};
-          r.memory.free(slot, i.flags & workload::maybe);
-        } else if (i.op == Op::move) {
-          r.memory.move(slot, to);
-        } else {
-          r.memory.record_stream(slot, i.stream);
-        }
-      });
+  walk_memory(r.program, *r.at.passes, begin, end, memory_code_[static_cast<std::size_t>(c)],
+              [&](std::uint32_t pass, std::uint32_t call, const MemoryCode& block,
+                  const MemoryInstruction& step, std::uint32_t slot, std::uint32_t to) {
+                const workload::Instruction& i = step.instruction;
+                if (i.op == Op::alloc) {
+                  r.clock.cpu = Time{origin.ps + *tape++};
+                  if (step.group >= 0) {
+                    const MemoryCode::Group& group =
+                        block.groups[static_cast<std::size_t>(step.group)];
+                    leave_out = may_leave_out && r.memory.room_for(group.rooms, group.tensors);
+                  }
+                  if (step.transient && leave_out) return;
+                  r.at.pass = pass;
+                  r.at.call = call;
+                  r.at.instruction = step.place;
+                  r.memory.allocate(slot, i, r.at);
+                } else if (i.op == Op::free) {
+                  r.clock.cpu = Time{origin.ps + *tape++};
+                  if (step.transient && leave_out) return;
+                  const workload::Streams recorded = r.memory.recorded(slot);
+                  for (std::size_t s = 0; recorded >> s; ++s)
+                    if (recorded >> s & 1) r.clock.tail[s] = Time{origin.ps + *tape++};
+                  r.memory.free(slot, i.flags & workload::maybe);
+                } else if (i.op == Op::move) {
+                  r.memory.move(slot, to);
+                } else {
+                  r.memory.record_stream(slot, i.stream);
+                }
+              });
   assert(r.tape.empty() || tape <= r.tape.data() + r.tape.size());
   r.at.pass = begin;
   walk_frames(r, end, r.live);
@@ -298,8 +298,7 @@ std::int64_t Dataflow::replay_quietly(const Stretch& stretch, std::int64_t most)
       Quiet& quiet = all[c];
       if (!quiet.called && quiet.done <= end) return;
       quiet.put_back(*ranks_[c]);
-      [[maybe_unused]] const bool again =
-          advance_memory(static_cast<int>(c), quiet, stretch, end);
+      [[maybe_unused]] const bool again = advance_memory(static_cast<int>(c), quiet, stretch, end);
       assert(again);
     });
     still = std::ranges::none_of(all, &Quiet::called);

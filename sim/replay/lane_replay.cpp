@@ -47,8 +47,7 @@ LaneReplay::LaneReplay(PeriodTrace trace, std::int64_t from, std::int64_t length
     : trace_(std::move(trace)), from_(from), length_(length), cut_(cut) {
   freed_at_.resize(trace_.tensors.size());
   for (std::size_t e = 0; e < trace_.events.size(); ++e)
-    if (!trace_.events[e].places)
-      freed_at_[static_cast<std::size_t>(trace_.events[e].tensor)] = e;
+    if (!trace_.events[e].places) freed_at_[static_cast<std::size_t>(trace_.events[e].tensor)] = e;
   for (const PeriodTrace::Event& event : trace_.events) {
     if (!event.places) continue;
     places_.push_back(static_cast<std::size_t>(&event - trace_.events.data()));
@@ -98,8 +97,8 @@ bool LaneReplay::find_lanes(const RankState& r, Found& found) const {
   std::int64_t blocks = 0;
   for (memory::SegmentView& segment : r.memory.allocator().segments()) {
     if (segment.expandable || segment.pool != 0) return false;
-    Found::Lane& lane = found.lanes[static_cast<std::size_t>(
-        found.lane(segment.stream, segment.small))];
+    Found::Lane& lane =
+        found.lanes[static_cast<std::size_t>(found.lane(segment.stream, segment.small))];
     for (const memory::BlockView& block : segment.blocks) {
       if (block.state == memory::BlockState::inactive) continue;
       const std::int64_t slack = block.size - rounded(block.requested);
@@ -414,10 +413,9 @@ void LaneReplay::leave(RankState& r, Time begin, std::span<const std::uint32_t> 
     layout.tensors.push_back({p.slot, piece({p.lane, p.node}), p.category, p.recorded});
   for (const PeriodTrace::Held& h : trace_.held) {
     if (h.tensor < 0) continue;
-    layout.tensors.push_back({actual_slot(r.program, h.slot, live),
-                              piece(place_of(h.tensor, h.age)),
-                              trace_.tensors[static_cast<std::size_t>(h.tensor)].category,
-                              h.recorded});
+    layout.tensors.push_back(
+        {actual_slot(r.program, h.slot, live), piece(place_of(h.tensor, h.age)),
+         trace_.tensors[static_cast<std::size_t>(h.tensor)].category, h.recorded});
   }
   const std::int64_t now = begin.ps + cut_;
   for (const Waiting& w : waits) {

@@ -71,7 +71,7 @@ class LaneReplay {
   };
   struct Waiting {
     std::int32_t tensor = 0;
-    int age = 0;       // placed so many periods ago
+    int age = 0;        // placed so many periods ago
     int freed_ago = 0;  // ... and freed
   };
 
@@ -104,10 +104,10 @@ class LaneReplay {
 
   PeriodTrace trace_;
   std::int64_t from_ = 0, length_ = 0, cut_ = 0;
-  std::vector<std::size_t> freed_at_;     // events, by tensor
-  std::vector<std::size_t> places_;       // events that place, in order
-  std::vector<Release> releases_;         // by tensor
-  std::vector<std::size_t> released_;     // tensors that wait for streams, by Release::event
+  std::vector<std::size_t> freed_at_;      // events, by tensor
+  std::vector<std::size_t> places_;        // events that place, in order
+  std::vector<Release> releases_;          // by tensor
+  std::vector<std::size_t> released_;      // tensors that wait for streams, by Release::event
   std::vector<std::pair<int, int>> home_;  // by tensor: its lane, its number there
   std::vector<Own> lanes_;
   std::vector<Critical> critical_;

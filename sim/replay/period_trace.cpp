@@ -155,9 +155,8 @@ bool enter_lives(std::vector<Tracer::Freed> freed, PeriodTrace& trace) {
     if (tensor.lives >= 0) return false;
     tensor.lives = f.lives;
     // Its own stream it does not wait for.
-    std::erase_if(f.waits, [&](const auto& wait) {
-      return wait.first == static_cast<int>(tensor.stream);
-    });
+    std::erase_if(f.waits,
+                  [&](const auto& wait) { return wait.first == static_cast<int>(tensor.stream); });
     tensor.waits = std::move(f.waits);
   }
   return std::ranges::all_of(trace.tensors, [](const auto& t) { return t.lives >= 0; });

@@ -200,10 +200,10 @@ class Pricer {
       const network::Groups& groups = job_.mesh.groups(who);
       const collective::Codec* codec = codec_of(job_.codecs, t.communicator);
       const Bytes bytes = t.route != 0 ? t.bytes : sent(t, groups, network_.cluster());
-      Duration whole =
-          t.route != 0 ? routed(program, t, groups)
-                       : lasting(t.kind, groups, codec ? coded(*codec, bytes) : bytes,
-                                 [&] { return job_.mesh.group_numbers(who, rank_class); });
+      Duration whole = t.route != 0
+                           ? routed(program, t, groups)
+                           : lasting(t.kind, groups, codec ? coded(*codec, bytes) : bytes,
+                                     [&] { return job_.mesh.group_numbers(who, rank_class); });
       const Duration kernels =
           coding(codec, t.kind, static_cast<int>(groups.ranks.front().size()), bytes);
       whole += kernels;

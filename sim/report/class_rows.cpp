@@ -45,8 +45,7 @@ Json accounts_json(const ClassReport& who) {
   Json accounts = Json::object();
   for (int a = 0; a < replay::account_count; ++a) {
     const auto account = static_cast<replay::Account>(a);
-    accounts[key_of(replay::name(account)) + "_ps"] =
-        who.accounts[static_cast<std::size_t>(a)].ps;
+    accounts[key_of(replay::name(account)) + "_ps"] = who.accounts[static_cast<std::size_t>(a)].ps;
   }
   return accounts;
 }

@@ -64,7 +64,10 @@ Json values_json(const Rows& table, std::size_t column) {
 }
 
 Json block_json(const Note& note) {
-  return {{"kind", "note"}, {"title", note.title}, {"text", note.text}, {"strong", note.strong},
+  return {{"kind", "note"},
+          {"title", note.title},
+          {"text", note.text},
+          {"strong", note.strong},
           {"code", note.code}};
 }
 

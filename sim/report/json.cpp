@@ -290,8 +290,7 @@ Json to_json(const workload::Plan& p) {
   if (!p.pipeline.slice_lengths.empty()) json["slices"] = p.pipeline.slice_lengths;
   const workload::CodecsPlan& codec = p.codec;
   if (!codec.tensor.empty() || !codec.data.empty() || !codec.pipeline.empty())
-    json["codec"] = {
-        {"tensor", codec.tensor}, {"data", codec.data}, {"pipeline", codec.pipeline}};
+    json["codec"] = {{"tensor", codec.tensor}, {"data", codec.data}, {"pipeline", codec.pipeline}};
   if (p.numerics.fp8) json["fp8_parameters"] = p.numerics.fp8_parameters;
   if (p.batch.packed_document > 0) json["packed_document"] = p.batch.packed_document;
   const workload::PipelinePlan& pipeline = p.pipeline;

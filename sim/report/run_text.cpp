@@ -389,12 +389,12 @@ std::vector<Block> head_blocks(const Answer& answer, const std::string& interval
 std::vector<Block> tail_blocks(const Answer& answer) {
   std::vector<Block> blocks = estimate_blocks(answer);
   const replay::RunReport& run = answer.run;
-  blocks.emplace_back(Values{
-      "",
-      {value("first_out_of_memory", "",
-             run.fits() ? Json(nullptr) : Json(run.out_of_memory.front())),
-       value("executed_flops", "", run.executed_flops), value("operations", "", run.events),
-       value("operations_replayed", "", run.replayed)}});
+  blocks.emplace_back(
+      Values{"",
+             {value("first_out_of_memory", "",
+                    run.fits() ? Json(nullptr) : Json(run.out_of_memory.front())),
+              value("executed_flops", "", run.executed_flops), value("operations", "", run.events),
+              value("operations_replayed", "", run.replayed)}});
   return blocks;
 }
 

@@ -15,7 +15,7 @@ struct WhatifRow {
   std::vector<std::string> settings;
   std::string problem;  // why it is impossible; "": it ran
   replay::MemoryDetail memory = replay::MemoryDetail::exact;
-  bool fits = false;  // or nobody asked
+  bool fits = false;                                            // or nobody asked
   std::string reason;                                           // why it ran out of memory
   double step = 0, tokens_gpu = 0, tflops_gpu = 0, bubble = 0;  // seconds; per second
   double cost_per_million_tokens = 0;                           // 0: no price

@@ -1,8 +1,9 @@
 #include "sim/search/answers.h"
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 #include <xxhash.h>
+
+#include <nlohmann/json.hpp>
 
 #include "sim/report/output.h"
 

@@ -19,8 +19,8 @@ namespace sim::search {
 
 // What the parts of a model take for one microbatch, forward and back, in seconds.
 struct PartCosts {
-  std::vector<double> layers;  // of the model's
-  std::vector<double> ends;    // of each part, beside its layers
+  std::vector<double> layers;    // of the model's
+  std::vector<double> ends;      // of each part, beside its layers
   std::vector<int> least, most;  // layers that each part may have
 };
 

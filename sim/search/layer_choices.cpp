@@ -71,8 +71,7 @@ std::vector<LayerChoice> choices_of(int layer, int layers) {
 
 ChoiceCost cost_of(const std::vector<LayerCost>& layers, const Choices& choices) {
   Way way;
-  for (std::size_t i = layers.size(); i-- > 0;)
-    way = one_more(way, layers[i], choices[i]);
+  for (std::size_t i = layers.size(); i-- > 0;) way = one_more(way, layers[i], choices[i]);
   return way.cost;
 }
 

@@ -106,7 +106,7 @@ struct Cluster {
   Node node;
   Fabric fabric;
   std::vector<Condition> conditions;
-  NodeRates rates;         // of at least `nodes` nodes, or empty
+  NodeRates rates;             // of at least `nodes` nodes, or empty
   std::vector<int> gpu_kinds;  // of each node: 0 the GPU of the description, 1 ... others; empty: 0
   std::vector<int> hosts;      // the node that the job's i-th node is, for all nodes; empty: i
 

@@ -12,9 +12,7 @@ void add_node(const Cluster& cluster, const NodeLayout& layout, int index, Parts
   const Node& node = cluster.node;
   const std::size_t first = parts.vertices.size();
   const auto at = [&](int offset) { return first + static_cast<std::size_t>(offset); };
-  const auto add = [&](VertexKind kind, int i) {
-    parts.vertices.push_back({kind, index, i});
-  };
+  const auto add = [&](VertexKind kind, int i) { parts.vertices.push_back({kind, index, i}); };
   for (int i = 0; i < layout.gpus; ++i) add(VertexKind::gpu, i);
   if (layout.has_nvswitch) add(VertexKind::nvswitch, 0);
   for (int i = 0; i < layout.pcie_switches; ++i) add(VertexKind::pcie_switch, i);

@@ -87,6 +87,8 @@ Routes::Routes(const Cluster& cluster) : cluster_(cluster), layout_(cluster.node
   }
   next_ = std::move(fabric);
   fabric_trees_.resize(next_.size());
+  const int gpus = cluster.conditions.empty() ? cluster.node.gpus : cluster.gpus();
+  for (int gpu = 0; gpu < gpus; ++gpu) nics_of_gpu_.push_back(topology::nics_of_gpu(cluster, gpu));
   first_measured_ = link_count();
   if (!cluster.rates.empty()) add_measured();
   if (cluster.fabric.kind != FabricKind::leaf_spine) return;

@@ -38,6 +38,10 @@ class Routes {
   void nic_to_gpu(int nic, int gpu, Path& path) const;    // REQUIRES: both in one node
   // REQUIRES: in different nodes; of one rail where rails never meet.
   void between_nics(int from, int to, Path& path) const;
+  // The NICs of its node by which a GPU's messages leave.
+  const std::vector<int>& nics_of_gpu(int gpu) const {
+    return nics_of_gpu_[static_cast<std::size_t>(gpu) % nics_of_gpu_.size()];
+  }
   bool rails_meet() const { return cluster_.fabric.kind != FabricKind::rail_only; }
 
   int link_count() const { return static_cast<int>(links_.size()); }
@@ -70,13 +74,14 @@ class Routes {
   std::vector<Vertex> node_vertices_;   // of node 0
   std::vector<std::vector<Hop>> next_;  // of node 0's vertices and of the fabric's switches
   int links_per_node_ = 0;
-  int first_switch_ = 0;                    // vertex
-  int first_measured_ = 0;                  // link
-  std::vector<Hop> nic_up_;                 // NIC -> its leaf
-  std::vector<int> nic_down_;               // link from the leaf to the NIC
-  std::vector<int> working_spines_;         // leaf_spine
-  std::vector<Tree> local_trees_;           // by source vertex in a node
-  mutable std::vector<Tree> fabric_trees_;  // by source switch; empty: not asked yet
+  int first_switch_ = 0;                       // vertex
+  int first_measured_ = 0;                     // link
+  std::vector<Hop> nic_up_;                    // NIC -> its leaf
+  std::vector<int> nic_down_;                  // link from the leaf to the NIC
+  std::vector<std::vector<int>> nics_of_gpu_;  // of one node's GPUs where all nodes are alike
+  std::vector<int> working_spines_;            // leaf_spine
+  std::vector<Tree> local_trees_;              // by source vertex in a node
+  mutable std::vector<Tree> fabric_trees_;     // by source switch; empty: not asked yet
 };
 
 }  // namespace sim::topology

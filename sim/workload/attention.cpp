@@ -54,9 +54,9 @@ void attention_kernel(Writer& w, bool backward, const Scores& scores, Stream str
   const std::int64_t documents = w.plan.documents_per_sample();
   model::Operation o = model::attention(
       backward ? "attention backward" : "attention", backward, w.dim.batch * documents,
-      scores.heads, scores.groups, (w.dim.head_dim + w.dim.value_dim) / 2,
-      scores.query / documents, scores.key / documents,
-      scores.causal, w.plan.numerics.precision, w.variant.kind.whole ? 0 : w.a.sliding_window);
+      scores.heads, scores.groups, (w.dim.head_dim + w.dim.value_dim) / 2, scores.query / documents,
+      scores.key / documents, scores.causal, w.plan.numerics.precision,
+      w.variant.kind.whole ? 0 : w.a.sliding_window);
   o.implementation = implementation(w.plan.stack.attention);
   w.e.kernel(o, w.flags, stream);
 }

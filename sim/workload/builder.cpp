@@ -405,9 +405,8 @@ void Builder::validate(std::vector<Pass>& step) {
   int left = 2 * (rank_.plan.mesh.pp - 1 - rank_.program.stage);
   left = std::min({left, rank_.plan.microbatches() - 1,
                    static_cast<int>(std::count_if(step.begin(), warm, first_forward)) - 1});
-  const auto at = std::find_if(step.begin(), warm, [&](const Pass& pass) {
-    return first_forward(pass) && left-- == 0;
-  });
+  const auto at = std::find_if(
+      step.begin(), warm, [&](const Pass& pass) { return first_forward(pass) && left-- == 0; });
   validated_at_ = static_cast<std::uint32_t>(at - step.begin());
   Emitter e(rank_.tables, "validate step");
   validate_step(rank_, e);

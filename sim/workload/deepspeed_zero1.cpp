@@ -63,8 +63,8 @@ void DeepspeedZero1::set_up(Emitter& e) {
   for (int chunk = 0; chunk < plan_.pipeline.virtual_stages; ++chunk) {
     auto member = members_[static_cast<std::size_t>(chunk)].begin();
     for (const Parameter& p : parameters(chunk).all())
-      e.alloc(fixed_slot((member++)->parameter), rank_.dim.element * p.elements,
-              Category::weights, p.name);
+      e.alloc(fixed_slot((member++)->parameter), rank_.dim.element * p.elements, Category::weights,
+              p.name);
   }
   for (const Group& group : groups_) make_flat(e, group);
   first_update(e);
@@ -144,7 +144,7 @@ void DeepspeedZero1::reduce(Emitter& e) {
   }
   reduce_bucket(e, filled);
   e.memory_bound(OperationKind::copy, "gradients of the part out of the bucket",
-               2 * element * owned);
+                 2 * element * owned);
   e.free(local_slot(bucket));
 }
 
@@ -170,7 +170,7 @@ void DeepspeedZero1::reduce_bucket(Emitter& e, Bucket& filled) {
   if (filled.elements == 0) return;
   const std::int64_t element = rank_.dim.element;
   e.memory_bound(OperationKind::elementwise, "bucket scale",
-               2 * element * std::max(filled.elements, bucket_elements));
+                 2 * element * std::max(filled.elements, bucket_elements));
   for (const std::int64_t slice : filled.slices)
     if (ranks() > 1)
       e.collective(Kind::broadcast, Stream::dp_cp, element * slice, "gradient reduction", joins);
@@ -183,7 +183,7 @@ void DeepspeedZero1::check_each(Emitter& e, std::string_view label, std::int64_t
     for (const std::int64_t piece : group.pieces) {
       e.alloc(local_slot(scratch), bytes * piece, Category::temporaries, label);
       e.memory_bound(OperationKind::copy, label, (rank_.dim.element + bytes) * piece,
-                   optimizer_work);
+                     optimizer_work);
       e.memory_bound(OperationKind::reduction, label, bytes * piece, optimizer_work);
       e.free(local_slot(scratch));
       e.host(HostWork::blocking_read);
@@ -204,7 +204,7 @@ void DeepspeedZero1::update(Emitter& e, const Group& group) {
   e.memory_bound(OperationKind::optimizer, "adam", 28 * group.part, optimizer_work);
   e.free(fixed_slot(group.gradient));
   e.memory_bound(OperationKind::copy, "master to model", (4 + element) * group.part,
-               optimizer_work);
+                 optimizer_work);
 }
 
 // PyTorch gathers into one tensor and copies from there to those of the list.
@@ -236,8 +236,7 @@ void DeepspeedZero1::end_step(Emitter& e, bool) {
     e.memory_bound(OperationKind::copy, "flatten gradients", 2 * flat, optimizer_work);
     e.alloc(fixed_slot(group.gradient), 4 * group.part, Category::gradients,
             "fp32 gradient of the part");
-    e.memory_bound(OperationKind::copy, "gradient to fp32", flat + 4 * group.part,
-                 optimizer_work);
+    e.memory_bound(OperationKind::copy, "gradient to fp32", flat + 4 * group.part, optimizer_work);
     e.free(local_slot(flattened));
   }
   e.free(fixed_slot(averaged_));

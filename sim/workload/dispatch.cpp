@@ -68,8 +68,7 @@ class Rows {
   bool exchanged_ = false, was_exchanged_ = false;  // made by an exchange: `value`, `before_`
 };
 
-void Rows::exchange(std::int64_t rows, std::string_view label, bool back,
-                    std::string_view kernel) {
+void Rows::exchange(std::int64_t rows, std::string_view label, bool back, std::string_view kernel) {
   if (r.ep == 1) {
     if (meanwhile) meanwhile();
     return;

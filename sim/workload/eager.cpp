@@ -10,8 +10,7 @@ void adam_by_operators(Emitter& e, std::int64_t elements) {
   const std::int64_t bytes = 4 * elements;
   const Slot root = local_slot(0), denominator = local_slot(1);
   const auto run = [&](std::string_view name, std::int64_t tensors) {
-    e.kernel(model::memory_bound(model::OperationKind::optimizer, name, Bytes{tensors * bytes}),
-             optimizer_work);
+    e.memory_bound(model::OperationKind::optimizer, name, tensors * bytes, optimizer_work);
   };
   e.sync_stream(Stream::compute, "step count");
   e.host(HostWork::blocking_read);

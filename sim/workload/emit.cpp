@@ -70,8 +70,7 @@ void Emitter::alloc(Slot slot, std::int64_t bytes, Category category, std::strin
   i.label = tables_.label(label);
   i.value = bytes;
   block_.code.push_back(i);
-  if (tables_.fills())
-    memory_bound(model::OperationKind::copy, "fill", bytes, 0, pool);
+  if (tables_.fills()) memory_bound(model::OperationKind::copy, "fill", bytes, 0, pool);
 }
 
 void Emitter::free(Slot slot, std::uint8_t flags) {

@@ -13,7 +13,7 @@
 namespace sim::workload {
 
 struct ExpertAdapter {
-  bool up = true;              // beside the product up, else the product down
+  bool up = true;               // beside the product up, else the product down
   Value input = 0, narrow = 0;  // 0: there is none
 
   // Adds to the product's output, whose name goes to the sum. `input` is saved.

@@ -134,8 +134,7 @@ void combinations(const Plan& plan, Problems& problems) {
     refuse("data_parallel",
            "experts and latent attention are simulated with data_parallel ddp; "
            "parameters in shards are not");
-  if (plan.trains_adapters() && plan.architecture.is_mixture() &&
-      (plan.lora.fc1 || plan.lora.fc2))
+  if (plan.trains_adapters() && plan.architecture.is_mixture() && (plan.lora.fc1 || plan.lora.fc2))
     expert_adapters(plan, problems);
   if (plan.trains_adapters() && plan.architecture.is_latent() && plan.lora.qkv)
     refuse("lora_modules",
@@ -177,8 +176,7 @@ void shared_overlap(const Plan& plan, Problems& problems) {
     refuse(
         "shared_expert_overlap does not go with overlap_expert_all_to_all, which hides the same "
         "exchanges; turn one of them off");
-  if (plan.policy.recompute == Recompute::selective &&
-      plan.policy.recompute_modules.shared_experts)
+  if (plan.policy.recompute == Recompute::selective && plan.policy.recompute_modules.shared_experts)
     refuse(
         "a shared expert on a stream of its own is not recomputed by itself; leave shared_experts "
         "out of recompute_modules");
@@ -210,10 +208,10 @@ std::vector<Problem> expert_problems(const Plan& plan) {
                         "data_parallel ddp and without adapters; write mtp_layers 0"});
   // [core 0.14 transformer_config.py: overlap_moe_expert_parallel_comm]
   if (a.predicted_tokens > 1 && plan.experts.overlaps_all_to_all)
-    problems.push_back({"mtp_layers",
-                        fmt::format("overlap_expert_all_to_all goes with one module that predicts "
-                                    "more tokens, not {}; write mtp_layers 1 or 0",
-                                    a.predicted_tokens)});
+    problems.push_back(
+        {"mtp_layers", fmt::format("overlap_expert_all_to_all goes with one module that predicts "
+                                   "more tokens, not {}; write mtp_layers 1 or 0",
+                                   a.predicted_tokens)});
   if (a.predicted_tokens > 0 && a.head_bias)
     problems.push_back(
         {"architecture.head_bias",

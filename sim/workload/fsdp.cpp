@@ -151,8 +151,7 @@ void Fsdp::allocate_moments(Emitter& e, const Group& u) {
   const auto pair = [&](std::size_t i, std::int64_t elements) {
     e.alloc(fixed_slot(u.first_moments[i]), 4 * elements, Category::optimizer, "exp_avg");
     e.alloc(fixed_slot(u.second_moments[i]), 4 * elements, Category::optimizer, "exp_avg_sq");
-    e.kernel(model::memory_bound(OperationKind::copy, "clear moments", Bytes{8 * elements}),
-             optimizer_work);
+    e.memory_bound(OperationKind::copy, "clear moments", 8 * elements, optimizer_work);
   };
   if (flat()) {
     if (u.updated > 0) pair(0, u.updated);
@@ -198,8 +197,7 @@ void Fsdp::end_step(Emitter& e, bool first) {
   if (first) each_unit([&](const Group& u) { allocate_moments(e, u); });
   // Adam on fp32 shards reads parameter, gradient and moments, and writes all but the gradient.
   if (plan_.stack.fused_optimizer)
-    e.kernel(model::memory_bound(OperationKind::optimizer, "adam", Bytes{28 * updated_elements()}),
-             optimizer_work);
+    e.memory_bound(OperationKind::optimizer, "adam", 28 * updated_elements(), optimizer_work);
   else
     each_unit([&](const Group& u) {
       if (u.updated > 0) adam_by_operators(e, u.updated);

@@ -144,16 +144,14 @@ Gradients gathered_back(Writer& w, const Gathered& g) {
 Value gathered_core(Writer& w, const CoreInputs& in) {
   const Gathered g(w.rank);
   const Layouts l = make_layouts(w, in);
-  Saved saved{
-      l.query, g.by_token(w, l.key, keys), g.by_token(w, l.value, values), {}, {}, {}};
+  Saved saved{l.query, g.by_token(w, l.key, keys), g.by_token(w, l.value, values), {}, {}, {}};
   const Value all_keys = g.gather(w, keys), all_values = g.gather(w, values);
   w.order(streams[1], streams[0]);
   const Value out = w.activation(w.dim.rows(w.dim.attended), "attention output");
   std::array<Value, 2> half{};
   std::array<std::array<Value, 2>, 2> cut{};
   const auto copy_output = [&](std::size_t chunk) {
-    w.memory_bound(OperationKind::copy, "copy output", 2 * g.output_bytes(w.dim),
-                   streams[chunk]);
+    w.memory_bound(OperationKind::copy, "copy output", 2 * g.output_bytes(w.dim), streams[chunk]);
   };
   for (const std::size_t chunk : {0u, 1u}) {
     const Scores scores = g.scores(w.dim, chunk);

@@ -187,8 +187,7 @@ Gradients Latents::back(Writer& w, Gradients gradients) const {
   const Value made = w.temporary(dim.residual(), "norm input gradient");
   const NormGradients of_norm = norm_backward(w, sum);
   w.drop({norm.rsigma, norm.mu});
-  norm_gradients(w, of_norm.weight, of_norm.bias, "input_layernorm.weight",
-                 "input_layernorm.bias");
+  norm_gradients(w, of_norm.weight, of_norm.bias, "input_layernorm.weight", "input_layernorm.bias");
   return {made};
 }
 

@@ -46,7 +46,7 @@ struct Routed {
   std::int64_t row;       // bytes of a token
   std::int64_t score;     // bytes of a probability in the router
   Dispatcher dispatcher;
-  Choices choices;  // flex: a token is sent once to each place of its experts
+  Choices choices;                     // flex: a token is sent once to each place of its experts
   std::shared_ptr<SharedAside> aside;  // the shared expert on a stream of its own; none: in line
 
   bool sorts() const { return local > 1 && dispatcher != Dispatcher::allgather; }

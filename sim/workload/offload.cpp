@@ -67,10 +67,8 @@ void copy(Emitter& e, const std::vector<Tensor>& tensors, Stream way, Event even
   for (const Tensor& t : tensors) bytes += t.bytes;
   e.record(computed_event);
   e.wait(computed_event, way);
-  e.kernel(model::memory_bound(model::OperationKind::host_copy,
-                               way == Stream::pcie_up ? "activations up" : "activations down",
-                               Bytes{bytes}),
-           0, way);
+  e.memory_bound(model::OperationKind::host_copy,
+                 way == Stream::pcie_up ? "activations up" : "activations down", bytes, 0, way);
   e.record(event, way);
 }
 

@@ -111,8 +111,7 @@ Load Rank::load(const LayerKind& kind) const {
 bool Rank::recomputes(int layer) const {
   if (!plan.policy.choices.empty()) {
     const auto at = static_cast<std::size_t>(layer);
-    return at < plan.policy.choices.size() &&
-           plan.policy.choices[at] == LayerChoice::recompute;
+    return at < plan.policy.choices.size() && plan.policy.choices[at] == LayerChoice::recompute;
   }
   if (plan.policy.recompute != Recompute::full) return false;
   return plan.policy.recompute_method == RecomputeMethod::uniform ||

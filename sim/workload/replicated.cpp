@@ -124,7 +124,7 @@ void Replicated::allocate_moments(Emitter& e, const BufferLayout& layout) {
     e.alloc(fixed_slot(rank_.new_fixed()), o.exp_avg_sq_bytes * piece, Category::optimizer,
             "exp_avg_sq");
     e.memory_bound(OperationKind::copy, "clear moments",
-                 (o.exp_avg_bytes + o.exp_avg_sq_bytes) * piece, optimizer_work);
+                   (o.exp_avg_bytes + o.exp_avg_sq_bytes) * piece, optimizer_work);
   }
 }
 
@@ -137,8 +137,8 @@ void Replicated::begin_step(Emitter& e, bool first) {
   e.host(HostWork::step);
   for (const Buffer& b : buffers_)
     if (b.layout.elements > 0)
-      e.memory_bound(OperationKind::copy, "zero gradients",
-                   bytes_of_gradient() * b.layout.elements, optimizer_work);
+      e.memory_bound(OperationKind::copy, "zero gradients", bytes_of_gradient() * b.layout.elements,
+                     optimizer_work);
   for (const Buffer& b : buffers_)
     for (const std::uint32_t slot : b.copied_gradients) e.free(fixed_slot(slot));
   // Frozen matrices that are held in fp8 are transposed where they are used.
@@ -168,7 +168,7 @@ void Replicated::cast_fp8_weights(Emitter& e, int chunk) {
   const bool transposed = plan_.keeps_transposed_weights();
   for (int layer = 0; layer < parameters(chunk).layers(); ++layer)
     e.memory_bound(OperationKind::copy, transposed ? "transpose weights" : "weights to fp8",
-                 (transposed ? 2 : rank_.dim.element + 2) * layer_matrices(chunk, layer));
+                   (transposed ? 2 : rank_.dim.element + 2) * layer_matrices(chunk, layer));
 }
 
 void Replicated::is_ready(Emitter& e, int chunk, int parameter) {
@@ -274,7 +274,7 @@ void Replicated::copy_gradients(Emitter& e, Buffer& b) {
     e.alloc(fixed_slot(b.copied_gradients[i]), 4 * b.layout.pieces[i], Category::gradients,
             "fp32 gradient copy");
     e.memory_bound(OperationKind::copy, "gradient to fp32",
-                 (4 + bytes_of_gradient()) * b.layout.pieces[i], optimizer_work);
+                   (4 + bytes_of_gradient()) * b.layout.pieces[i], optimizer_work);
   }
 }
 
@@ -293,8 +293,8 @@ void Replicated::gradients_down(Emitter& e, const std::vector<std::int64_t>& ten
   e.record(computed_event);
   e.wait(computed_event, Stream::pcie_down);
   for (std::size_t i = 0; i < tensors.size(); ++i) {
-    e.kernel(model::memory_bound(OperationKind::host_copy, "gradient down", Bytes{4 * tensors[i]}),
-             optimizer_work, Stream::pcie_down);
+    e.memory_bound(OperationKind::host_copy, "gradient down", 4 * tensors[i], optimizer_work,
+                   Stream::pcie_down);
     e.record(gradient_is_down(i), Stream::pcie_down);
   }
   std::uint32_t& events = rank_.program.events;
@@ -308,13 +308,12 @@ void Replicated::update_on_cpu(Emitter& e, const std::vector<std::int64_t>& tens
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const std::int64_t elements = tensors[i];
     e.wait(gradient_is_down(i), Stream::cpu);
-    e.kernel(model::memory_bound(OperationKind::cpu_update, "adam on the CPU",
-                                 Bytes{update_bytes * elements}),
-             optimizer_work, Stream::cpu);
+    e.memory_bound(OperationKind::cpu_update, "adam on the CPU", update_bytes * elements,
+                   optimizer_work, Stream::cpu);
     e.record(computed_event, Stream::cpu);
     e.wait(computed_event, Stream::pcie_up);
-    e.kernel(model::memory_bound(OperationKind::host_copy, "parameter up", Bytes{4 * elements}),
-             optimizer_work, Stream::pcie_up);
+    e.memory_bound(OperationKind::host_copy, "parameter up", 4 * elements, optimizer_work,
+                   Stream::pcie_up);
   }
   e.sync_stream(Stream::cpu, "adam on the CPU");
   e.record(reload_event, Stream::pcie_up);
@@ -334,19 +333,19 @@ void Replicated::update(Emitter& e, const BufferLayout& layout) {
   const std::int64_t state = o.main_parameter_bytes + o.exp_avg_bytes + o.exp_avg_sq_bytes;
   if (elements > 0)
     e.memory_bound(OperationKind::optimizer, "adam", (2 * state + gradient) * elements,
-                 optimizer_work);
+                   optimizer_work);
   if (!away.empty()) update_on_cpu(e, away);
   if (plan_.numerics.precision == model::Precision::fp32) return;
   for (const std::int64_t piece : layout.pieces)
     e.memory_bound(OperationKind::copy, "master to model", (4 + rank_.dim.element) * piece,
-                 optimizer_work);
+                   optimizer_work);
 }
 
 std::size_t Replicated::pieces_on_cpu(const BufferLayout& layout) const {
   const double limit = plan_.optimizer.offload_fraction * static_cast<double>(layout.owned());
   std::size_t count = 0;
-  for (std::int64_t before = 0;
-       count < layout.pieces.size() && static_cast<double>(before) < limit; ++count)
+  for (std::int64_t before = 0; count < layout.pieces.size() && static_cast<double>(before) < limit;
+       ++count)
     before += layout.pieces[count];
   return count;
 }
@@ -356,7 +355,7 @@ void Replicated::log_state(Emitter& e, std::int64_t elements) {
   std::int64_t pieces = 0;
   for (const Buffer& b : buffers_) pieces += static_cast<std::int64_t>(b.layout.pieces.size());
   e.memory_bound(OperationKind::reduction, "optimizer state logging", 64 * elements,
-               optimizer_work);
+                 optimizer_work);
   e.host(HostWork::blocking_read, 16 * pieces);
 }
 

@@ -57,9 +57,7 @@ struct Ring {
   std::int64_t key_value_bytes(std::int64_t rows) const {
     return dim.element * dim.batch * rows * groups * (dim.head_dim + dim.value_dim);
   }
-  std::int64_t key_value_bytes() const {
-    return key_value_bytes(local);
-  }
+  std::int64_t key_value_bytes() const { return key_value_bytes(local); }
   std::int64_t query_bytes(std::int64_t rows) const {
     return dim.element * dim.batch * rows * heads * dim.head_dim;
   }

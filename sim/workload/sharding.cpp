@@ -33,8 +33,7 @@ void Sharding::begin(schedule::Pass pass, int chunk, const Moment& moment) {
 }
 
 void Sharding::use(Emitter& e, Unit unit, std::string_view name, std::string_view owner) {
-  for (const int p : parameters(unit.chunk).find_all(unit, name, owner))
-    used(e, unit.chunk, p);
+  for (const int p : parameters(unit.chunk).find_all(unit, name, owner)) used(e, unit.chunk, p);
 }
 
 bool Sharding::keep(Emitter& e, Unit unit, std::string_view name, Slot gradient,
@@ -44,8 +43,7 @@ bool Sharding::keep(Emitter& e, Unit unit, std::string_view name, Slot gradient,
 }
 
 void Sharding::ready(Emitter& e, Unit unit, std::string_view name, std::string_view owner) {
-  for (const int p : parameters(unit.chunk).find_all(unit, name, owner))
-    is_ready(e, unit.chunk, p);
+  for (const int p : parameters(unit.chunk).find_all(unit, name, owner)) is_ready(e, unit.chunk, p);
 }
 
 std::unique_ptr<Sharding> make_sharding(Rank& rank) {

@@ -64,8 +64,7 @@ void SharedAside::up(Writer& w) {
   multiply(w, up_, w.dim.tokens);
   w.drop(whole_);
   operand_ = w.activation(w.rank.operand(w.dim.rows(down_.in)), "shared activation output");
-  w.memory_bound(OperationKind::elementwise, "swiglu",
-                 w.dim.rows(up_.out) + w.dim.rows(down_.in));
+  w.memory_bound(OperationKind::elementwise, "swiglu", w.dim.rows(up_.out) + w.dim.rows(down_.in));
   w.save(up_output_);
   w.drop(up_output_);
 }

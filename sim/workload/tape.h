@@ -88,8 +88,8 @@ class Writer {
   // Where a layer has fewer norms than halves (model::InputNorms): what the half at hand reads, and
   // on the way back the gradient of what both read, as far as the second half has it.
   Value normed = 0, other_gradient = 0;
-  bool held;  // Python holds the gradient stream that the block was given
-  int depth = 0;                    // of the parameters at hand (Unit::depth)
+  bool held;                         // Python holds the gradient stream that the block was given
+  int depth = 0;                     // of the parameters at hand (Unit::depth)
   Stream current = Stream::compute;  // where kernels are launched and tensors allocated
 
   // Tensors.
@@ -138,7 +138,7 @@ class Writer {
     unname(attention_locals);
     unname(layer_locals);
   }
-  Value norm_output = 0;                           // of the norm that ran last
+  Value norm_output = 0;  // of the norm that ran last
   std::vector<Value> attention_locals, layer_locals;
 
   // Work, on the current stream unless one is given.

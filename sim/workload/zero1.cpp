@@ -22,7 +22,7 @@ void Zero1::allocate_buffers(Emitter& e, int chunk, Buffer& b) {
   for (std::size_t i = all.size(); i-- > 0;) {
     if (all[i].frozen || all[i].expert != b.experts) continue;
     e.memory_bound(OperationKind::copy, "parameter to buffer",
-                 2 * bytes_of(all[i]) * all[i].elements);
+                   2 * bytes_of(all[i]) * all[i].elements);
     e.free(fixed_slot(buffer(chunk).parameters[i]));
   }
 }

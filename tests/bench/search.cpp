@@ -68,14 +68,14 @@ void growth(benchmark::State& state, const char* of, replay::MemoryDetail memory
   answer(state, file, replay::Method::fast, memory);
 }
 using replay::MemoryDetail;
-#define GROWTH(of, most)                                       \
-  BENCHMARK_CAPTURE(growth, of##_time, #of, MemoryDetail::none) \
-      ->RangeMultiplier(10)                                    \
-      ->Range(1, most)                                         \
-      ->Unit(benchmark::kMillisecond);                         \
+#define GROWTH(of, most)                                           \
+  BENCHMARK_CAPTURE(growth, of##_time, #of, MemoryDetail::none)    \
+      ->RangeMultiplier(10)                                        \
+      ->Range(1, most)                                             \
+      ->Unit(benchmark::kMillisecond);                             \
   BENCHMARK_CAPTURE(growth, of##_memory, #of, MemoryDetail::exact) \
-      ->RangeMultiplier(10)                                    \
-      ->Range(1, most)                                         \
+      ->RangeMultiplier(10)                                        \
+      ->Range(1, most)                                             \
       ->Unit(benchmark::kMillisecond)
 GROWTH(microbatches, 100);
 GROWTH(layers, 10);

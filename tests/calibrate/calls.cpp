@@ -50,18 +50,18 @@ TEST_CASE("trace: a short clear is of the kernel behind it, a long one stands al
         Items{0, 0, 1});
   CHECK(calls_by_kernel({{"Memset (Device)", copy, 9'000}, {"nvjet", gemm}}) == Items{0, 1});
   // On its own stream; nothing behind it that wants it: alone.
-  CHECK(calls_by_kernel({{"Memset (Device)", copy, 900, 8},
-                         {"nvjet", gemm},
-                         {"nvjet", gemm, 1, 8}}) == Items{0, 1, 0});
+  CHECK(calls_by_kernel(
+            {{"Memset (Device)", copy, 900, 8}, {"nvjet", gemm}, {"nvjet", gemm, 1, 8}}) ==
+        Items{0, 1, 0});
   CHECK(calls_by_kernel({{"nvjet", gemm}, {"Memset (Device)", copy, 900}}) == Items{0, 1});
-  CHECK(calls_by_kernel({{"Memset (Device)", copy, 900}, {"embedding", embedding}}) ==
-        Items{0, 1});
+  CHECK(calls_by_kernel({{"Memset (Device)", copy, 900}, {"embedding", embedding}}) == Items{0, 1});
 }
 
 TEST_CASE("trace: lists of pointers and launches in a row are of one copy, other copies are not") {
   const Kernel list = {"Memcpy HtoD (Pinned -> Device)", copy, 12'000};
-  CHECK(calls_by_kernel({list, {"chunk_cat_cuda_kernel", copy}, list,
-                         {"split_with_sizes_copy", copy}}) == Items{0, 0, 1, 1});
+  CHECK(calls_by_kernel(
+            {list, {"chunk_cat_cuda_kernel", copy}, list, {"split_with_sizes_copy", copy}}) ==
+        Items{0, 0, 1, 1});
   CHECK(calls_by_kernel({list, {"embedding", embedding}}) == Items{0, 1});
   const Kernel apply = {"multi_tensor_apply_kernel<Adam>", optimizer};
   CHECK(calls_by_kernel({apply, apply, {"multi_tensor_apply_kernel<Copy>", copy}, apply}) ==

@@ -149,9 +149,9 @@ TEST_CASE("trace: ranks of one run tell their clocks apart, and who kept the oth
 }
 
 TEST_CASE("trace: a collective's bytes are those of its larger end, by the type of its elements") {
-  const std::map<std::string, int> types = {
-      {"BFloat16", 2}, {"Half", 2}, {"Float", 4}, {"Float8_e4m3fn", 1}, {"Byte", 1},
-      {"Char", 1},     {"Int", 4},  {"Long", 8},  {"Double", 8}};
+  const std::map<std::string, int> types = {{"BFloat16", 2},      {"Half", 2}, {"Float", 4},
+                                            {"Float8_e4m3fn", 1}, {"Byte", 1}, {"Char", 1},
+                                            {"Int", 4},           {"Long", 8}, {"Double", 8}};
   for (const auto& [type, bytes] : types) {
     CAPTURE(type);
     const std::string event =

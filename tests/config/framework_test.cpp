@@ -32,8 +32,8 @@ std::string problems_of(const Scratch& folder) {
   const auto loaded = config::load_frameworks(folder.path("."));
   std::string text;
   for (const Diagnostic& problem : loaded ? Diagnostics{} : loaded.errors())
-    text += std::filesystem::path(problem.where).filename().string() + ": " + problem.message +
-            "\n";
+    text +=
+        std::filesystem::path(problem.where).filename().string() + ": " + problem.message + "\n";
   return text;
 }
 
@@ -84,7 +84,11 @@ TEST_CASE("framework: it holds where the plan says nothing, and only there") {
   CHECK_FALSE(titan.sharding.fsdp.reshard_after_forward);  // with a pipeline
   CHECK(titan.stack.layer_kernels == workload::LayerKernels::eager);
   CHECK_FALSE(titan.stack.swiglu_fusion);
-  CHECK(plan_with({"framework=torchtitan", "layer_kernels=compiled"}).plan.stack.swiglu_fusion);
+  CHECK_FALSE(titan.stack.checkpoint_early_stop);
+  const workload::Plan compiled =
+      plan_with({"framework=torchtitan", "layer_kernels=compiled"}).plan;
+  CHECK(compiled.stack.swiglu_fusion);
+  CHECK(compiled.stack.checkpoint_early_stop);
 }
 
 TEST_CASE("framework: what a plan says drops the defaults that contradict it") {
@@ -116,8 +120,9 @@ TEST_CASE("framework: a name that is none, and one that is not simulated") {
         std::string::npos);
   const auto refused = config::load_plan(path, {"framework=maxtext"});
   REQUIRE_FALSE(refused);
-  CHECK(refused.errors().front().message == "'maxtext' is not simulated: JAX programs are not "
-                                            "represented");
+  CHECK(refused.errors().front().message ==
+        "'maxtext' is not simulated: JAX programs are not "
+        "represented");
 }
 
 TEST_CASE("framework: what is wrong with a file is said with its place") {
@@ -148,14 +153,13 @@ says {
 says { source: "b" when { field: "pp" min: 2 } }
 )");
   const std::string problems = problems_of(scratch);
-  for (const char* one :
-       {"b.textproto:4:18: a table of runs has no column 'gpus'",
-        "b.textproto:5:17: 'modell' is no field of a plan with one value",
-        "b.textproto:6:8: a condition names a column or a field",
-        "b.textproto:6:8: a condition says what is there",
-        "b.textproto:7:17: 'model' is for a plan to say",
-        "b.textproto:8:12: 'tp=4' is no setting of a cluster",
-        "b.textproto:9:10: 'nothing' is no field of a plan",
-        "b.textproto:12:6: the statement says nothing"})
+  for (const char* one : {"b.textproto:4:18: a table of runs has no column 'gpus'",
+                          "b.textproto:5:17: 'modell' is no field of a plan with one value",
+                          "b.textproto:6:8: a condition names a column or a field",
+                          "b.textproto:6:8: a condition says what is there",
+                          "b.textproto:7:17: 'model' is for a plan to say",
+                          "b.textproto:8:12: 'tp=4' is no setting of a cluster",
+                          "b.textproto:9:10: 'nothing' is no field of a plan",
+                          "b.textproto:12:6: the statement says nothing"})
     CHECK(problems.find(one) != std::string::npos);
 }

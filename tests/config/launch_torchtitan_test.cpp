@@ -45,3 +45,19 @@ TEST_CASE("launch: torchtitan's asynchronous tensor parallelism sends in pieces"
   REQUIRE(vanilla);
   CHECK_FALSE(vanilla->plan.stack.tp_comm_overlap);
 }
+
+TEST_CASE("launch: torchtitan's checkpoints stop early where it is asked for or compiled") {
+  const std::string full =
+      "[parallelism]\ntensor_parallel_degree = 2\n[activation_checkpoint]\nmode = \"full\"\n";
+  const auto stops = [&](const std::string& rest) {
+    const auto file = titan(full + rest);
+    CAPTURE(rest, support::problems(file));
+    REQUIRE(file);
+    return file->plan.stack.checkpoint_early_stop;
+  };
+  CHECK_FALSE(stops(""));
+  CHECK(stops("early_stop = true\n"));
+  CHECK_FALSE(stops("early_stop = false\n"));
+  CHECK(stops("[compile]\nenable = true\n"));
+  CHECK(stops("early_stop = false\n[compile]\nenable = true\n"));
+}

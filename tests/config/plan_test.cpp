@@ -172,8 +172,8 @@ TEST_CASE("config: what is described beside a model changes it") {
   CHECK(fewer.latent.kv_rank == 512);
 
   support::Scratch scratch;
-  const std::string both = scratch.write(
-      "p.textproto", "model: \"llama-2-7b\" architecture { layers: 16 norm: layer }");
+  const std::string both =
+      scratch.write("p.textproto", "model: \"llama-2-7b\" architecture { layers: 16 norm: layer }");
   CHECK(with({}, both).layers == 16);
   CHECK(with({}, both).norm == sim::model::Norm::layer);
   CHECK(with({"architecture.layers=8"}, both).name == "llama-2-7b (layers 8, norm layer)");

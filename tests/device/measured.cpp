@@ -173,11 +173,11 @@ TEST_CASE("device: products on H100 come out within 4 percent, in 8 bits within 
     if (m % 16 != 0 || n % 16 != 0 || whole(row, "k") % 16 != 0) continue;
     const Operation o = model::gemm("x", m, n, whole(row, "k"), role, adds,
                                     eight ? Precision::fp8 : Precision::bf16);
-    Errors& errors = eight             ? bytes
-                     : adds            ? accumulated
-                     : layout == "TN"  ? forward
-                     : layout == "NN"  ? input_gradient
-                                       : weight_gradient;
+    Errors& errors = eight            ? bytes
+                     : adds           ? accumulated
+                     : layout == "TN" ? forward
+                     : layout == "NN" ? input_gradient
+                                      : weight_gradient;
     errors.add(time(o, gpu, profile), number(row, "time_us"));
   }
   check_group("forward", forward, 421, 4.0);

@@ -69,9 +69,9 @@ TEST_CASE("golden: plans whose layers are balanced run as they are") {
   const std::string text = launch["text"];
   CHECK(text.find("--pipeline-model-parallel-layout") != std::string::npos);
   golden::write(folder + "/launch.sh", text);
-  const golden::Finished back = run(
-      "./rehearse run --json -q --megatron-args launch.sh model=llama-3.1-8b cluster=dgx-h100",
-      folder);
+  const golden::Finished back =
+      run("./rehearse run --json -q --megatron-args launch.sh model=llama-3.1-8b cluster=dgx-h100",
+          folder);
   INFO(back.err);
   CHECK(nlohmann::json::parse(back.out)["result"]["step_time_ps"].get<double>() * 1e-12 ==
         Approx(refined["step_time_s"].get<double>()).epsilon(1e-12));
@@ -79,9 +79,10 @@ TEST_CASE("golden: plans whose layers are balanced run as they are") {
 
 TEST_CASE("golden: plan takes a model with fields changed, and says so in what it answers") {
   const std::string folder = golden::scratch("plan-architecture");
-  const golden::Finished made = run(question + "--sequence 4096 zero=1 schedule=1f1b tp=1 cp=1 "
-                                               "pp=4,8 micro_batch=1 architecture.layers=12 "
-                                               "--best 1 --json",
+  const golden::Finished made = run(question +
+                                        "--sequence 4096 zero=1 schedule=1f1b tp=1 cp=1 "
+                                        "pp=4,8 micro_batch=1 architecture.layers=12 "
+                                        "--best 1 --json",
                                     folder);
   INFO(made.err);
   REQUIRE(made.code == 0);
@@ -98,8 +99,7 @@ TEST_CASE("golden: plan takes a model with fields changed, and says so in what i
   CHECK(std::ranges::any_of(result["neighbours"], [](const auto& one) {
     return one["change"].template get<std::string>().starts_with("pp=");
   }));
-  const golden::Finished unknown =
-      run(question + "--sequence 4096 architecture.layrs=12", folder);
+  const golden::Finished unknown = run(question + "--sequence 4096 architecture.layrs=12", folder);
   CHECK(unknown.code == 65);
   CHECK(unknown.err.find("did you mean 'layers'") != std::string::npos);
 }
@@ -155,9 +155,9 @@ TEST_CASE("golden: shards of plan, one of them killed and run again, merge to it
       CHECK(text_of(folder + "/" + in + file) == text_of(folder + "/whole" + file));
   };
   REQUIRE(run(what + "-o many --shard 3/8", folder).code == 0);
-  REQUIRE(run("SGE_TASK_ID=8 SGE_TASK_FIRST=1 SGE_TASK_LAST=8 " + what + "-o many --shard auto",
-              folder)
-              .code == 0);
+  REQUIRE(
+      run("SGE_TASK_ID=8 SGE_TASK_FIRST=1 SGE_TASK_LAST=8 " + what + "-o many --shard auto", folder)
+          .code == 0);
   same(run("./rehearse merge -q many -o merged", folder), "merged");
   // The processes of one step share it, and the last puts it together.
   same(run("for rank in 1 0; do SLURM_PROCID=$rank SLURM_STEP_NUM_TASKS=2 " + what +

@@ -1,11 +1,9 @@
 // lane_test.cpp — a lane replayed alone against the allocator itself, on periodic programs drawn
 // at random: the same blocks at the begin of every period, until the allocator asks its driver.
-#include "sim/memory/lane_machine.h"
-
 #include <map>
 
 #include "sim/memory/allocator.h"
-
+#include "sim/memory/lane_machine.h"
 #include "support.h"
 
 using namespace sim;

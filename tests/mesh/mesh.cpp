@@ -109,8 +109,7 @@ TEST_CASE("mesh: the sizes of communicators along different axes multiply to the
         size_of(shard, d) * size_of(replicate, d) == size_of(dp_cp, d) &&
         size_of(ulysses, d) * size_of(ring, d) == size_of(cp, d) &&
         size_of(replicate, d) == static_cast<std::size_t>(d.replicas) &&
-        size_of(ulysses, d) == static_cast<std::size_t>(d.ulysses) &&
-        size_of(world, d) == ranks;
+        size_of(ulysses, d) == static_cast<std::size_t>(d.ulysses) && size_of(world, d) == ranks;
     if (!right) FAIL("tp " << d.tp << " cp " << d.cp << " dp " << d.dp << " pp " << d.pp);
   });
 }

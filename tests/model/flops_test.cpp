@@ -218,8 +218,7 @@ TEST_CASE("model: patterns of layers are read, and others refused with what woul
   CHECK(read_layer_pattern("([0]*1+[1]*2)", 3).mixture == std::vector<std::uint8_t>{0, 1, 1});
   CHECK(read_layer_pattern("([0,1]+[0]) * 2", 6).mixture ==
         std::vector<std::uint8_t>{0, 1, 0, 0, 1, 0});
-  CHECK(read_layer_pattern("[1]*3", 4).problem ==
-        "\"[1]*3\" speaks of 3 layers, the model has 4");
+  CHECK(read_layer_pattern("[1]*3", 4).problem == "\"[1]*3\" speaks of 3 layers, the model has 4");
   // No more layers than a million on the way.
   CHECK(read_layer_pattern("[0,1]*524288", 3).problem.find("1048576 layers") != std::string::npos);
   for (const char* bad : {"[0,1]*524289", "[1]*1024*1025"})

@@ -243,9 +243,12 @@ TEST_CASE("network: groups that are moved by whole leaves or pods take as long a
     const int period = topology::period(cluster);
     ++kinds;
     // Pairs on one leaf, across leaves and across pods; groups of many nodes; some share trunks.
-    const std::vector<Groups> all = {
-        {{{0, 8}, {1, 9}, {2, 10}}},  {{{0, 16}, {24, 40}}},    {{{0, 48}, {8, 56}, {1, 49}}},
-        {{{0, 8, 16, 24}, {1, 9, 17, 25}}}, {{{0, 8, 40, 56}}}, {{{3, 2, 1, 0}, {8, 9, 10, 11}}}};
+    const std::vector<Groups> all = {{{{0, 8}, {1, 9}, {2, 10}}},
+                                     {{{0, 16}, {24, 40}}},
+                                     {{{0, 48}, {8, 56}, {1, 49}}},
+                                     {{{0, 8, 16, 24}, {1, 9, 17, 25}}},
+                                     {{{0, 8, 40, 56}}},
+                                     {{{3, 2, 1, 0}, {8, 9, 10, 11}}}};
     Network in_turn(cluster, lossy_profile(true), quiet());
     for (const Groups& groups : all)
       for (int moved = 0; moved < 3; ++moved) {

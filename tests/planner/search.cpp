@@ -1,11 +1,11 @@
 // search.cpp — the plans found are those that looking at every plan finds.
-#include "sim/planner/refine.h"
 #include "sim/planner/search.h"
 
 #include <algorithm>
 #include <map>
 
 #include "sim/config/grid.h"
+#include "sim/planner/refine.h"
 #include "tests/planner/sample.h"
 
 using namespace sim;
@@ -274,8 +274,7 @@ TEST_CASE("planner: the best few with balanced layers are faster, and as the rep
     workload::Plan plan = space.plan(space.cores()[even.core], even.variant);
     plan.pipeline.layer_split = workload::LayerSplit::balanced;
     plan.pipeline.account_for_embedding = plan.pipeline.account_for_loss = false;
-    search::Site& site =
-        **sites.of(space.bases()[space.cores()[even.core].base].file.machine);
+    search::Site& site = **sites.of(space.bases()[space.cores()[even.core].base].file.machine);
     CHECK(search::evaluate_once(plan, site).run.step_time.ps == one.replayed.step_ps);
   }
 }

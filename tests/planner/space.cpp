@@ -188,11 +188,28 @@ TEST_CASE("planner: what is to be launched, read back, is the plan") {
   CHECK(said["Megatron-Bridge"] > 10);
 }
 
+TEST_CASE("planner: torchtitan is told to compile, or else to stop early") {
+  const planner::Space space = sample::space(sample::question(
+      "llama-3.1-8b", "dgx-h100", 32, 64, 8192, {"zero=3", "pp=1", "recompute=full"}));
+  workload::Plan plan = space.plan(space.cores().front(), 0);
+  const auto text = [&] {
+    for (const planner::LaunchText& one :
+         planner::launches(plan, "llama-3.1-8b", space.bases().front().file.machine))
+      if (one.program == "torchtitan") return one.text;
+    return std::string();
+  };
+  plan.stack.layer_kernels = workload::LayerKernels::eager;
+  CHECK(text().ends_with("mode = \"full\"\n"));
+  plan.stack.checkpoint_early_stop = true;
+  CHECK(text().ends_with("mode = \"full\"\nearly_stop = true\n"));
+  plan.stack.layer_kernels = workload::LayerKernels::compiled;
+  CHECK(text().ends_with("mode = \"full\"\n\n[compile]\nenable = true\n"));
+}
+
 TEST_CASE("planner: an order of nodes is launched as a hostfile") {
   const planner::Space space = sample::space(
       sample::question("llama-3.1-8b", "dgx-h100", 24, 48, 8192,
-                       {"zero=1", "tp=8", "recompute=none", "cluster.nodes=4",
-                        "host=[2,0,3,1]"}));
+                       {"zero=1", "tp=8", "recompute=none", "cluster.nodes=4", "host=[2,0,3,1]"}));
   const config::Machine& machine = space.bases().front().file.machine;
   const auto all = planner::launches(space.plan(space.cores().front(), 0), "llama-3.1-8b", machine);
   REQUIRE(all.size() == 4);
@@ -223,8 +240,8 @@ TEST_CASE("planner: a space of a million million plans is refused with its size"
   std::vector<std::string> others;
   for (const char* name :
        {"attention_mask", "check_for_nan", "avoid_record_streams", "fp8", "rope_fusion",
-        "swiglu_fusion", "tf32", "fp32_gradients", "overlap_grad_reduce",
-        "gradient_clipping", "kept_gradient_handles", "logs_optimizer_state", "tp_comm_overlap"})
+        "swiglu_fusion", "tf32", "fp32_gradients", "overlap_grad_reduce", "gradient_clipping",
+        "kept_gradient_handles", "logs_optimizer_state", "tp_comm_overlap"})
     others.push_back(std::string(name) + "=true,false");
   CHECK(refusal(sample::question("llama-3.1-70b", "dgx-h100", 512, 512, 8192, others))
             .find("combinations") != std::string::npos);

@@ -1,11 +1,11 @@
 // tests.h — what nearly every test includes, parsed once for all of them.
 #pragma once
 
-#include <catch2/catch.hpp>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
+#include <catch2/catch.hpp>
 #include <charconv>
 #include <chrono>
 #include <cmath>

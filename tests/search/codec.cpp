@@ -114,10 +114,9 @@ TEST_CASE("search: every codec of the repository is read, and an unknown one nam
 
 TEST_CASE("search: codec none is a plan without a codec") {
   sample_plan();
-  const auto plan =
-      config::load_plan("", {"model=llama-2-7b", "cluster=perlmutter", "gpus=16", "tp=2", "pp=2",
-                             "global_batch=16", "sequence=1024", "codec.tensor=none",
-                             "codec.data=none", "codec.pipeline=none"});
+  const auto plan = config::load_plan(
+      "", {"model=llama-2-7b", "cluster=perlmutter", "gpus=16", "tp=2", "pp=2", "global_batch=16",
+           "sequence=1024", "codec.tensor=none", "codec.data=none", "codec.pipeline=none"});
   REQUIRE(plan);
   const workload::CodecsPlan& codec = plan->plan.codec;
   CHECK((codec.tensor.empty() && codec.data.empty() && codec.pipeline.empty()));

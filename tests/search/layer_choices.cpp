@@ -108,8 +108,8 @@ TEST_CASE("search: no choice of 12 layers takes less time than the one that is f
 }
 
 TEST_CASE("search: layers never run again where copies hide") {
-  std::vector<LayerCost> layers(6, {.forward = 2, .backward = 4, .again = 2, .copy = 2, .kept = 10,
-                                    .input = 1});
+  std::vector<LayerCost> layers(
+      6, {.forward = 2, .backward = 4, .again = 2, .copy = 2, .kept = 10, .input = 1});
   CHECK(cost_of(layers, std::vector<LayerChoice>(6, LayerChoice::keep)).bytes == 60);
   std::vector<LayerChoice> swapped(6, LayerChoice::swap);
   swapped.back() = LayerChoice::keep;
@@ -123,9 +123,12 @@ TEST_CASE("search: layers never run again where copies hide") {
 }
 
 TEST_CASE("search: many like layers have a choice soon") {
-  const std::vector<LayerCost> layers(
-      126, {.forward = 21.7, .backward = 43.1, .again = 21.7, .copy = 57.9, .kept = 570982416,
-            .input = 67108864});
+  const std::vector<LayerCost> layers(126, {.forward = 21.7,
+                                            .backward = 43.1,
+                                            .again = 21.7,
+                                            .copy = 57.9,
+                                            .kept = 570982416,
+                                            .input = 67108864});
   const std::vector<LayerChoice> found = choose(layers, 60 * 570982416.0);
   REQUIRE(found.size() == layers.size());
   CHECK(cost_of(layers, found).bytes <= 60 * 570982416.0);

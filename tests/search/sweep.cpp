@@ -1,12 +1,12 @@
 #include "sim/search/sweep.h"
 
-#include <nlohmann/json.hpp>
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "tests/report/sample.h"

@@ -55,7 +55,8 @@ const std::vector<Library> libraries = {
     {"boost/graph/", {"sim/topology/"}},
     {"boost/program_options", {"sim/command/"}},
     {"google/protobuf/", {"sim/config/", "sim/report/"}},
-    {".pb.h", {"sim/config/", "sim/report/"}}, {"yaml-cpp/", {"sim/config/"}},
+    {".pb.h", {"sim/config/", "sim/report/"}},
+    {"yaml-cpp/", {"sim/config/"}},
 };
 
 struct Source {

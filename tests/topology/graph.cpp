@@ -2,7 +2,6 @@
 #ifndef __clang__  // g++ 12 sees an uninitialised Boost optional in the maximum flow below
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #endif
-#include "sim/topology/bisection.h"
 #include "sim/topology/graph.h"
 
 #include <boost/graph/strong_components.hpp>
@@ -10,6 +9,7 @@
 #include <filesystem>
 #include <set>
 
+#include "sim/topology/bisection.h"
 #include "sim/topology/routes.h"
 #include "tests/topology/clusters.h"
 #include "tests/topology/measures.h"

@@ -242,9 +242,8 @@ TEST_CASE("workload: a ring copies halves of q, out and dout of two sequences, n
     const std::int64_t half = batch == 1 ? 0 : 2 * 2 * 1024 * 2048;  // bf16, two sequences
     const std::int64_t kv = 2 * 2 * batch * 2048 * 512;
     // Rank 1: steps 2 and 3 of the way there, steps 0 and 1 of the way back.
-    when(job.classes[1], "layer forward", "lse", [&](const sample::Walk& w) {
-      CHECK(w.bytes("second half of q") == 2 * half);
-    });
+    when(job.classes[1], "layer forward", "lse",
+         [&](const sample::Walk& w) { CHECK(w.bytes("second half of q") == 2 * half); });
     int step = 0;
     when(
         job.classes[1], "layer backward", "softmax_d",

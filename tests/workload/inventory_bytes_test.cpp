@@ -202,8 +202,7 @@ const std::set<std::string> in_words = {
     "flat gradient of the part", "flat parameters", "fp32 gradient of the part",
     "gathered parameters", "gradient in fp32", "gradient in fp64", "gradients of the part",
     "reduce bucket", "fp32 main parameter", "gradient buffer", "kept gradient handle",
-    "parameter buffer",
-    "shard clone", "weight gradient handle",
+    "parameter buffer", "shard clone", "weight gradient handle",
     // Of slices: those up to a slice, or in front of it. Of two copies: what the mirror sends.
     "attention mask", "keys of slices", "values of slices", "gradients of earlier keys",
     "gradients of the mirror",
@@ -217,7 +216,7 @@ TEST_CASE("workload: every allocation has the bytes and the category of its line
   const std::multimap<std::string, Line> inventory = lines();
   std::set<std::string> other_bytes, other_category;
   for (const auto& [name, plan] : sample::catalog()) {
-    if (plan.shards_parameters()) continue;    // units: fsdp_test.cpp
+    if (plan.shards_parameters()) continue;      // units: fsdp_test.cpp
     if (name.starts_with("mixture:")) continue;  // mixture_test.cpp
     const Values values = values_of(plan);
     std::map<std::string, std::vector<double>> expected;

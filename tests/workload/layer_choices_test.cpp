@@ -60,8 +60,8 @@ TEST_CASE("workload: each layer does what was chosen for it") {
   const Program program = sample::job(plan).classes[0];
   auto calls = calls_of_step(program);
   const int m = plan.microbatches();
-  for (const char* move : {"copy of a layer to the CPU", "offload of a layer",
-                           "reload of a layer", "layer is back"})
+  for (const char* move :
+       {"copy of a layer to the CPU", "offload of a layer", "reload of a layer", "layer is back"})
     CHECK(calls[move] == 3 * m);
   CHECK(calls["free layer input"] == 19 * m);
 
@@ -80,8 +80,8 @@ TEST_CASE("workload: each layer does what was chosen for it") {
     }
   }
   const std::vector<std::pair<std::string, int>> wanted = {
-      {"down", 0},  {"away", 0}, {"down", 10}, {"away", 10}, {"down", 11}, {"away", 11},
-      {"up", 11},   {"there", 11}, {"up", 10},  {"there", 10}, {"up", 0},    {"there", 0}};
+      {"down", 0}, {"away", 0},   {"down", 10}, {"away", 10},  {"down", 11}, {"away", 11},
+      {"up", 11},  {"there", 11}, {"up", 10},   {"there", 10}, {"up", 0},    {"there", 0}};
   CHECK(moves == wanted);
 }
 

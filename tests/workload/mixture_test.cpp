@@ -1,7 +1,7 @@
 // Layers with experts: what a rank saves and sends by the formulas of the dispatcher, whose
 // parameters it holds, how routes are drawn, and which plans are impossible.
-#include <catch2/catch.hpp>
 #include <algorithm>
+#include <catch2/catch.hpp>
 #include <cmath>
 #include <cstdlib>
 #include <map>

@@ -205,8 +205,7 @@ inline std::vector<std::pair<std::string, Plan>> catalog() {
     p.batch.micro_batch = 2;
     p.mesh.sequence_parallel = false;
   });
-  add("llama separate products", llama_8b(),
-      [](Plan& p) { p.stack.separate_products = true; });
+  add("llama separate products", llama_8b(), [](Plan& p) { p.stack.separate_products = true; });
   add("llama deterministic", llama_8b(), [](Plan& p) { p.stack.deterministic = true; });
   add("llama kept handles", llama_8b(), [](Plan& p) { p.stack.kept_gradient_handles = true; });
   add("llama cuDNN", llama_8b(), [=](Plan& p) { p.stack.attention = cudnn; });

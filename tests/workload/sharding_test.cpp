@@ -250,8 +250,7 @@ TEST_CASE("workload: older layers name the scores until attention returns") {
     walk.run(built.classes.front().setup);
     bool live = false, seen = false;
     walk.run(built.classes.front().step, [&](const Instruction& i, const Block& b, const Walk& w) {
-      if (seen || b.name != "layer forward without saving" || i.op != Op::alloc ||
-          w.name(i) != at)
+      if (seen || b.name != "layer forward without saving" || i.op != Op::alloc || w.name(i) != at)
         return;
       seen = true;
       live = w.count(tensor) > 0;

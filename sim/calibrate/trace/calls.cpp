@@ -2,21 +2,23 @@
 
 #include <map>
 
+#include "sim/core/letters.h"
+
 namespace sim::calibrate {
 
 namespace {
 
 using enum KernelFamily;
 
-bool has(const MeasuredKernel& kernel, std::string_view text) {
-  return kernel.name.find(text) != std::string_view::npos;
+bool has(const MeasuredKernel& kernel, std::string_view word) {
+  return contains(kernel.name, word);
 }
 
 // Arrays of gradients are cleared by memset too: those take longer.
 constexpr std::int64_t longest_clear_ns = 5'000;
 
 bool clears_counters(const MeasuredKernel& kernel) {
-  return kernel.duration_ns < longest_clear_ns && (has(kernel, "emset") || has(kernel, "EMSET"));
+  return kernel.duration_ns < longest_clear_ns && has(kernel, "memset");
 }
 bool sends_to_device(const MeasuredKernel& kernel) {
   return has(kernel, "HtoD") || has(kernel, "Host-to-Device");

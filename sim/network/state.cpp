@@ -1,0 +1,87 @@
+#include "sim/network/state.h"
+
+#include <algorithm>
+#include <cassert>
+
+namespace sim::network {
+
+bool is_send(Kind kind) {
+  return kind == Kind::send_receive || kind == Kind::ring_exchange || kind == Kind::all_to_all;
+}
+
+Pattern pattern_of(Kind kind, Algorithm algorithm) {
+  if (kind == Kind::send_receive) return Pattern::sends;
+  if (kind == Kind::ring_exchange) return Pattern::exchange;
+  if (kind == Kind::all_to_all) return Pattern::all_to_all;
+  if (algorithm == Algorithm::tree) return Pattern::tree;
+  return algorithm == Algorithm::nvls_tree ? Pattern::nvls_tree : Pattern::ring;
+}
+
+GroupsId Network::State::layout_of(const Groups& groups) {
+  const auto [entry, added] = layout_by_hash.try_emplace(hash_of(groups.ranks), GroupsId{});
+  if (!added) return entry->second;
+  entry->second = static_cast<GroupsId>(layouts.size());
+  Layout& layout = *layouts.emplace_back(std::make_unique<Layout>());
+  layout.ranks = groups.ranks;
+  std::map<Shape, int> numbers;
+  for (std::vector<int>& ranks : layout.ranks) {
+    assert(!ranks.empty());
+    assert(ranks.size() == groups.ranks.front().size());
+    for (int& rank : ranks) rank = topology::gpu_of_rank(cluster, rank);
+    const Shape shape = shape_of(layout.spreads.emplace_back(spread(ranks, cluster)));
+    const auto [at, fresh] = numbers.try_emplace(shape, static_cast<int>(numbers.size()));
+    if (fresh) layout.situations.push_back(situation(shape));
+    layout.shape_of_group.push_back(at->second);
+  }
+  layout.like = find_like(entry->second);
+  return entry->second;
+}
+
+// The first layout that is this one moved by whole periods of the cluster; none: this one is.
+std::optional<GroupsId> Network::State::find_like(GroupsId id) {
+  const int period = topology::period(cluster) * cluster.node.gpus;
+  if (period == 0) return {};
+  std::vector<std::vector<int>> ranks = layout(id).ranks;
+  int first = cluster.gpus();
+  for (const std::vector<int>& group : ranks) first = std::min(first, std::ranges::min(group));
+  for (std::vector<int>& group : ranks)
+    for (int& gpu : group) gpu -= first / period * period;
+  const auto [entry, fresh] = layout_in_front.try_emplace(hash_of(ranks), id);
+  return fresh ? std::nullopt : std::optional(entry->second);
+}
+
+// Solves a pattern for all groups at once.
+Result<const Rates*> Network::State::rates(Layout& layout, Pattern pattern) {
+  if (layout.like) return rates(this->layout(*layout.like), pattern);
+  auto& found = layout.rates[static_cast<std::size_t>(pattern)];
+  if (found) return &*found;
+  const Traffic all = traffic_of(layout, pattern);
+  const Result<Finish> finish = solver.solve(all.query);
+  if (!finish) return finish.errors();
+  Rates rates{std::vector<Rate>(layout.ranks.size()), std::vector<Rate>(layout.situations.size())};
+  for (std::size_t f = 0; f < all.query.flows.size(); ++f) {
+    const auto group = static_cast<std::size_t>(all.group[f]);
+    Rate& rate = rates.of_group[group];
+    double& seconds = all.inside[f] ? rate.inside : rate.outside;
+    seconds = std::max(seconds, (*finish)[f] / traffic_scale);
+    rate.extra = all.extra[group];
+  }
+  for (std::size_t group = 0; group < layout.ranks.size(); ++group)
+    rates.of_shape[static_cast<std::size_t>(layout.shape_of_group[group])].no_faster_than(
+        rates.of_group[group]);
+  found = std::move(rates);
+  return &*found;
+}
+
+Result<Rate> Network::State::rate(Layout& layout, Pattern pattern, std::size_t shape, Some groups) {
+  const Result<const Rates*> solved = rates(layout, pattern);
+  if (!solved) return solved.errors();
+  if (groups.empty()) return (**solved).of_shape[shape];
+  Rate slowest;
+  for (const int group : groups)
+    if (layout.shape_of_group[static_cast<std::size_t>(group)] == static_cast<int>(shape))
+      slowest.no_faster_than((**solved).of_group[static_cast<std::size_t>(group)]);
+  return slowest;
+}
+
+}  // namespace sim::network
