@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <exception>
 
+#include "sim/command/detail.h"
 #include "sim/command/grid_points.h"
 #include "sim/config/residuals.h"
 #include "sim/core/cores.h"
