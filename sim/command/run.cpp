@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <future>
 #include <memory>
 
 #include "sim/command/detail.h"
@@ -88,11 +89,13 @@ int run_run(const Arguments& arguments, Globals globals) {
     watchers.all.push_back(&memory);
     how.observer = &watchers;
   }
+  // Wanted at the end alone: read beside the replay.
+  auto residuals = std::async([] { return &kept_residuals(); });
   const report::Answer answer = search::evaluate(file.plan, site, how, all_ranks);
   if (watch) watch->finish(answer);
   const report::Basis basis =
       report::basis_of(site.profile.device, site.machine.gpu.name, file.framework);
-  const report::Intervals intervals = report::intervals(answer, kept_residuals(), basis, "paper");
+  const report::Intervals intervals = report::intervals(answer, *residuals.get(), basis, "paper");
   if (page) page->finish(file, site, answer, report::intervals_text(intervals));
   const bool fixing = options.has("fixes") && !answer.run.fits();
   search::Fixes fixes;

@@ -293,15 +293,18 @@ std::int64_t Dataflow::replay_quietly(const Stretch& stretch, std::int64_t most)
       }
     });
     end = goal;
-    each([&](std::size_t c) {
-      // Those that called, were ahead of the call, or came to rest behind it.
-      Quiet& quiet = all[c];
-      if (!quiet.called && quiet.done <= end) return;
-      quiet.put_back(*ranks_[c]);
-      [[maybe_unused]] const bool again = advance_memory(static_cast<int>(c), quiet, stretch, end);
-      assert(again);
-    });
     still = std::ranges::none_of(all, &Quiet::called);
+    // Those that called, were ahead of the call, or came to rest behind it.
+    if (!still) {
+      each([&](std::size_t c) {
+        Quiet& quiet = all[c];
+        if (!quiet.called && quiet.done <= end) return;
+        quiet.put_back(*ranks_[c]);
+        [[maybe_unused]] const bool again =
+            advance_memory(static_cast<int>(c), quiet, stretch, end);
+        assert(again);
+      });
+    }
     done = end;
     const bool all_rest =
         std::all_of(all.begin(), all.end(), [](const Quiet& q) { return q.cycle > 0; });
