@@ -231,6 +231,39 @@ TEST_CASE("calibrate: a recipe's interleaving stands where its table of results 
                    "12 model chunks, as its recipe") == 1);
 }
 
+TEST_CASE("calibrate: degrees that NVIDIA's tables misprint are those of the files beside them") {
+  const auto mesh = [](const std::string& id) {
+    const RowPlan row = plan_of(find("training_runs.csv", id));
+    REQUIRE(row.unsupported.empty());
+    return row.plan;
+  };
+  // The row says tp 1, pp 4, dp 4; tp 4, pp 1, dp 4; cp 1, dp 8.
+  const workload::Plan nemotron = mesh("T00188"), llama2 = mesh("T00185"), llama3 = mesh("T00203");
+  CHECK(nemotron.mesh.tp == 2);
+  CHECK(nemotron.mesh.dp == 2);
+  CHECK(nemotron.pipeline.virtual_stages == 10);
+  CHECK(llama2.mesh.tp == 1);
+  CHECK(llama2.mesh.pp == 4);
+  CHECK(llama2.pipeline.virtual_stages == 10);
+  CHECK_FALSE(llama2.uses_sequence_parallel());
+  CHECK(llama3.mesh.cp == 2);
+  CHECK(llama3.mesh.dp == 4);
+  // The tables before and after have what their files have.
+  CHECK(mesh("T00174").mesh.tp == 2);
+  CHECK(mesh("T00199").mesh.pp == 4);
+  CHECK(mesh("T00222").mesh.cp == 2);
+}
+
+TEST_CASE("calibrate: userbuffers of NVIDIA's launcher are on where its files turn them on") {
+  const auto overlaps = [](const std::string& id) {
+    return plan_of(find("training_runs.csv", id)).plan.stack.tp_comm_overlap;
+  };
+  CHECK(overlaps("T00172"));        // llama2_70b.yaml
+  CHECK(overlaps("T00173"));        // nemotron_8b.yaml
+  CHECK(overlaps("T00213"));        // gpt3/20b.yaml since April 2024
+  CHECK_FALSE(overlaps("T00168"));  // 5B: tp 1
+}
+
 TEST_CASE("calibrate: Megatron-LM's own tests take their switches from their flags") {
   for (const Row& row : table("megatron_ci_large.csv")) {
     const RowPlan mapped = plan_of(row);
