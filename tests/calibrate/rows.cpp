@@ -325,3 +325,28 @@ TEST_CASE("calibrate: drivers state memory in MiB and mean the same card") {
   REQUIRE(cluster_of(row).machine != nullptr);
   CHECK(cluster_of(row).machine->cluster.name == "dgx-h100");
 }
+
+TEST_CASE("calibrate: where the cells of NeMo's table contradict the files it was run with") {
+  // The launcher's README of 2024-04-29 has MBS 2, TP 1 where its script has 1 and 2; TP 4, PP 1
+  // where its file, and the table a month later, have 1 and 4.
+  const RowPlan swapped = plan_of(find("training_runs.csv", "T00188"));
+  REQUIRE(swapped.unsupported.empty());
+  CHECK(swapped.plan.mesh.tp == 2);
+  CHECK(swapped.plan.mesh.dp == 2);
+  CHECK(swapped.plan.batch.micro_batch == 1);
+  CHECK(swapped.plan.pipeline.virtual_stages == 10);
+  const RowPlan turned = plan_of(find("training_runs.csv", "T00185"));
+  REQUIRE(turned.unsupported.empty());
+  CHECK(turned.plan.mesh.tp == 1);
+  CHECK(turned.plan.mesh.pp == 4);
+  CHECK(turned.plan.pipeline.virtual_stages == 10);
+  CHECK_FALSE(turned.plan.mesh.sequence_parallel);
+  // That of 2024-06-03 had no column CP; a day later it had, 2 for Llama 3 at the same speeds.
+  const RowPlan context = plan_of(find("training_runs.csv", "T00203"));
+  REQUIRE(context.unsupported.empty());
+  CHECK(context.plan.mesh.cp == 2);
+  CHECK(context.plan.mesh.dp == 4);
+  // Rows that say the same as their files keep what they say.
+  CHECK(plan_of(find("training_runs.csv", "T00187")).plan.batch.micro_batch == 2);
+  CHECK(plan_of(find("training_runs.csv", "T00202")).plan.mesh.dp == 8);
+}
