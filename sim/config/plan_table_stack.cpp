@@ -86,6 +86,9 @@ constexpr std::array stack_rows{
           .place = at<&Plan::stack, &StackPlan::rope_fusion>(),
           .flags = "no-rope-fusion:false",
           .line = "Rotary embedding in one kernel."},
+    Field{.name = "norm_fusion",
+          .place = at<&Plan::stack, &StackPlan::norm_fusion>(),
+          .line = "RMSNorm in one kernel where layer_kernels is eager (PyTorch since 2025)."},
     Field{.name = "layer_code",
           .place = at<&Plan::stack, &StackPlan::layer_code>(),
           .line = "Megatron-LM's transformer layer, by what its functions still name: core; "

@@ -251,6 +251,7 @@ Json settings_json(const workload::Plan& p) {
       {"logit_metrics", p.stack.logit_metrics},
       {"launch_blocking", p.environment.launch_blocking},
       {"checkpoint_early_stop", p.stack.checkpoint_early_stop},
+      {"norm_fusion", p.stack.norm_fusion},
       {"optimizer",
        {{"precision_aware", p.optimizer.precision_aware},
         {"main_parameter_bytes", p.optimizer.main_parameter_bytes},

@@ -6,13 +6,18 @@ using model::OperationKind;
 
 namespace {
 
+// RMSNorm where PyTorch has no kernel for it.
+bool by_operators(const Writer& w) {
+  return w.plan.is_eager() && !w.a.norm_centres() && !w.plan.stack.norm_fusion;
+}
+
 void forward_kernels(Writer& w, std::int64_t output_bytes) {
   const std::int64_t u = w.dim.residual();
-  if (!w.plan.is_eager() || w.a.norm_centres()) {
+  if (!by_operators(w)) {
     w.memory_bound(OperationKind::norm, "norm", u + output_bytes);
     return;
   }
-  // RMSNorm of operators on an fp32 copy: cast, square, mean, product, cast back, weight.
+  // On an fp32 copy: cast, square, mean, product, cast back, weight.
   const std::int64_t wide = u / w.dim.element * 4;
   w.memory_bound(OperationKind::elementwise, "norm to fp32", u + wide);
   w.memory_bound(OperationKind::elementwise, "norm square", 2 * wide);
@@ -32,7 +37,7 @@ void backward_kernels(Writer& w) {
                    4 * w.rank.environment.sms * hidden);
     return;
   }
-  if (w.a.norm_centres()) {
+  if (!by_operators(w)) {
     w.memory_bound(OperationKind::norm, "norm backward", 3 * u);
     if (!w.a.norm_has_weights()) return;
     // A second kernel reads both tensors again, a thread block for 32 columns

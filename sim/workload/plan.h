@@ -264,6 +264,8 @@ struct StackPlan {
   LayerKernels layer_kernels = LayerKernels::fused;
   bool swiglu_fusion = true;
   bool rope_fusion = true;
+  // RMSNorm of operators one by one is a kernel too (PyTorch since pull request 153666 of 2025).
+  bool norm_fusion = false;
   bool gradient_accumulation_fusion = true;
   LayerCode layer_code = LayerCode::core;
   CrossEntropy cross_entropy = CrossEntropy::stepwise;

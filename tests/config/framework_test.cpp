@@ -85,6 +85,7 @@ TEST_CASE("framework: it holds where the plan says nothing, and only there") {
   CHECK(titan.stack.layer_kernels == workload::LayerKernels::eager);
   CHECK_FALSE(titan.stack.swiglu_fusion);
   CHECK_FALSE(titan.stack.checkpoint_early_stop);
+  CHECK(titan.stack.norm_fusion);
   const workload::Plan compiled =
       plan_with({"framework=torchtitan", "layer_kernels=compiled"}).plan;
   CHECK(compiled.stack.swiglu_fusion);

@@ -52,6 +52,33 @@ TEST_CASE("workload: an eager LayerNorm reads its tensors a second time for its 
     if (o.name == "norm weight gradient") CHECK(o.blocks == (plan.architecture.hidden + 31) / 32);
 }
 
+TEST_CASE("workload: PyTorch's RMSNorm is operators, or the kernels of its LayerNorm") {
+  Plan plan = sharded();
+  const Job centred = job(plan);
+  plan.architecture.norm = model::Norm::rms;
+  const Job apart = job(plan);
+  plan.stack.norm_fusion = true;
+  const Job fused = job(plan);
+  const int norms = plan.microbatches() * (2 * static_cast<int>(plan.architecture.layers) + 1);
+  const auto of = [](const Job& made, std::string_view name) {
+    return kernels(made.classes.front(), name);
+  };
+  CHECK(of(apart, "norm to fp32").count == norms);
+  CHECK(of(apart, "norm").count == 0);
+  CHECK(of(fused, "norm to fp32").count == 0);
+  CHECK(of(fused, "norm square backward").count == 0);
+  for (const char* name : {"norm", "norm backward", "norm weight gradient"}) {
+    INFO(name);
+    CHECK(of(fused, name).count == norms);
+    CHECK(of(fused, name).bytes == of(centred, name).bytes);
+  }
+  // Kernels that are no eager ones are as before.
+  plan.stack.layer_kernels = LayerKernels::fused;
+  const Job te = job(plan);
+  plan.stack.norm_fusion = false;
+  CHECK(of(te, "norm weight gradient").bytes == of(job(plan), "norm weight gradient").bytes);
+}
+
 TEST_CASE("workload: eager modules hand views to attention") {
   Plan plan = sharded();
   CHECK(kernels(job(plan).classes.front(), "value copy").count == 0);

@@ -107,6 +107,14 @@ void add_later_plans(Add add, const sim::workload::Plan& llama) {
         p.architecture.layers = 4;
         p.optimizer = {true, 4, 4, 4, share, overlaps};
       });
+  for (const Recompute recompute : {Recompute::none, full})
+    add("RMSNorm a kernel of PyTorch", llama, [=](Plan& p) {
+      p.architecture.layers = 4;
+      p.sharding.data_parallel = DataParallelism::fsdp2;
+      p.policy.recompute = recompute;
+      p.stack.layer_kernels = LayerKernels::eager;
+      p.stack.norm_fusion = true;
+    });
 }
 
 }  // namespace sample
