@@ -206,7 +206,7 @@ TEST_CASE("calibrate: NVIDIA's launchers turn NVLS and recorded streams off") {
   CHECK(row.plan.optimizer.exp_avg_bytes == 2);
   CHECK(row.plan.stack.cross_entropy == workload::CrossEntropy::stepwise);
   CHECK(row.plan.batch.packed_document == 180);  // fine-tuning
-  CHECK(row.plan.pipeline.virtual_stages == 1);
+  CHECK(row.plan.pipeline.virtual_stages == 20);
   CHECK(plan_of(find("training_runs.csv", "T00172")).plan.pipeline.virtual_stages == 20);
   const workload::Plan gpt3 = plan_of(find("training_runs.csv", "T00195")).plan;
   CHECK(gpt3.pipeline.virtual_stages == 12);
