@@ -4,7 +4,7 @@
 
 #include <algorithm>
 #include <array>
-#include <ranges>
+#include <span>
 
 #include "sim/config/fields.h"
 #include "sim/workload/context_plan.h"
@@ -297,10 +297,11 @@ LaunchText bridge(const Plan& plan) {
 LaunchText hostfile(const Plan& plan, const topology::Cluster& cluster) {
   LaunchText out{"order of nodes", "hostfile", "", ""};
   const int slots = cluster.node.gpus;
-  const std::int64_t nodes = (plan.world() + slots - 1) / slots;
+  const auto nodes = static_cast<std::size_t>((plan.world() + slots - 1) / slots);
+  const std::span<const int> hosts = cluster.hosts;
   out.text =
       "# rank 0 is on the first: mpirun --hostfile, or --node_rank of torchrun in this order\n";
-  for (const int host : cluster.hosts | std::views::take(nodes))
+  for (const int host : hosts.first(std::min(nodes, hosts.size())))
     out.text += fmt::format("node-{:02} slots={}\n", host, slots);
   return out;
 }
