@@ -3,6 +3,9 @@
 Kinds: relational (< and <= swapped, == and !=, ...), arithmetic (+ and -, * and /), logical (&& and
 ||), constant (an integer one larger), condition (an if negated), statement (one left out). Headers
 are left alone: what they compute is used all over, and a mutant would compile half the program.
+
+A mutant is written plainly (`edit`), or behind a switch that is asked while the program runs
+(`switched`): many of the second kind fit into one build.
 """
 
 import re
@@ -22,6 +25,7 @@ CONDITION = re.compile(r"\bif \(")
 STATEMENT = re.compile(r"^ +(?!return\b|using\b|throw\b|case\b|break\b|continue\b|goto\b|else\b"
                        r"|const\b|auto\b|static\b|if\b|for\b|while\b)"
                        r"[a-z][\w.:\->\[\]()]*( [-+|&*/]?= .*|\(.*\)|\+\+);$")
+WORD = re.compile(r"\b(return|throw|case|else|do)$")  # ends before an expression
 HIDDEN = re.compile(r'//[^\n]*|/\*.*?\*/|R"(\w*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"'
                     r"|'(?:\\.|[^'\\\n])'"
                     r"|^[ \t]*#[^\n]*(?:\\\n[^\n]*)*|\b(?:assert|static_assert)\([^;]*;",
@@ -37,8 +41,26 @@ class Mutant:
     end: int
     text: str
 
-    def apply(self, source: str) -> str:
-        return source[: self.begin] + self.text + source[self.end :]
+    def edit(self):
+        """(begin, end, text): what to replace."""
+        return self.begin, self.end, self.text
+
+    def switched(self, source: str, number: int):
+        """The same behind switch `number`, in as many lines; None where that cannot be said."""
+        on = f"::mutation::here({number})"
+        whole = source[self.begin : self.end]
+        if self.kind == "constant":
+            return self.begin, self.end, f"({on} ? {self.text} : {whole})"
+        if self.kind == "condition":
+            return self.begin, self.end, f"{on} != static_cast<bool>({whole})"
+        if self.kind == "statement":
+            return self.begin, self.end, f"{{ if (!{on}) {{ {whole} }} }}"
+        begin, end = expression(visible(source), self.begin, self.end)
+        whole = source[begin:end]
+        changed = source[begin : self.begin] + self.text + source[self.end : end]
+        if "//" in whole or 'R"' in whole:
+            return None
+        return begin, end, f"({on} ? ({' '.join(changed.splitlines())}) : ({whole}))"
 
 
 def visible(source: str) -> str:
@@ -54,6 +76,47 @@ def closing(text: str, begin: int) -> int:
         if depth == 0:
             return i
     raise ValueError("a bracket is not closed")
+
+
+def opening(text: str, end: int) -> int:
+    """The place of the bracket that the one at `end` closes."""
+    depth = 0
+    for i in range(end, -1, -1):
+        depth += (text[i] in ")]}") - (text[i] in "([{")
+        if depth == 0:
+            return i
+    raise ValueError("a bracket is not opened")
+
+
+def expression(text: str, begin: int, end: int):
+    """[begin, end) of the expression around the operator at [begin, end), which may be an
+    assignment: up to brackets, commas, `?` and `:`. What it gets wrong does not compile."""
+    left = begin
+    while left > 0:
+        c = text[left - 1]
+        if c in "([{,;?" or (c == "}" and text[left] == "\n"):
+            break
+        if c == ":" and text[left] != ":" and text[left - 2] != ":":
+            break
+        if c == "=" and text[left - 2] in " +-*/" and text[left] in " \n":
+            break
+        if WORD.search(text, 0, left) and not text[left].isalnum():
+            break
+        if c in ")]}":
+            inner = opening(text, left - 1)
+            if c == ")" and re.search(r"\b(if|for|while|switch) $", text[max(0, inner - 8) : inner]):
+                break
+            left = inner
+            continue
+        left -= 1
+    right, depth = end, 0
+    while right < len(text):
+        c = text[right]
+        if depth == 0 and (c in ")]},;?" or (c == ":" and ":" not in text[right - 1] + text[right + 1])):
+            break
+        depth += (c in "([{") - (c in ")]}")
+        right += 1
+    return begin - len(text[left:begin].lstrip()), end + len(text[end:right].rstrip())
 
 
 def mutants_of(path: str, source: str) -> list:

@@ -1,50 +1,72 @@
 #!/usr/bin/env python3
 """How many small faults in sim/ do the tests notice?
 
-    tests/mutation/mutate.py --results FILE [--count 200] [--seed 1] [--build build/ci]
+    tests/mutation/mutate.py --results FILE [--count 200] [--seed 1] [--build build/mutants]
 
-Draws mutants (mutants.py) of this checkout, builds what each touches, runs the tests of its room,
-then all others, and stops at the first failure. FILE gets a line of JSON for each mutant; a mutant
-that is there already is not run again, so a run that was cut off goes on. Wants a checkout of its
-own that nobody edits, with the tests built and passing; hours. What a mutant does not compile to,
-or compiles to the same program, is no mutant: another is drawn.
+Draws mutants (mutants.py) of this checkout and builds all of them into one program, each behind a
+switch (switch.h). The tests run once with all switches off and note which mutants each reaches;
+then each mutant is turned on and the tests that reach it run, fastest first, until one fails. What
+cannot stand behind a switch (a constant that the compiler wants, say) is built by itself. FILE gets
+a line of JSON for each mutant; one that is there already is not run again, so a run that was cut
+off goes on. What does not compile, or compiles to the same program, is no mutant: another counts.
+
+Wants a checkout of its own that nobody edits: its sources are changed and, at the end, restored.
+Some 20 minutes for 200 on two cores.
 """
 
 import argparse
 import hashlib
 import json
 import math
+import mmap
+import os
 import random
+import re
 import resource
+import shlex
 import subprocess
 import sys
+import tempfile
 import time
+from collections import defaultdict
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import mutants
 
-# Rooms whose tests take seconds first; those that run the program last.
-LAST = ["command", "search", "campaign", "planner", "calibrate", "replay", "golden"]
-# Transcripts of READMEs notice every change of a figure: here they count for nothing.
-EXCLUDED = {"golden": ["~*README*", "~golden: install*"]}
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+# Transcripts of READMEs notice every change of a figure: here they count for nothing. Neither do
+# tests that build, or that look at the sources.
+LEFT_OUT = re.compile(r"README|^golden: install|^golden: the launcher|^tidy: |formats\.md")
+MEMORY = 6 << 30  # bytes that a test may hold: a mutant may ask for all there is
 
 
-def run(command, folder, limit=None):
-    """True when the command ends with 0 and takes no more than `limit` seconds of CPU time.
+@dataclass
+class Test:
+    name: str
+    command: list
+    folder: str
+    environment: dict
+    limit: float = 600.0  # CPU seconds: thrice what it takes with all switches off, and 10
+    reached: set = field(default_factory=set)
 
-    Wall time says little on a machine that does other things too; what sleeps for ever ends after
-    an hour."""
-    def bound():
-        if limit:
-            resource.setrlimit(resource.RLIMIT_CPU, (math.ceil(limit), math.ceil(limit)))
+    def passes(self, **more):
+        """CPU time, not wall time, is bounded: the machine may do other things too."""
+        def bound():
+            resource.setrlimit(resource.RLIMIT_CPU, (math.ceil(self.limit),) * 2)
+            resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
+            resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
-    try:
-        done = subprocess.run(command, cwd=folder, timeout=3600, stdin=subprocess.DEVNULL,
-                              stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False,
-                              preexec_fn=bound)
-    except subprocess.TimeoutExpired:
-        return False
-    return done.returncode == 0
+        with tempfile.TemporaryDirectory() as temporary:
+            environment = os.environ | self.environment | {"TMPDIR": temporary} | more
+            try:
+                done = subprocess.run(self.command, cwd=self.folder, env=environment, timeout=1800,
+                                      stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                                      stderr=subprocess.DEVNULL, check=False, preexec_fn=bound)
+            except subprocess.TimeoutExpired:
+                return False
+            return done.returncode == 0
 
 
 def cpu_seconds():
@@ -53,57 +75,157 @@ def cpu_seconds():
     return used.ru_utime + used.ru_stime
 
 
-class Tests:
-    def __init__(self, build: Path, left_out):
-        self.folder = build / "tests"
-        programs = [p.name.removeprefix("test_") for p in self.folder.glob("test_*") if p.is_file()
-                    and not p.suffix]
-        programs = [p for p in programs if p not in left_out]
-        self.rooms = sorted(programs, key=lambda r: (r in LAST and LAST.index(r) + 1, r))
+class Build:
+    """A build folder whose sources carry mutants behind switches, and one written plainly."""
 
-    def passes(self, room, limit):
-        return run([f"./test_{room}", "--abort", *EXCLUDED.get(room, [])], self.folder, limit)
+    def __init__(self, folder: Path):
+        self.folder = folder
+        self.sources = {}  # path -> unchanged text
+        self.switches = defaultdict(dict)  # path -> {number: mutant}
 
-    def limits(self):
-        """CPU seconds that each room's tests may take: thrice what unchanged sources take."""
-        limits = {}
-        for room in self.rooms:
+    def configure(self):
+        self.folder.mkdir(parents=True, exist_ok=True)
+        switch = self.folder / "switch.o"
+        subprocess.run(["c++", "-std=c++20", "-O2", "-fPIC", "-c", HERE / "switch.cpp", "-o", switch],
+                       check=True)
+        subprocess.run(["ar", "rcs", self.folder / "libswitch.a", switch], check=True)
+        subprocess.run(
+            ["cmake", "--preset", "ci", "-B", self.folder, "-DREHEARSE_WERROR=OFF",
+             "-DCMAKE_EXPORT_COMPILE_COMMANDS=ON",
+             f"-DCMAKE_CXX_FLAGS=-include {HERE / 'switch.h'} -w -Wno-narrowing",
+             f"-DCMAKE_CXX_STANDARD_LIBRARIES={self.folder / 'libswitch.a'}"],
+            cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
+
+    def text(self, path):
+        return self.sources.setdefault(path, (ROOT / path).read_text())
+
+    def write(self, path, plain=None):
+        """The file with its switches, but for those that touch the mutant that is written plainly."""
+        text = self.text(path)
+        edits = [plain.edit()] if plain else []
+        for number, mutant in self.switches[path].items():
+            edit = mutant.switched(text, number)
+            if all(edit[1] <= other[0] or other[1] <= edit[0] for other in edits):
+                edits.append(edit)
+        for begin, end, new in sorted(edits, reverse=True):
+            text = text[:begin] + new + text[end:]
+        if text != (ROOT / path).read_text():
+            (ROOT / path).write_text(text)
+
+    def add(self, number, mutant):
+        """Puts a mutant behind its switch; False where it cannot stand there."""
+        text = self.text(mutant.path)
+        edit = mutant.switched(text, number)
+        taken = [m.switched(text, n) for n, m in self.switches[mutant.path].items()]
+        if edit is None or any(edit[0] < end and begin < edit[1] for begin, end, _ in taken):
+            return False
+        self.switches[mutant.path][number] = mutant
+        return True
+
+    def restore(self):
+        for path, text in self.sources.items():
+            (ROOT / path).write_text(text)
+
+    def ninja(self):
+        """What the compiler says; empty where it builds."""
+        done = subprocess.run(["ninja", "-k", "0"], cwd=self.folder, text=True, check=False,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        return "" if done.returncode == 0 else done.stdout
+
+    def drop_failed(self, said):
+        """Takes away the switches at whose lines the compiler failed, or else of the whole file;
+        their numbers."""
+        dropped = set()
+        for path, switches in self.switches.items():
+            lines = {int(n) for n in re.findall(re.escape(path) + r":(\d+):\d+: error", said)}
+            if path not in said or not (lines or f"{path}:" in said):
+                continue
+            text = self.text(path)
+            spans = {n: m.switched(text, n) for n, m in switches.items()}
+            at = {n for n, (begin, end, _) in spans.items()
+                  if lines & set(range(text.count("\n", 0, begin) + 1, text.count("\n", 0, end) + 2))}
+            for number in at or (set(switches) if lines else set()):
+                del switches[number]
+                dropped.add(number)
+            self.write(path)
+        return dropped
+
+    def object_of(self, path, text):
+        """What the source compiles to with this text, byte for byte; None where it does not."""
+        source = ROOT / path
+        kept = source.read_text()
+        for entry in json.loads((self.folder / "compile_commands.json").read_text()):
+            unit = Path(entry["file"])
+            if unit != source and ("Unity" not in entry["file"] or str(source) not in unit.read_text()):
+                continue
+            command = shlex.split(entry["command"])
+            with tempfile.TemporaryDirectory() as temporary:
+                out = Path(temporary) / "out.o"
+                command[command.index("-o") + 1] = str(out)
+                try:
+                    source.write_text(text)
+                    subprocess.run(command, cwd=entry["directory"], check=True,
+                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+                    return hashlib.sha256(out.read_bytes()).hexdigest()
+                except subprocess.CalledProcessError:
+                    return None
+                finally:
+                    source.write_text(kept)
+        raise LookupError(f"no source {path} in compile_commands.json")
+
+    def changes_nothing(self, mutant):
+        text = self.text(mutant.path)
+        begin, end, new = mutant.edit()
+        return self.object_of(mutant.path, text) == self.object_of(
+            mutant.path, text[:begin] + new + text[end:])
+
+
+def all_tests(folder: Path):
+    said = subprocess.run(["ctest", "--show-only=json-v1"], cwd=folder, check=True,
+                          stdout=subprocess.PIPE).stdout
+    for test in json.loads(said)["tests"]:
+        properties = {p["name"]: p["value"] for p in test.get("properties", [])}
+        if not LEFT_OUT.search(test["name"]):
+            yield Test(test["name"], test["command"],
+                       properties.get("WORKING_DIRECTORY", str(folder)),
+                       dict(e.split("=", 1) for e in properties.get("ENVIRONMENT", [])))
+
+
+def what_is_reached(tests, count, folder: Path):
+    """Runs every test with all switches off; those that pass, fastest first."""
+    path = folder / "reached"
+    path.write_bytes(bytes(count + 1))
+    passing = []
+    with path.open("r+b") as file, mmap.mmap(file.fileno(), count + 1) as reached:
+        for test in tests:
+            reached[:] = bytes(count + 1)
             began = cpu_seconds()
-            if not self.passes(room, None):
-                sys.exit(f"mutate.py: test_{room} fails on unchanged sources")
-            limits[room] = 3 * (cpu_seconds() - began) + 30
-        return limits
+            if test.passes(REHEARSE_REACHED=str(path)):
+                seconds = cpu_seconds() - began
+                test.limit = 3 * seconds + 10
+                test.reached = {n for n in range(1, count + 1) if reached[n]}
+                passing.append((seconds, test))
+            else:
+                print(f"left out, for it fails with no mutant on: {test.name}", flush=True)
+    return [test for _, test in sorted(passing, key=lambda p: p[0])]
 
 
-def digests(build: Path, rooms):
-    """What the programs of these rooms' tests and the program itself are, byte for byte."""
-    programs = [build / "tests" / f"test_{room}" for room in rooms] + [build / "rehearse"]
-    return [hashlib.sha256(program.read_bytes()).digest() for program in programs]
+def first_failure(tests, **environment):
+    return next((t.name for t in tests if not t.passes(**environment)), None)
 
 
-def try_mutant(root, build, tests, limits, unchanged, mutant):
-    """What became of a mutant: the room whose tests noticed it, "survived", "stillborn", "same"."""
-    path = root / mutant.path
-    source = path.read_text()
-    room = mutant.path.split("/")[1]
-    own = room in tests.rooms
+def try_plainly(build, tests, mutant):
+    """Built by itself: the test that noticed it, "survived" or "stillborn". Its own room's tests run
+    first, then all others."""
     try:
-        path.write_text(mutant.apply(source))
-        target = f"test_{room}" if own else "all"
-        if not run(["ninja", "-C", str(build), "-j1", target], root):
+        build.write(mutant.path, plain=mutant)
+        if build.ninja():
             return "stillborn"
-        if own and not tests.passes(room, limits[room]):
-            return room
-        if not run(["ninja", "-C", str(build), "-j1"], root):
-            return "stillborn"
-        if digests(build, tests.rooms) == unchanged:
-            return "same"
-        for other in tests.rooms:
-            if other != room and not tests.passes(other, limits[other]):
-                return other
-        return "survived"
+        room = mutant.path.split("/")[1]
+        own = [t for t in tests if t.name.startswith(room + ":")]
+        return first_failure(own + [t for t in tests if t not in own]) or "survived"
     finally:
-        path.write_text(source)
+        build.write(mutant.path)
 
 
 def main():
@@ -111,42 +233,57 @@ def main():
     parser.add_argument("--results", type=Path, required=True)
     parser.add_argument("--count", type=int, default=200)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--build", type=Path, default=Path("build/ci"))
-    parser.add_argument("--leave-out", nargs="*", default=[], metavar="ROOM",
-                        help="tests not to run: mutants that only they notice count as survivors")
-    parser.add_argument("--limit", type=float, metavar="S",
-                        help="CPU time of a room's tests, known to pass; otherwise they run once")
+    parser.add_argument("--build", type=Path, default=Path("build/mutants"))
     arguments = parser.parse_args()
-    root = Path(__file__).resolve().parents[2]
-    build = root / arguments.build
-    lines = arguments.results.read_text().splitlines() if arguments.results.exists() else []
-    known = {r["mutant"]: r for r in map(json.loads, lines)}
-    drawn = mutants.all_mutants(root)
+    build = Build(ROOT / arguments.build)
+    drawn = mutants.all_mutants(ROOT)
     print(f"{len(drawn)} mutants of sim/", flush=True)
     random.Random(arguments.seed).shuffle(drawn)
-    if not run(["ninja", "-C", str(build)], root):
-        sys.exit("mutate.py: the unchanged sources do not build")
-    tests = Tests(build, arguments.leave_out)
-    unchanged = digests(build, tests.rooms)
-    limits = dict.fromkeys(tests.rooms, arguments.limit) if arguments.limit else tests.limits()
-    counted = caught = 0
-    for mutant in drawn:
-        if counted == arguments.count:
-            break
-        text = (root / mutant.path).read_text()[mutant.begin : mutant.end]
-        name = f"{mutant.path}:{mutant.line} {mutant.kind}: {text} -> {mutant.text}"
-        if name not in known:
-            began = time.monotonic()
-            end = try_mutant(root, build, tests, limits, unchanged, mutant)
-            known[name] = {"mutant": name, "end": end, "s": round(time.monotonic() - began)}
-            with arguments.results.open("a") as out:
-                out.write(json.dumps(known[name]) + "\n")
-        end = known[name]["end"]
-        if end in ("stillborn", "same"):
-            continue
-        counted += 1
-        caught += end != "survived"
-        print(f"{caught} of {counted} caught; {end}: {name}", flush=True)
+    drawn = dict(enumerate(drawn[: arguments.count * 5 // 4], 1))  # some are stillborn
+    names = {n: f"{m.path}:{m.line} {m.kind}: {build.text(m.path)[m.begin : m.end]} -> {m.text}"
+             for n, m in drawn.items()}
+    lines = arguments.results.read_text().splitlines() if arguments.results.exists() else []
+    known = {r["mutant"]: r["end"] for r in map(json.loads, lines)}
+
+    def note(number, end):
+        known[names[number]] = end
+        with arguments.results.open("a") as out:
+            out.write(json.dumps({"mutant": names[number], "end": end}) + "\n")
+
+    build.configure()
+    try:
+        plain = {n for n, mutant in drawn.items() if not build.add(n, mutant)}
+        for path in list(build.switches):
+            build.write(path)
+        while said := build.ninja():
+            dropped = build.drop_failed(said)
+            plain |= dropped
+            if not dropped:
+                sys.exit("mutate.py: the sources do not build\n" + said[-4000:])
+        print(f"{len(drawn) - len(plain)} stand behind switches", flush=True)
+        tests = what_is_reached(all_tests(build.folder), len(drawn), build.folder)
+        counted = caught = 0
+        for number in sorted(drawn, key=lambda n: (n in plain, n)):
+            if counted == arguments.count:
+                break
+            if names[number] not in known:
+                if number in plain:
+                    end = try_plainly(build, tests, drawn[number])
+                else:
+                    reaching = [t for t in tests if number in t.reached]
+                    end = first_failure(reaching, REHEARSE_MUTANT=str(number)) or (
+                        "survived" if reaching else "not reached")
+                if end in ("survived", "not reached") and build.changes_nothing(drawn[number]):
+                    end = "same"
+                note(number, end)
+            end = known[names[number]]
+            if end in ("stillborn", "same"):
+                continue
+            counted += 1
+            caught += end not in ("survived", "not reached")
+            print(f"{caught} of {counted} caught; {end}: {names[number]}", flush=True)
+    finally:
+        build.restore()
 
 
 if __name__ == "__main__":
