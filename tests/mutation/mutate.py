@@ -263,13 +263,16 @@ def main():
         print(f"{len(drawn) - len(plain)} stand behind switches", flush=True)
         tests = what_is_reached(all_tests(build.folder), len(drawn), build.folder)
         counted = caught = 0
-        for number in sorted(drawn, key=lambda n: (n in plain, n)):
+        # As drawn, but that those to be built alone come last of the first `count`.
+        for number in sorted(drawn, key=lambda n: (n > arguments.count,
+                                                   n <= arguments.count and n in plain, n)):
             if counted == arguments.count:
                 break
             if names[number] not in known:
                 if number in plain:
                     end = try_plainly(build, tests, drawn[number])
                 else:
+                    build.ninja()  # there may have been one that was built alone
                     reaching = [t for t in tests if number in t.reached]
                     end = first_failure(reaching, REHEARSE_MUTANT=str(number)) or (
                         "survived" if reaching else "not reached")
