@@ -16,6 +16,7 @@
 #include "sim/config/grid.h"
 #include "sim/config/huggingface.h"
 #include "sim/config/kinds.h"
+#include "sim/config/launch.h"
 #include "sim/config/locate.h"
 #include "sim/config/plan.h"
 #include "sim/config/profile.h"
@@ -131,7 +132,7 @@ std::string kind_of(const std::string& path) {
   const std::string suffix = std::filesystem::path(path).extension().string();
   if (suffix == ".json") return "model";
   if (suffix == ".csv") return kind_of_table(path);
-  if (suffix == ".sh") return "launch-script";
+  if (config::named_as_launch(path)) return "launch-script";
   if (suffix == ".gz" || suffix == ".log") return "measurements";
   if (suffix == ".trace") return "trace";
   if (suffix == ".pickle") return "snapshot";

@@ -24,6 +24,12 @@ struct LaunchFile {
 
 LaunchFile read_launch(const std::string& text, const std::string& path);
 
+// That nothing could be read of: one problem, at `where`.
+LaunchFile refused_launch(std::string where, std::string message);
+
+// By its name a script, YAML or TOML: never a plan. JSON may be other things.
+bool named_as_launch(std::string_view path);
+
 // Each format by itself.
 LaunchFile read_launch_yaml(const std::string& text, const std::string& path);
 LaunchFile read_deepspeed(const std::string& text, const std::string& path);

@@ -138,7 +138,10 @@ void default_batch(v1::Plan& plan, const std::vector<std::string>& cluster,
 
 // A file of another kind breaks so many rules that they would hide what is wrong.
 std::string other_kind(const std::string& path) {
-  if (path.ends_with(".sh")) return "is a script, not a plan; --megatron-args FILE reads one";
+  if (named_as_launch(path)) {
+    return fmt::format("is what a run is started with, not a plan; --megatron-args {} reads it",
+                       path);
+  }
   const Result<std::string> text = read_file(path);
   return text ? kind_problem(*text, "plan") : "";
 }

@@ -61,3 +61,11 @@ TEST_CASE("launch: torchtitan's checkpoints stop early where it is asked for or 
   CHECK(stops("[compile]\nenable = true\n"));
   CHECK(stops("early_stop = false\n[compile]\nenable = true\n"));
 }
+
+TEST_CASE("launch: what is wrong in a configuration of torchtitan is said with its place") {
+  const auto file = titan("# a comment\n[activation_checkpoint]\n  early_stop = maybe\n");
+  REQUIRE_FALSE(file);
+  const std::string said = support::problems(file);
+  CHECK(support::contains(said, "titan.toml:9:3"));
+  CHECK(support::contains(said, "'checkpoint_early_stop' is true or false, got 'maybe'"));
+}

@@ -98,7 +98,8 @@ TEST_CASE("config: a file of another kind says what it is") {
   CHECK(contains(problems(load_plan(variants)),
                  "holds variants, not a plan; `rehearse whatif --variants"));
   const std::string script = support::in_repository("workloads/jobs/slurm.sh");
-  CHECK(contains(problems(load_plan(script)), "is a script, not a plan; --megatron-args FILE"));
+  CHECK(contains(problems(load_plan(script)),
+                 "is what a run is started with, not a plan; --megatron-args " + script));
 }
 
 TEST_CASE("config: settings of the command line replace those of the file") {

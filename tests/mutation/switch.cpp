@@ -11,8 +11,8 @@ unsigned char* mutation::reached = nullptr;
 
 namespace {
 
-// Before any constructor of the program. What was reached lives in a file that is mapped: it is kept
-// however the process ends, and children add to it.
+// Before any constructor of the program. What was reached lives in a file that is mapped: it is
+// kept however the process ends, and children add to it.
 __attribute__((constructor(101))) void read_switches() {
   if (const char* text = std::getenv("REHEARSE_MUTANT")) mutation::on = std::atoi(text);
   const char* path = std::getenv("REHEARSE_REACHED");
