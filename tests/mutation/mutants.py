@@ -25,6 +25,7 @@ CONDITION = re.compile(r"\bif \(")
 STATEMENT = re.compile(r"^ +(?!return\b|using\b|throw\b|case\b|break\b|continue\b|goto\b|else\b"
                        r"|const\b|auto\b|static\b|if\b|for\b|while\b)"
                        r"[a-z][\w.:\->\[\]()]*( [-+|&*/]?= .*|\(.*\)|\+\+);$")
+KEYWORD = re.compile(r"\b(if|for|while|switch) $")
 WORD = re.compile(r"\b(return|throw|case|else|do)$")  # ends before an expression
 HIDDEN = re.compile(r'//[^\n]*|/\*.*?\*/|R"(\w*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"'
                     r"|'(?:\\.|[^'\\\n])'"
@@ -104,7 +105,7 @@ def expression(text: str, begin: int, end: int):
             break
         if c in ")]}":
             inner = opening(text, left - 1)
-            if c == ")" and re.search(r"\b(if|for|while|switch) $", text[max(0, inner - 8) : inner]):
+            if c == ")" and KEYWORD.search(text, max(0, inner - 8), inner):
                 break
             left = inner
             continue
@@ -112,7 +113,8 @@ def expression(text: str, begin: int, end: int):
     right, depth = end, 0
     while right < len(text):
         c = text[right]
-        if depth == 0 and (c in ")]},;?" or (c == ":" and ":" not in text[right - 1] + text[right + 1])):
+        alone = c == ":" and ":" not in text[right - 1] + text[right + 1]
+        if depth == 0 and (c in ")]},;?" or alone):
             break
         depth += (c in "([{") - (c in ")]}")
         right += 1

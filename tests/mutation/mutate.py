@@ -86,8 +86,8 @@ class Build:
     def configure(self):
         self.folder.mkdir(parents=True, exist_ok=True)
         switch = self.folder / "switch.o"
-        subprocess.run(["c++", "-std=c++20", "-O2", "-fPIC", "-c", HERE / "switch.cpp", "-o", switch],
-                       check=True)
+        subprocess.run(["c++", "-std=c++20", "-O2", "-fPIC", "-c", HERE / "switch.cpp", "-o",
+                        switch], check=True)
         subprocess.run(["ar", "rcs", self.folder / "libswitch.a", switch], check=True)
         subprocess.run(
             ["cmake", "--preset", "ci", "-B", self.folder, "-DREHEARSE_WERROR=OFF",
@@ -100,7 +100,7 @@ class Build:
         return self.sources.setdefault(path, (ROOT / path).read_text())
 
     def write(self, path, plain=None):
-        """The file with its switches, but for those that touch the mutant that is written plainly."""
+        """The file with its switches, but for those that touch the one that is written plainly."""
         text = self.text(path)
         edits = [plain.edit()] if plain else []
         for number, mutant in self.switches[path].items():
@@ -142,8 +142,8 @@ class Build:
                 continue
             text = self.text(path)
             spans = {n: m.switched(text, n) for n, m in switches.items()}
-            at = {n for n, (begin, end, _) in spans.items()
-                  if lines & set(range(text.count("\n", 0, begin) + 1, text.count("\n", 0, end) + 2))}
+            at = {n for n, (begin, end, _) in spans.items() for line in lines
+                  if text.count("\n", 0, begin) < line <= text.count("\n", 0, end) + 1}
             for number in at or (set(switches) if lines else set()):
                 del switches[number]
                 dropped.add(number)
@@ -156,7 +156,7 @@ class Build:
         kept = source.read_text()
         for entry in json.loads((self.folder / "compile_commands.json").read_text()):
             unit = Path(entry["file"])
-            if unit != source and ("Unity" not in entry["file"] or str(source) not in unit.read_text()):
+            if unit != source and ("batches" not in unit.parts or path not in unit.read_text()):
                 continue
             command = shlex.split(entry["command"])
             with tempfile.TemporaryDirectory() as temporary:
@@ -215,8 +215,8 @@ def first_failure(tests, **environment):
 
 
 def try_plainly(build, tests, mutant):
-    """Built by itself: the test that noticed it, "survived" or "stillborn". Its own room's tests run
-    first, then all others."""
+    """Built by itself: the test that noticed it, "survived" or "stillborn". Its own room's tests
+    run first, then all others."""
     try:
         build.write(mutant.path, plain=mutant)
         if build.ninja():

@@ -52,7 +52,10 @@ void same_as_exhaustive(const planner::Question& question, int best) {
 
 }  // namespace
 
-TEST_CASE("planner: what is found is what every plan replayed would show, in twenty-one spaces") {
+namespace {
+
+// Every `stride`-th of twenty-one spaces.
+void check_spaces(std::size_t stride) {
   const std::vector<std::string> one_order = {"rank_order=tp-cp-ep-dp-pp",
                                               "allocator_options=expandable_segments:True",
                                               "virtual_stages=1,2"};
@@ -137,10 +140,22 @@ TEST_CASE("planner: what is found is what every plan replayed would show, in twe
        64,
        8192,
        {"zero=1", "tp=4", "cp=1", "recompute=none", "pp=8", "micro_batch=1"}}};
-  for (const Case& one : cases)
+  for (std::size_t i = 0; i < std::size(cases); i += stride) {
+    const Case& one = cases[i];
     same_as_exhaustive(sample::question(one.model, one.cluster, one.gpus, one.batch, one.sequence,
                                         with(one.settings)),
                        3);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("planner: what is found is what every plan replayed would show, in seven spaces") {
+  check_spaces(3);
+}
+
+TEST_CASE("planner: so it is in all twenty-one spaces", "[.][campaign]") {
+  check_spaces(1);
 }
 
 TEST_CASE("planner: so it is for mixtures of experts, whose degrees are searched as well") {
@@ -163,7 +178,10 @@ TEST_CASE("planner: so it is for mixtures of experts, whose degrees are searched
       3);
 }
 
-TEST_CASE("planner: the best plan of each group of the paper's grid is found") {
+namespace {
+
+// The 18 groups of the paper's grid, each with the values its plans have.
+void check_groups(int gpus_max, int groups_max) {
   ::setenv("REHEARSE_ROOT", REHEARSE_SOURCE_DIR, 1);
   const auto grid = config::load_grid(REHEARSE_SOURCE_DIR "/workloads/paper-454.textproto");
   REQUIRE(grid);
@@ -194,8 +212,7 @@ TEST_CASE("planner: the best plan of each group of the paper's grid is found") {
   REQUIRE(groups.size() == 18);
   int done = 0;
   for (const auto& [name, group] : groups) {
-    // The tests of a room stay short: the other groups are in results/plan.
-    if (group.gpus > 8) continue;
+    if (group.gpus > gpus_max || done == groups_max) continue;
     ++done;
     std::vector<std::string> settings = {"schedule=1f1b",
                                          "recompute=none",
@@ -215,7 +232,18 @@ TEST_CASE("planner: the best plan of each group of the paper's grid is found") {
         sample::question("llama-3.1-8b", group.cluster, group.gpus, 1024, group.sequence, settings),
         3);
   }
-  CHECK(done == 5);
+  CHECK(done == groups_max);
+}
+
+}  // namespace
+
+// The tests of a room stay short: the other groups are in results/plan.
+TEST_CASE("planner: the best plan of two groups of the paper's grid is found") {
+  check_groups(8, 2);
+}
+
+TEST_CASE("planner: so it is in its five groups on 8 GPUs", "[.][campaign]") {
+  check_groups(8, 5);
 }
 
 TEST_CASE("planner: plans, order and counts are the same at any number of workers") {
