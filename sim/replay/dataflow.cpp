@@ -28,12 +28,9 @@ Dataflow::Dataflow(const workload::Job& job, const Times& times, const Memory& m
   if (times.single_queue)
     for (auto& r : ranks_) r->launched.resize(static_cast<std::size_t>(times.launch_queue));
   for (const workload::Program& program : job.classes) {
-    std::vector<MemoryCode>& blocks = memory_code_.emplace_back();
-    if (places_tensors(options.memory)) {
-      for (const workload::Block& block : program.blocks) blocks.push_back(memory_code(block));
-    } else {
-      blocks.resize(program.blocks.size());
-    }
+    std::vector<const MemoryCode*>& blocks = memory_code_.emplace_back();
+    for (const workload::Block& block : program.blocks)
+      blocks.push_back(places_tensors(options.memory) ? memory_codes_.of(block) : &no_memory);
     channels_of_.emplace_back(program.exchanges.size());
     others_of_.emplace_back(program.exchanges.size());
   }
@@ -422,7 +419,7 @@ bool Dataflow::advance(int c) {
     while (r.at.call < calls.size()) {
       const workload::Call& call = calls[r.at.call];
       const std::vector<Instruction>& code = r.program.blocks[call.block].code;
-      const MemoryCode& memory = memory_code_[static_cast<std::size_t>(c)][call.block];
+      const MemoryCode& memory = *memory_code_[static_cast<std::size_t>(c)][call.block];
       const std::uint32_t layer_base = frame_base + call.layer_base;
       while (r.at.instruction < code.size()) {
         if (!execute(c, r, code[r.at.instruction], memory, frame_base, layer_base))

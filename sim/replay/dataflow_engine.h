@@ -175,7 +175,8 @@ class Dataflow {
   std::vector<std::vector<std::vector<Channel*>>> channels_of_;     // [class][exchange][message]
   std::vector<std::vector<std::vector<std::uint32_t>>> others_of_;  // whom they go to or come from
   std::vector<char> due_;  // by class: something that it may wait for has happened
-  std::vector<std::vector<MemoryCode>> memory_code_;  // [class][block]
+  MemoryCodes memory_codes_;
+  std::vector<std::vector<const MemoryCode*>> memory_code_;  // [class][block]
   std::vector<std::vector<TimeCode>> time_code_;      // the same, without memory
   std::optional<KnownPeriod> known_;
   bool ended_early_ = false;  // out of memory: the rest is hypothetical

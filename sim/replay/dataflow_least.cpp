@@ -28,7 +28,6 @@ void Dataflow::leave_out_tensors() {
 // As advance(), without tensors.
 bool Dataflow::advance_in_time(int c) {
   RankState& r = *ranks_[static_cast<std::size_t>(c)];
-  static const MemoryCode no_memory;
   const bool settled = settle(c, r);
   const std::int64_t before = r.executed;
   const std::vector<TimeCode>& blocks = time_code_[static_cast<std::size_t>(c)];

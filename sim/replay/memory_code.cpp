@@ -1,7 +1,7 @@
 #include "sim/replay/memory_code.h"
 
 #include <algorithm>
-#include <unordered_map>
+#include <array>
 
 #include "sim/memory/options.h"
 
@@ -10,25 +10,59 @@ namespace {
 
 using workload::Op;
 
-std::uint64_t slot_key(workload::Space space, std::uint32_t index) {
-  return std::uint64_t{static_cast<std::uint8_t>(space)} << 32 | index;
+bool touches_memory(const workload::Instruction& i) {
+  return i.op <= Op::record_stream;
 }
+
+bool alike(const workload::Instruction& a, const workload::Instruction& b) {
+  return a.op == b.op && a.stream == b.stream && a.flags == b.flags && a.category == b.category &&
+         a.space == b.space && a.event == b.event && a.label == b.label && a.index == b.index &&
+         a.value == b.value;
+}
+
+// Whether two blocks do the same to memory at the same places.
+bool same_memory(const workload::Block& a, const workload::Block& b) {
+  return std::ranges::equal(a.code, b.code, [](const auto& x, const auto& y) {
+    return touches_memory(x) == touches_memory(y) && (!touches_memory(x) || alike(x, y));
+  });
+}
+
+// The same for blocks of which that holds.
+std::uint64_t digest(const workload::Block& block) {
+  std::uint64_t sum = block.code.size();
+  for (const workload::Instruction& i : block.code)
+    if (touches_memory(i))
+      sum = (sum ^ i.index ^ static_cast<std::uint64_t>(i.value) << 16) * 0x9e3779b97f4a7c15;
+  return sum ^ sum >> 32;
+}
+
+// What is known of each slot that a block touches; 0 before.
+class BySlot {
+ public:
+  std::size_t& operator()(workload::Space space, std::uint32_t index) {
+    std::vector<std::size_t>& of_space = spaces_[static_cast<std::size_t>(space)];
+    if (index >= of_space.size()) of_space.resize(index + 1);
+    return of_space[index];
+  }
+
+ private:
+  std::array<std::vector<std::size_t>, 4> spaces_;
+};
 
 // By allocation, the place of the free of its tensor, if nothing else happens to it in this block;
 // otherwise 0.
 std::vector<std::size_t> frees(const std::vector<MemoryInstruction>& code) {
   std::vector<std::size_t> freed(code.size(), 0);
-  std::unordered_map<std::uint64_t, std::size_t> next;  // what touches a slot, from the end on
+  BySlot next;  // one behind what touches a slot, from the end on
   for (std::size_t i = code.size(); i-- > 0;) {
     const workload::Instruction& here = code[i].instruction;
-    const std::uint64_t slot = slot_key(here.space, here.index);
-    const auto [touched, fresh] = next.try_emplace(slot, i);
-    if (here.op == Op::alloc && !fresh && code[touched->second].instruction.op == Op::free)
-      freed[i] = touched->second;
-    touched->second = i;
+    std::size_t& touched = next(here.space, here.index);
+    if (here.op == Op::alloc && touched > 0 && code[touched - 1].instruction.op == Op::free)
+      freed[i] = touched - 1;
+    touched = i + 1;
     if (here.op != Op::move) continue;
     const workload::Slot to = workload::destination(here);
-    next[slot_key(to.space, to.index)] = i;
+    next(to.space, to.index) = i + 1;
   }
   return freed;
 }
@@ -62,7 +96,7 @@ MemoryCode memory_code(const workload::Block& block) {
   MemoryCode result;
   std::vector<MemoryInstruction>& code = result.code;
   for (std::uint32_t i = 0; i < block.code.size(); ++i)
-    if (block.code[i].op <= Op::record_stream) code.push_back({block.code[i], i, -1, false});
+    if (touches_memory(block.code[i])) code.push_back({block.code[i], i, -1, false});
 
   const std::vector<std::size_t> freed = frees(code);
   mark_transients(code, freed);
@@ -82,6 +116,14 @@ MemoryCode memory_code(const workload::Block& block) {
   for (const MemoryInstruction& step : code)
     result.marks[step.place] = {step.group, step.transient};
   return result;
+}
+
+const MemoryCode* MemoryCodes::of(const workload::Block& block) {
+  const std::uint64_t key = digest(block);
+  for (auto [at, end] = known_.equal_range(key); at != end; ++at)
+    if (same_memory(*at->second->block, block)) return &at->second->code;
+  auto made = std::make_unique<const Known>(Known{&block, memory_code(block)});
+  return &known_.emplace(key, std::move(made))->second->code;
 }
 
 }  // namespace sim::replay

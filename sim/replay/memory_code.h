@@ -7,7 +7,9 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
+#include <unordered_map>
 #include <vector>
 
 #include "sim/replay/rank_memory.h"
@@ -38,6 +40,21 @@ struct MemoryCode {
 };
 
 MemoryCode memory_code(const workload::Block& block);
+inline const MemoryCode no_memory;  // where memory is not replayed
+
+// The memory code of a job's blocks: those that do the same to memory, in one class or another,
+// share it.
+class MemoryCodes {
+ public:
+  const MemoryCode* of(const workload::Block& block);
+
+ private:
+  struct Known {
+    const workload::Block* block;
+    MemoryCode code;
+  };
+  std::unordered_multimap<std::uint64_t, std::unique_ptr<const Known>> known_;  // by digest
+};
 
 // The number of a slot, given where the frame and the layer begin.
 constexpr std::uint32_t slot_number(const workload::Program& program, workload::Space space,
@@ -60,7 +77,7 @@ constexpr std::uint32_t slot_number(const workload::Program& program, workload::
 // visit(pass, call, block, step, slot, to), the latter where a move goes.
 template <class Visit>
 void walk_memory(const workload::Program& program, const std::vector<workload::Pass>& passes,
-                 std::uint32_t begin, std::uint32_t end, std::span<const MemoryCode> blocks,
+                 std::uint32_t begin, std::uint32_t end, std::span<const MemoryCode* const> blocks,
                  const Visit& visit) {
   const std::uint32_t frames = program.fixed_slots + program.local_slots;
   for (std::uint32_t p = begin; p < end; ++p) {
@@ -68,7 +85,7 @@ void walk_memory(const workload::Program& program, const std::vector<workload::P
     const std::vector<workload::Call>& calls = program.templates[passes[p].pattern].calls;
     for (std::uint32_t c = 0; c < calls.size(); ++c) {
       const std::uint32_t layer = frame + calls[c].layer_base;
-      const MemoryCode& block = blocks[calls[c].block];
+      const MemoryCode& block = *blocks[calls[c].block];
       for (const MemoryInstruction& step : block.code) {
         const workload::Instruction& i = step.instruction;
         const workload::Slot from{i.space, i.index};

@@ -22,7 +22,7 @@ constexpr std::int32_t empty = -2, before = -1;
 // Tensors by slot, as the program moves them about.
 class Tracer {
  public:
-  Tracer(const RankState& r, std::span<const MemoryCode> blocks)
+  Tracer(const RankState& r, std::span<const MemoryCode* const> blocks)
       : r_(r), blocks_(blocks), live_(r.live) {
     const workload::Program& p = r.program;
     slots_.resize(p.fixed_slots + p.local_slots + std::size_t{p.frames} * p.frame_slots);
@@ -136,7 +136,7 @@ class Tracer {
 
  private:
   const RankState& r_;
-  std::span<const MemoryCode> blocks_;
+  std::span<const MemoryCode* const> blocks_;
   std::vector<std::uint32_t> live_;
   std::vector<Handle> slots_;
   std::vector<Freed> freed_;
@@ -164,7 +164,8 @@ bool enter_lives(std::vector<Tracer::Freed> freed, PeriodTrace& trace) {
 
 }  // namespace
 
-std::optional<PeriodTrace> trace_period(const RankState& r, std::span<const MemoryCode> blocks,
+std::optional<PeriodTrace> trace_period(const RankState& r,
+                                        std::span<const MemoryCode* const> blocks,
                                         std::span<const std::uint32_t> bounds) {
   Tracer tracer(r, blocks);
   PeriodTrace last;

@@ -54,7 +54,8 @@ std::uint32_t actual_slot(const workload::Program& program, std::uint32_t slot,
 // Follows the tensors of a class from its place on, period n being the passes [bounds[n],
 // bounds[n+1]) with the times of the tape, until all that a period frees was placed on the way.
 // nullopt when that is not so before the last bound.
-std::optional<PeriodTrace> trace_period(const RankState& r, std::span<const MemoryCode> blocks,
+std::optional<PeriodTrace> trace_period(const RankState& r,
+                                        std::span<const MemoryCode* const> blocks,
                                         std::span<const std::uint32_t> bounds);
 
 }  // namespace sim::replay

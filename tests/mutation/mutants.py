@@ -110,11 +110,12 @@ def expression(text: str, begin: int, end: int):
             left = inner
             continue
         left -= 1
+    assigns = text[begin:end] in ("+=", "-=")
     right, depth = end, 0
     while right < len(text):
         c = text[right]
         alone = c == ":" and ":" not in text[right - 1] + text[right + 1]
-        if depth == 0 and (c in ")]},;?" or alone):
+        if depth == 0 and (c in ")]};" or (not assigns and (c in ",?" or alone))):
             break
         depth += (c in "([{") - (c in ")]}")
         right += 1

@@ -38,7 +38,7 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 # Transcripts of READMEs notice every change of a figure: here they count for nothing. Neither do
 # tests that build, or that look at the sources.
-LEFT_OUT = re.compile(r"README|^golden: install|^golden: the launcher|^tidy: |formats\.md")
+LEFT_OUT = re.compile(r"README|^golden: (an )?install|^golden: the launcher|^tidy: |formats\.md")
 MEMORY = 6 << 30  # bytes that a test may hold: a mutant may ask for all there is
 
 
@@ -153,7 +153,7 @@ class Build:
     def object_of(self, path, text):
         """What the source compiles to with this text, byte for byte; None where it does not."""
         source = ROOT / path
-        kept = source.read_text()
+        kept, times = source.read_text(), source.stat()
         for entry in json.loads((self.folder / "compile_commands.json").read_text()):
             unit = Path(entry["file"])
             if unit != source and ("batches" not in unit.parts or path not in unit.read_text()):
@@ -171,6 +171,7 @@ class Build:
                     return None
                 finally:
                     source.write_text(kept)
+                    os.utime(source, ns=(times.st_atime_ns, times.st_mtime_ns))
         raise LookupError(f"no source {path} in compile_commands.json")
 
     def changes_nothing(self, mutant):
@@ -191,8 +192,21 @@ def all_tests(folder: Path):
                        dict(e.split("=", 1) for e in properties.get("ENVIRONMENT", [])))
 
 
-def what_is_reached(tests, count, folder: Path):
-    """Runs every test with all switches off; those that pass, fastest first."""
+def what_is_reached(tests, drawn, folder: Path):
+    """Runs every test with all switches off; those that pass, fastest first. Kept in the folder for
+    a run that goes on with the same programs and mutants."""
+    count = len(drawn)
+    programs = [p for p in (folder / "tests").glob("test_*") if p.is_file() and not p.suffix]
+    digest = hashlib.sha256(repr(sorted(drawn.items())).encode())
+    for program in [folder / "rehearse", *sorted(programs)]:
+        digest.update(program.read_bytes())
+    kept = folder / f"reached-{digest.hexdigest()[:16]}.json"
+    if kept.exists():
+        known = json.loads(kept.read_text())
+        passing = [(known[t.name]["s"], t) for t in tests if t.name in known]
+        for seconds, test in passing:
+            test.limit, test.reached = 3 * seconds + 10, set(known[test.name]["reached"])
+        return [test for _, test in sorted(passing, key=lambda p: p[0])]
     path = folder / "reached"
     path.write_bytes(bytes(count + 1))
     passing = []
@@ -207,6 +221,8 @@ def what_is_reached(tests, count, folder: Path):
                 passing.append((seconds, test))
             else:
                 print(f"left out, for it fails with no mutant on: {test.name}", flush=True)
+    kept.write_text(json.dumps(
+        {t.name: {"s": s, "reached": sorted(t.reached)} for s, t in passing}))
     return [test for _, test in sorted(passing, key=lambda p: p[0])]
 
 
@@ -261,7 +277,7 @@ def main():
             if not dropped:
                 sys.exit("mutate.py: the sources do not build\n" + said[-4000:])
         print(f"{len(drawn) - len(plain)} stand behind switches", flush=True)
-        tests = what_is_reached(all_tests(build.folder), len(drawn), build.folder)
+        tests = what_is_reached(all_tests(build.folder), drawn, build.folder)
         counted = caught = 0
         # As drawn, but that those to be built alone come last of the first `count`.
         for number in sorted(drawn, key=lambda n: (n > arguments.count,
