@@ -6,11 +6,14 @@
 #include "sim/campaign/ensemble.h"
 #include "sim/campaign/reshard.h"
 #include "sim/campaign/run.h"
+#include "sim/campaign/state.h"
 #include "sim/config/locate.h"
+#include "sim/config/plan.h"
 #include "tests/campaign/sample.h"
 
 using namespace sim::campaign;
 namespace config = sim::config;
+namespace search = sim::search;
 
 namespace {
 
@@ -188,4 +191,56 @@ TEST_CASE("campaign: every shipped campaign loads, with its table and the plan o
     for (const config::PhaseFields& phase : file->phases) CHECK(steps.load(phase.settings));
     for (const config::PoolFields& pool : file->pools) CHECK(steps.load(pool.settings));
   }
+}
+
+TEST_CASE("campaign: a save stands, goes on behind and delays by its slowest way") {
+  setenv("REHEARSE_ROOT", REHEARSE_SOURCE_DIR, 1);
+  const auto file = config::load_plan(
+      "", {"model=llama-2-7b", "cluster=dgx-h100", "gpus=16", "global_batch=16", "sequence=1024"});
+  REQUIRE(file);
+  search::Sites sites;
+  const search::Site& site = **sites.of(file->machine);
+  Ways ways;
+  ways.bytes = 80e9;
+  ways.host = 2;
+  ways.fabric = 0.5;
+  ways.nics = 0.25;
+  config::CheckpointFields from;
+  from.name = "storage";
+  // 80 GB to storage of 4 GB/s; a node's 40 GB over 8 NICs of 50 GB/s take 0.1 s.
+  from.storage = {4'000'000'000};
+  CHECK(tier_of(from, ways, file->plan, site, 10).blocking == span(20));
+  CHECK(tier_of(from, ways, file->plan, site, 10).background == span(0));
+  CHECK(tier_of(from, ways, file->plan, site, 10).load == span(20));
+  from.read = {8'000'000'000};
+  CHECK(tier_of(from, ways, file->plan, site, 10).load == span(10));
+  // A node's share by a link of 1 GB/s, a rank's 5 GB by its writer.
+  from.node = {1'000'000'000};
+  CHECK(tier_of(from, ways, file->plan, site, 10).blocking == span(40));
+  from.writer = {100'000'000};
+  CHECK(tier_of(from, ways, file->plan, site, 10).blocking == span(50));
+  // Behind: it stands for the copy to the host and a quarter of the NICs' 0.1 s.
+  from.asynchronous = true;
+  CHECK(tier_of(from, ways, file->plan, site, 10).blocking == span(2.025));
+  CHECK(tier_of(from, ways, file->plan, site, 10).background == span(50));
+  // Beside a step of 10 s that uses PCIe half of its time: it needs 4 s and delays by 1 s.
+  ways.pcie = 0.5;
+  from.overlapped = true;
+  CHECK(tier_of(from, ways, file->plan, site, 10).blocking == span(1.025));
+  CHECK(tier_of(from, ways, file->plan, site, 3).blocking == span(2.025));
+  // In memory: two copies over the fabric, and as many losses survived.
+  config::CheckpointFields memory;
+  memory.in_memory = true;
+  memory.copies = 2;
+  CHECK(tier_of(memory, ways, file->plan, site, 10).blocking == span(1));
+  CHECK(tier_of(memory, ways, file->plan, site, 10).load == span(0.5));
+  CHECK(tier_of(memory, ways, file->plan, site, 10).survives == 2);
+  memory.survives = 0;
+  CHECK(tier_of(memory, ways, file->plan, site, 10).survives == 0);
+  // What is given stands.
+  from.write = 7, from.background = 8, from.load = 9;
+  const Tier given = tier_of(from, ways, file->plan, site, 10);
+  CHECK(given.blocking == span(7));
+  CHECK(given.background == span(8));
+  CHECK(given.load == span(9));
 }

@@ -186,3 +186,37 @@ TEST_CASE("config: an unknown cluster name lists what there is") {
   CHECK(contains(machine.errors().front().message, "did you mean 'dgx-h100'?"));
   CHECK(contains(machine.errors().front().message, "abci-a, "));
 }
+
+TEST_CASE("config: what a file says of a node and of a fabric arrives, field by field") {
+  const std::string node =
+      "sockets: 2 socket_of_gpu: [0, 1, 0, 1, 0, 1, 0, 1] socket_of_nic: [1, 0, 1, 0, 1, 0, 1, 0] "
+      "socket_bandwidth: \"21GB/s\" host_copy_bandwidth: \"22GB/s\" ";
+  const std::string text = replaced(dgx(), "gpus: 8", node + "gpus: 8");
+  const auto machine = sim::config::parse_cluster(text, "mine.textproto");
+  INFO((machine ? "" : problems(machine)));
+  REQUIRE(machine);
+  const sim::topology::Node& n = machine->cluster.node;
+  CHECK(n.gpus == 8);
+  CHECK(n.interconnect == sim::topology::GpuInterconnect::nvswitch);
+  CHECK(n.nvlinks_per_gpu == 18);
+  CHECK(n.nvlink.bytes_per_second == 25'000'000'000);
+  CHECK(n.pcie.bytes_per_second == 63'000'000'000);
+  CHECK(n.nics == 8);
+  CHECK(n.nic.bytes_per_second == 50'000'000'000);
+  CHECK(n.nic_of_gpu == std::vector{0, 1, 2, 3, 4, 5, 6, 7});
+  CHECK(n.cpu == sim::topology::HostCpu::intel);
+  CHECK(n.sockets == 2);
+  CHECK(n.socket_of_gpu == std::vector{0, 1, 0, 1, 0, 1, 0, 1});
+  CHECK(n.socket_of_nic == std::vector{1, 0, 1, 0, 1, 0, 1, 0});
+  CHECK(n.socket_link.bytes_per_second == 21'000'000'000);
+  CHECK(n.host_copy.bytes_per_second == 22'000'000'000);
+  CHECK(n.cpu_memory_bandwidth.bytes_per_second == 614'000'000'000);
+  CHECK(n.cpu_cores == 112);
+  CHECK(sim::gib(n.cpu_memory) == 2048);
+  const sim::topology::Fabric& f = machine->cluster.fabric;
+  CHECK(f.kind == sim::topology::FabricKind::rail_optimised);
+  CHECK(f.nodes_per_leaf == 32);
+  CHECK(f.oversubscription == 1);
+  CHECK(f.leaf_hop.ps == 0);
+  CHECK(f.spine_hop.ps == 700'000);
+}

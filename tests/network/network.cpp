@@ -100,6 +100,17 @@ TEST_CASE("network: sends choose LL when short and pay one hop") {
   CHECK(across->latency == us(22));
 }
 
+TEST_CASE("network: what stays in a node knows nothing of the fabric") {
+  topology::Cluster cluster = cluster_of(h100_8ndr, 2);
+  Network near(cluster, ideal_profile(), quiet());
+  cluster.fabric.leaf_hop = cluster.fabric.spine_hop = Duration{300'000'000};
+  Network far(cluster, ideal_profile(), quiet());
+  const Groups node{{{0, 1, 2, 3, 4, 5, 6, 7}}};
+  for (const Kind kind : {Kind::all_reduce, Kind::all_gather, Kind::reduce_scatter})
+    for (const std::int64_t bytes : {KiB, 64 * KiB, GiB})
+      CHECK(near.duration(kind, node, Bytes{bytes}) == far.duration(kind, node, Bytes{bytes}));
+}
+
 TEST_CASE("network: the fabric adds its hops to every step between nodes") {
   topology::Cluster cluster = cluster_of(a100_8hdr, 8);
   const Groups dp = groups_of(Communicator::dp, {.tp = 8, .dp = 8});

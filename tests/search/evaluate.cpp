@@ -250,3 +250,28 @@ TEST_CASE("search: in a trace of a replay the slices of a track never overlap") 
   CHECK(counters > 1000);
   CHECK(last.size() >= 4);  // compute and communication of two stages
 }
+
+TEST_CASE("search: why a plan cannot run is said, and host memory once the rest is right") {
+  small_plan();
+  const auto file = config::load_plan(
+      "", {"model=llama-2-7b", "cluster=dgx-h100", "gpus=16", "global_batch=16", "sequence=1024",
+           "optimizer_cpu_offload=true", "precision_aware_optimizer=true"});
+  REQUIRE(file);
+  const auto problems_on = [&](int nodes, std::int64_t gib) {
+    config::Machine machine = file->machine;
+    machine.cluster.nodes = nodes;
+    machine.cluster.node.cpu_memory = Bytes{gib << 30};
+    search::Sites sites;
+    const auto site = sites.of(machine);
+    REQUIRE(site);
+    return search::problems(file->plan, **site);
+  };
+  CHECK(problems_on(2, 2048).empty());
+  const std::vector<std::string> host = problems_on(2, 16);
+  REQUIRE(host.size() == 1);
+  CHECK(host[0].find("8 ranks offload") == 0);
+  CHECK(host[0].find("which have 16.0") != std::string::npos);
+  const std::vector<std::string> few = problems_on(1, 16);
+  REQUIRE(few.size() == 1);
+  CHECK(few[0].find("16 GPUs are needed") == 0);
+}
