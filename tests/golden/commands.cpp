@@ -127,3 +127,30 @@ TEST_CASE("golden: an input that is not there exits 66 and one that is wrong exi
   CHECK(finished.code == 65);
   CHECK(finished.err.find("bad.textproto:1:1: error: ") != std::string::npos);
 }
+
+TEST_CASE("golden: of what no plan can be, exactly what is to blame is named") {
+  const std::string folder = golden::scratch("blame");
+  const auto said = [&](const std::string& settings) {
+    const golden::Finished finished = run(
+        "./rehearse plan -q llama-3.1-8b dgx-h100 --gpus 16 --batch 64 --sequence 8192 " + settings,
+        folder);
+    CHECK(finished.code == 65);
+    return finished.err.substr(0, finished.err.find('\n'));
+  };
+  CHECK(said("tp=16 cp=2") == "rehearse: no plan is possible with tp=16");
+  CHECK(said("tp=8 pp=4 recompute=none") ==
+        "rehearse: no plan is possible with tp=8 and pp=4 together; leave one of them out");
+  CHECK(said("tp=4 cp=2 dp=4") ==
+        "rehearse: no plan is possible with tp=4, cp=2 and dp=4 together; leave one of them out");
+}
+
+TEST_CASE("golden: explain looks for changes where a plan does not fit, and is told not to") {
+  const std::string folder = golden::scratch("fixes");
+  const auto fixes = [&](const std::string& arguments) {
+    return run("./rehearse explain --json " + arguments, folder)
+               .out.find("unlimited_step_time_ps") != std::string::npos;
+  };
+  CHECK_FALSE(fixes("llama-2-7b-64"));
+  CHECK(fixes("llama-3.1-8b-abci micro_batch=4"));
+  CHECK_FALSE(fixes("llama-3.1-8b-abci micro_batch=4 --no-fixes"));
+}

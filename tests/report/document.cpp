@@ -9,6 +9,7 @@
 #include "sim/report/record.h"
 #include "sim/report/sweep_document.h"
 #include "sim/report/table.h"
+#include "sim/report/whatif_document.h"
 #include "tests/report/sample.h"
 
 using namespace sim;
@@ -198,4 +199,38 @@ TEST_CASE("report: what is no record is said, key by key") {
     INFO(key);
     CHECK_FALSE(record_problem(bad).empty());
   }
+}
+
+TEST_CASE("report: why a variant differs is told by the three accounts that differ most") {
+  WhatifRow base;
+  base.name = "base";
+  base.fits = true;
+  base.step = 2;
+  base.accounts.assign(static_cast<std::size_t>(replay::Account::count_), 0.1);
+  WhatifRow same = base, other = base, two = base;
+  same.name = "same";
+  other.name = "other";
+  other.step = 3.07;
+  other.accounts[0] += 0.5;
+  other.accounts[1] += 0.3;
+  other.accounts[2] -= 0.06;
+  other.accounts[4] += 0.33;
+  two.name = "two";
+  two.step = 2.5;
+  two.accounts[4] += 0.5;
+  two.accounts[1] += 0.001;  // below a fiftieth of the difference
+  two.links = {{"NVLink", "node 0", "tp", 0.5, 0.25, false},
+               {"NIC", "port 3", "dp", 0.75, 0.5, true}};
+  const std::size_t before = line_width();
+  set_line_width(200);
+  const std::string said = text(whatif_document({base, same, other, two}));
+  set_line_width(before);
+  CAPTURE(said);
+  const auto has = [&](const char* words) { return said.find(words) != std::string::npos; };
+  CHECK(has("no difference"));
+  CHECK(
+      has("step +1.070 s: compute +0.500 s, data-parallel communication +0.330 s, exposed tensor "
+          "parallel +0.300 s\n"));
+  CHECK(has("step +0.500 s: data-parallel communication +0.500 s\n"));
+  CHECK(has("port 3 75.0 % (dp); node 0 50.0 % (tp)"));
 }
