@@ -229,8 +229,8 @@ TEST_CASE("report: why a variant differs is told by the three accounts that diff
   const auto has = [&](const char* words) { return said.find(words) != std::string::npos; };
   CHECK(has("no difference"));
   CHECK(
-      has("step +1.070 s: compute +0.500 s, data-parallel communication +0.330 s, exposed tensor "
-          "parallel +0.300 s\n"));
+      has("step +1.070 s: compute +0.500 s, data-parallel communication +0.330 s, tensor-parallel "
+          "communication +0.300 s\n"));
   CHECK(has("step +0.500 s: data-parallel communication +0.500 s\n"));
   CHECK(has("port 3 75.0 % (dp); node 0 50.0 % (tp)"));
 }
