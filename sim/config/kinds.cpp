@@ -3,8 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <set>
+
+#include "sim/core/letters.h"
 
 namespace sim::config {
 
@@ -38,6 +41,13 @@ std::set<std::string> outer_fields(std::string_view text) {
   return names;
 }
 
+// What has no other kind's fields is called a plan; this one has a plan's.
+bool is_plan(std::string_view text) {
+  const std::set<std::string> names = outer_fields(text);
+  constexpr std::array fields = {"model", "cluster", "gpus", "global_batch", "sequence", "tp"};
+  return std::ranges::count_if(fields, [&](const char* f) { return names.contains(f); }) >= 3;
+}
+
 }  // namespace
 
 std::string kind_of_text(std::string_view text) {
@@ -57,17 +67,25 @@ std::string kind_of_text(std::string_view text) {
   return "plan";
 }
 
+std::string kind_of_message(std::string_view name) {
+  if (name == "FailureTable") return "failures";
+  if (name == "RunResiduals") return "residuals";
+  if (name == "Whatif") return "variants";
+  return lower(name);
+}
+
 std::string kind_problem(std::string_view text, std::string_view wanted) {
   const std::string kind = kind_of_text(text);
-  if (kind == wanted || kind == "plan") return "";
+  if (kind == wanted || (kind == "plan" && !is_plan(text))) return "";
   const char* instead = kind == "grid"       ? "; `rehearse sweep` runs it"
                         : kind == "campaign" ? "; `rehearse campaign` runs it"
                         : kind == "search"   ? "; `rehearse plan` runs it"
                         : kind == "variants" ? "; `rehearse whatif --variants FILE` runs them"
                         : kind == "cluster"  ? "; a plan names it: cluster=FILE"
+                        : kind == "plan"     ? "; `rehearse run` runs it"
                                              : "";
-  return fmt::format("{} {}, not a {}{}", kind.back() == 's' ? "holds" : "is a", kind, wanted,
-                     instead);
+  return fmt::format("{} {}, not {}{}{}", kind.back() == 's' ? "holds" : "is a", kind,
+                     wanted.back() == 's' ? "" : "a ", wanted, instead);
 }
 
 }  // namespace sim::config

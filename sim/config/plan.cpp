@@ -8,7 +8,6 @@
 #include "sim/config/draft.h"
 #include "sim/config/framework.h"
 #include "sim/config/huggingface.h"
-#include "sim/config/kinds.h"
 #include "sim/config/launch.h"
 #include "sim/config/locate.h"
 #include "sim/config/network.h"
@@ -136,16 +135,6 @@ void default_batch(v1::Plan& plan, const std::vector<std::string>& cluster,
                   batch));
 }
 
-// A file of another kind breaks so many rules that they would hide what is wrong.
-std::string other_kind(const std::string& path) {
-  if (named_as_launch(path)) {
-    return fmt::format("is what a run is started with, not a plan; --megatron-args {} reads it",
-                       path);
-  }
-  const Result<std::string> text = read_file(path);
-  return text ? kind_problem(*text, "plan") : "";
-}
-
 }  // namespace
 
 Result<PlanFile> load_plan(const std::string& path, const std::vector<std::string>& overrides) {
@@ -153,8 +142,11 @@ Result<PlanFile> load_plan(const std::string& path, const std::vector<std::strin
   Source source(path);
   Diagnostics problems;
   if (!path.empty()) problems = load(source, plan, plan_synonyms(), false);
-  if (const std::string other = problems.empty() ? "" : other_kind(path); !other.empty())
-    return Diagnostics{{path, other}};
+  if (!problems.empty() && named_as_launch(path)) {
+    return Diagnostics{
+        {path, fmt::format("is what a run is started with, not a plan; --megatron-args {} reads it",
+                           path)}};
+  }
   append(problems, apply(settings_of(overrides), plan, source), "command line");
   return finish(plan, source, std::move(problems), of_cluster(overrides));
 }

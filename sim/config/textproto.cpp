@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <google/protobuf/util/json_util.h>
 
+#include "sim/config/kinds.h"
 #include "sim/config/reader.h"
 #include "sim/config/rules.h"
 
@@ -56,6 +57,11 @@ Diagnostics Source::read(const std::string& text, google::protobuf::Message& mes
   if (const std::string place = bad_byte(path_, text); !place.empty())
     return {{place, "the file is not UTF-8 text"}};
   Diagnostics problems = Reader(*this, text, synonyms).run(message);
+  // A file of another kind breaks so many rules that they would hide what is wrong.
+  if (!problems.empty())
+    if (std::string other = kind_problem(text, kind_of_message(message.GetDescriptor()->name()));
+        !other.empty())
+      return {{path_, std::move(other)}};
   if (!check || problems.size() >= max_problems) return problems;
   // A field that was misspelt would be reported once more as missing.
   for (Diagnostic& rule : this->check(message, problems.empty()))

@@ -2,6 +2,9 @@
 
 #include <catch2/catch.hpp>
 
+#include "sim/config/cluster.h"
+#include "sim/config/grid.h"
+#include "sim/config/whatif.h"
 #include "support.h"
 
 using sim::config::load_megatron;
@@ -89,6 +92,11 @@ TEST_CASE("config: lengths of slices are words without gaps, none longer than th
 }
 
 TEST_CASE("config: a file of another kind says what it is") {
+  const std::string plan = support::in_repository("workloads/llama-2-7b-64.textproto");
+  CHECK(contains(problems(sim::config::load_grid(plan)),
+                 "is a plan, not a grid; `rehearse run` runs it"));
+  CHECK(contains(problems(sim::config::load_cluster(plan)), "is a plan, not a cluster; "));
+  CHECK(contains(problems(sim::config::load_whatif(plan)), "is a plan, not variants; "));
   const std::string grid = support::in_repository("workloads/paper-454.textproto");
   CHECK(contains(problems(load_plan(grid)), "is a grid, not a plan; `rehearse sweep` runs it"));
   const std::string cluster = support::in_repository("topologies/dgx-h100.textproto");
