@@ -100,15 +100,35 @@ TEST_CASE("network: sends choose LL when short and pay one hop") {
   CHECK(across->latency == us(22));
 }
 
-TEST_CASE("network: what stays in a node knows nothing of the fabric") {
+TEST_CASE("network: what stays in a node knows nothing of the fabric, and the other way round") {
   topology::Cluster cluster = cluster_of(h100_8ndr, 2);
-  Network near(cluster, ideal_profile(), quiet());
-  cluster.fabric.leaf_hop = cluster.fabric.spine_hop = Duration{300'000'000};
-  Network far(cluster, ideal_profile(), quiet());
-  const Groups node{{{0, 1, 2, 3, 4, 5, 6, 7}}};
-  for (const Kind kind : {Kind::all_reduce, Kind::all_gather, Kind::reduce_scatter})
-    for (const std::int64_t bytes : {KiB, 64 * KiB, GiB})
-      CHECK(near.duration(kind, node, Bytes{bytes}) == far.duration(kind, node, Bytes{bytes}));
+  const Groups node{{{0, 1, 2, 3, 4, 5, 6, 7}}}, across{{{0, 8}}};
+  const auto times = [&](const std::shared_ptr<CommunicationProfile>& profile, const Groups& who) {
+    Network network(cluster, profile, quiet());
+    std::vector<Duration> all;
+    for (const Kind kind : {Kind::all_reduce, Kind::all_gather, Kind::reduce_scatter})
+      for (const std::int64_t bytes : {KiB, 64 * KiB, GiB})
+        all.push_back(network.duration(kind, who, Bytes{bytes}));
+    return all;
+  };
+  const auto usual = lossy_profile(true);
+  const auto in_node = times(usual, node), between = times(usual, across);
+  const Ramp half = {{Bytes{KiB}, 0.5}};
+  auto many = lossy_profile(true), one = lossy_profile(true);
+  Achieved& m = many->achieved;
+  m.latency_many_nodes = us(99), m.latency_factor_many_nodes = 9;
+  m.ring_many_nodes = m.tree_many_nodes = m.nvls_many_nodes = m.send_many_nodes = half;
+  Achieved& o = one->achieved;
+  o.latency_one_node = us(99), o.latency_factor_one_node = 9;
+  o.ring_one_node = o.nvls_one_node = o.send_one_node = half;
+  CHECK(times(many, node) == in_node);
+  CHECK(times(one, across) == between);
+  for (std::size_t i = 0; i < in_node.size(); ++i) {
+    CHECK(times(one, node)[i] > in_node[i]);
+    CHECK(times(many, across)[i] > between[i]);
+  }
+  cluster.fabric.leaf_hop = cluster.fabric.spine_hop = us(300);
+  CHECK(times(usual, node) == in_node);
 }
 
 TEST_CASE("network: the fabric adds its hops to every step between nodes") {

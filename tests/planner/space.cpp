@@ -9,6 +9,7 @@
 
 #include "sim/core/random.h"
 #include "sim/planner/launch.h"
+#include "sim/planner/neighbours.h"
 #include "sim/report/json.h"
 #include "sim/workload/parts.h"
 #include "tests/planner/sample.h"
@@ -282,4 +283,35 @@ TEST_CASE("planner: settings that another setting leaves without effect are refu
     CHECK(both.find(std::string("command line, ") + field) != std::string::npos);
   CHECK(both.find("recompute=full") != std::string::npos);
   CHECK(both.find("recompute=selective") != std::string::npos);
+}
+
+TEST_CASE("planner: a neighbour differs from the best plan in one decision") {
+  const planner::Space space = sample::space(sample::question(
+      "gpt3-1.3b", "dgx-a100", 16, 32, 2048,
+      {"zero=1", "tp=1,2,4", "cp=1", "recompute=none,full", "pp=2", "schedule=1f1b",
+       "micro_batch=1,2", "rank_order=tp-cp-ep-dp-pp,tp-cp-ep-pp-dp", "virtual_stages=1",
+       "allocator_options=expandable_segments:True,expandable_segments:False"}));
+  search::Sites sites;
+  planner::Wanted how;
+  how.best = 1;
+  const planner::Outcome found = planner::find_best(space, sites, how, sample::always);
+  REQUIRE(found.best.size() == 1);
+  std::set<std::string> changed;
+  for (const planner::Neighbour& near :
+       planner::neighbours(space, sites, how, found.best[0], [] { return true; })) {
+    INFO(near.change);
+    const std::string field = near.change.substr(0, near.change.find('='));
+    CHECK(changed.count(near.change) == 0);
+    changed.insert(near.change);
+    // Degrees are traded for replicas, and recomputation brings its method and its layers.
+    const bool alone = near.change.find(' ') == std::string::npos;
+    CHECK((alone || field == "tp" || field == "recompute"));
+    CHECK_FALSE(near.why.empty());
+    CHECK(near.replayed.step_ps >= found.best[0].step_ps);
+    changed.insert(field);
+  }
+  for (const char* field : {"tp", "recompute", "micro_batch", "rank_order", "allocator_options"}) {
+    INFO(field);
+    CHECK(changed.count(field) == 1);
+  }
 }

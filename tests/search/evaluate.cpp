@@ -156,6 +156,49 @@ TEST_CASE("search: a change is what its text makes of the plan on the command li
   }
 }
 
+TEST_CASE("search: the single changes of a plan, in order") {
+  small_plan();
+  search::Sites sites;
+  const auto texts = [&](std::vector<std::string> settings) {
+    const auto file = config::load_plan("", settings);
+    REQUIRE(file);
+    const auto site = sites.of(file->machine);
+    REQUIRE(site);
+    std::vector<std::string> all;
+    for (const search::Change& change : search::single_changes(file->plan, **site))
+      all.push_back(change.text);
+    return all;
+  };
+  const std::string expandable = "allocator_options=expandable_segments:True";
+  const std::string block = "recompute=full recompute_method=block recompute_layers=";
+  using Texts = std::vector<std::string>;
+  CHECK(texts({"model=llama-2-7b", "cluster=abci-a", "gpus=8", "pp=4", "micro_batch=4",
+               "global_batch=32", "sequence=4096", "zero=0"}) ==
+        Texts{"avoid_record_streams=true", expandable, "distributed_optimizer=true",
+              "micro_batch=2", "micro_batch=1", block + "8", "recompute=full",
+              "first_stage_layers=5", "last_stage_layers=5", "zero=2", "zero=3", "tp=2", "cp=2",
+              "pp=8"});
+  // No replicas to trade; chunks of 8 layers, each end gives one to a chunk of the other.
+  CHECK(texts({"model=llama-2-7b", "cluster=abci-a", "gpus=8", "pp=2", "tp=4", "virtual_stages=2",
+               "schedule=interleaved-1f1b", "global_batch=32", "sequence=4096", "attention=unfused",
+               "sequence_parallel=false", "avoid_record_streams=true"}) ==
+        Texts{expandable, "sequence_parallel=true", "attention=flash", "recompute=selective",
+              block + "8", "recompute=full", "first_stage_layers=14", "last_stage_layers=14",
+              "virtual_stages=1 schedule=1f1b"});
+  CHECK(texts({"model=llama-2-7b", "cluster=abci-a", "gpus=8", "zero=2", "global_batch=8",
+               "sequence=4096", "recompute=full"}) == Texts{"avoid_record_streams=true", expandable,
+                                                            "fsdp.reshard_after_forward=true",
+                                                            "tp=2", "cp=2", "pp=2"});
+  // Two layers a stage are too few to give one to each of fifteen others; four are not for three.
+  CHECK(texts({"model=llama-2-7b", "cluster=abci-a", "gpus=16", "pp=16", "schedule=zb-h1",
+               "global_batch=32", "sequence=4096"}) == Texts{"avoid_record_streams=true",
+                                                             expandable, block + "2",
+                                                             "recompute=full", "schedule=1f1b"});
+  CHECK(texts({"model=llama-2-7b", "architecture.layers=16", "cluster=abci-a", "gpus=4", "pp=4",
+               "global_batch=32", "sequence=4096", "avoid_record_streams=true", expandable}) ==
+        Texts{block + "4", "recompute=full", "first_stage_layers=1", "last_stage_layers=1"});
+}
+
 TEST_CASE("search: state that is too large for a GPU fits in shards or behind a smaller stage") {
   search::Sites sites;
   search::Site& site = site_of(sites);
