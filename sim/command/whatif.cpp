@@ -10,6 +10,7 @@
 #include "sim/command/interrupt.h"
 #include "sim/command/progress.h"
 #include "sim/command/report.h"
+#include "sim/config/cluster_fields.h"
 #include "sim/core/cores.h"
 #include "sim/core/quantity.h"
 #include "sim/report/whatif_document.h"
@@ -59,8 +60,14 @@ int run_whatif(const Arguments& arguments, Globals globals) {
   if (settings.plan.empty() && settings.settings.empty()) throw Stop{exit_usage, "name a plan"};
   if (!settings.plan.empty()) settings.plan = workload_path(settings.plan);
   std::vector<config::Vary> varies;
-  for (const std::string& text : options.list("vary"))
+  Diagnostics unknown;
+  for (const std::string& text : options.list("vary")) {
     varies.push_back(need(config::parse_vary(text)));
+    if (config::is_cluster_setting(text)) continue;
+    if (std::string problem = config::setting_problem(varies.back().key); !problem.empty())
+      unknown.push_back({"--vary " + text.substr(0, 80), std::move(problem)});
+  }
+  if (!unknown.empty()) throw Stop{complain(unknown), ""};
   const std::vector<config::Variant> more = need(config::combinations(varies));
   variants.insert(variants.end(), more.begin(), more.end());
   if (variants.empty())

@@ -81,35 +81,47 @@ std::string block_example(const FieldDescriptor& block) {
   return text;
 }
 
+// Where the value of a key goes.
+struct Target {
+  Message* message = nullptr;
+  const FieldDescriptor* field = nullptr;
+  std::string prefix, key;  // "fsdp.", "replicas"
+  std::string problem;      // "": none
+};
+
+Target target_of(std::string_view given, v1::Plan& plan) {
+  Target target{&plan, nullptr, "", plain_key(given), ""};
+  std::string& key = target.key;
+  for (const Synonym& synonym : synonyms())
+    if (synonym.given == key) key = synonym.field;
+  for (const std::string_view message : {"architecture.", "fsdp.", "codec."})
+    if (key.starts_with(message)) target.prefix = message;
+  key = key.substr(target.prefix.size());
+  if (target.prefix == "fsdp.")
+    target.message = plan.mutable_fsdp();
+  else if (target.prefix == "codec.")
+    target.message = plan.mutable_codec();
+  else if (!target.prefix.empty())
+    target.message = plan.mutable_architecture();
+  const auto* field = target.field = target.message->GetDescriptor()->FindFieldByName(key);
+  if (field && field->message_type() && !field->is_repeated())
+    target.problem =
+        fmt::format("'{}' is a block; set its fields one by one: {}", key, block_example(*field));
+  else if (!field || field->is_repeated())
+    target.problem = fmt::format("a plan has no setting '{}'{}", key.substr(0, 80),
+                                 did_you_mean(key.substr(0, 80), all_names(*target.message)));
+  return target;
+}
+
 Diagnostics one(const Setting& setting, v1::Plan& plan, Source& source, std::string& done) {
   const std::size_t equals = setting.text.find('=');
   if (equals == std::string::npos || equals == 0)
     return {{setting.where, fmt::format("'{}' is not key=value; write for example tp=4",
                                         setting.text.substr(0, 80))}};
-  std::string key = plain_key(std::string_view(setting.text).substr(0, equals));
+  const auto [target, field, prefix, key, unknown] =
+      target_of(std::string_view(setting.text).substr(0, equals), plan);
   const std::string value = setting.text.substr(equals + 1);
-  for (const Synonym& synonym : synonyms())
-    if (synonym.given == key) key = synonym.field;
-  Message* target = &plan;
-  std::string prefix;
-  for (const std::string_view message : {"architecture.", "fsdp.", "codec."})
-    if (key.starts_with(message)) prefix = message;
-  if (!prefix.empty()) {
-    key = key.substr(prefix.size());
-    if (prefix == "fsdp.")
-      target = plan.mutable_fsdp();
-    else if (prefix == "codec.")
-      target = plan.mutable_codec();
-    else
-      target = plan.mutable_architecture();
-  }
-  const auto* field = target->GetDescriptor()->FindFieldByName(key);
-  if (field && field->message_type() && !field->is_repeated())
-    return {{setting.where, fmt::format("'{}' is a block; set its fields one by one: {}", key,
-                                        block_example(*field))}};
-  if (!field || field->is_repeated())
-    return {{setting.where, fmt::format("a plan has no setting '{}'{}", key.substr(0, 80),
-                                        did_you_mean(key.substr(0, 80), all_names(*target)))}};
+  if (!unknown.empty()) return {{setting.where, unknown}};
   if (value.empty())
     return {{setting.where, fmt::format("'{}' has no value; write for example {}=...", key, key)}};
 
@@ -137,6 +149,11 @@ Diagnostics one(const Setting& setting, v1::Plan& plan, Source& source, std::str
 
 std::span<const Synonym> plan_synonyms() {
   return synonyms();
+}
+
+std::string setting_problem(std::string_view key) {
+  v1::Plan plan;
+  return target_of(key, plan).problem;
 }
 
 FieldName plan_field(std::string_view given) {

@@ -36,4 +36,7 @@ struct FieldName {
 };
 FieldName plan_field(std::string_view key);
 
+// Why a key is no setting, of a plan or of one of its blocks ("fsdp.replicas"); "": it is one.
+std::string setting_problem(std::string_view key);
+
 }  // namespace sim::config

@@ -144,6 +144,17 @@ TEST_CASE("golden: of what no plan can be, exactly what is to blame is named") {
         "rehearse: no plan is possible with tp=4, cp=2 and dp=4 together; leave one of them out");
 }
 
+TEST_CASE("golden: what varies must be a setting") {
+  const std::string folder = golden::scratch("vary");
+  const golden::Finished finished =
+      run("./rehearse whatif llama-2-7b-64 --vary tpp=1,2 --vary pp=2 --vary fsdp.nope=1", folder);
+  CHECK(finished.code == 65);
+  CHECK(finished.out.empty());
+  CHECK(finished.err ==
+        "--vary tpp=1,2: error: a plan has no setting 'tpp'; did you mean 'tp'?\n"
+        "--vary fsdp.nope=1: error: a plan has no setting 'nope'\n");
+}
+
 TEST_CASE("golden: explain looks for changes where a plan does not fit, and is told not to") {
   const std::string folder = golden::scratch("fixes");
   const auto fixes = [&](const std::string& arguments) {
