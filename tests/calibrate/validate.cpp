@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "sim/report/document.h"
+#include "tests/picture.h"
 
 using namespace sim;
 using namespace sim::calibrate;
@@ -172,4 +173,29 @@ TEST_CASE("calibrate: sources of one situation that are off by different amounts
   CHECK(apart[0].noise_percent == Approx(2).epsilon(0.01));  // 0.0126 sqrt(10 / 4)
   residuals.groups[1].many_nodes = true;
   CHECK(sources_apart(residuals).empty());
+}
+
+TEST_CASE("calibrate: a validation as a document is as it was") {
+  std::vector<Row> rows = {row("T1", "400"), row("T2", "200"), row("T3", "300"), row("T4", "")};
+  std::vector<Prediction> said = {predicted("T1", 380), predicted("T2", 230), predicted("T3", 300),
+                                  predicted("T4", 100)};
+  rows[1]["source_group"] = "";
+  rows[0]["iter_time_s"] = "2.5";
+  said[0].iter_time_s = 2.625;
+  rows[3]["bubble_pct"] = "12.5";
+  said[3].bubble_pct = 10.0;
+  rows[2]["mem_alloc_peak_gib"] = "40";
+  said[2].allocated_gib = 41;
+  rows[2]["mem_reserved_peak_gib"] = "50";
+  said[2].reserved_gib = 49;
+  said[0].plan = "tp4 pp2";
+  said[0].fitted = true;
+  said[0].intervals.resize(quantities().size());
+  said[0].intervals[throughput] = report::Interval{};
+  said[0].intervals[throughput]->low = 370;
+  said[0].intervals[throughput]->high = 401;
+  const report::Document drawn = validation_document("a table", rows, said);
+  picture::same("calibrate/pictures/validation.json", report::to_json(drawn).dump(1) + "\n");
+  const std::string printed = report::text(validation_answer(rows, said));
+  picture::same("calibrate/pictures/validation.txt", printed);
 }

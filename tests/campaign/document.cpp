@@ -4,8 +4,10 @@
 
 #include <catch2/catch.hpp>
 
+#include "sim/campaign/variants.h"
 #include "sim/report/page.h"
 #include "tests/campaign/sample.h"
+#include "tests/picture.h"
 
 using namespace sim::campaign;
 namespace report = sim::report;
@@ -109,4 +111,53 @@ TEST_CASE("campaign: GPU hours are those of the nodes that are there") {
   CHECK(gpu_hours(built, days) == Approx(24 * 8 * (64 * 5 + 55 * 4 + 75 * 11)));
   CHECK(gpu_hours(built, span(5 * seconds_per_day)) == Approx(24 * 8 * 64 * 5));
   CHECK(gpu_hours(built, {}) == 0);
+}
+
+TEST_CASE("campaign: a summary and variants beside each other are as they were") {
+  Summary s;
+  s.name = "sample";
+  s.gpus = 520;
+  s.job_gpus = 512;
+  s.days = 12.5;
+  s.seeds = 40;
+  s.step = 9.75;
+  s.tokens_per_step = 4'194'304;
+  s.price_per_gpu_hour = 2.5;
+  s.costs = {10800, 60, 600};
+  s.goodput = {0.913, 0.004, 0.89, 0.914, 0.93};
+  s.effective = {0.8875, 0.0035, 0.87, 0.888, 0.9};
+  s.interruptions = {23.25, 1.5, 20, 23, 26};
+  s.wall = {13.75 * 86400, 3600, 1.18e6, 1.188e6, 1.2e6};
+  s.gpu_hours = 520 * 13.75 * 24;
+  s.tokens = 4.6e11;
+  s.saves = 612.5;
+  s.changes = 3.5;
+  s.spares_least = 2;
+  s.finished = 40;
+  const char* names[] = {"kept", "saving", "lost", "detecting", "waiting", "restarting"};
+  double left = s.wall.mean;
+  for (int i = 5; i > 0; --i) {
+    const double part = s.wall.mean * 0.004 * i;
+    s.accounts.insert(s.accounts.begin(), {names[i], part});
+    left -= part;
+  }
+  s.accounts.insert(s.accounts.begin(), {names[0], left});
+  s.slowed = 7200;
+  s.causes = {{"gpu", 30, 17.25, 20000, 9000}, {"leaf", 2.5, 2.25, 3000, 4000}};
+  for (int i = 0; i < 40; ++i)
+    s.each.push_back({0.9 + 0.0005 * i, 0.88, s.wall.mean + 100 * i, 2e4, 1e4, 20 + i % 7});
+  s.intervals = {1800, 1138, 1080, 1100,
+                 Optimum{1200, {{900, 0.91, 0.001}, {1200, 0.914, 0.001}, {1800, 0.912, 0.001}}}};
+  s.renewal = 0.9142;
+  Row known{"interval=30min", {"interval=30min"}, "", s, 0.874, 3.1e6, 1.24e6};
+  Row other = known;
+  other.name = "interval=1h";
+  other.summary.goodput.mean = 0.899;
+  other.per_gpu = 0.86;
+  Row none{"interval=1s", {"interval=1s"}, "a save takes longer than its interval", {}, 0, 0, 0};
+  picture::same("campaign/pictures/summary.txt", text(s));
+  picture::same("campaign/pictures/variants.txt", text(std::vector<Row>{known, other, none}));
+  for (Row* row : {&known, &other}) row->tokens_per_money = 0;
+  picture::same("campaign/pictures/variants-hours.txt", text(std::vector<Row>{known, other}));
+  picture::same("campaign/pictures/summary.json", to_json(s).dump(1) + "\n");
 }

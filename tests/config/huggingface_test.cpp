@@ -9,9 +9,25 @@
 #include <vector>
 
 #include "tests/config/mixture_counts.h"
+#include "tests/picture.h"
 
 namespace sim::config {
 namespace {
+
+// Every member of a dense network, in a line.
+std::string members(const sim::model::Architecture& a) {
+  std::ostringstream text;
+  text << a.name << " layers " << a.layers << " hidden " << a.hidden << " ffn " << a.ffn
+       << " heads " << a.heads << "/" << a.kv_heads << " of " << a.head_dim << " vocab " << a.vocab
+       << " positions " << a.max_positions << " norm " << static_cast<int>(a.norm) << " position "
+       << static_cast<int>(a.position) << " activation " << static_cast<int>(a.activation)
+       << " tied " << a.tied_embeddings << " biases " << a.qkv_bias << a.linear_bias
+       << a.projection_bias << a.mlp_bias << a.head_bias << " dropout " << a.attention_dropout
+       << " " << a.hidden_dropout << " window " << a.sliding_window << "/" << a.whole_attention
+       << " norms " << a.query_key_norm << a.norms_by_head << a.sinks << a.output_norms
+       << static_cast<int>(a.input_norms) << a.embedding_norm << "\n";
+  return text.str();
+}
 
 const std::string models = REHEARSE_SOURCE_DIR "/models/";
 
@@ -426,6 +442,7 @@ TEST_CASE("huggingface: dense types of the transformers library have their publi
        "intermediate_size": 11008, "num_attention_heads": 32, "vocab_size": 103168)",
        7'321'948'160},
   };
+  std::string all;
   for (const Model& one : published) {
     INFO(one.name);
     const std::string text = std::string("{") + one.keys + "}";
@@ -433,7 +450,9 @@ TEST_CASE("huggingface: dense types of the transformers library have their publi
     INFO((model ? std::string() : model.errors()[0].message));
     REQUIRE(model);
     CHECK(model::parameters(*model) == one.parameters);
+    all += members(*model);
   }
+  picture::same("config/pictures/architectures.txt", all);
   // 9.4 billion in the embeddings, 331.6 billion beside them [arXiv:2406.11704, table 1].
   const auto nemotron = parse_huggingface(
       R"({"model_type": "nemotron", "num_hidden_layers": 96, "hidden_size": 18432,

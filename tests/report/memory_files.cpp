@@ -10,6 +10,7 @@
 #include "sim/report/memory_timeline.h"
 #include "sim/report/pickle_writer.h"
 #include "sim/workload/build.h"
+#include "tests/picture.h"
 #include "tests/replay/sample.h"
 
 using namespace sim;
@@ -225,4 +226,43 @@ TEST_CASE("report: names of steps in a memory plot do not stand on each other") 
   }
   CHECK(names >= 5);
   CHECK(names <= 20);
+}
+
+TEST_CASE("report: a memory plot is as it was") {
+  report::MemoryTimeline timeline;
+  report::Answer answer;
+  answer.plan = sample::plan(1, 1, 2, 1, 4);
+  answer.machine = {"toy", "toy GPU", 8, {40LL << 30}, 1e14};
+  for (int c = 0; c < 2; ++c) {
+    replay::ClassReport who;
+    who.stage = c;
+    who.ranks = 1;
+    who.layers = 4 - c;
+    who.capacity = Bytes{(10LL - c) << 30};
+    answer.run.classes.push_back(who);
+    replay::Place place{1, 0, workload::PassKind::forward, 0, 0, "layer", "x"};
+    std::int64_t held = 0;
+    for (int i = 0; i < 40; ++i) {
+      place.step = 1 + i / 20;
+      const std::int64_t delta = (i % 5 == 4 ? -3 : 1) * ((1LL + c) << 28);
+      held += delta;
+      timeline.memory({c,
+                       {i * 50'000'000'000LL},
+                       i < 6 ? workload::Category::weights : workload::Category::activations,
+                       delta,
+                       0,
+                       "",
+                       place,
+                       {held},
+                       {held + (1LL << 29)},
+                       {}});
+    }
+  }
+  replay::OutOfMemory event;
+  event.stage = 1;
+  event.when = {1'990'000'000'000};
+  event.requested = {2LL << 30};
+  answer.run.classes[1].out_of_memory = event;
+  answer.run.out_of_memory = {1};
+  picture::same("report/pictures/memory.svg", report::memory_plot(answer, timeline));
 }

@@ -7,6 +7,7 @@
 
 #include "sim/topology/draw.h"
 #include "sim/topology/draw_svg.h"
+#include "tests/picture.h"
 #include "tests/topology/clusters.h"
 
 using namespace sim;
@@ -109,4 +110,17 @@ TEST_CASE("topology: a platform for SimGrid has the latency of each kind of way 
   CHECK(count(xml, "latency=\"300ns\"") == nvlinks);
   CHECK(count(xml, "latency=\"1350ns\"") >= ends);
   CHECK(count(xml, "latency=\"1350ns\"") > 0);
+}
+
+TEST_CASE("topology: drawings are as they were") {
+  const Cluster two = test_cluster(2, 4, 2, FabricKind::fat_tree);
+  std::vector<double> busy(boost::num_edges(build_graph(two)));
+  for (std::size_t i = 0; i < busy.size(); ++i)
+    busy[i] = static_cast<double>(i) / static_cast<double>(busy.size());
+  picture::same("topology/pictures/two-nodes.svg", svg(two));
+  picture::same("topology/pictures/two-nodes-busy.svg", svg(two, busy));
+  picture::same("topology/pictures/two-nodes-busy.dot", graphviz(two, busy));
+  const Cluster many = test_cluster(64, 8, 8, FabricKind::rail_optimised);
+  picture::same("topology/pictures/rails.svg", svg(many, {}, true));
+  picture::same("topology/pictures/rails.dot", graphviz(many, {}, true));
 }
