@@ -178,6 +178,7 @@ TEST_CASE("calibrate: a log of Composer gives a step for each batch") {
       "\t Train throughput/device/tokens_per_sec: 2048.0\n"
       "\t Train throughput/device/flops_per_sec: 150000000000000.0\n"
       "\t Train memory/peak_reserved_mem: 40.5\n"
+      "\t Train memory/peak_allocated_mem: 30.25\n"
       "[batch=20/100]:\n\t Train throughput/batches_per_sec: 0.0400\n",
       "x");
   REQUIRE(read);
@@ -188,6 +189,8 @@ TEST_CASE("calibrate: a log of Composer gives a step for each batch") {
   CHECK(steps[0].seconds == Approx(20));
   CHECK(steps[0].tokens_s_gpu == Approx(2048));
   CHECK(steps[0].tflops_gpu == Approx(150));
+  CHECK(steps[0].reserved_gib == Approx(40.5e9 / (1 << 30)));
+  CHECK(steps[0].allocated_gib == Approx(30.25e9 / (1 << 30)));
   CHECK(steps[1].seconds == Approx(25));
 }
 

@@ -315,3 +315,19 @@ TEST_CASE("planner: a neighbour differs from the best plan in one decision") {
     CHECK(changed.count(field) == 1);
   }
 }
+
+TEST_CASE("planner: what the question says elsewhere, or a search cannot vary, is refused") {
+  const std::pair<const char*, const char*> all[] = {
+      {"gpus=8", "write --gpus N"},
+      {"nodes=2", "write --gpus N"},
+      {"model=llama-2-7b", "write rehearse plan MODEL CLUSTER"},
+      {"cluster=dgx-a100", "write rehearse plan MODEL CLUSTER"},
+      {"layers_per_virtual_stage=2", "write virtual_stages"},
+      {"layer_choices=planned", "write recompute and offload_layers"},
+      {"slices=balanced", "run what is found with slices=balanced"}};
+  for (const auto& [setting, instead] : all) {
+    INFO(setting);
+    CHECK(refusal(sample::question("llama-3.1-8b", "dgx-h100", 16, 64, 8192, {setting}))
+              .find(std::string("command line, ") + setting + ": " + instead) == 0);
+  }
+}

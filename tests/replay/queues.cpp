@@ -63,3 +63,34 @@ TEST_CASE("replay: work on different resources runs side by side, on one resourc
     CHECK(step({Stream::cpu, Stream::compute, Stream::cpu, Stream::cpu}) == 3);
   }
 }
+
+TEST_CASE("replay: a copy of a token goes once to each place with experts of it") {
+  topology::Cluster cluster;
+  cluster.nodes = 4;
+  cluster.node.gpus = 8;
+  network::Groups groups{{{}}};
+  for (int rank = 0; rank < 32; ++rank) groups.ranks[0].push_back(rank);
+  workload::Transfer transfer{};
+  transfer.bytes = Bytes{8'000'000};
+  const auto bytes = [&] { return replay::sent(transfer, groups, cluster).n; };
+  CHECK(bytes() == 8'000'000);  // of an all-to-all that copies to every expert
+  transfer.choices.of_token = 8;
+  // Over 4 nodes: 4 (1 - (3/4)^8) of 8 copies.
+  const double nodes = 4 * (1 - std::pow(0.75, 8)) / 8;
+  CHECK(bytes() == std::llround(8e6 * nodes));
+  // A group in each node is inside of it: 8 (1 - (7/8)^8) of 8 by rank.
+  groups.ranks = {{0, 1, 2, 3, 4, 5, 6, 7}, {8, 9, 10, 11, 12, 13, 14, 15}};
+  CHECK(bytes() == std::llround(8e6 * (1 - std::pow(7.0 / 8, 8))));
+  // Two of four groups of experts: two nodes of four, 2 (1 - (1/2)^8) of 8.
+  groups.ranks = {{0, 8, 16, 24}};
+  transfer.choices.groups = 4;
+  transfer.choices.top_groups = 2;
+  CHECK(bytes() == std::llround(8e6 * 2 * (1 - std::pow(0.5, 8)) / 8));
+  transfer.choices = {1};
+  CHECK(bytes() == 8'000'000);  // never more than all
+  transfer.bytes = Bytes{1};
+  transfer.choices = {8};
+  CHECK(bytes() == 1);
+  groups.ranks.clear();
+  CHECK(bytes() == 1);
+}

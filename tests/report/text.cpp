@@ -10,6 +10,7 @@
 #include "sim/report/record.h"
 #include "sim/report/run_text.h"
 #include "sim/report/table.h"
+#include "tests/picture.h"
 #include "tests/report/sample.h"
 
 using namespace sim;
@@ -170,4 +171,10 @@ TEST_CASE("report: a stream keeps its first failure until it is closed") {
   REQUIRE(stream.open("/dev/full").empty());
   stream.write("x");
   CHECK(stream.close() == "/dev/full: No space left on device");
+}
+
+TEST_CASE("report: the text of a run is as it was") {
+  picture::same("report/pictures/run.txt", report::text(report::answer_document(sample::fits())));
+  picture::same("report/pictures/run-oom.txt",
+                report::text(report::answer_document(sample::out_of_memory())));
 }
