@@ -34,6 +34,33 @@ std::optional<double> residual(const Row& row, const Prediction& prediction,
   return quantity.around == report::around_inverse ? -ratio : ratio;
 }
 
+// What a row says of each quantity; a run's time counts once.
+std::map<ResidualOf, double> own_residuals(const Row& row, const Prediction& prediction) {
+  std::map<ResidualOf, double> own;
+  for (const Quantity& quantity : quantities())
+    if (const std::optional<double> value = residual(row, prediction, quantity))
+      own.try_emplace(quantity.residual, *value);
+  return own;
+}
+
+// The residuals but what this row said itself, as a file has it: in four digits.
+config::RunResiduals without(config::RunResiduals residuals, ResidualOf quantity, double own,
+                             const std::string& source, const Prediction& prediction) {
+  const report::Situation& s = prediction.situation;
+  for (config::ResidualGroup& g : residuals.groups) {
+    if (g.quantity != quantity || g.source != source || g.fitted != prediction.fitted ||
+        g.profile != s.profile || g.framework != s.framework || g.many_nodes != s.many_nodes ||
+        g.context_parallel != s.context_parallel || g.shards != s.shards || g.mixture != s.mixture)
+      continue;
+    const auto at = std::ranges::find_if(g.values, [own](double value) {
+      return std::abs(value - own) <= 1e-3 * std::abs(own) + 1e-7;
+    });
+    if (at != g.values.end()) g.values.erase(at);
+  }
+  std::erase_if(residuals.groups, [](const auto& g) { return g.values.empty(); });
+  return residuals;
+}
+
 std::optional<report::Interval> interval(const Quantity& quantity, const Prediction& prediction,
                                          const std::optional<report::Spread>& spread) {
   const std::optional<double> said = quantity.predicted(prediction);
@@ -94,15 +121,15 @@ std::optional<double> relative_error(const Row& row, const Prediction& predictio
 void add_intervals(const std::vector<Row>& rows, std::vector<Prediction>& predictions,
                    const config::RunResiduals& residuals) {
   assert(rows.size() == predictions.size());
-  // Rows of a situation share their spreads.
+  // Rows of a situation share what other sources say, and without a residual what all say.
   using Key = std::tuple<ResidualOf, std::string, std::string, bool, bool, bool, bool, std::string>;
   std::map<Key, std::optional<report::Spread>> known;
-  const auto spread = [&](const Quantity& quantity, const report::Situation& s,
-                          const std::string& without) {
-    const Key key{quantity.residual,  s.profile, s.framework, s.many_nodes,
-                  s.context_parallel, s.shards,  s.mixture,   without};
+  const auto spread = [&](ResidualOf quantity, const report::Situation& s,
+                          const std::string& source) {
+    const Key key{quantity,           s.profile, s.framework, s.many_nodes,
+                  s.context_parallel, s.shards,  s.mixture,   source};
     const auto [at, fresh] = known.try_emplace(key);
-    if (fresh) at->second = report::spread(residuals, quantity.residual, s, without);
+    if (fresh) at->second = report::spread(residuals, quantity, s, source);
     return at->second;
   };
   for (std::size_t i = 0; i < rows.size(); ++i) {
@@ -110,9 +137,16 @@ void add_intervals(const std::vector<Row>& rows, std::vector<Prediction>& predic
     p.intervals.clear();
     p.intervals_elsewhere.clear();
     const std::string& source = cell(rows[i], "source_group");
+    std::map<ResidualOf, std::optional<report::Spread>> spreads;
+    for (const auto& [quantity, own] : own_residuals(rows[i], p))
+      spreads[quantity] =
+          report::spread(without(residuals, quantity, own, source, p), quantity, p.situation);
     for (const Quantity& quantity : quantities()) {
-      p.intervals.push_back(interval(quantity, p, spread(quantity, p.situation, "")));
-      p.intervals_elsewhere.push_back(interval(quantity, p, spread(quantity, p.situation, source)));
+      const auto [at, fresh] = spreads.try_emplace(quantity.residual);
+      if (fresh) at->second = spread(quantity.residual, p.situation, "");
+      p.intervals.push_back(interval(quantity, p, at->second));
+      p.intervals_elsewhere.push_back(
+          interval(quantity, p, spread(quantity.residual, p.situation, source)));
     }
   }
 }
@@ -127,15 +161,10 @@ config::RunResiduals residuals_of(const std::vector<Row>& rows,
       groups;
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const report::Situation& s = predictions[i].situation;
-    std::vector<ResidualOf> done;
-    for (const Quantity& quantity : quantities()) {
-      const std::optional<double> value = residual(rows[i], predictions[i], quantity);
-      if (!value || std::find(done.begin(), done.end(), quantity.residual) != done.end()) continue;
-      done.push_back(quantity.residual);
-      groups[{quantity.residual, s.profile, s.framework, s.many_nodes, s.context_parallel,
+    for (const auto& [quantity, value] : own_residuals(rows[i], predictions[i]))
+      groups[{quantity, s.profile, s.framework, s.many_nodes, s.context_parallel,
               cell(rows[i], "source_group"), predictions[i].fitted, s.shards, s.mixture}]
-          .push_back(*value);
-    }
+          .push_back(value);
   }
   config::RunResiduals out;
   out.command = command;

@@ -104,8 +104,9 @@ std::pair<Group, Group> by_use(const std::vector<Prediction>& predictions) {
 
 std::string use_text(std::size_t fitted) {
   return fmt::format(
-      "in 90 %: measured values inside the prediction's 90 % interval; unseen: the same when the "
-      "intervals\nknow nothing of the row's source. {}\n",
+      "in 90 %: measured values inside the prediction's 90 % interval, made without the row "
+      "itself;\n"
+      "unseen: the same when made without the row's source. {}\n",
       fitted == 0 ? "No profile was fitted on any of these rows."
                   : fmt::format("Profiles were fitted on {} of these rows.", fitted));
 }

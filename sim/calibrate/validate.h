@@ -70,7 +70,8 @@ std::optional<double> measured(const Row& row, const Quantity& quantity);
 std::optional<double> relative_error(const Row& row, const Prediction& prediction,
                                      const Quantity& quantity);
 
-// The 90 % intervals of every prediction.
+// The 90 % intervals of every prediction. Where the residuals hold what a row itself said, its
+// interval is made without that: it is what a run like it would have been told before it ran.
 void add_intervals(const std::vector<Row>& rows, std::vector<Prediction>& predictions,
                    const config::RunResiduals& residuals);
 

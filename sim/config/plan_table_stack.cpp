@@ -172,6 +172,10 @@ constexpr std::array stack_rows{
           .otherwise = "all four",
           .line = "Beside which products: linear_qkv, linear_proj, linear_fc1, linear_fc2, commas "
                   "between."},
+    Field{.name = "lora_all_to_all",
+          .place = at<&Plan::lora, &LoraOptions::all_to_all>(),
+          .line = "Adapters beside row-parallel products trade columns for rows by all-to-all "
+                  "(NeMo's a2a_experimental), instead of gathering all."},
     Field{.name = "first_stage_layers",
           .place = at<&Plan::pipeline, &PipelinePlan::first_stage_layers>(),
           .unit = "layers",

@@ -65,6 +65,9 @@ void recompute_modules(const v1::Plan& from, workload::Plan& to,
 }
 
 void adapters(const v1::Plan& from, workload::Plan& to, std::vector<PlanProblem>& problems) {
+  if (from.lora_all_to_all() && to.lora.rank == 0)
+    problems.push_back(
+        {"lora_all_to_all", "'lora_all_to_all' is for adapters; write lora_rank too"});
   if (!from.has_lora_modules()) return;
   if (to.lora.rank == 0)
     problems.push_back({"lora_modules", "'lora_modules' is for adapters; write lora_rank too"});

@@ -315,6 +315,7 @@ Json to_json(const workload::Plan& p) {
                   {"linear_proj", p.lora.projection},
                   {"linear_fc1", p.lora.fc1},
                   {"linear_fc2", p.lora.fc2}};
+  if (p.lora.all_to_all) json["lora"]["all_to_all"] = true;
   return json;
 }
 

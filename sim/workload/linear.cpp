@@ -142,6 +142,7 @@ Gradients Column::back(Writer& w, Gradients gradients) const {
   const bool sp = w.sequence_parallel(), tp = dim.tp > 1;
   const bool frozen = w.frozen(), deferred = w.variant.split && !frozen;
   const bool alone = frozen || deferred;  // nothing to hide communication behind
+  const bool last = w.puts_off() && !deferred && linear.module == Module::qkv;
   const auto joined = static_cast<std::uint8_t>(alone ? joins : overlapped);
   const Value from_adapter = adapter.backward(w);
   Value gathered = 0;
@@ -183,7 +184,7 @@ Gradients Column::back(Writer& w, Gradients gradients) const {
     const Value kept = w.plan.numerics.fp8 ? quantised : gradients[0];
     if (!w.plan.numerics.fp8) w.hold(kept);
     w.defer([column = *this, kept](Writer& b) { column.weight(b, kept); });
-  } else if (!frozen) {
+  } else if (!frozen && !last) {
     weight_gradient(w, linear, quantised, tp ? overlapped : std::uint8_t{0});
     // Cleared by hand; without sequence parallelism that is the saved tensor itself.
     w.drop(sp ? gathered : norm.output);
@@ -197,6 +198,11 @@ Gradients Column::back(Writer& w, Gradients gradients) const {
     add_other_half(w, reduced);
     input = w.temporary(dim.residual(), "norm input gradient");
     of_norm = norm_backward(w, reduced);
+  }
+  if (last) {
+    weight_gradient(w, linear, quantised);
+    w.drop(norm.output);
+    w.catch_up();  // the projection's
   }
   w.drop({norm.rsigma, norm.mu});
   const Value handle = alone ? Value{0} : make_handle(w, linear);
@@ -219,6 +225,7 @@ struct Row {
 
   Gradients back(Writer& w, Gradients gradients) const;
   void weight(Writer& w, Value gradient) const;
+  void weight_of(Writer& w, Value gradient, Value gathered, Value quantised) const;
   Value keep_gradient(Writer& w, Value gradient, Value gathered, Value quantised) const;
 };
 
@@ -239,6 +246,16 @@ Value Row::keep_gradient(Writer& w, Value gradient, Value gathered, Value quanti
     return kept;
   }
   return w.activation(w.dim.residual(), "output gradient for W");
+}
+
+// In the same pass as the input's.
+void Row::weight_of(Writer& w, Value gradient, Value gathered, Value quantised) const {
+  weight_gradient(w, linear, quantised);
+  w.drop(operand);
+  const Value handle = make_handle(w, linear);
+  w.drop(gathered);
+  hook(w, linear, handle);
+  w.drop(gradient);
 }
 
 Gradients Row::back(Writer& w, Gradients gradients) const {
@@ -264,11 +281,15 @@ Gradients Row::back(Writer& w, Gradients gradients) const {
     w.drop(gathered);
     w.defer([row = *this, kept](Writer& b) { row.weight(b, kept); });
   } else {
-    weight_gradient(w, linear, quantised);
-    w.drop(operand);
-    const Value handle = make_handle(w, linear);
-    w.drop(gathered);
-    hook(w, linear, handle);
+    w.hold(gradients[0]);
+    const auto weight = [=, row = *this, given = gradients[0]](Writer& b) {
+      row.weight_of(b, given, gathered, quantised);
+    };
+    if (w.puts_off()) {
+      w.put_off(weight);
+    } else {
+      weight(w);
+    }
   }
   w.drop(gradients[0]);
   bias_gradient(w, linear);

@@ -25,8 +25,20 @@ void exchange(Writer& w, Kind kind, std::int64_t bytes) {
   w.e.collective(kind, Stream::tp, bytes, "adapter exchange");
 }
 
+bool trades(const Writer& w) {
+  return w.plan.lora.all_to_all && w.sequence_parallel();
+}
+
 // Columns of all ranks, and with sequence parallelism this rank's rows of them.
 Value rows_of_all(Writer& w, Value wide) {
+  if (trades(w)) {
+    const Value received = w.temporary(w.dim.residual(), "traded adapter output");
+    exchange(w, Kind::all_to_all, w.dim.residual());
+    const Value rows = w.temporary(w.dim.residual(), "adapter output");
+    w.memory_bound(OperationKind::copy, "join traded columns", 2 * w.dim.residual());
+    w.drop({received, wide});
+    return rows;
+  }
   const Value whole = w.temporary(w.dim.full(), "gathered adapter output");
   exchange(w, Kind::all_gather, w.dim.full());
   w.drop(wide);
@@ -40,6 +52,16 @@ Value rows_of_all(Writer& w, Value wide) {
 // This rank's columns of the gradient of a row-parallel product's output.
 Value columns_of_gradient(Writer& w, const AdapterShape& shape) {
   if (w.dim.tp == 1) return 0;
+  if (trades(w)) {
+    const Value sent = w.temporary(w.dim.residual(), "gradient of adapter to trade");
+    w.memory_bound(OperationKind::copy, "split adapter gradient", 2 * w.dim.residual());
+    const Value received = w.temporary(w.dim.residual(), "traded gradient of adapter");
+    exchange(w, Kind::all_to_all, w.dim.residual());
+    const Value columns = w.temporary(w.dim.rows(shape.up_width), "adapter output gradient");
+    w.memory_bound(OperationKind::copy, "join traded rows", 2 * w.dim.rows(shape.up_width));
+    w.drop({sent, received});
+    return columns;
+  }
   const Value whole =
       w.sequence_parallel() ? w.temporary(w.dim.full(), "gathered gradient of adapter") : Value{0};
   if (whole != 0) exchange(w, Kind::all_gather, w.dim.full());

@@ -5,6 +5,8 @@
 //     column-parallel   a = A x [T, r/t], gathered [T, r]; b = B a [T, n/t]; out + s b
 //     row-parallel      a = A x [T, r], reduced;           b = B a [T, h/t], gathered [T, h], this
 //                       rank's rows of it; out + s b
+//     all-to-all        the same, but b's columns are traded for this rank's rows [T/t, h]
+//                       (sequence parallelism; NeMo parallel_adapters.py: all2all_hp2sp)
 //
 // INVENTORY.md section 17 has a line per tensor.
 #pragma once

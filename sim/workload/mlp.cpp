@@ -12,6 +12,10 @@ namespace {
 struct Activation {
   Value input, gate;  // silu(gate), where SwiGLU is not fused
   bool gated;
+  // A layer that runs again to where it stops early has no reader of the output before the backward
+  // pass: a compiler makes it there, in the kernel that makes the gradient
+  // (results/captured-steps: triton_poi_fused__unsafe_view_mul_silu_silu_backward).
+  bool late = false;
 
   // Its output in 16 bits.
   Value forward(Writer& w) {
@@ -22,8 +26,10 @@ struct Activation {
     }
     const Value out = w.plan.numerics.fp8 ? w.temporary(bytes, "activation output")
                                           : w.activation(bytes, "activation output");
-    w.memory_bound(OperationKind::elementwise, gated ? "swiglu" : "bias gelu",
-                   w.dim.rows(w.dim.up) + bytes);
+    late = w.variant.stops_early && w.puts_off() && !w.plan.numerics.fp8;
+    if (!late)
+      w.memory_bound(OperationKind::elementwise, gated ? "swiglu" : "bias gelu",
+                     w.dim.rows(w.dim.up) + bytes);
     w.save({input, gate});
     w.drop({gate, input});
     return out;
@@ -32,8 +38,9 @@ struct Activation {
   Gradients back(Writer& w, Gradients gradients) const {
     const Value made = w.temporary(w.dim.rows(w.dim.up), "fc1 output gradient");
     w.memory_bound(OperationKind::elementwise, gated ? "swiglu backward" : "bias gelu backward",
-                   2 * w.dim.rows(w.dim.up) + w.dim.rows(w.dim.ffn));
+                   2 * w.dim.rows(w.dim.up) + (late ? 2 : 1) * w.dim.rows(w.dim.ffn));
     w.drop({gradients[0], input, gate});
+    w.catch_up();  // fc2's
     return {made};
   }
 };

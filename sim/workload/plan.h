@@ -85,6 +85,9 @@ struct OptimizerOptions {
 struct LoraOptions {
   int rank = 0;  // 0: no adapters, everything is trained
   bool qkv = true, projection = true, fc1 = true, fc2 = true;
+  // An adapter beside a row-parallel product trades columns for rows by all-to-all, where it
+  // gathers all columns of all rows otherwise (sequence parallelism; NeMo's a2a_experimental).
+  bool all_to_all = false;
 };
 
 // What the ranks of a data-parallel group share.

@@ -97,7 +97,12 @@ Gradients Writer::walk_back(Gradients gradients, std::size_t first) {
     tape.nodes.pop_back();
     gradients = back(*this, gradients);
   }
+  if (first == 0) catch_up();
   return gradients;
+}
+
+void Writer::catch_up() {
+  for (const Tape::Work& work : std::exchange(put_off_, {})) work(*this);
 }
 
 void Writer::first_product() {

@@ -156,6 +156,15 @@ class Writer {
   }
   Gradients walk_back(Gradients gradients, std::size_t first = 0);
   void defer(Tape::Work work) { tape.deferred.push_back(std::move(work)); }
+  // Inductor puts weight gradients behind what the backward pass goes on with: fc2's behind the
+  // activation's, attention's behind its norm's. Seen without tensor parallelism
+  // (results/captured-steps). What is put off is done when the pass has caught up, at its end at
+  // the latest.
+  bool puts_off() const {
+    return plan.stack.layer_kernels == LayerKernels::compiled && dim.tp == 1 && !frozen();
+  }
+  void put_off(Tape::Work work) { put_off_.push_back(std::move(work)); }
+  void catch_up();
   // Where operators are recomputed: how these tensors, as far as they are saved, are made again;
   // `refill` allocates those that are.
   void again(std::vector<Value> tensors, Tape::Work make,
@@ -187,6 +196,7 @@ class Writer {
   Owner owner_;
   std::uint16_t events_ = 0;
   bool had_product_ = false;
+  std::vector<Tape::Work> put_off_;
 };
 
 // Runs `region` without saving and again in front of its backward pass, keeping its arguments

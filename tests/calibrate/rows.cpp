@@ -259,6 +259,14 @@ TEST_CASE("calibrate: adapters are those of the benchmark or of NVIDIA's recipes
   CHECK(plan_of(row).plan.lora.rank == 16);
   CHECK(plan_of(row).plan.lora.projection);
   CHECK_FALSE(plan_of(row).plan.lora.fc2);
+  CHECK(plan_of(row).plan.lora.all_to_all);  // LORA_A2A=1
+  CHECK_FALSE(recipe.plan.lora.all_to_all);
+}
+
+TEST_CASE("calibrate: what ran stands over a line of a script that is commented out") {
+  // T00665's column has TP_COMM_OVERLAP=0, a comment of its script; the line above it says 1.
+  CHECK(plan_of(find("training_runs.csv", "T00665")).plan.stack.tp_comm_overlap);
+  CHECK_FALSE(plan_of(find("training_runs.csv", "T00621")).plan.stack.tp_comm_overlap);
 }
 
 TEST_CASE("calibrate: selective recomputation is of the modules that a row names") {

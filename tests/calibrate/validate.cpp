@@ -122,8 +122,8 @@ TEST_CASE("calibrate: the CSV has one line per row with the columns in order") {
 
 TEST_CASE("calibrate: residuals of the rows give intervals that hold nine in ten of them") {
   // Measured 100; predicted 100 e^x with x = -0.30, -0.29, ... 0.30: ln(time measured / time
-  // predicted) = ln(rate predicted / rate measured) = x. The first is left out; of the other 60 the
-  // i-th stands at i / 61, 5 % between the 3rd and the 4th: 3 lie outside on either side.
+  // predicted) = ln(rate predicted / rate measured) = x. The first is left out; of the 59 besides a
+  // row the i-th stands at i / 60, the 3rd at 5 %: 3 lie outside on either side.
   std::vector<Row> rows;
   std::vector<Prediction> said;
   for (int i = 0; i < 61; ++i) {
@@ -144,6 +144,28 @@ TEST_CASE("calibrate: residuals of the rows give intervals that hold nine in ten
   CHECK(text.find("fitted on      throughput     1 ") != std::string::npos);
   CHECK(text.find("not fitted on  throughput    60 ") != std::string::npos);
   CHECK(text.find("Profiles were fitted on 1 of these rows.") != std::string::npos);
+}
+
+TEST_CASE("calibrate: the interval of a row knows nothing of the row") {
+  // Eight runs as predicted, two 10 % longer. Student's interval of ten (mean 0.2 d, deviation
+  // 0.42 d, 1.83 x 0.42 d x sqrt(1.1) = 0.81 d) reaches to 1.01 d and would hold both; what the
+  // nine besides one of them know (0.11 d + 1.86 x 0.33 d x sqrt(10/9) = 0.77 d) does not.
+  std::vector<Row> rows;
+  std::vector<Prediction> said;
+  for (int i = 0; i < 10; ++i) {
+    rows.push_back(row(std::to_string(i), "100"));
+    said.push_back(predicted(std::to_string(i), 100 * std::exp(i < 8 ? 0.0001 * i : 0.1)));
+  }
+  const config::RunResiduals residuals = residuals_of(rows, said, "x");
+  add_intervals(rows, said, residuals);
+  CHECK(errors(rows, said, quantities()[throughput]).inside == 8);
+  CHECK(residuals.groups.front().values.size() == 10);
+
+  // A row that the residuals lack: they all say something of it.
+  rows = {row("new", "100")};
+  said = {predicted("new", 100 * std::exp(0.0995))};
+  add_intervals(rows, said, residuals);
+  CHECK(errors(rows, said, quantities()[throughput]).inside == 1);
 }
 
 TEST_CASE("calibrate: the text begins with the counts and lists what is missing") {

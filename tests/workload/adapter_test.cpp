@@ -1,6 +1,8 @@
 // adapter_test.cpp — what training low-rank adapters alone changes (INVENTORY.md, section 17).
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <string>
+#include <string_view>
 
 #include "sample.h"
 
@@ -56,6 +58,37 @@ TEST_CASE("workload: in fp8 an adapter has an input of its own in 16 bits") {
   const auto left = sample::left_by(sample::job(plan).classes[0], "layer forward");
   CHECK(total(left, "gathered norm output") == 0);
   CHECK(total(left, "adapter input") == 2 * tokens * hidden);
+}
+
+TEST_CASE("workload: adapters behind row-parallel products trade columns for rows") {
+  // A gather brings all columns of all rows, U = 2 T h; a rank trades its columns of all rows for
+  // all columns of its rows, U / 2 at tp 2 [NeMo parallel_adapters.py: all2all_hp2sp]. Of four
+  // adapters two stand beside row-parallel products; the others gather rank 16.
+  Plan plan = sample::llama_8b();
+  plan.lora.rank = 16;
+  const auto exchanged = [](const Plan& of, std::string_view block, collective::Kind kind) {
+    const Program program = sample::job(of).classes[0];
+    const auto found = std::ranges::find(program.blocks, block, &Block::name);
+    REQUIRE(found != program.blocks.end());
+    std::int64_t bytes = 0;
+    for (const Instruction& i : found->code)
+      if (i.op == Op::collective && program.labels[i.label] == "adapter exchange" &&
+          program.transfers[i.index].kind == kind)
+        bytes += program.transfers[i.index].bytes.n;
+    return bytes;
+  };
+  using collective::Kind;
+  const std::int64_t whole = 2 * tokens * hidden, narrow = 2 * tokens * 16;
+  CHECK(exchanged(plan, "layer forward", Kind::all_gather) == 2 * (whole + narrow));
+  CHECK(exchanged(plan, "layer backward", Kind::all_gather) == 2 * whole);
+  plan.lora.all_to_all = true;
+  CHECK(exchanged(plan, "layer forward", Kind::all_gather) == 2 * narrow);
+  CHECK(exchanged(plan, "layer forward", Kind::all_to_all) == 2 * whole / 2);
+  CHECK(exchanged(plan, "layer backward", Kind::all_gather) == 0);
+  CHECK(exchanged(plan, "layer backward", Kind::all_to_all) == 2 * whole / 2);
+  plan.mesh.sequence_parallel = false;  // then every rank wants all rows
+  CHECK(exchanged(plan, "layer forward", Kind::all_to_all) == 0);
+  CHECK(exchanged(plan, "layer forward", Kind::all_gather) == 2 * (whole + narrow));
 }
 
 TEST_CASE("workload: only adapters have gradients and state") {

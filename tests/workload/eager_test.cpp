@@ -1,7 +1,10 @@
 // eager_test.cpp — PyTorch's own kernels: which ones a plan without fused ones runs.
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cstdint>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "sample.h"
 
@@ -173,6 +176,46 @@ TEST_CASE("workload: PyTorch's cross entropy holds five times its logits, in bac
     INFO(tp);
     CHECK(top.at("head and loss") == (compiled ? 1 : tp == 1 ? 5 : 7) * logits);
     CHECK(top.at("head and loss backward") == (compiled ? 2 : tp == 1 ? 6 : 8) * logits);
+  }
+}
+
+TEST_CASE("workload: a compiler puts weight gradients behind what the pass goes on with") {
+  // As recorded (results/captured-steps): fc2's behind the activation's gradient, those of qkv and
+  // the projection behind their norm's; where a layer runs again nobody reads the activation's
+  // output before, and one kernel makes it and the gradients.
+  Plan plan = sharded();
+  plan.mesh.tp = 1;
+  plan.architecture.hidden_dropout = 0;
+  plan.architecture.activation = model::Activation::swiglu;
+  plan.policy.recompute = Recompute::full;
+  plan.stack.checkpoint_early_stop = true;
+  const auto order = [](const Plan& of, std::string_view name) {
+    const Job made = job(of);
+    const Program& program = made.classes.front();
+    const auto found = std::ranges::find(program.blocks, name, &Block::name);
+    REQUIRE(found != program.blocks.end());
+    std::vector<std::string> kernels;
+    for (const Instruction& i : found->code) {
+      if (i.op != Op::kernel) continue;
+      const model::Operation& o = program.operations[i.index];
+      const bool weight =
+          o.kind == model::OperationKind::gemm && o.role == model::GemmRole::weight_gradient;
+      kernels.push_back(std::string(o.name) + (weight ? " weight" : ""));
+    }
+    return kernels;
+  };
+  const auto at = [](const std::vector<std::string>& kernels, const char* name) {
+    return std::ranges::find(kernels, name) - kernels.begin();
+  };
+  for (const LayerKernels how : {LayerKernels::fused, LayerKernels::compiled}) {
+    const bool compiled = how == LayerKernels::compiled;
+    plan.stack.layer_kernels = how;
+    REQUIRE(problems(plan).empty());
+    const auto back = order(plan, "layer backward"), again = order(plan, "layer recompute");
+    CHECK((at(back, "swiglu backward") < at(back, "fc2 weight")) == compiled);
+    CHECK((at(back, "attention backward") < at(back, "projection weight")) == compiled);
+    CHECK(at(back, "qkv weight") < std::ssize(back));
+    CHECK((std::ranges::count(again, "swiglu") == 0) == compiled);
   }
 }
 

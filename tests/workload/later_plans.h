@@ -32,6 +32,15 @@ void add_later_plans(Add add, const sim::workload::Plan& llama) {
             p.policy.recompute_layers = group;
             p.stack.checkpoint_early_stop = true;
           });
+  for (const bool fp8 : {false, true})
+    for (const bool rows : {true, false})
+      add("adapters trade columns for rows", llama, [=](Plan& p) {
+        p.architecture.layers = 4;
+        p.lora.rank = 16;
+        p.lora.all_to_all = true;
+        p.numerics.fp8 = p.numerics.fp8_parameters = fp8;
+        p.mesh.sequence_parallel = rows;
+      });
   for (const context::Method& method : context::catalog())
     for (const int batch : {1, 2})
       for (const int cp : {2, 4, 8})
