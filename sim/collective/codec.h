@@ -34,16 +34,17 @@ struct CodecRate {
 };
 
 struct Codec {
-  std::string name;   // calibration/codecs/<name>.textproto
-  double ratio = 1;   // bytes after / bytes before, (0, 1]
-  Duration kernel{};  // start and end of each kernel beyond its bytes
-  Bytes least{};      // shorter messages go as they are
+  std::string name;              // calibration/codecs/<name>.textproto
+  double ratio = 1;              // bytes after / bytes before, (0, 1]
+  Duration kernel{};             // start and end of each kernel beyond its bytes
+  Bytes least{};                 // shorter messages go as they are
   std::vector<CodecRate> rates;  // at least one
 };
 
 // Of each group of communicators.
 struct Codecs {
   std::optional<Codec> tensor, data, pipeline;
+  std::optional<Codec> parameters;  // what data-parallel ranks gather
 };
 
 struct CodecWork {

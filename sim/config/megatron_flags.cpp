@@ -90,10 +90,10 @@ constexpr std::array noted{
            "the fused kernels are simulated"},
     Family{"apply-residual-connection-post-layernorm", "residuals are taken before the norms"},
     Family{"openai-gelu onnx-safe", "GELU is one kernel"},
-    Family{"no-async-tensor-model-parallel-allreduce no-tp-comm-split-ag no-tp-comm-split-rs "
-           "tp-comm-overlap-cfg tp-comm-overlap-rs-dgrad disable-tp-comm-bulk-dgrad "
-           "disable-tp-comm-bulk-wgrad disable-tp-comm-overlap-ag disable-tp-comm-overlap-rs "
-           "disable-tp-comm-split-ag disable-tp-comm-split-rs tp-comm-bootstrap-backend",
+    Family{"no-tp-comm-split-ag no-tp-comm-split-rs tp-comm-overlap-cfg tp-comm-overlap-rs-dgrad "
+           "disable-tp-comm-bulk-dgrad disable-tp-comm-bulk-wgrad disable-tp-comm-overlap-ag "
+           "disable-tp-comm-overlap-rs disable-tp-comm-split-ag disable-tp-comm-split-rs "
+           "tp-comm-bootstrap-backend",
            "communication of tensor parallelism overlaps as by default"},
     Family{"symmetric-ar-type use-nccl-ub disable-symmetric-registration use-sharp "
            "sharp-enabled-group nccl-communicator-config-path high-priority-stream-groups "

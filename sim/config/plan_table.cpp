@@ -272,6 +272,10 @@ constexpr std::array plan_rows{
           .place = at<&Plan::sharding, &ShardingPlan::deepspeed_optimizer>(),
           .line = "ZeRO-1 as DeepSpeed has it: gradients in tensors of their own, reduced in "
                   "buckets at the end of a step."},
+    Field{.name = "deepspeed_all_reduce",
+          .place = at<&Plan::sharding, &ShardingPlan::deepspeed_all_reduce>(),
+          .line = "DeepSpeed sums a whole bucket on all ranks, not each part on its own "
+                  "(use_multi_rank_bucket_allreduce, since 0.12.4)."},
     Field{.name = "overlap_grad_reduce",
           .place = at<&Plan::sharding, &ShardingPlan::overlap_grad_reduce>(),
           .flags = "overlap-grad-reduce:true",

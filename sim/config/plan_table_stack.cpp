@@ -58,6 +58,10 @@ constexpr std::array stack_rows{
           .place = at<&Plan::codec, &CodecsPlan::data>(),
           .otherwise = "none",
           .line = "The codec of gradients and parameters among data-parallel ranks."},
+    Field{.name = "codec.parameters",
+          .place = at<&Plan::codec, &CodecsPlan::parameters>(),
+          .otherwise = "as codec.data",
+          .line = "The codec of parameters that data-parallel ranks gather."},
     Field{.name = "codec.pipeline",
           .place = at<&Plan::codec, &CodecsPlan::pipeline>(),
           .otherwise = "none",
@@ -89,6 +93,16 @@ constexpr std::array stack_rows{
     Field{.name = "norm_fusion",
           .place = at<&Plan::stack, &StackPlan::norm_fusion>(),
           .line = "RMSNorm in one kernel where layer_kernels is eager (PyTorch since 2025)."},
+    Field{.name = "overlap_tensor_reduce",
+          .place = at<&Plan::stack, &StackPlan::overlap_tensor_reduce>(),
+          .flags = "no-async-tensor-model-parallel-allreduce:false",
+          .line = "Without sequence parallelism: input gradients are summed over tensor-parallel "
+                  "ranks beside the weight gradients."},
+    Field{.name = "joined_halves",
+          .place = at<&Plan::stack, &StackPlan::joined_halves>(),
+          .synonyms = "gpt_j_residual",
+          .line = "Halves of a layer that stand side by side are summed over tensor-parallel ranks "
+                  "together, once (GPT-NeoX)."},
     Field{.name = "layer_code",
           .place = at<&Plan::stack, &StackPlan::layer_code>(),
           .line = "Megatron-LM's transformer layer, by what its functions still name: core; "

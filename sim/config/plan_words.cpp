@@ -95,6 +95,10 @@ void read_words(const v1::Plan& from, workload::Plan& to, Problems& problems) {
   codec("codec", to.codec.tensor, to.codec.found.tensor, problems);
   codec("codec", to.codec.data, to.codec.found.data, problems);
   codec("codec", to.codec.pipeline, to.codec.found.pipeline, problems);
+  // Here `none` is not what leaving it out is.
+  std::string parameters = to.codec.parameters;
+  codec("codec", parameters, to.codec.found.parameters, problems);
+  if (to.codec.parameters.empty()) to.codec.found.parameters = to.codec.found.data;
 }
 
 }  // namespace sim::config

@@ -19,7 +19,8 @@ class Coupler {
 
   std::size_t transfer(int rank_class, const workload::Transfer& t) {
     const network::Groups groups = mesh_.groups_of(communicator_of(t.communicator), rank_class);
-    return kind(t.kind, groups, on_wire(t.communicator, sent(t, groups, network_.cluster())));
+    return kind(t.kind, groups,
+                on_wire(t.communicator, t.kind, sent(t, groups, network_.cluster())));
   }
 
   std::size_t message(int rank_class, workload::Stream queue, const workload::Message& m) {
@@ -27,14 +28,15 @@ class Coupler {
     const int other = mesh_.stage_at(own, m.peer_offset);
     const network::Groups pairs =
         m.send ? mesh_.pairs_of(rank_class, own, other) : mesh_.pairs_of(rank_class, other, own);
-    return kind(collective::Kind::send_receive, pairs, on_wire(queue, m.bytes));
+    constexpr auto sends = collective::Kind::send_receive;
+    return kind(sends, pairs, on_wire(queue, sends, m.bytes));
   }
 
   std::vector<network::SharedKind> take() { return std::move(kinds_); }
 
  private:
-  Bytes on_wire(workload::Stream queue, Bytes bytes) const {
-    const collective::Codec* codec = codec_of(codecs_, queue);
+  Bytes on_wire(workload::Stream queue, collective::Kind kind, Bytes bytes) const {
+    const collective::Codec* codec = codec_of(codecs_, queue, kind);
     return codec ? coded(*codec, bytes) : bytes;
   }
 

@@ -191,14 +191,27 @@ class Pricer {
     return collective::codec_time(*codec, collective::codec_work(kind, ranks, bytes), gpu_.hbm);
   }
 
+  // By transfer: whether kernels run beside it. All are not where no codec works.
+  std::vector<bool> overlapped_transfers(const workload::Program& program) const {
+    std::vector<bool> found(program.transfers.size(), false);
+    const collective::Codecs& codecs = job_.codecs;
+    if (!codecs.tensor && !codecs.data && !codecs.parameters) return found;
+    for (const workload::Block& block : program.blocks)
+      for (const workload::Instruction& i : block.code)
+        if (i.op == workload::Op::collective && (i.flags & workload::overlapped) != 0)
+          found[i.index] = true;
+    return found;
+  }
+
   // The longest collective that a kernel of a layer runs beside.
   Duration price_transfers(const workload::Program& program, int rank_class, ClassTimes& times) {
     Duration traffic{};
     double coding_seconds = 0, whole_seconds = 0;
+    const std::vector<bool> overlapped = overlapped_transfers(program);
     for (const workload::Transfer& t : program.transfers) {
       const mesh::Communicator who = communicator_of(t.communicator);
       const network::Groups& groups = job_.mesh.groups(who);
-      const collective::Codec* codec = codec_of(job_.codecs, t.communicator);
+      const collective::Codec* codec = codec_of(job_.codecs, t.communicator, t.kind);
       const Bytes bytes = t.route != 0 ? t.bytes : sent(t, groups, network_.cluster());
       Duration whole = t.route != 0
                            ? routed(program, t, groups)
@@ -207,8 +220,10 @@ class Pricer {
       const Duration kernels =
           coding(codec, t.kind, static_cast<int>(groups.ranks.front().size()), bytes);
       whole += kernels;
-      coding_seconds += seconds(kernels);
-      whole_seconds += seconds(whole);
+      if (overlapped[static_cast<std::size_t>(&t - program.transfers.data())]) {
+        coding_seconds += seconds(kernels);
+        whole_seconds += seconds(whole);
+      }
       const Duration d{(whole.ps + t.pieces - 1) / t.pieces};  // what nothing hides
       times.transfer.push_back(d);
       times.transfer_overlapped.push_back(
@@ -251,7 +266,8 @@ class Pricer {
       for (const workload::Message& m : e.messages) {
         const int other = job_.mesh.stage_at(program.stage, m.peer_offset);
         const int from = m.send ? program.stage : other, to = m.send ? other : program.stage;
-        const collective::Codec* codec = codec_of(job_.codecs, e.communicator);
+        const collective::Codec* codec =
+            codec_of(job_.codecs, e.communicator, collective::Kind::send_receive);
         messages.push_back(lasting(collective::Kind::send_receive, job_.mesh.pairs(from, to),
                                    codec ? coded(*codec, m.bytes) : m.bytes,
                                    [&] { return job_.mesh.pair_numbers(rank_class, from, to); }) +
@@ -273,8 +289,8 @@ class Pricer {
   // Between a kernel's end and the next one's start the CPU wakes up and issues it.
   Duration gap_ =
       job_.launch_blocking ? profile_.host.synchronisation + profile_.host.kernel : Duration{};
-  // The kernels of a codec have the GPU to themselves: the share of the time of a class's
-  // collectives that is theirs. A kernel beside them is never quite stopped.
+  // The kernels of a codec have the GPU to themselves: the share of the time of those collectives
+  // of a class that others run beside. A kernel beside them is never quite stopped.
   static constexpr double most_coding_share = 0.95;
   double coding_share_ = 0;
   std::vector<std::map<model::Operation, Duration>> kernels_ =

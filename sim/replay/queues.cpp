@@ -68,7 +68,8 @@ Communicator communicator_of(Stream queue) {
   return *row(queue).communicator;
 }
 
-const collective::Codec* codec_of(const collective::Codecs& codecs, Stream queue) {
+const collective::Codec* codec_of(const collective::Codecs& codecs, Stream queue,
+                                  collective::Kind kind) {
   const auto known = [](const std::optional<collective::Codec>& codec) {
     return codec ? &*codec : nullptr;
   };
@@ -82,7 +83,7 @@ const collective::Codec* codec_of(const collective::Codecs& codecs, Stream queue
     case Stream::shard_near:
     case Stream::shard_far:
     case Stream::replicate:
-      return known(codecs.data);
+      return known(kind == collective::Kind::all_gather ? codecs.parameters : codecs.data);
     case Stream::pp:
     case Stream::pp_send_forward:
     case Stream::pp_receive_forward:

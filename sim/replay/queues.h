@@ -39,7 +39,8 @@ inline Account account_of(workload::Stream queue) {
 mesh::Communicator communicator_of(workload::Stream queue);
 
 // Of the messages of a communicator; null: they go as they are.
-const collective::Codec* codec_of(const collective::Codecs& codecs, workload::Stream queue);
+const collective::Codec* codec_of(const collective::Codecs& codecs, workload::Stream queue,
+                                  collective::Kind kind);
 
 // What a transfer asks of the network: its bytes; of an all-to-all with choices those that the
 // copies to nodes are, or inside one node to ranks.

@@ -289,9 +289,15 @@ Json to_json(const workload::Plan& p) {
   if (p.policy.offload_layers > 0) json["offload_layers"] = p.policy.offload_layers;
   if (!p.policy.choices.empty()) json["layer_choices"] = workload::text_of(p.policy.choices);
   if (!p.pipeline.slice_lengths.empty()) json["slices"] = p.pipeline.slice_lengths;
-  const workload::CodecsPlan& codec = p.codec;
-  if (!codec.tensor.empty() || !codec.data.empty() || !codec.pipeline.empty())
-    json["codec"] = {{"tensor", codec.tensor}, {"data", codec.data}, {"pipeline", codec.pipeline}};
+  const collective::Codecs& codec = p.codec.found;
+  const auto name = [](const std::optional<collective::Codec>& one) {
+    return one ? one->name : "";
+  };
+  if (codec.tensor || codec.data || codec.parameters || codec.pipeline)
+    json["codec"] = {{"tensor", name(codec.tensor)},
+                     {"data", name(codec.data)},
+                     {"parameters", name(codec.parameters)},
+                     {"pipeline", name(codec.pipeline)}};
   if (p.numerics.fp8) json["fp8_parameters"] = p.numerics.fp8_parameters;
   if (p.batch.packed_document > 0) json["packed_document"] = p.batch.packed_document;
   const workload::PipelinePlan& pipeline = p.pipeline;
@@ -309,6 +315,9 @@ Json to_json(const workload::Plan& p) {
   if (p.stack.layer_code != workload::LayerCode::core)
     json["layer_code"] = text(p.stack.layer_code);
   if (p.sharding.deepspeed_optimizer) json["deepspeed_optimizer"] = true;
+  if (p.sharding.deepspeed_all_reduce) json["deepspeed_all_reduce"] = true;
+  if (!p.stack.overlap_tensor_reduce) json["overlap_tensor_reduce"] = false;
+  if (p.stack.joined_halves) json["joined_halves"] = true;
   if (!p.trains_adapters()) return json;
   json["lora"] = {{"rank", p.lora.rank},
                   {"linear_qkv", p.lora.qkv},

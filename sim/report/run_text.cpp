@@ -217,6 +217,8 @@ std::string plan_line(const Answer& answer, const Json& json) {
                                    {"data", &plan.codec.data},
                                    {"pipeline", &plan.codec.pipeline}})
     if (!codec->empty()) text += fmt::format(", {}-parallel messages by {}", who, *codec);
+  if (const std::string& codec = plan.codec.parameters; !codec.empty())
+    text += fmt::format(", gathered parameters by {}", codec);
   if (plan.pipeline.virtual_stages > 1)
     text += fmt::format(", {} virtual stages", plan.pipeline.virtual_stages);
   if (plan.uses_sequence_parallel()) text += ", sequence parallel";

@@ -6,6 +6,7 @@
 //               Adam's moments by a first step on gradients of zero
 //     step      gradients copied into a bucket; of each part of it that belongs to one rank a
 //               reduction to that rank, whose gradients are then copied out
+//               (deepspeed_all_reduce: the bucket's sum on all ranks)
 //     update    the part flattened and cast to fp32, Adam, cast back, gathered bucket by bucket
 //               into a list of tensors, which PyTorch flattens
 //
@@ -22,6 +23,9 @@
 #include "sim/workload/sharding.h"
 
 namespace sim::workload {
+
+// What of a plan with `deepspeed_optimizer` cannot be.
+std::vector<Problem> deepspeed_problems(const Plan& plan);
 
 class DeepspeedZero1 final : public Sharding {
  public:

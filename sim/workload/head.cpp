@@ -30,6 +30,7 @@ void head_bias_gradient(Writer& w) {
 Gradients head_back(Writer& w, Gradients gradients, Value input, bool last) {
   const Dimensions& dim = w.dim;
   const bool sp = w.sequence_parallel(), tp = dim.tp > 1;
+  const bool behind = tp && !sp && !w.frozen() && !w.plan.stack.overlap_tensor_reduce;
   const auto beside = [](bool hides) { return hides ? overlapped : std::uint8_t{0}; };
   const std::uint16_t arrived = w.event(), scattered = w.event();
   if (sp) {
@@ -46,16 +47,22 @@ Gradients head_back(Writer& w, Gradients gradients, Value input, bool last) {
                    scattered);
     if (w.records()) w.record_stream(whole, Stream::tp);
     if (w.records()) w.record_stream(reduced, Stream::tp);
-  } else if (tp) {
+  } else if (tp && !behind) {
     w.e.collective(Kind::all_reduce, Stream::tp, dim.full(), "all-reduce", overlapped, scattered);
     if (w.records()) w.record_stream(whole, Stream::tp);
   }
   Value handle = 0;
   if (!w.frozen()) {
-    head_product(w, dim.vocab, dim.hidden, dim.tokens, GemmRole::weight_gradient, beside(tp));
+    head_product(w, dim.vocab, dim.hidden, dim.tokens, GemmRole::weight_gradient,
+                 beside(tp && !behind));
     handle = w.temporary(dim.element * dim.vocab * dim.hidden, "weight gradient handle");
   }
-  if (tp) w.e.wait(scattered);
+  if (behind) {
+    w.e.collective(Kind::all_reduce, Stream::tp, dim.full(), "all-reduce", joins);
+    if (w.records()) w.record_stream(whole, Stream::tp);
+  } else if (tp) {
+    w.e.wait(scattered);
+  }
   if (sp) w.drop(whole);
   if (w.a.head_bias && !w.frozen()) head_bias_gradient(w);
   w.drop(gradients[0]);

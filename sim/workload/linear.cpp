@@ -144,6 +144,7 @@ Gradients Column::back(Writer& w, Gradients gradients) const {
   const bool alone = frozen || deferred;  // nothing to hide communication behind
   const bool last = w.puts_off() && !deferred && linear.module == Module::qkv;
   const auto joined = static_cast<std::uint8_t>(alone ? joins : overlapped);
+  const bool behind = tp && !sp && !alone && !w.plan.stack.overlap_tensor_reduce;
   const Value from_adapter = adapter.backward(w);
   Value gathered = 0;
   std::uint16_t arrived = 0;
@@ -161,7 +162,7 @@ Gradients Column::back(Writer& w, Gradients gradients) const {
   if (frozen) w.drop(quantised);
   add_adapter(w, from_adapter, dim.full());
   Value reduced = whole;
-  const std::uint16_t scattered = tp && !frozen ? w.event() : std::uint16_t{0};
+  const std::uint16_t scattered = tp && !frozen && !behind ? w.event() : std::uint16_t{0};
   if (sp) {
     if (!alone) {
       w.e.wait(arrived);
@@ -176,7 +177,7 @@ Gradients Column::back(Writer& w, Gradients gradients) const {
       w.record_stream(reduced, Stream::tp);
     }
     if (w.records() || alone) w.drop(whole);
-  } else if (tp) {
+  } else if (tp && !behind) {
     w.e.collective(Kind::all_reduce, Stream::tp, dim.full(), "all-reduce", joined, scattered);
     if (w.records() && !frozen) w.record_stream(whole, Stream::tp);
   }
@@ -185,11 +186,15 @@ Gradients Column::back(Writer& w, Gradients gradients) const {
     if (!w.plan.numerics.fp8) w.hold(kept);
     w.defer([column = *this, kept](Writer& b) { column.weight(b, kept); });
   } else if (!frozen && !last) {
-    weight_gradient(w, linear, quantised, tp ? overlapped : std::uint8_t{0});
+    weight_gradient(w, linear, quantised, tp && !behind ? overlapped : std::uint8_t{0});
+    if (behind) {
+      w.e.collective(Kind::all_reduce, Stream::tp, dim.full(), "all-reduce", joins);
+      if (w.records()) w.record_stream(whole, Stream::tp);
+    }
     // Cleared by hand; without sequence parallelism that is the saved tensor itself.
     w.drop(sp ? gathered : norm.output);
   }
-  if (tp && !alone) w.e.wait(scattered);
+  if (tp && !alone && !behind) w.e.wait(scattered);
   if (sp && !alone && !w.records()) w.drop(whole);
   const bool normed = !linear.norm.empty();
   Value input = reduced;
@@ -442,7 +447,7 @@ Value row_parallel_output(Writer& w, const Linear& linear) {
     w.e.collective(Kind::reduce_scatter, Stream::tp, dim.full(), "reduce-scatter");
     w.drop(out);
     out = reduced;
-  } else if (dim.tp > 1) {
+  } else if (dim.tp > 1 && !(w.rank.joins_halves() && linear.module == Module::projection)) {
     w.e.collective(Kind::all_reduce, Stream::tp, dim.full(), "all-reduce");
     if (w.records()) w.record_stream(out, Stream::tp);
   }

@@ -12,6 +12,7 @@
 #include "sim/schedule/placement.h"
 #include "sim/schedule/schedule.h"
 #include "sim/workload/context_plan.h"
+#include "sim/workload/deepspeed_zero1.h"
 #include "sim/workload/experts.h"
 #include "sim/workload/parts.h"
 #include "sim/workload/schedule_rules.h"
@@ -281,35 +282,11 @@ void fully_sharded(const Plan& plan, Problems& problems) {
                                               depth, max_prefetch)});
 }
 
-// DeepSpeed's engine runs a 1F1B of its own and dense models under it.
-void deepspeed(const Plan& plan, Problems& problems) {
-  const ShardingPlan& s = plan.sharding;
-  if (!s.deepspeed_optimizer) return;
-  const auto problem = [&](const char* field, const char* rule) {
-    problems.push_back({field, fmt::format("deepspeed_optimizer {}", rule)});
-  };
-  if (!s.distributed_optimizer)
-    problem("distributed_optimizer", "is ZeRO-1; turn distributed_optimizer on");
-  if (s.overlap_grad_reduce || s.overlap_param_gather)
-    problem("overlap_grad_reduce",
-            "reduces and gathers at the end of a step; turn overlap_grad_reduce and "
-            "overlap_param_gather off");
-  if (s.optimizer_replicas > 1 || s.whole_parameters)
-    problem(s.whole_parameters ? "whole_parameters" : "optimizer_replicas",
-            "has one copy of its state, in equal parts; leave optimizer_replicas and "
-            "whole_parameters out");
-  if (plan.numerics.fp32_gradients || plan.accumulates_in_product())
-    problem("fp32_gradients",
-            "has autograd's gradients, of the parameters' type; turn fp32_gradients and "
-            "gradient_accumulation_fusion off");
-  if (plan.numerics.fp8 || plan.numerics.precision == model::Precision::fp32)
-    problem("precision", "is simulated with 16 bits; write precision bf16 or fp16, without fp8");
-  if (plan.trains_adapters() || plan.architecture.is_mixture())
-    problem("architecture", "is simulated with dense models that are trained whole");
-  if (plan.pipeline.schedule != "1f1b" || plan.pipeline.virtual_stages > 1)
-    problem("schedule", "comes with DeepSpeed's pipeline engine; write schedule 1f1b");
-  if (plan.optimizer.precision_aware || plan.optimizer.offload_fraction > 0)
-    problem("precision_aware_optimizer", "keeps its state in fp32 on the GPU");
+void joined_halves(const Plan& plan, Problems& problems) {
+  if (plan.stack.joined_halves && plan.uses_sequence_parallel())
+    problems.push_back({"joined_halves",
+                        "joined_halves is simulated with whole sequences; turn sequence_parallel "
+                        "off"});
 }
 
 void data_parallel(const Plan& plan, Problems& problems) {
@@ -333,7 +310,7 @@ void data_parallel(const Plan& plan, Problems& problems) {
     problems.push_back({"whole_parameters",
                         "whole parameters are sent at the end of a step; turn "
                         "overlap_param_gather off"});
-  deepspeed(plan, problems);
+  for (Problem& p : deepspeed_problems(plan)) problems.push_back(std::move(p));
   if (plan.sharding.overlap_param_gather && !plan.sharding.distributed_optimizer)
     problems.push_back({"overlap_param_gather",
                         "overlap_param_gather needs distributed_optimizer (without it no "
@@ -431,6 +408,7 @@ std::vector<Problem> problems(const Plan& plan) {
   for (Problem& problem : expert_problems(plan)) problems.push_back(std::move(problem));
   if (!problems.empty()) return problems;
   tensor_parallel(plan, problems);
+  joined_halves(plan, problems);
   sequence_split(plan, problems);
   for (Problem& problem : context_problems(plan)) problems.push_back(std::move(problem));
   batch(plan, problems);

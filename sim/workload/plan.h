@@ -197,7 +197,7 @@ struct PipelinePlan {
   // says; or as the times of the plan's own blocks ask for (search/slices.h), even until then.
   std::vector<std::int64_t> slice_lengths;
   bool balances_slices = false;
-  schedule::Times pass_times;                 // what a searched order is to go by; ratios count
+  schedule::Times pass_times;  // what a searched order is to go by; ratios count
 };
 
 // What the ranks of a data-parallel group share, and what is sent beside computation.
@@ -213,6 +213,9 @@ struct ShardingPlan {
   // The distributed optimizer is DeepSpeed's: gradients are tensors of their own, of the
   // parameters' type, reduced at the end of a step (deepspeed_zero1.h).
   bool deepspeed_optimizer = false;
+  // ... of which all ranks get the sum of a whole bucket, instead of each its own part (DeepSpeed
+  // since 0.12.4: use_multi_rank_bucket_allreduce).
+  bool deepspeed_all_reduce = false;
   bool overlap_grad_reduce = true;
   bool overlap_param_gather = true;
 };
@@ -287,6 +290,12 @@ struct StackPlan {
   // TransformerEngine sends sequence-parallel activations in tp pieces beside its products (user
   // buffers, --tp-comm-overlap).
   bool tp_comm_overlap = false;
+  // Without sequence parallelism, a column-parallel product's input gradient is summed beside its
+  // weight gradient (--no-async-tensor-model-parallel-allreduce: behind it).
+  bool overlap_tensor_reduce = true;
+  // Halves of a layer that stand side by side are summed over the tensor-parallel ranks once, both
+  // together (GPT-NeoX's gpt_j_residual).
+  bool joined_halves = false;
   // TransformerEngine 2: the uninitialised gradient handed to autograd is one a shape, for good.
   bool kept_gradient_handles = false;
   bool attention_mask = true;  // dataloader mask b x 1 x s x s (--no-create-... turns it off)
@@ -299,9 +308,9 @@ struct StackPlan {
 };
 
 // Messages that the communication library compresses, by who sends them: names of
-// calibration/codecs, "": as they are.
+// calibration/codecs, "": as they are. Parameters that data-parallel ranks gather: "": as `data`.
 struct CodecsPlan {
-  std::string tensor, data, pipeline;
+  std::string tensor, data, parameters, pipeline;
   collective::Codecs found;  // what the names stand for
 };
 
@@ -339,9 +348,9 @@ struct Plan {
   bool shards_parameters() const { return sharding.data_parallel != DataParallelism::ddp; }
   // Copies of what data-parallel ranks share: of parameters in shards, or of the optimizer's state.
   int replicas() const {
-    return shards_parameters()               ? sharding.fsdp.replicas
+    return shards_parameters()              ? sharding.fsdp.replicas
            : sharding.distributed_optimizer ? sharding.optimizer_replicas
-                                             : 1;
+                                            : 1;
   }
   // Products of weight gradients add into Megatron-LM's buffer.
   bool accumulates_in_product() const {

@@ -212,6 +212,10 @@ struct Rank {
   // (StackPlan::checkpoint_early_stop): where nothing behind it saves a tensor. A function that
   // saves its operands behind its kernel, as those of fp8 do, has run when that is seen.
   bool stops_early() const;
+  // Whether the halves of a layer are summed over the tensor-parallel ranks together.
+  bool joins_halves() const {
+    return plan.stack.joined_halves && plan.architecture.input_norms == model::InputNorms::shared;
+  }
   // `key`: its layer counts in the chunk.
   LayerKind kind(int chunk, RouteKey key) const;
   Load load(const LayerKind& kind) const;

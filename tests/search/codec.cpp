@@ -31,7 +31,7 @@ Duration step(const std::optional<collective::Codec>& tensor,
               const std::optional<collective::Codec>& pipeline, bool coupled = false) {
   search::Sites sites;
   workload::Plan plan = sample_plan().plan;
-  plan.codec.found = {tensor, data, pipeline};
+  plan.codec.found = {tensor, data, pipeline, data};
   replay::Options how;
   how.couple = coupled;
   const auto site = sites.of(sample_plan().machine);
@@ -79,7 +79,7 @@ TEST_CASE("search: kernels that run beside a compressed reduction have less of t
   REQUIRE(site);
   const auto slowest = [&](const std::optional<collective::Codec>& data) {
     workload::Plan plan = sample_plan().plan;
-    plan.codec.found.data = data;
+    plan.codec.found.data = plan.codec.found.parameters = data;
     const workload::Job job = search::job_of(plan, **site);
     const replay::Times times = replay::price(job, (*site)->machine.gpu, (*site)->profile.device,
                                               *(*site)->network, (*site)->others);
@@ -93,6 +93,33 @@ TEST_CASE("search: kernels that run beside a compressed reduction have less of t
   collective::Codec brief = codec(1, at_once);
   brief.kernel = Duration{10'000'000};
   CHECK(slowest(brief).ps < 2 * slowest({}).ps);
+}
+
+TEST_CASE("search: parameters have the codec of data unless they are given one") {
+  const auto with = [](std::vector<std::string> more) {
+    std::vector<std::string> set = {
+        "model=llama-2-7b", "cluster=perlmutter", "gpus=16",        "tp=2", "pp=2",
+        "global_batch=16",  "sequence=1024",      "codec.data=int8"};
+    set.insert(set.end(), more.begin(), more.end());
+    const auto plan = config::load_plan("", set);
+    REQUIRE(plan);
+    return plan->plan.codec.found.parameters;
+  };
+  sample_plan();
+  REQUIRE(with({}));
+  CHECK(with({})->name == "int8");
+  CHECK(with({"codec.parameters=fp8"})->name == "fp8");
+  CHECK_FALSE(with({"codec.parameters=none"}));
+  // A codec of parameters alone works on gathers alone.
+  workload::Plan plan = sample_plan().plan;
+  const Duration plain = step({}, {}, {});
+  plan.codec.found.parameters = codec(0.5, at_once);
+  search::Sites sites;
+  const auto site = sites.of(sample_plan().machine);
+  REQUIRE(site);
+  const Duration gathers = search::evaluate_once(plan, **site, {}).run.step_time;
+  CHECK(gathers < plain);
+  CHECK(gathers > step({}, codec(0.5, at_once), {}));
 }
 
 TEST_CASE("search: every codec of the repository is read, and an unknown one names them") {

@@ -199,7 +199,7 @@ const std::set<std::string> in_words = {
     "embedding gradient by segment", "sorted ids",
     // Pieces, buffers and sums of parameters.
     "bias gradient", "exp_avg", "exp_avg_sq", "flattened norm gradients", "fp32 gradient copy",
-    "flat gradient of the part", "flat parameters", "fp32 gradient of the part",
+    "flat gradient of the part", "flat parameters", "flattened bucket", "fp32 gradient of the part",
     "gathered parameters", "gradient in fp32", "gradient in fp64", "gradients of the part",
     "reduce bucket", "fp32 main parameter", "gradient buffer", "kept gradient handle",
     "parameter buffer", "shard clone", "weight gradient handle",

@@ -307,6 +307,15 @@ inline std::vector<std::pair<std::string, Plan>> catalog() {
       p.stack.attention = AttentionBackend::unfused;
       deepspeed(p);
     });
+  add("halves summed together", gpt(), [](Plan& p) {
+    p.architecture.input_norms = model::InputNorms::shared;
+    p.mesh.tp = 2;
+    p.mesh.sequence_parallel = false;
+    p.stack.joined_halves = true;
+    p.stack.overlap_tensor_reduce = false;
+    deepspeed(p);
+    p.sharding.deepspeed_all_reduce = true;
+  });
   add("gpt of older layers, recomputed in part", gpt(), [](Plan& p) {
     p.stack.layer_code = sim::workload::LayerCode::one_function;
     p.stack.attention = AttentionBackend::unfused;

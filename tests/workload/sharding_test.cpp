@@ -223,6 +223,26 @@ TEST_CASE("workload: DeepSpeed's ZeRO-1 keeps gradients as tensors until the ste
   }
 }
 
+// Every rank gets every sum: twice what reductions to their owners send.
+TEST_CASE("workload: DeepSpeed sums whole buckets on all ranks where it is told to") {
+  Plan plan = small(DataParallelism::ddp, 2, 1);
+  deepspeed(plan);
+  plan.sharding.deepspeed_all_reduce = true;
+  REQUIRE(problems(plan).empty());
+  for (const Program& program : job(plan).classes) {
+    CAPTURE(program.stage);
+    CHECK(moved(program, "gradient reduction") == 0);
+    CHECK(moved(program, "gradient sum") == 2 * program.parameters);
+    CHECK(moved(program, "parameter gather") == 2 * program.parameters);
+    each_of_step(program, [&](const Instruction& i) {
+      if (i.op == Op::collective && program.labels[i.label] == "gradient sum")
+        CHECK(program.transfers[i.index].kind == collective::Kind::all_reduce);
+    });
+  }
+  plan.sharding.deepspeed_optimizer = false;
+  CHECK(says(problems(plan), "turn deepspeed_optimizer on"));
+}
+
 TEST_CASE("workload: DeepSpeed's ZeRO-1 has rules") {
   Plan plan = small(DataParallelism::ddp, 2, 2);
   plan.sharding.deepspeed_optimizer = true;
