@@ -11,7 +11,15 @@ inline constexpr std::int64_t gib = std::int64_t{1} << 30;
 inline sim::report::Answer fits() {
   using namespace sim;
   report::Answer answer;
-  answer.plan.architecture = {"toy", 4, 1024, 4096, 16, 16, 64, 32000, 4096};
+  model::Architecture& a = answer.plan.architecture;
+  a.name = "toy";
+  a.layers = 4;
+  a.hidden = 1024;
+  a.ffn = 4096;
+  a.heads = a.kv_heads = 16;
+  a.head_dim = 64;
+  a.vocab = 32000;
+  a.max_positions = 4096;
   answer.plan.mesh.tp = 2;
   answer.plan.mesh.pp = 2;
   answer.plan.mesh.dp = 2;
