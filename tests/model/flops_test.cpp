@@ -68,6 +68,13 @@ TEST_CASE("flops: narayanan gives the training times that its paper derives") {
   CHECK(days(gpt(128, 25600, 160), 450e9, 3072 * 163e12) == Approx(84).epsilon(0.03));
 }
 
+TEST_CASE("flops: narayanan is 96 B S L h^2 (1 + S / 6h + V / 16Lh) where layers run again") {
+  const double b = 3, s = 2048, v = 51200, layers = 48, h = 6144;
+  CHECK(count("narayanan", gpt(48, 6144, 64), {b, 2048, 51200, Recompute::full}) ==
+        Approx(96 * b * s * layers * h * h * (1 + s / (6 * h) + v / (16 * layers * h)))
+            .epsilon(1e-12));
+}
+
 TEST_CASE("flops: narayanan counts recomputation only where layers are recomputed") {
   const Architecture a = gpt(48, 6144, 64);
   const double full = count("narayanan", a, {4, 2048, 51200, Recompute::full});

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "sim/mesh/communicators.h"
+#include "sim/network/layout.h"
 #include "sim/topology/graph.h"
 #include "tests/network/profiles.h"
 
@@ -355,4 +356,25 @@ TEST_CASE("network: a ramp is log-linear between its points and constant outside
   CHECK(at(ramp, Bytes{2048}) == Approx(0.6));
   CHECK(at(ramp, Bytes{GiB}) == 0.7);
   CHECK(at({}, Bytes{1}) == 1.0);
+}
+
+TEST_CASE("network: rings over direct NVLinks take one link each way, or there are none") {
+  // A square with two links on each side: two rings each way round; a third has no diagonal.
+  topology::Node node;
+  node.gpus = 4;
+  node.interconnect = topology::GpuInterconnect::direct;
+  node.pairs = {{0, 1, 2}, {1, 2, 2}, {2, 3, 2}, {3, 0, 2}};
+  const auto rings = nvlink_rings(node, {0, 1, 2, 3});
+  REQUIRE(rings.size() == 4);
+  for (const std::vector<int>& ring : rings) {
+    REQUIRE(ring.size() == 4);
+    for (std::size_t i = 0; i < 4; ++i)
+      CHECK(std::abs(ring[i] - ring[(i + 1) % 4]) % 2 == 1);  // never across
+  }
+  CHECK(nvlink_rings(node, {0, 1}).size() == 2);
+  CHECK(nvlink_rings(node, {0, 2}).empty());     // nothing joins them
+  CHECK(nvlink_rings(node, {0, 1, 2}).empty());  // a path, no ring
+  CHECK(nvlink_rings(node, {0}).empty());
+  node.interconnect = topology::GpuInterconnect::nvswitch;
+  CHECK(nvlink_rings(node, {0, 1, 2, 3}).empty());
 }

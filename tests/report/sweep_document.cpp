@@ -1,9 +1,12 @@
 #include "sim/report/sweep_document.h"
 
+#include <fmt/format.h>
+
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
 #include "sim/report/record.h"
+#include "tests/picture.h"
 #include "tests/report/sample.h"
 
 using namespace sim;
@@ -43,4 +46,28 @@ TEST_CASE("report: a sweep ends with counts and best points and reasons and the 
   const report::Json json = result(report::sweep_answer(records));
   CHECK(json["oom"] == 1);
   CHECK(json["rule_80_percent"]["says_fits_replay_oom"] == 1);
+}
+
+TEST_CASE("report: the page of a sweep is as it was, and draws reasons only where there are any") {
+  const auto one = [](const char* id, const char* point, const report::Answer& answer) {
+    return report::record({id, point, "toy"}, answer);
+  };
+  const report::Json fits = one("00000000000000a0", "toy/a", sample::fits());
+  const report::Json runs_out = one("00000000000000b0", "toy/b", sample::out_of_memory());
+  const auto charts = [](const report::Document& page) {
+    std::string all;
+    for (const report::Block& block : page.blocks) {
+      if (const auto* series = std::get_if<report::Series>(&block))
+        all += "series " + series->table + ": " + series->title + "\n";
+      if (const auto* map = std::get_if<report::Heatmap>(&block))
+        all += "heat map: " + map->title + "\n";
+      if (const auto* table = std::get_if<report::Rows>(&block))
+        all += fmt::format("table {}: {} rows\n", table->name, table->cells.size());
+    }
+    return all;
+  };
+  picture::same("report/pictures/sweep-page.txt",
+                charts(report::sweep_document("toy", {fits, runs_out})));
+  picture::same("report/pictures/sweep-page-fits.txt",
+                charts(report::sweep_document("toy", {fits})));
 }
