@@ -161,3 +161,9 @@ TEST_CASE("campaign: a summary and variants beside each other are as they were")
   picture::same("campaign/pictures/variants-hours.txt", text(std::vector<Row>{known, other}));
   picture::same("campaign/pictures/summary.json", to_json(s).dump(1) + "\n");
 }
+
+TEST_CASE("campaign: the page of a campaign is as it was") {
+  const Spec spec = sample::memoryless(10, 40000, 1800, 20, 300, 2);
+  picture::same("campaign/pictures/page.json",
+                report::to_json(made(built_of(spec), 3, true)).dump(1) + "\n");
+}

@@ -10,6 +10,7 @@
 #include "sim/report/sweep_document.h"
 #include "sim/report/table.h"
 #include "sim/report/whatif_document.h"
+#include "tests/picture.h"
 #include "tests/report/sample.h"
 
 using namespace sim;
@@ -233,4 +234,13 @@ TEST_CASE("report: why a variant differs is told by the three accounts that diff
           "communication +0.300 s\n"));
   CHECK(has("step +0.500 s: data-parallel communication +0.500 s\n"));
   CHECK(has("port 3 75.0 % (dp); node 0 50.0 % (tp)"));
+  WhatifRow fails = base, none;
+  fails.name = "fails";
+  fails.fits = false;
+  fails.reason = "stage 0 at set-up";
+  none.name = "none";
+  none.problem = "tp 3 does not divide 16 heads";
+  const std::vector<WhatifRow> all = {base, same, other, two, fails, none};
+  picture::same("report/pictures/whatif.json", result(whatif_document(all)).dump(1) + "\n");
+  picture::same("report/pictures/whatif-page.json", to_json(whatif_page(all)).dump(1) + "\n");
 }
