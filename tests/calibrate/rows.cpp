@@ -1,13 +1,19 @@
 // rows.cpp — every source of the measured tables in calibration/measured becomes the plan that its
 // columns describe. The expected values are read off the row by hand.
+#include <fmt/format.h>
+#include <xxhash.h>
+
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <map>
+#include <nlohmann/json.hpp>
 
 #include "sim/calibrate/row_plan.h"
 #include "sim/calibrate/row_text.h"
 #include "sim/config/cluster.h"
 #include "sim/config/runs_csv.h"
+#include "sim/report/json.h"
+#include "tests/picture.h"
 
 using namespace sim;
 using namespace sim::calibrate;
@@ -357,4 +363,23 @@ TEST_CASE("calibrate: where the cells of NeMo's table contradict the files it wa
   // Rows that say the same as their files keep what they say.
   CHECK(plan_of(find("training_runs.csv", "T00187")).plan.batch.micro_batch == 2);
   CHECK(plan_of(find("training_runs.csv", "T00202")).plan.mesh.dp == 8);
+}
+
+// A line for each row: what its plan is, and what was assumed, as a number. A line that changes
+// says that a row is read in another way; the plans themselves are what `validate --csv` names.
+TEST_CASE("calibrate: rows of the measured tables are read as they were") {
+  std::string all;
+  for (const char* name : {"training_runs.csv", "paper_grid.csv", "megatron_ci_large.csv"})
+    for (const Row& row : table(name)) {
+      const RowPlan read = plan_of(row);
+      std::string said = read.unsupported.empty() ? report::to_json(read.plan).dump() : "";
+      said += read.unsupported;
+      for (const std::string& assumption : read.assumptions) said += "\n" + assumption;
+      const RowMachine& m = read.machine;
+      said += fmt::format("\n{} {} {} {} {} {}", m.cluster, m.gpus_per_node, m.nics,
+                          m.nic.bytes_per_second, m.no_nvlink_sharp, read.memory_stage);
+      all +=
+          fmt::format("{} {:016x}\n", cell(row, "row_id"), XXH3_64bits(said.data(), said.size()));
+    }
+  picture::same("calibrate/pictures/rows.txt", all);
 }

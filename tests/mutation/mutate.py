@@ -9,9 +9,10 @@ then each mutant is turned on and the tests that reach it run, fastest first, un
 cannot stand behind a switch (a constant that the compiler wants, say) is built by itself. FILE gets
 a line of JSON for each mutant; one that is there already is not run again, so a run that was cut
 off goes on. What does not compile, or compiles to the same program, is no mutant: another counts.
+With --again RESULTS, those that nothing noticed there are tried once more, after tests were written.
 
 Wants a checkout of its own that nobody edits: its sources are changed and, at the end, restored.
-Some 20 minutes for 200 on two cores.
+A build, a run of all tests, and then some ten mutants a minute on two cores.
 """
 
 import argparse
@@ -249,15 +250,29 @@ def main():
     parser.add_argument("--results", type=Path, required=True)
     parser.add_argument("--count", type=int, default=200)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--again", type=Path, metavar="FILE",
+                        help="none drawn, but those that nothing noticed in these results")
     parser.add_argument("--build", type=Path, default=Path("build/mutants"))
     arguments = parser.parse_args()
     build = Build(ROOT / arguments.build)
     drawn = mutants.all_mutants(ROOT)
     print(f"{len(drawn)} mutants of sim/", flush=True)
     random.Random(arguments.seed).shuffle(drawn)
-    drawn = dict(enumerate(drawn[: arguments.count * 5 // 4], 1))  # some are stillborn
-    names = {n: f"{m.path}:{m.line} {m.kind}: {build.text(m.path)[m.begin : m.end]} -> {m.text}"
-             for n, m in drawn.items()}
+
+    def name_of(m):
+        return f"{m.path}:{m.line} {m.kind}: {build.text(m.path)[m.begin : m.end]} -> {m.text}"
+
+    if arguments.again:
+        lines = map(json.loads, arguments.again.read_text().splitlines())
+        missed = {r["mutant"] for r in lines if r["end"] in ("survived", "not reached")}
+        paths = {name.split(":")[0] for name in missed}
+        drawn = [m for m in drawn if m.path in paths and name_of(m) in missed]
+        print(f"{len(drawn)} of {len(missed)} are there", flush=True)
+        arguments.count = len(drawn)
+    else:
+        drawn = drawn[: arguments.count * 5 // 4]  # some are stillborn
+    drawn = dict(enumerate(drawn, 1))
+    names = {n: name_of(m) for n, m in drawn.items()}
     lines = arguments.results.read_text().splitlines() if arguments.results.exists() else []
     known = {r["mutant"]: r["end"] for r in map(json.loads, lines)}
 
