@@ -16,11 +16,6 @@ namespace {
 
 using report::Json;
 
-std::string cell(const Row& row, const char* column) {
-  const auto found = row.find(column);
-  return found == row.end() ? "" : found->second;
-}
-
 struct Unit {
   const char *heading, *unit;
 };
