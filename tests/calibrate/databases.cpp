@@ -1,12 +1,16 @@
 // Readers of Chakra traces and of Nsight Systems exports.
 #include <sqlite3.h>
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cstdio>
 #include <fstream>
 #include <iterator>
+#include <nlohmann/json.hpp>
 
 #include "sim/calibrate/readers/reader.h"
+#include "sim/calibrate/readers/trace_events.h"
+#include "sim/calibrate/trace/measured.h"
 #include "sim/config/chakra.h"
 
 using namespace sim;
@@ -196,4 +200,49 @@ TEST_CASE("calibrate: a memory snapshot says what was held") {
   CHECK(read->reader->name == "memory snapshot");
   REQUIRE(read->measurements.facts.size() == 2);
   CHECK(read->measurements.facts[0].find("events") != std::string::npos);
+}
+
+TEST_CASE("calibrate: kernels of a recorded step are the same by way of Chakra") {
+  const Result<TraceFile> file =
+      read_trace_file(REHEARSE_SOURCE_DIR "/results/captured-steps/8b-dp8-full.trace.json.gz");
+  REQUIRE(file);
+  std::vector<TraceEvent> events;
+  for (const TraceEvent& e : file->events)
+    if ((e.kind == EventKind::kernel || e.kind == EventKind::copy) && e.duration_us >= 1)
+      events.push_back(e);
+  std::ranges::stable_sort(events, {}, &TraceEvent::start_us);
+  // As the converter writes them: numbers in the order of their starts, no starts, whole us.
+  nlohmann::json nodes = nlohmann::json::array();
+  const auto attribute = [](const char* name, const char* type, const nlohmann::json& value) {
+    return nlohmann::json{{"name", name}, {type, value}};
+  };
+  for (std::size_t i = 0; i < events.size(); ++i) {
+    const bool of_cpu = i % 100 == 50;  // an operator between them
+    nodes.push_back({{"id", i + 1},
+                     {"name", std::string(events[i].name)},
+                     {"type", "COMP_NODE"},
+                     {"duration_micros", static_cast<std::int64_t>(events[i].duration_us)},
+                     {"attr",
+                      {attribute("is_cpu_op", "bool_val", of_cpu),
+                       attribute("tid", "int64_val", events[i].stream)}}});
+  }
+  std::erase_if(events, [n = 0](const TraceEvent&) mutable { return n++ % 100 == 50; });
+  const nlohmann::json text = {{"global_metadata", {{"version", "0.0.4"}}}, {"nodes", nodes}};
+  const std::string path = std::string(REHEARSE_BINARY_DIR) + "/chakra_step.json";
+  std::ofstream(path) << text;
+  const Result<TraceFile> read = read_trace_file(path);
+  INFO((read ? "" : read.errors()[0].message));
+  REQUIRE(read);
+  const MeasuredTrace trace = measured_trace(*read, path);
+  REQUIRE(trace.kernels.size() == events.size());
+  std::int64_t at = 0;
+  for (std::size_t i = 0; i < events.size(); ++i) {
+    const MeasuredKernel& k = trace.kernels[i];
+    REQUIRE(k.name == events[i].name);
+    CHECK(k.stream == events[i].stream);
+    CHECK(k.duration_ns == static_cast<std::int64_t>(events[i].duration_us) * 1000);
+    CHECK(k.start_ns == at);
+    at = k.end_ns();
+  }
+  CHECK(trace.found.find("durations, laid end to end") != std::string::npos);
 }

@@ -2,15 +2,20 @@
 //
 // comm_type counts ALL_REDUCE 0, REDUCE 1, ALL_GATHER 2, GATHER 3, SCATTER 4, BROADCAST 5,
 // ALL_TO_ALL 6, REDUCE_SCATTER 7, REDUCE_SCATTER_BLOCK 8, BARRIER 9; comm_size is bytes. Converters
-// also mark the operators around a collective as collectives; those have no comm_type.
+// also mark the operators around a collective as collectives; those have no comm_type. Of a trace
+// of PyTorch they write what ran on the GPU with is_cpu_op false, its stream as tid, in the order
+// in which it began, without the times (chakra/src/converter/pytorch_converter.py,
+// pytorch_node.py).
 #include "sim/config/chakra.h"
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <optional>
 
 #include "sim/calibrate/readers/reader.h"
+#include "sim/calibrate/readers/trace_events.h"
 
 namespace sim::calibrate {
 
@@ -75,6 +80,17 @@ void add_collective(const ChakraNode& node, const std::string& path, Measurement
   out.collectives.push_back(std::move(sample));
 }
 
+Result<config::ChakraTrace> nodes_of(std::string_view bytes, const std::string& path) {
+  return config::is_chakra_json(bytes) ? config::read_chakra_json(bytes, path)
+                                       : config::read_chakra(bytes, path);
+}
+
+// On the GPU, as far as the writer tells.
+bool of_gpu(const ChakraNode& node) {
+  return node.type != ChakraType::metadata && node.type != ChakraType::invalid &&
+         value(node, "is_cpu_op") == 0 && node.duration_us > 0;
+}
+
 }  // namespace
 
 bool is_chakra_trace(std::string_view bytes, const std::string&) {
@@ -82,9 +98,7 @@ bool is_chakra_trace(std::string_view bytes, const std::string&) {
 }
 
 Result<Measurements> read_chakra_trace(std::string_view bytes, const std::string& path) {
-  const Result<config::ChakraTrace> trace = config::is_chakra_json(bytes)
-                                                ? config::read_chakra_json(bytes, path)
-                                                : config::read_chakra(bytes, path);
+  const Result<config::ChakraTrace> trace = nodes_of(bytes, path);
   if (!trace) return trace.errors();
   Measurements out;
   std::array<std::size_t, 8> counts{};
@@ -103,6 +117,32 @@ Result<Measurements> read_chakra_trace(std::string_view bytes, const std::string
     out.facts.push_back(
         fmt::format("{} x {}, {:.0f} bytes together", total.first, name, total.second));
   return out;
+}
+
+Result<TraceFile> read_chakra_events(std::string_view bytes, const std::string& path) {
+  const Result<config::ChakraTrace> trace = nodes_of(bytes, path);
+  if (!trace) return trace.errors();
+  std::vector<ChakraNode> nodes = trace->nodes;
+  std::erase_if(nodes, [](const ChakraNode& node) { return !of_gpu(node); });
+  TraceFile file;
+  file.end_to_end = std::ranges::all_of(nodes, [](const ChakraNode& n) { return n.start_us == 0; });
+  if (file.end_to_end) std::ranges::stable_sort(nodes, {}, &ChakraNode::id);
+  double end = 0;
+  for (const ChakraNode& node : nodes) {
+    TraceEvent& e = file.events.emplace_back();
+    const bool copies = node.type == ChakraType::memory_load ||
+                        node.type == ChakraType::memory_store || node.name.starts_with("Memcpy") ||
+                        node.name.starts_with("Memset");
+    e.kind = copies ? EventKind::copy : EventKind::kernel;
+    e.name = file.texts->keep(node.name);
+    e.start_us = file.end_to_end ? end : static_cast<double>(node.start_us);
+    e.duration_us = static_cast<double>(node.duration_us);
+    e.stream = static_cast<int>(std::clamp<std::int64_t>(value(node, "tid"), 0, 1 << 30));
+    end = e.start_us + e.duration_us;
+    if (const std::int64_t ranks = value(node, "comm_group_size"); ranks > 0)
+      file.add_argument(Argument::group_size, fmt::format("{}", ranks));
+  }
+  return file;
 }
 
 }  // namespace sim::calibrate

@@ -299,12 +299,18 @@ Result<TraceFile> read_trace_file(const std::string& path) {
   if (!is_gzip(*raw)) {
     if (is_nsight_export(*raw, path)) return read_nsight_events(*raw, path);
     if (is_profiler_trace(*raw, path)) return read_trace_events(plain, path);
-    return Diagnostics{
-        {path, "no trace of a profiler: PyTorch's (JSON) or Nsight Systems' (SQLite)"}};
+    if (is_chakra_trace(*raw, path)) return read_chakra_events(*raw, path);
+    return Diagnostics{{path,
+                        "no trace of a profiler: PyTorch's (JSON), Nsight Systems' (SQLite) or "
+                        "Chakra's"}};
   }
   PackedBytes packed(*raw);
-  if (!is_profiler_trace(packed.look(1 << 16), path))
-    return Diagnostics{{path, "what is packed is no trace of PyTorch's profiler"}};
+  if (!is_profiler_trace(packed.look(1 << 16), path)) {
+    const Result<std::string> whole = unpacked(*raw, path);
+    if (!whole) return whole.errors();
+    if (is_chakra_trace(*whole, path)) return read_chakra_events(*whole, path);
+    return Diagnostics{{path, "what is packed is no trace of PyTorch's profiler, nor Chakra's"}};
+  }
   Result<TraceFile> file = read_trace_events(packed, path);
   if (!packed.problem().empty()) return Diagnostics{{path, packed.problem()}};
   return file;

@@ -71,6 +71,7 @@ struct TraceFile {
   std::map<std::string, std::string, std::less<>>
       top;  // other members, as JSON text: "distributedInfo"
   std::shared_ptr<Texts> texts = std::make_shared<Texts>();
+  bool end_to_end = false;  // its source has no times but durations: one event behind the other
 
   std::string_view argument(const TraceEvent& event, Argument which) const;  // "" when absent
   // Adds an argument to the last event of the file.
@@ -88,7 +89,9 @@ Result<TraceFile> read_trace_events(ByteSource& bytes, const std::string& path);
 Result<TraceFile> read_trace_events(std::string_view bytes, const std::string& path);
 // The same of an export of Nsight Systems.
 Result<TraceFile> read_nsight_events(std::string_view bytes, const std::string& path);
-// The file of either form, packed or not; another is an error.
+// The same of a Chakra trace, in protobuf or JSON: what ran on the GPU.
+Result<TraceFile> read_chakra_events(std::string_view bytes, const std::string& path);
+// The file of any of these forms, packed or not; another is an error.
 Result<TraceFile> read_trace_file(const std::string& path);
 
 }  // namespace sim::calibrate

@@ -120,6 +120,7 @@ void cut(const TraceFile& file, double zero_us, MeasuredTrace& out) {
     out.steps.push_back(std::move(whole));
     out.found = "the whole trace taken as one step: nothing in it says where steps begin";
   }
+  if (file.end_to_end) out.found += "; it has no times but durations, laid end to end";
   for (MeasuredStep& step : out.steps) close(step, out.kernels);
   for (std::size_t s = 0; s < out.steps.size(); ++s) {
     const bool last = s + 1 == out.steps.size();
