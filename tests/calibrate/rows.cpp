@@ -365,6 +365,37 @@ TEST_CASE("calibrate: where the cells of NeMo's table contradict the files it wa
   CHECK(plan_of(find("training_runs.csv", "T00202")).plan.mesh.dp == 8);
 }
 
+TEST_CASE("calibrate: flags of a mixture are read as Megatron-LM has them") {
+  const std::vector<Row>& rows = table("megatron_ci_large.csv");
+  const auto mixture = std::ranges::find_if(rows, [](const Row& row) {
+    const RowPlan read = plan_of(row);
+    return read.unsupported.empty() && read.plan.architecture.is_mixture();
+  });
+  REQUIRE(mixture != rows.end());
+  const auto experts_with = [&](const nlohmann::json& flags) {
+    Row row = *mixture;
+    nlohmann::json extra = nlohmann::json::parse(cell(row, "extra"));
+    for (const char* flag :
+         {"moe-router-pre-softmax", "moe-router-enable-expert-bias", "moe-router-score-function",
+          "moe-router-num-groups", "moe-router-group-topk", "moe-ffn-hidden-size"})
+      extra.erase(flag);
+    extra.update(flags);
+    row["extra"] = extra.dump();
+    return plan_of(row).plan.architecture.experts;
+  };
+  const model::Experts plain = experts_with(nlohmann::json::object());
+  CHECK_FALSE(plain.pre_softmax);
+  CHECK_FALSE(plain.expert_bias);
+  CHECK(plain.score != model::RouterScore::sigmoid);
+  CHECK(experts_with({{"moe-router-pre-softmax", true}}).pre_softmax);
+  CHECK(experts_with({{"moe-router-enable-expert-bias", true}}).expert_bias);
+  CHECK(experts_with({{"moe-router-score-function", "sigmoid"}}).score ==
+        model::RouterScore::sigmoid);
+  CHECK(experts_with({{"moe-router-num-groups", 4}}).groups == 4);
+  CHECK(experts_with({{"moe-router-group-topk", 2}}).top_groups == 2);
+  CHECK(experts_with({{"moe-ffn-hidden-size", 4096}}).ffn == 4096);
+}
+
 // A line for each row: what its plan is, and what was assumed, as a number. A line that changes
 // says that a row is read in another way; the plans themselves are what `validate --csv` names.
 TEST_CASE("calibrate: rows of the measured tables are read as they were") {

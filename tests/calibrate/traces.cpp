@@ -95,6 +95,22 @@ TEST_CASE("calibrate: products and attention take their shapes from the operator
   CHECK(attention.kv_heads == 8);
   CHECK(attention.query == 4096);
   CHECK(attention.causal);
+  // Backward: the output's gradient stands before query, key and value.
+  read =
+      read_bytes(trace("aten::_scaled_dot_product_flash_attention_backward",
+                       R"("Input Dims": [[2, 16, 1024, 64], [2, 32, 4096, 128], [2, 8, 2048, 128],
+               [2, 8, 2048, 128], [], []],
+               "Concrete Inputs": ["", "", "", "", "0.", "False"],
+               "Input type": ["c10::Half", "c10::Half", "c10::Half", "c10::Half", "", ""])",
+                       "flash_bwd_kernel", ""),
+                 "t.json");
+  REQUIRE(read);
+  REQUIRE(read->measurements.kernels.size() == 1);
+  const model::Operation& back = read->measurements.kernels[0].operations[0];
+  CHECK(back.heads == 32);
+  CHECK(back.kv_heads == 8);
+  CHECK(back.query == 4096);
+  CHECK_FALSE(back.causal);
 }
 
 TEST_CASE("calibrate: of equal collectives the shortest is the transfer") {

@@ -243,4 +243,9 @@ TEST_CASE("campaign: a save stands, goes on behind and delays by its slowest way
   CHECK(given.blocking == span(7));
   CHECK(given.background == span(8));
   CHECK(given.load == span(9));
+  from.write = from.background = from.load = 0;
+  const Tier nothing = tier_of(from, ways, file->plan, site, 10);
+  CHECK(nothing.blocking == span(0));
+  CHECK(nothing.background == span(0));
+  CHECK(nothing.load == span(0));
 }
