@@ -347,7 +347,8 @@ Result<Machine> load_machine(const std::string& path, const std::vector<std::str
                              bool with_others, const std::string* text) {
   v1::Cluster cluster;
   Source source(path);
-  Diagnostics problems = text != nullptr ? source.read(*text, cluster) : load(source, cluster);
+  Diagnostics problems =
+      text != nullptr ? source.read_whole(*text, cluster) : load(source, cluster);
   if (!problems.empty()) return problems;
   std::vector<Setting> settings;
   for (const std::string& one : overrides)

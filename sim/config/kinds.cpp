@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cctype>
 #include <set>
 
+#include "sim/config/plan.pb.h"
 #include "sim/core/letters.h"
 
 namespace sim::config {
@@ -41,17 +41,14 @@ std::set<std::string> outer_fields(std::string_view text) {
   return names;
 }
 
-// What has no other kind's fields is called a plan; this one has a plan's.
-bool is_plan(std::string_view text) {
-  const std::set<std::string> names = outer_fields(text);
-  constexpr std::array fields = {"model", "cluster", "gpus", "global_batch", "sequence", "tp"};
-  return std::ranges::count_if(fields, [&](const char* f) { return names.contains(f); }) >= 3;
+// Most of these are fields of it.
+bool mostly_of(const std::set<std::string>& names, const google::protobuf::Descriptor& message) {
+  const auto own = std::ranges::count_if(
+      names, [&](const std::string& name) { return message.FindFieldByName(name) != nullptr; });
+  return 2 * static_cast<std::size_t>(own) > names.size();
 }
 
-}  // namespace
-
-std::string kind_of_text(std::string_view text) {
-  const std::set<std::string> names = outer_fields(text);
+std::string kind_of_fields(const std::set<std::string>& names) {
   const auto has = [&](const char* name) { return names.count(name) > 0; };
   if (has("fabric") || has("node") || has("gpu")) return "cluster";
   if (has("provenance") || has("gemm") || has("communication")) return "profile";
@@ -67,16 +64,28 @@ std::string kind_of_text(std::string_view text) {
   return "plan";
 }
 
-std::string kind_of_message(std::string_view name) {
+// What a file is that is read into this message.
+std::string kind_of_message(const std::string& name) {
   if (name == "FailureTable") return "failures";
   if (name == "RunResiduals") return "residuals";
   if (name == "Whatif") return "variants";
   return lower(name);
 }
 
-std::string kind_problem(std::string_view text, std::string_view wanted) {
-  const std::string kind = kind_of_text(text);
-  if (kind == wanted || (kind == "plan" && !is_plan(text))) return "";
+}  // namespace
+
+std::string kind_of_text(std::string_view text) {
+  return kind_of_fields(outer_fields(text));
+}
+
+std::string kind_problem(std::string_view text, const google::protobuf::Descriptor& read_as) {
+  const std::set<std::string> names = outer_fields(text);
+  const std::string kind = kind_of_fields(names), wanted = kind_of_message(read_as.name());
+  if (kind == wanted) return "";
+  // What has no other kind's fields is called a plan: that alone says nothing.
+  if (kind == "plan" &&
+      (mostly_of(names, read_as) || !mostly_of(names, *rehearse::v1::Plan::descriptor())))
+    return "";
   const char* instead = kind == "grid"       ? "; `rehearse sweep` runs it"
                         : kind == "campaign" ? "; `rehearse campaign` runs it"
                         : kind == "search"   ? "; `rehearse plan` runs it"

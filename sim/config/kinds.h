@@ -1,6 +1,8 @@
 // kinds.h — what a text-format file is meant to be, by the fields that only its kind has.
 #pragma once
 
+#include <google/protobuf/descriptor.h>
+
 #include <string>
 #include <string_view>
 
@@ -10,11 +12,8 @@ namespace sim::config {
 // "framework", "codec", "tokenizers", "residuals" or "variants".
 std::string kind_of_text(std::string_view text);
 
-// What a file is that is read into this message: "plan" of "Plan", "variants" of "Whatif".
-std::string kind_of_message(std::string_view name);
-
-// Why a file that was read as a `wanted` is none: "is a grid, not a plan; `rehearse sweep` runs
-// it". "" where it is meant to be one, or nothing sure can be said.
-std::string kind_problem(std::string_view text, std::string_view wanted);
+// Why a file that was read into this message was not meant to be: "is a grid, not a plan; `rehearse
+// sweep` runs it". "" where it was, or nothing sure can be said.
+std::string kind_problem(std::string_view text, const google::protobuf::Descriptor& read_as);
 
 }  // namespace sim::config

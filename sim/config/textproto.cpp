@@ -57,16 +57,19 @@ Diagnostics Source::read(const std::string& text, google::protobuf::Message& mes
   if (const std::string place = bad_byte(path_, text); !place.empty())
     return {{place, "the file is not UTF-8 text"}};
   Diagnostics problems = Reader(*this, text, synonyms).run(message);
-  // A file of another kind breaks so many rules that they would hide what is wrong.
-  if (!problems.empty())
-    if (std::string other = kind_problem(text, kind_of_message(message.GetDescriptor()->name()));
-        !other.empty())
-      return {{path_, std::move(other)}};
   if (!check || problems.size() >= max_problems) return problems;
   // A field that was misspelt would be reported once more as missing.
   for (Diagnostic& rule : this->check(message, problems.empty()))
     problems.push_back(std::move(rule));
   return problems;
+}
+
+Diagnostics Source::read_whole(const std::string& text, google::protobuf::Message& message,
+                               std::span<const Synonym> synonyms, bool check) {
+  Diagnostics problems = read(text, message, synonyms, check);
+  if (problems.empty()) return problems;
+  std::string other = kind_problem(text, *message.GetDescriptor());
+  return other.empty() ? problems : Diagnostics{{path_, std::move(other)}};
 }
 
 Diagnostics Source::read_json(const std::string& text, google::protobuf::Message& message) {
@@ -80,7 +83,7 @@ Diagnostics load(Source& source, google::protobuf::Message& message,
                  std::span<const Synonym> synonyms, bool check) {
   const Result<std::string> text = read_file(source.path());
   if (!text) return text.errors();
-  if (!source.path().ends_with(".json")) return source.read(*text, message, synonyms, check);
+  if (!source.path().ends_with(".json")) return source.read_whole(*text, message, synonyms, check);
   Diagnostics problems = source.read_json(*text, message);
   if (problems.empty() && check) problems = source.check(message);
   return problems;

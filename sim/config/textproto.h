@@ -53,6 +53,10 @@ class Source {
   // unless `check` is false (the caller still changes the message and checks then).
   Diagnostics read(const std::string& text, google::protobuf::Message& message,
                    std::span<const Synonym> synonyms = {}, bool check = true);
+  // The same of a whole file: one of another kind breaks so many rules that they would hide what is
+  // wrong, and is one problem.
+  Diagnostics read_whole(const std::string& text, google::protobuf::Message& message,
+                         std::span<const Synonym> synonyms = {}, bool check = true);
   // Every rule that a value breaks; unless `whole` is false, also every field that is missing.
   Diagnostics check(const google::protobuf::Message& message, bool whole = true) const;
   // Was the field written, even as the value that proto3 does not keep (0, "")?

@@ -4,6 +4,7 @@
 
 #include "sim/config/cluster.h"
 #include "sim/config/grid.h"
+#include "sim/config/search.h"
 #include "sim/config/whatif.h"
 #include "support.h"
 
@@ -97,6 +98,15 @@ TEST_CASE("config: a file of another kind says what it is") {
                  "is a plan, not a grid; `rehearse run` runs it"));
   CHECK(contains(problems(sim::config::load_cluster(plan)), "is a plan, not a cluster; "));
   CHECK(contains(problems(sim::config::load_whatif(plan)), "is a plan, not variants; "));
+  // What is wrong in a setting, or in a file that mostly has the fields of its kind, is said
+  // itself.
+  CHECK(contains(problems(sim::config::find_cluster("dgx-h100", "", {{"fabric.kind=foo"}})),
+                 "'kind' is one of single_switch"));
+  support::Scratch scratch;
+  const std::string search =
+      "model: \"llama-3.1-8b\" cluster: \"dgx-h100\" gpus: 16 bach: 64 sequence: 8192";
+  CHECK(contains(problems(sim::config::load_search(scratch.write("s.textproto", search))),
+                 "'Search' has no field 'bach'; did you mean 'batch'?"));
   const std::string grid = support::in_repository("workloads/paper-454.textproto");
   CHECK(contains(problems(load_plan(grid)), "is a grid, not a plan; `rehearse sweep` runs it"));
   const std::string cluster = support::in_repository("topologies/dgx-h100.textproto");
