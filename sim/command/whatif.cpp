@@ -63,8 +63,11 @@ int run_whatif(const Arguments& arguments, Globals globals) {
   Diagnostics unknown;
   for (const std::string& text : options.list("vary")) {
     varies.push_back(need(config::parse_vary(text)));
-    if (config::is_cluster_setting(text)) continue;
-    if (std::string problem = config::setting_problem(varies.back().key); !problem.empty())
+    const std::string& key = varies.back().key;
+    if (std::string problem = config::is_cluster_setting(text)
+                                  ? config::cluster_setting_problem(key)
+                                  : config::setting_problem(key);
+        !problem.empty())
       unknown.push_back({"--vary " + text.substr(0, 80), std::move(problem)});
   }
   if (!unknown.empty()) throw Stop{complain(unknown), ""};

@@ -42,6 +42,30 @@ std::string in_text_format(const FieldDescriptor& field, const std::string& valu
   return text + '"';
 }
 
+// The message that a key names a field of, "node.nics".
+struct Target {
+  Message* message;
+  const FieldDescriptor* field;
+  std::string problem;
+};
+
+Target target_of(std::string_view key, v1::Cluster& cluster) {
+  const std::string_view path = key.substr(0, 80);
+  Message* target = &cluster;
+  for (;;) {
+    const std::size_t dot = std::min(key.find('.'), key.size());
+    const FieldDescriptor* field =
+        target->GetDescriptor()->FindFieldByName(std::string(key.substr(0, dot)));
+    if (!field || (dot < key.size()) != (field->message_type() && !field->is_repeated()))
+      return {nullptr, nullptr,
+              fmt::format("a cluster has no setting '{}'{}", path,
+                          did_you_mean(key.substr(0, 80), names_of(*target)))};
+    if (dot == key.size()) return {target, field, ""};
+    target = target->GetReflection()->MutableMessage(target, field);
+    key.remove_prefix(dot + 1);
+  }
+}
+
 Diagnostics one(const Setting& setting, v1::Cluster& cluster, Source& source,
                 std::vector<std::string>& done) {
   const auto refuse = [&](std::string text) {
@@ -51,21 +75,13 @@ Diagnostics one(const Setting& setting, v1::Cluster& cluster, Source& source,
   if (equals == std::string::npos || equals == 0)
     return refuse(fmt::format("'{}' is not key=value; write for example fabric.oversubscription=4",
                               setting.text.substr(0, 80)));
-  std::string_view key = without_prefix(std::string_view(setting.text).substr(0, equals));
+  const std::string_view key = without_prefix(std::string_view(setting.text).substr(0, equals));
   const std::string path(key.substr(0, 80));
   const std::string value = setting.text.substr(equals + 1);
-  Message* target = &cluster;
-  const FieldDescriptor* field = nullptr;
-  for (;;) {
-    const std::size_t dot = std::min(key.find('.'), key.size());
-    field = target->GetDescriptor()->FindFieldByName(std::string(key.substr(0, dot)));
-    if (!field || (dot < key.size()) != (field->message_type() && !field->is_repeated()))
-      return refuse(fmt::format("a cluster has no setting '{}'{}", path,
-                                did_you_mean(key.substr(0, 80), names_of(*target))));
-    if (dot == key.size()) break;
-    target = target->GetReflection()->MutableMessage(target, field);
-    key.remove_prefix(dot + 1);
-  }
+  const Target named = target_of(key, cluster);
+  if (!named.problem.empty()) return refuse(named.problem);
+  Message* const target = named.message;
+  const FieldDescriptor* const field = named.field;
   if (value.empty()) return refuse(fmt::format("'{}' has no value", path));
   if (const std::string problem = number_problem(*field, value); !problem.empty())
     return refuse(problem);
@@ -97,6 +113,11 @@ bool is_cluster_setting(std::string_view text) {
   const std::string_view key = text.substr(0, std::min(text.find('='), text.size() - 1) + 1);
   return key.starts_with("cluster.") ||
          std::ranges::any_of(blocks, [&](std::string_view b) { return key.starts_with(b); });
+}
+
+std::string cluster_setting_problem(std::string_view key) {
+  v1::Cluster cluster;
+  return target_of(without_prefix(key), cluster).problem;
 }
 
 Diagnostics apply(std::span<const Setting> settings, v1::Cluster& cluster, Source& source) {

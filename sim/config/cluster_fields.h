@@ -2,6 +2,7 @@
 #pragma once
 
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "sim/config/cluster.pb.h"
@@ -13,6 +14,9 @@ namespace sim::config {
 // A setting of a cluster rather than of a plan: "fabric.oversubscription=4", "node.nics=8",
 // "cluster.nodes=64", "condition={node: 3 gpu: 1 speed: 0.8}".
 bool is_cluster_setting(std::string_view text);
+
+// What is wrong with a key by itself: a cluster has no such setting; "" if it has.
+std::string cluster_setting_problem(std::string_view key);
 
 // Applies the settings in order; the place of NICs and sockets that a new number of them makes
 // untrue is dropped and dealt out again. A list is replaced; `condition` adds one.

@@ -146,7 +146,7 @@ LaunchFile read_torchtitan(const std::string& text, const std::string& path) {
   // [torch/distributed/tensor/experimental/_attention.py: gathered at once, or in turns]
   for (const std::string section : {"parallelism", "experimental"})
     if (const std::string key = section + ".context_parallel_rotate_method"; !of(key).empty())
-      set(key, of(key) == "alltoall" ? "context=ring" : "context=all-gather");
+      set(key, "context=torch-" + of(key));
   const bool compiled = of("compile.enable") == "true" || of("training.compile") == "true";
   if (compiled) set("compile.enable", "layer_kernels=compiled");
   // A compiler leaves out what nobody reads, whatever this says.

@@ -135,6 +135,25 @@ void default_batch(v1::Plan& plan, const std::vector<std::string>& cluster,
                   batch));
 }
 
+// With what is left out of the answer: what a launch says, conditions of nodes on which the job
+// does not run.
+Result<PlanFile> noted(const Result<PlanFile>& loaded, std::vector<std::string> notes) {
+  if (!loaded) return loaded;
+  const topology::Cluster& cluster = loaded->machine.cluster;
+  const int world = static_cast<int>(loaded->plan.world());
+  const int reached = topology::nodes_reached(cluster, (world - 1) / cluster.node.gpus + 1);
+  for (const topology::Condition& condition : cluster.conditions)
+    if (condition.node >= reached)
+      notes.push_back(
+          fmt::format("the condition of node {} touches nothing: the plan's {} GPUs "
+                      "are on nodes 0 to {}",
+                      condition.node, world, reached - 1));
+  if (notes.empty()) return loaded;
+  PlanFile file = *loaded;
+  file.notes = std::move(notes);
+  return file;
+}
+
 }  // namespace
 
 Result<PlanFile> load_plan(const std::string& path, const std::vector<std::string>& overrides) {
@@ -148,7 +167,7 @@ Result<PlanFile> load_plan(const std::string& path, const std::vector<std::strin
                            path)}};
   }
   append(problems, apply(settings_of(overrides), plan, source), "command line");
-  return finish(plan, source, std::move(problems), of_cluster(overrides));
+  return noted(finish(plan, source, std::move(problems), of_cluster(overrides)), {});
 }
 
 Result<PlanFile> load_draft(const std::string& path, const std::vector<std::string>& overrides) {
@@ -175,11 +194,8 @@ Result<PlanFile> load_megatron(const std::string& path, const std::vector<std::s
     if (!supplied(missing.setting, plan, overrides)) problems.push_back(std::move(missing.problem));
   if (problems.empty() && !plan.has_global_batch())
     default_batch(plan, of_cluster(overrides), arguments.notes);
-  Result<PlanFile> loaded = finish(plan, source, std::move(problems), of_cluster(overrides));
-  if (!loaded) return loaded;
-  PlanFile file = *loaded;
-  file.notes = std::move(arguments.notes);
-  return file;
+  return noted(finish(plan, source, std::move(problems), of_cluster(overrides)),
+               std::move(arguments.notes));
 }
 
 }  // namespace sim::config

@@ -103,6 +103,10 @@ constexpr std::array stack_rows{
           .synonyms = "gpt_j_residual",
           .line = "Halves of a layer that stand side by side are summed over tensor-parallel ranks "
                   "together, once (GPT-NeoX)."},
+    Field{.name = "repeat_kv",
+          .place = at<&Plan::stack, &StackPlan::repeat_kv>(),
+          .line = "Keys and values of grouped heads are copied for every query head before "
+                  "attention (torchtitan's models)."},
     Field{.name = "layer_code",
           .place = at<&Plan::stack, &StackPlan::layer_code>(),
           .line = "Megatron-LM's transformer layer, by what its functions still name: core; "

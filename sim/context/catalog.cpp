@@ -21,6 +21,9 @@ std::string hierarchical_problem(const Shape& shape);
 std::vector<Step> hierarchical_forward(const Shape& shape, int rank);
 std::string usp_problem(const Shape& shape);
 std::vector<Step> usp_forward(const Shape& shape, int rank);
+std::string torch_problem(const Shape& shape);
+std::vector<Step> torch_all_gather_forward(const Shape& shape, int rank);
+std::vector<Step> torch_all_to_all_forward(const Shape& shape, int rank);
 
 std::span<const Method> catalog() {
   static constexpr std::array table{
@@ -38,6 +41,13 @@ std::span<const Method> catalog() {
       Method{"usp", "the same two levels, each exchange by itself",
              "arXiv:2405.07719; feifeibear/long-context-attention", "", usp_problem, usp_forward,
              Exchange::neighbours},
+      Method{"torch-allgather",
+             "PyTorch's context_parallel: gathered keys and values, step by step",
+             "pytorch torch/distributed/tensor/experimental/_attention.py", "", torch_problem,
+             torch_all_gather_forward},
+      Method{"torch-alltoall", "the same; keys and values are passed on step by step",
+             "pytorch torch/distributed/tensor/experimental/_attention.py", "", torch_problem,
+             torch_all_to_all_forward},
   };
   return table;
 }

@@ -142,6 +142,12 @@ bool changes_model(const std::string& key) {
 // Choices that the user did not name, beside what holds without them.
 const std::string unsaid_etp = "etp=1", unsaid_context = "context=";
 
+// torchtitan has no other way to share a sequence than PyTorch's context_parallel.
+bool shares_as_torch(const Settings& settings) {
+  return std::ranges::any_of(
+      settings, [](const std::string& one) { return one.starts_with("framework=torchtitan"); });
+}
+
 std::vector<Settings> combined(const std::vector<Settings>& axes) {
   std::vector<Settings> all = {{}};
   for (const Settings& axis : axes) {
@@ -161,7 +167,9 @@ std::vector<Settings> combined(const std::vector<Settings>& axes) {
 Result<std::vector<Settings>> Space::unsaid_axes(const Question& question) const {
   std::vector<Settings> axes;
   if (!domains_.context_said && domains_.cp != std::vector{1})
-    axes.push_back({"", unsaid_context + "all-gather", unsaid_context + "ulysses"});
+    axes.push_back(shares_as_torch(question.settings)
+                       ? Settings{"", unsaid_context + "torch-alltoall"}
+                       : Settings{"", unsaid_context + "all-gather", unsaid_context + "ulysses"});
   if (domains_.ep_said && domains_.etp_said) return axes;
   Settings any = {"model=" + question.model,
                   "cluster=" + question.cluster,

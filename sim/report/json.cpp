@@ -318,6 +318,7 @@ Json to_json(const workload::Plan& p) {
   if (p.sharding.deepspeed_all_reduce) json["deepspeed_all_reduce"] = true;
   if (!p.stack.overlap_tensor_reduce) json["overlap_tensor_reduce"] = false;
   if (p.stack.joined_halves) json["joined_halves"] = true;
+  if (p.stack.repeat_kv) json["repeat_kv"] = true;
   if (!p.trains_adapters()) return json;
   json["lora"] = {{"rank", p.lora.rank},
                   {"linear_qkv", p.lora.qkv},

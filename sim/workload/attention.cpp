@@ -132,9 +132,67 @@ std::int64_t key_bytes(const Dimensions& dim, std::int64_t tokens) {
   return dim.element * dim.batch * tokens * dim.key_value;
 }
 
+namespace {
+
+// The key of a layer whose operators run again, or what is made of it: k's product, then both
+// rotations.
+void make_key_again(Writer& w, std::initializer_list<Value> made) {
+  const Dimensions& dim = w.dim;
+  const std::int64_t rotated = dim.rows(dim.query) + dim.rows(dim.key_value);
+  w.product("qkv", dim.key_value, dim.hidden);
+  w.refill(made);
+  w.memory_bound(OperationKind::elementwise, "rope again",
+                 (w.plan.stack.rope_fusion ? 2 : 12) * rotated);
+}
+
+}  // namespace
+
+bool repeats_heads(const Rank& rank) {
+  return rank.plan.stack.repeat_kv && rank.dim.heads > rank.dim.groups;
+}
+
+Value repeat_heads(Writer& w, Layouts& l) {
+  const Dimensions& dim = w.dim;
+  const std::int64_t query = dim.rows(dim.query);
+  const auto copy = [=](Writer& b) {
+    b.memory_bound(OperationKind::copy, "repeat k", query + dim.rows(dim.key_value));
+    b.memory_bound(OperationKind::copy, "repeat v", query + dim.rows(dim.value));
+  };
+  const Value keys = w.activation(query, "keys of all heads");
+  const Value values = w.activation(query, "values of all heads");
+  copy(w);
+  w.again({keys, values}, [=](Writer& b) {
+    make_key_again(b, {keys, values});
+    copy(b);
+  });
+  const Value source = w.rank.recomputes_operators() ? l.value : Value{0};
+  w.save(source);
+  if (l.made_key) w.drop(l.key);
+  w.drop(l.value);
+  l.key = keys;
+  l.made_key = true;
+  l.value = values;
+  return source;
+}
+
+Gradients sum_repeated(Writer& w, Gradients gradients) {
+  const Dimensions& dim = w.dim;
+  const auto sum = [&](std::int64_t width, std::string_view label) {
+    const Value made = w.temporary(dim.rows(width), label);
+    w.memory_bound(OperationKind::reduction, label, dim.rows(dim.query) + dim.rows(width));
+    return made;
+  };
+  const Value dk = sum(dim.key_value, "dk over copies"), dv = sum(dim.value, "dv over copies");
+  w.drop({gradients[1], gradients[2]});
+  return {gradients[0], dk, dv};
+}
+
 Value fused_core(Writer& w, const CoreInputs& in) {
-  const Scores scores = own_scores(w.dim);
+  Scores scores = own_scores(w.dim);
   Layouts l = make_layouts(w, in);
+  const bool repeats = repeats_heads(w.rank);
+  const Value source = repeats ? repeat_heads(w, l) : Value{0};
+  if (repeats) scores.groups = scores.heads;
   const bool slices = slice_count(w.plan) > 1, is_last = w.rank.slice() + 1 == slice_count(w.plan);
   if (w.dim.prefix > 0) {
     const Value keys = behind_earlier(w, "keys of slices");
@@ -153,12 +211,13 @@ Value fused_core(Writer& w, const CoreInputs& in) {
   w.drop({l.value, lse, state});
   w.node([=](Writer& b, Gradients gradients) -> Gradients {
     const Value dq = b.temporary(b.dim.rows(b.dim.query), "dq");
-    const Value dk = b.temporary(key_bytes(b.dim, scores.key), "dk");
-    const Value dv = b.temporary(key_bytes(b.dim, scores.key), "dv");
+    const std::int64_t keys = repeats ? b.dim.rows(b.dim.query) : key_bytes(b.dim, scores.key);
+    const Value dk = b.temporary(keys, "dk");
+    const Value dv = b.temporary(keys, "dv");
     backward_kernel(b, scores);
     if (slices) pass_to_earlier(b, is_last);
-    b.drop({lse, state, l.query, l.key, l.value, out, gradients[0]});
-    return {dq, dk, dv};
+    b.drop({lse, state, l.query, l.key, l.value, source, out, gradients[0]});
+    return repeats ? sum_repeated(b, {dq, dk, dv}) : Gradients{dq, dk, dv};
   });
   return out;
 }
@@ -200,15 +259,8 @@ Value rotate_back(Writer& w, Value gradient, std::int64_t bytes, std::string_vie
   return out;
 }
 
-// The key of a layer whose operators run again: k's product, then both rotations.
 void key_again(Writer& w, Value key) {
-  if (!w.saved(key)) return;
-  const Dimensions& dim = w.dim;
-  const std::int64_t rotated = dim.rows(dim.query) + dim.rows(dim.key_value);
-  w.product("qkv", dim.key_value, dim.hidden);
-  w.refill({key});
-  w.memory_bound(OperationKind::elementwise, "rope again",
-                 (w.plan.stack.rope_fusion ? 2 : 12) * rotated);
+  if (w.saved(key)) make_key_again(w, {key});
 }
 
 // Weights of the norm over heads that are this wide together.
@@ -316,9 +368,13 @@ struct Core {
   std::string_view context;
   Value (*core)(Writer& w, const CoreInputs& in);
 };
-constexpr std::array cores{Core{"ring", ring_core}, Core{"all-gather", gathered_core},
-                           Core{"ulysses", ulysses_core}, Core{"hierarchical", ring_core},
-                           Core{"usp", usp_core}};
+constexpr std::array cores{Core{"ring", ring_core},
+                           Core{"all-gather", gathered_core},
+                           Core{"ulysses", ulysses_core},
+                           Core{"hierarchical", ring_core},
+                           Core{"usp", usp_core},
+                           Core{"torch-allgather", torch_ring_core},
+                           Core{"torch-alltoall", torch_ring_core}};
 
 Value core(Writer& w, const CoreTraits& traits, const CoreInputs& in) {
   if (traits.unfused) return unfused_core(w, in);

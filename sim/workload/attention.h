@@ -4,8 +4,9 @@
 //
 // A core takes query, key and value to the attention output and back: one fused kernel
 // (attention.cpp), scores and softmax in memory (unfused.cpp), or what context-parallel ranks do
-// together: a ring (ring.cpp), gathered keys (gathered.cpp), heads for sequence (ulysses.cpp), both
-// levels of yunchang (usp.cpp). INVENTORY.md sections 1 to 4, 14 and 30 have a line per tensor.
+// together: a ring (ring.cpp), PyTorch's (torch_ring.cpp), gathered keys (gathered.cpp), heads for
+// sequence (ulysses.cpp), both levels of yunchang (usp.cpp). INVENTORY.md sections 1 to 4, 14, 30
+// and 31 have a line per tensor.
 #pragma once
 
 #include <cstdint>
@@ -44,6 +45,7 @@ Value ring_core(Writer& w, const CoreInputs& in);  // of one level or two
 Value gathered_core(Writer& w, const CoreInputs& in);
 Value ulysses_core(Writer& w, const CoreInputs& in);
 Value usp_core(Writer& w, const CoreInputs& in);
+Value torch_ring_core(Writer& w, const CoreInputs& in);
 // The one of the plan's context. REQUIRES: cp > 1.
 Value shared_core(Writer& w, const CoreInputs& in);
 Value unfused_core(Writer& w, const CoreInputs& in);
@@ -56,6 +58,13 @@ struct Layouts {
   bool made_query, made_key;
 };
 Layouts make_layouts(Writer& w, const CoreInputs& in);
+// Keys and values of grouped heads are copied for every query head (Plan::repeat_kv).
+bool repeats_heads(const Rank& rank);
+// The value is what a layer whose operators run again makes the copies of, 0 in others; the core
+// saves it.
+Value repeat_heads(Writer& w, Layouts& layouts);
+// Their gradients, where dk is 0 both in one tensor, summed over the copies.
+Gradients sum_repeated(Writer& w, Gradients gradients);
 // One fused kernel over so many queries and keys, of so many heads.
 struct Scores {
   std::int64_t query, key;

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "sim/workload/parts.h"
+#include "sim/workload/schedule_rules.h"
 
 namespace sim::workload {
 
@@ -55,6 +56,12 @@ void combinations(const Plan& plan, std::vector<Problem>& problems) {
         {"context", fmt::format("context {} takes no packed samples; write context ring, or leave "
                                 "packed_document out",
                                 plan.mesh.context)});
+  if (plan.stack.repeat_kv && !plan.mesh.context.starts_with("torch-"))
+    problems.push_back(
+        {"repeat_kv",
+         fmt::format("repeat_kv goes with PyTorch's context_parallel, not with context "
+                     "{}; write context torch-allgather, or repeat_kv false",
+                     plan.mesh.context)});
   if (plan.stack.attention == AttentionBackend::unfused)
     problems.push_back(
         {"cp", fmt::format("cp {} needs fused attention; write attention flash or cudnn, "
@@ -75,7 +82,7 @@ context::Shape context_shape(const Plan& plan) {
   shape.sequence = plan.batch.sequence;
   shape.batch = plan.batch.micro_batch;
   shape.heads = static_cast<int>(a.heads / plan.mesh.tp);
-  shape.groups = static_cast<int>(a.kv_heads / plan.mesh.tp);
+  shape.groups = plan.stack.repeat_kv ? shape.heads : static_cast<int>(a.kv_heads / plan.mesh.tp);
   shape.head_dim = a.head_dim;
   shape.value_dim = a.is_latent() ? a.latent.value : 0;
   shape.element = model::bytes_of(plan.numerics.precision);
@@ -93,6 +100,10 @@ std::vector<Problem> context_problems(const Plan& plan) {
   std::vector<Problem> problems;
   const context::Method* method = context::find(plan.mesh.context);
   if (method == nullptr) return {{"context", context::unknown(plan.mesh.context)}};
+  if (plan.stack.repeat_kv && slice_count(plan) > 1)
+    problems.push_back({"repeat_kv",
+                        "repeat_kv goes with whole sequences, not with slices; write repeat_kv "
+                        "false, or another schedule"});
   if (plan.mesh.cp == 1) return problems;
   if (plan.mesh.ulysses > 0 && method->exchange != context::Exchange::neighbours &&
       plan.mesh.ulysses != method->exchanging(context_shape(plan)))

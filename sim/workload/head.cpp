@@ -33,15 +33,17 @@ Gradients head_back(Writer& w, Gradients gradients, Value input, bool last) {
   const bool behind = tp && !sp && !w.frozen() && !w.plan.stack.overlap_tensor_reduce;
   const auto beside = [](bool hides) { return hides ? overlapped : std::uint8_t{0}; };
   const std::uint16_t arrived = w.event(), scattered = w.event();
-  if (sp) {
+  const bool gathers = sp && !w.distributes_tensors();
+  if (gathers) {
     w.e.collective(Kind::all_gather, Stream::tp, dim.full(), "all-gather", overlapped, arrived);
     if (w.records()) w.record_stream(input, Stream::tp);
   }
-  const Value whole = w.temporary(dim.full(), "head input gradient");
-  head_product(w, dim.tokens, dim.hidden, dim.vocab, GemmRole::input_gradient, beside(sp));
+  Value whole = w.temporary(dim.full(), "head input gradient");
+  head_product(w, dim.tokens, dim.hidden, dim.vocab, GemmRole::input_gradient, beside(gathers));
+  if (sp) whole = w.reorder(whole, Writer::Order::to_scatter, dim.full());
   Value reduced = whole;
   if (sp) {
-    w.e.wait(arrived);
+    if (gathers) w.e.wait(arrived);
     reduced = w.temporary(dim.residual(), "head input gradient shard");
     w.e.collective(Kind::reduce_scatter, Stream::tp, dim.full(), "reduce-scatter", overlapped,
                    scattered);
@@ -66,6 +68,7 @@ Gradients head_back(Writer& w, Gradients gradients, Value input, bool last) {
   if (sp) w.drop(whole);
   if (w.a.head_bias && !w.frozen()) head_bias_gradient(w);
   w.drop(gradients[0]);
+  if (sp && !gathers) w.drop(input);
   const bool tied =
       w.rank.sharding->parameters(w.variant.unit.chunk).find({0, ends}, "output layer") < 0;
   if (!w.keep_gradient(handle, tied ? "word embedding" : "output layer")) w.drop(handle);
@@ -150,12 +153,20 @@ std::uint32_t head_forward(Rank& rank, const Variant& variant) {
   w.node([=](Writer& b, Gradients g) { return final_norm_back(b, g, norm, residual); });
   blas_workspace(w, blas_workspace_forward, "cuBLAS workspace of the forward thread");
   if (w.a.predicted_tokens > 0) predict(w, norm.output, predicted_head);
-  if (w.sequence_parallel()) gather_head_input(w);
+  Value input = norm.output;
+  if (w.distributes_tensors()) {
+    input = w.activation(dim.full(), "gathered head input");
+    w.e.collective(Kind::all_gather, Stream::tp, dim.full(), "all-gather");
+    input = w.reorder(input, Writer::Order::gathered, dim.full());
+    w.save(input);
+  } else if (w.sequence_parallel()) {
+    gather_head_input(w);
+  }
   const Value logits = w.make(logits_bytes(dim), "logits", Category::logits);
   head_product(w, dim.tokens, dim.vocab, dim.hidden, GemmRole::forward, 0);
+  if (w.distributes_tensors()) w.drop(input);
   const bool only = w.a.predicted_tokens == 0;
-  w.node(
-      [only, input = norm.output](Writer& b, Gradients g) { return head_back(b, g, input, only); });
+  w.node([only, input](Writer& b, Gradients g) { return head_back(b, g, input, only); });
   const Value losses = cross_entropy(w, logits);
   w.drop({logits, norm.output});  // the model's forward returns
   report_loss(w);

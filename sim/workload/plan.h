@@ -296,6 +296,8 @@ struct StackPlan {
   // Halves of a layer that stand side by side are summed over the tensor-parallel ranks once, both
   // together (GPT-NeoX's gpt_j_residual).
   bool joined_halves = false;
+  // Keys and values of grouped heads are copied for every query head before a fused core.
+  bool repeat_kv = false;
   // TransformerEngine 2: the uninitialised gradient handed to autograd is one a shape, for good.
   bool kept_gradient_handles = false;
   bool attention_mask = true;  // dataloader mask b x 1 x s x s (--no-create-... turns it off)

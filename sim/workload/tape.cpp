@@ -141,9 +141,15 @@ void Writer::ready(std::string_view parameter, std::string_view owner) {
   if (variant.hooks) rank.sharding->ready(e, unit(), parameter, owner);
 }
 
-void Writer::reorder(std::string_view name, std::int64_t bytes) {
-  if (rank.batch_first() && dim.batch > 1)
-    memory_bound(model::OperationKind::copy, name, 2 * bytes);
+Value Writer::reorder(Value v, Order order, std::int64_t bytes) {
+  const bool gathered = order == Order::gathered;
+  const bool copies = distributes_tensors() && !plan.stack.tp_comm_overlap;
+  if (!rank.batch_first() || (dim.batch == 1 && (gathered || !copies))) return v;
+  const char* name = gathered ? "gathered sequences" : "sequences to scatter";
+  const Value ordered = copies ? temporary(bytes, name) : v;
+  memory_bound(model::OperationKind::copy, name, 2 * bytes);
+  if (copies) drop(v);
+  return ordered;
 }
 
 std::uint32_t Writer::finish() {

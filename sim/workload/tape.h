@@ -176,9 +176,20 @@ class Writer {
   void use(std::initializer_list<std::string_view> parameters, std::string_view owner = {});
   bool keep_gradient(Value gradient, std::string_view parameter, std::string_view owner = {});
   void ready(std::string_view parameter, std::string_view owner = {});
-  // Tensors have the batch first (DTensor): pieces of sequences are put in order around each
-  // collective, unless there is one sequence [torch/distributed/_functional_collectives.py].
-  void reorder(std::string_view name, std::int64_t bytes);
+  // DTensor's parallel products: collectives are operators of their own, and what they gathered is
+  // what a product saves [torch/distributed/tensor/parallel/style.py].
+  bool distributes_tensors() const {
+    return plan.stack.layer_kernels != LayerKernels::fused && rank.batch_first() &&
+           sequence_parallel();
+  }
+  // ... which keeps it until its backward pass, unless it is gathered again.
+  bool keeps_gathered() const { return distributes_tensors() && !rank.recomputes_operators(); }
+  // Tensors have the batch first (DTensor): pieces of sequences are put in order behind a gather
+  // and in front of a scatter, unless a gather's are of one sequence. The value is what they lie in
+  // then, a copy but where products are cut beside their messages (tp_comm_overlap)
+  // [torch/distributed/_functional_collectives.py:all_gather_tensor, reduce_scatter_tensor].
+  enum class Order : std::uint8_t { gathered, to_scatter };
+  Value reorder(Value v, Order order, std::int64_t bytes);
 
   bool makes_workspaces() const { return forward && variant.first_use; }
   // A library's workspace comes before the first product's output.

@@ -46,6 +46,20 @@ TEST_CASE("launch: torchtitan's asynchronous tensor parallelism sends in pieces"
   CHECK_FALSE(vanilla->plan.stack.tp_comm_overlap);
 }
 
+TEST_CASE("launch: torchtitan shares sequences as PyTorch does, gathered or passed on") {
+  const std::string context = "[parallelism]\ncontext_parallel_degree = 2\n";
+  for (const auto& [rotates, name] :
+       {std::pair{"", "torch-allgather"},
+        std::pair{"context_parallel_rotate_method = \"allgather\"\n", "torch-allgather"},
+        std::pair{"context_parallel_rotate_method = \"alltoall\"\n", "torch-alltoall"}}) {
+    const auto file = titan(context + rotates);
+    CAPTURE(rotates, support::problems(file));
+    REQUIRE(file);
+    CHECK(file->plan.mesh.context == name);
+  }
+  CHECK_FALSE(titan(context + "context_parallel_rotate_method = \"ring\"\n"));
+}
+
 TEST_CASE("launch: torchtitan's checkpoints stop early where it is asked for or compiled") {
   const std::string full =
       "[parallelism]\ntensor_parallel_degree = 2\n[activation_checkpoint]\nmode = \"full\"\n";

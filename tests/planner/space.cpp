@@ -53,6 +53,7 @@ TEST_CASE("planner: the words of a plan, read back, make the plan") {
       const int variant = static_cast<int>(random.uniform() * space.variants(core));
       const std::string words = space.words(core, variant);
       INFO(words);
+      CHECK(words.find(" recompute=") != words.npos);  // said, though none is the default
       const auto file = config::load_plan("", split(words));
       if (!file) INFO(file.errors().front().message);
       REQUIRE(file);
@@ -147,7 +148,9 @@ TEST_CASE("planner: what is to be launched, read back, is the plan") {
     const auto c =
         static_cast<std::size_t>(random.uniform() * static_cast<double>(space.cores().size()));
     const planner::Core& core = space.cores()[c];
-    const workload::Plan plan = space.plan(core, 0);
+    workload::Plan plan = space.plan(core, 0);
+    if (plan.mesh.cp > 1 && plan.sharding.data_parallel == workload::DataParallelism::fsdp2)
+      plan.mesh.context = "torch-allgather";  // torchtitan's
     for (const planner::LaunchText& one :
          planner::launches(plan, "llama-3.1-8b", space.bases()[core.base].file.machine)) {
       if (one.text.empty()) {
@@ -205,6 +208,30 @@ TEST_CASE("planner: torchtitan is told to compile, or else to stop early") {
   CHECK(text().ends_with("mode = \"full\"\nearly_stop = true\n"));
   plan.stack.layer_kernels = workload::LayerKernels::compiled;
   CHECK(text().ends_with("mode = \"full\"\n\n[compile]\nenable = true\n"));
+}
+
+TEST_CASE("planner: torchtitan's sequences are shared as PyTorch does, and it is told how") {
+  const planner::Space space = sample::space(sample::question(
+      "llama-3.1-8b", "dgx-h100", 32, 64, 8192,
+      {"framework=torchtitan", "pp=1", "cp=2", "zero=3", "vp=1", "recompute=full"}));
+  std::set<std::string> seen;
+  for (const planner::Core& core : space.cores()) {
+    workload::Plan plan = space.plan(core, 0);
+    const auto text = [&](std::string planner::LaunchText::*part) {
+      for (const planner::LaunchText& one :
+           planner::launches(plan, "llama-3.1-8b", space.bases()[core.base].file.machine))
+        if (one.program == "torchtitan") return one.*part;
+      return std::string();
+    };
+    const std::string rotates = plan.mesh.context == "torch-alltoall" ? "alltoall" : "allgather";
+    if (const std::string told = text(&planner::LaunchText::text); !told.empty()) {
+      seen.insert(plan.mesh.context);
+      CHECK(told.find("rotate_method = \"" + rotates + "\"\n") != told.npos);
+    }
+    plan.mesh.context = "ring";
+    CHECK(text(&planner::LaunchText::left).find("context torch-allgather") != std::string::npos);
+  }
+  CHECK(seen == std::set<std::string>{"torch-allgather", "torch-alltoall"});
 }
 
 TEST_CASE("planner: an order of nodes is launched as a hostfile") {

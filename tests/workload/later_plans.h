@@ -124,6 +124,35 @@ void add_later_plans(Add add, const sim::workload::Plan& llama) {
       p.stack.layer_kernels = LayerKernels::eager;
       p.stack.norm_fusion = true;
     });
+  sim::workload::RecomputeModules operators{};
+  operators.core_attention = false;
+  operators.operators = true;
+  for (const char* context : {"torch-allgather", "torch-alltoall"})
+    for (const LayerKernels kernels : {LayerKernels::eager, LayerKernels::compiled})
+      for (const Recompute recompute : {Recompute::none, selective, full})
+        add("PyTorch's context_parallel", llama, [=](Plan& p) {
+          p.architecture.layers = 4;
+          p.sharding.data_parallel = DataParallelism::fsdp2;
+          p.mesh.cp = 4;
+          p.mesh.tp = recompute == full ? 2 : 1;
+          p.mesh.context = context;
+          p.policy.recompute = recompute;
+          if (recompute == selective) p.policy.recompute_modules = operators;
+          p.stack.layer_kernels = kernels;
+          p.stack.repeat_kv = kernels == LayerKernels::compiled;
+          p.stack.separate_products = true;
+        });
+  for (const Recompute recompute : {Recompute::none, selective, full})
+    add("copies of keys for every head", llama, [=](Plan& p) {
+      p.architecture.layers = 4;
+      p.sharding.data_parallel = DataParallelism::fsdp2;
+      p.policy.recompute = recompute;
+      if (recompute == selective) p.policy.recompute_modules = operators;
+      p.batch.micro_batch = 2, p.batch.global_batch *= 2;
+      p.mesh.tp = 2;
+      p.stack.layer_kernels = LayerKernels::compiled;
+      p.stack.repeat_kv = true;
+    });
 }
 
 }  // namespace sample
