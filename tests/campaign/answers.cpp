@@ -193,6 +193,24 @@ TEST_CASE("campaign: every shipped campaign loads, with its table and the plan o
   }
 }
 
+TEST_CASE("campaign: a share goes to the next node where there is one") {
+  setenv("REHEARSE_ROOT", REHEARSE_SOURCE_DIR, 1);
+  search::Sites sites;
+  const auto seconds = [&](const char* gpus, double bytes) {
+    const auto file = config::load_plan(
+        "", {"model=llama-2-7b", "cluster=dgx-h100", gpus, "global_batch=64", "sequence=1024"});
+    REQUIRE(file);
+    return fabric_seconds(file->plan, **sites.of(file->machine), bytes);
+  };
+  CHECK(seconds("gpus=8", 1e9) == 0);
+  CHECK(seconds("gpus=16", 0) == 0);
+  // A NIC of 50 GB/s a GPU, of which a message has most.
+  CHECK(seconds("gpus=16", 1e9) > 1.0 / 50);
+  CHECK(seconds("gpus=16", 1e9) < 1.0 / 40);
+  CHECK(seconds("gpus=32", 1e9) == Approx(seconds("gpus=16", 1e9)).epsilon(0.01));
+  CHECK(seconds("gpus=16", 4e9) == Approx(4 * seconds("gpus=16", 1e9)).epsilon(0.02));
+}
+
 TEST_CASE("campaign: a save stands, goes on behind and delays by its slowest way") {
   setenv("REHEARSE_ROOT", REHEARSE_SOURCE_DIR, 1);
   const auto file = config::load_plan(

@@ -153,6 +153,23 @@ TEST_CASE("golden: what varies must be a setting") {
   CHECK(finished.err ==
         "--vary tpp=1,2: error: a plan has no setting 'tpp'; did you mean 'tp'?\n"
         "--vary fsdp.nope=1: error: a plan has no setting 'nope'\n");
+  const golden::Finished cluster =
+      run("./rehearse whatif llama-2-7b-64 --vary node.nicz=1 --vary fabric.kind=fat_tree", folder);
+  CHECK(cluster.code == 65);
+  CHECK(cluster.err ==
+        "--vary node.nicz=1: error: a cluster has no setting 'node.nicz'; did you mean 'nics'?\n");
+}
+
+TEST_CASE("golden: a condition of a node that the job does not use is said") {
+  const std::string folder = golden::scratch("condition");
+  const golden::Finished finished =
+      run("./rehearse run llama-2-7b-64 'condition={node: 99 speed: 0.5}' "
+          "'condition={node: 7 speed: 0.9}'",
+          folder);
+  CHECK(finished.code == 0);
+  CHECK(finished.err.find("note: the condition of node 99 touches nothing: the plan's 64 GPUs are "
+                          "on nodes 0 to 7\n") != std::string::npos);
+  CHECK(finished.err.find("node 7 ") == std::string::npos);
 }
 
 TEST_CASE("golden: explain looks for changes where a plan does not fit, and is told not to") {

@@ -243,6 +243,23 @@ TEST_CASE("memory: options are read and checked together and kept across changes
   CHECK(old->roundup_divisions[3] == 8);  // 2.4.0 overwrites the last named entry
 }
 
+TEST_CASE("memory: options may lie on their bounds and no further") {
+  for (const char* good :
+       {"per_process_memory_fraction:0", "per_process_memory_fraction:1",
+        "garbage_collection_threshold:0.000001", "garbage_collection_threshold:0.999999",
+        "max_split_size_mb:20", "roundup_power2_divisions:1"}) {
+    INFO(good);
+    CHECK(parse_options(good));
+  }
+  for (const char* bad :
+       {"per_process_memory_fraction:-0.01", "per_process_memory_fraction:1.01",
+        "garbage_collection_threshold:0", "garbage_collection_threshold:1", "max_split_size_mb:19",
+        "roundup_power2_divisions:0", "roundup_power2_divisions:3"}) {
+    INFO(bad);
+    CHECK_FALSE(parse_options(bad));
+  }
+}
+
 TEST_CASE("memory: wrong options are all reported with their columns") {
   const auto options = parse_options(
       "max_split_size:100,expandable_segments:yes,roundup_power2_divisions:[3:2],"
