@@ -76,13 +76,31 @@ Gradients head_back(Writer& w, Gradients gradients, Value input, bool last) {
   return {reduced};
 }
 
-// A module that predicts more tokens has the head and the loss once more.
-void predicted_head(Writer& w, Value normed, bool last) {
-  if (w.sequence_parallel())
-    w.e.collective(Kind::all_gather, Stream::tp, w.dim.full(), "all-gather");
+// DTensor's head saves what was gathered.
+Value gathered_input(Writer& w) {
+  const Value made = w.activation(w.dim.full(), "gathered head input");
+  w.e.collective(Kind::all_gather, Stream::tp, w.dim.full(), "all-gather");
+  const Value ordered = w.reorder(made, Writer::Order::gathered, w.dim.full());
+  w.save(ordered);
+  return ordered;
+}
+
+// From the norm's output, gathered by now or into a tensor of its own, to the logits.
+Value product_of(Writer& w, Value normed, bool last) {
+  const bool own = w.distributes_tensors();
+  const Value input = own ? gathered_input(w) : normed;
   const Value logits = w.make(logits_bytes(w.dim), "logits", Category::logits);
   head_product(w, w.dim.tokens, w.dim.vocab, w.dim.hidden, GemmRole::forward, 0);
-  w.node([=](Writer& b, Gradients g) { return head_back(b, g, normed, last); });
+  if (own) w.drop(input);
+  w.node([=](Writer& b, Gradients g) { return head_back(b, g, input, last); });
+  return logits;
+}
+
+// A module that predicts more tokens has the head and the loss once more.
+void predicted_head(Writer& w, Value normed, bool last) {
+  if (w.sequence_parallel() && !w.distributes_tensors())
+    w.e.collective(Kind::all_gather, Stream::tp, w.dim.full(), "all-gather");
+  const Value logits = product_of(w, normed, last);
   const Value losses = cross_entropy(w, logits);
   w.drop({logits, losses});
 }
@@ -153,20 +171,8 @@ std::uint32_t head_forward(Rank& rank, const Variant& variant) {
   w.node([=](Writer& b, Gradients g) { return final_norm_back(b, g, norm, residual); });
   blas_workspace(w, blas_workspace_forward, "cuBLAS workspace of the forward thread");
   if (w.a.predicted_tokens > 0) predict(w, norm.output, predicted_head);
-  Value input = norm.output;
-  if (w.distributes_tensors()) {
-    input = w.activation(dim.full(), "gathered head input");
-    w.e.collective(Kind::all_gather, Stream::tp, dim.full(), "all-gather");
-    input = w.reorder(input, Writer::Order::gathered, dim.full());
-    w.save(input);
-  } else if (w.sequence_parallel()) {
-    gather_head_input(w);
-  }
-  const Value logits = w.make(logits_bytes(dim), "logits", Category::logits);
-  head_product(w, dim.tokens, dim.vocab, dim.hidden, GemmRole::forward, 0);
-  if (w.distributes_tensors()) w.drop(input);
-  const bool only = w.a.predicted_tokens == 0;
-  w.node([only, input](Writer& b, Gradients g) { return head_back(b, g, input, only); });
+  if (w.sequence_parallel() && !w.distributes_tensors()) gather_head_input(w);
+  const Value logits = product_of(w, norm.output, w.a.predicted_tokens == 0);
   const Value losses = cross_entropy(w, logits);
   w.drop({logits, norm.output});  // the model's forward returns
   report_loss(w);
