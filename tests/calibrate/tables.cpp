@@ -1,3 +1,5 @@
+#include <zlib.h>
+
 #include <catch2/catch.hpp>
 
 #include "sim/calibrate/readers/packed_bytes.h"
@@ -128,6 +130,26 @@ TEST_CASE("calibrate: what no reader knows is an error that lists the formats") 
 TEST_CASE("calibrate: gzip is unpacked and damaged gzip is refused") {
   CHECK_FALSE(unpacked(std::string("\x1f\x8b\x08\0\0\0\0\0\0\3garbage", 17), "x.gz"));
   CHECK_FALSE(unpacked(std::string("\x1f\x8b", 2), "x.gz"));
+  const auto packed = [](const std::string& text) {
+    z_stream stream{};
+    REQUIRE(deflateInit2(&stream, 9, Z_DEFLATED, 16 + MAX_WBITS, 8, Z_DEFAULT_STRATEGY) == Z_OK);
+    std::string given = text, made(1000, '\0');
+    stream.next_in = reinterpret_cast<Bytef*>(given.data());
+    stream.avail_in = static_cast<uInt>(given.size());
+    stream.next_out = reinterpret_cast<Bytef*>(made.data());
+    stream.avail_out = static_cast<uInt>(made.size());
+    REQUIRE(deflate(&stream, Z_FINISH) == Z_STREAM_END);
+    made.resize(made.size() - stream.avail_out);
+    deflateEnd(&stream);
+    return made;
+  };
+  const std::string one = packed("one, "), two = packed("two");
+  const auto joined = unpacked(one + two, "x.gz");  // several members in a row are one file
+  REQUIRE(joined);
+  CHECK(*joined == "one, two");
+  CHECK(unpacked(one.substr(0, one.size() - 9), "x.gz").errors()[0].message ==
+        "gzip: the file ends too early");
+  CHECK_FALSE(unpacked(one + "\x1f\x8b\x08 and no more of it", "x.gz"));
   const auto plain = unpacked("text", "x");
   REQUIRE(plain);
   CHECK(*plain == "text");

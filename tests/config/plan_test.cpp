@@ -190,6 +190,12 @@ TEST_CASE("config: what is described beside a model changes it") {
   CHECK(fewer.experts.top_k == 8);
   CHECK(fewer.latent.kv_rank == 512);
 
+  // A dense model gets experts as wide as its MLP, and two of them a token.
+  const auto made = with({"model=llama-2-7b", "architecture.num_experts=8"});
+  CHECK(made.experts.count == 8);
+  CHECK(made.experts.top_k == 2);
+  CHECK(made.experts.ffn == made.ffn);
+
   support::Scratch scratch;
   const std::string both =
       scratch.write("p.textproto", "model: \"llama-2-7b\" architecture { layers: 16 norm: layer }");
