@@ -136,6 +136,20 @@ TEST_CASE("framework: what is wrong with a file is said with its place") {
   scratch.write("a.textproto", "line: \"a\" source: \"a\" based_on: \"b\"\n");
   scratch.write("b.textproto", "line: \"b\" source: \"b\" based_on: \"a\"\n");
   CHECK(problems_of(scratch).find("a.textproto: 'a' is based on itself") == 0);
+  // Round a loop in which it does not stand itself.
+  scratch.write("c.textproto", "line: \"c\" source: \"c\" based_on: \"a\"\n");
+  CHECK(problems_of(scratch).find("c.textproto: 'a' is based on itself\n") != std::string::npos);
+}
+
+TEST_CASE("framework: residuals know a framework by its family, or else by its name") {
+  REQUIRE(config::frameworks());
+  CHECK(config::find_framework("gpt-neox")->family == "GPT-NeoX");
+  CHECK(config::find_framework("internevo")->family == "InternEvo");
+  for (const config::Framework& one : *config::frameworks()) {
+    INFO(one.name);
+    CHECK_FALSE(one.family.empty());
+    if (one.name == "mingpt" || one.name == "fms-fsdp") CHECK(one.family == one.name);
+  }
 }
 
 TEST_CASE("framework: conditions name columns and fields that there are") {

@@ -262,6 +262,29 @@ TEST_CASE("config: impossible plans say the rule at the field that breaks it") {
   CHECK(contains(with("tp: 4", "tp: 1048576 cp: 1048576"), "more than 1048576 ranks"));
 }
 
+TEST_CASE("config: an order of ranks names every degree above 1") {
+  const auto said = [](const std::string& order) {
+    const auto file =
+        load_plan("", {"model=llama-2-7b", "cluster=dgx-h100", "gpus=16", "tp=2", "pp=2",
+                       "global_batch=16", "sequence=4096", "rank_order=" + order});
+    return file ? "" : file.errors().front().message;
+  };
+  CHECK(said("tp-cp-ep-dp-pp") == "");
+  CHECK(said("pp-dp-tp") == "");  // cp is 1
+  CHECK(said("tp-pp") ==
+        "the order 'tp-pp' leaves out dp, which is 4; name all degrees above 1, for example "
+        "tp-cp-ep-dp-pp");
+  CHECK(said("tp-zp") != "");
+  const auto file =
+      load_plan("", {"model=llama-2-7b", "cluster=dgx-h100", "gpus=16", "tp=2", "pp=2",
+                     "global_batch=16", "sequence=4096", "rank_order=tp-pp-dp"});
+  REQUIRE(file);
+  CHECK(file->plan.mesh.rank_order !=
+        load_plan("", {"model=llama-2-7b", "cluster=dgx-h100", "gpus=16", "tp=2", "pp=2",
+                       "global_batch=16", "sequence=4096"})
+            ->plan.mesh.rank_order);
+}
+
 TEST_CASE("config: every plan of workloads loads") {
   support::Scratch scratch;
   struct Case {
