@@ -44,10 +44,10 @@ std::span<const Method> catalog() {
       Method{"torch-allgather",
              "PyTorch's context_parallel: gathered keys and values, step by step",
              "pytorch torch/distributed/tensor/experimental/_attention.py", "", torch_problem,
-             torch_all_gather_forward},
+             torch_all_gather_forward, Exchange::nobody, "allgather"},
       Method{"torch-alltoall", "the same; keys and values are passed on step by step",
              "pytorch torch/distributed/tensor/experimental/_attention.py", "", torch_problem,
-             torch_all_to_all_forward},
+             torch_all_to_all_forward, Exchange::nobody, "alltoall"},
   };
   return table;
 }

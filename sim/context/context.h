@@ -93,6 +93,7 @@ struct Method {
   std::string (*problem)(const Shape& shape);
   std::vector<Step> (*forward)(const Shape& shape, int rank);
   Exchange exchange = Exchange::nobody;
+  std::string_view torch = {};  // rotate_method of PyTorch's context_parallel; "": it has none
 
   int exchanging(const Shape& shape) const;  // ranks that exchange with each other; 1: nobody does
   // How many heads and groups a call has.

@@ -207,7 +207,7 @@ LaunchText torchtitan(const Plan& plan, const std::string& model) {
     out.left = "torchtitan has no flavor of this model";
   } else if (plan.sharding.data_parallel != workload::DataParallelism::fsdp2) {
     out.left = "torchtitan's data parallelism is FSDP2 (zero=2, zero=3)";
-  } else if (plan.mesh.cp > 1 && !plan.mesh.context.starts_with("torch-")) {
+  } else if (plan.mesh.cp > 1 && workload::context_method(plan).torch.empty()) {
     out.left =
         "torchtitan shares sequences by PyTorch's context_parallel (context torch-allgather)";
   } else if (schedule == titan_schedules.end()) {
@@ -236,7 +236,7 @@ LaunchText torchtitan(const Plan& plan, const std::string& model) {
       plan.mesh.pp);
   if (plan.mesh.cp > 1)
     out.text += fmt::format("context_parallel_rotate_method = \"{}\"\n",
-                            plan.mesh.context.substr(std::string_view("torch-").size()));
+                            workload::context_method(plan).torch);
   if (plan.mesh.pp > 1)
     out.text += fmt::format("pipeline_parallel_schedule = \"{}\"\n", schedule->theirs);
   if (plan.mesh.pp > 1 && plan.pipeline.layer_split == workload::LayerSplit::weighted)

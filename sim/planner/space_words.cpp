@@ -14,6 +14,7 @@
 #include "sim/config/whatif.h"
 #include "sim/core/text.h"
 #include "sim/planner/space.h"
+#include "sim/workload/context_plan.h"
 #include "sim/workload/recompute_modules.h"
 
 namespace sim::planner {
@@ -142,12 +143,6 @@ bool changes_model(const std::string& key) {
 // Choices that the user did not name, beside what holds without them.
 const std::string unsaid_etp = "etp=1", unsaid_context = "context=";
 
-// torchtitan has no other way to share a sequence than PyTorch's context_parallel.
-bool shares_as_torch(const Settings& settings) {
-  return std::ranges::any_of(
-      settings, [](const std::string& one) { return one.starts_with("framework=torchtitan"); });
-}
-
 std::vector<Settings> combined(const std::vector<Settings>& axes) {
   std::vector<Settings> all = {{}};
   for (const Settings& axis : axes) {
@@ -162,15 +157,21 @@ std::vector<Settings> combined(const std::vector<Settings>& axes) {
   return all;
 }
 
+// Whether the framework that the user names shares sequences by PyTorch's context_parallel, which
+// has no other way. `any`: a plan of the model.
+bool shares_as_torch(Settings any, const Settings& settings) {
+  const auto named = std::ranges::find_if(
+      settings, [](const std::string& one) { return one.starts_with("framework="); });
+  if (named == settings.end()) return false;
+  any.push_back(named->substr(0, named->find(',')));  // of several the first
+  const Result<config::PlanFile> file = config::load_draft("", any);
+  return file && !workload::context_method(file->plan).torch.empty();
+}
+
 }  // namespace
 
 Result<std::vector<Settings>> Space::unsaid_axes(const Question& question) const {
   std::vector<Settings> axes;
-  if (!domains_.context_said && domains_.cp != std::vector{1})
-    axes.push_back(shares_as_torch(question.settings)
-                       ? Settings{"", unsaid_context + "torch-alltoall"}
-                       : Settings{"", unsaid_context + "all-gather", unsaid_context + "ulysses"});
-  if (domains_.ep_said && domains_.etp_said) return axes;
   Settings any = {"model=" + question.model,
                   "cluster=" + question.cluster,
                   "gpus=1",
@@ -179,6 +180,11 @@ Result<std::vector<Settings>> Space::unsaid_axes(const Question& question) const
                   "tp=1",
                   "cp=1",
                   "pp=1"};
+  if (!domains_.context_said && domains_.cp != std::vector{1})
+    axes.push_back(shares_as_torch(any, question.settings)
+                       ? Settings{"", unsaid_context + "torch-alltoall"}
+                       : Settings{"", unsaid_context + "all-gather", unsaid_context + "ulysses"});
+  if (domains_.ep_said && domains_.etp_said) return axes;
   for (const std::string& one : question.settings)
     if (changes_model(one))
       any.push_back(one.substr(0, one.find(',')));  // of several values the first

@@ -35,11 +35,8 @@ struct Column {
 void Column::weight(Writer& w, Value gradient) const {
   const std::int64_t bytes = w.rank.operand(w.dim.full());
   Value gathered = whole_input;
-  if (w.sequence_parallel() && whole_input == 0) {
-    gathered = w.temporary(bytes, "gathered norm output");
-    w.e.collective(Kind::all_gather, Stream::tp, bytes, "all-gather");
-    gathered = w.reorder(gathered, Writer::Order::gathered, bytes);
-  }
+  if (w.sequence_parallel() && whole_input == 0)
+    gathered = gather_rows(w, "gathered norm output", bytes, bytes);
   weight_gradient(w, linear, w.plan.numerics.fp8 ? gradient : 0);
   w.drop(gathered);
   const Value handle = make_handle(w, linear);
@@ -215,9 +212,7 @@ Value column_parallel(Writer& w, const Linear& linear, Value given, std::string_
   const Value wide_input = wide ? w.activation(dim.full(), "adapter input") : Value{0};
   Value gathered = 0;
   if (sp) {
-    gathered = w.temporary(bytes, "gathered norm output");
-    w.e.collective(Kind::all_gather, Stream::tp, wide ? dim.full() : bytes, "all-gather");
-    gathered = w.reorder(gathered, Writer::Order::gathered, wide ? dim.full() : bytes);
+    gathered = gather_rows(w, "gathered norm output", bytes, wide ? dim.full() : bytes);
   } else if (wide) {
     w.memory_bound(OperationKind::copy, "adapter input", 2 * dim.full());
   }

@@ -56,7 +56,7 @@ void combinations(const Plan& plan, std::vector<Problem>& problems) {
         {"context", fmt::format("context {} takes no packed samples; write context ring, or leave "
                                 "packed_document out",
                                 plan.mesh.context)});
-  if (plan.stack.repeat_kv && !plan.mesh.context.starts_with("torch-"))
+  if (plan.stack.repeat_kv && context_method(plan).torch.empty())
     problems.push_back(
         {"repeat_kv",
          fmt::format("repeat_kv goes with PyTorch's context_parallel, not with context "

@@ -94,6 +94,12 @@ void add_to_main_gradient(Writer& w, std::int64_t elements) {
 
 }  // namespace
 
+Value gather_rows(Writer& w, std::string_view label, std::int64_t bytes, std::int64_t sent) {
+  const Value made = w.temporary(bytes, label);
+  w.e.collective(collective::Kind::all_gather, Stream::tp, sent, "all-gather");
+  return w.reorder(made, Writer::Order::gathered, sent);
+}
+
 Value quantise(Writer& w, std::int64_t width, std::int64_t bytes) {
   if (!w.plan.numerics.fp8) return 0;
   const Value made = w.temporary(2 * w.dim.tokens * width, "output gradient in fp8");

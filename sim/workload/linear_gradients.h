@@ -7,6 +7,9 @@
 
 namespace sim::workload {
 
+// All rows of a tensor of which each rank has its sequences' part: a new tensor of so many bytes,
+// of which so many are sent.
+Value gather_rows(Writer& w, std::string_view label, std::int64_t bytes, std::int64_t sent);
 // The gradient of a product's output of this width, cast and cast transposed, until its last use; 0
 // where products are in 16 bits. `bytes`: of the gradient that is read.
 Value quantise(Writer& w, std::int64_t width, std::int64_t bytes);

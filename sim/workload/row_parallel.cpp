@@ -56,12 +56,8 @@ Gradients Row::back(Writer& w, Gradients gradients) const {
   const std::int64_t bytes = w.rank.operand(dim.full());
   const Value from_adapter = adapter.backward(w);
   // The reduce-scatter's backward is an all-gather.
-  Value gathered = 0;
-  if (w.sequence_parallel()) {
-    gathered = w.temporary(bytes, "gathered output gradient");
-    w.e.collective(Kind::all_gather, Stream::tp, bytes, "all-gather");
-    gathered = w.reorder(gathered, Writer::Order::gathered, bytes);
-  }
+  const Value gathered =
+      w.sequence_parallel() ? gather_rows(w, "gathered output gradient", bytes, bytes) : Value{0};
   const Value quantised = quantise(w, linear.out, bytes);
   const Value made = w.temporary(dim.rows(linear.in), label);
   input_gradient(w, linear, 0);

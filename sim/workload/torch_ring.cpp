@@ -90,32 +90,38 @@ Value TorchRing::flat(Writer& w) const {
   return made;
 }
 
-// Keys and values on their way: what a step reads, for the message of the next.
+// Keys and values on their way: what a step reads, and the message for the next.
 struct Keys {
   Writer& w;
   const TorchRing& ring;
   Value held = 0;  // of all ranks, or of the rank whose turn it is
   std::uint16_t arrived = 0;
 
-  void start() {
-    const Value own = ring.flat(w);
-    const bool all = ring.gathers;
-    held = ring.send(w, all ? Kind::all_gather : Kind::ring_exchange,
-                     ring.pair() * (all ? std::int64_t(ring.count()) : 1), "keys and values", own,
-                     arrived);
-    w.drop(own);
-  }
-  // Before step i > 0 attends.
-  void arrive(std::size_t i) {
-    ring.await(w, arrived);
-    if (ring.gathers || i + 1 == ring.count()) return;
-    const Value sent = w.temporary(ring.pair(), "keys and values in one");
-    w.memory_bound(OperationKind::copy, "cat k v", 2 * ring.pair());
-    w.drop(std::exchange(
-        held, ring.send(w, Kind::ring_exchange, ring.pair(), "keys and values", sent, arrived)));
-    w.drop(sent);
-  }
+  // In front of step i's attention.
+  void step(std::size_t i);
+  void pass_on(Kind kind, std::int64_t bytes, Value own);
 };
+
+void Keys::pass_on(Kind kind, std::int64_t bytes, Value own) {
+  w.drop(std::exchange(held, ring.send(w, kind, bytes, "keys and values", own, arrived)));
+  w.drop(own);
+}
+
+void Keys::step(std::size_t i) {
+  if (i == 0) {
+    const Value own = ring.flat(w);
+    if (ring.gathers)
+      pass_on(Kind::all_gather, ring.pair() * static_cast<std::int64_t>(ring.count()), own);
+    else
+      pass_on(Kind::ring_exchange, ring.pair(), own);
+    return;
+  }
+  ring.await(w, arrived);
+  if (ring.gathers || i + 1 == ring.count()) return;
+  const Value own = w.temporary(ring.pair(), "keys and values in one");
+  w.memory_bound(OperationKind::copy, "cat k v", 2 * ring.pair());
+  pass_on(Kind::ring_exchange, ring.pair(), own);
+}
 
 // Forward: the fp32 sum of the steps' outputs.
 struct Merger {
@@ -248,10 +254,7 @@ Gradients torch_ring_back(Writer& w, const TorchRing& ring) {
   sums.clear();
   Keys keys{w, ring};
   for (std::size_t i = 0; i < ring.count(); ++i) {
-    if (i == 0)
-      keys.start();
-    else
-      keys.arrive(i);
+    keys.step(i);
     sums.step(i);
   }
   w.drop(keys.held);
@@ -266,27 +269,23 @@ Value torch_ring_core(Writer& w, const CoreInputs& in) {
   const Value source = repeats_heads(w.rank) ? repeat_heads(w, l) : Value{0};
   Keys keys{w, ring};
   Merger merger{w, ring};
-  std::vector<Value> outputs;
+  Value output = 0;  // of a step: Python's variable names it until the next step's is there
   for (std::size_t i = 0; i < ring.count(); ++i) {
-    if (i == 0)
-      keys.start();
-    else
-      keys.arrive(i);
+    keys.step(i);
     const Scores scores = ring.scores(i);
-    outputs.push_back(w.temporary(ring.of_queries(i, ring.output), "output of a step"));
+    const Value made = w.temporary(ring.of_queries(i, ring.output), "output of a step");
     const Value statistics =
         w.temporary(4 * w.dim.batch * w.dim.heads * scores.query, "lse of a step");
     attention_kernel(w, false, scores);
     merger.step(i);
-    // Python's variable names a step's output until the next step's is there.
-    if (i > 0) w.drop(outputs[i - 1]);
+    w.drop(std::exchange(output, made));
     w.drop(statistics);
   }
   const Value out = w.activation(ring.output, "attention output");
   if (!ring.compiled) w.memory_bound(OperationKind::copy, "output to 16 bits", 3 * ring.output);
   const Value lse = w.activation(statistics_bytes(w.dim), "lse");
   const Value state = w.activation(16, "rng state");
-  w.drop({outputs.back(), merger.sum, keys.held});
+  w.drop({output, merger.sum, keys.held});
   w.save({l.query, l.key, l.value, out, lse, state});
   if (l.made_query) w.drop(l.query);
   if (l.made_key) w.drop(l.key);
