@@ -53,6 +53,7 @@ struct Degrees {
   int replicas = 1;   // copies of the parameters: dp x cp / replicas neighbours share one
   int secondary = 1;  // of the ranks that share one copy, so many neighbours hold a second one
   int ulysses = 1;  // of the cp ranks, so many neighbours are one level of a context of two levels
+  int columns = 1;  // of the tp ranks, so many neighbours hold the columns of one row of a weight
 
   std::int64_t world() const { return std::int64_t{tp} * cp * dp * pp; }
   // Data-parallel ranks of an expert's parameters. REQUIRES: problem(*this) is empty.

@@ -26,6 +26,8 @@ constexpr std::array<CommunicatorRow, communicator_count> rows = {{
     {Communicator::edp, "edp", experts, {dp}, Part::whole, dp},
     {Communicator::shard_near, "shard-near", attention, {dp, cp}, Part::neighbours, dp},
     {Communicator::shard_far, "shard-far", attention, {dp, cp}, Part::alike, dp},
+    {Communicator::tensor_columns, "tensor-columns", attention, {tp}, Part::neighbours, tp},
+    {Communicator::tensor_rows, "tensor-rows", attention, {tp}, Part::alike, tp},
     {Communicator::world, "world", attention, {tp, cp, ep, dp, pp}, Part::whole, std::nullopt},
 }};
 
@@ -33,6 +35,7 @@ constexpr std::array<CommunicatorRow, communicator_count> rows = {{
 std::size_t block_of(const CommunicatorRow& row, const Degrees& degrees, std::size_t line) {
   const bool levels = row.id == Communicator::shard_near || row.id == Communicator::shard_far;
   if (levels) return static_cast<std::size_t>(degrees.secondary);
+  if (row.axes.has(Axis::tp)) return static_cast<std::size_t>(degrees.columns);
   if (row.axes.has(Axis::dp)) return line / static_cast<std::size_t>(degrees.replicas);
   return static_cast<std::size_t>(degrees.ulysses);
 }

@@ -49,6 +49,8 @@ constexpr std::array<QueueRow, workload::stream_count> rows = {{
     {Stream::shard_far, network, Communicator::shard_far, Account::dp_exposed, false},
     {Stream::vocabulary, network, Communicator::pp, Account::pp_transfer, false},
     {Stream::side, sms, std::nullopt, Account::ep_exposed, true},
+    {Stream::tensor_columns, network, Communicator::tensor_columns, Account::tp_exposed, false},
+    {Stream::tensor_rows, network, Communicator::tensor_rows, Account::tp_exposed, false},
 }};
 
 }  // namespace
@@ -75,6 +77,8 @@ const collective::Codec* codec_of(const collective::Codecs& codecs, Stream queue
   };
   switch (queue) {
     case Stream::tp:
+    case Stream::tensor_columns:
+    case Stream::tensor_rows:
     case Stream::etp:
       return known(codecs.tensor);
     case Stream::dp_cp:

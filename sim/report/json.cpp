@@ -317,6 +317,12 @@ Json to_json(const workload::Plan& p) {
   if (p.sharding.deepspeed_optimizer) json["deepspeed_optimizer"] = true;
   if (p.sharding.deepspeed_all_reduce) json["deepspeed_all_reduce"] = true;
   if (!p.stack.overlap_tensor_reduce) json["overlap_tensor_reduce"] = false;
+  if (p.mesh.tensor_columns > 1) json["tensor_columns"] = p.mesh.tensor_columns;
+  if (p.mesh.tensor_depth > 1) {
+    json["tensor_depth"] = p.mesh.tensor_depth;
+    json["overlap_depth_gather"] = p.stack.overlap_depth_gather;
+    json["overlap_depth_scatter"] = p.stack.overlap_depth_scatter;
+  }
   if (p.stack.joined_halves) json["joined_halves"] = true;
   if (p.stack.repeat_kv) json["repeat_kv"] = true;
   if (!p.trains_adapters()) return json;

@@ -86,6 +86,7 @@ mesh::Mesh mesh_of(const Plan& plan, mesh::Alike alike) {
   if (has_two_levels(plan)) degrees.ulysses = context_shape(plan).ulysses;
   if (plan.shards_parameters()) degrees.secondary = plan.sharding.fsdp.secondary;
   degrees.replicas = plan.replicas();
+  degrees.columns = plan.mesh.tensor_columns;
   return mesh::Mesh(degrees, plan.mesh.rank_order, std::move(alike));
 }
 

@@ -5,6 +5,7 @@
 #include "sim/workload/linear_gradients.h"
 #include "sim/workload/lora.h"
 #include "sim/workload/norm.h"
+#include "sim/workload/tensor_grid.h"
 
 namespace sim::workload {
 namespace {
@@ -55,7 +56,8 @@ struct ColumnBack {
         linear(of.linear),
         gradient(output_gradient),
         sp(w.sequence_parallel()),
-        tp(w.dim.tp > 1),
+        tp(w.plan.tensor_rows() > 1),
+        ranks(over_rows(w.plan)),
         frozen(w.frozen()),
         deferred(w.variant.split && !frozen),
         alone(frozen || deferred),
@@ -68,10 +70,14 @@ struct ColumnBack {
   const Column& column;
   const Linear& linear;
   Value gradient;
-  bool sp, tp, frozen, deferred, alone;
+  bool sp, tp;
+  Stream ranks;  // that sum the input's gradient
+  bool frozen, deferred, alone;
   bool last;     // the weight gradient comes behind the norm's
   bool behind;   // the sum comes behind the weight gradient
   bool gathers;  // the input, once more
+  // The product is a module of its own: its weight has its gradient before the norm has.
+  bool apart = w.plan.mesh.tensor_depth > 1;
   Value gathered, quantised = 0, whole = 0, reduced = 0;
   std::uint16_t arrived = 0, scattered = 0;
 
@@ -112,8 +118,8 @@ void ColumnBack::reduce() {
     }
     if (w.records() || alone) w.drop(whole);
   } else if (tp && !behind) {
-    w.e.collective(Kind::all_reduce, Stream::tp, dim.full(), "all-reduce", joined, scattered);
-    if (w.records() && !frozen) w.record_stream(whole, Stream::tp);
+    w.e.collective(Kind::all_reduce, ranks, dim.full(), "all-reduce", joined, scattered);
+    if (w.records() && !frozen) w.record_stream(whole, ranks);
   }
 }
 
@@ -126,9 +132,10 @@ void ColumnBack::weight() {
   } else if (!frozen && !last) {
     weight_gradient(w, linear, quantised, tp && !behind ? overlapped : std::uint8_t{0});
     if (behind) {
-      w.e.collective(Kind::all_reduce, Stream::tp, w.dim.full(), "all-reduce", joins);
-      if (w.records()) w.record_stream(whole, Stream::tp);
+      w.e.collective(Kind::all_reduce, ranks, w.dim.full(), "all-reduce", joins);
+      if (w.records()) w.record_stream(whole, ranks);
     }
+    if (apart) hand_over(w, linear);
     // Cleared by hand; without sequence parallelism that is the saved tensor itself.
     w.drop(sp ? gathered : column.norm.output);
   }
@@ -153,12 +160,12 @@ Gradients ColumnBack::norm() {
     w.catch_up();  // the projection's
   }
   w.drop({before.rsigma, before.mu});
-  const Value handle = alone ? Value{0} : make_handle(w, linear);
+  const Value handle = alone || apart ? Value{0} : make_handle(w, linear);
   w.drop(gradient);
   const bool kept = deferred || !sp || column.whole_input != 0;
   if (frozen ? column.holds_norm : !kept) w.drop(before.output);
   norm_gradients(w, of_norm.weight, of_norm.bias, linear.norm, linear.norm_bias);
-  if (!alone) hook(w, linear, handle);
+  if (!alone && !apart) hook(w, linear, handle);
   bias_gradient(w, linear);
   if (normed || w.a.input_norms == model::InputNorms::none) return {input};
   w.other_gradient = input;
@@ -169,12 +176,14 @@ Gradients ColumnBack::run() {
   const Value from_adapter = column.adapter.backward(w);
   if (gathers) gather();
   quantised = quantise(w, linear.out, w.dim.rows(linear.out));
+  if (apart) w.open(linear.weight);
   whole = w.temporary(w.dim.full(), "input gradient");
   input_gradient(w, linear, gathers ? overlapped : std::uint8_t{0});
   if (frozen) w.drop(quantised);
   add_adapter(w, from_adapter, w.dim.full());
   reduce();
   weight();
+  if (apart) w.close(linear.weight);
   return norm();
 }
 
@@ -217,8 +226,11 @@ Value column_parallel(Writer& w, const Linear& linear, Value given, std::string_
     w.memory_bound(OperationKind::copy, "adapter input", 2 * dim.full());
   }
   w.first_product();
+  w.open(linear.weight);
   Value out = w.make(dim.rows(linear.out), label, category);
   for (const std::int64_t width : linear.widths()) w.product(linear.name, width, linear.in);
+  sum_over_columns(w, out, dim.rows(linear.out));
+  w.close(linear.weight);
   const bool keeps = sp && !w.frozen() && w.keeps_gathered();
   Column column{linear, norm, {}, !w.frozen() && !keeps, keeps ? gathered : 0};
   if (adapted) {

@@ -8,6 +8,7 @@
 #include "sim/workload/head.h"
 #include "sim/workload/linear.h"
 #include "sim/workload/norm.h"
+#include "sim/workload/tensor_grid.h"
 
 namespace sim::workload {
 namespace {
@@ -34,6 +35,8 @@ Gradients back(Writer& w, const Saved& saved) {
     return {};
   }
   Value dropped = 0, gathered = 0, masked = 0;
+  const Value columns =
+      w.plan.mesh.tensor_columns > 1 ? gather_columns(w, "gradient of all columns") : Value{0};
   if (saved.dropout != 0) {
     dropped = w.temporary(dim.residual(), "dropout gradient");
     w.memory_bound(OperationKind::elementwise, "embedding dropout backward", 2 * dim.residual());
@@ -62,7 +65,7 @@ Gradients back(Writer& w, const Saved& saved) {
   }
   w.drop(gathered);
   const Value made = table_gradient(w, dim.vocab, "embedding gradient");
-  w.drop({masked, dropped});
+  w.drop({masked, dropped, columns});
   table_hook(w, made, dim.vocab, "word embedding");
   w.drop({saved.mask, saved.ids});
   return {};
@@ -102,7 +105,8 @@ Saved Forward::run() {
   const bool scatters = w.sequence_parallel() && !learned;
   const bool cuts = w.sequence_parallel() && learned;
   const bool copies = dim.batch > 1;  // [b, s, h] to [s, b, h]
-  left = 1 + learned + copies + (scatters || cuts) + w.a.embedding_norm + drops;
+  const bool grid = w.plan.mesh.tensor_columns > 1;
+  left = 1 + learned + copies + (scatters || cuts) + w.a.embedding_norm + drops + grid;
   Saved saved;
   if (dim.tp > 1) {
     saved.mask = w.activation(dim.tokens, "embedding mask");
@@ -140,6 +144,10 @@ Saved Forward::run() {
       saved.dropout = w.activation(dim.shard * dim.hidden, "embedding dropout mask");
       w.memory_bound(OperationKind::elementwise, "embedding dropout", 2 * dim.residual());
     });
+  if (grid) {
+    const std::int64_t bytes = w.rank.layer_dim.residual();
+    step(bytes, "", [&](Value) { w.memory_bound(OperationKind::copy, "own columns", 2 * bytes); });
+  }
   w.drop({looked_up, positions});
   return saved;
 }

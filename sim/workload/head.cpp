@@ -8,6 +8,7 @@
 #include "sim/workload/loss.h"
 #include "sim/workload/prediction.h"
 #include "sim/workload/sharding.h"
+#include "sim/workload/tensor_grid.h"
 
 namespace sim::workload {
 namespace {
@@ -132,7 +133,10 @@ void head_product(Writer& w, std::int64_t m, std::int64_t n, std::int64_t k, Gem
 }
 
 Gradients final_norm_back(Writer& w, Gradients gradients, const Normed& norm, Value residual) {
-  w.e.alloc(frame_slot(gradient), w.dim.residual(), Category::temporaries, "gradient stream");
+  const bool grid = w.plan.mesh.tensor_columns > 1;
+  const Value whole = grid ? w.temporary(w.dim.residual(), "gradient of all columns") : Value{0};
+  if (!grid)
+    w.e.alloc(frame_slot(gradient), w.dim.residual(), Category::temporaries, "gradient stream");
   const NormGradients made = norm_backward(w, gradients[0]);
   if (!w.frozen() && w.keep_gradient(made.weight, "final norm")) {
     w.keep_gradient(made.bias, "final norm bias");
@@ -144,6 +148,12 @@ Gradients final_norm_back(Writer& w, Gradients gradients, const Normed& norm, Va
   w.drop({norm.output, norm.rsigma, norm.mu, residual});
   w.ready("final norm");
   w.ready("final norm bias");
+  if (grid) {
+    const std::int64_t bytes = w.rank.layer_dim.residual();
+    w.e.alloc(frame_slot(gradient), bytes, Category::temporaries, "gradient stream");
+    w.memory_bound(OperationKind::copy, "own columns", 2 * bytes);
+    w.drop(whole);
+  }
   return {};
 }
 
@@ -164,10 +174,15 @@ std::uint32_t head_forward(Rank& rank, const Variant& variant) {
   Writer w(rank, variant, "head and loss", {}, Writer::Owner::head);
   const Dimensions& dim = w.dim;
   w.use({"final norm", "output layer"});
-  const Value residual = w.given(layer_slot(LayerSlot::input), dim.residual(), "residual stream",
-                                 Category::activations);
+  const Value stream = w.given(layer_slot(LayerSlot::input), rank.layer_dim.residual(),
+                               "residual stream", Category::activations);
+  const bool grid = w.plan.mesh.tensor_columns > 1;
+  if (grid) w.hold(stream);
+  const Value residual = grid ? gather_columns(w, "residual stream of all columns") : stream;
+  if (grid) w.drop(stream);
   const Normed norm = norm_forward(w, dim.residual(), "final norm output", false);
   w.save({residual, norm.output});
+  if (grid) w.drop(residual);
   w.node([=](Writer& b, Gradients g) { return final_norm_back(b, g, norm, residual); });
   blas_workspace(w, blas_workspace_forward, "cuBLAS workspace of the forward thread");
   if (w.a.predicted_tokens > 0) predict(w, norm.output, predicted_head);

@@ -8,7 +8,7 @@ using model::GemmRole;
 using model::OperationKind;
 
 Linear linear(const Rank& rank, Module module) {
-  const Dimensions& dim = rank.dim;
+  const Dimensions& dim = rank.layer_dim;
   const model::Architecture& a = rank.plan.architecture;
   const bool mlp_bias = a.linear_bias && a.mlp_bias;
   Linear l{};
@@ -75,7 +75,7 @@ ParameterList linear_parameters(const Rank& rank, Module module) {
   ParameterList list;
   if (normed && a.norm_has_weights()) list.push_back({l.norm, l.in, sp});
   if (normed && a.norm_has_bias()) list.push_back({l.norm_bias, l.in, sp});
-  list.push_back({l.weight, l.in * l.out, false, true});
+  list.push_back({l.weight, l.in * l.out / rank.plan.mesh.tensor_depth, false, true});
   // The bias of a row-parallel product is added behind the reduction.
   if (l.has_bias) list.push_back({l.bias, l.out, sp && !column});
   return list;
@@ -157,6 +157,10 @@ void hook(Writer& w, const Linear& l, Value handle) {
   if (!w.plan.accumulates_in_product()) add_to_main_gradient(w, l.in * l.out);
   w.drop(handle);
   w.ready(l.weight);
+}
+
+void hand_over(Writer& w, const Linear& l) {
+  hook(w, l, make_handle(w, l));
 }
 
 void bias_gradient(Writer& w, const Linear& l) {

@@ -23,6 +23,8 @@ void weight_gradient(Writer& w, const Linear& l, Value quantised, std::uint8_t f
 Value make_handle(Writer& w, const Linear& l);
 // The hook of a weight: without shards its gradient is added to main_grad and gone.
 void hook(Writer& w, const Linear& l, Value handle);
+// Both, of a weight whose gradient is there.
+void hand_over(Writer& w, const Linear& l);
 void bias_gradient(Writer& w, const Linear& l);
 void add_adapter(Writer& w, Value gradient, std::int64_t bytes);
 

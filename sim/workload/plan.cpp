@@ -16,6 +16,7 @@
 #include "sim/workload/experts.h"
 #include "sim/workload/parts.h"
 #include "sim/workload/schedule_rules.h"
+#include "sim/workload/tensor_grid.h"
 
 namespace sim::workload {
 
@@ -77,10 +78,14 @@ Problems ranges(const Plan& plan) {
 
 void tensor_parallel(const Plan& plan, Problems& problems) {
   const model::Architecture& a = plan.architecture;
+  // With columns of weights over some of the tp ranks, the rest share heads and the MLP.
+  const int ranks = plan.tensor_rows();
   const auto must_divide = [&](const char* what, std::int64_t n) {
-    if (n % plan.mesh.tp != 0)
-      problems.push_back({"tp", fmt::format("tp {} does not divide the {} {}; tp may be {}",
-                                            plan.mesh.tp, n, what, divisors(n))});
+    if (n % ranks != 0)
+      problems.push_back(
+          {"tp", fmt::format("tp{0} {1} does not divide the {2} {3}; tp{0} may be {4}",
+                             ranks == plan.mesh.tp ? "" : " / tensor_columns", ranks, n, what,
+                             divisors(n))});
   };
   must_divide("attention heads", a.heads);
   if (a.kv_heads != a.heads) must_divide("key-value heads", a.kv_heads);
@@ -406,6 +411,7 @@ std::vector<Problem> problems(const Plan& plan) {
   Problems problems = ranges(plan);
   if (!problems.empty()) return problems;
   for (Problem& problem : expert_problems(plan)) problems.push_back(std::move(problem));
+  for (Problem& problem : tensor_grid_problems(plan)) problems.push_back(std::move(problem));
   if (!problems.empty()) return problems;
   tensor_parallel(plan, problems);
   joined_halves(plan, problems);

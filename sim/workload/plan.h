@@ -159,6 +159,12 @@ struct MeshPlan {
   int ep = 1;
   int etp = 0;                    // 0: tp
   bool sequence_parallel = true;  // Megatron-LM turns it off at tp = 1
+  // Of the tp ranks, so many share the columns of a weight and the rest its rows (AxoNN); 1: rows
+  // alone, as Megatron-LM cuts a column-parallel weight.
+  int tensor_columns = 1;
+  // Of the dp ranks, so many neighbours share the layers' weights, which are gathered around each
+  // product: AxoNN's third dimension of tensors, over which it cuts the batch too.
+  int tensor_depth = 1;
   std::string rank_order;         // "tp-cp-ep-dp-pp", fastest first; "": that one
   std::string context = "ring";   // how cp ranks share a sequence: a name of context::catalog()
   int ulysses = 0;  // of a context of two levels, neighbours that exchange sequence for heads; 0:
@@ -293,6 +299,10 @@ struct StackPlan {
   // Without sequence parallelism, a column-parallel product's input gradient is summed beside its
   // weight gradient (--no-async-tensor-model-parallel-allreduce: behind it).
   bool overlap_tensor_reduce = true;
+  // Of weights that lie over several ranks (tensor_depth): a forward pass gathers that of the next
+  // product beside the one at hand; gradients are scattered beside the rest of the backward pass
+  // (--overlap-axonn-all-gather, --overlap-axonn-reduce-scatter).
+  bool overlap_depth_gather = true, overlap_depth_scatter = true;
   // Halves of a layer that stand side by side are summed over the tensor-parallel ranks once, both
   // together (GPT-NeoX's gpt_j_residual).
   bool joined_halves = false;
@@ -350,7 +360,8 @@ struct Plan {
   bool shards_parameters() const { return sharding.data_parallel != DataParallelism::ddp; }
   // Copies of what data-parallel ranks share: of parameters in shards, or of the optimizer's state.
   int replicas() const {
-    return shards_parameters()              ? sharding.fsdp.replicas
+    return mesh.tensor_depth > 1            ? mesh.dp * mesh.cp / mesh.tensor_depth
+           : shards_parameters()            ? sharding.fsdp.replicas
            : sharding.distributed_optimizer ? sharding.optimizer_replicas
                                             : 1;
   }
@@ -381,6 +392,8 @@ struct Plan {
   }
   // Every stage has a share of the vocabulary: the schedule has output passes.
   bool cuts_vocabulary() const;
+  // Tensor-parallel ranks that share the heads, and the rows of column-parallel weights.
+  int tensor_rows() const { return mesh.tp / mesh.tensor_columns; }
   int world() const { return mesh.tp * mesh.cp * mesh.pp * mesh.dp; }
   // Microbatches per pipeline and step. REQUIRES: the plan has no problems.
   int microbatches() const { return batch.global_batch / (mesh.dp * batch.micro_batch); }

@@ -40,7 +40,9 @@ std::string_view name(Stream stream) {
                                                                     "shard near",
                                                                     "shard far",
                                                                     "vocabulary",
-                                                                    "side"};
+                                                                    "side",
+                                                                    "tensor columns",
+                                                                    "tensor rows"};
   return names[static_cast<std::size_t>(stream)];
 }
 

@@ -71,6 +71,8 @@ enum class Stream : std::uint8_t {
   vocabulary,   // all stages: shares of the vocabulary
   side,         // Megatron-LM's second stream: shared experts beside the exchange of tokens, or
                 // what exchanges tokens beside another microbatch
+  tensor_columns,  // of tensor-parallel ranks in rows and columns (AxoNN), those of one row
+  tensor_rows,     // ... and those of one column
   count_,
 };
 constexpr int stream_count = static_cast<int>(Stream::count_);

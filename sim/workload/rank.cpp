@@ -25,24 +25,32 @@ Dimensions::Dimensions(const Plan& plan, int slice) {
   dp = plan.mesh.dp;
   shard = plan.uses_sequence_parallel() ? tokens / tp : tokens;
   hidden = a.hidden;
-  query = a.query_width() / tp;
-  key_value = std::max<std::int64_t>(a.kv_width() / tp, a.head_dim);
-  heads = a.heads / tp;
-  groups = std::max<std::int64_t>(a.kv_heads / tp, 1);
+  const std::int64_t rows = plan.tensor_rows();
+  query = a.query_width() / rows;
+  key_value = std::max<std::int64_t>(a.kv_width() / rows, a.head_dim);
+  heads = a.heads / rows;
+  groups = std::max<std::int64_t>(a.kv_heads / rows, 1);
   head_dim = a.head_dim;
   value_dim = a.is_latent() ? a.latent.value : head_dim;
   attended = a.is_latent() ? heads * value_dim : query;
   value = a.is_latent() ? groups * value_dim : key_value;
-  ffn = a.ffn / tp;
+  ffn = a.ffn / rows;
   up = a.activation == model::Activation::swiglu ? 2 * ffn : ffn;
   const std::int64_t shares = plan.cuts_vocabulary() ? tp * pp : tp;
   vocab = model::padded_vocab(a.vocab, shares) / shares;
+}
+
+Dimensions Dimensions::of_layers(const Plan& plan) const {
+  Dimensions own = *this;
+  own.hidden /= plan.mesh.tensor_columns;
+  return own;
 }
 
 Rank::Rank(const Plan& plan_, const Environment& environment_, Program& program_)
     : plan(plan_),
       environment(environment_),
       dim(plan_),
+      layer_dim(dim.of_layers(plan_)),
       program(program_),
       tables(program_),
       schedule_(schedule::find(plan.pipeline.schedule)),
@@ -72,6 +80,7 @@ void Rank::turn_to(int slice) {
   embedding_tape = own.embedding;
   head_tape = own.head;
   dim = Dimensions(plan, slice);
+  layer_dim = dim.of_layers(plan);
   slice_ = slice;
 }
 

@@ -24,6 +24,8 @@ namespace sim::workload {
 struct Dimensions {
   // Of a slice of the sequence, where the schedule has any.
   explicit Dimensions(const Plan& plan, int slice = 0);
+  // Of layers: a rank has some columns of the residual stream (MeshPlan::tensor_columns).
+  Dimensions of_layers(const Plan& plan) const;
 
   std::int64_t element;        // bytes of an activation
   std::int64_t batch;          // b
@@ -33,7 +35,7 @@ struct Dimensions {
   std::int64_t tokens;         // S b
   std::int64_t shard;          // tokens / t with sequence parallel, else tokens
   std::int64_t hidden;         // h
-  std::int64_t query;          // a d / t
+  std::int64_t query;          // a d / t; with tensor_columns t is the rest of the tp ranks
   std::int64_t attended;       // width of attention's output: a d / t, unless values have their own
   std::int64_t key_value;      // k / t
   std::int64_t value;          // width of the values: k / t, unless they have their own
@@ -173,7 +175,8 @@ struct Rank {
 
   const Plan& plan;
   const Environment& environment;
-  Dimensions dim;
+  Dimensions dim;        // of the ends
+  Dimensions layer_dim;  // of the layers, whose rows may lie over several ranks
   Program& program;
   Tables tables;
   Sharding* sharding = nullptr;

@@ -49,7 +49,7 @@ std::vector<Replicated::Buffer*> Replicated::buffers(int chunk) {
 }
 
 std::int64_t Replicated::ranks(const Buffer& b) const {
-  const std::int64_t whole = std::int64_t{plan_.mesh.dp} * plan_.mesh.cp;
+  const std::int64_t whole = std::int64_t{plan_.mesh.dp} * plan_.mesh.cp / plan_.mesh.tensor_depth;
   return b.experts ? whole * plan_.mesh.tp / (std::int64_t{plan_.mesh.ep} * plan_.expert_tp())
                    : whole;
 }
@@ -61,7 +61,7 @@ std::int64_t Replicated::sharers(const Buffer& b) const {
 std::vector<Stream> Replicated::communicators() const {
   std::vector<Stream> made = model_communicators(rank_);
   if (plan_.mesh.dp > 1) made.push_back(Stream::dp);
-  if (plan_.mesh.dp * plan_.mesh.cp > 1) made.push_back(Stream::dp_cp);
+  if (ranks(buffers_.front()) > 1) made.push_back(group(buffers_.front()));
   if (copies(buffers_.front())) {
     if (sharers(buffers_.front()) > 1) made.push_back(Stream::shard);
     if (!plan_.sharding.whole_parameters) made.push_back(Stream::replicate);
@@ -172,7 +172,7 @@ void Replicated::cast_fp8_weights(Emitter& e, int chunk) {
 }
 
 void Replicated::is_ready(Emitter& e, int chunk, int parameter) {
-  if (!hooks()) return;
+  if (!Replicated::hooks()) return;
   Buffer& b = buffer_of(chunk, parameter);
   const int bucket = b.layout.bucket_of[static_cast<std::size_t>(parameter)];
   if (bucket < 0) return;

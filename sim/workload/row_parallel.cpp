@@ -2,6 +2,7 @@
 // columns, and the output is summed over the ranks.
 #include "sim/workload/linear_gradients.h"
 #include "sim/workload/lora.h"
+#include "sim/workload/tensor_grid.h"
 
 namespace sim::workload {
 namespace {
@@ -17,6 +18,7 @@ struct Row {
   std::string_view label;
 
   Gradients back(Writer& w, Gradients gradients) const;
+  std::uint16_t begin_sum(Writer& w, Value made) const;
   void weight(Writer& w, Value gradient) const;
   void weight_of(Writer& w, Value gradient, Value gathered, Value quantised) const;
   Value keep_gradient(Writer& w, Value gradient, Value gathered, Value quantised) const;
@@ -43,12 +45,28 @@ Value Row::keep_gradient(Writer& w, Value gradient, Value gathered, Value quanti
 
 // In the same pass as the input's.
 void Row::weight_of(Writer& w, Value gradient, Value gathered, Value quantised) const {
-  weight_gradient(w, linear, quantised);
+  const bool hides = w.plan.mesh.tensor_columns > 1 && w.plan.stack.overlap_tensor_reduce;
+  weight_gradient(w, linear, quantised, hides ? overlapped : std::uint8_t{0});
   w.drop(operand);
   const Value handle = make_handle(w, linear);
   w.drop(gathered);
   hook(w, linear, handle);
   w.drop(gradient);
+}
+
+// With columns over several ranks the input's gradient is summed over them, beside the weight
+// gradient: its event, or 0 where nothing is waited for.
+std::uint16_t Row::begin_sum(Writer& w, Value made) const {
+  if (w.plan.mesh.tensor_columns == 1) return 0;
+  if (!w.plan.stack.overlap_tensor_reduce) {
+    sum_over_columns(w, made, w.dim.rows(linear.in));
+    return 0;
+  }
+  const std::uint16_t summed = w.event();
+  w.e.collective(Kind::all_reduce, Stream::tensor_columns, w.dim.rows(linear.in), "all-reduce",
+                 overlapped, summed);
+  if (w.records()) w.record_stream(made, Stream::tensor_columns);
+  return summed;
 }
 
 Gradients Row::back(Writer& w, Gradients gradients) const {
@@ -59,8 +77,11 @@ Gradients Row::back(Writer& w, Gradients gradients) const {
   const Value gathered =
       w.sequence_parallel() ? gather_rows(w, "gathered output gradient", bytes, bytes) : Value{0};
   const Value quantised = quantise(w, linear.out, bytes);
+  const bool apart = w.plan.mesh.tensor_depth > 1;
+  if (apart) w.open(linear.weight);
   const Value made = w.temporary(dim.rows(linear.in), label);
   input_gradient(w, linear, 0);
+  const std::uint16_t summed = begin_sum(w, made);
   if (w.frozen()) {
     w.drop({quantised, gathered});
     add_adapter(w, from_adapter, dim.rows(linear.in));
@@ -80,6 +101,8 @@ Gradients Row::back(Writer& w, Gradients gradients) const {
       weight(w);
     }
   }
+  if (summed != 0) w.e.wait(summed);
+  if (apart) w.close(linear.weight);
   w.drop(gradients[0]);
   bias_gradient(w, linear);
   return {made};
@@ -88,6 +111,7 @@ Gradients Row::back(Writer& w, Gradients gradients) const {
 // The product and what sums it over the tensor-parallel ranks.
 Value row_parallel_output(Writer& w, const Linear& linear) {
   const Dimensions& dim = w.dim;
+  w.open(linear.weight);
   Value out = w.temporary(dim.full(), "row-parallel output");
   w.product(linear.name, linear.out, linear.in);
   if (w.sequence_parallel()) {
@@ -96,10 +120,12 @@ Value row_parallel_output(Writer& w, const Linear& linear) {
     w.e.collective(Kind::reduce_scatter, Stream::tp, dim.full(), "reduce-scatter");
     w.drop(out);
     out = reduced;
-  } else if (dim.tp > 1 && !(w.rank.joins_halves() && linear.module == Module::projection)) {
-    w.e.collective(Kind::all_reduce, Stream::tp, dim.full(), "all-reduce");
-    if (w.records()) w.record_stream(out, Stream::tp);
+  } else if (w.plan.tensor_rows() > 1 &&
+             !(w.rank.joins_halves() && linear.module == Module::projection)) {
+    w.e.collective(Kind::all_reduce, over_rows(w.plan), dim.full(), "all-reduce");
+    if (w.records()) w.record_stream(out, over_rows(w.plan));
   }
+  w.close(linear.weight);
   return out;
 }
 

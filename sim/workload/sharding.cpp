@@ -2,6 +2,7 @@
 
 #include "sim/workload/context_plan.h"
 #include "sim/workload/deepspeed_zero1.h"
+#include "sim/workload/depth.h"
 #include "sim/workload/fsdp.h"
 #include "sim/workload/zero1.h"
 
@@ -48,6 +49,7 @@ void Sharding::ready(Emitter& e, Unit unit, std::string_view name, std::string_v
 
 std::unique_ptr<Sharding> make_sharding(Rank& rank) {
   if (rank.plan.shards_parameters()) return std::make_unique<Fsdp>(rank);
+  if (rank.plan.mesh.tensor_depth > 1) return std::make_unique<Depth>(rank);
   if (rank.plan.sharding.deepspeed_optimizer) return std::make_unique<DeepspeedZero1>(rank);
   if (rank.plan.sharding.distributed_optimizer) return std::make_unique<Zero1>(rank);
   return std::make_unique<Replicated>(rank);
@@ -116,6 +118,9 @@ std::vector<Stream> model_communicators(const Rank& rank) {
   if (rank.plan.world() > 1) made.push_back(Stream::world);
   if (rank.plan.mesh.tp > 1) made.push_back(Stream::tp);
   if (rank.plan.mesh.cp > 1) made.push_back(Stream::cp);
+  if (rank.plan.mesh.tensor_columns > 1) made.push_back(Stream::tensor_columns);
+  if (rank.plan.mesh.tensor_columns > 1 && rank.plan.tensor_rows() > 1)
+    made.push_back(Stream::tensor_rows);
   if (has_two_levels(rank.plan)) made.insert(made.end(), {Stream::cp_exchange, Stream::cp_ring});
   if (!rank.plan.architecture.is_mixture()) return made;
   const int ep = rank.plan.mesh.ep, etp = rank.plan.expert_tp();

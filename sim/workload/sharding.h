@@ -5,6 +5,7 @@
 //     zero1        the optimizer's state in shards (its distributed optimizer)
 //     deepspeed    the same, DeepSpeed's: gradients are tensors until the end of a step
 //     fsdp         parameters too, gathered unit by unit (PyTorch's FSDP 1 and 2)
+//     depth        the layers' weights, gathered around each product (AxoNN)
 //
 // The builder asks for blocks around each unit that a pass visits; the modules say, inside their
 // blocks, which parameter they are about to use and which gradient is there.
@@ -78,6 +79,9 @@ class Sharding {
   // the rest of its unit, false where the module adds it to what is there and frees it.
   bool keep(Emitter& e, Unit unit, std::string_view name, Slot gradient,
             std::string_view owner = {});
+  // Around a product of a layer: its weight is whole in between.
+  virtual void open(Emitter&, Unit, std::string_view /*weight*/, Visit) {}
+  virtual void close(Emitter&, std::string_view /*weight*/) {}
   // It is added, and in a last pass complete.
   void ready(Emitter& e, Unit unit, std::string_view name, std::string_view owner = {});
 

@@ -25,7 +25,7 @@ Writer::Writer(Rank& rank_, const Variant& variant_, std::string name, Tape tape
       variant(variant_),
       plan(rank_.plan),
       a(rank_.plan.architecture),
-      dim(rank_.dim),
+      dim(owner == Owner::layer ? rank_.layer_dim : rank_.dim),
       e(rank_.tables, std::move(name)),
       tape(std::move(tape_)),
       keep(variant_.keep),
@@ -139,6 +139,17 @@ bool Writer::keep_gradient(Value gradient, std::string_view parameter, std::stri
 
 void Writer::ready(std::string_view parameter, std::string_view owner) {
   if (variant.hooks) rank.sharding->ready(e, unit(), parameter, owner);
+}
+
+void Writer::open(std::string_view weight) {
+  rank.sharding->open(e, unit(), weight,
+                      forward             ? Visit::forward
+                      : variant.recompute ? Visit::again
+                                          : Visit::backward);
+}
+
+void Writer::close(std::string_view weight) {
+  rank.sharding->close(e, weight);
 }
 
 Value Writer::reorder(Value v, Order order, std::int64_t bytes) {

@@ -176,6 +176,9 @@ class Writer {
   void use(std::initializer_list<std::string_view> parameters, std::string_view owner = {});
   bool keep_gradient(Value gradient, std::string_view parameter, std::string_view owner = {});
   void ready(std::string_view parameter, std::string_view owner = {});
+  // Around the products of a layer's weight, which may lie over several ranks.
+  void open(std::string_view weight);
+  void close(std::string_view weight);
   // DTensor's parallel products: collectives are operators of their own, and what they gathered is
   // what a product saves [torch/distributed/tensor/parallel/style.py].
   bool distributes_tensors() const {

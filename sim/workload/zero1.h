@@ -69,11 +69,16 @@ class Replicated : public Sharding {
   std::vector<Buffer*> buffers(int chunk);
   // That share a buffer, their queue, and the events behind its reductions and gathers.
   std::int64_t ranks(const Buffer& b) const;
-  static Stream group(const Buffer& b) { return b.experts ? Stream::edp : Stream::dp_cp; }
+  Stream group(const Buffer& b) const {
+    if (b.experts) return Stream::edp;
+    return plan_.mesh.tensor_depth > 1 ? Stream::replicate : Stream::dp_cp;
+  }
   // That share one copy of the optimizer's state, and their queue.
   std::int64_t sharers(const Buffer& b) const;
   Stream shards(const Buffer& b) const { return copies(b) ? Stream::shard : group(b); }
-  bool copies(const Buffer& b) const { return !b.experts && plan_.replicas() > 1; }
+  bool copies(const Buffer& b) const {
+    return !b.experts && plan_.mesh.tensor_depth == 1 && plan_.replicas() > 1;
+  }
   static std::uint16_t reduced(const Buffer& b) {
     return b.experts ? std::uint16_t{expert_bucket_event} : std::uint16_t{bucket_event};
   }
