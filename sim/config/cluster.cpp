@@ -181,6 +181,7 @@ topology::Fabric fabric(const v1::Cluster& cluster, Load& load) {
   to.routers_per_group = from.routers_per_group();
   to.groups = from.groups();
   to.global_links = from.global_links();
+  to.adaptive = from.adaptive();
   to.dimensions = {from.dimensions().begin(), from.dimensions().end()};
   to.open = from.open();
   to.cable = to_bandwidth(from.cable_bandwidth());

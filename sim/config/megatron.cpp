@@ -247,6 +247,7 @@ MegatronArguments Translator::run() {
   for (const auto& [name, given] : launch_.flags) flag(name, given);
   describe_model(*this);
   world();
+  tensor_grid();
   recomputation();
   cross_entropy();
   attention();

@@ -48,6 +48,7 @@ class Translator {
   void flag(const std::string& name, const Given& given);
   void gather_notes();
   void world();
+  void tensor_grid();
   void recomputation();
   void cross_entropy();
   void attention();

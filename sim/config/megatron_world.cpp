@@ -63,6 +63,27 @@ void Translator::world() {
                               given->values.front().unknowns.front()));
 }
 
+// Megatron-AxoNN counts a microbatch over all ranks of the depth, and tensor-parallel ranks by the
+// rows and columns of their grid [axonn-ai/Megatron-AxoNN megatron/arguments.py].
+void Translator::tensor_grid() {
+  const Given* rows = find("row-tensor-model-parallel-size");
+  const Given* columns = find("column-tensor-model-parallel-size");
+  const Given* depth = find("depth-tensor-model-parallel-size");
+  const Given* first = rows ? rows : columns ? columns : depth;
+  if (!first) return;
+  out_.framework = "axonn";
+  set(*first, fmt::format("tp={}", number(rows).value_or(1) * number(columns).value_or(1)));
+  for (const auto& [flag, setting] :
+       {std::pair{"overlap-axonn-comm", "overlap_tensor_reduce"},
+        std::pair{"overlap-axonn-all-gather", "overlap_depth_gather"},
+        std::pair{"overlap-axonn-reduce-scatter", "overlap_depth_scatter"}})
+    if (!has(flag)) set(*first, fmt::format("{}=false", setting));
+  const Given* batch = find("micro-batch-size");
+  const std::int64_t share = number(depth).value_or(1), sequences = number(batch).value_or(0);
+  if (share > 1 && sequences > 0 && sequences % share == 0)
+    set(*batch, fmt::format("micro_batch={}", sequences / share));
+}
+
 // ZeRO's stage from --zero-stage, else from the file of --deepspeed_config.
 void Translator::deepspeed() {
   const Given* on = find("deepspeed");

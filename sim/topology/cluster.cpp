@@ -269,8 +269,9 @@ int period(const Cluster& cluster) {
       return fabric.nodes_per_leaf;
     case FabricKind::three_level:
       return fabric.nodes_per_leaf * fabric.leaves_per_pod;
-    case FabricKind::leaf_spine:  // routes go by hashes of both ends
     case FabricKind::dragonfly:
+      return fabric.adaptive ? fabric.nodes_per_leaf * fabric.routers_per_group : 0;
+    case FabricKind::leaf_spine:  // routes go by hashes of both ends
     case FabricKind::torus:
       break;
   }

@@ -72,6 +72,8 @@ struct Fabric {
   int spines = 0;
   // dragonfly: `nodes_per_leaf` nodes on a router, all routers of a group joined to each other
   int routers_per_group = 0, groups = 0, global_links = 0;  // links between groups, per router
+  // ... where packets take detours round what is busy (Slingshot), else the shortest way
+  bool adaptive = false;
   // torus: one router per node; `open`: a mesh, without the links that close its rings
   std::vector<int> dimensions{};
   bool open = false;

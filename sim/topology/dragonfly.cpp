@@ -10,10 +10,40 @@
 // Routes are minimal: at most one cable between groups. Group i's port c (g-1) + d leads to group
 // i + d + 1 and ends there on port c (g-1) + (g-2-d), so a cable has one end at each.
 //
+// With adaptive routes (Valiant's detours, where a cable is busy) a flow between two routers uses
+// any cables of its group, two of them behind each other, and between groups likewise those of all
+// groups: what a router can send into its group is half its cables there, (a - 1) / 2, what a group
+// can send to the others half its own, a h / 2, whoever talks to whom. So a group is a spine and
+// the links between groups are a core:
+//
+//      core ──(a h / 2 cables)── group ──((a - 1) / 2 cables)── router
+//
 // Kim, Dally, Scott, Abts, "Technology-driven, highly-scalable dragonfly topology", ISCA 2008.
 #include "sim/topology/fabric.h"
 
 namespace sim::topology {
+namespace {
+
+void add_detours(const Fabric& fabric, std::size_t first, Parts& parts) {
+  const int a = fabric.routers_per_group, g = fabric.groups;
+  const double half = 0.5 * static_cast<double>(fabric.cable.bytes_per_second);
+  if (a > 1 || g > 1) {
+    const std::size_t spine = parts.vertices.size();
+    for (int group = 0; group < g; ++group) add_switch(parts, VertexKind::spine, group);
+    // Of a single router all that it has goes to other groups.
+    const double own = a > 1 ? half * (a - 1) : half * fabric.global_links;
+    for (int r = 0; r < a * g; ++r)
+      join(parts, first + static_cast<std::size_t>(r), spine + static_cast<std::size_t>(r / a), own,
+           fabric.spine_hop);
+    if (g == 1) return;
+    const std::size_t core = add_switch(parts, VertexKind::core, 0);
+    for (int group = 0; group < g; ++group)
+      join(parts, spine + static_cast<std::size_t>(group), core, half * a * fabric.global_links,
+           fabric.core_hop);
+  }
+}
+
+}  // namespace
 
 void dragonfly(const Cluster& cluster, Parts& parts) {
   const NodeLayout layout(cluster.node);
@@ -31,6 +61,7 @@ void dragonfly(const Cluster& cluster, Parts& parts) {
                 first + static_cast<std::size_t>(node / fabric.nodes_per_leaf));
     }
   }
+  if (fabric.adaptive) return add_detours(fabric, first, parts);
   const auto cable = static_cast<double>(fabric.cable.bytes_per_second);
   for (int group = 0; group < g; ++group) {
     for (int i = 0; i < a; ++i) {

@@ -163,6 +163,38 @@ TEST_CASE("topology: a dragonfly has its degrees and diameter and cables between
   }
 }
 
+// Half of the cables, for a detour takes two of them; whoever talks to whom.
+TEST_CASE("topology: detours of a dragonfly share the cables of routers and of groups") {
+  for (const int a : {1, 2, 4})
+    for (const int g : {1, 2, 3}) {
+      const int h = 2;
+      Cluster c = test_cluster(a * g * 2, 4, 1, FabricKind::dragonfly, 2);
+      c.fabric.routers_per_group = a;
+      c.fabric.groups = g;
+      c.fabric.global_links = h;
+      c.fabric.adaptive = true;
+      INFO("a " << a << " g " << g);
+      REQUIRE(problems(c).empty());
+      const Graph graph = build_graph(c);
+      const bool joined = a * g > 1;
+      CHECK(count(graph, VertexKind::spine) == (joined ? g : 0));
+      CHECK(count(graph, VertexKind::core) == (g > 1 ? 1 : 0));
+      const double cable = static_cast<double>(c.fabric.cable.bytes_per_second);
+      for (auto [edge, end] = boost::edges(graph); edge != end; ++edge) {
+        const VertexKind from = graph[boost::source(*edge, graph)].kind;
+        const VertexKind to = graph[boost::target(*edge, graph)].kind;
+        const auto between = [&](VertexKind x, VertexKind y) {
+          return (from == x && to == y) || (from == y && to == x);
+        };
+        const double rate = static_cast<double>(graph[*edge].capacity.bytes_per_second);
+        if (between(VertexKind::leaf, VertexKind::spine))
+          CHECK(rate == (a > 1 ? 0.5 * cable * (a - 1) : 0.5 * cable * h));
+        if (between(VertexKind::spine, VertexKind::core)) CHECK(rate == 0.5 * cable * a * h);
+      }
+      CHECK(diameter(graph) <= 6);
+    }
+}
+
 TEST_CASE("topology: a torus and a mesh have their degrees and diameters and bisections") {
   for (const bool open : {false, true}) {
     for (const std::vector<int>& extents : std::vector<std::vector<int>>{

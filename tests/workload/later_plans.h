@@ -153,6 +153,23 @@ void add_later_plans(Add add, const sim::workload::Plan& llama) {
       p.stack.layer_kernels = LayerKernels::compiled;
       p.stack.repeat_kv = true;
     });
+  for (const auto& [columns, depth] : {std::pair{2, 1}, {1, 2}, {2, 2}, {4, 4}})
+    for (const bool overlaps : {true, false})
+      for (const Recompute recompute : {Recompute::none, full})
+        for (const int batch : {1, 2})
+          add("tensors in rows, columns and depth", llama, [=](Plan& p) {
+            p.architecture.layers = 4;
+            p.mesh.tp = 4, p.mesh.tensor_columns = columns;
+            p.mesh.dp *= depth, p.mesh.tensor_depth = depth;
+            p.mesh.sequence_parallel = false;
+            p.batch.micro_batch = batch, p.batch.global_batch *= batch * depth;
+            p.policy.recompute = recompute;
+            p.sharding.distributed_optimizer = p.sharding.overlap_param_gather =
+                p.sharding.overlap_grad_reduce = false;
+            p.stack.gradient_accumulation_fusion = false;
+            p.stack.overlap_tensor_reduce = p.stack.overlap_depth_gather =
+                p.stack.overlap_depth_scatter = overlaps;
+          });
 }
 
 }  // namespace sample

@@ -1,0 +1,132 @@
+// axonn_ranking.cpp — plans of AxoNN in the order of our replay and of its authors' own ranker,
+// which counts bytes over rates that they measured on Perlmutter.
+//
+// The ranker [axonn-ai/Megatron-AxoNN examples/comm_model.py, rates as of commit 660a224 of
+// axonn-ai/axonn; arXiv:2305.13525 section VI]: for each product of a layer, over its ranks g with
+// `inner` ranks inside of them, bytes / rate(inner, g) + 9 us x g, nested columns, rows, depth,
+// data. It says which plan communicates least, not how long a step takes.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <string>
+#include <vector>
+
+#include "sim/config/plan.h"
+#include "sim/search/evaluate.h"
+
+using namespace sim;
+
+namespace {
+
+struct Grid {
+  int rows, columns, depth, data;
+};
+struct Model {
+  const char* name;
+  int layers, hidden, heads, least_tensor, gpus, batch;
+};
+constexpr double sequence = 2048, GiB = 1024.0 * 1024 * 1024;
+
+// GiB/s.
+double rate(int inner, int ranks) {
+  if (inner * ranks > 4) return 59.52 / std::min(4, inner);
+  if (inner == 1 && ranks == 4) return 225;
+  return 76;
+}
+
+// Of a product of a weight [out, in], whose rows lie over the grid's rows or, turned, its columns.
+double product(const Model& m, const Grid& g, double in, double out, bool turned) {
+  const double tokens = m.batch / double(g.data) / g.depth * sequence;
+  const double weight = in * out / (double(g.rows) * g.columns);
+  const auto all_but_one = [](int ranks) { return double(ranks - 1) / ranks; };
+  const double columns_carry = turned ? in / g.rows : out / g.rows;
+  const double rows_carry = turned ? out / g.columns : in / g.columns;
+  const double bytes[] = {2 * all_but_one(g.columns) * tokens * columns_carry * 2,
+                          2 * all_but_one(g.rows) * tokens * rows_carry * 2,
+                          3 * all_but_one(g.depth) * weight * 2,
+                          4 * all_but_one(g.data) * weight / g.depth * 2};
+  const int ranks[] = {g.columns, g.rows, g.depth, g.data};
+  double seconds = 0;
+  for (int level = 0, inner = 1; level < 4; inner *= ranks[level++])
+    if (ranks[level] > 1)
+      seconds += bytes[level] / GiB / rate(inner, ranks[level]) + 9e-6 * ranks[level];
+  return seconds;
+}
+
+double ranked(const Model& m, const Grid& g) {
+  const double h = m.hidden;
+  return m.layers * (product(m, g, h, 3 * h, false) + product(m, g, h, h, true) +
+                     product(m, g, h, 4 * h, false) + product(m, g, 4 * h, h, true));
+}
+
+std::vector<Grid> grids(const Model& m) {
+  std::vector<Grid> all;
+  for (int columns = 1; columns <= m.gpus; columns *= 2)
+    for (int rows = 1; rows * columns <= m.gpus; rows *= 2)
+      for (int depth = 1; depth * rows * columns <= m.gpus; depth *= 2) {
+        const int data = m.gpus / (depth * rows * columns);
+        const bool runs = m.heads % rows == 0 && m.batch % (data * depth) == 0;
+        if (runs && depth * rows * columns >= m.least_tensor)
+          all.push_back({rows, columns, depth, data});
+      }
+  return all;
+}
+
+double replayed(const Model& m, const Grid& g, search::Sites& sites) {
+  const auto plan = config::load_plan(
+      "",
+      {"framework=axonn", "model=gpt3-175b", "cluster=perlmutter", "sequence=2048",
+       fmt::format("architecture.name={}", m.name), fmt::format("architecture.layers={}", m.layers),
+       fmt::format("architecture.hidden={}", m.hidden),
+       fmt::format("architecture.ffn={}", 4 * m.hidden),
+       fmt::format("architecture.heads={}", m.heads),
+       fmt::format("architecture.kv_heads={}", m.heads), fmt::format("gpus={}", m.gpus),
+       fmt::format("tp={}", g.rows * g.columns), fmt::format("tensor_columns={}", g.columns),
+       fmt::format("tensor_depth={}", g.depth), fmt::format("global_batch={}", m.batch),
+       fmt::format("micro_batch={}", m.batch / (g.data * g.depth))});
+  REQUIRE(plan);
+  const auto site = sites.of(plan->machine);
+  REQUIRE(site);
+  replay::Options options;
+  options.memory = replay::MemoryDetail::none;
+  return static_cast<double>(search::evaluate(plan->plan, **site, options).run.step_time.ps);
+}
+
+// Spearman's coefficient: places in both orders.
+double agreement(const std::vector<double>& a, const std::vector<double>& b) {
+  const auto places = [](const std::vector<double>& of) {
+    std::vector<std::size_t> order(of.size()), place(of.size());
+    for (std::size_t i = 0; i < of.size(); ++i) order[i] = i;
+    std::ranges::sort(order, {}, [&](std::size_t i) { return of[i]; });
+    for (std::size_t i = 0; i < of.size(); ++i) place[order[i]] = i;
+    return place;
+  };
+  const auto x = places(a), y = places(b);
+  const auto n = static_cast<double>(a.size());
+  double squares = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    const double apart = static_cast<double>(x[i]) - static_cast<double>(y[i]);
+    squares += apart * apart;
+  }
+  return 1 - 6 * squares / (n * (n * n - 1));
+}
+
+}  // namespace
+
+TEST_CASE("search: grids of tensors are in the order of AxoNN's ranker") {
+  ::setenv("REHEARSE_ROOT", REHEARSE_SOURCE_DIR, 1);
+  ::setenv("REHEARSE_NETWORK", REHEARSE_BINARY_DIR "/rehearse-network", 1);
+  for (const Model& m :
+       {Model{"gpt-5b", 24, 4096, 32, 4, 64, 256}, Model{"gpt-20b", 32, 7168, 56, 16, 256, 1024}}) {
+    search::Sites sites;
+    std::vector<double> theirs, ours;
+    for (const Grid& g : grids(m)) {
+      theirs.push_back(ranked(m, g));
+      ours.push_back(replayed(m, g, sites));
+    }
+    INFO(m.name << ": " << ours.size() << " grids, " << agreement(theirs, ours));
+    CHECK(ours.size() >= 50);
+    CHECK(agreement(theirs, ours) >= 0.95);
+  }
+}
