@@ -29,7 +29,9 @@ struct Family {
   std::string_view names, text;
 };
 constexpr std::string_view together =
-    "row-tensor-model-parallel-size overlap-axonn-comm "
+    "row-tensor-model-parallel-size column-tensor-model-parallel-size "
+    "depth-tensor-model-parallel-size overlap-axonn-comm overlap-axonn-all-gather "
+    "overlap-axonn-reduce-scatter "
     "recompute-granularity activations-checkpoint-granularity recompute-num-layers "
     "activations-checkpoint-num-layers checkpoint-num-layers recompute-modules "
     "checkpoint-activations num-workers use-flash-attn use-flash-attn-v2 use-flash-attn-builder "

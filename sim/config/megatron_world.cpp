@@ -73,11 +73,13 @@ void Translator::tensor_grid() {
   if (!first) return;
   out_.framework = "axonn";
   set(*first, fmt::format("tp={}", number(rows).value_or(1) * number(columns).value_or(1)));
+  if (columns) set_value(*columns, "tensor_columns");
+  if (depth) set_value(*depth, "tensor_depth");
   for (const auto& [flag, setting] :
        {std::pair{"overlap-axonn-comm", "overlap_tensor_reduce"},
         std::pair{"overlap-axonn-all-gather", "overlap_depth_gather"},
         std::pair{"overlap-axonn-reduce-scatter", "overlap_depth_scatter"}})
-    if (!has(flag)) set(*first, fmt::format("{}=false", setting));
+    set(*first, fmt::format("{}={}", setting, has(flag)));
   const Given* batch = find("micro-batch-size");
   const std::int64_t share = number(depth).value_or(1), sequences = number(batch).value_or(0);
   if (share > 1 && sequences > 0 && sequences % share == 0)

@@ -127,14 +127,12 @@ constexpr std::array plan_rows{
     Field{.name = "tensor_columns",
           .place = at<&Plan::mesh, &MeshPlan::tensor_columns>(),
           .unit = "GPUs",
-          .flags = "column-tensor-model-parallel-size=",
           .synonyms = "column_tensor_model_parallel_size G_intra_c",
           .line = "Of the tp GPUs, so many share the columns of a weight, the others its rows "
                   "(AxoNN)."},
     Field{.name = "tensor_depth",
           .place = at<&Plan::mesh, &MeshPlan::tensor_depth>(),
           .unit = "GPUs",
-          .flags = "depth-tensor-model-parallel-size=",
           .synonyms = "depth_tensor_model_parallel_size G_intra_d",
           .line = "Of the dp GPUs, so many share the layers' weights, gathered around each product "
                   "(AxoNN)."},

@@ -1,6 +1,6 @@
-// depth.h — AxoNN's third dimension of tensors: of the data-parallel ranks, `tensor_depth` neighbours
-// share the weights of the layers' products, each a part of the flattened tensor, and have
-// sequences of their own. What is no factor of a product is whole on each.
+// depth.h — AxoNN's third dimension of tensors: of the data-parallel ranks, `tensor_depth`
+// neighbours share the weights of the layers' products, each a part of the flattened tensor, and
+// have sequences of their own. What is no factor of a product is whole on each.
 //
 //     forward, again   [gather this] gather next   wait   product   free
 //     backward         gather   input gradient, weight gradient, scatter   free

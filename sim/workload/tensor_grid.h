@@ -1,8 +1,8 @@
 // tensor_grid.h — tensor-parallel ranks in rows and columns (AxoNN), and the depth behind them.
 //
 // The tp ranks stand in a grid, tensor_columns neighbours in a row of it. A rank has its columns of
-// the residual stream, h / columns wide, and its row's heads. The grid is turned from one product to
-// the next, so that no tensor is sent to another place:
+// the residual stream, h / columns wide, and its row's heads. The grid is turned from one product
+// to the next, so that no tensor is sent to another place:
 //
 //                     weight's rows over     its columns over     forward sum     backward sum
 //     qkv, fc1        the rows of the grid   its columns          columns         rows

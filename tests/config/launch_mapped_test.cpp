@@ -67,6 +67,33 @@ TEST_CASE("launch: what is simulated is taken from the script, not only said") {
     CHECK(flag_meaning(flag).effect == FlagEffect::mapped);
 }
 
+TEST_CASE("launch: Megatron-AxoNN's rows, columns and depth are a grid and its microbatch") {
+  support::Scratch scratch;
+  const auto file = load_megatron(
+      scratch.write("axonn.sh",
+                    "torchrun --nnodes 4 --nproc_per_node 4 pretrain_gpt.py --num-layers 4 "
+                    "--hidden-size 1024 --num-attention-heads 16 --seq-length 2048 "
+                    "--max-position-embeddings 2048 --micro-batch-size 8 --global-batch-size 32 "
+                    "--bf16 --use-flash-attn --vocab-size 50257 "
+                    "--row-tensor-model-parallel-size 2 --column-tensor-model-parallel-size 2 "
+                    "--depth-tensor-model-parallel-size 2 --overlap-axonn-comm "
+                    "--overlap-axonn-all-gather"),
+      {"cluster=perlmutter"});
+  INFO(problems(file));
+  REQUIRE(file);
+  const sim::workload::Plan& plan = file->plan;
+  CHECK(plan.mesh.tp == 4);
+  CHECK(plan.tensor_rows() == 2);
+  CHECK(plan.mesh.tensor_columns == 2);
+  CHECK(plan.mesh.tensor_depth == 2);
+  CHECK(plan.mesh.dp == 4);
+  CHECK(plan.batch.micro_batch == 4);
+  CHECK(plan.microbatches() == 2);
+  CHECK(plan.stack.overlap_tensor_reduce);
+  CHECK(plan.stack.overlap_depth_gather);
+  CHECK_FALSE(plan.stack.overlap_depth_scatter);
+}
+
 TEST_CASE("launch: cross entropy is fused as its flags say together") {
   support::Scratch scratch;
   const auto of = [&](const std::string& flags) {
