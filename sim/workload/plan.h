@@ -180,6 +180,13 @@ struct BatchPlan {
 enum class LayerSplit : std::uint8_t { even, padded, weighted, balanced };
 
 // In which order stages work on microbatches, and which layers they hold.
+// Whose outputs PyTorch's pipeline stages keep for every microbatch until the next step begins.
+enum class KeptOutputs : std::uint8_t {
+  no_stage,     // since pull request 165822 of 2025-10, asked for
+  last_stage,   // since pull request 153383 of 2025-05
+  every_stage,  // before
+};
+
 struct PipelinePlan {
   std::string schedule = "1f1b";  // a name of schedule::catalog()
   int virtual_stages = 1;         // model chunks per pipeline rank (interleaving)
@@ -197,6 +204,10 @@ struct PipelinePlan {
   // says; or as the times of the plan's own blocks ask for (search/slices.h), even until then.
   std::vector<std::int64_t> slice_lengths;
   bool balances_slices = false;
+  // Of parameters in shards: what torch.distributed.pipelining keeps beyond its microbatch. The
+  // gradients of stages' inputs until the next step, too: before pull request 164329 of 2025-10.
+  KeptOutputs kept_outputs = KeptOutputs::no_stage;
+  bool kept_input_gradients = false;
   schedule::Times pass_times;  // what a searched order is to go by; ratios count
 };
 
