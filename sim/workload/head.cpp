@@ -94,8 +94,8 @@ Value make_logits(Writer& w, bool output) {
   return logits;
 }
 
-// From the norm's output, gathered by now or into a tensor of its own, to the logits. `output`: they
-// are the model's.
+// From the norm's output, gathered by now or into a tensor of its own, to the logits. `output`:
+// they are the model's.
 Value product_of(Writer& w, Value normed, bool last, bool output) {
   const bool own = w.distributes_tensors();
   const Value input = own ? gathered_input(w) : normed;

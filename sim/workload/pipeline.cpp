@@ -139,9 +139,9 @@ void Pipeline::hold_place(Emitter& e, Slot slot) const {
 // What the frame or the stage has of the task stays until the next step.
 void Pipeline::keep(StageTensors::Kind kind, const Step& task) {
   const bool output_here = kind == StageTensors::kept_output;
-  const Slot from = !output_here                   ? fixed_slot(sent_gradient)
+  const Slot from = !output_here                 ? fixed_slot(sent_gradient)
                     : rank_.has_loss(task.chunk) ? frame_slot(output_stub)
-                                                   : fixed_slot(output);
+                                                 : fixed_slot(output);
   const std::string_view name = output_here ? "keep output" : "keep input gradient";
   const std::uint32_t pattern =
       pattern_of(kind, task, name, [&](Emitter& e, Slot kept) { e.move(from, kept); });
@@ -243,8 +243,8 @@ void Pipeline::turn(const Act& act) {
   push(take, act.next, frame_of(act.next));
 }
 
-// What the one stage made takes the place of the other's receive buffer, for as long as that: a kept
-// output and a kept gradient are no longer there.
+// What the one stage made takes the place of the other's receive buffer, for as long as that: a
+// kept output and a kept gradient are no longer there.
 void Pipeline::turn_in_torch(const Act& act) {
   const bool forward = act.step.pass == Kind::forward;
   if (forward && !tensors_.keeps_output(act.step.chunk)) {

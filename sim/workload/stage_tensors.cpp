@@ -56,8 +56,7 @@ void StageTensors::begin_step(Emitter& e, bool first) const {
   if (!exist_) return;
   const auto each = [&](int chunk, Kind kind, const auto& work) {
     if (!has(kind, chunk)) return;
-    for (int i = 0; i < microbatches_; ++i)
-      work(slot(kind, {schedule::Pass::forward, i, chunk}));
+    for (int i = 0; i < microbatches_; ++i) work(slot(kind, {schedule::Pass::forward, i, chunk}));
   };
   const std::int64_t bytes = rank_.dim.residual();
   for (int chunk = 0; chunk < rank_.plan.pipeline.virtual_stages; ++chunk) {
@@ -65,9 +64,8 @@ void StageTensors::begin_step(Emitter& e, bool first) const {
     for (const Kind kind : {kept_output, kept_gradient})
       if (!first) each(chunk, kind, [&](Slot kept) { e.free(kept, maybe); });
     if (!first) continue;
-    each(chunk, input_buffer, [&](Slot buffer) {
-      e.alloc(buffer, bytes, Category::communication, "receive buffer");
-    });
+    each(chunk, input_buffer,
+         [&](Slot buffer) { e.alloc(buffer, bytes, Category::communication, "receive buffer"); });
     each(chunk, gradient_buffer, [&](Slot buffer) {
       e.alloc(buffer, bytes, Category::communication, "gradient receive buffer");
     });

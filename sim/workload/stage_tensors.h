@@ -1,13 +1,13 @@
 // stage_tensors.h — what stages of torch.distributed.pipelining hold beyond a microbatch.
 //
-// A stage receives into buffers that it makes before its first pass, one a microbatch and direction,
-// and keeps for the whole run [PyTorch stage.py:PipelineStage._prepare_forward_infra,
+// A stage receives into buffers that it makes before its first pass, one a microbatch and
+// direction, and keeps for the whole run [PyTorch stage.py:PipelineStage._prepare_forward_infra,
 // _prepare_backward_infra]; where its neighbour is on the same rank, what that made takes the
-// buffer's place, until the next step's does [set_local_fwd_input, set_local_bwd_input]. A pass holds
-// an element in its frame where others have what they received.
+// buffer's place, until the next step's does [set_local_fwd_input, set_local_bwd_input]. A pass
+// holds an element in its frame where others have what they received.
 //
-// Outputs are held until their backward pass has run [fwd_cache]. Older versions keep them until the
-// next step begins, for the last stage's are merged and returned [output_chunks,
+// Outputs are held until their backward pass has run [fwd_cache]. Older versions keep them until
+// the next step begins, for the last stage's are merged and returned [output_chunks,
 // schedules.py:_merge_outputs], and with them the gradients of inputs, as those of leaves
 // [_backward.py:stage_backward, stage.py:clear_runtime_states]; PipelinePlan says which.
 //
