@@ -429,7 +429,7 @@ void Builder::write_step(Pipeline& pipeline, const Orders& orders, bool first) {
   step.insert(step.end(), passes.begin(), passes.end());
   if (!first && rank_.plan.validates_steps()) validate(step);
   Emitter end(rank_.tables, "step end");
-  pipeline.end_step(end, m);
+  pipeline.end_step(end);
   sharding_->end_step(end, first);
   if (!first && rank_.plan.makes_masks()) end.host(HostWork::data);
   step.push_back(single(PassKind::step, end));

@@ -45,7 +45,7 @@ class Pipeline {
 
   // What stages do around the passes of a step, behind its begin and before its end.
   void begin_step(Emitter& e, bool first) const { tensors_.begin_step(e, first); }
-  void end_step(Emitter& e, int microbatches) const { tensors_.end_step(e, microbatches); }
+  void end_step(Emitter& e) const { tensors_.end_step(e); }
 
   // Positions in the result of the last passes() behind which microbatch k was complete.
   const std::vector<std::uint32_t>& completed() const { return completed_; }

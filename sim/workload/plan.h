@@ -396,7 +396,8 @@ struct Plan {
   // Microbatches per pipeline and step. REQUIRES: the plan has no problems.
   int microbatches() const { return batch.global_batch / (mesh.dp * batch.micro_batch); }
   // Those of the first step: it is a warm-up that creates the optimizer's state and fills the
-  // pipeline as far as it is ever filled; the steps after it are whole.
+  // pipeline as far as it is ever filled, or whole where stages keep what each microbatch leaves;
+  // the steps after it are whole.
   int warm_up_microbatches() const;
   // Chunks of a rank that one microbatch passes through.
   int tasks_per_microbatch() const;

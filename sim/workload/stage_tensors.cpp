@@ -60,7 +60,7 @@ void StageTensors::begin_step(Emitter& e, bool first) const {
   };
   const std::int64_t bytes = rank_.dim.residual();
   for (int chunk = 0; chunk < rank_.plan.pipeline.virtual_stages; ++chunk) {
-    // The first step may have had fewer microbatches (Plan::warm_up_microbatches).
+    // What was handed on to the same rank is not among them.
     for (const Kind kind : {kept_output, kept_gradient})
       if (!first) each(chunk, kind, [&](Slot kept) { e.free(kept, maybe); });
     if (!first) continue;
@@ -73,10 +73,10 @@ void StageTensors::begin_step(Emitter& e, bool first) const {
 }
 
 // The last stage's outputs are returned as one tensor, which nobody takes.
-void StageTensors::end_step(Emitter& e, int microbatches) const {
+void StageTensors::end_step(Emitter& e) const {
   if (!exist_ || !rank_.has_last_part()) return;
   if (rank_.plan.pipeline.kept_outputs == KeptOutputs::no_stage) return;
-  const std::int64_t bytes = microbatches * logits_bytes(rank_.dim);
+  const std::int64_t bytes = microbatches_ * logits_bytes(rank_.dim);
   e.alloc(local_slot(0), bytes, Category::logits, "merged outputs");
   e.memory_bound(model::OperationKind::copy, "merge outputs", 2 * bytes);
   e.free(local_slot(0));

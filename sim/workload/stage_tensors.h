@@ -36,8 +36,7 @@ class StageTensors {
   Slot slot(Kind kind, const schedule::Step& task) const;
 
   void begin_step(Emitter& e, bool first) const;
-  // `microbatches`: of the step.
-  void end_step(Emitter& e, int microbatches) const;
+  void end_step(Emitter& e) const;
 
  private:
   bool has(Kind kind, int chunk) const;
