@@ -34,6 +34,9 @@ constexpr std::array<std::string_view, 3> names_of(workload::DataParallelism) {
 constexpr std::array<std::string_view, 3> names_of(schedule::Interleaving) {
   return {"all_forwards_first", "alternating", "whole_rounds"};
 }
+constexpr std::array<std::string_view, 3> names_of(workload::KeptOutputs) {
+  return {"no_stage", "last_stage", "every_stage"};
+}
 constexpr std::array<std::string_view, 4> names_of(workload::Dispatcher) {
   return {"alltoall", "allgather", "alltoall_seq", "flex"};
 }

@@ -247,6 +247,14 @@ constexpr std::array stack_rows{
           .synonyms = "pipeline_model_parallel_layout",
           .line = "Each part of the model: E, t for a layer, m, L; parts apart by |; x*n and "
                   "(...)*n repeat."},
+    Field{.name = "kept_outputs",
+          .place = at<&Plan::pipeline, &PipelinePlan::kept_outputs>(),
+          .line = "Parameters in shards: whose outputs PyTorch's stages keep until the next step, "
+                  "of every microbatch (none since 2025-10, the last one's since 2025-05)."},
+    Field{.name = "kept_input_gradients",
+          .place = at<&Plan::pipeline, &PipelinePlan::kept_input_gradients>(),
+          .line = "Parameters in shards: PyTorch's stages keep the gradients of their inputs until "
+                  "the next step (before 2025-10)."},
     Field{.name = "slices",
           .otherwise = "the schedule's number",
           .line = "How terapipe cuts a sequence: a number of even slices, the tokens of each with "

@@ -54,6 +54,18 @@ const char* text(workload::LayerKernels kernels) {
   return "compiled";
 }
 
+const char* text(workload::KeptOutputs outputs) {
+  switch (outputs) {
+    case workload::KeptOutputs::no_stage:
+      break;
+    case workload::KeptOutputs::last_stage:
+      return "last_stage";
+    case workload::KeptOutputs::every_stage:
+      return "every_stage";
+  }
+  return "no_stage";
+}
+
 const char* text(workload::LayerCode code) {
   switch (code) {
     case workload::LayerCode::core:
@@ -308,6 +320,9 @@ Json to_json(const workload::Plan& p) {
     json["head_layers"] = pipeline.head_layers;
   }
   if (!pipeline.layers_of_parts.empty()) json["layers_of_parts"] = pipeline.layers_of_parts;
+  if (pipeline.kept_outputs != workload::KeptOutputs::no_stage)
+    json["kept_outputs"] = text(pipeline.kept_outputs);
+  if (pipeline.kept_input_gradients) json["kept_input_gradients"] = true;
   if (p.optimizer.post_validation) json["post_validation"] = true;
   if (p.sharding.optimizer_replicas > 1) json["optimizer_replicas"] = p.sharding.optimizer_replicas;
   if (p.numerics.tf32) json["tf32"] = true;

@@ -58,6 +58,15 @@ bool keeps_positions(const Rank& rank) {
   return rank.plan.architecture.position == model::Position::learned;
 }
 
+// What stands for the output, or the output itself where PyTorch's stage holds it until now and no
+// longer.
+bool frees_output(const Rank& rank, int chunk) {
+  const KeptOutputs kept = rank.plan.pipeline.kept_outputs;
+  if (!rank.in_torch_stages()) return !rank.has_loss(chunk);
+  return kept == KeptOutputs::no_stage ||
+         (kept == KeptOutputs::last_stage && !rank.is_last_part(chunk));
+}
+
 }  // namespace
 
 void read_ids(Writer& w) {
@@ -107,7 +116,7 @@ std::uint32_t microbatch_end(Rank& rank, int chunk) {
   const bool first = rank.is_first_part(chunk), last = rank.has_loss(chunk);
   if (last) logit_metrics(w);
   if (rank.plan.architecture.position == model::Position::rope) w.e.free(frame_slot(rotary));
-  if (!last) w.e.free(frame_slot(output_stub));
+  if (frees_output(rank, chunk)) w.e.free(frame_slot(output_stub));
   if (first && keeps_ids(rank) && !rank.cuts_vocabulary()) w.e.free(frame_slot(ids));
   if (first && keeps_positions(rank)) w.e.free(frame_slot(position_ids));
   if (last) w.e.free(frame_slot(loss_mask));

@@ -417,6 +417,7 @@ void Builder::write_step(Pipeline& pipeline, const Orders& orders, bool first) {
   std::vector<Pass>& step = first ? rank_.program.first_step : rank_.program.step;
   Emitter begin(rank_.tables, "step begin");
   sharding_->begin_step(begin, first);
+  pipeline.begin_step(begin, first);
   step.push_back(single(PassKind::step, begin));
   const int m = first ? rank_.plan.warm_up_microbatches() : rank_.plan.microbatches();
   const std::vector<Pass> passes = pipeline.passes(
@@ -428,6 +429,7 @@ void Builder::write_step(Pipeline& pipeline, const Orders& orders, bool first) {
   step.insert(step.end(), passes.begin(), passes.end());
   if (!first && rank_.plan.validates_steps()) validate(step);
   Emitter end(rank_.tables, "step end");
+  pipeline.end_step(end);
   sharding_->end_step(end, first);
   if (!first && rank_.plan.makes_masks()) end.host(HostWork::data);
   step.push_back(single(PassKind::step, end));

@@ -86,11 +86,21 @@ Value gathered_input(Writer& w) {
   return ordered;
 }
 
-// From the norm's output, gathered by now or into a tensor of its own, to the logits.
-Value product_of(Writer& w, Value normed, bool last) {
+// PyTorch's stage holds its output until the backward pass has run [stage.py: fwd_cache].
+Value make_logits(Writer& w, bool output) {
+  const std::int64_t bytes = logits_bytes(w.dim);
+  if (!output || !w.rank.in_torch_stages()) return w.make(bytes, "logits", Category::logits);
+  const Value logits = w.make_in(frame_slot(output_stub), bytes, "logits", Category::logits);
+  w.hold(logits);
+  return logits;
+}
+
+// From the norm's output, gathered by now or into a tensor of its own, to the logits. `output`:
+// they are the model's.
+Value product_of(Writer& w, Value normed, bool last, bool output) {
   const bool own = w.distributes_tensors();
   const Value input = own ? gathered_input(w) : normed;
-  const Value logits = w.make(logits_bytes(w.dim), "logits", Category::logits);
+  const Value logits = make_logits(w, output);
   head_product(w, w.dim.tokens, w.dim.vocab, w.dim.hidden, GemmRole::forward, 0);
   if (own) w.drop(input);
   w.node([=](Writer& b, Gradients g) { return head_back(b, g, input, last); });
@@ -101,7 +111,7 @@ Value product_of(Writer& w, Value normed, bool last) {
 void predicted_head(Writer& w, Value normed, bool last) {
   if (w.sequence_parallel() && !w.distributes_tensors())
     w.e.collective(Kind::all_gather, Stream::tp, w.dim.full(), "all-gather");
-  const Value logits = product_of(w, normed, last);
+  const Value logits = product_of(w, normed, last, false);
   const Value losses = cross_entropy(w, logits);
   w.drop({logits, losses});
 }
@@ -187,7 +197,7 @@ std::uint32_t head_forward(Rank& rank, const Variant& variant) {
   blas_workspace(w, blas_workspace_forward, "cuBLAS workspace of the forward thread");
   if (w.a.predicted_tokens > 0) predict(w, norm.output, predicted_head);
   if (w.sequence_parallel() && !w.distributes_tensors()) gather_head_input(w);
-  const Value logits = product_of(w, norm.output, w.a.predicted_tokens == 0);
+  const Value logits = product_of(w, norm.output, w.a.predicted_tokens == 0, true);
   const Value losses = cross_entropy(w, logits);
   w.drop({logits, norm.output});  // the model's forward returns
   report_loss(w);

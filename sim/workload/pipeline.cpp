@@ -62,6 +62,7 @@ void wait_for_messages(Emitter& e, const Rank& rank, int chunk, bool forward) {
 
 Pipeline::Pipeline(Rank& rank)
     : rank_(rank),
+      tensors_(rank),
       exchange_patterns_(message_kinds * static_cast<std::size_t>(slice_count(rank.plan)), -1) {}
 
 Bytes Pipeline::message() const {
@@ -101,6 +102,9 @@ void Pipeline::run(const Act& act, const Patterns& patterns) {
   const bool acquires = !has_frame(step);
   push(pattern, step, acquires ? acquire(step) : frame_of(step));
   passes_.back().acquires = acquires;
+  if (step.pass == Kind::forward && rank_.has_loss(step.chunk) && tensors_.keeps_output(step.chunk))
+    keep(StageTensors::kept_output, step);
+  if (step.pass == Kind::backward || step.pass == Kind::input) went_back_ = step;
   if (!act.completes) return;
   passes_.back().releases = true;
   free_frames_.push_back(frame_of(step));
@@ -120,6 +124,30 @@ std::uint32_t Pipeline::pattern_of(std::int64_t& written, std::string_view name,
   return static_cast<std::uint32_t>(written);
 }
 
+std::uint32_t Pipeline::pattern_of(StageTensors::Kind kind, const Step& task, std::string_view name,
+                                   const std::function<void(Emitter&, Slot)>& write) {
+  const Slot slot = tensors_.slot(kind, task);
+  std::int64_t& written = tensor_patterns_.try_emplace({kind, slot.index}, -1).first->second;
+  return pattern_of(written, name, [&](Emitter& e) { write(e, slot); });
+}
+
+// A frame has an element where what it received is in the stage's buffer.
+void Pipeline::hold_place(Emitter& e, Slot slot) const {
+  e.alloc(slot, rank_.dim.element, Category::other, "place of a receive buffer");
+}
+
+// What the frame or the stage has of the task stays until the next step.
+void Pipeline::keep(StageTensors::Kind kind, const Step& task) {
+  const bool output_here = kind == StageTensors::kept_output;
+  const Slot from = !output_here                 ? fixed_slot(sent_gradient)
+                    : rank_.has_loss(task.chunk) ? frame_slot(output_stub)
+                                                 : fixed_slot(output);
+  const std::string_view name = output_here ? "keep output" : "keep input gradient";
+  const std::uint32_t pattern =
+      pattern_of(kind, task, name, [&](Emitter& e, Slot kept) { e.move(from, kept); });
+  push(pattern, task, output_here ? frame_of(task) : 0);
+}
+
 std::uint32_t Pipeline::exchange_pattern(std::uint32_t messages) {
   const std::size_t of_slice = message_kinds * static_cast<std::size_t>(rank_.slice());
   return pattern_of(exchange_patterns_[of_slice + messages], "exchange", [&](Emitter& e) {
@@ -128,22 +156,26 @@ std::uint32_t Pipeline::exchange_pattern(std::uint32_t messages) {
     const Lanes& lanes = up ? upwards : downward;
     const int behind = up ? -1 : 1;  // stages away
     Exchange batch{Stream::pp, {}};
-    if (messages & receive_forward)
-      e.alloc(layer_slot(input), message().n, Category::activations, "received activations");
-    if (messages & receive_backward)
-      e.alloc(frame_slot(incoming_gradient), message().n, Category::communication,
-              "received gradient");
+    const bool buffers = tensors_.exist();
+    if (buffers) {
+      if (messages & receive_forward) hold_place(e, layer_slot(input));
+      if (messages & receive_backward) hold_place(e, frame_slot(incoming_gradient));
+    } else {
+      if (messages & receive_forward)
+        e.alloc(layer_slot(input), message().n, Category::activations, "received activations");
+      if (messages & receive_backward)
+        e.alloc(frame_slot(incoming_gradient), message().n, Category::communication,
+                "received gradient");
+    }
     const auto add = [&](std::uint32_t which, bool send, int offset, std::uint8_t channel,
                          Slot tensor, const Lane& lane, std::string_view label) {
       if (!(messages & which)) return;
       const Message one{send, offset, channel, message()};
-      if (batched) {
+      if (batched)
         batch.messages.push_back(one);
-        e.record_stream(tensor, Stream::pp);
-        return;
-      }
-      e.exchange({lane.stream, {one}}, label, 0, lane.event);
-      e.record_stream(tensor, lane.stream);
+      else
+        e.exchange({lane.stream, {one}}, label, 0, lane.event);
+      if (send || !buffers) e.record_stream(tensor, batched ? Stream::pp : lane.stream);
     };
     // What goes to the stage's own loss too stays where that has it.
     const bool own_loss = rank_.has_loss(0) && !rank_.is_last_part(0);
@@ -173,11 +205,14 @@ void Pipeline::exchange(const Act& act) {
     frame = frame_of(act.step);
   push(pattern, act.step, frame);
   passes_.back().acquires = acquires;
+  if ((act.messages & send_backward) && tensors_.keeps_gradient(went_back_.chunk))
+    keep(StageTensors::kept_gradient, went_back_);
 }
 
 // deallocate_output_tensor: the sent output becomes a one-element tensor. PyTorch's stages keep the
 // output itself for the backward pass.
 void Pipeline::release(const Act& act) {
+  if (tensors_.keeps_output(act.step.chunk)) return keep(StageTensors::kept_output, act.step);
   const std::uint32_t pattern = pattern_of(release_pattern_, "deallocate output", [&](Emitter& e) {
     if (by_torch()) return e.move(fixed_slot(output), frame_slot(output_stub));
     e.alloc(frame_slot(output_stub), 2, Category::other, "deallocated output");
@@ -189,6 +224,7 @@ void Pipeline::release(const Act& act) {
 // The next chunk's input is the output itself, the pass that made it keeps one element; a gradient
 // changes hands as it is.
 void Pipeline::turn(const Act& act) {
+  if (tensors_.exist()) return turn_in_torch(act);
   if (act.step.pass == Kind::forward) {
     const std::uint32_t stub = pattern_of(stub_pattern_, "detach output", [](Emitter& e) {
       e.alloc(frame_slot(output_stub), 2, Category::other, "deallocated output");
@@ -205,6 +241,28 @@ void Pipeline::turn(const Act& act) {
     e.move(fixed_slot(sent_gradient), frame_slot(incoming_gradient));
   });
   push(take, act.next, frame_of(act.next));
+}
+
+// What the one stage made takes the place of the other's receive buffer, for as long as that: a
+// kept output and a kept gradient are no longer there.
+void Pipeline::turn_in_torch(const Act& act) {
+  const bool forward = act.step.pass == Kind::forward;
+  if (forward && !tensors_.keeps_output(act.step.chunk)) {
+    const std::uint32_t stub = pattern_of(stub_pattern_, "detach output", [&](Emitter& e) {
+      hold_place(e, frame_slot(output_stub));
+    });
+    push(stub, act.step, frame_of(act.step));
+  }
+  const StageTensors::Kind kind =
+      forward ? StageTensors::input_buffer : StageTensors::gradient_buffer;
+  const std::uint32_t take = pattern_of(
+      kind, act.next, forward ? "take output" : "take gradient", [&](Emitter& e, Slot buffer) {
+        e.free(buffer);
+        e.move(fixed_slot(forward ? output : sent_gradient), buffer);
+        hold_place(e, forward ? layer_slot(input) : frame_slot(incoming_gradient));
+      });
+  push(take, act.next, forward ? acquire(act.next) : frame_of(act.next));
+  passes_.back().acquires = forward;
 }
 
 // Filling: before the first backward pass. Draining: behind the last forward pass. A microbatch is

@@ -8,16 +8,19 @@
 //
 // Parameters in shards run in torch.distributed.pipelining's stages: batches as above, for which
 // the stream waits and not the CPU [PyTorch 2.6 schedules.py:Schedule1F1B, _wait_batch_p2p], and
-// outputs that are kept for the backward pass [stage.py: fwd_cache].
+// what stage_tensors.h says.
 #pragma once
 
 #include <cstdint>
 #include <functional>
+#include <map>
+#include <utility>
 #include <vector>
 
 #include "sim/schedule/schedule.h"
 #include "sim/workload/rank.h"
 #include "sim/workload/schedule_rules.h"
+#include "sim/workload/stage_tensors.h"
 #include "sim/workload/walk.h"
 
 namespace sim::workload {
@@ -40,6 +43,10 @@ class Pipeline {
   std::vector<Pass> passes(const Patterns& patterns, int microbatches,
                            const schedule::Order& order);
 
+  // What stages do around the passes of a step, behind its begin and before its end.
+  void begin_step(Emitter& e, bool first) const { tensors_.begin_step(e, first); }
+  void end_step(Emitter& e) const { tensors_.end_step(e); }
+
   // Positions in the result of the last passes() behind which microbatch k was complete.
   const std::vector<std::uint32_t>& completed() const { return completed_; }
 
@@ -48,6 +55,8 @@ class Pipeline {
   void exchange(const Act& act);
   void release(const Act& act);
   void turn(const Act& act);
+  void turn_in_torch(const Act& act);
+  void keep(StageTensors::Kind kind, const schedule::Step& task);
   void mark_steady();
 
   std::size_t number(const schedule::Step& task) const {
@@ -63,15 +72,22 @@ class Pipeline {
   // One block as a template of its own, written once.
   std::uint32_t pattern_of(std::int64_t& written, std::string_view name,
                            const std::function<void(Emitter&)>& write);
+  // ... that names a tensor of the task.
+  std::uint32_t pattern_of(StageTensors::Kind kind, const schedule::Step& task,
+                           std::string_view name, const std::function<void(Emitter&, Slot)>& write);
+  void hold_place(Emitter& e, Slot slot) const;
   Bytes message() const;
   bool by_torch() const { return rank_.plan.shards_parameters(); }
 
   Rank& rank_;
+  StageTensors tensors_;
   std::vector<Pass> passes_;
   std::vector<std::uint32_t> completed_;
   // By slice and messages, -1: not written yet.
   std::vector<std::int64_t> exchange_patterns_;
   std::int64_t release_pattern_ = -1, stub_pattern_ = -1, take_output_ = -1, take_gradient_ = -1;
+  std::map<std::pair<StageTensors::Kind, std::uint32_t>, std::int64_t> tensor_patterns_;  // by slot
+  schedule::Step went_back_{};        // the pass that made the gradient to be sent
   std::vector<std::int32_t> frames_;  // by task number, -1: none
   std::vector<std::uint32_t> free_frames_;
   std::uint32_t next_frame_ = 0;

@@ -459,6 +459,9 @@ int Plan::tasks_per_microbatch() const {
 }
 
 int Plan::warm_up_microbatches() const {
+  // What PyTorch's stages keep of each microbatch is there when the first step is over.
+  const bool keep = pipeline.kept_outputs != KeptOutputs::no_stage || pipeline.kept_input_gradients;
+  if (keep && shards_parameters() && mesh.pp > 1) return microbatches();
   const sim::schedule::Schedule& row = *sim::schedule::find(pipeline.schedule);
   const int fills = pipeline.virtual_stages > 1 ? 2 * mesh.pp : row.fills * mesh.pp;
   const int m = std::min(microbatches(), std::max(fills, 2));

@@ -185,6 +185,13 @@ struct BatchPlan {
 // `balanced`: as the times of the plan's own blocks ask for (search/balance.h); padded until then.
 enum class LayerSplit : std::uint8_t { even, padded, weighted, balanced };
 
+// Whose outputs PyTorch's pipeline stages keep for every microbatch until the next step begins.
+enum class KeptOutputs : std::uint8_t {
+  no_stage,     // since pull request 165822 of 2025-10, asked for
+  last_stage,   // since pull request 153383 of 2025-05
+  every_stage,  // before
+};
+
 // In which order stages work on microbatches, and which layers they hold.
 struct PipelinePlan {
   std::string schedule = "1f1b";  // a name of schedule::catalog()
@@ -203,6 +210,10 @@ struct PipelinePlan {
   // says; or as the times of the plan's own blocks ask for (search/slices.h), even until then.
   std::vector<std::int64_t> slice_lengths;
   bool balances_slices = false;
+  // Of parameters in shards: what torch.distributed.pipelining keeps beyond its microbatch. The
+  // gradients of stages' inputs until the next step, too: before pull request 164329 of 2025-10.
+  KeptOutputs kept_outputs = KeptOutputs::no_stage;
+  bool kept_input_gradients = false;
   schedule::Times pass_times;  // what a searched order is to go by; ratios count
 };
 
@@ -398,7 +409,8 @@ struct Plan {
   // Microbatches per pipeline and step. REQUIRES: the plan has no problems.
   int microbatches() const { return batch.global_batch / (mesh.dp * batch.micro_batch); }
   // Those of the first step: it is a warm-up that creates the optimizer's state and fills the
-  // pipeline as far as it is ever filled; the steps after it are whole.
+  // pipeline as far as it is ever filled, or whole where stages keep what each microbatch leaves;
+  // the steps after it are whole.
   int warm_up_microbatches() const;
   // Chunks of a rank that one microbatch passes through.
   int tasks_per_microbatch() const;

@@ -202,6 +202,10 @@ struct Rank {
     const bool one = plan.architecture.tied_embeddings || plan.architecture.predicted_tokens > 0;
     return one && has_first_part() != has_last_part() && !cuts_vocabulary();
   }
+  // Its parts are stages of torch.distributed.pipelining (stage_tensors.h).
+  bool in_torch_stages() const {
+    return plan.shards_parameters() && plan.mesh.pp > 1 && schedule_->gradients_travel;
+  }
   // Tensors have the batch first, as DTensor's have.
   bool batch_first() const { return plan.shards_parameters(); }
   // Whether layer `layer` of a chunk is run again in the backward pass, and whether a group of

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "sim/config/plan.h"
+#include "sim/config/plan.pb.h"
 #include "tests/config/support.h"
 
 using namespace sim;
@@ -90,6 +91,28 @@ TEST_CASE("framework: it holds where the plan says nothing, and only there") {
       plan_with({"framework=torchtitan", "layer_kernels=compiled"}).plan;
   CHECK(compiled.stack.swiglu_fusion);
   CHECK(compiled.stack.checkpoint_early_stop);
+  CHECK(titan.pipeline.kept_outputs == workload::KeptOutputs::no_stage);
+  CHECK_FALSE(titan.pipeline.kept_input_gradients);
+}
+
+TEST_CASE("framework: what torchtitan's stages keep goes by the version of PyTorch") {
+  using rehearse::v1::Plan;
+  const auto kept = [](const std::string& version) {
+    Plan plan;
+    config::complete(*config::find_framework("torchtitan"), plan, [&](std::string_view column) {
+      return std::optional(column == "version" ? version : "");
+    });
+    return std::pair(plan.kept_outputs(), plan.kept_input_gradients());
+  };
+  CHECK(kept("torch 2024-12-23") == std::pair(Plan::every_stage, true));
+  CHECK(kept("torch 2.7.0") == std::pair(Plan::every_stage, true));
+  CHECK(kept("torch 2025-05-13") == std::pair(Plan::every_stage, true));
+  CHECK(kept("torch 2025-05-14") == std::pair(Plan::last_stage, true));
+  CHECK(kept("torch 2.8.0a0") == std::pair(Plan::last_stage, true));
+  CHECK(kept("torch 2025-10-20") == std::pair(Plan::last_stage, false));
+  CHECK(kept("torch 2025-10-21") == std::pair(Plan::kept_outputs_unset, false));
+  CHECK(kept("torch 2.10.0") == std::pair(Plan::kept_outputs_unset, false));
+  CHECK(kept("") == std::pair(Plan::kept_outputs_unset, false));
 }
 
 TEST_CASE("framework: what a plan says drops the defaults that contradict it") {

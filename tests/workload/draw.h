@@ -213,6 +213,8 @@ inline sim::workload::Plan draw_legal(std::uint64_t number) {
     p.stack.layer_code = static_cast<sim::workload::LayerCode>(below(3));
     p.stack.checkpoint_early_stop = below(3) == 0;
     p.stack.norm_fusion = p.architecture.layers % 2 == 0;
+    p.pipeline.kept_outputs = static_cast<sim::workload::KeptOutputs>(microbatches % 3);
+    p.pipeline.kept_input_gradients = p.mesh.pp % 2 == 0;
     if (sim::workload::Plan other = p; below(3) == 0) {
       deepspeed(other);
       if (sim::workload::problems(other).empty()) return other;

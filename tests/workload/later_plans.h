@@ -59,6 +59,21 @@ void add_later_plans(Add add, const sim::workload::Plan& llama) {
             if (method.exchange == context::Exchange::neighbours) p.mesh.ulysses = 2;
           });
         }
+  for (const auto outputs :
+       {KeptOutputs::no_stage, KeptOutputs::last_stage, KeptOutputs::every_stage})
+    for (const bool gradients : {false, true})
+      for (const auto& [schedule, chunks] :
+           {std::pair("1f1b", 1), {"interleaved-1f1b", 2}, {"zb-h1", 1}, {"zb-v", 2}})
+        add("PyTorch's stages keep", llama, [&, schedule = schedule, chunks = chunks](Plan& p) {
+          p.architecture.layers = 4;
+          p.mesh.pp = 2;
+          p.pipeline.schedule = schedule;
+          p.pipeline.virtual_stages = chunks;
+          p.sharding.data_parallel = DataParallelism::fsdp2;
+          p.pipeline.kept_outputs = outputs;
+          p.pipeline.kept_input_gradients = gradients;
+          p.batch.global_batch = 4 * p.mesh.dp;
+        });
   for (const auto kind : {DataParallelism::fsdp1, DataParallelism::fsdp2})
     for (const int secondary : {1, 2, 4})
       for (const bool weights : {true, false})
