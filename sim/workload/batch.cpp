@@ -61,10 +61,7 @@ bool keeps_positions(const Rank& rank) {
 // What stands for the output, or the output itself where PyTorch's stage holds it until now and no
 // longer.
 bool frees_output(const Rank& rank, int chunk) {
-  const KeptOutputs kept = rank.plan.pipeline.kept_outputs;
-  if (!rank.in_torch_stages()) return !rank.has_loss(chunk);
-  return kept == KeptOutputs::no_stage ||
-         (kept == KeptOutputs::last_stage && !rank.is_last_part(chunk));
+  return rank.in_torch_stages() ? !rank.keeps_output(chunk) : !rank.has_loss(chunk);
 }
 
 }  // namespace

@@ -102,7 +102,7 @@ void Pipeline::run(const Act& act, const Patterns& patterns) {
   const bool acquires = !has_frame(step);
   push(pattern, step, acquires ? acquire(step) : frame_of(step));
   passes_.back().acquires = acquires;
-  if (step.pass == Kind::forward && rank_.has_loss(step.chunk) && tensors_.keeps_output(step.chunk))
+  if (step.pass == Kind::forward && rank_.has_loss(step.chunk) && rank_.keeps_output(step.chunk))
     keep(StageTensors::kept_output, step);
   if (step.pass == Kind::backward || step.pass == Kind::input) went_back_ = step;
   if (!act.completes) return;
@@ -212,7 +212,7 @@ void Pipeline::exchange(const Act& act) {
 // deallocate_output_tensor: the sent output becomes a one-element tensor. PyTorch's stages keep the
 // output itself for the backward pass.
 void Pipeline::release(const Act& act) {
-  if (tensors_.keeps_output(act.step.chunk)) return keep(StageTensors::kept_output, act.step);
+  if (rank_.keeps_output(act.step.chunk)) return keep(StageTensors::kept_output, act.step);
   const std::uint32_t pattern = pattern_of(release_pattern_, "deallocate output", [&](Emitter& e) {
     if (by_torch()) return e.move(fixed_slot(output), frame_slot(output_stub));
     e.alloc(frame_slot(output_stub), 2, Category::other, "deallocated output");
@@ -247,7 +247,7 @@ void Pipeline::turn(const Act& act) {
 // kept output and a kept gradient are no longer there.
 void Pipeline::turn_in_torch(const Act& act) {
   const bool forward = act.step.pass == Kind::forward;
-  if (forward && !tensors_.keeps_output(act.step.chunk)) {
+  if (forward && !rank_.keeps_output(act.step.chunk)) {
     const std::uint32_t stub = pattern_of(stub_pattern_, "detach output", [&](Emitter& e) {
       hold_place(e, frame_slot(output_stub));
     });

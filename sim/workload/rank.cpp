@@ -117,6 +117,13 @@ Load Rank::load(const LayerKind& kind) const {
                     program.expert_ranks);
 }
 
+bool Rank::keeps_output(int chunk) const {
+  if (!in_torch_stages()) return false;
+  const KeptOutputs kept = plan.pipeline.kept_outputs;
+  return kept == KeptOutputs::every_stage ||
+         (kept == KeptOutputs::last_stage && is_last_part(chunk));
+}
+
 bool Rank::recomputes(int layer) const {
   if (!plan.policy.choices.empty()) {
     const auto at = static_cast<std::size_t>(layer);

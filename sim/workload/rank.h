@@ -206,6 +206,8 @@ struct Rank {
   bool in_torch_stages() const {
     return plan.shards_parameters() && plan.mesh.pp > 1 && schedule_->gradients_travel;
   }
+  // ... and outputs of this one stay until the next step (PipelinePlan::kept_outputs).
+  bool keeps_output(int chunk) const;
   // Tensors have the batch first, as DTensor's have.
   bool batch_first() const { return plan.shards_parameters(); }
   // Whether layer `layer` of a chunk is run again in the backward pass, and whether a group of

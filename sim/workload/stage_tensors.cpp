@@ -17,13 +17,6 @@ StageTensors::StageTensors(Rank& rank)
     }
 }
 
-bool StageTensors::keeps_output(int chunk) const {
-  if (!exist_) return false;
-  const KeptOutputs kept = rank_.plan.pipeline.kept_outputs;
-  return kept == KeptOutputs::every_stage ||
-         (kept == KeptOutputs::last_stage && rank_.is_last_part(chunk));
-}
-
 // Tokens have no gradient.
 bool StageTensors::keeps_gradient(int chunk) const {
   return exist_ && rank_.plan.pipeline.kept_input_gradients && !rank_.is_first_part(chunk);
@@ -36,7 +29,7 @@ bool StageTensors::has(Kind kind, int chunk) const {
     case gradient_buffer:
       return !rank_.is_last_part(chunk);
     case kept_output:
-      return keeps_output(chunk);
+      return rank_.keeps_output(chunk);
     case kept_gradient:
       return keeps_gradient(chunk);
     case kinds:

@@ -28,7 +28,6 @@ class StageTensors {
 
   // Nothing below is asked of a rank without PyTorch's stages.
   bool exist() const { return exist_; }
-  bool keeps_output(int chunk) const;
   bool keeps_gradient(int chunk) const;  // of its input
 
   // Of a microbatch and chunk.
