@@ -265,6 +265,11 @@ TEST_CASE("mixture: experts of a rank share an adapter, whose gradients their ra
   plan.lora.fc1 = plan.lora.fc2 = true;
   CHECK(sample::job(plan).classes.front().parameters == without + 2 * r * (h + 2 * f + f + h));
   CHECK(bytes_of(plan, "adapter gradient of experts") == 2 * r * h);
+  // Where one rank has all experts there is nobody to sum with.
+  Plan alone = plan;
+  alone.mesh.ep = 1;
+  CHECK(bytes_of(plan, "adapter gradient of experts") > 0);
+  CHECK(bytes_of(alone, "adapter gradient of experts") == 0);
   // The adapter's own input is saved, where the frozen product's is not.
   auto saved = saved_of(plan);
   CHECK(saved["expert input"] == 2 * 2 * 2048 * h);
