@@ -221,6 +221,9 @@ std::string plan_line(const Answer& answer, const Json& json) {
     text += fmt::format(", gathered parameters by {}", codec);
   if (plan.pipeline.virtual_stages > 1)
     text += fmt::format(", {} virtual stages", plan.pipeline.virtual_stages);
+  if (plan.mesh.tensor_columns > 1 || plan.mesh.tensor_depth > 1)
+    text += fmt::format(", tensors over {} rows, {} columns, depth {}", plan.tensor_rows(),
+                        plan.mesh.tensor_columns, plan.mesh.tensor_depth);
   if (plan.uses_sequence_parallel()) text += ", sequence parallel";
   if (plan.sharding.distributed_optimizer) text += ", distributed optimizer";
   if (plan.trains_adapters()) text += fmt::format(", adapters of rank {}", plan.lora.rank);
