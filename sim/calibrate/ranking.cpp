@@ -28,15 +28,13 @@ std::vector<double> ranks(const std::vector<double>& values) {
   return out;
 }
 
-// Pearson's correlation of the ranks; 0 where one side has no order.
-double spearman(const std::vector<Entry>& entries) {
-  std::vector<double> measured, predicted;
-  for (const Entry& e : entries) {
-    measured.push_back(e.measured);
-    predicted.push_back(e.predicted);
-  }
-  const std::vector<double> a = ranks(measured), b = ranks(predicted);
-  const double mean = static_cast<double>(entries.size() - 1) / 2;
+}  // namespace
+
+// Pearson's correlation of the ranks.
+double spearman(const std::vector<double>& one, const std::vector<double>& other) {
+  assert(one.size() == other.size() && !one.empty());
+  const std::vector<double> a = ranks(one), b = ranks(other);
+  const double mean = static_cast<double>(a.size() - 1) / 2;
   double ab = 0, aa = 0, bb = 0;
   for (std::size_t i = 0; i < a.size(); ++i) {
     ab += (a[i] - mean) * (b[i] - mean);
@@ -45,8 +43,6 @@ double spearman(const std::vector<Entry>& entries) {
   }
   return aa > 0 && bb > 0 ? ab / std::sqrt(aa * bb) : 0;
 }
-
-}  // namespace
 
 Ranking ranking(const std::vector<Row>& rows, const std::vector<Prediction>& predictions) {
   assert(rows.size() == predictions.size());
@@ -69,7 +65,12 @@ Ranking ranking(const std::vector<Row>& rows, const std::vector<Prediction>& pre
     if (entries.size() < 2) continue;
     ++out.contests;
     const double w = static_cast<double>(entries.size() - 1);
-    out.spearman += w * spearman(entries);
+    std::vector<double> measured, predicted;
+    for (const Entry& e : entries) {
+      measured.push_back(e.measured);
+      predicted.push_back(e.predicted);
+    }
+    out.spearman += w * spearman(measured, predicted);
     weight += w;
     const Entry best =
         *std::min_element(entries.begin(), entries.end(),

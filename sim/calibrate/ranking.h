@@ -18,6 +18,10 @@ struct Ranking {
   std::vector<std::string> missed;  // contests whose best is not in the three
 };
 
+// Spearman's coefficient of two orders, equal values sharing the mean of their places; 0 where one
+// side has no order. REQUIRES: as many values on both sides, at least one.
+double spearman(const std::vector<double>& one, const std::vector<double>& other);
+
 Ranking ranking(const std::vector<Row>& rows, const std::vector<Prediction>& predictions);
 
 // "" where the table has no contest.

@@ -31,9 +31,9 @@ Lane::Lane(const workload::Program& program, const replay::ClassTimes& times, Co
 
 void Lane::collective(const Instruction& i) {
   const Stream who = program_.transfers[i.index].communicator;
-  const bool of_passes = who == Stream::tp || who == Stream::cp || who == Stream::cp_exchange ||
-                         who == Stream::cp_ring || who == Stream::tensor_columns ||
-                         who == Stream::tensor_rows;
+  const replay::Account account = replay::row(who).account;
+  const bool of_passes =
+      account == replay::Account::tp_exposed || account == replay::Account::cp_exposed;
   if (counts_ == Counts::passes && !of_passes) return;
   const bool slowed = i.flags & workload::overlapped;
   std::int64_t& own = tail_[at(i.stream)];

@@ -26,21 +26,20 @@ namespace {
 
 void add_detours(const Fabric& fabric, std::size_t first, Parts& parts) {
   const int a = fabric.routers_per_group, g = fabric.groups;
+  if (a * g == 1) return;
   const double half = 0.5 * static_cast<double>(fabric.cable.bytes_per_second);
-  if (a > 1 || g > 1) {
-    const std::size_t spine = parts.vertices.size();
-    for (int group = 0; group < g; ++group) add_switch(parts, VertexKind::spine, group);
-    // Of a single router all that it has goes to other groups.
-    const double own = a > 1 ? half * (a - 1) : half * fabric.global_links;
-    for (int r = 0; r < a * g; ++r)
-      join(parts, first + static_cast<std::size_t>(r), spine + static_cast<std::size_t>(r / a), own,
-           fabric.spine_hop);
-    if (g == 1) return;
-    const std::size_t core = add_switch(parts, VertexKind::core, 0);
-    for (int group = 0; group < g; ++group)
-      join(parts, spine + static_cast<std::size_t>(group), core, half * a * fabric.global_links,
-           fabric.core_hop);
-  }
+  const std::size_t spine = parts.vertices.size();
+  for (int group = 0; group < g; ++group) add_switch(parts, VertexKind::spine, group);
+  // Of a single router all that it has goes to other groups.
+  const double own = a > 1 ? half * (a - 1) : half * fabric.global_links;
+  for (int r = 0; r < a * g; ++r)
+    join(parts, first + static_cast<std::size_t>(r), spine + static_cast<std::size_t>(r / a), own,
+         fabric.spine_hop);
+  if (g == 1) return;
+  const std::size_t core = add_switch(parts, VertexKind::core, 0);
+  for (int group = 0; group < g; ++group)
+    join(parts, spine + static_cast<std::size_t>(group), core, half * a * fabric.global_links,
+         fabric.core_hop);
 }
 
 }  // namespace

@@ -176,14 +176,14 @@ Gradients ColumnBack::run() {
   const Value from_adapter = column.adapter.backward(w);
   if (gathers) gather();
   quantised = quantise(w, linear.out, w.dim.rows(linear.out));
-  if (apart) w.open(linear.weight);
+  w.open(linear.weight);
   whole = w.temporary(w.dim.full(), "input gradient");
   input_gradient(w, linear, gathers ? overlapped : std::uint8_t{0});
   if (frozen) w.drop(quantised);
   add_adapter(w, from_adapter, w.dim.full());
   reduce();
   weight();
-  if (apart) w.close(linear.weight);
+  w.close(linear.weight);
   return norm();
 }
 

@@ -107,6 +107,14 @@ Value product_of(Writer& w, Value normed, bool last, bool output) {
   return logits;
 }
 
+// The stream that the last layer left in columns, which goes.
+Value all_columns(Writer& w, Value stream) {
+  w.hold(stream);
+  const Value all = gather_columns(w, "residual stream of all columns");
+  w.drop(stream);
+  return all;
+}
+
 // A module that predicts more tokens has the head and the loss once more.
 void predicted_head(Writer& w, Value normed, bool last) {
   if (w.sequence_parallel() && !w.distributes_tensors())
@@ -184,12 +192,10 @@ std::uint32_t head_forward(Rank& rank, const Variant& variant) {
   Writer w(rank, variant, "head and loss", {}, Writer::Owner::head);
   const Dimensions& dim = w.dim;
   w.use({"final norm", "output layer"});
-  const Value stream = w.given(layer_slot(LayerSlot::input), rank.layer_dim.residual(),
-                               "residual stream", Category::activations);
   const bool grid = w.plan.mesh.tensor_columns > 1;
-  if (grid) w.hold(stream);
-  const Value residual = grid ? gather_columns(w, "residual stream of all columns") : stream;
-  if (grid) w.drop(stream);
+  Value residual = w.given(layer_slot(LayerSlot::input), rank.layer_dim.residual(),
+                           "residual stream", Category::activations);
+  if (grid) residual = all_columns(w, residual);
   const Normed norm = norm_forward(w, dim.residual(), "final norm output", false);
   w.save({residual, norm.output});
   if (grid) w.drop(residual);

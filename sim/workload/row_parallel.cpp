@@ -10,6 +10,11 @@ namespace {
 using collective::Kind;
 using model::OperationKind;
 
+// Whether the weight gradient runs while the input's is summed over the columns of a grid.
+bool sums_beside(const Plan& plan) {
+  return plan.mesh.tensor_columns > 1 && plan.stack.overlap_tensor_reduce;
+}
+
 // What a row-parallel product leaves for its way back.
 struct Row {
   Linear linear;
@@ -18,7 +23,6 @@ struct Row {
   std::string_view label;
 
   Gradients back(Writer& w, Gradients gradients) const;
-  std::uint16_t begin_sum(Writer& w, Value made) const;
   void weight(Writer& w, Value gradient) const;
   void weight_of(Writer& w, Value gradient, Value gathered, Value quantised) const;
   Value keep_gradient(Writer& w, Value gradient, Value gathered, Value quantised) const;
@@ -45,28 +49,12 @@ Value Row::keep_gradient(Writer& w, Value gradient, Value gathered, Value quanti
 
 // In the same pass as the input's.
 void Row::weight_of(Writer& w, Value gradient, Value gathered, Value quantised) const {
-  const bool hides = w.plan.mesh.tensor_columns > 1 && w.plan.stack.overlap_tensor_reduce;
-  weight_gradient(w, linear, quantised, hides ? overlapped : std::uint8_t{0});
+  weight_gradient(w, linear, quantised, sums_beside(w.plan) ? overlapped : std::uint8_t{0});
   w.drop(operand);
   const Value handle = make_handle(w, linear);
   w.drop(gathered);
   hook(w, linear, handle);
   w.drop(gradient);
-}
-
-// With columns over several ranks the input's gradient is summed over them, beside the weight
-// gradient: its event, or 0 where nothing is waited for.
-std::uint16_t Row::begin_sum(Writer& w, Value made) const {
-  if (w.plan.mesh.tensor_columns == 1) return 0;
-  if (!w.plan.stack.overlap_tensor_reduce) {
-    sum_over_columns(w, made, w.dim.rows(linear.in));
-    return 0;
-  }
-  const std::uint16_t summed = w.event();
-  w.e.collective(Kind::all_reduce, Stream::tensor_columns, w.dim.rows(linear.in), "all-reduce",
-                 overlapped, summed);
-  if (w.records()) w.record_stream(made, Stream::tensor_columns);
-  return summed;
 }
 
 Gradients Row::back(Writer& w, Gradients gradients) const {
@@ -77,11 +65,12 @@ Gradients Row::back(Writer& w, Gradients gradients) const {
   const Value gathered =
       w.sequence_parallel() ? gather_rows(w, "gathered output gradient", bytes, bytes) : Value{0};
   const Value quantised = quantise(w, linear.out, bytes);
-  const bool apart = w.plan.mesh.tensor_depth > 1;
-  if (apart) w.open(linear.weight);
+  w.open(linear.weight);
   const Value made = w.temporary(dim.rows(linear.in), label);
   input_gradient(w, linear, 0);
-  const std::uint16_t summed = begin_sum(w, made);
+  // With columns over several ranks the input's gradient is summed over them.
+  const std::uint16_t summed = sums_beside(w.plan) ? w.event() : std::uint16_t{0};
+  sum_over_columns(w, made, dim.rows(linear.in), summed);
   if (w.frozen()) {
     w.drop({quantised, gathered});
     add_adapter(w, from_adapter, dim.rows(linear.in));
@@ -102,7 +91,7 @@ Gradients Row::back(Writer& w, Gradients gradients) const {
     }
   }
   if (summed != 0) w.e.wait(summed);
-  if (apart) w.close(linear.weight);
+  w.close(linear.weight);
   w.drop(gradients[0]);
   bias_gradient(w, linear);
   return {made};

@@ -9,9 +9,10 @@ namespace sim::workload {
 using collective::Kind;
 using model::OperationKind;
 
-void sum_over_columns(Writer& w, Value v, std::int64_t bytes) {
+void sum_over_columns(Writer& w, Value v, std::int64_t bytes, std::uint16_t summed) {
   if (w.plan.mesh.tensor_columns == 1) return;
-  w.e.collective(Kind::all_reduce, Stream::tensor_columns, bytes, "all-reduce");
+  w.e.collective(Kind::all_reduce, Stream::tensor_columns, bytes, "all-reduce",
+                 summed != 0 ? overlapped : joins, summed);
   if (w.records()) w.record_stream(v, Stream::tensor_columns);
 }
 

@@ -32,8 +32,9 @@ inline Stream over_rows(const Plan& plan) {
   return plan.mesh.tensor_columns > 1 ? Stream::tensor_rows : Stream::tp;
 }
 
-// Sums over the ranks of a row of the grid, waited for at once.
-void sum_over_columns(Writer& w, Value v, std::int64_t bytes);
+// Sums over the ranks of a row of the grid, where it has several: waited for at once, or beside
+// what follows until somebody waits for `summed`.
+void sum_over_columns(Writer& w, Value v, std::int64_t bytes, std::uint16_t summed = 0);
 
 // All columns of rows of which this rank has some: a new tensor.
 Value gather_columns(Writer& w, std::string_view label);

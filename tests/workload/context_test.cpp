@@ -183,29 +183,24 @@ compute waits
 }
 
 TEST_CASE("workload: a way to share a sequence that cannot be is refused with what would do") {
-  const auto said = [](const Plan& plan) {
-    std::string all;
-    for (const Problem& p : problems(plan)) all += p.field + ": " + p.message + "\n";
-    return all;
-  };
   const auto has = [](const std::string& text, const std::string& part) {
     return text.find(part) != std::string::npos;
   };
-  CHECK(has(said(shared("ulises", 2)), "ulysses"));
+  CHECK(has(sample::rules(shared("ulises", 2)), "ulysses"));
   Plan plan = shared("ulysses", 32);
   plan.batch.sequence = 8192;
-  CHECK(has(said(plan),
+  CHECK(has(sample::rules(plan),
             "cp: context ulysses, cp 32: 16 heads of a rank are not shared evenly by 32 ranks; cp "
             "may be 1, 2, 4, 8 or 16"));
-  CHECK(has(said(shared("hierarchical", 8, 8)), "ulysses may be 1, 2 or 4"));
-  CHECK(has(said(shared("usp", 8, 3)), "ulysses may be 1, 2, 4 or 8"));
-  CHECK(has(said(shared("ring", 8, 2)), "leave it out"));
+  CHECK(has(sample::rules(shared("hierarchical", 8, 8)), "ulysses may be 1, 2 or 4"));
+  CHECK(has(sample::rules(shared("usp", 8, 3)), "ulysses may be 1, 2, 4 or 8"));
+  CHECK(has(sample::rules(shared("ring", 8, 2)), "leave it out"));
   plan = shared("all-gather", 2);
   plan.batch.packed_document = 512;
-  CHECK(has(said(plan), "write context ring"));
+  CHECK(has(sample::rules(plan), "write context ring"));
   plan = shared("all-gather", 2);
   plan.architecture.sliding_window = 1024;
-  CHECK(has(said(plan), "write context ulysses"));
+  CHECK(has(sample::rules(plan), "write context ulysses"));
   plan.mesh.context = "ulysses";
-  CHECK(said(plan).empty());
+  CHECK(sample::rules(plan).empty());
 }

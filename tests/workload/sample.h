@@ -81,6 +81,13 @@ struct Tensor {
   Stream pool = Stream::compute;
 };
 
+// What a plan breaks, a line each.
+inline std::string rules(const Plan& plan) {
+  std::string text;
+  for (const Problem& p : problems(plan)) text += p.field + ": " + p.message + "\n";
+  return text;
+}
+
 // Walks passes in order and keeps what is allocated. `at(instruction, block, live)` runs behind
 // every instruction.
 class Walk {
@@ -163,6 +170,18 @@ class Walk {
   std::set<std::string> seen_;
   std::vector<std::string> broken_;
 };
+
+// The most bytes that are alive under a label in a later step.
+inline std::int64_t most_in_step(const Program& program, const std::string& label) {
+  Walk walk(program);
+  walk.run(program.setup);
+  walk.run(program.first_step);
+  std::int64_t most = 0;
+  walk.run(program.step, [&](const Instruction&, const Block&, const Walk& now) {
+    most = std::max(most, now.bytes(label));
+  });
+  return most;
+}
 
 // Bytes that a block leaves allocated, by label. Blocks that make a library's workspace are
 // skipped: a later one looks alike.

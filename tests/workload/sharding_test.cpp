@@ -364,16 +364,9 @@ TEST_CASE("workload: whole gradients of a stage wait in the type of their reduct
   for (const bool fp32 : {true, false}) {
     Plan plan = small(DataParallelism::fsdp2, 2, 1);
     plan.numerics.fp32_gradients = fp32;
-    for (const Program& program : job(plan).classes) {
-      Walk walk(program);
-      walk.run(program.setup);
-      walk.run(program.first_step);
-      std::int64_t most = 0;
-      walk.run(program.step, [&](const Instruction&, const Block&, const Walk& now) {
-        most = std::max(most, now.bytes("accumulated gradients"));
-      });
-      CHECK(most == (fp32 ? 4 : 2) * (2 * layer + root(program, 2)));
-    }
+    for (const Program& program : job(plan).classes)
+      CHECK(most_in_step(program, "accumulated gradients") ==
+            (fp32 ? 4 : 2) * (2 * layer + root(program, 2)));
   }
 }
 

@@ -113,16 +113,8 @@ TEST_CASE("workload: older stages of PyTorch keep outputs, and merge the last on
   Plan plan = staged();
   const auto merges = [&plan] {
     std::vector<std::int64_t> bytes;
-    for (const Program& program : job(plan).classes) {
-      Walk walk(program);
-      walk.run(program.setup);
-      walk.run(program.first_step);
-      std::int64_t most = 0;
-      walk.run(program.step, [&](const Instruction&, const Block&, const Walk& now) {
-        most = std::max(most, now.bytes("merged outputs"));
-      });
-      bytes.push_back(most);
-    }
+    for (const Program& program : job(plan).classes)
+      bytes.push_back(most_in_step(program, "merged outputs"));
     return bytes;
   };
   const std::int64_t logits = 2LL * plan.batch.sequence * (128256 / 2);

@@ -45,13 +45,6 @@ std::map<std::pair<Stream, collective::Kind>, std::int64_t> carried(const Plan& 
   return bytes;
 }
 
-std::string rules(const Plan& plan) {
-  std::string text;
-  for (const Problem& problem : problems(plan))
-    text += problem.field + ": " + problem.message + "\n";
-  return text;
-}
-
 }  // namespace
 
 // arXiv:2305.13525 section V and its code: a column-parallel product sums its output over the

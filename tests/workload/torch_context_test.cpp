@@ -178,22 +178,17 @@ TEST_CASE("workload: DTensor's products save what was gathered, and gather nothi
 }
 
 TEST_CASE("workload: copies of keys where no core makes them are refused with what would do") {
-  const auto said = [](const Plan& plan) {
-    std::string all;
-    for (const Problem& p : problems(plan)) all += p.field + ": " + p.message + "\n";
-    return all;
-  };
   Plan plan = torch("ring", LayerKernels::eager, 2);
-  CHECK(said(plan) == "");
+  CHECK(sample::rules(plan) == "");
   plan.stack.repeat_kv = true;
-  CHECK(said(plan) ==
+  CHECK(sample::rules(plan) ==
         "repeat_kv: repeat_kv goes with PyTorch's context_parallel, not with context ring; write "
         "context torch-allgather, or repeat_kv false\n");
   plan.mesh.context = "torch-alltoall";
-  CHECK(said(plan) == "");
+  CHECK(sample::rules(plan) == "");
   plan = sample::llama_8b();
   plan.mesh.pp = 2;
   plan.pipeline.schedule = "terapipe";
   plan.stack.repeat_kv = true;
-  CHECK(said(plan).find("repeat_kv goes with whole sequences") != std::string::npos);
+  CHECK(sample::rules(plan).find("repeat_kv goes with whole sequences") != std::string::npos);
 }

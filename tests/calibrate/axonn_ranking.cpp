@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "sim/calibrate/ranking.h"
 #include "sim/config/plan.h"
 #include "sim/search/evaluate.h"
 
@@ -93,28 +94,9 @@ double replayed(const Model& m, const Grid& g, search::Sites& sites) {
   return static_cast<double>(search::evaluate(plan->plan, **site, options).run.step_time.ps);
 }
 
-// Spearman's coefficient: places in both orders.
-double agreement(const std::vector<double>& a, const std::vector<double>& b) {
-  const auto places = [](const std::vector<double>& of) {
-    std::vector<std::size_t> order(of.size()), place(of.size());
-    for (std::size_t i = 0; i < of.size(); ++i) order[i] = i;
-    std::ranges::sort(order, {}, [&](std::size_t i) { return of[i]; });
-    for (std::size_t i = 0; i < of.size(); ++i) place[order[i]] = i;
-    return place;
-  };
-  const auto x = places(a), y = places(b);
-  const auto n = static_cast<double>(a.size());
-  double squares = 0;
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    const double apart = static_cast<double>(x[i]) - static_cast<double>(y[i]);
-    squares += apart * apart;
-  }
-  return 1 - 6 * squares / (n * (n * n - 1));
-}
-
 }  // namespace
 
-TEST_CASE("search: grids of tensors are in the order of AxoNN's ranker") {
+TEST_CASE("ranking: grids of tensors are in the order of AxoNN's ranker") {
   ::setenv("REHEARSE_ROOT", REHEARSE_SOURCE_DIR, 1);
   ::setenv("REHEARSE_NETWORK", REHEARSE_BINARY_DIR "/rehearse-network", 1);
   for (const Model& m :
@@ -125,8 +107,8 @@ TEST_CASE("search: grids of tensors are in the order of AxoNN's ranker") {
       theirs.push_back(ranked(m, g));
       ours.push_back(replayed(m, g, sites));
     }
-    INFO(m.name << ": " << ours.size() << " grids, " << agreement(theirs, ours));
+    INFO(m.name << ": " << ours.size() << " grids, " << calibrate::spearman(theirs, ours));
     CHECK(ours.size() >= 50);
-    CHECK(agreement(theirs, ours) >= 0.95);
+    CHECK(calibrate::spearman(theirs, ours) >= 0.95);
   }
 }
