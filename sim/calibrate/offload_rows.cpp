@@ -24,7 +24,7 @@ namespace sim::calibrate {
 
 namespace {
 
-enum Quantity : std::size_t { iteration, forward, backward, step };
+enum Part : std::size_t { iteration, forward, backward, step };
 
 // A machine of the table: words of its column, our name in hosts.csv, the cluster whose GPUs and
 // links are the same.

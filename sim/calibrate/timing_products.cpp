@@ -20,7 +20,7 @@ GemmRole role_of(std::string_view layout) {
   return layout == "NT" ? GemmRole::weight_gradient : GemmRole::forward;
 }
 
-Precision precision_of(std::string_view dtype) {
+Precision product_precision(std::string_view dtype) {
   if (dtype.starts_with("fp8")) return Precision::fp8;
   return dtype.starts_with("fp16") ? Precision::fp16 : Precision::bf16;
 }
@@ -34,7 +34,7 @@ double at_rate(const config::TableRow& row, double flops) {
 void product(const config::TableRow& row, const search::Site& site, Timing& t) {
   const std::int64_t m = size_in(row, "m"), n = size_in(row, "n"), k = size_in(row, "k");
   const std::int64_t batch = std::max<std::int64_t>(size_in(row, "b"), 1);
-  const Precision precision = precision_of(row.cells.at("dtype"));
+  const Precision precision = product_precision(row.cells.at("dtype"));
   if (m == 0 || n == 0 || k == 0) {
     t.reason = "no shape";
     return;

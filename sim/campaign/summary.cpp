@@ -31,10 +31,6 @@ report::Json intervals_json(const Intervals& intervals) {
   return json;
 }
 
-std::string percent(double share) {
-  return fmt::format("{:.2f} %", 100 * share);
-}
-
 std::string intervals_text(const Summary& summary) {
   const Intervals& intervals = summary.intervals;
   std::string text = fmt::format("save every {}; best {}", human_span(intervals.used),
@@ -70,6 +66,10 @@ std::string causes_text(const Summary& summary) {
 double Intervals::best() const {
   if (exact) return *exact;
   return simulated ? simulated->interval : daly;
+}
+
+std::string percent(double share) {
+  return fmt::format("{:.2f} %", 100 * share);
 }
 
 std::string human_span(double seconds) {

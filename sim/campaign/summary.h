@@ -74,6 +74,8 @@ std::string sentences(const Summary& summary);
 // The same with its tables.
 std::string text(const Summary& summary);
 
+// "83.42 %".
+std::string percent(double share);
 // "12.3 s", "4.5 min", "3.1 h", "54.0 d".
 std::string human_span(double seconds);
 

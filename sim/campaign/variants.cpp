@@ -97,10 +97,6 @@ constexpr std::array<Variable, 8> table = {{
     {"write", "in which a save stops the job", set_write},
 }};
 
-std::string percent(double share) {
-  return fmt::format("{:.2f} %", 100 * share);
-}
-
 // Which answer is best for each combination of the others, by the two measures.
 std::string crossover(const std::vector<Row>& rows) {
   std::vector<std::string> others;

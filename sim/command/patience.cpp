@@ -17,7 +17,7 @@ constexpr int period_s = 15;
 volatile std::sig_atomic_t seconds = 0;
 
 // A line that is put together without memory of its own.
-class Line {
+class FixedLine {
  public:
   void add(std::string_view text) {
     for (const char c : text)
@@ -44,7 +44,7 @@ void tell(int) {
   seconds = seconds + period_s;
   struct rusage usage {};
   ::getrusage(RUSAGE_SELF, &usage);
-  Line line;
+  FixedLine line;
   line.add("rehearse: at work for ");
   line.add(static_cast<long>(seconds));
   line.add(" s, with ");

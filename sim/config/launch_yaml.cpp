@@ -20,7 +20,7 @@ namespace sim::config {
 namespace {
 
 // A scalar or a list of them, by the keys above it: "model.optim.name".
-struct Value {
+struct YamlValue {
   std::vector<std::string> words;
   std::size_t at = 0;
 
@@ -29,7 +29,7 @@ struct Value {
     return words.empty() ? none : words.front();
   }
 };
-using Values = std::map<std::string, Value, std::less<>>;
+using Values = std::map<std::string, YamlValue, std::less<>>;
 
 std::string scalar(const YAML::Node& node) {
   return node.IsScalar() ? node.Scalar() : std::string();
@@ -46,7 +46,7 @@ void gather(const YAML::Node& node, const std::string& prefix, int depth, Values
     }
     return;
   }
-  Value value;
+  YamlValue value;
   value.at = node.Mark().pos > 0 ? static_cast<std::size_t>(node.Mark().pos) : 0;
   if (node.IsScalar()) value.words.push_back(node.Scalar());
   if (node.IsSequence())
@@ -75,7 +75,7 @@ shell::Word word_of(const std::string& text, std::size_t at) {
 }
 
 // As if it had been written --name value.
-void give(Launch& launch, const std::string& name, const Value& value) {
+void give(Launch& launch, const std::string& name, const YamlValue& value) {
   Given given;
   given.flag = {"--" + name, value.at, {}};
   for (const std::string& text : value.words) {
@@ -103,7 +103,7 @@ Launch of_arguments(const Values& values) {
     std::string name = path.substr(dashes + 3);
     std::replace(name.begin(), name.end(), '_', '-');
     if (lower(value.text()) == "false") continue;
-    give(launch, name, is_true(value.text()) ? Value{{}, value.at} : value);
+    give(launch, name, is_true(value.text()) ? YamlValue{{}, value.at} : value);
   }
   // What such a file configures is only in the name of its folder, and in a few flags.
   if (launch.flags.contains("decoder-seq-length") || launch.flags.contains("decoder-num-layers"))
@@ -179,11 +179,11 @@ std::string last_part(const std::string& path) {
 }
 
 void activation(const Values& values, Launch& launch) {
-  const auto of = [&](const char* key) -> const Value* {
+  const auto of = [&](const char* key) -> const YamlValue* {
     const auto found = values.find(key);
     return found == values.end() ? nullptr : &found->second;
   };
-  if (const Value* name = of("model.activation")) {
+  if (const YamlValue* name = of("model.activation")) {
     if (name->text().find("swiglu") != std::string::npos)
       give(launch, "swiglu", {{}, name->at});
     else if (name->text() == "squared-relu")
@@ -191,11 +191,11 @@ void activation(const Values& values, Launch& launch) {
     else if (name->text() != "gelu")
       give(launch, "glu-activation", *name);
   }
-  if (const Value* gated = of("model.gated_linear_unit"); gated && is_true(gated->text()))
+  if (const YamlValue* gated = of("model.gated_linear_unit"); gated && is_true(gated->text()))
     give(launch, "swiglu", {{}, gated->at});
 }
 
-void precision(const std::string& path, const Value& value, Launch& launch) {
+void precision(const std::string& path, const YamlValue& value, Launch& launch) {
   const std::string name = lower(value.text());
   if (name.find("bf16") != std::string::npos) give(launch, "bf16", {{}, value.at});
   if (name == "16" || name == "16-mixed" || name.find("fp16") != std::string::npos)
@@ -205,7 +205,7 @@ void precision(const std::string& path, const Value& value, Launch& launch) {
 }
 
 // One key; false: it is not known.
-bool nemo_key(const std::string& path, const Value& value, Launch& launch) {
+bool nemo_key(const std::string& path, const YamlValue& value, Launch& launch) {
   const std::string key = last_part(path);
   for (const Renamed& one : renamed) {
     if (one.key != key) continue;
@@ -223,7 +223,7 @@ bool nemo_key(const std::string& path, const Value& value, Launch& launch) {
   const FlagMeaning meaning = flag_meaning(flag);
   if (meaning.effect == FlagEffect::unknown) return false;
   if (is_off(value.text()) || value.words.empty()) return true;
-  give(launch, flag, is_true(value.text()) ? Value{{}, value.at} : value);
+  give(launch, flag, is_true(value.text()) ? YamlValue{{}, value.at} : value);
   if (key == "num_query_groups") give(launch, "group-query-attention", {{}, value.at});
   return true;
 }

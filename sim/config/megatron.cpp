@@ -55,7 +55,7 @@ constexpr std::array others{
 };
 
 // Is `part` in the name, and no part of a longer word there?
-bool names(std::string_view program, std::string_view part) {
+bool has_part(std::string_view program, std::string_view part) {
   const auto letter = [](char c) { return c >= 'a' && c <= 'z'; };
   for (std::size_t at = program.find(part); at != std::string_view::npos;
        at = program.find(part, at + 1)) {
@@ -182,7 +182,7 @@ void Translator::program() {
   for (char& c : name)
     if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
   for (const Other& other : others)
-    if (names(name, other.part))
+    if (has_part(name, other.part))
       return refuse(launch_.program_word, fmt::format("{} trains {}, and only GPTs are simulated",
                                                       launch_.program, other.what));
   if (!name.empty() && name.find("gpt") == std::string::npos &&

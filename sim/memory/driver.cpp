@@ -7,7 +7,6 @@ namespace sim::memory {
 namespace {
 
 constexpr std::int64_t address_step = std::int64_t{2} << 20;
-constexpr std::int64_t last_address = std::int64_t{1} << 62;
 
 }  // namespace
 

@@ -17,6 +17,9 @@
 
 namespace sim::memory {
 
+// Nothing lies at or above it.
+constexpr std::int64_t last_address = std::int64_t{1} << 62;
+
 // A point in one stream's work. It is reached when the stream has run all that came before it.
 struct Event {
   int stream = 0;

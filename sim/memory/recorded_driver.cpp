@@ -4,11 +4,6 @@
 #include <utility>
 
 namespace sim::memory {
-namespace {
-
-constexpr std::int64_t last_address = std::int64_t{1} << 62;
-
-}  // namespace
 
 void RecordedDriver::expect(std::vector<SnapshotEntry> events, bool strict) {
   expected_ = std::move(events);

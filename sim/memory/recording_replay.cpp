@@ -36,9 +36,9 @@ Options options_for(const Recording& recording, const Ranges& ranges) {
   return options;
 }
 
-class Replayer {
+class RecordingReplayer {
  public:
-  Replayer(const Recording& recording, Rules rules)
+  RecordingReplayer(const Recording& recording, Rules rules)
       : recording_(recording),
         streams_(stream_numbers(recording)),
         ranges_(address_ranges(recording)),
@@ -390,7 +390,7 @@ class Replayer {
 }  // namespace
 
 RecordingReplay replay_recording(const Recording& recording, Rules rules) {
-  return Replayer(recording, rules).run();
+  return RecordingReplayer(recording, rules).run();
 }
 
 Result<RecordingReplay> replay_snapshot(const Snapshot& snapshot, Rules rules,

@@ -9,7 +9,7 @@
 namespace sim::memory {
 namespace {
 
-using Kind = TraceCommand::Kind;
+using CommandKind = TraceCommand::Kind;
 
 constexpr std::string_view column_names =
     "#E n command result addr | allocated_bytes reserved_bytes active_bytes requested_bytes "
@@ -35,7 +35,7 @@ class Replayer {
       ++summary_.commands;
       if (!sink_) continue;
       print_actions();
-      if (command.kind == Kind::dump) print_segments();
+      if (command.kind == CommandKind::dump) print_segments();
       print_result(command, outcome);
     }
     if (sink_) {
@@ -67,39 +67,39 @@ class Replayer {
 
   Outcome execute(const TraceCommand& command) {
     switch (command.kind) {
-      case Kind::allocate:
+      case CommandKind::allocate:
         return allocate(command);
-      case Kind::free:
+      case CommandKind::free:
         return free(tensors_[static_cast<std::size_t>(command.name)]);
-      case Kind::record_stream: {
+      case CommandKind::record_stream: {
         const Tensor& tensor = tensors_[static_cast<std::size_t>(command.name)];
         if (tensor.null) return {};
         if (tensor.block == no_block) return {"noop", -1};
         allocator_.record_stream(tensor.block, command.number);
         return {};
       }
-      case Kind::complete_stream:
+      case CommandKind::complete_stream:
         return driver_.complete(command.number), Outcome{};
-      case Kind::complete_all:
+      case CommandKind::complete_all:
         return driver_.complete_all(), Outcome{};
-      case Kind::empty_cache:
+      case CommandKind::empty_cache:
         return allocator_.empty_cache(), Outcome{};
-      case Kind::memory_fraction:
+      case CommandKind::memory_fraction:
         return allocator_.set_memory_fraction(command.fraction), Outcome{};
-      case Kind::outside_use:
+      case CommandKind::outside_use:
         return driver_.set_outside_use({command.bytes}), Outcome{};
-      case Kind::change_options:
+      case CommandKind::change_options:
         allocator_.set_options(trace_.changes[static_cast<std::size_t>(command.options)]);
         return {};
-      case Kind::begin_pool:
+      case CommandKind::begin_pool:
         return allocator_.begin_pool(command.number), Outcome{};
-      case Kind::end_pool:
+      case CommandKind::end_pool:
         return allocator_.end_pool(command.number), Outcome{};
-      case Kind::release_pool:
+      case CommandKind::release_pool:
         return allocator_.release_pool(command.number), Outcome{};
-      case Kind::reset_peaks:
+      case CommandKind::reset_peaks:
         return allocator_.reset_peaks(), Outcome{};
-      case Kind::dump:
+      case CommandKind::dump:
         return {};
     }
     return {};

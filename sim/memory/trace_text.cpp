@@ -12,9 +12,9 @@
 namespace sim::memory {
 namespace {
 
-using Kind = TraceCommand::Kind;
+using CommandKind = TraceCommand::Kind;
 
-constexpr std::size_t most_errors = 20;
+constexpr std::size_t most_problems = 20;
 constexpr int most_streams = 1 << 16;
 constexpr std::int64_t largest_capacity = largest_request;
 
@@ -25,26 +25,26 @@ struct Word {
 
 struct Form {
   std::string_view word;
-  Kind kind;
+  CommandKind kind;
   std::size_t fewest;  // words after the command
   std::size_t most;
   const char* usage;
 };
 
 constexpr Form forms[] = {
-    {"a", Kind::allocate, 2, 3, "a ID SIZE [STREAM]"},
-    {"f", Kind::free, 1, 1, "f ID"},
-    {"r", Kind::record_stream, 2, 2, "r ID STREAM"},
-    {"s", Kind::complete_stream, 1, 1, "s STREAM or s *"},
-    {"e", Kind::empty_cache, 0, 0, "e"},
-    {"m", Kind::memory_fraction, 1, 1, "m FRACTION"},
-    {"x", Kind::outside_use, 1, 1, "x BYTES"},
-    {"c", Kind::change_options, 1, 1, "c OPTIONS"},
-    {"pb", Kind::begin_pool, 1, 1, "pb POOL"},
-    {"pe", Kind::end_pool, 1, 1, "pe POOL"},
-    {"pr", Kind::release_pool, 1, 1, "pr POOL"},
-    {"k", Kind::reset_peaks, 0, 0, "k"},
-    {"d", Kind::dump, 0, 0, "d"},
+    {"a", CommandKind::allocate, 2, 3, "a ID SIZE [STREAM]"},
+    {"f", CommandKind::free, 1, 1, "f ID"},
+    {"r", CommandKind::record_stream, 2, 2, "r ID STREAM"},
+    {"s", CommandKind::complete_stream, 1, 1, "s STREAM or s *"},
+    {"e", CommandKind::empty_cache, 0, 0, "e"},
+    {"m", CommandKind::memory_fraction, 1, 1, "m FRACTION"},
+    {"x", CommandKind::outside_use, 1, 1, "x BYTES"},
+    {"c", CommandKind::change_options, 1, 1, "c OPTIONS"},
+    {"pb", CommandKind::begin_pool, 1, 1, "pb POOL"},
+    {"pe", CommandKind::end_pool, 1, 1, "pe POOL"},
+    {"pr", CommandKind::release_pool, 1, 1, "pr POOL"},
+    {"k", CommandKind::reset_peaks, 0, 0, "k"},
+    {"d", CommandKind::dump, 0, 0, "d"},
 };
 
 std::vector<Word> split_words(std::string_view line) {
@@ -83,11 +83,11 @@ class Parser {
       return errors_;
     }
     header(line);
-    while (next_line(line) && errors_.size() <= most_errors) {
+    while (next_line(line) && errors_.size() <= most_problems) {
       if (!line.empty() && line.front() != '#') command(line);
     }
     if (errors_.empty()) return std::move(trace_);
-    if (errors_.size() > most_errors) errors_.back().message = "and more; these are the first 20";
+    if (errors_.size() > most_problems) errors_.back().message = "and more; these are the first 20";
     return std::move(errors_);
   }
 
@@ -103,14 +103,14 @@ class Parser {
   }
 
   void fail(int column, const std::string& message) {
-    if (errors_.size() > most_errors) return;
+    if (errors_.size() > most_problems) return;
     errors_.push_back(
         {name_ + ":" + std::to_string(line_number_) + ":" + std::to_string(column), message});
   }
 
   void append(Diagnostics more) {
     for (Diagnostic& error : more) {
-      if (errors_.size() <= most_errors) errors_.push_back(std::move(error));
+      if (errors_.size() <= most_problems) errors_.push_back(std::move(error));
     }
   }
 
@@ -163,25 +163,25 @@ class Parser {
 
   bool arguments(const std::vector<Word>& words, TraceCommand& out) {
     switch (out.kind) {
-      case Kind::allocate:
+      case CommandKind::allocate:
         return allocate(words, out);
-      case Kind::free:
+      case CommandKind::free:
         return live(words[1], out, /*ends=*/true);
-      case Kind::record_stream:
+      case CommandKind::record_stream:
         return live(words[1], out, /*ends=*/false) && stream(words[2], out.number);
-      case Kind::complete_stream:
+      case CommandKind::complete_stream:
         if (words[1].text != "*") return stream(words[1], out.number);
-        out.kind = Kind::complete_all;
+        out.kind = CommandKind::complete_all;
         return true;
-      case Kind::memory_fraction:
+      case CommandKind::memory_fraction:
         return fraction(words[1], out);
-      case Kind::outside_use:
+      case CommandKind::outside_use:
         return bytes(words[1], out.bytes);
-      case Kind::change_options:
+      case CommandKind::change_options:
         return change(words[1], out);
-      case Kind::begin_pool:
-      case Kind::end_pool:
-      case Kind::release_pool:
+      case CommandKind::begin_pool:
+      case CommandKind::end_pool:
+      case CommandKind::release_pool:
         return pool(words[1], out);
       default:
         return true;
@@ -275,15 +275,16 @@ class Parser {
       return false;
     }
     PoolUse& use = pools_[out.number];
-    if (out.kind == Kind::begin_pool) {
+    if (out.kind == CommandKind::begin_pool) {
       ++use.open;
       ++use.users;
       return true;
     }
-    int& count = out.kind == Kind::end_pool ? use.open : use.users;
+    int& count = out.kind == CommandKind::end_pool ? use.open : use.users;
     if (count == 0) {
-      fail(word.column, "pool " + std::string(word.text) +
-                            (out.kind == Kind::end_pool ? " is not open" : " has no user left"));
+      fail(word.column,
+           "pool " + std::string(word.text) +
+               (out.kind == CommandKind::end_pool ? " is not open" : " has no user left"));
       return false;
     }
     --count;

@@ -133,7 +133,7 @@ std::string peak_text(const Answer& answer) {
 }
 
 // Whether pieces are to blame, with the bytes that say so.
-std::string fragmentation_text(const ClassReport& who) {
+std::string blame_text(const ClassReport& who) {
   const replay::OutOfMemory& event = *who.out_of_memory;
   const std::string free = human(event.cached + event.device_free);
   if (!event.request_fits_contiguous)
@@ -274,7 +274,7 @@ std::string oom_text(const Answer& answer) {
                         human(event.device_free));
     text += fmt::format("  allocated {}, reserved {}, largest free block {}; {}\n",
                         human(event.allocated), human(event.reserved),
-                        human(event.largest_free_block), fragmentation_text(who));
+                        human(event.largest_free_block), blame_text(who));
     text += fmt::format("  {} before it; held: {}\n",
                         event.retries == 1 ? "one retry (cached blocks were given back)"
                                            : fmt::format("{} retries", event.retries),
