@@ -61,6 +61,10 @@ std::string describe(const Level& level, const Situation& s) {
   return text.empty() ? "everything measured" : text;
 }
 
+// In double: long double is more than is asked for, and its tables are filled at every start.
+using StudentsT = boost::math::students_t_distribution<
+    double, boost::math::policies::policy<boost::math::policies::promote_double<false>>>;
+
 // Sorted residuals with their distribution function.
 class Distribution {
  public:
@@ -113,7 +117,7 @@ class Distribution {
   double student() const {
     const double n = std::max(count_, 2.0);
     const double deviation = std::sqrt(variance_ * n / (n - 1));
-    const boost::math::students_t distribution(n - 1);
+    const StudentsT distribution(n - 1);
     return boost::math::quantile(distribution, 1 - tail) * deviation * std::sqrt(1 + 1 / n);
   }
 
