@@ -14,7 +14,7 @@ bool is_flag(std::string_view text) {
          (std::isalpha(static_cast<unsigned char>(text[2])) != 0);
 }
 
-std::string plain(std::string_view flag) {
+std::string flag_name(std::string_view flag) {
   while (flag.starts_with('-')) flag.remove_prefix(1);
   std::string text(flag.substr(0, flag.find('=')));
   std::replace(text.begin(), text.end(), '_', '-');
@@ -59,11 +59,11 @@ void read_flags(const std::vector<shell::Word>& words, std::size_t from, std::si
         value.text.erase(0, equals + 1);
         given.values.push_back(std::move(value));
       }
-      open = &(flags[plain(word.text)] = std::move(given));
+      open = &(flags[flag_name(word.text)] = std::move(given));
       continue;
     }
     const bool nothing_expected =
-        !open || !open->values.empty() || takes_no_value(plain(open->flag.text));
+        !open || !open->values.empty() || takes_no_value(flag_name(open->flag.text));
     if (may_hold_flags(word) && nothing_expected) {
       launch.lost.push_back(word);
       continue;
@@ -104,8 +104,9 @@ void directives(const shell::Script& script, Flags& flags) {
     const std::string_view text = std::string_view(line).substr(7);
     const std::size_t start = std::min(text.find_first_not_of(" \t"), text.size());
     std::size_t end = std::min(text.find_first_of(" \t=", start), text.size());
-    std::string name =
-        text.substr(start, end - start) == "-N" ? "nodes" : plain(text.substr(start, end - start));
+    std::string name = text.substr(start, end - start) == "-N"
+                           ? "nodes"
+                           : flag_name(text.substr(start, end - start));
     const std::size_t value = std::min(text.find_first_not_of(" \t=", end), text.size());
     end = std::min(text.find_first_of(" \t#\r", value), text.size());
     shell::Word word;

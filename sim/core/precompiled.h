@@ -1,4 +1,4 @@
-// precompiled.h — headers of libraries that nearly every file includes, parsed once for all of them.
+// precompiled.h — headers of libraries that nearly every file includes, parsed once for all.
 // Files include what they use: the presets dev and asan compile them without this one.
 #pragma once
 
