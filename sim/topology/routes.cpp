@@ -197,12 +197,11 @@ void Routes::between_nics(int from, int to, Path& path) const {
   path.links.push_back(nic_down_[static_cast<std::size_t>(to)]);
   if (up.to != target && !working_spines_.empty()) {
     over_spine(from, to, up.to, target, path);
-  } else if (up.to != target) {
-    const Tree& tree = fabric_tree(up.to);
-    for (int v = target; v != up.to; v = tree[static_cast<std::size_t>(v)].to) {
-      assert(tree[static_cast<std::size_t>(v)].link >= 0);
-      path.links.push_back(tree[static_cast<std::size_t>(v)].link);
-    }
+  } else {
+    between_leaves(up.to, target, [&](int link) {
+      assert(link >= 0);
+      path.links.push_back(link);
+    });
   }
   path.links.push_back(up.link);
   std::reverse(path.links.begin() + begin, path.links.end());

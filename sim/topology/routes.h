@@ -42,6 +42,26 @@ class Routes {
   const std::vector<int>& nics_of_gpu(int gpu) const {
     return nics_of_gpu_[static_cast<std::size_t>(gpu) % nics_of_gpu_.size()];
   }
+  // A NIC's leaf and its links there and back.
+  struct NicLinks {
+    int leaf = -1;  // vertex
+    int up = -1, down = -1;
+  };
+  NicLinks links_of_nic(int nic) const {
+    const Hop& up = nic_up_[static_cast<std::size_t>(nic)];
+    return {up.to, up.link, nic_down_[static_cast<std::size_t>(nic)]};
+  }
+  // Calls visit(link) for the links from leaf to leaf, from the last one on.
+  // REQUIRES: !draws_spines().
+  template <class Visit>
+  void between_leaves(int from, int to, const Visit& visit) const {
+    if (from == to) return;
+    const Tree& tree = fabric_tree(from);
+    for (int v = to; v != from; v = tree[static_cast<std::size_t>(v)].to)
+      visit(tree[static_cast<std::size_t>(v)].link);
+  }
+  // Whether two NICs on the same leaves as two others may be joined by other links.
+  bool draws_spines() const { return !working_spines_.empty(); }
   bool rails_meet() const { return cluster_.fabric.kind != FabricKind::rail_only; }
 
   int link_count() const { return static_cast<int>(links_.size()); }

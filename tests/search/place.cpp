@@ -6,6 +6,8 @@
 #include <numeric>
 
 #include "sim/config/plan.h"
+#include "sim/core/random.h"
+#include "sim/search/place_model.h"
 #include "sim/search/whatif.h"
 
 using namespace sim;
@@ -131,4 +133,39 @@ TEST_CASE("search: placement repeats itself and leaves alone what nothing improv
   const Placement two = place(file.plan, site, {.seed = 3, .moves = 1000});
   CHECK(one.after == two.after);
   CHECK(one.seconds_after == two.seconds_after);
+}
+
+TEST_CASE("search: a look at an order by leaves is one at every link that is crossed") {
+  // Fabrics of all kinds, nodes that share leaves and rails that do not, a slow NIC, a slow spine.
+  for (const std::vector<std::string>& settings : std::vector<std::vector<std::string>>{
+           {"cluster=dgx-h100"},
+           {"cluster=meta-24k-h100"},
+           {"cluster=abci-a"},
+           {"cluster=tsubame4"},
+           {"cluster=perlmutter"},
+           {"cluster=dgx-a100", "condition={node: 2 nic: 1 bandwidth: 0.5}"},
+           {"cluster=dgx-h100", "fabric.kind=rail_optimised", "fabric.nodes_per_leaf=2"},
+           {"cluster=dgx-h100", "fabric.kind=rail_only"},
+           {"cluster=dgx-h100", "fabric.kind=leaf_spine", "fabric.spines=4"}}) {
+    std::vector<std::string> all = {
+        "model=llama-3.1-8b", "sequence=2048", "micro_batch=1", "tp=4", "pp=2", "gpus=64",
+        "global_batch=64"};
+    all.insert(all.end(), settings.begin(), settings.end());
+    const auto file = config::load_plan("", all);
+    INFO(settings.back() << (file ? std::string() : file.errors()[0].message));
+    REQUIRE(file);
+    Sites sites;
+    PlaceModel model(file->plan, **sites.of(file->machine));
+    std::vector<int> order(static_cast<std::size_t>(file->machine.cluster.nodes));
+    std::iota(order.begin(), order.end(), 0);
+    Random random(5);
+    for (int look = 0; look < 20; ++look) {
+      double sum = 0;
+      for (const PlaceTerm& term : model.terms()) sum += model.longest(term, order).seconds;
+      CHECK(model.seconds(order) == Approx(sum).epsilon(1e-12));
+      CHECK(sum > 0);
+      for (std::size_t i = order.size(); i-- > 1;)
+        std::swap(order[i], order[random.next() % (i + 1)]);
+    }
+  }
 }
