@@ -289,42 +289,57 @@ RowAnswer predict_offload(const config::TableRow& row, search::Sites& sites) {
   return answer;
 }
 
-// Of runs that differ in the stride alone, which one was fastest?
+// Of runs that differ in the stride alone, which one was fastest? Runs that were repeated say how
+// much a difference means.
 std::string offload_summary(const config::Table& table, const std::vector<RowAnswer>& answers) {
-  struct Best {
+  struct Run {
     double measured = 0, predicted = 0;
-    std::string measured_k, predicted_k;
-    int rows = 0;
   };
-  std::map<std::string, Best> runs;
+  struct Range {
+    double least = 0, most = 0;
+  };
+  std::map<std::string, std::vector<Run>> strides;  // of runs that are else alike
+  std::map<std::string, Range> repeats;             // of one run, in any folder
   for (std::size_t i = 0; i < answers.size(); ++i) {
     const RowAnswer& a = answers[i];
     if (!a.reason.empty() || !a.measured[iteration] || !a.predicted[iteration]) continue;
-    const std::string& mode = text_in(table.rows[i], "mode");
-    if (!mode.starts_with("DeepOptimizerStates")) continue;
-    std::string key;
-    for (const char* column : {"dir", "model", "tp", "dp", "gbs", "mbs", "cpu_offload_ratio"})
-      key += text_in(table.rows[i], column) + " ";
-    Best& best = runs[key];
-    const std::string& k = text_in(table.rows[i], "opt_gap_k");
-    ++best.rows;
-    if (best.measured_k.empty() || *a.measured[iteration] < best.measured) {
-      best.measured = *a.measured[iteration];
-      best.measured_k = k;
-    }
-    if (best.predicted_k.empty() || *a.predicted[iteration] < best.predicted) {
-      best.predicted = *a.predicted[iteration];
-      best.predicted_k = k;
-    }
+    const config::TableRow& row = table.rows[i];
+    // A row of no whole iteration is of a run that broke off while it warmed up.
+    if (!text_in(row, "mode").starts_with("DeepOptimizerStates")) continue;
+    if (text_in(row, "n_iter_used") == "0") continue;
+    std::string shape;
+    for (const char* column : {"model", "tp", "dp", "gbs", "mbs", "cpu_offload_ratio"})
+      shape += text_in(row, column) + " ";
+    strides[text_in(row, "dir") + " " + shape].push_back(
+        {*a.measured[iteration], *a.predicted[iteration]});
+    const double time = *a.measured[iteration];
+    const auto [at, first] =
+        repeats.try_emplace(shape + text_in(row, "opt_gap_k") + " " +
+                                text_in(row, "subgroup_params") + " " + text_in(row, "host_hint"),
+                            Range{time, time});
+    at->second = {std::min(at->second.least, time), std::max(at->second.most, time)};
   }
   std::size_t compared = 0, right = 0;
-  for (const auto& [key, best] : runs) {
-    if (best.rows < 2) continue;
+  double lost = 0;
+  for (const auto& [key, runs] : strides) {
+    if (runs.size() < 2) continue;
+    const double fastest = std::ranges::min(runs, {}, &Run::measured).measured;
+    const double said = std::ranges::min(runs, {}, &Run::predicted).measured;
     ++compared;
-    right += best.measured_k == best.predicted_k;
+    right += said == fastest;
+    lost = std::max(lost, said / fastest - 1);
   }
-  return fmt::format("of {} runs with several strides the fastest one is right in {}\n", compared,
-                     right);
+  std::vector<double> apart;
+  for (const auto& [key, range] : repeats)
+    if (range.most > range.least) apart.push_back(100 * (range.most / range.least - 1));
+  std::string text = fmt::format("of {} runs with several strides the fastest one is right in {}",
+                                 compared, right);
+  if (right < compared)
+    text += fmt::format("; elsewhere the one that is said took up to {:.1f} % longer", 100 * lost);
+  if (!apart.empty())
+    text += fmt::format("\n{} runs that were repeated differ by {:.1f} to {:.1f} %", apart.size(),
+                        std::ranges::min(apart), std::ranges::max(apart));
+  return text + "\n";
 }
 
 }  // namespace sim::calibrate

@@ -422,6 +422,7 @@ void Translator::sharding() {
     for (const char* setting :
          {"distributed_optimizer=true", "overlap_grad_reduce=true", "overlap_param_gather=true"})
       set(*all, setting);
+  if (const Given* offload = find("cpu-optimizer")) set(*offload, "precision_aware_optimizer=true");
   const Given* fsdp = find({"use-megatron-fsdp", "use-custom-fsdp"});
   if (!fsdp) return;
   const std::string strategy = value("data-parallel-sharding-strategy");
@@ -442,7 +443,6 @@ void Translator::loading() {
       set(*parts, "account_for_loss=true");
     }
   }
-  if (const Given* offload = find("cpu-optimizer")) set(*offload, "precision_aware_optimizer=true");
   const Given* workers = find("num-workers");
   if (!workers || !has("reset-attention-mask")) return;
   if (workers->value() != "0") return set_value(*workers, "data_workers");

@@ -95,6 +95,7 @@ void Translator::deepspeed() {
   std::int64_t zero = stage ? number(stage).value_or(stage->value() == "0" ? 0 : -1) : -1;
   const Given* file = find("deepspeed-config");
   std::string json;
+  bool offloads = has("cpu-optimizer");
   if (file && !file->values.empty()) {
     const std::string name = file->value();
     if (const auto written = script_.files.find(name); written != script_.files.end()) {
@@ -112,7 +113,8 @@ void Translator::deepspeed() {
           (*zero_optimization)["stage"].is_number_integer())
         zero = (*zero_optimization)["stage"].get<std::int64_t>();
       for (const char* part : {"offload_optimizer", "cpu_offload"})
-        if (zero_optimization->contains(part)) set(*on, "optimizer_cpu_offload=true");
+        offloads = offloads || zero_optimization->contains(part);
+      if (offloads) set(*on, "optimizer_cpu_offload=true");
     }
     if (root.is_object() && root.contains("curriculum_learning"))
       say("curriculum learning is not simulated: the step is of the full sequence");
@@ -129,6 +131,14 @@ void Translator::deepspeed() {
   const std::int64_t s = std::max<std::int64_t>(zero, 0);
   set(stage ? *stage : *on, s >= 2 ? fmt::format("zero={}", std::min<std::int64_t>(s, 3))
                                    : fmt::format("distributed_optimizer={}", s == 1));
+  if (s == 1 && offloads && (has("fp16") || has("bf16"))) {
+    // [DeepSpeed runtime/zero/stage_1_and_2.py]
+    for (const char* setting :
+         {"deepspeed_optimizer=true", "precision_aware_optimizer=false", "fp32_gradients=false",
+          "overlap_grad_reduce=false", "overlap_param_gather=false"})
+      set(*on, setting);
+    return;
+  }
   if (s == 1) say("DeepSpeed's ZeRO stage 1 is simulated as Megatron-LM's distributed optimizer");
   if (s >= 2)
     say(fmt::format("DeepSpeed's ZeRO stage {} is simulated as PyTorch's fully_shard", s));

@@ -25,6 +25,9 @@ constexpr std::array<std::string_view, 3> names_of(workload::LayerKernels) {
 constexpr std::array<std::string_view, 3> names_of(workload::LayerCode) {
   return {"core", "before_core", "one_function"};
 }
+constexpr std::array<std::string_view, 3> names_of(workload::FakeQuantization) {
+  return {"none", "weights", "operands"};
+}
 constexpr std::array<std::string_view, 4> names_of(workload::CrossEntropy) {
   return {"stepwise", "native", "te", "one_kernel"};
 }

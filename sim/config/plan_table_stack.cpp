@@ -106,6 +106,10 @@ constexpr std::array stack_rows{
           .place = at<&Plan::stack, &StackPlan::overlap_depth_scatter>(),
           .synonyms = "overlap_axonn_reduce_scatter",
           .line = "With tensor_depth: gradients are scattered beside the backward pass."},
+    Field{.name = "saved_depth_weights",
+          .place = at<&Plan::stack, &StackPlan::saved_depth_weights>(),
+          .line = "With tensor_depth: a product keeps the weight that it gathered for its backward "
+                  "pass (AxoNN to June 2024), which else gathers it again."},
     Field{.name = "joined_halves",
           .place = at<&Plan::stack, &StackPlan::joined_halves>(),
           .synonyms = "gpt_j_residual",
@@ -141,6 +145,14 @@ constexpr std::array stack_rows{
           .place = at<&Plan::numerics, &NumericsPlan::fp8_parameters>(),
           .flags = "fp8-param-gather:true",
           .line = "The layers' matrices are held, gathered and kept in fp8."},
+    Field{.name = "fake_quantization",
+          .place = at<&Plan::numerics, &NumericsPlan::fake_quantization>(),
+          .line = "Quantisation-aware training (ModelOpt): what of the layers' products is rounded "
+                  "to a narrow grid and back in each pass, their weights or both operands."},
+    Field{.name = "fake_quantization_clips",
+          .place = at<&Plan::numerics, &NumericsPlan::fake_quantization_clips>(),
+          .line = "Gradients of what lies outside of the grid are zeroed, for which it is kept "
+                  "(pass_through_bwd false)."},
     Field{.name = "layer_kernels",
           .place = at<&Plan::stack, &StackPlan::layer_kernels>(),
           .line = "Between the products: TransformerEngine's and Apex's, PyTorch's one an "

@@ -311,6 +311,12 @@ Json to_json(const workload::Plan& p) {
                      {"parameters", name(codec.parameters)},
                      {"pipeline", name(codec.pipeline)}};
   if (p.numerics.fp8) json["fp8_parameters"] = p.numerics.fp8_parameters;
+  if (p.numerics.fake_quantization != workload::FakeQuantization::none) {
+    json["fake_quantization"] = p.numerics.fake_quantization == workload::FakeQuantization::weights
+                                    ? "weights"
+                                    : "operands";
+    json["fake_quantization_clips"] = p.numerics.fake_quantization_clips;
+  }
   if (p.batch.packed_document > 0) json["packed_document"] = p.batch.packed_document;
   const workload::PipelinePlan& pipeline = p.pipeline;
   if (pipeline.layer_split != workload::LayerSplit::even) {
@@ -337,6 +343,7 @@ Json to_json(const workload::Plan& p) {
     json["tensor_depth"] = p.mesh.tensor_depth;
     json["overlap_depth_gather"] = p.stack.overlap_depth_gather;
     json["overlap_depth_scatter"] = p.stack.overlap_depth_scatter;
+    json["saved_depth_weights"] = p.stack.saved_depth_weights;
   }
   if (p.stack.joined_halves) json["joined_halves"] = true;
   if (p.stack.repeat_kv) json["repeat_kv"] = true;

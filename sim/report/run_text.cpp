@@ -209,6 +209,8 @@ std::string plan_line(const Answer& answer, const Json& json) {
       plan.pipeline.schedule, json["recompute"].get<std::string>(),
       json["attention"].get<std::string>(), json["precision"].get<std::string>());
   if (plan.numerics.fp8) text += " with products in fp8";
+  if (plan.numerics.fake_quantization != workload::FakeQuantization::none)
+    text += fmt::format(", {} rounded", json["fake_quantization"].get<std::string>());
   if (!plan.policy.choices.empty())
     text += fmt::format(", layers {}", workload::text_of(plan.policy.choices));
   if (!plan.pipeline.slice_lengths.empty())

@@ -26,7 +26,8 @@ class Spans {
     std::partial_sum(costs.layers.begin(), costs.layers.end(), before_.begin() + 1);
   }
   double time(std::size_t part, std::size_t from, std::size_t to) const {
-    return costs_.ends[part] + before_[to] - before_[from];
+    const double pace = costs_.pace.empty() ? 1 : costs_.pace[part];
+    return costs_.ends[part] + pace * (before_[to] - before_[from]);
   }
   std::size_t parts() const { return costs_.ends.size(); }
   std::size_t layers() const { return costs_.layers.size(); }
@@ -83,32 +84,83 @@ bool computes(PassKind kind) {
   return kind == PassKind::forward || kind == PassKind::backward || kind == PassKind::weight;
 }
 
-PartCosts costs_of(const Plan& plan, const Site& site) {
+struct StageTimes {
+  std::vector<double> layers, ends;  // of the model's layers, and of each part beside them
+};
+
+// Of the stage's slowest rank class, layer by layer.
+StageTimes times_of(const Plan& plan, const Site& site) {
   const workload::Job job = job_of(plan, site);
   const replay::Times times =
       replay::price(job, site.machine.gpu, site.profile.device, *site.network, site.others);
   const schedule::Schedule& row = *schedule::find(plan.pipeline.schedule);
   const schedule::Shape shape = workload::pipeline_shape(plan, 1);
-  PartCosts costs;
-  const auto parts = static_cast<std::size_t>(workload::count_parts(plan));
-  costs.layers.assign(static_cast<std::size_t>(plan.architecture.layers), 0);
-  costs.ends.assign(parts, 0);
-  costs.least.assign(parts, 1);
-  costs.most.assign(parts, static_cast<int>(plan.architecture.layers));
-  // The embedding and the head may stand alone.
-  if (parts > 1) costs.least.front() = costs.least.back() = 0;
+  StageTimes slowest;
+  slowest.layers.assign(static_cast<std::size_t>(plan.architecture.layers), 0);
+  slowest.ends.assign(static_cast<std::size_t>(workload::count_parts(plan)), 0);
   for (std::size_t c = 0; c < job.classes.size(); ++c) {
     const workload::Program& program = job.classes[c];
+    StageTimes own = slowest;
+    std::ranges::fill(own.layers, 0);
+    std::ranges::fill(own.ends, 0);
     for (const auto& [of, pattern] : usual_templates(program)) {
       if (!computes(of.first)) continue;
       const int part = schedule::part_of(row.placement, shape, {program.stage, of.second});
       for (const workload::Call& call : program.templates[pattern].calls) {
         const double time = seconds(block_time(program.blocks[call.block], times.classes[c]));
-        (call.layer >= 0 ? costs.layers[static_cast<std::size_t>(call.layer)]
-                         : costs.ends[static_cast<std::size_t>(part)]) += time;
+        (call.layer >= 0 ? own.layers[static_cast<std::size_t>(call.layer)]
+                         : own.ends[static_cast<std::size_t>(part)]) += time;
       }
     }
+    for (std::size_t i = 0; i < own.layers.size(); ++i)
+      slowest.layers[i] = std::max(slowest.layers[i], own.layers[i]);
+    for (std::size_t i = 0; i < own.ends.size(); ++i)
+      slowest.ends[i] = std::max(slowest.ends[i], own.ends[i]);
   }
+  return slowest;
+}
+
+// The same cluster of one kind of GPU, none of which is slow.
+config::Machine alike(config::Machine machine) {
+  machine.others.clear();
+  machine.cluster.gpu_kinds.clear();
+  machine.cluster.conditions.clear();
+  return machine;
+}
+
+// Of each part: what its stage's layers take, by what they would on a GPU like all others.
+std::vector<double> paces(const Plan& plan, const StageTimes& own, const StageTimes& usual) {
+  std::vector<double> pace;
+  std::size_t layer = 0;
+  for (std::size_t part = 0; part < own.ends.size(); ++part) {
+    double takes = 0, would = 0;
+    for (int n = workload::part_layers(plan, static_cast<int>(part)); n > 0; --n, ++layer) {
+      takes += own.layers[layer];
+      would += usual.layers[layer];
+    }
+    pace.push_back(would > 0 ? takes / would : 1);
+  }
+  return pace;
+}
+
+PartCosts costs_of(const Plan& plan, const Site& site) {
+  const StageTimes own = times_of(plan, site);
+  PartCosts costs;
+  costs.layers = own.layers;
+  costs.ends = own.ends;
+  const std::size_t parts = own.ends.size();
+  costs.least.assign(parts, 1);
+  costs.most.assign(parts, static_cast<int>(plan.architecture.layers));
+  // The embedding and the head may stand alone.
+  if (parts > 1) costs.least.front() = costs.least.back() = 0;
+  const topology::Cluster& cluster = site.machine.cluster;
+  if (cluster.gpu_kinds.empty() && cluster.conditions.empty()) return costs;
+  Sites sites;
+  const Result<Site*> plain = sites.of(alike(site.machine));
+  if (!plain) return costs;
+  const StageTimes usual = times_of(plan, **plain);
+  costs.layers = usual.layers;
+  costs.pace = paces(plan, own, usual);
   return costs;
 }
 

@@ -5,7 +5,10 @@
 //     slowest(parts, layers) = min over n of max(slowest(parts - 1, layers - n), time of the last
 //                              part with n layers)
 //
-// and of all splits as fast as the best one that whose parts are most alike (least sum of squares).
+// A layer takes longer on the stages of a slower GPU, and as long as on the slowest of those that
+// data parallelism puts there.
+//
+// Of all splits as fast as the best one that whose parts are most alike (least sum of squares).
 //
 // Li et al., "Integrated Hardware Architecture and Device Placement Search" (PHAZE,
 // arXiv:2407.13143), section 4: contiguous layers on the devices of a pipeline.
@@ -21,6 +24,7 @@ namespace sim::search {
 struct PartCosts {
   std::vector<double> layers;    // of the model's
   std::vector<double> ends;      // of each part, beside its layers
+  std::vector<double> pace;      // how many times as long a layer takes on each part; empty: once
   std::vector<int> least, most;  // layers that each part may have
 };
 

@@ -2,6 +2,7 @@
 // output's columns, and the input's gradient is summed over the ranks.
 #include <utility>
 
+#include "sim/workload/fake_quantize.h"
 #include "sim/workload/linear_gradients.h"
 #include "sim/workload/lora.h"
 #include "sim/workload/norm.h"
@@ -24,7 +25,8 @@ void add_other_half(Writer& w, Value gradient) {
 // What a column-parallel product leaves for its way back.
 struct Column {
   Linear linear;
-  Normed norm;
+  Normed norm;  // its output as the product reads it
+  Rounded rounded;
   Adapter adapter;
   bool holds_norm;        // its own input, or the adapter's
   Value whole_input = 0;  // gathered, if that is what is saved
@@ -77,7 +79,7 @@ struct ColumnBack {
   bool behind;   // the sum comes behind the weight gradient
   bool gathers;  // the input, once more
   // The product is a module of its own: its weight has its gradient before the norm has.
-  bool apart = w.plan.mesh.tensor_depth > 1;
+  bool apart = w.plan.mesh.tensor_depth > 1 || column.rounded.weight != 0;
   Value gathered, quantised = 0, whole = 0, reduced = 0;
   std::uint16_t arrived = 0, scattered = 0;
 
@@ -135,6 +137,8 @@ void ColumnBack::weight() {
       w.e.collective(Kind::all_reduce, ranks, w.dim.full(), "all-reduce", joins);
       if (w.records()) w.record_stream(whole, ranks);
     }
+    if (apart && sp) w.drop(column.norm.output);
+    w.drop(column.rounded.weight);
     if (apart) hand_over(w, linear);
     // Cleared by hand; without sequence parallelism that is the saved tensor itself.
     w.drop(sp ? gathered : column.norm.output);
@@ -147,6 +151,7 @@ void ColumnBack::weight() {
 Gradients ColumnBack::norm() {
   const Normed& before = column.norm;
   const bool normed = !linear.norm.empty();
+  reduced = through_input(w, column.rounded, reduced, w.dim.residual());
   Value input = reduced;
   NormGradients of_norm{};
   if (normed) {
@@ -162,7 +167,7 @@ Gradients ColumnBack::norm() {
   w.drop({before.rsigma, before.mu});
   const Value handle = alone || apart ? Value{0} : make_handle(w, linear);
   w.drop(gradient);
-  const bool kept = deferred || !sp || column.whole_input != 0;
+  const bool kept = deferred || !sp || apart || column.whole_input != 0;
   if (frozen ? column.holds_norm : !kept) w.drop(before.output);
   norm_gradients(w, of_norm.weight, of_norm.bias, linear.norm, linear.norm_bias);
   if (!alone && !apart) hook(w, linear, handle);
@@ -214,7 +219,10 @@ Value column_parallel(Writer& w, const Linear& linear, Value given, std::string_
   const Dimensions& dim = w.dim;
   const bool sp = w.sequence_parallel(), adapted = w.rank.adapts(linear.module);
   w.use({linear.norm, linear.weight});
-  const Normed norm = operand_of(w, linear, given);
+  Normed norm = operand_of(w, linear, given);
+  const Value named = norm.output == given ? Value{0} : norm.output;
+  const Rounded rounded = round_operands(w, linear, norm.output, dim.residual());
+  if (rounded.input != 0) norm.output = rounded.input;
   // An adapter reads the norm's output in 16 bits.
   const bool wide = w.plan.numerics.fp8 && adapted;
   const std::int64_t bytes = w.rank.operand(dim.full());
@@ -232,7 +240,9 @@ Value column_parallel(Writer& w, const Linear& linear, Value given, std::string_
   sum_over_columns(w, out, dim.rows(linear.out));
   w.close(linear.weight);
   const bool keeps = sp && !w.frozen() && w.keeps_gathered();
-  Column column{linear, norm, {}, !w.frozen() && !keeps, keeps ? gathered : 0};
+  // What is rounded is saved by now.
+  const bool holds_norm = !w.frozen() && !keeps && rounded.input == 0;
+  Column column{linear, norm, rounded, {}, holds_norm, keeps ? gathered : 0};
   if (adapted) {
     const Value read = wide ? wide_input : sp ? gathered : norm.output;
     column.adapter = adapter_forward(w, linear.module, read, out);
@@ -241,7 +251,7 @@ Value column_parallel(Writer& w, const Linear& linear, Value given, std::string_
   if (column.holds_norm) w.save(norm.output);
   if (keeps) w.save(gathered);
   w.node([column](Writer& b, Gradients g) { return ColumnBack(b, column, g[0]).run(); });
-  w.drop({gathered, wide_input, norm.output == given ? Value{0} : norm.output});
+  w.drop({gathered, wide_input, named, rounded.input, rounded.weight});
   return out;
 }
 

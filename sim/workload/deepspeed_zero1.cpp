@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "sim/workload/host_memory.h"
+
 namespace sim::workload {
 
 using collective::Kind;
@@ -57,8 +59,13 @@ std::vector<Problem> deepspeed_problems(const Plan& plan) {
     problem("architecture", "is simulated with dense models that are trained whole");
   if (plan.pipeline.schedule != "1f1b" || plan.pipeline.virtual_stages > 1)
     problem("schedule", "comes with DeepSpeed's pipeline engine; write schedule 1f1b");
-  if (plan.optimizer.precision_aware || plan.optimizer.offload_fraction > 0)
-    problem("precision_aware_optimizer", "keeps its state in fp32 on the GPU");
+  if (plan.optimizer.precision_aware)
+    problem("precision_aware_optimizer", "keeps its state in fp32; leave it out");
+  if (plan.optimizer.offload_fraction > 0 && plan.optimizer.offload_fraction < 1)
+    problem("optimizer_offload_fraction",
+            "has all of its state on the CPU or none; write optimizer_offload_fraction 1 or 0");
+  if (plan.optimizer.overlap_offload)
+    problem("overlap_cpu_optimizer", "updates on the CPU behind all copies; leave it out");
   return problems;
 }
 
@@ -106,7 +113,15 @@ void DeepspeedZero1::set_up(Emitter& e) {
               p.name);
   }
   for (const Group& group : groups_) make_flat(e, group);
-  first_update(e);
+  if (offloads()) {
+    std::int64_t largest = 0;
+    for (const Group& group : groups_)
+      for (const Member& m : group.members) largest = std::max(largest, m.elements);
+    e.alloc(fixed_slot(rank_.new_fixed()), rank_.dim.element * largest, Category::gradients,
+            "buffer of offloaded gradients");
+  } else {
+    first_update(e);
+  }
   wait_for_all(rank_, e, "set-up", "barrier");
 }
 
@@ -115,6 +130,7 @@ void DeepspeedZero1::make_flat(Emitter& e, const Group& group) {
   for (const Member& m : group.members) e.free(fixed_slot(m.parameter));
   e.alloc(fixed_slot(group.flat), rank_.dim.element * group.elements, Category::weights,
           "flat parameters");
+  if (offloads()) return;
   const std::uint32_t clone = rank_.new_fixed();
   e.alloc(fixed_slot(clone), rank_.dim.element * group.part, Category::temporaries, "shard clone");
   e.alloc(fixed_slot(rank_.new_fixed()), 4 * group.part, Category::master_weights,
@@ -166,7 +182,8 @@ void DeepspeedZero1::reduce(Emitter& e) {
   std::int64_t owned = 0;
   for (const Group& group : groups_)
     for (std::size_t i = 0; i < group.pieces.size(); ++i) owned += group.members[i].elements;
-  e.alloc(fixed_slot(averaged_), element * owned, Category::gradients, "gradients of the part");
+  if (!offloads())
+    e.alloc(fixed_slot(averaged_), element * owned, Category::gradients, "gradients of the part");
   Bucket filled;
   for (const Group& group : groups_) {
     std::int64_t offset = 0;
@@ -182,9 +199,33 @@ void DeepspeedZero1::reduce(Emitter& e) {
     }
   }
   reduce_bucket(e, filled);
-  e.memory_bound(OperationKind::copy, "gradients of the part out of the bucket",
-                 2 * element * owned);
+  copy_part_out(e, owned);
   e.free(local_slot(bucket));
+}
+
+// Of the bucket: to a tensor each, or to the CPU.
+void DeepspeedZero1::copy_part_out(Emitter& e, std::int64_t owned) {
+  if (!offloads())
+    return e.memory_bound(OperationKind::copy, "gradients of the part out of the bucket",
+                          2 * rank_.dim.element * owned);
+  for (const Group& group : groups_)
+    for (const std::int64_t piece : group.pieces) gradient_down(e, piece);
+}
+
+// Into pinned memory, on the stream that computes.
+void DeepspeedZero1::gradient_down(Emitter& e, std::int64_t piece) {
+  check(e, "gradient in fp64", piece, 8);
+  check(e, "gradient in fp32", piece, 4);
+  e.host(HostWork::blocking_read);
+  e.alloc(local_slot(scratch), 4 * piece, Category::temporaries, "gradient to the CPU");
+  e.memory_bound(OperationKind::copy, "gradient to fp32", (rank_.dim.element + 4) * piece);
+  e.record(computed_event);
+  e.wait(computed_event, Stream::pcie_down);
+  e.memory_bound(OperationKind::host_copy, "gradient down", 4 * piece, optimizer_work,
+                 Stream::pcie_down);
+  e.record(reload_event, Stream::pcie_down);
+  e.wait(reload_event);
+  e.free(local_slot(scratch));
 }
 
 // Neighbours that belong to one rank are reduced to it at once.
@@ -225,15 +266,20 @@ void DeepspeedZero1::reduce_bucket(Emitter& e, Bucket& filled) {
   filled = {};
 }
 
-// Each gradient of the part in a wider type, and a sum of it that the CPU reads.
+// A gradient in a wider type, and a sum of it.
+void DeepspeedZero1::check(Emitter& e, std::string_view label, std::int64_t piece,
+                           std::int64_t bytes) {
+  e.alloc(local_slot(scratch), bytes * piece, Category::temporaries, label);
+  e.memory_bound(OperationKind::copy, label, (rank_.dim.element + bytes) * piece, optimizer_work);
+  e.memory_bound(OperationKind::reduction, label, bytes * piece, optimizer_work);
+  e.free(local_slot(scratch));
+}
+
+// Those of the part, one by one, which the CPU reads.
 void DeepspeedZero1::check_each(Emitter& e, std::string_view label, std::int64_t bytes) {
   for (const Group& group : groups_)
     for (const std::int64_t piece : group.pieces) {
-      e.alloc(local_slot(scratch), bytes * piece, Category::temporaries, label);
-      e.memory_bound(OperationKind::copy, label, (rank_.dim.element + bytes) * piece,
-                     optimizer_work);
-      e.memory_bound(OperationKind::reduction, label, bytes * piece, optimizer_work);
-      e.free(local_slot(scratch));
+      check(e, label, piece, bytes);
       e.host(HostWork::blocking_read);
     }
 }
@@ -255,6 +301,26 @@ void DeepspeedZero1::update(Emitter& e, const Group& group) {
                  optimizer_work);
 }
 
+// The blocking copy of the new parameters, through pageable memory, is part of what is drawn.
+void DeepspeedZero1::update_on_cpu(Emitter& e, const Group& group) {
+  if (group.part == 0) return;
+  e.wait(reload_event, Stream::cpu);
+  e.memory_bound(OperationKind::cpu_update, "adam on the CPU", blocking_update_bytes * group.part,
+                 optimizer_work, Stream::cpu);
+  e.sync_stream(Stream::cpu, "adam on the CPU");
+}
+
+void DeepspeedZero1::flatten(Emitter& e, const Group& group) {
+  if (group.part == 0) return;
+  const std::int64_t flat = rank_.dim.element * group.part;
+  e.alloc(local_slot(flattened), flat, Category::temporaries, "flat gradient of the part");
+  e.memory_bound(OperationKind::copy, "flatten gradients", 2 * flat, optimizer_work);
+  e.alloc(fixed_slot(group.gradient), 4 * group.part, Category::gradients,
+          "fp32 gradient of the part");
+  e.memory_bound(OperationKind::copy, "gradient to fp32", flat + 4 * group.part, optimizer_work);
+  e.free(local_slot(flattened));
+}
+
 // PyTorch gathers into one tensor and copies from there to those of the list.
 void DeepspeedZero1::gather(Emitter& e, const Group& group) {
   if (group.part == 0 || ranks() == 1) return;
@@ -273,22 +339,19 @@ void DeepspeedZero1::end_step(Emitter& e, bool) {
   e.free(fixed_slot(sent_gradient), maybe);
   sum_tied_embeddings(rank_, e, rank_.dim.element * rank_.dim.vocab * rank_.dim.hidden);
   reduce(e);
-  check_each(e, "gradient in fp32", 4);
-  agree(e, "overflow");
-  check_each(e, "gradient in fp64", 8);
-  agree(e, "gradient norm");
-  for (const Group& group : groups_) {
-    if (group.part == 0) continue;
-    const std::int64_t flat = rank_.dim.element * group.part;
-    e.alloc(local_slot(flattened), flat, Category::temporaries, "flat gradient of the part");
-    e.memory_bound(OperationKind::copy, "flatten gradients", 2 * flat, optimizer_work);
-    e.alloc(fixed_slot(group.gradient), 4 * group.part, Category::gradients,
-            "fp32 gradient of the part");
-    e.memory_bound(OperationKind::copy, "gradient to fp32", flat + 4 * group.part, optimizer_work);
-    e.free(local_slot(flattened));
+  if (offloads()) {
+    agree(e, "overflow");
+    agree(e, "gradient norm");
+    for (const Group& group : groups_) update_on_cpu(e, group);
+  } else {
+    check_each(e, "gradient in fp32", 4);
+    agree(e, "overflow");
+    check_each(e, "gradient in fp64", 8);
+    agree(e, "gradient norm");
+    for (const Group& group : groups_) flatten(e, group);
+    e.free(fixed_slot(averaged_));
+    for (const Group& group : groups_) update(e, group);
   }
-  e.free(fixed_slot(averaged_));
-  for (const Group& group : groups_) update(e, group);
   for (const Group& group : groups_) gather(e, group);
   wait_for_all(rank_, e, "interval timer", "loss all-reduce");
 }

@@ -10,9 +10,15 @@
 //     update    the part flattened and cast to fp32, Adam, cast back, gathered bucket by bucket
 //               into a list of tensors, which PyTorch flattens
 //
+// With its state on the CPU (ZeRO-Offload) the GPU has 16-bit parameters and gradients alone:
+//
+//     step      each gradient of the part, in the bucket: norm, infinities, cast to fp32 and down
+//     update    clipping and Adam on the CPU, then a blocking copy of the 16-bit part up
+//
 // So what the weights leave behind in the allocator's cache at set-up is just what their gradients
 // ask for, where Megatron-LM's buffers leave it without use.
-// [DeepSpeed 0.6 runtime/zero/stage_1_and_2.py, runtime/utils.py:all_gather_dp_groups; PyTorch
+// [DeepSpeed 0.6 runtime/zero/stage_1_and_2.py (copy_grads_in_partition, step), offload 0.14;
+// runtime/utils.py:all_gather_dp_groups; PyTorch
 // ProcessGroupNCCL.cpp:allgather; INVENTORY.md section 10]
 #pragma once
 
@@ -59,14 +65,20 @@ class DeepspeedZero1 final : public Sharding {
   };
 
   std::int64_t ranks() const;
+  bool offloads() const { return plan_.optimizer.offload_fraction > 0; }
   bool kept(Emitter& e, int chunk, int parameter, Slot gradient) override;
   void make_flat(Emitter& e, const Group& group);
   void first_update(Emitter& e);
   void reduce(Emitter& e);
   void reduce_bucket(Emitter& e, Bucket& filled);
+  void copy_part_out(Emitter& e, std::int64_t owned);
+  void gradient_down(Emitter& e, std::int64_t piece);
+  void check(Emitter& e, std::string_view label, std::int64_t piece, std::int64_t bytes);
   void check_each(Emitter& e, std::string_view label, std::int64_t bytes);
   void agree(Emitter& e, std::string_view label);
+  void flatten(Emitter& e, const Group& group);
   void update(Emitter& e, const Group& group);
+  void update_on_cpu(Emitter& e, const Group& group);
   void gather(Emitter& e, const Group& group);
 
   std::vector<Group> groups_;

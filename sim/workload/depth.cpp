@@ -27,7 +27,8 @@ std::uint16_t arrived(int product) {
 }  // namespace
 
 Depth::Depth(Rank& rank) : Replicated(rank), parts_(rank.new_fixed()), flat_(rank.new_fixed()) {
-  for (std::uint32_t& slot : gathered_) slot = rank.new_fixed();
+  for (std::uint32_t& slot : gathered_)
+    slot = plan_.stack.saved_depth_weights ? rank.new_of_layer() : rank.new_fixed();
   for (std::size_t i = 0; i < parameters(0).all().size(); ++i)
     scattered_slots_.push_back(rank.new_fixed());
 }
@@ -43,8 +44,13 @@ std::int64_t Depth::whole_bytes(int product) const {
   return rank_.dim.element * parameters(0)[p].elements * plan_.mesh.tensor_depth;
 }
 
-void Depth::gather(Emitter& e, int product) {
-  const Slot slot = fixed_slot(gathered_[static_cast<std::size_t>(product)]);
+Slot Depth::whole(int product, std::uint32_t layers_on) const {
+  const std::uint32_t slot = gathered_[static_cast<std::size_t>(product)];
+  return plan_.stack.saved_depth_weights ? layer_slot(slot, layers_on) : fixed_slot(slot);
+}
+
+void Depth::gather(Emitter& e, int product, std::uint32_t layers_on) {
+  const Slot slot = whole(product, layers_on);
   const std::int64_t bytes = whole_bytes(product);
   e.alloc(slot, bytes, Category::temporaries, "gathered weight");
   e.collective(Kind::all_gather, Stream::shard, bytes, "weight all-gather", overlapped,
@@ -62,26 +68,30 @@ void Depth::gather_at_once(Emitter& e, int product) {
   e.collective(Kind::all_gather, Stream::shard, bytes, "weight all-gather");
   e.memory_bound(OperationKind::copy, "copy gathered parts", 2 * bytes);
   e.free(fixed_slot(flat_));
-  e.alloc(fixed_slot(gathered_[static_cast<std::size_t>(product)]), bytes, Category::temporaries,
-          "gathered weight");
+  e.alloc(whole(product), bytes, Category::temporaries, "gathered weight");
   e.memory_bound(OperationKind::copy, "join gathered parts", 2 * bytes);
   e.free(fixed_slot(parts_));
 }
 
 void Depth::open(Emitter& e, Unit unit, std::string_view weight, Visit visit) {
   const int product = product_of(weight);
+  if (visit == Visit::backward && plan_.stack.saved_depth_weights) return;
   if (visit == Visit::backward || !plan_.stack.overlap_depth_gather)
     return gather_at_once(e, product);
   const bool alone = visit == Visit::again;
   const int last = parameters(unit.chunk).layers() - 1;
   if (product == 0 && (alone || unit.layer == 0)) gather(e, 0);
   const int next = (product + 1) % products;
-  if (next != 0 || (!alone && unit.layer < last)) gather(e, next);
+  if (next != 0 || (!alone && unit.layer < last)) gather(e, next, next == 0 ? 1 : 0);
   e.wait(arrived(product));
 }
 
-void Depth::close(Emitter& e, std::string_view weight) {
-  e.free(fixed_slot(gathered_[static_cast<std::size_t>(product_of(weight))]));
+void Depth::close(Emitter& e, Unit unit, std::string_view weight, Visit visit) {
+  // A layer that runs again saves nothing in its forward pass.
+  const bool saved =
+      plan_.stack.saved_depth_weights &&
+      (visit == Visit::again || (visit == Visit::forward && !rank_.recomputes(unit.layer)));
+  if (!saved) e.free(whole(product_of(weight)));
 }
 
 // Into main_grad, which the DDP of Megatron-LM reduces.

@@ -1,5 +1,6 @@
 #include "sim/workload/linear.h"
 
+#include "sim/workload/fake_quantize.h"
 #include "sim/workload/linear_gradients.h"
 
 namespace sim::workload {
@@ -153,6 +154,7 @@ Value make_handle(Writer& w, const Linear& l) {
 }
 
 void hook(Writer& w, const Linear& l, Value handle) {
+  handle = through_weight(w, l, handle);
   if (w.keep_gradient(handle, l.weight)) return;
   if (!w.plan.accumulates_in_product()) add_to_main_gradient(w, l.in * l.out);
   w.drop(handle);

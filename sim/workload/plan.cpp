@@ -14,6 +14,7 @@
 #include "sim/workload/context_plan.h"
 #include "sim/workload/deepspeed_zero1.h"
 #include "sim/workload/experts.h"
+#include "sim/workload/fake_quantize.h"
 #include "sim/workload/parts.h"
 #include "sim/workload/schedule_rules.h"
 #include "sim/workload/tensor_grid.h"
@@ -341,7 +342,8 @@ void optimizer(const Plan& plan, Problems& problems) {
   const OptimizerOptions& o = plan.optimizer;
   const bool narrow =
       o.main_parameter_bytes != 4 || o.exp_avg_bytes != 4 || o.exp_avg_sq_bytes != 4;
-  if ((narrow || o.offload_fraction > 0) && !o.precision_aware)
+  const bool offloads = o.offload_fraction > 0 && !plan.sharding.deepspeed_optimizer;
+  if ((narrow || offloads) && !o.precision_aware)
     problems.push_back(
         {"precision_aware_optimizer",
          "optimizer state in less than fp32, or on the CPU, needs precision_aware_optimizer"});
@@ -428,6 +430,7 @@ std::vector<Problem> problems(const Plan& plan) {
   data_parallel(plan, problems);
   optimizer(plan, problems);
   precision(plan, problems);
+  for (Problem& problem : fake_quantization_problems(plan)) problems.push_back(std::move(problem));
   adapters(plan, problems);
   sizes(plan, problems);
   return problems;

@@ -165,8 +165,8 @@ struct MeshPlan {
   // Of the dp ranks, so many neighbours share the layers' weights, which are gathered around each
   // product: AxoNN's third dimension of tensors, over which it cuts the batch too.
   int tensor_depth = 1;
-  std::string rank_order;         // "tp-cp-ep-dp-pp", fastest first; "": that one
-  std::string context = "ring";   // how cp ranks share a sequence: a name of context::catalog()
+  std::string rank_order;        // "tp-cp-ep-dp-pp", fastest first; "": that one
+  std::string context = "ring";  // how cp ranks share a sequence: a name of context::catalog()
   int ulysses = 0;  // of a context of two levels, neighbours that exchange sequence for heads; 0:
                     // as many as share the key-value heads evenly (context_plan.h)
 };
@@ -273,12 +273,20 @@ struct LayerPolicy {
   }
 };
 
+// What of a layer's products is rounded to a narrow grid and back before it is multiplied, in
+// quantisation-aware training (fake_quantize.h).
+enum class FakeQuantization : std::uint8_t { none, weights, operands };
+
 struct NumericsPlan {
   model::Precision precision = model::Precision::bf16;
   bool tf32 = false;  // products of fp32 tensors in tf32 (NVIDIA_TF32_OVERRIDE, allow_tf32)
   bool fp8 = false;   // products of the layers in fp8, as TransformerEngine's delayed scaling
   bool fp8_parameters = false;  // the layers' matrices are held in fp8 alone (--fp8-param-gather)
   bool fp32_gradients = true;   // --accumulate-allreduce-grads-in-fp32
+  FakeQuantization fake_quantization = FakeQuantization::none;
+  // Gradients of what lies outside the grid are zeroed, for which what was rounded is kept
+  // (ModelOpt's pass_through_bwd false).
+  bool fake_quantization_clips = false;
 };
 
 // How the framework does what the other parts ask for: its kernels, its loss, its loader, its logs.
@@ -314,6 +322,9 @@ struct StackPlan {
   // product beside the one at hand; gradients are scattered beside the rest of the backward pass
   // (--overlap-axonn-all-gather, --overlap-axonn-reduce-scatter).
   bool overlap_depth_gather = true, overlap_depth_scatter = true;
+  // ... and a product's backward pass finds the weight that its forward pass gathered (AxoNN to
+  // June 2024); else it gathers again.
+  bool saved_depth_weights = false;
   // Halves of a layer that stand side by side are summed over the tensor-parallel ranks once, both
   // together (GPT-NeoX's gpt_j_residual).
   bool joined_halves = false;

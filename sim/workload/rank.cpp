@@ -149,8 +149,8 @@ int Rank::recomputed_group() const {
 
 Slot Rank::slot_of_survivor(std::size_t owner, std::uint32_t n) {
   if (owner == 0) {
-    layer_slots_ = std::max(layer_slots_, layer_slot_count + n + 1);
-    return layer_slot(layer_slot_count + n);
+    layer_slots_ = std::max(layer_slots_, named_layer_slots_ + n + 1);
+    return layer_slot(named_layer_slots_ + n);
   }
   const auto [it, added] = survivors_.try_emplace({owner, n}, frame_slots_);
   frame_slots_ += added;

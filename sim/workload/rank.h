@@ -241,6 +241,11 @@ struct Rank {
     return plan.numerics.fp8 ? bytes / dim.element : bytes;
   }
   std::uint32_t new_fixed() { return program.fixed_slots++; }
+  // Of each layer. REQUIRES: no block is written yet.
+  std::uint32_t new_of_layer() {
+    layer_slots_ = named_layer_slots_ + 1;
+    return named_layer_slots_++;
+  }
 
   // What the forward passes of a layer and of the ends leave for their ways back, and a layer's
   // backward pass for its weight pass. Those of the ends are the slice's own.
@@ -260,6 +265,7 @@ struct Rank {
   void settle(int most_layers);
 
  private:
+  std::uint32_t named_layer_slots_ = layer_slot_count;  // in front of those of survivors
   std::uint32_t layer_slots_ = layer_slot_count, frame_slots_ = frame_slot_count;
   std::map<std::pair<std::size_t, std::uint32_t>, std::uint32_t> survivors_;
 

@@ -3,6 +3,7 @@
 #include <cassert>
 #include <numeric>
 
+#include "sim/workload/host_memory.h"
 #include "sim/workload/schedule_rules.h"
 #include "sim/workload/zero1.h"
 
@@ -302,13 +303,10 @@ void Replicated::gradients_down(Emitter& e, const std::vector<std::int64_t>& ten
 }
 
 void Replicated::update_on_cpu(Emitter& e, const std::vector<std::int64_t>& tensors) {
-  // 16 bytes read and 12 written; what the memory carries beyond is fitted (calibration/hosts.csv:
-  // pinned_bytes).
-  constexpr std::int64_t update_bytes = 52;
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const std::int64_t elements = tensors[i];
     e.wait(gradient_is_down(i), Stream::cpu);
-    e.memory_bound(OperationKind::cpu_update, "adam on the CPU", update_bytes * elements,
+    e.memory_bound(OperationKind::cpu_update, "adam on the CPU", pinned_update_bytes * elements,
                    optimizer_work, Stream::cpu);
     e.record(computed_event, Stream::cpu);
     e.wait(computed_event, Stream::pcie_up);

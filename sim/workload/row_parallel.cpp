@@ -1,5 +1,6 @@
 // row_parallel.cpp — row-parallel products: each tensor-parallel rank has a part of the input's
 // columns, and the output is summed over the ranks.
+#include "sim/workload/fake_quantize.h"
 #include "sim/workload/linear_gradients.h"
 #include "sim/workload/lora.h"
 #include "sim/workload/tensor_grid.h"
@@ -19,6 +20,7 @@ bool sums_beside(const Plan& plan) {
 struct Row {
   Linear linear;
   Value input, operand;  // for an adapter, and for the weight gradient
+  Rounded rounded;
   Adapter adapter;
   std::string_view label;
 
@@ -50,7 +52,7 @@ Value Row::keep_gradient(Writer& w, Value gradient, Value gathered, Value quanti
 // In the same pass as the input's.
 void Row::weight_of(Writer& w, Value gradient, Value gathered, Value quantised) const {
   weight_gradient(w, linear, quantised, sums_beside(w.plan) ? overlapped : std::uint8_t{0});
-  w.drop(operand);
+  w.drop({operand, rounded.weight});
   const Value handle = make_handle(w, linear);
   w.drop(gathered);
   hook(w, linear, handle);
@@ -94,7 +96,7 @@ Gradients Row::back(Writer& w, Gradients gradients) const {
   w.close(linear.weight);
   w.drop(gradients[0]);
   bias_gradient(w, linear);
-  return {made};
+  return {through_input(w, rounded, made, dim.rows(linear.in))};
 }
 
 // The product and what sums it over the tensor-parallel ranks.
@@ -123,10 +125,12 @@ Value row_parallel_output(Writer& w, const Linear& linear) {
 Value row_parallel(Writer& w, const Linear& linear, Value input, Value operand,
                    std::string_view gradient) {
   const bool stops = w.variant.stops_early && linear.module == Module::fc2;
+  const Rounded rounded = round_operands(w, linear, operand, w.dim.rows(linear.in));
   Value out = stops ? 0 : row_parallel_output(w, linear);
-  Row row{linear, input, operand, {}, gradient};
+  Row row{linear, input, rounded.input != 0 ? rounded.input : operand, rounded, {}, gradient};
   if (w.rank.adapts(linear.module)) row.adapter = adapter_forward(w, linear.module, input, out);
-  if (!w.frozen()) w.save(operand);
+  if (!w.frozen() && rounded.input == 0) w.save(operand);
+  w.drop({rounded.input, rounded.weight});
   w.node([row](Writer& b, Gradients g) { return row.back(b, g); });
   return out;
 }

@@ -81,7 +81,7 @@ class Sharding {
             std::string_view owner = {});
   // Around a product of a layer: its weight is whole in between.
   virtual void open(Emitter&, Unit, std::string_view /*weight*/, Visit) {}
-  virtual void close(Emitter&, std::string_view /*weight*/) {}
+  virtual void close(Emitter&, Unit, std::string_view /*weight*/, Visit) {}
   // It is added, and in a last pass complete.
   void ready(Emitter& e, Unit unit, std::string_view name, std::string_view owner = {});
 

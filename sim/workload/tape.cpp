@@ -141,15 +141,16 @@ void Writer::ready(std::string_view parameter, std::string_view owner) {
   if (variant.hooks) rank.sharding->ready(e, unit(), parameter, owner);
 }
 
+Visit Writer::visit() const {
+  return forward ? Visit::forward : variant.recompute ? Visit::again : Visit::backward;
+}
+
 void Writer::open(std::string_view weight) {
-  rank.sharding->open(e, unit(), weight,
-                      forward             ? Visit::forward
-                      : variant.recompute ? Visit::again
-                                          : Visit::backward);
+  rank.sharding->open(e, unit(), weight, visit());
 }
 
 void Writer::close(std::string_view weight) {
-  rank.sharding->close(e, weight);
+  rank.sharding->close(e, unit(), weight, visit());
 }
 
 Value Writer::reorder(Value v, Order order, std::int64_t bytes) {

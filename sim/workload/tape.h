@@ -49,6 +49,7 @@ struct Tensor {
 };
 
 class Writer;
+enum class Visit : std::uint8_t;
 
 struct Tape {
   using Work = std::function<void(Writer&)>;
@@ -206,6 +207,7 @@ class Writer {
 
  private:
   Unit unit() const { return {variant.unit.chunk, variant.unit.layer, depth}; }
+  Visit visit() const;
 
   Owner owner_;
   std::uint16_t events_ = 0;

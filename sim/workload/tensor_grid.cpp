@@ -78,6 +78,10 @@ std::vector<Problem> tensor_grid_problems(const Plan& plan) {
         {"tensor_depth", fmt::format("tensor_depth {} does not divide dp {}, of which it is a "
                                      "part; it may be {}",
                                      m.tensor_depth, m.dp, divisors(m.dp))});
+  if (plan.stack.saved_depth_weights && m.tensor_depth == 1)
+    problems.push_back({"saved_depth_weights",
+                        "saved_depth_weights says what becomes of weights that are gathered; write "
+                        "a tensor_depth above 1"});
   if (!problems.empty()) return problems;
   if (m.tensor_columns > 1 && plan.architecture.hidden % m.tensor_columns != 0)
     problems.push_back({"tensor_columns",

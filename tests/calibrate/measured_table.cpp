@@ -148,3 +148,26 @@ TEST_CASE("calibrate: rows of an optimizer on the CPU that cannot be say why") {
   CHECK(a[3].reason.find("a laptop") != std::string::npos);
   CHECK(a[4].reason.find("hidden") != std::string::npos);
 }
+
+TEST_CASE("calibrate: the fastest stride is told beside how far repeated runs lie apart") {
+  std::vector<std::string> columns = offload_columns;
+  columns.push_back("n_iter_used");
+  std::vector<std::vector<std::string>> rows;
+  std::vector<RowAnswer> answers;
+  const auto add = [&](const char* dir, const char* k, double measured, double predicted,
+                       const char* iterations = "8") {
+    std::vector<std::string> row = offload_row("DeepOptimizerStates (interleaved)", k);
+    row.back() = dir;
+    row.push_back(iterations);
+    rows.push_back(row);
+    answers.push_back({"", false, "", {predicted, {}, {}, {}}, {measured, {}, {}, {}}});
+  };
+  add("first", "2", 100, 10);
+  add("first", "4", 110, 20);
+  add("second", "2", 104, 10);
+  add("second", "4", 102, 20);
+  add("second", "3", 300, 5, "0");  // broke off
+  CHECK(offload_summary(table(columns, rows), answers) ==
+        "of 2 runs with several strides the fastest one is right in 1; elsewhere the one that is "
+        "said took up to 2.0 % longer\n2 runs that were repeated differ by 4.0 to 7.8 %\n");
+}

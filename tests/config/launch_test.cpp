@@ -112,6 +112,28 @@ srun bash -c 'python -m torch.distributed.launch --nproc_per_node 8 --nnodes $N 
        {"ALiBi is not simulated", "--rampup-batch-size is not simulated", "ZeRO stage 1"})
     CHECK(contains(all, said));
   CHECK_FALSE(contains(all, "times"));  // echo starts nothing
+  CHECK_FALSE(file->plan.sharding.deepspeed_optimizer);
+}
+
+TEST_CASE("launch: DeepSpeed's ZeRO-1 with its optimizer on the CPU is DeepSpeed's own") {
+  support::Scratch scratch;
+  const std::string script = R"(
+cat <<EOT > ds.json
+{ "zero_optimization": { "stage": 1, "offload_optimizer": {"device": "cpu"} } }
+EOT
+deepspeed --num_gpus 8 pretrain_gpt.py --num-layers 24 --hidden-size 2048 \
+  --num-attention-heads 16 --seq-length 2048 --max-position-embeddings 2048 \
+  --micro-batch-size 1 --global-batch-size 64 --vocab-size 50257 --bf16 --deepspeed \
+  --deepspeed_config ds.json)";
+  for (const char* more : {"", " --cpu-optimizer"}) {
+    const auto file = load_megatron(scratch.write("train.sh", script + more), {"cluster=dgx-a100"});
+    CAPTURE(problems(file));
+    REQUIRE(file);
+    CHECK(file->plan.sharding.deepspeed_optimizer);
+    CHECK(file->plan.optimizer.offload_fraction == 1);
+    CHECK_FALSE(file->plan.optimizer.precision_aware);
+    CHECK_FALSE(contains(notes(file), "ZeRO stage 1"));
+  }
 }
 
 TEST_CASE("launch: what a script leaves open is asked for at once, with the setting that says it") {

@@ -133,6 +133,28 @@ std::vector<Case> catalog() {
     p.environment.allocator_options = "expandable_segments:True";
   });
   add("fp8", sample::plan(2, 1, 2, 2, 6), [](Plan& p) { p.numerics.fp8 = true; });
+  for (const auto recompute : {workload::Recompute::none, workload::Recompute::full}) {
+    add("rounded operands, clipped", sample::plan(2, 1, 2, 2, 6), [=](Plan& p) {
+      p.stack.gradient_accumulation_fusion = false;
+      p.numerics.fake_quantization = workload::FakeQuantization::operands;
+      p.numerics.fake_quantization_clips = true;
+      p.policy.recompute = recompute;
+    });
+    add("saved weights of a depth", sample::plan(2, 1, 1, 4, 8), [=](Plan& p) {
+      p.mesh.tensor_depth = 2;
+      p.mesh.sequence_parallel = false;
+      p.sharding.distributed_optimizer = p.sharding.overlap_param_gather =
+          p.sharding.overlap_grad_reduce = false;
+      p.stack.gradient_accumulation_fusion = false;
+      p.stack.saved_depth_weights = true;
+      p.policy.recompute = recompute;
+    });
+    add("state of DeepSpeed on the CPU", sample::plan(2, 1, 2, 2, 6), [=](Plan& p) {
+      sample::deepspeed(p);
+      p.optimizer.offload_fraction = 1;
+      p.policy.recompute = recompute;
+    });
+  }
   add("fp8 parameters", sample::plan(2, 1, 2, 2, 6),
       [](Plan& p) { p.numerics.fp8 = p.numerics.fp8_parameters = true; });
   add("packed documents, ring", sample::plan(1, 2, 2, 1, 4),

@@ -19,7 +19,8 @@ std::pair<double, double> score(const PartCosts& costs, const std::vector<int>& 
   std::size_t at = 0;
   for (std::size_t part = 0; part < split.size(); ++part) {
     double time = costs.ends[part];
-    for (int i = 0; i < split[part]; ++i) time += costs.layers[at++];
+    const double pace = costs.pace.empty() ? 1 : costs.pace[part];
+    for (int i = 0; i < split[part]; ++i) time += pace * costs.layers[at++];
     slowest = std::max(slowest, time);
     squares += time * time;
   }
@@ -57,6 +58,8 @@ PartCosts drawn(Random& random) {
     costs.least.push_back(below(2));
     costs.most.push_back(below(3) == 0 ? 1 + below(4) : layers);
   }
+  if (below(2) == 0)
+    for (int i = 0; i < parts; ++i) costs.pace.push_back(1 + below(3));
   return costs;
 }
 

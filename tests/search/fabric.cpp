@@ -2,6 +2,7 @@
 #include <catch2/catch.hpp>
 
 #include "sim/config/plan.h"
+#include "sim/search/balance.h"
 #include "sim/search/evaluate.h"
 #include "sim/search/link_use.h"
 #include "sim/search/whatif.h"
@@ -189,4 +190,38 @@ TEST_CASE("search: variants stand beside their base in order whatever the worker
   WhatifSettings missing;
   missing.plan = "nothing-there.textproto";
   CHECK_FALSE(whatif(missing, variants, go_on));
+}
+
+TEST_CASE("search: layers are balanced over stages on unlike GPUs") {
+  const std::vector<std::string> base = {
+      "tp=8", "pp=4", "gpus=32", "global_batch=32", "attention=flash", "layer_split=balanced"};
+  const auto with = [&](const std::string& change, const char* layers) {
+    std::vector<std::string> settings = base;
+    settings.back() = layers;
+    if (!change.empty()) settings.push_back(change);
+    config::PlanFile file = plan(settings);
+    Sites sites;
+    file.plan = balanced(file.plan, **sites.of(file.machine));
+    return file;
+  };
+  const auto split = [&](const std::string& change) {
+    return with(change, "layer_split=balanced").plan.pipeline.layers_of_parts;
+  };
+  const std::vector<int> alike = split("");
+  // Of a slower GPU, and of one that a condition slows: the first stage has its node.
+  for (const char* change : {"other_gpu={first_node: 0 nodes: 1 cluster: \"dgx-a100\"}",
+                             "condition={node: 0 gpu: 0 speed: 0.5}"}) {
+    const std::vector<int> unlike = split(change);
+    CAPTURE(change);
+    REQUIRE(unlike.size() == 4);
+    CHECK(unlike[0] < alike[0] - 1);
+    // Behind it all are alike, whatever their layers took where they were before.
+    CHECK(std::abs(unlike[1] - unlike[2]) <= 1);
+    CHECK(unlike[3] <= unlike[1]);
+    // The step is shorter than with even stages.
+    const auto time = [&](const char* layers) {
+      return step(with(change, layers), false, false, replay::Method::fast);
+    };
+    CHECK(time("layer_split=balanced") < time("layer_split=even"));
+  }
 }

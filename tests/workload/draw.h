@@ -217,6 +217,16 @@ inline sim::workload::Plan draw_legal(std::uint64_t number) {
     p.pipeline.kept_input_gradients = p.mesh.pp % 2 == 0;
     if (sim::workload::Plan other = p; below(3) == 0) {
       deepspeed(other);
+      other.optimizer.offload_fraction = other.pipeline.account_for_loss ? 1 : 0;
+      if (sim::workload::problems(other).empty()) return other;
+    }
+    if (sim::workload::Plan other = p; below(3) == 0) {
+      other.stack.gradient_accumulation_fusion = other.stack.tp_comm_overlap = false;
+      other.stack.layer_kernels = sim::workload::LayerKernels::fused;
+      other.stack.separate_products = false;
+      other.numerics.fp8 = other.numerics.fp8_parameters = false;
+      other.numerics.fake_quantization = sim::workload::FakeQuantization(1 + below(2));
+      other.numerics.fake_quantization_clips = below(2) == 0;
       if (sim::workload::problems(other).empty()) return other;
     }
     return p;

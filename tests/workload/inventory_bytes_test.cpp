@@ -201,8 +201,9 @@ const std::set<std::string> in_words = {
     "bias gradient", "exp_avg", "exp_avg_sq", "flattened norm gradients", "fp32 gradient copy",
     "flat gradient of the part", "flat parameters", "flattened bucket", "fp32 gradient of the part",
     "gathered parameters", "gradient in fp32", "gradient in fp64", "gradients of the part",
-    "reduce bucket", "fp32 main parameter", "gradient buffer", "kept gradient handle",
-    "parameter buffer", "shard clone", "weight gradient handle",
+    "buffer of offloaded gradients", "gradient to the CPU", "reduce bucket", "fp32 main parameter",
+    "gradient buffer", "kept gradient handle", "parameter buffer", "shard clone",
+    "weight gradient handle",
     // Of slices: those up to a slice, or in front of it. Of two copies: what the mirror sends.
     "attention mask", "keys of slices", "values of slices", "gradients of earlier keys",
     "gradients of the mirror",

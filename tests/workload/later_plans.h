@@ -6,8 +6,29 @@
 
 #include "sim/context/context.h"
 #include "sim/workload/plan.h"
+#include "tests/workload/draw.h"
 
 namespace sample {
+
+// Quantisation-aware training.
+template <class Add>
+void add_rounded_plans(Add add, const sim::workload::Plan& llama) {
+  using namespace sim::workload;
+  for (const FakeQuantization what : {FakeQuantization::weights, FakeQuantization::operands})
+    for (const bool clips : {false, true})
+      for (const bool sequence_parallel : {true, false})
+        for (const Recompute recompute : {Recompute::none, Recompute::full})
+          for (const DataParallelism shards : {DataParallelism::ddp, DataParallelism::fsdp2})
+            add("operands are rounded", llama, [=](Plan& p) {
+              p.architecture.layers = 4;
+              p.mesh.sequence_parallel = sequence_parallel;
+              p.policy.recompute = recompute;
+              p.sharding.data_parallel = shards;
+              p.stack.gradient_accumulation_fusion = false;
+              p.numerics.fake_quantization = what;
+              p.numerics.fake_quantization_clips = clips;
+            });
+}
 
 // `add(name, plan, change)`, as in sample::catalog().
 template <class Add>
@@ -185,6 +206,29 @@ void add_later_plans(Add add, const sim::workload::Plan& llama) {
             p.stack.overlap_tensor_reduce = p.stack.overlap_depth_gather =
                 p.stack.overlap_depth_scatter = overlaps;
           });
+  for (const bool overlaps : {true, false})
+    for (const int group : {0, 1, 2})
+      add("weights of a depth are saved", llama, [=](Plan& p) {
+        p.architecture.layers = 4;
+        p.mesh.tp = 2;
+        p.mesh.dp *= 2, p.mesh.tensor_depth = 2;
+        p.mesh.sequence_parallel = false;
+        p.batch.global_batch *= 2;
+        if (group > 0) p.policy.recompute = full, p.policy.recompute_layers = group;
+        p.sharding.distributed_optimizer = p.sharding.overlap_param_gather =
+            p.sharding.overlap_grad_reduce = false;
+        p.stack.gradient_accumulation_fusion = false;
+        p.stack.overlap_depth_gather = p.stack.overlap_depth_scatter = overlaps;
+        p.stack.saved_depth_weights = true;
+      });
+  add_rounded_plans(add, llama);
+  for (const int pp : {1, 2})
+    add("state of DeepSpeed on the CPU", llama, [=](Plan& p) {
+      p.architecture.layers = 4;
+      p.mesh.pp = pp;
+      deepspeed(p);
+      p.optimizer.offload_fraction = 1;
+    });
 }
 
 }  // namespace sample

@@ -8,6 +8,7 @@
 #include "draw.h"
 #include "sample.h"
 #include "sim/schedule/schedule.h"
+#include "sim/workload/host_memory.h"
 
 using namespace sample;
 
@@ -221,6 +222,40 @@ TEST_CASE("workload: DeepSpeed's ZeRO-1 keeps gradients as tensors until the ste
     CHECK(gradients - 1'000'000'000 == 2 * program.parameters);
     CHECK(held() == state);
   }
+}
+
+// 16-bit parameters alone stay on the GPU; gradients of the part go down in fp32, Adam is the
+// CPU's.
+TEST_CASE("workload: DeepSpeed's ZeRO-1 leaves its state to the CPU where it is told to") {
+  Plan plan = small(DataParallelism::ddp, 2, 1);
+  deepspeed(plan);
+  plan.optimizer.offload_fraction = 1;
+  REQUIRE(problems(plan).empty());
+  for (const Program& program : job(plan).classes) {
+    CAPTURE(program.stage);
+    CHECK(main_parameters(program) == 0);
+    std::int64_t down = 0, updated = 0;
+    each_of_step(program, [&](const Instruction& i) {
+      if (i.op != Op::kernel) return;
+      const model::Operation& o = program.operations[i.index];
+      if (o.kind == model::OperationKind::host_copy) down += o.bytes.n;
+      if (o.kind == model::OperationKind::cpu_update) updated += o.bytes.n;
+      CHECK(o.kind != model::OperationKind::optimizer);
+    });
+    CHECK(down == 4 * program.parameters / plan.mesh.dp);
+    CHECK(updated == blocking_update_bytes * program.parameters / plan.mesh.dp);
+    CHECK(moved(program, "parameter gather") == 2 * program.parameters);
+    Walk walk(program);
+    walk.run(program.setup);
+    const std::int64_t held = walk.bytes();
+    CHECK(held - walk.bytes("buffer of offloaded gradients") == 2 * program.parameters);
+    walk.run(program.step);
+    CHECK(walk.bytes() == held);
+  }
+  plan.optimizer.offload_fraction = 0.5;
+  plan.optimizer.overlap_offload = true;
+  CHECK(says(problems(plan), "write optimizer_offload_fraction 1 or 0"));
+  CHECK(says(problems(plan), "updates on the CPU behind all copies"));
 }
 
 // Every rank gets every sum: twice what reductions to their owners send.

@@ -90,7 +90,37 @@ TEST_CASE("workload: weights over several ranks are gathered around each of thei
         const std::int64_t gathers = recompute == Recompute::full ? 3 : 2;
         CHECK(bytes.at({Stream::shard, collective::Kind::all_gather}) == gathers * 2 * matrices);
         CHECK(bytes.at({Stream::shard, collective::Kind::reduce_scatter}) == 2 * matrices);
+        // What autograd saved is not gathered again.
+        plan.stack.saved_depth_weights = true;
+        const auto saved = carried(plan);
+        CHECK(saved.at({Stream::shard, collective::Kind::all_gather}) ==
+              (gathers - 1) * 2 * matrices);
+        CHECK(saved.at({Stream::shard, collective::Kind::reduce_scatter}) == 2 * matrices);
       }
+}
+
+TEST_CASE("workload: weights that are saved stay whole from the forward to the backward pass") {
+  Plan plan = grid(2, 1, 4, 1);
+  plan.stack.saved_depth_weights = true;
+  const model::Architecture& a = plan.architecture;
+  const std::int64_t layer =
+      2 * a.hidden * (a.query_width() + 2 * a.kv_width() + a.query_width() + 2 * a.ffn) / 2;
+  const auto most = [&] {
+    const Job built = job(plan);
+    Walk walk(built.classes.front());
+    walk.run(built.classes.front().setup);
+    std::int64_t bytes = 0;
+    walk.run(built.classes.front().step, [&](const Instruction&, const Block&, const Walk& live) {
+      bytes = std::max(bytes, live.bytes("gathered weight"));
+    });
+    CHECK(walk.broken().empty());
+    return bytes;
+  };
+  CHECK(most() == a.layers * layer);
+  plan.policy.recompute = Recompute::full;
+  CHECK(most() == layer);
+  plan.policy.recompute_layers = 2;
+  CHECK(most() == 2 * layer);
 }
 
 TEST_CASE("workload: a rank holds its part of the matrices, and all of what is none") {
