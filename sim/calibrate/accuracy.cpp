@@ -43,13 +43,19 @@ std::map<ResidualOf, double> own_residuals(const Row& row, const Prediction& pre
   return own;
 }
 
+// Profiles are fitted to times: what a row says of memory is as new as any other's.
+bool fitted_to(const Prediction& prediction, ResidualOf quantity) {
+  return prediction.fitted && (quantity == ResidualOf::time || quantity == ResidualOf::bubble);
+}
+
 // The residuals but what this row said itself, as a file has it: in four digits.
 config::RunResiduals without(config::RunResiduals residuals, ResidualOf quantity, double own,
                              const std::string& source, const Prediction& prediction) {
   const report::Situation& s = prediction.situation;
   for (config::ResidualGroup& g : residuals.groups) {
-    if (g.quantity != quantity || g.source != source || g.fitted != prediction.fitted ||
-        g.profile != s.profile || g.framework != s.framework || g.many_nodes != s.many_nodes ||
+    if (g.quantity != quantity || g.source != source ||
+        g.fitted != fitted_to(prediction, quantity) || g.profile != s.profile ||
+        g.framework != s.framework || g.many_nodes != s.many_nodes ||
         g.context_parallel != s.context_parallel || g.shards != s.shards || g.mixture != s.mixture)
       continue;
     const auto at = std::ranges::find_if(g.values, [own](double value) {
@@ -163,7 +169,8 @@ config::RunResiduals residuals_of(const std::vector<Row>& rows,
     const report::Situation& s = predictions[i].situation;
     for (const auto& [quantity, value] : own_residuals(rows[i], predictions[i]))
       groups[{quantity, s.profile, s.framework, s.many_nodes, s.context_parallel,
-              cell(rows[i], "source_group"), predictions[i].fitted, s.shards, s.mixture}]
+              cell(rows[i], "source_group"), fitted_to(predictions[i], quantity), s.shards,
+              s.mixture}]
           .push_back(value);
   }
   config::RunResiduals out;

@@ -146,6 +146,22 @@ TEST_CASE("calibrate: residuals of the rows give intervals that hold nine in ten
   CHECK(text.find("Profiles were fitted on 1 of these rows.") != std::string::npos);
 }
 
+TEST_CASE("calibrate: a row that a profile was fitted on says of memory what any other says") {
+  Row both = row("0", "100");
+  both["mem_reserved_peak_gib"] = "11";
+  Prediction said = predicted("0", 100);
+  said.fitted = true;
+  said.reserved_gib = 10;
+  const config::RunResiduals residuals = residuals_of({both}, {said}, "x");
+  REQUIRE(residuals.groups.size() == 2);
+  for (const config::ResidualGroup& group : residuals.groups)
+    CHECK(group.fitted == (group.quantity == config::ResidualOf::time));
+  // What it said itself is taken out again: nothing is left.
+  std::vector<Prediction> own = {said};
+  add_intervals({both}, own, residuals);
+  for (const auto& interval : own[0].intervals) CHECK_FALSE(interval.has_value());
+}
+
 TEST_CASE("calibrate: the interval of a row knows nothing of the row") {
   // Eight runs as predicted, two 10 % longer. Student's interval of ten (mean 0.2 d, deviation
   // 0.42 d, 1.83 x 0.42 d x sqrt(1.1) = 0.81 d) reaches to 1.01 d and would hold both; what the
