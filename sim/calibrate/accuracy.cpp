@@ -43,13 +43,52 @@ std::map<ResidualOf, double> own_residuals(const Row& row, const Prediction& pre
   return own;
 }
 
+// Profiles are fitted to times: what a row says of memory is as new as any other's.
+bool fitted_to(const Prediction& prediction, ResidualOf quantity) {
+  return prediction.fitted && (quantity == ResidualOf::time || quantity == ResidualOf::bubble);
+}
+
+// Ranks of a run share their causes. Where a table has a row for each, the run says what the row of
+// its rank with the most memory says, which is what intervals of memory are of.
+class Runs {
+ public:
+  Runs(const std::vector<Row>& rows, const std::vector<Prediction>& predictions) : rows_(rows) {
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      if (cell(rows[i], "rank").empty()) continue;
+      for (const auto& [quantity, value] : own_residuals(rows[i], predictions[i])) {
+        const auto [most, first] = most_.try_emplace(run(i, quantity), i);
+        if (!first && amount(i, quantity) > amount(most->second, quantity)) most->second = i;
+      }
+    }
+  }
+  // The row that speaks for the run of this one.
+  std::size_t speaker(std::size_t row, ResidualOf quantity) const {
+    return cell(rows_[row], "rank").empty() ? row : most_.at(run(row, quantity));
+  }
+
+ private:
+  using Run = std::tuple<std::string, std::string, ResidualOf>;
+  Run run(std::size_t row, ResidualOf quantity) const {
+    return {cell(rows_[row], "source"), cell(rows_[row], "where"), quantity};
+  }
+  double amount(std::size_t row, ResidualOf quantity) const {
+    const auto& all = quantities();
+    const auto found = std::ranges::find(all, quantity, &Quantity::residual);
+    return measured(rows_[row], *found).value_or(0);
+  }
+
+  const std::vector<Row>& rows_;
+  std::map<Run, std::size_t> most_;
+};
+
 // The residuals but what this row said itself, as a file has it: in four digits.
 config::RunResiduals without(config::RunResiduals residuals, ResidualOf quantity, double own,
                              const std::string& source, const Prediction& prediction) {
   const report::Situation& s = prediction.situation;
   for (config::ResidualGroup& g : residuals.groups) {
-    if (g.quantity != quantity || g.source != source || g.fitted != prediction.fitted ||
-        g.profile != s.profile || g.framework != s.framework || g.many_nodes != s.many_nodes ||
+    if (g.quantity != quantity || g.source != source ||
+        g.fitted != fitted_to(prediction, quantity) || g.profile != s.profile ||
+        g.framework != s.framework || g.many_nodes != s.many_nodes ||
         g.context_parallel != s.context_parallel || g.shards != s.shards || g.mixture != s.mixture)
       continue;
     const auto at = std::ranges::find_if(g.values, [own](double value) {
@@ -124,6 +163,7 @@ void add_intervals(const std::vector<Row>& rows, std::vector<Prediction>& predic
   // Rows of a situation share what other sources say, and without a residual what all say.
   using Key = std::tuple<ResidualOf, std::string, std::string, bool, bool, bool, bool, std::string>;
   std::map<Key, std::optional<report::Spread>> known;
+  const Runs runs(rows, predictions);
   const auto spread = [&](ResidualOf quantity, const report::Situation& s,
                           const std::string& source) {
     const Key key{quantity,           s.profile, s.framework, s.many_nodes,
@@ -138,9 +178,13 @@ void add_intervals(const std::vector<Row>& rows, std::vector<Prediction>& predic
     p.intervals_elsewhere.clear();
     const std::string& source = cell(rows[i], "source_group");
     std::map<ResidualOf, std::optional<report::Spread>> spreads;
-    for (const auto& [quantity, own] : own_residuals(rows[i], p))
+    for (const auto& [quantity, own] : own_residuals(rows[i], p)) {
+      const std::size_t said = runs.speaker(i, quantity);
+      const double of_run =
+          said == i ? own : own_residuals(rows[said], predictions[said])[quantity];
       spreads[quantity] =
-          report::spread(without(residuals, quantity, own, source, p), quantity, p.situation);
+          report::spread(without(residuals, quantity, of_run, source, p), quantity, p.situation);
+    }
     for (const Quantity& quantity : quantities()) {
       const auto [at, fresh] = spreads.try_emplace(quantity.residual);
       if (fresh) at->second = spread(quantity.residual, p.situation, "");
@@ -159,12 +203,16 @@ config::RunResiduals residuals_of(const std::vector<Row>& rows,
       std::tuple<ResidualOf, std::string, std::string, bool, bool, std::string, bool, bool, bool>,
       std::vector<double>>
       groups;
+  const Runs runs(rows, predictions);
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const report::Situation& s = predictions[i].situation;
-    for (const auto& [quantity, value] : own_residuals(rows[i], predictions[i]))
+    for (const auto& [quantity, value] : own_residuals(rows[i], predictions[i])) {
+      if (runs.speaker(i, quantity) != i) continue;
       groups[{quantity, s.profile, s.framework, s.many_nodes, s.context_parallel,
-              cell(rows[i], "source_group"), predictions[i].fitted, s.shards, s.mixture}]
+              cell(rows[i], "source_group"), fitted_to(predictions[i], quantity), s.shards,
+              s.mixture}]
           .push_back(value);
+    }
   }
   config::RunResiduals out;
   out.command = command;

@@ -43,10 +43,13 @@ AttentionWork attention_work(const Architecture& a) {
   return {products, query + value};
 }
 
+double matrices_of_mlp(const Architecture& a) {
+  return a.activation == Activation::swiglu ? 3 : 2;
+}
+
 // Modules that predict more tokens count as layers of the last kind, with a product of their own,
 // three norms and the head again. The router's product is not counted.
-Forward forward(const Architecture& a, const Batch& batch) {
-  const double matrices = a.activation == Activation::swiglu ? 3 : 2;
+Forward forward(const Architecture& a, const Batch& batch, double matrices) {
   const double h = real(a.hidden), predicted = real(a.predicted_tokens);
   const std::vector<std::uint8_t> mixture = mixture_layers(a);
   const bool last = !mixture.empty() && mixture.back() != 0;
@@ -63,6 +66,10 @@ Forward forward(const Architecture& a, const Batch& batch) {
   return f;
 }
 
+Forward forward(const Architecture& a, const Batch& batch) {
+  return forward(a, batch, matrices_of_mlp(a));
+}
+
 double tokens(const Batch& batch) {
   return batch.sequences * batch.sequence;
 }
@@ -72,9 +79,17 @@ double full(const Architecture& a, const Batch& batch) {
   return 3 * tokens(batch) * (f.layers + f.attention + f.head);
 }
 
-double megatron(const Architecture& a, const Batch& batch) {
-  const Forward f = forward(a, batch);
+double causal(const Forward& f, const Batch& batch) {
   return 3 * tokens(batch) * (f.layers + f.attention / 2 + f.head);
+}
+
+double megatron(const Architecture& a, const Batch& batch) {
+  return causal(forward(a, batch), batch);
+}
+
+// Megatron's formula knows gated MLPs by SiLU: where another function gates, one half is lost.
+double megatron_ungated(const Architecture& a, const Batch& batch) {
+  return causal(forward(a, batch, 2), batch);
 }
 
 // Products with the weights: 3 where they are trained, 2 where they stay as they are.
@@ -139,6 +154,9 @@ constexpr std::array table{
                    "NeMo and DGX Cloud tables; arXiv:2205.05198 for GPT", full},
     FlopConvention{"megatron", "model FLOPs, causal half of attention, no recomputation",
                    "logged by Megatron-LM core 0.12 and later; Megatron Bridge", megatron},
+    FlopConvention{"megatron-ungated", "megatron with two matrices in an MLP, gated or not",
+                   "Megatron Bridge of gates other than SiLU (GPT-OSS): flop_utils.py",
+                   megatron_ungated},
     FlopConvention{"6n", "6 x parameters per token", "Kaplan et al. arXiv:2001.08361", six_n},
     FlopConvention{"6n+12lhs", "6 x parameters per token, and full attention",
                    "Chowdhery et al. arXiv:2204.02311 appendix B; llm-foundry", six_n_12_lhs},

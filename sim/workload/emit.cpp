@@ -43,12 +43,6 @@ std::uint32_t Tables::transfer(const Transfer& transfer) {
   return static_cast<std::uint32_t>(program_.transfers.size() - 1);
 }
 
-int Tables::pieces(collective::Kind kind, Stream communicator) const {
-  const bool activations =
-      kind == collective::Kind::all_gather || kind == collective::Kind::reduce_scatter;
-  return communicator == Stream::tp && activations ? pieces_ : 1;
-}
-
 std::uint16_t Tables::label(std::string_view text) {
   const auto address = reinterpret_cast<std::uintptr_t>(text.data());
   Known& last = last_labels_[(address ^ address >> 8) % last_labels_.size()];
@@ -111,6 +105,12 @@ void Emitter::memory_bound(model::OperationKind kind, std::string_view name, std
   kernel(model::memory_bound(kind, name, Bytes{bytes}), flags, stream);
 }
 
+int Emitter::pieces(collective::Kind kind, Stream communicator) const {
+  const bool activations =
+      kind == collective::Kind::all_gather || kind == collective::Kind::reduce_scatter;
+  return communicator == Stream::tp && activations ? pieces_ : 1;
+}
+
 void Emitter::collective(collective::Kind kind, Stream communicator, std::int64_t bytes,
                          std::string_view label, std::uint8_t flags, std::uint16_t event,
                          Stream stream) {
@@ -119,8 +119,7 @@ void Emitter::collective(collective::Kind kind, Stream communicator, std::int64_
   i.stream = stream;
   i.flags = flags;
   i.event = event;
-  i.index =
-      tables_.transfer({kind, communicator, Bytes{bytes}, tables_.pieces(kind, communicator)});
+  i.index = tables_.transfer({kind, communicator, Bytes{bytes}, pieces(kind, communicator)});
   i.label = tables_.label(label);
   block_.code.push_back(i);
 }

@@ -22,15 +22,11 @@ class Tables {
   // REQUIRES: the text outlives this.
   std::uint16_t label(std::string_view text);
   Program& program() { return program_; }
-  // Sequence-parallel gathers and scatters are sent in so many pieces beside products.
-  void set_pieces(int pieces) { pieces_ = pieces; }
-  int pieces(collective::Kind kind, Stream communicator) const;
   // Every tensor is filled when it is made (StackPlan::deterministic).
   void set_fills(bool fills) { fills_ = fills; }
   bool fills() const { return fills_; }
 
  private:
-  int pieces_ = 1;
   bool fills_ = false;
   Program& program_;
   // Operations by the lowest bits of their hash: the last that came, and the one before each.
@@ -48,6 +44,10 @@ class Tables {
 class Emitter {
  public:
   Emitter(Tables& tables, std::string name) : tables_(tables) { block_.name = std::move(name); }
+
+  // The block's gathers and scatters over tensor-parallel ranks are sent in so many pieces beside
+  // products.
+  void set_pieces(int pieces) { pieces_ = pieces; }
 
   void alloc(Slot slot, std::int64_t bytes, Category category, std::string_view label,
              Stream pool = Stream::compute);
@@ -83,8 +83,11 @@ class Emitter {
   Tables& tables() { return tables_; }
 
  private:
+  int pieces(collective::Kind kind, Stream communicator) const;
+
   Tables& tables_;
   Block block_;
+  int pieces_ = 1;
 };
 
 }  // namespace sim::workload

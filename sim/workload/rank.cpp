@@ -60,7 +60,6 @@ Rank::Rank(const Plan& plan_, const Environment& environment_, Program& program_
   program.local_slots = local_slot_count;
   program.events = tape_event;
   tables.set_fills(plan.stack.deterministic);
-  if (plan.stack.tp_comm_overlap && plan.uses_sequence_parallel()) tables.set_pieces(plan.mesh.tp);
   const schedule::Shape shape = pipeline_shape(plan, 1);
   for (int chunk = 0; chunk < plan.pipeline.virtual_stages; ++chunk)
     chunks_.push_back({part_of(schedule_->placement, shape, {program.stage, chunk}), 0, 0});

@@ -31,7 +31,9 @@ Writer::Writer(Rank& rank_, const Variant& variant_, std::string name, Tape tape
       keep(variant_.keep),
       forward(false),
       held(variant_.holds_gradient),
-      owner_(owner) {}
+      owner_(owner) {
+  if (cuts_products()) e.set_pieces(plan.mesh.tp);
+}
 
 Value Writer::make(std::int64_t bytes, std::string_view label, Category category, Stream pool) {
   const Value v = static_cast<Value>(tape.tensors.size());
@@ -155,7 +157,7 @@ void Writer::close(std::string_view weight) {
 
 Value Writer::reorder(Value v, Order order, std::int64_t bytes) {
   const bool gathered = order == Order::gathered;
-  const bool copies = distributes_tensors() && !plan.stack.tp_comm_overlap;
+  const bool copies = distributes_tensors() && !cuts_products();
   if (!rank.batch_first() || (dim.batch == 1 && (gathered || !copies))) return v;
   const char* name = gathered ? "gathered sequences" : "sequences to scatter";
   const Value ordered = copies ? temporary(bytes, name) : v;

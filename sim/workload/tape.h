@@ -188,9 +188,15 @@ class Writer {
   }
   // ... which keeps it until its backward pass, unless it is gathered again.
   bool keeps_gathered() const { return distributes_tensors() && !rank.recomputes_operators(); }
+  // Products are cut beside their messages (tp_comm_overlap): those of layers, for the embedding
+  // and the head are neither TransformerEngine's [core/tensor_parallel/layers.py] nor compiled
+  // [torchtitan parallelize_llama.py:apply_compile, each TransformerBlock].
+  bool cuts_products() const {
+    return owner_ == Owner::layer && plan.stack.tp_comm_overlap && sequence_parallel();
+  }
   // Tensors have the batch first (DTensor): pieces of sequences are put in order behind a gather
   // and in front of a scatter, unless a gather's are of one sequence. The value is what they lie in
-  // then, a copy but where products are cut beside their messages (tp_comm_overlap)
+  // then, a copy but where products are cut beside their messages
   // [torch/distributed/_functional_collectives.py:all_gather_tensor, reduce_scatter_tensor].
   enum class Order : std::uint8_t { gathered, to_scatter };
   Value reorder(Value v, Order order, std::int64_t bytes);

@@ -146,6 +146,41 @@ TEST_CASE("calibrate: residuals of the rows give intervals that hold nine in ten
   CHECK(text.find("Profiles were fitted on 1 of these rows.") != std::string::npos);
 }
 
+TEST_CASE("calibrate: a row that a profile was fitted on says of memory what any other says") {
+  Row both = row("0", "100");
+  both["mem_reserved_peak_gib"] = "11";
+  Prediction said = predicted("0", 100);
+  said.fitted = true;
+  said.reserved_gib = 10;
+  const config::RunResiduals residuals = residuals_of({both}, {said}, "x");
+  REQUIRE(residuals.groups.size() == 2);
+  for (const config::ResidualGroup& group : residuals.groups)
+    CHECK(group.fitted == (group.quantity == config::ResidualOf::time));
+  // What it said itself is taken out again: nothing is left.
+  std::vector<Prediction> own = {said};
+  add_intervals({both}, own, residuals);
+  for (const auto& interval : own[0].intervals) CHECK_FALSE(interval.has_value());
+}
+
+TEST_CASE("calibrate: of a run with a row for each rank the one with the most memory counts") {
+  std::vector<Row> rows;
+  std::vector<Prediction> said;
+  for (int i = 0; i < 6; ++i) {  // two runs of three ranks
+    rows.push_back(row(std::to_string(i), ""));
+    rows.back()["rank"] = std::to_string(i % 3);
+    rows.back()["where"] = i < 3 ? "one" : "other";
+    rows.back()["mem_reserved_peak_gib"] = std::to_string(20 + (i % 3 == 1));
+    said.push_back(predicted(std::to_string(i), 1));
+    said.back().reserved_gib = 20 + i;
+  }
+  const config::RunResiduals residuals = residuals_of(rows, said, "x");
+  REQUIRE(residuals.groups.size() == 1);
+  const std::vector<double>& values = residuals.groups[0].values;
+  REQUIRE(values.size() == 2);
+  CHECK(values[0] == Approx(std::log(21.0 / 24)));
+  CHECK(values[1] == Approx(std::log(21.0 / 21)).margin(1e-9));
+}
+
 TEST_CASE("calibrate: the interval of a row knows nothing of the row") {
   // Eight runs as predicted, two 10 % longer. Student's interval of ten (mean 0.2 d, deviation
   // 0.42 d, 1.83 x 0.42 d x sqrt(1.1) = 0.81 d) reaches to 1.01 d and would hold both; what the

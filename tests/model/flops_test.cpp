@@ -137,6 +137,29 @@ TEST_CASE("flops: a head width of its own counts by the width and not by hidden"
   CHECK(count("full", wide, batch) - count("full", llama_8b(), batch) == Approx(more));
 }
 
+TEST_CASE("flops: without gates an MLP has two matrices, and GPT-OSS the count of its tables") {
+  const Architecture gated = llama_8b();
+  const Batch batch{1, 4096, 128256};
+  const double half = 6.0 * 4096 * 32 * 4096 * 14336;  // a matrix of every layer, three passes
+  CHECK(count("megatron", gated, batch) - count("megatron-ungated", gated, batch) == Approx(half));
+  Architecture plain = gated;
+  plain.activation = Activation::gelu;
+  CHECK(count("megatron-ungated", plain, batch) == count("megatron", plain, batch));
+
+  Architecture oss;
+  oss.layers = 36;
+  oss.hidden = oss.experts.ffn = 2880;
+  oss.heads = 64;
+  oss.kv_heads = 8;
+  oss.head_dim = 64;
+  oss.vocab = 201088;
+  oss.experts.count = 128;
+  oss.experts.top_k = 4;
+  // T00120 of training_runs.csv: 158 TFLOP/s at 5,810 tokens/s.
+  const Batch one{1, 4096, 201088};
+  CHECK(count("megatron-ungated", oss, one) / 4096 == Approx(158e12 / 5810).epsilon(0.003));
+}
+
 TEST_CASE("flops: conventions have distinct names and a source and find each other") {
   std::set<std::string_view> names;
   for (const FlopConvention& convention : flop_conventions()) {
@@ -148,8 +171,8 @@ TEST_CASE("flops: conventions have distinct names and a source and find each oth
   }
   CHECK(find_flop_convention("papr") == nullptr);
   CHECK(unknown_flop_convention("papr") ==
-        "no FLOP convention 'papr'; did you mean 'paper'? (there are: paper full megatron 6n "
-        "6n+12lhs narayanan korthikanti 8n-layers weights "
+        "no FLOP convention 'papr'; did you mean 'paper'? (there are: paper full megatron "
+        "megatron-ungated 6n 6n+12lhs narayanan korthikanti 8n-layers weights "
         "frozen-weights hardware)");
 }
 

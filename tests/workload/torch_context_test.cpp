@@ -177,6 +177,39 @@ TEST_CASE("workload: DTensor's products save what was gathered, and gather nothi
   CHECK(gathers(LayerKernels::fused, Recompute::none) == 6);
 }
 
+TEST_CASE("workload: products of layers are cut beside their messages, those of the ends are not") {
+  Plan p = torch("ring", LayerKernels::compiled, 1);
+  p.mesh.tp = 2;
+  p.batch.micro_batch = 2;
+  p.batch.global_batch = 2 * p.mesh.dp;
+  p.stack.tp_comm_overlap = true;
+  const auto pieces = [](const Program& program, const char* name) {
+    std::set<int> found;
+    for (const Instruction& i : block(program, name).code)
+      if (i.op == Op::collective && program.transfers[i.index].communicator == Stream::tp &&
+          program.transfers[i.index].kind != Kind::all_reduce)
+        found.insert(program.transfers[i.index].pieces);
+    return found;
+  };
+  const auto copies = [](const Program& program, const char* name) {
+    return std::ranges::count_if(block(program, name).code, [&](const Instruction& i) {
+      return i.op == Op::alloc && program.labels[i.label] == "gathered sequences";
+    });
+  };
+  const Program compiled = sample::job(p).classes.front();
+  CHECK(copies(compiled, "layer forward") == 0);
+  CHECK(copies(compiled, "head and loss") == 1);
+  p.stack.layer_kernels = LayerKernels::fused;
+  p.sharding = {};
+  const Program fused = sample::job(p).classes.front();
+  for (const Program* program : {&compiled, &fused}) {
+    for (const char* layer : {"layer forward", "layer backward"})
+      CHECK(pieces(*program, layer) == std::set{2});
+    for (const char* end : {"embedding", "head and loss", "head and loss backward"})
+      CHECK(pieces(*program, end) == std::set{1});
+  }
+}
+
 TEST_CASE("workload: copies of keys where no core makes them are refused with what would do") {
   Plan plan = torch("ring", LayerKernels::eager, 2);
   CHECK(sample::rules(plan) == "");
