@@ -150,3 +150,44 @@ TEST_CASE("config: what a field of a cluster may be is as it was") {
     picture::same(fmt::format("config/pictures/rules-{}.txt", name), rules);
   }
 }
+
+TEST_CASE("config: what conditions of parts may be is as it was") {
+  support::Scratch scratch;
+  const std::string path = support::in_repository("topologies/dgx-h100.textproto");
+  std::vector<std::string> blocks;
+  for (const char* part : {"node: 0", "node: 1", "node: 2", "leaf: 0", "leaf: 1", "spine: 0",
+                           "spine: 4", "node: 1 gpu: 7", "node: 1 gpu: 8", "node: 1 nic: 7",
+                           "node: 1 nic: 8", "gpu: 0", "nic: 0", "node: 0 leaf: 0", ""})
+    blocks.push_back(fmt::format("{{{} bandwidth: 0.5}}", part));
+  for (const char* of : {"node: 0", "node: 0 nic: 0", "spine: 0", "leaf: 0"})
+    for (const char* how :
+         {"bandwidth: 0", "bandwidth: 0.0005", "bandwidth: 0.001", "bandwidth: 1",
+          "bandwidth: 1.001", "speed: 0", "speed: 0.001", "speed: 1", "speed: 1.001"})
+      blocks.push_back(fmt::format("{{{} {}}}", of, how));
+  std::string all;
+  for (const char* fabric : {"rail_optimised", "leaf_spine"})
+    for (const int nodes : {1, 2}) {
+      const std::vector<std::string> base = {
+          fmt::format("nodes={}", nodes), "fabric.nodes_per_leaf=1",
+          fmt::format("fabric.kind={}", fabric), "fabric.spines=4"};
+      const auto said = [&](const std::vector<std::string>& conditions) {
+        std::vector<std::string> settings = base;
+        for (const std::string& condition : conditions)
+          settings.push_back("condition=" + condition);
+        const std::string problem = messages(load_cluster(path, settings));
+        return problem.empty() ? "fits\n" : problem;
+      };
+      all += fmt::format("== {}, {} nodes: {}", fabric, nodes, said({}));
+      for (const std::string& block : blocks) all += fmt::format("{}: {}", block, said({block}));
+      std::vector<std::string> nics, spines;
+      for (int i = 0; i < 8; ++i) {
+        nics.push_back(fmt::format("{{node: 0 nic: {} bandwidth: 0}}", i));
+        if (i < 4) spines.push_back(fmt::format("{{spine: {} bandwidth: 0}}", i));
+      }
+      all += "every NIC of a node: " + said(nics) + "every spine: " + said(spines);
+      nics.pop_back();
+      spines.pop_back();
+      all += "all NICs but one: " + said(nics) + "all spines but one: " + said(spines);
+    }
+  picture::same("config/pictures/rules-conditions.txt", all);
+}
