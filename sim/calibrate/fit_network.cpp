@@ -159,7 +159,7 @@ std::optional<Item> place(const CollectiveSample& sample, const config::Machine&
   }
   topology::Node& node = item.cluster.node;
   int nodes = sample.nodes;
-  if (nodes == 0) nodes = (sample.ranks + node.gpus - 1) / node.gpus;
+  if (nodes == 0) nodes = topology::nodes_of(sample.ranks, node.gpus);
   const int per_node = (sample.ranks + nodes - 1) / nodes;
   if (per_node > node.gpus || sample.ranks % nodes != 0) {
     why = fmt::format("more ranks on a node than {} has GPUs", machine.cluster.name);

@@ -16,7 +16,7 @@
 #include "sim/calibrate/measured_table.h"
 #include "sim/calibrate/row_text.h"
 #include "sim/calibrate/timing_kernels.h"
-#include "sim/config/locate.h"
+#include "sim/config/hosts.h"
 #include "sim/offload/offload.h"
 #include "sim/replay/observer.h"
 
@@ -42,41 +42,27 @@ struct HostRates {
   double layer_forward = 0, layer_backward = 0;  // that the CPU takes to issue one
 };
 
-// By the names of hosts.csv; a quantity that is missing is an error.
-Result<HostRates> read_host(const std::string& name) {
-  const std::string path = config::repository_root() + "/calibration/hosts.csv";
-  const Result<config::Table> table = config::load_table(path);
-  if (!table) return table.errors();
+// By the names of hosts.csv.
+Result<HostRates> rates_of(const std::string& name) {
   HostRates host;
-  const std::map<std::string, double*> wanted = {{"gpus_per_node", &host.gpus_per_node},
-                                                 {"cores", &host.rates.cores},
-                                                 {"memory", &host.rates.memory},
-                                                 {"pcie_up", &host.rates.pcie_up},
-                                                 {"pcie_down", &host.rates.pcie_down},
-                                                 {"flush", &host.rates.flush},
-                                                 {"layer_forward", &host.layer_forward},
-                                                 {"layer_backward", &host.layer_backward},
-                                                 {"blocking_flush", &host.rates.blocking_flush},
-                                                 {"gpu_update", &host.rates.gpu_update},
-                                                 {"blocking_bytes", &host.rates.blocking_bytes},
-                                                 {"pinned_bytes", &host.rates.pinned_bytes},
-                                                 {"state_bytes", &host.rates.state_bytes},
-                                                 {"node_network", &host.node_network},
-                                                 {"microbatch_other", &host.microbatch_other},
-                                                 {"step_other", &host.step_other}};
-  std::size_t found = 0;
-  for (const config::TableRow& row : table->rows) {
-    if (text_in(row, "host") != name) continue;
-    const auto at = wanted.find(text_in(row, "quantity"));
-    const std::optional<double> value = positive_in(row, "value");
-    if (at == wanted.end() || !value)
-      return Diagnostics{{fmt::format("{}:{}", path, row.line), "no known quantity above zero"}};
-    *at->second = *value;
-    ++found;
-  }
-  if (found != wanted.size())
-    return Diagnostics{
-        {path, fmt::format("host '{}' has {} of {} quantities", name, found, wanted.size())}};
+  const Diagnostics problems =
+      config::read_host(name, {{"gpus_per_node", &host.gpus_per_node},
+                               {"cores", &host.rates.cores},
+                               {"memory", &host.rates.memory},
+                               {"pcie_up", &host.rates.pcie_up},
+                               {"pcie_down", &host.rates.pcie_down},
+                               {"flush", &host.rates.flush},
+                               {"layer_forward", &host.layer_forward},
+                               {"layer_backward", &host.layer_backward},
+                               {"blocking_flush", &host.rates.blocking_flush},
+                               {"gpu_update", &host.rates.gpu_update},
+                               {"blocking_bytes", &host.rates.blocking_bytes},
+                               {"pinned_bytes", &host.rates.pinned_bytes},
+                               {"state_bytes", &host.rates.state_bytes},
+                               {"node_network", &host.node_network},
+                               {"microbatch_other", &host.microbatch_other},
+                               {"step_other", &host.step_other}});
+  if (!problems.empty()) return problems;
   return host;
 }
 
@@ -241,7 +227,7 @@ RowAnswer predict_offload(const config::TableRow& row, search::Sites& sites) {
   answer.reason = read_run(row, run);
   if (!answer.reason.empty()) return answer;
   answer.group = fmt::format("{}, {}", host->name, run.method->name);
-  const Result<HostRates> rates = read_host(host->name);
+  const Result<HostRates> rates = rates_of(host->name);
   if (!rates) {
     answer.reason = rates.errors().front().where + ": " + rates.errors().front().message;
     return answer;

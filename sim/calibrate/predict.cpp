@@ -32,7 +32,7 @@ search::SiteChange change_for(const RowMachine& wanted, const topology::Cluster&
     change.nic = wanted.nic;
   }
   const int per_node = change.gpus_per_node > 0 ? change.gpus_per_node : node.gpus;
-  const int nodes = (world + per_node - 1) / per_node;
+  const int nodes = topology::nodes_of(world, per_node);
   if (nodes > cluster.nodes) change.nodes = nodes;
   return change;
 }

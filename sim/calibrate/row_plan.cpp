@@ -18,7 +18,7 @@ std::optional<std::string> column_of(const Row& row, const nlohmann::json& extra
                                      std::string_view name) {
   if (name == "nodes") {
     const int gpus = degree(row, "n_gpus"), per_node = std::max(degree(row, "gpus_per_node"), 1);
-    return fmt::format("{}", (gpus + per_node - 1) / per_node);
+    return fmt::format("{}", topology::nodes_of(gpus, per_node));
   }
   constexpr std::string_view inside = "extra.";
   if (!name.starts_with(inside)) return cell(row, name);

@@ -64,7 +64,7 @@ Base Builder::stated() const {
   base.step.seconds = setup.step;
   base.step.tokens = 1;
   base.gpus_per_node = setup.gpus_per_node;
-  base.nodes = (setup.gpus + setup.gpus_per_node - 1) / setup.gpus_per_node;
+  base.nodes = topology::nodes_of(setup.gpus, setup.gpus_per_node);
   base.nics = setup.gpus_per_node;
   base.leaf_nodes = 32;
   base.degrees.dp = setup.gpus;
@@ -88,7 +88,7 @@ Base Builder::replayed(const std::vector<std::string>& settings, const std::stri
   base.name = file->name;
   base.degrees = base.step.degrees;
   base.gpus_per_node = cluster.node.gpus;
-  base.nodes = (base.degrees.gpus() + cluster.node.gpus - 1) / cluster.node.gpus;
+  base.nodes = topology::nodes_of(base.degrees.gpus(), cluster.node.gpus);
   base.nics = cluster.node.nics;
   base.leaf_nodes =
       cluster.fabric.nodes_per_leaf > 0 ? cluster.fabric.nodes_per_leaf : cluster.nodes;
@@ -111,7 +111,7 @@ Shape Builder::shape_of(const Base& base, const Step& step, std::string plan) co
   Shape shape;
   shape.plan = std::move(plan);
   const int gpus = steps != nullptr ? step.degrees.gpus() : setup.gpus;
-  shape.nodes = (gpus + base.gpus_per_node - 1) / base.gpus_per_node;
+  shape.nodes = topology::nodes_of(gpus, base.gpus_per_node);
   shape.step = span(step.seconds);
   shape.tokens = std::max<std::int64_t>(1, step.tokens);
   shape.restart = span(restart_of(base, gpus));

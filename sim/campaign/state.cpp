@@ -29,8 +29,7 @@ double rate(Bandwidth bandwidth) {
 
 // Nodes that the job stands on, the last one perhaps in part.
 double nodes_of(const workload::Plan& plan, const search::Site& site) {
-  const int per_node = site.machine.cluster.node.gpus;
-  return (plan.world() + per_node - 1) / per_node;
+  return topology::nodes_of(plan.world(), site.machine.cluster.node.gpus);
 }
 
 // What the step puts on the links between a GPU and its host, and on the NICs, as a share of them.

@@ -87,9 +87,10 @@ Options& Options::value(const char* name, const char* placeholder, const char* h
   return *this;
 }
 
-Options& Options::output(const char* name, const char* placeholder, const char* help) {
+Options& Options::output(const char* name, const char* placeholder, const char* help, bool renews) {
   value(name, placeholder, help);
   outputs_.push_back(rows_.back().name);
+  if (renews) renewed_.push_back(rows_.back().name);
   return *this;
 }
 
@@ -105,10 +106,13 @@ void Options::declare_outputs() const {
         refuse(fmt::format("--{} and --{} would write the same file", option, name));
     }
     named.emplace_back(path, name);
-    if (::access(path.parent_path().c_str(), W_OK) != 0 && !fs::exists(path))
+    const bool made =
+        has("output") && fs::absolute(text("output") + "/").lexically_normal() ==
+                             fs::absolute(path.parent_path().string() + "/").lexically_normal();
+    if (::access(path.parent_path().c_str(), W_OK) != 0 && !fs::exists(path) && !made)
       throw Stop{exit_io, fmt::format("--{}: {}: {}", name, path.parent_path().string(),
                                       std::strerror(errno))};
-    declare_output(path, name);
+    if (std::ranges::find(renewed_, name) == renewed_.end()) declare_output(path, name);
   }
 }
 

@@ -108,8 +108,9 @@ class Options {
   Options& flag(const char* name, const char* help);
   // `name` may be "output,o".
   Options& value(const char* name, const char* placeholder, const char* help);
-  // A file that the command writes: none of its inputs, and in a folder that is there.
-  Options& output(const char* name, const char* placeholder, const char* help);
+  // A file that the command writes: none of its inputs, and in a folder that is there or that
+  // --output makes. Unless it `renews` a file that it has read whole before it writes.
+  Options& output(const char* name, const char* placeholder, const char* help, bool renews = false);
   // May be given again.
   Options& values(const char* name, const char* placeholder, const char* help);
   // Words that are no options: at least `least`, at most `most`.
@@ -144,7 +145,7 @@ class Options {
   struct Parsed;  // Program_options' own, whose headers take seconds to compile
 
   const Command* command_;
-  std::vector<std::string> names_, outputs_;
+  std::vector<std::string> names_, outputs_, renewed_;
   std::vector<OptionRow> rows_;
   std::unique_ptr<Parsed> parsed_;
   std::vector<std::string> words_;

@@ -73,7 +73,7 @@ constexpr std::size_t drawing_bytes_most = 600'000;
 std::string drawing_of(const std::vector<search::LinkUse>& uses, const config::PlanFile& file,
                        search::Site& site) {
   const topology::Cluster& whole = site.machine.cluster;
-  const int nodes = (file.plan.world() - 1) / whole.node.gpus + 1;
+  const int nodes = topology::nodes_of(file.plan.world(), whole.node.gpus);
   const topology::Cluster cluster =
       topology::first_nodes(whole, topology::nodes_reached(whole, nodes));
   const std::int64_t gpus = std::int64_t{cluster.nodes} * cluster.node.gpus;

@@ -267,8 +267,7 @@ std::vector<double> heat(const std::string& plan, topology::Cluster& cluster,
   search::Sites sites;
   search::Site& site = *need(sites.of(file.machine));
   const report::Answer answer = search::evaluate_once(file.plan, site);
-  const int per_node = file.machine.cluster.node.gpus;
-  const int nodes = (file.plan.world() - 1) / per_node + 1;
+  const int nodes = topology::nodes_of(file.plan.world(), file.machine.cluster.node.gpus);
   cluster = topology::first_nodes(file.machine.cluster,
                                   topology::nodes_reached(file.machine.cluster, nodes));
   const topology::Routes& routes = site.network->cover(nodes);

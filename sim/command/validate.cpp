@@ -196,6 +196,15 @@ void save(const std::string& path, const std::string& text) {
   if (!problem.empty()) throw Stop{exit_io, problem};
 }
 
+// Residuals take the place of residuals, and of nothing else that is there.
+void keep_others(const std::string& path) {
+  if (std::filesystem::is_regular_file(path) && !config::load_residuals(path))
+    throw Stop{complain({{path,
+                          "holds no residuals, and --residuals would write over it; name "
+                          "another"}}),
+               ""};
+}
+
 // Kernels and collectives instead of runs.
 int validate_timings(const config::Table& table, const std::string& csv, Globals globals) {
   search::Sites sites;
@@ -248,7 +257,9 @@ int run_validate(const Arguments& arguments, Globals globals) {
               "all must hold")
       .output("csv", "FILE", "write one line per row of the table to FILE")
       .output("residuals", "FILE",
-              "write what intervals are made of (calibration/residuals/runs.textproto) to FILE")
+              "write what intervals are made of to FILE, which may be what they are made of now "
+              "(calibration/residuals/runs.textproto)",
+              true)
       .value("output,o", "FOLDER", "with --shard: where the shares go (results-validate)")
       .flag("overwrite", "with --shard: start over, whatever the share's folder holds")
       .words(1, 100);
@@ -257,6 +268,7 @@ int run_validate(const Arguments& arguments, Globals globals) {
   options.parse(arguments, globals);
   const Share share = share_of(options);
   const std::vector<Where> conditions = conditions_of(options);
+  if (options.has("residuals")) keep_others(options.text("residuals"));
   if (const Result<config::Table> any = config::load_table(options.words()[0]);
       any && (calibrate::measured_table(*any) != nullptr ||
               calibrate::timing_table(*any) != calibrate::TimingTable::none)) {

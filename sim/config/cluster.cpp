@@ -7,6 +7,7 @@
 
 #include "sim/config/cluster.pb.h"
 #include "sim/config/cluster_fields.h"
+#include "sim/config/hosts.h"
 #include "sim/config/kept.h"
 #include "sim/config/locate.h"
 #include "sim/config/node_rates.h"
@@ -363,6 +364,9 @@ Result<Machine> load_machine(const std::string& path, const std::vector<std::str
   machine.cluster.name = cluster.name();
   machine.cluster.nodes = cluster.nodes();
   machine.cluster.node = node(cluster.node(), state);
+  const Result<topology::HostLevels> levels = host_levels();
+  if (!levels) return levels.errors();
+  machine.cluster.node.host = *levels;
   machine.cluster.fabric = fabric(cluster, state);
   machine.gpu = gpu(cluster.gpu(), state);
   machine.communication =
@@ -395,7 +399,9 @@ Result<Machine> load_machine(const std::string& path, const std::vector<std::str
   add_sources("GPU", cluster.gpu().source(), machine.sources);
   add_sources("node", cluster.node().source(), machine.sources);
   add_sources("fabric", cluster.fabric().source(), machine.sources);
-  machine.text = cluster.DebugString() + more;
+  machine.text = cluster.DebugString() + more +
+                 fmt::format("\nlevels of hosts: {} {} {} {}", levels->copied, levels->carried,
+                             levels->core.bytes_per_second, levels->socket_memory.bytes_per_second);
   return machine;
 }
 

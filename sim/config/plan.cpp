@@ -141,7 +141,8 @@ Result<PlanFile> noted(const Result<PlanFile>& loaded, std::vector<std::string> 
   if (!loaded) return loaded;
   const topology::Cluster& cluster = loaded->machine.cluster;
   const int world = static_cast<int>(loaded->plan.world());
-  const int reached = topology::nodes_reached(cluster, (world - 1) / cluster.node.gpus + 1);
+  const int reached =
+      topology::nodes_reached(cluster, topology::nodes_of(world, cluster.node.gpus));
   for (const topology::Condition& condition : cluster.conditions)
     if (condition.node >= reached)
       notes.push_back(

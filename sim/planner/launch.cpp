@@ -303,7 +303,7 @@ LaunchText bridge(const Plan& plan) {
 LaunchText hostfile(const Plan& plan, const topology::Cluster& cluster) {
   LaunchText out{"order of nodes", "hostfile", "", ""};
   const int slots = cluster.node.gpus;
-  const auto nodes = static_cast<std::size_t>((plan.world() + slots - 1) / slots);
+  const auto nodes = static_cast<std::size_t>(topology::nodes_of(plan.world(), slots));
   const std::span<const int> hosts = cluster.hosts;
   out.text =
       "# rank 0 is on the first: mpirun --hostfile, or --node_rank of torchrun in this order\n";

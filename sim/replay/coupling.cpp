@@ -14,7 +14,7 @@ class Coupler {
   Coupler(const workload::Job& job, network::Network& network)
       : mesh_(job.mesh), codecs_(job.codecs), network_(network) {
     const int gpus = network.cluster().node.gpus;
-    network.cover(std::min(network.cluster().nodes, (mesh_.world() - 1) / gpus + 1));
+    network.cover(std::min(network.cluster().nodes, topology::nodes_of(mesh_.world(), gpus)));
   }
 
   std::size_t transfer(int rank_class, const workload::Transfer& t) {

@@ -28,7 +28,7 @@ std::string kind_name(const topology::Routes& routes, int link) {
 std::vector<LinkUse> link_use(const workload::Plan& plan, Site& site, Duration step) {
   const workload::Job job = job_of(plan, site);
   const topology::Cluster& cluster = site.machine.cluster;
-  site.network->cover(std::min(cluster.nodes, (plan.world() - 1) / cluster.node.gpus + 1));
+  site.network->cover(std::min(cluster.nodes, topology::nodes_of(plan.world(), cluster.node.gpus)));
   std::map<int, LinkUse> uses;
   for (const StepTraffic& t : step_traffic(job, cluster)) {
     const std::string who(name(t.stream));

@@ -62,7 +62,7 @@ PlaceModel::PlaceModel(const workload::Plan& plan, const Site& site)
     : cluster_(site.machine.cluster),
       routes_(cluster_),
       achieved_(site.profile.communication.achieved),
-      job_nodes_((plan.world() - 1) / cluster_.node.gpus + 1),
+      job_nodes_(topology::nodes_of(plan.world(), cluster_.node.gpus)),
       terms_(terms_of(plan, site, job_nodes_)),
       load_(static_cast<std::size_t>(routes_.link_count()), 0) {
   for (int node = 0; node < cluster_.nodes; ++node) {

@@ -29,6 +29,14 @@ struct NvlinkPair {
   int a = 0, b = 0, links = 1;
 };
 
+// What CPUs reach of their data sheets, and what stands for a sheet that nobody gives.
+struct HostLevels {
+  double copied = 1;          // share of PCIe that pinned copies reach
+  double carried = 1;         // share of the memory's bandwidth that updates draw
+  Bandwidth core{};           // what one core draws; 0: cores limit nothing
+  Bandwidth socket_memory{};  // bandwidth of a socket's memory where the node says none
+};
+
 struct Node {
   int gpus = 8;
   GpuInterconnect interconnect = GpuInterconnect::nvswitch;
@@ -48,8 +56,9 @@ struct Node {
   std::vector<int> socket_of_gpu, socket_of_nic;
   Bandwidth socket_link{};  // between each two sockets, one direction; 0: the same as `pcie`
   // The CPUs, for what is offloaded to them.
+  HostLevels host;
   Bandwidth host_copy{};             // pinned copies of one GPU, one direction; 0: of `pcie`
-  Bandwidth cpu_memory_bandwidth{};  // of all sockets, from the data sheet; 0: host_memory's
+  Bandwidth cpu_memory_bandwidth{};  // of all sockets, from the data sheet; 0: host.socket_memory
   int cpu_cores = 0;                 // of all sockets; 0: they limit nothing
   Bytes cpu_memory{};                // of the node; 0: nobody says, nothing is refused
 };
@@ -114,6 +123,11 @@ struct Cluster {
 
   int gpus() const { return nodes * node.gpus; }
 };
+
+// Nodes that `gpus` GPUs of a job fill, the last one perhaps in part.
+constexpr int nodes_of(int gpus, int gpus_per_node) {
+  return (gpus + gpus_per_node - 1) / gpus_per_node;
+}
 
 // The node, the GPU of the cluster that a job's node, a job's rank stands on.
 int host_of(const Cluster& cluster, int job_node);

@@ -199,9 +199,9 @@ std::vector<Problem> expert_problems(const Plan& plan) {
   if (a.is_latent()) latent(plan, problems);
   if (a.is_mixture() || a.is_latent()) combinations(plan, problems);
   if ((a.is_mixture() || a.is_latent()) && a.input_norms != model::InputNorms::each)
-    problems.push_back({"architecture.input_norms",
+    problems.push_back({"architecture",
                         "layers with experts or latent attention have a norm in front of each "
-                        "half; write input_norms each"});
+                        "half; write architecture.input_norms each"});
   if (a.predicted_tokens > 0 && (plan.shards_parameters() || plan.trains_adapters()))
     problems.push_back({"mtp_layers",
                         "modules that predict more tokens are simulated with "

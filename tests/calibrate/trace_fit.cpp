@@ -148,6 +148,27 @@ TEST_CASE("trace: ranks of one run tell their clocks apart, and who kept the oth
   CHECK(clocks[1].kept_waiting_s == Approx(100e-6 * double(clocks[1].last)).epsilon(0.05));
 }
 
+TEST_CASE("trace: of ranks that share as much with it a rank is held against the first") {
+  const config::PlanFile file = plan({"global_batch=2"});
+  search::Sites sites;
+  search::Site& site = **sites.of(file.machine);
+  give(site, draft());
+  const ExpectedStep step = expected_step(file.plan, site, 0);
+  const MeasuredTrace first = recorded(step, {0, 2, "", 0});
+  MeasuredTrace second = recorded(step, {1, 2, "", 0});
+  const MeasuredTrace third = recorded(step, {2, 2, "", 3'000'000});
+  std::int64_t late = 0;  // the second's collectives end up to 60 us late
+  for (MeasuredKernel& kernel : second.kernels)
+    if (communicates(kernel.family)) kernel.start_ns += 10'000 * (late++ % 7);
+  const TraceMatch a = match(step, first), b = match(step, second), c = match(step, third);
+  const auto clocks =
+      compare_clocks({{0, &step, &first, &a}, {1, &step, &second, &b}, {2, &step, &third, &c}});
+  REQUIRE(clocks.size() == 3);
+  CHECK(clocks[1].scatter_s > 5e-6);
+  CHECK(clocks[2].scatter_s < 1e-6);
+  CHECK(clocks[2].offset_s == Approx(3e-3).epsilon(1e-6));
+}
+
 TEST_CASE("trace: a collective's bytes are those of its larger end, by the type of its elements") {
   const std::map<std::string, int> types = {{"BFloat16", 2},      {"Half", 2}, {"Float", 4},
                                             {"Float8_e4m3fn", 1}, {"Byte", 1}, {"Char", 1},

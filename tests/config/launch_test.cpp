@@ -161,6 +161,21 @@ TEST_CASE("launch: what a script leaves open is asked for at once, with the sett
   CHECK(contains(notes(file), "32 sequences a step"));
 }
 
+TEST_CASE("launch: a variable counts however the program gets it") {
+  support::Scratch scratch;
+  const auto avoids = [&](const std::string& before) {
+    const auto file = load_megatron(scratch.write("t.sh", before + gpt), {"cluster=dgx-h100"});
+    INFO(before << problems(file));
+    REQUIRE(file);
+    return file->plan.environment.avoid_record_streams;
+  };
+  const std::string variable = "TORCH_NCCL_AVOID_RECORD_STREAMS=1";
+  CHECK_FALSE(avoids(""));
+  CHECK_FALSE(avoids("env TORCH_NCCL_AVOID_RECORD_STREAMS=0 "));
+  for (const char* before : {"export {}\n", "{} ", "env {} ", "mpirun -n 1 -x {} "})
+    CHECK(avoids(support::replaced(before, "{}", variable)));
+}
+
 TEST_CASE("launch: programs that train something else are refused by name") {
   for (const char* program :
        {"pretrain_bert.py", "pretrain_t5.py", "pretrain_ict.py", "pretrain_retro.py",

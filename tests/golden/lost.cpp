@@ -47,6 +47,34 @@ TEST_CASE("golden: no output is one of the command's inputs") {
   CHECK(nowhere.code == 74);
 }
 
+TEST_CASE("golden: residuals take the place of those that were read, and of nothing else") {
+  const std::string folder = golden::scratch("residuals");
+  fs::remove(folder + "/calibration");  // a link to the repository's
+  fs::create_directory(folder + "/calibration");
+  for (const fs::directory_entry& entry :
+       fs::directory_iterator(std::string(REHEARSE_SOURCE_DIR) + "/calibration"))
+    fs::create_symlink(entry.path(), fs::path(folder) / "calibration" / entry.path().filename());
+  fs::remove(folder + "/calibration/residuals");
+  const std::string name = "calibration/residuals/runs.textproto", runs = folder + "/" + name;
+  fs::create_directory(folder + "/calibration/residuals");
+  golden::write(runs, text_of(std::string(REHEARSE_SOURCE_DIR) + "/" + name));
+  const std::string where = "--where row_id=T01358";
+  const std::string command =
+      "REHEARSE_ROOT=. ./rehearse validate calibration/measured/paper_grid.csv -q " + where +
+      " --residuals ";
+  const golden::Finished renewed = run(command + name, folder);
+  INFO(renewed.err);
+  CHECK(renewed.code == 0);
+  CHECK(has(text_of(runs), where + " --residuals " + name));
+  CHECK(run("./rehearse check " + name, folder).code == 0);
+  const std::string plan = text_of(folder + "/workloads/llama-2-7b-64.textproto");
+  golden::write(folder + "/plan.textproto", plan);
+  const golden::Finished over = run(command + "plan.textproto", folder);
+  CHECK(over.code == 65);
+  CHECK(has(over.err, "holds no residuals, and --residuals would write over it"));
+  CHECK(text_of(folder + "/plan.textproto") == plan);
+}
+
 TEST_CASE("golden: a page is none of the files of its sweep") {
   const std::string folder = grid_scratch("page-over");
   const std::string sweep = "./rehearse sweep " + grid + " -q -o out ";
@@ -57,7 +85,12 @@ TEST_CASE("golden: a page is none of the files of its sweep") {
     CHECK(finished.code == 65);
     CHECK(has(finished.err, "holds what the sweep found, and --report would write over it"));
   }
-  REQUIRE(run(sweep, folder).code == 0);
+  fs::remove(folder + "/out");
+  const golden::Finished fresh = run(sweep + "--report out/page.html", folder);
+  INFO(fresh.err);
+  REQUIRE(fresh.code == 0);
+  CHECK(has(text_of(folder + "/out/page.html"), "<main id=\"blocks\">"));
+  CHECK(run(sweep + "--overwrite --report out2/page.html", folder).code == 74);
   const std::string lines = text_of(folder + "/out/results.jsonl");
   const std::string csv = text_of(folder + "/out/results.csv");
   fs::create_hard_link(folder + "/out/results.jsonl", folder + "/other-name");

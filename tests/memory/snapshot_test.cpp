@@ -129,6 +129,43 @@ TEST_CASE("memory: small snapshots replay exactly in every pickle protocol") {
   }
 }
 
+TEST_CASE("memory: a snapshot's settings are those of its process, and wrong ones are refused") {
+  // A pickle of protocol 2: X a text, J a number, } a dictionary that the pairs between ( and u go
+  // to, ] a list.
+  const auto four = [](std::int32_t n) {
+    std::string bytes;
+    for (int i = 0; i < 4; ++i) bytes += static_cast<char>(n >> 8 * i & 255);
+    return bytes;
+  };
+  const auto text = [&](const std::string& s) {
+    return "X" + four(static_cast<std::int32_t>(s.size())) + s;
+  };
+  const auto number = [&](std::int32_t n) { return "J" + four(n); };
+  const auto read = [&](const std::string& split, const std::string& divisions) {
+    return read_snapshot("\x80\x02}(" + text("allocator_settings") + "}(" +
+                             text("PYTORCH_CUDA_ALLOC_CONF") + text("max_split_size_mb:64") +
+                             split + text("expandable_segments") + number(1) +
+                             text("roundup_power2_divisions") + "}(" + divisions + "uu" +
+                             text("segments") + "]" + text("device_traces") + "]u.",
+                         "p");
+  };
+  const auto right = read(text("max_split_size") + number(32 << 20),
+                          text("1") + number(0) + text("4") + number(8));
+  INFO((right ? "" : right.errors()[0].message));
+  REQUIRE(right);
+  CHECK(right->options.expandable_segments);
+  CHECK(right->options.max_split_size == 32 << 20);
+  CHECK(right->options.roundup_divisions[0] == 0);
+  CHECK(right->options.roundup_divisions[2] == 8);
+  const auto by_text = read("", "");
+  REQUIRE(by_text);
+  CHECK(by_text->options.max_split_size == 64 << 20);
+  const auto wrong = read("", text("4") + number(3));
+  REQUIRE_FALSE(wrong);
+  CHECK(wrong.errors()[0].message.find("3 is not a power of two") != std::string::npos);
+  CHECK_FALSE(read("", text("4") + number(-1)));
+}
+
 TEST_CASE("memory: slack and pending blocks and expandable segments are recovered") {
   // 25 MiB lay in a 26 MiB segment: the slack shows only in the segment that is given back.
   const auto slack = replayed(corpus("memory_pickle/slack_pending_oom.pickle"));

@@ -1,7 +1,7 @@
 #pragma once
 
-// Faults that mutate.py built into sim/, each behind a switch: included before every source of such
-// a build.
+// Faults that mutate.py built into sim/, each behind a switch: included first in
+// each source that has some.
 namespace mutation {
 
 extern int on;                  // the fault that is on, from $REHEARSE_MUTANT; 0: none

@@ -1,3 +1,5 @@
+#include <sys/stat.h>
+
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <fstream>
@@ -164,6 +166,23 @@ TEST_CASE("report: a file is replaced at once or not at all") {
   CHECK(report::write_file((folder / "no" / "such").string(), "x").find("No such file") !=
         std::string::npos);
   CHECK(report::write_file("/dev/full", "x") == "/dev/full: No space left on device");
+}
+
+TEST_CASE("report: everybody may read what is written, and its owner may change it") {
+  namespace fs = std::filesystem;
+  const fs::path folder = fs::path(REHEARSE_BINARY_DIR) / "report_output";
+  fs::create_directories(folder);
+  const std::string whole = (folder / "whole").string(), grown = (folder / "grown").string();
+  fs::remove(whole);
+  fs::remove(grown);
+  const mode_t before = ::umask(0);
+  REQUIRE(report::write_file(whole, "x").empty());
+  report::Stream stream;
+  REQUIRE(stream.open(grown).empty());
+  REQUIRE(stream.close().empty());
+  ::umask(before);
+  CHECK(fs::status(whole).permissions() == fs::perms{0644});
+  CHECK(fs::status(grown).permissions() == fs::perms{0644});
 }
 
 TEST_CASE("report: a stream keeps its first failure until it is closed") {

@@ -3,6 +3,7 @@
 #include <numeric>
 
 #include "sim/topology/bisection.h"
+#include "sim/topology/parts.h"
 #include "sim/topology/routes.h"
 #include "tests/topology/clusters.h"
 #include "tests/topology/measures.h"
@@ -299,6 +300,26 @@ TEST_CASE("topology: a NIC on the far socket is reached over the sockets' link")
   REQUIRE(problems(c).empty());
   CHECK(crossings(1, 0) == 0);
   CHECK(crossings(3, 1) == 1);
+}
+
+TEST_CASE("topology: GPUs share a PCIe switch with their NIC, or with those that are as far off") {
+  Node node;
+  node.gpus = 6;
+  node.nics = 3;
+  node.sockets = 2;
+  node.socket_of_gpu = {0, 0, 0, 1, 1, 1};
+  node.socket_of_nic = {0, 0, 1};
+  node.nic_of_gpu = {0, 2, 2, 0, 2, 0};
+  const NodeLayout layout(node);
+  // NIC 1, which nobody names, is on the switch of the one below it. GPUs 1 and 2 name a NIC of the
+  // other socket, and so do 3 and 5.
+  CHECK(layout.switch_of_nic == std::vector{0, 0, 1});
+  CHECK(layout.switch_of_gpu == std::vector{0, 2, 2, 3, 1, 3});
+  CHECK(layout.socket_of_switch == std::vector{0, 1, 0, 1});
+  CHECK(layout.pcie_switches == 4);
+  node.nics = 0;
+  node.socket_of_nic.clear();
+  CHECK(NodeLayout(node).switch_of_gpu == std::vector{0, 0, 0, 1, 1, 1});  // a switch a socket
 }
 
 TEST_CASE("topology: an NVLink domain may span many machines") {

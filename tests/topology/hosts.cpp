@@ -2,6 +2,7 @@
 #include <catch2/catch.hpp>
 
 #include "clusters.h"
+#include "sim/topology/host.h"
 #include "sim/topology/routes.h"
 
 using namespace sim;
@@ -49,4 +50,33 @@ TEST_CASE("topology: a measured rate is one more link between two nodes") {
   }
   cluster.nodes = 5;
   CHECK_FALSE(problems(cluster).empty());
+}
+
+TEST_CASE("topology: what CPUs give a GPU follows the sheets of the node and the levels of hosts") {
+  Node node;
+  node.gpus = 8;
+  node.sockets = 2;
+  node.pcie = Bandwidth{60'000'000'000};
+  node.host = {0.5, 0.25, Bandwidth{10'000'000'000}, Bandwidth{100'000'000'000}};
+  // Without sheets: a share of PCIe's, a share of two sockets' memory, to each of two ranks.
+  CHECK(host_rates(node, 2).copy.bytes_per_second == 30'000'000'000);
+  CHECK(host_rates(node, 2).memory.bytes_per_second == 25'000'000'000);
+  CHECK(host_rates(node, 1).memory.bytes_per_second == 50'000'000'000);
+  CHECK(host_rates(node, 16).memory.bytes_per_second == 6'250'000'000);  // no more than its GPUs
+  // With them: the node's own; 1 / (2 / 200 GB/s + 8 / 400 GB/s) with 40 cores.
+  node.host_copy = Bandwidth{55'000'000'000};
+  node.cpu_memory_bandwidth = Bandwidth{800'000'000'000};
+  CHECK(host_rates(node, 2).copy.bytes_per_second == 55'000'000'000);
+  CHECK(host_rates(node, 2).memory.bytes_per_second == 100'000'000'000);
+  node.cpu_cores = 40;
+  CHECK(host_rates(node, 2).memory.bytes_per_second == Approx(1e9 / (2 / 200.0 + 8 / 400.0)));
+}
+
+TEST_CASE("topology: a job fills whole nodes but for the last") {
+  CHECK(nodes_of(0, 8) == 0);
+  CHECK(nodes_of(1, 8) == 1);
+  CHECK(nodes_of(8, 8) == 1);
+  CHECK(nodes_of(9, 8) == 2);
+  CHECK(nodes_of(16, 8) == 2);
+  CHECK(nodes_of(3, 1) == 3);
 }

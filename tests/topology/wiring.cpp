@@ -37,6 +37,8 @@ TEST_CASE("wiring: a tree of switches is told by its leaves and what stands abov
 
   CHECK(shape_of(tree(8, 1, 1, 0, 0)).fabric.kind == FabricKind::single_switch);
   CHECK(shape_of(tree(8, 4, 4, 0, 0)).fabric.kind == FabricKind::rail_only);
+  CHECK(shape_of(tree(8, 2, 2, 0, 0)).fabric.kind == FabricKind::rail_only);
+  CHECK(shape_of(tree(8, 2, 1, 0, 0)).fabric.kind == FabricKind::fat_tree);
   const WiringShape rails = shape_of(tree(8, 8, 4, 4, 1));
   CHECK(rails.fabric.kind == FabricKind::rail_optimised);
   CHECK(rails.fabric.nodes_per_leaf == 4);
