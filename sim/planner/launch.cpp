@@ -55,6 +55,10 @@ std::string context_of(const Plan& plan) {
   return text;
 }
 
+bool rounds(const Plan& plan) {
+  return plan.numerics.fake_quantization != workload::FakeQuantization::none;
+}
+
 // Schedules of Megatron-LM: with chunks it interleaves.
 std::string megatron_left(const Plan& plan) {
   const bool own = plan.pipeline.schedule == "1f1b" || plan.pipeline.schedule == "interleaved-1f1b";
@@ -62,6 +66,9 @@ std::string megatron_left(const Plan& plan) {
     return fmt::format("Megatron-LM has no schedule {}", plan.pipeline.schedule);
   if (plan.mesh.cp > 1 && workload::context_method(plan).megatron.empty())
     return fmt::format("Megatron-LM has no context {}", plan.mesh.context);
+  if (rounds(plan)) return "what is rounded is said in code (modelopt.torch.quantization.quantize)";
+  if (plan.mesh.tensor_columns > 1 || plan.mesh.tensor_depth > 1)
+    return "tensors in rows, columns and depth are Megatron-AxoNN's";
   if (plan.policy.recompute_modules.operators && plan.policy.recompute == Recompute::selective)
     return "Megatron-LM recomputes modules, not operators";
   if (plan.shards_parameters() && plan.mesh.pp > 1 && plan.sharding.fsdp.reshard_after_forward)
@@ -205,6 +212,8 @@ LaunchText torchtitan(const Plan& plan, const std::string& model) {
       (policy.recompute_method == RecomputeMethod::block || policy.recompute_layers > 1);
   if (known == titan_models.end()) {
     out.left = "torchtitan has no flavor of this model";
+  } else if (rounds(plan)) {
+    out.left = "torchtitan trains without rounded operands";
   } else if (plan.sharding.data_parallel != workload::DataParallelism::fsdp2) {
     out.left = "torchtitan's data parallelism is FSDP2 (zero=2, zero=3)";
   } else if (plan.mesh.cp > 1 && workload::context_method(plan).torch.empty()) {

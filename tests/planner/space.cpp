@@ -358,3 +358,17 @@ TEST_CASE("planner: what the question says elsewhere, or a search cannot vary, i
               .find(std::string("command line, ") + setting + ": " + instead) == 0);
   }
 }
+
+TEST_CASE("planner: what no flag says is not launched without it") {
+  const planner::Space space = sample::space(
+      sample::question("llama-3.1-8b", "dgx-h100", 16, 64, 8192,
+                       {"zero=2", "tp=1", "recompute=none", "gradient_accumulation_fusion=false",
+                        "fake_quantization=weights"}));
+  const config::Machine& machine = space.bases().front().file.machine;
+  const workload::Plan plan = space.plan(space.cores().front(), 0);
+  for (const planner::LaunchText& one : planner::launches(plan, "llama-3.1-8b", machine)) {
+    CAPTURE(one.program);
+    CHECK(one.text.empty());
+    CHECK(one.left.find("round") != std::string::npos);
+  }
+}
