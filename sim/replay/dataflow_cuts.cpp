@@ -47,6 +47,7 @@ std::int64_t Dataflow::driver_calls() const {
 // decide nothing any more: they are all alike.
 void Dataflow::save(const RankState& r, Time origin, std::vector<std::int64_t>& out) const {
   const auto put = [&](Time t) { out.push_back(t.ps - origin.ps); };
+  out.push_back(r.beyond);
   const Time cpu = r.clock.cpu;
   put(cpu);
   put(r.clock.tail[0]);
@@ -105,12 +106,57 @@ Dataflow::Snapshot Dataflow::snapshot(bool with_memory) const {
   return s;
 }
 
-// Runs all classes to a cut. False when there is no consistent cut: a class needs what another
-// issues behind it.
+// Classes that have stopped and that others wait for go on by a pass; whether there are any.
+bool Dataflow::go_on_where_needed() {
+  std::vector<char> needed(ranks_.size(), false);
+  for (std::size_t c = 0; c < ranks_.size(); ++c) {
+    const RankState& r = *ranks_[c];
+    if (r.at.pass >= r.stop) continue;
+    for (const PendingExchange& pending : r.pending) {
+      const auto& messages = r.program.exchanges[pending.exchange].messages;
+      const std::vector<Channel*>& channels = channels_of(static_cast<int>(c), pending.exchange);
+      for (std::size_t k = 0; k < messages.size(); ++k)
+        if (!channels[k]->met(messages[k].send, pending.numbers[k]))
+          needed[others_of_[c][pending.exchange][k]] = true;
+    }
+    for (std::size_t s = 0; s < workload::stream_count; ++s) {
+      if (!r.posted || meeting_of_[c][s] < 0) continue;
+      const Meetings& m = meetings_[static_cast<std::size_t>(meeting_of_[c][s])];
+      if (r.meetings[s] - m.first >= static_cast<std::int64_t>(m.open.size())) continue;
+      for (const int member : m.members) needed[static_cast<std::size_t>(member)] = true;
+    }
+  }
+  bool any = false;
+  for (std::size_t c = 0; c < ranks_.size(); ++c) {
+    RankState& r = *ranks_[c];
+    if (!needed[c] || r.at.pass < r.stop || r.at.pass >= r.at.passes->size()) continue;
+    r.stop = r.at.pass + 1;
+    any = true;
+  }
+  return any;
+}
+
+// Runs all classes to a cut, and beyond it those of which another needs what they issue there (in
+// interleaved schedules, which go round). False when there is no consistent cut.
 bool Dataflow::stop_at(std::size_t cut) {
   for (auto& r : ranks_) r->stop = r->program.cuts[cut];
   drive();
-  return all_stopped();
+  while (!all_stopped()) {
+    if (ended_early_ || !go_on_where_needed()) return false;
+    drive();
+  }
+  for (auto& r : ranks_) r->beyond = r->at.pass - r->program.cuts[cut];
+  return true;
+}
+
+// Whole periods behind cut `cut` for which it is known that classes run the same in each.
+std::int64_t Dataflow::periods_left(std::size_t cut, std::size_t period) const {
+  std::size_t last = ranks_.front()->program.cuts.size() - 1;
+  const auto behind = [&](const auto& r) {
+    return r->program.cuts[last] + r->beyond > r->program.cuts.back();
+  };
+  while (last > cut && std::ranges::any_of(ranks_, behind)) --last;
+  return static_cast<std::int64_t>((last - cut) / period);
 }
 
 // Times and accounts of a class go on by `times` periods.
@@ -163,8 +209,7 @@ bool Dataflow::steady(const Stretch& stretch) const {
 std::size_t Dataflow::skip(const Snapshot& before, const Snapshot& now, std::size_t from,
                            std::size_t cut) {
   const std::size_t period = cut - from;
-  const std::size_t last = ranks_.front()->program.cuts.size() - 1;
-  const auto times = static_cast<std::int64_t>((last - cut) / period);
+  const std::int64_t times = periods_left(cut, period);
   if (times == 0) return cut;
   const std::size_t target = cut + static_cast<std::size_t>(times) * period;
   const Duration by = times * (now.origin - before.origin);
@@ -174,11 +219,11 @@ std::size_t Dataflow::skip(const Snapshot& before, const Snapshot& now, std::siz
     if (memory_matters_) {
       r.memory.shift_events(by, ClockDriver::later);
       std::vector<std::uint32_t> live = r.live;
-      walk_frames(r, r.program.cuts[target], live);
+      walk_frames(r, r.program.cuts[target] + r.beyond, live);
       r.memory.renumber_frames(r.live, live);
       r.live = std::move(live);
     }
-    r.at.pass = r.program.cuts[target];
+    r.at.pass = r.program.cuts[target] + r.beyond;
   }
   shift_channels(by);
   return target;
@@ -200,7 +245,9 @@ void Dataflow::play(int step) {
     r->live.clear();
   }
   while (next < cuts && !ended_early_ && stop_at(next)) {
-    if (ran_out() && (patience-- == 0 || surely_out())) {
+    // Where classes go beyond the cut, the most may be held after the last one.
+    const bool straight = std::ranges::all_of(ranks_, [](const auto& r) { return r->beyond == 0; });
+    if (ran_out() && ((straight && patience-- == 0) || surely_out())) {
       ended_early_ = true;
       return;
     }

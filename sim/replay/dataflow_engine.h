@@ -31,6 +31,10 @@ struct Channel {
   std::int64_t sends_posted = 0, receives_posted = 0;
   std::int64_t sends_done = 0, receives_done = 0;  // whose exchanges are complete
 
+  // Whether the n-th send (or receive) has its partner's post.
+  bool met(bool send, std::int64_t n) const {
+    return n - base < static_cast<std::int64_t>((send ? receives : sends).size());
+  }
   void prune() {
     const std::int64_t gone = std::min(sends_done, receives_done) - base;
     if (gone < 64) return;
@@ -135,7 +139,9 @@ class Dataflow {
   }
   bool all_stopped() const;
 
+  bool go_on_where_needed();
   bool stop_at(std::size_t cut);
+  std::int64_t periods_left(std::size_t cut, std::size_t period) const;
   Snapshot snapshot(bool with_memory) const;
   void save_memory(Snapshot& s) const;
   void save(const RankState& r, Time origin, std::vector<std::int64_t>& out) const;
@@ -144,7 +150,8 @@ class Dataflow {
   bool known_at(const Snapshot& now, std::size_t cut) const;
   std::size_t quiet(Time origin, std::size_t cut);
   static std::uint32_t pass_at(const RankState& r, const Stretch& stretch, std::int64_t period) {
-    return r.program.cuts[stretch.base + static_cast<std::size_t>(period) * stretch.period];
+    return r.program.cuts[stretch.base + static_cast<std::size_t>(period) * stretch.period] +
+           r.beyond;
   }
   bool steady(const Stretch& stretch) const;
   std::int64_t replay_quietly(const Stretch& stretch, std::int64_t most);
@@ -177,7 +184,7 @@ class Dataflow {
   std::vector<char> due_;  // by class: something that it may wait for has happened
   MemoryCodes memory_codes_;
   std::vector<std::vector<const MemoryCode*>> memory_code_;  // [class][block]
-  std::vector<std::vector<TimeCode>> time_code_;      // the same, without memory
+  std::vector<std::vector<TimeCode>> time_code_;             // the same, without memory
   std::optional<KnownPeriod> known_;
   bool ended_early_ = false;  // out of memory: the rest is hypothetical
   bool memory_matters_ = true, all_steps_ = true;

@@ -322,8 +322,7 @@ std::int64_t Dataflow::replay_quietly(const Stretch& stretch, std::int64_t most)
 // it was as quiet as the one before.
 std::size_t Dataflow::tape_period(const Snapshot& now, std::size_t from, std::size_t cut) {
   const std::size_t period = cut - from;
-  const std::size_t last = ranks_.front()->program.cuts.size() - 1;
-  if (cut + 2 * period > last) return cut;
+  if (periods_left(cut, period) < 2) return cut;
   std::int64_t unknown = 0;  // a tape has the times of all events
   for (auto& r : ranks_) {
     unknown -= r->driver.unknown();
@@ -360,15 +359,13 @@ bool Dataflow::known_at(const Snapshot& now, std::size_t cut) const {
 // The known period comes again from cut `cut` on, whose times begin at `origin`. Returns the cut at
 // which the classes then stand; the state there is whole.
 std::size_t Dataflow::quiet(Time origin, std::size_t cut) {
-  const std::size_t last = ranks_.front()->program.cuts.size() - 1;
   const Stretch stretch{cut, known_->period, origin, known_->end.origin - known_->begin.origin};
   std::vector<Clock> clocks;
   for (const auto& r : ranks_) {
     clocks.push_back(r->clock);
     r->clock.open = {};  // a known period has the times of all its events
   }
-  const std::int64_t times =
-      replay_quietly(stretch, static_cast<std::int64_t>((last - cut) / stretch.period));
+  const std::int64_t times = replay_quietly(stretch, periods_left(cut, stretch.period));
   for (std::size_t c = 0; c < ranks_.size(); ++c) {
     ranks_[c]->clock = clocks[c];
     ranks_[c]->driver.set_outstanding(ranks_[c]->memory.events_from(ClockDriver::later));

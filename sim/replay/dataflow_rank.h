@@ -119,12 +119,13 @@ struct RankState {
 
   // Place in the program.
   Position at;
-  std::uint32_t stop = 0;  // pass before which to stop
-  bool posted = false;     // the instruction at `at` has begun and waits for others
-  bool idles = false;      // ... an allocation, until the device is idle
-  bool asks = false;       // ... whether memory is free that a message holds
-  Time sure_until{};       // before it no message comes that is not known
-  Time post{};             // when it did
+  std::uint32_t stop = 0;    // pass before which to stop
+  std::uint32_t beyond = 0;  // at a cut: passes that others needed behind it
+  bool posted = false;       // the instruction at `at` has begun and waits for others
+  bool idles = false;        // ... an allocation, until the device is idle
+  bool asks = false;         // ... whether memory is free that a message holds
+  Time sure_until{};         // before it no message comes that is not known
+  Time post{};               // when it did
   std::vector<PendingExchange> pending;
   std::array<std::int64_t, workload::stream_count> meetings{};  // collectives met so far
 
