@@ -144,7 +144,10 @@ constexpr std::array noted{
     Family{"use-bnb-optimizer", "Adam's state is in fp32"},
     Family{"use-one-sent-docs loss-on-targets-only reweight-loss-based-on-position-frequency",
            "the loss is over all tokens"},
-    Family{"use-z-loss z-loss", "the z-loss costs nothing"},
+    // Core 0.6 to 0.9 of okoge-kaz/Megatron-LM and llm-jp/Megatron-LM: compute_language_model_loss
+    // calls vocab_parallel_cross_entropy without the arguments that turn it on.
+    Family{"use-z-loss", "the cores that know it never hand it to their loss"},
+    Family{"z-loss", "the z-loss costs nothing"},
     Family{"log-optimizer-states-to-tensorboard",
            "the norms of the optimizer's state cost nothing"},
     Family{"mup use-mup", "the scaling of muP costs nothing"},

@@ -10,14 +10,15 @@ namespace {
 using collective::Kind;
 using model::OperationKind;
 
-// One field of the batch: whole sequence on every rank, broadcast over the tensor-parallel
-// group, then cut to this context-parallel rank's two chunks.
+// One field of the batch: whole sequence over PCIe, in the queue of the kernels, broadcast over the
+// tensor-parallel group, then cut to this context-parallel rank's two chunks
+// [Megatron-LM megatron/training/utils.py:get_batch_on_this_tp_rank].
 void field(Writer& w, FrameSlot kept, std::int64_t whole_bytes, std::int64_t local_bytes,
            std::string_view label) {
   const bool cut = w.dim.cp > 1;
   const Value whole = cut ? w.make(whole_bytes, label, Category::other)
                           : w.make_in(frame_slot(kept), whole_bytes, label, Category::other);
-  w.memory_bound(OperationKind::copy, "batch to device", whole_bytes);
+  w.memory_bound(OperationKind::host_copy, "batch to device", whole_bytes);
   if (w.dim.tp > 1) w.e.collective(Kind::broadcast, Stream::tp, whole_bytes, "broadcast batch");
   if (!cut) return;
   w.make_in(frame_slot(kept), local_bytes, label, Category::other);

@@ -238,7 +238,7 @@ TEST_CASE("workload: DeepSpeed's ZeRO-1 leaves its state to the CPU where it is 
     each_of_step(program, [&](const Instruction& i) {
       if (i.op != Op::kernel) return;
       const model::Operation& o = program.operations[i.index];
-      if (o.kind == model::OperationKind::host_copy) down += o.bytes.n;
+      if (o.name == "gradient down") down += o.bytes.n;
       if (o.kind == model::OperationKind::cpu_update) updated += o.bytes.n;
       CHECK(o.kind != model::OperationKind::optimizer);
     });

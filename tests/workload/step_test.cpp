@@ -81,3 +81,26 @@ TEST_CASE("workload: the gradient of learned positions is not summed over tensor
   // norm: h elements each, fp32.
   CHECK(flattened == (8 * 6 + 2) * 1024 * 4);
 }
+
+TEST_CASE("workload: a microbatch's data comes over PCIe, with the mask that its loader made") {
+  Plan plan = sample::llama_8b();
+  plan.batch.micro_batch = 2;
+  REQUIRE(problems(plan).empty());
+  const auto copied = [](const Plan& p) {
+    std::int64_t sum = 0;
+    const Job job = sample::job(p);
+    const Program& program = job.classes[0];
+    sample::each_of_step(program, [&](const Instruction& i) {
+      if (i.op != Op::kernel) return;
+      const model::Operation& o = program.operations[i.index];
+      if (o.kind == model::OperationKind::host_copy) sum += o.bytes.n;
+    });
+    return sum;
+  };
+  // Words, labels and positions in 8 bytes, the loss mask in 4; a byte a number of the mask. Of 64
+  // sequences a replica of 4 reads 16.
+  const std::int64_t s = 8192, sequences = 16;
+  CHECK(copied(plan) == sequences * (28 * s + s * s));
+  plan.stack.attention_mask = false;
+  CHECK(copied(plan) == sequences * 28 * s);
+}
