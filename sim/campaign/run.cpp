@@ -117,8 +117,7 @@ std::string text(const Summary& summary, const Built& built, const std::string& 
   for (const ShapeNote& note : built.shapes)
     shapes.row({built.spec.phases[static_cast<std::size_t>(note.phase)].name,
                 fmt::format("{}", note.pool), fmt::format("{}", note.missing),
-                human_span(note.step), fmt::format("{:.2f} %", 100 * note.speed),
-                human_span(note.change), note.plan});
+                human_span(note.step), percent(note.speed), human_span(note.change), note.plan});
   return all + "\n" + shapes.text();
 }
 

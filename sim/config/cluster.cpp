@@ -364,7 +364,7 @@ Result<Machine> load_machine(const std::string& path, const std::vector<std::str
   machine.cluster.name = cluster.name();
   machine.cluster.nodes = cluster.nodes();
   machine.cluster.node = node(cluster.node(), state);
-  const Result<topology::HostLevels> levels = host_levels();
+  const Result<topology::HostLevels>& levels = host_levels();
   if (!levels) return levels.errors();
   machine.cluster.node.host = *levels;
   machine.cluster.fabric = fabric(cluster, state);

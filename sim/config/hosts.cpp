@@ -34,7 +34,9 @@ Diagnostics read_host(std::string_view host, const std::map<std::string, double*
   return {};
 }
 
-Result<topology::HostLevels> host_levels() {
+namespace {
+
+Result<topology::HostLevels> read_levels() {
   topology::HostLevels levels;
   double core = 0, socket = 0;
   const Diagnostics problems = read_host("any", {{"copied", &levels.copied},
@@ -44,6 +46,13 @@ Result<topology::HostLevels> host_levels() {
   if (!problems.empty()) return problems;
   levels.core = Bandwidth{static_cast<std::int64_t>(core)};
   levels.socket_memory = Bandwidth{static_cast<std::int64_t>(socket)};
+  return levels;
+}
+
+}  // namespace
+
+const Result<topology::HostLevels>& host_levels() {
+  static const Result<topology::HostLevels> levels = read_levels();
   return levels;
 }
 

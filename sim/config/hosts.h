@@ -15,6 +15,6 @@ namespace sim::config {
 Diagnostics read_host(std::string_view host, const std::map<std::string, double*>& wanted);
 
 // Of a node whose CPUs nobody measured.
-Result<topology::HostLevels> host_levels();
+const Result<topology::HostLevels>& host_levels();  // read once
 
 }  // namespace sim::config

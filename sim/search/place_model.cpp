@@ -100,19 +100,26 @@ inline void PlaceModel::load(int link, double bytes) {
   load += bytes;
 }
 
+// Takes the load off every link; visit(link, seconds that it needed).
+template <class Visit>
+void PlaceModel::unload(double efficiency, const Visit& visit) {
+  for (const int link : touched_) {
+    double& load = load_[static_cast<std::size_t>(link)];
+    visit(link, load / capacity(link, efficiency));
+    load = 0;
+  }
+  touched_.clear();
+}
+
 PlaceModel::Longest PlaceModel::longest(const PlaceTerm& term, const std::vector<int>& order) {
   Longest most;
-  touched_.clear();
   for (const NodePair& pair : term.pairs)
     for (const Crossed& crossed :
          way(order[static_cast<std::size_t>(pair.from)], order[static_cast<std::size_t>(pair.to)]))
       load(crossed.link, pair.bytes * crossed.share);
-  for (const int link : touched_) {
-    double& load = load_[static_cast<std::size_t>(link)];
-    const double seconds = load / capacity(link, efficiency(term));
+  unload(efficiency(term), [&](int link, double seconds) {
     if (seconds > most.seconds * (1 + 1e-12)) most = {seconds, link};
-    load = 0;
-  }
+  });
   most.seconds *= term.weight;
   return most;
 }
@@ -134,7 +141,6 @@ double PlaceModel::seconds_by_leaves(const PlaceTerm& term, const std::vector<in
                      term.received[n] * leaves_->slowest_down[node]});
   }
   most /= efficient;
-  touched_.clear();
   for (const NodePair& pair : term.pairs) {
     const auto from = static_cast<std::size_t>(order[static_cast<std::size_t>(pair.from)]);
     const auto to = static_cast<std::size_t>(order[static_cast<std::size_t>(pair.to)]);
@@ -142,11 +148,7 @@ double PlaceModel::seconds_by_leaves(const PlaceTerm& term, const std::vector<in
       routes_.between_leaves(rails.leaf_of[from], rails.leaf_of[to],
                              [&](int link) { load(link, pair.bytes * rails.share); });
   }
-  for (const int link : touched_) {
-    double& load = load_[static_cast<std::size_t>(link)];
-    most = std::max(most, load / capacity(link, efficient));
-    load = 0;
-  }
+  unload(efficient, [&](int, double seconds) { most = std::max(most, seconds); });
   return most * term.weight;
 }
 

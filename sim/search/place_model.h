@@ -69,6 +69,8 @@ class PlaceModel {
   std::optional<Leaves> leaves_of_nodes() const;
   double seconds_by_leaves(const PlaceTerm& term, const std::vector<int>& order);
   void load(int link, double bytes);
+  template <class Visit>
+  void unload(double efficiency, const Visit& visit);
   double capacity(int link, double efficiency) const;
   double efficiency(const PlaceTerm& term) const;
 
