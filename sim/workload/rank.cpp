@@ -159,7 +159,8 @@ Slot Rank::slot_of_survivor(std::size_t owner, std::uint32_t n) {
 void Rank::settle(int most_layers) {
   const auto settled = [&](std::uint32_t index) {
     constexpr std::uint32_t mask = (1u << layers_on_bits) - 1;
-    return (index & mask) + (index >> layers_on_bits) * layer_slots_;
+    const std::uint32_t on = index >> layers_on_bits, back = mask + 1 - on;
+    return (index & mask) + (back <= most_layers_back ? -back : on) * layer_slots_;
   };
   const auto base = [&](std::uint32_t layer) {
     return frame_slots_ + (layer - frame_slot_count) * layer_slots_;
