@@ -242,7 +242,7 @@ class Printer {
         case Space::layer:
           break;
       }
-      return {frame, call.layer_base + key.second};
+      return {frame, std::size_t{call.layer_base} + key.second};
     };
     const auto say = [&](Name name) {
       if (name == 0)

@@ -73,7 +73,11 @@ std::vector<Case> catalog() {
       add("modules on the CPU", sample::plan(2, 1, pp, 1, 8), [=](Plan& p) {
         p.policy.offload_modules = modules;
         p.policy.offload_min_elements = 0;
-        p.sharding.overlap_grad_reduce = pp != 2;
+        p.architecture.layers = 8;
+        if (pp == 2) p.sharding.overlap_grad_reduce = p.sharding.overlap_param_gather = false;
+        if (pp != 2 || modules == 0b10) return;
+        p.pipeline.schedule = "interleaved-1f1b";
+        p.pipeline.virtual_stages = 2;
       });
   for (const auto dispatcher : {workload::Dispatcher::alltoall, workload::Dispatcher::flex})
     for (const bool latent : {false, true})
