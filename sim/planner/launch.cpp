@@ -155,6 +155,7 @@ bool superfluous(const Plan& plan, const std::string& flag) {
   if (flag.starts_with("--recompute-method")) return plan.policy.recompute != Recompute::full;
   if (flag.starts_with("--num-virtual-stages-per-pipeline-rank"))
     return plan.pipeline.virtual_stages == 1 || !layout_of(plan).empty();
+  if (flag.starts_with("--min-offloaded-tensor-size")) return plan.policy.offload_modules == 0;
   if (flag == "--allow-padding-num-layers") return true;  // another repository's
   if (flag == "--swiglu") return true;  // said with the other flags of the network
   if (flag.find("attention-dropout") != std::string::npos ||
