@@ -249,6 +249,7 @@ MegatronArguments Translator::run() {
   world();
   tensor_grid();
   recomputation();
+  offloaded_modules();
   cross_entropy();
   attention();
   numerics();
@@ -280,6 +281,14 @@ void Translator::recomputation() {
     }
     if (!list.empty()) set(*modules, "recompute_modules=" + list);
   }
+}
+
+void Translator::offloaded_modules() {
+  const Given* modules = find("offload-modules");
+  if (!has("fine-grained-activation-offloading") || !modules) return;
+  std::string list;
+  for (const shell::Word& word : modules->values) list += (list.empty() ? "" : ",") + word.text;
+  set(*modules, "offload_modules=" + list);
 }
 
 // The implementation alone changes nothing.

@@ -49,7 +49,8 @@ constexpr std::string_view together =
     "is-hybrid-model num-experts moe moe-router-dtype multi-latent-attention kv-lora-rank "
     "qk-layernorm moe-router-load-balancing-type cp-comm-type no-masked-softmax-fusion "
     "pp-partition-method hierarchical-context-parallel-sizes ds-sequence-parallel-size "
-    "window-size window-attn-skip-freq cpu-offloading";
+    "window-size window-attn-skip-freq cpu-offloading fine-grained-activation-offloading "
+    "offload-modules";
 
 // "--x is not simulated: ...".
 constexpr std::array noted{
@@ -112,6 +113,10 @@ constexpr std::array noted{
            "optimizer-offload-auto-threshold use-torch-optimizer-for-cpu-offload "
            "no-pin-cpu-grads no-pin-cpu-params",
            "offloading is simulated as Megatron-LM's default has it"},
+    Family{"activation-offload-fraction delta-offload-bytes-across-pp-ranks",
+           "every group of the offloaded modules is offloaded, on all stages"},
+    Family{"fine-grained-offloading-max-inflight-offloads delay-offload-until-cuda-graph",
+           "copies to the CPU go at once and are not waited for"},
     Family{"fp8-recipe fp8-interval fp8-wgrad no-fp8-wgrad fp8-dot-product-attention "
            "fp8-multi-head-attention first-last-layers-bf16 num-layers-at-start-in-bf16 "
            "num-layers-at-end-in-bf16 keep-fp8-transpose-cache "
@@ -174,8 +179,6 @@ constexpr std::array refused{
     Family{"enable-mhc-connections", "hyper-connections are not simulated"},
     Family{"gtp-weight-remat-size", "splitting weights over a further dimension is not simulated"},
     Family{"mtp-standalone", "a stage for multi-token prediction alone is not simulated"},
-    Family{"fine-grained-activation-offloading",
-           "offloading of activations by layers is written offload_layers="},
     Family{"standalone-embedding-stage", "a stage for the embedding alone is not simulated"},
     Family{"pipeline-model-parallel-split-rank encoder-pipeline-model-parallel-size "
            "encoder-tensor-model-parallel-size",

@@ -50,6 +50,7 @@ class Translator {
   void world();
   void tensor_grid();
   void recomputation();
+  void offloaded_modules();
   void cross_entropy();
   void attention();
   void context();

@@ -45,6 +45,16 @@ constexpr std::array stack_rows{
           .flags = "cpu-offloading-num-layers=",
           .synonyms = "cpu_offloading_num_layers",
           .line = "The first layers keep what they save on the CPU, copied beside the others."},
+    Field{.name = "offload_modules",
+          .otherwise = "none",
+          .line = "Modules whose saved tensors wait on the CPU, commas between: attn_norm, "
+                  "qkv_linear, core_attn, attn_proj, mlp_norm, expert_fc1, moe_act."},
+    Field{.name = "offload_min_elements",
+          .place = at<&Plan::policy, &LayerPolicy::offload_min_elements>(),
+          .unit = "elements",
+          .flags = "min-offloaded-tensor-size=",
+          .synonyms = "min_offloaded_tensor_size",
+          .line = "Smaller tensors of offload_modules stay on the GPU."},
     Field{.name = "layer_choices",
           .otherwise = "by recompute and offload_layers",
           .line = "What becomes of each layer's saved tensors: keep, swap, recompute, commas "

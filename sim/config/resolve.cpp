@@ -14,6 +14,7 @@
 #include "sim/memory/options.h"
 #include "sim/mesh/axes.h"
 #include "sim/schedule/schedule.h"
+#include "sim/workload/module_offload.h"
 #include "sim/workload/parts.h"
 #include "sim/workload/recompute_modules.h"
 #include "sim/workload/shards.h"
@@ -61,6 +62,24 @@ void recompute_modules(const v1::Plan& from, workload::Plan& to,
                                     "mlp, moe, moe_act, shared_experts, layernorm, mla_up_proj or "
                                     "operators",
                                     name.substr(0, 40))});
+  }
+}
+
+void offload_modules(const v1::Plan& from, workload::Plan& to, std::vector<PlanProblem>& problems) {
+  std::string_view rest = from.offload_modules();
+  while (!rest.empty()) {
+    const std::string_view name = rest.substr(0, rest.find(','));
+    rest.remove_prefix(std::min(name.size() + 1, rest.size()));
+    const auto* const found = std::ranges::find(workload::offload_module_names, name);
+    if (found != workload::offload_module_names.end())
+      to.policy.offload_modules |= workload::bit_of(
+          static_cast<workload::OffloadModule>(found - workload::offload_module_names.begin()));
+    else
+      problems.push_back({"offload_modules",
+                          fmt::format("'{}' is no module that can be offloaded; write attn_norm, "
+                                      "qkv_linear, core_attn, attn_proj, mlp_norm, expert_fc1 or "
+                                      "moe_act",
+                                      name.substr(0, 40))});
   }
 }
 
@@ -328,6 +347,7 @@ void fill(const v1::Plan& from, const Machine* machine, Resolved& out) {
   adapters(from, out.plan, out.problems);
   optimizer(from, out.plan, out.problems);
   recompute_modules(from, out.plan, out.problems);
+  offload_modules(from, out.plan, out.problems);
   read_words(from, out.plan, out.problems);
   chunks(from, out);
 }

@@ -8,6 +8,7 @@
 
 #include "sim/config/fields.h"
 #include "sim/workload/context_plan.h"
+#include "sim/workload/module_offload.h"
 #include "sim/workload/parts.h"
 #include "sim/workload/recompute_modules.h"
 
@@ -141,6 +142,9 @@ void add_joined_flags(const Plan& plan, std::vector<std::string>& flags) {
   if (policy.recompute == Recompute::full)
     flags.push_back(fmt::format("--recompute-granularity full --recompute-num-layers {}",
                                 policy.recompute_layers));
+  if (policy.offload_modules != 0)
+    flags.push_back("--fine-grained-activation-offloading --offload-modules " +
+                    offload_modules_text(policy, " "));
   if (!plan.stack.gradient_clipping) flags.emplace_back("--clip-grad 0.0");
   flags.push_back(fmt::format("--vocab-size {}", a.vocab));
   flags.emplace_back("--tokenizer-type NullTokenizer");
@@ -151,6 +155,7 @@ bool superfluous(const Plan& plan, const std::string& flag) {
   if (flag.starts_with("--recompute-method")) return plan.policy.recompute != Recompute::full;
   if (flag.starts_with("--num-virtual-stages-per-pipeline-rank"))
     return plan.pipeline.virtual_stages == 1 || !layout_of(plan).empty();
+  if (flag.starts_with("--min-offloaded-tensor-size")) return plan.policy.offload_modules == 0;
   if (flag == "--allow-padding-num-layers") return true;  // another repository's
   if (flag == "--swiglu") return true;  // said with the other flags of the network
   if (flag.find("attention-dropout") != std::string::npos ||
@@ -296,6 +301,11 @@ LaunchText bridge(const Plan& plan) {
         "  recompute_granularity: full\n  recompute_method: {}\n  recompute_num_layers: {}\n",
         policy.recompute_method == RecomputeMethod::block ? "block" : "uniform",
         policy.recompute_layers);
+  if (policy.offload_modules != 0)
+    out.text += fmt::format(
+        "  fine_grained_activation_offloading: true\n  offload_modules: [{}]\n"
+        "  min_offloaded_tensor_size: {}\n",
+        offload_modules_text(policy, ", "), policy.offload_min_elements);
   out.text += fmt::format("train:\n  micro_batch_size: {}\n  global_batch_size: {}\n",
                           plan.batch.micro_batch, plan.batch.global_batch);
   out.text += fmt::format(

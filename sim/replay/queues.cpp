@@ -36,7 +36,7 @@ constexpr std::array<QueueRow, workload::stream_count> rows = {{
     {Stream::shard, network, Communicator::shard, Account::dp_exposed, false},
     {Stream::replicate, network, Communicator::replicate, Account::dp_exposed, false},
     {Stream::world, network, Communicator::world, Account::other, false},
-    {Stream::pcie_up, pcie_up, std::nullopt, Account::host, false},
+    {Stream::pcie_up, pcie_up, std::nullopt, Account::host, true},
     {Stream::pcie_down, pcie_down, std::nullopt, Account::host, false},
     {Stream::cpu, cpu_cores, std::nullopt, Account::host, false},
     {Stream::ep, network, Communicator::ep, Account::ep_exposed, false},

@@ -9,6 +9,7 @@
 #include "sim/core/letters.h"
 #include "sim/report/version.h"
 #include "sim/workload/layer_choices.h"
+#include "sim/workload/module_offload.h"
 
 namespace sim::report {
 
@@ -299,6 +300,8 @@ Json settings_json(const workload::Plan& p) {
 Json to_json(const workload::Plan& p) {
   Json json = settings_json(p);
   if (p.policy.offload_layers > 0) json["offload_layers"] = p.policy.offload_layers;
+  if (p.policy.offload_modules != 0)
+    json["offload_modules"] = workload::offload_modules_text(p.policy, ",");
   if (!p.policy.choices.empty()) json["layer_choices"] = workload::text_of(p.policy.choices);
   if (!p.pipeline.slice_lengths.empty()) json["slices"] = p.pipeline.slice_lengths;
   const collective::Codecs& codec = p.codec.found;

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <cassert>
+#include <utility>
 
 #include "sim/workload/linear.h"
+#include "sim/workload/module_offload.h"
 #include "sim/workload/schedule_rules.h"
 
 namespace sim::workload {
@@ -202,7 +204,7 @@ Value fused_core(Writer& w, const CoreInputs& in) {
     l = {l.query, keys, values, l.made_query, true};
   }
   const Value out = w.activation(w.dim.rows(w.dim.query), "attention output");
-  const Value lse = w.activation(statistics_bytes(w.dim), "lse");
+  const Value lse = w.fp32_activation(statistics_bytes(w.dim), "lse");
   const Value state = w.activation(16, "rng state");
   attention_kernel(w, false, scores);
   w.save({l.query, l.key, l.value, out, lse, state});
@@ -418,15 +420,24 @@ Value self_attention(Writer& w) {
   const Dimensions& dim = w.dim;
   const CoreTraits traits(w.rank);
   const Linear projection = linear(w.rank, Module::projection);
-  const Value mixed = column_parallel(
+  OffloadGroup qkv(w, OffloadModule::qkv_linear);
+  qkv.add(w.stream_input);
+  Value mixed = column_parallel(
       w, linear(w.rank, Module::qkv), w.normed, "mixed qkv",
       w.keep && traits.saves_mixed() ? Category::activations : Category::temporaries);
-  const CoreInputs in = split(w, mixed);
+  qkv.close();
+  qkv.commit();
+  CoreInputs in = split(w, mixed);
   if (traits.unfused && w.makes_workspaces())  // Megatron-LM's, grown to the largest use
     w.e.alloc(fixed_slot(global_buffer), dim.scores(), Category::temporaries,
               "global memory buffer");
   const auto region = [traits, in](Writer& b) { return core(b, traits, in); };
+  OffloadGroup group(w, OffloadModule::core_attn);
   const Value out = traits.selective ? checkpoint(w, {in.query, in.key, mixed}, region) : region(w);
+  group.close();
+  group.commit();
+  if (group)  // what the core read is given up by hand
+    w.drop({std::exchange(mixed, 0), std::exchange(in.key, 0), std::exchange(in.query, 0)});
   // The transposed view of `out` is made contiguous; the projection saves that copy. In fp8 it is
   // cast, and the cast is saved.
   const std::int64_t bytes = dim.rows(dim.query);
@@ -442,7 +453,10 @@ Value self_attention(Writer& w) {
   w.use({projection.weight});
   const Value operand = traits.copies_output ? copied : out;
   const Value wide = contiguous != 0 ? contiguous : w.plan.numerics.fp8 ? out : operand;
+  OffloadGroup projected(w, OffloadModule::attn_proj);
   const Value sum = row_parallel(w, projection, wide, operand, "attention output gradient");
+  projected.close();
+  projected.commit();
   // Attention.forward returns: of its local variables only what is saved for backward stays.
   w.drop({mixed, in.key, in.query, copied, contiguous, out});
   w.unname(w.attention_locals);

@@ -10,6 +10,7 @@
 
 #include "sim/schedule/placement.h"
 #include "sim/workload/attention.h"
+#include "sim/workload/module_offload.h"
 #include "sim/workload/offload.h"
 #include "sim/workload/pipeline.h"
 #include "sim/workload/schedule_rules.h"
@@ -23,14 +24,15 @@ namespace {
 class Blocks {
  public:
   enum Kind : std::uint8_t { forward, again, again_in_part, backward, weight, free_input };
-  std::uint32_t get(Kind kind, int variant, const std::function<std::uint32_t()>& make) {
-    const auto [it, added] = made_.try_emplace({kind, variant}, 0);
+  std::uint32_t get(Kind kind, int variant, const std::function<std::uint32_t()>& make,
+                    const LayerOffload& offload = {}) {
+    const auto [it, added] = made_.try_emplace({kind, variant, offload}, 0);
     if (added) it->second = make();
     return it->second;
   }
 
  private:
-  std::map<std::pair<Kind, int>, std::uint32_t> made_;
+  std::map<std::tuple<Kind, int, LayerOffload>, std::uint32_t> made_;
 };
 
 class Builder {
@@ -39,7 +41,8 @@ class Builder {
       : rank_(plan, environment, program),
         schedule_(rank_.pipeline_schedule()),
         sharding_(make_sharding(rank_)),
-        offload_(rank_) {
+        offload_(rank_),
+        module_offload_(rank_) {
     rank_.sharding = sharding_.get();
   }
 
@@ -50,9 +53,9 @@ class Builder {
     std::uint32_t pattern;
     Sharding::State left;
   };
-  // The microbatch counts where each has routes of its own.
-  using Key =
-      std::tuple<Act::Kind, schedule::Pass, int, int, bool, bool, bool, bool, int, Sharding::State>;
+  // The microbatch counts where each has routes of its own, what comes up where modules are
+  // offloaded.
+  using Key = std::tuple<Act::Kind, schedule::Pass, int, int, Moment, int, int, Sharding::State>;
 
   std::uint32_t pattern(const Act& act, const Moment& moment);
   Template write(const Act& act, const Moment& moment);
@@ -84,11 +87,19 @@ class Builder {
     return rank_.kind(chunk, {layer, microbatch_, moment.first_step});
   }
   bool makes_handles(const Moment& moment, int chunk, int layer) const;
+  LayerOffload layer_offload(int layer) const {
+    const auto& layers = offloads_->layers;
+    return layers.empty() ? LayerOffload{} : layers[static_cast<std::size_t>(layer)];
+  }
+  std::optional<Behind> groups_ahead(const Act& act);
 
   Rank rank_;
   const schedule::Schedule& schedule_;
   std::unique_ptr<Sharding> sharding_;
   Offload offload_;
+  ModuleOffload module_offload_;
+  const ModuleOffload::OfPass* offloads_ = nullptr;  // of the pass that is being written
+  std::map<int, std::uint32_t> ahead_;               // templates, by OfPass::number
   Blocks blocks_;
   std::map<Key, Written> written_;
   int microbatch_ = 0;  // of the pass that is being written
@@ -166,15 +177,17 @@ std::uint32_t Builder::end_pass(int chunk, bool forward) {
 
 std::uint32_t Builder::forward_layer(const Variant& v) {
   if (v.hooks || v.first_use) return layer_forward(rank_, v);
-  return blocks_.get(Blocks::forward, 2 * v.kind.number() + v.keep,
-                     [&] { return layer_forward(rank_, v); });
+  return blocks_.get(
+      Blocks::forward, 2 * v.kind.number() + v.keep, [&] { return layer_forward(rank_, v); },
+      v.offload);
 }
 
 std::uint32_t Builder::backward_layer(const Variant& v) {
   if (v.hooks || v.first_use) return layer_backward(rank_, v);
   const int variant = 4 * v.split + 2 * v.holds_gradient + v.first_microbatch;
-  return blocks_.get(Blocks::backward, 8 * v.kind.number() + variant,
-                     [&] { return layer_backward(rank_, v); });
+  return blocks_.get(
+      Blocks::backward, 8 * v.kind.number() + variant, [&] { return layer_backward(rank_, v); },
+      v.offload);
 }
 
 std::uint32_t Builder::weight_layer(const Variant& v) {
@@ -201,6 +214,7 @@ Template Builder::forward(int chunk, const Moment& moment) {
     v.unit.layer = layer;
     v.kind = kind(chunk, layer, moment);
     v.keep = !rank_.recomputes(layer);
+    v.offload = layer_offload(layer);
     v.first_use = moment.first_step && moment.first && chunk == first_chunk() && layer == 0;
     call(t, forward_layer(v), layer);
     // Inside a recomputed group only the group's input stays.
@@ -266,6 +280,7 @@ Template Builder::backward(int chunk, const Moment& moment, bool splits) {
     v.kind = kind(chunk, layer, moment);
     v.holds_gradient = !last && layer == layers - 1;
     v.first_use = makes_handles(moment, chunk, layer);
+    v.offload = layer_offload(layer);
     call(t, sharding_->before(layer, Visit::backward), layer);
     if (const auto here = offload_.behind(chunk, layer)) call(t, offload_.there(*here), *here);
     if (const auto next = offload_.before(chunk, layer)) call(t, offload_.up(*next), *next);
@@ -365,9 +380,9 @@ std::uint32_t Builder::pattern(const Act& act, const Moment& moment) {
   rank_.turn_to(step.slice);
   sharding_->begin(direction_of(step.pass), chunk, moment);
   microbatch_ = rank_.plan.draws_routes() ? step.microbatch : 0;
-  const Key key{act.kind,          step.pass,         chunk,       step.slice,
-                moment.first_step, moment.first,      moment.last, moment.first_of_ends,
-                microbatch_,       sharding_->state()};
+  offloads_ = &module_offload_.of(step);
+  const Key key{act.kind,          step.pass,         chunk, step.slice, moment, microbatch_,
+                offloads_->number, sharding_->state()};
   const auto found = written_.find(key);
   if (found != written_.end()) {
     sharding_->restore(found->second.left);
@@ -376,6 +391,15 @@ std::uint32_t Builder::pattern(const Act& act, const Moment& moment) {
   const std::uint32_t made = add(write(act, moment));
   written_[key] = {made, sharding_->state()};
   return made;
+}
+
+// The groups of the next microbatch that come up behind a pass.
+std::optional<Behind> Builder::groups_ahead(const Act& act) {
+  const ModuleOffload::OfPass& offloads = module_offload_.of(act.step);
+  if (act.kind != Act::Kind::pass || offloads.ahead.empty()) return {};
+  const auto [it, added] = ahead_.try_emplace(offloads.number, 0);
+  if (added) it->second = add(module_offload_.ahead(offloads));
+  return Behind{it->second, offloads.next};
 }
 
 Pass Builder::single(PassKind kind, Emitter& e) {
@@ -420,12 +444,15 @@ void Builder::write_step(Pipeline& pipeline, const Orders& orders, bool first) {
   pipeline.begin_step(begin, first);
   step.push_back(single(PassKind::step, begin));
   const int m = first ? rank_.plan.warm_up_microbatches() : rank_.plan.microbatches();
+  const schedule::Order& order =
+      (first ? orders.first_step : orders.step)[static_cast<std::size_t>(rank_.program.stage)];
+  module_offload_.plan(order, first);
   const std::vector<Pass> passes = pipeline.passes(
       [&](const Act& act) {
         const Position& at = act.position;
         return pattern(act, {first, at.first, at.last, at.first_of_ends});
       },
-      m, (first ? orders.first_step : orders.step)[static_cast<std::size_t>(rank_.program.stage)]);
+      [&](const Act& act) { return groups_ahead(act); }, m, order);
   step.insert(step.end(), passes.begin(), passes.end());
   if (!first && rank_.plan.validates_steps()) validate(step);
   Emitter end(rank_.tables, "step end");

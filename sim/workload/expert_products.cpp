@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "sim/workload/expert_adapter.h"
+#include "sim/workload/module_offload.h"
 
 namespace sim::workload {
 
@@ -110,6 +111,7 @@ Gradients Products::back(Writer& w, Gradients gradients) const {
   if (biased) gradients[0] = biases_back(w, gradients[0]);
   const Value of_down_adapter = down_adapter.back(w, rows);
   if (padded) gradients[0] = copied(w, gradients[0], "padded gradient", "pad gradient");
+  wait_for_group(w, OffloadModule::moe_act);
   const Value of_output = quantise(w, down, rows);
   const Value inner = w.temporary(half(w), "expert fc2 input gradient");
   input_gradient(w, down, rows);
@@ -135,6 +137,8 @@ Gradients Products::back(Writer& w, Gradients gradients) const {
       probabilities != 0 ? w.temporary(4 * rows, "expert probability gradient") : gradients[1];
   w.memory_bound(OperationKind::elementwise, "weighed activation backward", 2 * wide(w) + half(w));
   w.drop({inner, up_output, probabilities});
+  bring_next_group(w, OffloadModule::moe_act);
+  wait_for_group(w, OffloadModule::expert_fc1);
   const Value of_up_adapter = up_adapter.back(w, rows);
   const Value of_up = quantise(w, up, rows);
   Value made = w.temporary(w.dim.element * rows * up.in, "expert input gradient");
@@ -151,6 +155,7 @@ Gradients Products::back(Writer& w, Gradients gradients) const {
     weights(w, up, rows, input, of_up);
   }
   w.drop(outer);
+  bring_next_group(w, OffloadModule::expert_fc1);
   if (padded) made = copied(w, made, "expert input gradient", "unpad gradient");
   return {made, scores, gradients[2]};
 }
@@ -197,13 +202,18 @@ Value expert_products(Writer& w, const Routed& r, Dispatched in) {
                    (w.dim.element + 1) * p.rows * p.up.in);
     w.drop(in.rows);
   }
+  OffloadGroup fc1(w, OffloadModule::expert_fc1);
   p.up_output = w.activation(p.wide(w), "expert fc1 output");
   multiply(w, p.up, p.rows);
   p.up_adapter.forward(w, p.rows, p.input, p.up_output);
   save_operands(w, {p.input});
+  fc1.close();
+  fc1.commit();
   w.drop(p.input);
+  OffloadGroup activation(w, OffloadModule::moe_act);
   const Value operand = p.activate(w);
   w.save({p.up_output, p.probabilities});
+  activation.close();
   w.drop({p.up_output, p.probabilities});
   w.use({p.down.parameter});
   Value out = w.temporary(w.dim.element * p.rows * p.down.out, "expert output");
@@ -214,6 +224,7 @@ Value expert_products(Writer& w, const Routed& r, Dispatched in) {
     save_operands(w, {operand});
   }
   w.drop(operand);
+  activation.commit();
   if (p.padded) out = p.copied(w, out, "expert output", "unpad rows of experts");
   if (p.biased) out = p.add_biases(w, out);
   w.node([p](Writer& b, Gradients g) { return p.back(b, g); });

@@ -76,7 +76,7 @@ Dispatched flex_dispatch(Writer& w, const Routed& r) {
   w.memory_bound(OperationKind::copy, "row id map", 5 * once * r.local);
   const Value rows = w.plan.numerics.fp8 ? w.temporary(r.row * r.rows, "permuted tokens")
                                          : w.activation(r.row * r.rows, "expert input");
-  const Value probabilities = w.activation(4 * r.rows, "expert probabilities");
+  const Value probabilities = w.fp32_activation(4 * r.rows, "expert probabilities");
   permute(w, r, "permute");
   read_elsewhere(w, arrived);
   w.drop(arrived);

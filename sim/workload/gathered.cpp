@@ -158,7 +158,7 @@ Value gathered_core(Writer& w, const CoreInputs& in) {
     half[chunk] = copy_of_chunk(w, g, chunk, g.query_bytes(w.dim), "q of a chunk");
     cut[chunk] = g.cut(w, chunk);
     saved.outputs[chunk] = w.activation(g.output_bytes(w.dim), "output of a chunk", streams[chunk]);
-    saved.statistics[chunk] = w.activation(statistics_bytes(w.dim) / 2, "lse", streams[chunk]);
+    saved.statistics[chunk] = w.fp32_activation(statistics_bytes(w.dim) / 2, "lse", streams[chunk]);
     saved.states[chunk] = w.activation(16, "rng state", streams[chunk]);
     attention_kernel(w, false, scores, streams[chunk]);
     if (chunk == 1) copy_output(0);

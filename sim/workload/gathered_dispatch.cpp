@@ -61,7 +61,7 @@ Dispatched gathered_dispatch(Writer& w, const Routed& r) {
   const Value rows = w.plan.numerics.fp8 ? w.temporary(r.row * r.rows, "permuted tokens")
                                          : w.activation(r.row * r.rows, "expert input");
   w.memory_bound(OperationKind::copy, "permute", 2 * r.row * r.rows);
-  const Value probabilities = w.activation(4 * r.rows, "expert probabilities");
+  const Value probabilities = w.fp32_activation(4 * r.rows, "expert probabilities");
   w.save(order);
   w.drop({order, all});
   w.node([=](Writer& b, Gradients g) { return dispatch_back(b, g, r, order); });

@@ -12,6 +12,7 @@
 #include "sim/workload/attention.h"
 #include "sim/workload/linear.h"
 #include "sim/workload/mixture.h"
+#include "sim/workload/module_offload.h"
 #include "sim/workload/norm.h"
 
 namespace sim::workload {
@@ -289,7 +290,7 @@ model::Operation kernel(const Writer& w, bool backward) {
 Value latent_core(Writer& w, const Widths& widths, const Heads& in) {
   const Dimensions& dim = w.dim;
   const Value out = w.activation(dim.rows(widths.value), "attention output");
-  const Value lse = w.activation(statistics_bytes(dim), "lse");
+  const Value lse = w.fp32_activation(statistics_bytes(dim), "lse");
   const Value state = w.activation(16, "rng state");
   w.e.kernel(kernel(w, false), w.flags);
   w.save({in.query, in.key, in.value, out, lse, state});
@@ -343,17 +344,27 @@ Value latent_attention(Writer& w) {
             {pair_down(w.rank), 0},
             {query_up(w.rank), projects ? "q_layernorm.weight" : "", 0, 0, 0},
             {pair_up(w.rank), "kv_layernorm.weight", 0, 0, 0}};
-  const Heads heads = project(w, l);
+  OffloadGroup qkv(w, OffloadModule::qkv_linear);
+  Heads heads = project(w, l);
+  qkv.close();
   heads_again(w, l, heads);
   w.node([l](Writer& b, Gradients g) { return l.back(b, g); });
+  qkv.commit();
   const bool again = w.plan.policy.recompute == Recompute::selective &&
                      w.plan.policy.recompute_modules.core_attention;
   const auto region = [widths, heads](Writer& b) {
     if (b.dim.cp == 1) return latent_core(b, widths, heads);
     return shared_core(b, {0, heads.query, heads.key, heads.value});
   };
+  OffloadGroup group(w, OffloadModule::core_attn);
   const Value out =
       again ? checkpoint(w, {heads.query, heads.key, heads.value}, region) : region(w);
+  group.close();
+  group.commit();
+  if (group) {  // what the core read is given up by hand
+    w.drop({heads.query, heads.key, heads.value});
+    heads = {};
+  }
   const Linear projection = linear(w.rank, Module::projection);
   Value operand = out;
   if (w.plan.numerics.fp8) {
@@ -361,7 +372,10 @@ Value latent_attention(Writer& w) {
     w.memory_bound(OperationKind::copy, "projection input", 2 * w.dim.rows(widths.value));
   }
   w.use({projection.weight});
+  OffloadGroup projected(w, OffloadModule::attn_proj);
   const Value sum = row_parallel(w, projection, out, operand, "attention output gradient");
+  projected.close();
+  projected.commit();
   if (operand != out) w.drop(operand);
   w.drop({heads.query, heads.key, heads.value, out});
   return sum;

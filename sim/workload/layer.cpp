@@ -5,6 +5,7 @@
 #include "sim/workload/linear.h"
 #include "sim/workload/mixture.h"
 #include "sim/workload/mlp.h"
+#include "sim/workload/module_offload.h"
 #include "sim/workload/norm.h"
 #include "sim/workload/prediction.h"
 
@@ -59,6 +60,11 @@ Value residual(Writer& w, Value input, const std::function<Value(Writer&)>& bran
   w.save(input);
   w.node([input](Writer& b, Gradients g) { return join(b, g[0], input); });
   if (w.a.input_norms == model::InputNorms::none) w.normed = input;
+  // A norm that is no part of a product saves its input, which the sum reads too.
+  OffloadGroup norm(w, last ? OffloadModule::mlp_norm : OffloadModule::attn_norm);
+  norm.add(input);
+  norm.close();
+  w.stream_input = input;
   Value summand = branch(w);
   if (w.a.output_norms)
     summand = output_norm(w, summand, last ? "post_mlp_norm.weight" : "post_attention_norm.weight");
@@ -77,6 +83,7 @@ Value residual(Writer& w, Value input, const std::function<Value(Writer&)>& bran
   if (!last && w.names(LayerCode::before_core)) w.name(w.layer_locals, summand);
   w.drop(summand);
   w.node([mask](Writer& b, Gradients) { return fork(b, mask); });
+  norm.commit();
   if (!last)
     w.again({out}, [out, bytes](Writer& b) {
       b.product("projection", b.dim.hidden, b.dim.query);
@@ -117,12 +124,15 @@ Value second_half(Writer& w) {
 
 // Both halves, from the stream to the next layer's input or, `last`, to where that is kept.
 Value both_halves(Writer& w, Value input, bool last) {
+  // The caller names the stream until the layer returns.
+  const bool named = w.plan.policy.offloads(OffloadModule::qkv_linear);
+  if (named) w.hold(input);
   const Value middle =
       residual(w, input, w.a.is_latent() ? latent_attention : self_attention, false);
   const Value out = residual(w, middle, second_half, last);
   w.unname_all();
   if (w.a.input_norms == model::InputNorms::shared) w.drop(w.normed);
-  w.drop(middle);
+  w.drop({middle, named ? input : Value{0}});
   return out;
 }
 
@@ -154,6 +164,7 @@ std::uint32_t layer_backward(Rank& rank, const Variant& variant) {
   Writer w(rank, variant, variant.split ? "layer input gradients" : "layer backward",
            *rank.layer_tapes.at(variant.kind.number()));
   w.e.host(HostWork::layer_backward);
+  for (Tensor& t : w.tape.tensors) t.away = 0;  // what was, has come up
   make_operators_again(w);
   w.walk_back({});
   const std::uint32_t block = w.finish();

@@ -49,7 +49,7 @@ void write_stage(const Plan& plan, const Environment& environment, const schedul
         add_kernel(e, operation);
         return at->second = add(kind, task.chunk, e);
       },
-      plan.microbatches(), order);
+      [](const Act&) { return std::nullopt; }, plan.microbatches(), order);
   Emitter end(rank.tables, "step end");
   add_kernel(end, outline_end(chunks));
   Pass last{};

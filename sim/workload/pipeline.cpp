@@ -281,8 +281,8 @@ void Pipeline::mark_steady() {
     it->steady = it >= first_backward && it < last_forward.base();
 }
 
-std::vector<Pass> Pipeline::passes(const Patterns& patterns, int microbatches,
-                                   const schedule::Order& order) {
+std::vector<Pass> Pipeline::passes(const Patterns& patterns, const BehindPass& behind,
+                                   int microbatches, const schedule::Order& order) {
   microbatches_ = microbatches;
   passes_.clear();
   completed_.clear();
@@ -302,6 +302,8 @@ std::vector<Pass> Pipeline::passes(const Patterns& patterns, int microbatches,
       case Act::Kind::share_rows:
       case Act::Kind::look_up_back:
         run(act, patterns);
+        if (const auto other = behind(act))
+          push(other->pattern, other->task, frame_of(other->task));
         break;
       case Act::Kind::exchange:
         exchange(act);

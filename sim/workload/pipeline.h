@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -28,6 +29,12 @@ namespace sim::workload {
 // The template of a pass, or of what stands beside the output passes. Asked for in the order in
 // which they run, once for each.
 using Patterns = std::function<std::uint32_t(const Act& act)>;
+// What stands behind a pass in the frame of another task: its template.
+struct Behind {
+  std::uint32_t pattern;
+  schedule::Step task;
+};
+using BehindPass = std::function<std::optional<Behind>(const Act& act)>;
 
 // What a pass waits for before its first block: its input, and where the wire says so the message
 // that its forerunner sent.
@@ -40,7 +47,7 @@ class Pipeline {
 
   // The passes of one step of so many microbatches between its begin and its end, in the order that
   // the schedule gives this stage. Frames are counted into the program.
-  std::vector<Pass> passes(const Patterns& patterns, int microbatches,
+  std::vector<Pass> passes(const Patterns& patterns, const BehindPass& behind, int microbatches,
                            const schedule::Order& order);
 
   // What stages do around the passes of a step, behind its begin and before its end.

@@ -15,6 +15,7 @@
 #include "sim/workload/deepspeed_zero1.h"
 #include "sim/workload/experts.h"
 #include "sim/workload/fake_quantize.h"
+#include "sim/workload/module_offload.h"
 #include "sim/workload/parts.h"
 #include "sim/workload/schedule_rules.h"
 #include "sim/workload/tensor_grid.h"
@@ -427,6 +428,7 @@ std::vector<Problem> problems(const Plan& plan) {
   if (splits) recompute(plan, problems);
   if (splits) offload(plan, problems);
   if (splits) choices(plan, problems);
+  for (Problem& problem : module_offload_problems(plan)) problems.push_back(std::move(problem));
   data_parallel(plan, problems);
   optimizer(plan, problems);
   precision(plan, problems);

@@ -245,6 +245,22 @@ enum class LayerChoice : std::uint8_t {
   recompute,  // its input alone stays, the layer runs again
 };
 
+// Modules of a layer whose saved tensors may wait on the CPU, in the order in which a layer is done
+// with them (module_offload.h).
+enum class OffloadModule : std::uint8_t {
+  qkv_linear,
+  core_attn,
+  attn_proj,
+  attn_norm,  // a norm that is no part of a product
+  expert_fc1,
+  moe_act,
+  mlp_norm,  // ... of experts
+};
+inline constexpr int offload_module_count = 7;
+constexpr std::uint8_t bit_of(OffloadModule module) {
+  return static_cast<std::uint8_t>(1u << static_cast<unsigned>(module));
+}
+
 // What a layer keeps for its backward pass, runs again, or leaves to the CPU.
 struct LayerPolicy {
   Recompute recompute = Recompute::none;
@@ -254,6 +270,9 @@ struct LayerPolicy {
   // --cpu-offloading-num-layers: what the first layers save waits for its backward pass on the CPU;
   // it is copied beside the layers.
   int offload_layers = 0;
+  // Modules whose saved tensors wait there, a bit each; not those of fewer elements.
+  std::uint8_t offload_modules = 0;
+  std::int64_t offload_min_elements = 1048576;
   // Each layer's own choice, of every chunk; empty: by the fields above. Or as the costs of the
   // plan's own blocks ask for (search/layer_choices.h), all kept until then.
   std::vector<LayerChoice> choices;
@@ -266,6 +285,7 @@ struct LayerPolicy {
     return recompute == Recompute::full || chooses(LayerChoice::recompute);
   }
   bool offloads() const { return offload_layers > 0 || chooses(LayerChoice::swap); }
+  bool offloads(OffloadModule module) const { return (offload_modules & bit_of(module)) != 0; }
   bool swaps(int layer) const {
     if (choices.empty()) return layer < offload_layers;
     const auto at = static_cast<std::size_t>(layer);

@@ -157,22 +157,33 @@ Slot Rank::slot_of_survivor(std::size_t owner, std::uint32_t n) {
 }
 
 void Rank::settle(int most_layers) {
-  const auto settled = [&](std::uint32_t index) {
-    constexpr std::uint32_t mask = (1u << layers_on_bits) - 1;
-    return (index & mask) + (index >> layers_on_bits) * layer_slots_;
+  constexpr std::uint32_t mask = (1u << layers_on_bits) - 1;
+  const auto back = [](std::uint32_t index) {
+    const std::uint32_t layers = mask + 1 - (index >> layers_on_bits);
+    return layers <= most_layers_back ? layers : 0;
   };
   const auto base = [&](std::uint32_t layer) {
     return frame_slots_ + (layer - frame_slot_count) * layer_slots_;
   };
-  for (Block& block : program.blocks)
-    for (Instruction& i : block.code) {
+  std::vector<std::uint32_t> below(program.blocks.size(), 0);  // layers that a block reaches back
+  for (std::size_t b = 0; b < program.blocks.size(); ++b) {
+    std::vector<Instruction>& code = program.blocks[b].code;
+    for (const Instruction& i : code)
+      if (i.space == Space::layer) below[b] = std::max(below[b], back(i.index));
+    const auto settled = [&](std::uint32_t index) {
+      const std::uint32_t down = back(index), on = down > 0 ? 0 : index >> layers_on_bits;
+      return (index & mask) + (below[b] - down + on) * layer_slots_;
+    };
+    for (Instruction& i : code) {
       if (i.space == Space::layer) i.index = settled(i.index);
       if (i.op != Op::move) continue;
       if (const Slot to = destination(i); to.space == Space::layer)
         i.value = packed({to.space, settled(to.index)});
     }
+  }
   for (Template& t : program.templates)
-    for (Call& call : t.calls) call.layer_base = base(call.layer_base);
+    for (Call& call : t.calls)
+      call.layer_base = base(call.layer_base) - below[call.block] * layer_slots_;
   program.frame_slots = base(layer_base(most_layers)) + 1;
 }
 

@@ -6,9 +6,12 @@
 // degree, U = 2 S b h bytes. "shard" = tokens of this rank between tensor-parallel regions.
 #pragma once
 
+#include <array>
+#include <compare>
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -105,6 +108,11 @@ constexpr std::uint32_t layers_on_bits = 16;
 inline Slot layer_slot(std::uint32_t s, std::uint32_t layers_on = 0) {
   return {Space::layer, s | layers_on << layers_on_bits};
 }
+// A layer's slot from so many layers above.
+constexpr std::uint32_t most_layers_back = 256;
+inline Slot seen_from_above(Slot slot, int layers) {
+  return {slot.space, slot.index - (static_cast<std::uint32_t>(layers) << layers_on_bits)};
+}
 inline Slot fixed_slot(std::uint32_t s) {
   return {Space::fixed, s};
 }
@@ -146,7 +154,9 @@ enum Event : std::uint16_t {
   summed_event,
   rows_event,  // rows of the model's input, their gradient
   row_gradient_event,
-  tape_event,  // from here on: a tape's own, until its block ends
+  group_event,  // a group of a module's tensors is back (module_offload.h), one for each module
+  tape_event =
+      group_event + offload_module_count,  // from here on: a tape's own, until its block ends
 };
 constexpr int free_forward_events = free_backward_event - free_forward_event;
 constexpr int free_backward_events = unit_event - free_backward_event;
@@ -167,6 +177,23 @@ struct LayerKind {
   int slice = 0;  // of a sequence; routes are drawn for whole ones
 
   int number() const { return 4 * (load + slice) + 2 * whole + mixture; }
+  friend auto operator<=>(const LayerKind&, const LayerKind&) = default;
+};
+
+// What fine-grained offload does around the modules of one layer (module_offload.h).
+struct LayerOffload {
+  // The group that comes up where a module's way back is done, so many layers below.
+  struct Next {
+    int layers_down = 0;
+    OffloadModule module{};
+    LayerKind kind;
+    friend auto operator<=>(const Next&, const Next&) = default;
+  };
+  std::uint8_t kept = 0;        // modules whose groups stay on the GPU, a bit each
+  std::uint8_t late = 0;        // ... that nothing has brought up before they are needed
+  bool behind_forward = false;  // the backward pass follows its forward pass: copies may still go
+  std::array<std::optional<Next>, offload_module_count> next;
+  friend auto operator<=>(const LayerOffload&, const LayerOffload&) = default;
 };
 
 // What the rank's blocks share while they are written.
@@ -295,6 +322,7 @@ struct Variant {
   bool first_microbatch = false;  // weight gradients overwrite main_grad instead of adding to it
   bool hooks = false;             // parameters are being gathered, or gradients reduced
   LayerKind kind;
+  LayerOffload offload;
   Unit unit;
 };
 

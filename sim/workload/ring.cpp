@@ -237,7 +237,7 @@ Value ring_core(Writer& w, const CoreInputs& in) {
   const HeadExchange::Inputs own = exchange.inputs(w, layouts);
   RingForward f{w, ring};
   f.run();
-  const Value lse = w.activation(statistics_bytes(w.dim), "lse");
+  const Value lse = w.fp32_activation(statistics_bytes(w.dim), "lse");
   w.memory_bound(OperationKind::copy, "lse to fp32", 3 * statistics_bytes(w.dim));
   for (int i = 0; i < ring.c; ++i)
     w.memory_bound(OperationKind::elementwise, "merge outputs",

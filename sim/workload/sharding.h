@@ -38,6 +38,7 @@ namespace sim::workload {
 struct Moment {
   bool first_step = false, first = false, last = false;
   bool first_of_ends = false;  // of those that add to gradients of what is no layer's product
+  friend auto operator<=>(const Moment&, const Moment&) = default;
 };
 
 // How a pass comes to a unit: `again` is the forward pass of a recomputed layer, inside a backward

@@ -62,8 +62,9 @@ Slot Writer::slot(Value v) const {
 
 void Writer::drop(Value v) {
   if (v == 0) return;
-  assert(tape.tensors[v].holders > 0);
-  if (--tape.tensors[v].holders == 0) e.free(slot(v));
+  Tensor& t = tape.tensors[v];
+  assert(t.holders > t.away);
+  if (--t.holders == t.away) e.free(slot(v));
 }
 
 void Writer::record_stream(Value v, Stream stream) {

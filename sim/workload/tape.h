@@ -46,6 +46,8 @@ struct Tensor {
   std::int64_t bytes = 0;
   Category category = Category::other;
   std::string_view label;
+  std::int32_t away = 0;  // of the holders, groups with a copy on the CPU (module_offload.h)
+  bool fp32 = false;      // whatever the plan's precision is
 };
 
 class Writer;
@@ -66,6 +68,8 @@ struct Tape {
   std::vector<std::function<Gradients(Writer&, Gradients)>> nodes;
   std::vector<Work> deferred;  // weight gradients that have a pass of their own
   std::vector<Again> again;
+  // What modules saved, each as often as it was, that may wait on the CPU.
+  std::array<std::vector<Value>, offload_module_count> groups;
   std::uint32_t placed = 0;  // how many tensors outlived the blocks so far
 };
 
@@ -89,6 +93,9 @@ class Writer {
   // Where a layer has fewer norms than halves (model::InputNorms): what the half at hand reads, and
   // on the way back the gradient of what both read, as far as the second half has it.
   Value normed = 0, other_gradient = 0;
+  std::vector<Value>* group = nullptr;  // what is saved is added to it (OffloadGroup)
+  // The layer's input, which the norm of its first half saves.
+  Value stream_input = 0;
   bool held;                         // Python holds the gradient stream that the block was given
   int depth = 0;                     // of the parameters at hand (Unit::depth)
   Stream current = Stream::compute;  // where kernels are launched and tensors allocated
@@ -102,13 +109,20 @@ class Writer {
   Value activation(std::int64_t bytes, std::string_view label, Stream pool = Stream::compute) {
     return make(bytes, label, Category::activations, pool);
   }
+  Value fp32_activation(std::int64_t bytes, std::string_view label, Stream pool = Stream::compute) {
+    const Value v = activation(bytes, label, pool);
+    tape.tensors[v].fp32 = true;
+    return v;
+  }
   // In a slot that other blocks know; `given`: it is there already, and nobody here holds it yet.
   Value make_in(Slot slot, std::int64_t bytes, std::string_view label, Category category,
                 Stream pool = Stream::compute);
   Value given(Slot slot, std::int64_t bytes, std::string_view label, Category category);
   void hold(Value v) { ++tape.tensors[v].holders; }
   void save(Value v) {
-    if (keep) hold(v);
+    if (!keep) return;
+    hold(v);
+    if (group != nullptr && v != 0) group->push_back(v);
   }
   void save(std::initializer_list<Value> values) {
     for (const Value v : values) save(v);

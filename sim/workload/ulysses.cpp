@@ -15,7 +15,7 @@ Value ulysses_core(Writer& w, const CoreInputs& in) {
   const Scores scores{tokens, tokens, true, exchange.heads(), exchange.groups()};
   const HeadExchange::Inputs all = exchange.inputs(w, l);
   const Value attended = w.activation(w.dim.rows(w.dim.attended), "attention output");
-  const Value lse = w.activation(statistics_bytes(w.dim), "lse");
+  const Value lse = w.fp32_activation(statistics_bytes(w.dim), "lse");
   const Value state = w.activation(16, "rng state");
   attention_kernel(w, false, scores);
   if (!exchange.resends_output()) w.save(attended);

@@ -124,7 +124,7 @@ Forward attend(Writer& w, const Ring& ring, Value key, Value value) {
   if (key != first[0]) w.drop({key, value});
   f.out = w.activation(ring.element * ring.tokens * ring.row, "attention output");
   w.memory_bound(OperationKind::copy, "output to 16 bits", (4 + 2) * ring.tokens * ring.row);
-  f.lse = w.activation(statistics_bytes(w.dim), "lse");
+  f.lse = w.fp32_activation(statistics_bytes(w.dim), "lse");
   w.drop(sum);
   return f;
 }

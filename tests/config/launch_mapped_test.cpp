@@ -5,6 +5,7 @@
 #include "sim/config/launch.h"
 #include "sim/config/megatron_flags.h"
 #include "sim/config/plan.h"
+#include "sim/workload/module_offload.h"
 #include "support.h"
 
 using sim::config::flag_meaning;
@@ -57,6 +58,13 @@ TEST_CASE("launch: what is simulated is taken from the script, not only said") {
   CHECK(plan_of("--step-batch-size-schedule '0:32 200B:64 400B:128'").batch.global_batch == 128);
   CHECK(plan_of(batch + "--num-distributed-optimizer-instances 2 --use-distributed-optimizer")
             .sharding.optimizer_replicas == 2);
+  const sim::workload::Plan modules =
+      plan_of(batch +
+              "--fine-grained-activation-offloading --offload-modules core_attn attn_proj "
+              "--min-offloaded-tensor-size 4096");
+  CHECK(sim::workload::offload_modules_text(modules.policy, " ") == "core_attn attn_proj");
+  CHECK(modules.policy.offload_min_elements == 4096);
+  CHECK(plan_of(batch + "--offload-modules core_attn").policy.offload_modules == 0);
   CHECK(plan_of(batch + "--optimizer-cpu-offload --use-precision-aware-optimizer "
                         "--use-distributed-optimizer")
             .optimizer.offload_fraction > 0);

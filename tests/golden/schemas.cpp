@@ -97,6 +97,7 @@ TEST_CASE("golden: what --json prints is as its schema says, of every command") 
         "run mixtral-8x7b-64",
         "run deepseek-v3-2048",
         "run gpt3-175b-1024 offload_layers=2",
+        "run gpt3-175b-1024 offload_modules=core_attn,attn_proj",
         "explain llama-2-7b-64",
         "explain llama-3.1-8b-abci micro_batch=4",
         "explain mixtral-8x7b-64",

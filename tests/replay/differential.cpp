@@ -68,6 +68,26 @@ std::vector<Case> catalog() {
       p.optimizer = {true, 4, 4, 4, 0.5, overlaps};
       p.policy.offload_layers = 1;
     });
+  for (const int pp : {1, 2, 4})
+    for (const std::uint8_t modules : {0b10, 0b111})
+      add("modules on the CPU", sample::plan(2, 1, pp, 1, 8), [=](Plan& p) {
+        p.policy.offload_modules = modules;
+        p.policy.offload_min_elements = 0;
+        p.architecture.layers = 8;
+        if (pp == 2) p.sharding.overlap_grad_reduce = p.sharding.overlap_param_gather = false;
+        if (pp != 2 || modules == 0b10) return;
+        p.pipeline.schedule = "interleaved-1f1b";
+        p.pipeline.virtual_stages = 2;
+      });
+  for (const auto dispatcher : {workload::Dispatcher::alltoall, workload::Dispatcher::flex})
+    for (const bool latent : {false, true})
+      add("modules of experts on the CPU", sample::mixture(), [=](Plan& p) {
+        if (latent) sample::make_latent(p);
+        p.experts.dispatcher = dispatcher;
+        p.experts.routing = latent ? workload::Routing::skewed : workload::Routing::balanced;
+        p.policy.offload_modules = 0b1111111;
+        p.policy.offload_min_elements = 0;
+      });
   for (const auto kind : {workload::DataParallelism::fsdp1, workload::DataParallelism::fsdp2})
     add("ZeRO++", sample::plan(1, 1, 1, 4, 6), [=](Plan& p) {
       p.sharding.data_parallel = kind;

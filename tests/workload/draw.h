@@ -229,6 +229,12 @@ inline sim::workload::Plan draw_legal(std::uint64_t number) {
       other.numerics.fake_quantization_clips = below(2) == 0;
       if (sim::workload::problems(other).empty()) return other;
     }
+    if (sim::workload::Plan other = p; below(3) == 0) {
+      other.policy.offload_layers = 0;
+      other.policy.offload_modules = static_cast<std::uint8_t>(1 + below(127));
+      if (below(3) != 0) other.policy.offload_min_elements = 0;
+      if (sim::workload::problems(other).empty()) return other;
+    }
     return p;
   }
 }

@@ -170,6 +170,18 @@ inline std::vector<std::pair<std::string, sim::workload::Plan>> mixtures() {
     p.policy.recompute_modules.core_attention = false;
     p.policy.recompute_modules.moe = true;
   });
+  for (const bool latent : {false, true})
+    for (const bool again : {false, true})
+      add("modules on the CPU", [=](Plan& p) {
+        if (latent) make_latent(p);
+        p.policy.offload_modules = latent && again ? 0b1111110 : 0b1111111;
+        p.policy.offload_min_elements = again ? 1048576 : 0;
+        if (!again) return;
+        p.policy.recompute = Recompute::selective;
+        p.policy.recompute_modules = {};
+        p.policy.recompute_modules.core_attention = false;
+        p.policy.recompute_modules.moe_activation = p.policy.recompute_modules.norms = true;
+      });
   add("recomputed layers", [](Plan& p) { p.policy.recompute = Recompute::full; });
   add("norms of heads and of outputs, sinks, windows", [](Plan& p) {
     sim::model::Architecture& a = p.architecture;

@@ -291,6 +291,19 @@ inline std::vector<std::pair<std::string, Plan>> catalog() {
     p.stack.gradient_accumulation_fusion = false;
   });
   add("llama offload", llama_8b(), [](Plan& p) { p.policy.offload_layers = 31; });
+  for (const std::uint8_t modules : {0b1, 0b10, 0b110, 0b111})
+    add("llama offload of modules", llama_8b(), [=](Plan& p) {
+      p.policy.offload_modules = modules;
+      p.policy.offload_min_elements = modules % 2 == 1 ? 0 : 1048576;
+    });
+  for (const char* schedule : {"gpipe", "1f1b", "interleaved-1f1b"})
+    add("gpt offload of modules", gpt(), [=](Plan& p) {
+      p.pipeline.schedule = schedule;
+      p.mesh.pp = 2;
+      if (p.pipeline.schedule == "interleaved-1f1b") p.pipeline.virtual_stages = 2;
+      p.policy.offload_modules = 0b111;
+      p.policy.offload_min_elements = 0;
+    });
   add("gpt offload", gpt(), [](Plan& p) {
     p.policy.offload_layers = 3;
     p.lora.rank = 8;

@@ -1,0 +1,194 @@
+// module_offload_test.cpp — modules of layers on the CPU: bytes that travel and what stays, in
+// closed form; which group comes up where.
+#include "sim/workload/module_offload.h"
+
+#include <catch2/catch.hpp>
+#include <map>
+
+#include "sample.h"
+
+using namespace sim;
+using namespace sim::workload;
+using enum sim::workload::OffloadModule;
+
+namespace {
+
+// Bytes of a step's copies on both ways.
+struct Moved {
+  std::int64_t down = 0, up = 0;
+};
+Moved moved(const Program& program) {
+  Moved bytes;
+  sample::each_of_step(program, [&](const Instruction& i) {
+    if (i.op != Op::kernel) return;
+    if (i.stream == Stream::pcie_down) bytes.down += program.operations[i.index].bytes.n;
+    if (i.stream == Stream::pcie_up) bytes.up += program.operations[i.index].bytes.n;
+  });
+  return bytes;
+}
+
+std::uint8_t bits(std::initializer_list<OffloadModule> modules) {
+  std::uint8_t all = 0;
+  for (const OffloadModule m : modules) all |= bit_of(m);
+  return all;
+}
+
+// Alive where the head of a step's first microbatch begins.
+std::int64_t at_head(const Plan& plan) {
+  const Program program = sample::job(plan).classes[0];
+  sample::Walk walk(program);
+  walk.run(program.setup);
+  walk.run(program.first_step);
+  std::int64_t bytes = 0;
+  walk.run(program.step, [&](const Instruction& i, const Block& b, const sample::Walk& w) {
+    if (i.op == Op::alloc && b.name == "head and loss" && bytes == 0) bytes = w.bytes();
+  });
+  return bytes;
+}
+
+// Of a layer of Llama-3.1-8B with 8,192 tokens on two tensor-parallel ranks: INVENTORY.md
+// section 8.
+constexpr std::int64_t residual = 33'554'432, normed = 33'554'432, query = 33'554'432,
+                       keys = 16'777'216, attended = 33'554'432, lse = 524'288;
+
+struct Travel {
+  std::uint8_t modules;
+  std::int64_t travels, leaves;  // of a layer
+};
+
+}  // namespace
+
+TEST_CASE("workload: modules of all layers but the last go down and come back") {
+  const Plan plan = sample::llama_8b();
+  const std::int64_t all = at_head(plan);
+  for (const auto& [modules, travels, leaves] :
+       {Travel{bits({qkv_linear}), residual + normed, residual + normed},
+        // The projection saves the core's output too, so a copy alone frees nothing of it.
+        Travel{bits({core_attn}), query + keys + attended, query + keys},
+        // Both save it, and each sends it.
+        Travel{bits({core_attn, attn_proj}), query + keys + 2 * attended, query + keys + attended},
+        Travel{bits({qkv_linear, core_attn, attn_proj}),
+               residual + normed + query + keys + 2 * attended,
+               residual + normed + query + keys + attended}}) {
+    Plan p = plan;
+    p.policy.offload_modules = modules;
+    INFO(offload_modules_text(p.policy, ","));
+    REQUIRE(sample::rules(p).empty());
+    const Moved bytes = moved(sample::job(p).classes[0]);
+    CHECK(bytes.down == p.microbatches() * 31 * travels);
+    CHECK(bytes.up == bytes.down);
+    CHECK(all - at_head(p) == 31 * leaves);
+  }
+}
+
+TEST_CASE("workload: tensors below the least size stay on the GPU") {
+  Plan plan = sample::llama_8b();
+  plan.policy.offload_modules = bits({core_attn});
+  const auto down = [&](std::int64_t least) {
+    plan.policy.offload_min_elements = least;
+    return moved(sample::job(plan).classes[0]).down / plan.microbatches() / 31;
+  };
+  // Elements, not bytes: those of lse are fp32.
+  CHECK(down(lse / 4) == query + keys + attended + lse);
+  CHECK(down(lse / 4 + 1) == query + keys + attended);
+  CHECK(down(keys / 4 + 1) == query + attended);
+  CHECK(down(query) == 0);
+}
+
+TEST_CASE("workload: a stage keeps its last groups where their backward pass is the next") {
+  Plan plan = sample::llama_8b();
+  plan.mesh.pp = 4;
+  plan.mesh.dp = 1;
+  plan.batch.global_batch = 12;
+  plan.policy.offload_modules = bits({qkv_linear, core_attn, attn_proj});
+  const std::int64_t travels = residual + normed + query + keys + 2 * attended;
+  const Job job = sample::job(plan);
+  for (const Program& program : job.classes) {
+    // The first microbatch's everywhere, and every one's on the last stage.
+    const int kept = program.stage == 3 ? 12 : 1;
+    INFO(program.stage);
+    CHECK(moved(program).down == (12 * 8 - kept) * travels);
+    CHECK(moved(program).up == moved(program).down);
+  }
+}
+
+TEST_CASE("workload: a group comes up while as many others go back as a layer has") {
+  Plan plan = sample::llama_8b();
+  plan.mesh.pp = 2;
+  plan.mesh.dp = 1;
+  plan.batch.global_batch = 8;
+  plan.policy.offload_modules = bits({core_attn, attn_proj});
+  const Program first = sample::job(plan).classes[0];
+  // Of each group's copies up the number of waits on the way back until its own.
+  std::map<std::uint16_t, int> on_their_way;
+  int most = 0, least = 1 << 20, waits = 0;
+  sample::each_of_step(first, [&](const Instruction& i) {
+    if (i.op == Op::record && i.stream == Stream::pcie_up) {
+      CHECK(++on_their_way[i.event] == 1);
+    } else if (i.op == Op::wait && on_their_way.contains(i.event) && on_their_way[i.event] > 0) {
+      --on_their_way[i.event];
+      ++waits;
+    }
+    int all = 0;
+    for (const auto& [event, count] : on_their_way) all += count;
+    most = std::max(most, all);
+    if (waits > 4 && waits < 200) least = std::min(least, all);
+  });
+  CHECK(waits == 2 * (8 * 16 - 1));
+  CHECK(most == 2);
+  CHECK(least >= 0);
+}
+
+TEST_CASE("workload: experts leave their inputs and what the activation reads") {
+  Plan plan = sample::mixture();
+  plan.mesh.pp = 1;
+  plan.mesh.dp = 8;
+  const model::Architecture& a = plan.architecture;
+  // 2,048 tokens with two experts each; as many rows come to a rank as leave it.
+  const std::int64_t rows = 2 * 2048, tokens = 2048;
+  const std::int64_t fc1 = 2 * rows * a.hidden, act = 2 * rows * 2 * a.experts.ffn;
+  const std::int64_t probabilities = 4 * rows, stream_bytes = 2 * tokens * a.hidden;
+  for (const auto& [modules, travels] : std::map<std::uint8_t, std::int64_t>{
+           {bits({expert_fc1}), fc1},
+           {bits({moe_act}), act + probabilities},
+           {bits({mlp_norm}), stream_bytes},
+           {bits({expert_fc1, moe_act, mlp_norm}), fc1 + act + probabilities + stream_bytes}}) {
+    Plan p = plan;
+    p.policy.offload_modules = modules;
+    p.policy.offload_min_elements = 0;
+    INFO(offload_modules_text(p.policy, ","));
+    REQUIRE(sample::rules(p).empty());
+    CHECK(moved(sample::job(p).classes[0]).down == p.microbatches() * 3 * travels);
+    CHECK(at_head(plan) - at_head(p) == 3 * travels);
+  }
+}
+
+TEST_CASE("workload: what modules on the CPU ask of a plan") {
+  const auto refused = [](auto change) {
+    Plan p = sample::mixture();
+    p.policy.offload_modules = bits({core_attn, attn_proj, expert_fc1});
+    change(p);
+    return sample::rules(p);
+  };
+  CHECK(refused([](Plan&) {}).empty());
+  const auto says = [&](const char* text, auto change) {
+    INFO(text);
+    CHECK(refused(change).find(text) != std::string::npos);
+  };
+  says("write core_attn beside it", [](Plan& p) { p.policy.offload_modules = bit_of(attn_proj); });
+  says("leave offload_layers and layer_choices out", [](Plan& p) {
+    p = sample::llama_8b();
+    p.policy.offload_modules = bit_of(core_attn);
+    p.policy.offload_layers = 1;
+  });
+  says("write recompute none or selective", [](Plan& p) { p.policy.recompute = Recompute::full; });
+  says("leave moe out of recompute_modules", [](Plan& p) {
+    p.policy.recompute = Recompute::selective;
+    p.policy.recompute_modules.moe = true;
+  });
+  says("write schedule 1f1b", [](Plan& p) { p.pipeline.schedule = "zb-h1"; });
+  says("write fp8 false", [](Plan& p) { p.numerics.fp8 = true; });
+  says("must be 0 or more", [](Plan& p) { p.policy.offload_min_elements = -1; });
+  says("this model's layers have none of these",
+       [](Plan& p) { p.policy.offload_modules = bit_of(attn_norm); });
+}
