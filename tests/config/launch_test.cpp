@@ -508,6 +508,33 @@ TEST_CASE("launch: files that are no configuration are refused and end quickly")
     }
 }
 
+// Whatever else the command line says: nothing of the file would be in the answer.
+TEST_CASE("launch: a file that launches nothing says so") {
+  support::Scratch scratch;
+  struct Case {
+    const char *name, *text, *words;
+  };
+  for (const Case& one :
+       {Case{"empty.sh", "", "none of its commands trains"},
+        Case{"sweep.sh", "set -eu\nexec mpirun -n 8 rehearse sweep \"$1\" -o \"$2\" --resume\n",
+             "none of its commands trains"},
+        Case{"lost.sh", "torchrun train.py $ARGS\n", "nobody says what is in $ARGS"},
+        Case{"a.toml", "[tool.poetry]\nname = \"x\"\n", "not a configuration of torchtitan"},
+        Case{"a.json", R"({"hidden_size": 4096})", "not a configuration of DeepSpeed"}}) {
+    const auto file = load_megatron(scratch.write(one.name, one.text),
+                                    {"cluster=dgx-h100", "model=llama-2-7b", "gpus=8", "tp=8",
+                                     "sequence=4096", "global_batch=8"});
+    CAPTURE(one.name, problems(file));
+    REQUIRE_FALSE(file);
+    CHECK(file.errors().size() == 1);
+    CHECK(support::contains(problems(file), one.words));
+  }
+  for (const char* name : {"slurm.sh", "mpi.sh", "pbs.sh", "grid-engine.sh"})
+    CHECK(support::contains(
+        problems(load_megatron(support::in_repository(std::string("workloads/jobs/") + name))),
+        "none of its commands trains"));
+}
+
 TEST_CASE("launch: tokenizers are known by their names") {
   using sim::config::vocabulary_of;
   support::Scratch scratch;

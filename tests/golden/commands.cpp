@@ -164,12 +164,15 @@ TEST_CASE("golden: a condition of a node that the job does not use is said") {
   const std::string folder = golden::scratch("condition");
   const golden::Finished finished =
       run("./rehearse run llama-2-7b-64 'condition={node: 99 speed: 0.5}' "
-          "'condition={node: 7 speed: 0.9}'",
+          "'condition={node: 7 speed: 0.9}' 'condition={leaf: 17 bandwidth: 0.5}' "
+          "'condition={leaf: 2 bandwidth: 0.9}'",
           folder);
   CHECK(finished.code == 0);
   CHECK(finished.err.find("note: the condition of node 99 touches nothing: the plan's 64 GPUs are "
                           "on nodes 0 to 7\n") != std::string::npos);
   CHECK(finished.err.find("node 7 ") == std::string::npos);
+  CHECK(finished.err.find("the condition of leaf 17 touches nothing") != std::string::npos);
+  CHECK(finished.err.find("leaf 2 ") == std::string::npos);
 }
 
 TEST_CASE("golden: explain looks for changes where a plan does not fit, and is told not to") {
