@@ -29,6 +29,28 @@ TEST_CASE("golden: a number outside its range is refused with the range") {
         std::string("./rehearse sweep workloads/paper-454.textproto -j '") + number + "'", folder);
     CHECK(finished.code == 64);
     CHECK(finished.err.find("--jobs takes a whole number from 1 to ") != std::string::npos);
+    // Also where it counts only together with --seeds.
+    if (std::string_view(number).empty()) continue;
+    const golden::Finished alone =
+        run(std::string("./rehearse run llama-2-7b-64 --jobs='") + number + "'", folder);
+    CHECK(alone.code == 64);
+    CHECK(alone.err.find("--jobs takes a whole number from 1 to ") != std::string::npos);
+  }
+}
+
+TEST_CASE("golden: an option that is another verb's is refused") {
+  const std::string folder = golden::scratch("verbs");
+  for (const auto& [command, option] : {std::pair{"topo check dgx-h100", "groups"},
+                                        {"topo check dgx-h100", "output"},
+                                        {"topo time dgx-h100 --max 1MiB", "moves"},
+                                        {"topo export dgx-h100", "claim"},
+                                        {"topo place llama-2-7b-64", "max"},
+                                        {"memory estimate llama-2-7b-64", "rules"}}) {
+    const golden::Finished finished =
+        run(fmt::format("./rehearse {} --{}=8", command, option), folder);
+    INFO(command << " --" << option);
+    CHECK(finished.code == 64);
+    CHECK(finished.err.find(fmt::format("takes no --{}", option)) != std::string::npos);
   }
 }
 
