@@ -508,6 +508,22 @@ TEST_CASE("launch: files that are no configuration are refused and end quickly")
     }
 }
 
+TEST_CASE("launch: without a global batch a step is one microbatch of each replica") {
+  support::Scratch scratch;
+  const std::string script = scratch.write(
+      "s.sh",
+      "python pretrain_gpt.py --tensor-model-parallel-size 2 --pipeline-model-parallel-size 2 "
+      "--micro-batch-size 3\n");
+  for (const char* size : {"nodes=2", "gpus=16", "dp=4"}) {
+    const auto file =
+        load_megatron(script, {"cluster=dgx-h100", "model=llama-2-7b", "sequence=4096", size});
+    CAPTURE(size, problems(file));
+    REQUIRE(file);
+    CHECK(file->plan.mesh.dp == 4);
+    CHECK(file->plan.batch.global_batch == 4 * 3);
+  }
+}
+
 // Whatever else the command line says: nothing of the file would be in the answer.
 TEST_CASE("launch: a file that launches nothing says so") {
   support::Scratch scratch;

@@ -113,6 +113,10 @@ TEST_CASE("golden: topo time takes all groups at once, or packets one by one") {
       run("./rehearse topo time dgx-h100 --groups 128x8 --min 1GiB --max 1GiB", folder);
   CHECK(all.code == 0);
   CHECK(all.out.find("all_reduce of 128 GPUs on dgx-h100, 128 groups at once") == 0);
+  const std::string two = "./rehearse topo time dgx-h100 nodes=2 --max 1MiB --groups ";
+  CHECK(run(two + "16", folder).code == 0);
+  CHECK(run(two + "8x2", folder).code == 0);
+  CHECK(run(two + "32", folder).code == 64);
   for (const char* wrong : {"0", "1", "3", "8x", "x8", "16384x2"})
     CHECK(run(std::string("./rehearse topo time dgx-h100 --groups ") + wrong, folder).code == 64);
   const golden::Finished packets = run(
