@@ -22,8 +22,10 @@ namespace {
 // "128K", "512".
 std::int64_t tokens_in(const std::string& text) {
   const std::optional<std::int64_t> value = leading_number(text);
-  if (!value || *value < 1 || *value > (1 << 22)) return 0;
-  return text.find('K') != std::string::npos ? *value * 1024 : *value;
+  constexpr std::int64_t most = 1 << 22;
+  if (!value || *value < 1 || *value > most) return 0;
+  const std::int64_t tokens = text.find('K') != std::string::npos ? *value * 1024 : *value;
+  return tokens <= most ? tokens : 0;
 }
 
 context::TokenOrder order_of(const std::string& ring) {

@@ -227,6 +227,14 @@ std::string Options::choice(const std::string& name, const std::string& otherwis
                      did_you_mean(given, choices)));
 }
 
+void Options::only(const std::vector<std::string>& names) const {
+  for (const OptionRow& row : rows_) {
+    const bool counts = std::ranges::find(names, row.name) != names.end();
+    if (!row.placeholder.empty() && has(row.name) && !counts)
+      refuse(fmt::format("'{}' takes no --{}", words_[0], row.name));
+  }
+}
+
 namespace {
 Captured* captured = nullptr;
 }

@@ -128,6 +128,9 @@ class Options {
   // One of `choices`, or a usage error that names the nearest.
   std::string choice(const std::string& name, const std::string& otherwise,
                      const std::vector<std::string>& choices) const;
+  // Of all values that may be given, only these count for what the first word asks for: a usage
+  // error where another is given.
+  void only(const std::vector<std::string>& names) const;
   const std::vector<std::string>& words() const { return words_; }
   // The words from `first` on as one name and settings; a second name is a usage error.
   struct Named {

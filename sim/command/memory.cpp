@@ -143,7 +143,10 @@ int run_memory(const Arguments& arguments, Globals globals) {
   options.words(2, 1000).parse(arguments, globals);
   const std::string what = options.words()[0];
   const std::string path = options.words()[1];
-  if (what == "estimate") return estimate(options.words(), globals);
+  if (what == "estimate") {
+    options.only({});
+    return estimate(options.words(), globals);
+  }
   if (what == "replay" && options.words().size() > 2) {
     throw Stop{exit_usage, "one trace at a time"};
   }

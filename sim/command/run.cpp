@@ -60,9 +60,9 @@ int run_run(const Arguments& arguments, Globals globals) {
   if (all_ranks && file.plan.world() > 4096)
     throw Stop{exit_usage, fmt::format("--all-ranks: the plan has {} ranks; the limit is 4096",
                                        file.plan.world())};
+  const int jobs = static_cast<int>(options.number("jobs", cores(), 1, 1024));
   if (options.has("seeds")) {
     const int seeds = static_cast<int>(options.number("seeds", 100, 1, 100'000));
-    const int jobs = static_cast<int>(options.number("jobs", cores(), 1, 1024));
     return run_seeds(file, site, how, seeds, jobs, globals.json);
   }
   how.threads = cores();

@@ -36,7 +36,7 @@ std::string resume_line(const std::vector<std::string>& words, const std::string
     case RecordProblem::none:
       throw Stop{exit_interrupted, "interrupted; go on with: " + resume};
     case RecordProblem::io:
-      throw Stop{exit_io, result.message + "; once there is space, go on with: " + resume};
+      throw Stop{exit_io, result.message + "; once that is mended, go on with: " + resume};
     case RecordProblem::locked:
       throw Stop{exit_interrupted, result.message};
     case RecordProblem::unfinished:

@@ -357,13 +357,25 @@ int run_topo(const Arguments& arguments, Globals globals) {
               "each; import: a whole cluster")
       .words(2, 1000)
       .parse(arguments, globals);
+  struct Asked {
+    const char* what;
+    int (*run)(const Options& options, Globals globals);
+    std::vector<std::string> options;
+  };
+  const std::vector<Asked> kinds = {
+      {"check", check, {"claim"}},
+      {"time", time, {"collective", "ranks", "groups", "min", "max", "network"}},
+      {"place", topo_place, {"seed", "moves", "network", "output"}},
+      {"import", import, {"like", "output"}},
+      {"export", export_drawing, {"format", "nodes", "plan", "output"}}};
   const std::string& what = options.words()[0];
-  if (what == "check") return check(options, globals);
-  if (what == "time") return time(options, globals);
-  if (what == "import") return import(options, globals);
-  if (what == "export") return export_drawing(options, globals);
-  if (what == "place") return topo_place(options, globals);
-  const std::vector<std::string> all = {"check", "time", "place", "import", "export"};
+  std::vector<std::string> all;
+  for (const Asked& kind : kinds) {
+    all.emplace_back(kind.what);
+    if (what != kind.what) continue;
+    options.only(kind.options);
+    return kind.run(options, globals);
+  }
   throw Stop{exit_usage, fmt::format("topo: '{}' is none of check, time, place, import, export{}",
                                      what, did_you_mean(what, all))};
 }

@@ -57,6 +57,16 @@ LaunchFile read_deepspeed(const std::string& text, const std::string& path) {
   const json root = json::parse(text, nullptr, false, true);
   if (!root.is_object())
     return refused_launch(path, "not a JSON object: is it DeepSpeed's configuration?");
+  constexpr std::array own{"train_batch_size",
+                           "train_micro_batch_size_per_gpu",
+                           "gradient_accumulation_steps",
+                           "zero_optimization",
+                           "optimizer",
+                           "fp16",
+                           "bf16"};
+  if (std::ranges::none_of(own, [&](const char* key) { return root.contains(key); }))
+    return refused_launch(path, fmt::format("not a configuration of DeepSpeed: it has none of {}",
+                                            fmt::join(own, ", ")));
   LaunchFile file;
   file.arguments.framework = "";
   MegatronArguments& out = file.arguments;

@@ -171,6 +171,10 @@ LaunchFile read_torchtitan(const std::string& text, const std::string& path) {
   for (const std::string_view key : titan_left)
     if (const std::string value = of(key); !value.empty() && value != "false" && value != "1")
       out.notes.push_back(fmt::format("{} is not simulated", key));
+  if (out.settings.size() == 1 && out.notes.empty())
+    return refused_launch(path,
+                          "not a configuration of torchtitan: nothing of its sections [model], "
+                          "[training] and [parallelism] is in it");
   return file;
 }
 

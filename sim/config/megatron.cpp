@@ -209,6 +209,14 @@ void Translator::program() {
     else
       refuse(word, unread + ", and nothing else launches a run; put it beside the script");
   }
+  if (launches || !out_.problems.empty()) return;
+  std::string lost;
+  for (const shell::Word& word : launch_.lost)
+    lost += fmt::format("{} {}", lost.empty() ? "; nobody says what is in" : ",", word.text);
+  out_.problems.push_back(
+      {path_, fmt::format("none of its commands trains with arguments of Megatron-LM "
+                          "(--num-layers, --micro-batch-size, ...){}",
+                          lost)});
 }
 
 void Translator::flag(const std::string& name, const Given& given) {

@@ -141,7 +141,8 @@ void environment(const shell::Script& script, Launch& launch) {
         launch.environment.try_emplace(word.text.substr(0, equals), word);
 }
 
-// Arguments without a program: every word of the text, and of the variables that hold flags.
+// Arguments without a program: every word of the text, and of the variables that hold flags. Where
+// Megatron-LM knows none of them they are another program's.
 void pasted(const shell::Script& script, Launch& launch) {
   std::vector<shell::Word> words;
   for (const shell::Command& command : script.commands)
@@ -152,6 +153,10 @@ void pasted(const shell::Script& script, Launch& launch) {
   read_flags(words, 0, words.size(), launch, launch.flags);
   for (const char* name : {"nnodes", "nproc-per-node"})
     if (auto node = launch.flags.extract(name)) launch.launcher.insert(std::move(node));
+  const auto known = [](const auto& flag) {
+    return flag_meaning(flag.first).effect != FlagEffect::unknown;
+  };
+  if (std::ranges::none_of(launch.flags, known)) launch.flags.clear();
 }
 
 }  // namespace

@@ -143,12 +143,17 @@ Result<PlanFile> noted(const Result<PlanFile>& loaded, std::vector<std::string> 
   const int world = static_cast<int>(loaded->plan.world());
   const int reached =
       topology::nodes_reached(cluster, topology::nodes_of(world, cluster.node.gpus));
-  for (const topology::Condition& condition : cluster.conditions)
-    if (condition.node >= reached)
+  for (const topology::Condition& condition : cluster.conditions) {
+    const bool of_leaf = condition.leaf >= 0;
+    const int first =
+        of_leaf ? topology::first_node_of_leaf(cluster, condition.leaf) : condition.node;
+    if (first >= reached)
       notes.push_back(
-          fmt::format("the condition of node {} touches nothing: the plan's {} GPUs "
+          fmt::format("the condition of {} {} touches nothing: the plan's {} GPUs "
                       "are on nodes 0 to {}",
-                      condition.node, world, reached - 1));
+                      of_leaf ? "leaf" : "node", of_leaf ? condition.leaf : condition.node, world,
+                      reached - 1));
+  }
   if (notes.empty()) return loaded;
   PlanFile file = *loaded;
   file.notes = std::move(notes);

@@ -190,8 +190,10 @@ Note launch_of(const Said& said) {
   std::string text;
   for (const LaunchText& one : said.launches) {
     if (!text.empty()) text += "\n";
-    text += one.text.empty() ? fmt::format("{}: {}\n", one.program, one.left)
-                             : fmt::format("{} ({})\n{}", one.program, one.file, one.text);
+    text += one.text.empty()
+                ? fmt::format("{}: {}\n", one.program, one.left)
+                : fmt::format("{} ({}){}\n{}", one.program, one.file,
+                              one.left.empty() ? "" : ", which cannot say " + one.left, one.text);
   }
   const Replayed& best = said.outcome.best.front();
   const bool own = said.launched == said.space.words(said.space.cores()[best.core], best.variant);

@@ -68,6 +68,7 @@ std::string megatron_left(const Plan& plan) {
   if (plan.mesh.cp > 1 && workload::context_method(plan).megatron.empty())
     return fmt::format("Megatron-LM has no context {}", plan.mesh.context);
   if (rounds(plan)) return "what is rounded is said in code (modelopt.torch.quantization.quantize)";
+  if (plan.sharding.deepspeed_optimizer) return "DeepSpeed's optimizer is Megatron-DeepSpeed's";
   if (plan.mesh.tensor_columns > 1 || plan.mesh.tensor_depth > 1)
     return "tensors in rows, columns and depth are Megatron-AxoNN's";
   if (plan.policy.recompute_modules.operators && plan.policy.recompute == Recompute::selective)
@@ -105,6 +106,26 @@ std::vector<std::string> flags_of(const Plan& plan) {
     }
   }
   return flags;
+}
+
+// Fields for which Megatron-LM has neither a flag nor an environment, where they are not as always.
+std::string unsaid(const Plan& plan) {
+  // Said by the model, by several flags together, by the environment, or by all the others.
+  constexpr std::array<std::string_view, 11> said = {
+      "context",           "ulysses",          "dp",
+      "schedule",          "recompute_layers", "embedding_layers",
+      "head_layers",       "launch_blocking",  "avoid_record_streams",
+      "gradient_clipping", "allocator_options"};
+  const Plan usual;
+  std::string all;
+  for (const config::Field& field : config::plan_fields()) {
+    if (!field.place || !field.flags.empty() || field.name.starts_with("architecture.")) continue;
+    if (std::ranges::find(said, field.name) != said.end()) continue;
+    const std::string value = config::text_of(field.place.get(plan));
+    if (value != config::text_of(field.place.get(usual)))
+      all += fmt::format("{}{}={}", all.empty() ? "" : ", ", field.name, value);
+  }
+  return all;
 }
 
 // The layout of parts whose layers no other flag of Megatron-LM deals out; "" where one does.
@@ -174,6 +195,7 @@ LaunchText megatron(const Plan& plan, const config::Machine& machine) {
     out.text += "export PYTORCH_CUDA_ALLOC_CONF=" + plan.environment.allocator_options + "\n";
   if (plan.environment.avoid_record_streams)
     out.text += "export TORCH_NCCL_AVOID_RECORD_STREAMS=1\n";
+  if (plan.environment.launch_blocking) out.text += "export CUDA_LAUNCH_BLOCKING=1\n";
   out.text += fmt::format("torchrun --nnodes {} --nproc_per_node {} pretrain_gpt.py",
                           plan.world() / per_node, per_node);
   std::vector<std::string> flags = flags_of(plan);
@@ -186,6 +208,7 @@ LaunchText megatron(const Plan& plan, const config::Machine& machine) {
     flags.push_back(fmt::format("--pipeline-model-parallel-layout '{}'", layout));
   for (const std::string& flag : flags) out.text += " \\\n  " + flag;
   out.text += "\n";
+  out.left = unsaid(plan);
   return out;
 }
 

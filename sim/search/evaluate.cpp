@@ -124,11 +124,13 @@ std::string host_problem(const workload::Plan& plan, const topology::Node& node)
   const auto there = static_cast<double>(node.cpu_memory.n);
   if (there == 0 || wanted <= there) return "";
   constexpr double gib = 1024.0 * 1024.0 * 1024.0;
+  const double part = std::floor(100 * plan.optimizer.offload_fraction * there / wanted) / 100;
+  const bool whole = plan.sharding.deepspeed_optimizer || part == 0;  // all of the state or none
   return fmt::format(
-      "{} ranks offload {:.1f} GiB to the CPUs of a node, which have {:.1f}; write "
-      "optimizer_offload_fraction {:.2f} or less, or more dp",
+      "{} ranks offload {:.1f} GiB to the CPUs of a node, which have {:.1f}; write {}, or more dp",
       ranks, wanted / gib, there / gib,
-      std::floor(100 * plan.optimizer.offload_fraction * there / wanted) / 100);
+      whole ? "optimizer_cpu_offload=false"
+            : fmt::format("optimizer_offload_fraction {:.2f} or less", part));
 }
 
 }  // namespace

@@ -181,7 +181,10 @@ RecordProblem RecordFile::read_back(const Check& readable) {
       continue;
     }
     const auto [there, is_new] = records_.emplace(id, line);
-    if (is_new) arrival_.push_back(id);
+    if (is_new)
+      arrival_.push_back(id);
+    else
+      rewrite_ = true;
     if (there->second != line) {
       return fail(RecordProblem::mixed, path_ + " holds two different results of " + id);
     }

@@ -131,20 +131,29 @@ void check_fabric(Checker& check, const Cluster& cluster) {
 }
 
 void check_conditions(Checker& check, const Cluster& cluster) {
+  const bool leaf_spine = cluster.fabric.kind == FabricKind::leaf_spine;
   for (const Condition& c : cluster.conditions) {
     const bool node = c.node >= 0 && c.node < cluster.nodes;
     check.expect(c.node < 0 || node, "a condition names a node that is not there");
     check.expect((c.gpu < 0 && c.nic < 0) || node, "a condition of a GPU or NIC needs its node");
     check.expect(c.gpu < cluster.node.gpus, "a condition names a GPU that is not there");
     check.expect(c.nic < cluster.node.nics, "a condition names a NIC that is not there");
-    check.expect(c.spine < 0 || c.spine < cluster.fabric.spines,
-                 "a condition names a spine that is not there");
+    check.expect(c.gpu < 0 || c.nic < 0, "a condition is of a GPU or of a NIC, not of both");
+    check.expect(c.leaf < leaf_count(cluster), "a condition names a leaf that is not there");
+    check.expect(c.spine < (leaf_spine ? cluster.fabric.spines : 0),
+                 leaf_spine ? "a condition names a spine that is not there"
+                            : "only the spines of fabric.kind leaf_spine have conditions");
     check.expect((c.node >= 0) + (c.leaf >= 0) + (c.spine >= 0) == 1,
                  "a condition is of a node, of a leaf or of a spine");
     check.expect(std::isfinite(c.speed) && c.speed > 0 && c.speed <= 1,
                  "condition.speed must be above 0 and at most 1");
+    check.expect(c.speed == 1 || (c.nic < 0 && c.leaf < 0 && c.spine < 0),
+                 "condition.speed is of GPUs: name no NIC, leaf or spine");
     check.expect(std::isfinite(c.bandwidth) && c.bandwidth >= 0 && c.bandwidth <= 1,
                  "condition.bandwidth must be 0 ... 1");
+    check.expect(c.bandwidth == 1 || c.node < 0 || c.nic >= 0 ||
+                     cluster.node.interconnect != GpuInterconnect::pcie,
+                 "condition.bandwidth of a node or GPU is of its NVLinks, and there are none");
     // Below 1/1000 a part is broken, not slow; a GPU without its links has no part in the job.
     check.expect(c.bandwidth >= 0.001 || (c.bandwidth == 0 && (c.nic >= 0 || c.spine >= 0)),
                  "condition.bandwidth must be at least 0.001; 0, failed, is for NICs and spines");
@@ -161,7 +170,7 @@ void check_conditions(Checker& check, const Cluster& cluster) {
       return c.spine == spine && c.bandwidth == 0;
     });
   };
-  if (cluster.fabric.kind != FabricKind::leaf_spine) return;
+  if (!leaf_spine) return;
   bool some = false;
   for (int spine = 0; spine < cluster.fabric.spines; ++spine) some = some || !failed(spine);
   check.expect(some, "every spine has failed: the leaves cannot reach each other");
@@ -233,6 +242,19 @@ std::vector<NvlinkPair> cube_mesh_pairs() {
 int kind_of_gpu(const Cluster& cluster, int gpu) {
   if (cluster.gpu_kinds.empty()) return 0;
   return cluster.gpu_kinds[static_cast<std::size_t>(gpu / cluster.node.gpus)];
+}
+
+int leaf_count(const Cluster& cluster) {
+  const Fabric& fabric = cluster.fabric;
+  if (!has_leaves(fabric.kind)) return 0;
+  if (fabric.kind == FabricKind::dragonfly) return fabric.groups * fabric.routers_per_group;
+  const int units = (cluster.nodes - 1) / fabric.nodes_per_leaf + 1;
+  return fabric.kind == FabricKind::rail_optimised ? units * cluster.node.nics : units;
+}
+
+int first_node_of_leaf(const Cluster& cluster, int leaf) {
+  const int rails = cluster.fabric.kind == FabricKind::rail_optimised ? cluster.node.nics : 1;
+  return leaf / rails * cluster.fabric.nodes_per_leaf;
 }
 
 namespace {
@@ -329,7 +351,9 @@ Cluster first_nodes(Cluster cluster, int nodes) {
   cluster.nodes = nodes;
   cluster.hosts.clear();
   if (!cluster.gpu_kinds.empty()) cluster.gpu_kinds.resize(static_cast<std::size_t>(nodes));
-  std::erase_if(cluster.conditions, [&](const Condition& c) { return c.node >= nodes; });
+  const int leaves = leaf_count(cluster);
+  std::erase_if(cluster.conditions,
+                [&](const Condition& c) { return c.node >= nodes || c.leaf >= leaves; });
   return cluster;
 }
 

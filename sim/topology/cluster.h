@@ -135,6 +135,11 @@ int gpu_of_rank(const Cluster& cluster, int rank);
 // Nodes of the cluster from 0 on among which the job's first `job_nodes` are.
 int nodes_reached(const Cluster& cluster, int job_nodes);
 
+// Switches that NICs are joined to and conditions may name; 0: the fabric has none with cables up.
+int leaf_count(const Cluster& cluster);
+// The first node below a leaf.
+int first_node_of_leaf(const Cluster& cluster, int leaf);
+
 // Nodes by which ranks may move, all together, without a difference to any route: whole leaves or
 // pods. 0: there is no such number.
 int period(const Cluster& cluster);

@@ -62,7 +62,7 @@ void join_leaf(const Cluster& cluster, Parts& parts, std::size_t nic, std::size_
 Leaves add_leaves(const Cluster& cluster, Parts& parts) {
   const NodeLayout layout(cluster.node);
   const int per_leaf = cluster.fabric.nodes_per_leaf;
-  const Leaves leaves{parts.vertices.size(), (cluster.nodes - 1) / per_leaf + 1};
+  const Leaves leaves{parts.vertices.size(), leaf_count(cluster)};
   for (int leaf = 0; leaf < leaves.count; ++leaf) add_switch(parts, VertexKind::leaf, leaf);
   for (int node = 0; node < cluster.nodes; ++node) {
     for (int nic = 0; nic < cluster.node.nics; ++nic) {

@@ -18,16 +18,17 @@ std::string data(const std::string& name) {
 
 // A trace with one operator and one kernel of it.
 std::string trace(const std::string& op, const std::string& op_arguments, const std::string& kernel,
-                  const std::string& kernel_arguments, double us = 100) {
+                  const std::string& kernel_arguments, double us = 100, int external = 7) {
+  const std::string id = std::to_string(external);
   return R"({"schemaVersion": 1, "deviceProperties": [{"id": 0, "name": "NVIDIA A100-SXM4-80GB"}],
 "traceEvents": [
 {"ph": "X", "cat": "cpu_op", "name": ")" +
-         op + R"(", "pid": 1, "tid": 1, "ts": 5, "dur": 9, "args": {"External id": 7, )" +
+         op + R"(", "pid": 1, "tid": 1, "ts": 5, "dur": 9, "args": {"External id": )" + id + ", " +
          op_arguments +
          R"(}},
 {"ph": "X", "cat": "kernel", "name": ")" +
          kernel + R"(", "pid": 0, "tid": 7, "ts": 10, "dur": )" + std::to_string(us) +
-         R"(, "args": {"External id": 7, "correlation": 3)" + kernel_arguments + "}}]}";
+         R"(, "args": {"External id": )" + id + R"(, "correlation": 3)" + kernel_arguments + "}}]}";
 }
 
 }  // namespace
@@ -63,6 +64,20 @@ TEST_CASE("calibrate: a recorded trace without shapes gives launches and says wh
   const auto streams = read_source(data("event_sync.json.gz"));
   REQUIRE(streams);
   CHECK(streams->measurements.passed.size() == 1);
+}
+
+TEST_CASE("calibrate: an operator's id may be any number from 0 on") {
+  const auto products = [](int external) {
+    const auto read = read_bytes(trace("aten::mm", R"("Input Dims": [[512, 1024], [1024, 4096]],
+               "Input type": ["c10::BFloat16", "c10::BFloat16"])",
+                                       "ampere_bf16_s16816gemm", "", 100, external),
+                                 "t.json");
+    REQUIRE(read);
+    return read->measurements.kernels.size();
+  };
+  CHECK(products(0) == 1);
+  CHECK(products(1) == 1);
+  CHECK(products(-1) == 0);  // the profiler's: none
 }
 
 TEST_CASE("calibrate: products and attention take their shapes from the operator") {

@@ -2,6 +2,7 @@
 
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <nlohmann/json.hpp>
 
 #include "sim/report/document.h"
 #include "tests/picture.h"
@@ -63,6 +64,28 @@ TEST_CASE("calibrate: outcomes make a two-by-two table for the replay and for th
   CHECK(replay.counts[1][0] == 1);
   CHECK(replay.right_pct() == Approx(200.0 / 3));
   CHECK(outcomes(rows, said, Judge::rule).right_pct() == Approx(0));
+}
+
+TEST_CASE("calibrate: what programs read has the errors and the outcomes of every judge") {
+  const std::vector<Row> rows = {row("a", "100"), row("b", "", "1"), row("c", "200")};
+  std::vector<Prediction> said = {predicted("a", 90), predicted("b", 1), predicted("c", 220)};
+  said[1].oom = true;
+  said[2].rule_says_oom = true;
+  report::Json json = report::result(validation_answer(rows, said));
+  for (report::Json part : {json["overall"], json["groups"]["s"], json["not_fitted_on"]}) {
+    CHECK(part["tflops_gpu"]["rows"] == 2);
+    for (const auto& [judge, name] : {std::pair{Judge::replay, "outcome"},
+                                      {Judge::decided, "outcome_decided"},
+                                      {Judge::likely, "outcome_likely"},
+                                      {Judge::rule, "outcome_80_percent_rule"}}) {
+      const Outcomes o = outcomes(rows, said, judge);
+      INFO(name);
+      CHECK(part[name]["rows"] == 3);
+      CHECK(part[name]["right_pct"] == o.right_pct());
+      CHECK(part[name]["ran_said_oom"] == o.counts[0][1]);
+      CHECK(part[name]["oom_said_fits"] == o.counts[1][0]);
+    }
+  }
 }
 
 TEST_CASE("calibrate: tight outcomes are left undecided, or counted on their more likely side") {

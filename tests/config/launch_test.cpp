@@ -508,6 +508,49 @@ TEST_CASE("launch: files that are no configuration are refused and end quickly")
     }
 }
 
+TEST_CASE("launch: without a global batch a step is one microbatch of each replica") {
+  support::Scratch scratch;
+  const std::string script = scratch.write(
+      "s.sh",
+      "python pretrain_gpt.py --tensor-model-parallel-size 2 --pipeline-model-parallel-size 2 "
+      "--micro-batch-size 3\n");
+  for (const char* size : {"nodes=2", "gpus=16", "dp=4"}) {
+    const auto file =
+        load_megatron(script, {"cluster=dgx-h100", "model=llama-2-7b", "sequence=4096", size});
+    CAPTURE(size, problems(file));
+    REQUIRE(file);
+    CHECK(file->plan.mesh.dp == 4);
+    CHECK(file->plan.batch.global_batch == 4 * 3);
+  }
+}
+
+// Whatever else the command line says: nothing of the file would be in the answer.
+TEST_CASE("launch: a file that launches nothing says so") {
+  support::Scratch scratch;
+  struct Case {
+    const char *name, *text, *words;
+  };
+  for (const Case& one :
+       {Case{"empty.sh", "", "none of its commands trains"},
+        Case{"sweep.sh", "set -eu\nexec mpirun -n 8 rehearse sweep \"$1\" -o \"$2\" --resume\n",
+             "none of its commands trains"},
+        Case{"lost.sh", "torchrun train.py $ARGS\n", "nobody says what is in $ARGS"},
+        Case{"a.toml", "[tool.poetry]\nname = \"x\"\n", "not a configuration of torchtitan"},
+        Case{"a.json", R"({"hidden_size": 4096})", "not a configuration of DeepSpeed"}}) {
+    const auto file = load_megatron(scratch.write(one.name, one.text),
+                                    {"cluster=dgx-h100", "model=llama-2-7b", "gpus=8", "tp=8",
+                                     "sequence=4096", "global_batch=8"});
+    CAPTURE(one.name, problems(file));
+    REQUIRE_FALSE(file);
+    CHECK(file.errors().size() == 1);
+    CHECK(support::contains(problems(file), one.words));
+  }
+  for (const char* name : {"slurm.sh", "mpi.sh", "pbs.sh", "grid-engine.sh"})
+    CHECK(support::contains(
+        problems(load_megatron(support::in_repository(std::string("workloads/jobs/") + name))),
+        "none of its commands trains"));
+}
+
 TEST_CASE("launch: tokenizers are known by their names") {
   using sim::config::vocabulary_of;
   support::Scratch scratch;

@@ -29,6 +29,28 @@ TEST_CASE("golden: a number outside its range is refused with the range") {
         std::string("./rehearse sweep workloads/paper-454.textproto -j '") + number + "'", folder);
     CHECK(finished.code == 64);
     CHECK(finished.err.find("--jobs takes a whole number from 1 to ") != std::string::npos);
+    // Also where it counts only together with --seeds.
+    if (std::string_view(number).empty()) continue;
+    const golden::Finished alone =
+        run(std::string("./rehearse run llama-2-7b-64 --jobs='") + number + "'", folder);
+    CHECK(alone.code == 64);
+    CHECK(alone.err.find("--jobs takes a whole number from 1 to ") != std::string::npos);
+  }
+}
+
+TEST_CASE("golden: an option that is another verb's is refused") {
+  const std::string folder = golden::scratch("verbs");
+  for (const auto& [command, option] : {std::pair{"topo check dgx-h100", "groups"},
+                                        {"topo check dgx-h100", "output"},
+                                        {"topo time dgx-h100 --max 1MiB", "moves"},
+                                        {"topo export dgx-h100", "claim"},
+                                        {"topo place llama-2-7b-64", "max"},
+                                        {"memory estimate llama-2-7b-64", "rules"}}) {
+    const golden::Finished finished =
+        run(fmt::format("./rehearse {} --{}=8", command, option), folder);
+    INFO(command << " --" << option);
+    CHECK(finished.code == 64);
+    CHECK(finished.err.find(fmt::format("takes no --{}", option)) != std::string::npos);
   }
 }
 
@@ -91,6 +113,10 @@ TEST_CASE("golden: topo time takes all groups at once, or packets one by one") {
       run("./rehearse topo time dgx-h100 --groups 128x8 --min 1GiB --max 1GiB", folder);
   CHECK(all.code == 0);
   CHECK(all.out.find("all_reduce of 128 GPUs on dgx-h100, 128 groups at once") == 0);
+  const std::string two = "./rehearse topo time dgx-h100 nodes=2 --max 1MiB --groups ";
+  CHECK(run(two + "16", folder).code == 0);
+  CHECK(run(two + "8x2", folder).code == 0);
+  CHECK(run(two + "32", folder).code == 64);
   for (const char* wrong : {"0", "1", "3", "8x", "x8", "16384x2"})
     CHECK(run(std::string("./rehearse topo time dgx-h100 --groups ") + wrong, folder).code == 64);
   const golden::Finished packets = run(
@@ -164,12 +190,15 @@ TEST_CASE("golden: a condition of a node that the job does not use is said") {
   const std::string folder = golden::scratch("condition");
   const golden::Finished finished =
       run("./rehearse run llama-2-7b-64 'condition={node: 99 speed: 0.5}' "
-          "'condition={node: 7 speed: 0.9}'",
+          "'condition={node: 7 speed: 0.9}' 'condition={leaf: 17 bandwidth: 0.5}' "
+          "'condition={leaf: 2 bandwidth: 0.9}'",
           folder);
   CHECK(finished.code == 0);
   CHECK(finished.err.find("note: the condition of node 99 touches nothing: the plan's 64 GPUs are "
                           "on nodes 0 to 7\n") != std::string::npos);
   CHECK(finished.err.find("node 7 ") == std::string::npos);
+  CHECK(finished.err.find("the condition of leaf 17 touches nothing") != std::string::npos);
+  CHECK(finished.err.find("leaf 2 ") == std::string::npos);
 }
 
 TEST_CASE("golden: explain looks for changes where a plan does not fit, and is told not to") {

@@ -1,6 +1,8 @@
 // evaluate.cpp — the whole way from a plan to an answer, on a real cluster description.
 #include "sim/search/evaluate.h"
 
+#include <fmt/format.h>
+
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <fstream>
@@ -317,4 +319,41 @@ TEST_CASE("search: why a plan cannot run is said, and host memory once the rest 
   const std::vector<std::string> few = problems_on(1, 16);
   REQUIRE(few.size() == 1);
   CHECK(few[0].find("16 GPUs are needed") == 0);
+}
+
+TEST_CASE("search: what is advised where the CPUs' memory is full runs") {
+  small_plan();
+  const auto full = [](std::vector<std::string> settings, std::int64_t gib) {
+    settings.insert(settings.end(),
+                    {"model=llama-2-7b", "cluster=dgx-h100", "gpus=16", "global_batch=16",
+                     "sequence=1024", fmt::format("node.cpu_memory={}GiB", gib)});
+    const auto file = config::load_plan("", settings);
+    REQUIRE(file);
+    search::Sites sites;
+    const auto site = sites.of(file->machine);
+    REQUIRE(site);
+    const std::vector<std::string> found = search::problems(file->plan, **site);
+    return found.empty() ? std::string() : found.front();
+  };
+  const std::vector<std::vector<std::string>> ways = {
+      {"precision_aware_optimizer=true"},
+      {"deepspeed_optimizer=true", "overlap_grad_reduce=false", "overlap_param_gather=false",
+       "fp32_gradients=false", "gradient_accumulation_fusion=false"}};
+  for (const std::vector<std::string>& way : ways)
+    for (const int gib : {1, 16, 40}) {
+      std::vector<std::string> settings = way;
+      settings.emplace_back("optimizer_cpu_offload=true");
+      const std::string said = full(settings, gib);
+      INFO(said);
+      const std::string fraction = "write optimizer_offload_fraction ";
+      const std::string off = "write optimizer_cpu_offload=false";
+      const std::size_t at = said.find(fraction);
+      if (at != std::string::npos) {
+        settings.push_back("optimizer_offload_fraction=" + said.substr(at + fraction.size(), 4));
+      } else {
+        REQUIRE(said.find(off) != std::string::npos);
+        settings.back() = "optimizer_cpu_offload=false";
+      }
+      CHECK(full(settings, gib).empty());
+    }
 }

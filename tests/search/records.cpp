@@ -170,6 +170,16 @@ TEST_CASE("search: a record with any byte changed is made anew") {
   CHECK(text_of(file.path()) == in_order);
 }
 
+TEST_CASE("search: a record that is there twice is written once") {
+  const std::string folder = fresh_folder("twice");
+  fs::create_directories(folder);
+  std::ofstream(folder + "/results.jsonl") << kept(0) << kept(1) << kept(2) << kept(1);
+  RecordFile file;
+  REQUIRE(file.open(folder, RecordFile::Mode::go_on, ids) == RecordProblem::none);
+  REQUIRE(file.finish() == RecordProblem::none);
+  CHECK(text_of(file.path()) == in_order);
+}
+
 TEST_CASE("search: two different results of one point are an error") {
   const std::string folder = fresh_folder("mixed");
   fs::create_directories(folder);

@@ -49,6 +49,58 @@ std::vector<Cluster> small_worlds() {
 
 }  // namespace
 
+// Small worlds cover each kind of fabric and of node.
+TEST_CASE(
+    "topology: a condition that is taken changes a link or a speed, and parts are all known") {
+  const auto links = [](const Graph& graph) {
+    std::vector<std::int64_t> all;
+    for (auto [edge, end] = boost::edges(graph); edge != end; ++edge)
+      all.push_back(graph[*edge].capacity.bytes_per_second);
+    return all;
+  };
+  for (Cluster cluster : small_worlds()) {
+    if (cluster.nodes < 2 || cluster.nodes > 3 || cluster.node.gpus > 4) continue;
+    const Graph graph = build_graph(cluster);
+    const std::vector<std::int64_t> before = links(graph);
+    const auto taken = [&](const Condition& condition) {
+      cluster.conditions = {condition};
+      return problems(cluster).empty();
+    };
+    std::vector<Condition> parts;
+    for (int i = 0; i < 9; ++i) {
+      parts.push_back({.leaf = i});
+      parts.push_back({.spine = i});
+      parts.push_back({.node = i});
+      parts.push_back({.node = 0, .gpu = i});
+      parts.push_back({.node = 0, .nic = i});
+    }
+    const FabricKind kind = cluster.fabric.kind;
+    const bool trunks = count(graph, VertexKind::leaf) > 1;
+    const bool leaves = kind != FabricKind::single_switch && kind != FabricKind::torus;
+    for (Condition c : parts) {
+      INFO(name(kind) << " " << name(cluster.node.interconnect) << " " << cluster.nodes << " x "
+                      << cluster.node.gpus << ": node " << c.node << " gpu " << c.gpu << " nic "
+                      << c.nic << " leaf " << c.leaf << " spine " << c.spine);
+      c.bandwidth = 0.5;
+      const bool there =
+          c.leaf >= 0    ? leaves && c.leaf < count(graph, VertexKind::leaf)
+          : c.spine >= 0 ? kind == FabricKind::leaf_spine && c.spine < cluster.fabric.spines
+          : c.node >= cluster.nodes ? false
+          : c.nic >= 0
+              ? c.nic < cluster.node.nics
+              : c.gpu < cluster.node.gpus && cluster.node.interconnect != GpuInterconnect::pcie;
+      CHECK(taken(c) == there);
+      const bool alone = c.node < 0 ? !trunks : c.nic < 0 && cluster.node.gpus == 1;
+      if (there && !alone) CHECK(links(build_graph(cluster)) != before);
+      c.bandwidth = 1;
+      c.speed = 0.5;
+      const bool gpus = c.node >= 0 && c.node < cluster.nodes && c.nic < 0;
+      CHECK(taken(c) == (gpus && c.gpu < cluster.node.gpus));
+    }
+    CHECK_FALSE(taken({.node = 0, .gpu = 0, .nic = 0, .bandwidth = 0.5}));
+  }
+}
+
 TEST_CASE("topology: every kind of cluster is strongly connected and every cable goes both ways") {
   for (const Cluster& cluster : small_worlds()) {
     INFO(name(cluster.fabric.kind) << " " << name(cluster.node.interconnect) << " " << cluster.nodes

@@ -45,6 +45,19 @@ TEST_CASE("wiring: a tree of switches is told by its leaves and what stands abov
   CHECK(rails.fabric.oversubscription == 1);
 }
 
+TEST_CASE("wiring: where cables up or down have no rates, leaves are not over-subscribed") {
+  for (const bool up : {false, true})
+    for (const bool down : {false, true}) {
+      Wiring wiring = tree(16, 4, 1, 2, 1);
+      for (Wiring::Cable& cable : wiring.cables)
+        if (cable.b < 6 ? !up : !down) cable.bytes_per_second = 0;
+      const WiringShape shape = shape_of(wiring);
+      INFO(up << down << ": " << shape.seen);
+      CHECK(shape.fabric.oversubscription == (up && down ? 2 : 1));
+      CHECK((shape.seen.find("rates") == std::string::npos) == (up && down));
+    }
+}
+
 TEST_CASE("wiring: a level above the spines makes pods of the leaves that spines join") {
   // Two pods of two leaves and one spine each, a core above both spines.
   Wiring wiring;
