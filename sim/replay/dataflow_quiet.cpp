@@ -235,8 +235,8 @@ bool Dataflow::decided(const GrowthStop& stop) {
 namespace {
 
 // Periods of the first stretch. Lanes are worth setting up behind it: that costs as much as a few
-// periods, and many a class needs the driver before.
-constexpr std::int64_t first_stretch = 8;
+// periods, and many a class needs the driver at once.
+constexpr std::int64_t first_stretch = 2;
 
 }  // namespace
 
@@ -244,8 +244,9 @@ constexpr std::int64_t first_stretch = 8;
 // memory is decided, and where lanes can take over.
 std::int64_t Dataflow::end_of_stretch(std::span<const Quiet> all, std::int64_t done,
                                       std::int64_t most) {
-  constexpr std::int64_t longest = 256;
-  std::int64_t end = std::min(most, done + std::clamp(done / 2, first_stretch, longest));
+  constexpr std::int64_t shortest = 8, longest = 256;
+  std::int64_t end = done == 0 ? first_stretch : done + std::clamp(done / 2, shortest, longest);
+  end = std::min(end, most);
   for (const GrowthStop& stop : growth_stops)
     if (stop.periods > done) end = std::min(end, stop.periods);
   for (const Quiet& quiet : all)

@@ -9,7 +9,8 @@ using namespace sim::config;
 TEST_CASE("config: residuals come back as they were written") {
   RunResiduals residuals;
   residuals.command = "rehearse validate \"a b\\\".csv";
-  residuals.groups.push_back({ResidualOf::bubble, "p", "Megatron-LM", true, false, "s", true, {}});
+  residuals.groups.push_back(
+      {ResidualOf::bubble, "p", "Megatron-LM", true, false, "s", true, true, true, {}});
   for (int i = 0; i < 50; ++i) residuals.groups[0].values.push_back(-0.125 + i / 64.0);
   support::Scratch scratch;
   const auto back = load_residuals(scratch.write("r.textproto", to_text(residuals)));

@@ -54,7 +54,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       check(parse_vary(text));
       break;
     default:
-      sim::memory::parse_options(text);
+      check(sim::memory::parse_options(text));
       break;
   }
   return 0;

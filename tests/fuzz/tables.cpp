@@ -24,7 +24,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (const auto table = load_table(file.path()))
     for (const TableRow& row : table->rows)
       if (row.cells.size() != table->columns.size()) __builtin_trap();
-  load_runs(file.path());
+  if (const auto runs = load_runs(file.path()); !runs && runs.errors().empty()) __builtin_trap();
   FailureFields gpu, node;
   gpu.name = "gpu";
   node.name = "node";
