@@ -377,6 +377,21 @@ TEST_CASE("replay: both engines agree on plans drawn from all that is legal") {
   CHECK(shards > 50);
 }
 
+namespace {
+
+// Operations that are executed with shortcuts and without, which give the same answer.
+std::pair<std::int64_t, std::int64_t> executed(const workload::Job& job, const replay::Times& times,
+                                               const replay::Memory& memory) {
+  Options options;
+  const replay::RunReport few = replay::run(job, times, memory, options);
+  options.shortcuts = false;
+  const replay::RunReport all = replay::run(job, times, memory, options);
+  check_equal(few, all);
+  return {few.replayed, all.replayed};
+}
+
+}  // namespace
+
 TEST_CASE("replay: the shortcuts of the fast engine change nothing") {
   for (Case c : catalog()) {
     CAPTURE(c.name);
@@ -384,12 +399,8 @@ TEST_CASE("replay: the shortcuts of the fast engine change nothing") {
     const workload::Job job = sample::job(c.plan);
     const replay::Times times = sample::times(job, c.launch_us);
     const replay::Memory memory = sample::memory(job);
-    Options options;
-    const replay::RunReport a = replay::run(job, times, memory, options);
-    options.shortcuts = false;
-    const replay::RunReport b = replay::run(job, times, memory, options);
-    check_equal(a, b);
-    CHECK(a.replayed <= b.replayed);
+    const auto [few, all] = executed(job, times, memory);
+    CHECK(few <= all);
   }
 }
 
@@ -440,13 +451,8 @@ TEST_CASE("replay: of many microbatches few are executed, also where they go rou
     if (!job.single_queue || schedule.output != schedule::Output::last_part) continue;
     replay::Times times = sample::times(job);
     times.launch_queue = 1024;
-    const replay::Memory memory = sample::memory(job);
-    Options options;
-    const replay::RunReport few = replay::run(job, times, memory, options);
-    options.shortcuts = false;
-    const replay::RunReport all = replay::run(job, times, memory, options);
-    check_equal(few, all);
-    CHECK(2 * few.replayed < all.replayed);
+    const auto [few, all] = executed(job, times, sample::memory(job));
+    CHECK(2 * few < all);
     ++schedules;
   }
   CHECK(schedules >= 4);

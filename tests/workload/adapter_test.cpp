@@ -110,22 +110,11 @@ TEST_CASE("workload: only adapters have gradients and state") {
 
 TEST_CASE("workload: an offloaded layer holds nothing once the next one is done") {
   Plan plan = sample::llama_8b();
-  const auto at_head = [](const Plan& of) {
-    const Program program = sample::job(of).classes[0];
-    sample::Walk walk(program);
-    walk.run(program.setup);
-    walk.run(program.first_step);
-    std::int64_t bytes = 0;
-    walk.run(program.step, [&](const Instruction& i, const Block& b, const sample::Walk& w) {
-      if (i.op == Op::alloc && b.name == "head and loss" && bytes == 0) bytes = w.bytes();
-    });
-    return bytes;
-  };
-  const std::int64_t all = at_head(plan);
+  const std::int64_t all = sample::at_head(plan);
   plan.policy.offload_layers = 20;
   REQUIRE(problems(plan).empty());
   // Section 8: what a layer keeps, and 16 bytes of random state.
-  CHECK(all - at_head(plan) == 20LL * (570'982'400 + 16));
+  CHECK(all - sample::at_head(plan) == 20LL * (570'982'400 + 16));
   plan.policy.offload_layers = 32;
   CHECK(problems(plan).front().message ==
         "offload_layers is 32; it must be 0 to 31, all layers but one");

@@ -33,19 +33,6 @@ std::uint8_t bits(std::initializer_list<OffloadModule> modules) {
   return all;
 }
 
-// Alive where the head of a step's first microbatch begins.
-std::int64_t at_head(const Plan& plan) {
-  const Program program = sample::job(plan).classes[0];
-  sample::Walk walk(program);
-  walk.run(program.setup);
-  walk.run(program.first_step);
-  std::int64_t bytes = 0;
-  walk.run(program.step, [&](const Instruction& i, const Block& b, const sample::Walk& w) {
-    if (i.op == Op::alloc && b.name == "head and loss" && bytes == 0) bytes = w.bytes();
-  });
-  return bytes;
-}
-
 // Of a layer of Llama-3.1-8B with 8,192 tokens on two tensor-parallel ranks: INVENTORY.md
 // section 8.
 constexpr std::int64_t residual = 33'554'432, normed = 33'554'432, query = 33'554'432,
@@ -60,7 +47,7 @@ struct Travel {
 
 TEST_CASE("workload: modules of all layers but the last go down and come back") {
   const Plan plan = sample::llama_8b();
-  const std::int64_t all = at_head(plan);
+  const std::int64_t all = sample::at_head(plan);
   for (const auto& [modules, travels, leaves] :
        {Travel{bits({qkv_linear}), residual + normed, residual + normed},
         // The projection saves the core's output too, so a copy alone frees nothing of it.
@@ -77,7 +64,7 @@ TEST_CASE("workload: modules of all layers but the last go down and come back") 
     const Moved bytes = moved(sample::job(p).classes[0]);
     CHECK(bytes.down == p.microbatches() * 31 * travels);
     CHECK(bytes.up == bytes.down);
-    CHECK(all - at_head(p) == 31 * leaves);
+    CHECK(all - sample::at_head(p) == 31 * leaves);
   }
 }
 
@@ -159,7 +146,7 @@ TEST_CASE("workload: experts leave their inputs and what the activation reads") 
     INFO(offload_modules_text(p.policy, ","));
     REQUIRE(sample::rules(p).empty());
     CHECK(moved(sample::job(p).classes[0]).down == p.microbatches() * 3 * travels);
-    CHECK(at_head(plan) - at_head(p) == 3 * travels);
+    CHECK(sample::at_head(plan) - sample::at_head(p) == 3 * travels);
   }
 }
 

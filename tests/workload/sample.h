@@ -183,6 +183,19 @@ inline std::int64_t most_in_step(const Program& program, const std::string& labe
   return most;
 }
 
+// Bytes that are alive where the head of a later step's first microbatch begins, in class 0.
+inline std::int64_t at_head(const Plan& plan) {
+  const Program program = job(plan).classes[0];
+  Walk walk(program);
+  walk.run(program.setup);
+  walk.run(program.first_step);
+  std::int64_t bytes = 0;
+  walk.run(program.step, [&](const Instruction& i, const Block& b, const Walk& now) {
+    if (i.op == Op::alloc && b.name == "head and loss" && bytes == 0) bytes = now.bytes();
+  });
+  return bytes;
+}
+
 // Bytes that a block leaves allocated, by label. Blocks that make a library's workspace are
 // skipped: a later one looks alike.
 inline std::map<std::string, std::int64_t> left_by(const Program& program,
