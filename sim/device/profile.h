@@ -157,9 +157,10 @@ struct HostProfile {
   Duration expert{};
   Duration microbatch{};  // data iterator, schedule, loss bookkeeping
   Duration step{};        // timers, logging, learning rate; once per step
-  // Entries of the GPU's launch queue (CUDA_DEVICE_MAX_CONNECTIONS=1: one for all streams): the CPU
-  // waits to issue more until the GPU has started as many. A kernel takes one, a collective or
-  // exchange with its event records and waits `queue_entries_per_collective`. 0: no limit.
+  // Entries of a launch queue of the GPU (CUDA_DEVICE_MAX_CONNECTIONS=1: one for all streams, else
+  // each has its own): the CPU waits to issue more until the GPU has started as many. A kernel
+  // takes one, a collective or exchange with its event records and waits
+  // `queue_entries_per_collective`. 0: no limit.
   std::int64_t launch_queue = 0;
   std::int64_t queue_entries_per_collective = 1;
   LoaderProfile loader;

@@ -34,8 +34,8 @@ void Lane::collective(const Instruction& i) {
   const replay::Account account = replay::row(who).account;
   const bool of_passes =
       account == replay::Account::tp_exposed || account == replay::Account::cp_exposed;
-  if (counts_ == Counts::passes && !of_passes) return;
-  const bool slowed = i.flags & workload::overlapped;
+  if (counts_ != Counts::everything && !of_passes) return;
+  const bool slowed = this->slowed(i);
   std::int64_t& own = tail_[at(i.stream)];
   std::int64_t& wire = tail_[at(who)];
   wire = std::max({wire, own, cpu_}) +
@@ -48,7 +48,7 @@ void Lane::run(const Instruction& i) {
   std::int64_t& own = tail_[at(i.stream)];
   switch (i.op) {
     case Op::kernel: {
-      const bool slowed = i.flags & workload::overlapped;
+      const bool slowed = this->slowed(i);
       const bool beside = i.flags & workload::beside;
       std::int64_t& free = free_[static_cast<std::size_t>(replay::resource_of(i.stream))];
       const Duration d = (slowed ? times_.kernel_overlapped : times_.kernel)[i.index];
@@ -86,11 +86,13 @@ void Lane::run(const std::vector<workload::Pass>& passes, std::size_t from) {
 
 std::vector<std::int64_t> ends_of_calls(const workload::Program& program,
                                         const replay::ClassTimes& times,
-                                        const workload::Template& pattern) {
-  Lane lane(program, times, Lane::Counts::passes);
+                                        const workload::Template& pattern, bool sharded) {
+  Lane lane(program, times, sharded ? Lane::Counts::layers : Lane::Counts::passes);
   std::vector<std::int64_t> ends;
   for (const workload::Call& call : pattern.calls) {
-    for (const Instruction& i : program.blocks[call.block].code) lane.run(i);
+    const workload::Block& block = program.blocks[call.block];
+    if (!sharded || !block.of_sharding)
+      for (const Instruction& i : block.code) lane.run(i);
     ends.push_back(lane.compute());
   }
   return ends;

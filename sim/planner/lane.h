@@ -16,8 +16,9 @@ namespace sim::planner {
 class Lane {
  public:
   // Which collectives take time: those of tensors and of the sequence, which are a pass's own, or
-  // those of parameters and gradients as well.
-  enum class Counts : std::uint8_t { passes, everything };
+  // those of parameters and gradients as well. layers: the former, and no kernel is slowed by what
+  // runs beside it, for that is another matter in each pass.
+  enum class Counts : std::uint8_t { layers, passes, everything };
   static constexpr std::int64_t never = std::numeric_limits<std::int64_t>::min() / 4;
 
   // The compute stream begins at 0; `others`: when everything else is free.
@@ -33,6 +34,9 @@ class Lane {
 
  private:
   void collective(const workload::Instruction& instruction);
+  bool slowed(const workload::Instruction& instruction) const {
+    return counts_ != Counts::layers && instruction.flags & workload::overlapped;
+  }
 
   const workload::Program& program_;
   const replay::ClassTimes& times_;
@@ -43,9 +47,10 @@ class Lane {
   std::int64_t cpu_;
 };
 
-// Picoseconds at which the compute stream has finished each call of a template.
+// Picoseconds at which the compute stream has finished each call of a template. `sharded`: without
+// what parameters in shards add to it, for where there are stages most passes find them whole.
 std::vector<std::int64_t> ends_of_calls(const workload::Program& program,
                                         const replay::ClassTimes& times,
-                                        const workload::Template& pattern);
+                                        const workload::Template& pattern, bool sharded);
 
 }  // namespace sim::planner

@@ -190,7 +190,8 @@ Pieces make_pieces(const planner::Space& space, const PiecesKey& key, search::Si
                                       : kind == PassKind::weight   ? &PassTimes::weight
                                                                    : nullptr;
     if (member == nullptr) continue;
-    const Parts parts = parts_of(pattern, ends_of_calls(program, times.classes.front(), pattern));
+    const Parts parts = parts_of(
+        pattern, ends_of_calls(program, times.classes.front(), pattern, plan.shards_parameters()));
     const bool first = !std::exchange(seen[kind], true);
     const bool forward = kind == PassKind::forward;
     PassTimes& begin = forward ? pieces.first : pieces.last;

@@ -25,8 +25,9 @@ Dataflow::Dataflow(const workload::Job& job, const Times& times, const Memory& m
   if (options.observer)
     for (std::size_t c = 0; c < ranks_.size(); ++c)
       ranks_[c]->memory.watch(*options.observer, static_cast<int>(c));
-  if (times.single_queue)
-    for (auto& r : ranks_) r->launched.resize(static_cast<std::size_t>(times.launch_queue));
+  for (auto& r : ranks_)
+    r->queues.assign(times.single_queue ? 1 : workload::stream_count,
+                     HardwareQueue(times.launch_queue));
   for (const workload::Program& program : job.classes) {
     std::vector<const MemoryCode*>& blocks = memory_code_.emplace_back();
     for (const workload::Block& block : program.blocks)
@@ -74,28 +75,23 @@ Account Dataflow::why(const RankState& r, Time start, Account otherwise) const {
   return otherwise;
 }
 
-void Dataflow::admit(RankState& r, std::int64_t entries) const {
-  if (r.launched.empty()) return;
-  // The last of the entries needs the place of the launch that was as many before it.
-  const std::size_t last = (r.launches + static_cast<std::size_t>(entries) - 1) % r.launched.size();
-  r.clock.cpu = std::max(r.clock.cpu, r.launched[last]);
+void Dataflow::admit(RankState& r, Stream stream, std::int64_t entries) const {
+  HardwareQueue& queue = r.queue_of(stream);
+  assert(queue.knows_room_for(entries));
+  r.clock.cpu = std::max(r.clock.cpu, queue.room_for(entries));
+  queue.issue(entries);
 }
 
-void Dataflow::launched(RankState& r, std::int64_t entries, Time start) const {
-  if (!times_.single_queue) return;
-  r.queue = start;
-  if (r.launched.empty()) return;
-  for (std::int64_t k = 0; k < entries; ++k) {
-    r.launched[r.launches] = start;
-    if (++r.launches == r.launched.size()) r.launches = 0;
-  }
+void Dataflow::launched(RankState& r, Stream stream, std::int64_t entries, Time start) const {
+  if (times_.single_queue) r.queue = start;
+  r.queue_of(stream).start(entries, start);
 }
 
 void Dataflow::kernel(int c, RankState& r, const Instruction& i) {
   const Resource resource = resource_of(i.stream);
   const bool launches = resource != Resource::cpu_cores;
   r.clock.cpu = r.clock.cpu + times_.launch;
-  if (launches) admit(r, 1);
+  if (launches) admit(r, i.stream, 1);
   Time& tail = r.clock.tail[at(i.stream)];
   Time& free = r.free[static_cast<std::size_t>(resource)];
   const bool beside = i.flags & workload::beside;
@@ -111,7 +107,7 @@ void Dataflow::kernel(int c, RankState& r, const Instruction& i) {
   if (!beside && resource == Resource::sms)
     r.timeline.kernel(start, end, kernel_account(i.flags), idle);
   if (launches) {
-    launched(r, 1, start);
+    launched(r, i.stream, 1, start);
     r.queue_account = idle;
   }
   if (options_.observer) observe(c, r, i.stream, i, start, start, end);
@@ -125,7 +121,7 @@ bool Dataflow::collective(int c, RankState& r, const Instruction& i) {
   const int group = meeting_of_[static_cast<std::size_t>(c)][at(q)];
   if (!r.posted) {
     r.clock.cpu = r.clock.cpu + times_.launch_collective;
-    admit(r, times_.queue_entries_per_collective);
+    admit(r, q, times_.queue_entries_per_collective);
     r.post = std::max({r.clock.cpu, tail, r.clock.tail[at(i.stream)]});
     if (times_.single_queue) r.post = std::max(r.post, r.queue);
     if (group >= 0) {
@@ -158,7 +154,7 @@ bool Dataflow::collective(int c, RankState& r, const Instruction& i) {
       i.flags & workload::overlapped ? r.times.transfer_overlapped : r.times.transfer;
   const Time end = start + durations[i.index];
   const Account late = why(r, r.post, account);
-  launched(r, times_.queue_entries_per_collective, r.post);
+  launched(r, q, times_.queue_entries_per_collective, r.post);
   r.queue_account = late;
   tail = end;
   const bool waits_for_stages =
@@ -201,7 +197,7 @@ void Dataflow::post(int c, RankState& r, PendingExchange& pending) {
     due_[other] = true;
   const Account late = why(r, pending.post, Account::pp_transfer);
   if (pending.joins) lift(r, Stream::compute, pending.post, late);
-  launched(r, times_.queue_entries_per_collective, pending.post);
+  launched(r, pending.communicator, times_.queue_entries_per_collective, pending.post);
   r.queue_account = late;
 }
 
@@ -231,6 +227,11 @@ bool Dataflow::complete(int c, RankState& r, PendingExchange& pending) {
   r.clock.tail[at(pending.communicator)] = end;
   std::int64_t& open = r.clock.open[at(pending.communicator)];
   if (open == pending.number) open = 0;
+  std::erase_if(r.tape_later, [&](const auto& place) {
+    if (place.second != pending.number) return false;
+    r.tape[place.first] = (end - r.tape_origin).ps;
+    return true;
+  });
   if (const std::int64_t open_events = r.driver.outstanding(); open_events > 0)
     r.driver.set_outstanding(open_events -
                              r.memory.set_events(ClockDriver::later + pending.number, end.ps));
@@ -295,9 +296,13 @@ bool Dataflow::exchange(int c, RankState& r, const Instruction& i) {
   if (!r.posted) {
     // What follows in a single hardware queue starts behind this.
     if (times_.single_queue && !complete_all(c, r, workload::bit_of(q))) return false;
+    // Else it may be unknown when those start that are in its own queue.
+    const std::int64_t entries = times_.queue_entries_per_collective;
+    if (!r.queue_of(q).knows_room_for(entries)) settle(c, r);
+    if (!r.queue_of(q).knows_room_for(entries)) return false;
     r.clock.cpu =
         r.clock.cpu + static_cast<std::int64_t>(exchange.messages.size()) * times_.launch_exchange;
-    admit(r, times_.queue_entries_per_collective);
+    admit(r, q, entries);
     PendingExchange pending;
     pending.exchange = i.index;
     pending.number = ++r.clock.exchanges;

@@ -55,13 +55,9 @@ void Dataflow::save(const RankState& r, Time origin, std::vector<std::int64_t>& 
   for (const Time t : r.free) put(std::max(t, cpu));
   put(std::max(r.queue, cpu));
   out.push_back(r.queue > cpu ? static_cast<std::int64_t>(r.queue_account) : -1);
-  // The ring from its oldest launch on.
-  for (std::size_t k = 0; k < r.launched.size(); ++k) {
-    const Time t = r.launched[(r.launches + k) % r.launched.size()];
-    if (t > cpu) {
-      out.push_back(static_cast<std::int64_t>(k));
-      put(t);
-    }
+  for (const HardwareQueue& queue : r.queues) {
+    queue.visit_behind(cpu, put);
+    out.push_back(queue.waiting());
   }
   const Time past = std::min(cpu, r.clock.tail[0]);
   for (const EventEnd& e : r.events) {
@@ -168,7 +164,7 @@ void Dataflow::move_on(std::size_t c, const Snapshot& before, const Snapshot& no
   for (Time& t : r.clock.tail) t = t + by;
   for (Time& t : r.free) t = t + by;
   r.queue = r.queue + by;
-  for (Time& t : r.launched) t = t + by;
+  for (HardwareQueue& queue : r.queues) queue.move_on(by);
   for (EventEnd& e : r.events) e.when = e.when + by;
   for (PendingExchange& p : r.pending) p.post = p.post + by;
   Accounts gained = now.accounts[c];

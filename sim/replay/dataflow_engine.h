@@ -117,8 +117,8 @@ class Dataflow {
   void kernel(int c, RankState& r, const workload::Instruction& i);
   void wait(RankState& r, const workload::Instruction& i);
   // The CPU may issue `entries` more launches; they started at `start`.
-  void admit(RankState& r, std::int64_t entries) const;
-  void launched(RankState& r, std::int64_t entries, Time start) const;
+  void admit(RankState& r, workload::Stream stream, std::int64_t entries) const;
+  void launched(RankState& r, workload::Stream stream, std::int64_t entries, Time start) const;
   // Those of the messages of an exchange, in their order.
   const std::vector<Channel*>& channels_of(int c, std::uint32_t exchange);
   void post(int c, RankState& r, PendingExchange& pending);

@@ -86,8 +86,11 @@ bool Dataflow::free(int c, RankState& r, const Instruction& i, const MemoryCode&
   r.clock.cpu = r.clock.cpu + times_.release;
   if (r.taping) {
     r.tape.push_back((r.clock.cpu - r.tape_origin).ps);
-    for (std::size_t s = 0; s < workload::stream_count; ++s)
-      if (recorded >> s & 1) r.tape.push_back((r.clock.tail[s] - r.tape_origin).ps);
+    for (std::size_t s = 0; s < workload::stream_count; ++s) {
+      if (!(recorded >> s & 1)) continue;
+      if (r.clock.open[s] != 0) r.tape_later.emplace_back(r.tape.size(), r.clock.open[s]);
+      r.tape.push_back((r.clock.tail[s] - r.tape_origin).ps);
+    }
   }
   if (!left_out) r.memory.free(slot, i.flags & workload::maybe, &r.at);
   return true;

@@ -324,11 +324,10 @@ std::int64_t Dataflow::replay_quietly(const Stretch& stretch, std::int64_t most)
 std::size_t Dataflow::tape_period(const Snapshot& now, std::size_t from, std::size_t cut) {
   const std::size_t period = cut - from;
   if (periods_left(cut, period) < 2) return cut;
-  std::int64_t unknown = 0;  // a tape has the times of all events
   for (auto& r : ranks_) {
-    unknown -= r->driver.unknown();
     r->taping = true;
     r->tape.clear();
+    r->tape_later.clear();
     r->tape_origin = now.origin;
   }
   if (!stop_at(cut + period)) {  // a rank waits there for what another issues behind the cut
@@ -336,8 +335,9 @@ std::size_t Dataflow::tape_period(const Snapshot& now, std::size_t from, std::si
     known_.reset();
     return cut + period;
   }
+  std::int64_t unknown = 0;  // a tape has the times of all events
   for (auto& r : ranks_) {
-    unknown += r->driver.unknown() + r->driver.outstanding();
+    unknown += static_cast<std::int64_t>(r->tape_later.size()) + r->driver.outstanding();
     r->taping = false;
   }
   Snapshot after = snapshot(false);

@@ -5,8 +5,10 @@
 #include <array>
 #include <cstdint>
 #include <deque>
+#include <utility>
 #include <vector>
 
+#include "sim/replay/hardware_queue.h"
 #include "sim/replay/job_view.h"
 #include "sim/replay/rank_memory.h"
 #include "sim/replay/timeline.h"
@@ -37,7 +39,6 @@ class ClockDriver final : public TimedDriver {
   memory::Event record_event(int stream) override {
     const auto s = static_cast<std::size_t>(stream);
     if (clock_.open[s] == 0) return {stream, clock_.tail[s].ps};
-    ++unknown_;
     ++outstanding_;
     return {stream, later + clock_.open[s]};
   }
@@ -56,15 +57,13 @@ class ClockDriver final : public TimedDriver {
     return std::max(event.ticket, clock_.cpu.ps) - origin.ps;
   }
 
-  // Events so far whose time was not known when they were recorded.
-  std::int64_t unknown() const { return unknown_; }
-  // Those of them whose time is not known yet.
+  // Events whose time is not known yet.
   std::int64_t outstanding() const { return outstanding_; }
   void set_outstanding(std::int64_t count) { outstanding_ = count; }
 
  private:
   Clock& clock_;
-  std::int64_t unknown_ = 0, outstanding_ = 0;
+  std::int64_t outstanding_ = 0;
 };
 
 // What a stream waits for when it waits for an event.
@@ -96,6 +95,9 @@ struct RankState {
         times(its_times),
         driver(clock, capacity, costs),
         memory(its_program, driver, options) {}
+  HardwareQueue& queue_of(workload::Stream stream) {
+    return queues[queues.size() == 1 ? 0 : static_cast<std::size_t>(stream)];
+  }
 
   const workload::Program& program;
   const ClassTimes& times;
@@ -104,8 +106,7 @@ struct RankState {
   std::array<Time, resource_count> free{};  // when each resource is done with what was issued
   Time queue{};                             // when the last launch started (single hardware queue)
   Account queue_account = Account::host;
-  std::vector<Time> launched;  // when the latest launches started, a ring of Times::launch_queue
-  std::size_t launches = 0;    // place of the next one in the ring
+  std::vector<HardwareQueue> queues;  // one, or by stream
   std::vector<EventEnd> events = std::vector<EventEnd>(program.events);
   Timeline timeline;
   ClockDriver driver;
@@ -114,6 +115,8 @@ struct RankState {
   // What memory sees of time in a period, relative to its begin: the CPU clock at each allocation
   // and free, then the ends of the streams that a freed tensor was recorded on.
   std::vector<std::int64_t> tape;
+  // Its places that are not known yet, each with the exchange that decides it.
+  std::vector<std::pair<std::size_t, std::int64_t>> tape_later;
   bool taping = false;
   Time tape_origin{};
 

@@ -98,7 +98,9 @@ void price_host(Times& times, const device::HostProfile& host) {
   times.device_free = host.cuda_free;
   times.synchronize = host.synchronisation;
   times.launch_queue = host.launch_queue;
-  times.queue_entries_per_collective = host.queue_entries_per_collective;
+  times.queue_entries_per_collective =
+      host.launch_queue > 0 ? std::min(host.queue_entries_per_collective, host.launch_queue)
+                            : host.queue_entries_per_collective;
   using workload::HostWork;
   const auto set = [&](HostWork w, Duration d) { times.host[static_cast<std::size_t>(w)] = d; };
   set(HostWork::layer_forward, host.layer_forward);

@@ -81,6 +81,13 @@ const Instruction& instruction_of(const Rank& r) {
   return r.program.blocks[call.block].code[r.at.instruction];
 }
 
+// Where a launch goes.
+Stream stream_of(const Rank& r, const Instruction& i) {
+  return i.op == Op::exchange     ? r.program.exchanges[i.index].communicator
+         : i.op == Op::collective ? r.program.transfers[i.index].communicator
+                                  : i.stream;
+}
+
 // Skips empty blocks; sets at_end behind the last pass.
 void normalise(Rank& r) {
   while (r.at.pass < r.at.passes->size()) {
@@ -128,16 +135,16 @@ void Reference::cpu_step(int c) {
   }
   const bool launch = (i.op == Op::kernel && resource_of(i.stream) != Resource::cpu_cores) ||
                       i.op == Op::collective || i.op == Op::exchange;
-  if (launch && times_.single_queue && times_.launch_queue > 0) {
+  if (launch && times_.launch_queue > 0) {
+    Rank::Places& places = places_of(r, stream_of(r, i));
     const std::int64_t own = i.op == Op::kernel ? 1 : times_.queue_entries_per_collective;
-    const std::int64_t wanted = r.entries + own - times_.launch_queue;
-    if (r.entries_started < wanted) {
-      r.entries_wanted = wanted;
-      r.queue_full = true;
+    const std::int64_t wanted = places.issued + own - times_.launch_queue;
+    if (places.started < wanted) {
+      places.wanted = wanted;
       return;
     }
-    r.entries += own;
-    r.entries_of.push_back(own);
+    places.issued += own;
+    places.of.push_back(own);
   }
   handle(c, r, i);
   if (!r.waits) {
@@ -150,8 +157,7 @@ void Reference::cpu_step(int c) {
 
 void Reference::communicate(int c, Rank& r, const Instruction& i, Entry e) {
   const bool exchange = i.op == Op::exchange;
-  const Stream q = exchange ? r.program.exchanges[i.index].communicator
-                            : r.program.transfers[i.index].communicator;
+  const Stream q = stream_of(r, i);
   e.kind = exchange ? EntryKind::exchange : EntryKind::collective;
   e.after = {at(i.stream), r.issued[at(i.stream)]};
   e.launch = r.launches++;

@@ -96,10 +96,13 @@ struct Rank {
   std::array<std::vector<Finished>, streams> finished;  // by entry number
   std::vector<Mark> events = std::vector<Mark>(program.events);
   std::int64_t launches = 0, launches_started = 0;
-  // Places in the launch queue: issued, and how many the started launches took.
-  std::int64_t entries = 0, entries_started = 0;
-  std::deque<std::int64_t> entries_of;  // of launches that have not started
-  std::int64_t entries_wanted = 0;      // the CPU waits until so many have started
+  // Places in a hardware queue: issued, and how many the started launches took.
+  struct Places {
+    std::int64_t issued = 0, started = 0;
+    std::deque<std::int64_t> of;  // of launches that have not started
+    std::int64_t wanted = 0;      // the CPU waits until so many have started; 0: it does not
+  };
+  std::array<Places, streams> places;  // by stream; with a single queue the first is for all
   std::array<std::int64_t, resource_count> kernels{}, kernels_done{};
   Time last_start{};
   Account last_start_account = Account::host;
@@ -111,7 +114,6 @@ struct Rank {
   bool at_end = false;
   bool waits = false;  // the CPU waits for `until`
   std::vector<Mark> until;
-  bool queue_full = false;       // ... for a place in the launch queue
   bool idle_for_memory = false;  // ... because an allocation may have to wait for the device
 
   std::array<std::int64_t, streams> meetings{};
@@ -189,7 +191,10 @@ class Reference {
   void start_collective(int c, Rank& r, std::size_t s, Entry& e);
   void start_exchange(int c, Rank& r, std::size_t s, const Entry& e);
   void meet(Channel& channel);
-  void leave_launch_queue(int c, Rank& r);
+  Rank::Places& places_of(Rank& r, Stream stream) const {
+    return r.places[times_.single_queue ? 0 : at(stream)];
+  }
+  void leave_launch_queue(int c, Rank& r, Stream stream);
   void finish(int c, std::size_t s);
   void put_on_wire(Event event, Duration alone, std::size_t kind,
                    network::SharedLinks::Handle& leader);

@@ -84,15 +84,16 @@ void Reference::meet(Channel& ch) {
 }
 
 // A launch has started: the CPU may issue as many more.
-void Reference::leave_launch_queue(int c, Rank& r) {
+void Reference::leave_launch_queue(int c, Rank& r, Stream stream) {
   const Time now = agenda_.now();
   r.last_start = now;
   ++r.launches_started;
-  if (r.entries_of.empty()) return;
-  r.entries_started += r.entries_of.front();
-  r.entries_of.pop_front();
-  if (!r.queue_full || r.entries_started < r.entries_wanted) return;
-  r.queue_full = false;
+  Rank::Places& places = places_of(r, stream);
+  if (places.of.empty()) return;
+  places.started += places.of.front();
+  places.of.pop_front();
+  if (places.wanted == 0 || places.started < places.wanted) return;
+  places.wanted = 0;
   r.cpu = now;
   agenda_.schedule(now, Event::cpu, {Event::cpu, c, 0, 0});
 }
@@ -113,7 +114,7 @@ void Reference::start(int c, Rank& r, std::size_t s, Entry& e) {
     else
       start_exchange(c, r, s, e);
   }
-  if (e.launch >= 0) leave_launch_queue(c, r);
+  if (e.launch >= 0) leave_launch_queue(c, r, stream);
 }
 
 }  // namespace sim::replay::reference

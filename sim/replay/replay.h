@@ -49,7 +49,8 @@ struct Times {
   Duration synchronize{};  // from the GPU's last instruction to the CPU going on
   std::array<Duration, static_cast<std::size_t>(workload::HostWork::count_)> host{};
   bool single_queue = true;  // CUDA_DEVICE_MAX_CONNECTIONS=1
-  // Launches that may wait for the GPU before the CPU waits too; 0: no limit. With a single queue.
+  // Launches that may wait for the GPU in a hardware queue before the CPU waits too; 0: no limit. A
+  // collective or exchange takes so many of these places, at most all.
   std::int64_t launch_queue = 0;
   std::int64_t queue_entries_per_collective = 1;
   LoaderTimes loader;

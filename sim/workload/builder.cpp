@@ -78,9 +78,12 @@ class Builder {
   // A call of a block of the ends, or of a layer.
   void call(Template& t, std::optional<std::uint32_t> block, int layer = ends) {
     if (!block) return;
-    const bool at_ends = layer == ends;
-    t.calls.push_back({*block, at_ends ? -1 : rank_.first_layer(t.chunk) + layer,
-                       layer_base(at_ends ? 0 : layer)});
+    t.calls.push_back({*block, layer == ends ? -1 : rank_.first_layer(t.chunk) + layer,
+                       layer_base(layer == ends ? 0 : layer)});
+  }
+  void shard(Template& t, std::optional<std::uint32_t> block, int layer = ends) {
+    if (block) rank_.program.blocks[*block].of_sharding = true;
+    call(t, block, layer);
   }
   int first_chunk() const;
   LayerKind kind(int chunk, int layer, const Moment& moment) const {
@@ -200,7 +203,7 @@ Template Builder::forward(int chunk, const Moment& moment) {
   Template t{PassKind::forward, chunk, {}};
   call(t, begin_pass(chunk, true));
   call(t, batch_begin(rank_, chunk));
-  call(t, sharding_->before(ends, Visit::forward));
+  shard(t, sharding_->before(ends, Visit::forward));
   Variant variant;
   variant.hooks = sharding_->hooks();
   variant.unit = {chunk, ends};
@@ -209,7 +212,7 @@ Template Builder::forward(int chunk, const Moment& moment) {
     call(t, cut ? input_forward(rank_, variant) : embedding_forward(rank_, variant));
   const int layers = rank_.layers(chunk);
   for (int layer = 0; layer < layers; ++layer) {
-    call(t, sharding_->before(layer, Visit::forward), layer);
+    shard(t, sharding_->before(layer, Visit::forward), layer);
     Variant v = variant;
     v.unit.layer = layer;
     v.kind = kind(chunk, layer, moment);
@@ -219,7 +222,7 @@ Template Builder::forward(int chunk, const Moment& moment) {
     call(t, forward_layer(v), layer);
     // Inside a recomputed group only the group's input stays.
     if (!v.keep && layer % rank_.recomputed_group() != 0) call(t, free_layer_input(0), layer);
-    call(t, sharding_->after(layer, Visit::forward), layer);
+    shard(t, sharding_->after(layer, Visit::forward), layer);
     if (const auto gone = offload_.before(chunk, layer)) call(t, offload_.away(*gone), *gone);
     if (const auto goes = offload_.behind(chunk, layer)) call(t, offload_.down(*goes), *goes);
   }
@@ -229,7 +232,7 @@ Template Builder::forward(int chunk, const Moment& moment) {
     t.calls.push_back({cut ? shared_head_forward(rank_, variant) : head_forward(rank_, variant), -1,
                        layer_base(layers)});
   }
-  call(t, sharding_->after(ends, Visit::forward));
+  shard(t, sharding_->after(ends, Visit::forward));
   call(t, end_pass(chunk, true));
   call(t, batch_end(rank_, chunk));
   return t;
@@ -243,14 +246,14 @@ void Builder::run_again(Template& t, int chunk, int last, const Moment& moment) 
   variant.unit.chunk = chunk;
   for (int layer = last / rank_.recomputed_group() * rank_.recomputed_group(); layer <= last;
        ++layer) {
-    if (layer < last) call(t, sharding_->before(layer, Visit::again), layer);
+    if (layer < last) shard(t, sharding_->before(layer, Visit::again), layer);
     variant.kind = kind(chunk, layer, moment);
     variant.stops_early = layer == last && !variant.kind.mixture && rank_.stops_early();
     call(t,
          blocks_.get(variant.stops_early ? Blocks::again_in_part : Blocks::again,
                      variant.kind.number(), [&] { return layer_forward(rank_, variant); }),
          layer);
-    if (layer < last) call(t, sharding_->after(layer, Visit::again), layer);
+    if (layer < last) shard(t, sharding_->after(layer, Visit::again), layer);
   }
   if (!variant.stops_early) call(t, free_layer_input(1), last);
 }
@@ -265,7 +268,7 @@ Template Builder::backward(int chunk, const Moment& moment, bool splits) {
   variant.split = splits;
   const int layers = rank_.layers(chunk);
   const bool last = rank_.has_loss(chunk), cut = rank_.cuts_vocabulary();
-  call(t, sharding_->before(ends, Visit::backward));
+  shard(t, sharding_->before(ends, Visit::backward));
   if (last) {
     Variant head = variant;
     head.first_use = moment.first_step && moment.first;
@@ -281,17 +284,17 @@ Template Builder::backward(int chunk, const Moment& moment, bool splits) {
     v.holds_gradient = !last && layer == layers - 1;
     v.first_use = makes_handles(moment, chunk, layer);
     v.offload = layer_offload(layer);
-    call(t, sharding_->before(layer, Visit::backward), layer);
+    shard(t, sharding_->before(layer, Visit::backward), layer);
     if (const auto here = offload_.behind(chunk, layer)) call(t, offload_.there(*here), *here);
     if (const auto next = offload_.before(chunk, layer)) call(t, offload_.up(*next), *next);
     if (rank_.recomputes(layer) && rank_.ends_recomputed_group(chunk, layer))
       run_again(t, chunk, layer, moment);
     call(t, backward_layer(v), layer);
-    call(t, sharding_->after(layer, Visit::backward), layer);
+    shard(t, sharding_->after(layer, Visit::backward), layer);
   }
   if (rank_.is_first_part(chunk))
     call(t, cut ? input_backward(rank_, variant) : embedding_backward(rank_, variant));
-  call(t, sharding_->after(ends, Visit::backward));
+  shard(t, sharding_->after(ends, Visit::backward));
   call(t, end_pass(chunk, false));
   if (!splits) call(t, microbatch_end(rank_, chunk));
   return t;
@@ -308,11 +311,11 @@ Template Builder::weight(int chunk, const Moment& moment) {
     variant.unit.layer = layer;
     variant.kind = kind(chunk, layer, moment);
     variant.first_use = makes_handles(moment, chunk, layer);
-    call(t, sharding_->before(layer, Visit::weight), layer);
+    shard(t, sharding_->before(layer, Visit::weight), layer);
     call(t, weight_layer(variant), layer);
-    call(t, sharding_->after(layer, Visit::weight), layer);
+    shard(t, sharding_->after(layer, Visit::weight), layer);
   }
-  call(t, sharding_->after(ends, Visit::weight));
+  shard(t, sharding_->after(ends, Visit::weight));
   call(t, microbatch_end(rank_, chunk));
   return t;
 }

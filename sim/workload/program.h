@@ -168,6 +168,7 @@ constexpr Slot destination(const Instruction& move) {
 struct Block {
   std::string name;  // "layer forward"
   std::vector<Instruction> code;
+  bool of_sharding = false;  // what a Sharding does around a layer or a pass
 };
 
 // Where a layer is in the job's run.

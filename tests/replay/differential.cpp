@@ -335,11 +335,15 @@ void check_equal(const replay::RunReport& a, const replay::RunReport& b) {
 TEST_CASE("replay: fast and reference engine agree on every operation and every byte") {
   std::vector<Case> cases = catalog();
   for (Case& c : schedules()) cases.push_back(std::move(c));
+  const auto both = static_cast<std::ptrdiff_t>(cases.size());
+  for (Case& c : schedules()) cases.push_back(std::move(c));  // the CPU waits for the GPU
   for (const Case& c : cases) {
     CAPTURE(c.name);
     REQUIRE(workload::problems(c.plan).empty());
     const workload::Job job = sample::job(c.plan);
-    const replay::Times times = sample::times(job, c.launch_us);
+    replay::Times times = sample::times(job, c.launch_us);
+    times.launch_queue = &c - cases.data() < both ? 0 : 24;
+    times.queue_entries_per_collective = 2;
     const replay::Memory memory = [&] {
       replay::Memory m = sample::memory(job);
       m.options = c.plan.environment.allocator_options;
@@ -367,7 +371,10 @@ TEST_CASE("replay: both engines agree on plans drawn from all that is legal") {
     CAPTURE(number);
     shards += plan.shards_parameters();
     const workload::Job job = sample::job(plan);
-    const replay::Times times = sample::times(job, 4);
+    replay::Times times = sample::times(job, 4);
+    // None, or few enough that the CPU waits; a collective takes two of them.
+    times.launch_queue = std::array{0, 2, 5, 40}[number % 4];
+    times.queue_entries_per_collective = 2;
     Options options;
     options.steps = 2;
     const replay::RunReport a = replay::run(job, times, sample::memory(job), options);
@@ -447,15 +454,18 @@ TEST_CASE("replay: of many microbatches few are executed, also where they go rou
     p.pipeline.virtual_stages = schedule.problem({4, 128, 1}).empty() ? schedule.chunks : 2;
     if (!workload::problems(p).empty()) continue;
     const workload::Job job = sample::job(p);
-    // With several queues nothing holds a CPU that is ahead.
-    if (!job.single_queue || schedule.output != schedule::Output::last_part) continue;
+    if (job.classes.front().cuts.empty() || schedule.output != schedule::Output::last_part)
+      continue;
     replay::Times times = sample::times(job);
-    times.launch_queue = 1024;
+    times.launch_queue = 64;
     const auto [few, all] = executed(job, times, sample::memory(job));
+    // Of local parallelism every stage goes at its own pace; breadth-first ends each microbatch
+    // behind all forward passes.
+    if (schedule.name == "local" || schedule.name == "breadth-first") continue;
     CHECK(2 * few < all);
     ++schedules;
   }
-  CHECK(schedules >= 4);
+  CHECK(schedules >= 14);
 }
 
 TEST_CASE("replay: the accounts of a class sum to the step time") {

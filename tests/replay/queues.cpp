@@ -12,10 +12,11 @@ using workload::Stream;
 namespace {
 
 // One rank whose step is kernels of a microsecond on these queues, issued at once.
-Duration step_of(std::initializer_list<Stream> queues, replay::Method method) {
+Duration step_of(const std::vector<Stream>& queues, replay::Method method, bool single = false,
+                 std::int64_t places = 0) {
   workload::Job job = sample::job(sample::plan(1, 1, 1, 1, 1));
   workload::Program& program = job.classes.front();
-  job.single_queue = false;
+  job.single_queue = single;
   workload::Block block{"work", {}};
   for (const Stream queue : queues) {
     workload::Instruction& i = block.code.emplace_back();
@@ -33,7 +34,8 @@ Duration step_of(std::initializer_list<Stream> queues, replay::Method method) {
   program.cuts.clear();
   const replay::Times sampled = sample::times(job);
   replay::Times times;
-  times.single_queue = false;
+  times.single_queue = single;
+  times.launch_queue = places;
   times.classes = sampled.classes;
   times.classes.front().kernel.front() = {1'000'000};
   return replay::run(job, times, sample::memory(job), {.method = method}).step_time;
@@ -53,7 +55,7 @@ TEST_CASE("replay: every queue has a row, and those of the SMs and of copies up 
 
 TEST_CASE("replay: work on different resources runs side by side, on one resource in turn") {
   for (const replay::Method method : {replay::Method::fast, replay::Method::reference}) {
-    const auto step = [&](std::initializer_list<Stream> queues) {
+    const auto step = [&](const std::vector<Stream>& queues) {
       return step_of(queues, method).ps / 1'000'000;
     };
     CHECK(step({Stream::compute}) == 1);
@@ -61,6 +63,28 @@ TEST_CASE("replay: work on different resources runs side by side, on one resourc
     CHECK(step({Stream::compute, Stream::pcie_up, Stream::pcie_down, Stream::cpu}) == 1);
     CHECK(step({Stream::pcie_up, Stream::pcie_up, Stream::pcie_down}) == 2);
     CHECK(step({Stream::cpu, Stream::compute, Stream::cpu, Stream::cpu}) == 3);
+  }
+}
+
+TEST_CASE("replay: a CPU is ahead of a hardware queue by so many launches as it has places") {
+  for (const replay::Method method : {replay::Method::fast, replay::Method::reference}) {
+    // A copy behind ten kernels: issued when the last of them is.
+    std::vector<Stream> work(10, Stream::compute);
+    work.push_back(Stream::pcie_up);
+    const auto step = [&](std::int64_t places, bool single = false) {
+      return step_of(work, method, single, places).ps / 1'000'000;
+    };
+    CHECK(step(0) == 10);
+    CHECK(step(10) == 10);
+    CHECK(step(1) == 10);        // when the ninth starts, at 8, the tenth takes its place
+    CHECK(step(1, true) == 10);  // ... and when the tenth starts, at 9, the copy
+    work.push_back(Stream::pcie_up);
+    CHECK(step(1, true) == 11);
+    work.insert(work.end(), 10, Stream::pcie_up);
+    CHECK(step(0) == 12);
+    CHECK(step(3) == 18);  // the tenth kernel is issued when the seventh starts, at 6
+    CHECK(step(9) == 12);
+    CHECK(step(9, true) == 21);  // one queue: in turn
   }
 }
 
