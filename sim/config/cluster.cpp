@@ -368,6 +368,7 @@ Result<Machine> load_machine(const std::string& path, const std::vector<std::str
   if (!levels) return levels.errors();
   machine.cluster.node.host = *levels;
   machine.cluster.fabric = fabric(cluster, state);
+  machine.cluster.scattered = cluster.scattered();
   machine.gpu = gpu(cluster.gpu(), state);
   machine.communication =
       cluster.communication().empty() ? machine.gpu.profile : cluster.communication();

@@ -36,6 +36,11 @@ constexpr std::array cluster_rows{
     Field{.name = "host",
           .otherwise = "0, 1, 2 ...",
           .line = "The nodes that the job's ranks fill, in order."},
+    Field{.name = "scattered",
+          .otherwise = "false",
+          .line =
+              "A job's nodes are whatever is free, in no order: times between them are the mean "
+              "of draws."},
     Field{
         .name = "other_gpu", .otherwise = "none", .line = "Nodes that have another GPU than gpu."},
     Field{.name = "gpu", .line = "The GPU of every node."},

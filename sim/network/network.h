@@ -39,7 +39,8 @@ namespace sim::network {
 
 // Groups of one kind communicate at the same time and share links. Rank r sits on GPU r % node.gpus
 // of the job's node r / node.gpus, which is that node of the cluster unless the cluster's `hosts`
-// say otherwise.
+// say otherwise. Where a job's nodes may be any (topology::scatters), durations are those of the
+// mean of draws, and loads those of the nodes in front.
 using mesh::Groups;
 
 // Why an answer is what it is, of the slowest group.

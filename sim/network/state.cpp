@@ -50,38 +50,75 @@ std::optional<GroupsId> Network::State::find_like(GroupsId id) {
   return fresh ? std::nullopt : std::optional(entry->second);
 }
 
-// Solves a pattern for all groups at once.
-Result<const Rates*> Network::State::rates(Layout& layout, Pattern pattern) {
-  if (layout.like) return rates(this->layout(*layout.like), pattern);
-  auto& found = layout.rates[static_cast<std::size_t>(pattern)];
-  if (found) return &*found;
-  const Traffic all = traffic_of(layout, pattern);
-  const Result<Finish> finish = solver.solve(all.query);
+Result<Rates> Network::State::solve(const Layout& layout, const Traffic& traffic) {
+  const Result<Finish> finish = solver.solve(traffic.query);
   if (!finish) return finish.errors();
   Rates rates{std::vector<Rate>(layout.ranks.size()), std::vector<Rate>(layout.situations.size())};
-  for (std::size_t f = 0; f < all.query.flows.size(); ++f) {
-    const auto group = static_cast<std::size_t>(all.group[f]);
+  for (std::size_t f = 0; f < traffic.query.flows.size(); ++f) {
+    const auto group = static_cast<std::size_t>(traffic.group[f]);
     Rate& rate = rates.of_group[group];
-    double& seconds = all.inside[f] ? rate.inside : rate.outside;
+    double& seconds = traffic.inside[f] ? rate.inside : rate.outside;
     seconds = std::max(seconds, (*finish)[f] / traffic_scale);
-    rate.extra = all.extra[group];
+    rate.extra = traffic.extra[group];
   }
   for (std::size_t group = 0; group < layout.ranks.size(); ++group)
     rates.of_shape[static_cast<std::size_t>(layout.shape_of_group[group])].no_faster_than(
         rates.of_group[group]);
-  found = std::move(rates);
-  return &*found;
+  return rates;
+}
+
+// The same groups on the nodes of a draw.
+Traffic Network::State::drawn_traffic(const Layout& layout, Pattern pattern, int draw) {
+  if (!drawn_routes) drawn_routes = std::make_unique<topology::Routes>(cluster);
+  const std::vector<int> nodes = topology::drawn_nodes(cluster, draw);
+  std::vector<std::vector<int>> ranks = layout.ranks;
+  std::vector<Spread> spreads;
+  for (std::vector<int>& group : ranks) {
+    for (int& gpu : group)
+      gpu = nodes[static_cast<std::size_t>(gpu / cluster.node.gpus)] * cluster.node.gpus +
+            gpu % cluster.node.gpus;
+    spreads.push_back(spread(group, cluster));
+  }
+  return traffic(pattern, spreads, ranks, *drawn_routes, profile->achieved,
+                 profile->nccl.send_channels_network, places);
+}
+
+// Solves a pattern for all groups at once; where the job's nodes may be any, for each draw.
+Result<const std::vector<Rates>*> Network::State::rates(Layout& layout, Pattern pattern) {
+  if (layout.like) return rates(this->layout(*layout.like), pattern);
+  std::vector<Rates>& found = layout.rates[static_cast<std::size_t>(pattern)];
+  if (!found.empty()) return &found;
+  const bool draws =
+      topology::scatters(cluster) &&
+      std::ranges::any_of(layout.situations, [](const Situation& s) { return s.shape.nodes > 1; });
+  std::vector<Rates> all;
+  for (int draw = 0; draw < (draws ? scattered_draws : 1); ++draw) {
+    Result<Rates> one =
+        solve(layout, draws ? drawn_traffic(layout, pattern, draw) : traffic_of(layout, pattern));
+    if (!one) return one.errors();
+    all.push_back(std::move(*one));
+  }
+  found = std::move(all);
+  return &found;
 }
 
 Result<Rate> Network::State::rate(Layout& layout, Pattern pattern, std::size_t shape, Some groups) {
-  const Result<const Rates*> solved = rates(layout, pattern);
+  const Result<const std::vector<Rates>*> solved = rates(layout, pattern);
   if (!solved) return solved.errors();
-  if (groups.empty()) return (**solved).of_shape[shape];
-  Rate slowest;
-  for (const int group : groups)
-    if (layout.shape_of_group[static_cast<std::size_t>(group)] == static_cast<int>(shape))
-      slowest.no_faster_than((**solved).of_group[static_cast<std::size_t>(group)]);
-  return slowest;
+  Rate mean;
+  for (const Rates& rates : **solved) {
+    Rate slowest;
+    if (groups.empty()) slowest = rates.of_shape[shape];
+    for (const int group : groups)
+      if (layout.shape_of_group[static_cast<std::size_t>(group)] == static_cast<int>(shape))
+        slowest.no_faster_than(rates.of_group[static_cast<std::size_t>(group)]);
+    mean.inside += slowest.inside;
+    mean.outside += slowest.outside;
+    mean.extra += slowest.extra;
+  }
+  const auto draws = static_cast<double>((*solved)->size());
+  return Rate{mean.inside / draws, mean.outside / draws,
+              Duration{mean.extra.ps / static_cast<std::int64_t>((*solved)->size())}};
 }
 
 }  // namespace sim::network

@@ -4,6 +4,10 @@
 #include <array>
 #include <cassert>
 #include <cmath>
+#include <numeric>
+#include <utility>
+
+#include "sim/core/random.h"
 
 namespace sim::topology {
 namespace {
@@ -209,6 +213,21 @@ int gpu_of_rank(const Cluster& cluster, int rank) {
 int nodes_reached(const Cluster& cluster, int job_nodes) {
   if (cluster.hosts.empty()) return job_nodes;
   return 1 + *std::max_element(cluster.hosts.begin(), cluster.hosts.begin() + job_nodes);
+}
+
+bool scatters(const Cluster& cluster) {
+  return cluster.scattered && cluster.hosts.empty() && cluster.conditions.empty() &&
+         cluster.rates.empty() && cluster.gpu_kinds.empty();
+}
+
+std::vector<int> drawn_nodes(const Cluster& cluster, int draw) {
+  std::vector<int> nodes(static_cast<std::size_t>(cluster.nodes));
+  std::iota(nodes.begin(), nodes.end(), 0);
+  Random random(static_cast<std::uint64_t>(draw));
+  // Fisher and Yates.
+  for (std::size_t left = nodes.size(); left > 1; --left)
+    std::swap(nodes[left - 1], nodes[random.next() % left]);
+  return nodes;
 }
 
 bool nvlinked(const Node& node, int a, int b) {

@@ -120,6 +120,7 @@ struct Cluster {
   NodeRates rates;             // of at least `nodes` nodes, or empty
   std::vector<int> gpu_kinds;  // of each node: 0 the GPU of the description, 1 ... others; empty: 0
   std::vector<int> hosts;      // the node that the job's i-th node is, for all nodes; empty: i
+  bool scattered = false;      // a job's nodes lie anywhere; see scatters()
 
   int gpus() const { return nodes * node.gpus; }
 };
@@ -134,6 +135,11 @@ int host_of(const Cluster& cluster, int job_node);
 int gpu_of_rank(const Cluster& cluster, int rank);
 // Nodes of the cluster from 0 on among which the job's first `job_nodes` are.
 int nodes_reached(const Cluster& cluster, int job_nodes);
+
+// Nobody says which nodes a job has, and all are alike: it may have any, in any order.
+bool scatters(const Cluster& cluster);
+// All nodes in the order of a draw: a job has the first of them. The same for a draw on every run.
+std::vector<int> drawn_nodes(const Cluster& cluster, int draw);
 
 // Switches that NICs are joined to and conditions may name; 0: the fabric has none with cables up.
 int leaf_count(const Cluster& cluster);

@@ -16,7 +16,8 @@
 // Where a kind says so (fat trees, rails), a leaf's cables to the spines are one trunk with the sum
 // of their capacities, and the spine switches are one vertex: adaptive routing that spreads traffic
 // perfectly. What real routing loses is in the profile's network efficiency (0-5 % adaptive). Kind
-// leaf_spine keeps the spines apart and routes by hash, so that collisions are seen.
+// leaf_spine keeps the spines apart and routes by hash, so that collisions are seen: Ethernet, and
+// InfiniBand whose routes are static.
 //
 // Leiserson, "Fat-trees: universal networks for hardware-efficient supercomputing", IEEE Trans.
 // Comput. C-34 (1985); NVIDIA DGX SuperPOD H100 reference architecture (rail-aligned leaves).

@@ -211,6 +211,37 @@ TEST_CASE("network: renaming ranks or reordering groups changes nothing") {
   }
 }
 
+TEST_CASE("network: a scattered job takes the mean of the draws of its nodes") {
+  topology::Cluster cluster = cluster_of(a100_4hdr, 48);
+  cluster.fabric.kind = topology::FabricKind::leaf_spine;
+  cluster.fabric.nodes_per_leaf = 8;
+  cluster.fabric.spines = 16;
+  const Groups dp = groups_of(Communicator::dp, {.tp = 4, .dp = 32});
+  const Bytes size{4 * GiB};
+  const auto time = [&](const topology::Cluster& c, const Groups& groups) {
+    Network network(c, lossy_profile(false), quiet());
+    return seconds(network.duration(Kind::reduce_scatter, groups, size));
+  };
+  const double in_front = time(cluster, dp);
+  double sum = 0;
+  constexpr int draws = 16;
+  for (int draw = 0; draw < draws; ++draw) {
+    topology::Cluster told = cluster;
+    told.hosts = topology::drawn_nodes(cluster, draw);
+    sum += time(told, dp);
+  }
+  cluster.scattered = true;
+  CHECK(time(cluster, dp) == Approx(sum / draws).epsilon(1e-9));
+  CHECK(sum / draws > 1.3 * in_front);  // neighbours meet fewer flows on the way up
+  const Groups node{{{0, 1, 2, 3, 4, 5, 6, 7}}};
+  topology::Cluster packed = cluster;
+  packed.scattered = false;
+  CHECK(time(cluster, node) == time(packed, node));
+  cluster.hosts = topology::drawn_nodes(cluster, 3);
+  packed.hosts = cluster.hosts;
+  CHECK(time(cluster, dp) == time(packed, dp));  // those that it is told
+}
+
 TEST_CASE("network: groups that lie differently take as long as the slowest") {
   Network network(cluster_of(a100_8hdr, 2), ideal_profile(), quiet());
   const Groups inside{{{0, 1}}}, across{{{2, 8}}}, both{{{0, 1}, {2, 8}}};

@@ -1,5 +1,8 @@
 // Where a job's nodes stand, and rates that were measured between nodes.
+#include <algorithm>
 #include <catch2/catch.hpp>
+#include <numeric>
+#include <set>
 
 #include "clusters.h"
 #include "sim/topology/host.h"
@@ -23,6 +26,36 @@ TEST_CASE("topology: ranks follow the order of the hosts") {
     cluster.hosts = wrong;
     CHECK(problems(cluster).size() == 1);
   }
+}
+
+TEST_CASE("topology: a draw is an order of all nodes, and only nodes that are alike are drawn") {
+  Cluster cluster = test_cluster(64, 2, 2, FabricKind::fat_tree);
+  CHECK_FALSE(scatters(cluster));
+  cluster.scattered = true;
+  CHECK(scatters(cluster));
+  std::set<std::vector<int>> orders;
+  for (int draw = 0; draw < 8; ++draw) {
+    std::vector<int> nodes = drawn_nodes(cluster, draw);
+    CHECK(nodes == drawn_nodes(cluster, draw));
+    orders.insert(nodes);
+    std::ranges::sort(nodes);
+    std::vector<int> all(64);
+    std::iota(all.begin(), all.end(), 0);
+    CHECK(nodes == all);
+  }
+  CHECK(orders.size() == 8);
+  Cluster told = cluster;
+  told.hosts = drawn_nodes(cluster, 0);
+  CHECK_FALSE(scatters(told));
+  told = cluster;
+  told.conditions = {{.node = 1, .speed = 0.5}};
+  CHECK_FALSE(scatters(told));
+  told = cluster;
+  told.gpu_kinds.assign(64, 0);
+  CHECK_FALSE(scatters(told));
+  told = cluster;
+  told.rates.names.assign(64, "a");
+  CHECK_FALSE(scatters(told));
 }
 
 TEST_CASE("topology: a measured rate is one more link between two nodes") {
