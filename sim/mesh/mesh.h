@@ -85,8 +85,9 @@ class Mesh {
   int stage_at(int stage, int offset) const { return (stage + offset + degrees_.pp) % degrees_.pp; }
   int peer(int rank_class, int offset) const;
 
-  // The same ranks, with classes for those alone that differ by their place in the program.
-  Mesh merged() const { return Mesh(degrees_, order_); }
+  // The same ranks, with classes for those alone that differ by their place in the program, or by
+  // how much they do.
+  Mesh merged() const { return Mesh(degrees_, order_, Alike{false, {}, alike_.work_of_replica}); }
   bool all_ranks() const { return alike_.all_ranks; }
 
  private:

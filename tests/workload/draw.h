@@ -242,7 +242,7 @@ inline sim::workload::Plan draw_legal(std::uint64_t number) {
       if (below(3) != 0) other.policy.offload_min_elements = 0;
       if (sim::workload::problems(other).empty()) return other;
     }
-    if (sim::workload::Plan other = p; p.mesh.dp > 1 && below(2) == 0) {
+    if (sim::workload::Plan other = p; p.mesh.dp > 1 && below(5) == 0) {
       share_unevenly(other, microbatches, p.mesh.pp * (1 + below(2)));
       if (sim::workload::problems(other).empty()) return other;
     }
