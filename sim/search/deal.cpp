@@ -35,7 +35,7 @@ Grain grain_of(const Plan& plan, int most) {
   return grain;
 }
 
-// By class of replicas: how long their ranks are at work on one microbatch.
+// Of each replica: how long its ranks are at work on one microbatch.
 std::vector<ReplicaTime> times_of_passes(const Plan& plan, const workload::Job& job,
                                          const Site& site) {
   const replay::Times times =
@@ -55,7 +55,8 @@ std::vector<ReplicaTime> times_of_passes(const Plan& plan, const workload::Job& 
     slowest = std::max(slowest, own);
   }
   std::vector<ReplicaTime> replicas;
-  for (const std::vector<double>& of_stages : work) {
+  for (int d = 0; d < plan.mesh.dp; ++d) {
+    const auto& of_stages = work[static_cast<std::size_t>(job.mesh.replica_class(d))];
     const double pace = std::ranges::max(of_stages);
     const double others = std::accumulate(of_stages.begin(), of_stages.end(), -pace);
     replicas.push_back({others / plan.pipeline.virtual_stages, pace, 0});
@@ -80,14 +81,6 @@ Spent spent(const mesh::Mesh& mesh, const replay::RunReport& run, int dp_rank) {
     if (work > most.work) most = {work, waits};
   }
   return most;
-}
-
-// Of every replica, from those of its class.
-template <class T>
-std::vector<T> of_each(const std::vector<int>& classes, const std::vector<T>& of_class) {
-  std::vector<T> all;
-  for (const int its : classes) all.push_back(of_class[static_cast<std::size_t>(its)]);
-  return all;
 }
 
 // Sets times right by a replay. The replica that waits least is the last one: what it waits is not
@@ -142,8 +135,7 @@ Plan dealt(const Plan& plan, Site& site) {
   evaluated(best);
   const int total = std::accumulate(even.begin(), even.end(), 0);
   const Grain grain = grain_of(plan, even.front());
-  std::vector<ReplicaTime> times =
-      of_each(classes, times_of_passes(best, job_of(best, site), site));
+  std::vector<ReplicaTime> times = times_of_passes(best, job_of(best, site), site);
   std::set<std::vector<int>> tried{even};
   constexpr int rounds = 6;
   for (int round = 0; round < rounds; ++round) {
