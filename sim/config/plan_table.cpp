@@ -190,6 +190,10 @@ constexpr std::array plan_rows{
           .flags = "global-batch-size=",
           .synonyms = "global_batch_size gbs",
           .line = "Sequences of a step."},
+    Field{.name = "replica_microbatches",
+          .otherwise = "as many of each",
+          .line = "Microbatches of each data-parallel replica, with commas between and 2x8 for two "
+                  "of 8, or balanced, as the times of their passes ask for."},
     Field{.name = "sequence",
           .place = at<&Plan::batch, &BatchPlan::sequence>(),
           .unit = "tokens",

@@ -16,8 +16,9 @@ namespace v1 = rehearse::v1;
 using Problems = std::vector<PlanProblem>;
 
 constexpr std::int64_t most_slices = 4096;
+constexpr std::int64_t most_replicas = 1 << 20, most_microbatches = 1 << 24;
 
-// A number of tokens or slices; 0 where the word is none.
+// A number of tokens, slices or others; 0 where the word is none.
 std::int64_t number(std::string_view word) {
   std::int64_t n = 0;
   const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), n);
@@ -60,6 +61,35 @@ void slices(const v1::Plan& from, workload::Plan& to, Problems& problems) {
   pipeline.slice_lengths.assign(static_cast<std::size_t>(count), from.sequence() / count);
 }
 
+// "12,12,4" or "2x12,4": a number for each replica.
+void replica_microbatches(const v1::Plan& from, workload::Plan& to, Problems& problems) {
+  if (!from.has_replica_microbatches()) return;
+  std::string_view rest = from.replica_microbatches();
+  if (rest == "balanced") {
+    to.batch.balances_microbatches = true;
+    return;
+  }
+  std::vector<int>& counts = to.batch.replica_microbatches;
+  for (bool more = true; more;) {
+    const std::string_view word = rest.substr(0, rest.find(','));
+    more = word.size() < rest.size();
+    rest.remove_prefix(word.size() + (more ? 1 : 0));
+    const std::size_t x = word.find('x');
+    const std::int64_t replicas = x == word.npos ? 1 : number(word.substr(0, x));
+    const std::int64_t count = number(x == word.npos ? word : word.substr(x + 1));
+    if (count < 1 || count > most_microbatches || replicas < 1 ||
+        replicas > most_replicas - std::ssize(counts)) {
+      counts.clear();
+      return problems.push_back(
+          {"replica_microbatches",
+           fmt::format("'{}' is no number of microbatches of a replica; write balanced, 12,12,4, "
+                       "or 2x12,4",
+                       word.substr(0, 40))});
+    }
+    counts.insert(counts.end(), static_cast<std::size_t>(replicas), static_cast<int>(count));
+  }
+}
+
 void layer_choices(const v1::Plan& from, workload::Plan& to, Problems& problems) {
   if (!from.has_layer_choices()) return;
   if (from.layer_choices() == "planned") {
@@ -91,6 +121,7 @@ void codec(const char* field, std::string& name, std::optional<collective::Codec
 
 void read_words(const v1::Plan& from, workload::Plan& to, Problems& problems) {
   slices(from, to, problems);
+  replica_microbatches(from, to, problems);
   layer_choices(from, to, problems);
   codec("codec", to.codec.tensor, to.codec.found.tensor, problems);
   codec("codec", to.codec.data, to.codec.found.data, problems);

@@ -1,5 +1,5 @@
-// plan_words.h — fields of a plan whose text is read: slices of a sequence, choices of layers,
-// names of codecs.
+// plan_words.h — fields of a plan whose text is read: slices of a sequence, microbatches of
+// replicas, choices of layers, names of codecs.
 #pragma once
 
 #include <vector>

@@ -58,6 +58,12 @@ std::string did_you_mean(std::string_view given, std::span<const std::string> na
   return name.empty() ? "" : fmt::format("; did you mean '{}'?", name);
 }
 
+std::string nearest_multiples(std::int64_t value, std::int64_t step) {
+  const std::int64_t below = value / step * step;
+  if (below == 0) return fmt::format("{}", step);
+  return fmt::format("{} or {}", below, below + step);
+}
+
 std::string shortest(double value) {
   std::array<char, 32> text{};
   const auto end = std::to_chars(text.data(), text.data() + text.size(), value).ptr;

@@ -1,6 +1,7 @@
 // text.h — what every message needs: the nearest valid name, and numbers as people read them.
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
@@ -17,6 +18,9 @@ std::string nearest(std::string_view given, std::span<const std::string> names);
 
 // "; did you mean 'x'?" or "".
 std::string did_you_mean(std::string_view given, std::span<const std::string> names);
+
+// "8184 or 8192": the multiples of `step` next to `value`, from the first one on.
+std::string nearest_multiples(std::int64_t value, std::int64_t step);
 
 // Shortest text that reads back to the same double, never in a locale.
 std::string shortest(double value);

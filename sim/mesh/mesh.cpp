@@ -21,6 +21,18 @@ int root(std::vector<int>& first, int c) {
   return above;
 }
 
+// Classes of replicas, those that do not do as much apart.
+void tell_apart(Alike& alike) {
+  std::vector<int>& classes = alike.class_of_replica;
+  if (alike.work_of_replica.empty()) return;
+  classes.resize(alike.work_of_replica.size(), 0);
+  std::map<std::pair<int, int>, int> numbers;
+  for (std::size_t d = 0; d < classes.size(); ++d) {
+    const std::pair key(classes[d], alike.work_of_replica[d]);
+    classes[d] = numbers.try_emplace(key, static_cast<int>(numbers.size())).first->second;
+  }
+}
+
 }  // namespace
 
 Mesh::Mesh(const Degrees& degrees, const Order& order, Alike alike)
@@ -28,6 +40,9 @@ Mesh::Mesh(const Degrees& degrees, const Order& order, Alike alike)
   assert(problem(degrees_, order_).empty());
   assert(alike_.class_of_replica.empty() ||
          alike_.class_of_replica.size() == static_cast<std::size_t>(degrees_.dp));
+  assert(alike_.work_of_replica.empty() ||
+         alike_.work_of_replica.size() == static_cast<std::size_t>(degrees_.dp));
+  tell_apart(alike_);
   if (alike_.all_ranks) alike_.class_of_replica.clear();
   if (alike_.all_ranks) dp_classes_ = degrees_.dp;
   if (!alike_.class_of_replica.empty())
@@ -63,6 +78,12 @@ int Mesh::replica_class(int dp_rank) const {
   return classes.empty() ? 0 : classes[static_cast<std::size_t>(dp_rank)];
 }
 
+int Mesh::first_replica(int replica_class) const {
+  const std::vector<int>& classes = alike_.class_of_replica;
+  if (classes.empty()) return replica_class;
+  return static_cast<int>(std::ranges::find(classes, replica_class) - classes.begin());
+}
+
 int Mesh::class_of(const Coordinates& at) const {
   assert(at.stage >= 0 && at.stage < degrees_.pp);
   assert(at.cp_rank >= 0 && at.cp_rank < degrees_.cp);
@@ -82,7 +103,13 @@ Coordinates Mesh::coordinates(int rank_class) const {
 
 int Mesh::first_like(int rank_class) const {
   const Coordinates at = coordinates(rank_class);
-  return class_of({at.stage, 0, at.cp_rank, 0});
+  const auto work = [&](int replica_class) {
+    const std::vector<int>& of = alike_.work_of_replica;
+    return of.empty() ? 0 : of[static_cast<std::size_t>(first_replica(replica_class))];
+  };
+  int like = 0;
+  while (work(like) != work(at.dp_rank)) ++like;
+  return class_of({at.stage, like, at.cp_rank, 0});
 }
 
 int Mesh::class_of_rank(int rank) const {

@@ -25,6 +25,9 @@ struct Alike {
   // Where replicas differ (slow GPUs): the class of each data-parallel rank, numbered in order of
   // first appearance. Empty: all alike.
   std::vector<int> class_of_replica;
+  // Where replicas do not all do as much (microbatches of a step): how much each data-parallel rank
+  // does. Those that do not do as much are of different classes. Empty: all as much.
+  std::vector<int> work_of_replica = {};
 };
 
 // Of a rank class.
@@ -35,7 +38,8 @@ struct Coordinates {
 class Mesh {
  public:
   Mesh() : Mesh(Degrees{}) {}
-  // REQUIRES: problem(degrees, order) is empty; a class for each of dp replicas, or none.
+  // REQUIRES: problem(degrees, order) is empty; a class for each of dp replicas, or none; its work
+  // for each, or none.
   explicit Mesh(const Degrees& degrees, const Order& order = megatron_order, Alike alike = {});
   // `order` as a plan writes it; "" is Megatron-LM's. REQUIRES: parse_order takes it.
   Mesh(const Degrees& degrees, std::string_view order, Alike alike = {});
@@ -58,6 +62,8 @@ class Mesh {
   int tp_classes() const { return alike_.all_ranks ? degrees_.tp : 1; }
   int dp_classes() const { return dp_classes_; }
   int replica_class(int dp_rank) const;
+  // The first data-parallel rank of a class of replicas.
+  int first_replica(int replica_class) const;
   int class_of(const Coordinates& at) const;
   Coordinates coordinates(int rank_class) const;
   // The class whose program all classes alike but for the GPUs under them share.
@@ -79,8 +85,9 @@ class Mesh {
   int stage_at(int stage, int offset) const { return (stage + offset + degrees_.pp) % degrees_.pp; }
   int peer(int rank_class, int offset) const;
 
-  // The same ranks, with classes for those alone that differ by their place in the program.
-  Mesh merged() const { return Mesh(degrees_, order_); }
+  // The same ranks, with classes for those alone that differ by their place in the program, or by
+  // how much they do.
+  Mesh merged() const { return Mesh(degrees_, order_, Alike{false, {}, alike_.work_of_replica}); }
   bool all_ranks() const { return alike_.all_ranks; }
 
  private:

@@ -303,6 +303,8 @@ Json to_json(const workload::Plan& p) {
   if (p.policy.offload_modules != 0)
     json["offload_modules"] = workload::offload_modules_text(p.policy, ",");
   if (!p.policy.choices.empty()) json["layer_choices"] = workload::text_of(p.policy.choices);
+  if (!p.batch.replica_microbatches.empty())
+    json["replica_microbatches"] = p.batch.replica_microbatches;
   if (!p.pipeline.slice_lengths.empty()) json["slices"] = p.pipeline.slice_lengths;
   const collective::Codecs& codec = p.codec.found;
   const auto name = [](const std::optional<collective::Codec>& one) {

@@ -7,6 +7,7 @@
 #include "sim/core/text.h"
 #include "sim/report/class_rows.h"
 #include "sim/workload/layer_choices.h"
+#include "sim/workload/replicas.h"
 
 namespace sim::report {
 
@@ -213,6 +214,8 @@ std::string plan_line(const Answer& answer, const Json& json) {
     text += fmt::format(", {} rounded", json["fake_quantization"].get<std::string>());
   if (!plan.policy.choices.empty())
     text += fmt::format(", layers {}", workload::text_of(plan.policy.choices));
+  if (!plan.batch.replica_microbatches.empty())
+    text += fmt::format(", {} microbatches", workload::text_of(plan.batch.replica_microbatches));
   if (!plan.pipeline.slice_lengths.empty())
     text += fmt::format(", slices of {} tokens", fmt::join(plan.pipeline.slice_lengths, ", "));
   for (const auto& [who, codec] : {std::pair{"tensor", &plan.codec.tensor},

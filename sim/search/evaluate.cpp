@@ -160,7 +160,7 @@ std::vector<std::string> problems(const workload::Plan& plan, const Site& site) 
     found.push_back(std::move(full));
   // Each class is replayed: thousands of replicas that all differ would take hours.
   const std::vector<int> classes = replica_classes(plan, site.machine.cluster);
-  const int different = classes.empty() ? 1 : 1 + *std::ranges::max_element(classes);
+  const int different = workload::mesh_of(plan, {false, classes}).dp_classes();
   if (std::int64_t{different} * plan.mesh.pp * plan.mesh.cp > 16384) {
     found.push_back(
         fmt::format("{} replicas differ by their GPUs' speeds: more than 16384 rank "

@@ -9,6 +9,7 @@
 
 #include "sim/search/balance.h"
 #include "sim/search/block_times.h"
+#include "sim/search/deal.h"
 #include "sim/search/layer_choices.h"
 #include "sim/workload/schedule_rules.h"
 
@@ -210,7 +211,7 @@ Plan sliced(const Plan& plan, Site& site) {
 }
 
 Plan settled(const Plan& plan, Site& site) {
-  return chosen(sliced(balanced(plan, site), site), site);
+  return chosen(sliced(dealt(balanced(plan, site), site), site), site);
 }
 
 }  // namespace sim::search

@@ -45,7 +45,7 @@ std::vector<int> balance_slices(const SlicePipeline& pipeline, const SliceTime& 
 workload::Plan sliced(const workload::Plan& plan, Site& site);
 
 // The plan with everything settled that it leaves to the times of its own blocks: layers of its
-// parts, slices, choices of layers. REQUIRES: as above.
+// parts, microbatches of replicas, slices, choices of layers. REQUIRES: as above.
 workload::Plan settled(const workload::Plan& plan, Site& site);
 
 }  // namespace sim::search

@@ -35,9 +35,11 @@ class Lister {
   Lister(const workload::Job& job, const topology::Cluster& cluster)
       : mesh_(job.mesh.merged()), cluster_(cluster) {}
 
-  void add(const workload::Program& program) {
+  // The program of the ranks that stand so, of one replica.
+  void add(const workload::Program& program, int dp_rank) {
     const Counts counts = counts_of(program);
-    const int rank_class = mesh_.class_of({program.stage, 0, program.cp_rank, 0});
+    const int rank_class =
+        mesh_.class_of({program.stage, mesh_.replica_class(dp_rank), program.cp_rank, 0});
     for (std::size_t t = 0; t < counts.transfers.size(); ++t) {
       const workload::Transfer& transfer = program.transfers[t];
       const mesh::Communicator who = replay::communicator_of(transfer.communicator);
@@ -75,7 +77,8 @@ std::vector<StepTraffic> step_traffic(const workload::Job& job, const topology::
   for (std::size_t c = 0; c < job.classes.size(); ++c) {
     // Ranks that run the same program do the same; their groups are counted once.
     const int rank_class = static_cast<int>(c);
-    if (job.mesh.first_like(rank_class) == rank_class) lister.add(job.classes[c]);
+    if (job.mesh.first_like(rank_class) == rank_class)
+      lister.add(job.classes[c], job.mesh.first_replica(job.mesh.coordinates(rank_class).dp_rank));
   }
   return lister.take();
 }

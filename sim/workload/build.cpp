@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <cassert>
+#include <map>
 
 #include "sim/workload/builder.h"
 #include "sim/workload/context_plan.h"
 #include "sim/workload/rank.h"
+#include "sim/workload/replicas.h"
 #include "sim/workload/schedule_rules.h"
 #include "sim/workload/stages.h"
 
@@ -14,9 +16,13 @@ namespace sim::workload {
 namespace {
 
 // Keeps the cuts between which every class repeats itself: interval k of a class is what it runs
-// between completing microbatches k-1 and k.
+// between completing microbatches k-1 and k. None where replicas do not all do as many: there they
+// drift apart.
 void keep_repeating_cuts(Job& job, int microbatches_per_period) {
-  const std::size_t count = job.classes.front().cuts.size();
+  const bool alike = std::ranges::all_of(job.classes, [&](const Program& p) {
+    return p.cuts.size() == job.classes.front().cuts.size();
+  });
+  const std::size_t count = alike ? job.classes.front().cuts.size() : 0;
   const auto interval_repeats = [](const Program& p, std::size_t k, std::size_t d) {
     const std::uint32_t a = p.cuts[k - d], b = p.cuts[k], c = p.cuts[k + d];
     if (c - b != b - a) return false;
@@ -71,6 +77,18 @@ std::vector<int> routed_replicas(const Plan& plan) {
   return classes;
 }
 
+// What one replica does of a step.
+struct Share {
+  Plan plan;
+  Orders orders;
+};
+
+Share share_of(const Plan& plan, int replica) {
+  Share share{of_replica(plan, replica), {}};
+  share.orders = orders_of(share.plan);
+  return share;
+}
+
 }  // namespace
 
 mesh::Mesh mesh_of(const Plan& plan, mesh::Alike alike) {
@@ -87,6 +105,7 @@ mesh::Mesh mesh_of(const Plan& plan, mesh::Alike alike) {
   if (plan.shards_parameters()) degrees.secondary = plan.sharding.fsdp.secondary;
   degrees.replicas = plan.replicas();
   degrees.columns = plan.mesh.tensor_columns;
+  alike.work_of_replica = unlike_microbatches(plan);
   return mesh::Mesh(degrees, plan.mesh.rank_order, std::move(alike));
 }
 
@@ -133,7 +152,8 @@ Job build(const Plan& plan, const Environment& environment, bool all_ranks,
   Job job = job_of(plan, mesh_of(plan, {all_ranks, class_of_replica.empty() ? routed_replicas(plan)
                                                                             : class_of_replica}));
   job.classes.resize(static_cast<std::size_t>(job.mesh.classes()));
-  const Orders orders = orders_of(plan);
+  std::map<int, Share> shares;  // by microbatches
+  const std::vector<int> unlike = unlike_microbatches(plan);
   for (int c = 0; c < job.mesh.classes(); ++c) {
     Program& program = job.classes[static_cast<std::size_t>(c)];
     const int first = job.mesh.first_like(c);
@@ -147,7 +167,11 @@ Job build(const Plan& plan, const Environment& environment, bool all_ranks,
     program.cp_rank = at.cp_rank;
     if (plan.draws_routes()) program.expert_ranks = expert_places(job.mesh, c);
     program.ranks = job.mesh.rank_count(c);
-    write_program(plan, environment, orders, program);
+    const int replica = job.mesh.first_replica(at.dp_rank);
+    const auto [share, added] = shares.try_emplace(
+        unlike.empty() ? plan.microbatches() : unlike[static_cast<std::size_t>(replica)]);
+    if (added) share->second = share_of(plan, replica);
+    write_program(share->second.plan, environment, share->second.orders, program);
   }
   keep_repeating_cuts(job, microbatches_per_period(plan));
   return job;

@@ -10,6 +10,7 @@
 
 #include "sim/schedule/placement.h"
 #include "sim/workload/attention.h"
+#include "sim/workload/loss.h"
 #include "sim/workload/module_offload.h"
 #include "sim/workload/offload.h"
 #include "sim/workload/pipeline.h"
@@ -460,6 +461,7 @@ void Builder::write_step(Pipeline& pipeline, const Orders& orders, bool first) {
   if (!first && rank_.plan.validates_steps()) validate(step);
   Emitter end(rank_.tables, "step end");
   pipeline.end_step(end);
+  report_step(rank_, end);
   sharding_->end_step(end, first);
   if (!first && rank_.plan.makes_masks()) end.host(HostWork::data);
   step.push_back(single(PassKind::step, end));

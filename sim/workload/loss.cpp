@@ -218,9 +218,18 @@ void report_loss(Writer& w) {
   if (w.dim.cp > 1) w.e.collective(Kind::all_reduce, Stream::cp, 8, "all-reduce loss over cp");
   w.e.sync_stream(Stream::compute, "loss nan check");
   w.e.host(HostWork::blocking_read);
-  if (w.dim.dp > 1) w.e.collective(Kind::all_reduce, Stream::dp, 8, "all-reduce loss over dp");
+  if (w.dim.dp > 1 && w.plan.batch.replica_microbatches.empty())
+    w.e.collective(Kind::all_reduce, Stream::dp, 8, "all-reduce loss over dp");
   w.e.sync_stream(Stream::compute, "token count");
   w.e.host(HostWork::blocking_read);
+}
+
+void report_step(Rank& rank, Emitter& e) {
+  if (rank.plan.batch.replica_microbatches.empty()) return;
+  bool has_loss = false;
+  for (int chunk = 0; chunk < rank.plan.pipeline.virtual_stages; ++chunk)
+    has_loss |= rank.has_loss(chunk);
+  if (has_loss) e.collective(Kind::all_reduce, Stream::dp, 8, "all-reduce loss over dp");
 }
 
 void logit_metrics(Writer& w) {

@@ -16,6 +16,8 @@ Value cross_entropy(Writer& w, Value logits);
 // Masked mean of the losses, what the ranks report to each other, and the reads that stall the CPU
 // [pretrain_gpt.py:loss_func].
 void report_loss(Writer& w);
+// Where replicas do unlike numbers of microbatches (replicas.h) they report once, behind them all.
+void report_step(Rank& rank, Emitter& e);
 // Cross entropies of the microbatch's logits without gradients: cast, log-softmax, loss
 // [mosaicml/composer 0.16 metrics/nlp.py, trainer/trainer.py].
 void logit_metrics(Writer& w);

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "sim/core/text.h"
 #include "sim/schedule/placement.h"
 #include "sim/schedule/schedule.h"
 #include "sim/workload/context_plan.h"
@@ -17,6 +18,7 @@
 #include "sim/workload/fake_quantize.h"
 #include "sim/workload/module_offload.h"
 #include "sim/workload/parts.h"
+#include "sim/workload/replicas.h"
 #include "sim/workload/schedule_rules.h"
 #include "sim/workload/tensor_grid.h"
 
@@ -31,13 +33,6 @@ constexpr std::int64_t max_sequence = 1 << 26;
 constexpr double max_tensor_bytes = 1099511627776.0 * 16;  // 16 TiB: far beyond any GPU
 
 using Problems = std::vector<Problem>;
-
-// "8184 or 8192": the multiples of `step` next to `value`.
-std::string neighbours(std::int64_t value, std::int64_t step) {
-  const std::int64_t below = value / step * step;
-  if (below == 0) return fmt::format("{}", step);
-  return fmt::format("{} or {}", below, below + step);
-}
 
 // `what` as a message says it.
 void must_be_within(const char* field, const char* what, std::int64_t value, std::int64_t most,
@@ -107,7 +102,7 @@ void sequence_split(const Plan& plan, Problems& problems) {
     problems.push_back(
         {"sequence",
          fmt::format("sequence {} does not split into 2 x cp = {} parts; write {}",
-                     plan.batch.sequence, parts, neighbours(plan.batch.sequence, parts))});
+                     plan.batch.sequence, parts, nearest_multiples(plan.batch.sequence, parts))});
   } else if (plan.uses_sequence_parallel() &&
              plan.batch.sequence / plan.mesh.cp % plan.mesh.tp != 0) {
     const std::int64_t step =
@@ -117,7 +112,7 @@ void sequence_split(const Plan& plan, Problems& problems) {
          fmt::format("sequence parallelism needs sequence / cp = {} to be a multiple of tp {}; "
                      "write sequence {}, or turn sequence_parallel off",
                      plan.batch.sequence / plan.mesh.cp, plan.mesh.tp,
-                     neighbours(plan.batch.sequence, step))});
+                     nearest_multiples(plan.batch.sequence, step))});
   }
   if (plan.batch.packed_document != 0 &&
       (plan.batch.packed_document < parts || plan.batch.packed_document > plan.batch.sequence))
@@ -142,17 +137,6 @@ void sequence_split(const Plan& plan, Problems& problems) {
                                     "write attention flash or cudnn",
                                     a.sliding_window, implementation(plan.stack.attention))});
   }
-}
-
-void batch(const Plan& plan, Problems& problems) {
-  const std::int64_t together = std::int64_t{plan.mesh.dp} * plan.batch.micro_batch;
-  if (plan.batch.global_batch % together != 0)
-    problems.push_back(
-        {"global_batch",
-         fmt::format(
-             "global_batch {} is not a multiple of dp x micro_batch = {} x {} = {}; write {}",
-             plan.batch.global_batch, plan.mesh.dp, plan.batch.micro_batch, together,
-             neighbours(plan.batch.global_batch, together))});
 }
 
 // Whether the schedule is known and runs weight gradients apart.
@@ -420,7 +404,7 @@ std::vector<Problem> problems(const Plan& plan) {
   joined_halves(plan, problems);
   sequence_split(plan, problems);
   for (Problem& problem : context_problems(plan)) problems.push_back(std::move(problem));
-  batch(plan, problems);
+  for (Problem& problem : batch_problems(plan)) problems.push_back(std::move(problem));
   const std::size_t before = problems.size();
   for (Problem& problem : part_problems(plan)) problems.push_back(std::move(problem));
   const bool splits = problems.size() == before;
@@ -446,6 +430,13 @@ schedule::Shape pipeline_shape(const Plan& plan, int microbatches) {
           .group = std::min(plan.pipeline.microbatch_group, microbatches),
           .interleaving = plan.pipeline.interleaving,
           .times = plan.pipeline.pass_times};
+}
+
+int Plan::microbatches() const {
+  if (!batch.replica_microbatches.empty()) return std::ranges::max(batch.replica_microbatches);
+  const std::int64_t together = std::int64_t{mesh.dp} * batch.micro_batch;
+  const int most = static_cast<int>(batch.global_batch / together);
+  return batch.balances_microbatches && batch.global_batch % together != 0 ? most + 1 : most;
 }
 
 int Plan::chunk_layers(int stage, int chunk) const {

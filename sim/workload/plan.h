@@ -175,6 +175,11 @@ struct MeshPlan {
 struct BatchPlan {
   int micro_batch = 1;   // sequences per microbatch
   int global_batch = 1;  // sequences per step
+  // Microbatches of a step that each data-parallel replica does, empty: all as many; or as the
+  // times of the plan's own microbatches ask for (search/deal.h), as even as it goes until then
+  // (replicas.h).
+  std::vector<int> replica_microbatches;
+  bool balances_microbatches = false;
   std::int64_t sequence = 0;
   // Mean tokens of a document in samples that pack several (cu_seqlens; qkv_format thd), where
   // attention stays inside each; 0: a sample is one document.
@@ -437,8 +442,9 @@ struct Plan {
   // Tensor-parallel ranks that share the heads, and the rows of column-parallel weights.
   int tensor_rows() const { return mesh.tp / mesh.tensor_columns; }
   int world() const { return mesh.tp * mesh.cp * mesh.pp * mesh.dp; }
-  // Microbatches per pipeline and step. REQUIRES: the plan has no problems.
-  int microbatches() const { return batch.global_batch / (mesh.dp * batch.micro_batch); }
+  // Microbatches per pipeline and step, of the replica that does most. REQUIRES: the plan has no
+  // problems.
+  int microbatches() const;
   // Those of the first step: it is a warm-up that creates the optimizer's state and fills the
   // pipeline as far as it is ever filled, or whole where stages keep what each microbatch leaves;
   // the steps after it are whole.

@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <numeric>
+#include <set>
 #include <string_view>
 
 #include "sim/schedule/schedule.h"
 #include "sim/workload/parts.h"
+#include "sim/workload/replicas.h"
 
 namespace sim::workload {
 namespace {
@@ -20,11 +22,17 @@ void pipeline(const Plan& plan, Problems& problems) {
     problems.push_back({"schedule", schedule::unknown(plan.pipeline.schedule)});
     return;
   }
-  if (plan.batch.global_batch % (std::int64_t{plan.mesh.dp} * plan.batch.micro_batch) != 0) return;
-  const std::string problem = schedule->problem(pipeline_shape(plan, plan.microbatches()));
-  if (!problem.empty())
+  if (!batch_problems(plan).empty()) return;
+  const std::vector<int> unlike = unlike_microbatches(plan);
+  std::set<int> counts(unlike.begin(), unlike.end());
+  if (counts.empty()) counts.insert(plan.microbatches());
+  for (const int count : counts) {
+    const std::string problem = schedule->problem(pipeline_shape(plan, count));
+    if (problem.empty()) continue;
     problems.push_back(
         {"schedule", fmt::format("schedule {}: {}", plan.pipeline.schedule, problem)});
+    break;
+  }
   // Each takes 8 KB of a replay with memory: more would need up to 2 GiB.
   constexpr int most = 200'000;
   if (plan.microbatches() > most)

@@ -92,6 +92,25 @@ TEST_CASE("config: lengths of slices are words without gaps, none longer than th
   CHECK(!contains(said("4"), "slices"));
 }
 
+TEST_CASE("config: microbatches of replicas are words without gaps, with runs of equal ones") {
+  support::Scratch scratch;
+  const std::string path = scratch.write("p.textproto", plan_text);
+  const auto said = [&](const std::string& counts) {
+    return problems(load_plan(path, {"replica_microbatches=" + counts}));
+  };
+  for (const char* wrong : {"4,", ",4", "4,,4", "0", "4,-1", "x4", "2x", "2x0", "0x2", "2x4x1",
+                            "16777217", "1048577x1", "999999x1,999999x1", "even"}) {
+    INFO(wrong);
+    CHECK(contains(said(wrong), "is no number of microbatches of a replica; write balanced"));
+  }
+  CHECK(!contains(said("4,4"), "is no number"));
+  CHECK(!contains(said("balanced"), "replica_microbatches"));
+  const auto read = load_plan(path, {"dp=3", "gpus=3", "tp=1", "pp=1", "cp=1", "micro_batch=1",
+                                     "global_batch=10", "replica_microbatches=2x4,2"});
+  REQUIRE(read);
+  CHECK(read->plan.batch.replica_microbatches == std::vector{4, 4, 2});
+}
+
 TEST_CASE("config: a file of another kind says what it is") {
   const std::string plan = support::in_repository("workloads/llama-2-7b-64.textproto");
   CHECK(contains(problems(sim::config::load_grid(plan)),

@@ -70,6 +70,7 @@ TEST_CASE("replay: exact peaks lie within the bounds on drawn plans, at any capa
     workload::Plan plan = sample::draw_legal(number);
     // Long steps: the more microbatches, the more is left out.
     plan.batch.global_batch *= 16;
+    for (int& count : plan.batch.replica_microbatches) count *= 16;
     if (!workload::problems(plan).empty()) continue;
     INFO("draw " << number << ": " << plan.pipeline.schedule << " " << short_name(plan));
     const Asked roomy = asked(plan, Bytes{std::int64_t{1} << 46});

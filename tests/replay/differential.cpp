@@ -4,6 +4,7 @@
 
 #include <catch2/catch.hpp>
 #include <map>
+#include <numeric>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -26,6 +27,12 @@ struct Case {
   Plan plan;
   double launch_us = 4;
 };
+
+// Replicas do so many microbatches each.
+void share(Plan& p, const std::vector<int>& counts) {
+  p.batch.replica_microbatches = counts;
+  p.batch.global_batch = p.batch.micro_batch * std::accumulate(counts.begin(), counts.end(), 0);
+}
 
 std::vector<Case> catalog() {
   std::vector<Case> cases;
@@ -260,6 +267,23 @@ std::vector<Case> catalog() {
     p.sharding.fsdp.reshard_after_forward = false;
   });
   add("launch-bound", sample::plan(2, 1, 2, 2, 8), plain, 300);
+  const auto shares = [](std::vector<int> counts) { return [=](Plan& p) { share(p, counts); }; };
+  add("unlike replicas", sample::plan(1, 1, 1, 4, 1), shares({6, 6, 3, 1}));
+  add("unlike replicas, launch-bound", sample::plan(2, 1, 1, 2, 1), shares({2, 7}), 300);
+  add("unlike replicas, 3D", sample::plan(2, 1, 2, 3, 1), shares({8, 2, 5}));
+  add("unlike replicas, ring", sample::plan(1, 2, 2, 2, 1), shares({3, 9}));
+  add("unlike replicas, all-reduced gradients", sample::plan(1, 1, 2, 2, 1), [](Plan& p) {
+    p.sharding.distributed_optimizer = p.sharding.overlap_param_gather = false;
+    share(p, {9, 4});
+  });
+  add("unlike replicas, no overlap", sample::plan(2, 1, 2, 2, 1), [](Plan& p) {
+    p.sharding.overlap_grad_reduce = p.sharding.overlap_param_gather = false;
+    share(p, {9, 4});
+  });
+  add("unlike replicas, DeepSpeed", sample::plan(2, 1, 2, 2, 1), [](Plan& p) {
+    sample::deepspeed(p);
+    share(p, {3, 6});
+  });
   for (const auto& [name, mixture] : sample::mixtures()) add(name, mixture, plain);
   return cases;
 }
@@ -288,6 +312,11 @@ std::vector<Case> schedules() {
     add("shards", [](Plan& p) { p.sharding.data_parallel = workload::DataParallelism::fsdp2; });
     add("optimizer validated later", [](Plan& p) { p.optimizer.post_validation = true; });
     add("two stages", [](Plan& p) { p.mesh.pp = 2; });
+    add("unlike replicas", [](Plan& p) { share(p, {16, 12}); });
+    add("unlike replicas, recomputation", [](Plan& p) {
+      share(p, {12, 20});
+      p.policy.recompute = workload::Recompute::full;
+    });
     add("padded", [](Plan& p) {
       p.pipeline.layer_split = workload::LayerSplit::padded;
       p.architecture.layers = 7;
@@ -403,6 +432,7 @@ TEST_CASE("replay: the shortcuts of the fast engine change nothing") {
   for (Case c : catalog()) {
     CAPTURE(c.name);
     c.plan.batch.global_batch *= 4;
+    for (int& count : c.plan.batch.replica_microbatches) count *= 4;
     const workload::Job job = sample::job(c.plan);
     const replay::Times times = sample::times(job, c.launch_us);
     const replay::Memory memory = sample::memory(job);
@@ -428,8 +458,8 @@ TEST_CASE("replay: one class stands for its tensor and data parallel peers exact
     CHECK(a.bubble == Approx(b.bubble));
     for (std::size_t i = 0; i < b.classes.size(); ++i) {
       const auto at = all.mesh.coordinates(static_cast<int>(i));
-      const auto& one =
-          a.classes[static_cast<std::size_t>(merged.mesh.class_of({at.stage, 0, at.cp_rank, 0}))];
+      const auto& one = a.classes[static_cast<std::size_t>(
+          merged.mesh.class_of({at.stage, merged.mesh.replica_class(at.dp_rank), at.cp_rank, 0}))];
       CHECK(b.classes[i].accounts == one.accounts);
       CHECK(b.classes[i].peak_allocated == one.peak_allocated);
       CHECK(b.classes[i].peak_reserved == one.peak_reserved);

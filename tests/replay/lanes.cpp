@@ -53,6 +53,7 @@ void check_capacity(const workload::Job& job, const replay::Times& times, Bytes 
 void check_draw(std::uint64_t number, int microbatches, Counts& counts) {
   workload::Plan plan = sample::draw_legal(number);
   plan.batch.global_batch = microbatches * plan.mesh.dp * plan.batch.micro_batch;
+  plan.batch.replica_microbatches.clear();
   if (!problems(plan).empty()) return;  // so many do not do
   const workload::Job job = sample::job(plan);
   const replay::Times times = sample::times(job, number % 3 == 0 ? 300 : 4);

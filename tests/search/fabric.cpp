@@ -162,6 +162,27 @@ TEST_CASE("search: what goes up a NIC comes down another") {
   CHECK(up == Approx(down).epsilon(1e-12));
 }
 
+TEST_CASE("search: replicas with unlike microbatches send as much together as with even ones") {
+  const auto bytes_of = [](const std::string& counts) {
+    const config::PlanFile file =
+        plan({"tp=4", "pp=2", "gpus=32", "global_batch=16", "replica_microbatches=" + counts});
+    Sites sites;
+    std::map<std::string, double> all;
+    for (const LinkUse& use :
+         link_use(file.plan, **sites.of(file.machine), Duration{1'000'000'000'000}))
+      for (const auto& [who, bytes] : use.bytes_of) all[who] += bytes;
+    all.erase("dp");  // losses, once a step
+    return all;
+  };
+  const std::map<std::string, double> even = bytes_of("4x4"), unlike = bytes_of("2x6,2x2");
+  REQUIRE(even.size() >= 3);
+  REQUIRE(unlike.size() == even.size());
+  for (const auto& [who, bytes] : even) {
+    CAPTURE(who);
+    CHECK(unlike.at(who) == Approx(bytes).epsilon(1e-9));
+  }
+}
+
 TEST_CASE("search: variants stand beside their base in order whatever the workers") {
   WhatifSettings settings;
   settings.settings = {

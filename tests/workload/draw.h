@@ -182,6 +182,13 @@ inline const std::vector<std::string>& schedules_that_run() {
   return names;
 }
 
+// Each replica does so many microbatches, the first some more.
+inline void share_unevenly(sim::workload::Plan& p, int microbatches, int more) {
+  p.batch.replica_microbatches.assign(static_cast<std::size_t>(p.mesh.dp), microbatches);
+  p.batch.replica_microbatches.front() += more;
+  p.batch.global_batch = p.batch.micro_batch * (p.mesh.dp * microbatches + more);
+}
+
 // A legal plan of any schedule that runs, each in turn: plan draw(m) for the first m behind
 // `number` that such a pipeline of 2 to 5 stages (or one) makes legal.
 inline sim::workload::Plan draw_legal(std::uint64_t number) {
@@ -233,6 +240,10 @@ inline sim::workload::Plan draw_legal(std::uint64_t number) {
       other.policy.offload_layers = 0;
       other.policy.offload_modules = static_cast<std::uint8_t>(1 + below(127));
       if (below(3) != 0) other.policy.offload_min_elements = 0;
+      if (sim::workload::problems(other).empty()) return other;
+    }
+    if (sim::workload::Plan other = p; p.mesh.dp > 1 && below(5) == 0) {
+      share_unevenly(other, microbatches, p.mesh.pp * (1 + below(2)));
       if (sim::workload::problems(other).empty()) return other;
     }
     return p;

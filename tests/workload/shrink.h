@@ -22,6 +22,10 @@ inline const std::vector<Simplification>& simplifications() {
          p.batch.global_batch = p.batch.global_batch / round / 2 * round;
        },
        true},
+      {[](Plan& p) {
+        p.batch.global_batch = p.microbatches() * p.mesh.dp * p.batch.micro_batch;
+        p.batch.replica_microbatches.clear();
+      }},
       {[](Plan& p) { p.batch.global_batch -= p.mesh.dp * p.batch.micro_batch; }, true},
       {[](Plan& p) { p.architecture.layers -= p.mesh.pp * p.pipeline.virtual_stages; }, true},
       {[](Plan& p) {
