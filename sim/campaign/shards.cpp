@@ -135,7 +135,8 @@ Result<std::vector<Outcome>> merged(const Spec& spec, SeedRange all,
   std::vector<Outcome> outcomes;
   for (std::size_t i = 0; i < found.size(); ++i) {
     if (!found[i])
-      return Diagnostics{{"", fmt::format("seed {} is in none of the files", all.first + i)}};
+      return Diagnostics{{fmt::format("{}", fmt::join(paths, ", ")),
+                          fmt::format("seed {} is in none of the files", all.first + i)}};
     outcomes.push_back(*found[i]);
   }
   return outcomes;

@@ -132,7 +132,7 @@ std::string crossover(const std::vector<Row>& rows) {
               percent(answers[0].second->per_gpu),
               fmt::format("{} {}", answers[1].first, percent(answers[1].second->per_gpu))});
   }
-  return "\n" + best.text("");
+  return others.empty() ? "" : "\n" + best.text("");
 }
 
 std::string cost_of(const Row& row) {
@@ -149,7 +149,11 @@ std::span<const Variable> variables() {
 std::string set(Setup& setup, const std::string& setting) {
   const std::string name = setting.substr(0, setting.find('='));
   const auto found = std::ranges::find(table, name, &Variable::name);
-  if (found != table.end()) return found->set(setup, setting.substr(name.size() + 1));
+  return found != table.end() ? found->set(setup, setting.substr(name.size() + 1)) : unknown(name);
+}
+
+std::string unknown(const std::string& name) {
+  if (std::ranges::find(table, name, &Variable::name) != table.end()) return "";
   std::vector<std::string> names;
   for (const Variable& variable : table) names.emplace_back(variable.name);
   return fmt::format("nothing that varies is called '{}'{}; one of {}", name,

@@ -23,7 +23,9 @@ struct Variable {
 };
 std::span<const Variable> variables();
 
-// Applies "name=value"; "" or what is wrong, with the nearest name.
+// "", or that there is none of this name, with the nearest one.
+std::string unknown(const std::string& name);
+// Applies "name=value"; "" or what is wrong.
 std::string set(Setup& setup, const std::string& setting);
 
 struct Row {

@@ -262,6 +262,8 @@ int run_campaign(const Arguments& arguments, Globals globals) {
       vary_interval = true;
     } else {
       varies.push_back(need(config::parse_vary(text)));
+      const std::string unknown = campaign::unknown(varies.back().key);
+      if (!unknown.empty()) refuse("vary", unknown);
     }
   }
   if (options.has("report") && (!varies.empty() || options.has("shard")))

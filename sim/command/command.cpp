@@ -189,7 +189,12 @@ void Options::parse(const Arguments& arguments, Globals& globals) {
   report::set_line_width(has("wide") ? 0 : terminal_width(STDOUT_FILENO, 100));
   if (parsed_->values.count("words") > 0)
     words_ = parsed_->values["words"].as<std::vector<std::string>>();
-  if (words_.size() < least_) refuse("something is missing");
+  if (words_.size() < least_) {
+    const std::string needs = command_->synopsis;
+    refuse(fmt::format(
+        "`rehearse {}` needs {}", command_->name,
+        needs.substr(0, std::min({needs.find(" -"), needs.find(" | -"), needs.find(" [")}))));
+  }
   if (words_.size() > most_) refuse("'" + words_[most_] + "' is one word too many");
   declare_outputs();
   if (!globals.quiet) start_patience();
@@ -270,6 +275,11 @@ void note(std::string_view text) {
   const std::string line = report::fold_lines(std::string(text) + "\n", columns);
   // Nobody can be told when stderr is gone.
   [[maybe_unused]] const std::string ignored = report::write_all(STDERR_FILENO, line);
+}
+
+void say_written(const Globals& globals, const std::string& path, const std::string& words) {
+  if (globals.json) print(report::document("written", {{"written", path}}).dump(2) + "\n");
+  if (!globals.quiet) note(words);
 }
 
 Options::Named Options::named(std::size_t first) const {

@@ -168,6 +168,8 @@ void print(std::string_view text);
 void say(const Globals& globals, const std::string& command, report::Document document);
 // Notes and problems, to stderr.
 void note(std::string_view text);
+// That a file or a folder was written: a note or, with --json, `rehearse/written/1`.
+void say_written(const Globals& globals, const std::string& path, const std::string& words);
 
 // The path of a plan or grid: a file, or the name of one of workloads/. Stops when there is none.
 std::string workload_path(const std::string& name);

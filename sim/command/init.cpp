@@ -145,7 +145,8 @@ int run_init(const Arguments& arguments, Globals globals) {
     }
     const std::string problem = report::write_file(path, filled(start.text, path));
     if (!problem.empty()) throw Stop{exit_io, problem};
-    if (!globals.quiet) note(fmt::format("{}: written; next: {}", path, filled(start.next, path)));
+    say_written(globals, path,
+                fmt::format("{}: written; next: {}", path, filled(start.next, path)));
     return exit_yes;
   }
   throw Stop{exit_usage,

@@ -48,7 +48,7 @@ int run_man(const Arguments& arguments, Globals globals) {
     save("rehearse", man_page());
     for (const Command& command : commands())
       save(fmt::format("rehearse-{}", command.name), man_page(command));
-    if (!globals.quiet) note(fmt::format("to read: man -l {}/rehearse.1", folder));
+    say_written(globals, folder, fmt::format("to read: man -l {}/rehearse.1", folder));
     return exit_yes;
   }
   if (options.words().empty()) {

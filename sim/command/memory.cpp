@@ -140,32 +140,32 @@ int estimate(const std::vector<std::string>& words, Globals globals) {
 int run_memory(const Arguments& arguments, Globals globals) {
   Options options("memory");
   options.value("rules", "VERSION", "allocator rules: `newer` (PyTorch 2.5 and later) or `2.4.0`");
-  options.words(2, 1000).parse(arguments, globals);
+  options.words(1, 1000).parse(arguments, globals);
   const std::string what = options.words()[0];
-  const std::string path = options.words()[1];
+  const std::vector<std::string> kinds = {"estimate", "replay"};
+  if (std::ranges::find(kinds, what) == kinds.end())
+    throw Stop{exit_usage, fmt::format("`rehearse memory` can estimate and replay, not '{}'{}",
+                                       what, did_you_mean(what, kinds))};
+  if (options.words().size() < 2)
+    throw Stop{exit_usage, fmt::format("memory {}: name a {}", what,
+                                       what == "estimate" ? "plan" : "trace or a snapshot")};
   if (what == "estimate") {
     options.only({});
     return estimate(options.words(), globals);
   }
-  if (what == "replay" && options.words().size() > 2) {
-    throw Stop{exit_usage, "one trace at a time"};
-  }
+  if (options.words().size() > 2) throw Stop{exit_usage, "one trace at a time"};
+  const std::string& path = options.words()[1];
   const bool old = options.choice("rules", "newer", {"newer", "2.4.0"}) == "2.4.0";
   const memory::Rules rules = old ? memory::Rules::v2_4_0 : memory::Rules::newer;
-  if (what == "replay") {
-    const std::string bytes = need(config::read_file(path, snapshot_bytes_max));
-    // Every pickle of protocol 2 or later begins with this byte; no text does.
-    const bool pickle = !bytes.empty() && bytes[0] == '\x80';
-    if (!pickle && static_cast<std::int64_t>(bytes.size()) > trace_bytes_max)
-      throw Stop{exit_data, fmt::format("{}: error: the trace is larger than {} MiB, the most that "
-                                        "is read of one in text",
-                                        path, trace_bytes_max >> 20)};
-    return pickle ? replay_pickle(bytes, path, rules, globals)
-                  : replay_text(bytes, path, rules, globals);
-  }
-  const std::vector<std::string> kinds = {"estimate", "replay"};
-  throw Stop{exit_usage, fmt::format("`rehearse memory` can estimate and replay, not '{}'{}", what,
-                                     did_you_mean(what, kinds))};
+  const std::string bytes = need(config::read_file(path, snapshot_bytes_max));
+  // Every pickle of protocol 2 or later begins with this byte; no text does.
+  const bool pickle = !bytes.empty() && bytes[0] == '\x80';
+  if (!pickle && static_cast<std::int64_t>(bytes.size()) > trace_bytes_max)
+    throw Stop{exit_data, fmt::format("{}: error: the trace is larger than {} MiB, the most that "
+                                      "is read of one in text",
+                                      path, trace_bytes_max >> 20)};
+  return pickle ? replay_pickle(bytes, path, rules, globals)
+                : replay_text(bytes, path, rules, globals);
 }
 
 }  // namespace sim::command

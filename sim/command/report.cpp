@@ -155,7 +155,7 @@ int run_report(const Arguments& arguments, Globals globals) {
     page.finish(file, site, answer, report::intervals_text(intervals));
     code = answer.run.fits() ? exit_yes : exit_no;
   }
-  if (!globals.quiet) note("report: " + path);
+  say_written(globals, path, "report: " + path);
   return code;
 }
 

@@ -46,6 +46,8 @@ int run_run(const Arguments& arguments, Globals globals) {
   for (const char* name :
        {"trace", "memory-plot", "memory-snapshot", "report", "timelines", "seeds"})
     if (options.has(name)) other = std::string("--") + name;
+  if (options.has("timelines") && !globals.json)
+    throw Stop{exit_usage, "--timelines: columns of numbers are for --json"};
   const bool reference = options.choice("method", "fast", {"fast", "reference"}) == "reference";
   config::PlanFile file = load_plan(options, globals);
   search::Site& site = *need(kept_sites().of(file.machine));
@@ -62,6 +64,10 @@ int run_run(const Arguments& arguments, Globals globals) {
                                        file.plan.world())};
   const int jobs = static_cast<int>(options.number("jobs", cores(), 1, 1024));
   if (options.has("seeds")) {
+    for (const char* of_one :
+         {"trace", "memory-plot", "memory-snapshot", "report", "timelines", "fixes", "all-ranks"})
+      if (options.has(of_one))
+        throw Stop{exit_usage, fmt::format("--{} is of one run, --seeds are many", of_one)};
     const int seeds = static_cast<int>(options.number("seeds", 100, 1, 100'000));
     return run_seeds(file, site, how, seeds, jobs, globals.json);
   }
@@ -82,7 +88,7 @@ int run_run(const Arguments& arguments, Globals globals) {
   }
   report::PassTimeline passes;
   report::MemoryTimeline memory;
-  const bool timelines = globals.json && options.has("timelines");
+  const bool timelines = options.has("timelines");
   if (timelines) {
     if (!page && how.observer != nullptr) watchers.all.push_back(how.observer);
     watchers.all.push_back(&passes);

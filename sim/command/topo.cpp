@@ -91,7 +91,7 @@ int write_cluster(const Options& options, const std::vector<config::ImportedFile
   if (!options.has("like"))
     throw Stop{exit_usage,
                "topo import -o: these files do not say which GPU it is; add --like CLUSTER, a name "
-               "of `rehearse list topologies` or a file"};
+               "of `rehearse list clusters` or a file"};
   const std::string path = options.text("output");
   const std::string name = std::filesystem::path(path).stem().string();
   const std::string text = need(config::cluster_text(files, options.text("like"), name));
@@ -108,7 +108,6 @@ int import(const Options& options, Globals globals) {
   std::vector<config::ImportedFile> files;
   for (std::size_t i = 1; i < options.words().size(); ++i)
     files.push_back({options.words()[i], need(config::import_topology(options.words()[i]))});
-  if (files.empty()) throw Stop{exit_usage, "topo import: name a file"};
   if (options.has("output")) return write_cluster(options, files, globals);
   if (files.size() > 1)
     throw Stop{exit_usage, "topo import: several files become one cluster; add -o FILE"};
@@ -355,25 +354,28 @@ int run_topo(const Arguments& arguments, Globals globals) {
       .output("output,o", "FILE",
               "export: write there instead of stdout; place: the nodes in their new order, a line "
               "each; import: a whole cluster")
-      .words(2, 1000)
+      .words(1, 1000)
       .parse(arguments, globals);
   struct Asked {
     const char* what;
+    const char* of;
     int (*run)(const Options& options, Globals globals);
     std::vector<std::string> options;
   };
   const std::vector<Asked> kinds = {
-      {"check", check, {"claim"}},
-      {"time", time, {"collective", "ranks", "groups", "min", "max", "network"}},
-      {"place", topo_place, {"seed", "moves", "network", "output"}},
-      {"import", import, {"like", "output"}},
-      {"export", export_drawing, {"format", "nodes", "plan", "output"}}};
+      {"check", "cluster", check, {"claim"}},
+      {"time", "cluster", time, {"collective", "ranks", "groups", "min", "max", "network"}},
+      {"place", "plan", topo_place, {"seed", "moves", "network", "output"}},
+      {"import", "file", import, {"like", "output"}},
+      {"export", "cluster", export_drawing, {"format", "nodes", "plan", "output"}}};
   const std::string& what = options.words()[0];
   std::vector<std::string> all;
   for (const Asked& kind : kinds) {
     all.emplace_back(kind.what);
     if (what != kind.what) continue;
     options.only(kind.options);
+    if (options.words().size() < 2)
+      throw Stop{exit_usage, fmt::format("topo {}: name a {}", what, kind.of)};
     return kind.run(options, globals);
   }
   throw Stop{exit_usage, fmt::format("topo: '{}' is none of check, time, place, import, export{}",

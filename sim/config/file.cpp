@@ -18,6 +18,13 @@ Diagnostics unreadable(const std::string& path, std::string_view why) {
   return {{path, fmt::format("cannot read the file: {}", why), Fault::missing}};
 }
 
+// What some editors put in front of a text: no part of it, and the head of no other format here.
+std::string unmarked(std::string text) {
+  constexpr std::string_view byte_order_mark = "\xEF\xBB\xBF";
+  if (text.starts_with(byte_order_mark)) text.erase(0, byte_order_mark.size());
+  return text;
+}
+
 }  // namespace
 
 Result<std::string> read_file(const std::string& path, std::int64_t limit) {
@@ -49,7 +56,7 @@ Result<std::string> read_file(const std::string& path, std::int64_t limit) {
     const ssize_t got = ::read(file, block, sizeof block);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return unreadable(path, std::strerror(errno));
-    if (got == 0) return text;
+    if (got == 0) return unmarked(std::move(text));
     const std::size_t needed = text.size() + static_cast<std::size_t>(got);
     if (needed > text.capacity()) {
       const std::size_t twice = std::max(2 * text.capacity(), needed);

@@ -33,7 +33,6 @@ std::string plain(std::string message) {
 class JsonReader : public nlohmann::json_sax<nlohmann::json> {
  public:
   JsonReader(JsonObject& object, Diagnostics& problems) : object_(object), problems_(problems) {
-    if (object_.text_.starts_with("\xEF\xBB\xBF")) at_ = 3;
   }
 
   bool null() override { return scalar({}); }

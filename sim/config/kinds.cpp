@@ -41,11 +41,11 @@ std::set<std::string> outer_fields(std::string_view text) {
   return names;
 }
 
-// Most of these are fields of it.
-bool mostly_of(const std::set<std::string>& names, const google::protobuf::Descriptor& message) {
-  const auto own = std::ranges::count_if(
-      names, [&](const std::string& name) { return message.FindFieldByName(name) != nullptr; });
-  return 2 * static_cast<std::size_t>(own) > names.size();
+// How many of these are fields of it.
+std::size_t fields_of(const google::protobuf::Descriptor& message,
+                      const std::set<std::string>& names) {
+  return static_cast<std::size_t>(std::ranges::count_if(
+      names, [&](const std::string& name) { return message.FindFieldByName(name) != nullptr; }));
 }
 
 std::string kind_of_fields(const std::set<std::string>& names) {
@@ -83,8 +83,8 @@ std::string kind_problem(std::string_view text, const google::protobuf::Descript
   const std::string kind = kind_of_fields(names), wanted = kind_of_message(read_as.name());
   if (kind == wanted) return "";
   // What has no other kind's fields is called a plan: that alone says nothing.
-  if (kind == "plan" &&
-      (mostly_of(names, read_as) || !mostly_of(names, *rehearse::v1::Plan::descriptor())))
+  const std::size_t of_plan = fields_of(*rehearse::v1::Plan::descriptor(), names);
+  if (kind == "plan" && (fields_of(read_as, names) >= of_plan || 2 * of_plan <= names.size()))
     return "";
   const char* instead = kind == "grid"       ? "; `rehearse sweep` runs it"
                         : kind == "campaign" ? "; `rehearse campaign` runs it"

@@ -123,7 +123,6 @@ void read_header(const CsvRow& header, RunsTable& table, Diagnostics& problems) 
   };
   for (std::size_t i = 0; i < header.cells.size(); ++i) {
     std::string name = trimmed(header.cells[i]);
-    if (i == 0 && name.starts_with("\xEF\xBB\xBF")) name.erase(0, 3);  // a byte-order mark
     if (has(table.columns, name)) problem(fmt::format("the column '{}' is there twice", name));
     table.columns.push_back(name);
   }

@@ -35,7 +35,6 @@ Result<Table> load_table(const std::string& path) {
   Diagnostics problems;
   for (const std::string& cell : rows->front().cells) {
     std::string name = trimmed(cell);
-    if (table.columns.empty() && name.starts_with("\xEF\xBB\xBF")) name.erase(0, 3);
     if (table.has(name)) {
       problems.push_back({fmt::format("{}:{}", path, rows->front().line),
                           fmt::format("the column '{}' is there twice", name)});

@@ -79,10 +79,12 @@ class Parser {
   Result<Trace> parse() {
     std::string_view line;
     if (!next_line(line)) {
+      line_number_ = 1;
       fail(1, "the trace is empty; line 1 is \"# capacity=BYTES conf=OPTIONS\"");
       return errors_;
     }
     header(line);
+    if (trace_.header.empty()) return std::move(errors_);  // another kind of file
     while (next_line(line) && errors_.size() <= most_problems) {
       if (!line.empty() && line.front() != '#') command(line);
     }

@@ -111,6 +111,7 @@ TEST_CASE("command: sim/formats.md names every command's document") {
                                "topo-place",
                                "topo-export",
                                "topo-import",
+                               "written",
                                "memory_estimate",
                                "memory_replay",
                                "calibrate",

@@ -1,5 +1,9 @@
 // commands.cpp — the command line itself: help, usage, exit codes, output that cannot arrive.
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <catch2/catch.hpp>
+#include <filesystem>
 
 #include "tests/golden/program.h"
 
@@ -51,6 +55,85 @@ TEST_CASE("golden: an option that is another verb's is refused") {
     INFO(command << " --" << option);
     CHECK(finished.code == 64);
     CHECK(finished.err.find(fmt::format("takes no --{}", option)) != std::string::npos);
+  }
+}
+
+TEST_CASE("golden: an option that would do nothing is refused") {
+  const std::string folder = golden::scratch("in-vain");
+  const std::string program = "./rehearse run llama-2-7b-64 ";
+  const golden::Finished columns = run(program + "--timelines", folder);
+  CHECK(columns.code == 64);
+  CHECK(columns.out.empty());
+  CHECK(columns.err.starts_with("rehearse: --timelines: columns of numbers are for --json\n"));
+  for (const char* option : {"trace a.json", "memory-plot a.svg", "memory-snapshot a.pickle",
+                             "report a.html", "fixes", "all-ranks", "timelines --json"}) {
+    const golden::Finished finished = run(fmt::format("{}--seeds 2 --{}", program, option), folder);
+    INFO(option << "\n" << finished.err);
+    CHECK(finished.code == 64);
+    CHECK(finished.err.find(" is of one run, --seeds are many") != std::string::npos);
+  }
+}
+
+TEST_CASE("golden: what a command lacks is named") {
+  const std::string folder = golden::scratch("lacking");
+  for (const auto& [command, words] :
+       {std::pair{"schedule --stages 4 --microbatches 8", "`rehearse schedule` needs NAME"},
+        {"compare", "`rehearse compare` needs LOG PLAN"},
+        {"merge", "`rehearse merge` needs FOLDER ..."},
+        {"plan", "`rehearse plan` needs MODEL CLUSTER ... | FILE"},
+        {"topo", "`rehearse topo` needs check|time|place|import|export"},
+        {"topo chek",
+         "topo: 'chek' is none of check, time, place, import, export; "
+         "did you mean 'check'?"},
+        {"topo check", "topo check: name a cluster"},
+        {"topo place", "topo place: name a plan"},
+        {"topo import", "topo import: name a file"},
+        {"memory replya",
+         "`rehearse memory` can estimate and replay, not 'replya'; did you mean "
+         "'replay'?"},
+        {"memory estimate", "memory estimate: name a plan"},
+        {"memory replay", "memory replay: name a trace or a snapshot"}}) {
+    const golden::Finished finished = run(fmt::format("./rehearse {}", command), folder);
+    INFO(command);
+    CHECK(finished.code == 64);
+    CHECK(finished.err.starts_with(fmt::format("rehearse: {}\n", words)));
+  }
+}
+
+TEST_CASE("golden: a file that is nothing of the kind is one problem") {
+  const std::string folder = golden::scratch("nothing-of-the-kind");
+  golden::write(folder + "/empty", "");
+  golden::write(folder + "/cells.csv", "a,b\n1,2\n");
+  const std::string plan = "workloads/llama-2-7b-64.textproto";
+  for (const auto& [command, problem] :
+       {std::pair{"plan " + plan, plan + ": error: is a plan, not a search; "},
+        {"memory replay " + plan, plan + ":1:1: error: line 1 must be \"# capacity="},
+        {"memory replay empty", std::string("empty:1:1: error: the trace is empty; ")},
+        {"compare empty " + plan, std::string("empty: error: the file is empty")},
+        {"calibrate empty", std::string("empty: error: the file is empty")},
+        {"compare cells.csv " + plan,
+         std::string("cells.csv: error: holds no measurements that are known; there are ")},
+        {std::string("campaign --step-time 10 --gpus 8 --mtbf 3h --seeds 2 --merge empty"),
+         std::string("empty: error: seed 1 is in none of the files")}}) {
+    const golden::Finished finished = run("./rehearse " + command, folder);
+    INFO(command << "\n" << finished.err);
+    CHECK(finished.code == 65);
+    CHECK(finished.err.starts_with(problem));
+    CHECK(std::ranges::count(finished.err, '\n') == 1);
+  }
+}
+
+TEST_CASE("golden: a byte-order mark in front of a text is no part of it") {
+  const std::string folder = golden::scratch("marked");
+  for (const char* file : {"workloads/llama-2-7b-64.textproto", "topologies/dgx-h100.textproto",
+                           "models/llama-2-7b.json", "calibration/measured/paper_points.csv",
+                           "calibration/measured/nccl.csv"}) {
+    const std::string name = std::filesystem::path(file).filename().string();
+    golden::write(folder + "/" + name, "\xEF\xBB\xBF" + golden::text_of(folder + "/" + file));
+    const golden::Finished marked = run("./rehearse check " + name, folder);
+    INFO(marked.err);
+    CHECK(marked.code == 0);
+    CHECK(marked.out.starts_with(name + ": "));
   }
 }
 
@@ -184,6 +267,13 @@ TEST_CASE("golden: what varies must be a setting") {
   CHECK(cluster.code == 65);
   CHECK(cluster.err ==
         "--vary node.nicz=1: error: a cluster has no setting 'node.nicz'; did you mean 'nics'?\n");
+  const golden::Finished campaign =
+      run("./rehearse campaign --step-time 10 --gpus 8 --mtbf 3h --vary spare=1,2", folder);
+  CHECK(campaign.code == 65);
+  CHECK(campaign.out.empty());
+  CHECK(campaign.err.starts_with(
+      "command line, --vary: error: nothing that varies is called 'spare'; did you mean "
+      "'spares'?; one of answer, "));
 }
 
 TEST_CASE("golden: a condition of a node that the job does not use is said") {

@@ -54,7 +54,8 @@ Result<Source> read_bytes(std::string_view bytes, const std::string& path) {
     if (!read) return read.errors();
     return Source{*read, &reader};
   }
-  return Diagnostics{{path, fmt::format("not a format that calibrate reads; it reads {}",
+  if (bytes.empty()) return Diagnostics{{path, "the file is empty"}};
+  return Diagnostics{{path, fmt::format("holds no measurements that are known; there are {}",
                                         fmt::join(names, ", "))}};
 }
 
