@@ -28,7 +28,8 @@ constexpr std::int64_t max_file_bytes = 16 << 20;
 constexpr int max_depth = 32;
 constexpr std::size_t max_problems = 100;
 
-// The whole file but a byte-order mark of UTF-8. A path that is missing, a directory, unreadable or too large is a diagnostic.
+// The whole file but a byte-order mark of UTF-8. A path that is missing, a directory, unreadable or
+// too large is a diagnostic.
 Result<std::string> read_file(const std::string& path, std::int64_t limit = max_file_bytes);
 
 // Another accepted spelling of a field: "tensor_model_parallel_size" for "tp".

@@ -73,7 +73,10 @@ class Builder {
   std::uint32_t free_layer_input(std::uint32_t layers_on);
   void validate(std::vector<Pass>& step);
   void write_step(class Pipeline& pipeline, const Orders& orders, bool first);
-  std::uint32_t add(Template t);
+  std::uint32_t add(Template t) {
+    rank_.program.templates.push_back(std::move(t));
+    return static_cast<std::uint32_t>(rank_.program.templates.size() - 1);
+  }
   Pass single(PassKind kind, Emitter& e);
 
   // A call of a block of the ends, or of a layer.
@@ -113,11 +116,6 @@ class Builder {
   // Of a later step: the place of the pass that validates the one before it; far behind: none.
   std::uint32_t validated_at_ = std::numeric_limits<std::uint32_t>::max();
 };
-
-std::uint32_t Builder::add(Template t) {
-  rank_.program.templates.push_back(std::move(t));
-  return static_cast<std::uint32_t>(rank_.program.templates.size() - 1);
-}
 
 // The first chunk of the rank that has layers.
 int Builder::first_chunk() const {
