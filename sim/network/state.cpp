@@ -80,7 +80,7 @@ Traffic Network::State::drawn_traffic(const Layout& layout, Pattern pattern, int
     spreads.push_back(spread(group, cluster));
   }
   return traffic(pattern, spreads, ranks, *drawn_routes, profile->achieved,
-                 profile->nccl.send_channels_network, places);
+                 profile->nccl.send_channels_network, places, Of::one_of_alike);
 }
 
 // Solves a pattern for all groups at once; where the job's nodes may be any, for each draw.
@@ -93,8 +93,8 @@ Result<const std::vector<Rates>*> Network::State::rates(Layout& layout, Pattern 
       std::ranges::any_of(layout.situations, [](const Situation& s) { return s.shape.nodes > 1; });
   std::vector<Rates> all;
   for (int draw = 0; draw < (draws ? scattered_draws : 1); ++draw) {
-    Result<Rates> one =
-        solve(layout, draws ? drawn_traffic(layout, pattern, draw) : traffic_of(layout, pattern));
+    Result<Rates> one = solve(layout, draws ? drawn_traffic(layout, pattern, draw)
+                                            : traffic_of(layout, pattern, Of::one_of_alike));
     if (!one) return one.errors();
     all.push_back(std::move(*one));
   }

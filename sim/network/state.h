@@ -93,9 +93,9 @@ struct Network::State {
     }
     return *routes;
   }
-  Traffic traffic_of(const Layout& layout, Pattern pattern) {
+  Traffic traffic_of(const Layout& layout, Pattern pattern, Of of) {
     return traffic(pattern, layout.spreads, layout.ranks, routes_for(layout.spreads),
-                   profile->achieved, profile->nccl.send_channels_network, places);
+                   profile->achieved, profile->nccl.send_channels_network, places, of);
   }
   Result<Rates> solve(const Layout& layout, const Traffic& traffic);
   Traffic drawn_traffic(const Layout& layout, Pattern pattern, int draw);

@@ -2,19 +2,29 @@
 
 #include "sim/replay/dataflow.h"
 #include "sim/replay/job_view.h"
+#include "sim/replay/queues.h"
 #include "sim/replay/reference.h"
 
 namespace sim::replay {
 
 namespace {
 
-// Where stages share a vocabulary their CPUs wait behind its passes while messages are posted
-// ahead, which end at times that only other ranks' future tells: by then the fast engine cannot say
-// which blocks they still hold.
-bool waits_amid_messages(const workload::Job& job) {
-  return std::ranges::any_of(job.classes, [](const workload::Program& program) {
-    return std::ranges::count(program.communicators, workload::Stream::vocabulary) > 0;
-  });
+// Where unlike ranks meet in collectives while messages are posted ahead (stages that share a
+// vocabulary, replicas that do not do the same), with a queue for each stream: the fast engine
+// learns when a collective ends only once all have come, and its CPU waits for that where the real
+// one goes on and posts. By then it cannot say which blocks the messages of others still hold.
+bool meets_amid_messages(const workload::Job& job, const Times& times) {
+  if (times.single_queue) return false;
+  for (std::size_t c = 0; c < job.classes.size(); ++c) {
+    if (job.classes[c].exchanges.empty()) continue;
+    for (const workload::Transfer& transfer : job.classes[c].transfers) {
+      const workload::Stream s = transfer.communicator;
+      const bool between_steps = s == workload::Stream::world || s == workload::Stream::embedding;
+      if (!between_steps && job.mesh.members(communicator_of(s), static_cast<int>(c)).size() > 1)
+        return true;
+    }
+  }
+  return false;
 }
 
 }  // namespace
@@ -22,7 +32,7 @@ bool waits_amid_messages(const workload::Job& job) {
 RunReport run(const workload::Job& job, const Times& times, const Memory& memory,
               const Options& options) {
   // Without memory the fast engine has nothing to ask.
-  const bool asks = places_tensors(options.memory) && waits_amid_messages(job);
+  const bool asks = places_tensors(options.memory) && meets_amid_messages(job, times);
   RunReport report = options.method == Method::reference || asks
                          ? run_reference(job, times, memory, options)
                          : run_dataflow(job, times, memory, options);

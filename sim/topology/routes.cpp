@@ -190,11 +190,18 @@ void Routes::over_spine(int from, int to, int from_leaf, int to_leaf, Path& path
 }
 
 void Routes::between_nics(int from, int to, Path& path) const {
+  path.links.push_back(nic_up_[static_cast<std::size_t>(from)].link);
+  between_leaves_of(from, to, path);
+  path.links.push_back(nic_down_[static_cast<std::size_t>(to)]);
+  if (!cluster_.rates.empty())
+    path.links.push_back(measured_link(from / layout_.nics, to / layout_.nics));
+}
+
+void Routes::between_leaves_of(int from, int to, Path& path) const {
   assert(from / layout_.nics != to / layout_.nics);
   const auto begin = static_cast<std::ptrdiff_t>(path.links.size());
   const Hop& up = nic_up_[static_cast<std::size_t>(from)];
   const int target = nic_up_[static_cast<std::size_t>(to)].to;
-  path.links.push_back(nic_down_[static_cast<std::size_t>(to)]);
   if (up.to != target && !working_spines_.empty()) {
     over_spine(from, to, up.to, target, path);
   } else {
@@ -203,15 +210,12 @@ void Routes::between_nics(int from, int to, Path& path) const {
       path.links.push_back(link);
     });
   }
-  path.links.push_back(up.link);
   std::reverse(path.links.begin() + begin, path.links.end());
-  Duration latency{};
+  Duration latency = link(up.link).latency + link(nic_down_[static_cast<std::size_t>(to)]).latency;
   for (auto id = path.links.begin() + begin; id != path.links.end(); ++id) {
     latency += link(*id).latency;
   }
   path.latency = std::max(path.latency, latency);
-  if (!cluster_.rates.empty())
-    path.links.push_back(measured_link(from / layout_.nics, to / layout_.nics));
 }
 
 }  // namespace sim::topology

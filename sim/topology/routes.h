@@ -38,6 +38,8 @@ class Routes {
   void nic_to_gpu(int nic, int gpu, Path& path) const;    // REQUIRES: both in one node
   // REQUIRES: in different nodes; of one rail where rails never meet.
   void between_nics(int from, int to, Path& path) const;
+  // The part of that between the NICs' leaves; the latency is that of the whole.
+  void between_leaves_of(int from, int to, Path& path) const;
   // The NICs of its node by which a GPU's messages leave.
   const std::vector<int>& nics_of_gpu(int gpu) const {
     return nics_of_gpu_[static_cast<std::size_t>(gpu) % nics_of_gpu_.size()];
