@@ -303,11 +303,13 @@ void Builder::message(int from, int to, int channel, Path& crossed) const {
 
 void Builder::sends(int group, const std::vector<int>& ranks, bool around) {
   const std::size_t edges = ranks.size() - (around ? 0 : 1);
+  Path crossed;
   for (std::size_t i = 0; i < edges; ++i) {
     const int from = ranks[i], to = ranks[(i + 1) % ranks.size()];
     const int channels = message_channels(from, to);
     for (int channel = 0; channel < channels; ++channel) {
-      Path crossed;
+      crossed.links.clear();
+      crossed.latency = {};
       message(from, to, channel, crossed);
       flow(group, 1.0 / channels, crossed, from / node_.gpus == to / node_.gpus);
     }

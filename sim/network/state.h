@@ -71,7 +71,7 @@ struct Network::State {
       : cluster(std::move(c)), profile(std::move(p)), solver(std::move(options)) {}
 
   GroupsId layout_of(const Groups& groups);
-  std::optional<GroupsId> find_like(GroupsId id);
+  std::optional<GroupsId> find_like(GroupsId id, GroupsHash hash);
   Layout& layout(GroupsId id) { return *layouts[static_cast<std::size_t>(id)]; }
   Layout& layout(const Groups& groups) { return layout(layout_of(groups)); }
   Situation situation(const Shape& shape) const {

@@ -58,6 +58,12 @@ class Routes {
   template <class Visit>
   void between_leaves(int from, int to, const Visit& visit) const {
     if (from == to) return;
+    if (!forest_.empty()) {
+      const int top = meeting(from, to);
+      for (int v = to; v != top; v = stem(v).parent) visit(stem(v).down);
+      visit_ups(from, top, visit);
+      return;
+    }
     const Tree& tree = fabric_tree(from);
     for (int v = to; v != from; v = tree[static_cast<std::size_t>(v)].to)
       visit(tree[static_cast<std::size_t>(v)].link);
@@ -78,10 +84,24 @@ class Routes {
     int to = -1;
     int link = -1;
   };
+  // A switch of a fabric where there is one way between each two: its links to and from the parent.
+  struct Stem {
+    int parent = -1, depth = 0;
+    int up = -1, down = -1;
+  };
   // Predecessor of every vertex on its cheapest path from one source.
   using Tree = std::vector<Hop>;
 
   void add_measured();
+  void find_forest();
+  const Stem& stem(int v) const { return forest_[static_cast<std::size_t>(v)]; }
+  int meeting(int a, int b) const;
+  template <class Visit>
+  void visit_ups(int from, int top, const Visit& visit) const {
+    if (from == top) return;
+    visit_ups(stem(from).parent, top, visit);
+    visit(stem(from).up);
+  }
   int measured_link(int from_node, int to_node) const;
   Vertex vertex(int number) const;
   void local(int node, int from, int to, Path& path) const;
@@ -103,6 +123,7 @@ class Routes {
   std::vector<std::vector<int>> nics_of_gpu_;  // of one node's GPUs where all nodes are alike
   std::vector<int> working_spines_;            // leaf_spine
   std::vector<Tree> local_trees_;              // by source vertex in a node
+  std::vector<Stem> forest_;                   // by switch; empty: there are several ways
   mutable std::vector<Tree> fabric_trees_;     // by source switch; empty: not asked yet
 };
 
