@@ -55,6 +55,8 @@ struct Meetings {
   std::int64_t first = 0;
 };
 
+class LaneReplay;
+
 class Dataflow {
  public:
   Dataflow(const workload::Job& job, const Times& times, const Memory& memory,
@@ -100,6 +102,8 @@ class Dataflow {
   struct KnownPeriod {
     Snapshot begin, end;  // without memory
     std::size_t cut = 0, period = 0;
+    // What it does to the memory of each class, in lanes; none: not traced yet.
+    std::vector<std::shared_ptr<LaneReplay>> lanes;
   };
 
   void setup_meetings();
@@ -155,7 +159,7 @@ class Dataflow {
   }
   bool steady(const Stretch& stretch) const;
   std::int64_t replay_quietly(const Stretch& stretch, std::int64_t most);
-  void trace_lanes(int c, Quiet& quiet, const Stretch& stretch, std::int64_t most) const;
+  void trace_lanes(int c, Quiet& quiet, const Stretch& stretch, std::int64_t most);
   static std::int64_t end_of_stretch(std::span<const Quiet> all, std::int64_t done,
                                      std::int64_t most);
   bool advance_memory(int c, Quiet& quiet, const Stretch& stretch, std::int64_t end);

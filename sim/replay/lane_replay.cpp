@@ -59,6 +59,13 @@ LaneReplay::LaneReplay(PeriodTrace trace, std::int64_t from, std::int64_t length
   std::ranges::stable_sort(released_, {}, [&](std::size_t t) { return releases_[t].event; });
 }
 
+void LaneReplay::start_from(std::int64_t period) {
+  assert(!on());
+  from_ = period;
+  trace_.periods = 0;
+  slack_room_ = first_slack_room;
+}
+
 // Blocks that streams have let go come back at the next allocation, and at the begin of a period:
 // nobody looks in between.
 LaneReplay::Release LaneReplay::release_of(std::size_t tensor) const {
