@@ -88,6 +88,7 @@ Dataflow::Snapshot Dataflow::snapshot(bool with_memory) const {
   for (const auto& r : ranks_) {
     save(*r, s.origin, s.timing);
     s.accounts.push_back(r->timeline.accounts());
+    s.retries.push_back(r->memory.retries());
   }
   if (with_memory) save_memory(s);
   for (const auto& [key, ch] : channels_) {
@@ -221,8 +222,15 @@ std::size_t Dataflow::skip(const Snapshot& before, const Snapshot& now, std::siz
     }
     r.at.pass = r.program.cuts[target] + r.beyond;
   }
+  repeat_retries(before, now, times);
   shift_channels(by);
   return target;
+}
+
+// What lies between the two comes again so many times.
+void Dataflow::repeat_retries(const Snapshot& before, const Snapshot& now, std::int64_t times) {
+  for (std::size_t c = 0; c < ranks_.size(); ++c)
+    ranks_[c]->memory.add_retries(times * (now.retries[c] - before.retries[c]));
 }
 
 void Dataflow::play(int step) {
@@ -318,7 +326,10 @@ RunReport Dataflow::run() {
     if (step >= 2 && memory_matters_ && options_.shortcuts && !options_.observer) {
       start = snapshot(true);
       // The step before, once more.
-      if (step >= 3 && start.timing == previous.timing && start.memory == previous.memory) break;
+      if (step >= 3 && start.timing == previous.timing && start.memory == previous.memory) {
+        repeat_retries(previous, start, most - step + 1);
+        break;
+      }
     }
     play(step);
     end_step(step, report);

@@ -77,6 +77,7 @@ class Dataflow {
   struct Snapshot {
     std::vector<std::int64_t> timing, memory;
     std::vector<Accounts> accounts;
+    std::vector<std::int64_t> retries;  // of the allocators, so far
     Time origin;
     std::int64_t driver_calls = 0;
   };
@@ -150,6 +151,7 @@ class Dataflow {
   void save_memory(Snapshot& s) const;
   void save(const RankState& r, Time origin, std::vector<std::int64_t>& out) const;
   std::size_t skip(const Snapshot& before, const Snapshot& now, std::size_t from, std::size_t cut);
+  void repeat_retries(const Snapshot& before, const Snapshot& now, std::int64_t times);
   std::size_t tape_period(const Snapshot& now, std::size_t from, std::size_t cut);
   bool known_at(const Snapshot& now, std::size_t cut) const;
   std::size_t quiet(Time origin, std::size_t cut);
