@@ -126,8 +126,23 @@ class Dataflow {
   void launched(RankState& r, workload::Stream stream, std::int64_t entries, Time start) const;
   // Those of the messages of an exchange, in their order.
   const std::vector<Channel*>& channels_of(int c, std::uint32_t exchange);
-  void post(int c, RankState& r, PendingExchange& pending);
-  bool complete(int c, RankState& r, PendingExchange& pending);
+  // When what is pending has met, when it ends, what of that took longest.
+  struct Ends {
+    Time met{}, end{};
+    Duration longest{};
+  };
+  bool issue(int c, RankState& r, const workload::Instruction& i, workload::Stream q,
+             Duration launch, Pending pending);
+  bool join(int c, RankState& r, const workload::Instruction& i, workload::Stream q);
+  bool meet_later(int c, RankState& r, const workload::Instruction& i, int group);
+  void post(int c, RankState& r, Pending& pending);
+  void post_messages(int c, const RankState& r, const Pending& pending);
+  void come(Meetings& m, std::int64_t turn, Time when);
+  static std::optional<Time> leave(Meetings& m, std::int64_t turn);
+  bool met(int c, const RankState& r, const Pending& pending, Ends& ends);
+  bool complete(int c, RankState& r, Pending& pending);
+  void tell(int c, const RankState& r, const Pending& pending, const Ends& ends) const;
+  bool event_known(int c, RankState& r, std::uint16_t event);
   bool complete_all(int c, RankState& r, workload::Streams streams);
   bool settle(int c, RankState& r);
   bool answer();
