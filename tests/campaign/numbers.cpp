@@ -145,7 +145,8 @@ TEST_CASE("campaign: an optimum is never sought below the least, and few points 
   for (const Optimum::Point& point : few.points)
     if (point.goodput > most) most = point.goodput, interval = point.interval;
   CHECK(few.interval == interval);
-  const Optimum six = simulated_optimum(spec, 600, 800, 1, 2, 1);
+  const Spec longer = sample::memoryless(10, 10800, 1800, 60, 600, 200);
+  const Optimum six = simulated_optimum(longer, 600, 800, 1, 4, 1);
   REQUIRE(six.points.size() == 6);
   for (const Optimum::Point& point : six.points) CHECK(six.interval != point.interval);
   CHECK(simulated_optimum(spec, 600, 60, 1, 2, 1, [] { return false; }).points.empty());
