@@ -9,6 +9,7 @@
 
 #include "sim/campaign/ensemble.h"
 #include "sim/campaign/formula.h"
+#include "sim/campaign/hazards.h"
 #include "sim/campaign/shards.h"
 #include "sim/campaign/summary.h"
 #include "sim/campaign/timeline.h"
@@ -365,4 +366,66 @@ TEST_CASE("campaign: lifetimes that cannot be are told") {
         "has the early factor 10001; new parts fail 1 to 10000 times as often");
   CHECK(problem({infant, 1, 1, 2, 0}) == "has no burn-in time");
   CHECK(problem({weibull, 1, 1, 0.5, 0}) == "");
+}
+
+TEST_CASE(
+    "campaign: a failure takes a node or the group that it is in, with the times of its kind") {
+  Spec spec = sample::memoryless(10, 3600, 600, 12, 600, 1);
+  FailureKind& kind = spec.kinds[0];
+  kind.repair = {find_law("fixed"), 500};
+  kind.found = {find_law("fixed"), 70};
+  const auto drawn = [&](int nodes) {
+    std::vector<int> hit(static_cast<std::size_t>(nodes) + 1, 0);
+    Hazards hazards(spec, nodes, 5);
+    Moment last{};
+    for (int i = 0; i < 400; ++i) {
+      Failure failure;
+      REQUIRE(hazards.next(0, failure));
+      CHECK(failure.when > last);
+      last = failure.when;
+      CHECK(failure.repair == span(500));
+      CHECK(failure.found == (kind.straggler ? span(70) : span(0)));
+      ++hit.at(static_cast<std::size_t>(failure.node));
+    }
+    CHECK(seconds(Span{last.ns}) == Approx(400 * 3600).epsilon(0.15));
+    return hit;
+  };
+  CHECK(drawn(10) == std::vector<int>{400, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0});
+  kind.takes = Takes::node;
+  for (const int hits : drawn(10)) CHECK((hits == 0 || (hits > 20 && hits < 65)));
+  CHECK(drawn(10)[0] > 0);
+  CHECK(drawn(10)[9] > 0);
+  CHECK(drawn(10)[10] == 0);
+  kind.takes = Takes::group;
+  kind.group = 4;
+  kind.straggler = true;
+  const std::vector<int> groups = drawn(10);
+  for (int node = 0; node <= 10; ++node)
+    CHECK((groups[static_cast<std::size_t>(node)] > 0) == (node % 4 == 0 && node < 10));
+  // Parts that never fail, and those whose time lies beyond the clock.
+  Failure failure;
+  kind.parts = 0;
+  CHECK_FALSE(Hazards(spec, 10, 5).next(0, failure));
+  kind.parts = 1;
+  kind.life.mean = 0;
+  CHECK_FALSE(Hazards(spec, 10, 5).next(0, failure));
+  kind.life = {};
+  CHECK_FALSE(Hazards(spec, 10, 5).next(0, failure));
+  kind.life = {find_law("fixed"), 2.9e9};
+  CHECK(Hazards(spec, 10, 5).next(0, failure));
+  kind.life.mean = 3.1e9;
+  CHECK_FALSE(Hazards(spec, 10, 5).next(0, failure));
+}
+
+TEST_CASE("campaign: parts that wear out fail once each, and then their replacements") {
+  Spec spec = sample::memoryless(10, 3600, 600, 12, 600, 1);
+  spec.kinds[0].life = {find_law("fixed"), 1000};
+  spec.kinds[0].parts = 3;
+  Hazards hazards(spec, 0, 5);
+  for (int round = 1; round <= 3; ++round)
+    for (int part = 0; part < 3; ++part) {
+      Failure failure;
+      REQUIRE(hazards.next(0, failure));
+      CHECK(failure.when == Moment{span(1000.0 * round).ns});
+    }
 }
