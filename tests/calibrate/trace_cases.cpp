@@ -77,11 +77,11 @@ std::string as_json(const std::string& text) {
       }
       arguments += (arguments.empty() ? "\"" : ", \"") + key + "\": " + word.substr(equals + 1);
     }
-    events +=
-        (events.empty() ? "" : ",\n") +
-        fmt::format(
-            R"({{"ph": "X", "cat": "{}", "name": "{}", "ts": {}, "dur": {}, "tid": {}, "args": {{{}}}}})",
-            categories.at(kind), name, start, duration, thread, arguments);
+    events += events.empty() ? "" : ",\n";
+    events += fmt::format("{{\"ph\": \"X\", \"cat\": \"{}\", \"name\": \"{}\", ",
+                          categories.at(kind), name);
+    events += fmt::format("\"ts\": {}, \"dur\": {}, \"tid\": {}, \"args\": {{{}}}}}", start,
+                          duration, thread, arguments);
   }
   return "{\"schemaVersion\": 1" + top + ", \"traceEvents\": [" + events + "]}";
 }
