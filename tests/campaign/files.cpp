@@ -16,7 +16,8 @@ namespace {
 // A file of its own, whose path is not told.
 struct Written {
   explicit Written(const std::string& text) {
-    std::string folder = (std::filesystem::temp_directory_path() / "campaign-XXXXXX").string();
+    std::string folder =
+        (std::filesystem::temp_directory_path() / "campaign-").string() + std::string(6, 'X');
     if (::mkdtemp(folder.data()) == nullptr) FAIL("no folder " << folder);
     path = folder + "/written.textproto";
     std::ofstream(path, std::ios::binary) << text;

@@ -6,8 +6,8 @@
 //     ```
 //
 // of a README is run, and what it prints must be what stands there. REHEARSE_UPDATE=1 writes what
-// was printed into the document instead; look at the difference before committing it. Where the Python
-// module was not built, the commands that need it are left out.
+// was printed into the document instead; look at the difference before committing it. Where the
+// Python module was not built, the commands that need it are left out.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cstdlib>
