@@ -1,147 +1,182 @@
-// The traffic of rings and trees: one node of all that are alike says as much as all of them.
+// flows.cpp — what each pattern of a collective puts on the links: of every flow its bytes, and the
+// links that it crosses with how often, in a picture; and sums that pencil and paper know.
 #include "sim/network/flows.h"
 
-#include <catch2/catch.hpp>
-#include <set>
+#include <fmt/format.h>
 
-#include "sim/mesh/communicators.h"
-#include "sim/network/solver.h"
-#include "sim/topology/inspect.h"
+#include <map>
+#include <numeric>
+
+#include "sim/network/layout.h"
 #include "tests/network/profiles.h"
+#include "tests/picture.h"
 
 using namespace sim;
 using namespace sim::network;
-using mesh::Communicator;
-using topology::Cluster;
-using topology::FabricKind;
 
 namespace {
 
-struct Case {
-  std::string name;
-  Cluster cluster;
-};
+constexpr Pattern patterns[] = {Pattern::ring,  Pattern::tree,     Pattern::nvls_tree,
+                                Pattern::sends, Pattern::exchange, Pattern::all_to_all,
+                                Pattern::pairs};
+constexpr const char* names[] = {"ring",     "tree",       "nvls tree", "sends",
+                                 "exchange", "all to all", "pairs"};
 
-std::vector<Case> cases() {
-  std::vector<Case> all;
-  const auto add = [&](std::string name, const System& system, FabricKind kind, auto change) {
-    Case c{std::move(name), cluster_of(system, 16)};
-    c.cluster.fabric.kind = kind;
-    change(c.cluster.fabric);
-    REQUIRE(topology::problems(c.cluster).empty());
-    all.push_back(std::move(c));
-  };
-  const auto as_is = [](topology::Fabric&) {};
-  const auto narrow = [](topology::Fabric& f) { f.oversubscription = 3; };
-  add("fat tree", h100_8ndr, FabricKind::fat_tree, as_is);
-  add("fat tree, narrow", h100_8ndr, FabricKind::fat_tree, narrow);
-  add("NICs shared by two GPUs", a100_4hdr, FabricKind::fat_tree, narrow);
-  add("mesh", h100_mesh, FabricKind::rail_optimised, narrow);
-  add("rails", a100_8hdr, FabricKind::rail_optimised, narrow);
-  add("rails that never meet", h100_8ndr, FabricKind::rail_only, as_is);
-  add("one switch", h100_8ndr, FabricKind::single_switch,
-      [](topology::Fabric& f) { f.nodes_per_leaf = 0; });
-  add("pods", h100_8ndr, FabricKind::three_level, [](topology::Fabric& f) {
-    f.nodes_per_leaf = f.leaves_per_pod = 2;
-    f.pod_oversubscription = 7;
-  });
-  add("spines", h100_8ndr, FabricKind::leaf_spine, [](topology::Fabric& f) {
-    f.spines = 5;
-    f.oversubscription = 2;
-  });
-  add("torus", a100_8hdr, FabricKind::torus, [](topology::Fabric& f) {
-    f.nodes_per_leaf = 0;
-    f.dimensions = {4, 4};
-    f.cable = gbps(60);
-  });
-  return all;
-}
-
-// Groups of an order of ranks in which nodes differ: some ranks change places.
-std::vector<std::vector<int>> moved(std::vector<std::vector<int>> groups, int by) {
-  for (std::vector<int>& group : groups)
-    for (int& rank : group)
-      if (rank == 3 || rank == 3 + by) rank = 6 + by - rank;
-  return groups;
-}
-
-Traffic traffic_of(Pattern pattern, const std::vector<std::vector<int>>& groups, const Cluster& c,
-                   Of of) {
-  const topology::Routes routes(c);
+Traffic traffic_of(const topology::Cluster& cluster, Pattern pattern,
+                   const std::vector<std::vector<int>>& ranks, const Achieved& achieved = {},
+                   int channels = 2) {
+  const topology::Routes routes(cluster);
   std::vector<Spread> spreads;
-  for (const std::vector<int>& ranks : groups) spreads.push_back(spread(ranks, c));
+  for (const std::vector<int>& group : ranks) spreads.push_back(spread(group, cluster));
   LinkPlaces places;
-  return traffic(pattern, spreads, groups, routes, Achieved{}, 2, places, of);
+  places.seen.resize(static_cast<std::size_t>(routes.link_count()));
+  places.query = 1;
+  return traffic(pattern, spreads, ranks, routes, achieved, channels, places,
+                 Of::all_nodes);
+}
+
+std::string told(const topology::Cluster& cluster, const Traffic& t) {
+  const topology::Routes routes(cluster);
+  std::string text;
+  for (std::size_t f = 0; f < t.query.flows.size(); ++f) {
+    text += fmt::format("  group {} {:g}{}:", t.group[f], t.query.flows[f].bytes / traffic_scale,
+                        t.inside[f] ? " inside" : "");
+    for (const Use& use : t.query.flows[f].uses) {
+      const auto at = static_cast<std::size_t>(use.link);
+      text += fmt::format(" {}{}x{}", "npfm"[static_cast<int>(routes.link(t.links[at]).kind)],
+                          t.links[at], use.weight);
+    }
+    text += "\n";
+  }
+  return text;
+}
+
+// Bytes that a pattern moves over links of a kind, weights and all.
+double moved(const topology::Cluster& cluster, const Traffic& t, topology::LinkKind kind) {
+  const topology::Routes routes(cluster);
+  double sum = 0;
+  for (const Flow& flow : t.query.flows)
+    for (const Use& use : flow.uses)
+      if (routes.link(t.links[static_cast<std::size_t>(use.link)]).kind == kind)
+        sum += flow.bytes / traffic_scale * use.weight;
+  return sum;
+}
+
+topology::Cluster rails() {
+  topology::Cluster cluster = cluster_of(a100_4hdr, 3);
+  cluster.fabric.kind = topology::FabricKind::rail_only;
+  return cluster;
+}
+
+topology::Cluster without_nvlink() {
+  topology::Cluster cluster = cluster_of(a100_4hdr, 2);
+  cluster.node.interconnect = topology::GpuInterconnect::pcie;
+  return cluster;
 }
 
 }  // namespace
 
-TEST_CASE("network: one node of all that are alike gives the rates that all of them give") {
-  SolverOptions options;
-  options.cache = "";
-  Solver solver(options);
-  std::size_t fewer = 0;
-  for (const Case& c : cases()) {
-    const int gpus = c.cluster.gpus();
-    for (const mesh::Degrees degrees :
-         {mesh::Degrees{.tp = 2, .cp = 2, .dp = gpus / 8, .pp = 2},
-          mesh::Degrees{
-              .tp = c.cluster.node.gpus, .cp = 1, .dp = 4, .pp = gpus / 4 / c.cluster.node.gpus},
-          mesh::Degrees{.tp = 1, .cp = 4, .dp = gpus / 4, .pp = 1}}) {
-      for (const Communicator kind :
-           {Communicator::tp, Communicator::cp, Communicator::dp_cp, Communicator::world}) {
-        for (const int by : {0, 4, 13}) {
-          const auto groups = moved(mesh::groups(kind, degrees).ranks, by);
-          if (groups.front().size() == 1) continue;
-          for (const Pattern pattern : {Pattern::ring, Pattern::tree, Pattern::nvls_tree}) {
-            INFO(c.name << ", communicator " << static_cast<int>(kind) << ", pattern "
-                        << static_cast<int>(pattern) << ", moved by " << by);
-            const Traffic all = traffic_of(pattern, groups, c.cluster, Of::all_nodes);
-            const Traffic one = traffic_of(pattern, groups, c.cluster, Of::one_of_alike);
-            CHECK(one.extra == all.extra);
-            CHECK(one.group == all.group);
-            CHECK(one.inside == all.inside);
-            CHECK(one.links.size() <= all.links.size());
-            fewer += all.links.size() - one.links.size();
-            const auto a = solver.solve(all.query), b = solver.solve(one.query);
-            REQUIRE(a);
-            REQUIRE(b);
-            CHECK(*a == *b);
-          }
+TEST_CASE("network: flows of every pattern cross the links that they did") {
+  const std::vector<std::pair<const char*, topology::Cluster>> clusters = {
+      {"switch, 4 NICs", cluster_of(a100_4hdr, 3)},
+      {"switch, 8 NICs", cluster_of(a100_8hdr, 2)},
+      {"mesh", cluster_of(h100_mesh, 2)},
+      {"rails that never meet", rails()},
+      {"PCIe", without_nvlink()}};
+  std::string all;
+  for (const auto& [name, cluster] : clusters) {
+    const int per_node = cluster.node.gpus;
+    const std::vector<std::vector<std::vector<int>>> layouts = {{{0, 1, 2, 3}},
+                                                                {{0, 2}, {1, 3}},
+                                                                {{0, 1, per_node, per_node + 1}},
+                                                                {{0, per_node}, {1, per_node + 1}},
+                                                                {{1, per_node + 2, per_node + 3}}};
+    for (const auto& ranks : layouts)
+      for (std::size_t p = 0; p < std::size(patterns); ++p) {
+        std::string groups;
+        for (const std::vector<int>& group : ranks) {
+          groups += " [";
+          for (const int rank : group) groups += fmt::format(" {}", rank);
+          groups += " ]";
         }
+        const Traffic t = traffic_of(cluster, patterns[p], ranks);
+        all += fmt::format("{}, {} of{}\n", name, names[p], groups) + told(cluster, t);
       }
-    }
   }
-  CHECK(fewer > 0);
+  picture::same("network/pictures/flows.txt", all);
 }
 
-// Eight nodes below a leaf, a ring over all: the links of one node, and those to the spine.
-TEST_CASE("network: of nodes that are alike the links of one are counted") {
-  Cluster c = cluster_of(h100_8ndr, 16);
-  c.fabric.nodes_per_leaf = 8;
-  const auto world = mesh::groups(Communicator::world, {.tp = 8, .cp = 1, .dp = 16, .pp = 1}).ranks;
-  const Traffic one = traffic_of(Pattern::ring, world, c, Of::one_of_alike);
-  const Traffic all = traffic_of(Pattern::ring, world, c, Of::all_nodes);
-  const topology::Routes routes(c);
-  std::set<int> nodes, of_all;
-  std::size_t between = 0;
-  const auto own_node = [&](int link) {
-    return std::max(routes.source(link).node, routes.target(link).node);
-  };
-  for (const int link : one.links) {
-    if (own_node(link) >= 0) {
-      nodes.insert(own_node(link));
-    } else {
-      ++between;
+TEST_CASE("network: patterns move as many bytes as their closed forms say") {
+  using topology::LinkKind;
+  const topology::Cluster one = cluster_of(a100_8hdr, 1);
+  const std::vector<std::vector<int>> eight = {{0, 1, 2, 3, 4, 5, 6, 7}};
+  // Through the switch an edge crosses the sender's links and the receiver's.
+  CHECK(moved(one, traffic_of(one, Pattern::ring, eight), LinkKind::nvlink) == Approx(8 * 2));
+  // Two chains of seven edges, half a byte on each, there and back.
+  CHECK(moved(one, traffic_of(one, Pattern::tree, eight), LinkKind::nvlink) == Approx(7 * 2 * 2));
+  CHECK(moved(one, traffic_of(one, Pattern::all_to_all, eight), LinkKind::nvlink) ==
+        Approx(8 * 7 / 8.0 * 2));
+  CHECK(moved(one, traffic_of(one, Pattern::pairs, eight), LinkKind::nvlink) == Approx(8 * 7 * 2));
+  CHECK(moved(one, traffic_of(one, Pattern::sends, eight), LinkKind::nvlink) == Approx(7 * 2));
+  CHECK(moved(one, traffic_of(one, Pattern::exchange, eight), LinkKind::nvlink) == Approx(8 * 2));
+  // A mesh: every ordered pair of four has its own links.
+  const topology::Cluster mesh_node = cluster_of(h100_mesh, 1);
+  const std::vector<std::vector<int>> four = {{0, 1, 2, 3}};
+  CHECK(moved(mesh_node, traffic_of(mesh_node, Pattern::ring, four), LinkKind::nvlink) ==
+        Approx(12 / 3.0));
+  CHECK(moved(mesh_node, traffic_of(mesh_node, Pattern::tree, four), LinkKind::nvlink) ==
+        Approx(12 * 2 / 4.0));
+}
+
+TEST_CASE("network: links give what their kind is said to achieve") {
+  const topology::Cluster two = cluster_of(a100_8hdr, 2);
+  const std::vector<std::vector<int>> ranks = {{0, 1, 8, 9}};
+  Achieved achieved;
+  achieved.nvlink = 0.5;
+  achieved.pcie = 0.25;
+  achieved.network = 0.125;
+  achieved.send_nvlink = 0.75;
+  achieved.send_network = 0.375;
+  const topology::Routes routes(two);
+  for (const Pattern pattern : patterns) {
+    const bool sends =
+        pattern != Pattern::ring && pattern != Pattern::tree && pattern != Pattern::nvls_tree;
+    const Traffic t = traffic_of(two, pattern, ranks, achieved);
+    for (std::size_t i = 0; i < t.links.size(); ++i) {
+      const topology::Link& link = routes.link(t.links[i]);
+      const double share = link.kind == topology::LinkKind::nvlink ? (sends ? 0.75 : 0.5)
+                           : link.kind == topology::LinkKind::pcie ? 0.25
+                                                                   : (sends ? 0.375 : 0.125);
+      CHECK(t.query.capacities[i] ==
+            Approx(share * static_cast<double>(link.capacity.bytes_per_second)));
     }
   }
-  for (const int link : all.links) of_all.insert(own_node(link));
-  CHECK(nodes == std::set<int>{0});
-  CHECK(of_all.size() == 17);
-  CHECK(one.links.size() - between == (all.links.size() - between) / 16);
+}
 
-  // A condition makes nodes unlike.
-  c.conditions.push_back({.node = 3, .nic = 2, .bandwidth = 0.5});
-  CHECK(traffic_of(Pattern::ring, world, c, Of::one_of_alike).query ==
-        traffic_of(Pattern::ring, world, c, Of::all_nodes).query);
+TEST_CASE(
+    "network: messages share as many NICs as the channels allow, and exchanges those that are "
+    "used") {
+  topology::Cluster cluster = cluster_of(h100_mesh, 2);
+  const std::vector<std::vector<int>> ranks = {{1, 5}};
+  CHECK(traffic_of(cluster, Pattern::sends, ranks, {}, 1).query.flows.size() == 1);
+  Achieved one;
+  one.exchange_nics = 1;
+  const topology::Routes routes(cluster);
+  const auto nics = [&](Pattern pattern, const Achieved& achieved) {
+    const Traffic t = traffic_of(cluster, pattern, ranks, achieved);
+    std::string text;
+    for (const Flow& flow : t.query.flows)
+      for (const Use& use : flow.uses) {
+        const int link = t.links[static_cast<std::size_t>(use.link)];
+        for (int nic = 0; nic < 8; ++nic) {
+          if (routes.links_of_nic(nic).up == link) text += fmt::format("out {} ", nic);
+          if (routes.links_of_nic(nic).down == link) text += fmt::format("in {} ", nic);
+        }
+      }
+    return text;
+  };
+  CHECK(nics(Pattern::sends, {}) == "out 1 in 5 ");
+  CHECK(nics(Pattern::exchange, {}) == "out 1 in 5 out 5 in 1 ");
+  CHECK(nics(Pattern::exchange, one) == "out 0 in 4 out 4 in 0 ");
+  CHECK(nics(Pattern::sends, one) == "out 1 in 5 ");
 }
