@@ -35,6 +35,11 @@ Dataflow::Dataflow(const workload::Job& job, const Times& times, const Memory& m
     channels_of_.emplace_back(program.exchanges.size());
     others_of_.emplace_back(program.exchanges.size());
   }
+  for (std::size_t c = 0; c < job.classes.size(); ++c) {
+    const auto stage = static_cast<std::size_t>(job.classes[c].stage);
+    if (of_stage_.size() <= stage) of_stage_.resize(stage + 1);
+    of_stage_[stage].push_back(static_cast<int>(c));
+  }
   setup_meetings();
 }
 
@@ -275,22 +280,28 @@ bool Dataflow::advance(int c) {
 }
 
 // Until all wait. A class that waits is looked at again when it got somewhere itself or another has
-// posted what it may wait for.
+// posted what it may wait for. Those of a stage, which exchange most, take turns before others do:
+// what they work with is at hand then.
 void Dataflow::drive() {
   due_.assign(ranks_.size(), true);
   do {
     for (bool any = true; any;) {
       any = false;
-      for (std::size_t c = 0; c < ranks_.size(); ++c) {
-        if (!due_[c]) continue;
-        stay_interruptible();
-        due_[c] = false;
-        const int own = static_cast<int>(c);
-        if (memory_matters_ ? advance(own) : advance_in_time(own)) due_[c] = true;
-        any = true;
-        if (options_.until_out && ranks_[c]->memory.ran_out()) {
-          ended_early_ = true;
-          return;
+      for (const std::vector<int>& stage : of_stage_) {
+        for (bool again = true; again;) {
+          again = false;
+          for (const int c : stage) {
+            const auto own = static_cast<std::size_t>(c);
+            if (!due_[own]) continue;
+            stay_interruptible();
+            due_[own] = false;
+            if (memory_matters_ ? advance(c) : advance_in_time(c)) due_[own] = true;
+            again = any = true;
+            if (options_.until_out && ranks_[own]->memory.ran_out()) {
+              ended_early_ = true;
+              return;
+            }
+          }
         }
       }
     }

@@ -202,6 +202,7 @@ class Dataflow {
   std::map<std::pair<int, std::uint8_t>, Channel> channels_;
   std::vector<std::vector<std::vector<Channel*>>> channels_of_;     // [class][exchange][message]
   std::vector<std::vector<std::vector<std::uint32_t>>> others_of_;  // whom they go to or come from
+  std::vector<std::vector<int>> of_stage_;  // classes
   std::vector<char> due_;  // by class: something that it may wait for has happened
   MemoryCodes memory_codes_;
   std::vector<std::vector<const MemoryCode*>> memory_code_;  // [class][block]
