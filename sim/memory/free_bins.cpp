@@ -18,6 +18,19 @@ void FreeBins::enter(Units size, int bin) {
   table_[i] = {size, bin};
 }
 
+void FreeBins::drop_empty() {
+  FreeBins kept;
+  for (const int b : by_rank_) {
+    Bin& own = bins_[static_cast<std::size_t>(b)];
+    if (own.count == 0) continue;
+    Bin& same = kept.bins_[static_cast<std::size_t>(kept.add_bin(own.size))];
+    same = std::move(own);
+    kept.mark(kept.rank_of(static_cast<int>(kept.bins_.size()) - 1));
+  }
+  kept.size_ = size_;
+  *this = std::move(kept);
+}
+
 // Ranks above the new one move up by one.
 int FreeBins::add_bin(Units size) {
   assert(!full());

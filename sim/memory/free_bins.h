@@ -51,7 +51,8 @@ class FreeBins {
   // REQUIRES: the entry is there.
   Position find(std::int64_t size, std::int64_t address) const;
 
-  // REQUIRES: !full(), unless the size has a bin.
+  // Bins that hold nothing may be let go of: positions and numbers of bins are not valid
+  // afterwards. REQUIRES: !full(), unless the size has a bin.
   void insert(std::int64_t size, std::int64_t address, BlockId block);
   void erase(Position p);
 
@@ -72,6 +73,7 @@ class FreeBins {
  private:
   static constexpr int word_bits = 64;
   static constexpr int most = word_bits * word_bits;  // bins
+  static constexpr std::size_t tidied = 256;          // new bins from look to look
 
   struct Entry {
     std::int64_t address = 0;
@@ -111,6 +113,7 @@ class FreeBins {
   static std::size_t place_in(const std::vector<Entry>& others, std::int64_t address);
   int add_bin(Units size);
   void enter(Units size, int bin);
+  void drop_empty();
   int first_rank_from(Units units) const;  // by search, for sizes without a bin
 
   // The first marked rank from `rank` on, -1 if there is none.
@@ -192,7 +195,13 @@ inline FreeBins::Position FreeBins::find_in(int b, std::int64_t address) const {
 inline void FreeBins::insert(std::int64_t size, std::int64_t address, BlockId block) {
   assert(size % size_unit == 0);
   assert(size > 0 && size <= largest_free_size);
-  insert_in(bin_of(size), address, block);
+  int b = lookup(size / size_unit);
+  if (b < 0) {
+    // Sizes that come once slow down those that come again.
+    if (bins_.size() % tidied == 0) drop_empty();
+    b = add_bin(size / size_unit);
+  }
+  insert_in(b, address, block);
 }
 
 inline void FreeBins::insert_in(int b, std::int64_t address, BlockId block) {
