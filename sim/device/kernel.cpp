@@ -147,7 +147,12 @@ double attention_seconds(const Operation& o, const Gpu& gpu, const Profile& prof
   const double sms = gpu.sms;
   const double rate_per_sm = gpu.peak(o.precision) * attention.sustained / sms;
   assert(rate_per_sm > 0);
-  const double rounds = std::max(1.0, blocks / sms + pass.tail);
+  // Where the shape decides how many blocks there are, each walks over several in turn.
+  const double turns =
+      o.blocks > 0 && blocks >= static_cast<double>(o.blocks)
+          ? std::ceil(static_cast<double>(o.blocks) / sms) * blocks / static_cast<double>(o.blocks)
+          : blocks / sms;
+  const double rounds = std::max(1.0, turns + pass.tail);
   const double main = rounds * block_flops / rate_per_sm;
   return std::max(main, hbm_seconds(static_cast<double>(o.bytes.n), gpu, attention.hbm));
 }

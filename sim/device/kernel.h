@@ -30,6 +30,9 @@
 //
 //     main = max(1, blocks / S + tail) 2 products block_rows (K + ramp_keys) cost(d) / (P c / S)
 //
+// With so many blocks and no more (flash-attn's deterministic backward pass: each walks over key
+// blocks in turn), blocks / S is ceil(given / S) blocks / given: an SM holds one.
+//
 // cost(d) = d / fraction(d) at the head sizes of the profile, linear in between, constant below the
 // smallest (kernels pad the head), proportional to d above the largest.
 //

@@ -56,7 +56,7 @@ struct Operation {
   bool causal = false;
   std::int64_t window = 0;          // causal: keys that a query attends to; 0: all before it
   std::string_view implementation;  // of fused attention, by a profile's name; "": its first
-  // Thread blocks of such a kernel where the shape decides how many; 0: enough for every SM.
+  // Thread blocks of a kernel where the shape decides how many; 0: as many as there is work for.
   std::int64_t blocks = 0;
   // Executed FLOPs and HBM traffic (compulsory: each operand once).
   double flops = 0;

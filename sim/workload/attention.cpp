@@ -41,7 +41,10 @@ CoreTraits::CoreTraits(const Rank& rank) {
   own_key = rope;
   saves_view = unfused && (!grouped || !own_query);
   const bool views = rank.plan.stack.layer_kernels != LayerKernels::fused;  // the batch comes first
-  copies_output = (dim.batch > 1 && !views && !unfused) || rank.plan.numerics.fp8;
+  // cuDNN reads and writes the sequence first, flash-attn the batch.
+  turns =
+      dim.batch > 1 && !views && !unfused && rank.plan.stack.attention != AttentionBackend::cudnn;
+  copies_output = turns || rank.plan.numerics.fp8;
   // Megatron-LM core 0.8 fused_softmax.py:is_kernel_available.
   fused_softmax = rank.plan.numerics.precision != model::Precision::fp32 && dim.local > 16 &&
                   dim.local <= 4096 && dim.local % 4 == 0 && dim.batch * dim.heads % 4 == 0;
@@ -60,7 +63,20 @@ void attention_kernel(Writer& w, bool backward, const Scores& scores, Stream str
       scores.key / documents, scores.causal, w.plan.numerics.precision,
       w.variant.kind.whole ? 0 : w.a.sliding_window);
   o.implementation = implementation(w.plan.stack.attention);
+  if (backward && dq_splits(w, scores.heads) > 1)
+    o.blocks = dq_splits(w, scores.heads) * o.batch * o.heads;
   w.e.kernel(o, w.flags, stream);
+}
+
+std::int64_t dq_splits(const Writer& w, std::int64_t heads) {
+  if (!w.plan.stack.deterministic || w.plan.stack.attention != AttentionBackend::flash) return 1;
+  const std::int64_t rows = w.dim.batch * w.plan.documents_per_sample() * heads;
+  return (w.rank.environment.sms + rows - 1) / rows;
+}
+
+void sum_of_splits(Writer& w, std::int64_t splits, std::int64_t bytes, Stream stream) {
+  if (splits > 1)
+    w.memory_bound(OperationKind::reduction, "sum dq over splits", (splits - 1) * bytes, stream);
 }
 
 void backward_kernel(Writer& w, const Scores& scores, Stream stream) {
@@ -73,12 +89,15 @@ void backward_kernel(Writer& w, const Scores& scores, Stream stream) {
   const bool expands = flash && scores.heads > scores.groups;
   const std::int64_t expanded = dim.element * dim.batch * scores.key * width;
   const Value sums = w.temporary(4 * dim.batch * scores.heads * rounded, "softmax_d", stream);
-  const Value accumulator = w.temporary(flash ? 4 * dim.batch * (scores.query + 128) * accumulated
-                                              : 4 * dim.batch * scores.query * width,
-                                        flash ? "dq_accum" : "cuDNN workspace", stream);
+  const std::int64_t splits = dq_splits(w, scores.heads);
+  const std::int64_t accumulator_bytes = 4 * dim.batch * (scores.query + 128) * accumulated;
+  const Value accumulator =
+      w.temporary(flash ? splits * accumulator_bytes : 4 * dim.batch * scores.query * width,
+                  flash ? "dq_accum" : "cuDNN workspace", stream);
   const Value keys = expands ? w.temporary(expanded, "dk expanded", stream) : Value{0};
   const Value values = expands ? w.temporary(expanded, "dv expanded", stream) : Value{0};
   attention_kernel(w, true, scores, stream);
+  sum_of_splits(w, splits, accumulator_bytes, stream);
   if (expands) {
     const std::int64_t bytes =
         dim.element * dim.batch * scores.key * (width + scores.groups * dim.head_dim);
@@ -443,7 +462,7 @@ Value self_attention(Writer& w) {
   const std::int64_t bytes = dim.rows(dim.query);
   Value contiguous = 0, copied = 0;
   if (traits.copies_output) {
-    if (w.plan.numerics.fp8 && dim.batch > 1 && !traits.unfused) {
+    if (w.plan.numerics.fp8 && traits.turns) {
       contiguous = w.temporary(bytes, "contiguous attention output");
       w.memory_bound(OperationKind::copy, "projection input", 2 * bytes);
     }

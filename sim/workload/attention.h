@@ -29,6 +29,7 @@ struct CoreTraits {
   bool own_query;      // rotated, or copied because the groups interleave
   bool own_key;        // rotated
   bool saves_view;     // the core itself saves views of qkv's output
+  bool turns;          // the core's output has the batch first, the projection's input has not
   bool copies_output;  // the projection saves a copy of attention's output
   bool fused_softmax;  // apex' kernel: works in place in the backward pass and needs no mask
   bool saves_mixed() const { return selective || saves_view; }
@@ -77,6 +78,12 @@ inline Scores own_scores(const Dimensions& dim) {
 }
 void attention_kernel(Writer& w, bool backward, const Scores& scores,
                       Stream stream = Stream::compute);
+// FlashAttention-2 without atomics (StackPlan::deterministic): as many blocks for each head as fill
+// the GPU, each with a dQ of its own; 1 elsewhere [flash_bwd_launch_template.h:
+// run_flash_bwd_seqk_parallel; flash_api.cpp: mha_varlen_bwd, nsplits].
+std::int64_t dq_splits(const Writer& w, std::int64_t heads);
+// What its conversion of dQ reads besides the first one's bytes, which are the kernel's own.
+void sum_of_splits(Writer& w, std::int64_t splits, std::int64_t bytes, Stream stream);
 // fp32 accumulators and row sums that live inside one backward kernel call, around `kernel`.
 void backward_kernel(Writer& w, const Scores& scores, Stream stream = Stream::compute);
 // Of the keys of so many tokens.

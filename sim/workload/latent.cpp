@@ -284,6 +284,8 @@ model::Operation kernel(const Writer& w, bool backward) {
                        dim.batch * documents, dim.heads, dim.heads, width, dim.local / documents,
                        dim.local / documents, true, w.plan.numerics.precision, 0);
   o.implementation = implementation(w.plan.stack.attention);
+  if (backward && dq_splits(w, dim.heads) > 1)
+    o.blocks = dq_splits(w, dim.heads) * o.batch * o.heads;
   return o;
 }
 
@@ -302,9 +304,11 @@ Value latent_core(Writer& w, const Widths& widths, const Heads& in) {
     const Value dv = b.temporary(d.rows(widths.value), "dv");
     const bool flash = b.plan.stack.attention != AttentionBackend::cudnn;
     const Value sums = b.temporary(4 * d.batch * d.heads * d.local, "softmax_d");
-    const Value work =
-        b.temporary(4 * d.batch * d.local * widths.query, flash ? "dq_accum" : "cuDNN workspace");
+    const std::int64_t splits = dq_splits(b, d.heads);
+    const std::int64_t bytes = 4 * d.batch * d.local * widths.query;
+    const Value work = b.temporary(splits * bytes, flash ? "dq_accum" : "cuDNN workspace");
     b.e.kernel(kernel(b, true), b.flags);
+    sum_of_splits(b, splits, bytes, Stream::compute);
     b.drop({work, sums, lse, state, in.query, in.key, in.value, out, gradients[0]});
     return {dq, dk, dv};
   });
