@@ -100,6 +100,10 @@ constexpr std::array stack_rows{
           .place = at<&Plan::stack, &StackPlan::rope_fusion>(),
           .flags = "no-rope-fusion:false",
           .line = "Rotary embedding in one kernel."},
+    Field{.name = "batch_first_core",
+          .place = at<&Plan::stack, &StackPlan::batch_first_core>(),
+          .line = "With rope_fusion the core reads and writes the batch first, and its output is "
+                  "turned (Megatron-LM to core 0.13)."},
     Field{.name = "norm_fusion",
           .place = at<&Plan::stack, &StackPlan::norm_fusion>(),
           .line = "RMSNorm in one kernel where layer_kernels is eager (PyTorch since 2025)."},

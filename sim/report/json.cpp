@@ -253,6 +253,7 @@ Json settings_json(const workload::Plan& p) {
       {"fp32_gradients", p.numerics.fp32_gradients},
       {"swiglu_fusion", p.stack.swiglu_fusion},
       {"rope_fusion", p.stack.rope_fusion},
+      {"batch_first_core", p.stack.batch_first_core},
       {"cross_entropy", text(p.stack.cross_entropy)},
       {"fp8", p.numerics.fp8},
       {"recompute_modules",

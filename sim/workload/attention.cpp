@@ -41,9 +41,11 @@ CoreTraits::CoreTraits(const Rank& rank) {
   own_key = rope;
   saves_view = unfused && (!grouped || !own_query);
   const bool views = rank.plan.stack.layer_kernels != LayerKernels::fused;  // the batch comes first
-  // cuDNN reads and writes the sequence first, flash-attn the batch.
-  turns =
-      dim.batch > 1 && !views && !unfused && rank.plan.stack.attention != AttentionBackend::cudnn;
+  // flash-attn reads and writes the batch first, cuDNN what it is given.
+  const bool batch_first =
+      rank.plan.stack.attention != AttentionBackend::cudnn ||
+      (rope && rank.plan.stack.rope_fusion && rank.plan.stack.batch_first_core);
+  turns = dim.batch > 1 && !views && !unfused && batch_first;
   copies_output = turns || rank.plan.numerics.fp8;
   // Megatron-LM core 0.8 fused_softmax.py:is_kernel_available.
   fused_softmax = rank.plan.numerics.precision != model::Precision::fp32 && dim.local > 16 &&

@@ -320,6 +320,9 @@ struct StackPlan {
   LayerKernels layer_kernels = LayerKernels::fused;
   bool swiglu_fusion = true;
   bool rope_fusion = true;
+  // Queries and keys of the fused rotary embedding are turned for the core, which then reads and
+  // writes the batch first, whatever its kernels ask for (Megatron-LM to core 0.13).
+  bool batch_first_core = true;
   // RMSNorm of operators one by one is a kernel too (PyTorch since pull request 153666 of 2025).
   bool norm_fusion = false;
   bool gradient_accumulation_fusion = true;
