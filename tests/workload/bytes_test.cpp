@@ -268,6 +268,64 @@ TEST_CASE("workload: flash attention's dq accumulator rounds heads up to 32 colu
        [](const sample::Walk& w) { CHECK(w.bytes("dq_accum") == 4LL * (8192 + 128) * 32 * 96); });
 }
 
+TEST_CASE("workload: without atomics each split of flash attention's dq has an accumulator") {
+  Plan plan = one_layer(sample::llama_8b());
+  plan.mesh.tp = 1;
+  const auto accumulator = [&](std::int64_t splits) {
+    CAPTURE(splits);
+    int seen = 0;
+    when(sample::job(plan).classes[0], "layer backward", "dq_accum", [&](const sample::Walk& w) {
+      CHECK(w.bytes("dq_accum") == splits * 4 * (8192 + 128) * 32 * 128);
+      ++seen;
+    });
+    CHECK(seen == 1);
+  };
+  accumulator(1);
+  plan.stack.deterministic = true;
+  accumulator(4);  // ceil(108 SMs / 32 heads)
+  std::int64_t blocks = 0, read = 0;
+  const Job split = sample::job(plan);
+  for (const model::Operation& o : split.classes[0].operations) {
+    if (o.kind == model::OperationKind::attention_backward) blocks = o.blocks;
+    if (o.name == "sum dq over splits") read = o.bytes.n;
+  }
+  CHECK(blocks == 4 * 32);
+  CHECK(read == 3LL * 4 * (8192 + 128) * 32 * 128);
+  plan.stack.attention = AttentionBackend::cudnn;
+  const Job whole = sample::job(plan);
+  for (const model::Operation& o : whole.classes[0].operations) {
+    CHECK(o.name != "sum dq over splits");
+    if (o.kind == model::OperationKind::attention_backward) CHECK(o.blocks == 0);
+  }
+}
+
+TEST_CASE("workload: attention's output is turned where the core has the batch first") {
+  struct Case {
+    AttentionBackend attention;
+    bool rope_fusion, batch_first_core;
+    int batch;
+    bool turned;
+  };
+  for (const Case& c : {Case{AttentionBackend::flash, true, true, 2, true},
+                        Case{AttentionBackend::flash, false, false, 2, true},
+                        Case{AttentionBackend::flash, true, true, 1, false},
+                        Case{AttentionBackend::cudnn, true, true, 2, true},
+                        Case{AttentionBackend::cudnn, false, true, 2, false},
+                        Case{AttentionBackend::cudnn, true, false, 2, false}}) {
+    CAPTURE(static_cast<int>(c.attention), c.rope_fusion, c.batch_first_core, c.batch);
+    Plan plan = one_layer(sample::llama_8b());
+    plan.stack.attention = c.attention;
+    plan.stack.rope_fusion = c.rope_fusion;
+    plan.stack.batch_first_core = c.batch_first_core;
+    plan.batch.micro_batch = c.batch;
+    bool turned = false;
+    const Job job = sample::job(plan);
+    for (const model::Operation& o : job.classes[0].operations)
+      turned = turned || o.name == "projection input";
+    CHECK(turned == c.turned);
+  }
+}
+
 TEST_CASE("workload: without sequence parallelism the norm output is cleared behind its product") {
   for (const bool sp : {true, false}) {
     CAPTURE(sp);

@@ -133,7 +133,7 @@ TEST_CASE("workload: deterministic algorithms fill every tensor that is made") {
   CHECK(kernels(plain.classes.front(), "fill").count == 0);
   int made = 0;
   std::int64_t bytes = 0;
-  each_of_step(plain.classes.front(), [&](const Instruction& i) {
+  each_of_step(filled.classes.front(), [&](const Instruction& i) {
     if (i.op != Op::alloc) return;
     ++made;
     bytes += i.value;
