@@ -155,9 +155,11 @@ enum Event : std::uint16_t {
   rows_event,  // rows of the model's input, their gradient
   row_gradient_event,
   group_event,  // a group of a module's tensors is back (module_offload.h), one for each module
-  tape_event =
-      group_event + offload_module_count,  // from here on: a tape's own, until its block ends
+  // Parameters of a chunk that is gathered as a whole: of even and odd chunks, then of experts.
+  chunk_event = group_event + offload_module_count,
+  tape_event = chunk_event + 32,  // from here on: a tape's own, until its block ends
 };
+constexpr int chunk_events = (tape_event - chunk_event) / 4;  // a chunk's
 constexpr int free_forward_events = free_backward_event - free_forward_event;
 constexpr int free_backward_events = unit_event - free_backward_event;
 constexpr int unit_events = order_event - unit_event;

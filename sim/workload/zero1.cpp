@@ -1,5 +1,7 @@
 #include "sim/workload/zero1.h"
 
+#include <algorithm>
+
 #include "sim/workload/schedule_rules.h"
 
 namespace sim::workload {
@@ -27,19 +29,50 @@ void Zero1::allocate_buffers(Emitter& e, int chunk, Buffer& b) {
   }
 }
 
-void Zero1::dispatch_gather(Emitter& e, const Buffer& b, const Bucket& bucket) {
+void Zero1::dispatch_gather(Emitter& e, const Buffer& b, const Bucket& bucket,
+                            std::uint16_t event) {
   e.collective(Kind::all_gather, shards(b), gathered_bytes(bucket), "parameter gather", overlapped,
-               gathered(b));
+               event);
+}
+
+// Chunks that microbatches go round in are gathered as a whole, one ahead of the one that runs
+// [Megatron-LM pipeline_parallel/schedules.py:forward_backward_pipelining_with_interleaving,
+// param_sync_func; training.py: align_param_gather, the default since core 0.9; NeMo
+// megatron_gpt_model.py: param_sync_func].
+bool Zero1::gathers_chunks() const {
+  return plan_.pipeline.virtual_stages > 1 && plan_.pipeline.schedule == "interleaved-1f1b";
+}
+
+// Several buckets share an event where a chunk has more of them than events.
+std::uint16_t Zero1::chunk_bucket(const Buffer& b, int chunk, std::size_t index) {
+  const std::size_t count = b.layout.buckets.size();
+  const std::size_t at = count <= chunk_events ? index : index * chunk_events / count;
+  return static_cast<std::uint16_t>(chunk_event + at +
+                                    static_cast<std::size_t>(chunk_events) *
+                                        static_cast<std::size_t>(chunk % 2 + 2 * b.experts));
+}
+
+void Zero1::gather_chunk(Emitter& e, int chunk) {
+  if (chunk >= plan_.pipeline.virtual_stages) return;
+  for (const Buffer* b : buffers(chunk)) {
+    if (sharers(*b) == 1) continue;
+    for (std::size_t i = b->layout.buckets.size(); i-- > 0;)
+      dispatch_gather(e, *b, b->layout.buckets[i], chunk_bucket(*b, chunk, i));
+  }
 }
 
 // Forward order is the reverse of creation: the bucket with the embedding is the last one built.
 void Zero1::begin_step(Emitter& e, bool first) {
   Replicated::begin_step(e, first);
   if (first || !plan_.sharding.overlap_param_gather) return;
+  if (gathers_chunks()) {
+    for (const int chunk : {0, 1}) gather_chunk(e, chunk);
+    return;
+  }
   for (int chunk = 0; chunk < plan_.pipeline.virtual_stages; ++chunk)
     for (const Buffer* b : buffers(chunk))
       if (!b->layout.buckets.empty() && sharers(*b) > 1)
-        dispatch_gather(e, *b, b->layout.buckets.back());
+        dispatch_gather(e, *b, b->layout.buckets.back(), gathered(*b));
 }
 
 // A module's pre-hook waits for its bucket and dispatches the next.
@@ -47,10 +80,20 @@ void Zero1::used(Emitter& e, int chunk, int parameter) {
   Buffer& b = buffer_of(chunk, parameter);
   const int index = b.layout.bucket_of[static_cast<std::size_t>(parameter)];
   if (!gathers() || index < 0 || sharers(b) == 1) return;
-  if (b.gathered[static_cast<std::size_t>(index)]) return;
-  b.gathered[static_cast<std::size_t>(index)] = true;
+  const auto at = static_cast<std::size_t>(index);
+  if (b.gathered[at]) return;
+  if (gathers_chunks()) {
+    const auto untouched = [](const Buffer* of) {
+      return std::find(of->gathered.begin(), of->gathered.end(), char{true}) == of->gathered.end();
+    };
+    const std::vector<Buffer*> all = buffers(chunk);
+    if (chunk > 0 && std::all_of(all.begin(), all.end(), untouched)) gather_chunk(e, chunk + 1);
+    b.gathered[at] = true;
+    return e.wait(chunk_bucket(b, chunk, at));
+  }
+  b.gathered[at] = true;
   e.wait(gathered(b));
-  if (index > 0) dispatch_gather(e, b, b.layout.buckets[static_cast<std::size_t>(index - 1)]);
+  if (index > 0) dispatch_gather(e, b, b.layout.buckets[at - 1], gathered(b));
 }
 
 void Zero1::gather_updated(Emitter& e) {

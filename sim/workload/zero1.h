@@ -5,7 +5,8 @@
 // Replicated: all-reduce, and every rank keeps the optimizer's state of all parameters. Zero1 (the
 // distributed optimizer): reduce-scatter, each rank updates its part of each bucket, and parameters
 // are views of a second buffer that is gathered, bucket by bucket in front of the modules of the
-// next step's first pass (overlap_param_gather) or all at the end of a step. Of several copies of
+// next step's first pass (overlap_param_gather), where microbatches go round chunks a whole chunk
+// ahead of the one that runs, or all at the end of a step. Of several copies of
 // the optimizer each has its own group of ranks; what a group has reduced is then summed over the
 // copies.
 //
@@ -144,7 +145,10 @@ class Zero1 final : public Replicated {
   void allocate_buffers(Emitter& e, int chunk, Buffer& b) override;
   void gather_updated(Emitter& e) override;
   std::int64_t gathered_bytes(const Bucket& bucket) const;
-  void dispatch_gather(Emitter& e, const Buffer& b, const Bucket& bucket);
+  void dispatch_gather(Emitter& e, const Buffer& b, const Bucket& bucket, std::uint16_t event);
+  bool gathers_chunks() const;
+  static std::uint16_t chunk_bucket(const Buffer& b, int chunk, std::size_t index);
+  void gather_chunk(Emitter& e, int chunk);
   void send_updated(Emitter& e, const Buffer& b);
 };
 
