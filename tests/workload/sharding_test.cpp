@@ -9,6 +9,7 @@
 #include "sample.h"
 #include "sim/schedule/schedule.h"
 #include "sim/workload/host_memory.h"
+#include "sim/workload/rank.h"
 
 using namespace sample;
 
@@ -332,6 +333,23 @@ TEST_CASE("workload: copies of the optimizer have rules") {
   plan = small(DataParallelism::ddp, 1, 1);
   plan.sharding.whole_parameters = true;
   CHECK(says(problems(plan), "turn overlap_param_gather off"));
+}
+
+TEST_CASE("workload: chunks in rounds are gathered one ahead of the one that runs") {
+  Plan plan = small(DataParallelism::ddp, 3, 4);
+  plan.sharding.distributed_optimizer = plan.sharding.overlap_param_gather = true;
+  REQUIRE(problems(plan).empty());
+  const Job made = job(plan);
+  const Program& program = made.classes[1];  // no embedding and no head: a bucket a chunk
+  std::vector<int> gathered;                 // before each chunk's wait
+  int dispatched = 0;
+  each_of_step(program, [&](const Instruction& i) {
+    dispatched += i.op == Op::collective && program.labels[i.label] == "parameter gather";
+    if (i.op != Op::wait || i.event < chunk_event || i.event >= tape_event) return;
+    CHECK(i.event == chunk_event + chunk_events * static_cast<int>(gathered.size() % 2));
+    gathered.push_back(dispatched);
+  });
+  CHECK(gathered == std::vector<int>{2, 3, 4, 4});
 }
 
 TEST_CASE("workload: units that go behind a forward pass are gathered as often as the order asks") {
