@@ -236,7 +236,8 @@ struct ShardingPlan {
   // parameters' type, reduced at the end of a step (deepspeed_zero1.h).
   bool deepspeed_optimizer = false;
   // ... of which all ranks get the sum of a whole bucket, instead of each its own part (DeepSpeed
-  // since 0.12.4: use_multi_rank_bucket_allreduce).
+  // since 0.12.4: use_multi_rank_bucket_allreduce). In shards: ZeRO-3 with reduce_scatter false
+  // [DeepSpeed runtime/zero/stage3.py:__avg_scatter_contiguous_grads].
   bool deepspeed_all_reduce = false;
   bool overlap_grad_reduce = true;
   bool overlap_param_gather = true;
