@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "sim/workload/plan.h"
+#include "sim/workload/program.h"
 
 namespace sim::workload {
 
@@ -11,6 +12,11 @@ namespace sim::workload {
 // [Megatron-LM core 0.14 optimizer/cpu_offloading/hybrid_optimizer.py: pinned copies of both, and
 // the CPU optimizer's own state]. REQUIRES: the plan has no problems.
 double host_bytes(const Plan& plan);
+
+// Pinned bytes of saved tensors that wait there: as many as ever wait at once, in the first step or
+// in a later one, for the pool keeps what it once took [Megatron-LM core pipeline_parallel/
+// fine_grained_activation_offload.py:OffloadTensorPool; PyTorch's CachingHostAllocator].
+std::int64_t host_activations(const Program& program);
 
 // What Adam on the CPU draws from its memory for an element: PyTorch's fused kernel reads 16 bytes
 // and writes 12 [Megatron-LM core/optimizer/__init__.py: fused=True]; DeepSpeed first scales the
