@@ -325,7 +325,7 @@ TEST_CASE("search: why a plan cannot run is said, and host memory once the rest 
 TEST_CASE("search: saved tensors that wait on the CPUs count against their memory") {
   const auto file = config::load_plan(
       "", {"model=llama-2-7b", "cluster=dgx-h100", "gpus=16", "pp=2", "global_batch=64",
-           "sequence=1024", "offload_modules=\"core_attn,attn_proj\""});
+           "sequence=1024", "offload_modules=core_attn,attn_proj"});
   REQUIRE(file);
   const auto site_with = [&](search::Sites& sites, std::int64_t bytes) {
     config::Machine machine = file->machine;
@@ -343,8 +343,9 @@ TEST_CASE("search: saved tensors that wait on the CPUs count against their memor
   CHECK(answer.host.activations.n == 8 * workload::host_activations(job.classes.front()));
   CHECK(answer.host.activations.n > 0);
   CHECK(answer.host.optimizer.n == 0);
-  CHECK(search::problems(file->plan, *site_with(sites, answer.host.activations.n)).empty());
-  const auto full = search::problems(file->plan, *site_with(sites, answer.host.activations.n - 1));
+  search::Sites enough, little;
+  CHECK(search::problems(file->plan, *site_with(enough, answer.host.activations.n)).empty());
+  const auto full = search::problems(file->plan, *site_with(little, answer.host.activations.n - 1));
   REQUIRE(full.size() == 1);
   CHECK(full[0].find("ranks leave ") == 0);
   CHECK(full[0].find("offload fewer modules") != std::string::npos);
