@@ -24,8 +24,8 @@ std::uint64_t fingerprint(const Spec& spec) {
   std::string text = fmt::format("{} {};", spec.nodes, spec.length.ns);
   for (const FailureKind& k : spec.kinds)
     text += words(k.life) + words(k.repair) + words(k.found) +
-            fmt::format("{} {} {} {} {} {};", k.name, k.parts, static_cast<int>(k.takes), k.group,
-                        k.detection.ns, k.straggler);
+            fmt::format("{} {} {} {} {} {} {};", k.name, k.parts, static_cast<int>(k.takes),
+                        k.group, k.detection.ns, k.straggler, k.at_save);
   for (const TracedFailure& t : spec.trace)
     text += fmt::format("{} {} {} {};", t.when.ns, t.kind, t.node, t.repair.ns);
   for (const Tier& t : spec.tiers)
@@ -34,7 +34,7 @@ std::uint64_t fingerprint(const Spec& spec) {
   for (const PoolChange& p : spec.pools)
     text += fmt::format("{} {} {};", p.when.ns, p.notice.ns, p.nodes);
   for (const Phase& phase : spec.phases) {
-    text += fmt::format("{};", phase.steps);
+    text += fmt::format("{} {};", phase.steps, phase.seamless);
     for (const std::vector<Shape>& shapes : phase.shapes) {
       text += "pool;";
       for (const Shape& s : shapes) {

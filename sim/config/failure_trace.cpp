@@ -50,7 +50,8 @@ Result<std::vector<TraceRow>> load_failure_trace(const std::string& path,
     const bool timed = number(*table, from, "seconds", 3e9, row.seconds, problems);
     if (!timed && from.cells.at("seconds").empty())
       problems.push_back({where, "'seconds' is empty: when did it happen?"});
-    if (timed && !rows.empty() && row.seconds < rows.back().seconds)
+    if (!timed) row.seconds = rows.empty() ? 0 : rows.back().seconds;
+    if (!rows.empty() && row.seconds < rows.back().seconds)
       problems.push_back(
           {where, fmt::format("out of order: {} s after {} s in the row above; sort "
                               "the trace by time",

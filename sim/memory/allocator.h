@@ -142,9 +142,13 @@ class Allocator {
 
   std::vector<SegmentView> segments() const;  // by address
   // Appends everything that decides future behaviour, in one canonical form: two states whose
-  // words are equal act alike, given that the driver does. Cumulative statistics are left out, as
-  // are the tickets of outstanding events, which are the driver's.
-  void save_state(std::vector<std::int64_t>& out) const;
+  // words are equal act alike, given that the driver does and puts new segments above all others.
+  // Of addresses only the order decides: segments and blocks are numbered in it; the numbers of
+  // blocks are returned by their BlockId, -1 where there is none. Cumulative statistics are left
+  // out, as are the tickets of outstanding events, which are the driver's.
+  std::vector<std::int32_t> save_state(std::vector<std::int64_t>& out) const;
+  // What a stretch that is not replayed would have counted.
+  void add_retries(std::int64_t count) { statistics_.num_alloc_retries += count; }
   // Calls visit(event) for every outstanding event, in the order of save_state.
   template <class Visit>
   void visit_events(const Visit& visit) const {

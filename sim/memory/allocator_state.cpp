@@ -55,15 +55,21 @@ bool Allocator::takes_what_fits() const {
          open_regions_.empty() && private_pools_.empty();
 }
 
-void Allocator::save_state(std::vector<std::int64_t>& out) const {
+std::vector<std::int32_t> Allocator::save_state(std::vector<std::int64_t>& out) const {
+  std::vector<std::int32_t> numbers(blocks_.size(), -1);
+  const auto number_of = [&](BlockId id) -> std::int32_t& {
+    return numbers[static_cast<std::size_t>(id)];
+  };
+  std::int32_t blocks = 0;
   out.insert(out.end(), {total_, limit_, static_cast<std::int64_t>(segments_.size())});
   for (const auto& [base, segment] : segments_) {
     const Lane& home = lane(at(segment.head).lane);
     const Pool& own = pool(home.pool);
-    out.insert(out.end(), {base, segment.size, segment.page, home.stream,
-                           own.number * 2 + (own.small ? 1 : 0)});
+    out.insert(out.end(),
+               {segment.size, segment.page, home.stream, own.number * 2 + (own.small ? 1 : 0)});
     for (BlockId id = segment.head; id != no_block; id = at(id).right) {
       const Block& block = at(id);
+      number_of(id) = blocks++;
       const bool used = block.used;
       const std::int64_t flags = (block.allocated ? 1 : 0) + (block.mapped ? 2 : 0) +
                                  (used ? 4 : 0) + block.events * std::int64_t{8};
@@ -84,10 +90,10 @@ void Allocator::save_state(std::vector<std::int64_t>& out) const {
     out.push_back(queue.stream);
     out.push_back(static_cast<std::int64_t>(queue.waiting.size() - queue.head));
     for (std::size_t i = queue.head; i < queue.waiting.size(); ++i)
-      out.push_back(at(queue.waiting[i].second).address);
+      out.push_back(number_of(queue.waiting[i].second));
   }
   out.push_back(static_cast<std::int64_t>(deferred_.size()));
-  for (const BlockId id : deferred_) out.push_back(at(id).address);
+  for (const BlockId id : deferred_) out.push_back(number_of(id));
   for (const int number : open_regions_) out.push_back(number);
   for (const auto& [number, own] : private_pools_) out.insert(out.end(), {number, own.users});
   // Options that were changed at run time.
@@ -95,6 +101,7 @@ void Allocator::save_state(std::vector<std::int64_t>& out) const {
                          options_.large_segment, options_.expandable_segments ? 1 : 0,
                          std::bit_cast<std::int64_t>(options_.garbage_collection_threshold)});
   out.insert(out.end(), options_.roundup_divisions.begin(), options_.roundup_divisions.end());
+  return numbers;
 }
 
 void Allocator::forget_segments() {

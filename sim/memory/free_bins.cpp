@@ -18,24 +18,41 @@ void FreeBins::enter(Units size, int bin) {
   table_[i] = {size, bin};
 }
 
+void FreeBins::drop_empty() {
+  FreeBins kept;
+  for (const int b : by_rank_) {
+    Bin& own = bins_[static_cast<std::size_t>(b)];
+    if (own.count == 0) continue;
+    Bin& same = kept.bins_[static_cast<std::size_t>(kept.add_bin(own.size))];
+    same = std::move(own);
+    kept.mark(kept.rank_of(static_cast<int>(kept.bins_.size()) - 1));
+  }
+  kept.size_ = size_;
+  *this = std::move(kept);
+}
+
 // Ranks above the new one move up by one.
 int FreeBins::add_bin(Units size) {
   assert(!full());
   const int b = static_cast<int>(bins_.size());
   const int rank = first_rank_from(size);
-  bins_.push_back({size, rank, 0, {}, {}});
+  bins_.push_back({size, 0, {}, {}});
   by_rank_.insert(by_rank_.begin() + rank, b);
-  for (std::size_t r = static_cast<std::size_t>(rank) + 1; r < by_rank_.size(); ++r)
-    bins_[static_cast<std::size_t>(by_rank_[r])].rank = static_cast<int>(r);
+  for (std::array<int, together>& some : ranks_)
+    for (int& other : some) other += other >= rank;
+  if (static_cast<std::size_t>(b) % together == 0) ranks_.emplace_back().fill(-1);
+  ranks_.back()[static_cast<std::size_t>(b) % together] = rank;
 
   const auto w = static_cast<std::size_t>(rank / word_bits);
-  for (std::size_t v = words_.size() - 1; v > w; --v)
-    words_[v] = words_[v] << 1 | words_[v - 1] >> (word_bits - 1);
+  const auto update = [&](std::size_t v, std::uint64_t marks) {
+    words_[v] = marks;
+    const std::uint64_t bit = UINT64_C(1) << v;
+    summary_ = marks != 0 ? summary_ | bit : summary_ & ~bit;
+  };
+  for (std::size_t v = (by_rank_.size() - 1) / word_bits; v > w; --v)
+    update(v, words_[v] << 1 | words_[v - 1] >> (word_bits - 1));
   const std::uint64_t below = (UINT64_C(1) << (rank % word_bits)) - 1;
-  words_[w] = (words_[w] & below) | (words_[w] & ~below) << 1;
-  summary_ = 0;
-  for (std::size_t v = 0; v < words_.size(); ++v)
-    if (words_[v] != 0) summary_ |= UINT64_C(1) << v;
+  update(w, (words_[w] & below) | (words_[w] & ~below) << 1);
 
   if (bins_.size() * 2 > table_.size()) {
     table_.assign(table_.size() * 4, {});

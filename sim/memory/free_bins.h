@@ -35,7 +35,7 @@ class FreeBins {
   Position first() const { return empty() ? Position{} : lowest_of(next_rank(0)); }
   Position next(Position p) const {
     if (p.index > 0) return {p.group, p.index - 1};
-    const int rank = next_rank(bin(p).rank + 1);
+    const int rank = next_rank(rank_of(p.group) + 1);
     return rank < 0 ? Position{} : lowest_of(rank);
   }
   // REQUIRES: !empty().
@@ -51,7 +51,8 @@ class FreeBins {
   // REQUIRES: the entry is there.
   Position find(std::int64_t size, std::int64_t address) const;
 
-  // REQUIRES: !full(), unless the size has a bin.
+  // Bins that hold nothing may be let go of: positions and numbers of bins are not valid
+  // afterwards. REQUIRES: !full(), unless the size has a bin.
   void insert(std::int64_t size, std::int64_t address, BlockId block);
   void erase(Position p);
 
@@ -62,7 +63,7 @@ class FreeBins {
     return b >= 0 ? b : add_bin(size / size_unit);
   }
   Position first_fit_from(int b) const {
-    const int rank = next_rank(bins_[static_cast<std::size_t>(b)].rank);
+    const int rank = next_rank(rank_of(b));
     return rank < 0 ? Position{} : lowest_of(rank);
   }
   // REQUIRES: the entry is there.
@@ -72,6 +73,7 @@ class FreeBins {
  private:
   static constexpr int word_bits = 64;
   static constexpr int most = word_bits * word_bits;  // bins
+  static constexpr std::size_t tidied = 256;          // new bins from look to look
 
   struct Entry {
     std::int64_t address = 0;
@@ -79,7 +81,6 @@ class FreeBins {
   };
   struct Bin {
     Units size = 0;
-    int rank = 0;
     int count = 0;
     Entry lowest;  // if count > 0
     std::vector<Entry> others;
@@ -96,6 +97,9 @@ class FreeBins {
 
   const Bin& bin(Position p) const { return bins_[static_cast<std::size_t>(p.group)]; }
   Bin& bin(Position p) { return bins_[static_cast<std::size_t>(p.group)]; }
+  int rank_of(int b) const {
+    return ranks_[static_cast<std::size_t>(b) / together][static_cast<std::size_t>(b) % together];
+  }
   std::size_t home(Units size) const {
     return (static_cast<std::uint32_t>(size) * UINT32_C(2654435769)) >> shift_;
   }
@@ -109,6 +113,7 @@ class FreeBins {
   static std::size_t place_in(const std::vector<Entry>& others, std::int64_t address);
   int add_bin(Units size);
   void enter(Units size, int bin);
+  void drop_empty();
   int first_rank_from(Units units) const;  // by search, for sizes without a bin
 
   // The first marked rank from `rank` on, -1 if there is none.
@@ -142,6 +147,9 @@ class FreeBins {
 
   std::vector<Bin> bins_;
   std::vector<int> by_rank_;  // bins
+  // Of bins, padded with -1; apart from them, for a new bin moves those of many, so many at a time.
+  static constexpr std::size_t together = 16;
+  std::vector<std::array<int, together>> ranks_;
   std::array<std::uint64_t, word_bits> words_{};
   std::uint64_t summary_ = 0;  // which words are not 0
   std::vector<Named> table_;   // a power of two, at most half full
@@ -154,8 +162,7 @@ class FreeBins {
 inline FreeBins::Position FreeBins::first_fit(std::int64_t size) const {
   const Units units = (size + size_unit - 1) / size_unit;
   const int known = lookup(units);
-  const int rank =
-      next_rank(known >= 0 ? bins_[static_cast<std::size_t>(known)].rank : first_rank_from(units));
+  const int rank = next_rank(known >= 0 ? rank_of(known) : first_rank_from(units));
   return rank < 0 ? Position{} : lowest_of(rank);
 }
 
@@ -188,7 +195,13 @@ inline FreeBins::Position FreeBins::find_in(int b, std::int64_t address) const {
 inline void FreeBins::insert(std::int64_t size, std::int64_t address, BlockId block) {
   assert(size % size_unit == 0);
   assert(size > 0 && size <= largest_free_size);
-  insert_in(bin_of(size), address, block);
+  int b = lookup(size / size_unit);
+  if (b < 0) {
+    // Sizes that come once slow down those that come again.
+    if (bins_.size() % tidied == 0) drop_empty();
+    b = add_bin(size / size_unit);
+  }
+  insert_in(b, address, block);
 }
 
 inline void FreeBins::insert_in(int b, std::int64_t address, BlockId block) {
@@ -197,7 +210,7 @@ inline void FreeBins::insert_in(int b, std::int64_t address, BlockId block) {
   ++size_;
   if (home.count++ == 0) {
     home.lowest = entry;
-    return mark(home.rank);
+    return mark(rank_of(b));
   }
   std::vector<Entry>& others = home.others;
   if (address < home.lowest.address) {
@@ -217,7 +230,7 @@ inline void FreeBins::erase(Position p) {
   Bin& home = bin(p);
   --size_;
   if (p.index == --home.count) {
-    if (home.count == 0) return unmark(home.rank);
+    if (home.count == 0) return unmark(rank_of(p.group));
     home.lowest = home.others.back();
     return home.others.pop_back();
   }

@@ -68,6 +68,7 @@ class LaneMachine {
   NodeId held(int tensor, std::int64_t period) const {
     return registers_[place_of(tensor, period)];
   }
+  std::size_t nodes() const { return nodes_.size(); }  // more than any NodeId
   std::int64_t address(NodeId id) const { return at(id).address; }
   std::int64_t size(NodeId id) const { return at(id).size; }
   bool free(NodeId id) const { return at(id).bin >= 0; }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cassert>
+#include <set>
 
 #include "sim/collective/tree.h"
 
@@ -12,6 +13,8 @@ namespace {
 using topology::GpuInterconnect;
 using topology::Path;
 using topology::Routes;
+
+constexpr int nobody = -1;  // a GPU of a node whose own links do not count
 
 class Builder {
  public:
@@ -28,6 +31,8 @@ class Builder {
     places_.seen.resize(static_cast<std::size_t>(routes.link_count()));
   }
 
+  // Which nodes' own links count from here on; empty: all nodes'.
+  void show(std::vector<bool> nodes) { shown_ = std::move(nodes); }
   void ring(int group, const Spread& spread);
   void tree(int group, const Spread& spread, bool chain);
   void sends(int group, const std::vector<int>& ranks, bool around);
@@ -60,6 +65,7 @@ class Builder {
     return *std::ranges::find_if(locals.gpus, [&](int gpu) { return owns(gpu, nic); });
   }
   int owner(int node, int nic) const;
+  bool shown(int node) const { return shown_.empty() || shown_[static_cast<std::size_t>(node)]; }
   void cross(int gpu, int from, int to, Path& crossed) const;
   std::vector<int> chain(const Locals& locals, int nic) const;
   void all_pairs(const std::vector<int>& gpus, Path& crossed) const;
@@ -74,6 +80,7 @@ class Builder {
   int exchange_nics_;  // of a node, that rings of sends use; 0: all
   Traffic& out_;
   LinkPlaces& places_;
+  std::vector<bool> shown_;
 };
 
 // More crossings of a link by the flow that is being built; a link that no flow crossed before
@@ -132,8 +139,14 @@ void Builder::cross(int gpu, int from, int to, Path& crossed) const {
       gpu = via;
     }
   }
-  routes_.gpu_to_nic(gpu, from, crossed);
-  routes_.between_nics(from, to, crossed);
+  if (shown(from / node_.nics)) routes_.gpu_to_nic(gpu, from, crossed);
+  if (shown_.empty()) {
+    routes_.between_nics(from, to, crossed);
+    return;
+  }
+  if (shown(from / node_.nics)) crossed.links.push_back(routes_.links_of_nic(from).up);
+  routes_.between_leaves_of(from, to, crossed);
+  if (shown(to / node_.nics)) crossed.links.push_back(routes_.links_of_nic(to).down);
 }
 
 void Builder::all_pairs(const std::vector<int>& gpus, Path& crossed) const {
@@ -183,13 +196,18 @@ void Builder::ring(int group, const Spread& spread) {
   for (int channel = 0; channel < channels; ++channel) {
     Path ring;
     for (std::size_t k = 0; k < spread.size(); ++k) {
-      const int here = nic(spread[k], channel);
+      const int here = nic(spread[k], channel),
+                next = nic(spread[(k + 1) % spread.size()], channel);
+      if (!shown(spread[k].node)) {
+        cross(nobody, here, next, ring);
+        continue;
+      }
       const std::vector<int> order = chain(spread[k], here);
       routes_.nic_to_gpu(here, order.front(), ring);
       for (std::size_t i = 1; i < order.size(); ++i) {
         routes_.between_gpus(order[i - 1], order[i], ring);
       }
-      cross(order.back(), here, nic(spread[(k + 1) % spread.size()], channel), ring);
+      cross(order.back(), here, next, ring);
     }
     flow(group, 1.0 / channels, ring, false);
   }
@@ -224,21 +242,25 @@ void Builder::tree(int group, const Spread& spread, bool with_chain) {
     };
     for (std::size_t k = 0; k < spread.size(); ++k) {
       const int here = nic(spread[k], channel);
-      const std::vector<int> order = chain(spread[k], here);
-      for (std::size_t i = 1; with_chain && i < order.size(); ++i) {
-        routes_.between_gpus(order[i - 1], order[i], crossed);
-        routes_.between_gpus(order[i], order[i - 1], crossed);
+      int front = nobody;
+      if (shown(spread[k].node)) {
+        const std::vector<int> order = chain(spread[k], here);
+        front = order.front();
+        for (std::size_t i = 1; with_chain && i < order.size(); ++i) {
+          routes_.between_gpus(order[i - 1], order[i], crossed);
+          routes_.between_gpus(order[i], order[i - 1], crossed);
+        }
+        take(2);  // by each of the trees
       }
-      take(2);  // by each of the trees
       for (const collective::Tree& parents : trees) {
         if (parents[k] < 0) continue;
         const Locals& parent = spread[static_cast<std::size_t>(parents[k])];
         const int there = nic(parent, channel);
-        const int to = head(parent, there);
-        cross(order.front(), here, there, crossed);
-        routes_.nic_to_gpu(there, to, crossed);
+        const int to = shown(parent.node) ? head(parent, there) : nobody;
+        cross(front, here, there, crossed);
+        if (to != nobody) routes_.nic_to_gpu(there, to, crossed);
         cross(to, there, here, crossed);
-        routes_.nic_to_gpu(here, order.front(), crossed);
+        if (front != nobody) routes_.nic_to_gpu(here, front, crossed);
       }
       take(1);
     }
@@ -281,11 +303,13 @@ void Builder::message(int from, int to, int channel, Path& crossed) const {
 
 void Builder::sends(int group, const std::vector<int>& ranks, bool around) {
   const std::size_t edges = ranks.size() - (around ? 0 : 1);
+  Path crossed;
   for (std::size_t i = 0; i < edges; ++i) {
     const int from = ranks[i], to = ranks[(i + 1) % ranks.size()];
     const int channels = message_channels(from, to);
     for (int channel = 0; channel < channels; ++channel) {
-      Path crossed;
+      crossed.links.clear();
+      crossed.latency = {};
       message(from, to, channel, crossed);
       flow(group, 1.0 / channels, crossed, from / node_.gpus == to / node_.gpus);
     }
@@ -321,11 +345,46 @@ void Builder::pairs(int group, const std::vector<int>& ranks) {
   }
 }
 
+// One node of all those that are alike in what rings and trees put on their own links.
+std::vector<bool> one_of_alike(Pattern pattern, const std::vector<Spread>& groups,
+                               const Routes& routes) {
+  const topology::Node& node = routes.cluster().node;
+  std::vector<std::vector<std::int64_t>> put(static_cast<std::size_t>(routes.cluster().nodes));
+  for (std::size_t g = 0; g < groups.size(); ++g) {
+    std::vector<int> neighbours(groups[g].size(), 0);
+    if (pattern != Pattern::ring) {
+      for (const collective::Tree& parents :
+           collective::double_binary_tree(static_cast<int>(groups[g].size()))) {
+        for (std::size_t k = 0; k < parents.size(); ++k) {
+          if (parents[k] < 0) continue;
+          ++neighbours[k];
+          ++neighbours[static_cast<std::size_t>(parents[k])];
+        }
+      }
+    }
+    for (std::size_t k = 0; k < groups[g].size(); ++k) {
+      const Locals& locals = groups[g][k];
+      std::vector<std::int64_t>& all = put[static_cast<std::size_t>(locals.node)];
+      all.insert(all.end(), {std::ssize(locals.gpus), static_cast<std::int64_t>(g), neighbours[k]});
+      for (const int gpu : locals.gpus) all.push_back(gpu % node.gpus);
+      for (const int nic : locals.nics) {
+        const Routes::NicLinks links = routes.links_of_nic(locals.node * node.nics + nic);
+        all.insert(all.end(), {nic, routes.link(links.up).capacity.bytes_per_second,
+                               routes.link(links.down).capacity.bytes_per_second});
+      }
+    }
+  }
+  std::set<std::vector<std::int64_t>> known;
+  std::vector<bool> first;
+  for (std::vector<std::int64_t>& all : put) first.push_back(known.insert(std::move(all)).second);
+  return first;
+}
+
 }  // namespace
 
 Traffic traffic(Pattern pattern, const std::vector<Spread>& groups,
                 const std::vector<std::vector<int>>& ranks, const topology::Routes& routes,
-                const Achieved& achieved, int send_channels, LinkPlaces& places) {
+                const Achieved& achieved, int send_channels, LinkPlaces& places, Of of) {
   Traffic out;
   out.extra.resize(groups.size());
   const bool sends = pattern == Pattern::sends || pattern == Pattern::exchange ||
@@ -336,6 +395,10 @@ Traffic traffic(Pattern pattern, const std::vector<Spread>& groups,
                                             sends ? achieved.send_network : achieved.network, 1};
   const int exchange_nics = pattern == Pattern::exchange ? achieved.exchange_nics : 0;
   Builder builder(routes, efficiency, send_channels, exchange_nics, out, places);
+  const topology::Cluster& cluster = routes.cluster();
+  const bool alike = cluster.conditions.empty() && cluster.rates.empty() && routes.rails_meet();
+  if (of == Of::one_of_alike && !sends && alike)
+    builder.show(one_of_alike(pattern, groups, routes));
   for (std::size_t g = 0; g < groups.size(); ++g) {
     const int group = static_cast<int>(g);
     switch (pattern) {

@@ -54,9 +54,15 @@ struct LinkPlaces {
   int query = 0;
 };
 
+// Whose links a query of a ring or a tree has. Nodes where the same GPUs and NICs of the same
+// groups stand, with as many neighbours in the trees, have the same flows on links of their own
+// (NVLink, PCIe, to the leaves): one of them says at what rates. Without conditions, that is, and
+// where rails meet; else, and for other patterns, all have theirs.
+enum class Of : std::uint8_t { all_nodes, one_of_alike };
+
 // REQUIRES: at least two ranks in each group.
 Traffic traffic(Pattern pattern, const std::vector<Spread>& groups,
                 const std::vector<std::vector<int>>& ranks, const topology::Routes& routes,
-                const Achieved& achieved, int send_channels, LinkPlaces& places);
+                const Achieved& achieved, int send_channels, LinkPlaces& places, Of of);
 
 }  // namespace sim::network

@@ -91,6 +91,13 @@ GroupsHash hash_of(const std::vector<std::vector<int>>& groups) {
 
 Spread spread(const std::vector<int>& ranks, const topology::Cluster& cluster) {
   Spread all;
+  std::size_t most = 0;  // nodes
+  for (int last = -1; const int rank : ranks) {
+    const int node = rank / cluster.node.gpus;
+    most += node != last;
+    last = node;
+  }
+  all.reserve(most);
   for (const int rank : ranks) {
     assert(rank >= 0 && rank < cluster.gpus());
     const int node = rank / cluster.node.gpus;

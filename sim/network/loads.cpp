@@ -35,7 +35,7 @@ std::vector<LinkLoad> Network::loads(Kind kind, const Groups& groups, Bytes byte
         is_send(kind) ? Algorithm::ring : choose(state.profile->nccl, s, kind, bytes).algorithm;
     const Pattern pattern = pattern_of(kind, algorithm);
     const auto [at, fresh] = made.try_emplace(pattern);
-    if (fresh) at->second = state.traffic_of(layout, pattern);
+    if (fresh) at->second = state.traffic_of(layout, pattern, Of::all_nodes);
     const Traffic& traffic = at->second;
     const double scale =
         pattern_bytes(kind, algorithm, ranks) * static_cast<double>(bytes.n) / traffic_scale;
@@ -61,7 +61,7 @@ std::vector<LinkLoad> Network::loads(Kind kind, const Groups& groups, Bytes byte
 Duration Network::State::pairs(Layout& layout, std::span<const std::int64_t> bytes) {
   const std::size_t ranks = layout.ranks.front().size();
   assert(bytes.size() == ranks * ranks);
-  if (!layout.pairs) layout.pairs = traffic_of(layout, Pattern::pairs);
+  if (!layout.pairs) layout.pairs = traffic_of(layout, Pattern::pairs, Of::all_nodes);
   const Query& query = layout.pairs->query;
   std::vector<std::int64_t> sent(ranks, 0), got(ranks, 0), apart;
   for (std::size_t i = 0; i < bytes.size(); ++i) {

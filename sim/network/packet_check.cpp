@@ -47,7 +47,7 @@ std::vector<SentRound> rounds_of(const topology::Routes& routes, Kind kind,
         const std::vector<int> pair = {gpus[static_cast<std::size_t>(m.from)],
                                        gpus[static_cast<std::size_t>(m.to)]};
         const Traffic one = traffic(Pattern::sends, {spread(pair, routes.cluster())}, {pair},
-                                    routes, Achieved{}, 1, places);
+                                    routes, Achieved{}, 1, places, Of::all_nodes);
         for (const Use& use : one.query.flows.front().uses)
           way.push_back(one.links[static_cast<std::size_t>(use.link)]);
       }

@@ -31,8 +31,8 @@ struct User {
 // Links with their users, in one array.
 struct Links {
   std::vector<double> capacity;
-  std::vector<std::size_t> begin;  // of each link's users; one more than links
-  std::vector<User> users;         // ascending flows
+  std::vector<std::uint32_t> begin;  // of each link's users; one more than links
+  std::vector<User> users;           // ascending flows
 
   std::size_t size() const { return capacity.size(); }
   const User* first(std::size_t l) const { return users.data() + begin[l]; }
@@ -47,14 +47,15 @@ Links users_of_links(const Query& query) {
   all.capacity = query.capacities;
   all.begin.assign(all.size() + 1, 0);
   for (const Flow& flow : query.flows) {
-    for (const Use& use : flow.uses) ++all.begin[static_cast<std::size_t>(use.link) + 1];
+    for (const Use& use : flow.uses) ++all.begin[static_cast<std::size_t>(use.link)];
   }
+  // Where each link's end: the last flow comes first, from there down.
   std::partial_sum(all.begin.begin(), all.begin.end(), all.begin.begin());
   all.users.resize(all.begin.back());
-  std::vector<std::size_t> next(all.begin.begin(), all.begin.end() - 1);
-  for (std::size_t f = 0; f < query.flows.size(); ++f) {
+  for (std::size_t f = query.flows.size(); f-- > 0;) {
     for (const Use& use : query.flows[f].uses) {
-      all.users[next[static_cast<std::size_t>(use.link)]++] = {static_cast<int>(f), use.weight};
+      all.users[--all.begin[static_cast<std::size_t>(use.link)]] = {static_cast<int>(f),
+                                                                    use.weight};
     }
   }
   return all;
@@ -106,7 +107,7 @@ Links narrowest(const Links& links) {
   for (const std::size_t l : kept) {
     few.capacity.push_back(links.capacity[l]);
     few.users.insert(few.users.end(), links.first(l), links.last(l));
-    few.begin.push_back(few.users.size());
+    few.begin.push_back(static_cast<std::uint32_t>(few.users.size()));
   }
   return few;
 }

@@ -18,7 +18,8 @@ Pattern pattern_of(Kind kind, Algorithm algorithm) {
 }
 
 GroupsId Network::State::layout_of(const Groups& groups) {
-  const auto [entry, added] = layout_by_hash.try_emplace(hash_of(groups.ranks), GroupsId{});
+  const GroupsHash hash = hash_of(groups.ranks);
+  const auto [entry, added] = layout_by_hash.try_emplace(hash, GroupsId{});
   if (!added) return entry->second;
   entry->second = static_cast<GroupsId>(layouts.size());
   Layout& layout = *layouts.emplace_back(std::make_unique<Layout>());
@@ -33,20 +34,26 @@ GroupsId Network::State::layout_of(const Groups& groups) {
     if (fresh) layout.situations.push_back(situation(shape));
     layout.shape_of_group.push_back(at->second);
   }
-  layout.like = find_like(entry->second);
+  layout.like = find_like(entry->second, hash);
   return entry->second;
 }
 
 // The first layout that is this one moved by whole periods of the cluster; none: this one is.
-std::optional<GroupsId> Network::State::find_like(GroupsId id) {
+// `hash`: of its ranks.
+std::optional<GroupsId> Network::State::find_like(GroupsId id, GroupsHash hash) {
   const int period = topology::period(cluster) * cluster.node.gpus;
   if (period == 0) return {};
-  std::vector<std::vector<int>> ranks = layout(id).ranks;
+  const Layout& own = layout(id);
   int first = cluster.gpus();
-  for (const std::vector<int>& group : ranks) first = std::min(first, std::ranges::min(group));
-  for (std::vector<int>& group : ranks)
-    for (int& gpu : group) gpu -= first / period * period;
-  const auto [entry, fresh] = layout_in_front.try_emplace(hash_of(ranks), id);
+  for (const std::vector<int>& group : own.ranks) first = std::min(first, std::ranges::min(group));
+  const int beyond = first / period * period;
+  if (beyond > 0 || !cluster.hosts.empty()) {
+    std::vector<std::vector<int>> ranks = own.ranks;
+    for (std::vector<int>& group : ranks)
+      for (int& gpu : group) gpu -= beyond;
+    hash = hash_of(ranks);
+  }
+  const auto [entry, fresh] = layout_in_front.try_emplace(hash, id);
   return fresh ? std::nullopt : std::optional(entry->second);
 }
 
@@ -80,7 +87,7 @@ Traffic Network::State::drawn_traffic(const Layout& layout, Pattern pattern, int
     spreads.push_back(spread(group, cluster));
   }
   return traffic(pattern, spreads, ranks, *drawn_routes, profile->achieved,
-                 profile->nccl.send_channels_network, places);
+                 profile->nccl.send_channels_network, places, Of::one_of_alike);
 }
 
 // Solves a pattern for all groups at once; where the job's nodes may be any, for each draw.
@@ -93,8 +100,8 @@ Result<const std::vector<Rates>*> Network::State::rates(Layout& layout, Pattern 
       std::ranges::any_of(layout.situations, [](const Situation& s) { return s.shape.nodes > 1; });
   std::vector<Rates> all;
   for (int draw = 0; draw < (draws ? scattered_draws : 1); ++draw) {
-    Result<Rates> one =
-        solve(layout, draws ? drawn_traffic(layout, pattern, draw) : traffic_of(layout, pattern));
+    Result<Rates> one = solve(layout, draws ? drawn_traffic(layout, pattern, draw)
+                                            : traffic_of(layout, pattern, Of::one_of_alike));
     if (!one) return one.errors();
     all.push_back(std::move(*one));
   }

@@ -71,7 +71,7 @@ struct Network::State {
       : cluster(std::move(c)), profile(std::move(p)), solver(std::move(options)) {}
 
   GroupsId layout_of(const Groups& groups);
-  std::optional<GroupsId> find_like(GroupsId id);
+  std::optional<GroupsId> find_like(GroupsId id, GroupsHash hash);
   Layout& layout(GroupsId id) { return *layouts[static_cast<std::size_t>(id)]; }
   Layout& layout(const Groups& groups) { return layout(layout_of(groups)); }
   Situation situation(const Shape& shape) const {
@@ -93,9 +93,9 @@ struct Network::State {
     }
     return *routes;
   }
-  Traffic traffic_of(const Layout& layout, Pattern pattern) {
+  Traffic traffic_of(const Layout& layout, Pattern pattern, Of of) {
     return traffic(pattern, layout.spreads, layout.ranks, routes_for(layout.spreads),
-                   profile->achieved, profile->nccl.send_channels_network, places);
+                   profile->achieved, profile->nccl.send_channels_network, places, of);
   }
   Result<Rates> solve(const Layout& layout, const Traffic& traffic);
   Traffic drawn_traffic(const Layout& layout, Pattern pattern, int draw);

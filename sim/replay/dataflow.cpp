@@ -35,6 +35,11 @@ Dataflow::Dataflow(const workload::Job& job, const Times& times, const Memory& m
     channels_of_.emplace_back(program.exchanges.size());
     others_of_.emplace_back(program.exchanges.size());
   }
+  for (std::size_t c = 0; c < job.classes.size(); ++c) {
+    const auto stage = static_cast<std::size_t>(job.classes[c].stage);
+    if (of_stage_.size() <= stage) of_stage_.resize(stage + 1);
+    of_stage_[stage].push_back(static_cast<int>(c));
+  }
   setup_meetings();
 }
 
@@ -119,35 +124,23 @@ bool Dataflow::collective(int c, RankState& r, const Instruction& i) {
   Time& tail = r.clock.tail[at(q)];
   const Account account = account_of(q);
   const int group = meeting_of_[static_cast<std::size_t>(c)][at(q)];
+  if (group >= 0 && !times_.single_queue) return meet_later(c, r, i, group);
   if (!r.posted) {
     r.clock.cpu = r.clock.cpu + times_.launch_collective;
     admit(r, q, times_.queue_entries_per_collective);
     r.post = std::max({r.clock.cpu, tail, r.clock.tail[at(i.stream)]});
     if (times_.single_queue) r.post = std::max(r.post, r.queue);
     if (group >= 0) {
-      r.sure_until = {};
-      Meetings& m = meetings_[static_cast<std::size_t>(group)];
-      const auto n = static_cast<std::size_t>(r.meetings[at(q)] - m.first);
-      if (m.open.size() <= n) m.open.resize(n + 1);
-      ++m.open[n].posted;
-      m.open[n].latest = std::max(m.open[n].latest, r.post);
       r.posted = true;
-      if (m.open[n].posted == static_cast<int>(m.members.size()))
-        for (const int member : m.members) due_[static_cast<std::size_t>(member)] = true;
+      come(meetings_[static_cast<std::size_t>(group)], r.meetings[at(q)], r.post);
     }
   }
   Time start = r.post;
   if (group >= 0) {
-    Meetings& m = meetings_[static_cast<std::size_t>(group)];
-    Meetings::Meeting& meeting = m.open[static_cast<std::size_t>(r.meetings[at(q)] - m.first)];
-    if (meeting.posted < static_cast<int>(m.members.size())) return false;
-    start = meeting.latest;
+    const auto all = leave(meetings_[static_cast<std::size_t>(group)], r.meetings[at(q)]);
+    if (!all) return false;
+    start = *all;
     ++r.meetings[at(q)];
-    ++meeting.left;
-    while (!m.open.empty() && m.open.front().left == static_cast<int>(m.members.size())) {
-      m.open.pop_front();
-      ++m.first;
-    }
     r.posted = false;
   }
   const auto& durations =
@@ -157,9 +150,7 @@ bool Dataflow::collective(int c, RankState& r, const Instruction& i) {
   launched(r, q, times_.queue_entries_per_collective, r.post);
   r.queue_account = late;
   tail = end;
-  const bool waits_for_stages =
-      q == Stream::world || q == Stream::embedding || q == Stream::vocabulary;
-  const Account waiting = waits_for_stages ? Account::pp_fill_drain : account;
+  const Account waiting = waits_for_stages(q) ? Account::pp_fill_drain : account;
   if (i.flags & workload::joins) {
     lift(r, i.stream, r.post, late);
     lift(r, i.stream, start, waiting);
@@ -167,165 +158,6 @@ bool Dataflow::collective(int c, RankState& r, const Instruction& i) {
   }
   if (i.event != 0) r.events[i.event] = {end, durations[i.index], account, waiting};
   if (options_.observer) observe(c, r, q, i, r.post, start, end);
-  return true;
-}
-
-const std::vector<Channel*>& Dataflow::channels_of(int c, std::uint32_t exchange) {
-  std::vector<Channel*>& all = channels_of_[static_cast<std::size_t>(c)][exchange];
-  if (!all.empty()) return all;
-  for (const workload::Message& message :
-       job_.classes[static_cast<std::size_t>(c)].exchanges[exchange].messages) {
-    const int other = job_.mesh.peer(c, message.peer_offset);
-    all.push_back(message.send ? &channel(c, other, message.channel)
-                               : &channel(other, c, message.channel));
-    others_of_[static_cast<std::size_t>(c)][exchange].push_back(static_cast<std::uint32_t>(other));
-  }
-  return all;
-}
-
-// The queue has done what came before the exchange: its messages are there to be met.
-void Dataflow::post(int c, RankState& r, PendingExchange& pending) {
-  if (pending.posted) return;
-  pending.posted = true;
-  r.sure_until = {};
-  pending.post = std::max(pending.post, r.clock.tail[at(pending.communicator)]);
-  const std::vector<Channel*>& channels = channels_of(c, pending.exchange);
-  const auto& messages = r.program.exchanges[pending.exchange].messages;
-  for (std::size_t k = 0; k < messages.size(); ++k)
-    (messages[k].send ? channels[k]->sends : channels[k]->receives).push_back(pending.post);
-  for (const std::uint32_t other : others_of_[static_cast<std::size_t>(c)][pending.exchange])
-    due_[other] = true;
-  const Account late = why(r, pending.post, Account::pp_transfer);
-  if (pending.joins) lift(r, Stream::compute, pending.post, late);
-  launched(r, pending.communicator, times_.queue_entries_per_collective, pending.post);
-  r.queue_account = late;
-}
-
-// Whether every message of a posted exchange has met its partner; if so, its end takes effect.
-bool Dataflow::complete(int c, RankState& r, PendingExchange& pending) {
-  post(c, r, pending);
-  const workload::Exchange& exchange = r.program.exchanges[pending.exchange];
-  const std::vector<Channel*>& channels = channels_of(c, pending.exchange);
-  Time end = pending.post, met = pending.post;
-  Duration longest{};
-  for (std::size_t k = 0; k < exchange.messages.size(); ++k) {
-    const workload::Message& message = exchange.messages[k];
-    const Channel& ch = *channels[k];
-    const std::int64_t n = pending.numbers[k] - ch.base;
-    const std::vector<Time>& theirs = message.send ? ch.receives : ch.sends;
-    if (n >= static_cast<std::int64_t>(theirs.size())) return false;
-    const Duration duration = r.times.message[pending.exchange][k];
-    const Time start = std::max(pending.post, theirs[static_cast<std::size_t>(n)]);
-    met = std::max(met, start);
-    end = std::max(end, start + duration);
-    longest = std::max(longest, duration);
-  }
-  for (std::size_t k = 0; k < exchange.messages.size(); ++k) {
-    ++(exchange.messages[k].send ? channels[k]->sends_done : channels[k]->receives_done);
-    channels[k]->prune();
-  }
-  r.clock.tail[at(pending.communicator)] = end;
-  std::int64_t& open = r.clock.open[at(pending.communicator)];
-  if (open == pending.number) open = 0;
-  std::erase_if(r.tape_later, [&](const auto& place) {
-    if (place.second != pending.number) return false;
-    r.tape[place.first] = (end - r.tape_origin).ps;
-    return true;
-  });
-  if (const std::int64_t open_events = r.driver.outstanding(); open_events > 0)
-    r.driver.set_outstanding(open_events -
-                             r.memory.set_events(ClockDriver::later + pending.number, end.ps));
-  if (pending.event != 0)
-    r.events[pending.event] = {end, longest, Account::pp_transfer, pending.waiting};
-  if (pending.joins) {
-    const Duration wire = std::min(longest, end - pending.post);
-    lift(r, Stream::compute, Time{end.ps - wire.ps}, pending.waiting);
-    lift(r, Stream::compute, end, Account::pp_transfer);
-  }
-  if (options_.observer) {
-    std::vector<MessageEnd> ends;
-    for (std::size_t k = 0; k < exchange.messages.size(); ++k) {
-      const workload::Message& m = exchange.messages[k];
-      ends.push_back(
-          message_end(c, job_.mesh.peer(c, m.peer_offset), m.send, m.channel, pending.numbers[k]));
-    }
-    options_.observer->messages(c, ends);
-    options_.observer->operation(c, pending.communicator, pending.place.label, pending.place,
-                                 pending.post, met, end);
-  }
-  return true;
-}
-
-// Completes what is outstanding on any of `streams` in order of issue.
-bool Dataflow::complete_all(int c, RankState& r, workload::Streams streams) {
-  for (auto it = r.pending.begin(); it != r.pending.end();) {
-    if (!(streams & workload::bit_of(it->communicator))) {
-      ++it;
-      continue;
-    }
-    if (!complete(c, r, *it)) return false;
-    it = r.pending.erase(it);
-  }
-  return true;
-}
-
-// Completes what can be, queue by queue, so that others learn when what is behind it starts;
-// whether anything was.
-bool Dataflow::settle(int c, RankState& r) {
-  if (times_.single_queue) return false;
-  workload::Streams busy = 0;
-  bool any = false;
-  for (auto it = r.pending.begin(); it != r.pending.end();) {
-    const workload::Streams bit = workload::bit_of(it->communicator);
-    const bool posted = it->posted;
-    if (!(busy & bit) && complete(c, r, *it)) {
-      it = r.pending.erase(it);
-      any = true;
-      continue;
-    }
-    any |= it->posted != posted;
-    busy |= bit;
-    ++it;
-  }
-  return any;
-}
-
-bool Dataflow::exchange(int c, RankState& r, const Instruction& i) {
-  const workload::Exchange& exchange = r.program.exchanges[i.index];
-  const Stream q = exchange.communicator;
-  if (!r.posted) {
-    // What follows in a single hardware queue starts behind this.
-    if (times_.single_queue && !complete_all(c, r, workload::bit_of(q))) return false;
-    // Else it may be unknown when those start that are in its own queue.
-    const std::int64_t entries = times_.queue_entries_per_collective;
-    if (!r.queue_of(q).knows_room_for(entries)) settle(c, r);
-    if (!r.queue_of(q).knows_room_for(entries)) return false;
-    r.clock.cpu =
-        r.clock.cpu + static_cast<std::int64_t>(exchange.messages.size()) * times_.launch_exchange;
-    admit(r, q, entries);
-    PendingExchange pending;
-    pending.exchange = i.index;
-    pending.number = ++r.clock.exchanges;
-    pending.communicator = q;
-    pending.event = i.event;
-    pending.joins = i.flags & workload::joins;
-    pending.post = std::max(r.clock.cpu, r.clock.tail[at(i.stream)]);
-    if (times_.single_queue) pending.post = std::max(pending.post, r.queue);
-    pending.waiting = waiting_account((*r.at.passes)[r.at.pass]);
-    if (options_.observer) pending.place = resolve(r.program, r.at);
-    const std::vector<Channel*>& channels = channels_of(c, i.index);
-    for (std::size_t k = 0; k < exchange.messages.size(); ++k)
-      pending.numbers.push_back(exchange.messages[k].send ? channels[k]->sends_posted++
-                                                          : channels[k]->receives_posted++);
-    r.clock.open[at(q)] = pending.number;
-    r.sure_until = {};
-    r.pending.push_back(std::move(pending));
-    if (times_.single_queue) post(c, r, r.pending.back());
-    if (!(i.flags & workload::joins)) return true;
-    r.posted = true;
-  }
-  if (!complete_all(c, r, workload::bit_of(q))) return false;
-  r.posted = false;
   return true;
 }
 
@@ -354,6 +186,11 @@ bool Dataflow::execute(int c, RankState& r, const Instruction& i, const MemoryCo
   const auto slot_of = [&](workload::Space space, std::uint32_t index) {
     return slot_number(r.program, space, index, frame_base, layer_base);
   };
+  // Of a stream with something that has not ended it is not known yet when it has.
+  const auto known = [&](Stream stream) {
+    return r.clock.open[at(stream)] == 0 || r.posted ||
+           complete_all(c, r, workload::bit_of(stream));
+  };
   switch (i.op) {
     case Op::alloc:
       return allocate(c, r, i, memory, slot_of(i.space, i.index));
@@ -368,30 +205,30 @@ bool Dataflow::execute(int c, RankState& r, const Instruction& i, const MemoryCo
       r.memory.record_stream(slot_of(i.space, i.index), i.stream);
       return true;
     case Op::kernel:
+      if (!known(i.stream)) return false;
       kernel(c, r, i);
       return true;
     case Op::collective:
-      return collective(c, r, i);
+      return known(i.stream) && collective(c, r, i);
     case Op::exchange:
-      return exchange(c, r, i);
+      return known(i.stream) && exchange(c, r, i);
     case Op::wait:
-      for (const PendingExchange& p : r.pending)
-        if (p.event == i.event) {
-          if (!complete_all(c, r, workload::bit_of(p.communicator))) return false;
-          break;
-        }
+      if (!known(i.stream) || !event_known(c, r, i.event)) return false;
       r.clock.cpu = r.clock.cpu + times_.event;
       wait(r, i);
       return true;
     case Op::record:
+      if (!known(i.stream)) return false;
       r.clock.cpu = r.clock.cpu + times_.event;
       r.events[i.event] = {
           r.clock.tail[at(i.stream)], {}, account_of(i.stream), account_of(i.stream)};
       return true;
     case Op::sync_event:
+      if (!event_known(c, r, i.event)) return false;
       r.clock.cpu = std::max(r.clock.cpu, r.events[i.event].when) + times_.synchronize;
       return true;
     case Op::sync_stream:
+      if (!known(i.stream)) return false;
       r.clock.cpu = std::max(r.clock.cpu, r.clock.tail[at(i.stream)]) + times_.synchronize;
       return true;
     case Op::sync_device:
@@ -443,22 +280,28 @@ bool Dataflow::advance(int c) {
 }
 
 // Until all wait. A class that waits is looked at again when it got somewhere itself or another has
-// posted what it may wait for.
+// posted what it may wait for. Those of a stage, which exchange most, take turns before others do:
+// what they work with is at hand then.
 void Dataflow::drive() {
   due_.assign(ranks_.size(), true);
   do {
     for (bool any = true; any;) {
       any = false;
-      for (std::size_t c = 0; c < ranks_.size(); ++c) {
-        if (!due_[c]) continue;
-        stay_interruptible();
-        due_[c] = false;
-        const int own = static_cast<int>(c);
-        if (memory_matters_ ? advance(own) : advance_in_time(own)) due_[c] = true;
-        any = true;
-        if (options_.until_out && ranks_[c]->memory.ran_out()) {
-          ended_early_ = true;
-          return;
+      for (const std::vector<int>& stage : of_stage_) {
+        for (bool again = true; again;) {
+          again = false;
+          for (const int c : stage) {
+            const auto own = static_cast<std::size_t>(c);
+            if (!due_[own]) continue;
+            stay_interruptible();
+            due_[own] = false;
+            if (memory_matters_ ? advance(c) : advance_in_time(c)) due_[own] = true;
+            again = any = true;
+            if (options_.until_out && ranks_[own]->memory.ran_out()) {
+              ended_early_ = true;
+              return;
+            }
+          }
         }
       }
     }

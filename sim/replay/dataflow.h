@@ -13,10 +13,11 @@
 //          again.
 //
 // With a hardware queue for each stream the CPU goes on before the first of two messages in a queue
-// has its time; the second starts at a time that is known later (`settle`). Memory that such a
-// message holds is free at a time that is known later, too. An allocation has to know whether that
-// is past: where all classes wait, it is not for the class whose clock is behind all others', for
-// nothing that anyone is still to issue comes before it (`answer`).
+// has its time; the second starts at a time that is known later (`settle`). So do collectives in
+// which unlike classes meet. Memory that these hold is free at a time that is known later, too. An
+// allocation has to know whether that is past: where all classes wait, it is not for the class
+// whose clock is behind all others', for nothing that anyone is still to issue comes before it
+// (`answer`).
 #pragma once
 
 #include "sim/replay/replay.h"

@@ -70,8 +70,9 @@ void Dataflow::save(const RankState& r, Time origin, std::vector<std::int64_t>& 
   put(r.timeline.front());
   for (const Duration d : r.timeline.lifted()) out.push_back(d.ps);
   out.push_back(static_cast<std::int64_t>(r.pending.size()));
-  for (const PendingExchange& p : r.pending) {
+  for (const Pending& p : r.pending) {
     out.push_back(p.exchange);
+    out.push_back(p.meeting);
     out.push_back(p.posted);
     put(p.post);
   }
@@ -88,6 +89,7 @@ Dataflow::Snapshot Dataflow::snapshot(bool with_memory) const {
   for (const auto& r : ranks_) {
     save(*r, s.origin, s.timing);
     s.accounts.push_back(r->timeline.accounts());
+    s.retries.push_back(r->memory.retries());
   }
   if (with_memory) save_memory(s);
   for (const auto& [key, ch] : channels_) {
@@ -99,6 +101,11 @@ Dataflow::Snapshot Dataflow::snapshot(bool with_memory) const {
     }
     s.timing.push_back(ch.sends_done - ch.receives_done);
   }
+  for (const Meetings& m : meetings_)
+    for (const Meetings::Meeting& open : m.open) {
+      s.timing.push_back(open.posted);
+      s.timing.push_back(open.latest.ps - s.origin.ps);
+    }
   return s;
 }
 
@@ -108,7 +115,14 @@ bool Dataflow::go_on_where_needed() {
   for (std::size_t c = 0; c < ranks_.size(); ++c) {
     const RankState& r = *ranks_[c];
     if (r.at.pass >= r.stop) continue;
-    for (const PendingExchange& pending : r.pending) {
+    for (const Pending& pending : r.pending) {
+      if (pending.meeting >= 0) {
+        const std::size_t s = at(pending.communicator);
+        for (const int member : meetings_[static_cast<std::size_t>(pending.meeting)].members)
+          if (ranks_[static_cast<std::size_t>(member)]->meetings[s] <= pending.turn)
+            needed[static_cast<std::size_t>(member)] = true;
+        continue;
+      }
       const auto& messages = r.program.exchanges[pending.exchange].messages;
       const std::vector<Channel*>& channels = channels_of(static_cast<int>(c), pending.exchange);
       for (std::size_t k = 0; k < messages.size(); ++k)
@@ -166,13 +180,15 @@ void Dataflow::move_on(std::size_t c, const Snapshot& before, const Snapshot& no
   r.queue = r.queue + by;
   for (HardwareQueue& queue : r.queues) queue.move_on(by);
   for (EventEnd& e : r.events) e.when = e.when + by;
-  for (PendingExchange& p : r.pending) p.post = p.post + by;
+  for (Pending& p : r.pending) p.post = p.post + by;
   Accounts gained = now.accounts[c];
   for (std::size_t i = 0; i < gained.size(); ++i) gained[i] -= before.accounts[c][i];
   r.timeline.skip(gained, times, by);
 }
 
 void Dataflow::shift_channels(Duration by) {
+  for (Meetings& m : meetings_)
+    for (Meetings::Meeting& open : m.open) open.latest = open.latest + by;
   for (auto& [key, ch] : channels_) {
     for (Time& t : ch.sends) t = t + by;
     for (Time& t : ch.receives) t = t + by;
@@ -221,8 +237,15 @@ std::size_t Dataflow::skip(const Snapshot& before, const Snapshot& now, std::siz
     }
     r.at.pass = r.program.cuts[target] + r.beyond;
   }
+  repeat_retries(before, now, times);
   shift_channels(by);
   return target;
+}
+
+// What lies between the two comes again so many times.
+void Dataflow::repeat_retries(const Snapshot& before, const Snapshot& now, std::int64_t times) {
+  for (std::size_t c = 0; c < ranks_.size(); ++c)
+    ranks_[c]->memory.add_retries(times * (now.retries[c] - before.retries[c]));
 }
 
 void Dataflow::play(int step) {
@@ -318,7 +341,10 @@ RunReport Dataflow::run() {
     if (step >= 2 && memory_matters_ && options_.shortcuts && !options_.observer) {
       start = snapshot(true);
       // The step before, once more.
-      if (step >= 3 && start.timing == previous.timing && start.memory == previous.memory) break;
+      if (step >= 3 && start.timing == previous.timing && start.memory == previous.memory) {
+        repeat_retries(previous, start, most - step + 1);
+        break;
+      }
     }
     play(step);
     end_step(step, report);
@@ -334,9 +360,9 @@ RunReport Dataflow::run() {
     r->memory.report(c);
     if (!reserved_most_.empty()) {
       const std::size_t own = report.classes.size();
-      // What was replayed behind the decision may have shown more.
-      c.peak_reserved = std::max(c.peak_reserved, Bytes{reserved_least_[own]});
+      // What was replayed behind the decision began with another layout and proves no more.
       c.reserved_most = std::max(c.peak_reserved, Bytes{reserved_most_[own]});
+      c.peak_reserved = std::max(c.peak_allocated, Bytes{reserved_least_[own]});
       report.bounded = true;
     }
     report.classes.push_back(std::move(c));

@@ -55,6 +55,8 @@ struct Meetings {
   std::int64_t first = 0;
 };
 
+class LaneReplay;
+
 class Dataflow {
  public:
   Dataflow(const workload::Job& job, const Times& times, const Memory& memory,
@@ -75,6 +77,7 @@ class Dataflow {
   struct Snapshot {
     std::vector<std::int64_t> timing, memory;
     std::vector<Accounts> accounts;
+    std::vector<std::int64_t> retries;  // of the allocators, so far
     Time origin;
     std::int64_t driver_calls = 0;
   };
@@ -100,6 +103,8 @@ class Dataflow {
   struct KnownPeriod {
     Snapshot begin, end;  // without memory
     std::size_t cut = 0, period = 0;
+    // What it does to the memory of each class, in lanes; none: not traced yet.
+    std::vector<std::shared_ptr<LaneReplay>> lanes;
   };
 
   void setup_meetings();
@@ -121,8 +126,23 @@ class Dataflow {
   void launched(RankState& r, workload::Stream stream, std::int64_t entries, Time start) const;
   // Those of the messages of an exchange, in their order.
   const std::vector<Channel*>& channels_of(int c, std::uint32_t exchange);
-  void post(int c, RankState& r, PendingExchange& pending);
-  bool complete(int c, RankState& r, PendingExchange& pending);
+  // When what is pending has met, when it ends, what of that took longest.
+  struct Ends {
+    Time met{}, end{};
+    Duration longest{};
+  };
+  bool issue(int c, RankState& r, const workload::Instruction& i, workload::Stream q,
+             Duration launch, Pending pending);
+  bool join(int c, RankState& r, const workload::Instruction& i, workload::Stream q);
+  bool meet_later(int c, RankState& r, const workload::Instruction& i, int group);
+  void post(int c, RankState& r, Pending& pending);
+  void post_messages(int c, const RankState& r, const Pending& pending);
+  void come(Meetings& m, std::int64_t turn, Time when);
+  static std::optional<Time> leave(Meetings& m, std::int64_t turn);
+  bool met(int c, const RankState& r, const Pending& pending, Ends& ends);
+  bool complete(int c, RankState& r, Pending& pending);
+  void tell(int c, const RankState& r, const Pending& pending, const Ends& ends) const;
+  bool event_known(int c, RankState& r, std::uint16_t event);
   bool complete_all(int c, RankState& r, workload::Streams streams);
   bool settle(int c, RankState& r);
   bool answer();
@@ -146,6 +166,7 @@ class Dataflow {
   void save_memory(Snapshot& s) const;
   void save(const RankState& r, Time origin, std::vector<std::int64_t>& out) const;
   std::size_t skip(const Snapshot& before, const Snapshot& now, std::size_t from, std::size_t cut);
+  void repeat_retries(const Snapshot& before, const Snapshot& now, std::int64_t times);
   std::size_t tape_period(const Snapshot& now, std::size_t from, std::size_t cut);
   bool known_at(const Snapshot& now, std::size_t cut) const;
   std::size_t quiet(Time origin, std::size_t cut);
@@ -155,7 +176,7 @@ class Dataflow {
   }
   bool steady(const Stretch& stretch) const;
   std::int64_t replay_quietly(const Stretch& stretch, std::int64_t most);
-  void trace_lanes(int c, Quiet& quiet, const Stretch& stretch, std::int64_t most) const;
+  void trace_lanes(int c, Quiet& quiet, const Stretch& stretch, std::int64_t most);
   static std::int64_t end_of_stretch(std::span<const Quiet> all, std::int64_t done,
                                      std::int64_t most);
   bool advance_memory(int c, Quiet& quiet, const Stretch& stretch, std::int64_t end);
@@ -181,6 +202,7 @@ class Dataflow {
   std::map<std::pair<int, std::uint8_t>, Channel> channels_;
   std::vector<std::vector<std::vector<Channel*>>> channels_of_;     // [class][exchange][message]
   std::vector<std::vector<std::vector<std::uint32_t>>> others_of_;  // whom they go to or come from
+  std::vector<std::vector<int>> of_stage_;  // classes
   std::vector<char> due_;  // by class: something that it may wait for has happened
   MemoryCodes memory_codes_;
   std::vector<std::vector<const MemoryCode*>> memory_code_;  // [class][block]

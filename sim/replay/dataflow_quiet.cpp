@@ -27,6 +27,14 @@ namespace sim::replay {
 
 using workload::Op;
 
+namespace {
+
+// Periods of the first stretch. Lanes are worth setting up behind it: that costs as much as a few
+// periods, and many a class needs the driver at once.
+constexpr std::int64_t first_stretch = 2;
+
+}  // namespace
+
 // A class in such a replay.
 struct Dataflow::Quiet {
   std::int64_t cut = 0;    // when the CPU reaches the begin of a period, in ps from there
@@ -34,7 +42,8 @@ struct Dataflow::Quiet {
   bool called = false;     // the driver, in the period behind those
   std::int64_t cycle = 0;  // above 0: the state after `done` periods comes back that much later
   std::vector<std::pair<std::int64_t, std::vector<std::int64_t>>> seen;
-  std::optional<LaneReplay> lanes;
+  std::shared_ptr<LaneReplay> lanes;
+  bool barred = false;  // they could not take over
 
   // At the begin of the stretch.
   struct Kept {
@@ -122,10 +131,12 @@ bool Dataflow::replay_tape(int c, RankState& r, std::uint32_t end, Time origin) 
 }
 
 // A state of memory that was there before: the class rests. `begin` is when its period begins.
+// Lanes look for themselves.
 void Dataflow::look_for_cycle(const RankState& r, Quiet& quiet, Time begin) const {
   constexpr std::int64_t stride = 8;  // a state is kept every so many periods
   constexpr std::size_t kept_states = 12;
-  if (quiet.done % stride != 0 || quiet.seen.size() >= kept_states) return;
+  if (quiet.done < first_stretch || (quiet.lanes && !quiet.barred)) return;
+  if ((quiet.done - first_stretch) % stride != 0 || quiet.seen.size() >= kept_states) return;
   std::vector<std::int64_t> state;
   r.memory.save_state(state, r.live, begin);
   const auto same = std::find_if(quiet.seen.begin(), quiet.seen.end(),
@@ -166,15 +177,23 @@ bool Dataflow::advance_memory(int c, Quiet& quiet, const Stretch& stretch, std::
 }
 
 // Sets up the lanes of a class, where the periods to come are worth it.
-void Dataflow::trace_lanes(int c, Quiet& quiet, const Stretch& stretch, std::int64_t most) const {
+void Dataflow::trace_lanes(int c, Quiet& quiet, const Stretch& stretch, std::int64_t most) {
   constexpr std::int64_t worth = 10, longest = 256;  // periods
   if (most - quiet.done < worth || quiet.cycle > 0) return;
+  std::shared_ptr<LaneReplay>& known = known_->lanes[static_cast<std::size_t>(c)];
+  if (known) {
+    known->start_from(quiet.done);
+    quiet.lanes = known;
+    return;
+  }
   const RankState& r = *ranks_[static_cast<std::size_t>(c)];
   std::vector<std::uint32_t> bounds;
   for (std::int64_t n = quiet.done; n <= std::min(most, quiet.done + longest); ++n)
     bounds.push_back(pass_at(r, stretch, n));
   auto trace = trace_period(r, memory_code_[static_cast<std::size_t>(c)], bounds);
-  if (trace) quiet.lanes.emplace(std::move(*trace), quiet.done, stretch.length.ps, quiet.cut);
+  if (!trace) return;
+  known = std::make_shared<LaneReplay>(std::move(*trace), quiet.done, stretch.length.ps, quiet.cut);
+  quiet.lanes = known;
 }
 
 // The state of a periodic class after `end` periods.
@@ -232,14 +251,6 @@ bool Dataflow::decided(const GrowthStop& stop) {
   return true;
 }
 
-namespace {
-
-// Periods of the first stretch. Lanes are worth setting up behind it: that costs as much as a few
-// periods, and many a class needs the driver at once.
-constexpr std::int64_t first_stretch = 2;
-
-}  // namespace
-
 // Where the stretch ends that begins at `done`: stretches grow, and end where it is asked whether
 // memory is decided, and where lanes can take over.
 std::int64_t Dataflow::end_of_stretch(std::span<const Quiet> all, std::int64_t done,
@@ -286,7 +297,7 @@ std::int64_t Dataflow::replay_quietly(const Stretch& stretch, std::int64_t most)
       Quiet& quiet = all[c];
       if (quiet.cycle > 0) return;
       if (quiet.lanes && !quiet.lanes->on() && done >= quiet.lanes->first())
-        quiet.lanes->enter(*ranks_[c], done, stretch.at(done));
+        quiet.barred = !quiet.lanes->enter(*ranks_[c], done, stretch.at(done));
       quiet.keep(*ranks_[c]);
       quiet.called = !advance_memory(static_cast<int>(c), quiet, stretch, goal);
       if (!quiet.called) return;
@@ -343,8 +354,9 @@ std::size_t Dataflow::tape_period(const Snapshot& now, std::size_t from, std::si
   Snapshot after = snapshot(false);
   known_.reset();
   if (unknown == 0 && after.timing == now.timing && after.driver_calls == now.driver_calls) {
-    known_ = {now, std::move(after), cut, period};
+    known_ = {now, std::move(after), cut, period, {}};
     known_->begin.memory.clear();
+    known_->lanes.resize(ranks_.size());
   }
   return cut + period;
 }

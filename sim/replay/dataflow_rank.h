@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 #include <deque>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -19,8 +20,8 @@ namespace sim::replay {
 struct Clock {
   Time cpu{};
   std::array<Time, workload::stream_count> tail{};
-  // Exchanges so far, and the last one of each stream that is not complete, counted from 1; 0:
-  // none.
+  // What was pending so far, and the last of it of each stream that is not complete, counted from
+  // 1; 0: none.
   std::int64_t exchanges = 0;
   std::array<std::int64_t, workload::stream_count> open{};
 
@@ -74,18 +75,24 @@ struct EventEnd {
   Account waiting = Account::other;  // whose the rest is
 };
 
-// An exchange that was issued. It is posted when its queue has done what came before it, and
-// complete when every message has met its partner.
-struct PendingExchange {
-  std::uint32_t exchange = 0;
-  std::int64_t number = 0;  // Clock::exchanges
-  workload::Stream communicator{};
+// An exchange, or a collective in which classes meet, that was issued. It is posted when its queue
+// has done what came before it, and complete when every message has met its partner, or all have
+// come.
+struct Pending {
+  std::uint32_t exchange = 0;  // of a collective: its transfer
+  std::int64_t number = 0;     // Clock::exchanges
+  workload::Stream communicator{}, joined{};
   std::uint16_t event = 0;
   bool joins = false, posted = false;
   Time post{};  // not before it was issued; until it is posted the queue may delay it
-  Account waiting = Account::pp_imbalance;
+  Account account = Account::pp_transfer, waiting = Account::pp_imbalance;
   std::vector<std::int64_t> numbers;  // per message: how many came before it on its channel
-  Place place;                        // for observers
+  // Of a collective: which group meets, or -1; for the which time; how long it takes.
+  int meeting = -1;
+  std::int64_t turn = 0;
+  Duration duration{};
+  std::string_view label;
+  Place place;  // for observers
 };
 
 struct RankState {
@@ -129,7 +136,7 @@ struct RankState {
   bool asks = false;         // ... whether memory is free that a message holds
   Time sure_until{};         // before it no message comes that is not known
   Time post{};               // when it did
-  std::vector<PendingExchange> pending;
+  std::vector<Pending> pending;
   std::array<std::int64_t, workload::stream_count> meetings{};  // collectives met so far
 
   // Frames in use, oldest first.

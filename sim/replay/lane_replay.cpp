@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cassert>
 #include <map>
-#include <unordered_map>
 
 namespace sim::replay {
 
@@ -57,6 +56,13 @@ LaneReplay::LaneReplay(PeriodTrace trace, std::int64_t from, std::int64_t length
     if (!trace_.tensors[t].waits.empty()) released_.push_back(t);
   }
   std::ranges::stable_sort(released_, {}, [&](std::size_t t) { return releases_[t].event; });
+}
+
+void LaneReplay::start_from(std::int64_t period) {
+  assert(!on());
+  from_ = period;
+  trace_.periods = 0;
+  slack_room_ = first_slack_room;
 }
 
 // Blocks that streams have let go come back at the next allocation, and at the begin of a period:
@@ -240,7 +246,7 @@ bool LaneReplay::enter(RankState& r, std::int64_t period, Time begin) {
   if (!find_critical(r, found)) return false;
   write_codes(found);
 
-  std::unordered_map<std::int64_t, Place> places;  // of blocks by address
+  std::vector<std::pair<std::int64_t, Place>> places;  // of blocks by address
   std::vector<Own> lanes;
   for (Found::Lane& lane : found.lanes) {
     Own& own = lanes.emplace_back();
@@ -260,16 +266,25 @@ bool LaneReplay::enter(RankState& r, std::int64_t period, Time begin) {
         const bool free = block.state == memory::BlockState::inactive;
         const NodeId node = machine.add_block(block.address, block.size, free);
         if (b == 0) own.segments.push_back(node);
-        if (!free) places[block.address] = {static_cast<int>(lanes.size()) - 1, node};
+        if (!free)
+          places.emplace_back(block.address, Place{static_cast<int>(lanes.size()) - 1, node});
       }
     }
     if (!machine.room_for_sizes()) return false;
   }
 
+  using Entry = std::pair<std::int64_t, Place>;
+  std::ranges::sort(places, {}, &Entry::first);
+  const auto place_at = [&](std::int64_t address) {
+    const auto entry = std::ranges::lower_bound(places, address, {}, &Entry::first);
+    assert(entry != places.end() && entry->first == address);
+    return entry->second;
+  };
+
   // Each block in the register of its tensor.
   std::size_t held = 0;
   const auto hold = [&](std::int32_t tensor, int age, std::int64_t address) {
-    const Place place = places.at(address);
+    const Place place = place_at(address);
     const auto [lane, number] = home_[static_cast<std::size_t>(tensor)];
     if (lane != place.lane) return false;
     lanes[static_cast<std::size_t>(lane)].machine->hold(number, period - age, place.node);
@@ -286,7 +301,7 @@ bool LaneReplay::enter(RankState& r, std::int64_t period, Time begin) {
       if (!hold(h.tensor, h.age, address)) return false;
       continue;
     }
-    const Place place = places.at(address);
+    const Place place = place_at(address);
     permanent_.push_back({slot, r.memory.category(slot), r.memory.recorded(slot),
                           r.memory.requested(slot), place.lane, place.node});
     ++held;
@@ -370,8 +385,13 @@ void LaneReplay::leave(RankState& r, Time begin, std::span<const std::uint32_t> 
   RankMemory::Layout layout;
   for (Own& own : lanes_)
     if (own.machine->rests()) own.machine->play_rest(done_ - own.machine->period());
-  // What each occupied block was asked for.
-  std::vector<std::unordered_map<NodeId, std::int64_t>> asked(lanes_.size());
+  // What each occupied block was asked for, and which piece it is, by its node.
+  std::vector<std::vector<std::int64_t>> asked;
+  std::vector<std::vector<std::size_t>> pieces;
+  for (const Own& own : lanes_) {
+    asked.emplace_back(own.machine->nodes());
+    pieces.emplace_back(own.machine->nodes());
+  }
   const auto place_of = [&](std::int32_t tensor, int age) {
     const auto [lane, number] = home_[static_cast<std::size_t>(tensor)];
     const LaneMachine& machine = *lanes_[static_cast<std::size_t>(lane)].machine;
@@ -379,7 +399,7 @@ void LaneReplay::leave(RankState& r, Time begin, std::span<const std::uint32_t> 
   };
   const std::vector<Waiting> waits = waiting();
   const auto ask = [&](const Place& place, std::int64_t bytes) {
-    asked[static_cast<std::size_t>(place.lane)][place.node] = bytes;
+    asked[static_cast<std::size_t>(place.lane)][static_cast<std::size_t>(place.node)] = bytes;
   };
   for (const PeriodTrace::Held& h : trace_.held)
     if (h.tensor >= 0)
@@ -388,7 +408,6 @@ void LaneReplay::leave(RankState& r, Time begin, std::span<const std::uint32_t> 
     ask(place_of(w.tensor, w.age), trace_.tensors[static_cast<std::size_t>(w.tensor)].bytes);
   for (const Permanent& p : permanent_) ask({p.lane, p.node}, p.requested);
 
-  std::vector<std::unordered_map<NodeId, std::size_t>> pieces(lanes_.size());
   std::size_t count = 0;
   for (std::size_t l = 0; l < lanes_.size(); ++l) {
     const Own& own = lanes_[l];
@@ -400,14 +419,16 @@ void LaneReplay::leave(RankState& r, Time begin, std::span<const std::uint32_t> 
       for (NodeId id = head; id >= 0; id = own.machine->right(id)) {
         using Kind = memory::Allocator::Piece::Kind;
         const bool free = own.machine->free(id);
+        const auto node = static_cast<std::size_t>(id);
+        assert(free || asked[l][node] > 0);
         segment.pieces.push_back({free ? Kind::free : Kind::allocated, own.machine->size(id),
-                                  free ? 0 : asked[l].at(id)});
-        if (!free) pieces[l][id] = count++;
+                                  free ? 0 : asked[l][node]});
+        if (!free) pieces[l][node] = count++;
       }
     }
   }
   const auto piece = [&](const Place& place) {
-    return pieces[static_cast<std::size_t>(place.lane)].at(place.node);
+    return pieces[static_cast<std::size_t>(place.lane)][static_cast<std::size_t>(place.node)];
   };
   for (const Permanent& p : permanent_)
     layout.tensors.push_back({p.slot, piece({p.lane, p.node}), p.category, p.recorded});

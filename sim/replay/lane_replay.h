@@ -25,6 +25,8 @@ class LaneReplay {
 
   // From which period on it can take over.
   std::int64_t first() const { return from_ + trace_.periods; }
+  // For a later time at which the same period comes again: from `period` on, counted from there.
+  void start_from(std::int64_t period);
   // Takes over at the begin of period `period`, at `begin`. False: it cannot, nothing changed.
   bool enter(RankState& r, std::int64_t period, Time begin);
   // Between enter and leave.
@@ -47,6 +49,8 @@ class LaneReplay {
   void leave(RankState& r, Time begin, std::span<const std::uint32_t> live);
 
  private:
+  static constexpr std::int64_t first_slack_room = std::int64_t{64} << 20;
+
   // One lane at work.
   struct Own {
     int stream = 0;
@@ -114,7 +118,7 @@ class LaneReplay {
   std::int64_t peak_allocated_ = 0, peak_active_ = 0;
   // How much slack was reckoned with where nothing was noted, but for that of tensors that groups
   // leave out; by how much that is more than there was.
-  std::int64_t slack_most_ = 0, slack_room_ = std::int64_t{64} << 20;
+  std::int64_t slack_most_ = 0, slack_room_ = first_slack_room;
   std::int64_t entered_ = 0, done_ = 0;
 
   struct Kept {

@@ -35,6 +35,11 @@ inline Resource resource_of(workload::Stream queue) {
 inline Account account_of(workload::Stream queue) {
   return row(queue).account;
 }
+// Collectives for which stages come together at different times of a schedule.
+constexpr bool waits_for_stages(workload::Stream queue) {
+  return queue == workload::Stream::world || queue == workload::Stream::embedding ||
+         queue == workload::Stream::vocabulary;
+}
 // REQUIRES: the queue carries one.
 mesh::Communicator communicator_of(workload::Stream queue);
 

@@ -226,12 +226,12 @@ bool RankMemory::room_for(std::span<const RoomNeeded> rooms, std::int64_t tensor
 
 void RankMemory::save_state(std::vector<std::int64_t>& out, std::span<const std::uint32_t> frames,
                             Time origin) const {
-  allocator_.save_state(out);
+  const std::vector<std::int32_t> numbers = allocator_.save_state(out);
   allocator_.visit_events(
       [&](const memory::Event& event) { out.push_back(driver_.relative(event, origin)); });
   const auto add = [&](std::uint32_t begin, std::uint32_t count) {
     for (std::uint32_t s = begin; s < begin + count; ++s)
-      out.push_back(full(s) ? allocator_.address(slots_[s].block) : -1);
+      out.push_back(full(s) ? numbers[static_cast<std::size_t>(slots_[s].block)] : -1);
   };
   add(0, program_.fixed_slots);
   out.push_back(static_cast<std::int64_t>(frames.size()));

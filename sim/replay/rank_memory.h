@@ -128,6 +128,8 @@ class RankMemory {
   // those that the CPU clock has passed are alike.
   void save_state(std::vector<std::int64_t>& out, std::span<const std::uint32_t> frames,
                   Time origin) const;
+  std::int64_t retries() const { return allocator_.statistics().num_alloc_retries; }
+  void add_retries(std::int64_t count) { allocator_.add_retries(count); }
   // Outstanding events whose time is known (before `later`) are reached `by` later.
   void shift_events(Duration by, std::int64_t later);
   // Those with a ticket get another.

@@ -161,10 +161,9 @@ void Reference::communicate(int c, Rank& r, const Instruction& i, Entry e) {
   e.kind = exchange ? EntryKind::exchange : EntryKind::collective;
   e.after = {at(i.stream), r.issued[at(i.stream)]};
   e.launch = r.launches++;
-  const bool stages = q == Stream::world || q == Stream::embedding || q == Stream::vocabulary;
-  e.waiting = exchange ? waiting_account((*r.at.passes)[r.at.pass])
-              : stages ? Account::pp_fill_drain
-                       : account_of(q);
+  e.waiting = exchange              ? waiting_account((*r.at.passes)[r.at.pass])
+              : waits_for_stages(q) ? Account::pp_fill_drain
+                                    : account_of(q);
   issue(c, r, q, std::move(e));
   const Mark end{at(q), r.issued[at(q)]};
   if (i.event != 0) r.events[i.event] = end;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <utility>
 
 #include "sim/shell/arithmetic.h"
 
@@ -34,6 +35,7 @@ struct Expander::Sink {
   std::vector<Text> fields = {};
   Text current = {};
   bool open = false;
+  bool vanished = false;  // "${A[@]}" of no elements was here
 
   void put(char c, std::size_t at) {
     open = true;
@@ -55,6 +57,7 @@ struct Expander::Sink {
   }
   // The elements of an array, each a word of its own.
   void put(const std::vector<Text>& elements, bool quoted, std::size_t at) {
+    vanished = vanished || elements.empty();
     for (std::size_t i = 0; i < elements.size(); ++i) {
       if (i > 0 && split) finish();
       if (i > 0 && !split) put(' ', at);
@@ -120,8 +123,12 @@ void Expander::walk(std::string_view text, std::size_t at, Quoting quoting, Sink
       for (std::size_t k = i + 1; k + 1 < end; ++k) sink.put(text[k], place(at + k));
       i = end;
     } else if (c == '"' && quoting == Quoting::none) {
-      sink.open = true;
+      const bool open = std::exchange(sink.open, true);
+      const std::size_t size = sink.current.bytes.size(), fields = sink.fields.size();
+      sink.vanished = false;
       walk(text.substr(i + 1, end - i >= 2 ? end - i - 2 : 0), at + i + 1, Quoting::text, sink);
+      const bool nothing = sink.current.bytes.size() == size && sink.fields.size() == fields;
+      if (sink.vanished && nothing) sink.open = open;  // no word, not even an empty one
       i = end;
     } else if (c == '`') {
       substitution(text.substr(i + 1, end - i >= 2 ? end - i - 2 : 0), at + i + 1, quoted, sink);

@@ -192,7 +192,7 @@ class Follower {
     for (int round = 0; round < max_rounds; ++round) {
       const Status status = run(node.parts[0]);
       // What a program decides, and a loop for ever, is followed once.
-      const bool forever = status == Status::yes && node.parts[0].parts.size() == 1 &&
+      const bool forever = status != Status::ran && node.parts[0].parts.size() == 1 &&
                            node.parts[0].parts[0].words.size() == 1;
       if (status == Status::ran || (status == Status::yes) == until) break;
       run(node.parts[1]);

@@ -50,8 +50,8 @@ class Parser {
   // Past the end of the line, and past the here-documents that start there.
   void newline() { at_ = at_ == document_line_ ? after_documents_ : at_ + 1; }
 
-  // The text after this line, up to the delimiter.
-  Raw read_document(std::string_view delimiter) {
+  // The text after this line, up to the delimiter, which may stand behind tabs (<<-).
+  Raw read_document(std::string_view delimiter, bool behind_tabs) {
     const std::size_t line_end = text_.find('\n', at_);
     if (line_end == std::string_view::npos) return {};
     const std::size_t start = line_end == document_line_ ? after_documents_ : line_end + 1;
@@ -59,7 +59,7 @@ class Parser {
     for (std::size_t line = start; line < text_.size();) {
       const std::size_t end = std::min(text_.find('\n', line), text_.size());
       std::string_view content = text_.substr(line, end - line);
-      while (content.starts_with('\t')) content.remove_prefix(1);
+      while (behind_tabs && content.starts_with('\t')) content.remove_prefix(1);
       if (content.ends_with('\r')) content.remove_suffix(1);
       if (content == delimiter) {
         after_documents_ = std::min(end + 1, text_.size());
@@ -445,8 +445,10 @@ class Parser {
     if (at >= text_.size() || (text_[at] != '<' && text_[at] != '>')) return false;
     if (text_[at_] == '<' && placeholder() > 0) return false;
     const bool writes = text_[at] == '>';
+    const bool errors = text_[at_] != '1' && text_[at_] >= '0' && text_[at_] <= '9';  // 2>
     at_ = at;
     if (next_is("<<") && !next_is("<<<")) return here_document(node);
+    const bool duplicates = next_is(">&") && peek(2) >= '0' && peek(2) <= '9';  // >&2
     while (peek() == '<' || peek() == '>' || peek() == '&' || (writes && peek() == '|')) ++at_;
     if (peek() == '(') {
       at_ = skip_brackets(text_, at_);
@@ -454,13 +456,14 @@ class Parser {
     }
     skip_blanks();
     const Raw target = word();
-    if (writes) node.output = target;
+    if (writes && !errors && !duplicates) node.output = target;
     return true;
   }
 
   bool here_document(Node& node) {
     at_ += 2;
-    if (peek() == '-') ++at_;
+    const bool behind_tabs = peek() == '-';
+    if (behind_tabs) ++at_;
     skip_blanks();
     Raw delimiter = word();
     HereDocument document;
@@ -469,7 +472,7 @@ class Parser {
       document.quoted = true;
       delimiter.text = delimiter.text.substr(1, delimiter.text.size() - 2);
     }
-    document.body = read_document(delimiter.text);
+    document.body = read_document(delimiter.text, behind_tabs);
     node.documents.push_back(document);
     return true;
   }

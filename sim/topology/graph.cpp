@@ -80,8 +80,8 @@ void apply_conditions(const Cluster& cluster, Parts& parts) {
   for (const Condition& c : cluster.conditions) {
     if (c.bandwidth == 1) continue;
     for (std::size_t i = 0; i < parts.links.size(); ++i) {
-      const Vertex& from = parts.vertices[parts.ends[i].first];
-      const Vertex& to = parts.vertices[parts.ends[i].second];
+      const Vertex& from = parts.vertices[static_cast<std::size_t>(parts.ends[i].first)];
+      const Vertex& to = parts.vertices[static_cast<std::size_t>(parts.ends[i].second)];
       Link& link = parts.links[i];
       if (!(touches(c, from) || touches(c, to)) || !is_part(c, link, from, to)) continue;
       // No route crosses a failed part; its capacity stays a number above 0.
@@ -135,8 +135,8 @@ NodeLayout::NodeLayout(const Node& node)
 void connect(Parts& parts, std::size_t a, std::size_t b, LinkKind kind, Bandwidth capacity,
              Duration latency_up, Duration latency_down) {
   const auto add = [&](std::size_t from, std::size_t to, Duration latency) {
-    parts.links.push_back({kind, capacity, latency, static_cast<int>(parts.links.size())});
-    parts.ends.emplace_back(from, to);
+    parts.links.push_back({kind, static_cast<int>(parts.links.size()), capacity, latency});
+    parts.ends.emplace_back(static_cast<int>(from), static_cast<int>(to));
   };
   add(a, b, latency_up);
   add(b, a, latency_down);
@@ -147,7 +147,15 @@ Parts build_parts(const Cluster& cluster) {
   const NodeLayout layout(cluster.node);
   Parts parts;
   parts.vertices.reserve(static_cast<std::size_t>(cluster.nodes * layout.size()));
-  for (int i = 0; i < cluster.nodes; ++i) add_node(cluster, layout, i, parts);
+  for (int i = 0; i < cluster.nodes; ++i) {
+    add_node(cluster, layout, i, parts);
+    if (i > 0) continue;
+    // Large clusters have many links: their own, and a cable for each NIC.
+    const std::size_t links = static_cast<std::size_t>(cluster.nodes) *
+                              (parts.links.size() + 2 * static_cast<std::size_t>(layout.nics) + 4);
+    parts.links.reserve(links);
+    parts.ends.reserve(links);
+  }
   for (const FabricEntry& fabric : fabric_catalog()) {
     if (cluster.nodes > 1 && fabric.kind == cluster.fabric.kind) fabric.build(cluster, parts);
   }
@@ -160,7 +168,8 @@ Graph build_graph(const Cluster& cluster) {
   Graph graph;
   for (const Vertex& vertex : parts.vertices) boost::add_vertex(vertex, graph);
   for (std::size_t i = 0; i < parts.links.size(); ++i)
-    boost::add_edge(parts.ends[i].first, parts.ends[i].second, parts.links[i], graph);
+    boost::add_edge(static_cast<std::size_t>(parts.ends[i].first),
+                    static_cast<std::size_t>(parts.ends[i].second), parts.links[i], graph);
   return graph;
 }
 

@@ -27,16 +27,16 @@ std::string label(const Vertex& vertex);  // "node 3 gpu 5", "leaf 2"
 
 struct Link {
   LinkKind kind = LinkKind::nvlink;
+  int id = 0;
   Bandwidth capacity{};
   Duration latency{};  // beyond what NCCL's own latency of a step contains
-  int id = 0;
 };
 
 // A cluster's vertices and links, before they are a graph. Invariants: (1) to (3) of graph.h.
 struct Parts {
   std::vector<Vertex> vertices;
   std::vector<Link> links;
-  std::vector<std::pair<std::size_t, std::size_t>> ends;  // from, to of each link
+  std::vector<std::pair<int, int>> ends;  // from, to of each link: vertices
 };
 
 // REQUIRES: problems(cluster) is empty.

@@ -45,6 +45,7 @@ std::vector<Hop> cheapest_tree(const std::vector<std::vector<Hop>>& next, std::s
 Routes::Routes(const Cluster& cluster) : cluster_(cluster), layout_(cluster.node) {
   Parts parts = build_parts(cluster);
   links_ = std::move(parts.links);
+  ends_ = std::move(parts.ends);
   const int nodes = cluster.nodes;
   const int per_node = layout_.size();
   first_switch_ = nodes * per_node;
@@ -53,7 +54,6 @@ Routes::Routes(const Cluster& cluster) : cluster_(cluster), layout_(cluster.node
   std::vector<std::vector<Hop>> fabric(static_cast<std::size_t>(switches));
   nic_up_.resize(static_cast<std::size_t>(nodes * layout_.nics));
   nic_down_.resize(nic_up_.size(), -1);
-  ends_.resize(links_.size());
   for (int v = 0; v < first_switch_ + switches; ++v) {
     const Vertex& facts = parts.vertices[static_cast<std::size_t>(v)];
     if (v >= first_switch_) switches_.push_back(facts);
@@ -64,9 +64,7 @@ Routes::Routes(const Cluster& cluster) : cluster_(cluster), layout_(cluster.node
                                     layout_.nic(0));
   };
   for (const Link& link : links_) {
-    const auto& ends = parts.ends[static_cast<std::size_t>(link.id)];
-    const int from = static_cast<int>(ends.first), to = static_cast<int>(ends.second);
-    ends_[static_cast<std::size_t>(link.id)] = {from, to};
+    const auto [from, to] = ends_[static_cast<std::size_t>(link.id)];
     const bool from_switch = from >= first_switch_, to_switch = to >= first_switch_;
     if (from_switch && to_switch) {
       fabric[static_cast<std::size_t>(from - first_switch_)].push_back(
@@ -87,6 +85,7 @@ Routes::Routes(const Cluster& cluster) : cluster_(cluster), layout_(cluster.node
   }
   next_ = std::move(fabric);
   fabric_trees_.resize(next_.size());
+  find_forest();
   const int gpus = cluster.conditions.empty() ? cluster.node.gpus : cluster.gpus();
   for (int gpu = 0; gpu < gpus; ++gpu) nics_of_gpu_.push_back(topology::nics_of_gpu(cluster, gpu));
   first_measured_ = link_count();
@@ -100,6 +99,44 @@ Routes::Routes(const Cluster& cluster) : cluster_(cluster), layout_(cluster.node
   }
 }
 
+// Where switches are joined as trees the way to a common parent is found without a search.
+void Routes::find_forest() {
+  std::vector<Stem> all(next_.size());
+  std::vector<bool> seen(next_.size(), false);
+  for (std::size_t root = 0; root < next_.size(); ++root) {
+    if (seen[root]) continue;
+    seen[root] = true;
+    std::vector<int> queue = {static_cast<int>(root)};
+    for (std::size_t i = 0; i < queue.size(); ++i) {
+      const int v = queue[i];
+      Stem& own = all[static_cast<std::size_t>(v)];
+      bool met_parent = false;
+      for (const Hop& hop : next_[static_cast<std::size_t>(v)]) {
+        Stem& other = all[static_cast<std::size_t>(hop.to)];
+        if (hop.to == own.parent && !met_parent) {
+          met_parent = true;
+          own.up = hop.link;
+          continue;
+        }
+        if (seen[static_cast<std::size_t>(hop.to)]) return;
+        seen[static_cast<std::size_t>(hop.to)] = true;
+        other = {v, own.depth + 1, -1, hop.link};
+        queue.push_back(hop.to);
+      }
+    }
+  }
+  forest_ = std::move(all);
+}
+
+// The deepest switch that is above both. REQUIRES: of one tree.
+int Routes::meeting(int a, int b) const {
+  while (a != b) {
+    int& deeper = stem(a).depth >= stem(b).depth ? a : b;
+    deeper = stem(deeper).parent;
+  }
+  return a;
+}
+
 // A link from each node to each other one, between their hosts.
 void Routes::add_measured() {
   const int nodes = cluster_.nodes;
@@ -108,7 +145,7 @@ void Routes::add_measured() {
     for (int to = 0; to < nodes; ++to) {
       if (from == to) continue;
       const Bandwidth rate{static_cast<std::int64_t>(cluster_.rates.at(from, to))};
-      links_.push_back({LinkKind::measured, rate, {}, link_count()});
+      links_.push_back({LinkKind::measured, link_count(), rate, {}});
       ends_.emplace_back(host(from), host(to));
     }
   }
@@ -190,11 +227,18 @@ void Routes::over_spine(int from, int to, int from_leaf, int to_leaf, Path& path
 }
 
 void Routes::between_nics(int from, int to, Path& path) const {
+  path.links.push_back(nic_up_[static_cast<std::size_t>(from)].link);
+  between_leaves_of(from, to, path);
+  path.links.push_back(nic_down_[static_cast<std::size_t>(to)]);
+  if (!cluster_.rates.empty())
+    path.links.push_back(measured_link(from / layout_.nics, to / layout_.nics));
+}
+
+void Routes::between_leaves_of(int from, int to, Path& path) const {
   assert(from / layout_.nics != to / layout_.nics);
   const auto begin = static_cast<std::ptrdiff_t>(path.links.size());
   const Hop& up = nic_up_[static_cast<std::size_t>(from)];
   const int target = nic_up_[static_cast<std::size_t>(to)].to;
-  path.links.push_back(nic_down_[static_cast<std::size_t>(to)]);
   if (up.to != target && !working_spines_.empty()) {
     over_spine(from, to, up.to, target, path);
   } else {
@@ -203,15 +247,12 @@ void Routes::between_nics(int from, int to, Path& path) const {
       path.links.push_back(link);
     });
   }
-  path.links.push_back(up.link);
   std::reverse(path.links.begin() + begin, path.links.end());
-  Duration latency{};
+  Duration latency = link(up.link).latency + link(nic_down_[static_cast<std::size_t>(to)]).latency;
   for (auto id = path.links.begin() + begin; id != path.links.end(); ++id) {
     latency += link(*id).latency;
   }
   path.latency = std::max(path.latency, latency);
-  if (!cluster_.rates.empty())
-    path.links.push_back(measured_link(from / layout_.nics, to / layout_.nics));
 }
 
 }  // namespace sim::topology

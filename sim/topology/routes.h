@@ -38,6 +38,8 @@ class Routes {
   void nic_to_gpu(int nic, int gpu, Path& path) const;    // REQUIRES: both in one node
   // REQUIRES: in different nodes; of one rail where rails never meet.
   void between_nics(int from, int to, Path& path) const;
+  // The part of that between the NICs' leaves; the latency is that of the whole.
+  void between_leaves_of(int from, int to, Path& path) const;
   // The NICs of its node by which a GPU's messages leave.
   const std::vector<int>& nics_of_gpu(int gpu) const {
     return nics_of_gpu_[static_cast<std::size_t>(gpu) % nics_of_gpu_.size()];
@@ -56,6 +58,12 @@ class Routes {
   template <class Visit>
   void between_leaves(int from, int to, const Visit& visit) const {
     if (from == to) return;
+    if (!forest_.empty()) {
+      const int top = meeting(from, to);
+      for (int v = to; v != top; v = stem(v).parent) visit(stem(v).down);
+      visit_ups(from, top, visit);
+      return;
+    }
     const Tree& tree = fabric_tree(from);
     for (int v = to; v != from; v = tree[static_cast<std::size_t>(v)].to)
       visit(tree[static_cast<std::size_t>(v)].link);
@@ -76,10 +84,24 @@ class Routes {
     int to = -1;
     int link = -1;
   };
+  // A switch of a fabric where there is one way between each two: its links to and from the parent.
+  struct Stem {
+    int parent = -1, depth = 0;
+    int up = -1, down = -1;
+  };
   // Predecessor of every vertex on its cheapest path from one source.
   using Tree = std::vector<Hop>;
 
   void add_measured();
+  void find_forest();
+  const Stem& stem(int v) const { return forest_[static_cast<std::size_t>(v)]; }
+  int meeting(int a, int b) const;
+  template <class Visit>
+  void visit_ups(int from, int top, const Visit& visit) const {
+    if (from == top) return;
+    visit_ups(stem(from).parent, top, visit);
+    visit(stem(from).up);
+  }
   int measured_link(int from_node, int to_node) const;
   Vertex vertex(int number) const;
   void local(int node, int from, int to, Path& path) const;
@@ -101,6 +123,7 @@ class Routes {
   std::vector<std::vector<int>> nics_of_gpu_;  // of one node's GPUs where all nodes are alike
   std::vector<int> working_spines_;            // leaf_spine
   std::vector<Tree> local_trees_;              // by source vertex in a node
+  std::vector<Stem> forest_;                   // by switch; empty: there are several ways
   mutable std::vector<Tree> fabric_trees_;     // by source switch; empty: not asked yet
 };
 

@@ -41,6 +41,14 @@ void shapes(const Plan& plan, Problems& problems) {
   if (e.ffn < 1)
     problems.push_back(
         {"model", fmt::format("the width of an expert is {}; it must be 1 or more", e.ffn)});
+  if (e.groups > 0 && e.count % e.groups != 0)
+    problems.push_back({"architecture",
+                        fmt::format("router_groups {} does not divide the {} experts; it may be {}",
+                                    e.groups, e.count, divisors(e.count))});
+  if (e.top_groups > e.groups)
+    problems.push_back(
+        {"architecture", fmt::format("router_top_groups {} are more than the {} groups of experts",
+                                     e.top_groups, e.groups)});
 }
 
 void degrees(const Plan& plan, Problems& problems) {

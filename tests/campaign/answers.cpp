@@ -204,6 +204,8 @@ TEST_CASE("campaign: a share goes to the next node where there is one") {
   };
   CHECK(seconds("gpus=8", 1e9) == 0);
   CHECK(seconds("gpus=16", 0) == 0);
+  CHECK(seconds("gpus=16", 0.99) == 0);
+  CHECK(seconds("gpus=16", 1) > 0);
   // A NIC of 50 GB/s a GPU, of which a message has most.
   CHECK(seconds("gpus=16", 1e9) > 1.0 / 50);
   CHECK(seconds("gpus=16", 1e9) < 1.0 / 40);

@@ -213,3 +213,20 @@ TEST_CASE("config: the paper grid runs with the flags of the paper's scripts") {
     CHECK(plan.numerics.precision == sim::model::Precision::bf16);
   }
 }
+
+TEST_CASE(
+    "config: a grid's name is that of a folder: blanks and letters of any tongue may be in it") {
+  const auto named = [](const std::string& name) {
+    support::Scratch scratch;
+    return problems(
+        load_grid(scratch.write("g.textproto", "name: \"" + name + "\"\n" + grid_text)));
+  };
+  for (const char* name : {"strong scaling", "grö\303\237e", "a.b", "..a", "~"}) {
+    CAPTURE(name);
+    CHECK(named(name) == "");
+  }
+  for (const char* name : {".", "..", "a/b", "a\\tb", "a\\037b", "a\\177b"}) {
+    CAPTURE(name);
+    CHECK(contains(named(name), "'name' is the name of a folder"));
+  }
+}

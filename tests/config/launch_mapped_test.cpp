@@ -195,3 +195,15 @@ TEST_CASE("launch: files that a script reads from beside it are read") {
   for (const std::string& note : file->notes) notes += note + "\n";
   CHECK(notes.find("none.sh is not read") != std::string::npos);
 }
+
+TEST_CASE("launch: a value may stand behind an equals sign, and another may not follow") {
+  const std::string batch = "--global-batch-size=64 ";
+  CHECK(plan_of(batch).batch.global_batch == 64);
+  CHECK(plan_of(batch + "--tensor-model-parallel-size=2").mesh.tp == 2);
+  CHECK(
+      plan_of(batch + "--tensor-model-parallel-size=2 --sequence-parallel").mesh.sequence_parallel);
+  CHECK(plan_of(batch + "--pipeline-model-parallel-size=4").mesh.pp == 4);
+  // The last one that is said holds.
+  CHECK(plan_of(batch + "--tensor-model-parallel-size=2 --tensor-model-parallel-size 4").mesh.tp ==
+        4);
+}

@@ -158,29 +158,37 @@ class Build:
             self.write(path)
         return dropped
 
+    def commands(self):
+        """path -> how it is compiled, by itself or in a batch. What needs a library that is not
+        here has no command."""
+        found = {}
+        for entry in json.loads((self.folder / "compile_commands.json").read_text()):
+            unit = Path(entry["file"])
+            if "batches" in unit.parts:
+                found |= dict.fromkeys(re.findall(r'#include "(.*)"', unit.read_text()), entry)
+            elif unit.is_relative_to(ROOT):
+                found[unit.relative_to(ROOT).as_posix()] = entry
+        return found
+
     def object_of(self, path, text):
         """What the source compiles to with this text, byte for byte; None where it does not."""
         source = ROOT / path
         kept, times = source.read_text(), source.stat()
-        for entry in json.loads((self.folder / "compile_commands.json").read_text()):
-            unit = Path(entry["file"])
-            if unit != source and ("batches" not in unit.parts or path not in unit.read_text()):
-                continue
-            command = shlex.split(entry["command"])
-            with tempfile.TemporaryDirectory() as temporary:
-                out = Path(temporary) / "out.o"
-                command[command.index("-o") + 1] = str(out)
-                try:
-                    source.write_text(compiled_as(path, text))
-                    subprocess.run(command, cwd=entry["directory"], check=True,
-                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-                    return hashlib.sha256(out.read_bytes()).hexdigest()
-                except subprocess.CalledProcessError:
-                    return None
-                finally:
-                    source.write_text(kept)
-                    os.utime(source, ns=(times.st_atime_ns, times.st_mtime_ns))
-        raise LookupError(f"no source {path} in compile_commands.json")
+        entry = self.commands()[path]
+        command = shlex.split(entry["command"])
+        with tempfile.TemporaryDirectory() as temporary:
+            out = Path(temporary) / "out.o"
+            command[command.index("-o") + 1] = str(out)
+            try:
+                source.write_text(compiled_as(path, text))
+                subprocess.run(command, cwd=entry["directory"], check=True,
+                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+                return hashlib.sha256(out.read_bytes()).hexdigest()
+            except subprocess.CalledProcessError:
+                return None
+            finally:
+                source.write_text(kept)
+                os.utime(source, ns=(times.st_atime_ns, times.st_mtime_ns))
 
     def changes_nothing(self, mutant):
         text = self.text(mutant.path)
@@ -262,9 +270,12 @@ def main():
     parser.add_argument("--build", type=Path, default=Path("build/mutants"))
     arguments = parser.parse_args()
     build = Build(ROOT / arguments.build)
+    build.configure()
     drawn = mutants.all_mutants(ROOT)
-    print(f"{len(drawn)} mutants of sim/", flush=True)
     random.Random(arguments.seed).shuffle(drawn)
+    compiled = build.commands()
+    drawn = [m for m in drawn if m.path in compiled]
+    print(f"{len(drawn)} mutants of sim/", flush=True)
 
     def name_of(m):
         return f"{m.path}:{m.line} {m.kind}: {build.text(m.path)[m.begin : m.end]} -> {m.text}"
@@ -288,7 +299,6 @@ def main():
         with arguments.results.open("a") as out:
             out.write(json.dumps({"mutant": names[number], "end": end}) + "\n")
 
-    build.configure()
     try:
         plain = {n for n, mutant in drawn.items() if not build.add(n, mutant)}
         for path in list(build.switches):

@@ -371,11 +371,7 @@ TEST_CASE("replay: fast and reference engine agree on every operation and every 
     REQUIRE(workload::problems(c.plan).empty());
     const workload::Job job = sample::job(c.plan);
     replay::Times times = sample::times(job, c.launch_us);
-    // With unlike replicas and queues so short the fast engine may take a message of breadth-first
-    // for one that is not there yet, and another block.
-    const bool again = &c - cases.data() >= both,
-               unlike = !c.plan.batch.replica_microbatches.empty();
-    times.launch_queue = !again ? 0 : unlike ? 1024 : 24;
+    times.launch_queue = &c - cases.data() >= both ? 24 : 0;
     times.queue_entries_per_collective = 2;
     const replay::Memory memory = [&] {
       replay::Memory m = sample::memory(job);

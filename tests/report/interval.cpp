@@ -118,6 +118,17 @@ TEST_CASE("report: an unknown framework gets the widest of its kind on its GPU")
   CHECK(spread(residuals, ResidualOf::time, here)->low == Approx(-0.45));
 }
 
+TEST_CASE("report: where one class alone was measured it has its own name") {
+  const config::RunResiduals residuals = {"", {group("s", 40, -0.2, 0.01)}};
+  Situation other = here;
+  other.framework = "";
+  const auto found = spread(residuals, ResidualOf::time, other);
+  REQUIRE(found);
+  CHECK(found->of.find("widest") == std::string::npos);
+  CHECK(found->of.find("Megatron-LM") != std::string::npos);
+  CHECK(found->samples == 40);
+}
+
 TEST_CASE("report: mixtures of experts and dense models have residuals of their own") {
   config::RunResiduals residuals = {"", {group("a", 99, -0.49, 0.01), group("b", 99, -4.9, 0.1)}};
   residuals.groups[1].mixture = true;

@@ -198,4 +198,32 @@ TEST_CASE("schedule: an order is written with small letters for the second chunk
   CHECK(name({Pass::weight, 1, 0, 3}) == "W1.3");
 }
 
+TEST_CASE("schedule: chunks from the tenth on are drawn as letters") {
+  const Schedule& schedule = *find("interleaved-1f1b");
+  const Shape shape{.stages = 2, .microbatches = 2, .chunks = 38};
+  const std::string drawn = draw(run(schedule, shape));
+  const std::size_t second = drawn.find('\n') + 1;
+  const std::string chunks = drawn.substr(second, drawn.find('\n', second) - second);
+  // Two microbatches go through each chunk, one after the other; after z comes a again.
+  CHECK(chunks.rfind("00112233445566778899aabbccddeeffgghhiijjkkllmmnnooppqqrrssttuuvvwwxxyyzzaabb",
+                     0) == 0);
+  CHECK(chunks.size() == second - 1);  // the first stage works to the end
+  CHECK(name({Pass::forward, 3, 0}) == "F3");
+  CHECK(name({Pass::forward, 3, 1}) == "f3");
+  CHECK(name({Pass::forward, 3, 2}) == "F3:2");
+}
+
+TEST_CASE("schedule: units of as many microbatches as stages have a closed form, fewer have none") {
+  const Schedule& schedule = *find("zeropp");
+  CHECK(schedule.makespan({4, 8, 2, 1, 4}) == 3 * 8 * 2 + 3);
+  CHECK(schedule.makespan({4, 8, 2, 1, 8}) == 3 * 8 * 2 + 3);
+  CHECK_FALSE(schedule.makespan({4, 6, 2, 1, 3}));
+  CHECK_FALSE(schedule.makespan({4, 10, 2, 1, 4}));  // 4, 4 and 2
+  CHECK(schedule.live({4, 8, 2, 1, 4}, 0) == 8);
+  // Of their own choice: as many units as have 2 p - 1 microbatches.
+  CHECK(schedule.live({4, 13, 2}, 0) == 26);
+  CHECK(schedule.live({4, 14, 2}, 0) == 14);
+  CHECK(schedule.live({4, 15, 2}, 0) == 16);
+}
+
 }  // namespace sim::schedule
