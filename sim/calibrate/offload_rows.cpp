@@ -1,22 +1,26 @@
 // offload_rows.cpp — ZeRO-3 runs of Megatron-DeepSpeed with the optimizer on the CPU
 // (deep_optimizer_states_runs.csv): forward, backward, step and iteration time.
 //
-// The passes are replayed: a GPT of the row's shape, parameters in shards, every layer recomputed.
-// Gradients of the last microbatch go down as each unit has them (offload.h), the step is the
-// catalog's on the rates of calibration/hosts.csv, which name their sources.
+// The passes are replayed: a model of the row's shape, parameters in shards, every layer
+// recomputed. Gradients of the last microbatch go down as each unit has them (offload.h), the step
+// is the catalog's on the rates of calibration/hosts.csv, which name their sources.
 //
-// Not in the rows, and taken from the program they ran: 51200 words, GELU, sequences whole on each
-// rank (no sequence parallelism), 16-bit reductions.
+// Not in the rows, and taken from the authors' scripts [mauryaavinash95/MLP-Offload scripts/
+// config-n-run.sh, launch-expt.sh]: the width of the MLP (calibration/offload_models.csv), SwiGLU,
+// RMSNorm, no biases, 4 heads of keys and values, GPT-2's 50257 words, input and output embedding
+// apart, reduce_scatter false; sequences whole on each rank, 16-bit reductions.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
 #include <map>
+#include <numeric>
 
 #include "sim/calibrate/measured_table.h"
 #include "sim/calibrate/row_text.h"
 #include "sim/calibrate/timing_kernels.h"
 #include "sim/config/hosts.h"
+#include "sim/config/locate.h"
 #include "sim/offload/offload.h"
 #include "sim/replay/observer.h"
 
@@ -26,15 +30,17 @@ namespace {
 
 enum Part : std::size_t { iteration, forward, backward, step };
 
-// A machine of the table: words of its column, our name in hosts.csv, the cluster whose GPUs and
-// links are the same.
+// A machine of the table: words of its column, how the folders of its runs end, our name in
+// hosts.csv, the cluster whose GPUs and links are the same. The first that fits.
 struct Host {
   const char* hint;
+  const char* folder;
   const char* name;
   const char* cluster;
 };
-constexpr std::array<Host, 2> hosts = {
-    {{"Polaris", "polaris", "perlmutter"}, {"JLSE", "jlse-h100", "dgx-h100"}}};
+constexpr std::array<Host, 3> hosts = {{{"Polaris", "-gaps-a100", "polaris-bound", "perlmutter"},
+                                        {"Polaris", "", "polaris", "perlmutter"},
+                                        {"JLSE", "", "jlse-h100", "dgx-h100"}}};
 
 struct HostRates {
   offload::Rates rates;
@@ -51,7 +57,6 @@ Result<HostRates> rates_of(const std::string& name) {
                                {"memory", &host.rates.memory},
                                {"pcie_up", &host.rates.pcie_up},
                                {"pcie_down", &host.rates.pcie_down},
-                               {"flush", &host.rates.flush},
                                {"layer_forward", &host.layer_forward},
                                {"layer_backward", &host.layer_backward},
                                {"blocking_flush", &host.rates.blocking_flush},
@@ -79,7 +84,6 @@ class PassTimes final : public replay::Observer {
     const auto [at, added] = begins.try_emplace(place.microbatch, start);
     at->second = std::min(at->second, start);
     end_ = std::max(end_, end);
-    if (!forward) units_[place.microbatch][place.layer] = end;
   }
   void memory(const replay::MemoryChange&) override {}
 
@@ -96,17 +100,10 @@ class PassTimes final : public replay::Observer {
     }
     return sum;
   }
-  Time end() const { return end_; }
-  bool complete(int layers) const {
-    return !backward_.empty() && forward_.size() == backward_.size() &&
-           static_cast<int>(units_.rbegin()->second.size()) > layers;
-  }
-  // When the last microbatch has done with a layer; -1: with what is in no layer.
-  Time unit_end(int layer) const { return units_.rbegin()->second.at(layer); }
+  bool complete() const { return !backward_.empty() && forward_.size() == backward_.size(); }
 
  private:
   std::map<int, Time> forward_, backward_;
-  std::map<int, std::map<int, Time>> units_;
   Time end_{};
 };
 
@@ -120,6 +117,36 @@ const offload::Method* method_of(const std::string& mode) {
   if (mode.starts_with("ZeRO-3 offload baseline")) return offload::find("zero-3");
   if (mode.starts_with("async grad flush")) return offload::find("zero-3-flush");
   return mode.starts_with("DeepOptimizerStates") ? offload::find("deep") : nullptr;
+}
+
+// The width of the MLP of a row's model, by calibration/offload_models.csv; 0: no file.
+std::int64_t mlp_width(const config::TableRow& row, std::int64_t hidden) {
+  static const Result<config::Table> table =
+      config::load_table(config::repository_root() + "/calibration/offload_models.csv");
+  if (!table) return 0;
+  for (const config::TableRow& model : table->rows) {
+    const bool any = text_in(model, "layers") == "any";
+    bool same = true;
+    for (const char* column : {"layers", "hidden", "heads"})
+      same = same && (any || text_in(model, column) == text_in(row, column));
+    if (same) return any ? hidden * size_in(model, "ffn") : size_in(model, "ffn");
+  }
+  return 0;
+}
+
+// A rank's share of each tensor, in the order of the model: the embedding, of each layer the
+// attention's two and the MLP's two, the head.
+std::vector<std::int64_t> tensors_of(const workload::Plan& plan) {
+  const model::Architecture& a = plan.architecture;
+  const std::int64_t ranks = std::int64_t{plan.mesh.tp} * plan.mesh.dp;
+  const std::int64_t words = model::padded_vocab(a.vocab, plan.mesh.tp);
+  std::vector<std::int64_t> out{words * a.hidden / ranks};
+  for (std::int64_t layer = 0; layer < a.layers; ++layer)
+    for (const std::int64_t width :
+         {a.query_width() + 2 * a.kv_width(), a.query_width(), 2 * a.ffn, a.ffn})
+      out.push_back(width * a.hidden / ranks);
+  out.push_back(words * a.hidden / ranks);
+  return out;
 }
 
 // "" or why the row is no run.
@@ -143,30 +170,34 @@ std::string read_run(const config::TableRow& row, Run& run) {
   a.name = text_in(row, "model");
   a.layers = n["layers"];
   a.hidden = n["hidden"];
-  a.heads = a.kv_heads = n["heads"];
+  a.heads = n["heads"];
+  a.kv_heads = std::min<std::int64_t>(4, a.heads);
   a.head_dim = a.hidden / a.heads;
-  a.ffn = 4 * a.hidden;
-  a.vocab = 51200;
-  a.activation = model::Activation::gelu;
-  a.norm = model::Norm::layer;
-  a.position = model::Position::rope;
+  a.ffn = mlp_width(row, a.hidden);
+  if (a.ffn < 1) return "calibration/offload_models.csv has no width of the MLP";
+  a.vocab = 50257;
   plan.mesh.tp = static_cast<int>(n["tp"]);
   plan.mesh.dp = static_cast<int>(n["dp"]);
   plan.batch.micro_batch = static_cast<int>(n["mbs"]);
   plan.batch.global_batch = static_cast<int>(n["gbs"]);
   plan.batch.sequence = n["seq"];
   plan.sharding.data_parallel = workload::DataParallelism::fsdp2;
+  plan.sharding.deepspeed_all_reduce = true;
   plan.mesh.sequence_parallel = false;
   plan.numerics.fp32_gradients = false;
   plan.policy.recompute = workload::Recompute::full;
   plan.numerics.precision = model::Precision::bf16;
   plan.stack.attention = workload::AttentionBackend::unfused;
+  plan.stack.swiglu_fusion = plan.stack.rope_fusion = false;
+  plan.stack.gradient_accumulation_fusion = false;
   const double ratio = positive_in(row, "cpu_offload_ratio").value_or(1);
   const std::int64_t stride = size_in(row, "opt_gap_k");
   run.shape.sub_group = n["subgroup_params"];
   run.shape.fraction = ratio;
   const bool strides = run.method->name == "deep";
   run.shape.stride = strides ? static_cast<int>(std::min<std::int64_t>(stride, most)) : 0;
+  run.shape.tensors = tensors_of(plan);
+  run.shape.parameters = std::reduce(run.shape.tensors.begin(), run.shape.tensors.end());
   return "";
 }
 
@@ -183,26 +214,13 @@ search::Site* site_of_host(const Host& host, const HostRates& rates, search::Sit
   return nullptr;
 }
 
-// Gradients of the last microbatch, unit by unit from the last layer on; what is in no layer last.
+// Gradients of the last microbatch come down in the queue of the kernels: the pass takes so much
+// longer [mauryaavinash95/Megatron-DeepSpeed my-llama2-cmd-opt-offload.sh:
+// CUDA_DEVICE_MAX_CONNECTIONS=1].
 Duration backward_time(const Run& run, const PassTimes& times, const offload::Rates& rates) {
-  std::vector<Time> ready;
-  std::vector<std::int64_t> counts;
-  const int layers = static_cast<int>(run.plan.architecture.layers);
-  const std::int64_t hidden = run.plan.architecture.hidden;
-  const double shards = static_cast<double>(run.plan.mesh.tp) * run.plan.mesh.dp;
-  std::int64_t left = run.shape.parameters;
-  const auto unit = [&](Time when, std::int64_t parameters) {
-    ready.push_back(when);
-    counts.push_back(
-        static_cast<std::int64_t>(run.shape.fraction * static_cast<double>(parameters)));
-    left -= parameters;
-  };
-  for (int layer = layers - 1; layer >= 0; --layer)
-    unit(times.unit_end(layer),
-         static_cast<std::int64_t>(12.0 * static_cast<double>(hidden * hidden) / shards));
-  unit(times.end(), left);
-  const Time end = std::max(times.end(), offload::flushed(*run.method, ready, counts, rates));
-  return times.backward() + (end - times.end());
+  const std::vector<std::int64_t> down = offload::gradients_down(run.shape);
+  return times.backward() +
+         offload::flush(*run.method, std::reduce(down.begin(), down.end()), rates);
 }
 
 void read_measured(const config::TableRow& row, RowAnswer& answer) {
@@ -217,8 +235,9 @@ RowAnswer predict_offload(const config::TableRow& row, search::Sites& sites) {
   answer.predicted.resize(4);
   read_measured(row, answer);
   const std::string& hint = text_in(row, "host_hint");
-  const auto host = std::ranges::find_if(
-      hosts, [&](const Host& h) { return hint.find(h.hint) != std::string::npos; });
+  const auto host = std::ranges::find_if(hosts, [&](const Host& h) {
+    return hint.find(h.hint) != std::string::npos && text_in(row, "dir").ends_with(h.folder);
+  });
   if (host == hosts.end()) {
     answer.reason = "host '" + hint.substr(0, 60) + "' has no rates";
     return answer;
@@ -235,11 +254,6 @@ RowAnswer predict_offload(const config::TableRow& row, search::Sites& sites) {
   search::Site* site = site_of_host(*host, *rates, sites, answer.reason);
   if (site == nullptr) return answer;
   const std::vector<std::string> problems = search::problems(run.plan, *site);
-  run.shape.parameters =
-      static_cast<std::int64_t>(12 * run.plan.architecture.layers * run.plan.architecture.hidden *
-                                    run.plan.architecture.hidden +
-                                2 * run.plan.architecture.vocab * run.plan.architecture.hidden) /
-      (std::int64_t{run.plan.mesh.tp} * run.plan.mesh.dp);
   const std::string shape_problem =
       problems.empty() ? run.method->problem(run.shape) : problems.front();
   if (!shape_problem.empty()) {
@@ -251,7 +265,7 @@ RowAnswer predict_offload(const config::TableRow& row, search::Sites& sites) {
   replay::Options options;
   options.observer = &times;
   search::evaluate_once(run.plan, *site, options);
-  if (!times.complete(static_cast<int>(run.plan.architecture.layers))) {
+  if (!times.complete()) {
     answer.reason = "the replay ended before its last step";
     return answer;
   }

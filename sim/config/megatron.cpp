@@ -258,6 +258,7 @@ MegatronArguments Translator::run() {
   tensor_grid();
   recomputation();
   offloaded_modules();
+  replicas();
   cross_entropy();
   attention();
   numerics();
@@ -297,6 +298,33 @@ void Translator::offloaded_modules() {
   std::string list;
   for (const shell::Word& word : modules->values) list += (list.empty() ? "" : ",") + word.text;
   set(*modules, "offload_modules=" + list);
+}
+
+// Pairs of numbers: so many data-parallel ranks, and what each of them does
+// [SynerFuse/SynerFuse README.md, a fork of Megatron-LM].
+void Translator::replicas() {
+  const auto words = [this](const Given& given) {
+    std::vector<std::string> pairs;
+    for (std::size_t i = 0; i + 1 < given.values.size(); i += 2)
+      pairs.push_back(given.values[i].text + "x" + given.values[i + 1].text);
+    if (pairs.empty() || given.values.size() % 2 != 0)
+      refuse(given.flag, "takes pairs: a number of replicas and what each of them does");
+    return pairs;
+  };
+  if (const Given* counts = find("num-micro-batches-per-dp"))
+    if (const std::vector<std::string> pairs = words(*counts); !pairs.empty())
+      set(*counts, fmt::format("replica_microbatches={}", fmt::join(pairs, ",")));
+  const Given* sizes = find("micro-batch-size-per-dp");
+  if (!sizes || words(*sizes).empty()) return;
+  const std::string& first = sizes->values[1].text;
+  bool alike = !has("micro-batch-size") || value("micro-batch-size") == first;
+  for (std::size_t i = 1; i < sizes->values.size(); i += 2)
+    alike = alike && sizes->values[i].text == first;
+  if (!alike)
+    return refuse(sizes->flag,
+                  "replicas with microbatches of unlike sizes are not simulated; write one size "
+                  "and --num-micro-batches-per-dp");
+  if (!has("micro-batch-size")) set(*sizes, "micro_batch=" + first);
 }
 
 // The implementation alone changes nothing.

@@ -50,7 +50,7 @@ constexpr std::string_view together =
     "qk-layernorm moe-router-load-balancing-type cp-comm-type no-masked-softmax-fusion "
     "pp-partition-method hierarchical-context-parallel-sizes ds-sequence-parallel-size "
     "window-size window-attn-skip-freq cpu-offloading fine-grained-activation-offloading "
-    "offload-modules";
+    "offload-modules num-micro-batches-per-dp micro-batch-size-per-dp";
 
 // "--x is not simulated: ...".
 constexpr std::array noted{
@@ -113,8 +113,6 @@ constexpr std::array noted{
            "optimizer-offload-auto-threshold use-torch-optimizer-for-cpu-offload "
            "no-pin-cpu-grads no-pin-cpu-params",
            "offloading is simulated as Megatron-LM's default has it"},
-    Family{"activation-offload-fraction delta-offload-bytes-across-pp-ranks",
-           "every group of the offloaded modules is offloaded, on all stages"},
     Family{"fine-grained-offloading-max-inflight-offloads delay-offload-until-cuda-graph",
            "copies to the CPU go at once and are not waited for"},
     Family{"fp8-recipe fp8-interval fp8-wgrad no-fp8-wgrad fp8-dot-product-attention "

@@ -51,6 +51,7 @@ class Translator {
   void tensor_grid();
   void recomputation();
   void offloaded_modules();
+  void replicas();
   void cross_entropy();
   void attention();
   void context();

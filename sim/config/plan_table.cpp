@@ -291,7 +291,8 @@ constexpr std::array plan_rows{
     Field{.name = "deepspeed_all_reduce",
           .place = at<&Plan::sharding, &ShardingPlan::deepspeed_all_reduce>(),
           .line = "DeepSpeed sums a whole bucket on all ranks, not each part on its own "
-                  "(use_multi_rank_bucket_allreduce, since 0.12.4)."},
+                  "(use_multi_rank_bucket_allreduce, since 0.12.4; ZeRO-3 with reduce_scatter "
+                  "false)."},
     Field{.name = "overlap_grad_reduce",
           .place = at<&Plan::sharding, &ShardingPlan::overlap_grad_reduce>(),
           .flags = "overlap-grad-reduce:true",

@@ -39,7 +39,10 @@ Result<Vary> parse_vary(const std::string& text) {
       vary.values.back() += c;
     }
   }
-  for (const std::string& value : vary.values) {
+  for (std::string& value : vary.values) {
+    // What holds commas is quoted here alone.
+    if (value.size() > 2 && value.front() == '"' && value.back() == '"')
+      value = value.substr(1, value.size() - 2);
     if (value.empty())
       return Diagnostics{{where, fmt::format("'{}' has an empty value", vary.key.substr(0, 80))}};
   }

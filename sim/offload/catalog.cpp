@@ -50,6 +50,45 @@ std::vector<std::int64_t> sub_groups(std::int64_t parameters, std::int64_t size)
   return sizes;
 }
 
+std::vector<std::int64_t> sub_groups(const Shape& shape) {
+  if (shape.tensors.empty()) return sub_groups(shape.parameters, shape.sub_group);
+  std::vector<std::int64_t> sizes;
+  bool open = false;
+  for (const std::int64_t size : shape.tensors) {
+    if (!open) sizes.push_back(0);
+    sizes.back() += size;
+    open = sizes.back() < shape.sub_group;
+  }
+  return sizes;
+}
+
+Split split(const Shape& shape) {
+  Split out;
+  out.away = sub_groups(shape);
+  const auto kept = static_cast<std::size_t>(shape.fraction * static_cast<double>(out.away.size()));
+  for (std::size_t g = kept; g < out.away.size(); ++g) out.rest += out.away[g];
+  out.away.resize(kept);
+  return out;
+}
+
+std::vector<std::int64_t> gradients_down(const Shape& shape) {
+  assert(!shape.tensors.empty());
+  const std::size_t away = split(shape).away.size();
+  std::vector<std::int64_t> down;
+  std::size_t group = 0;
+  std::int64_t filled = 0;
+  for (const std::int64_t size : shape.tensors) {
+    const bool fetched =
+        shape.stride > 0 && (group + 1) % static_cast<std::size_t>(shape.stride) == 0;
+    down.push_back(group < away && !fetched ? size : 0);
+    filled += size;
+    if (filled < shape.sub_group) continue;
+    filled = 0;
+    ++group;
+  }
+  return down;
+}
+
 std::string shape_problem(const Shape& shape) {
   // A sub-group is a tensor; a step of very many would take hours to follow.
   constexpr std::int64_t most = 1 << 20;
@@ -64,12 +103,9 @@ std::string shape_problem(const Shape& shape) {
   return "";
 }
 
-// Cores and memory work one after the other: what a core asks for it then has to wait for.
 Task update_on_cpu(std::int64_t parameters, double bytes, const Rates& rates) {
-  const double drawn = static_cast<double>(parameters) * bytes;
-  const double memory = drawn / rates.share();
-  return {
-      Queue::cpu, "update", from_seconds(drawn / rates.cores + memory), from_seconds(memory), {}};
+  const Duration drawn = from_seconds(static_cast<double>(parameters) * bytes / rates.share());
+  return {Queue::cpu, "update", drawn, drawn, {}};
 }
 
 Task update_on_gpu(std::int64_t parameters, const Rates& rates) {
@@ -88,21 +124,10 @@ Task copy(Queue queue, std::string_view label, std::int64_t parameters, double b
   return {queue, label, from_seconds(moved / rate), from_seconds(moved / rates.share()), {}};
 }
 
-Time flushed(const Method& method, std::span<const Time> ready,
-             std::span<const std::int64_t> parameters, const Rates& rates) {
-  assert(ready.size() == parameters.size());
-  Time done{};
-  for (std::size_t u = 0; u < ready.size(); ++u) {
-    const double count = static_cast<double>(parameters[u]);
-    // Beside the pass: fp32 into pinned memory. A blocking copy of 16 bits through pageable memory
-    // holds the thread that issues the pass, so all of them come on top of it.
-    if (method.flushes_behind)
-      done = std::max(done, ready[u]) + from_seconds(4 * count / rates.flush);
-    else
-      done = done + from_seconds(count / rates.blocking_flush);
-  }
-  if (!method.flushes_behind && !ready.empty()) done = done + (ready.back() - Time{});
-  return done;
+Duration flush(const Method& method, std::int64_t gradients, const Rates& rates) {
+  const double count = static_cast<double>(gradients);
+  return from_seconds(method.pinned_gradients ? 4 * count / rates.pcie_down
+                                              : count / rates.blocking_flush);
 }
 
 }  // namespace sim::offload

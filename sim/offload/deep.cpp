@@ -20,19 +20,18 @@ std::string deep_problem(const Shape& shape) {
 
 std::vector<Task> deep_step(const Shape& shape, const Rates& rates) {
   std::vector<Task> tasks;
-  const auto away =
-      static_cast<std::int64_t>(shape.fraction * static_cast<double>(shape.parameters));
-  if (away < shape.parameters) tasks.push_back(update_on_gpu(shape.parameters - away, rates));
-  const std::vector<std::int64_t> groups = sub_groups(away, shape.sub_group);
+  const Split parts = split(shape);
+  if (parts.rest > 0) tasks.push_back(update_on_gpu(parts.rest, rates));
+  const std::vector<std::int64_t>& groups = parts.away;
   const auto stride = static_cast<std::size_t>(shape.stride);
-  const double up = rates.state_bytes * 16 / 28, down = rates.state_bytes * 12 / 28;
+  const double each_way = rates.state_bytes / 2;
   for (std::size_t first = 0; first < groups.size(); first += stride) {
     const std::size_t fetched = first + stride - 1;
     const bool fetches = fetched < groups.size();
     std::size_t state = 0;
     if (fetches) {
       state = tasks.size();
-      tasks.push_back(copy(Queue::pcie_up, "state up", groups[fetched], up, rates));
+      tasks.push_back(copy(Queue::pcie_up, "state up", groups[fetched], each_way, rates));
     }
     for (std::size_t g = first; g < std::min(fetched, groups.size()); ++g) {
       tasks.push_back(update_on_cpu(groups[g], rates.pinned_bytes, rates));
@@ -42,7 +41,7 @@ std::vector<Task> deep_step(const Shape& shape, const Rates& rates) {
     update.after = {state};
     const std::size_t updated = tasks.size();
     tasks.push_back(std::move(update));
-    Task back = copy(Queue::pcie_down, "state down", groups[fetched], down, rates);
+    Task back = copy(Queue::pcie_down, "state down", groups[fetched], each_way, rates);
     back.after = {updated};
     tasks.push_back(std::move(back));
   }

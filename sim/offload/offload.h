@@ -2,10 +2,13 @@
 // which order, on which queue.
 //
 // The state of a parameter is fp32: the parameter, two moments and the gradient. A rank's share is
-// cut into sub-groups. An update on the CPU reads 16 bytes a parameter and writes 12; clipping and
-// the copy in 16 bits that goes up draw on memory too, the more so where the copy first goes
-// through pageable memory (`Rates::blocking_bytes` against `pinned_bytes`, measured). An update on
-// the GPU fetches the 16 bytes, writes the 12 back, and the 16-bit copy stays there.
+// cut into sub-groups of whole tensors; the first `fraction` of them lie on the CPU. There the
+// gradient is scaled (4 bytes read, 4 written) and Adam reads 16 and writes 12: 36 bytes of memory
+// a parameter (`Rates::pinned_bytes`). Where the new parameter goes up by a blocking copy, another
+// 12: half() reads 4 and writes 2 into pageable memory, CUDA copies them to its own buffer, the
+// GPU reads that (`blocking_bytes`). Deep Optimizer States leaves half() to a thread that the step
+// does not wait for. A sub-group that the GPU updates keeps its gradient there; parameter and
+// moments go up, 12 bytes, and down again (`state_bytes`).
 //
 // Invariants (tested over all small shapes)
 //  (1) Every parameter is updated once.
@@ -14,8 +17,10 @@
 //  (3) Nothing offloaded: the GPU's update alone.
 //
 // Sources: microsoft/DeepSpeed runtime/zero/stage3.py:step and offload_config.py; Maurya et al.,
-// "Deep Optimizer States", arXiv:2410.21316; Megatron-LM core 0.14, core/optimizer/cpu_offloading/
-// hybrid_optimizer.py.
+// "Deep Optimizer States", arXiv:2410.21316, and its fork DataStates/DeepSpeed, branch
+// deep-optimizer-states @d18d6f8, runtime/zero/stage3.py:step, opt_transfers, downsample_fp32_fp16,
+// unscale_and_clip_grads, _create_fp16_sub_groups; Megatron-LM core 0.14, core/optimizer/
+// cpu_offloading/hybrid_optimizer.py.
 #pragma once
 
 #include <cstdint>
@@ -30,19 +35,19 @@ namespace sim::offload {
 
 // What a node's CPUs and PCIe do for one of its ranks, bytes and parameters per second.
 struct Rates {
-  double cores = 0;    // what the cores of a rank would draw from memory without limit
+  double cores = 0;    // what reaches a rank, its cores and its GPU, of memory without limit
   double memory = 0;   // what the node's memory carries, shared by its ranks
   int ranks = 1;       // of the node
   double pcie_up = 0;  // pinned copies, one direction
   double pcie_down = 0;
-  double flush = 0;           // bytes of fp32 gradients that come down beside a backward pass
   double blocking_flush = 0;  // parameters whose gradients a blocking copy brings down, and widens
   double gpu_update = 0;      // parameters that a GPU updates
   double blocking_bytes = 0;  // of memory, an update on the CPU with blocking copies, a parameter
   double pinned_bytes = 0;    // ... with copies from pinned memory
   double state_bytes = 0;     // of memory, an update on the GPU: state up and down, a parameter
 
-  double share() const { return memory / ranks; }
+  // One after the other: what a rank asks for it then has to wait for among the others.
+  double share() const { return 1 / (1 / cores + ranks / memory); }
 };
 
 struct Shape {
@@ -50,13 +55,15 @@ struct Shape {
   std::int64_t sub_group = 0;
   double fraction = 1;  // whose state is on the CPU
   int stride = 0;       // every so many sub-groups of them one is updated on the GPU; 0: none
+  // The rank's share of each tensor, in the order of the model; none: parameters part anywhere.
+  std::vector<std::int64_t> tensors;
 };
 
 struct Method {
   std::string_view name;
   std::string_view summary;
   std::string_view source;
-  bool flushes_behind;  // gradients go down beside the backward pass
+  bool pinned_gradients;  // they come down in fp32 into pinned memory, without holding the CPU
   // Why a shape is impossible; "": it is possible.
   std::string (*problem)(const Shape& shape);
   std::vector<Task> (*step)(const Shape& shape, const Rates& rates);
@@ -65,8 +72,20 @@ struct Method {
 std::span<const Method> catalog();
 const Method* find(std::string_view name);  // nullptr when there is none
 
-// The sizes of the sub-groups of `parameters`, the last one what is left.
+// The sizes of the sub-groups: one ends with the tensor that fills it, the last is what is left.
+std::vector<std::int64_t> sub_groups(const Shape& shape);
+// Of `parameters` that part anywhere.
 std::vector<std::int64_t> sub_groups(std::int64_t parameters, std::int64_t size);
+
+// DeepSpeed's: whole sub-groups on the CPU, the first of them, and what stays on the GPU.
+struct Split {
+  std::vector<std::int64_t> away;
+  std::int64_t rest = 0;
+};
+Split split(const Shape& shape);
+
+// Of each tensor's gradients, those that come down: all or none. REQUIRES: `tensors`.
+std::vector<std::int64_t> gradients_down(const Shape& shape);
 
 // Pieces of a step. `bytes`: of memory, a parameter.
 Task update_on_cpu(std::int64_t parameters, double bytes, const Rates& rates);
@@ -74,10 +93,9 @@ Task update_on_gpu(std::int64_t parameters, const Rates& rates);
 Task copy(Queue queue, std::string_view label, std::int64_t parameters, double bytes,
           const Rates& rates);
 
-// When the gradients of a backward pass are on the CPU: `ready` is when those of each unit are
-// there, `parameters` how many, in that order.
-Time flushed(const Method& method, std::span<const Time> ready,
-             std::span<const std::int64_t> parameters, const Rates& rates);
+// What gradients take to come down: fp32 into pinned memory, or by blocking copies of 16 bits
+// through pageable memory, which the CPU widens.
+Duration flush(const Method& method, std::int64_t gradients, const Rates& rates);
 
 // The rules that every method shares.
 std::string shape_problem(const Shape& shape);

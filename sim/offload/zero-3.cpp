@@ -15,10 +15,9 @@ std::string zero_3_problem(const Shape& shape) {
 
 std::vector<Task> zero_3_step(const Shape& shape, const Rates& rates) {
   std::vector<Task> tasks;
-  const auto away =
-      static_cast<std::int64_t>(shape.fraction * static_cast<double>(shape.parameters));
-  if (away < shape.parameters) tasks.push_back(update_on_gpu(shape.parameters - away, rates));
-  for (const std::int64_t size : sub_groups(away, shape.sub_group))
+  const Split parts = split(shape);
+  if (parts.rest > 0) tasks.push_back(update_on_gpu(parts.rest, rates));
+  for (const std::int64_t size : parts.away)
     tasks.push_back(update_on_cpu(size, rates.blocking_bytes, rates));
   return tasks;
 }

@@ -127,7 +127,10 @@ std::int64_t FirstBounds::bytes(const Core& core, const Pieces& pieces,
     parameters += own * pieces.layer_parameters;
     if (part + 1 == parts && ends) parameters += pieces.last_parameters;
     const int again = run_again(policy, core.recompute_layers, own);
-    std::int64_t task = std::max(0, own - again - core.offload_layers) * pieces.kept_bytes;
+    // What modules of layers leave on the GPU is not asked.
+    const Plan& said = space_.bases()[core.base].file.plan;
+    const std::int64_t kept = said.policy.offload_modules != 0 ? 0 : pieces.kept_bytes;
+    std::int64_t task = std::max(0, own - again - core.offload_layers) * kept;
     // Groups of several layers keep one input.
     if (policy.recompute_method == RecomputeMethod::block || core.recompute_layers == 1)
       task += std::max(0, again - core.offload_layers) * pieces.again_bytes;

@@ -176,7 +176,9 @@ bool superfluous(const Plan& plan, const std::string& flag) {
   if (flag.starts_with("--recompute-method")) return plan.policy.recompute != Recompute::full;
   if (flag.starts_with("--num-virtual-stages-per-pipeline-rank"))
     return plan.pipeline.virtual_stages == 1 || !layout_of(plan).empty();
-  if (flag.starts_with("--min-offloaded-tensor-size")) return plan.policy.offload_modules == 0;
+  for (const char* of_modules : {"--min-offloaded-tensor-size", "--activation-offload-fraction",
+                                 "--delta-offload-bytes-across-pp-ranks"})
+    if (flag.starts_with(of_modules)) return plan.policy.offload_modules == 0;
   if (flag == "--allow-padding-num-layers") return true;  // another repository's
   if (flag == "--swiglu") return true;  // said with the other flags of the network
   if (flag.find("attention-dropout") != std::string::npos ||
@@ -327,8 +329,10 @@ LaunchText bridge(const Plan& plan) {
   if (policy.offload_modules != 0)
     out.text += fmt::format(
         "  fine_grained_activation_offloading: true\n  offload_modules: [{}]\n"
-        "  min_offloaded_tensor_size: {}\n",
-        offload_modules_text(policy, ", "), policy.offload_min_elements);
+        "  min_offloaded_tensor_size: {}\n  activation_offload_fraction: {}\n"
+        "  delta_offload_bytes_across_pp_ranks: {}\n",
+        offload_modules_text(policy, ", "), policy.offload_min_elements,
+        policy.activation_offload_fraction, policy.offload_delta_bytes);
   out.text += fmt::format("train:\n  micro_batch_size: {}\n  global_batch_size: {}\n",
                           plan.batch.micro_batch, plan.batch.global_batch);
   out.text += fmt::format(

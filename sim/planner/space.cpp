@@ -103,6 +103,14 @@ std::int64_t policies_of(const std::vector<LayerChoice>& policies, int layers) {
   return count;
 }
 
+// What a policy leaves to the CPU by modules is not searched: as the base says it.
+void take_modules(const workload::LayerPolicy& base, workload::LayerPolicy& to) {
+  to.offload_modules = base.offload_modules;
+  to.offload_min_elements = base.offload_min_elements;
+  to.activation_offload_fraction = base.activation_offload_fraction;
+  to.offload_delta_bytes = base.offload_delta_bytes;
+}
+
 // One to seven eighths of a chunk's layers, each number once.
 std::vector<int> eighths_of(int layers) {
   std::vector<int> all;
@@ -125,10 +133,11 @@ bool Space::consider(Level& at) {
   const std::vector<int> offloads = either(domains_.offload_layers, {0});
   const std::int64_t variants = this->variants(at.core);
   const int layers = fewest_layers(at.plan);
+  const workload::LayerPolicy& base = bases_[at.core.base].file.plan.policy;
   // Slices, experts and hidden all-to-alls do not go with every policy.
   const bool ask = !domains_.recompute_layers.empty() || !domains_.recompute_modules.empty() ||
-                   !domains_.offload_layers.empty() || workload::slice_count(at.plan) > 1 ||
-                   at.plan.architecture.is_mixture();
+                   !domains_.offload_layers.empty() || base.offload_modules != 0 ||
+                   workload::slice_count(at.plan) > 1 || at.plan.architecture.is_mixture();
   for (std::size_t i = 0; i < policies_.size(); ++i) {
     const LayerChoice& choice = policies_[i];
     const std::vector<int> counts =
@@ -139,6 +148,7 @@ bool Space::consider(Level& at) {
         at.plan.policy = choice.policy;
         at.plan.policy.recompute_layers = count;
         at.plan.policy.offload_layers = offload;
+        take_modules(base, at.plan.policy);
         if (ask) {
           const auto problems = workload::problems(at.plan);
           if (!problems.empty()) {
@@ -342,6 +352,7 @@ Plan Space::plan(const Core& core, int variant) const {
   plan.policy = policies_[core.policy].policy;
   plan.policy.recompute_layers = core.recompute_layers;
   plan.policy.offload_layers = core.offload_layers;
+  take_modules(bases_[core.base].file.plan.policy, plan.policy);
   assert(variant < variants(core));
   plan.mesh.rank_order = domains_.rank_orders[static_cast<std::size_t>(variant / allocators())];
   plan.environment.allocator_options =

@@ -129,8 +129,6 @@ std::string not_here(const std::string& field) {
   if (field == "layers_per_virtual_stage") return "write virtual_stages";
   if (field == "layer_choices")
     return "write recompute and offload_layers; run what is found with layer_choices=planned";
-  if (field.starts_with("offload_m"))
-    return "write offload_layers; run what is found with offload_modules=core_attn,attn_proj";
   if (field == "replica_microbatches")
     return "run what is found with replica_microbatches=balanced";
   if (field == "slices") return "run what is found with slices=balanced";

@@ -41,6 +41,12 @@ struct Verdict {
   std::string hangs_on;  // why it is tight, one line
 };
 
+// What the ranks of the fullest node leave to its CPUs.
+struct HostMemory {
+  Bytes optimizer{}, activations{};
+  Bytes there{};  // 0: the cluster does not say
+};
+
 struct Machine {  // what an answer says about the cluster
   std::string cluster, gpu;
   int gpus_per_node = 1;
@@ -55,6 +61,7 @@ struct Answer {
   std::vector<Rate> rates;  // the first is the headline
   double mfu = 0, hfu = 0;  // fractions; MFU by the `megatron` convention
   Estimate estimate;
+  HostMemory host;
   Verdict verdict;
 };
 

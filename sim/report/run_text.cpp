@@ -315,6 +315,19 @@ std::vector<Block> estimate_blocks(const Answer& answer) {
   return blocks;
 }
 
+std::vector<Block> host_blocks(const Answer& answer) {
+  const HostMemory& host = answer.host;
+  if (host.optimizer.n + host.activations.n == 0) return {};
+  const std::string of = host.there.n > 0 ? fmt::format(" of {:.0f} GiB", gib(host.there)) : "";
+  return {Data{"host_memory",
+               {{"optimizer_gib", gib(host.optimizer)},
+                {"activations_gib", gib(host.activations)},
+                {"node_gib", host.there.n > 0 ? Json(gib(host.there)) : Json(nullptr)}}},
+          Note{"", fmt::format("CPUs of the fullest node hold {:.2f} GiB of optimizer state and "
+                               "{:.2f} GiB of saved tensors{}",
+                               gib(host.optimizer), gib(host.activations), of)}};
+}
+
 std::string percent(double fraction) {
   return fmt::format("{:.1f} %", 100 * fraction);
 }
@@ -398,6 +411,7 @@ std::vector<Block> head_blocks(const Answer& answer, const std::string& interval
 
 std::vector<Block> tail_blocks(const Answer& answer) {
   std::vector<Block> blocks = estimate_blocks(answer);
+  for (Block& block : host_blocks(answer)) blocks.push_back(std::move(block));
   const replay::RunReport& run = answer.run;
   blocks.emplace_back(
       Values{"",

@@ -117,13 +117,19 @@ Result<Site*> Sites::find(const std::string& name, const std::string& beside,
 
 namespace {
 
-// Whether what is offloaded fits into the memory of the node's CPUs.
+constexpr double bytes_per_gib = 1024.0 * 1024.0 * 1024.0;
+
+bool saves_on_host(const workload::LayerPolicy& policy) {
+  return policy.offload_modules != 0 || policy.offloads();
+}
+
+// Whether what the optimizer offloads fits into the memory of the node's CPUs.
 std::string host_problem(const workload::Plan& plan, const topology::Node& node) {
   const int ranks = std::min(plan.world(), node.gpus);
   const double wanted = workload::host_bytes(plan) * ranks;
   const auto there = static_cast<double>(node.cpu_memory.n);
   if (there == 0 || wanted <= there) return "";
-  constexpr double gib = 1024.0 * 1024.0 * 1024.0;
+  constexpr double gib = bytes_per_gib;
   const double part = std::floor(100 * plan.optimizer.offload_fraction * there / wanted) / 100;
   const bool whole = plan.sharding.deepspeed_optimizer || part == 0;  // all of the state or none
   return fmt::format(
@@ -131,6 +137,42 @@ std::string host_problem(const workload::Plan& plan, const topology::Node& node)
       ranks, wanted / gib, there / gib,
       whole ? "optimizer_cpu_offload=false"
             : fmt::format("optimizer_offload_fraction {:.2f} or less", part));
+}
+
+// The node whose ranks leave most to its CPUs.
+report::HostMemory fullest_host(const workload::Plan& plan, const workload::Job& job,
+                                const topology::Cluster& cluster) {
+  report::HostMemory most;
+  most.there = cluster.node.cpu_memory;
+  most.optimizer = Bytes{static_cast<std::int64_t>(workload::host_bytes(plan)) *
+                         std::min(plan.world(), cluster.node.gpus)};
+  if (!saves_on_host(plan.policy)) return most;
+  std::vector<std::int64_t> of_class;
+  for (const workload::Program& program : job.classes)
+    of_class.push_back(workload::host_activations(program));
+  std::map<int, std::int64_t> of_node;
+  for (int rank = 0; rank < plan.world(); ++rank)
+    of_node[topology::gpu_of_rank(cluster, rank) / cluster.node.gpus] +=
+        of_class[static_cast<std::size_t>(job.mesh.class_of_rank(rank))];
+  for (const auto& [node, bytes] : of_node)
+    most.activations.n = std::max(most.activations.n, bytes);
+  return most;
+}
+
+// Whether saved tensors fit there too. REQUIRES: the plan has no other problem.
+std::string host_problem_of_saved(const workload::Plan& plan, const Site& site) {
+  const topology::Node& node = site.machine.cluster.node;
+  if (!saves_on_host(plan.policy) || node.cpu_memory.n == 0) return "";
+  const report::HostMemory host =
+      fullest_host(plan, job_of(plan, site, false), site.machine.cluster);
+  if (host.optimizer.n + host.activations.n <= host.there.n) return "";
+  return fmt::format(
+      "ranks leave {:.1f} GiB of saved tensors to the CPUs of a node{}, which have {:.1f}; offload "
+      "fewer {}, or write a smaller micro_batch",
+      gib(host.activations),
+      host.optimizer.n > 0 ? fmt::format(" beside {:.1f} of the optimizer", gib(host.optimizer))
+                           : "",
+      gib(host.there), plan.policy.offload_modules != 0 ? "modules" : "layers");
 }
 
 }  // namespace
@@ -167,6 +209,9 @@ std::vector<std::string> problems(const workload::Plan& plan, const Site& site) 
                     "classes with pp {} and cp {}",
                     different, plan.mesh.pp, plan.mesh.cp));
   }
+  if (!found.empty()) return found;
+  if (std::string full = host_problem_of_saved(plan, site); !full.empty())
+    found.push_back(std::move(full));
   return found;
 }
 
@@ -194,7 +239,6 @@ memory::EstimatorInput estimator_input(const workload::Plan& plan) {
 
 report::Estimate estimate(const workload::Plan& plan, const device::Gpu& gpu) {
   const memory::Estimate result = memory::estimate(estimator_input(plan));
-  constexpr double bytes_per_gib = 1024.0 * 1024.0 * 1024.0;
   return {result.total / bytes_per_gib, 0.8 * gpu.memory_marketing_gb,
           memory::fits_by_80_percent_rule(result, gpu.memory_marketing_gb)};
 }
@@ -290,6 +334,7 @@ report::Answer evaluate_with(const workload::Plan& asked, Site& site,
   }
   answer.run = replay::run(job, times, memory, how);
   answer.estimate = estimate(plan, gpu);
+  answer.host = fullest_host(plan, job, site.machine.cluster);
   answer.verdict.fits_probability = answer.run.fits() ? 1 : 0;
   if (surely && replay::places_tensors(how.memory))
     answer.verdict = verdict(answer, job, times, memory, how);

@@ -206,8 +206,9 @@ void Fsdp::communicate(Emitter& e, const Group& u) {
   if (shards_ > 1 && plan_.sharding.fsdp.quantized_gradients)
     exchange_quantized(e, u);
   else if (shards_ > 1)
-    e.collective(Kind::reduce_scatter, Stream::shard, reduce_bytes() * u.reduced,
-                 "gradient reduction", flags, 0, Stream::reduce);
+    e.collective(plan_.sharding.deepspeed_all_reduce ? Kind::all_reduce : Kind::reduce_scatter,
+                 Stream::shard, reduce_bytes() * u.reduced, "gradient reduction", flags, 0,
+                 Stream::reduce);
   e.record(reduced_event, Stream::reduce);
   if (plan_.sharding.fsdp.replicas > 1)
     e.collective(Kind::all_reduce, Stream::replicate, reduce_bytes() * (u.reduced / shards_),

@@ -25,4 +25,33 @@ double host_bytes(const Plan& plan) {
   return bytes * plan.optimizer.offload_fraction * elements / ranks;
 }
 
+std::int64_t host_activations(const Program& program) {
+  std::vector<std::int64_t> ends, most;  // by template: bytes more behind it, and at its height
+  for (const Template& pattern : program.templates) {
+    std::int64_t here = 0, height = 0;
+    const bool saves = pattern.kind != PassKind::setup && pattern.kind != PassKind::step;
+    for (const Call& call : pattern.calls)
+      for (const Instruction& i : program.blocks[call.block].code) {
+        if (!saves || i.op != Op::kernel) continue;
+        const model::Operation& copy = program.operations[i.index];
+        // Not a microbatch's data, which come up too.
+        if (copy.kind != model::OperationKind::host_copy || !copy.name.starts_with("activations"))
+          continue;
+        here += i.stream == Stream::pcie_down ? copy.bytes.n : -copy.bytes.n;
+        height = std::max(height, here);
+      }
+    ends.push_back(here);
+    most.push_back(height);
+  }
+  std::int64_t pool = 0;
+  for (const std::vector<Pass>* step : {&program.first_step, &program.step}) {
+    std::int64_t waiting = 0;
+    for (const Pass& pass : *step) {
+      pool = std::max(pool, waiting + most[pass.pattern]);
+      waiting += ends[pass.pattern];
+    }
+  }
+  return pool;
+}
+
 }  // namespace sim::workload

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "sim/workload/plan.h"
+#include "sim/workload/program.h"
 
 namespace sim::workload {
 
@@ -12,9 +13,15 @@ namespace sim::workload {
 // the CPU optimizer's own state]. REQUIRES: the plan has no problems.
 double host_bytes(const Plan& plan);
 
-// What Adam on the CPU draws from its memory for an element: 16 bytes read and 12 written, and what
-// was fitted beyond that; the latter where the new parameter goes up by a blocking copy through
-// pageable memory [calibration/hosts.csv: pinned_bytes, blocking_bytes].
-inline constexpr std::int64_t pinned_update_bytes = 52, blocking_update_bytes = 67;
+// Pinned bytes of saved tensors that wait there: as many as ever wait at once, in the first step or
+// in a later one, for the pool keeps what it once took [Megatron-LM core pipeline_parallel/
+// fine_grained_activation_offload.py:OffloadTensorPool; PyTorch's CachingHostAllocator].
+std::int64_t host_activations(const Program& program);
+
+// What Adam on the CPU draws from its memory for an element: PyTorch's fused kernel reads 16 bytes
+// and writes 12 [Megatron-LM core/optimizer/__init__.py: fused=True]; DeepSpeed first scales the
+// gradient, and its new parameter goes up by a blocking copy through pageable memory
+// [calibration/hosts.csv: blocking_bytes].
+inline constexpr std::int64_t fused_update_bytes = 28, blocking_update_bytes = 48;
 
 }  // namespace sim::workload

@@ -1,6 +1,7 @@
 #include "sim/workload/module_offload.h"
 
 #include <algorithm>
+#include <numeric>
 #include <span>
 #include <utility>
 
@@ -93,6 +94,19 @@ std::vector<Past> way_back_of(const Rank& rank, const LayerKind& kind) {
                            {attn_norm, false}})
     if (offloads(rank, past.module, kind)) all.push_back(past);
   return all;
+}
+
+// Groups as their modules start, which in a layer is not how they commit: norms hold the rest.
+std::vector<std::size_t> in_order_of_starts(const std::vector<ModuleOffload::Group>& groups) {
+  using enum OffloadModule;
+  static constexpr std::array<OffloadModule, offload_module_count> starts = {
+      attn_norm, qkv_linear, core_attn, attn_proj, mlp_norm, expert_fc1, moe_act};
+  std::vector<std::size_t> order(groups.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::stable_sort(order, {}, [&](std::size_t g) {
+    return std::pair{groups[g].layer, std::ranges::find(starts, groups[g].module) - starts.begin()};
+  });
+  return order;
 }
 
 }  // namespace
@@ -251,6 +265,55 @@ void ModuleOffload::add(const schedule::Step& step, OfPass made) {
   passes_[{step.pass != schedule::Pass::forward, step.chunk, step.microbatch}] = std::move(made);
 }
 
+std::int64_t ModuleOffload::bytes(const Group& group) {
+  const int kind = group.kind.number();
+  if (!rank_.layer_tapes.contains(kind)) {
+    Variant variant;
+    variant.kind = group.kind;
+    layer_forward(rank_, variant);
+  }
+  const Tape& tape = *rank_.layer_tapes.at(kind);
+  std::int64_t sum = 0;
+  for (const Value v : tape.groups[at(group.module)]) sum += tape.tensors[v].bytes;
+  return sum;
+}
+
+// What stays by bytes and by number, of all but the first pass's last groups
+// [fine_grained_activation_offload.py:post_warmup_callback].
+void ModuleOffload::keep(std::vector<Microbatch>& back, std::vector<OfPass>& forward) {
+  const LayerPolicy& policy = rank_.plan.policy;
+  if (policy.offload_delta_bytes == 0 && policy.activation_offload_fraction == 1) return;
+  std::int64_t left = rank_.program.stage * policy.offload_delta_bytes;
+  for (std::size_t i = 0; i < back.size(); ++i) {
+    Microbatch& m = back[i];
+    // The last of a name that stays for its backward pass is the next counts as one that goes.
+    const std::vector<std::uint8_t> never =
+        i == 0 ? m.kept : std::vector<std::uint8_t>(m.kept.size(), 0);
+    std::vector<std::size_t> going;
+    const auto stay = [&](std::size_t g) {
+      m.kept[g] = 1;
+      const Group& group = m.groups[g];
+      forward[i].layers[static_cast<std::size_t>(group.layer)].kept |= bit_of(group.module);
+    };
+    for (const std::size_t g : in_order_of_starts(m.groups)) {
+      if (never[g] != 0) continue;
+      const std::int64_t size = bytes(m.groups[g]);
+      if (left > 0) {
+        left -= size;
+        stay(g);
+      } else if (size > 0) {
+        going.push_back(g);
+      }
+    }
+    auto count = static_cast<std::size_t>(static_cast<double>(going.size()) *
+                                          (1 - policy.activation_offload_fraction));
+    for (; count > 0; --count) {
+      stay(going.back());
+      going.pop_back();
+    }
+  }
+}
+
 void ModuleOffload::plan(const schedule::Order& order, bool first_step) {
   passes_.clear();
   if (rank_.plan.policy.offload_modules == 0) return;
@@ -265,6 +328,7 @@ void ModuleOffload::plan(const schedule::Order& order, bool first_step) {
       before[{step.chunk, step.microbatch}] = passed;
     else
       ++passed;
+  std::vector<OfPass> forward(back.size());
   for (std::size_t i = 0; i < back.size(); ++i) {
     Microbatch& m = back[i];
     m.groups = groups(m.step, first_step);
@@ -273,18 +337,21 @@ void ModuleOffload::plan(const schedule::Order& order, bool first_step) {
     m.brought = m.kept;
     // Its backward pass is the next one when it goes forward, or the step's first.
     m.behind_forward = before.at({m.step.chunk, m.step.microbatch}) == i;
-    OfPass forward;
-    forward.layers.resize(static_cast<std::size_t>(rank_.layers(m.step.chunk)));
+    forward[i].layers.resize(static_cast<std::size_t>(rank_.layers(m.step.chunk)));
     if (m.behind_forward || i == 0)
       for (int module = 0; module < offload_module_count; ++module) {
         const auto last = std::ranges::find(m.groups.rbegin(), m.groups.rend(),
                                             static_cast<OffloadModule>(module), &Group::module);
         if (last == m.groups.rend()) continue;
         m.kept[static_cast<std::size_t>(m.groups.rend() - last) - 1] = 1;
-        forward.layers[static_cast<std::size_t>(last->layer)].kept |= bit_of(last->module);
+        forward[i].layers[static_cast<std::size_t>(last->layer)].kept |= bit_of(last->module);
       }
-    add({.pass = schedule::Pass::forward, .microbatch = m.step.microbatch, .chunk = m.step.chunk},
-        std::move(forward));
+  }
+  keep(back, forward);
+  for (std::size_t i = 0; i < back.size(); ++i) {
+    const schedule::Step& step = back[i].step;
+    add({.pass = schedule::Pass::forward, .microbatch = step.microbatch, .chunk = step.chunk},
+        std::move(forward[i]));
   }
   for (std::size_t i = 0; i < back.size(); ++i) {
     const bool ready = i + 1 < back.size() && !back[i + 1].behind_forward;

@@ -9,6 +9,10 @@
 // its way while as many others go back as a layer has. The last of each name stays on the GPU where
 // its backward pass is the next one, which is what gives the copies their lead.
 //
+// Of the groups that are left, in the order of backward passes, a stage keeps the first ones until
+// it has kept its number times `offload_delta_bytes`; of those of each pass that still go, the last
+// stay, all but `activation_offload_fraction` of them (rounded up).
+//
 // Copies wait for what the GPU was given so far, go by streams of their own and are not waited for
 // on the way down: the allocator holds a tensor's memory until its copy is done. What comes up is
 // of the copying stream's memory.
@@ -94,6 +98,8 @@ class ModuleOffload {
  private:
   struct Microbatch;
   std::vector<Group> groups(const schedule::Step& step, bool first_step) const;
+  std::int64_t bytes(const Group& group);  // that travel
+  void keep(std::vector<Microbatch>& back, std::vector<OfPass>& forward);
   std::uint32_t up(const Group& group);
   OfPass way_back(Microbatch& at, Microbatch* next) const;
   void add(const schedule::Step& step, OfPass made);

@@ -86,6 +86,14 @@ std::vector<Problem> module_offload_problems(const Plan& plan) {
     problems.push_back(
         {"offload_min_elements", fmt::format("offload_min_elements is {}; it must be 0 or more",
                                              policy.offload_min_elements)});
+  if (!(policy.activation_offload_fraction >= 0 && policy.activation_offload_fraction <= 1))
+    problems.push_back({"activation_offload_fraction",
+                        fmt::format("activation_offload_fraction is {}; it must be 0 to 1",
+                                    policy.activation_offload_fraction)});
+  if (policy.offload_delta_bytes < 0)
+    problems.push_back(
+        {"offload_delta_bytes", fmt::format("offload_delta_bytes is {}; it must be 0 or more",
+                                            policy.offload_delta_bytes)});
   megatron(policy, problems);
   together(plan, problems);
   const auto of = [&](std::initializer_list<OffloadModule> modules) {

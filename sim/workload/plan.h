@@ -236,7 +236,8 @@ struct ShardingPlan {
   // parameters' type, reduced at the end of a step (deepspeed_zero1.h).
   bool deepspeed_optimizer = false;
   // ... of which all ranks get the sum of a whole bucket, instead of each its own part (DeepSpeed
-  // since 0.12.4: use_multi_rank_bucket_allreduce).
+  // since 0.12.4: use_multi_rank_bucket_allreduce). In shards: ZeRO-3 with reduce_scatter false
+  // [DeepSpeed runtime/zero/stage3.py:__avg_scatter_contiguous_grads].
   bool deepspeed_all_reduce = false;
   bool overlap_grad_reduce = true;
   bool overlap_param_gather = true;
@@ -278,6 +279,10 @@ struct LayerPolicy {
   // Modules whose saved tensors wait there, a bit each; not those of fewer elements.
   std::uint8_t offload_modules = 0;
   std::int64_t offload_min_elements = 1048576;
+  // Of the groups of a microbatch, in the order in which they go, the first so many do; and a stage
+  // keeps so many bytes more of a step than the one before it (module_offload.h).
+  double activation_offload_fraction = 1;
+  std::int64_t offload_delta_bytes = 0;
   // Each layer's own choice, of every chunk; empty: by the fields above. Or as the costs of the
   // plan's own blocks ask for (search/layer_choices.h), all kept until then.
   std::vector<LayerChoice> choices;

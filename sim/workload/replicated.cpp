@@ -306,7 +306,7 @@ void Replicated::update_on_cpu(Emitter& e, const std::vector<std::int64_t>& tens
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const std::int64_t elements = tensors[i];
     e.wait(gradient_is_down(i), Stream::cpu);
-    e.memory_bound(OperationKind::cpu_update, "adam on the CPU", pinned_update_bytes * elements,
+    e.memory_bound(OperationKind::cpu_update, "adam on the CPU", fused_update_bytes * elements,
                    optimizer_work, Stream::cpu);
     e.record(computed_event, Stream::cpu);
     e.wait(computed_event, Stream::pcie_up);

@@ -214,8 +214,8 @@ TEST_CASE("config: what a file says of a node and of a fabric arrives, field by 
   CHECK(n.cpu_cores == 112);
   CHECK(sim::gib(n.cpu_memory) == 2048);
   CHECK(n.host.copied == 0.8);  // calibration/hosts.csv, host 'any'
-  CHECK(n.host.carried == 0.8);
-  CHECK(n.host.core.bytes_per_second == 33'900'000'000);
+  CHECK(n.host.carried == 0.72);
+  CHECK(n.host.core.bytes_per_second == 22'500'000'000);
   CHECK(n.host.socket_memory.bytes_per_second == 205'000'000'000);
   const sim::topology::Fabric& f = machine->cluster.fabric;
   CHECK(f.kind == sim::topology::FabricKind::rail_optimised);

@@ -61,9 +61,12 @@ TEST_CASE("launch: what is simulated is taken from the script, not only said") {
   const sim::workload::Plan modules =
       plan_of(batch +
               "--fine-grained-activation-offloading --offload-modules core_attn attn_proj "
-              "--min-offloaded-tensor-size 4096");
+              "--min-offloaded-tensor-size 4096 --activation-offload-fraction 0.5 "
+              "--delta-offload-bytes-across-pp-ranks 1073741824");
   CHECK(sim::workload::offload_modules_text(modules.policy, " ") == "core_attn attn_proj");
   CHECK(modules.policy.offload_min_elements == 4096);
+  CHECK(modules.policy.activation_offload_fraction == 0.5);
+  CHECK(modules.policy.offload_delta_bytes == 1073741824);
   CHECK(plan_of(batch + "--offload-modules core_attn").policy.offload_modules == 0);
   CHECK(plan_of(batch + "--optimizer-cpu-offload --use-precision-aware-optimizer "
                         "--use-distributed-optimizer")
@@ -73,6 +76,23 @@ TEST_CASE("launch: what is simulated is taken from the script, not only said") {
         "optimizer-cpu-offload", "microbatch-group-size-per-virtual-pipeline-stage",
         "microbatch-group-size-per-vp-stage", "embed-layernorm", "cpu-offloading-num-layers"})
     CHECK(flag_meaning(flag).effect == FlagEffect::mapped);
+}
+
+TEST_CASE("launch: SynerFuse's replicas do unlike numbers of microbatches of one size") {
+  support::Scratch scratch;
+  const std::string batch = "--global-batch-size 20 --use-tp-pp-dp-mapping ";
+  const auto read = [&](const std::string& flags) {
+    return load_megatron(scratch.write("t.sh", gpt + batch + flags), {"cluster=dgx-h100"});
+  };
+  const auto file = read("--num-micro-batches-per-dp 2 4 6 2 --micro-batch-size-per-dp 4 1 4 1");
+  INFO(problems(file));
+  REQUIRE(file);
+  CHECK(file->plan.batch.replica_microbatches == std::vector{4, 4, 2, 2, 2, 2, 2, 2});
+  CHECK(file->plan.batch.micro_batch == 1);
+  CHECK(problems(read("--micro-batch-size-per-dp 4 1 4 2")).find("unlike sizes") !=
+        std::string::npos);
+  CHECK(problems(read("--num-micro-batches-per-dp 2 4 6")).find("takes pairs") !=
+        std::string::npos);
 }
 
 TEST_CASE("launch: Megatron-AxoNN's rows, columns and depth are a grid and its microbatch") {

@@ -12,7 +12,7 @@ using namespace sim::offload;
 
 namespace {
 
-// Round numbers: a parameter with pinned copies takes 40 s of the cores and 10 s of memory.
+// Round numbers: a byte takes 1 s to the rank and 0.25 s of the node's memory.
 Rates rates() {
   Rates r;
   r.cores = 1;
@@ -20,12 +20,11 @@ Rates rates() {
   r.ranks = 1;
   r.pcie_up = 16;
   r.pcie_down = 12;
-  r.flush = 12;
   r.blocking_flush = 0.5;
   r.gpu_update = 1;
   r.blocking_bytes = 60;
   r.pinned_bytes = 40;
-  r.state_bytes = 28;
+  r.state_bytes = 24;
   return r;
 }
 
@@ -35,7 +34,7 @@ void each_shape(const std::function<void(const Method&, const Shape&)>& visit) {
       for (const std::int64_t group : {1, 4, 5, 100})
         for (const double fraction : {0.0, 0.5, 1.0})
           for (const int stride : {0, 1, 2, 3, 7}) {
-            const Shape shape{parameters, group, fraction, stride};
+            const Shape shape{parameters, group, fraction, stride, {}};
             if (method.problem(shape).empty()) visit(method, shape);
           }
 }
@@ -99,68 +98,78 @@ TEST_CASE("offload: no step is shorter than any queue's work or the turns at mem
 }
 
 TEST_CASE("offload: ZeRO-3 on the CPU takes its bytes over the cores and over the memory") {
-  const Shape shape{60, 4, 1, 0};
+  const Shape shape{60, 4, 1, 0, {}};
   CHECK(seconds_of(run(find("zero-3")->step(shape, rates())).last) == 60 * (60.0 + 60.0 / 4));
 }
 
-TEST_CASE("offload: ranks of a node share its memory, not their cores") {
-  const Shape shape{60, 4, 1, 0};
+TEST_CASE("offload: ranks of a node share its memory, not their own ways to it") {
+  const Shape shape{60, 4, 1, 0, {}};
   Rates four = rates();
   four.ranks = 4;
   CHECK(seconds_of(run(find("zero-3")->step(shape, four)).last) == 60 * (60.0 + 60.0));
 }
 
 TEST_CASE("offload: with every k-th sub-group on the GPU the CPU updates the others") {
-  const Rates r = rates();
   for (const int k : {2, 3, 5}) {
-    const Timeline t = run(find("deep")->step({60, 1, 1, k}, r));
+    const Timeline t = run(find("deep")->step({60, 1, 1, k, {}}, rates()));
     const int fetched = 60 / k;
-    // Each fetch takes a turn of 4 s at memory before the updates of its group, and its way back
-    // one of 3 s before those of the next group.
-    const double cpu = (60 - fetched) * (40.0 / r.cores + 40.0 / r.memory);
-    CHECK(seconds_of(t.last) >= cpu);
-    CHECK(seconds_of(t.last) <= cpu + fetched * (4 + 3) + 10);
+    // All of them wait for memory: 24 bytes of each that is fetched, 40 of the others.
+    CHECK(seconds_of(t.last) == 1.25 * (fetched * 24 + (60 - fetched) * 40));
     CHECK(seconds(t.busy[static_cast<std::size_t>(Queue::gpu)]) == fetched);
   }
+}
+
+TEST_CASE("offload: sub-groups are whole tensors, and the first of them lie on the CPU") {
+  Shape shape{20, 5, 0.75, 2, {3, 3, 9, 1, 2, 1, 1}};
+  CHECK(sub_groups(shape) == std::vector<std::int64_t>{6, 9, 5});
+  // 0.75 of three groups: two. The second is updated on the GPU, its gradients stay there.
+  const Split parts = split(shape);
+  CHECK(parts.away == std::vector<std::int64_t>{6, 9});
+  CHECK(parts.rest == 5);
+  CHECK(gradients_down(shape) == std::vector<std::int64_t>{3, 3, 0, 0, 0, 0, 0});
+  shape.fraction = 1;
+  CHECK(gradients_down(shape) == std::vector<std::int64_t>{3, 3, 0, 1, 2, 1, 1});
+  shape.stride = 0;
+  CHECK(gradients_down(shape) == shape.tensors);
+  CHECK(split(shape).rest == 0);
+  shape.tensors.push_back(4);  // an open group
+  CHECK(sub_groups(shape) == std::vector<std::int64_t>{6, 9, 5, 4});
 }
 
 TEST_CASE("offload: a smaller stride is faster while the CPU is what is waited for") {
   double before = 0;
   for (const int k : {2, 3, 4, 6, 10}) {
-    const double now = seconds_of(run(find("deep")->step({60, 1, 1, k}, rates())).last);
+    const double now = seconds_of(run(find("deep")->step({60, 1, 1, k, {}}, rates())).last);
     CHECK(now > before);
     before = now;
   }
 }
 
 TEST_CASE("offload: an optimizer a tensor overlaps its copies with the next one's update") {
-  const Shape shape{60, 10, 1, 0};
-  const double one = seconds_of(run(find("hybrid")->step(shape, rates())).last);
-  const double each = seconds_of(run(find("hybrid-overlap")->step(shape, rates())).last);
-  // All gradients first (4 bytes at the memory's 4 a second, 12 on the wire), the update, then all
-  // parameters up.
-  CHECK(one == 60 * 4.0 / 4 + 60 * (40.0 + 40.0 / 4) + 60 * 4.0 / 4);
+  // A copy takes 8 s of PCIe and 5 s of memory, which the others need too.
+  Rates r = rates();
+  r.pcie_up = r.pcie_down = 0.5;
+  const Shape shape{60, 10, 1, 0, {}};
+  const double one = seconds_of(run(find("hybrid")->step(shape, r)).last);
+  const double each = seconds_of(run(find("hybrid-overlap")->step(shape, r)).last);
+  // All gradients first, the update, then all parameters up.
+  CHECK(one == 60 * (8 + 1.25 * 40 + 8));
   CHECK(each < one);
-  CHECK(each >= 60 * (40.0 + 40.0 / 4));
+  CHECK(each >= 60 * 1.25 * (4 + 40 + 4));
 }
 
-TEST_CASE("offload: gradients beside the pass end with it or with the last copy, others after it") {
-  const Rates r = rates();
-  const std::vector<Time> ready = {Time{} + from_seconds(10), Time{} + from_seconds(20)};
-  const std::vector<std::int64_t> counts = {9, 6};
-  // 4 bytes each at 12 a second: 3 s and 2 s; the second starts at 20.
-  CHECK(seconds_of(flushed(*find("deep"), ready, counts, r)) == 22);
-  // 0.5 parameters a second: 18 s and 12 s behind the pass of 20 s.
-  CHECK(seconds_of(flushed(*find("zero-3"), ready, counts, r)) == 50);
-  CHECK(flushed(*find("deep"), {}, {}, r) == Time{});
+TEST_CASE("offload: gradients come down at PCIe's rate, or as blocking copies do") {
+  CHECK(flush(*find("deep"), 15, rates()) == from_seconds(15 * 4.0 / 12));
+  CHECK(flush(*find("zero-3-flush"), 15, rates()) == from_seconds(15 * 4.0 / 12));
+  CHECK(flush(*find("zero-3"), 15, rates()) == from_seconds(15 / 0.5));
 }
 
 TEST_CASE("offload: impossible shapes say what is wrong") {
-  CHECK(find("deep")->problem({10, 1, 1, 1}).find("2 or more") != std::string::npos);
-  CHECK(find("zero-3")->problem({10, 1, 1, 2}).find("stride 0") != std::string::npos);
-  CHECK(find("zero-3")->problem({0, 1, 1, 0}) == "there are no parameters");
-  CHECK(!find("zero-3")->problem({10, 0, 1, 0}).empty());
+  CHECK(find("deep")->problem({10, 1, 1, 1, {}}).find("2 or more") != std::string::npos);
+  CHECK(find("zero-3")->problem({10, 1, 1, 2, {}}).find("stride 0") != std::string::npos);
+  CHECK(find("zero-3")->problem({0, 1, 1, 0, {}}) == "there are no parameters");
+  CHECK(!find("zero-3")->problem({10, 0, 1, 0, {}}).empty());
   CHECK(!find("zero-3")->problem({std::int64_t{1} << 40, 1, 1, 0}).empty());
-  CHECK(!find("hybrid")->problem({10, 1, 1.5, 0}).empty());
+  CHECK(!find("hybrid")->problem({10, 1, 1.5, 0, {}}).empty());
   CHECK(find("nothing") == nullptr);
 }

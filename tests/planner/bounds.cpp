@@ -79,6 +79,13 @@ TEST_CASE("planner: bounds are never above the replay where replicas and fabric 
               10);
 }
 
+TEST_CASE("planner: bounds are never above the replay where modules wait on the CPU") {
+  hold_bounds(sample::question("llama-3.1-8b", "dgx-h100", 16, 64, 8192,
+                               {"zero=1", "offload_modules=\"core_attn,attn_proj\"",
+                                "activation_offload_fraction=1,0.5"}),
+              15);
+}
+
 TEST_CASE("planner: bounds are never above the replay of mixtures of experts") {
   hold_bounds(sample::question("qwen3-30b-a3b", "dgx-h100", 16, 32, 4096, {"zero=0,1"}), 30);
   hold_bounds(sample::question("mixtral-8x7b", "dgx-h100", 32, 32, 4096, {}), 20);

@@ -400,7 +400,6 @@ TEST_CASE("planner: what the question says elsewhere, or a search cannot vary, i
       {"cluster=dgx-a100", "write rehearse plan MODEL CLUSTER"},
       {"layers_per_virtual_stage=2", "write virtual_stages"},
       {"layer_choices=planned", "write recompute and offload_layers"},
-      {"offload_modules=core_attn", "write offload_layers; run what is found"},
       {"slices=balanced", "run what is found with slices=balanced"}};
   for (const auto& [setting, instead] : all) {
     INFO(setting);

@@ -16,6 +16,7 @@
 #include "sim/report/perfetto.h"
 #include "sim/report/perfetto.pb.h"
 #include "sim/search/fixes.h"
+#include "sim/workload/host_memory.h"
 
 using namespace sim;
 
@@ -319,6 +320,35 @@ TEST_CASE("search: why a plan cannot run is said, and host memory once the rest 
   const std::vector<std::string> few = problems_on(1, 16);
   REQUIRE(few.size() == 1);
   CHECK(few[0].find("16 GPUs are needed") == 0);
+}
+
+TEST_CASE("search: saved tensors that wait on the CPUs count against their memory") {
+  const auto file = config::load_plan(
+      "", {"model=llama-2-7b", "cluster=dgx-h100", "gpus=16", "pp=2", "global_batch=64",
+           "sequence=1024", "offload_modules=core_attn,attn_proj"});
+  REQUIRE(file);
+  const auto site_with = [&](search::Sites& sites, std::int64_t bytes) {
+    config::Machine machine = file->machine;
+    machine.cluster.node.cpu_memory = Bytes{bytes};
+    const auto site = sites.of(machine);
+    REQUIRE(site);
+    return *site;
+  };
+  search::Sites sites;
+  search::Site* wide = site_with(sites, std::int64_t{1} << 40);
+  REQUIRE(search::problems(file->plan, *wide).empty());
+  const report::Answer answer = search::evaluate(file->plan, *wide);
+  // The eight ranks of a node are of one stage; the first has two microbatches under way.
+  const workload::Job job = search::job_of(file->plan, *wide);
+  CHECK(answer.host.activations.n == 8 * workload::host_activations(job.classes.front()));
+  CHECK(answer.host.activations.n > 0);
+  CHECK(answer.host.optimizer.n == 0);
+  search::Sites enough, little;
+  CHECK(search::problems(file->plan, *site_with(enough, answer.host.activations.n)).empty());
+  const auto full = search::problems(file->plan, *site_with(little, answer.host.activations.n - 1));
+  REQUIRE(full.size() == 1);
+  CHECK(full[0].find("ranks leave ") == 0);
+  CHECK(full[0].find("offload fewer modules") != std::string::npos);
 }
 
 TEST_CASE("search: what is advised where the CPUs' memory is full runs") {

@@ -2,10 +2,12 @@
 // closed form; which group comes up where.
 #include "sim/workload/module_offload.h"
 
+#include <array>
 #include <catch2/catch.hpp>
 #include <map>
 
 #include "sample.h"
+#include "sim/workload/host_memory.h"
 
 using namespace sim;
 using namespace sim::workload;
@@ -96,6 +98,58 @@ TEST_CASE("workload: a stage keeps its last groups where their backward pass is 
     INFO(program.stage);
     CHECK(moved(program).down == (12 * 8 - kept) * travels);
     CHECK(moved(program).up == moved(program).down);
+  }
+}
+
+// Megatron-LM's post_warmup_callback: the last group of each name of the first pass stays, then as
+// many bytes as the stage's number asks for, then a share of what is left of each pass.
+TEST_CASE("workload: a stage keeps more groups than the one before it, and a share of them") {
+  Plan plan = sample::llama_8b();
+  plan.mesh.pp = 4;
+  plan.mesh.dp = 1;
+  plan.batch.global_batch = 12;
+  plan.policy.offload_modules = bits({qkv_linear, core_attn, attn_proj});
+  const std::array<std::int64_t, 3> of_group = {residual + normed, query + keys + attended,
+                                                attended};
+  const std::int64_t layer = of_group[0] + of_group[1] + of_group[2];
+  const auto down = [&plan](int stage) {
+    REQUIRE(sample::rules(plan).empty());
+    const Moved bytes = moved(sample::job(plan).classes[static_cast<std::size_t>(stage)]);
+    CHECK(bytes.up == bytes.down);
+    return bytes.down;
+  };
+  const std::int64_t all = (12 * 8 - 1) * layer;
+  // A layer's bytes and one more: two layers and a group for stage 2, then a whole group.
+  plan.policy.offload_delta_bytes = layer + 1;
+  CHECK(down(0) == all);
+  CHECK(down(1) == all - layer - of_group[0]);
+  CHECK(down(2) == all - 2 * layer - of_group[0]);
+  // Of 24 groups of a pass, 21 of the first: int(24 x 0.3) = 7 and int(21 x 0.3) = 6 stay, the last
+  // ones, which on the last stage would stay in part anyway.
+  plan.policy.offload_delta_bytes = 0;
+  plan.policy.activation_offload_fraction = 0.7;
+  CHECK(down(0) == all - 11 * (2 * layer + of_group[2]) - 2 * layer);
+  CHECK(down(3) == 12 * (8 - 3) * layer + 11 * (layer - of_group[2]));
+  plan.policy.activation_offload_fraction = 0;
+  CHECK(down(1) == 0);
+  plan.policy.activation_offload_fraction = 1.5;
+  CHECK(!sample::rules(plan).empty());
+}
+
+// As many microbatches as are under way, each with what travels of it.
+TEST_CASE("workload: the CPUs hold what travels of the microbatches under way") {
+  Plan plan = sample::llama_8b();
+  plan.mesh.pp = 4;
+  plan.mesh.dp = 1;
+  plan.batch.global_batch = 12;
+  CHECK(host_activations(sample::job(plan).classes[0]) == 0);
+  plan.policy.offload_modules = bits({qkv_linear, core_attn, attn_proj});
+  const std::int64_t layer = residual + normed + query + keys + 2 * attended;
+  const Job made = sample::job(plan);
+  for (const Program& program : made.classes) {
+    INFO(program.stage);
+    // The last group of each name stays of the first pass, and of every one on the last stage.
+    CHECK(host_activations(program) == (4 - program.stage) * 8 * layer - layer);
   }
 }
 

@@ -309,6 +309,14 @@ inline std::vector<std::pair<std::string, Plan>> catalog() {
       p.policy.offload_modules = modules;
       p.policy.offload_min_elements = modules % 2 == 1 ? 0 : 1048576;
     });
+  for (const double fraction : {1.0, 0.6})
+    add("offload of some groups", llama_8b(), [=](Plan& p) {
+      p.mesh.pp = 2;
+      p.batch.global_batch = 8;
+      p.policy.offload_modules = 0b110;
+      p.policy.activation_offload_fraction = fraction;
+      p.policy.offload_delta_bytes = fraction == 1 ? 200'000'000 : 50'000'000;
+    });
   for (const char* schedule : {"gpipe", "1f1b", "interleaved-1f1b"})
     add("gpt offload of modules", gpt(), [=](Plan& p) {
       p.pipeline.schedule = schedule;

@@ -279,6 +279,31 @@ TEST_CASE("workload: DeepSpeed sums whole buckets on all ranks where it is told 
   CHECK(says(problems(plan), "turn deepspeed_optimizer on"));
 }
 
+// ZeRO-3 with reduce_scatter false: the same bytes, and all ranks get the sum.
+TEST_CASE("workload: shards are cut from sums that all ranks have, where DeepSpeed is told to") {
+  using sim::collective::Kind;
+  Plan plan = small(DataParallelism::fsdp2, 1, 1);
+  REQUIRE(problems(plan).empty());
+  const auto kinds = [&plan](Kind kind) {
+    int count = 0;
+    const Job made = job(plan);
+    const Program& program = made.classes.front();
+    each_of_step(program, [&](const Instruction& i) {
+      if (i.op == Op::collective && program.labels[i.label] == "gradient reduction")
+        count += program.transfers[i.index].kind == kind;
+    });
+    return count;
+  };
+  const int units = kinds(Kind::reduce_scatter);
+  const auto bytes = moved(job(plan).classes.front(), "gradient reduction");
+  REQUIRE(units > 0);
+  plan.sharding.deepspeed_all_reduce = true;
+  REQUIRE(problems(plan).empty());
+  CHECK(kinds(Kind::reduce_scatter) == 0);
+  CHECK(kinds(Kind::all_reduce) == units);
+  CHECK(moved(job(plan).classes.front(), "gradient reduction") == bytes);
+}
+
 TEST_CASE("workload: DeepSpeed's ZeRO-1 has rules") {
   Plan plan = small(DataParallelism::ddp, 2, 2);
   plan.sharding.deepspeed_optimizer = true;
