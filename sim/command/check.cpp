@@ -123,9 +123,12 @@ std::string kind_of_table(const std::string& path) {
     return "table";
   }
   if (calibrate::read_source(path)) return "measurements";
-  // Nobody's table: nothing is known of its cells but that every row has as many.
+  // Nobody's table: nothing is known of its cells but that every row has as many. A run is on GPUs.
   const auto known = std::ranges::count_if(table->columns, config::is_run_column);
-  return 2 * static_cast<std::size_t>(known) < table->columns.size() ? "cells" : "runs";
+  const bool on_gpus = std::ranges::any_of(table->columns, [](const std::string& column) {
+    return column == "gpu" || column == "n_gpus" || column == "tp" || column == "pp";
+  });
+  return !on_gpus || 2 * static_cast<std::size_t>(known) < table->columns.size() ? "cells" : "runs";
 }
 
 std::string kind_of(const std::string& path) {

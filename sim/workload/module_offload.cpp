@@ -38,29 +38,32 @@ std::int64_t elements(const Writer& w, const Tensor& t) {
 }
 
 // Of the values of a module's group those that come up with it: which nothing else holds, and the
-// group that comes up first of several.
-std::vector<Value> brought(const Tape& tape, OffloadModule module) {
+// group that comes up first of several. What a group that stays (`kept`) has too, never left.
+std::vector<Value> brought(const Tape& tape, OffloadModule module, std::uint8_t kept) {
   std::vector<Value> values;
   for (const Value v : tape.groups[at(module)]) {
     std::ptrdiff_t all = 0, later = 0;
+    bool stays = false;
     for (std::size_t m = 0; m < tape.groups.size(); ++m) {
       const std::ptrdiff_t count = std::ranges::count(tape.groups[m], v);
       all += count;
       if (m > at(module)) later += count;
+      stays |= count > 0 && (kept & bit_of(static_cast<OffloadModule>(m))) != 0;
     }
-    if (later == 0 && all == tape.tensors[v].holders && std::ranges::count(values, v) == 0)
+    if (!stays && later == 0 && all == tape.tensors[v].holders &&
+        std::ranges::count(values, v) == 0)
       values.push_back(v);
   }
   return values;
 }
 
 // A group's tensors and their copies up, behind what the GPU was given so far.
-void bring(Emitter& e, const Tape& tape, OffloadModule module, int layers_down,
+void bring(Emitter& e, const Tape& tape, OffloadModule module, int layers_down, std::uint8_t kept,
            bool behind_forward) {
   e.record(computed_event);
   e.wait(computed_event, Stream::pcie_up);
   if (behind_forward) e.wait(offload_event, Stream::pcie_up);
-  for (const Value v : brought(tape, module)) {
+  for (const Value v : brought(tape, module, kept)) {
     const Tensor& t = tape.tensors[v];
     e.alloc(seen_from_above(t.slot, layers_down), t.bytes, t.category, t.label, Stream::pcie_up);
   }
@@ -161,7 +164,8 @@ void wait_for_group(Writer& w, OffloadModule module) {
   const LayerOffload& offload = w.variant.offload;
   if (!offloads(w.rank, module, w.variant.kind) || (offload.kept & bit_of(module)) != 0) return;
   if ((offload.late & bit_of(module)) != 0)
-    bring(w.e, *w.rank.layer_tapes.at(w.variant.kind.number()), module, 0, offload.behind_forward);
+    bring(w.e, *w.rank.layer_tapes.at(w.variant.kind.number()), module, 0, offload.kept,
+          offload.behind_forward);
   w.e.wait(back_event(module));
 }
 
@@ -169,7 +173,7 @@ void bring_next_group(Writer& w, OffloadModule module) {
   const LayerOffload& offload = w.variant.offload;
   if (const auto& next = offload.next[at(module)])
     bring(w.e, *w.rank.layer_tapes.at(next->kind.number()), next->module, next->layers_down,
-          offload.behind_forward);
+          next->kept, offload.behind_forward);
 }
 
 // A pass of backward while the groups of the step are followed.
@@ -180,6 +184,14 @@ struct ModuleOffload::Microbatch {
   std::size_t below = 0;                    // groups that nothing has brought yet, from below
   bool behind_forward = false;
 
+  // A group, with those of its layer that stay.
+  Group with_kept(std::size_t g) const {
+    Group group = groups[g];
+    for (std::size_t other = 0; other < groups.size(); ++other)
+      if (kept[other] != 0 && groups[other].layer == group.layer)
+        group.kept |= bit_of(groups[other].module);
+    return group;
+  }
   // The next group to come up, if there is one.
   std::optional<std::size_t> pop() {
     while (below > 0)
@@ -229,13 +241,13 @@ ModuleOffload::OfPass ModuleOffload::way_back(Microbatch& own, Microbatch* next)
         if (own.kept[here] == 0 && own.brought[here] == 0) of_layer.late |= bit_of(past.module);
         own.brought[here] = 1;
       } else if (const auto up = own.pop()) {
-        const Group& g = own.groups[*up];
+        const Group g = own.with_kept(*up);
         if (layer - g.layer < static_cast<int>(most_layers_back))
-          of_layer.next[at(past.module)] = {layer - g.layer, g.module, g.kind};
+          of_layer.next[at(past.module)] = {layer - g.layer, g.module, g.kind, g.kept};
         else
           own.brought[*up] = 0;  // out of reach: late
       } else if (next != nullptr) {
-        if (const auto ahead = next->pop()) made.ahead.push_back(next->groups[*ahead]);
+        if (const auto ahead = next->pop()) made.ahead.push_back(next->with_kept(*ahead));
       }
     }
     end = begin;
@@ -251,13 +263,13 @@ void ModuleOffload::add(const schedule::Step& step, OfPass made) {
     for (const auto& next : layer.next) {
       all.push_back(next ? 1 + next->layers_down : 0);
       if (!next) continue;
-      all.push_back(static_cast<std::int64_t>(next->module));
+      all.insert(all.end(), {static_cast<std::int64_t>(next->module), next->kept});
       put_kind(next->kind);
     }
   }
   all.push_back(-1);
   for (const Group& group : made.ahead) {
-    all.insert(all.end(), {group.layer, static_cast<std::int64_t>(group.module)});
+    all.insert(all.end(), {group.layer, static_cast<std::int64_t>(group.module), group.kept});
     put_kind(group.kind);
   }
   made.number =
@@ -377,10 +389,10 @@ Template ModuleOffload::ahead(const OfPass& pass) {
 }
 
 std::uint32_t ModuleOffload::up(const Group& group) {
-  const auto [it, added] = blocks_.try_emplace({group.kind.number(), group.module}, 0);
+  const auto [it, added] = blocks_.try_emplace({group.kind.number(), group.module, group.kept}, 0);
   if (!added) return it->second;
   Emitter e(rank_.tables, "reload of a group");
-  bring(e, *rank_.layer_tapes.at(group.kind.number()), group.module, 0, false);
+  bring(e, *rank_.layer_tapes.at(group.kind.number()), group.module, 0, group.kept, false);
   return it->second = e.finish();
 }
 

@@ -80,6 +80,7 @@ class ModuleOffload {
     int layer;  // of the chunk
     OffloadModule module;
     LayerKind kind;
+    std::uint8_t kept = 0;  // modules of its layer whose groups stay on the GPU
   };
   struct OfPass {
     std::vector<LayerOffload> layers;  // of the chunk; empty: nothing is offloaded
@@ -107,7 +108,8 @@ class ModuleOffload {
   Rank& rank_;
   std::map<std::tuple<bool, int, int>, OfPass> passes_;  // by [backward][chunk][microbatch]
   std::map<std::vector<std::int64_t>, int> numbers_;
-  std::map<std::pair<int, OffloadModule>, std::uint32_t> blocks_;  // by [kind][module]
+  std::map<std::tuple<int, OffloadModule, std::uint8_t>, std::uint32_t>
+      blocks_;  // by [kind][module][kept]
 };
 
 }  // namespace sim::workload

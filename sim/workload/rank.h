@@ -189,6 +189,7 @@ struct LayerOffload {
     int layers_down = 0;
     OffloadModule module{};
     LayerKind kind;
+    std::uint8_t kept = 0;  // modules of that layer whose groups stay on the GPU
     friend auto operator<=>(const Next&, const Next&) = default;
   };
   std::uint8_t kept = 0;        // modules whose groups stay on the GPU, a bit each

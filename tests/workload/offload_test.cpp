@@ -60,7 +60,7 @@ TEST_CASE("workload: Adam on the CPU has its gradients brought down and sends pa
       CHECK(static_cast<double>(elements) >= share * owned * 0.99);
       CHECK(static_cast<double>(elements) <= (share + 0.05) * owned + 1e6);
       CHECK(bytes[Stream::pcie_up] == bytes[Stream::pcie_down]);
-      CHECK(bytes[Stream::cpu] == 52 * elements);
+      CHECK(bytes[Stream::cpu] == 28 * elements);
       CHECK(count(program, Stream::cpu) == count(program, Stream::pcie_down));
       CHECK((count(program, Stream::cpu) > 1) == overlaps);
     }
