@@ -9,10 +9,13 @@
 
 #include <cassert>
 #include <cerrno>
+#include <chrono>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <set>
+#include <thread>
+#include <utility>
 
 #include "sim/report/output.h"
 
@@ -84,10 +87,18 @@ RecordProblem RecordFile::fail(RecordProblem problem, std::string message) {
 // flock(2) on the file itself; the name must still mean the file once it is locked, because a
 // writer that finishes replaces it.
 RecordProblem RecordFile::lock() {
+  using namespace std::chrono_literals;
+  const auto patience = std::chrono::steady_clock::now() + 1s;
   for (int attempt = 0; attempt < 100; ++attempt) {
     descriptor_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
     if (descriptor_ < 0) return fail(RecordProblem::io, path_ + ": " + std::strerror(errno));
     if (::flock(descriptor_, LOCK_EX | LOCK_NB) != 0) {
+      // The workers of a sweep that was killed hold it until they see that it is gone.
+      if (errno == EWOULDBLOCK && std::chrono::steady_clock::now() < patience) {
+        ::close(std::exchange(descriptor_, -1));
+        std::this_thread::sleep_for(20ms);
+        continue;
+      }
       if (errno == EWOULDBLOCK) {
         return fail(RecordProblem::locked, path_ + " is being written by another process");
       }

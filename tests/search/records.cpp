@@ -1,9 +1,12 @@
 #include "sim/search/records.h"
 
 #include <catch2/catch.hpp>
+#include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <sstream>
+#include <thread>
 
 using namespace sim::search;
 namespace fs = std::filesystem;
@@ -82,6 +85,19 @@ TEST_CASE("search: a second writer is refused until the first has ended") {
   }
   RecordFile third;
   CHECK(third.open(folder, RecordFile::Mode::go_on, ids) == RecordProblem::none);
+}
+
+TEST_CASE("search: one that is about to end is waited for") {
+  const std::string folder = fresh_folder("about-to-end");
+  std::optional<RecordFile> first(std::in_place);
+  REQUIRE(first->open(folder, RecordFile::Mode::fresh, ids) == RecordProblem::none);
+  std::thread ends([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    first.reset();
+  });
+  RecordFile second;
+  CHECK(second.open(folder, RecordFile::Mode::go_on, ids) == RecordProblem::none);
+  ends.join();
 }
 
 TEST_CASE("search: an unfinished sweep is not thrown away by mistake") {
