@@ -23,9 +23,9 @@ void FreeBins::drop_empty() {
   for (const int b : by_rank_) {
     Bin& own = bins_[static_cast<std::size_t>(b)];
     if (own.count == 0) continue;
-    Bin& same = kept.bins_[static_cast<std::size_t>(kept.add_bin(own.size))];
-    same = std::move(own);
-    kept.mark(kept.rank_of(static_cast<int>(kept.bins_.size()) - 1));
+    const int same = kept.add_bin(own.size);
+    kept.bins_[static_cast<std::size_t>(same)] = std::move(own);
+    kept.mark(kept.rank_of(same));
   }
   kept.size_ = size_;
   *this = std::move(kept);

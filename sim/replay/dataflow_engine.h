@@ -35,6 +35,10 @@ struct Channel {
   bool met(bool send, std::int64_t n) const {
     return n - base < static_cast<std::int64_t>((send ? receives : sends).size());
   }
+  // That post. REQUIRES: met(send, n).
+  Time partner(bool send, std::int64_t n) const {
+    return (send ? receives : sends)[static_cast<std::size_t>(n - base)];
+  }
   void prune() {
     const std::int64_t gone = std::min(sends_done, receives_done) - base;
     if (gone < 64) return;
@@ -202,7 +206,7 @@ class Dataflow {
   std::map<std::pair<int, std::uint8_t>, Channel> channels_;
   std::vector<std::vector<std::vector<Channel*>>> channels_of_;     // [class][exchange][message]
   std::vector<std::vector<std::vector<std::uint32_t>>> others_of_;  // whom they go to or come from
-  std::vector<std::vector<int>> of_stage_;  // classes
+  std::vector<std::vector<int>> of_stage_;                          // classes
   std::vector<char> due_;  // by class: something that it may wait for has happened
   MemoryCodes memory_codes_;
   std::vector<std::vector<const MemoryCode*>> memory_code_;  // [class][block]

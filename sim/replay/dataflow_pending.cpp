@@ -88,11 +88,9 @@ bool Dataflow::met(int c, const RankState& r, const Pending& pending, Ends& ends
   for (std::size_t k = 0; k < exchange.messages.size(); ++k) {
     const workload::Message& message = exchange.messages[k];
     const Channel& ch = *channels[k];
-    const std::int64_t n = pending.numbers[k] - ch.base;
-    const std::vector<Time>& theirs = message.send ? ch.receives : ch.sends;
-    if (n >= static_cast<std::int64_t>(theirs.size())) return false;
+    if (!ch.met(message.send, pending.numbers[k])) return false;
     const Duration duration = r.times.message[pending.exchange][k];
-    const Time start = std::max(pending.post, theirs[static_cast<std::size_t>(n)]);
+    const Time start = std::max(pending.post, ch.partner(message.send, pending.numbers[k]));
     ends.met = std::max(ends.met, start);
     ends.end = std::max(ends.end, start + duration);
     ends.longest = std::max(ends.longest, duration);

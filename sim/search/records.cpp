@@ -93,14 +93,13 @@ RecordProblem RecordFile::lock() {
     descriptor_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
     if (descriptor_ < 0) return fail(RecordProblem::io, path_ + ": " + std::strerror(errno));
     if (::flock(descriptor_, LOCK_EX | LOCK_NB) != 0) {
-      // The workers of a sweep that was killed hold it until they see that it is gone.
-      if (errno == EWOULDBLOCK && std::chrono::steady_clock::now() < patience) {
+      if (errno == EWOULDBLOCK) {
+        // The workers of a sweep that was killed hold it until they see that it is gone.
+        if (std::chrono::steady_clock::now() >= patience)
+          return fail(RecordProblem::locked, path_ + " is being written by another process");
         ::close(std::exchange(descriptor_, -1));
         std::this_thread::sleep_for(20ms);
         continue;
-      }
-      if (errno == EWOULDBLOCK) {
-        return fail(RecordProblem::locked, path_ + " is being written by another process");
       }
       // Some network file systems have no locks; a sweep is then its user's to keep alone.
       if (errno != ENOLCK && errno != EOPNOTSUPP && errno != ENOSYS) {

@@ -147,15 +147,13 @@ Parts build_parts(const Cluster& cluster) {
   const NodeLayout layout(cluster.node);
   Parts parts;
   parts.vertices.reserve(static_cast<std::size_t>(cluster.nodes * layout.size()));
-  for (int i = 0; i < cluster.nodes; ++i) {
-    add_node(cluster, layout, i, parts);
-    if (i > 0) continue;
-    // Large clusters have many links: their own, and a cable for each NIC.
-    const std::size_t links = static_cast<std::size_t>(cluster.nodes) *
-                              (parts.links.size() + 2 * static_cast<std::size_t>(layout.nics) + 4);
-    parts.links.reserve(links);
-    parts.ends.reserve(links);
-  }
+  add_node(cluster, layout, 0, parts);
+  // Large clusters have many links: each node its own, and a cable for each NIC.
+  const std::size_t links = static_cast<std::size_t>(cluster.nodes) *
+                            (parts.links.size() + 2 * static_cast<std::size_t>(layout.nics) + 4);
+  parts.links.reserve(links);
+  parts.ends.reserve(links);
+  for (int i = 1; i < cluster.nodes; ++i) add_node(cluster, layout, i, parts);
   for (const FabricEntry& fabric : fabric_catalog()) {
     if (cluster.nodes > 1 && fabric.kind == cluster.fabric.kind) fabric.build(cluster, parts);
   }
