@@ -134,7 +134,7 @@ void expert_adapters(const Plan& plan, Problems& problems) {
 }
 
 // What of the other parts of a plan is not written for these layers.
-void combinations(const Plan& plan, Problems& problems) {
+void mixture_combinations(const Plan& plan, Problems& problems) {
   const auto refuse = [&](const char* field, std::string message) {
     problems.push_back({field, std::move(message)});
   };
@@ -205,7 +205,7 @@ std::vector<Problem> expert_problems(const Plan& plan) {
     routes(plan, problems);
   }
   if (a.is_latent()) latent(plan, problems);
-  if (a.is_mixture() || a.is_latent()) combinations(plan, problems);
+  if (a.is_mixture() || a.is_latent()) mixture_combinations(plan, problems);
   if ((a.is_mixture() || a.is_latent()) && a.input_norms != model::InputNorms::each)
     problems.push_back({"architecture",
                         "layers with experts or latent attention have a norm in front of each "

@@ -20,11 +20,11 @@ Value logits_tensor(Writer& w, std::int64_t bytes, std::string_view label) {
 }
 
 // What Megatron-LM's function saves, or one fused kernel's, in the order of their release.
-struct Saved {
+struct SavedLoss {
   Value softmax, mask, targets;
 };
 
-Gradients megatron_back(Writer& w, const Saved& saved) {
+Gradients megatron_back(Writer& w, const SavedLoss& saved) {
   const std::int64_t l = logits_bytes(w.dim);
   const Value numbers = w.temporary(8 * w.dim.tokens, "row numbers");
   const Value update = w.temporary(4 * w.dim.tokens, "softmax update");
@@ -40,7 +40,7 @@ Gradients megatron_back(Writer& w, const Saved& saved) {
 // [Megatron-LM cross_entropy.py:_VocabParallelCrossEntropy]
 Value megatron(Writer& w) {
   const std::int64_t l = logits_bytes(w.dim), rows = w.dim.tokens;
-  Saved saved{};
+  SavedLoss saved{};
   saved.softmax = logits_tensor(w, 2 * l, "fp32 logits, then softmax");
   softmax_pass(w, "logits to fp32", 3 * l);
   const Value maximum = w.temporary(4 * rows, "row maximum");
@@ -72,7 +72,7 @@ Value megatron(Writer& w) {
 // logit and the sum go in one all-reduce [megatron/core/fusions/fused_cross_entropy.py].
 Value native(Writer& w) {
   const std::int64_t l = logits_bytes(w.dim), rows = w.dim.tokens;
-  Saved saved{};
+  SavedLoss saved{};
   saved.softmax = logits_tensor(w, 2 * l, "fp32 logits, then softmax");
   const Value maximum = w.temporary(4 * rows, "row maximum");
   softmax_pass(w, "logits to fp32, row maximum", 3 * l);
