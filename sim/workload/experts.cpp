@@ -45,10 +45,16 @@ void shapes(const Plan& plan, Problems& problems) {
     problems.push_back({"architecture",
                         fmt::format("router_groups {} does not divide the {} experts; it may be {}",
                                     e.groups, e.count, divisors(e.count))});
-  if (e.top_groups > e.groups)
+  if (e.top_groups > 0 && e.groups == 0)
     problems.push_back(
-        {"architecture", fmt::format("router_top_groups {} are more than the {} groups of experts",
-                                     e.top_groups, e.groups)});
+        {"architecture", fmt::format("router_top_groups {} chooses among groups of experts, and "
+                                     "there are none; write router_groups too, or leave it out",
+                                     e.top_groups)});
+  else if (e.top_groups > e.groups)
+    problems.push_back(
+        {"architecture", fmt::format("router_top_groups {} is more than router_groups {}; write at "
+                                     "most {}",
+                                     e.top_groups, e.groups, e.groups)});
 }
 
 void degrees(const Plan& plan, Problems& problems) {
