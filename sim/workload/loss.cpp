@@ -39,11 +39,11 @@ Value narrow(Writer& w, Value wide) {
 }
 
 // What Megatron-LM's function saves, or one fused kernel's, in the order of their release.
-struct Saved {
+struct SavedLoss {
   Value softmax, mask, targets;
 };
 
-Gradients megatron_back(Writer& w, const Saved& saved) {
+Gradients megatron_back(Writer& w, const SavedLoss& saved) {
   const Value numbers = w.temporary(8 * w.dim.tokens, "row numbers");
   const Value update = w.temporary(4 * w.dim.tokens, "softmax update");
   w.memory_bound(OperationKind::embedding, "subtract one-hot", 24 * w.dim.tokens);
@@ -57,7 +57,7 @@ Gradients megatron_back(Writer& w, const Saved& saved) {
 // [Megatron-LM cross_entropy.py:_VocabParallelCrossEntropy]
 Value megatron(Writer& w) {
   const std::int64_t wide = wide_bytes(w.dim), rows = w.dim.tokens;
-  Saved saved{};
+  SavedLoss saved{};
   saved.softmax = logits_tensor(w, wide, "fp32 logits, then softmax");
   widen(w);
   const Value maximum = w.temporary(4 * rows, "row maximum");
@@ -89,7 +89,7 @@ Value megatron(Writer& w) {
 // logit and the sum go in one all-reduce [megatron/core/fusions/fused_cross_entropy.py].
 Value native(Writer& w) {
   const std::int64_t wide = wide_bytes(w.dim), rows = w.dim.tokens;
-  Saved saved{};
+  SavedLoss saved{};
   saved.softmax = logits_tensor(w, wide, "fp32 logits, then softmax");
   const Value maximum = w.temporary(4 * rows, "row maximum");
   softmax_pass(w, "logits to fp32, row maximum", (widens(w) ? logits_bytes(w.dim) : 0) + wide);
