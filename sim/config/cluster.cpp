@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 
@@ -32,6 +33,52 @@ struct Load {
     problems.push_back({source.where(message, field, index), std::move(text)});
   }
 };
+
+// Where each condition stands: those of the file, then those of the settings.
+std::vector<std::string> places_of_conditions(const v1::Cluster& file, const Source& source,
+                                              const std::vector<Setting>& settings) {
+  std::vector<std::string> places;
+  for (int i = 0; i < file.condition_size(); ++i)
+    places.push_back(source.where(file, "condition", i));
+  for (const Setting& setting : settings)
+    if (setting.text.starts_with("condition=") || setting.text.starts_with("cluster.condition="))
+      places.push_back(setting.where);
+  return places;
+}
+
+// The rules that the whole cluster breaks, each where the field stands whose name the message
+// starts with ("node.nics must be ..."), where the condition stands without which it would not be
+// broken, or at the fabric.
+void check_shape(const v1::Cluster& cluster, const std::vector<std::string>& conditions,
+                 const topology::Cluster& shape, Load& state) {
+  topology::Cluster plain = shape;
+  plain.conditions.clear();
+  const std::vector<std::string> without = topology::problems(plain);
+  const auto place_of_condition = [&](const std::string& problem) {
+    for (std::size_t i = 0; i < shape.conditions.size() && i < conditions.size(); ++i) {
+      plain.conditions = {shape.conditions[i]};
+      const std::vector<std::string> alone = topology::problems(plain);
+      if (std::ranges::find(alone, problem) != alone.end()) return conditions[i];
+    }
+    return conditions.empty() ? state.source.where(cluster, "condition") : conditions.back();
+  };
+  for (std::string& problem : topology::problems(shape)) {
+    if (std::ranges::find(without, problem) == without.end()) {
+      state.problems.push_back({place_of_condition(problem), std::move(problem)});
+      continue;
+    }
+    const std::string name = problem.substr(0, problem.find(' '));
+    const google::protobuf::Message* message = &cluster;
+    std::string field = "fabric";
+    for (const auto& [block, of] :
+         {std::pair<std::string, const google::protobuf::Message*>{"node.", &cluster.node()},
+          {"fabric.", &cluster.fabric()}})
+      if (name.starts_with(block) &&
+          of->GetDescriptor()->FindFieldByName(name.substr(block.size())) != nullptr)
+        message = of, field = name.substr(block.size());
+    state.add(*message, field, std::move(problem));
+  }
+}
 
 GpuInterconnect interconnect(v1::Node::Interconnect value) {
   if (value == v1::Node::direct || value == v1::Node::bridges || value == v1::Node::cube_mesh)
@@ -355,6 +402,7 @@ Result<Machine> load_machine(const std::string& path, const std::vector<std::str
   std::vector<Setting> settings;
   for (const std::string& one : overrides)
     settings.push_back({one, fmt::format("command line, {}", one.substr(0, 80))});
+  const std::vector<std::string> conditions = places_of_conditions(cluster, source, settings);
   problems = apply(settings, cluster, source);
   if (!problems.empty()) return problems;
 
@@ -384,10 +432,7 @@ Result<Machine> load_machine(const std::string& path, const std::vector<std::str
   if (state.problems.empty()) add_hosts(cluster, machine.cluster, state);
   if (state.problems.empty()) add_jitter(cluster, machine.cluster, state);
   machine.price_per_gpu_hour = cluster.price_per_gpu_hour();
-  if (state.problems.empty()) {
-    for (std::string& problem : topology::problems(machine.cluster))
-      state.add(cluster, "fabric", std::move(problem));
-  }
+  if (state.problems.empty()) check_shape(cluster, conditions, machine.cluster, state);
   if (!state.problems.empty()) return state.problems;
 
   for (const v1::Alias& alias : cluster.gpu().alias()) {

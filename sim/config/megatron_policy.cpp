@@ -11,29 +11,30 @@ namespace sim::config {
 namespace {
 
 // A flag, those of which one must stand beside it, and what a note says where none does.
-struct Needs {
+struct NeedyFlag {
   std::string_view flag;
   std::array<std::string_view, 2> others;
   std::string_view reason;
 };
-constexpr std::string_view latent = "multi-latent-attention";
-constexpr std::string_view modules = "fine-grained-activation-offloading";
+constexpr std::string_view latent_flag = "multi-latent-attention";
+constexpr std::string_view modules_flag = "fine-grained-activation-offloading";
 constexpr std::string_view no_latent = "without --multi-latent-attention nothing reads it";
 constexpr std::string_view no_modules =
     "without --fine-grained-activation-offloading nothing reads it";
 constexpr std::string_view no_offload = "without --optimizer-cpu-offload nothing reads it";
-constexpr std::array needs{
-    Needs{"q-lora-rank", {latent}, no_latent},
-    Needs{"qk-head-dim", {latent}, no_latent},
-    Needs{"qk-pos-emb-head-dim", {latent}, no_latent},
-    Needs{"v-head-dim", {latent}, no_latent},
-    Needs{"min-offloaded-tensor-size", {modules}, no_modules},
-    Needs{"activation-offload-fraction", {modules}, no_modules},
-    Needs{"delta-offload-bytes-across-pp-ranks", {modules}, no_modules},
-    Needs{"overlap-cpu-optimizer-d2h-h2d", {"optimizer-cpu-offload", "cpu-optimizer"}, no_offload},
-    Needs{"optimizer-offload-fraction", {"optimizer-cpu-offload", "cpu-optimizer"}, no_offload},
+constexpr std::array needy_flags{
+    NeedyFlag{"q-lora-rank", {latent_flag}, no_latent},
+    NeedyFlag{"qk-head-dim", {latent_flag}, no_latent},
+    NeedyFlag{"qk-pos-emb-head-dim", {latent_flag}, no_latent},
+    NeedyFlag{"v-head-dim", {latent_flag}, no_latent},
+    NeedyFlag{"min-offloaded-tensor-size", {modules_flag}, no_modules},
+    NeedyFlag{"activation-offload-fraction", {modules_flag}, no_modules},
+    NeedyFlag{"delta-offload-bytes-across-pp-ranks", {modules_flag}, no_modules},
+    NeedyFlag{
+        "overlap-cpu-optimizer-d2h-h2d", {"optimizer-cpu-offload", "cpu-optimizer"}, no_offload},
+    NeedyFlag{"optimizer-offload-fraction", {"optimizer-cpu-offload", "cpu-optimizer"}, no_offload},
     // NeMo turns it off, Megatron-LM refuses it [training/arguments.py: validate_args].
-    Needs{"tp-comm-overlap", {"sequence-parallel"}, "it needs --sequence-parallel"},
+    NeedyFlag{"tp-comm-overlap", {"sequence-parallel"}, "it needs --sequence-parallel"},
 };
 
 }  // namespace
@@ -41,8 +42,8 @@ constexpr std::array needs{
 std::string_view Translator::needed(std::string_view name, std::string_view setting) const {
   if (name.starts_with("moe-") && setting.starts_with("architecture.") && !has_experts())
     return "without --num-experts nothing reads it";
-  const auto* const found = std::ranges::find(needs, name, &Needs::flag);
-  if (found == needs.end()) return {};
+  const auto* const found = std::ranges::find(needy_flags, name, &NeedyFlag::flag);
+  if (found == needy_flags.end()) return {};
   const bool there = std::ranges::any_of(
       found->others, [&](std::string_view other) { return !other.empty() && has(other); });
   return there ? std::string_view{} : found->reason;
@@ -52,8 +53,8 @@ bool Translator::has_module(std::string_view name) const {
   const bool mixture = has_experts();
   if (name == "moe" || name == "moe_act") return mixture;
   if (name == "shared_experts") return mixture && has("moe-shared-expert-intermediate-size");
-  if (name == "mla_up_proj") return has(latent);
-  if (name == "layernorm") return mixture || has(latent);
+  if (name == "mla_up_proj") return has(latent_flag);
+  if (name == "layernorm") return mixture || has(latent_flag);
   const std::string frequency = value("moe-layer-freq");
   if (name == "mlp") return !mixture || !(frequency.empty() || frequency == "1");
   return name != "gdn";  // of layers with a state space

@@ -21,6 +21,7 @@ struct Gpu {
   double fp8_flops = 0;         // 0: not supported
   int compute_capability = 80;  // 80, 90, 100
 
+  bool operator==(const Gpu&) const = default;
   double peak(model::Precision p) const {
     switch (p) {
       case model::Precision::fp16:

@@ -81,7 +81,11 @@ Result<Site*> Sites::of(const config::Machine& machine) {
   const std::string key =
       fmt::format("{}\n{} x {}, {} x {}, {}", machine.text, machine.cluster.nodes, node.gpus,
                   node.nics, node.nic.bytes_per_second, node.nvlink_sharp);
-  if (const auto there = sites_.find(key); there != sites_.end()) return there->second.get();
+  std::vector<std::unique_ptr<Site>>& alike = sites_[key];
+  for (const std::unique_ptr<Site>& one : alike)
+    if (one->machine.cluster == machine.cluster && one->machine.gpu == machine.gpu &&
+        one->machine.path == machine.path)
+      return one.get();
   Result<config::ProfileFile> profile = config::find_profiles(machine);
   if (!profile) return profile.errors();
   auto site = std::make_unique<Site>();
@@ -98,7 +102,7 @@ Result<Site*> Sites::of(const config::Machine& machine) {
     files += other->text;
   }
   site->digest = digest(files);
-  return (sites_[key] = std::move(site)).get();
+  return alike.emplace_back(std::move(site)).get();
 }
 
 Result<Site*> Sites::find(const std::string& name, const std::string& beside,

@@ -45,8 +45,9 @@ class Sites {
   Result<Site*> of(const config::Machine& machine);
 
  private:
-  std::map<std::string, config::Machine> machines_;     // by name and place
-  std::map<std::string, std::unique_ptr<Site>> sites_;  // by everything they are
+  std::map<std::string, config::Machine> machines_;  // by name and place
+  // By the text of their files; of each, those that were changed since in different ways.
+  std::map<std::string, std::vector<std::unique_ptr<Site>>> sites_;
 };
 
 // The class of each data-parallel replica where slow GPUs make them differ; empty: all are alike.

@@ -27,6 +27,7 @@ enum class FabricKind : std::uint8_t {
 // NVLinks that join two GPUs of a node directly (interconnect `direct`): bridges, cube meshes.
 struct NvlinkPair {
   int a = 0, b = 0, links = 1;
+  bool operator==(const NvlinkPair&) const = default;
 };
 
 // What CPUs reach of their data sheets, and what stands for a sheet that nobody gives.
@@ -35,6 +36,7 @@ struct HostLevels {
   double carried = 1;         // share of the memory's bandwidth that updates draw
   Bandwidth core{};           // what one core draws; 0: cores limit nothing
   Bandwidth socket_memory{};  // bandwidth of a socket's memory where the node says none
+  bool operator==(const HostLevels&) const = default;
 };
 
 struct Node {
@@ -61,6 +63,7 @@ struct Node {
   Bandwidth cpu_memory_bandwidth{};  // of all sockets, from the data sheet; 0: host.socket_memory
   int cpu_cores = 0;                 // of all sockets; 0: they limit nothing
   Bytes cpu_memory{};                // of the node; 0: nobody says, nothing is refused
+  bool operator==(const Node&) const = default;
 };
 
 // An NVLink domain, a "node" for placement, may span several machines (NVL72: 18 trays of four
@@ -88,6 +91,7 @@ struct Fabric {
   bool open = false;
   // dragonfly, torus: one cable between routers, one direction
   Bandwidth cable{};
+  bool operator==(const Fabric&) const = default;
 };
 
 // A part that is not as the description says: slow, broken, or busy with other people's traffic.
@@ -96,6 +100,7 @@ struct Condition {
   int node = -1, gpu = -1, nic = -1, leaf = -1, spine = -1;
   double speed = 1;      // of the GPU's kernels; (0, 1] of what the profile says
   double bandwidth = 1;  // share of the part's links that is left; 0: failed (NIC, leaf, spine)
+  bool operator==(const Condition&) const = default;
 };
 
 // What was measured between nodes: bytes per second that one sends another with all its NICs. A
@@ -104,6 +109,7 @@ struct NodeRates {
   std::vector<std::string> names;        // of the nodes; empty: nothing was measured
   std::vector<double> bytes_per_second;  // from a to b at a x names + b; on the diagonal 0
 
+  bool operator==(const NodeRates&) const = default;
   bool empty() const { return names.empty(); }
   double at(int from, int to) const {
     return bytes_per_second[static_cast<std::size_t>(from) * names.size() +
@@ -122,6 +128,7 @@ struct Cluster {
   std::vector<int> hosts;      // the node that the job's i-th node is, for all nodes; empty: i
   bool scattered = false;      // a job's nodes lie anywhere; see scatters()
 
+  bool operator==(const Cluster&) const = default;
   int gpus() const { return nodes * node.gpus; }
 };
 

@@ -3,21 +3,17 @@
 #include <fmt/format.h>
 
 namespace sim::workload {
-namespace {
-
-struct Rule {
-  bool RecomputeModules::*module;
-  bool there;
-  const char* otherwise;
-};
-
-}  // namespace
 
 std::vector<std::string> absent_modules(const RecomputeModules& modules,
                                         const model::Architecture& network) {
   const bool mixture = network.is_mixture(), latent = network.is_latent();
   const bool shared = mixture && network.experts.shared_ffn > 0;
   const bool dense = model::mixture_count(network) < network.layers;
+  struct Rule {
+    bool RecomputeModules::*module;
+    bool there;
+    const char* otherwise;
+  };
   const Rule rules[] = {
       {&RecomputeModules::mlp, dense, "all layers have experts in place of an MLP; write moe"},
       {&RecomputeModules::moe, mixture, "the model is no mixture of experts; write mlp"},

@@ -2,6 +2,7 @@
 
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 
 #include "support.h"
@@ -33,6 +34,29 @@ TEST_CASE("config: abci-a is the site's node of eight A100-40GB with four shared
   CHECK(machine->gpu.bf16_flops == 312e12);
   CHECK(machine->gpu.fp8_flops == 0);
   CHECK(machine->communication == "a100-40");
+}
+
+TEST_CASE("config: a rule of the whole cluster is broken where the field or condition stands") {
+  support::Scratch scratch;
+  const std::string path = scratch.write(
+      "c.textproto", dgx() + "condition { node: 0 speed: 0.5 }\ncondition { node: 1 gpu: 9 }\n");
+  const auto at = [&](const std::vector<std::string>& settings) {
+    return problems(load_cluster(path, settings));
+  };
+  const std::string file = at({});
+  const std::string own = "a condition names a GPU that is not there";
+  // On the line of the second condition, not of the first.
+  const std::string before = dgx();
+  const auto lines = std::count(before.begin(), before.end(), '\n');
+  CHECK(file.starts_with("c.textproto:" + std::to_string(lines + 2) + ":"));
+  CHECK(file.ends_with(own + "\n"));
+  const std::string all = at({"condition={}", "condition={node: 5000}"});
+  CHECK(contains(all, "command line, condition={}: a condition is of a node, of a leaf or of a"));
+  CHECK(
+      contains(all, "command line, condition={node: 5000}: a condition names a node that is not"));
+  CHECK(contains(at({"fabric.oversubscription=0"}), "command line, fabric.oversubscription=0: "));
+  CHECK(contains(at({"node.socket_of_gpu=[5]"}),
+                 "command line, node.socket_of_gpu=[5]: node.socket_of_gpu must have one entry"));
 }
 
 TEST_CASE("config: a node without NVLink SHARP is NCCL with NCCL_NVLS_ENABLE=0") {

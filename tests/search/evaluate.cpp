@@ -3,9 +3,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <fstream>
+#include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -65,6 +67,29 @@ TEST_CASE("search: the same plan has the same answer every time and from every s
   const report::Json c = report::to_json(search::evaluate(small_plan().plan, site_of(second)));
   CHECK(a.dump() == b.dump());
   CHECK(a.dump() == c.dump());
+}
+
+TEST_CASE("search: machines that differ in anything have sites of their own") {
+  search::Sites sites;
+  const config::Machine machine = small_plan().machine;
+  const search::Site* own = *sites.of(machine);
+  CHECK(*sites.of(machine) == own);
+  std::vector<const search::Site*> all = {own};
+  const auto other = [&](const std::function<void(config::Machine&)>& change) {
+    config::Machine changed = machine;
+    change(changed);
+    const search::Site* site = *sites.of(changed);
+    CHECK(*sites.of(changed) == site);
+    CHECK(std::ranges::count(all, site) == 0);
+    all.push_back(site);
+  };
+  other([](auto& m) { m.cluster.node.cpu_memory = Bytes{m.cluster.node.cpu_memory.n + 1}; });
+  other([](auto& m) { m.cluster.node.host_copy = Bandwidth{1'000'000'000}; });
+  other([](auto& m) { m.cluster.node.host.copied /= 2; });
+  other([](auto& m) { m.cluster.conditions.push_back({.node = 0, .speed = 0.5}); });
+  other([](auto& m) { m.cluster.fabric.oversubscription = 3; });
+  other([](auto& m) { m.gpu.memory = Bytes{m.gpu.memory.n - 1}; });
+  CHECK(*sites.of(machine) == own);
 }
 
 TEST_CASE("search: each collective that nothing hides costs what its ranks come apart") {
