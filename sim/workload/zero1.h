@@ -24,9 +24,10 @@
 // [Megatron-LM core 0.8 distributed_data_parallel.py, param_and_grad_buffer.py,
 // distrib_optimizer.py (_get_model_param_buffer_dp_views, _finish_param_sync_helper),
 // finalize_model_grads.py; sail-sg/zero-bubble-pipeline-parallelism, core 0.9,
-// pipeline_parallel/zerobubble/runtime.py: "Param sync func is not supported yet"; core 0.10 param_and_grad_buffer.py:
-// num_distributed_optimizer_instances; InternLM/InternEvo internlm/solver/optimizer/
-// hybrid_zero_optim.py: broadcast_params; INVENTORY.md sections 10 to 12]
+// pipeline_parallel/zerobubble/runtime.py: "Param sync func is not supported yet"; core 0.10
+// param_and_grad_buffer.py: num_distributed_optimizer_instances; InternLM/InternEvo
+// internlm/solver/optimizer/ hybrid_zero_optim.py: broadcast_params; INVENTORY.md sections 10 to
+// 12]
 #pragma once
 
 #include <cstdint>
