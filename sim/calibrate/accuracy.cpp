@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cassert>
 #include <cmath>
 #include <map>
@@ -48,28 +49,39 @@ bool fitted_to(const Prediction& prediction, ResidualOf quantity) {
   return prediction.fitted && (quantity == ResidualOf::time || quantity == ResidualOf::bubble);
 }
 
-// Ranks of a run share their causes. Where a table has a row for each, the run says what the row of
-// its rank with the most memory says, which is what intervals of memory are of.
-class Runs {
+// Memory is the same on all ranks of a stage and for all batches that fill the pipeline: rows that
+// differ in those alone are one measurement, by the row with the most memory. Stages hold different
+// tensors and are wrong in different ways.
+class Copies {
  public:
-  Runs(const std::vector<Row>& rows, const std::vector<Prediction>& predictions) : rows_(rows) {
+  Copies(const std::vector<Row>& rows, const std::vector<Prediction>& predictions) : rows_(rows) {
     for (std::size_t i = 0; i < rows.size(); ++i) {
-      if (cell(rows[i], "rank").empty()) continue;
       for (const auto& [quantity, value] : own_residuals(rows[i], predictions[i])) {
-        const auto [most, first] = most_.try_emplace(run(i, quantity), i);
+        if (!of_memory(quantity)) continue;
+        const auto [most, first] = most_.try_emplace(what_ran(i, quantity), i);
         if (!first && amount(i, quantity) > amount(most->second, quantity)) most->second = i;
       }
     }
   }
-  // The row that speaks for the run of this one.
+  // The row that speaks for this one.
   std::size_t speaker(std::size_t row, ResidualOf quantity) const {
-    return cell(rows_[row], "rank").empty() ? row : most_.at(run(row, quantity));
+    return of_memory(quantity) ? most_.at(what_ran(row, quantity)) : row;
   }
 
  private:
-  using Run = std::tuple<std::string, std::string, ResidualOf>;
-  Run run(std::size_t row, ResidualOf quantity) const {
-    return {cell(rows_[row], "source"), cell(rows_[row], "where"), quantity};
+  static bool of_memory(ResidualOf quantity) {
+    return quantity == ResidualOf::allocated || quantity == ResidualOf::reserved;
+  }
+  using Ran = std::pair<ResidualOf, std::vector<std::string>>;
+  Ran what_ran(std::size_t row, ResidualOf quantity) const {
+    constexpr std::array columns = {
+        "source_group", "model",   "layers",   "hidden",  "vocab",     "seq",       "gpu",
+        "n_gpus",       "tp",      "pp",       "vp",      "dp",        "cp",        "ep",
+        "sp",           "zero",    "schedule", "mbs",     "recompute", "precision", "attention",
+        "framework",    "version", "extra",    "pp_stage"};
+    Ran out{quantity, {}};
+    for (const char* column : columns) out.second.push_back(cell(rows_[row], column));
+    return out;
   }
   double amount(std::size_t row, ResidualOf quantity) const {
     const auto& all = quantities();
@@ -78,7 +90,7 @@ class Runs {
   }
 
   const std::vector<Row>& rows_;
-  std::map<Run, std::size_t> most_;
+  std::map<Ran, std::size_t> most_;
 };
 
 // The residuals but what this row said itself, as a file has it: in four digits.
@@ -163,7 +175,7 @@ void add_intervals(const std::vector<Row>& rows, std::vector<Prediction>& predic
   // Rows of a situation share what other sources say, and without a residual what all say.
   using Key = std::tuple<ResidualOf, std::string, std::string, bool, bool, bool, bool, std::string>;
   std::map<Key, std::optional<report::Spread>> known;
-  const Runs runs(rows, predictions);
+  const Copies copies(rows, predictions);
   const auto spread = [&](ResidualOf quantity, const report::Situation& s,
                           const std::string& source) {
     const Key key{quantity,           s.profile, s.framework, s.many_nodes,
@@ -179,11 +191,11 @@ void add_intervals(const std::vector<Row>& rows, std::vector<Prediction>& predic
     const std::string& source = cell(rows[i], "source_group");
     std::map<ResidualOf, std::optional<report::Spread>> spreads;
     for (const auto& [quantity, own] : own_residuals(rows[i], p)) {
-      const std::size_t said = runs.speaker(i, quantity);
-      const double of_run =
+      const std::size_t said = copies.speaker(i, quantity);
+      const double of_copies =
           said == i ? own : own_residuals(rows[said], predictions[said])[quantity];
       spreads[quantity] =
-          report::spread(without(residuals, quantity, of_run, source, p), quantity, p.situation);
+          report::spread(without(residuals, quantity, of_copies, source, p), quantity, p.situation);
     }
     for (const Quantity& quantity : quantities()) {
       const auto [at, fresh] = spreads.try_emplace(quantity.residual);
@@ -203,11 +215,11 @@ config::RunResiduals residuals_of(const std::vector<Row>& rows,
       std::tuple<ResidualOf, std::string, std::string, bool, bool, std::string, bool, bool, bool>,
       std::vector<double>>
       groups;
-  const Runs runs(rows, predictions);
+  const Copies copies(rows, predictions);
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const report::Situation& s = predictions[i].situation;
     for (const auto& [quantity, value] : own_residuals(rows[i], predictions[i])) {
-      if (runs.speaker(i, quantity) != i) continue;
+      if (copies.speaker(i, quantity) != i) continue;
       groups[{quantity, s.profile, s.framework, s.many_nodes, s.context_parallel,
               cell(rows[i], "source_group"), fitted_to(predictions[i], quantity), s.shards,
               s.mixture}]

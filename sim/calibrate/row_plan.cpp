@@ -205,9 +205,8 @@ void read_policy(Reading& reading) {
 
 // Flags that row_experts.cpp reads together.
 bool is_of_experts(const std::string& flag) {
-  constexpr std::array others{"mtp-num-layers", "q-lora-rank",
-                              "qk-head-dim",    "qk-pos-emb-head-dim",
-                              "v-head-dim",     "overlap-moe-expert-parallel-comm"};
+  constexpr std::array others{"q-lora-rank", "qk-head-dim", "qk-pos-emb-head-dim", "v-head-dim",
+                              "overlap-moe-expert-parallel-comm"};
   return flag.starts_with("moe-") || flag.starts_with("expert-") ||
          std::ranges::count(others, flag) > 0;
 }

@@ -152,6 +152,12 @@ std::string set(Setup& setup, const std::string& setting) {
   return found != table.end() ? found->set(setup, setting.substr(name.size() + 1)) : unknown(name);
 }
 
+std::string malformed(const std::string& setting) {
+  Setup any;
+  any.file.checkpoints.emplace_back();
+  return set(any, setting);
+}
+
 std::string unknown(const std::string& name) {
   if (std::ranges::find(table, name, &Variable::name) != table.end()) return "";
   std::vector<std::string> names;

@@ -25,6 +25,8 @@ std::span<const Variable> variables();
 
 // "", or that there is none of this name, with the nearest one.
 std::string unknown(const std::string& name);
+// "", or why no campaign can have "name=value", whatever its other settings are.
+std::string malformed(const std::string& setting);
 // Applies "name=value"; "" or what is wrong.
 std::string set(Setup& setup, const std::string& setting);
 

@@ -264,6 +264,10 @@ int run_campaign(const Arguments& arguments, Globals globals) {
       varies.push_back(need(config::parse_vary(text)));
       const std::string unknown = campaign::unknown(varies.back().key);
       if (!unknown.empty()) refuse("vary", unknown);
+      for (const std::string& value : varies.back().values)
+        if (const std::string bad = campaign::malformed(varies.back().key + "=" + value);
+            !bad.empty())
+          refuse("vary", bad);
     }
   }
   if (options.has("report") && (!varies.empty() || options.has("shard")))

@@ -223,7 +223,9 @@ void Translator::flag(const std::string& name, const Given& given) {
   const FlagMeaning meaning = flag_meaning(name);
   switch (meaning.effect) {
     case FlagEffect::mapped:
-      if (meaning.text.ends_with('='))
+      if (const std::string_view other = needed(name, meaning.text); !other.empty())
+        note(given, other);
+      else if (meaning.text.ends_with('='))
         set_value(given, meaning.text.substr(0, meaning.text.size() - 1));
       else if (!is_off(given.value()))
         set(given, std::string(meaning.text));
@@ -268,36 +270,6 @@ MegatronArguments Translator::run() {
   environment();
   gather_notes();
   return std::move(out_);
-}
-
-void Translator::recomputation() {
-  if (const Given* old = find("checkpoint-activations")) {
-    set(*old, "recompute=full");
-    set(*old, "recompute_method=uniform");
-  }
-  if (const Given* method = find("activations-checkpoint-method"))
-    if (!has("activations-checkpoint-granularity")) set(*method, "recompute=full");
-  if (const Given* kind = find({"recompute-granularity", "activations-checkpoint-granularity"}))
-    set_value(*kind, "recompute");
-  if (const Given* layers = find(
-          {"recompute-num-layers", "activations-checkpoint-num-layers", "checkpoint-num-layers"}))
-    set_value(*layers, "recompute_layers");
-  if (const Given* modules = find("recompute-modules")) {
-    std::string list;
-    for (const shell::Word& word : modules->values) {
-      if (word.text == "gdn") continue;  // of layers with a state space
-      list += (list.empty() ? "" : ",") + word.text;
-    }
-    if (!list.empty()) set(*modules, "recompute_modules=" + list);
-  }
-}
-
-void Translator::offloaded_modules() {
-  const Given* modules = find("offload-modules");
-  if (!has("fine-grained-activation-offloading") || !modules) return;
-  std::string list;
-  for (const shell::Word& word : modules->values) list += (list.empty() ? "" : ",") + word.text;
-  set(*modules, "offload_modules=" + list);
 }
 
 // Pairs of numbers: so many data-parallel ranks, and what each of them does
@@ -434,12 +406,16 @@ void Translator::numerics() {
 
 // Where the flags of experts say nothing, Megatron-LM gathers every token, runs the experts one by
 // one and sorts with PyTorch's kernels [core 0.14 training/arguments.py:_add_moe_args].
-void Translator::experts() {
+bool Translator::has_experts() const {
   const Given* count = find({"num-experts", "moe"});
-  const bool some =
-      count && std::any_of(count->values.begin(), count->values.end(),
-                           [](const shell::Word& w) { return w.text != "1" && !is_off(w.text); });
-  if (some) {
+  return count && std::any_of(count->values.begin(), count->values.end(), [](const auto& word) {
+           return word.text != "1" && !is_off(word.text);
+         });
+}
+
+void Translator::experts() {
+  if (has_experts()) {
+    const Given* count = find({"num-experts", "moe"});
     if (count->values.size() > 1 || count->flag.text == "--moe")
       refuse(count->flag, "experts are written --num-experts N, as many in every layer");
     else

@@ -53,7 +53,7 @@ std::vector<std::string> all_names(const Message& message) {
   return names;
 }
 
-std::string quoted(std::string_view value) {
+std::string in_quotes(std::string_view value) {
   std::string text = "\"";
   for (const char c : value) {
     if (c == '"' || c == '\\') text += '\\';
@@ -64,7 +64,7 @@ std::string quoted(std::string_view value) {
 
 // The value as the text format would have it.
 std::string written(const FieldDescriptor& field, std::string value) {
-  if (field.cpp_type() == FieldDescriptor::CPPTYPE_STRING) return quoted(value);
+  if (field.cpp_type() == FieldDescriptor::CPPTYPE_STRING) return in_quotes(value);
   if (field.cpp_type() == FieldDescriptor::CPPTYPE_BOOL) {
     if (value == "on" || value == "yes" || value == "TRUE") return "true";
     if (value == "off" || value == "no" || value == "FALSE") return "false";

@@ -24,7 +24,7 @@ Reader::Reader(Source& source, const std::string& text, std::span<const Synonym>
 }
 
 Diagnostics Reader::run(Message& message) {
-  source_.places_[{&message, 0, 0}] = fmt::format("{}:1:1", source_.path());
+  source_.places_[{&message, 0, 0}] = {1, 1, {}};
   next();
   fields(message, "");
   if (enough()) problems_.push_back({source_.path(), "more problems follow; fix these first"});
@@ -42,7 +42,7 @@ void Reader::problem(const Token& at, std::string message) {
 }
 
 std::string Reader::place(const Token& token) const {
-  return fmt::format("{}:{}:{}", source_.path(), token.line + 1, token.column + 1);
+  return source_.in_words({token.line + 1, token.column + 1, {}});
 }
 
 void Reader::fields(Message& message, std::string_view closing) {
@@ -116,7 +116,7 @@ void Reader::value(Message& message, const Field& field) {
   if (!good) return skip_line(start.line);
   const int index =
       field.is_repeated() ? message.GetReflection()->FieldSize(message, &field) - 1 : 0;
-  source_.places_[{&message, field.number(), index}] = place(start);
+  source_.places_[{&message, field.number(), index}] = {start.line + 1, start.column + 1, {}};
 }
 
 bool Reader::single(Message& message, const Field& field, const Token& start) {
@@ -150,7 +150,7 @@ bool Reader::block(Message& message, const Field& field, const Token& start) {
   const auto* reflection = message.GetReflection();
   Message* inner = field.is_repeated() ? reflection->AddMessage(&message, &field)
                                        : reflection->MutableMessage(&message, &field);
-  source_.places_[{inner, 0, 0}] = place(start);
+  source_.places_[{inner, 0, 0}] = {start.line + 1, start.column + 1, {}};
   fields(*inner, closing);
   --depth_;
   if (at(closing)) {

@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "sim/config/fields.h"
+#include "sim/config/needs.h"
 #include "sim/config/network.h"
 #include "sim/config/plan_words.h"
 #include "sim/config/router_load.h"
@@ -393,6 +394,7 @@ Resolved resolve(const v1::Plan& given, const model::Architecture& architecture,
   v1::Plan from = given;
   if (const Framework* framework = framework_of(given, out.problems)) complete(*framework, from);
   fill(from, machine, out);
+  for (PlanProblem& problem : needs(given, plan)) out.problems.push_back(std::move(problem));
   world(from, machine, out);
   if (machine != nullptr && out.problems.empty()) placement(from, *machine, out);
   rank_order(from, out);

@@ -26,9 +26,20 @@ std::string bad_byte(const std::string& path, const std::string& text) {
 
 }  // namespace
 
+std::size_t Source::Hash::operator()(const Key& key) const {
+  const auto message = reinterpret_cast<std::uintptr_t>(key.message);
+  const auto field =
+      (static_cast<std::uint64_t>(key.field) << 32) + static_cast<unsigned>(key.index);
+  return (message ^ field) * 0x9e3779b97f4a7c15;  // 2^64 over the golden ratio
+}
+
+std::string Source::in_words(const Place& place) const {
+  return place.line > 0 ? fmt::format("{}:{}:{}", path_, place.line, place.column) : place.said;
+}
+
 std::string Source::where(const google::protobuf::Message& message) const {
   const auto found = places_.find({&message, 0, 0});
-  return found == places_.end() ? path_ : found->second;
+  return found == places_.end() ? path_ : in_words(found->second);
 }
 
 std::string Source::where(const google::protobuf::Message& message, std::string_view field,
@@ -36,7 +47,7 @@ std::string Source::where(const google::protobuf::Message& message, std::string_
   const auto* descriptor = message.GetDescriptor()->FindFieldByName(std::string(field));
   assert(descriptor);
   const auto found = places_.find({&message, descriptor->number(), index});
-  return found == places_.end() ? where(message) : found->second;
+  return found == places_.end() ? where(message) : in_words(found->second);
 }
 
 bool Source::has(const google::protobuf::Message& message, std::string_view field) const {
@@ -49,7 +60,7 @@ void Source::place(const google::protobuf::Message& message, std::string_view fi
                    std::string where) {
   const auto* descriptor = message.GetDescriptor()->FindFieldByName(std::string(field));
   assert(descriptor);
-  places_[{&message, descriptor->number(), 0}] = std::move(where);
+  places_[{&message, descriptor->number(), 0}] = {0, 0, std::move(where)};
 }
 
 Diagnostics Source::read(const std::string& text, google::protobuf::Message& message,

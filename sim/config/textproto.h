@@ -14,11 +14,10 @@
 #include <google/protobuf/message.h>
 
 #include <cstdint>
-#include <map>
 #include <span>
 #include <string>
 #include <string_view>
-#include <tuple>
+#include <unordered_map>
 
 #include "sim/core/result.h"
 
@@ -71,9 +70,23 @@ class Source {
 
  private:
   friend class Reader;
-  using Key = std::tuple<const google::protobuf::Message*, int, int>;  // field number, index
+  struct Key {
+    const google::protobuf::Message* message = nullptr;
+    int field = 0, index = 0;  // its number, which element; 0: the message's block
+    bool operator==(const Key&) const = default;
+  };
+  struct Hash {
+    std::size_t operator()(const Key& key) const;
+  };
+  // In words only when somebody asks: nearly nobody does.
+  struct Place {
+    int line = 0, column = 0;  // from 1; 0: it is not in the text
+    std::string said;
+  };
+  std::string in_words(const Place& place) const;
+
   std::string path_;
-  std::map<Key, std::string> places_;  // looked up, never walked: pointers do not set an order
+  std::unordered_map<Key, Place, Hash> places_;  // looked up, never walked
 };
 
 // Reads `path` (textproto, or JSON when it ends in .json) into `message` and checks its rules.

@@ -137,6 +137,7 @@ class Space {
 
  private:
   Diagnostics read(const Question& question);
+  Diagnostics absent_modules() const;
   Diagnostics load_bases(const Question& question,
                          const std::vector<std::vector<std::string>>& others);
   // What is searched besides where the user does not say it: settings, "" as it is without one.

@@ -321,7 +321,24 @@ Diagnostics Space::read(const Question& question) {
                          "fix some of {}",
                          bases, most_bases, wide)}};
   }
-  return load_bases(question, combined(axes));
+  problems = load_bases(question, combined(axes));
+  if (problems.empty()) problems = absent_modules();
+  return problems;
+}
+
+// Modules that are named and that no base's network has.
+Diagnostics Space::absent_modules() const {
+  Diagnostics problems;
+  for (const std::string& one : domains_.recompute_modules) {
+    std::vector<std::string> absent;
+    const bool somewhere = std::ranges::any_of(bases_, [&](const Base& base) {
+      absent = workload::absent_modules(modules_named(one), base.file.plan.architecture);
+      return absent.empty();
+    });
+    if (!somewhere && !absent.empty())
+      problems.push_back({"command line, recompute_modules", absent.front()});
+  }
+  return problems;
 }
 
 void Space::fill_domains() {
@@ -341,13 +358,9 @@ void Space::fill_domains() {
   policies_.clear();
   // A mixture whose layers all have experts has no MLP to run again.
   const auto reaches_a_layer = [&](const LayerPolicy& policy) {
-    workload::RecomputeModules others = policy.recompute_modules;
-    others.mlp = false;
-    for (const auto& [name, module] : workload::recompute_module_names)
-      if (others.*module) return true;
-    return std::ranges::any_of(bases_, [](const Base& base) {
-      const std::vector<std::uint8_t> mixture = model::mixture_layers(base.file.plan.architecture);
-      return mixture.empty() || std::ranges::count(mixture, 0) > 0;
+    return std::ranges::any_of(bases_, [&](const Base& base) {
+      return workload::absent_modules(policy.recompute_modules, base.file.plan.architecture)
+          .empty();
     });
   };
   if (allowed(domains_.recompute, "none")) policies_.push_back({LayerPolicy{}, "", false});
@@ -362,8 +375,7 @@ void Space::fill_domains() {
       choice.policy.recompute = Recompute::selective;
       choice.policy.recompute_modules = modules_named(one);
       choice.modules = one;
-      const bool same = allowed(domains_.recompute, "none") && !reaches_a_layer(choice.policy);
-      if (!same) policies_.push_back(choice);
+      if (reaches_a_layer(choice.policy)) policies_.push_back(choice);
     }
   }
   if (!allowed(domains_.recompute, "full")) return;

@@ -214,7 +214,9 @@ std::optional<Spread> widest(const config::RunResiduals& residuals, config::Resi
 }
 
 // Nobody ran this framework on this GPU, or neither of the two: what is known of either, in which
-// each source counts the same, and at least as wide as this kind of plan is anywhere.
+// each source counts the same, and at least as wide as this kind of plan is anywhere. How large
+// errors are carries over from one machine to another, whether runs were slower or faster than said
+// does not: both sides get the wider one's width.
 std::optional<Spread> elsewhere(const config::RunResiduals& residuals, config::ResidualOf quantity,
                                 const Situation& situation, const std::string& without,
                                 bool fitted) {
@@ -228,6 +230,10 @@ std::optional<Spread> elsewhere(const config::RunResiduals& residuals, config::R
   if (!situation.profile.empty()) add(of_profile);
   if (!situation.framework.empty()) add(of_framework);
   add(of_kind);
+  if (all) {
+    all->high = std::max(-all->low, all->high);
+    all->low = -all->high;
+  }
   return all;
 }
 

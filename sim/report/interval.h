@@ -12,8 +12,9 @@
 // first three; profile and framework; profile and kind of plan (parameters whole or in shards);
 // framework; kind of plan; everything. All but the last keep mixtures of experts and dense models
 // apart. Where nobody measured the GPU or the framework, the class is what is known of the two and
-// the kind of plan, and at least as wide as the kind of plan alone; a plan that names no framework
-// gets the widest of the known ones that ran this kind of plan. The residuals are
+// the kind of plan, at least as wide as the kind of plan alone, and as wide below the prediction as
+// above; a plan that names no framework gets the widest of the known ones that ran this kind of
+// plan. The residuals are
 // r = ln(measured / predicted) (bubbles: points). In the narrowest class each residual counts once;
 // in wider ones each source counts the same, because rows of one source share their causes.
 //

@@ -43,7 +43,7 @@ void shape_problem(const Plan& plan, std::vector<Problem>& problems) {
 
 // [TransformerEngine 2.9 context_parallel.py: its ring has no windows; all but the ring assert that
 // samples are not packed. attention.cpp: none goes with scores in memory]
-void combinations(const Plan& plan, std::vector<Problem>& problems) {
+void context_combinations(const Plan& plan, std::vector<Problem>& problems) {
   const model::Architecture& a = plan.architecture;
   const bool whole_sequence = context_method(plan).exchange == context::Exchange::all;
   if (a.sliding_window > 0 && a.sliding_window < plan.batch.sequence && !whole_sequence)
@@ -111,7 +111,7 @@ std::vector<Problem> context_problems(const Plan& plan) {
         {"ulysses", fmt::format("ulysses {} is of a context of two levels; write context usp or "
                                 "hierarchical, or leave it out",
                                 plan.mesh.ulysses)});
-  combinations(plan, problems);
+  context_combinations(plan, problems);
   const bool splits = plan.batch.sequence % (2 * std::int64_t{plan.mesh.cp}) == 0;
   const bool shares =
       plan.architecture.heads % plan.mesh.tp == 0 && plan.architecture.kv_heads % plan.mesh.tp == 0;

@@ -14,7 +14,7 @@ using model::OperationKind;
 
 namespace {
 
-enum Local : std::uint32_t { bucket, scratch, flattened, gathered };
+enum : std::uint32_t { bucket, scratch, flattened, gathered };
 
 // Elements of a bucket, of gradients and of parameters
 // [DeepSpeed 0.6 runtime/zero/constants.py: reduce_bucket_size, allgather_bucket_size].

@@ -20,14 +20,14 @@ using model::OperationKind;
 constexpr std::int64_t unsorted_ids = 3072;
 constexpr std::int64_t rows_per_segment = 10;
 
-struct Saved {
+struct SavedEmbedding {
   Value mask = 0, ids = 0, dropout = 0;
   Value normed = 0;  // what the norm read
   Normed norm{};
 };
 
 // A frozen table wants no gradient: nothing was saved for one.
-Gradients back(Writer& w, const Saved& saved) {
+Gradients back(Writer& w, const SavedEmbedding& saved) {
   const Dimensions& dim = w.dim;
   const Normed& norm = saved.norm;
   if (w.frozen()) {
@@ -86,7 +86,7 @@ struct Forward {
     w.drop(rows);
     rows = made;
   }
-  Saved run();
+  SavedEmbedding run();
   void look_up(Value made, bool scatters);
 };
 
@@ -99,7 +99,7 @@ void Forward::look_up(Value made, bool scatters) {
   if (w.records()) w.record_stream(made, Stream::tp);
 }
 
-Saved Forward::run() {
+SavedEmbedding Forward::run() {
   const Dimensions& dim = w.dim;
   const bool learned = w.a.position == model::Position::learned, drops = w.a.hidden_dropout > 0;
   const bool scatters = w.sequence_parallel() && !learned;
@@ -107,7 +107,7 @@ Saved Forward::run() {
   const bool copies = dim.batch > 1;  // [b, s, h] to [s, b, h]
   const bool grid = w.plan.mesh.tensor_columns > 1;
   left = 1 + learned + copies + (scatters || cuts) + w.a.embedding_norm + drops + grid;
-  Saved saved;
+  SavedEmbedding saved;
   if (dim.tp > 1) {
     saved.mask = w.activation(dim.tokens, "embedding mask");
     saved.ids = w.activation(8 * dim.tokens, "masked ids");
@@ -201,7 +201,7 @@ ParameterList embedding_parameters(const Rank& rank, bool has_positions) {
 std::uint32_t embedding_forward(Rank& rank, const Variant& variant) {
   Writer w(rank, variant, "embedding", {}, Writer::Owner::embedding);
   w.use({"word embedding", "position embedding", "embedding norm"});
-  const Saved saved = Forward{w, 0}.run();
+  const SavedEmbedding saved = Forward{w, 0}.run();
   w.node([saved](Writer& b, Gradients) { return back(b, saved); });
   const std::uint32_t block = w.finish();
   if (!rank.embedding_tape) rank.embedding_tape = std::make_shared<Tape>(std::move(w.tape));

@@ -93,7 +93,8 @@ Value Products::activate(Writer& w) const {
   return cast;
 }
 
-void weights(Writer& w, const Matrix& m, std::int64_t rows, Value operand, Value quantised) {
+void weight_products(Writer& w, const Matrix& m, std::int64_t rows, Value operand,
+                     Value quantised) {
   weight_gradient(w, m, rows);
   w.drop({operand, quantised});
   hand_over(w, m);
@@ -127,9 +128,9 @@ Gradients Products::back(Writer& w, Gradients gradients) const {
     const Value kept = of_output != 0 ? of_output : gradients[0];
     w.hold(kept);
     w.drop(of_output);
-    w.defer([=, m = down, count = rows](Writer& b) { weights(b, m, count, read, kept); });
+    w.defer([=, m = down, count = rows](Writer& b) { weight_products(b, m, count, read, kept); });
   } else {
-    weights(w, down, rows, read, of_output);
+    weight_products(w, down, rows, read, of_output);
   }
   w.drop(gradients[0]);
   const Value outer = w.temporary(wide(w), "expert fc1 output gradient");
@@ -150,9 +151,11 @@ Gradients Products::back(Writer& w, Gradients gradients) const {
     const Value kept = of_up != 0 ? of_up : outer;
     w.hold(kept);
     w.drop(of_up);
-    w.defer([=, m = up, count = rows, in = input](Writer& b) { weights(b, m, count, in, kept); });
+    w.defer([=, m = up, count = rows, in = input](Writer& b) {
+      weight_products(b, m, count, in, kept);
+    });
   } else {
-    weights(w, up, rows, input, of_up);
+    weight_products(w, up, rows, input, of_up);
   }
   w.drop(outer);
   bring_next_group(w, OffloadModule::expert_fc1);

@@ -45,10 +45,16 @@ void shapes(const Plan& plan, Problems& problems) {
     problems.push_back({"architecture",
                         fmt::format("router_groups {} does not divide the {} experts; it may be {}",
                                     e.groups, e.count, divisors(e.count))});
-  if (e.top_groups > e.groups)
+  if (e.top_groups > 0 && e.groups == 0)
     problems.push_back(
-        {"architecture", fmt::format("router_top_groups {} are more than the {} groups of experts",
-                                     e.top_groups, e.groups)});
+        {"architecture", fmt::format("router_top_groups {} chooses among groups of experts, and "
+                                     "there are none; write router_groups too, or leave it out",
+                                     e.top_groups)});
+  else if (e.top_groups > e.groups)
+    problems.push_back(
+        {"architecture", fmt::format("router_top_groups {} is more than router_groups {}; write at "
+                                     "most {}",
+                                     e.top_groups, e.groups, e.groups)});
 }
 
 void degrees(const Plan& plan, Problems& problems) {
@@ -134,7 +140,7 @@ void expert_adapters(const Plan& plan, Problems& problems) {
 }
 
 // What of the other parts of a plan is not written for these layers.
-void combinations(const Plan& plan, Problems& problems) {
+void mixture_combinations(const Plan& plan, Problems& problems) {
   const auto refuse = [&](const char* field, std::string message) {
     problems.push_back({field, std::move(message)});
   };
@@ -205,7 +211,7 @@ std::vector<Problem> expert_problems(const Plan& plan) {
     routes(plan, problems);
   }
   if (a.is_latent()) latent(plan, problems);
-  if (a.is_mixture() || a.is_latent()) combinations(plan, problems);
+  if (a.is_mixture() || a.is_latent()) mixture_combinations(plan, problems);
   if ((a.is_mixture() || a.is_latent()) && a.input_norms != model::InputNorms::each)
     problems.push_back({"architecture",
                         "layers with experts or latent attention have a norm in front of each "

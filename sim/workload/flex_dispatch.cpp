@@ -38,7 +38,7 @@ void permute(Writer& w, const Routed& r, std::string_view name) {
   w.memory_bound(OperationKind::copy, name, r.row * (arriving_once(r) + r.rows));
 }
 
-Gradients dispatch_back(Writer& w, Gradients gradients, const Routed& r, Value order) {
+Gradients flex_dispatch_back(Writer& w, Gradients gradients, const Routed& r, Value order) {
   const Value arrived = w.temporary(r.row * arriving_once(r), "gradient of dispatched tokens");
   permute(w, r, "unpermute gradient");
   w.drop({gradients[0], gradients[1], order});
@@ -49,7 +49,7 @@ Gradients dispatch_back(Writer& w, Gradients gradients, const Routed& r, Value o
   return {made, 0, gradients[2]};
 }
 
-Gradients combine_back(Writer& w, Gradients gradients, const Routed& r) {
+Gradients flex_combine_back(Writer& w, Gradients gradients, const Routed& r) {
   const Value arrived =
       w.temporary(r.row * arriving_once(r), "gradient of combined tokens", exchange_pool(w));
   send(w, r, "dispatch");
@@ -82,7 +82,7 @@ Dispatched flex_dispatch(Writer& w, const Routed& r) {
   w.drop(arrived);
   w.save(order);
   w.drop(order);
-  w.node([=](Writer& b, Gradients g) { return dispatch_back(b, g, r, order); });
+  w.node([=](Writer& b, Gradients g) { return flex_dispatch_back(b, g, r, order); });
   return {rows, probabilities};
 }
 
@@ -94,7 +94,7 @@ Value flex_combine(Writer& w, const Routed& r, Value outputs) {
   send(w, r, "combine");
   read_by_exchange(w, sums);
   w.drop(sums);
-  w.node([=](Writer& b, Gradients g) { return combine_back(b, g, r); });
+  w.node([=](Writer& b, Gradients g) { return flex_combine_back(b, g, r); });
   return sum;
 }
 

@@ -14,7 +14,7 @@ using model::OperationKind;
 
 namespace {
 
-enum Local : std::uint32_t { before_cut };
+enum : std::uint32_t { before_cut };
 
 }  // namespace
 

@@ -10,7 +10,7 @@ using model::OperationKind;
 
 namespace {
 
-enum Local : std::uint32_t { low_precision_shard, quantized = 8 };
+enum : std::uint32_t { low_precision_shard, quantized = 8 };
 
 constexpr std::size_t most_in_flight = 2;  // _limiter_utils.py:_FreeEventQueue
 

@@ -10,7 +10,7 @@ using model::OperationKind;
 
 namespace {
 
-enum Local : std::uint32_t {
+enum : std::uint32_t {
   flat_gradient = 1,
   gradient_in_reduce_type,
   reduced,

@@ -88,7 +88,7 @@ Value copy_of_chunk(Writer& w, const Gathered& g, std::size_t chunk, std::int64_
   return made;
 }
 
-struct Saved {
+struct SavedGather {
   Value query, key, value;
   std::array<Value, 2> outputs, statistics, states;
 };
@@ -144,7 +144,8 @@ Gradients gathered_back(Writer& w, const Gathered& g) {
 Value gathered_core(Writer& w, const CoreInputs& in) {
   const Gathered g(w.rank);
   const Layouts l = make_layouts(w, in);
-  Saved saved{l.query, g.by_token(w, l.key, keys), g.by_token(w, l.value, values), {}, {}, {}};
+  SavedGather saved{l.query, g.by_token(w, l.key, keys), g.by_token(w, l.value, values), {}, {},
+                    {}};
   const Value all_keys = g.gather(w, keys), all_values = g.gather(w, values);
   w.order(streams[1], streams[0]);
   const Value out = w.activation(w.dim.rows(w.dim.attended), "attention output");

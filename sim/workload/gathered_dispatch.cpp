@@ -29,14 +29,14 @@ Value scatter(Writer& w, const Routed& r, Value all, std::string_view label) {
   return mine;
 }
 
-Gradients dispatch_back(Writer& w, Gradients gradients, const Routed& r, Value order) {
+Gradients gathered_dispatch_back(Writer& w, Gradients gradients, const Routed& r, Value order) {
   const Value all = w.temporary(whole(r), "gradient of all ranks' tokens");
   w.memory_bound(OperationKind::copy, "unpermute gradient", r.row * r.rows + whole(r));
   w.drop({gradients[0], order});
   return {scatter(w, r, all, "dispatch gradient"), gradients[1], gradients[2]};
 }
 
-Gradients combine_back(Writer& w, Gradients gradients, const Routed& r) {
+Gradients gathered_combine_back(Writer& w, Gradients gradients, const Routed& r) {
   const Value all = gather(w, r, "gradient of all ranks' outputs");
   const Value rows = w.temporary(r.row * r.rows, "combine gradient");
   w.memory_bound(OperationKind::copy, "permute gradient", 2 * r.row * r.rows);
@@ -64,7 +64,7 @@ Dispatched gathered_dispatch(Writer& w, const Routed& r) {
   const Value probabilities = w.fp32_activation(4 * r.rows, "expert probabilities");
   w.save(order);
   w.drop({order, all});
-  w.node([=](Writer& b, Gradients g) { return dispatch_back(b, g, r, order); });
+  w.node([=](Writer& b, Gradients g) { return gathered_dispatch_back(b, g, r, order); });
   return {rows, probabilities};
 }
 
@@ -73,7 +73,7 @@ Value gathered_combine(Writer& w, const Routed& r, Value outputs) {
   w.memory_bound(OperationKind::copy, "unpermute", r.row * r.rows + whole(r));
   w.drop(outputs);
   const Value sum = scatter(w, r, all, "mixture output");
-  w.node([=](Writer& b, Gradients g) { return combine_back(b, g, r); });
+  w.node([=](Writer& b, Gradients g) { return gathered_combine_back(b, g, r); });
   return sum;
 }
 

@@ -19,10 +19,10 @@ double elements_of_rank(const Plan& plan) {
     most = std::max(most, own);
   }
   const auto all = static_cast<double>(model::parameters(a));
-  const auto ends = static_cast<double>(model::embedding_parameters(a, a.vocab));
+  const auto embedding = static_cast<double>(model::embedding_parameters(a, a.vocab));
   const double share = static_cast<double>(most) / static_cast<double>(a.layers);
   const double ranks = static_cast<double>(plan.mesh.dp) * plan.mesh.cp * plan.mesh.tp;
-  return (share * (all - ends) + ends) / ranks;
+  return (share * (all - embedding) + embedding) / ranks;
 }
 
 }  // namespace
@@ -40,7 +40,7 @@ double host_gradient_sums(const Plan& plan) {
 }
 
 std::int64_t host_activations(const Program& program) {
-  std::vector<std::int64_t> ends, most;  // by template: bytes more behind it, and at its height
+  std::vector<std::int64_t> rest, most;  // by template: bytes more behind it, and at its height
   for (const Template& pattern : program.templates) {
     std::int64_t here = 0, height = 0;
     const bool saves = pattern.kind != PassKind::setup && pattern.kind != PassKind::step;
@@ -54,7 +54,7 @@ std::int64_t host_activations(const Program& program) {
         here += i.stream == Stream::pcie_down ? copy.bytes.n : -copy.bytes.n;
         height = std::max(height, here);
       }
-    ends.push_back(here);
+    rest.push_back(here);
     most.push_back(height);
   }
   std::int64_t pool = 0;
@@ -62,7 +62,7 @@ std::int64_t host_activations(const Program& program) {
     std::int64_t waiting = 0;
     for (const Pass& pass : *step) {
       pool = std::max(pool, waiting + most[pass.pattern]);
-      waiting += ends[pass.pattern];
+      waiting += rest[pass.pattern];
     }
   }
   return pool;

@@ -19,50 +19,67 @@ Value logits_tensor(Writer& w, std::int64_t bytes, std::string_view label) {
   return w.make(bytes, label, Category::logits);
 }
 
+// In fp32: what `.float()` makes of the logits. It makes nothing where they are in fp32 already.
+std::int64_t wide_bytes(const Dimensions& dim) {
+  return 4 * dim.tokens * dim.vocab;
+}
+bool widens(const Writer& w) {
+  return w.dim.element < 4;
+}
+void widen(Writer& w) {
+  if (widens(w)) softmax_pass(w, "logits to fp32", logits_bytes(w.dim) + wide_bytes(w.dim));
+}
+// The gradient of the logits from that of the wide ones, which goes.
+Value narrow(Writer& w, Value wide) {
+  if (!widens(w)) return wide;
+  const Value made = logits_tensor(w, logits_bytes(w.dim), "logits gradient");
+  softmax_pass(w, "gradient to bf16", logits_bytes(w.dim) + wide_bytes(w.dim));
+  w.drop(wide);
+  return made;
+}
+
 // What Megatron-LM's function saves, or one fused kernel's, in the order of their release.
-struct Saved {
+struct SavedLoss {
   Value softmax, mask, targets;
 };
 
-Gradients megatron_back(Writer& w, const Saved& saved) {
-  const std::int64_t l = logits_bytes(w.dim);
+Gradients megatron_back(Writer& w, const SavedLoss& saved) {
   const Value numbers = w.temporary(8 * w.dim.tokens, "row numbers");
   const Value update = w.temporary(4 * w.dim.tokens, "softmax update");
   w.memory_bound(OperationKind::embedding, "subtract one-hot", 24 * w.dim.tokens);
-  softmax_pass(w, "scale softmax", 4 * l);
+  softmax_pass(w, "scale softmax", 2 * wide_bytes(w.dim));
   w.drop({numbers, update});
-  const Value made = logits_tensor(w, l, "logits gradient");
-  softmax_pass(w, "gradient to bf16", 3 * l);
-  w.drop({saved.softmax, saved.mask, saved.targets});
+  const Value made = narrow(w, saved.softmax);
+  w.drop({saved.mask, saved.targets});
   return {made};
 }
 
 // [Megatron-LM cross_entropy.py:_VocabParallelCrossEntropy]
 Value megatron(Writer& w) {
-  const std::int64_t l = logits_bytes(w.dim), rows = w.dim.tokens;
-  Saved saved{};
-  saved.softmax = logits_tensor(w, 2 * l, "fp32 logits, then softmax");
-  softmax_pass(w, "logits to fp32", 3 * l);
+  const std::int64_t wide = wide_bytes(w.dim), rows = w.dim.tokens;
+  SavedLoss saved{};
+  saved.softmax = logits_tensor(w, wide, "fp32 logits, then softmax");
+  widen(w);
   const Value maximum = w.temporary(4 * rows, "row maximum");
   const Value index = w.temporary(8 * rows, "row maximum index");
-  softmax_pass(w, "row maximum", 2 * l);
+  softmax_pass(w, "row maximum", wide);
   w.drop(index);
   reduce_rows(w, "all-reduce maximum");
-  softmax_pass(w, "subtract maximum", 4 * l);
+  softmax_pass(w, "subtract maximum", 2 * wide);
   saved.mask = w.activation(rows, "target mask");
   saved.targets = w.activation(8 * rows, "masked target");
   const Value numbers = w.temporary(8 * rows, "row numbers");
   const Value predicted = w.temporary(4 * rows, "predicted logit");
   w.memory_bound(OperationKind::embedding, "target logit", 16 * rows);
-  softmax_pass(w, "exp", 4 * l);
+  softmax_pass(w, "exp", 2 * wide);
   const Value sums = w.temporary(4 * rows, "sum of exp");
-  softmax_pass(w, "sum", 2 * l);
+  softmax_pass(w, "sum", wide);
   w.drop(numbers);
   reduce_rows(w, "all-reduce predicted");
   reduce_rows(w, "all-reduce sum");
   const Value losses = w.activation(4 * rows, "token losses");
   w.memory_bound(OperationKind::elementwise, "loss", 12 * rows);
-  softmax_pass(w, "divide", 4 * l);
+  softmax_pass(w, "divide", 2 * wide);
   w.drop({maximum, predicted, sums});
   w.node([saved](Writer& b, Gradients) { return megatron_back(b, saved); });
   return losses;
@@ -71,25 +88,25 @@ Value megatron(Writer& w) {
 // Megatron-LM's steps, those between two all-reduces compiled into one pass each; the predicted
 // logit and the sum go in one all-reduce [megatron/core/fusions/fused_cross_entropy.py].
 Value native(Writer& w) {
-  const std::int64_t l = logits_bytes(w.dim), rows = w.dim.tokens;
-  Saved saved{};
-  saved.softmax = logits_tensor(w, 2 * l, "fp32 logits, then softmax");
+  const std::int64_t wide = wide_bytes(w.dim), rows = w.dim.tokens;
+  SavedLoss saved{};
+  saved.softmax = logits_tensor(w, wide, "fp32 logits, then softmax");
   const Value maximum = w.temporary(4 * rows, "row maximum");
-  softmax_pass(w, "logits to fp32, row maximum", 3 * l);
+  softmax_pass(w, "logits to fp32, row maximum", (widens(w) ? logits_bytes(w.dim) : 0) + wide);
   reduce_rows(w, "all-reduce maximum");
   saved.mask = w.activation(rows, "target mask");
   saved.targets = w.activation(8 * rows, "masked target");
   const Value sums = w.temporary(8 * rows, "predicted logit, sum of exp");
-  softmax_pass(w, "subtract maximum, exp, sum", 4 * l);
+  softmax_pass(w, "subtract maximum, exp, sum", 2 * wide);
   reduce_rows(w, "all-reduce predicted, sum", 2);
   const Value losses = w.activation(4 * rows, "token losses");
-  softmax_pass(w, "divide", 4 * l);
+  softmax_pass(w, "divide", 2 * wide);
   w.drop({maximum, sums});
   w.node([saved](Writer& b, Gradients) -> Gradients {
-    const std::int64_t wide = logits_bytes(b.dim);
-    const Value made = logits_tensor(b, wide, "logits gradient");
+    const std::int64_t l = logits_bytes(b.dim);
+    const Value made = logits_tensor(b, l, "logits gradient");
     b.memory_bound(OperationKind::embedding, "subtract one-hot", 24 * b.dim.tokens);
-    softmax_pass(b, "scale softmax to bf16", 3 * wide);
+    softmax_pass(b, "scale softmax to bf16", l + wide_bytes(b.dim));
     b.drop({saved.softmax, saved.mask, saved.targets});
     return {made};
   });
@@ -139,51 +156,48 @@ Value fused(Writer& w, Value logits) {
 // The loss's gradient is dense: zeros but for the targets. Over shards both steps are one function
 // that makes no use of what it no longer needs.
 Gradients torch_back(Writer& w, Value log_softmax) {
-  const std::int64_t l = logits_bytes(w.dim);
+  const std::int64_t wide = wide_bytes(w.dim);
   const bool tp = w.dim.tp > 1;
-  const Value of_loss = logits_tensor(w, 2 * l, "gradient of log softmax");
-  softmax_pass(w, "dense loss gradient", 2 * l);
+  const Value of_loss = logits_tensor(w, wide, "gradient of log softmax");
+  softmax_pass(w, "dense loss gradient", wide);
   Value unscaled = 0;
   if (tp) {
-    const Value exponentials = logits_tensor(w, 2 * l, "exp of logits");
-    softmax_pass(w, "exp", 4 * l);
-    unscaled = logits_tensor(w, 2 * l, "unscaled gradient of fp32 logits");
-    softmax_pass(w, "add", 6 * l);
+    const Value exponentials = logits_tensor(w, wide, "exp of logits");
+    softmax_pass(w, "exp", 2 * wide);
+    unscaled = logits_tensor(w, wide, "unscaled gradient of fp32 logits");
+    softmax_pass(w, "add", 3 * wide);
     w.drop(exponentials);
   }
-  const Value wide = logits_tensor(w, 2 * l, "gradient of fp32 logits");
-  softmax_pass(w, "log softmax backward", (tp ? 4 : 6) * l);
+  const Value of_wide = logits_tensor(w, wide, "gradient of fp32 logits");
+  softmax_pass(w, "log softmax backward", (tp ? 2 : 3) * wide);
   w.drop({unscaled, of_loss, log_softmax});
-  const Value made = logits_tensor(w, l, "logits gradient");
-  softmax_pass(w, "gradient to bf16", 3 * l);
-  w.drop(wide);
-  return {made};
+  return {narrow(w, of_wide)};
 }
 
 // An fp32 copy, its log softmax, the loss of the targets [torchtitan train.py:
 // F.cross_entropy(pred.float(), labels)]; over vocabulary shards the steps of log softmax
 // [torch.distributed.tensor.parallel.loss].
 Value torch(Writer& w) {
-  const std::int64_t l = logits_bytes(w.dim), rows = w.dim.tokens;
-  const Value wide = logits_tensor(w, 2 * l, "fp32 logits");
-  softmax_pass(w, "logits to fp32", 3 * l);
+  const std::int64_t wide = wide_bytes(w.dim), rows = w.dim.tokens;
+  const Value copy = widens(w) ? logits_tensor(w, wide, "fp32 logits") : 0;
+  widen(w);
   Value maximum = 0, shifted = 0, sums = 0;
   if (w.dim.tp > 1) {
     maximum = w.temporary(4 * rows, "row maximum");
-    softmax_pass(w, "row maximum", 2 * l);
+    softmax_pass(w, "row maximum", wide);
     reduce_rows(w, "all-reduce maximum");
-    shifted = logits_tensor(w, 2 * l, "shifted logits");
-    softmax_pass(w, "subtract maximum", 4 * l);
-    const Value exponentials = logits_tensor(w, 2 * l, "exp of logits");
-    softmax_pass(w, "exp", 4 * l);
+    shifted = logits_tensor(w, wide, "shifted logits");
+    softmax_pass(w, "subtract maximum", 2 * wide);
+    const Value exponentials = logits_tensor(w, wide, "exp of logits");
+    softmax_pass(w, "exp", 2 * wide);
     sums = w.temporary(4 * rows, "sum of exp");
-    softmax_pass(w, "sum", 2 * l);
+    softmax_pass(w, "sum", wide);
     w.drop(exponentials);
     reduce_rows(w, "all-reduce sum");
   }
-  const Value log_softmax = logits_tensor(w, 2 * l, "log softmax");
-  softmax_pass(w, "log softmax", 4 * l);
-  w.drop({shifted, maximum, sums, wide});
+  const Value log_softmax = logits_tensor(w, wide, "log softmax");
+  softmax_pass(w, "log softmax", 2 * wide);
+  w.drop({shifted, maximum, sums, copy});
   const Value losses = w.activation(4 * rows, "token losses");
   w.memory_bound(OperationKind::embedding, "target logit", 16 * rows);
   reduce_rows(w, "all-reduce predicted");

@@ -9,7 +9,6 @@ namespace sim::workload {
 namespace {
 
 using schedule::Step;
-using Kind = schedule::Pass;
 
 // Streams and events of the messages that travel beside the passes, for chunks whose activations
 // travel from the first stage to the last, and for those that travel back.
@@ -102,9 +101,11 @@ void Pipeline::run(const Act& act, const Patterns& patterns) {
   const bool acquires = !has_frame(step);
   push(pattern, step, acquires ? acquire(step) : frame_of(step));
   passes_.back().acquires = acquires;
-  if (step.pass == Kind::forward && rank_.has_loss(step.chunk) && rank_.keeps_output(step.chunk))
+  if (step.pass == schedule::Pass::forward && rank_.has_loss(step.chunk) &&
+      rank_.keeps_output(step.chunk))
     keep(StageTensors::kept_output, step);
-  if (step.pass == Kind::backward || step.pass == Kind::input) went_back_ = step;
+  if (step.pass == schedule::Pass::backward || step.pass == schedule::Pass::input)
+    went_back_ = step;
   if (!act.completes) return;
   passes_.back().releases = true;
   free_frames_.push_back(frame_of(step));
@@ -225,7 +226,7 @@ void Pipeline::release(const Act& act) {
 // changes hands as it is.
 void Pipeline::turn(const Act& act) {
   if (tensors_.exist()) return turn_in_torch(act);
-  if (act.step.pass == Kind::forward) {
+  if (act.step.pass == schedule::Pass::forward) {
     const std::uint32_t stub = pattern_of(stub_pattern_, "detach output", [](Emitter& e) {
       e.alloc(frame_slot(output_stub), 2, Category::other, "deallocated output");
     });
@@ -246,7 +247,7 @@ void Pipeline::turn(const Act& act) {
 // What the one stage made takes the place of the other's receive buffer, for as long as that: a
 // kept output and a kept gradient are no longer there.
 void Pipeline::turn_in_torch(const Act& act) {
-  const bool forward = act.step.pass == Kind::forward;
+  const bool forward = act.step.pass == schedule::Pass::forward;
   if (forward && !rank_.keeps_output(act.step.chunk)) {
     const std::uint32_t stub = pattern_of(stub_pattern_, "detach output", [&](Emitter& e) {
       hold_place(e, frame_slot(output_stub));

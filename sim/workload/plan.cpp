@@ -349,6 +349,13 @@ void precision(const Plan& plan, Problems& problems) {
       plan.numerics.precision == model::Precision::tf32)
     problems.push_back(
         {"precision", "precision is one of bf16, fp16, fp32; others are not simulated"});
+  // [flash_attn/flash_attn_interface.py and TransformerEngine's backends: fp16 and bf16 alone]
+  if (plan.numerics.precision == model::Precision::fp32 &&
+      plan.stack.attention != AttentionBackend::unfused)
+    problems.push_back(
+        {"attention", fmt::format("{} multiplies in 16 bits or less, not in fp32; write attention "
+                                  "unfused, or precision bf16",
+                                  implementation(plan.stack.attention))});
   if (plan.numerics.tf32 && plan.numerics.precision != model::Precision::fp32)
     problems.push_back({"tf32", "tf32 is of fp32 tensors; write precision fp32, or turn tf32 off"});
   if (plan.numerics.fp8_parameters && !plan.numerics.fp8)

@@ -3,8 +3,10 @@
 #pragma once
 
 #include <array>
+#include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "sim/workload/plan.h"
 
@@ -26,5 +28,9 @@ constexpr bool add_recompute_module(RecomputeModules& to, std::string_view name)
     if (known == name) return to.*module = true;
   return false;
 }
+
+// Of each module that no layer of the network has: why, and what would do.
+std::vector<std::string> absent_modules(const RecomputeModules& modules,
+                                        const model::Architecture& network);
 
 }  // namespace sim::workload

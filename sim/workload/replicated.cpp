@@ -15,7 +15,7 @@ using model::OperationKind;
 
 namespace {
 
-enum Local : std::uint32_t { flattened, mirrored };
+enum : std::uint32_t { flat_norms, mirrored };
 
 // Events of the step's end alone, where no tape is open: a tensor's gradient has come down.
 std::uint16_t gradient_is_down(std::size_t tensor) {
@@ -257,12 +257,12 @@ void Replicated::sum_norm_gradients(Emitter& e, int chunk) {
     }
   if (tensors == 0) return;
   const std::int64_t bytes = elements * bytes_of_gradient();
-  e.alloc(local_slot(flattened), bytes, Category::temporaries, "flattened norm gradients");
+  e.alloc(local_slot(flat_norms), bytes, Category::temporaries, "flattened norm gradients");
   e.memory_bound(OperationKind::copy, "flatten norm gradients", 2 * bytes);
   e.collective(Kind::all_reduce, Stream::tp, bytes, "norm gradient all-reduce");
   for (int i = 0; i < tensors; ++i)
     e.memory_bound(OperationKind::copy, "copy norm gradient", 2 * bytes / tensors);
-  e.free(local_slot(flattened));
+  e.free(local_slot(flat_norms));
 }
 
 // The optimizer works on fp32: with an fp32 buffer its gradient is a view of it, else a copy, from

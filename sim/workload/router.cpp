@@ -17,12 +17,12 @@ Matrix gate(const Rank& rank) {
   return {"router", "router.weight", a.hidden, a.experts.count, 1, true, true};
 }
 
-struct Saved {
+struct SavedRoute {
   Value normed, logits, probabilities, map;
 };
 
 // The gradient of the logits, and through the gating product what joins the rows' gradient.
-Gradients back(Writer& w, Gradients gradients, const Routed& r, const Saved& saved) {
+Gradients back(Writer& w, Gradients gradients, const Routed& r, const SavedRoute& saved) {
   const std::int64_t bytes = r.score * r.tokens * r.experts, u = w.dim.residual();
   const Value of_scores = w.temporary(bytes, "router score gradient");
   for (int i = 0; i < backward_kernels; ++i)
@@ -69,7 +69,7 @@ void route(Writer& w, const Routed& r, Value normed) {
   save_operands(w, {normed});
   w.save({logits, probabilities, map});
   w.drop({logits, probabilities, map});
-  const Saved saved{normed, logits, probabilities, map};
+  const SavedRoute saved{normed, logits, probabilities, map};
   w.node([=](Writer& b, Gradients g) { return back(b, g, r, saved); });
 }
 

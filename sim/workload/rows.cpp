@@ -29,11 +29,11 @@ Value with_sequence(Writer& w) {
   return gathered;
 }
 
-struct Saved {
+struct SavedRows {
   Value mask = 0, ids = 0;
 };
 
-Gradients rows_back(Writer& w, const Saved& saved) {
+Gradients rows_back(Writer& w, const SavedRows& saved) {
   const Value gathered = w.sequence_parallel() ? with_sequence(w) : Value{0};
   const Value masked = w.temporary(w.dim.full(), "masked gradient");
   w.memory_bound(OperationKind::copy, "mask gradient rows", 3 * w.dim.full());
@@ -68,8 +68,8 @@ std::uint32_t look_up(Rank& rank, const Variant& variant) {
   const Dimensions& dim = w.dim;
   w.use({"word embedding"});
   read_ids(w);
-  const Saved saved{w.activation(dim.tokens, "embedding mask"),
-                    w.activation(8 * dim.tokens, "masked ids")};
+  const SavedRows saved{w.activation(dim.tokens, "embedding mask"),
+                        w.activation(8 * dim.tokens, "masked ids")};
   w.memory_bound(OperationKind::elementwise, "mask ids", 25 * dim.tokens);
   w.e.free(frame_slot(ids));
   Value rows = w.temporary(dim.full(), "embedding rows");

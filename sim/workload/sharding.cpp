@@ -12,7 +12,7 @@ namespace {
 using collective::Kind;
 using model::OperationKind;
 
-enum Local : std::uint32_t { norm_scratch };
+enum : std::uint32_t { norm_scratch };
 
 }  // namespace
 

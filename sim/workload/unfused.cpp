@@ -77,14 +77,15 @@ Value Unfused::scores_back(Writer& w, Value gradient) const {
     w.drop({mask, gradient});
     gradient = of_softmax;
   }
-  // apex' kernel overwrites the gradient; PyTorch's softmax and masking make new ones.
+  // apex' kernel overwrites the gradient; PyTorch's softmax makes a new one, and masking fills a
+  // copy of that (aten TensorAdvancedIndexing.cpp: masked_fill is a clone and masked_fill_).
   w.memory_bound(OperationKind::softmax, "softmax backward",
                  (traits.fused_softmax ? 2 : 3) * bytes);
   if (!traits.fused_softmax) {
     const Value masked = w.temporary(bytes, "gradient of masked scores");
     w.drop(gradient);
     gradient = w.temporary(bytes, "gradient of scores");
-    w.memory_bound(OperationKind::softmax, "mask backward", 2 * bytes);
+    w.memory_bound(OperationKind::softmax, "mask backward", 4 * bytes);
     w.drop(masked);
   }
   w.drop(softmax);

@@ -19,8 +19,8 @@ namespace {
 using collective::Kind;
 using model::OperationKind;
 
-struct Ring {
-  Ring(const Rank& rank, const context::Shape& shape)
+struct RingInside {
+  RingInside(const Rank& rank, const context::Shape& shape)
       : exchange(rank, shape),
         steps(context_method(rank.plan).forward(shape, rank.program.cp_rank)),
         row(rank.dim.batch * exchange.heads() * rank.dim.head_dim),
@@ -49,7 +49,7 @@ struct Arriving {
   std::uint16_t event = 0;
 };
 
-Arriving send_on(Writer& w, const Ring& ring, Value key, Value value, std::int64_t bytes,
+Arriving send_on(Writer& w, const RingInside& ring, Value key, Value value, std::int64_t bytes,
                  std::string_view label) {
   Arriving next;
   next.key = w.make(bytes, label, Category::communication);
@@ -97,7 +97,7 @@ struct Forward {
   Value out, lse;
 };
 
-Forward attend(Writer& w, const Ring& ring, Value key, Value value) {
+Forward attend(Writer& w, const RingInside& ring, Value key, Value value) {
   Forward f{0, 0};
   Value sum = 0;
   const Value first[] = {key, value};
@@ -130,7 +130,7 @@ Forward attend(Writer& w, const Ring& ring, Value key, Value value) {
 }
 
 // Gradients of keys and values follow the keys around, in fp32.
-Gradients attend_back(Writer& w, const Ring& ring, Value key, Value value) {
+Gradients attend_back(Writer& w, const RingInside& ring, Value key, Value value) {
   const std::int64_t query = ring.element * ring.tokens * ring.row, keys = ring.key_bytes();
   const std::int64_t wide = 4 * ring.tokens * ring.key_row;
   const Value first[] = {key, value};
@@ -176,7 +176,7 @@ Gradients attend_back(Writer& w, const Ring& ring, Value key, Value value) {
 }  // namespace
 
 Value usp_core(Writer& w, const CoreInputs& in, const context::Shape& shape) {
-  const Ring ring(w.rank, shape);
+  const RingInside ring(w.rank, shape);
   if (shape.ring() == 1) return ulysses_core(w, in);
   const Layouts l = make_layouts(w, in);
   const HeadExchange::Inputs own = ring.exchange.inputs(w, l);

@@ -36,7 +36,7 @@ void reduce_stages(Writer& w, std::int64_t bytes, std::string_view label, std::u
 }
 
 // What an output pass keeps for its gradients.
-struct Saved {
+struct SavedVocabulary {
   Value input, softmax, mask, targets, maximum, sums;
 };
 
@@ -54,7 +54,7 @@ Value shared_input(Writer& w) {
 
 // Local softmax, as _VocabParallelCrossEntropy, with sums over the tensor-parallel ranks; with the
 // output layer on all stages at the same time over those too.
-Saved local_softmax(Writer& w, Value input) {
+SavedVocabulary local_softmax(Writer& w, Value input) {
   const Dimensions& dim = w.dim;
   const std::int64_t l = logits_bytes(dim), rows = dim.tokens;
   const bool together = kind(w) == Output::together;
@@ -67,7 +67,7 @@ Saved local_softmax(Writer& w, Value input) {
   };
   const Value logits = tensor(l, "logits");
   head_product(w, rows, dim.vocab, dim.hidden, GemmRole::forward, 0);
-  Saved saved{input, tensor(2 * l, "fp32 logits, then softmax"), 0, 0, 0, 0};
+  SavedVocabulary saved{input, tensor(2 * l, "fp32 logits, then softmax"), 0, 0, 0, 0};
   softmax_pass(w, "logits to fp32", 3 * l);
   w.drop(logits);
   saved.maximum = w.activation(4 * rows, "row maximum");
@@ -89,7 +89,7 @@ Saved local_softmax(Writer& w, Value input) {
 }
 
 // The gradient of the logits in 16 bits; the softmax goes.
-Value logits_gradient(Writer& w, const Saved& saved) {
+Value logits_gradient(Writer& w, const SavedVocabulary& saved) {
   const std::int64_t l = logits_bytes(w.dim);
   w.memory_bound(OperationKind::embedding, "subtract one-hot", 24 * w.dim.tokens);
   softmax_pass(w, "scale softmax", 4 * l);
@@ -158,7 +158,7 @@ Value early_gradient(Writer& w) {
 }
 
 // T: what is left of the output layer's way back.
-Gradients gradients(Writer& w, const Saved& saved) {
+Gradients gradients(Writer& w, const SavedVocabulary& saved) {
   const std::int64_t l = logits_bytes(w.dim);
   if (kind(w) != Output::together) softmax_pass(w, "rescale softmax", 4 * l);
   const Value logits = logits_gradient(w, saved);
@@ -256,7 +256,7 @@ std::uint32_t output_pass(Rank& rank, const Variant& variant) {
   const Value input = shared_input(w);
   blas_workspace(w, blas_workspace_forward, "cuBLAS workspace of the forward thread");
   if (w.sequence_parallel()) gather_head_input(w);
-  const Saved saved = local_softmax(w, input);
+  const SavedVocabulary saved = local_softmax(w, input);
   w.e.free(frame_slot(labels));
   if (kind(w) == Output::one_barrier) {
     const Value made = early_gradient(w);

@@ -79,8 +79,19 @@ TEST_CASE("captured steps: whole lists of tensors belong to the step's operation
 TEST_CASE("captured steps: what no network and no single kernel did is no measurement") {
   const ComparedTrace step = compared("8b-dp8-full");
   const auto times = operation_times(*step.expected, step.trace, step.match);
-  const Measurements found = measurements_of(*step.expected, times, Duration{}, "captured", "");
+  const Measurements found = measurements_of(*step.expected, times, Duration{}, "captured", "H100");
   CHECK(found.collectives.empty());
+  CHECK(found.device == "H100");
+  REQUIRE_FALSE(found.kernels.empty());
+  for (const KernelSample& kernel : found.kernels) {
+    CHECK(kernel.source == "captured");
+    CHECK(kernel.gpu == "H100");
+    CHECK_FALSE(kernel.group.empty());
+    CHECK(kernel.operations.size() == 1);
+    CHECK(kernel.in_run);
+    CHECK(kernel.count > 0);
+    CHECK(kernel.seconds > 0);
+  }
   CHECK(found.passed.at("collectives of a fake process group (copies on one GPU)") == 65);
   for (std::size_t i = 0; i < times.size(); ++i) {
     if (times[i].steps == 0) continue;

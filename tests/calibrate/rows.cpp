@@ -173,6 +173,12 @@ TEST_CASE("calibrate: fp32 whose products are in tf32") {
   const workload::Plan plan = plan_of(find("training_runs.csv", "T01650")).plan;
   CHECK(plan.numerics.precision == model::Precision::fp32);
   CHECK(plan.product_precision() == model::Precision::tf32);
+  // Sailor's models: dropout behind the products of one of them, none of the scores.
+  CHECK(plan.architecture.attention_dropout == 0);
+  CHECK(plan.architecture.hidden_dropout == 0.1);
+  CHECK(plan.environment.launch_blocking);
+  const workload::Plan opt = plan_of(find("training_runs.csv", "T01663")).plan;
+  CHECK(opt.architecture.hidden_dropout == 0);
 }
 
 TEST_CASE("calibrate: frameworks bring their own kernels") {

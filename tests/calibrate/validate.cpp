@@ -185,14 +185,15 @@ TEST_CASE("calibrate: a row that a profile was fitted on says of memory what any
   for (const auto& interval : own[0].intervals) CHECK_FALSE(interval.has_value());
 }
 
-TEST_CASE("calibrate: of a run with a row for each rank the one with the most memory counts") {
+TEST_CASE("calibrate: of the ranks of a stage, and of batches, the one with most memory counts") {
   std::vector<Row> rows;
   std::vector<Prediction> said;
-  for (int i = 0; i < 6; ++i) {  // two runs of three ranks
+  for (int i = 0; i < 12; ++i) {  // two stages of three ranks, with two batches
     rows.push_back(row(std::to_string(i), ""));
-    rows.back()["rank"] = std::to_string(i % 3);
-    rows.back()["where"] = i < 3 ? "one" : "other";
-    rows.back()["mem_reserved_peak_gib"] = std::to_string(20 + (i % 3 == 1));
+    rows.back()["pp_stage"] = std::to_string(i / 3 % 2);
+    rows.back()["rank"] = std::to_string(i % 6);
+    rows.back()["n_microbatch"] = i < 6 ? "4" : "8";
+    rows.back()["mem_reserved_peak_gib"] = std::to_string(20 + (i % 6 == 1) + (i == 11));
     said.push_back(predicted(std::to_string(i), 1));
     said.back().reserved_gib = 20 + i;
   }
@@ -200,8 +201,14 @@ TEST_CASE("calibrate: of a run with a row for each rank the one with the most me
   REQUIRE(residuals.groups.size() == 1);
   const std::vector<double>& values = residuals.groups[0].values;
   REQUIRE(values.size() == 2);
-  CHECK(values[0] == Approx(std::log(21.0 / 24)));
+  CHECK(values[0] == Approx(std::log(21.0 / 31)));
   CHECK(values[1] == Approx(std::log(21.0 / 21)).margin(1e-9));
+  // Another size of microbatch is another run; times are nobody's copies.
+  for (int i = 6; i < 12; ++i) rows[static_cast<std::size_t>(i)]["mbs"] = "2";
+  CHECK(residuals_of(rows, said, "x").groups[0].values.size() == 4);
+  for (Row& one : rows) one["iter_time_s"] = "5";
+  for (Prediction& one : said) one.iter_time_s = 5;
+  CHECK(residuals_of(rows, said, "x").groups[0].values.size() == 12);
 }
 
 TEST_CASE("calibrate: the interval of a row knows nothing of the row") {

@@ -1,6 +1,7 @@
 #include "sim/config/profile.h"
 
 #include <catch2/catch.hpp>
+#include <filesystem>
 
 #include "support.h"
 
@@ -45,6 +46,26 @@ TEST_CASE("config: every cluster finds its profiles") {
     REQUIRE(file);
     CHECK(file->device.name == machine->gpu.profile);
   }
+}
+
+TEST_CASE("config: FlashAttention-3, which runs on Hopper alone, is in no other GPU's profile") {
+  support::Scratch scratch;
+  int some = 0;
+  for (const auto& entry :
+       std::filesystem::directory_iterator(support::in_repository("topologies"))) {
+    if (entry.path().extension() != ".textproto") continue;
+    const auto machine = sim::config::load_cluster(entry.path());
+    if (!machine) continue;
+    const auto file = sim::config::find_profiles(*machine);
+    CAPTURE(entry.path(), problems(file));
+    REQUIRE(file);
+    for (const auto& attention : file->device.attention) {
+      if (attention.implementation != "flash-attention-3") continue;
+      CHECK(machine->gpu.compute_capability == 90);
+      ++some;
+    }
+  }
+  CHECK(some > 0);
 }
 
 TEST_CASE("config: a profile carries what its file says") {

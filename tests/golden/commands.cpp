@@ -274,6 +274,21 @@ TEST_CASE("golden: what varies must be a setting") {
   CHECK(campaign.err.starts_with(
       "command line, --vary: error: nothing that varies is called 'spare'; did you mean "
       "'spares'?; one of answer, "));
+  // A value that no campaign can have is bad input; one that this campaign cannot have is a row.
+  for (const std::string value :
+       {"mtbf=3h,abc", "spares=x", "rate=0", "answer=no", "interval=-1"}) {
+    const golden::Finished bad =
+        run("./rehearse campaign --step-time 10 --gpus 8 --mtbf 3h --vary " + value, folder);
+    INFO(value << "\n" << bad.err);
+    CHECK(bad.code == 65);
+    CHECK(bad.out.empty());
+    CHECK(bad.err.starts_with("command line, --vary: error: "));
+  }
+  const golden::Finished rows =
+      run("./rehearse campaign --step-time 10 --gpus 64 --failures everything --seeds 2 --vary "
+          "mtbf=3h,4h",
+          folder);
+  CHECK(rows.out.find("impossible") != std::string::npos);
 }
 
 TEST_CASE("golden: a condition of a node that the job does not use is said") {

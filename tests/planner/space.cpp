@@ -130,8 +130,11 @@ TEST_CASE("planner: a mixture without a dense layer has no MLP to recompute") {
     });
   };
   CHECK(selective("qwen3-30b-a3b", {}) == 0);
-  CHECK(selective("mixtral-8x7b", {"recompute_modules=mlp,moe"}) == 1);
-  CHECK(selective("mixtral-8x7b", {"recompute=selective", "recompute_modules=mlp"}) == 1);
+  CHECK(selective("mixtral-8x7b", {"recompute=selective"}) == 1);  // core_attn
+  CHECK(selective("mixtral-8x7b", {"recompute_modules=moe,moe_act"}) == 2);
+  const std::string none = refusal(sample::question("mixtral-8x7b", "dgx-h200", 512, 512, 4096,
+                                                    {"pp=1", "recompute_modules=mlp,moe"}));
+  CHECK(none.find("mlp cannot be recomputed: all layers have experts") != std::string::npos);
   CHECK(selective("deepseek-v3", {}) == 1);  // its first layers are dense
   CHECK(selective("llama-3.1-8b", {}) == 1);
 }

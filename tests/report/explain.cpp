@@ -87,3 +87,37 @@ TEST_CASE("report: free bytes at the failing request are those of its own pool a
   CHECK(event.largest_free_block <= event.cached);
   CHECK(event.largest_free_block < event.requested);
 }
+
+TEST_CASE("report: of ranks as near to their limit as each other the first is explained") {
+  Explained two(sample::plan(1, 1, 2, 1, 4), plenty);
+  REQUIRE(two.answer.run.classes.size() == 2);
+  replay::ClassReport &first = two.answer.run.classes[0], &second = two.answer.run.classes[1];
+  second.stage = first.stage;
+  second.capacity = first.capacity;
+  second.peak_reserved = first.peak_reserved;
+  const auto nearest = [&] {
+    return result(report::explain_document(two.answer, two.tensors))["nearest_to_its_limit"];
+  };
+  const auto peaks = [&] {
+    const std::string text = report::text(report::explain_document(two.answer, two.tensors));
+    return text.find(second.peak_place.label) != std::string::npos;
+  };
+  second.peak_place.label = "the second's place";
+  CHECK(nearest() == 0);
+  CHECK_FALSE(peaks());
+  ++second.peak_reserved.n;
+  CHECK(nearest() == 1);
+  CHECK(peaks());
+  second.peak_reserved.n -= 2;
+  CHECK(nearest() == 0);
+  // What runs out is nearer than what does not, and of two the earlier one.
+  const Explained fails(sample::plan(1, 1, 1, 1, 4),
+                        Bytes{two.answer.run.classes[0].peak_reserved.n / 2});
+  REQUIRE(!fails.answer.run.fits());
+  second.out_of_memory = fails.answer.run.classes[0].out_of_memory;
+  CHECK(peaks());
+  first.out_of_memory = second.out_of_memory;
+  CHECK_FALSE(peaks());
+  first.out_of_memory->when = first.out_of_memory->when + Duration{1};
+  CHECK(peaks());
+}

@@ -154,6 +154,11 @@ TEST_CASE("report: a GPU that nobody ran on has what its framework does elsewher
   CHECK(found->low > -0.90);
   CHECK_FALSE(found->own_gpu);
   CHECK(found->own_framework);
+  // Runs elsewhere were all slower than said; here they may as well be faster.
+  const config::RunResiduals slower = {"", {group("a", 99, 0.01, 0.01)}};
+  CHECK(spread(slower, ResidualOf::time, here)->low == 0);
+  CHECK(spread(slower, ResidualOf::time, other)->high == Approx(0.90));
+  CHECK(spread(slower, ResidualOf::time, other)->low == Approx(-0.90));
   Intervals all;
   all.step_seconds = Interval{1, 2};
   all.time = found;

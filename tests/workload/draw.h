@@ -113,6 +113,8 @@ class Draw {
     p.stack.attention =
         one_of({AttentionBackend::flash, AttentionBackend::flash, AttentionBackend::cudnn,
                 AttentionBackend::unfused, AttentionBackend::triton});
+    if (p.numerics.precision == sim::model::Precision::fp32)
+      p.stack.attention = AttentionBackend::unfused;
     p.stack.layer_kernels = one_of(
         {LayerKernels::fused, LayerKernels::fused, LayerKernels::eager, LayerKernels::compiled});
     p.stack.swiglu_fusion = !one_in(4);

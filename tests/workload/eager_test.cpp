@@ -151,6 +151,38 @@ TEST_CASE("workload: each metric of the logits is an fp32 copy and its log-softm
   CHECK(found.count == 2 * plan.microbatches());
 }
 
+TEST_CASE("workload: tensors in fp32 are not cast, and PyTorch masks their scores") {
+  Plan plan = gpt();
+  const std::int64_t logits = 4 * 2048 * 51200, scores = 4LL * 16 * 2048 * 2048;
+  const auto per_pass = [&](const Program& program, std::string_view name) {
+    const Kernels found = kernels(program, name);
+    return found.count == 0 ? 0 : found.bytes / found.count;
+  };
+  for (const LayerKernels run_by : {LayerKernels::fused, LayerKernels::eager}) {
+    plan.stack.layer_kernels = run_by;
+    plan.numerics.precision = model::Precision::bf16;
+    const Job narrow = job(plan);
+    CHECK(per_pass(narrow.classes.front(), "logits to fp32") == logits / 2 * 3);
+    CHECK(per_pass(narrow.classes.front(), "gradient to bf16") == logits / 2 * 3);
+    plan.numerics.precision = model::Precision::fp32;
+    const Job wide = job(plan);
+    const Program& program = wide.classes.front();
+    CHECK(kernels(program, "logits to fp32").count == 0);
+    CHECK(kernels(program, "gradient to bf16").count == 0);
+    const bool fused = run_by == LayerKernels::fused;
+    CHECK(per_pass(program, fused ? "divide" : "log softmax") == 2 * logits);
+    std::int64_t most = 0;
+    Walk walk(program);
+    walk.run(program.step, [&](const Instruction&, const Block&, const Walk& now) {
+      most = std::max(most, now.bytes("fp32 logits, then softmax") + now.bytes("log softmax"));
+    });
+    CHECK(most == logits);
+    // masked_fill_ forward; backward a copy that is filled.
+    CHECK(per_pass(program, "mask scores") == 2 * scores);
+    CHECK(per_pass(program, "mask backward") == 4 * scores);
+  }
+}
+
 TEST_CASE("workload: PyTorch's cross entropy holds five times its logits, in backward six") {
   for (const int tp : {0, 1, 2}) {  // 0: compiled, on one shard
     const bool compiled = tp == 0;

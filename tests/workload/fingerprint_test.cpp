@@ -18,6 +18,10 @@ TEST_CASE(
     if (problems(plan).empty())
       lines.push_back(fmt::format("{} draw {}", fingerprints::of(plan), number));
   }
+  // Of every schedule, with what else a plan may say.
+  for (std::uint64_t number = 1000; number < 1400; ++number)
+    lines.push_back(
+        fmt::format("{} legal {}", fingerprints::of(sample::draw_legal(number)), number));
   fingerprints::check("tests/workload/fingerprints.txt", lines);
 }
 
