@@ -61,6 +61,7 @@ std::string block_of(const KernelSample& sample) {
     case model::OperationKind::embedding:
       return "embedding";
     case model::OperationKind::host_copy:
+    case model::OperationKind::pageable_copy:
     case model::OperationKind::cpu_update:
       break;
   }

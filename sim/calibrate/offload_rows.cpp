@@ -1,20 +1,20 @@
 // offload_rows.cpp — ZeRO-3 runs of Megatron-DeepSpeed with the optimizer on the CPU
 // (deep_optimizer_states_runs.csv): forward, backward, step and iteration time.
 //
-// The passes are replayed: a model of the row's shape, parameters in shards, every layer
-// recomputed. Gradients of the last microbatch go down as each unit has them (offload.h), the step
-// is the catalog's on the rates of calibration/hosts.csv, which name their sources.
+// The row is replayed as any plan is (workload/host_step.h): a model of its shape, parameters in
+// shards, every layer recomputed, on a node with the rates of calibration/hosts.csv, which name
+// their sources.
 //
 // Not in the rows, and taken from the authors' scripts [mauryaavinash95/MLP-Offload scripts/
 // config-n-run.sh, launch-expt.sh]: the width of the MLP (calibration/offload_models.csv), SwiGLU,
 // RMSNorm, no biases, 4 heads of keys and values, GPT-2's 50257 words, input and output embedding
-// apart, reduce_scatter false; sequences whole on each rank, 16-bit reductions.
+// apart, overlap_comm true, pin_memory true, reduce_scatter false; sequences whole on each rank,
+// 16-bit reductions.
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <map>
-#include <numeric>
+#include <optional>
 
 #include "sim/calibrate/measured_table.h"
 #include "sim/calibrate/row_text.h"
@@ -30,17 +30,28 @@ namespace {
 
 enum Part : std::size_t { iteration, forward, backward, step };
 
-// A machine of the table: words of its column, how the folders of its runs end, our name in
-// hosts.csv, the cluster whose GPUs and links are the same. The first that fits.
+// Whose rates of hosts.csv, on GPUs and links of which cluster, and what its memory was fitted to
+// carry in other runs than those that hosts.csv has it of; 0: in none.
 struct Host {
-  const char* hint;
-  const char* folder;
-  const char* name;
-  const char* cluster;
+  std::string name, cluster;
+  double memory = 0;
 };
-constexpr std::array<Host, 3> hosts = {{{"Polaris", "-gaps-a100", "polaris-bound", "perlmutter"},
-                                        {"Polaris", "", "polaris", "perlmutter"},
-                                        {"JLSE", "", "jlse-h100", "dgx-h100"}}};
+
+// The first line of calibration/offload_hosts.csv that fits: words of the row's column, how the
+// folder of its run ends.
+std::optional<Host> host_of(const config::TableRow& row) {
+  static const Result<config::Table> table =
+      config::load_table(config::repository_root() + "/calibration/offload_hosts.csv");
+  if (!table) return std::nullopt;
+  for (const config::TableRow& line : table->rows) {
+    const std::string& folder = text_in(line, "folder");
+    if (text_in(row, "host_hint").find(text_in(line, "hint")) == std::string::npos) continue;
+    if (folder != "any" && !text_in(row, "dir").ends_with(folder)) continue;
+    return Host{text_in(line, "host"), text_in(line, "cluster"),
+                positive_in(line, "memory").value_or(0)};
+  }
+  return std::nullopt;
+}
 
 struct HostRates {
   offload::Rates rates;
@@ -49,35 +60,34 @@ struct HostRates {
 };
 
 // By the names of hosts.csv.
-Result<HostRates> rates_of(const std::string& name) {
+Result<HostRates> rates_of(const Host& of) {
   HostRates host;
   const Diagnostics problems =
-      config::read_host(name, {{"gpus_per_node", &host.gpus_per_node},
-                               {"cores", &host.rates.cores},
-                               {"memory", &host.rates.memory},
-                               {"pcie_up", &host.rates.pcie_up},
-                               {"pcie_down", &host.rates.pcie_down},
-                               {"layer_forward", &host.layer_forward},
-                               {"layer_backward", &host.layer_backward},
-                               {"blocking_flush", &host.rates.blocking_flush},
-                               {"gpu_update", &host.rates.gpu_update},
-                               {"blocking_bytes", &host.rates.blocking_bytes},
-                               {"pinned_bytes", &host.rates.pinned_bytes},
-                               {"state_bytes", &host.rates.state_bytes},
-                               {"node_network", &host.node_network},
-                               {"microbatch_other", &host.microbatch_other},
-                               {"step_other", &host.step_other}});
+      config::read_host(of.name, {{"gpus_per_node", &host.gpus_per_node},
+                                  {"cores", &host.rates.cores},
+                                  {"memory", &host.rates.memory},
+                                  {"pcie_up", &host.rates.pcie_up},
+                                  {"pcie_down", &host.rates.pcie_down},
+                                  {"layer_forward", &host.layer_forward},
+                                  {"layer_backward", &host.layer_backward},
+                                  {"blocking_flush", &host.rates.blocking_flush},
+                                  {"gpu_update", &host.rates.gpu_update},
+                                  {"node_network", &host.node_network},
+                                  {"microbatch_other", &host.microbatch_other},
+                                  {"step_other", &host.step_other}});
   if (!problems.empty()) return problems;
+  if (of.memory > 0) host.rates.memory = of.memory;
   return host;
 }
 
-// When the passes of the last step of the first rank class begin and end.
+// When the passes of the last step of the first rank class, and its end, begin and end.
 class PassTimes final : public replay::Observer {
  public:
   void operation(int rank_class, workload::Stream, std::string_view, const replay::Place& place,
                  Time start, Time, Time end) override {
     constexpr int last_step = 2;
     if (rank_class != 0 || place.step != last_step) return;
+    if (place.pass == workload::PassKind::step) done_ = std::max(done_, end);
     const bool forward = place.pass == workload::PassKind::forward;
     if (!forward && place.pass != workload::PassKind::backward) return;
     auto& begins = forward ? forward_ : backward_;
@@ -100,17 +110,17 @@ class PassTimes final : public replay::Observer {
     }
     return sum;
   }
+  Duration step() const { return done_ - end_; }
   bool complete() const { return !backward_.empty() && forward_.size() == backward_.size(); }
 
  private:
   std::map<int, Time> forward_, backward_;
-  Time end_{};
+  Time end_{}, done_{};
 };
 
 struct Run {
   workload::Plan plan;
   const offload::Method* method = nullptr;
-  offload::Shape shape;
 };
 
 const offload::Method* method_of(const std::string& mode) {
@@ -132,21 +142,6 @@ std::int64_t mlp_width(const config::TableRow& row, std::int64_t hidden) {
     if (same) return any ? hidden * size_in(model, "ffn") : size_in(model, "ffn");
   }
   return 0;
-}
-
-// A rank's share of each tensor, in the order of the model: the embedding, of each layer the
-// attention's two and the MLP's two, the head.
-std::vector<std::int64_t> tensors_of(const workload::Plan& plan) {
-  const model::Architecture& a = plan.architecture;
-  const std::int64_t ranks = std::int64_t{plan.mesh.tp} * plan.mesh.dp;
-  const std::int64_t words = model::padded_vocab(a.vocab, plan.mesh.tp);
-  std::vector<std::int64_t> out{words * a.hidden / ranks};
-  for (std::int64_t layer = 0; layer < a.layers; ++layer)
-    for (const std::int64_t width :
-         {a.query_width() + 2 * a.kv_width(), a.query_width(), 2 * a.ffn, a.ffn})
-      out.push_back(width * a.hidden / ranks);
-  out.push_back(words * a.hidden / ranks);
-  return out;
 }
 
 // "" or why the row is no run.
@@ -190,14 +185,16 @@ std::string read_run(const config::TableRow& row, Run& run) {
   plan.stack.attention = workload::AttentionBackend::unfused;
   plan.stack.swiglu_fusion = plan.stack.rope_fusion = false;
   plan.stack.gradient_accumulation_fusion = false;
+  workload::OptimizerOptions& o = plan.optimizer;
   const double ratio = positive_in(row, "cpu_offload_ratio").value_or(1);
-  const std::int64_t stride = size_in(row, "opt_gap_k");
-  run.shape.sub_group = n["subgroup_params"];
-  run.shape.fraction = ratio;
+  // Other methods have a column of the stride too, and no use for it.
   const bool strides = run.method->name == "deep";
-  run.shape.stride = strides ? static_cast<int>(std::min<std::int64_t>(stride, most)) : 0;
-  run.shape.tensors = tensors_of(plan);
-  run.shape.parameters = std::reduce(run.shape.tensors.begin(), run.shape.tensors.end());
+  const std::int64_t stride = strides ? size_in(row, "opt_gap_k") : 0;
+  if (strides && stride < 2) return "column opt_gap_k holds no stride of 2 or more";
+  o.offload_fraction = ratio;
+  o.sub_group = n["subgroup_params"];
+  o.gpu_stride = static_cast<int>(std::min(stride, most));
+  o.async_gradient_copy = run.method->pinned_gradients;
   return "";
 }
 
@@ -208,19 +205,16 @@ search::Site* site_of_host(const Host& host, const HostRates& rates, search::Sit
   change.gpus_per_node = static_cast<int>(rates.gpus_per_node);
   change.nics = 1;
   change.nic = Bandwidth{static_cast<std::int64_t>(rates.node_network)};
+  const auto rate = [](double value) { return Bandwidth{static_cast<std::int64_t>(value)}; };
+  // The flush was fitted with what the sums of gradients take, which wait for it: 16 bits down and
+  // up again.
+  const double sums = 2 / rates.rates.pcie_down + 2 / rates.rates.pcie_up;
+  change.host = {rate(rates.rates.cores), rate(rates.rates.memory), rate(rates.rates.pcie_up),
+                 rate(2 / (1 / rates.rates.blocking_flush - sums))};
   const Result<search::Site*> site = sites.find(host.cluster, "", change);
   if (site) return *site;
   reason = site.errors().front().where + ": " + site.errors().front().message;
   return nullptr;
-}
-
-// Gradients of the last microbatch come down in the queue of the kernels: the pass takes so much
-// longer [mauryaavinash95/Megatron-DeepSpeed my-llama2-cmd-opt-offload.sh:
-// CUDA_DEVICE_MAX_CONNECTIONS=1].
-Duration backward_time(const Run& run, const PassTimes& times, const offload::Rates& rates) {
-  const std::vector<std::int64_t> down = offload::gradients_down(run.shape);
-  return times.backward() +
-         offload::flush(*run.method, std::reduce(down.begin(), down.end()), rates);
 }
 
 void read_measured(const config::TableRow& row, RowAnswer& answer) {
@@ -234,19 +228,16 @@ RowAnswer predict_offload(const config::TableRow& row, search::Sites& sites) {
   RowAnswer answer;
   answer.predicted.resize(4);
   read_measured(row, answer);
-  const std::string& hint = text_in(row, "host_hint");
-  const auto host = std::ranges::find_if(hosts, [&](const Host& h) {
-    return hint.find(h.hint) != std::string::npos && text_in(row, "dir").ends_with(h.folder);
-  });
-  if (host == hosts.end()) {
-    answer.reason = "host '" + hint.substr(0, 60) + "' has no rates";
+  const std::optional<Host> host = host_of(row);
+  if (!host) {
+    answer.reason = "host '" + text_in(row, "host_hint").substr(0, 60) + "' has no rates";
     return answer;
   }
   Run run;
   answer.reason = read_run(row, run);
   if (!answer.reason.empty()) return answer;
   answer.group = fmt::format("{}, {}", host->name, run.method->name);
-  const Result<HostRates> rates = rates_of(host->name);
+  const Result<HostRates> rates = rates_of(*host);
   if (!rates) {
     answer.reason = rates.errors().front().where + ": " + rates.errors().front().message;
     return answer;
@@ -254,10 +245,8 @@ RowAnswer predict_offload(const config::TableRow& row, search::Sites& sites) {
   search::Site* site = site_of_host(*host, *rates, sites, answer.reason);
   if (site == nullptr) return answer;
   const std::vector<std::string> problems = search::problems(run.plan, *site);
-  const std::string shape_problem =
-      problems.empty() ? run.method->problem(run.shape) : problems.front();
-  if (!shape_problem.empty()) {
-    answer.reason = shape_problem;
+  if (!problems.empty()) {
+    answer.reason = problems.front();
     answer.impossible = true;
     return answer;
   }
@@ -269,17 +258,12 @@ RowAnswer predict_offload(const config::TableRow& row, search::Sites& sites) {
     answer.reason = "the replay ended before its last step";
     return answer;
   }
-  offload::Rates own = rates->rates;
-  own.ranks = static_cast<int>(std::min<double>(
-      rates->gpus_per_node, static_cast<double>(run.plan.mesh.tp) * run.plan.mesh.dp));
   // The CPU fetches, gathers and hooks module by module; narrow layers wait for it.
   const double issued = static_cast<double>(run.plan.architecture.layers) *
                         static_cast<double>(run.plan.microbatches());
   const double passes = std::max(seconds(times.forward()), issued * rates->layer_forward);
-  const double behind =
-      std::max(seconds(backward_time(run, times, own)), issued * rates->layer_backward);
-  const offload::Timeline timeline = offload::run(run.method->step(run.shape, own));
-  const double update = seconds(timeline.last - Time{});
+  const double behind = std::max(seconds(times.backward()), issued * rates->layer_backward);
+  const double update = seconds(times.step());
   const double other = rates->step_other + run.plan.microbatches() * rates->microbatch_other;
   constexpr double ms = 1e3;
   answer.predicted[iteration] = ms * (passes + behind + update + other);

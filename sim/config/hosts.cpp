@@ -38,13 +38,15 @@ namespace {
 
 Result<topology::HostLevels> read_levels() {
   topology::HostLevels levels;
-  double core = 0, socket = 0;
+  double core = 0, pageable = 0, socket = 0;
   const Diagnostics problems = read_host("any", {{"copied", &levels.copied},
                                                  {"carried", &levels.carried},
                                                  {"core", &core},
+                                                 {"pageable", &pageable},
                                                  {"socket_memory", &socket}});
   if (!problems.empty()) return problems;
   levels.core = Bandwidth{static_cast<std::int64_t>(core)};
+  levels.pageable = Bandwidth{static_cast<std::int64_t>(pageable)};
   levels.socket_memory = Bandwidth{static_cast<std::int64_t>(socket)};
   return levels;
 }

@@ -172,6 +172,7 @@ const MemoryBoundProfile& memory_profile(const Profile& profile, OperationKind k
     case OperationKind::embedding:
       return profile.embedding;
     case OperationKind::host_copy:
+    case OperationKind::pageable_copy:
     case OperationKind::cpu_update:
     case OperationKind::elementwise:
     case OperationKind::gemm:

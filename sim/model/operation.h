@@ -31,14 +31,16 @@ enum class OperationKind : std::uint8_t {
   attention_forward,   // fused (flash) attention: never writes the scores
   attention_backward,  // fused, recomputes the scores: 5 products where forward has 2
   norm,                // RMSNorm or LayerNorm, forward or backward
-  elementwise,  // activation, residual add, rotary embedding, casts: bound by the bytes they move
-  softmax,      // unfused softmax and dropout over scores; work on logits
-  copy,         // layout changes, concatenation, clears
-  reduction,    // sums and norms that read much and write little
-  optimizer,    // multi-tensor Adam over fp32 state
-  embedding,    // table lookups and their scattered gradients
-  host_copy,    // pinned memory of the CPU to the GPU or back: bytes over PCIe
-  cpu_update,   // Adam on the CPU: bytes that its memory carries
+  elementwise,    // activation, residual add, rotary embedding, casts: bound by the bytes they move
+  softmax,        // unfused softmax and dropout over scores; work on logits
+  copy,           // layout changes, concatenation, clears
+  reduction,      // sums and norms that read much and write little
+  optimizer,      // multi-tensor Adam over fp32 state
+  embedding,      // table lookups and their scattered gradients
+  host_copy,      // pinned memory of the CPU to the GPU or back: bytes over PCIe
+  pageable_copy,  // ... of memory that is not pinned, down, where the CPU widens it: bytes over
+                  // PCIe
+  cpu_update,     // Adam on the CPU, or what else draws on its memory: bytes that this carries
 };
 
 enum class GemmRole : std::uint8_t { forward, input_gradient, weight_gradient };

@@ -13,12 +13,12 @@
 namespace sim::offload {
 
 std::string zero_3_problem(const Shape& shape);
-std::vector<Task> zero_3_step(const Shape& shape, const Rates& rates);
+std::vector<Work> zero_3_step(const Shape& shape);
 std::string deep_problem(const Shape& shape);
-std::vector<Task> deep_step(const Shape& shape, const Rates& rates);
+std::vector<Work> deep_step(const Shape& shape);
 std::string hybrid_problem(const Shape& shape);
-std::vector<Task> hybrid_step(const Shape& shape, const Rates& rates);
-std::vector<Task> hybrid_overlap_step(const Shape& shape, const Rates& rates);
+std::vector<Work> hybrid_step(const Shape& shape);
+std::vector<Work> hybrid_overlap_step(const Shape& shape);
 
 std::span<const Method> catalog() {
   static constexpr std::array table{
@@ -71,21 +71,29 @@ Split split(const Shape& shape) {
   return out;
 }
 
-std::vector<std::int64_t> gradients_down(const Shape& shape) {
+std::vector<Home> homes(const Shape& shape) {
   assert(!shape.tensors.empty());
   const std::size_t away = split(shape).away.size();
-  std::vector<std::int64_t> down;
+  std::vector<Home> homes;
   std::size_t group = 0;
   std::int64_t filled = 0;
   for (const std::int64_t size : shape.tensors) {
     const bool fetched =
         shape.stride > 0 && (group + 1) % static_cast<std::size_t>(shape.stride) == 0;
-    down.push_back(group < away && !fetched ? size : 0);
+    homes.push_back({group >= away ? Place::gpu : fetched ? Place::fetched : Place::cpu, group});
     filled += size;
     if (filled < shape.sub_group) continue;
     filled = 0;
     ++group;
   }
+  return homes;
+}
+
+std::vector<std::int64_t> gradients_down(const Shape& shape) {
+  const std::vector<Home> where = homes(shape);
+  std::vector<std::int64_t> down;
+  for (std::size_t i = 0; i < where.size(); ++i)
+    down.push_back(where[i].place == Place::cpu ? shape.tensors[i] : 0);
   return down;
 }
 
@@ -103,25 +111,34 @@ std::string shape_problem(const Shape& shape) {
   return "";
 }
 
-Task update_on_cpu(std::int64_t parameters, double bytes, const Rates& rates) {
-  const Duration drawn = from_seconds(static_cast<double>(parameters) * bytes / rates.share());
-  return {Queue::cpu, "update", drawn, drawn, {}};
+Work update_on_cpu(std::int64_t parameters, const Traffic& traffic) {
+  return {Queue::cpu, "update", parameters, 0, parameters * traffic.update, {}};
 }
 
-Task update_on_gpu(std::int64_t parameters, const Rates& rates) {
-  return {Queue::gpu,
-          "update",
-          from_seconds(static_cast<double>(parameters) / rates.gpu_update),
-          {},
-          {}};
+Work update_on_gpu(std::int64_t parameters) {
+  return {Queue::gpu, "update", parameters, 0, 0, {}};
 }
 
-Task copy(Queue queue, std::string_view label, std::int64_t parameters, double bytes,
-          const Rates& rates) {
+Work copy(Queue queue, std::string_view label, std::int64_t parameters, std::int64_t bytes,
+          std::int64_t memory) {
   assert(queue == Queue::pcie_up || queue == Queue::pcie_down);
-  const double rate = queue == Queue::pcie_up ? rates.pcie_up : rates.pcie_down;
-  const double moved = static_cast<double>(parameters) * bytes;
-  return {queue, label, from_seconds(moved / rate), from_seconds(moved / rates.share()), {}};
+  return {queue, label, parameters, parameters * bytes, parameters * memory, {}};
+}
+
+std::vector<Task> timed(const std::vector<Work>& step, const Rates& rates) {
+  std::vector<Task> tasks;
+  for (const Work& work : step) {
+    const Duration memory = from_seconds(static_cast<double>(work.memory) / rates.share());
+    Duration length = memory;
+    if (work.queue == Queue::gpu)
+      length = from_seconds(static_cast<double>(work.parameters) / rates.gpu_update);
+    if (work.queue == Queue::pcie_up)
+      length = from_seconds(static_cast<double>(work.bytes) / rates.pcie_up);
+    if (work.queue == Queue::pcie_down)
+      length = from_seconds(static_cast<double>(work.bytes) / rates.pcie_down);
+    tasks.push_back({work.queue, work.label, length, memory, work.after});
+  }
+  return tasks;
 }
 
 Duration flush(const Method& method, std::int64_t gradients, const Rates& rates) {

@@ -3,7 +3,7 @@
 // on.
 //
 //     k = 3      cpu    1   2   4   5   7   8
-//                up     [3]     [6]     [9]
+//                up     [3]     [6]     [9]       beside: 1 2, 4 5, 7 8 in 16 bits
 //                gpu        3       6       9
 //                down        [3]     [6]     [9]
 #include <algorithm>
@@ -18,34 +18,45 @@ std::string deep_problem(const Shape& shape) {
   return shape_problem(shape);
 }
 
-std::vector<Task> deep_step(const Shape& shape, const Rates& rates) {
-  std::vector<Task> tasks;
+std::vector<Work> deep_step(const Shape& shape) {
+  constexpr std::int64_t state_bytes = 12, parameter_bytes = 2;
+  std::vector<Work> step;
   const Split parts = split(shape);
-  if (parts.rest > 0) tasks.push_back(update_on_gpu(parts.rest, rates));
+  if (parts.rest > 0) step.push_back(update_on_gpu(parts.rest));
   const std::vector<std::int64_t>& groups = parts.away;
   const auto stride = static_cast<std::size_t>(shape.stride);
-  const double each_way = rates.state_bytes / 2;
   for (std::size_t first = 0; first < groups.size(); first += stride) {
     const std::size_t fetched = first + stride - 1;
     const bool fetches = fetched < groups.size();
     std::size_t state = 0;
     if (fetches) {
-      state = tasks.size();
-      tasks.push_back(copy(Queue::pcie_up, "state up", groups[fetched], each_way, rates));
+      state = step.size();
+      step.push_back(
+          copy(Queue::pcie_up, "state up", groups[fetched], state_bytes, shape.traffic.state));
     }
+    std::int64_t updated_here = 0;
+    const std::size_t begin = step.size();
     for (std::size_t g = first; g < std::min(fetched, groups.size()); ++g) {
-      tasks.push_back(update_on_cpu(groups[g], rates.pinned_bytes, rates));
+      step.push_back(update_on_cpu(groups[g], shape.traffic));
+      updated_here += groups[g];
     }
-    if (!fetches) continue;
-    Task update = update_on_gpu(groups[fetched], rates);
-    update.after = {state};
-    const std::size_t updated = tasks.size();
-    tasks.push_back(std::move(update));
-    Task back = copy(Queue::pcie_down, "state down", groups[fetched], each_way, rates);
-    back.after = {updated};
-    tasks.push_back(std::move(back));
+    const std::size_t end = step.size();
+    if (fetches) {
+      Work update = update_on_gpu(groups[fetched]);
+      update.after = {state};
+      const std::size_t updated = step.size();
+      step.push_back(std::move(update));
+      Work back =
+          copy(Queue::pcie_down, "state down", groups[fetched], state_bytes, shape.traffic.state);
+      back.after = {updated};
+      step.push_back(std::move(back));
+    }
+    if (begin == end) continue;
+    Work up = copy(Queue::pcie_up, "parameter up", updated_here, parameter_bytes, 0);
+    up.after = {end - 1};
+    step.push_back(std::move(up));
   }
-  return tasks;
+  return step;
 }
 
 }  // namespace sim::offload

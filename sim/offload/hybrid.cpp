@@ -12,22 +12,22 @@ std::string hybrid_problem(const Shape& shape) {
   return shape_problem(shape);
 }
 
-std::vector<Task> hybrid_step(const Shape& shape, const Rates& rates) {
-  constexpr double gradient_bytes = 4, parameter_bytes = 4;
+std::vector<Work> hybrid_step(const Shape& shape) {
+  constexpr std::int64_t gradient_bytes = 4, parameter_bytes = 4;
   const auto away =
       static_cast<std::int64_t>(shape.fraction * static_cast<double>(shape.parameters));
-  std::vector<Task> tasks;
+  std::vector<Work> step;
   if (away > 0)
-    tasks.push_back(copy(Queue::pcie_down, "gradient down", away, gradient_bytes, rates));
-  if (away < shape.parameters) tasks.push_back(update_on_gpu(shape.parameters - away, rates));
-  if (away == 0) return tasks;
-  Task update = update_on_cpu(away, rates.pinned_bytes, rates);
+    step.push_back(copy(Queue::pcie_down, "gradient down", away, gradient_bytes, gradient_bytes));
+  if (away < shape.parameters) step.push_back(update_on_gpu(shape.parameters - away));
+  if (away == 0) return step;
+  Work update = update_on_cpu(away, shape.traffic);
   update.after = {0};
-  Task up = copy(Queue::pcie_up, "parameter up", away, parameter_bytes, rates);
-  up.after = {tasks.size()};
-  tasks.push_back(std::move(update));
-  tasks.push_back(std::move(up));
-  return tasks;
+  Work up = copy(Queue::pcie_up, "parameter up", away, parameter_bytes, parameter_bytes);
+  up.after = {step.size()};
+  step.push_back(std::move(update));
+  step.push_back(std::move(up));
+  return step;
 }
 
 }  // namespace sim::offload

@@ -1,14 +1,15 @@
 // offload.h — catalog of optimizers whose state lies on the CPU: what a rank does in a step, in
-// which order, on which queue.
+// which order, on which queue: work in parameters and bytes. How long it takes is the rates' (a
+// table's row) or the replay's, of programs that have the same work (workload/host_step.h).
 //
 // The state of a parameter is fp32: the parameter, two moments and the gradient. A rank's share is
 // cut into sub-groups of whole tensors; the first `fraction` of them lie on the CPU. There the
 // gradient is scaled (4 bytes read, 4 written) and Adam reads 16 and writes 12: 36 bytes of memory
-// a parameter (`Rates::pinned_bytes`). Where the new parameter goes up by a blocking copy, another
+// a parameter (`Traffic::update`). Where the new parameter goes up by a blocking copy, another
 // 12: half() reads 4 and writes 2 into pageable memory, CUDA copies them to its own buffer, the
-// GPU reads that (`blocking_bytes`). Deep Optimizer States leaves half() to a thread that the step
-// does not wait for. A sub-group that the GPU updates keeps its gradient there; parameter and
-// moments go up, 12 bytes, and down again (`state_bytes`).
+// GPU reads that (`Traffic::blocking_up`). Deep Optimizer States leaves half() to a thread that the
+// step does not wait for. A sub-group that the GPU updates keeps its gradient there; parameter and
+// moments go up, 12 bytes, and down again (`Traffic::state`).
 //
 // Invariants (tested over all small shapes)
 //  (1) Every parameter is updated once.
@@ -33,6 +34,13 @@
 
 namespace sim::offload {
 
+// What a parameter draws from the CPUs' memory.
+struct Traffic {
+  std::int64_t update = 36;       // scaled and updated there
+  std::int64_t blocking_up = 12;  // its 16 bits go up through pageable memory
+  std::int64_t state = 12;        // parameter and moments, each way
+};
+
 // What a node's CPUs and PCIe do for one of its ranks, bytes and parameters per second.
 struct Rates {
   double cores = 0;    // what reaches a rank, its cores and its GPU, of memory without limit
@@ -42,9 +50,6 @@ struct Rates {
   double pcie_down = 0;
   double blocking_flush = 0;  // parameters whose gradients a blocking copy brings down, and widens
   double gpu_update = 0;      // parameters that a GPU updates
-  double blocking_bytes = 0;  // of memory, an update on the CPU with blocking copies, a parameter
-  double pinned_bytes = 0;    // ... with copies from pinned memory
-  double state_bytes = 0;     // of memory, an update on the GPU: state up and down, a parameter
 
   // One after the other: what a rank asks for it then has to wait for among the others.
   double share() const { return 1 / (1 / cores + ranks / memory); }
@@ -57,6 +62,18 @@ struct Shape {
   int stride = 0;       // every so many sub-groups of them one is updated on the GPU; 0: none
   // The rank's share of each tensor, in the order of the model; none: parameters part anywhere.
   std::vector<std::int64_t> tensors;
+  Traffic traffic = {};
+};
+
+// A piece of a step, on a queue and in the order of its list; on the CPU and where it says so it
+// draws on the CPUs' memory, in turn with the others.
+struct Work {
+  Queue queue = Queue::cpu;
+  std::string_view label;  // "update", "state up"
+  std::int64_t parameters = 0;
+  std::int64_t bytes = 0;          // over PCIe
+  std::int64_t memory = 0;         // bytes of the CPUs' memory
+  std::vector<std::size_t> after;  // earlier pieces of the list
 };
 
 struct Method {
@@ -66,11 +83,13 @@ struct Method {
   bool pinned_gradients;  // they come down in fp32 into pinned memory, without holding the CPU
   // Why a shape is impossible; "": it is possible.
   std::string (*problem)(const Shape& shape);
-  std::vector<Task> (*step)(const Shape& shape, const Rates& rates);
+  std::vector<Work> (*step)(const Shape& shape);
 };
 
 std::span<const Method> catalog();
 const Method* find(std::string_view name);  // nullptr when there is none
+
+std::vector<Task> timed(const std::vector<Work>& step, const Rates& rates);
 
 // The sizes of the sub-groups: one ends with the tensor that fills it, the last is what is left.
 std::vector<std::int64_t> sub_groups(const Shape& shape);
@@ -84,14 +103,26 @@ struct Split {
 };
 Split split(const Shape& shape);
 
+// Where a tensor's state is when its gradient is there, by the sub-group that it is of.
+enum class Place : std::uint8_t {
+  cpu,      // its gradient comes down
+  fetched,  // the state comes up for the step, the gradient stays
+  gpu,      // both are on the GPU
+};
+struct Home {
+  Place place = Place::cpu;
+  std::size_t group = 0;
+};
+// Of each tensor. REQUIRES: `tensors`.
+std::vector<Home> homes(const Shape& shape);
 // Of each tensor's gradients, those that come down: all or none. REQUIRES: `tensors`.
 std::vector<std::int64_t> gradients_down(const Shape& shape);
 
-// Pieces of a step. `bytes`: of memory, a parameter.
-Task update_on_cpu(std::int64_t parameters, double bytes, const Rates& rates);
-Task update_on_gpu(std::int64_t parameters, const Rates& rates);
-Task copy(Queue queue, std::string_view label, std::int64_t parameters, double bytes,
-          const Rates& rates);
+// Pieces of a step. Of a copy `bytes` and `memory` are of a parameter.
+Work update_on_cpu(std::int64_t parameters, const Traffic& traffic);
+Work update_on_gpu(std::int64_t parameters);
+Work copy(Queue queue, std::string_view label, std::int64_t parameters, std::int64_t bytes,
+          std::int64_t memory);
 
 // What gradients take to come down: fp32 into pinned memory, or by blocking copies of 16 bits
 // through pageable memory, which the CPU widens.

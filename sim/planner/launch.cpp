@@ -60,6 +60,10 @@ bool rounds(const Plan& plan) {
   return plan.numerics.fake_quantization != workload::FakeQuantization::none;
 }
 
+bool offloads_shards(const Plan& plan) {
+  return plan.shards_parameters() && plan.optimizer.offload_fraction > 0;
+}
+
 // Schedules of Megatron-LM: with chunks it interleaves.
 std::string megatron_left(const Plan& plan) {
   const bool own = plan.pipeline.schedule == "1f1b" || plan.pipeline.schedule == "interleaved-1f1b";
@@ -69,6 +73,7 @@ std::string megatron_left(const Plan& plan) {
     return fmt::format("Megatron-LM has no context {}", plan.mesh.context);
   if (rounds(plan)) return "what is rounded is said in code (modelopt.torch.quantization.quantize)";
   if (plan.sharding.deepspeed_optimizer) return "DeepSpeed's optimizer is Megatron-DeepSpeed's";
+  if (offloads_shards(plan)) return "ZeRO-3 with its optimizer on the CPU is DeepSpeed's";
   if (plan.mesh.tensor_columns > 1 || plan.mesh.tensor_depth > 1)
     return "tensors in rows, columns and depth are Megatron-AxoNN's";
   if (plan.policy.recompute_modules.operators && plan.policy.recompute == Recompute::selective)
@@ -246,6 +251,8 @@ LaunchText torchtitan(const Plan& plan, const std::string& model) {
     out.left = "torchtitan trains without rounded operands";
   } else if (plan.sharding.data_parallel != workload::DataParallelism::fsdp2) {
     out.left = "torchtitan's data parallelism is FSDP2 (zero=2, zero=3)";
+  } else if (offloads_shards(plan)) {
+    out.left = "torchtitan leaves no optimizer to the CPU; ZeRO-3 that does is DeepSpeed's";
   } else if (plan.mesh.cp > 1 && workload::context_method(plan).torch.empty()) {
     out.left =
         "torchtitan shares sequences by PyTorch's context_parallel (context torch-allgather)";

@@ -178,12 +178,15 @@ class Pricer {
   }
 
   static bool on_host(const model::Operation& o) {
-    return o.kind == model::OperationKind::host_copy || o.kind == model::OperationKind::cpu_update;
+    using Kind = model::OperationKind;
+    return o.kind == Kind::host_copy || o.kind == Kind::pageable_copy || o.kind == Kind::cpu_update;
   }
   Duration host_time(const model::Operation& o) const {
-    const bool copy = o.kind == model::OperationKind::host_copy;
+    const Bandwidth rate = o.kind == model::OperationKind::host_copy       ? host_.copy
+                           : o.kind == model::OperationKind::pageable_copy ? host_.pageable
+                                                                           : host_.memory;
     return from_seconds(static_cast<double>(o.bytes.n) /
-                        static_cast<double>((copy ? host_.copy : host_.memory).bytes_per_second));
+                        static_cast<double>(rate.bytes_per_second));
   }
 
   // What the kernels of a codec add to a collective or message.

@@ -92,6 +92,7 @@ extern constinit const Schedule interleaved_one_f_one_b{
     .source = "arXiv:2104.04473",
     .wire = {.ahead = 1, .waits_for_sends = true},
     .chunks = 2,
+    .gathers_chunks = true,
     .problem = problem,
     .order = order,
     .makespan = makespan,

@@ -126,6 +126,9 @@ struct Schedule {
   bool by_times = false;           // the order depends on the times of passes and messages
   bool gradients_travel = true;    // false: parts are trained alone
   bool shared_parameters = false;  // parts are gathered for a group of microbatches (FSDP)
+  // Its loop has a chunk's parameters gathered before the chunk's turn (Megatron-LM's
+  // param_sync_func); else the modules' hooks do, one bucket ahead, whichever chunk it is of.
+  bool gathers_chunks = false;
   // "" when the shape is possible, else the rule it breaks and the values that would do.
   std::string (*problem)(const Shape& shape) = nullptr;
   // One of the two. REQUIRES: problem(shape) is empty, 0 <= stage < shape.stages.

@@ -30,7 +30,14 @@ void apply(const SiteChange& change, topology::Cluster& cluster) {
   topology::Node& node = cluster.node;
   if (change.nodes > 0) cluster.nodes = change.nodes;
   if (change.no_nvlink_sharp) node.nvlink_sharp = false;
+  if (change.host) {
+    node.host = {.core = change.host->rank, .pageable = change.host->pageable};
+    node.host_copy = change.host->copy;
+    node.cpu_memory_bandwidth = change.host->memory;
+    node.cpu_memory = {};
+  }
   if (change.gpus_per_node > 0) node.gpus = change.gpus_per_node;
+  if (change.host) node.cpu_cores = node.gpus;
   if (change.nics > 0) {
     node.nics = change.nics;
     node.nic = change.nic;
@@ -41,6 +48,14 @@ void apply(const SiteChange& change, topology::Cluster& cluster) {
   for (int gpu = 0; gpu < node.gpus && node.nics > 0; ++gpu) {
     node.nic_of_gpu.push_back(gpu * node.nics / node.gpus);
   }
+}
+
+// Beyond what the description says, for sites that differ in it.
+std::string text_of(const SiteChange& change) {
+  if (!change.host) return "";
+  return fmt::format("\nhost {} {} {} {}", change.host->rank.bytes_per_second,
+                     change.host->memory.bytes_per_second, change.host->copy.bytes_per_second,
+                     change.host->pageable.bytes_per_second);
 }
 
 void add_rates(report::Answer& answer) {
@@ -116,6 +131,7 @@ Result<Site*> Sites::find(const std::string& name, const std::string& beside,
   }
   config::Machine machine = there->second;
   apply(change, machine.cluster);
+  machine.text += text_of(change);
   return of(machine);
 }
 
@@ -134,8 +150,10 @@ std::string host_problem(const workload::Plan& plan, const topology::Node& node)
   const auto there = static_cast<double>(node.cpu_memory.n);
   if (there == 0 || wanted <= there) return "";
   constexpr double gib = bytes_per_gib;
-  const double part = std::floor(100 * plan.optimizer.offload_fraction * there / wanted) / 100;
-  const bool whole = plan.sharding.deepspeed_optimizer || part == 0;  // all of the state or none
+  const double sums = workload::host_gradient_sums(plan) * ranks;
+  const double part =
+      std::floor(100 * plan.optimizer.offload_fraction * (there - sums) / (wanted - sums)) / 100;
+  const bool whole = plan.sharding.deepspeed_optimizer || part <= 0;  // all of the state or none
   return fmt::format(
       "{} ranks offload {:.1f} GiB to the CPUs of a node, which have {:.1f}; write {}, or more dp",
       ranks, wanted / gib, there / gib,

@@ -4,6 +4,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -34,6 +35,14 @@ struct SiteChange {
   int nics = 0;
   Bandwidth nic{};
   bool no_nvlink_sharp = false;  // NCCL_NVLS_ENABLE=0
+  // What the CPUs of a node were measured to give.
+  struct Host {
+    Bandwidth rank{};      // to one rank's cores, of memory without limit
+    Bandwidth memory{};    // to all ranks
+    Bandwidth copy{};      // pinned
+    Bandwidth pageable{};  // down through memory that is not
+  };
+  std::optional<Host> host;
 };
 
 // Clusters by name, loaded once per process and shared by every point.

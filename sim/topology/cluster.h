@@ -35,6 +35,8 @@ struct HostLevels {
   double copied = 1;          // share of PCIe that pinned copies reach
   double carried = 1;         // share of the memory's bandwidth that updates draw
   Bandwidth core{};           // what one core draws; 0: cores limit nothing
+  Bandwidth pageable{};       // copies of 16 bits down through pageable memory, widened there; 0:
+                              // as pinned ones
   Bandwidth socket_memory{};  // bandwidth of a socket's memory where the node says none
   bool operator==(const HostLevels&) const = default;
 };

@@ -16,6 +16,7 @@ HostRates host_rates(const Node& node, int ranks) {
   rates.copy = node.host_copy.bytes_per_second > 0
                    ? node.host_copy
                    : Bandwidth{static_cast<std::int64_t>(level.copied * rate(node.pcie))};
+  rates.pageable = level.pageable.bytes_per_second > 0 ? level.pageable : rates.copy;
   const double sheet = node.cpu_memory_bandwidth.bytes_per_second > 0
                            ? rate(node.cpu_memory_bandwidth)
                            : node.sockets * rate(level.socket_memory);

@@ -7,8 +7,9 @@ namespace sim::topology {
 
 // What a node's CPUs give each of `ranks` GPUs that work beside each other.
 struct HostRates {
-  Bandwidth copy{};    // pinned, one direction
-  Bandwidth memory{};  // that updates on the CPU draw
+  Bandwidth copy{};      // pinned, one direction
+  Bandwidth pageable{};  // down through memory that is not pinned, and widened
+  Bandwidth memory{};    // that updates on the CPU draw
 };
 HostRates host_rates(const Node& node, int ranks);
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "sim/workload/host_memory.h"
+#include "sim/workload/host_step.h"
 
 namespace sim::workload {
 
@@ -219,10 +220,7 @@ void DeepspeedZero1::gradient_down(Emitter& e, std::int64_t piece) {
   e.host(HostWork::blocking_read);
   e.alloc(local_slot(scratch), 4 * piece, Category::temporaries, "gradient to the CPU");
   e.memory_bound(OperationKind::copy, "gradient to fp32", (rank_.dim.element + 4) * piece);
-  e.record(computed_event);
-  e.wait(computed_event, Stream::pcie_down);
-  e.memory_bound(OperationKind::host_copy, "gradient down", 4 * piece, optimizer_work,
-                 Stream::pcie_down);
+  copy_behind(e, Stream::compute, Stream::pcie_down, "gradient down", 4 * piece);
   e.record(reload_event, Stream::pcie_down);
   e.wait(reload_event);
   e.free(local_slot(scratch));
@@ -305,8 +303,7 @@ void DeepspeedZero1::update(Emitter& e, const Group& group) {
 void DeepspeedZero1::update_on_cpu(Emitter& e, const Group& group) {
   if (group.part == 0) return;
   e.wait(reload_event, Stream::cpu);
-  e.memory_bound(OperationKind::cpu_update, "adam on the CPU", blocking_update_bytes * group.part,
-                 optimizer_work, Stream::cpu);
+  workload::update_on_cpu(e, blocking_update_bytes * group.part);
   e.sync_stream(Stream::cpu, "adam on the CPU");
 }
 

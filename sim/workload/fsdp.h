@@ -29,9 +29,11 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string_view>
 #include <vector>
 
+#include "sim/workload/host_step.h"
 #include "sim/workload/sharding.h"
 
 namespace sim::workload {
@@ -58,6 +60,7 @@ class Fsdp final : public Sharding {
     std::int64_t elements = 0;  // padded to the shard group where it is cut by itself
     std::int64_t stored = 4;    // bytes of an element in the shard
     std::int64_t gathered = 4;  // and while the unit is whole
+    int tensor = 0;             // which it is, of those of the chunk
     bool frozen = false;
     bool matrix = false;         // a factor of a product: its gradient comes in the weight pass
     std::uint32_t gradient = 0;  // slot of its gradient until the unit is reduced
@@ -152,6 +155,10 @@ class Fsdp final : public Sharding {
   void reduce_all(Emitter& e);
   void end_reduction(Emitter& e);
 
+  // Fully sharded with the state on the CPU: DeepSpeed's ZeRO-3.
+  bool offloads() const { return host_.has_value(); }
+
+  std::optional<HostStep> host_;
   std::int64_t shards_;  // ranks that share one copy
   bool splits_;          // weight gradients may come in a pass of their own
   bool staged_;          // run by torch.distributed.pipelining, or its like for FSDP1

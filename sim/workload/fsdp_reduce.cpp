@@ -219,6 +219,11 @@ void Fsdp::communicate(Emitter& e, const Group& u) {
 void Fsdp::keep_shard(Emitter& e, Group& u) {
   const std::int64_t elements = u.reduced / shards_;
   Slot shard = local_slot(reduced);
+  if (offloads()) {
+    std::vector<int> tensors;
+    for (const Member& m : u.members) tensors.push_back(m.tensor);
+    return host_->take(e, tensors, shard, moment_);
+  }
   if (reduce_bytes() != 4) {
     e.alloc(local_slot(sharded_gradient), 4 * elements, Category::gradients, "sharded gradient",
             Stream::reduce);

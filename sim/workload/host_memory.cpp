@@ -6,9 +6,10 @@
 
 namespace sim::workload {
 
-double host_bytes(const Plan& plan) {
-  if (plan.optimizer.offload_fraction == 0) return 0;
-  constexpr double bytes = 16;
+namespace {
+
+// Of the fullest rank.
+double elements_of_rank(const Plan& plan) {
   const model::Architecture& a = plan.architecture;
   int most = 0;
   for (int stage = 0; stage < plan.mesh.pp; ++stage) {
@@ -20,9 +21,22 @@ double host_bytes(const Plan& plan) {
   const auto all = static_cast<double>(model::parameters(a));
   const auto embedding = static_cast<double>(model::embedding_parameters(a, a.vocab));
   const double share = static_cast<double>(most) / static_cast<double>(a.layers);
-  const double elements = share * (all - embedding) + embedding;
   const double ranks = static_cast<double>(plan.mesh.dp) * plan.mesh.cp * plan.mesh.tp;
-  return bytes * plan.optimizer.offload_fraction * elements / ranks;
+  return (share * (all - embedding) + embedding) / ranks;
+}
+
+}  // namespace
+
+double host_bytes(const Plan& plan) {
+  if (plan.optimizer.offload_fraction == 0) return 0;
+  constexpr double bytes = 16;
+  return host_gradient_sums(plan) +
+         bytes * plan.optimizer.offload_fraction * elements_of_rank(plan);
+}
+
+double host_gradient_sums(const Plan& plan) {
+  if (plan.optimizer.offload_fraction == 0 || !plan.shards_parameters()) return 0;
+  return (plan.numerics.fp32_gradients ? 4 : 2) * elements_of_rank(plan);
 }
 
 std::int64_t host_activations(const Program& program) {

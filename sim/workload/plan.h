@@ -74,6 +74,12 @@ struct OptimizerOptions {
   // One CPU optimizer for each tensor: its gradient comes down while the tensor before is updated
   // and the one before that goes up (--overlap-cpu-optimizer-d2h-h2d).
   bool overlap_offload = false;
+  // Of parameters in shards (host_step.h): the state in sub-groups of so many elements of a rank,
+  // of which every so many-th comes up to be updated on the GPU (Deep Optimizer States; 0: none),
+  // and gradients come down beside the backward pass, in fp32.
+  std::int64_t sub_group = 1'000'000'000;
+  int gpu_stride = 0;
+  bool async_gradient_copy = false;
   // A stage takes its step with the norm of the gradients up to its own; the norm of all comes back
   // in the next step's warm-up, and the step is taken back where that would have changed it
   // (--enable-optimizer-post-validation, arXiv:2401.10241 section 4): stages need not end together.

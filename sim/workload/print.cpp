@@ -89,9 +89,11 @@ constexpr std::array op_names = {
     "wait",  "record", "sync_event", "sync_stream",   "sync_device", "host"};
 constexpr std::array flag_names = {"joins",      "overlapped", "optimizer",
                                    "recomputed", "maybe",      "beside"};
-constexpr std::array kind_names = {
-    "gemm", "attention forward", "attention backward", "norm",      "elementwise", "softmax",
-    "copy", "reduction",         "optimizer",          "embedding", "host copy",   "CPU update"};
+constexpr std::array kind_names = {"gemm",      "attention forward", "attention backward",
+                                   "norm",      "elementwise",       "softmax",
+                                   "copy",      "reduction",         "optimizer",
+                                   "embedding", "host copy",         "pageable copy",
+                                   "CPU update"};
 constexpr std::array role_names = {"forward", "input gradient", "weight gradient"};
 constexpr std::array host_names = {
     "layer_forward", "layer_backward",  "microbatch",       "step",  "blocking_read", "data",

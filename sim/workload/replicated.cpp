@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "sim/workload/host_memory.h"
+#include "sim/workload/host_step.h"
 #include "sim/workload/schedule_rules.h"
 #include "sim/workload/zero1.h"
 
@@ -306,12 +307,8 @@ void Replicated::update_on_cpu(Emitter& e, const std::vector<std::int64_t>& tens
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const std::int64_t elements = tensors[i];
     e.wait(gradient_is_down(i), Stream::cpu);
-    e.memory_bound(OperationKind::cpu_update, "adam on the CPU", fused_update_bytes * elements,
-                   optimizer_work, Stream::cpu);
-    e.record(computed_event, Stream::cpu);
-    e.wait(computed_event, Stream::pcie_up);
-    e.memory_bound(OperationKind::host_copy, "parameter up", 4 * elements, optimizer_work,
-                   Stream::pcie_up);
+    workload::update_on_cpu(e, fused_update_bytes * elements);
+    copy_behind(e, Stream::cpu, Stream::pcie_up, "parameter up", 4 * elements);
   }
   e.sync_stream(Stream::cpu, "adam on the CPU");
   e.record(reload_event, Stream::pcie_up);

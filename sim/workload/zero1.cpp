@@ -35,14 +35,6 @@ void Zero1::dispatch_gather(Emitter& e, const Buffer& b, const Bucket& bucket,
                event);
 }
 
-// Chunks that microbatches go round in are gathered as a whole, one ahead of the one that runs
-// [Megatron-LM pipeline_parallel/schedules.py:forward_backward_pipelining_with_interleaving,
-// param_sync_func; training.py: align_param_gather, the default since core 0.9; NeMo
-// megatron_gpt_model.py: param_sync_func].
-bool Zero1::gathers_chunks() const {
-  return plan_.pipeline.virtual_stages > 1 && plan_.pipeline.schedule == "interleaved-1f1b";
-}
-
 // Several buckets share an event where a chunk has more of them than events.
 std::uint16_t Zero1::chunk_bucket(const Buffer& b, int chunk, std::size_t index) {
   const std::size_t count = b.layout.buckets.size();
@@ -52,6 +44,10 @@ std::uint16_t Zero1::chunk_bucket(const Buffer& b, int chunk, std::size_t index)
                                         static_cast<std::size_t>(chunk % 2 + 2 * b.experts));
 }
 
+// Chunks are gathered as a whole, one ahead of the one that runs
+// [Megatron-LM pipeline_parallel/schedules.py:forward_backward_pipelining_with_interleaving,
+// param_sync_func; training.py: align_param_gather, the default since core 0.9; NeMo
+// megatron_gpt_model.py: param_sync_func].
 void Zero1::gather_chunk(Emitter& e, int chunk) {
   if (chunk >= plan_.pipeline.virtual_stages) return;
   for (const Buffer* b : buffers(chunk)) {
@@ -61,7 +57,18 @@ void Zero1::gather_chunk(Emitter& e, int chunk) {
   }
 }
 
-// Forward order is the reverse of creation: the bucket with the embedding is the last one built.
+// The last of the first `buckets` of a chunk: forward order is the reverse of creation, and the
+// bucket with the embedding the last one built. Behind a chunk comes the next one, but for a part
+// that is there twice, whose chunk may be used first.
+void Zero1::dispatch_next(Emitter& e, int chunk, bool experts, std::size_t buckets) {
+  while (buckets == 0) {
+    if (++chunk >= plan_.pipeline.virtual_stages || has_mirrors(plan_)) return;
+    buckets = buffer(chunk, experts).layout.buckets.size();
+  }
+  const Buffer& b = buffer(chunk, experts);
+  if (sharers(b) > 1) dispatch_gather(e, b, b.layout.buckets[buckets - 1], gathered(b));
+}
+
 void Zero1::begin_step(Emitter& e, bool first) {
   Replicated::begin_step(e, first);
   if (first || !plan_.sharding.overlap_param_gather) return;
@@ -69,10 +76,10 @@ void Zero1::begin_step(Emitter& e, bool first) {
     for (const int chunk : {0, 1}) gather_chunk(e, chunk);
     return;
   }
-  for (int chunk = 0; chunk < plan_.pipeline.virtual_stages; ++chunk)
+  const int chains = has_mirrors(plan_) ? plan_.pipeline.virtual_stages : 1;
+  for (int chunk = 0; chunk < chains; ++chunk)
     for (const Buffer* b : buffers(chunk))
-      if (!b->layout.buckets.empty() && sharers(*b) > 1)
-        dispatch_gather(e, *b, b->layout.buckets.back(), gathered(*b));
+      dispatch_next(e, chunk, b->experts, b->layout.buckets.size());
 }
 
 // A module's pre-hook waits for its bucket and dispatches the next.
@@ -93,7 +100,7 @@ void Zero1::used(Emitter& e, int chunk, int parameter) {
   }
   b.gathered[at] = true;
   e.wait(gathered(b));
-  if (index > 0) dispatch_gather(e, b, b.layout.buckets[at - 1], gathered(b));
+  dispatch_next(e, chunk, b.experts, at);
 }
 
 void Zero1::gather_updated(Emitter& e) {

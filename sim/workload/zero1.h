@@ -5,10 +5,11 @@
 // Replicated: all-reduce, and every rank keeps the optimizer's state of all parameters. Zero1 (the
 // distributed optimizer): reduce-scatter, each rank updates its part of each bucket, and parameters
 // are views of a second buffer that is gathered, bucket by bucket in front of the modules of the
-// next step's first pass (overlap_param_gather), where microbatches go round chunks a whole chunk
-// ahead of the one that runs, or all at the end of a step. Of several copies of
-// the optimizer each has its own group of ranks; what a group has reduced is then summed over the
-// copies.
+// next step's first pass (overlap_param_gather), or all at the end of a step. The hook of a module
+// waits for its bucket and dispatches the next one, chunk after chunk; where the schedule's loop
+// gathers chunks (Schedule::gathers_chunks) it does so a whole chunk ahead of the one that runs. Of
+// several copies of the optimizer each has its own group of ranks; what a group has reduced is then
+// summed over the copies.
 //
 //     optimizer_replicas     buckets                             behind the update
 //     1                      reduce-scatter                      all-gather
@@ -21,9 +22,12 @@
 // the two; the bytes are those of one group of twice as many ranks.
 //
 // [Megatron-LM core 0.8 distributed_data_parallel.py, param_and_grad_buffer.py,
-// distrib_optimizer.py, finalize_model_grads.py; core 0.10 param_and_grad_buffer.py:
-// num_distributed_optimizer_instances; InternLM/InternEvo internlm/solver/optimizer/
-// hybrid_zero_optim.py: broadcast_params; INVENTORY.md sections 10 to 12]
+// distrib_optimizer.py (_get_model_param_buffer_dp_views, _finish_param_sync_helper),
+// finalize_model_grads.py; sail-sg/zero-bubble-pipeline-parallelism, core 0.9,
+// pipeline_parallel/zerobubble/runtime.py: "Param sync func is not supported yet"; core 0.10
+// param_and_grad_buffer.py: num_distributed_optimizer_instances; InternLM/InternEvo
+// internlm/solver/optimizer/ hybrid_zero_optim.py: broadcast_params; INVENTORY.md sections 10 to
+// 12]
 #pragma once
 
 #include <cstdint>
@@ -146,7 +150,8 @@ class Zero1 final : public Replicated {
   void gather_updated(Emitter& e) override;
   std::int64_t gathered_bytes(const Bucket& bucket) const;
   void dispatch_gather(Emitter& e, const Buffer& b, const Bucket& bucket, std::uint16_t event);
-  bool gathers_chunks() const;
+  bool gathers_chunks() const { return rank_.pipeline_schedule().gathers_chunks; }
+  void dispatch_next(Emitter& e, int chunk, bool experts, std::size_t buckets);
   static std::uint16_t chunk_bucket(const Buffer& b, int chunk, std::size_t index);
   void gather_chunk(Emitter& e, int chunk);
   void send_updated(Emitter& e, const Buffer& b);

@@ -22,10 +22,13 @@ Rates rates() {
   r.pcie_down = 12;
   r.blocking_flush = 0.5;
   r.gpu_update = 1;
-  r.blocking_bytes = 60;
-  r.pinned_bytes = 40;
-  r.state_bytes = 24;
   return r;
+}
+
+constexpr Traffic round_numbers{40, 20, 12};
+
+std::vector<Task> timed_step(const Method& method, const Shape& shape, const Rates& r) {
+  return timed(method.step(shape), r);
 }
 
 void each_shape(const std::function<void(const Method&, const Shape&)>& visit) {
@@ -34,7 +37,7 @@ void each_shape(const std::function<void(const Method&, const Shape&)>& visit) {
       for (const std::int64_t group : {1, 4, 5, 100})
         for (const double fraction : {0.0, 0.5, 1.0})
           for (const int stride : {0, 1, 2, 3, 7}) {
-            const Shape shape{parameters, group, fraction, stride, {}};
+            const Shape shape{parameters, group, fraction, stride, {}, round_numbers};
             if (method.problem(shape).empty()) visit(method, shape);
           }
 }
@@ -74,9 +77,9 @@ TEST_CASE("offload: every parameter is updated once, by every method and for all
   each_shape([&](const Method& method, const Shape& shape) {
     ++shapes;
     const Rates r = rates();
-    const double bytes = method.name.starts_with("zero-3") ? r.blocking_bytes : r.pinned_bytes;
+    constexpr double bytes = 40;
     double updated = 0;
-    for (const Task& task : method.step(shape, r)) {
+    for (const Task& task : timed_step(method, shape, r)) {
       if (task.label != "update") continue;
       const double each =
           task.queue == Queue::gpu ? 1 / r.gpu_update : bytes / r.cores + bytes / r.memory;
@@ -90,7 +93,7 @@ TEST_CASE("offload: every parameter is updated once, by every method and for all
 
 TEST_CASE("offload: no step is shorter than any queue's work or the turns at memory") {
   each_shape([&](const Method& method, const Shape& shape) {
-    const Timeline t = run(method.step(shape, rates()));
+    const Timeline t = run(timed_step(method, shape, rates()));
     for (const Duration busy : t.busy)
       if (busy > t.last - Time{}) FAIL(method.name);
     if (t.memory > t.last - Time{}) FAIL(method.name);
@@ -98,20 +101,21 @@ TEST_CASE("offload: no step is shorter than any queue's work or the turns at mem
 }
 
 TEST_CASE("offload: ZeRO-3 on the CPU takes its bytes over the cores and over the memory") {
-  const Shape shape{60, 4, 1, 0, {}};
-  CHECK(seconds_of(run(find("zero-3")->step(shape, rates())).last) == 60 * (60.0 + 60.0 / 4));
+  const Shape shape{60, 4, 1, 0, {}, round_numbers};
+  CHECK(seconds_of(run(timed_step(*find("zero-3"), shape, rates())).last) ==
+        60 * (60.0 + 60.0 / 4));
 }
 
 TEST_CASE("offload: ranks of a node share its memory, not their own ways to it") {
-  const Shape shape{60, 4, 1, 0, {}};
+  const Shape shape{60, 4, 1, 0, {}, round_numbers};
   Rates four = rates();
   four.ranks = 4;
-  CHECK(seconds_of(run(find("zero-3")->step(shape, four)).last) == 60 * (60.0 + 60.0));
+  CHECK(seconds_of(run(timed_step(*find("zero-3"), shape, four)).last) == 60 * (60.0 + 60.0));
 }
 
 TEST_CASE("offload: with every k-th sub-group on the GPU the CPU updates the others") {
   for (const int k : {2, 3, 5}) {
-    const Timeline t = run(find("deep")->step({60, 1, 1, k, {}}, rates()));
+    const Timeline t = run(timed_step(*find("deep"), {60, 1, 1, k, {}, round_numbers}, rates()));
     const int fetched = 60 / k;
     // All of them wait for memory: 24 bytes of each that is fetched, 40 of the others.
     CHECK(seconds_of(t.last) == 1.25 * (fetched * 24 + (60 - fetched) * 40));
@@ -132,6 +136,12 @@ TEST_CASE("offload: sub-groups are whole tensors, and the first of them lie on t
   shape.stride = 0;
   CHECK(gradients_down(shape) == shape.tensors);
   CHECK(split(shape).rest == 0);
+  shape.fraction = 0.75, shape.stride = 2;
+  std::vector<Place> places;
+  for (const Home& home : homes(shape)) places.push_back(home.place);
+  CHECK(places == std::vector{Place::cpu, Place::cpu, Place::fetched, Place::gpu, Place::gpu,
+                              Place::gpu, Place::gpu});
+  shape.fraction = 1, shape.stride = 0;
   shape.tensors.push_back(4);  // an open group
   CHECK(sub_groups(shape) == std::vector<std::int64_t>{6, 9, 5, 4});
 }
@@ -139,7 +149,8 @@ TEST_CASE("offload: sub-groups are whole tensors, and the first of them lie on t
 TEST_CASE("offload: a smaller stride is faster while the CPU is what is waited for") {
   double before = 0;
   for (const int k : {2, 3, 4, 6, 10}) {
-    const double now = seconds_of(run(find("deep")->step({60, 1, 1, k, {}}, rates())).last);
+    const double now =
+        seconds_of(run(timed_step(*find("deep"), {60, 1, 1, k, {}, round_numbers}, rates())).last);
     CHECK(now > before);
     before = now;
   }
@@ -149,9 +160,9 @@ TEST_CASE("offload: an optimizer a tensor overlaps its copies with the next one'
   // A copy takes 8 s of PCIe and 5 s of memory, which the others need too.
   Rates r = rates();
   r.pcie_up = r.pcie_down = 0.5;
-  const Shape shape{60, 10, 1, 0, {}};
-  const double one = seconds_of(run(find("hybrid")->step(shape, r)).last);
-  const double each = seconds_of(run(find("hybrid-overlap")->step(shape, r)).last);
+  const Shape shape{60, 10, 1, 0, {}, round_numbers};
+  const double one = seconds_of(run(timed_step(*find("hybrid"), shape, r)).last);
+  const double each = seconds_of(run(timed_step(*find("hybrid-overlap"), shape, r)).last);
   // All gradients first, the update, then all parameters up.
   CHECK(one == 60 * (8 + 1.25 * 40 + 8));
   CHECK(each < one);

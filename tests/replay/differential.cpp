@@ -182,6 +182,19 @@ std::vector<Case> catalog() {
       p.policy.recompute = recompute;
     });
   }
+  for (const int stride : {0, 2, 3})
+    for (const bool async : {false, true})
+      for (const double fraction : {0.5, 1.0})
+        add("ZeRO-3 on the CPU", sample::plan(2, 1, 1, 4, 6), [=](Plan& p) {
+          p.sharding.data_parallel = workload::DataParallelism::fsdp2;
+          p.sharding.deepspeed_all_reduce = async;
+          p.sharding.overlap_grad_reduce = stride != 3;
+          p.numerics.fp32_gradients = stride == 2;
+          p.optimizer.offload_fraction = fraction;
+          p.optimizer.sub_group = 1'000'000;
+          p.optimizer.gpu_stride = stride;
+          p.optimizer.async_gradient_copy = async;
+        });
   add("fp8 parameters", sample::plan(2, 1, 2, 2, 6),
       [](Plan& p) { p.numerics.fp8 = p.numerics.fp8_parameters = true; });
   add("packed documents, ring", sample::plan(1, 2, 2, 1, 4),

@@ -30,7 +30,7 @@ const std::map<std::string, std::set<std::string>> may_use = {
     {"shell", {"core"}},
     {"device", {"model"}},
     {"network", {"collective", "topology", "mesh"}},
-    {"workload", {"model", "schedule", "collective", "mesh", "context"}},
+    {"workload", {"model", "schedule", "collective", "mesh", "context", "offload"}},
     {"replay", {"workload", "device", "memory", "network"}},
     {"config", {"workload", "topology", "device", "network", "memory", "shell"}},
     {"report", {"replay", "config", "memory"}},

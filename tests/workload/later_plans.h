@@ -229,6 +229,21 @@ void add_later_plans(Add add, const sim::workload::Plan& llama) {
       deepspeed(p);
       p.optimizer.offload_fraction = 1;
     });
+  for (const int stride : {0, 2, 3})
+    for (const double share : {0.6, 1.0})
+      for (const bool async : {false, true})
+        for (const Recompute recompute : {Recompute::none, full})
+          add("ZeRO-3 on the CPU", llama, [=](Plan& p) {
+            p.architecture.layers = 4;
+            p.sharding.data_parallel = DataParallelism::fsdp2;
+            p.sharding.deepspeed_all_reduce = p.sharding.overlap_grad_reduce = async;
+            p.numerics.fp32_gradients = share < 1;
+            p.policy.recompute = recompute;
+            p.optimizer.offload_fraction = share;
+            p.optimizer.sub_group = 20'000'000;
+            p.optimizer.gpu_stride = stride;
+            p.optimizer.async_gradient_copy = async;
+          });
 }
 
 }  // namespace sample

@@ -377,6 +377,31 @@ TEST_CASE("workload: chunks in rounds are gathered one ahead of the one that run
   CHECK(gathered == std::vector<int>{2, 3, 4, 4});
 }
 
+// Each wait is for the bucket that is used, while the next one, of whichever chunk, is under way.
+TEST_CASE("workload: where no loop gathers chunks a bucket's first use dispatches the next one") {
+  const auto waited = [](const char* schedule, int chunks) {
+    Plan plan = small(DataParallelism::ddp, 4, chunks);
+    plan.pipeline.schedule = schedule;
+    plan.batch.global_batch = 8 * plan.mesh.dp;
+    plan.sharding.distributed_optimizer = plan.sharding.overlap_param_gather = true;
+    CAPTURE(schedule);
+    REQUIRE(problems(plan).empty());
+    std::vector<int> gathered;  // before each wait
+    int dispatched = 0;
+    each_of_step(job(plan).classes[1], [&](const Instruction& i) {
+      if (i.op == Op::wait && i.event == parameter_event) gathered.push_back(dispatched);
+      dispatched += i.op == Op::collective && i.event == parameter_event;
+    });
+    return gathered;
+  };
+  for (const char* schedule : {"zb-v", "v-half", "v-min", "dualpipe-v", "interleaved-zb"})
+    CHECK(waited(schedule, 2) == std::vector{1, 2});
+  CHECK(waited("breadth-first", 3) == std::vector{1, 2, 3});
+  CHECK(waited("1f1b", 1) == std::vector{1});
+  // Of a part that is there twice either copy may be used first.
+  CHECK(waited("dualpipe", 2) == std::vector{2, 2});
+}
+
 TEST_CASE("workload: units that go behind a forward pass are gathered as often as the order asks") {
   for (const int pp : {2, 3, 4})
     for (int m = 1; m <= 7; ++m) {

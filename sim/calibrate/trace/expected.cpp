@@ -103,6 +103,7 @@ KernelFamily family_of(const model::Operation& operation) {
       return KernelFamily::softmax;
     case OperationKind::copy:
     case OperationKind::host_copy:
+    case OperationKind::pageable_copy:
       return KernelFamily::copy;
     case OperationKind::reduction:
       return KernelFamily::reduction;

@@ -1,0 +1,82 @@
+// host_step.h — ZeRO-3 with the optimizer's state on the CPU, as DeepSpeed and its fork of Deep
+// Optimizer States have it: what becomes of a unit's reduced gradients, and the step.
+//
+//     reduced   the first microbatch's shard goes down to a buffer in the CPUs' memory and comes
+//               back; a later one's is added to what comes up, and goes down
+//     last one  norm; then by the tensor's home (offload::Place):
+//                 cpu       down, by a blocking copy of what it is or, asynchronous, in fp32
+//                 fetched   into the gradients of its sub-group, on the GPU
+//                 gpu       into fp32 gradients, which stay there
+//     step      the catalog's work (offload.h), on the CPU, the GPU and both ways of PCIe. A copy
+//               that draws on the CPUs' memory has its turn in the CPU's queue and is under way
+//               meanwhile
+//
+// Copies are ordered with the reductions, which are beside the passes or (overlap_comm false, here
+// overlap_grad_reduce) before the kernels behind them. Parameters are cut into sub-groups in the
+// order of the model; that DeepSpeed has norms in a group of their own is left out.
+//
+// GPU memory: 2 bytes of each parameter's shard; 16 of what stays there; of what is fetched the
+// gradients from the last backward pass to their update, and 12 for the parameters of one
+// sub-group.
+//
+// [DeepSpeed runtime/zero/stage3.py: partition_grads, initialize_optimizer_states, step;
+// DataStates/DeepSpeed @d18d6f8, the same and opt_transfers, downsample_fp32_fp16; PyTorch
+// aten/native/cuda/Copy.cu: where types are converted]
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "sim/offload/offload.h"
+#include "sim/workload/sharding.h"
+
+namespace sim::workload {
+
+// What a plan with shards and `offload_fraction` cannot be, and what of the fields needs it.
+std::vector<Problem> host_step_problems(const Plan& plan);
+
+// One copy over PCIe, behind what the stream was given so far.
+void copy_behind(Emitter& e, Stream behind, Stream way, std::string_view label, std::int64_t bytes);
+// Adam on the CPU, which draws so much on its memory.
+void update_on_cpu(Emitter& e, std::int64_t bytes);
+
+class HostStep {
+ public:
+  // `tensors`: elements of this rank's shard of each, in the order of the model.
+  HostStep(Rank& rank, std::vector<std::int64_t> tensors);
+
+  void set_up(Emitter& e);
+  void begin_pass() { arrived_.assign(gradients_.size(), false); }
+  // The gradients of some tensors are reduced into `shard`.
+  void take(Emitter& e, std::span<const int> tensors, Slot shard, const Moment& moment);
+  void step(Emitter& e, bool first);
+
+ private:
+  void accumulate(Emitter& e, Slot shard, std::int64_t bytes, bool first);
+  void bring_down(Emitter& e, std::int64_t elements);
+  void keep_on_gpu(Emitter& e, std::size_t group, std::int64_t elements);
+  void agree(Emitter& e, std::string_view label);
+  void issue(Emitter& e, const offload::Work& work, std::size_t number);
+  void copy_in_turn(Emitter& e, const offload::Work& work, Stream way);
+  void receive(Emitter& e, std::size_t group);
+  void update_on_gpu(Emitter& e, const offload::Work& work);
+
+  Rank& rank_;
+  const Plan& plan_;
+  const offload::Method* method_;
+  std::int64_t width_;  // bytes of a gradient's element
+  offload::Shape shape_;
+  std::vector<std::int64_t> groups_;      // elements
+  std::vector<offload::Home> homes_;      // by tensor
+  std::int64_t rest_ = 0;                 // elements whose state stays on the GPU
+  bool comes_down_ = false;               // any gradient does
+  std::vector<std::uint32_t> gradients_;  // slots, by sub-group
+  std::vector<char> arrived_;             // by sub-group: any of its gradients, in this pass
+  std::vector<std::uint32_t> state_;      // slots: parameters and moments of what is fetched,
+  std::uint32_t wide_gradient_ = 0;       // ... and its gradient in fp32
+  std::int64_t held_ = 0;                 // elements in `state_`
+  std::size_t fetched_ = 0;               // sub-groups up to the one that came up last
+};
+
+}  // namespace sim::workload
