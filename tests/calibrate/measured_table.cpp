@@ -122,7 +122,7 @@ TEST_CASE("calibrate: an optimizer on the CPU is faster flushed beside, and more
   for (const RowAnswer& one : a) REQUIRE(one.reason.empty());
   enum { iteration, forward, backward, step };
   CHECK(*a[1].predicted[backward] < *a[0].predicted[backward]);
-  CHECK(*a[1].predicted[step] == *a[0].predicted[step]);
+  CHECK(*a[1].predicted[step] == Approx(*a[0].predicted[step]).epsilon(1e-4));
   CHECK(*a[2].predicted[step] < *a[3].predicted[step]);
   CHECK(*a[3].predicted[step] < *a[1].predicted[step]);
   for (const RowAnswer& one : a) {
@@ -147,7 +147,7 @@ TEST_CASE("calibrate: rows of an optimizer on the CPU that cannot be say why") {
   search::Sites sites;
   const std::vector<RowAnswer> a = predict(measured_tables()[1], rows, sites);
   CHECK(a[0].impossible);
-  CHECK(a[1].impossible);
+  CHECK_FALSE(a[1].impossible);  // no value of the column
   CHECK(a[1].reason.find("2 or more") != std::string::npos);
   CHECK(a[2].reason.find("something new") != std::string::npos);
   CHECK(a[3].reason.find("a laptop") != std::string::npos);

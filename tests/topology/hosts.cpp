@@ -90,7 +90,10 @@ TEST_CASE("topology: what CPUs give a GPU follows the sheets of the node and the
   node.gpus = 8;
   node.sockets = 2;
   node.pcie = Bandwidth{60'000'000'000};
-  node.host = {0.5, 0.25, Bandwidth{10'000'000'000}, Bandwidth{100'000'000'000}};
+  node.host = {.copied = 0.5,
+               .carried = 0.25,
+               .core = Bandwidth{10'000'000'000},
+               .socket_memory = Bandwidth{100'000'000'000}};
   // Without sheets: a share of PCIe's, a share of two sockets' memory, to each of two ranks.
   CHECK(host_rates(node, 2).copy.bytes_per_second == 30'000'000'000);
   CHECK(host_rates(node, 2).memory.bytes_per_second == 25'000'000'000);
