@@ -61,7 +61,7 @@ struct Shape {
   double fraction = 1;  // whose state is on the CPU
   int stride = 0;       // every so many sub-groups of them one is updated on the GPU; 0: none
   // The rank's share of each tensor, in the order of the model; none: parameters part anywhere.
-  std::vector<std::int64_t> tensors;
+  std::vector<std::int64_t> tensors = {};
   Traffic traffic = {};
 };
 
