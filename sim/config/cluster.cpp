@@ -51,6 +51,8 @@ std::vector<std::string> places_of_conditions(const v1::Cluster& file, const Sou
 // broken, or at the fabric.
 void check_shape(const v1::Cluster& cluster, const std::vector<std::string>& conditions,
                  const topology::Cluster& shape, Load& state) {
+  std::vector<std::string> broken = topology::problems(shape);
+  if (broken.empty()) return;
   topology::Cluster plain = shape;
   plain.conditions.clear();
   const std::vector<std::string> without = topology::problems(plain);
@@ -62,7 +64,7 @@ void check_shape(const v1::Cluster& cluster, const std::vector<std::string>& con
     }
     return conditions.empty() ? state.source.where(cluster, "condition") : conditions.back();
   };
-  for (std::string& problem : topology::problems(shape)) {
+  for (std::string& problem : broken) {
     if (std::ranges::find(without, problem) == without.end()) {
       state.problems.push_back({place_of_condition(problem), std::move(problem)});
       continue;

@@ -41,10 +41,6 @@ void Reader::problem(const Token& at, std::string message) {
   problems_.push_back({place(at), std::move(message)});
 }
 
-std::string Reader::place(const Token& token) const {
-  return source_.in_words({token.line + 1, token.column + 1, {}});
-}
-
 void Reader::fields(Message& message, std::string_view closing) {
   while (!at_end() && !enough()) {
     if (!closing.empty() && at(closing)) return;
@@ -116,7 +112,7 @@ void Reader::value(Message& message, const Field& field) {
   if (!good) return skip_line(start.line);
   const int index =
       field.is_repeated() ? message.GetReflection()->FieldSize(message, &field) - 1 : 0;
-  source_.places_[{&message, field.number(), index}] = {start.line + 1, start.column + 1, {}};
+  source_.places_[{&message, field.number(), index}] = place_of(start);
 }
 
 bool Reader::single(Message& message, const Field& field, const Token& start) {
@@ -150,7 +146,7 @@ bool Reader::block(Message& message, const Field& field, const Token& start) {
   const auto* reflection = message.GetReflection();
   Message* inner = field.is_repeated() ? reflection->AddMessage(&message, &field)
                                        : reflection->MutableMessage(&message, &field);
-  source_.places_[{inner, 0, 0}] = {start.line + 1, start.column + 1, {}};
+  source_.places_[{inner, 0, 0}] = place_of(start);
   fields(*inner, closing);
   --depth_;
   if (at(closing)) {

@@ -43,7 +43,10 @@ class Reader : private google::protobuf::io::ErrorCollector {
   void bare(const Field& field, const Token& start);
   void skip_value();
   void skip_line(int line);
-  std::string place(const Token& token) const;
+  static Source::Place place_of(const Token& token) {
+    return {token.line + 1, token.column + 1, {}};
+  }
+  std::string place(const Token& token) const { return source_.in_words(place_of(token)); }
 
   Source& source_;
   std::span<const Synonym> synonyms_;

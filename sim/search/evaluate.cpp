@@ -30,14 +30,14 @@ void apply(const SiteChange& change, topology::Cluster& cluster) {
   topology::Node& node = cluster.node;
   if (change.nodes > 0) cluster.nodes = change.nodes;
   if (change.no_nvlink_sharp) node.nvlink_sharp = false;
+  if (change.gpus_per_node > 0) node.gpus = change.gpus_per_node;
   if (change.host) {
     node.host = {.core = change.host->rank, .pageable = change.host->pageable};
     node.host_copy = change.host->copy;
     node.cpu_memory_bandwidth = change.host->memory;
     node.cpu_memory = {};
+    node.cpu_cores = node.gpus;
   }
-  if (change.gpus_per_node > 0) node.gpus = change.gpus_per_node;
-  if (change.host) node.cpu_cores = node.gpus;
   if (change.nics > 0) {
     node.nics = change.nics;
     node.nic = change.nic;
@@ -48,14 +48,6 @@ void apply(const SiteChange& change, topology::Cluster& cluster) {
   for (int gpu = 0; gpu < node.gpus && node.nics > 0; ++gpu) {
     node.nic_of_gpu.push_back(gpu * node.nics / node.gpus);
   }
-}
-
-// Beyond what the description says, for sites that differ in it.
-std::string text_of(const SiteChange& change) {
-  if (!change.host) return "";
-  return fmt::format("\nhost {} {} {} {}", change.host->rank.bytes_per_second,
-                     change.host->memory.bytes_per_second, change.host->copy.bytes_per_second,
-                     change.host->pageable.bytes_per_second);
 }
 
 void add_rates(report::Answer& answer) {
@@ -131,7 +123,6 @@ Result<Site*> Sites::find(const std::string& name, const std::string& beside,
   }
   config::Machine machine = there->second;
   apply(change, machine.cluster);
-  machine.text += text_of(change);
   return of(machine);
 }
 
