@@ -171,29 +171,25 @@ class Build:
         return found
 
     def object_of(self, path, text):
-        """What the source compiles to with this text, byte for byte; None where it does not."""
-        source = ROOT / path
-        kept, times = source.read_text(), source.stat()
+        """What the source compiles to with this text, by itself, byte for byte; None where it does
+        not."""
         entry = self.commands()[path]
         command = shlex.split(entry["command"])
         with tempfile.TemporaryDirectory() as temporary:
-            out = Path(temporary) / "out.o"
+            unit, out = Path(temporary) / "unit.cpp", Path(temporary) / "out.o"
+            unit.write_text(compiled_as(path, text))
+            command[command.index("-c") + 1] = str(unit)
             command[command.index("-o") + 1] = str(out)
-            try:
-                source.write_text(compiled_as(path, text))
-                subprocess.run(command, cwd=entry["directory"], check=True,
-                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-                return hashlib.sha256(out.read_bytes()).hexdigest()
-            except subprocess.CalledProcessError:
-                return None
-            finally:
-                source.write_text(kept)
-                os.utime(source, ns=(times.st_atime_ns, times.st_mtime_ns))
+            command.append("-frandom-seed=0")  # of which the compiler makes names
+            done = subprocess.run(command, cwd=entry["directory"], check=False,
+                                  stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            return hashlib.sha256(out.read_bytes()).hexdigest() if done.returncode == 0 else None
 
     def changes_nothing(self, mutant):
         text = self.text(mutant.path)
         begin, end, new = mutant.edit()
-        return self.object_of(mutant.path, text) == self.object_of(
+        before = self.object_of(mutant.path, text)
+        return before is not None and before == self.object_of(
             mutant.path, text[:begin] + new + text[end:])
 
 
