@@ -1,5 +1,6 @@
 // Readers of Chakra traces and of Nsight Systems exports.
 #include <sqlite3.h>
+#include <zlib.h>
 
 #include <algorithm>
 #include <catch2/catch.hpp>
@@ -245,4 +246,59 @@ TEST_CASE("calibrate: kernels of a recorded step are the same by way of Chakra")
     at = k.end_ns();
   }
   CHECK(trace.found.find("durations, laid end to end") != std::string::npos);
+}
+
+TEST_CASE("calibrate: a file of events is known by what is in it, packed or not") {
+  const std::string path = std::string(REHEARSE_BINARY_DIR) + "/known_by_content";
+  const auto written = [&](const std::string& bytes, bool packed) {
+    if (!packed) {
+      std::ofstream(path, std::ios::binary) << bytes;
+      return path;
+    }
+    gzFile file = gzopen(path.c_str(), "wb");
+    REQUIRE(gzwrite(file, bytes.data(), static_cast<unsigned>(bytes.size())) ==
+            static_cast<int>(bytes.size()));
+    REQUIRE(gzclose(file) == Z_OK);
+    return path;
+  };
+  const std::string events =
+      R"({"ph": "X", "cat": "kernel", "name": "k", "ts": 1, "dur": 2, "tid": 7, "args": {}})";
+  const std::string chakra =
+      R"({"global_metadata": {"version": "0.0.4"}, "nodes": [
+      {"id": 1, "name": "k", "type": "COMP_NODE", "duration_micros": 2,
+       "attr": [{"name": "is_cpu_op", "bool_val": false}]}]})";
+  for (const bool packed : {false, true}) {
+    for (const std::string& text :
+         {"[" + events + "]", " \t\r\n[" + events + "]", "{\"traceEvents\": [" + events + "]}",
+          "\n{\"schemaVersion\": 1, \"traceEvents\": [" + events + "]}", chakra}) {
+      INFO(packed << " " << text);
+      const Result<TraceFile> read = read_trace_file(written(text, packed));
+      REQUIRE(read);
+      REQUIRE(read->events.size() == 1);
+      CHECK(read->events[0].name == "k");
+      CHECK(read->events[0].duration_us == 2);
+    }
+    for (const char* text : {"", " \n", "[1, 2]", "{\"a\": 1}", "\"traceEvents\"", "x"}) {
+      INFO(packed << " " << text);
+      const Result<TraceFile> read = read_trace_file(written(text, packed));
+      REQUIRE_FALSE(read);
+      CHECK(read.errors()[0].where == path);
+      CHECK(read.errors()[0].message.find(packed ? "what is packed is no trace of PyTorch's"
+                                                 : "no trace of a profiler") == 0);
+    }
+  }
+  // Cut off, it is an error and not the events before the cut.
+  std::string many = "[" + events;
+  for (int i = 0; i < 20'000; ++i) many += ", " + events;
+  written(many + "]", true);
+  const std::string whole = bytes_of(path);
+  std::ofstream(path, std::ios::binary) << whole.substr(0, whole.size() - 9);
+  const Result<TraceFile> cut = read_trace_file(path);
+  REQUIRE_FALSE(cut);
+  CHECK(cut.errors()[0].message.find("gzip") != std::string::npos);
+  std::ofstream(path, std::ios::binary) << whole.substr(0, 20);
+  CHECK_FALSE(read_trace_file(path));
+  const Result<TraceFile> none = read_trace_file(path + ".not");
+  REQUIRE_FALSE(none);
+  CHECK(none.errors()[0].message.find("No such file") != std::string::npos);
 }

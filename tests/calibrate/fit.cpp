@@ -1,6 +1,7 @@
 #include "sim/calibrate/fit.h"
 
 #include <catch2/catch.hpp>
+#include <cmath>
 #include <set>
 
 #include "sim/config/cluster.h"
@@ -140,6 +141,13 @@ TEST_CASE("calibrate: boards of one architecture are siblings and others are str
   CHECK(kinship("GH200 96GB", "H100-SXM5-80GB") == Kinship::sibling);
   CHECK(kinship("GB200 SXM", "H100-SXM5-80GB") == Kinship::stranger);
   CHECK(kinship("AMD Radeon Graphics", ours) == Kinship::stranger);
+  CHECK(kinship("AMD Radeon Graphics", "MI300X") == Kinship::stranger);
+  CHECK(kinship("H200 SXM", "H100-SXM5-80GB") == Kinship::sibling);
+  CHECK(kinship("H100 NVL", "H100-SXM5-80GB") == Kinship::sibling);
+  CHECK(kinship("H100 NVL 94GB", "H100-NVL-94GB") == Kinship::same);
+  CHECK(kinship("B300", "B200-SXM-180GB") == Kinship::sibling);
+  CHECK(kinship("NVIDIA A100-SXM 80 GB", ours) == Kinship::same);
+  CHECK(kinship("NVIDIA A100-SXM 180GB", ours) == Kinship::sibling);
 }
 
 TEST_CASE("calibrate: every parameter of the table is a field of a profile within its bounds") {
@@ -157,4 +165,49 @@ TEST_CASE("calibrate: every parameter of the table is a field of a profile withi
     }
   }
   CHECK(found.size() == parameters().size());
+}
+
+TEST_CASE("calibrate: sources disagree by what is between their biases and levels") {
+  // ln of measured / predicted is 100 ln(level) - bias; errors and scatter are small.
+  const auto source = [](const std::string& name, const std::string& board, double bias,
+                         double level = 1, double scatter = 1, double error = 1) {
+    SourceResidual r;
+    r.group = "gemm forward", r.source = name, r.gpu = board;
+    r.bias_percent = bias, r.level = level;
+    r.noise_percent = scatter, r.standard_error_percent = error;
+    return r;
+  };
+  const std::string ours = "A100-SXM 80GB", other = "A100-PCIe 80GB";
+  const auto apart = [](const SourceResidual& a, const SourceResidual& b) {
+    const std::vector<Disagreement> found = disagreements({a, b});
+    if (found.empty()) return 0.0;
+    CHECK(found.size() == 1);
+    CHECK(found[0].one == a.source + " on " + a.gpu);
+    CHECK(found[0].other == b.source + " on " + b.gpu);
+    CHECK(found[0].noise_percent == std::max(a.noise_percent, b.noise_percent));
+    return found[0].percent;
+  };
+  CHECK(apart(source("a", ours, 2), source("b", ours, -6)) == Approx(8));
+  // Two boards of one kind: 100 ln(1.2) and 100 ln(1.1) beside biases of 3 and -1.
+  const double levels = 100 * std::log(1.2 / 1.1);
+  CHECK(apart(source("a", other, 3, 1.2), source("b", other, -1, 1.1)) == Approx(levels - 4));
+  CHECK(apart(source("a", other, -1, 1.2), source("b", other, 3, 1.1)) == Approx(levels + 4));
+  // What boards of two kinds differ in is no disagreement, nor what two groups differ in.
+  CHECK(apart(source("a", ours, 0), source("b", other, 0, 1.4)) == 0);
+  CHECK(apart(source("a", other, 0, 1.4), source("b", ours, 0)) == 0);
+  CHECK(apart(source("a", other, 0, 1.4), source("b", "A100-SXM 40GB", 0, 1.1)) == 0);
+  SourceResidual backward = source("b", ours, -6);
+  backward.group = "gemm backward";
+  CHECK(apart(source("a", ours, 2), backward) == 0);
+  // Two standard errors of the difference, hypot(3, 4) = 5 each: 10, and the larger scatter.
+  CHECK(apart(source("a", ours, 10.1, 1, 1, 3), source("b", ours, 0, 1, 1, 4)) == Approx(10.1));
+  CHECK(apart(source("a", ours, 9.9, 1, 1, 3), source("b", ours, 0, 1, 1, 4)) == 0);
+  CHECK(apart(source("a", ours, 10, 1, 1, 3), source("b", ours, 0, 1, 1, 4)) == 0);
+  CHECK(apart(source("a", ours, 8.1, 1, 8), source("b", ours, 0, 1, 2)) == Approx(8.1));
+  CHECK(apart(source("a", ours, 8, 1, 2), source("b", ours, 0, 1, 8)) == 0);
+  // Every pair is looked at, none with itself.
+  CHECK(
+      disagreements({source("a", ours, 0), source("b", ours, 10), source("c", ours, 20)}).size() ==
+      3);
+  CHECK(disagreements({source("a", ours, 50)}).empty());
 }

@@ -128,6 +128,24 @@ TEST_CASE("collective: rings send the lower bound of chunks from every rank") {
   }
 }
 
+TEST_CASE("collective: a ring's all-reduce is its reduce-scatter and then its all-gather") {
+  const auto same = [](const Round& a, const Round& b) {
+    return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                      [](const Message& x, const Message& y) {
+                        return x.from == y.from && x.to == y.to && x.first_chunk == y.first_chunk &&
+                               x.chunks == y.chunks && x.reduce == y.reduce;
+                      });
+  };
+  for (int n = 1; n <= 17; ++n) {
+    INFO(n << " ranks");
+    const Rounds both = find("ring-all-reduce")->rounds(n);
+    Rounds one = find("ring-reduce-scatter")->rounds(n);
+    const Rounds two = find("ring-all-gather")->rounds(n);
+    one.insert(one.end(), two.begin(), two.end());
+    CHECK(std::equal(both.begin(), both.end(), one.begin(), one.end(), same));
+  }
+}
+
 TEST_CASE("collective: the tree moves as much in total in a logarithmic number of rounds") {
   const Algorithm* tree = find("tree-all-reduce");
   REQUIRE(tree != nullptr);

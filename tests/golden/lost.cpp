@@ -162,6 +162,30 @@ TEST_CASE("golden: signals end commands that have nothing to save with 75") {
   }
 }
 
+TEST_CASE("golden: a second signal ends a command at once, and ignored ones end nothing") {
+  const std::string folder = golden::scratch("signals-twice");
+  const auto ended = [&](const std::string& before, const char* seeds, const std::string& signals) {
+    return run("bash -c 'set -m; " + before +
+                   " ./rehearse campaign --step-time 10 --gpus 64 --mtbf 3h -j 1 --seeds " + seeds +
+                   " & pid=$!; sleep 0.3; " + signals + " wait $pid; exit $?'",
+               folder);
+  };
+  const golden::Finished once = ended("", "1000000", "kill -INT $pid;");
+  INFO(once.err);
+  CHECK(once.code == 75);
+  CHECK(has(once.err, "interrupted"));
+  // Stopped, so that both are there before it can look at either: nothing is left to be said.
+  const golden::Finished twice =
+      ended("", "1000000", "kill -STOP $pid; kill -INT $pid; kill -TERM $pid; kill -CONT $pid;");
+  INFO(twice.err);
+  CHECK(twice.code == 75);
+  CHECK_FALSE(has(twice.err, "interrupted"));
+  const golden::Finished ignored =
+      ended("trap \"\" HUP INT;", "100", "kill -HUP $pid; kill -INT $pid;");
+  INFO(ignored.err);
+  CHECK(ignored.code == 0);
+}
+
 TEST_CASE("golden: problems under --json are a document") {
   const std::string folder = golden::scratch("json-errors");
   const auto check = [&](const std::string& command, int code, const std::string& said) {

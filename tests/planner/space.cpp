@@ -317,6 +317,20 @@ TEST_CASE("planner: a space of a million million plans is refused with its size"
       refusal(sample::question("llama-3.1-70b", "dgx-h100", 512, 512, 8192, {many, sizes}));
   CHECK(text.find("e+1") != std::string::npos);
   CHECK(text.find("recompute_layers (4000 values)") != std::string::npos);
+  // All that has several values is named with how many, the most first, and nothing else.
+  const std::string named = refusal(
+      sample::question("llama-3.1-70b", "dgx-h100", 512, 512, 8192,
+                       {many, sizes, "tp=1,2,4", "cp=1", "pp=1,2,4,8,16", "virtual_stages=1,2,4,5",
+                        "offload_layers=0,1", "zero=0,1",
+                        "allocator_options=expandable_segments:False,expandable_segments:True"}));
+  const std::size_t behind = named.find("are searched: fix some of ");
+  INFO(named);
+  REQUIRE(behind != std::string::npos);
+  CHECK(named.substr(behind) ==
+        "are searched: fix some of recompute_layers (4000 values), micro_batch (2000 values), "
+        "pp (5 values), virtual_stages (4 values), tp (3 values), rank_order (2 values), "
+        "offload_layers (2 values), gpus, and fields that are not searched by themselves (2 "
+        "values), allocator_options (2 values)");
   std::vector<std::string> others;
   for (const char* name :
        {"attention_mask", "check_for_nan", "avoid_record_streams", "fp8", "rope_fusion",

@@ -48,6 +48,99 @@ TEST_CASE("report: a table that is too wide folds headings and words, then comes
   report::set_line_width(before);
 }
 
+TEST_CASE("report: words are folded at the last blank that leaves a line within its columns") {
+  using Lines = std::vector<std::string>;
+  CHECK(report::folded("one two three", 13) == Lines{"one two three"});
+  CHECK(report::folded("one two three", 12) == Lines{"one two", "three"});
+  CHECK(report::folded("one two three", 7) == Lines{"one two", "three"});
+  CHECK(report::folded("one two three", 6) == Lines{"one", "two", "three"});
+  CHECK(report::folded("one two three", 0) == Lines{"one two three"});
+  CHECK(report::folded("", 4) == Lines{""});
+  // A word that no line holds stands alone; blanks where a line ends belong to none.
+  CHECK(report::folded("a incomprehensible b", 4) == Lines{"a", "incomprehensible", "b"});
+  CHECK(report::folded("incomprehensible", 4) == Lines{"incomprehensible"});
+  CHECK(report::folded("one   two", 5) == Lines{"one", "two"});
+  CHECK(report::folded("one     ", 5) == Lines{"one"});
+  CHECK(report::folded("incomprehensible   ", 4) == Lines{"incomprehensible"});
+  CHECK(report::folded(" one", 3) == Lines{" one"});
+  // An umlaut takes two bytes and one column.
+  CHECK(report::folded("grün grün grün", 9) == Lines{"grün grün", "grün"});
+  CHECK(report::folded("grün grün grün", 8) == Lines{"grün", "grün", "grün"});
+}
+
+TEST_CASE("report: a long line goes on four columns further in, where there is room for it") {
+  const std::string words = "one two three four five six seven eight nine ten";  // 48 columns
+  CHECK(report::fold_lines(words, 48) == words + "\n");
+  CHECK(report::fold_lines(words, 0) == words + "\n");
+  CHECK(report::fold_lines("a\n\n" + words + "\nb", 30) ==
+        "a\n\n"
+        "one two three four five six\n"
+        "    seven eight nine ten\n"
+        "b\n");
+  // The lines that follow have four columns less: 26 of 30.
+  CHECK(report::fold_lines("  " + words + " " + words, 30) ==
+        "  one two three four five six\n"
+        "      seven eight nine ten one\n"
+        "      two three four five six\n"
+        "      seven eight nine ten\n");
+  // Twenty columns are wanted for what follows: 24 in all, and as many more as it stands in.
+  CHECK(report::fold_lines(words, 23) == words + "\n");
+  CHECK(report::fold_lines(words, 24) ==
+        "one two three four five\n"
+        "    six seven eight nine\n"
+        "    ten\n");
+  CHECK(report::fold_lines("  " + words, 25) == "  " + words + "\n");
+  CHECK(report::fold_lines("  " + words, 26) ==
+        "  one two three four five\n"
+        "      six seven eight nine\n"
+        "      ten\n");
+  CHECK(report::fold_lines("incomprehensibilities-of-one-word", 30) ==
+        "incomprehensibilities-of-one-word\n");
+  CHECK(report::fold_lines("", 30).empty());
+}
+
+TEST_CASE(
+    "report: columns give way to a line's width, the widest first, as far as they can be read") {
+  const std::size_t before = report::line_width();
+  const auto text = [](std::size_t columns, const report::Table& table, const char* indent = "") {
+    report::set_line_width(columns);
+    return table.text(indent);
+  };
+  report::Table words({"<plan", "<what is said of it", "GiB"});
+  words.row({"a plan of many words", "it does not fit into memory", "8.00"});
+  // 20 + 2 + 27 + 2 + 4 = 55 columns.
+  const std::string whole =
+      "plan                  what is said of it            GiB\n"
+      "a plan of many words  it does not fit into memory  8.00\n";
+  CHECK(text(55, words) == whole);
+  CHECK(text(0, words) == whole);
+  CHECK(text(54, words) ==
+        "plan                  what is said of it           GiB\n"
+        "a plan of many words  it does not fit into        8.00\n"
+        "                      memory\n");
+  CHECK(text(56, words, "  ") ==
+        "  plan                  what is said of it           GiB\n"
+        "  a plan of many words  it does not fit into        8.00\n"
+        "                        memory\n");
+  // Fourteen columns are left to words: 14 + 2 + 14 + 2 + 4 = 36. With fewer it comes in parts:
+  // of 20 and 27 columns 16 and 17 are left.
+  CHECK(text(36, words) ==
+        "plan            what is said     GiB\n"
+        "                of it\n"
+        "a plan of many  it does not     8.00\n"
+        "words           fit into\n"
+        "                memory\n");
+  CHECK(text(35, words) ==
+        "plan              what is said of\n"
+        "                  it\n"
+        "a plan of many    it does not fit\n"
+        "words             into memory\n"
+        "\n"
+        "plan                   GiB\n"
+        "a plan of many words  8.00\n");
+  report::set_line_width(before);
+}
+
 TEST_CASE("report: a CSV field is quoted only where it must be") {
   CHECK(report::csv_line({"a", "1.5", ""}) == "a,1.5,\n");
   CHECK(report::csv_line({"a,b", "say \"no\"", "two\nlines"}) ==
