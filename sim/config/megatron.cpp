@@ -223,7 +223,7 @@ void Translator::flag(const std::string& name, const Given& given) {
   const FlagMeaning meaning = flag_meaning(name);
   switch (meaning.effect) {
     case FlagEffect::mapped:
-      if (const std::string_view other = needed(name, meaning.text); !other.empty())
+      if (const std::string other = needed(name, meaning.text); !other.empty())
         note(given, other);
       else if (meaning.text.ends_with('='))
         set_value(given, meaning.text.substr(0, meaning.text.size() - 1));

@@ -3,50 +3,31 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
+#include <optional>
 
 #include "sim/config/megatron_translator.h"
+#include "sim/config/needs.h"
 
 namespace sim::config {
 namespace {
 
-// A flag, those of which one must stand beside it, and what a note says where none does.
-struct NeedyFlag {
-  std::string_view flag;
-  std::array<std::string_view, 2> others;
-  std::string_view reason;
-};
 constexpr std::string_view latent_flag = "multi-latent-attention";
-constexpr std::string_view modules_flag = "fine-grained-activation-offloading";
-constexpr std::string_view no_latent = "without --multi-latent-attention nothing reads it";
-constexpr std::string_view no_modules =
-    "without --fine-grained-activation-offloading nothing reads it";
-constexpr std::string_view no_offload = "without --optimizer-cpu-offload nothing reads it";
-constexpr std::array needy_flags{
-    NeedyFlag{"q-lora-rank", {latent_flag}, no_latent},
-    NeedyFlag{"qk-head-dim", {latent_flag}, no_latent},
-    NeedyFlag{"qk-pos-emb-head-dim", {latent_flag}, no_latent},
-    NeedyFlag{"v-head-dim", {latent_flag}, no_latent},
-    NeedyFlag{"min-offloaded-tensor-size", {modules_flag}, no_modules},
-    NeedyFlag{"activation-offload-fraction", {modules_flag}, no_modules},
-    NeedyFlag{"delta-offload-bytes-across-pp-ranks", {modules_flag}, no_modules},
-    NeedyFlag{
-        "overlap-cpu-optimizer-d2h-h2d", {"optimizer-cpu-offload", "cpu-optimizer"}, no_offload},
-    NeedyFlag{"optimizer-offload-fraction", {"optimizer-cpu-offload", "cpu-optimizer"}, no_offload},
-    // NeMo turns it off, Megatron-LM refuses it [training/arguments.py: validate_args].
-    NeedyFlag{"tp-comm-overlap", {"sequence-parallel"}, "it needs --sequence-parallel"},
-};
 
 }  // namespace
 
-std::string_view Translator::needed(std::string_view name, std::string_view setting) const {
-  if (name.starts_with("moe-") && setting.starts_with("architecture.") && !has_experts())
-    return "without --num-experts nothing reads it";
-  const auto* const found = std::ranges::find(needy_flags, name, &NeedyFlag::flag);
-  if (found == needy_flags.end()) return {};
-  const bool there = std::ranges::any_of(
-      found->others, [&](std::string_view other) { return !other.empty() && has(other); });
-  return there ? std::string_view{} : found->reason;
+std::string Translator::needed(std::string_view name, std::string_view setting) const {
+  // NeMo turns it off, Megatron-LM refuses it [training/arguments.py: validate_args].
+  if (name == "tp-comm-overlap")
+    return has("sequence-parallel") ? "" : "it needs --sequence-parallel";
+  const std::optional<Means> means = means_of(setting.substr(0, setting.find('=')));
+  if (!means) return {};
+  // What does not describe its network may be given one that has experts.
+  if (*means == Means::experts && (has_experts() || !has("num-layers"))) return {};
+  const auto& flags = flags_of(*means);
+  const bool there =
+      std::ranges::any_of(flags, [&](std::string_view flag) { return !flag.empty() && has(flag); });
+  if (there && *means != Means::experts) return {};
+  return fmt::format("without --{} nothing reads it", flags.front());
 }
 
 bool Translator::has_module(std::string_view name) const {
@@ -69,6 +50,12 @@ void Translator::recomputation() {
     if (!has("activations-checkpoint-granularity")) set(*method, "recompute=full");
   std::string list;
   const Given* modules = find("recompute-modules");
+  if (modules)
+    if (const std::string other = needed("recompute-modules", "recompute_modules");
+        !other.empty()) {
+      note(*modules, other);
+      modules = nullptr;
+    }
   if (modules)
     for (const shell::Word& word : modules->values) {
       if (has_module(word.text))

@@ -48,7 +48,7 @@ class Translator {
   void flag(const std::string& name, const Given& given);
   // Why the program looks past a flag that stands for `setting`, for another one is not there; "":
   // it does not.
-  std::string_view needed(std::string_view name, std::string_view setting) const;
+  std::string needed(std::string_view name, std::string_view setting) const;
   bool has_experts() const;
   bool has_module(std::string_view name) const;  // of --recompute-modules
   void gather_notes();

@@ -2,9 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cassert>
 #include <string>
 #include <utility>
 
+#include "sim/core/text.h"
 #include "sim/workload/recompute_modules.h"
 
 namespace sim::config {
@@ -13,77 +16,141 @@ namespace {
 namespace v1 = rehearse::v1;
 using Problems = std::vector<PlanProblem>;
 
-// "q_lora_rank and v_head_dim are ...".
-void refuse(const std::vector<const char*>& names, const char* field, const char* rule,
+// What settings are of, and the way out.
+struct Way {
+  std::string_view rule;
+  std::array<std::string_view, 2> flags;
+};
+
+const Way& way(Means means) {
+  static constexpr Way latent{
+      "of latent attention, which the model does not have; write kv_lora_rank too, or leave it out",
+      {"multi-latent-attention"}};
+  static constexpr Way experts{
+      "of a mixture of experts, which the model is not; write num_experts too, or leave it out",
+      {"num-experts"}};
+  static constexpr Way modules{
+      "of modules whose saved tensors go to the CPU; write offload_modules too, or leave it out",
+      {"fine-grained-activation-offloading"}};
+  static constexpr Way optimizer{
+      "of an optimizer on the CPU; write optimizer_cpu_offload true too, or leave it out",
+      {"optimizer-cpu-offload", "cpu-optimizer"}};
+  static constexpr Way selective{
+      "of recompute selective; write recompute selective too, or leave it out",
+      {"recompute-granularity", "activations-checkpoint-granularity"}};
+  switch (means) {
+    case Means::latent_attention:
+      return latent;
+    case Means::experts:
+      return experts;
+    case Means::offloaded_modules:
+      return modules;
+    case Means::cpu_optimizer:
+      return optimizer;
+    case Means::selective_recompute:
+      break;
+  }
+  return selective;
+}
+
+constexpr std::pair<std::string_view, Means> settings[] = {
+    {"architecture.q_lora_rank", Means::latent_attention},
+    {"architecture.qk_head_dim", Means::latent_attention},
+    {"architecture.qk_pos_emb_head_dim", Means::latent_attention},
+    {"architecture.v_head_dim", Means::latent_attention},
+    {"architecture.experts_per_token", Means::experts},
+    {"architecture.expert_ffn", Means::experts},
+    {"architecture.shared_expert_ffn", Means::experts},
+    {"architecture.expert_layers", Means::experts},
+    {"architecture.router_score", Means::experts},
+    {"architecture.router_pre_softmax", Means::experts},
+    {"architecture.router_groups", Means::experts},
+    {"architecture.router_top_groups", Means::experts},
+    {"architecture.expert_bias", Means::experts},
+    {"architecture.auxiliary_loss", Means::experts},
+    {"architecture.router_bias", Means::experts},
+    {"etp", Means::experts},
+    {"dispatcher", Means::experts},
+    {"router", Means::experts},
+    {"router_skew", Means::experts},
+    {"router_seed", Means::experts},
+    {"capacity_factor", Means::experts},
+    {"pad_to_capacity", Means::experts},
+    {"grouped_gemm", Means::experts},
+    {"permute_fusion", Means::experts},
+    {"fp32_router", Means::experts},
+    {"late_probabilities", Means::experts},
+    {"overlap_expert_all_to_all", Means::experts},
+    {"offload_min_elements", Means::offloaded_modules},
+    {"activation_offload_fraction", Means::offloaded_modules},
+    {"offload_delta_bytes", Means::offloaded_modules},
+    {"overlap_cpu_optimizer", Means::cpu_optimizer},
+    {"optimizer_offload_fraction", Means::cpu_optimizer},
+    {"recompute_modules", Means::selective_recompute},
+};
+
+bool does(const v1::Plan& given, const workload::Plan& plan, Means means) {
+  switch (means) {
+    case Means::latent_attention:
+      return plan.architecture.is_latent();
+    case Means::experts:
+      return plan.architecture.is_mixture();
+    case Means::offloaded_modules:
+      return plan.policy.offload_modules != 0;
+    case Means::cpu_optimizer:
+      return given.optimizer_cpu_offload();
+    // One that is said to be another takes what stands beside it for another time.
+    case Means::selective_recompute:
+      break;
+  }
+  return given.has_recompute() || plan.policy.recompute == workload::Recompute::selective;
+}
+
+// Whether the message says the field, and not that it is off.
+bool says(const google::protobuf::Message& message, std::string_view name) {
+  const auto* field = message.GetDescriptor()->FindFieldByName(std::string(name));
+  assert(field != nullptr);
+  const auto& reflection = *message.GetReflection();
+  if (!reflection.HasField(message, field)) return false;
+  return field->type() != google::protobuf::FieldDescriptor::TYPE_BOOL ||
+         reflection.GetBool(message, field);
+}
+
+void refuse(const std::vector<std::string>& names, const std::string& field, std::string_view rule,
             Problems& problems) {
   if (names.empty()) return;
-  std::string list;
-  for (std::size_t i = 0; i < names.size(); ++i)
-    list += fmt::format("{}{}", i == 0 ? "" : i + 1 < names.size() ? ", " : " and ", names[i]);
-  problems.push_back({field, fmt::format("{} {} {}", list, names.size() > 1 ? "are" : "is", rule)});
-}
-
-std::vector<const char*> given_of(std::initializer_list<std::pair<bool, const char*>> fields) {
-  std::vector<const char*> names;
-  for (const auto& [given, name] : fields)
-    if (given) names.push_back(name);
-  return names;
-}
-
-void of_latent_attention(const v1::Architecture& a, Problems& problems) {
-  refuse(given_of({{a.has_q_lora_rank(), "q_lora_rank"},
-                   {a.has_qk_head_dim(), "qk_head_dim"},
-                   {a.has_qk_pos_emb_head_dim(), "qk_pos_emb_head_dim"},
-                   {a.has_v_head_dim(), "v_head_dim"}}),
-         "architecture",
-         "of latent attention, which the model does not have; write kv_lora_rank too, or leave "
-         "it out",
-         problems);
-}
-
-void of_experts(const v1::Architecture& a, Problems& problems) {
-  refuse(given_of({{a.has_experts_per_token(), "experts_per_token"},
-                   {a.has_expert_ffn(), "expert_ffn"},
-                   {a.has_shared_expert_ffn(), "shared_expert_ffn"},
-                   {a.has_expert_layers(), "expert_layers"},
-                   {a.has_router_score(), "router_score"},
-                   {a.has_router_pre_softmax(), "router_pre_softmax"},
-                   {a.has_router_groups(), "router_groups"},
-                   {a.has_router_top_groups(), "router_top_groups"},
-                   {a.has_expert_bias(), "expert_bias"},
-                   {a.has_auxiliary_loss(), "auxiliary_loss"},
-                   {a.has_router_bias(), "router_bias"}}),
-         "architecture",
-         "of a mixture of experts, which the model is not; write num_experts too, or leave it out",
-         problems);
-}
-
-void of_offload(const v1::Plan& given, const workload::Plan& plan, Problems& problems) {
-  if (plan.policy.offload_modules == 0)
-    for (const char* name :
-         given_of({{given.has_offload_min_elements(), "offload_min_elements"},
-                   {given.has_activation_offload_fraction(), "activation_offload_fraction"},
-                   {given.has_offload_delta_bytes(), "offload_delta_bytes"}}))
-      refuse({name}, name,
-             "of modules whose saved tensors go to the CPU; write offload_modules too, or leave it "
-             "out",
-             problems);
-  if (!given.optimizer_cpu_offload())
-    for (const char* name :
-         given_of({{given.overlap_cpu_optimizer(), "overlap_cpu_optimizer"},
-                   {given.has_optimizer_offload_fraction(), "optimizer_offload_fraction"}}))
-      refuse({name}, name,
-             "of an optimizer on the CPU; write optimizer_cpu_offload true too, or leave it out",
-             problems);
+  problems.push_back({field, fmt::format("{} {} {}", listed(names, "and"),
+                                         names.size() > 1 ? "are" : "is", rule)});
 }
 
 }  // namespace
 
+std::optional<Means> means_of(std::string_view setting) {
+  for (const auto& [name, means] : settings)
+    if (name == setting) return means;
+  return {};
+}
+
+const std::array<std::string_view, 2>& flags_of(Means means) {
+  return way(means).flags;
+}
+
 std::vector<PlanProblem> needs(const v1::Plan& given, const workload::Plan& plan) {
+  constexpr std::string_view network = "architecture.";
   Problems problems;
-  if (!plan.architecture.is_latent()) of_latent_attention(given.architecture(), problems);
-  if (!plan.architecture.is_mixture()) of_experts(given.architecture(), problems);
-  of_offload(given, plan, problems);
+  for (const Means means : {Means::latent_attention, Means::experts, Means::offloaded_modules,
+                            Means::cpu_optimizer, Means::selective_recompute}) {
+    if (does(given, plan, means)) continue;
+    std::vector<std::string> of_network;
+    for (const auto& [name, its] : settings)
+      if (its == means && name.starts_with(network) &&
+          says(given.architecture(), name.substr(network.size())))
+        of_network.emplace_back(name.substr(network.size()));
+    refuse(of_network, "architecture", way(means).rule, problems);
+    for (const auto& [name, its] : settings)
+      if (its == means && !name.starts_with(network) && says(given, name))
+        refuse({std::string(name)}, std::string(name), way(means).rule, problems);
+  }
   // [Megatron-LM training/arguments.py: validate_args, "only when sequence parallelism is enabled"]
   if (given.tp_comm_overlap() && plan.mesh.tp > 1 && !plan.mesh.sequence_parallel)
     problems.push_back({"tp_comm_overlap",

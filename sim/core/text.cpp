@@ -58,6 +58,15 @@ std::string did_you_mean(std::string_view given, std::span<const std::string> na
   return name.empty() ? "" : fmt::format("; did you mean '{}'?", name);
 }
 
+std::string listed(std::span<const std::string> names, std::string_view word) {
+  std::string text;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    if (i > 0) text += i + 1 < names.size() ? ", " : fmt::format(" {} ", word);
+    text += names[i];
+  }
+  return text;
+}
+
 std::string nearest_multiples(std::int64_t value, std::int64_t step) {
   const std::int64_t below = value / step * step;
   if (below == 0) return fmt::format("{}", step);

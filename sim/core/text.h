@@ -22,6 +22,9 @@ std::string did_you_mean(std::string_view given, std::span<const std::string> na
 // "8184 or 8192": the multiples of `step` next to `value`, from the first one on.
 std::string nearest_multiples(std::int64_t value, std::int64_t step);
 
+// "a, b and c", with the word that is given before the last one.
+std::string listed(std::span<const std::string> names, std::string_view word);
+
 // Shortest text that reads back to the same double, never in a locale.
 std::string shortest(double value);
 

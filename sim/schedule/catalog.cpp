@@ -59,9 +59,7 @@ std::string unknown(std::string_view name) {
   for (const Schedule& schedule : catalog()) names.emplace_back(schedule.name);
   std::string message = "no schedule '" + std::string(name) + "'" + did_you_mean(name, names);
   message += message.back() == '?' ? " There are " : "; there are ";
-  for (std::size_t i = 0; i < names.size(); ++i)
-    message += (i == 0 ? "" : i + 1 == names.size() ? " and " : ", ") + names[i];
-  return message;
+  return message + listed(names, "and");
 }
 
 }  // namespace sim::schedule

@@ -1,6 +1,7 @@
 #include "sim/workload/parts.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cassert>
@@ -8,6 +9,7 @@
 #include <cstdint>
 #include <numeric>
 
+#include "sim/core/text.h"
 #include "sim/schedule/placement.h"
 
 namespace sim::workload {
@@ -291,19 +293,12 @@ std::vector<Problem> part_problems(const Plan& plan) {
 }
 
 std::string divisors(std::int64_t n) {
-  std::vector<std::int64_t> found;
+  std::vector<std::string> found;
   for (std::int64_t d = 1; d <= n && found.size() < 13; ++d)
-    if (n % d == 0) found.push_back(d);
-  const bool more = found.size() == 13;
-  if (more) found.pop_back();
-  std::string text;
-  for (std::size_t i = 0; i < found.size(); ++i)
-    text += fmt::format("{}{}",
-                        i == 0                           ? ""
-                        : i + 1 == found.size() && !more ? " or "
-                                                         : ", ",
-                        found[i]);
-  return more ? text + ", ..." : text;
+    if (n % d == 0) found.push_back(std::to_string(d));
+  if (found.size() < 13) return listed(found, "or");
+  found.back() = "...";
+  return fmt::format("{}", fmt::join(found, ", "));
 }
 
 Layout read_layout(std::string_view text) {

@@ -54,6 +54,26 @@ TEST_CASE("config: a setting of what the plan does not have names its place and 
   CHECK(refused("recompute: selective\nrecompute_modules: \"moe\"") ==
         "plan.textproto:8:20: moe cannot be recomputed: the model is no mixture of experts; write "
         "mlp\n");
+  CHECK(refused("recompute_modules: \"mlp\"") ==
+        "plan.textproto:7:20: recompute_modules is of recompute selective; write recompute "
+        "selective too, or leave it out\n");
+  CHECK(refused("recompute: full recompute_layers: 1 recompute_method: uniform "
+                "recompute_modules: \"mlp\"")
+            .empty());
+  for (const std::string setting :
+       {"etp: 2", "dispatcher: flex", "router: random", "router_skew: 1", "router_seed: 3",
+        "capacity_factor: 1.5", "pad_to_capacity: true", "grouped_gemm: true",
+        "permute_fusion: true", "fp32_router: true", "late_probabilities: true",
+        "overlap_expert_all_to_all: true"}) {
+    const std::string name = setting.substr(0, setting.find(':'));
+    CHECK(refused(setting) ==
+          "plan.textproto:7:" + std::to_string(name.size() + 3) + ": " + name +
+              " is of a mixture of experts, which the model is not; write num_experts too, or "
+              "leave it out\n");
+  }
+  CHECK(refused("pad_to_capacity: false").empty());  // that it is not
+  CHECK(
+      refused("architecture { num_experts: 8 } dispatcher: alltoall capacity_factor: 1.5").empty());
   CHECK(refused("attention: flash precision: fp32") ==
         "plan.textproto:7:12: flash-attention-2 multiplies in 16 bits or less, not in fp32; write "
         "attention unfused, or precision bf16\n");
@@ -73,10 +93,17 @@ TEST_CASE("launch: flags that their program looks past are noted and change noth
        {"--q-lora-rank 512", "--qk-head-dim 64", "--v-head-dim 64", "--moe-router-topk 2",
         "--moe-ffn-hidden-size 512", "--min-offloaded-tensor-size 4096",
         "--activation-offload-fraction 0.5", "--delta-offload-bytes-across-pp-ranks 1000000",
-        "--overlap-cpu-optimizer-d2h-h2d", "--optimizer-offload-fraction 0.5"}) {
+        "--overlap-cpu-optimizer-d2h-h2d", "--optimizer-offload-fraction 0.5",
+        "--moe-token-dispatcher-type flex", "--moe-expert-capacity-factor 1.5",
+        "--moe-pad-expert-input-to-capacity", "--moe-permute-fusion", "--moe-grouped-gemm",
+        "--overlap-moe-expert-parallel-comm", "--expert-tensor-parallel-size 2",
+        "--recompute-modules mlp"}) {
     const config::PlanFile file = read("--sequence-parallel " + flag);
     INFO(flag);
     CHECK(notes(file, flag.substr(0, flag.find(' '))));
+    CHECK(file.plan.experts.dispatcher == plain.experts.dispatcher);
+    CHECK(file.plan.experts.capacity_factor == 0);
+    CHECK(file.plan.policy.recompute_modules.core_attention);
     CHECK(file.plan.architecture.latent.q_rank == plain.architecture.latent.q_rank);
     CHECK_FALSE(file.plan.architecture.is_mixture());
     CHECK(file.plan.policy.offload_min_elements == plain.policy.offload_min_elements);

@@ -18,6 +18,15 @@ TEST_CASE("core: the edit distance counts insertions, deletions and substitution
   CHECK(edit_distance("flaw", "lawn") == 2);
 }
 
+TEST_CASE("core: a list has commas, and a word before its last") {
+  const std::vector<std::string> names = {"a", "b", "c"};
+  const std::span<const std::string> all = names;
+  CHECK(listed({}, "and").empty());
+  CHECK(listed(all.first(1), "and") == "a");
+  CHECK(listed(all.first(2), "or") == "a or b");
+  CHECK(listed(all, "and") == "a, b and c");
+}
+
 TEST_CASE("core: the edit distance is symmetric and obeys the triangle") {
   Random random(7);
   const auto word = [&] {
