@@ -29,7 +29,8 @@ KEYWORD = re.compile(r"\b(if|for|while|switch) $")
 WORD = re.compile(r"\b(return|throw|case|else|do)$")  # ends before an expression
 HIDDEN = re.compile(r'//[^\n]*|/\*.*?\*/|R"(\w*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"'
                     r"|'(?:\\.|[^'\\\n])'"
-                    r"|^[ \t]*#[^\n]*(?:\\\n[^\n]*)*|\b(?:assert|static_assert)\([^;]*;",
+                    r"|^[ \t]*#[^\n]*(?:\\\n[^\n]*)*|\b(?:assert|static_assert)\([^;]*;"
+                    r"|[\w.>\]-]*(?<=[.>])reserve\([^;]*;",
                     re.S | re.M)
 
 
@@ -65,7 +66,8 @@ class Mutant:
 
 
 def visible(source: str) -> str:
-    """The source with comments, strings, directives and assertions blanked, place by place."""
+    """The source with comments, strings, directives, assertions and what only reserves memory
+    blanked, place by place."""
     return HIDDEN.sub(lambda m: re.sub(r"[^\n]", " ", m.group()), source)
 
 
