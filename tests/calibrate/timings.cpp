@@ -2,6 +2,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "sim/calibrate/timing_kernels.h"
+
 using namespace sim;
 using namespace sim::calibrate;
 
@@ -77,4 +79,42 @@ TEST_CASE("calibrate: an operation of a layer has two times and its collectives 
   CHECK(all[0].predicted_us < 8000);
   CHECK(all[1].reason == "contains a collective, whose ranks start apart");
   CHECK(all[2].reason == "the kernels of 'encoder-embedding' are not known");
+}
+
+TEST_CASE("calibrate: attention in memory multiplies, masks and reads its scores again and again") {
+  using model::OperationKind;
+  constexpr std::int64_t batch = 2, heads = 3, head_dim = 64, query = 512;
+  const auto operations = [&](std::int64_t key, bool masked, bool backward) {
+    return attention_in_memory(batch, heads, head_dim, query, key, masked, backward);
+  };
+  // The times that the scores, of 2 bytes, pass memory outside of the products.
+  const auto passes = [&](std::int64_t key, bool masked, bool backward) {
+    std::int64_t bytes = 0;
+    for (const model::Operation& o : operations(key, masked, backward))
+      if (o.kind != OperationKind::gemm) bytes += o.bytes.n;
+    const std::int64_t scores = 2 * batch * heads * query * key;
+    CHECK(bytes % scores == 0);
+    return bytes / scores;
+  };
+  // Read and written; rows longer than 1024 are read twice more. A mask reads and writes too.
+  CHECK(passes(1024, false, false) == 2);
+  CHECK(passes(1025, false, false) == 4);
+  CHECK(passes(1024, true, false) == 4);
+  CHECK(passes(1025, true, false) == 6);
+  // Backward: probabilities and their gradients in, the scores' gradients out.
+  for (const bool masked : {false, true}) {
+    CHECK(passes(1024, masked, true) == 3);
+    CHECK(passes(1025, masked, true) == 5);
+  }
+  // Two products forward and four backward, each of every query with every key.
+  for (const bool backward : {false, true}) {
+    int products = 0;
+    for (const model::Operation& o : operations(1024, true, backward)) {
+      if (o.kind != OperationKind::gemm) continue;
+      ++products;
+      CHECK(o.batch == batch * heads);
+      CHECK(o.flops == Approx(2.0 * batch * heads * query * 1024 * head_dim));
+    }
+    CHECK(products == (backward ? 4 : 2));
+  }
 }

@@ -82,6 +82,48 @@ TEST_CASE("config: the matrix of nvidia-smi becomes a node") {
   CHECK(node.nic_of_gpu == std::vector{0, 0, 1, 1});
 }
 
+TEST_CASE("config: NVLinks of a matrix are a switch, a mesh, some pairs or none") {
+  // Four GPUs whose first two, and whose others, have these links to each other, a word each.
+  const auto node = [](const std::string& pair, const std::string& across) {
+    std::string text = "\tGPU0\tGPU1\tGPU2\tGPU3\tCPU Affinity\tNUMA Affinity\n";
+    for (int a = 0; a < 4; ++a) {
+      text += "GPU" + std::to_string(a);
+      for (int b = 0; b < 4; ++b) text += "\t" + (a == b ? "X" : a / 2 == b / 2 ? pair : across);
+      text += "\t0-31\tN/A\n";
+    }
+    const auto read = import_text(text, "t");
+    REQUIRE(read);
+    CHECK(read->node->sockets == 1);  // none is said
+    CHECK(read->node->socket_of_gpu == std::vector{0, 0, 0, 0});
+    CHECK(read->node->nics == 0);
+    CHECK(read->node->nic_of_gpu.empty());
+    return *read->node;
+  };
+  const topology::Node none = node("PIX", "SOC");
+  CHECK(none.interconnect == GpuInterconnect::pcie);
+  CHECK(none.pairs.empty());
+  const topology::Node pairs = node("NV4", "SYS");
+  CHECK(pairs.interconnect == GpuInterconnect::direct);
+  REQUIRE(pairs.pairs.size() == 2);
+  CHECK(pairs.pairs[0].a == 0);
+  CHECK(pairs.pairs[0].b == 1);
+  CHECK(pairs.pairs[1].a == 2);
+  CHECK(pairs.pairs[1].b == 3);
+  CHECK(pairs.pairs[1].links == 4);
+  const topology::Node unlike = node("NV4", "NV2");
+  CHECK(unlike.interconnect == GpuInterconnect::direct);
+  CHECK(unlike.pairs.size() == 6);
+  // 18 links of a GPU, 6 to each of 3 others, are cables; 7 to each are more than it has.
+  const topology::Node mesh = node("NV6", "NV6");
+  CHECK(mesh.interconnect == GpuInterconnect::mesh);
+  CHECK(mesh.nvlinks_per_pair == 6);
+  CHECK(mesh.pairs.empty());
+  const topology::Node switched = node("NV7", "NV7");
+  CHECK(switched.interconnect == GpuInterconnect::nvswitch);
+  CHECK(switched.nvlinks_per_gpu == 7);
+  CHECK(switched.pairs.empty());
+}
+
 TEST_CASE("config: a matrix with a row too short or an unknown word says so with its line") {
   std::string text = four_gpus;
   text.replace(text.find("NV6"), 3, "NVX");
