@@ -142,6 +142,39 @@ TEST_CASE("config: a NIC on the far socket and uneven rails are found") {
   CHECK(findings[1].text == "uneven rails: NIC 1 has 1 GPU; NIC 0 has 3 GPUs");
 }
 
+TEST_CASE("config: what a GPU has of the network is said, and NICs that their slots slow down") {
+  topology::Node node;
+  node.gpus = 8;
+  node.nics = 2;
+  node.nic = Bandwidth{50'000'000'000};
+  node.pcie = Bandwidth{50'000'000'000};
+  node.sockets = 2;  // GPUs 0 to 3 and NIC 0, GPUs 4 to 7 and NIC 1
+  node.nic_of_gpu = {0, 0, 0, 0, 1, 1, 1, 1};
+  // Two NICs of 50 GB/s for eight GPUs.
+  auto findings = topology::inspect(node);
+  REQUIRE(findings.size() == 1);
+  CHECK_FALSE(findings[0].problem);
+  CHECK(findings[0].text == "8 GPUs, 2 NICs: 12.5 GB/s of network per GPU");
+  node.pcie = Bandwidth{49'900'000'000};
+  findings = topology::inspect(node);
+  REQUIRE(findings.size() == 2);
+  CHECK(findings[1].problem);
+  CHECK(findings[1].text == "a NIC of 50.0 GB/s sits on PCIe of 49.9 GB/s");
+  node.pcie = Bandwidth{};  // not known
+  CHECK(topology::inspect(node).size() == 1);
+  // Sockets are dealt out evenly where no list says them.
+  node.nic_of_gpu = {1, 0, 0, 0, 1, 1, 1, 0};
+  findings = topology::inspect(node);
+  REQUIRE(findings.size() == 3);
+  CHECK(findings[0].text.starts_with("GPU 0 (socket 0) uses NIC 1 on the far socket 1"));
+  CHECK(findings[1].text.starts_with("GPU 7 (socket 1) uses NIC 0 on the far socket 0"));
+  node.nics = 0;
+  node.nic_of_gpu.clear();
+  findings = topology::inspect(node);
+  REQUIRE(findings.size() == 1);
+  CHECK(findings[0].text == "8 GPUs, 0 NICs");
+}
+
 TEST_CASE("config: a topology of NCCL becomes a node") {
   const std::string xml =
       "<system version=\"1\">\n"

@@ -188,6 +188,21 @@ TEST_CASE("golden: topo place writes the nodes in their new order") {
     CHECK(hosts.find(slow) == std::string::npos);
   CHECK(run("./rehearse topo place " + plan + " --moves 500", folder).out == found.out);
   CHECK(run("./rehearse topo place dgx-h100", folder).code == 66);
+  // Both orders are replayed: the text says what the answer in JSON does, and the gain.
+  const auto answer = nlohmann::json::parse(
+      run("./rehearse topo place " + plan + " --moves 500 --json", folder).out)["result"];
+  const double before = answer["step_time_s_before"], after = answer["step_time_s_after"];
+  CHECK(after < before);
+  CHECK(
+      found.out.find(fmt::format("replayed before  step {:.3f} s\nreplayed after   step {:.3f} s, "
+                                 "{:+.2f} %\n",
+                                 before, after, 100 * (after / before - 1))) != std::string::npos);
+  // What does not fit has no step, and no gain.
+  const golden::Finished full =
+      run("./rehearse topo place " + plan + " tp=1 pp=32 micro_batch=16 sequence=8192", folder);
+  INFO(full.out);
+  CHECK(full.out.find("replayed before  out of memory\nreplayed after   out of memory\n") !=
+        std::string::npos);
 }
 
 TEST_CASE("golden: topo time takes all groups at once, or packets one by one") {

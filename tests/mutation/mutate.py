@@ -5,7 +5,8 @@
 
 Draws mutants (mutants.py) of this checkout and builds all of them into one program, each behind a
 switch (switch.h). The tests run once with all switches off and note which mutants each reaches;
-then each mutant is turned on and the tests that reach it run, fastest first, until one fails. What
+then each mutant is turned on and the tests that reach it run, those of its own room first and the
+fastest of them, until one fails. What
 cannot stand behind a switch (a constant that the compiler wants, say) is built by itself. FILE gets
 a line of JSON for each mutant; one that is there already is not run again, so a run that was cut
 off goes on. What does not compile, or compiles to the same program, is no mutant: another counts.
@@ -238,20 +239,21 @@ def what_is_reached(tests, drawn, folder: Path):
     return [test for _, test in sorted(passing, key=lambda p: p[0])]
 
 
-def first_failure(tests, **environment):
-    return next((t.name for t in tests if not t.passes(**environment)), None)
+def first_failure(tests, mutant, **environment):
+    """The test that notices the mutant, if any; those of its room run first."""
+    room = "test_" + mutant.path.split("/")[1]
+    own = [t for t in tests if Path(t.command[0]).name == room]
+    others = [t for t in tests if Path(t.command[0]).name != room]
+    return next((t.name for t in own + others if not t.passes(**environment)), None)
 
 
 def try_plainly(build, tests, mutant):
-    """Built by itself: the test that noticed it, "survived" or "stillborn". Its own room's tests
-    run first, then all others."""
+    """Built by itself: the test that noticed it, "survived" or "stillborn"."""
     try:
         build.write(mutant.path, plain=mutant)
         if build.ninja():
             return "stillborn"
-        room = mutant.path.split("/")[1]
-        own = [t for t in tests if t.name.startswith(room + ":")]
-        return first_failure(own + [t for t in tests if t not in own]) or "survived"
+        return first_failure(tests, mutant) or "survived"
     finally:
         build.write(mutant.path)
 
@@ -318,7 +320,7 @@ def main():
                 else:
                     build.ninja()  # there may have been one that was built alone
                     reaching = [t for t in tests if number in t.reached]
-                    end = first_failure(reaching, REHEARSE_MUTANT=str(number)) or (
+                    end = first_failure(reaching, drawn[number], REHEARSE_MUTANT=str(number)) or (
                         "survived" if reaching else "not reached")
                 if end in ("survived", "not reached") and build.changes_nothing(drawn[number]):
                     end = "same"

@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "sim/report/csv.h"
+#include "sim/report/document.h"
 #include "sim/report/json.h"
 #include "sim/report/output.h"
 #include "sim/report/record.h"
@@ -227,6 +228,21 @@ TEST_CASE("report: a record has the same values in JSON and in CSV") {
             0) == 0);
   CHECK(report::csv_row(json).rfind("toy/tp2,fits,,10.0,150.0,819.2,10.0,20.0,22.0,18.5,1,", 0) ==
         0);
+}
+
+TEST_CASE("report: the columns of a record are words, counts and numbers with a point") {
+  const report::Json json = report::record({"0123456789abcdef", "toy/tp2", "toy"}, sample::fits());
+  for (const report::Column& column : report::record_columns()) {
+    INFO(column.key);
+    REQUIRE(json.contains(column.key));
+    const report::Json& value = json[column.key];
+    if (value.is_null()) continue;
+    CHECK(column.left == value.is_string());
+    // A count shows no digits behind a point; what has a unit shows some.
+    if (value.is_number_integer()) CHECK(column.digits == 0);
+    if (!column.unit.empty()) CHECK(column.digits > 0);
+    CHECK_FALSE(column.heading.empty());
+  }
 }
 
 TEST_CASE("report: a record of a run that does not fit has no step time") {
