@@ -11,17 +11,18 @@ namespace {
 
 using Key = std::tuple<std::int64_t, std::int64_t, int>;  // size, address, block
 
-std::vector<Key> entries(const FreeList& list) {
+template <class List>
+std::vector<Key> entries(const List& list) {
   std::vector<Key> all;
-  for (auto p = list.first(); !list.at_end(p); p = list.next(p)) {
+  for (auto p = list.first(); p.group >= 0; p = list.next(p)) {
     all.emplace_back(list.size_at(p), 0, static_cast<int>(list.block(p)));
   }
   return all;
 }
 
-}  // namespace
-
-TEST_CASE("memory: the free list agrees with an ordered set") {
+// Draws insertions, removals, moves and questions, and asks a set too.
+template <class List>
+void agrees_with_a_set() {
   std::uint64_t seed = 1;
   const auto below = [&](std::int64_t n) {
     seed = seed * 6364136223846793005u + 1442695040888963407u;
@@ -31,7 +32,7 @@ TEST_CASE("memory: the free list agrees with an ordered set") {
   // Sizes of tebibytes are those of a step that goes on after it ran out of memory.
   for (const std::int64_t sizes :
        {std::int64_t{3}, std::int64_t{50}, std::int64_t{100'000}, std::int64_t{1} << 40}) {
-    FreeList list;
+    List list;
     std::set<Key> model;
     std::vector<Key> keys;
     for (int step = 0; step < 30'000; ++step) {
@@ -63,7 +64,7 @@ TEST_CASE("memory: the free list agrees with an ordered set") {
       const std::int64_t want = 512 * below(sizes + 2);
       const auto fit = list.first_fit(want);
       const auto expected = model.lower_bound(Key{want, INT64_MIN, 0});
-      REQUIRE(list.at_end(fit) == (expected == model.end()));
+      REQUIRE((fit.group < 0) == (expected == model.end()));
       if (expected != model.end()) {
         REQUIRE(static_cast<int>(list.block(fit)) == std::get<2>(*expected));
       }
@@ -76,5 +77,34 @@ TEST_CASE("memory: the free list agrees with an ordered set") {
         REQUIRE(list.largest_size() == std::get<0>(*model.rbegin()));
       }
     }
+  }
+}
+
+}  // namespace
+
+TEST_CASE("memory: the free list agrees with an ordered set") {
+  agrees_with_a_set<FreeList>();
+}
+
+// Which the free list becomes where blocks of more than 4096 sizes are free at a time.
+TEST_CASE("memory: free blocks of many sizes agree with an ordered set") {
+  agrees_with_a_set<FreeChunks>();
+}
+
+TEST_CASE("memory: the free list keeps its blocks where their sizes become too many for bins") {
+  FreeList list;
+  std::set<Key> model;
+  std::uint64_t seed = 7;
+  for (int i = 0; i < 6000; ++i) {
+    seed = seed * 6364136223846793005u + 1442695040888963407u;
+    const std::int64_t size = 512 * (1 + static_cast<std::int64_t>(seed >> 40));
+    list.insert(size, 512 * i, static_cast<BlockId>(i));
+    model.insert({size, 512 * i, i});
+    if (i != 4000 && i != 4200 && i != 5999) continue;
+    std::vector<Key> wanted;
+    for (const auto& [s, a, b] : model) wanted.emplace_back(s, 0, b);
+    REQUIRE(entries(list) == wanted);
+    REQUIRE(list.largest_size() == std::get<0>(*model.rbegin()));
+    for (const auto& [s, a, b] : model) REQUIRE(static_cast<int>(list.block(list.find(s, a))) == b);
   }
 }
