@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 
+#include "sim/report/document.h"
+
 using namespace sim;
 using namespace sim::calibrate;
 
@@ -175,4 +177,37 @@ TEST_CASE("calibrate: the fastest stride is told beside how far repeated runs li
   CHECK(offload_summary(table(columns, rows), answers) ==
         "of 2 runs with several strides the fastest one is right in 1; elsewhere the one that is "
         "said took up to 2.0 % longer\n2 runs that were repeated differ by 4.0 to 7.8 %\n");
+}
+
+TEST_CASE("calibrate: errors of a measured table stand for all rows and for each group") {
+  const MeasuredTable& kind = measured_tables().front();
+  const auto answer = [](const char* group, double predicted, double measured) {
+    RowAnswer a;
+    a.group = group;
+    a.predicted = {predicted};
+    a.measured = {measured};
+    return a;
+  };
+  RowAnswer none;
+  none.reason = "no GPU";
+  none.predicted.resize(1);
+  none.measured.resize(1);
+  const std::vector<RowAnswer> answers = {answer("a", 110, 100), answer("a", 120, 100),
+                                          answer("b", 140, 100), none};
+  const auto row = context_row("8", "1", "basic");
+  const config::Table rows = table(context_columns, {row, row, row, row});
+  const std::string text = report::text(document_of(kind, rows, answers));
+  INFO(text);
+  CHECK(text.find("4 rows, 3 predicted") != std::string::npos);
+  // Quantity, rows, how many, then the mean of their errors: (10 + 20 + 40) / 3, 15 and 40 %.
+  const auto line = [&](const std::string& name) {
+    const std::size_t at = text.find("  " + name + " ");
+    return at == std::string::npos ? "" : text.substr(at, text.find('\n', at) - at);
+  };
+  CHECK(line("all").find("23.3") != std::string::npos);
+  CHECK(line("a").find("15.0") != std::string::npos);
+  CHECK(line("b").find("40.0") != std::string::npos);
+  CHECK(text.find("no GPU") != std::string::npos);
+  CHECK(report::text(document_of(kind, table(context_columns, {row}), {none}))
+            .find("nothing to compare") != std::string::npos);
 }

@@ -175,6 +175,18 @@ TEST_CASE("config: what a GPU has of the network is said, and NICs that their sl
   CHECK(findings[0].text == "8 GPUs, 0 NICs");
 }
 
+TEST_CASE("config: a bisection is said in percent of the NICs, beside what is claimed") {
+  const auto cluster = find_cluster("dgx-h100", "", {"fabric.oversubscription=2"});
+  REQUIRE(cluster);
+  const std::string said = "the halves of the nodes reach each other at 50.0 % of their NICs";
+  const auto last = [&](double least) { return topology::inspect(cluster->cluster, least).back(); };
+  CHECK(last(0).text == said);
+  CHECK_FALSE(last(0).problem);
+  CHECK_FALSE(last(0.5).problem);
+  CHECK(last(0.75).problem);
+  CHECK(last(0.75).text == said + ", 75.0 % are claimed");
+}
+
 TEST_CASE("config: a topology of NCCL becomes a node") {
   const std::string xml =
       "<system version=\"1\">\n"

@@ -409,6 +409,24 @@ TEST_CASE("planner: a neighbour differs from the best plan in one decision") {
   }
 }
 
+TEST_CASE("planner: of numbers of layers to recompute the nearest is a neighbour") {
+  const planner::Space space = sample::space(
+      sample::question("gpt3-1.3b", "dgx-a100", 16, 32, 2048,
+                       {"zero=1", "tp=1", "cp=1", "pp=1", "micro_batch=1", "recompute=full",
+                        "recompute_method=block", "allocator_options=expandable_segments:True"}));
+  search::Sites sites;
+  planner::Wanted how;
+  how.best = 1;
+  const planner::Outcome found = planner::find_best(space, sites, how, sample::always);
+  REQUIRE(found.best.size() == 1);
+  // Of 24 layers the eighths: all fit, so 3 are the fastest, and 6 are next to them.
+  std::set<std::string> changes;
+  for (const planner::Neighbour& one :
+       planner::neighbours(space, sites, how, found.best[0], [] { return true; }))
+    changes.insert(one.change);
+  CHECK(changes == std::set<std::string>{"recompute_layers=6"});
+}
+
 TEST_CASE("planner: what the question says elsewhere, or a search cannot vary, is refused") {
   const std::pair<const char*, const char*> all[] = {
       {"gpus=8", "write --gpus N"},

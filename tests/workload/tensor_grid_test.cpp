@@ -168,3 +168,28 @@ TEST_CASE("workload: what a grid of tensors does not go with is said") {
   p.mesh.pp = 2;
   CHECK(rules(p).find("pp: tensor_columns goes with one stage; write pp 1") != std::string::npos);
 }
+
+// Each by itself, for a rule that names two must be broken by either.
+TEST_CASE("workload: all that a grid of tensors does not go with is refused by its name") {
+  const auto names = [](const char* field, void (*change)(Plan&)) {
+    Plan p = grid(2, 2, 1, 2);
+    REQUIRE(rules(p).empty());
+    change(p);
+    INFO(rules(p));
+    CHECK(rules(p).find(std::string(field) + ": tensor_columns goes with ") != std::string::npos);
+  };
+  names("pp", [](Plan& p) { p.mesh.pp = 2; });
+  names("pp", [](Plan& p) { p.pipeline.virtual_stages = 2; });
+  names("cp", [](Plan& p) { p.mesh.cp = 2; });
+  names("fp8", [](Plan& p) { p.numerics.fp8 = true; });
+  names("lora_rank", [](Plan& p) { p.lora.rank = 8; });
+  names("model", [](Plan& p) { p.architecture.experts.count = 8; });
+  names("model", [](Plan& p) { p.architecture.latent.kv_rank = 512; });
+  names("model", [](Plan& p) { p.architecture.input_norms = model::InputNorms::shared; });
+  names("data_parallel", [](Plan& p) { p.sharding.data_parallel = DataParallelism::fsdp2; });
+  names("layer_kernels", [](Plan& p) { p.stack.layer_kernels = LayerKernels::eager; });
+  names("recompute", [](Plan& p) { p.policy.recompute = Recompute::selective; });
+  names("layer_choices", [](Plan& p) { p.policy.plans_choices = true; });
+  names("offload_layers", [](Plan& p) { p.policy.offload_layers = 1; });
+  names("tp_comm_overlap", [](Plan& p) { p.stack.tp_comm_overlap = true; });
+}
