@@ -21,6 +21,11 @@ TEST_CASE("table machine: a GPU is known by its alias, its memory and its site")
   CHECK(of("A100-SXM", 80) == "dgx-a100");
   CHECK(of("A100-SXM", 80, "Omni-Path 4x100Gb/s per node (Jean Zay)") == "jean-zay");
   CHECK(of("A100-SXM4-80GB NVLink, one node", 0) == "dgx-a100");  // the larger one
+  // Half a gigabyte is what tables round away.
+  CHECK(of("A100-SXM", 80.4) == "dgx-a100");
+  CHECK(of("A100-SXM", 80.5).empty());
+  CHECK(of("A100-SXM", 79.6) == "dgx-a100");
+  CHECK(of("A100-SXM", 79.5).empty());
   CHECK(of("GH200 96GB", 96) == "gh200");
   CHECK(of("B200-SXM", 192) == "dgx-b200");
   CHECK(of("NVIDIA H200-SXM5-141GB", 141) == "dgx-h200");
