@@ -37,6 +37,11 @@ TEST_CASE("workload: choices of layers are read as they are written") {
   CHECK(read_layer_choices("keep*2,swap*3").choices.size() == 5);
   for (const char* text : {"kept", "keep*0", "keep*", "keep*x", "keep,,swap", "keep*99999"})
     CHECK_FALSE(read_layer_choices(text).problem.empty());
+  // 65536 layers, and no more in all.
+  CHECK(read_layer_choices("keep*65536").choices.size() == 65536);
+  CHECK(read_layer_choices("keep*65535,swap").choices.size() == 65536);
+  for (const char* text : {"keep*65537", "keep*65536,swap", "keep*65535,swap*2"})
+    CHECK_FALSE(read_layer_choices(text).problem.empty());
 }
 
 TEST_CASE("workload: layers that all keep, or all run again, are as without a choice") {
