@@ -186,3 +186,52 @@ TEST_CASE("campaign: variants change what they name") {
   CHECK(set(changed, "intervall=3h").find("did you mean 'interval'") != std::string::npos);
   CHECK(set(changed, "answer=wiat").find("did you mean 'wait'") != std::string::npos);
 }
+
+TEST_CASE("campaign: each setting that varies changes its own field and no other") {
+  const auto changed = [](const Setup& from, const std::string& setting) {
+    Setup to = from;
+    CHECK(set(to, setting) == "");
+    return to;
+  };
+  const Setup plain = stated(10, 10800, 600, 60);
+  CHECK(changed(plain, "interval=30min").file.checkpoints.back().interval == 1800);
+  CHECK(changed(plain, "write=90s").file.checkpoints.back().write == 90);
+  CHECK(changed(plain, "mtbf=1h").file.mtbf == 3600);
+  CHECK(changed(plain, "rate=2").file.mtbf == 5400);
+  CHECK(changed(plain, "rate=1e6").file.mtbf == 0.0108);
+  CHECK(changed(plain, "stragglers=save").file.stragglers == "save");
+  CHECK(changed(plain, "spares=0").file.spares == 0);
+  CHECK(changed(plain, "spares=1000000").file.spares == 1'000'000);
+  // Of a table of failures: the one that takes a node, and one that takes nothing.
+  Setup table = plain;
+  table.file.mtbf = -1;
+  table.kinds.resize(2);
+  table.kinds[0].takes = config::TakesWhat::its_node;
+  table.kinds[1].takes = config::TakesWhat::nothing;
+  for (config::FailureFields& one : table.kinds) one.life.mean = 1000, one.repair.mean = 50;
+  const Setup often = changed(table, "rate=4");
+  CHECK(often.kinds[0].life.mean == 250);
+  CHECK(often.kinds[1].life.mean == 250);
+  CHECK(often.file.mtbf == -1);
+  const Setup later = changed(table, "repair=2h");
+  CHECK(later.kinds[0].repair.mean == 7200);
+  CHECK(later.kinds[1].repair.mean == 50);
+  // Spares are an answer of their own: one at least, and none beside the others.
+  for (const int spares : {0, 1, 3}) {
+    Setup some = plain;
+    some.file.spares = spares;
+    CHECK(changed(some, "answer=spares").file.spares == std::max(1, spares));
+    CHECK(changed(some, "answer=spares").file.answer == "wait");
+    for (const std::string answer : {"wait", "shrink", "replan"}) {
+      CHECK(changed(some, "answer=" + answer).file.spares == 0);
+      CHECK(changed(some, "answer=" + answer).file.answer == answer);
+    }
+  }
+  for (const char* wrong : {"rate=0", "rate=-1", "rate=1000001", "rate=2x", "rate=", "spares=-1",
+                            "spares=1000001", "spares=2x", "stragglers=never", "interval=soon"}) {
+    Setup other = plain;
+    INFO(wrong);
+    CHECK(set(other, wrong) != "");
+  }
+  CHECK(set(table, "mtbf=1h").find("a table of failures is given") != std::string::npos);
+}
