@@ -302,3 +302,44 @@ TEST_CASE("calibrate: a file of events is known by what is in it, packed or not"
   REQUIRE_FALSE(none);
   CHECK(none.errors()[0].message.find("No such file") != std::string::npos);
 }
+
+TEST_CASE("calibrate: a collective of a Chakra trace needs its kind, size, duration and ranks") {
+  const auto read = [](const std::string& type, const std::string& bytes, const std::string& ranks,
+                       const std::string& duration) {
+    const auto number = [](const char* name, const std::string& value) {
+      return value.empty()
+                 ? ""
+                 : R"({"name": ")" + std::string(name) + R"(", "int64_val": )" + value + "},";
+    };
+    std::string attributes =
+        number("comm_type", type) + number("comm_size", bytes) + number("comm_group_size", ranks);
+    if (!attributes.empty()) attributes.pop_back();
+    const auto all = read_bytes(
+        R"({"global_metadata": {"version": "0.0.4"}, "nodes": [
+        {"id": 1, "name": "c", "type": "COMM_COLL_NODE", "duration_micros": )" +
+            duration + R"(, "attr": [)" + attributes + "]}]}",
+        "x.json");
+    REQUIRE(all);
+    const Measurements& m = all->measurements;
+    if (!m.collectives.empty()) {
+      CHECK(m.passed.empty());
+      return std::string("taken");
+    }
+    REQUIRE(m.passed.size() == 1);
+    return m.passed.begin()->first;
+  };
+  CHECK(read("0", "1024", "8", "250") == "taken");
+  CHECK(read("0", "17592186044416", "1048576", "3600000000") == "taken");
+  CHECK(read("", "1024", "8", "250") == "operators around a collective, without comm_type");
+  const std::string kind = "collectives of another kind or without their size";
+  CHECK(read("77", "1024", "8", "250") == kind);
+  CHECK(read("0", "", "8", "250") == kind);
+  CHECK(read("0", "-1", "8", "250") == kind);
+  CHECK(read("0", "17592186044417", "8", "250") == kind);
+  const std::string when = "collectives without their duration or their number of ranks";
+  CHECK(read("0", "1024", "8", "0") == when);
+  CHECK(read("0", "1024", "8", "3600000001") == when);
+  CHECK(read("0", "1024", "1", "250") == when);
+  CHECK(read("0", "1024", "", "250") == when);
+  CHECK(read("0", "1024", "1048577", "250") == when);
+}

@@ -118,3 +118,24 @@ TEST_CASE("calibrate: attention in memory multiplies, masks and reads its scores
     CHECK(products == (backward ? 4 : 2));
   }
 }
+
+TEST_CASE("calibrate: a softmax that no fused kernel takes reads and writes its scores in fp32") {
+  const std::vector<std::string> columns = {"gpu",  "precision", "hidden", "heads",
+                                            "seq",  "vocab",     "mbs",    "tp",
+                                            "algo", "op",        "fwd_us", "bwd_us"};
+  const auto row = [](const char* heads) {
+    return std::vector<std::string>{
+        "A100-SXM-40GB (GCP a2)", "fp16", "7168", heads, "8192", "50272", "1", "1", "0",
+        "enc-attention-softmax",  "9000", "9000"};
+  };
+  search::Sites sites;
+  // A fused kernel takes batch x heads in fours [Megatron-LM fused_softmax.py].
+  const std::vector<Timing> all = timings(table(columns, {row("56"), row("14")}), sites);
+  REQUIRE(all.size() == 4);
+  for (const Timing& timing : all) CHECK(timing.reason == "");
+  // In bytes of the scores, 2 an element. Fused: 1.5 forward, 2 backward. Else casts of 2 + 4 bytes
+  // in front and behind, 6 in all, and three times what reads 4 bytes and writes 4, 12; backward
+  // reads twice, 18.
+  CHECK(all[2].predicted_us / all[0].predicted_us * 4 == Approx(18 / 1.5).epsilon(0.05));
+  CHECK(all[3].predicted_us / all[1].predicted_us * 4 == Approx(24 / 2.0).epsilon(0.05));
+}
