@@ -139,3 +139,35 @@ TEST_CASE("calibrate: a softmax that no fused kernel takes reads and writes its 
   CHECK(all[2].predicted_us / all[0].predicted_us * 4 == Approx(18 / 1.5).epsilon(0.05));
   CHECK(all[3].predicted_us / all[1].predicted_us * 4 == Approx(24 / 2.0).epsilon(0.05));
 }
+
+TEST_CASE("calibrate: what is bound by random numbers or exponentials takes time by its bytes") {
+  const std::vector<std::string> columns = {"gpu",  "precision", "hidden", "heads",
+                                            "seq",  "vocab",     "mbs",    "tp",
+                                            "algo", "op",        "fwd_us", "bwd_us"};
+  const auto row = [](const char* op) {
+    return std::vector<std::string>{"A100-SXM-40GB (GCP a2)",
+                                    "fp16",
+                                    "7168",
+                                    "56",
+                                    "8192",
+                                    "50272",
+                                    "1",
+                                    "1",
+                                    "0",
+                                    op,
+                                    "9000",
+                                    "9000"};
+  };
+  search::Sites sites;
+  const std::vector<Timing> all = timings(
+      table(columns,
+            {row("enc-attention-softmax"), row("enc-attention-dropout"), row("enc-MLP-gelu")}),
+      sites);
+  REQUIRE(all.size() == 6);
+  // A fused softmax: scores in, and out to half of them. Dropout: in, out, and a mask of bytes.
+  CHECK(all[2].predicted_us / all[0].predicted_us == Approx(2.5 / 1.5).epsilon(0.05));
+  // GELU: four times the width in and out.
+  const double scores = 56.0 * 8192 * 8192, wide = 4.0 * 7168 * 8192;
+  CHECK(all[4].predicted_us / all[0].predicted_us ==
+        Approx(2 * wide / (1.5 * scores)).epsilon(0.05));
+}
