@@ -31,3 +31,12 @@ TEST_CASE("calibrate: a ranking counts contests whose measured best is among the
   CHECK(r.spearman == Approx((3 * -0.2 + 1) / 4));
   CHECK(ranking_text(Ranking{}).empty());
 }
+
+TEST_CASE("calibrate: what is all alike has no rank and correlates with nothing") {
+  const std::vector<double> alike = {2, 2, 2}, rising = {1, 2, 3}, falling = {3, 2, 1};
+  CHECK(spearman(rising, rising) == Approx(1));
+  CHECK(spearman(rising, falling) == Approx(-1));
+  CHECK(spearman(alike, rising) == 0);
+  CHECK(spearman(rising, alike) == 0);
+  CHECK(spearman(alike, alike) == 0);
+}
