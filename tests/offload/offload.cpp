@@ -177,6 +177,7 @@ TEST_CASE("offload: gradients come down at PCIe's rate, or as blocking copies do
 
 TEST_CASE("offload: impossible shapes say what is wrong") {
   CHECK(find("deep")->problem({10, 1, 1, 1, {}}).find("2 or more") != std::string::npos);
+  CHECK(find("deep")->problem({10, 1, 1, 2, {}}).empty());
   CHECK(find("zero-3")->problem({10, 1, 1, 2, {}}).find("stride 0") != std::string::npos);
   CHECK(find("zero-3")->problem({0, 1, 1, 0, {}}) == "there are no parameters");
   CHECK(!find("zero-3")->problem({10, 0, 1, 0, {}}).empty());
