@@ -93,6 +93,16 @@ LaunchFile read_deepspeed(const std::string& text, const std::string& path) {
     set("optimizer_cpu_offload=true");
     set("precision_aware_optimizer=true");
   }
+  // Gradients are added and summed in the type of the model [runtime/engine.py: get_data_types,
+  // communication_data_type].
+  const bool short_types = enabled("fp16") || enabled("bf16");
+  const auto types = root.find("data_types");
+  const bool wide =
+      (root.contains("communication_data_type") && root["communication_data_type"] == "fp32") ||
+      (types != root.end() && types->is_object() && types->contains("grad_accum_dtype") &&
+       (*types)["grad_accum_dtype"] == "fp32");
+  if (has_zero && whole(*zero, "stage") >= 2 && short_types)
+    set(fmt::format("fp32_gradients={}", wide));
   if (has_zero && whole(*zero, "stage") == 3) {
     if (const auto n = whole(*zero, "zero_hpz_partition_size"); n > 1)
       set(fmt::format("fsdp.secondary={}", n));

@@ -100,7 +100,8 @@ constexpr std::array stack_rows{
           .place = at<&Plan::numerics, &NumericsPlan::fp32_gradients>(),
           .flags = "accumulate-allreduce-grads-in-fp32:true grad-reduce-in-bf16:false",
           .synonyms = "accumulate_allreduce_grads_in_fp32",
-          .line = "Gradients are accumulated and reduced in fp32."},
+          .line = "Gradients are accumulated and reduced in fp32. Default false for ZeRO-3 with "
+                  "its optimizer on the CPU."},
     Field{.name = "swiglu_fusion",
           .place = at<&Plan::stack, &StackPlan::swiglu_fusion>(),
           .flags = "no-bias-swiglu-fusion:false",

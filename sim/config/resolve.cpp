@@ -149,6 +149,10 @@ void copied(const v1::Plan& from, const Machine* machine, workload::Plan& to) {
   if (!from.has_overlap_param_gather())
     to.sharding.overlap_param_gather =
         to.sharding.distributed_optimizer && to.sharding.overlap_grad_reduce;
+  // What updates shards on the CPU is DeepSpeed's ZeRO-3, which sums gradients in the type of the
+  // model [DeepSpeed runtime/engine.py: communication_data_type, get_data_types].
+  if (from.optimizer_cpu_offload() && to.shards_parameters() && !from.has_fp32_gradients())
+    to.numerics.fp32_gradients = false;
   if (from.attention() != v1::Plan::attention_unset) return;
   // Fused attention multiplies in 16 bits or less; of its kernels TransformerEngine prefers cuDNN's
   // on Hopper and Blackwell [pytorch/attention/dot_product_attention/utils.py:

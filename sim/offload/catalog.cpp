@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <array>
 #include <cassert>
-#include <cmath>
 
 #include "sim/offload/offload.h"
 
@@ -55,6 +54,7 @@ std::vector<std::int64_t> sub_groups(const Shape& shape) {
   std::vector<std::int64_t> sizes;
   bool open = false;
   for (const std::int64_t size : shape.tensors) {
+    if (size == 0) continue;
     if (!open) sizes.push_back(0);
     sizes.back() += size;
     open = sizes.back() < shape.sub_group;
@@ -80,21 +80,14 @@ std::vector<Home> homes(const Shape& shape) {
   for (const std::int64_t size : shape.tensors) {
     const bool fetched =
         shape.stride > 0 && (group + 1) % static_cast<std::size_t>(shape.stride) == 0;
-    homes.push_back({group >= away ? Place::gpu : fetched ? Place::fetched : Place::cpu, group});
+    const bool stays = size == 0 || group >= away;
+    homes.push_back({stays ? Place::gpu : fetched ? Place::fetched : Place::cpu, group});
     filled += size;
     if (filled < shape.sub_group) continue;
     filled = 0;
     ++group;
   }
   return homes;
-}
-
-std::vector<std::int64_t> gradients_down(const Shape& shape) {
-  const std::vector<Home> where = homes(shape);
-  std::vector<std::int64_t> down;
-  for (std::size_t i = 0; i < where.size(); ++i)
-    down.push_back(where[i].place == Place::cpu ? shape.tensors[i] : 0);
-  return down;
 }
 
 std::string shape_problem(const Shape& shape) {
@@ -123,28 +116,6 @@ Work copy(Queue queue, std::string_view label, std::int64_t parameters, std::int
           std::int64_t memory) {
   assert(queue == Queue::pcie_up || queue == Queue::pcie_down);
   return {queue, label, parameters, parameters * bytes, parameters * memory, {}};
-}
-
-std::vector<Task> timed(const std::vector<Work>& step, const Rates& rates) {
-  std::vector<Task> tasks;
-  for (const Work& work : step) {
-    const Duration memory = from_seconds(static_cast<double>(work.memory) / rates.share());
-    Duration length = memory;
-    if (work.queue == Queue::gpu)
-      length = from_seconds(static_cast<double>(work.parameters) / rates.gpu_update);
-    if (work.queue == Queue::pcie_up)
-      length = from_seconds(static_cast<double>(work.bytes) / rates.pcie_up);
-    if (work.queue == Queue::pcie_down)
-      length = from_seconds(static_cast<double>(work.bytes) / rates.pcie_down);
-    tasks.push_back({work.queue, work.label, length, memory, work.after});
-  }
-  return tasks;
-}
-
-Duration flush(const Method& method, std::int64_t gradients, const Rates& rates) {
-  const double count = static_cast<double>(gradients);
-  return from_seconds(method.pinned_gradients ? 4 * count / rates.pcie_down
-                                              : count / rates.blocking_flush);
 }
 
 }  // namespace sim::offload

@@ -1,6 +1,6 @@
 // offload.h — catalog of optimizers whose state lies on the CPU: what a rank does in a step, in
-// which order, on which queue: work in parameters and bytes. How long it takes is the rates' (a
-// table's row) or the replay's, of programs that have the same work (workload/host_step.h).
+// which order, on which queue: work in parameters and bytes. How long it takes is the replay's, of
+// programs that have this work (workload/host_step.h).
 //
 // The state of a parameter is fp32: the parameter, two moments and the gradient. A rank's share is
 // cut into sub-groups of whole tensors; the first `fraction` of them lie on the CPU. There the
@@ -13,8 +13,7 @@
 //
 // Invariants (tested over all small shapes)
 //  (1) Every parameter is updated once.
-//  (2) No step is shorter than the update of what stays on the GPU, than what the CPU's memory must
-//      carry, or than what each direction of PCIe must.
+//  (2) A piece names only earlier pieces.
 //  (3) Nothing offloaded: the GPU's update alone.
 //
 // Sources: microsoft/DeepSpeed runtime/zero/stage3.py:step and offload_config.py; Maurya et al.,
@@ -30,9 +29,14 @@
 #include <string_view>
 #include <vector>
 
-#include "sim/offload/resources.h"
-
 namespace sim::offload {
+
+enum class Queue : std::uint8_t {
+  cpu,        // the cores that a rank's process has, and its thread that issues
+  gpu,        // SMs
+  pcie_up,    // to the GPU
+  pcie_down,  // to the CPU
+};
 
 // What a parameter draws from the CPUs' memory.
 struct Traffic {
@@ -41,26 +45,13 @@ struct Traffic {
   std::int64_t state = 12;        // parameter and moments, each way
 };
 
-// What a node's CPUs and PCIe do for one of its ranks, bytes and parameters per second.
-struct Rates {
-  double cores = 0;    // what reaches a rank, its cores and its GPU, of memory without limit
-  double memory = 0;   // what the node's memory carries, shared by its ranks
-  int ranks = 1;       // of the node
-  double pcie_up = 0;  // pinned copies, one direction
-  double pcie_down = 0;
-  double blocking_flush = 0;  // parameters whose gradients a blocking copy brings down, and widens
-  double gpu_update = 0;      // parameters that a GPU updates
-
-  // One after the other: what a rank asks for it then has to wait for among the others.
-  double share() const { return 1 / (1 / cores + ranks / memory); }
-};
-
 struct Shape {
   std::int64_t parameters = 0;  // of this rank
   std::int64_t sub_group = 0;
   double fraction = 1;  // whose state is on the CPU
   int stride = 0;       // every so many sub-groups of them one is updated on the GPU; 0: none
-  // The rank's share of each tensor, in the order of the model; none: parameters part anywhere.
+  // The rank's share of each tensor, in the order of the model; 0: it is not trained. None:
+  // parameters part anywhere.
   std::vector<std::int64_t> tensors = {};
   Traffic traffic = {};
 };
@@ -89,8 +80,6 @@ struct Method {
 std::span<const Method> catalog();
 const Method* find(std::string_view name);  // nullptr when there is none
 
-std::vector<Task> timed(const std::vector<Work>& step, const Rates& rates);
-
 // The sizes of the sub-groups: one ends with the tensor that fills it, the last is what is left.
 std::vector<std::int64_t> sub_groups(const Shape& shape);
 // Of `parameters` that part anywhere.
@@ -115,18 +104,12 @@ struct Home {
 };
 // Of each tensor. REQUIRES: `tensors`.
 std::vector<Home> homes(const Shape& shape);
-// Of each tensor's gradients, those that come down: all or none. REQUIRES: `tensors`.
-std::vector<std::int64_t> gradients_down(const Shape& shape);
 
 // Pieces of a step. Of a copy `bytes` and `memory` are of a parameter.
 Work update_on_cpu(std::int64_t parameters, const Traffic& traffic);
 Work update_on_gpu(std::int64_t parameters);
 Work copy(Queue queue, std::string_view label, std::int64_t parameters, std::int64_t bytes,
           std::int64_t memory);
-
-// What gradients take to come down: fp32 into pinned memory, or by blocking copies of 16 bits
-// through pageable memory, which the CPU widens.
-Duration flush(const Method& method, std::int64_t gradients, const Rates& rates);
 
 // The rules that every method shares.
 std::string shape_problem(const Shape& shape);

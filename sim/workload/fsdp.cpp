@@ -29,7 +29,7 @@ Fsdp::Fsdp(Rank& rank)
   if (plan_.optimizer.offload_fraction > 0) {
     std::vector<std::int64_t> tensors;
     for (const Parameter& p : parameters(0).all())
-      tensors.push_back(round_up(p.elements, shards_) / shards_);
+      tensors.push_back(p.frozen ? 0 : round_up(p.elements, shards_) / shards_);
     host_.emplace(rank_, std::move(tensors));
   }
   warm_limiter();

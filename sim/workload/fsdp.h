@@ -149,6 +149,7 @@ class Fsdp final : public Sharding {
   bool completes_layers() const { return moment_.last && pass_ != schedule::Pass::input; }
   void reduce_flat(Emitter& e, Group& u, bool from_accumulated);
   void reduce_copied(Emitter& e, int u, bool from_accumulated);
+  void ready_in_deepspeed(Emitter& e, const Group& u);
   void communicate(Emitter& e, const Group& u);
   void exchange_quantized(Emitter& e, const Group& u);
   void keep_shard(Emitter& e, Group& u);

@@ -174,8 +174,18 @@ void Fsdp::reduce_copied(Emitter& e, int index, bool from_accumulated) {
   e.wait(order_event, Stream::reduce);
   e.alloc(local_slot(reduced), reduce_bytes() * (u.reduced / shards_), Category::gradients,
           "reduced shard", Stream::reduce);
+  if (offloads()) ready_in_deepspeed(e, u);
   communicate(e, u);
   keep_shard(e, u);
+}
+
+// DeepSpeed orders a bucket by ranks before it scatters the sum, and divides it
+// [runtime/comm/coalesced_collectives.py:reduce_scatter_coalesced].
+void Fsdp::ready_in_deepspeed(Emitter& e, const Group& u) {
+  const std::int64_t pass = 2 * reduce_bytes() * u.reduced;
+  if (!plan_.sharding.deepspeed_all_reduce)
+    memory_bound(e, OperationKind::copy, "gradients by rank", pass, Stream::reduce);
+  memory_bound(e, OperationKind::elementwise, "divide gradients", pass, Stream::reduce);
 }
 
 // Blocks of 4 bits to neighbours, their sum to those that stand alike, and the sum of that

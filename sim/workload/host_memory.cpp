@@ -8,7 +8,21 @@ namespace sim::workload {
 
 namespace {
 
-// Of the fullest rank.
+// Adapters of a layer, on all ranks: r rows of as many columns as a product has inputs, and r
+// columns of as many rows as it has outputs.
+double adapter_elements(const Plan& plan) {
+  const model::Architecture& a = plan.architecture;
+  const LoraOptions& lora = plan.lora;
+  const std::int64_t inputs = a.activation == model::Activation::swiglu ? 2 : 1;
+  std::int64_t widths = 0;
+  if (lora.qkv) widths += a.hidden + a.query_width() + 2 * a.kv_width();
+  if (lora.projection) widths += a.query_width() + a.hidden;
+  if (lora.fc1) widths += a.hidden + inputs * a.ffn;
+  if (lora.fc2) widths += a.ffn + a.hidden;
+  return static_cast<double>(lora.rank * widths);
+}
+
+// That are trained, of the fullest rank.
 double elements_of_rank(const Plan& plan) {
   const model::Architecture& a = plan.architecture;
   int most = 0;
@@ -18,10 +32,11 @@ double elements_of_rank(const Plan& plan) {
       own += plan.chunk_layers(stage, chunk);
     most = std::max(most, own);
   }
+  const double ranks = static_cast<double>(plan.mesh.dp) * plan.mesh.cp * plan.mesh.tp;
+  if (plan.trains_adapters()) return most * adapter_elements(plan) / ranks;
   const auto all = static_cast<double>(model::parameters(a));
   const auto embedding = static_cast<double>(model::embedding_parameters(a, a.vocab));
   const double share = static_cast<double>(most) / static_cast<double>(a.layers);
-  const double ranks = static_cast<double>(plan.mesh.dp) * plan.mesh.cp * plan.mesh.tp;
   return (share * (all - embedding) + embedding) / ranks;
 }
 

@@ -40,7 +40,6 @@ Stream stream_of(offload::Queue queue) {
     case offload::Queue::pcie_down:
       return Stream::pcie_down;
     case offload::Queue::gpu:
-    case offload::Queue::count_:
       break;
   }
   return Stream::compute;
@@ -115,11 +114,13 @@ void HostStep::take(Emitter& e, std::span<const int> tensors, Slot shard, const 
   for (const int t : tensors) elements += shape_.tensors[static_cast<std::size_t>(t)];
   accumulate(e, shard, width_ * elements, moment.first);
   if (moment.last) {
-    e.memory_bound(OperationKind::reduction, "gradient norm", width_ * elements, beside,
+    // In double: converted, then squared and summed (stage3.py: _constant_buffered_norm2).
+    e.memory_bound(OperationKind::reduction, "gradient norm", (width_ + 16) * elements, beside,
                    Stream::reduce);
     std::int64_t down = 0;
     for (const int t : tensors) {
       const std::int64_t size = shape_.tensors[static_cast<std::size_t>(t)];
+      if (size == 0) continue;
       const offload::Home& home = homes_[static_cast<std::size_t>(t)];
       if (home.place == offload::Place::cpu)
         down += size;
@@ -289,8 +290,6 @@ std::vector<Problem> host_step_problems(const Plan& plan) {
          "does not run with stages, as DeepSpeed's ZeRO-3 does not; write pp 1");
   refuse(schedule::find(plan.pipeline.schedule)->splits != schedule::Splits::none, "schedule",
          "has whole backward passes; write schedule 1f1b");
-  refuse(plan.trains_adapters() || plan.architecture.is_mixture(), "architecture",
-         "is simulated with dense models that are trained whole");
   refuse(plan.numerics.precision == model::Precision::fp32 || plan.numerics.fp8 ||
              fsdp.fp32_parameters,
          "precision", "has shards of 16 bits; write precision bf16 or fp16, without fp8");

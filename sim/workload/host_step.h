@@ -3,7 +3,7 @@
 //
 //     reduced   the first microbatch's shard goes down to a buffer in the CPUs' memory and comes
 //               back; a later one's is added to what comes up, and goes down
-//     last one  norm; then by the tensor's home (offload::Place):
+//     last one  norm, in double; then by the tensor's home (offload::Place):
 //                 cpu       down, by a blocking copy of what it is or, asynchronous, in fp32
 //                 fetched   into the gradients of its sub-group, on the GPU
 //                 gpu       into fp32 gradients, which stay there
@@ -13,7 +13,7 @@
 //
 // Copies are ordered with the reductions, which are beside the passes or (overlap_comm false, here
 // overlap_grad_reduce) before the kernels behind them. Parameters are cut into sub-groups in the
-// order of the model; that DeepSpeed has norms in a group of their own is left out.
+// order of the model, norms among them, as logs of such runs list them.
 //
 // GPU memory: 2 bytes of each parameter's shard; 16 of what stays there; of what is fetched the
 // gradients from the last backward pass to their update, and 12 for the parameters of one
@@ -43,7 +43,8 @@ void update_on_cpu(Emitter& e, std::int64_t bytes);
 
 class HostStep {
  public:
-  // `tensors`: elements of this rank's shard of each, in the order of the model.
+  // `tensors`: elements of this rank's shard of each, in the order of the model; 0: it is frozen
+  // and in no sub-group [stage3.py: _get_trainable_parameter_groups].
   HostStep(Rank& rank, std::vector<std::int64_t> tensors);
 
   void set_up(Emitter& e);

@@ -95,6 +95,17 @@ TEST_CASE("framework: it holds where the plan says nothing, and only there") {
   CHECK_FALSE(titan.pipeline.kept_input_gradients);
 }
 
+TEST_CASE("framework: ZeRO-3 with its optimizer on the CPU sums gradients as DeepSpeed does") {
+  const auto fp32 = [](std::vector<std::string> settings) {
+    settings.push_back("pp=1");
+    return plan_with(settings).plan.numerics.fp32_gradients;
+  };
+  CHECK_FALSE(fp32({"zero=3", "optimizer_cpu_offload=true"}));
+  CHECK(fp32({"zero=3", "optimizer_cpu_offload=true", "fp32_gradients=true"}));
+  CHECK(fp32({"zero=3"}));
+  CHECK(fp32({"zero=1"}));
+}
+
 TEST_CASE("framework: what torchtitan's stages keep goes by the version of PyTorch") {
   using rehearse::v1::Plan;
   const auto kept = [](const std::string& version) {

@@ -483,6 +483,12 @@ mode = "full"
  "train_batch_size": 32, "bf16": {"enabled": true}, "zero_optimization": {"stage": 3}})",
                               {"gpus=16", "model=llama-2-7b", "sequence=4096"});
   CHECK(deepspeed.plan.shards_parameters());
+  CHECK_FALSE(deepspeed.plan.numerics.fp32_gradients);
+  const auto wide = load("ds.json", R"({"train_micro_batch_size_per_gpu": 2,
+ "train_batch_size": 32, "bf16": {"enabled": true}, "zero_optimization": {"stage": 3},
+ "data_types": {"grad_accum_dtype": "fp32"}})",
+                         {"gpus=16", "model=llama-2-7b", "sequence=4096"});
+  CHECK(wide.plan.numerics.fp32_gradients);
 
   const auto accelerate = load("fsdp.yaml", R"(distributed_type: FSDP
 fsdp_config:

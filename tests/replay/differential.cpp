@@ -194,6 +194,7 @@ std::vector<Case> catalog() {
           p.optimizer.sub_group = 1'000'000;
           p.optimizer.gpu_stride = stride;
           p.optimizer.async_gradient_copy = async;
+          p.lora.rank = stride == 3 && async ? 8 : 0;
         });
   add("fp8 parameters", sample::plan(2, 1, 2, 2, 6),
       [](Plan& p) { p.numerics.fp8 = p.numerics.fp8_parameters = true; });

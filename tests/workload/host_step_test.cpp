@@ -100,6 +100,28 @@ TEST_CASE("workload: ZeRO-3 on the CPU sends gradients down and parameters up, b
         }
 }
 
+// Ordered by ranks, where they are scattered, and divided; the norm of what is left in double.
+TEST_CASE("workload: ZeRO-3 on the CPU passes over a gradient as DeepSpeed's reduction does") {
+  for (const bool wide : {false, true})
+    for (const bool all_reduce : {false, true}) {
+      CAPTURE(wide, all_reduce);
+      Plan plan = offloaded();
+      plan.batch.global_batch = 8;
+      plan.numerics.fp32_gradients = wide;
+      plan.sharding.deepspeed_all_reduce = all_reduce;
+      const Program program = job(plan).classes[0];
+      std::map<std::string, std::int64_t> bytes;
+      each_of_step(program, [&](const Instruction& i) {
+        if (i.op != Op::kernel || i.stream != Stream::reduce) return;
+        bytes[program.labels[i.label]] += program.operations[i.index].bytes.n;
+      });
+      const std::int64_t width = wide ? 4 : 2, passes = 2 * 2 * width * program.parameters;
+      CHECK(bytes["gradients by rank"] == (all_reduce ? 0 : passes));
+      CHECK(bytes["divide gradients"] == passes);
+      CHECK(bytes["gradient norm"] == (width + 8 + 8) * (program.parameters / 4));
+    }
+}
+
 // Nothing is widened: pinned memory takes the copy as it is.
 TEST_CASE(
     "workload: ZeRO-3 on the CPU has no use for pageable memory where gradients are in fp32") {
@@ -157,6 +179,26 @@ TEST_CASE("workload: the CPUs hold sums of gradients beside the state that ZeRO-
   CHECK(host_gradient_sums(plan) == 0);
 }
 
+// Of a layer: A [8, 1024] and B [1536, 8] beside qkv, [8, 1024] and [1024, 8] beside the
+// projection, [8, 1024] and [5632, 8], [8, 2816] and [1024, 8] in the MLP.
+TEST_CASE("workload: ZeRO-3 on the CPU has the state of adapters there, and of nothing else") {
+  constexpr std::int64_t adapters =
+      4 * 8 * (1024 + 1536 + 1024 + 1024 + 1024 + 5632 + 2816 + 1024) / 4;
+  for (const bool async : {false, true}) {
+    Plan plan = offloaded();
+    plan.lora.rank = 8;
+    plan.optimizer.async_gradient_copy = async;
+    plan.optimizer.sub_group = 65'536;
+    REQUIRE(rules(plan) == "");
+    const Program program = job(plan).classes[0];
+    auto bytes = host_bytes_of(program);
+    CHECK(bytes[Stream::pcie_down] == (2 + (async ? 4 : 2)) * adapters);
+    CHECK(bytes[Stream::pcie_up] == (2 + 2) * adapters);
+    CHECK(bytes[Stream::cpu] == 48 * adapters);
+    CHECK(host_bytes(plan) == Approx((2 + 16) * adapters));
+  }
+}
+
 TEST_CASE("workload: what ZeRO-3 on the CPU cannot be says what to write") {
   const auto says = [](auto change, const std::string& what) {
     Plan plan = offloaded();
@@ -167,7 +209,6 @@ TEST_CASE("workload: what ZeRO-3 on the CPU cannot be says what to write") {
   says([](Plan& p) { p.sharding.data_parallel = DataParallelism::fsdp1; },
        "write data_parallel fsdp2");
   says([](Plan& p) { p.mesh.pp = 2, p.batch.global_batch = 8; }, "write pp 1");
-  says([](Plan& p) { p.lora.rank = 8; }, "trained whole");
   says([](Plan& p) { p.numerics.fp8 = true; }, "without fp8");
   says([](Plan& p) { p.sharding.fsdp.replicas = 2; }, "leave fsdp.no_sync and fsdp.replicas out");
   says([](Plan& p) { p.optimizer.overlap_offload = true; }, "leave overlap_cpu_optimizer out");
