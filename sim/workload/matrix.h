@@ -32,8 +32,8 @@ void save_operands(Writer& w, std::initializer_list<Value> values);
 void drop_operands(Writer& w, std::initializer_list<Value> values);
 // With the casts of fp8 around each; `gradient` is of the output. Frozen weights have none.
 void input_gradient(Writer& w, const Matrix& m, std::int64_t rows);
-// What comes back is the gradient that autograd hands over, if the product makes one: 0 where it sums
-// into main_grad.
+// What comes back is the gradient that autograd hands over, if the product makes one: 0 where it
+// sums into main_grad.
 Value weight_gradient(Writer& w, const Matrix& m, std::int64_t rows);
 // Hands the gradients to data parallelism. REQUIRES: they are made; `made` by weight_gradient.
 void hand_over(Writer& w, const Matrix& m, Value made = 0);
