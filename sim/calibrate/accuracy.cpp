@@ -20,7 +20,7 @@ namespace {
 using config::ResidualOf;
 
 bool compared(const Row& row, const Prediction& prediction) {
-  return prediction.status == "predicted" && cell(row, "oom") != "1";
+  return prediction.status == "predicted" && cell(row, "oom") != "1" && !prediction.assumes_gpus;
 }
 
 // ln(measured / predicted) of a time or of bytes, points of a bubble.

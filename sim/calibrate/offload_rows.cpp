@@ -31,12 +31,10 @@ namespace {
 enum Part : std::size_t { iteration, forward, backward, step };
 
 // Whose rates of hosts.csv, on GPUs and links of which cluster; what its memory carries in other
-// runs than those that hosts.csv has it of, 0: in none; whether gradients come down by copies that
-// do not block, whatever the mode says.
+// runs than those that hosts.csv has it of, 0: in none.
 struct Host {
   std::string name, cluster;
   double memory = 0;
-  bool asynchronous = false;
 };
 
 // The first line of calibration/offload_hosts.csv that fits: words of the row's column, how the
@@ -50,8 +48,7 @@ std::optional<Host> host_of(const config::TableRow& row) {
     if (text_in(row, "host_hint").find(text_in(line, "hint")) == std::string::npos) continue;
     if (folder != "any" && !text_in(row, "dir").ends_with(folder)) continue;
     return Host{text_in(line, "host"), text_in(line, "cluster"),
-                positive_in(line, "memory").value_or(0),
-                text_in(line, "gradients") == "asynchronous"};
+                positive_in(line, "memory").value_or(0)};
   }
   return std::nullopt;
 }
@@ -150,7 +147,7 @@ std::int64_t mlp_width(const config::TableRow& row, std::int64_t hidden) {
 }
 
 // "" or why the row is no run.
-std::string read_run(const config::TableRow& row, bool asynchronous, Run& run) {
+std::string read_run(const config::TableRow& row, Run& run) {
   std::map<std::string, std::int64_t> n;
   for (const char* column :
        {"tp", "dp", "layers", "hidden", "heads", "seq", "gbs", "mbs", "subgroup_params"}) {
@@ -161,7 +158,6 @@ std::string read_run(const config::TableRow& row, bool asynchronous, Run& run) {
   run.method = method_of(text_in(row, "mode"));
   if (run.method == nullptr)
     return "mode '" + text_in(row, "mode").substr(0, 60) + "' is not represented";
-  if (asynchronous && run.method->name == "zero-3") run.method = offload::find("zero-3-flush");
   constexpr std::int64_t most = 1 << 16;
   for (const char* column : {"tp", "dp", "layers", "hidden", "heads", "gbs", "mbs"})
     if (n[column] > most) return fmt::format("column {} is beyond reason", column);
@@ -239,7 +235,7 @@ RowAnswer predict_offload(const config::TableRow& row, search::Sites& sites) {
     return answer;
   }
   Run run;
-  answer.reason = read_run(row, host->asynchronous, run);
+  answer.reason = read_run(row, run);
   if (!answer.reason.empty()) return answer;
   answer.group = fmt::format("{}, {}", host->name, run.method->name);
   const Result<HostRates> rates = rates_of(*host);

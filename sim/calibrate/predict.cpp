@@ -72,7 +72,15 @@ std::optional<workload::Plan> with_equal_stages(const Row& row, const workload::
   return equal;
 }
 
-void fill(const RowPlan& mapped, const report::Answer& answer, Prediction& out) {
+// What a step has that the row's time has not. Sailor's is train_batch's alone, between two
+// synchronisations: what the training loop does from one to the next is outside
+// [eth-easl/sailor third_party/Megatron-DeepSpeed/megatron/training.py:train_step].
+Duration untimed(const Row& row, const search::Site& site) {
+  const bool of_batch = contains(cell(row, "notes"), "mean of rank-0 iterations");
+  return of_batch ? site.profile.device.host.step : Duration{};
+}
+
+void fill(const RowPlan& mapped, const report::Answer& answer, Duration untimed, Prediction& out) {
   const replay::RunReport& run = answer.run;
   out.oom = !run.fits();
   out.rule_says_oom = !answer.estimate.fits;
@@ -85,7 +93,7 @@ void fill(const RowPlan& mapped, const report::Answer& answer, Prediction& out) 
   fill_memory(mapped, run, out);
   if (mapped.memory_only) return;
   const workload::Plan& plan = mapped.plan;
-  const double time = report::step_seconds(answer);
+  const double time = report::step_seconds(answer) - seconds(untimed);
   model::Batch batch;
   batch.sequences = plan.batch.global_batch;
   batch.sequence = static_cast<double>(plan.batch.sequence);
@@ -136,6 +144,7 @@ Prediction predict(const config::RunsRow& from, search::Sites& sites) {
   }
   RowPlan mapped = plan_of(row);
   out.assumptions = mapped.assumptions;
+  out.assumes_gpus = mapped.assumes_gpus;
   if (!mapped.unsupported.empty()) {
     out.status = "unsupported";
     out.reason = mapped.unsupported;
@@ -161,7 +170,7 @@ Prediction predict(const config::RunsRow& from, search::Sites& sites) {
   }
   out.status = "predicted";
   describe(mapped, **site, out);
-  fill(mapped, search::evaluate(mapped.plan, **site), out);
+  fill(mapped, search::evaluate(mapped.plan, **site), untimed(row, **site), out);
   if (const auto equal = with_equal_stages(row, mapped.plan); equal && out.bubble_pct)
     if (search::problems(*equal, **site).empty())
       out.bubble_pct = search::bubble_of_pass_times(*equal, **site);
@@ -192,7 +201,8 @@ std::string to_text(const Prediction& p) {
                        {"context_parallel", p.situation.context_parallel},
                        {"shards", p.situation.shards},
                        {"mixture", p.situation.mixture},
-                       {"fitted", p.fitted}});
+                       {"fitted", p.fitted},
+                       {"assumes_gpus", p.assumes_gpus}});
 }
 
 Prediction from_text(const std::string& text) {
@@ -219,6 +229,7 @@ Prediction from_text(const std::string& text) {
   p.situation.shards = json.at("shards");
   p.situation.mixture = json.at("mixture");
   p.fitted = json.at("fitted");
+  p.assumes_gpus = json.at("assumes_gpus");
   return p;
 }
 

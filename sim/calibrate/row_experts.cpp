@@ -300,6 +300,7 @@ int gpus_of_experts(const Row& row, const workload::Plan& plan, RowPlan& out) {
   const std::int64_t most =
       std::max<std::int64_t>(degree(row, "gbs"), 1) * attention * plan.mesh.pp;
   while (2 * gpus <= most && state_bytes(plan, etp, gpus) > room) gpus *= 2;
+  out.assumes_gpus = true;
   out.assumptions.push_back(
       fmt::format("{} GPUs, the fewest that its degrees and its state allow", gpus));
   return static_cast<int>(gpus);

@@ -46,9 +46,10 @@ struct RowPlan {
   std::string family;                                 // of its framework, in residuals
   const model::FlopConvention* convention = nullptr;  // of tflops_gpu
   MemoryRank memory_rank = MemoryRank::largest;
-  int memory_stage = -1;     // of the rank whose memory the row states, where it says
-  int memory_cp_rank = -1;   // same
-  bool memory_only = false;  // times are not compared: nobody measured the GPU's efficiencies
+  int memory_stage = -1;      // of the rank whose memory the row states, where it says
+  int memory_cp_rank = -1;    // same
+  bool memory_only = false;   // times are not compared: nobody measured the GPU's efficiencies
+  bool assumes_gpus = false;  // nothing that is published says on how many it ran
   std::vector<std::string> assumptions;
 };
 

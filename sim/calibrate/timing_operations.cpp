@@ -24,6 +24,7 @@
 #include <fmt/format.h>
 
 #include "sim/calibrate/timing_kernels.h"
+#include "sim/workload/attention.h"
 
 namespace sim::calibrate {
 
@@ -126,11 +127,15 @@ Work softmax(const Layer& l, bool backward) {
     w.memory_bound(OperationKind::softmax, backward ? 2 * s : s + s / 2);
     return w;
   }
-  // In fp32: scale, mask and softmax read and write; a 16-bit input is cast on either side.
+  // In fp32: scale and softmax read and write, and backward fills a clone; a 16-bit input is cast on
+  // either side.
   const std::int64_t wide = s / l.element * 4;
-  if (l.element == 2) w.memory_bound(OperationKind::softmax, s + wide);
-  for (int i = 0; i < 3; ++i) w.memory_bound(OperationKind::softmax, (backward ? 3 : 2) * wide);
-  if (l.element == 2) w.memory_bound(OperationKind::softmax, s + wide);
+  const int casts = l.element == 2 ? 2 : 0;
+  for (int i = 0; i < casts; ++i) w.memory_bound(OperationKind::elementwise, s + wide);
+  w.memory_bound(OperationKind::elementwise, 2 * wide);
+  w.memory_bound(OperationKind::softmax, workload::masking_bytes * (s / l.element));
+  w.memory_bound(OperationKind::softmax, (backward ? 3 : 2) * wide);
+  if (backward) w.memory_bound(OperationKind::copy, 2 * wide);
   return w;
 }
 

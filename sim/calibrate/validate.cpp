@@ -102,6 +102,16 @@ std::pair<Group, Group> by_use(const std::vector<Prediction>& predictions) {
   return groups;
 }
 
+// Of rows that are compared with nothing.
+std::string left_out_text(const std::vector<Prediction>& predictions) {
+  const auto rows = std::ranges::count(predictions, true, &Prediction::assumes_gpus);
+  return rows == 0 ? ""
+                   : fmt::format(
+                         "{} rows are not among them: on how many GPUs they ran is not "
+                         "published.\n",
+                         rows);
+}
+
 std::string use_text(std::size_t fitted) {
   return fmt::format(
       "in 90 %: measured values inside the prediction's 90 % interval, made without the row "
@@ -300,7 +310,7 @@ report::Rows group_rows(const std::vector<Row>& rows, const std::vector<Predicti
     for (const auto& [name, group] : groups)
       add_rows(table, name, select(rows, group), select(predictions, group));
   }
-  if (!table.cells.empty()) table.footnote = use_text(fitted.size());
+  if (!table.cells.empty()) table.footnote = use_text(fitted.size()) + left_out_text(predictions);
   return table;
 }
 

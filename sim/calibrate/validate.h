@@ -6,7 +6,10 @@
 //      represented says why.
 //  (2) A row is compared only in what it publishes, in its own convention and of the rank whose
 //      memory it states.
-//  (3) Rows that a profile was fitted on (provenance.fitted_rows) are never mixed with the others
+//  (3) A row whose columns n_gpus and dp are blank, and of whose GPUs nothing else is published, is
+//      replayed on the fewest that may hold its state, and compared with nothing: it is in no error
+//      and in no residual.
+//  (4) Rows that a profile was fitted on (provenance.fitted_rows) are never mixed with the others
 //      without being told apart.
 #pragma once
 
@@ -37,7 +40,8 @@ struct Prediction {
   std::optional<double> fits_probability;  // 0 to 1
   std::optional<bool> rule_says_oom;       // the closed form's 80 % rule
   report::Situation situation;
-  bool fitted = false;  // the profile was fitted on this row
+  bool fitted = false;        // the profile was fitted on this row
+  bool assumes_gpus = false;  // on how many GPUs it ran is not published
   // 90 %, in the order of quantities(): by all sources, and by all but the row's own.
   std::vector<std::optional<report::Interval>> intervals, intervals_elsewhere;
 };

@@ -77,6 +77,7 @@ constexpr std::pair<std::string_view, Means> settings[] = {
     {"capacity_factor", Means::experts},
     {"pad_to_capacity", Means::experts},
     {"grouped_gemm", Means::experts},
+    {"legacy_grouped_gemm", Means::experts},
     {"permute_fusion", Means::experts},
     {"fp32_router", Means::experts},
     {"late_probabilities", Means::experts},

@@ -190,6 +190,12 @@ constexpr std::array expert_rows{
           .flags = "moe-grouped-gemm:true",
           .synonyms = "moe_grouped_gemm",
           .line = "Products of all experts of a rank in one call."},
+    Field{.name = "legacy_grouped_gemm",
+          .place = at<&Plan::experts, &ExpertsPlan::legacy_grouped_gemm>(),
+          .flags = "moe-use-legacy-grouped-gemm:true",
+          .synonyms = "moe_use_legacy_grouped_gemm",
+          .line = "Those products are the grouped_gemm package's: gradients of experts' weights "
+                  "are made anew and added (always before TransformerEngine 1.9)."},
     Field{.name = "permute_fusion",
           .place = at<&Plan::experts, &ExpertsPlan::permute_fusion>(),
           .flags = "moe-permute-fusion:true",

@@ -159,6 +159,7 @@ Json routing_json(const workload::ExpertsPlan& e) {
           {"capacity_factor", e.capacity_factor},
           {"pad_to_capacity", e.pads_to_capacity},
           {"grouped_gemm", e.grouped_gemm},
+          {"legacy_grouped_gemm", e.legacy_grouped_gemm},
           {"permute_fusion", e.permute_fusion},
           {"fp32_router", e.fp32_router},
           {"late_probabilities", e.late_probabilities},

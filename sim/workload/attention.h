@@ -19,6 +19,13 @@ namespace sim::workload {
 struct CoreInputs {
   Value mixed, query, key, value = 0;
 };
+
+// Filling scores where a mask of [1, 1, s, s] says so: the mask's address is computed for every
+// element, which takes as long as this many bytes of a softmax, on GH200 (13) and on A100 (11 and
+// 16, forward and backward) [eth-easl/sailor Aceso/profiler/{A100-40,GH-96}/profiled-data-fp32:
+// enc-attention-softmax, less the passes of scaling, softmax and the clone].
+inline constexpr std::int64_t masking_bytes = 13;
+
 // Facts of a plan that decide who holds what.
 struct CoreTraits {
   explicit CoreTraits(const Rank& rank);

@@ -95,9 +95,9 @@ Value Products::activate(Writer& w) const {
 
 void weight_products(Writer& w, const Matrix& m, std::int64_t rows, Value operand,
                      Value quantised) {
-  weight_gradient(w, m, rows);
+  const Value made = weight_gradient(w, m, rows);
   w.drop({operand, quantised});
-  hand_over(w, m);
+  hand_over(w, m, made);
 }
 
 // An adapter's part of a gradient, if there is one.
@@ -172,14 +172,24 @@ Matrix expert_matrix(const Rank& rank, bool up) {
   const std::int64_t local = a.experts.count / rank.plan.mesh.ep;
   const bool grouped = rank.plan.experts.grouped_gemm;
   if (up)
-    return {"expert fc1", "experts.linear_fc1.weight",
-            a.hidden,     inputs * ffn,
-            local,        grouped,
-            false,        a.linear_bias ? "experts.linear_fc1.bias" : ""};
-  return {"expert fc2", "experts.linear_fc2.weight",
-          ffn,          a.hidden,
-          local,        grouped,
-          false,        a.linear_bias ? "experts.linear_fc2.bias" : ""};
+    return {"expert fc1",
+            "experts.linear_fc1.weight",
+            a.hidden,
+            inputs * ffn,
+            local,
+            grouped,
+            false,
+            a.linear_bias ? "experts.linear_fc1.bias" : "",
+            rank.plan.experts.legacy_grouped_gemm};
+  return {"expert fc2",
+          "experts.linear_fc2.weight",
+          ffn,
+          a.hidden,
+          local,
+          grouped,
+          false,
+          a.linear_bias ? "experts.linear_fc2.bias" : "",
+          rank.plan.experts.legacy_grouped_gemm};
 }
 
 Value expert_products(Writer& w, const Routed& r, Dispatched in) {

@@ -139,6 +139,22 @@ void expert_adapters(const Plan& plan, Problems& problems) {
     refuse("with their activation kept; leave moe_act out of recompute_modules");
 }
 
+// [core 0.13 moe/experts.py: GroupedMLP; extensions/transformer_engine.py]
+void legacy_products(const Plan& plan, Problems& problems) {
+  const auto refuse = [&](const char* message) {
+    problems.push_back({"legacy_grouped_gemm", message});
+  };
+  if (!plan.experts.grouped_gemm)
+    refuse("legacy_grouped_gemm multiplies all experts in one call; write grouped_gemm true");
+  if (plan.architecture.linear_bias)
+    refuse("legacy_grouped_gemm has no biases; write architecture.linear_bias false");
+  if (plan.numerics.fp8) refuse("legacy_grouped_gemm multiplies in 16 bits; write fp8 false");
+  if (plan.trains_adapters() && (plan.lora.fc1 || plan.lora.fc2))
+    refuse(
+        "legacy_grouped_gemm has no adapters of experts; write lora_modules without linear_fc1 and "
+        "linear_fc2");
+}
+
 // What of the other parts of a plan is not written for these layers.
 void mixture_combinations(const Plan& plan, Problems& problems) {
   const auto refuse = [&](const char* field, std::string message) {
@@ -205,6 +221,7 @@ std::vector<Problem> expert_problems(const Plan& plan) {
     problems.push_back(
         {"ep", fmt::format("ep {} needs a mixture of experts; {} is dense", plan.mesh.ep, a.name)});
   if (a.is_mixture()) shapes(plan, problems);
+  if (a.is_mixture() && plan.experts.legacy_grouped_gemm) legacy_products(plan, problems);
   if (!problems.empty()) return problems;
   if (a.is_mixture()) {
     degrees(plan, problems);

@@ -28,12 +28,16 @@ void products(Writer& w, const Matrix& m, std::int64_t rows, GemmRole role, bool
     if (m.count > 1) {
       w.e.host(HostWork::launches, m.count - 1);
       const bool biased = !m.bias.empty() && role != GemmRole::input_gradient;
-      w.e.host(HostWork::expert, biased ? 2 * m.count : m.count);
+      if (!m.legacy) w.e.host(HostWork::expert, biased ? 2 * m.count : m.count);
     }
     w.e.kernel(product(m.count), w.flags, w.current);
     return;
   }
   for (std::int64_t i = 0; i < m.count; ++i) w.e.kernel(product(1), w.flags, w.current);
+}
+
+bool accumulates(const Writer& w, const Matrix& m) {
+  return w.plan.accumulates_in_product() && !m.legacy;
 }
 
 // The handles that autograd takes for gradients which are in main_grad already; kept ones are one a
@@ -73,31 +77,34 @@ void input_gradient(Writer& w, const Matrix& m, std::int64_t rows) {
   products(w, m, rows, GemmRole::input_gradient, false);
 }
 
-void weight_gradient(Writer& w, const Matrix& m, std::int64_t rows) {
-  if (w.frozen()) return;
+Value weight_gradient(Writer& w, const Matrix& m, std::int64_t rows) {
+  if (w.frozen()) return 0;
   Value transposed = 0;
   if (w.plan.numerics.fp8 && !m.narrow) {
     transposed = w.temporary(rows * m.in, "transposed input in fp8");
     w.memory_bound(OperationKind::copy, "transpose input", 2 * rows * m.in);
   }
+  const Value made =
+      m.legacy ? w.temporary(w.dim.element * m.in * m.out * m.count, "gradient of all experts") : 0;
   products(w, m, rows, GemmRole::weight_gradient,
-           w.plan.accumulates_in_product() && w.plan.numerics.fp32_gradients &&
-               !w.variant.first_microbatch);
+           accumulates(w, m) && w.plan.numerics.fp32_gradients && !w.variant.first_microbatch);
   w.drop(transposed);
+  return made;
 }
 
-void hand_over(Writer& w, const Matrix& m) {
+void hand_over(Writer& w, const Matrix& m, Value made) {
   if (w.frozen()) return;
   const std::int64_t bytes = w.dim.element * m.in * m.out;
-  const bool accumulates = w.plan.accumulates_in_product();
   std::vector<Value> handles;
-  if (w.plan.stack.kept_gradient_handles && accumulates) {
+  if (made != 0) {
+    handles.push_back(made);
+  } else if (w.plan.stack.kept_gradient_handles && accumulates(w, m)) {
     make_kept_handle(w, m);
   } else {
     for (std::int64_t i = 0; i < m.count; ++i)
       handles.push_back(w.temporary(bytes, "weight gradient handle"));
   }
-  if (!accumulates)
+  if (!accumulates(w, m))
     w.memory_bound(
         OperationKind::elementwise, "main_grad add",
         (w.dim.element + 2 * (w.plan.numerics.fp32_gradients ? 4 : 2)) * m.in * m.out * m.count);

@@ -149,7 +149,10 @@ struct ExpertsPlan {
   std::int64_t seed = 1;       // of what is drawn
   double capacity_factor = 0;  // tokens that an expert takes, of its even share; 0: all (dropless)
   bool pads_to_capacity = false;
-  bool grouped_gemm = true;    // products of all experts of a rank in one call
+  bool grouped_gemm = true;  // products of all experts of a rank in one call
+  // ... of the package grouped_gemm, not of TransformerEngine's GroupedLinear: gradients of the
+  // weights are tensors of their own, which autograd hands over (--moe-use-legacy-grouped-gemm).
+  bool legacy_grouped_gemm = false;
   bool permute_fusion = true;  // TransformerEngine's kernels
   bool fp32_router = false;    // --moe-router-dtype fp32
   // Cores before 0.13: outputs are multiplied by the probabilities where they are summed.

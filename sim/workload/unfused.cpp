@@ -39,7 +39,8 @@ Value Unfused::forward(Writer& w) {
   // module until it returns.
   const Value scores = w.temporary(bytes, "scores");
   product(w, "scores", dim.local, dim.head_dim, GemmRole::forward);
-  if (!traits.fused_softmax) w.memory_bound(OperationKind::softmax, "mask scores", 2 * bytes);
+  if (!traits.fused_softmax)
+    w.memory_bound(OperationKind::softmax, "mask scores", masking_bytes * (bytes / dim.element));
   softmax = w.activation(bytes, "softmax output");
   // The fused kernel reads the scores below the diagonal and writes all of them (Megatron-LM
   // scaled_upper_triang_masked_softmax.h).
@@ -85,7 +86,9 @@ Value Unfused::scores_back(Writer& w, Value gradient) const {
     const Value masked = w.temporary(bytes, "gradient of masked scores");
     w.drop(gradient);
     gradient = w.temporary(bytes, "gradient of scores");
-    w.memory_bound(OperationKind::softmax, "mask backward", 4 * bytes);
+    w.memory_bound(OperationKind::copy, "clone gradient of masked scores", 2 * bytes);
+    w.memory_bound(OperationKind::softmax, "mask backward",
+                   masking_bytes * (bytes / w.dim.element));
     w.drop(masked);
   }
   w.drop(softmax);

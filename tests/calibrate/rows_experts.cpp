@@ -62,6 +62,8 @@ TEST_CASE("calibrate: experts on GPUs that are not stated are on as many as hold
   const RowPlan row = plan_of_row("training_runs.csv", "T01331");
   CHECK(row.plan.world() == 16);
   CHECK(says(row, "16 GPUs, the fewest that its degrees and its state allow"));
+  CHECK(row.assumes_gpus);
+  CHECK_FALSE(plan_of_row("megatron_ci_large.csv", "C00582").assumes_gpus);  // its state says
 }
 
 TEST_CASE("calibrate: a time above the GPU's peak is not compared") {

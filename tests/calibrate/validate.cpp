@@ -50,6 +50,20 @@ TEST_CASE("calibrate: rows that ran out of memory or have no prediction are not 
   CHECK(errors(rows, said, quantities()[0]).rows == 0);
 }
 
+TEST_CASE("calibrate: a row whose number of GPUs is not published is in no error and no residual") {
+  const std::vector<Row> rows = {row("a", "100"), row("b", "200")};
+  std::vector<Prediction> said = {predicted("a", 90), predicted("b", 100)};
+  said[1].assumes_gpus = true;
+  CHECK(errors(rows, said, quantities()[0]).worst == "a");
+  CHECK(errors(rows, said, quantities()[0]).rows == 1);
+  CHECK_FALSE(relative_error(rows[1], said[1], quantities()[0]).has_value());
+  REQUIRE(residuals_of(rows, said, "x").groups.size() == 1);
+  CHECK(residuals_of(rows, said, "x").groups[0].values.size() == 1);
+  CHECK(from_text(to_text(said[1])).assumes_gpus);
+  const std::string text = report::text(validation_answer(rows, said));
+  CHECK(text.find("1 rows are not among them") != std::string::npos);
+}
+
 TEST_CASE("calibrate: outcomes make a two-by-two table for the replay and for the rule") {
   const std::vector<Row> rows = {row("a", "1", "0"), row("b", "", "1"), row("c", "", "1"),
                                  row("d", "1", "")};

@@ -364,3 +364,27 @@ TEST_CASE("mixture: impossible plans are refused with what would do") {
         "mtp_layers: overlap_expert_all_to_all goes with one module that predicts more tokens, not "
         "2; write mtp_layers 1 or 0");
 }
+
+TEST_CASE("workload: gradients of experts by grouped_gemm are made whole and added to main_grad") {
+  Plan plan = sample::mixture();
+  const auto adds = [](const Plan& p) {
+    const Job made = sample::job(p);
+    const std::vector<std::string> found = issued(made.classes.front(), "layer backward");
+    return std::pair{std::ranges::count(found, "main_grad add"),
+                     std::ranges::count(found, "alloc gradient of all experts")};
+  };
+  CHECK(adds(plan) == std::pair<std::ptrdiff_t, std::ptrdiff_t>{0, 0});
+  plan.experts.legacy_grouped_gemm = true;
+  CHECK(adds(plan) == std::pair<std::ptrdiff_t, std::ptrdiff_t>{2, 2});
+  // The gradient is there before the product that fills it, which reads no main_grad.
+  const Job made = sample::job(plan);
+  const std::vector<std::string> found = issued(made.classes.front(), "layer backward");
+  const std::ptrdiff_t gradient = place(found, "alloc gradient of all experts");
+  CHECK(found[static_cast<std::size_t>(gradient) + 1] == "expert fc2");
+  CHECK(found[static_cast<std::size_t>(gradient) + 2] == "main_grad add");
+  for (const model::Operation& o : made.classes.front().operations)
+    if (o.name == "expert fc1" || o.name == "expert fc2") CHECK_FALSE(o.accumulates_fp32);
+  plan.numerics.fp8 = true;
+  CHECK(first_problem(plan) ==
+        "legacy_grouped_gemm: legacy_grouped_gemm multiplies in 16 bits; write fp8 false");
+}

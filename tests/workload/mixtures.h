@@ -74,6 +74,12 @@ inline std::vector<std::pair<std::string, sim::workload::Plan>> mixtures() {
   });
   add("biases of experts", [](Plan& p) { p.architecture.linear_bias = true; });
   add("experts one by one", [](Plan& p) { p.experts.grouped_gemm = false; });
+  for (const char* schedule : {"1f1b", "zb-h1"})
+    add(fmt::format("experts by grouped_gemm, {}", schedule), [=](Plan& p) {
+      p.experts.legacy_grouped_gemm = true;
+      p.mesh.ep = 2;
+      p.pipeline.schedule = schedule;
+    });
   add("capacity", [](Plan& p) { p.experts.capacity_factor = 1.25; });
   add("padded capacity", [](Plan& p) {
     p.experts.capacity_factor = 1.25;
