@@ -127,8 +127,8 @@ Work softmax(const Layer& l, bool backward) {
     w.memory_bound(OperationKind::softmax, backward ? 2 * s : s + s / 2);
     return w;
   }
-  // In fp32: scale and softmax read and write, and backward fills a clone; a 16-bit input is cast on
-  // either side.
+  // In fp32: scale and softmax read and write, and backward fills a clone; a 16-bit input is cast
+  // on either side.
   const std::int64_t wide = s / l.element * 4;
   const int casts = l.element == 2 ? 2 : 0;
   for (int i = 0; i < casts; ++i) w.memory_bound(OperationKind::elementwise, s + wide);

@@ -176,7 +176,8 @@ TEST_CASE("calibrate: the fastest stride is told beside how far repeated runs li
   add("second", "3", 300, 5, "0");  // broke off
   CHECK(offload_summary(table(columns, rows), answers) ==
         "of 2 runs with several strides the fastest one is right in 1; elsewhere the one that is "
-        "said took up to 2.0 % longer\n2 runs that were repeated differ by 4.0 to 7.8 %\n");
+        "said took up to 2.0 % longer\n2 runs that were repeated differ by 4.0 to 7.8 %; of the 1 "
+        "whose fastest stride leads by more than the least of these, 1 are right\n");
 }
 
 TEST_CASE("calibrate: errors of a measured table stand for all rows and for each group") {

@@ -167,7 +167,7 @@ TEST_CASE("golden: a second signal ends a command at once, and ignored ones end 
   const auto ended = [&](const std::string& before, const char* seeds, const std::string& signals) {
     return run("bash -c 'set -m; " + before +
                    " ./rehearse campaign --step-time 10 --gpus 64 --mtbf 3h -j 1 --seeds " + seeds +
-                   " & pid=$!; sleep 0.3; " + signals + " wait $pid; exit $?'",
+                   " & pid=$!; sleep 0.3; " + signals + " wait -f $pid; exit $?'",
                folder);
   };
   const golden::Finished once = ended("", "1000000", "kill -INT $pid;");
