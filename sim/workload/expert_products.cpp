@@ -169,27 +169,17 @@ Matrix expert_matrix(const Rank& rank, bool up) {
   const model::Architecture& a = rank.plan.architecture;
   const std::int64_t ffn = a.experts.ffn / rank.plan.expert_tp();
   const std::int64_t inputs = a.activation == model::Activation::swiglu ? 2 : 1;
-  const std::int64_t local = a.experts.count / rank.plan.mesh.ep;
-  const bool grouped = rank.plan.experts.grouped_gemm;
-  if (up)
-    return {"expert fc1",
-            "experts.linear_fc1.weight",
-            a.hidden,
-            inputs * ffn,
-            local,
-            grouped,
-            false,
-            a.linear_bias ? "experts.linear_fc1.bias" : "",
-            rank.plan.experts.legacy_grouped_gemm};
-  return {"expert fc2",
-          "experts.linear_fc2.weight",
-          ffn,
-          a.hidden,
-          local,
-          grouped,
-          false,
-          a.linear_bias ? "experts.linear_fc2.bias" : "",
-          rank.plan.experts.legacy_grouped_gemm};
+  std::string_view bias;
+  if (a.linear_bias) bias = up ? "experts.linear_fc1.bias" : "experts.linear_fc2.bias";
+  return {.name = up ? "expert fc1" : "expert fc2",
+          .parameter = up ? "experts.linear_fc1.weight" : "experts.linear_fc2.weight",
+          .in = up ? a.hidden : ffn,
+          .out = up ? inputs * ffn : a.hidden,
+          .count = a.experts.count / rank.plan.mesh.ep,
+          .grouped = rank.plan.experts.grouped_gemm,
+          .narrow = false,
+          .bias = bias,
+          .legacy = rank.plan.experts.legacy_grouped_gemm};
 }
 
 Value expert_products(Writer& w, const Routed& r, Dispatched in) {

@@ -6,12 +6,11 @@
 Draws mutants (mutants.py) of this checkout and builds all of them into one program, each behind a
 switch (switch.h). The tests run once with all switches off and note which mutants each reaches;
 then each mutant is turned on and the tests that reach it run, those of its own room first and the
-fastest of them, until one fails. What
-cannot stand behind a switch (a constant that the compiler wants, say) is built by itself. FILE gets
-a line of JSON for each mutant; one that is there already is not run again, so a run that was cut
-off goes on. What does not compile, or compiles to the same program, is no mutant: another counts.
-With --again RESULTS, those that nothing noticed there are tried once more, after tests were
-written.
+fastest of them, until one fails. What cannot stand behind a switch (a constant that the compiler
+wants, say) is built by itself. FILE gets a line of JSON for each mutant; one that is there already
+is not run again, so a run that was cut off goes on. What does not compile, or compiles to the same
+program, is no mutant: another counts. With --again RESULTS, those that nothing noticed there are
+tried once more, after tests were written.
 
 Wants a checkout of its own that nobody edits: its sources are changed and, at the end, restored.
 A build, a run of all tests, and then some ten mutants a minute on two cores.
