@@ -97,7 +97,12 @@ std::string read_precision(Reading& reading) {
   }
   reading.say("precision", !fp8 && starts_with(text, "fp16") ? "fp16" : "bf16");
   if (fp8) reading.say("fp8", true);
-  if (fp8 && text != "fp8") reading.assume("precision", text + " as fp8 with delayed scaling");
+  // torchao has no other scaling where it has one scale a tensor.
+  const bool own_scales = contains(text, "tensorwise") || contains(text, "fp8-cs") ||
+                          contains(cell(reading.row, "framework"), "torchtitan");
+  if (fp8 && own_scales) reading.say("fp8_recipe", "tensorwise");
+  if (fp8 && !own_scales && text != "fp8")
+    reading.assume("precision", text + " as fp8 with delayed scaling");
   if (!fp8 && !starts_with(text, "fp16") && !contains(text, "bf16"))
     reading.assume("precision", "bf16");
   const auto dtype = reading.extra.find("grad_sync_dtype");

@@ -165,6 +165,7 @@ LaunchFile read_torchtitan(const std::string& text, const std::string& path) {
   for (const char* key : {"float8.enable_float8_linear", "float8.enable_fsdp_float8_all_gather"}) {
     if (of(key) != "true") continue;
     set(key, "fp8=true");
+    set(key, "fp8_recipe=tensorwise");
     break;
   }
   titan_recompute(values, out);

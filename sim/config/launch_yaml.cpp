@@ -202,6 +202,8 @@ void precision(const std::string& path, const YamlValue& value, Launch& launch) 
     give(launch, "fp16", {{}, value.at});
   if (path == "mixed_precision" && name.find("fp8") != std::string::npos)
     give(launch, "fp8-hybrid", {{}, value.at});
+  if (path == "mixed_precision" && name.find("current_scaling") != std::string::npos)
+    give(launch, "fp8-recipe", {{"tensorwise"}, value.at});
 }
 
 // One key; false: it is not known.

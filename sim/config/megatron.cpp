@@ -385,6 +385,13 @@ void Translator::numerics() {
     set(*clip, "gradient_clipping=false");
   if (const Given* format = find("fp8-format"); format && !is_off(format->value()))
     set(*format, "fp8=true");
+  if (const Given* recipe = find("fp8-recipe");
+      recipe && find({"fp8-format", "fp8-hybrid", "fp8-e4m3"})) {
+    if (recipe->value() == "tensorwise")
+      set(*recipe, "fp8_recipe=tensorwise");
+    else if (recipe->value() != "delayed")
+      note(*recipe, "scales of blocks are simulated as delayed scaling");
+  }
   if (const Given* kind = find("optimizer"); kind && !kind->values.empty())
     if (const std::string name = kind->value(); name != "adam" && name != "adamw")
       note(*kind, "the optimizer is Adam");

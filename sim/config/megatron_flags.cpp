@@ -43,8 +43,8 @@ constexpr std::string_view together =
     "disable-bias-linear disable-bias-linear-fc glu-activation squared-relu quick-geglu "
     "vocab-size padded-vocab-size vocab-file tokenizer-type tokenizer-model "
     "tokenizer-name-or-path pad-vocab-size-to make-vocab-size-divisible-by vocab-extra-ids "
-    "extra-vocab-size hf-tokenizer-path clip-grad fp8-format optimizer deepspeed "
-    "deepspeed-config zero-stage no-pipeline-parallel no-deepspeed use-megatron-fsdp "
+    "extra-vocab-size hf-tokenizer-path clip-grad fp8-format fp8-recipe optimizer "
+    "deepspeed deepspeed-config zero-stage no-pipeline-parallel no-deepspeed use-megatron-fsdp "
     "use-custom-fsdp data-parallel-sharding-strategy overlapped-distributed-optimizer spec "
     "is-hybrid-model num-experts moe moe-router-dtype multi-latent-attention kv-lora-rank "
     "qk-layernorm moe-router-load-balancing-type cp-comm-type no-masked-softmax-fusion "
@@ -115,13 +115,13 @@ constexpr std::array noted{
            "offloading is simulated as Megatron-LM's default has it"},
     Family{"fine-grained-offloading-max-inflight-offloads delay-offload-until-cuda-graph",
            "copies to the CPU go at once and are not waited for"},
-    Family{"fp8-recipe fp8-interval fp8-wgrad no-fp8-wgrad fp8-dot-product-attention "
+    Family{"fp8-interval fp8-wgrad no-fp8-wgrad fp8-dot-product-attention "
            "fp8-multi-head-attention first-last-layers-bf16 num-layers-at-start-in-bf16 "
            "num-layers-at-end-in-bf16 keep-fp8-transpose-cache "
            "keep-fp8-transpose-cache-when-using-custom-fsdp reuse-grad-buf-for-mxfp8-param-ag "
            "fp8-quantizer-factory te-precision-config-file kitchen-config-file "
            "kitchen-recipe-number",
-           "fp8 is simulated as delayed scaling in all layers"},
+           "fp8 is simulated in all layers, with the usual scales"},
     Family{"batch-invariant-mode", "the default kernels are simulated"},
     Family{"memory-centric-tiled-linear", "products are not tiled"},
     Family{"apply-query-key-layer-scaling no-query-key-layer-scaling",

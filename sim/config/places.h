@@ -28,6 +28,9 @@ constexpr std::array<std::string_view, 3> names_of(workload::LayerCode) {
 constexpr std::array<std::string_view, 3> names_of(workload::FakeQuantization) {
   return {"none", "weights", "operands"};
 }
+constexpr std::array<std::string_view, 2> names_of(workload::Fp8Recipe) {
+  return {"delayed", "tensorwise"};
+}
 constexpr std::array<std::string_view, 4> names_of(workload::CrossEntropy) {
   return {"stepwise", "native", "te", "one_kernel"};
 }

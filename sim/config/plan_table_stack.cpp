@@ -165,7 +165,12 @@ constexpr std::array stack_rows{
     Field{.name = "fp8",
           .place = at<&Plan::numerics, &NumericsPlan::fp8>(),
           .flags = "fp8-hybrid:true fp8-e4m3:true",
-          .line = "Products of the layers in fp8 (TransformerEngine's delayed scaling)."},
+          .line = "Products of the layers in fp8."},
+    Field{.name = "fp8_recipe",
+          .place = at<&Plan::numerics, &NumericsPlan::fp8_recipe>(),
+          .line = "Where scales of fp8 come from: earlier steps (delayed), or the tensor itself, "
+                  "which is read once more for it (tensorwise: TransformerEngine's current "
+                  "scaling, torchao's dynamic)."},
     Field{.name = "fp8_parameters",
           .place = at<&Plan::numerics, &NumericsPlan::fp8_parameters>(),
           .flags = "fp8-param-gather:true",

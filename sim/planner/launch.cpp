@@ -116,11 +116,11 @@ std::vector<std::string> flags_of(const Plan& plan) {
 // Fields for which Megatron-LM has neither a flag nor an environment, where they are not as always.
 std::string unsaid(const Plan& plan) {
   // Said by the model, by several flags together, by the environment, or by all the others.
-  constexpr std::array<std::string_view, 11> said = {
-      "context",           "ulysses",          "dp",
-      "schedule",          "recompute_layers", "embedding_layers",
-      "head_layers",       "launch_blocking",  "avoid_record_streams",
-      "gradient_clipping", "allocator_options"};
+  constexpr std::array<std::string_view, 12> said = {
+      "context",           "ulysses",           "dp",
+      "schedule",          "recompute_layers",  "embedding_layers",
+      "head_layers",       "launch_blocking",   "avoid_record_streams",
+      "gradient_clipping", "allocator_options", "fp8_recipe"};
   const Plan usual;
   std::string all;
   for (const config::Field& field : config::plan_fields()) {
@@ -171,6 +171,8 @@ void add_joined_flags(const Plan& plan, std::vector<std::string>& flags) {
   if (policy.offload_modules != 0)
     flags.push_back("--fine-grained-activation-offloading --offload-modules " +
                     offload_modules_text(policy, " "));
+  if (plan.numerics.fp8_recipe == workload::Fp8Recipe::tensorwise)
+    flags.emplace_back("--fp8-recipe tensorwise");
   if (!plan.stack.gradient_clipping) flags.emplace_back("--clip-grad 0.0");
   flags.push_back(fmt::format("--vocab-size {}", a.vocab));
   flags.emplace_back("--tokenizer-type NullTokenizer");

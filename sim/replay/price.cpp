@@ -222,6 +222,7 @@ class Pricer {
                            ? routed(program, t, groups)
                            : lasting(t.kind, groups, codec ? coded(*codec, bytes) : bytes,
                                      [&] { return job_.mesh.group_numbers(who, rank_class); });
+      if (t.followed && whole.ps > 0) whole = whole - profile_.overlap.arrival;
       const Duration kernels =
           coding(codec, t.kind, static_cast<int>(groups.ranks.front().size()), bytes);
       whole += kernels;

@@ -320,7 +320,11 @@ Json to_json(const workload::Plan& p) {
                      {"data", name(codec.data)},
                      {"parameters", name(codec.parameters)},
                      {"pipeline", name(codec.pipeline)}};
-  if (p.numerics.fp8) json["fp8_parameters"] = p.numerics.fp8_parameters;
+  if (p.numerics.fp8) {
+    const bool finds = p.numerics.fp8_recipe == workload::Fp8Recipe::tensorwise;
+    json["fp8_recipe"] = finds ? "tensorwise" : "delayed";
+    json["fp8_parameters"] = p.numerics.fp8_parameters;
+  }
   if (p.numerics.fake_quantization != workload::FakeQuantization::none) {
     json["fake_quantization"] = p.numerics.fake_quantization == workload::FakeQuantization::weights
                                     ? "weights"

@@ -210,6 +210,7 @@ std::string plan_line(const Answer& answer, const Json& json) {
       plan.pipeline.schedule, json["recompute"].get<std::string>(),
       json["attention"].get<std::string>(), json["precision"].get<std::string>());
   if (plan.numerics.fp8) text += " with products in fp8";
+  if (plan.numerics.fp8_recipe == workload::Fp8Recipe::tensorwise) text += " (tensorwise)";
   if (plan.numerics.fake_quantization != workload::FakeQuantization::none)
     text += fmt::format(", {} rounded", json["fake_quantization"].get<std::string>());
   if (!plan.policy.choices.empty())

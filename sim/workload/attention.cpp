@@ -5,6 +5,7 @@
 #include <cassert>
 #include <utility>
 
+#include "sim/workload/fp8.h"
 #include "sim/workload/linear.h"
 #include "sim/workload/module_offload.h"
 #include "sim/workload/schedule_rules.h"
@@ -468,6 +469,7 @@ Value self_attention(Writer& w) {
       contiguous = w.temporary(bytes, "contiguous attention output");
       w.memory_bound(OperationKind::copy, "projection input", 2 * bytes);
     }
+    find_scale(w, {.bytes = bytes, .parts = Unscaled::Parts::columns});
     copied = w.activation(w.rank.operand(bytes), "projection input");
     w.memory_bound(OperationKind::copy, "projection input", bytes + w.rank.operand(bytes));
   }

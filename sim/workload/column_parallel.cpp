@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "sim/workload/fake_quantize.h"
+#include "sim/workload/fp8.h"
 #include "sim/workload/linear_gradients.h"
 #include "sim/workload/lora.h"
 #include "sim/workload/norm.h"
@@ -180,6 +181,8 @@ Gradients ColumnBack::norm() {
 Gradients ColumnBack::run() {
   const Value from_adapter = column.adapter.backward(w);
   if (gathers) gather();
+  find_scale(
+      w, {.bytes = w.dim.rows(linear.out), .parts = Unscaled::Parts::columns, .elementwise = true});
   quantised = quantise(w, linear.out, w.dim.rows(linear.out));
   w.open(linear.weight);
   whole = w.temporary(w.dim.full(), "input gradient");
@@ -206,6 +209,7 @@ Normed operand_of(Writer& w, const Linear& linear, Value given) {
   }
   if (w.plan.numerics.fp8 && w.a.input_norms == model::InputNorms::none) {
     const Value cast = w.activation(bytes, "layer input in fp8");
+    find_scale(w, {.bytes = wide, .parts = Unscaled::Parts::rows, .elementwise = true});
     w.memory_bound(OperationKind::elementwise, "layer input to fp8", wide + bytes);
     return {cast, 0, 0};
   }

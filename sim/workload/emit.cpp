@@ -124,6 +124,16 @@ void Emitter::collective(collective::Kind kind, Stream communicator, std::int64_
   block_.code.push_back(i);
 }
 
+void Emitter::agree(Stream communicator, std::string_view label, bool followed) {
+  Transfer transfer{collective::Kind::all_reduce, communicator, Bytes{4}};
+  transfer.followed = followed;
+  Instruction i = instruction(Op::collective);
+  i.flags = joins;
+  i.index = tables_.transfer(transfer);
+  i.label = tables_.label(label);
+  block_.code.push_back(i);
+}
+
 void Emitter::dispatch(Stream communicator, std::int64_t bytes, const Choices& choices, int route,
                        std::string_view label, std::uint8_t flags, std::uint16_t event) {
   assert(bytes > 0);

@@ -63,6 +63,8 @@ class Emitter {
   void collective(collective::Kind kind, Stream communicator, std::int64_t bytes,
                   std::string_view label, std::uint8_t flags = joins, std::uint16_t event = 0,
                   Stream stream = Stream::compute);
+  // The ranks agree on one number; `followed`: see Transfer.
+  void agree(Stream communicator, std::string_view label, bool followed);
   // One all-to-all of tokens to the places of their choices; bytes of all copies.
   void dispatch(Stream communicator, std::int64_t bytes, const Choices& choices, int route,
                 std::string_view label, std::uint8_t flags = joins, std::uint16_t event = 0);

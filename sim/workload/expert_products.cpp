@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "sim/workload/expert_adapter.h"
+#include "sim/workload/fp8.h"
 #include "sim/workload/module_offload.h"
 
 namespace sim::workload {
@@ -87,6 +88,7 @@ Value Products::activate(Writer& w) const {
                         : w.activation(half(w), "expert activation output");
   w.memory_bound(OperationKind::elementwise, "weighed activation", wide(w) + half(w) + 4 * rows);
   if (!fp8) return out;
+  find_scale(w, {.bytes = half(w), .elementwise = true, .tensors = down.count});
   const Value cast = w.activation(rows * down.in, "expert activation in fp8");
   w.memory_bound(OperationKind::elementwise, "expert activation to fp8", half(w) + rows * down.in);
   w.drop(out);
@@ -200,6 +202,7 @@ Value expert_products(Writer& w, const Routed& r, Dispatched in) {
   w.use({p.up.parameter});
   if (p.padded) in.rows = p.copied(w, in.rows, "padded tokens", "pad rows of experts");
   if (fp8) {
+    find_scale(w, {.bytes = w.dim.element * p.rows * p.up.in, .tensors = p.up.count});
     p.input = w.activation(p.rows * p.up.in, "expert input in fp8");
     w.memory_bound(OperationKind::elementwise, "expert input to fp8",
                    (w.dim.element + 1) * p.rows * p.up.in);

@@ -1,6 +1,7 @@
 // fsdp_gather.cpp — from shards to whole parameters and back: see fsdp.h.
 #include <algorithm>
 
+#include "sim/workload/fp8.h"
 #include "sim/workload/fsdp.h"
 
 namespace sim::workload {
@@ -170,8 +171,12 @@ void Fsdp::reshard(Emitter& e, int index, bool forward) {
 void Fsdp::cast_weights(Emitter& e, int layer) {
   const std::int64_t elements = unit(layer).elements;
   // fp8: no copy outlives the product that it is made for; two casts, one for each direction.
-  if (plan_.numerics.fp8 && !plan_.numerics.fp8_parameters)
+  if (plan_.numerics.fp8 && !plan_.numerics.fp8_parameters) {
+    if (finds_scales(plan_))
+      memory_bound(e, OperationKind::reduction, "largest magnitude of weights",
+                   2 * rank_.dim.element * elements);
     memory_bound(e, OperationKind::copy, "weights to fp8", 2 * (rank_.dim.element + 1) * elements);
+  }
   if (!plan_.sharding.fsdp.fp32_parameters) return;
   e.alloc(layer_slot(weight_copy), rank_.dim.element * elements, Category::activations,
           "weights cast by autocast");

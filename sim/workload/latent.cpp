@@ -10,6 +10,7 @@
 // [NVIDIA/Megatron-LM core 0.14 transformer/multi_latent_attention.py:MLASelfAttention,
 // models/gpt/gpt_layer_specs.py; INVENTORY.md section 20]
 #include "sim/workload/attention.h"
+#include "sim/workload/fp8.h"
 #include "sim/workload/linear.h"
 #include "sim/workload/mixture.h"
 #include "sim/workload/module_offload.h"
@@ -372,6 +373,7 @@ Value latent_attention(Writer& w) {
   const Linear projection = linear(w.rank, Module::projection);
   Value operand = out;
   if (w.plan.numerics.fp8) {
+    find_scale(w, {.bytes = w.dim.rows(widths.value), .parts = Unscaled::Parts::columns});
     operand = w.activation(w.rank.operand(w.dim.rows(widths.value)), "projection input");
     w.memory_bound(OperationKind::copy, "projection input", 2 * w.dim.rows(widths.value));
   }

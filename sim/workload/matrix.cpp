@@ -1,5 +1,7 @@
 #include "sim/workload/matrix.h"
 
+#include "sim/workload/fp8.h"
+
 namespace sim::workload {
 namespace {
 
@@ -60,6 +62,7 @@ void multiply(Writer& w, const Matrix& m, std::int64_t rows) {
 
 Value quantise(Writer& w, const Matrix& m, std::int64_t rows) {
   if (!w.plan.numerics.fp8 || m.narrow) return 0;
+  find_scale(w, {.bytes = w.dim.element * rows * m.out, .elementwise = true, .tensors = m.count});
   const Value made = w.temporary(2 * rows * m.out, "output gradient in fp8");
   w.memory_bound(OperationKind::elementwise, "gradient to fp8", (w.dim.element + 2) * rows * m.out);
   return made;

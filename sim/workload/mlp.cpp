@@ -1,5 +1,6 @@
 #include "sim/workload/mlp.h"
 
+#include "sim/workload/fp8.h"
 #include "sim/workload/linear.h"
 
 namespace sim::workload {
@@ -91,6 +92,7 @@ Value mlp(Writer& w, Value given) {
   w.use({fc2.weight});
   Value operand = out;
   if (w.plan.numerics.fp8) {
+    find_scale(w, {.bytes = bytes, .parts = Unscaled::Parts::columns, .elementwise = true});
     operand = w.activation(cast, "activation output in fp8");
     w.memory_bound(OperationKind::elementwise, "activation output to fp8", bytes + cast);
   }

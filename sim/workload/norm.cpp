@@ -1,5 +1,7 @@
 #include "sim/workload/norm.h"
 
+#include "sim/workload/fp8.h"
+
 namespace sim::workload {
 
 using model::OperationKind;
@@ -62,16 +64,31 @@ Normed norm_forward(Writer& w, std::int64_t bytes, std::string_view label, bool 
   return norm_into(w, w.activation(bytes, label), bytes, workspace);
 }
 
+namespace {
+
+// Where scales are found first, a norm whose output is wanted in fp8 writes it in 16 bits.
+void write_output(Writer& w, std::int64_t bytes) {
+  const std::int64_t wide = w.dim.residual();
+  if (bytes == wide || !finds_scales(w.plan)) return forward_kernels(w, bytes);
+  const Value whole = w.temporary(wide, "norm output in 16 bits");
+  forward_kernels(w, wide);
+  find_scale(w, {.bytes = wide, .parts = Unscaled::Parts::rows, .norm = true});
+  w.memory_bound(OperationKind::elementwise, "norm output to fp8", wide + bytes);
+  w.drop(whole);
+}
+
+}  // namespace
+
 Normed norm_into(Writer& w, Value output, std::int64_t bytes, bool workspace) {
   Normed n{output, w.activation(4 * w.dim.shard, "rsigma"), 0};
   if (w.a.norm_centres()) n.mu = w.activation(4 * w.dim.shard, "mu");
   const Value scratch = workspace ? w.temporary(1, "norm workspace") : Value{0};
-  forward_kernels(w, bytes);
+  write_output(w, bytes);
   w.save({n.rsigma, n.mu});
   w.drop({scratch, n.rsigma, n.mu});
   w.again({n.output, n.rsigma, n.mu}, [n, bytes](Writer& b) {
     b.refill({n.output, n.rsigma, n.mu});
-    forward_kernels(b, bytes);
+    write_output(b, bytes);
   });
   return n;
 }

@@ -360,6 +360,9 @@ void precision(const Plan& plan, Problems& problems) {
     problems.push_back({"tf32", "tf32 is of fp32 tensors; write precision fp32, or turn tf32 off"});
   if (plan.numerics.fp8_parameters && !plan.numerics.fp8)
     problems.push_back({"fp8_parameters", "fp8_parameters needs products in fp8; write fp8 true"});
+  if (plan.numerics.fp8_recipe != Fp8Recipe::delayed && !plan.numerics.fp8)
+    problems.push_back(
+        {"fp8_recipe", "fp8_recipe is of products in fp8; write fp8 true too, or leave it out"});
   if (!plan.numerics.fp8) return;
   // What is gathered in fp8 says so by a hook of FSDP2 [torchao float8/fsdp_utils.py:
   // WeightWithDynamicFloat8CastTensor.fsdp_pre_all_gather].

@@ -316,10 +316,16 @@ struct LayerPolicy {
 // quantisation-aware training (fake_quantize.h).
 enum class FakeQuantization : std::uint8_t { none, weights, operands };
 
+// Where the scale of a tensor comes from that is cast to fp8 (fp8.h): from the largest magnitudes
+// of earlier steps (TransformerEngine's delayed scaling), or from its own, which is found before
+// the cast (TransformerEngine's current scaling, torchao's dynamic one).
+enum class Fp8Recipe : std::uint8_t { delayed, tensorwise };
+
 struct NumericsPlan {
   model::Precision precision = model::Precision::bf16;
   bool tf32 = false;  // products of fp32 tensors in tf32 (NVIDIA_TF32_OVERRIDE, allow_tf32)
-  bool fp8 = false;   // products of the layers in fp8, as TransformerEngine's delayed scaling
+  bool fp8 = false;   // products of the layers in fp8
+  Fp8Recipe fp8_recipe = Fp8Recipe::delayed;
   bool fp8_parameters = false;  // the layers' matrices are held in fp8 alone (--fp8-param-gather)
   bool fp32_gradients = true;   // --accumulate-allreduce-grads-in-fp32
   FakeQuantization fake_quantization = FakeQuantization::none;

@@ -363,6 +363,7 @@ class Printer {
       if (t.choices.of_token > 0)
         lines << "choices" << t.choices.of_token << t.choices.groups << t.choices.top_groups;
       if (t.route != 0) lines << "route" << t.route;
+      if (t.followed) lines << "followed";
     }
     if (i.op == Op::exchange) {
       const Exchange& exchange = program_.exchanges[i.index];

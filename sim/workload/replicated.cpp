@@ -3,6 +3,7 @@
 #include <cassert>
 #include <numeric>
 
+#include "sim/workload/fp8.h"
 #include "sim/workload/host_memory.h"
 #include "sim/workload/host_step.h"
 #include "sim/workload/schedule_rules.h"
@@ -168,9 +169,13 @@ void Replicated::allocate_fp8_weights(Emitter& e, int chunk) {
 
 void Replicated::cast_fp8_weights(Emitter& e, int chunk) {
   const bool transposed = plan_.keeps_transposed_weights();
-  for (int layer = 0; layer < parameters(chunk).layers(); ++layer)
+  for (int layer = 0; layer < parameters(chunk).layers(); ++layer) {
+    if (finds_scales(plan_) && !transposed)
+      e.memory_bound(OperationKind::reduction, "largest magnitude of weights",
+                     rank_.dim.element * layer_matrices(chunk, layer));
     e.memory_bound(OperationKind::copy, transposed ? "transpose weights" : "weights to fp8",
                    (transposed ? 2 : rank_.dim.element + 2) * layer_matrices(chunk, layer));
+  }
 }
 
 void Replicated::is_ready(Emitter& e, int chunk, int parameter) {

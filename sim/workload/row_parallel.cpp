@@ -1,6 +1,7 @@
 // row_parallel.cpp — row-parallel products: each tensor-parallel rank has a part of the input's
 // columns, and the output is summed over the ranks.
 #include "sim/workload/fake_quantize.h"
+#include "sim/workload/fp8.h"
 #include "sim/workload/linear_gradients.h"
 #include "sim/workload/lora.h"
 #include "sim/workload/tensor_grid.h"
@@ -63,6 +64,7 @@ Gradients Row::back(Writer& w, Gradients gradients) const {
   const Dimensions& dim = w.dim;
   const std::int64_t bytes = w.rank.operand(dim.full());
   const Value from_adapter = adapter.backward(w);
+  find_scale(w, {.bytes = dim.residual(), .parts = Unscaled::Parts::rows, .elementwise = true});
   // The reduce-scatter's backward is an all-gather.
   const Value gathered =
       w.sequence_parallel() ? gather_rows(w, "gathered output gradient", bytes, bytes) : Value{0};

@@ -1,6 +1,7 @@
 // shared_aside.cpp — see mixture.h.
 #include <utility>
 
+#include "sim/workload/fp8.h"
 #include "sim/workload/mixture.h"
 
 namespace sim::workload {
@@ -65,6 +66,7 @@ void SharedAside::up(Writer& w) {
   w.drop(whole_);
   operand_ = w.activation(w.rank.operand(w.dim.rows(down_.in)), "shared activation output");
   w.memory_bound(OperationKind::elementwise, "swiglu", w.dim.rows(up_.out) + w.dim.rows(down_.in));
+  find_scale(w, {.bytes = w.dim.rows(down_.in), .elementwise = true});
   w.save(up_output_);
   w.drop(up_output_);
 }

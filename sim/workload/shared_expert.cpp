@@ -1,5 +1,6 @@
 // shared_expert.cpp — see mixture.h: an MLP without a norm, beside the routed experts; split as
 // attention is [core 0.14 moe/shared_experts.py].
+#include "sim/workload/fp8.h"
 #include "sim/workload/mixture.h"
 
 namespace sim::workload {
@@ -85,6 +86,7 @@ Value shared_expert(Writer& w, Value normed) {
   s.operand = w.activation(w.rank.operand(w.dim.rows(s.down.in)), "shared activation output");
   w.memory_bound(OperationKind::elementwise, "swiglu",
                  w.dim.rows(s.up.out) + w.dim.rows(s.down.in));
+  find_scale(w, {.bytes = w.dim.rows(s.down.in), .elementwise = true});
   const Value whole = w.temporary(w.dim.full(), "row-parallel output");
   multiply(w, s.down, w.dim.tokens);
   const Value out = reduce(w, whole, "shared expert output");

@@ -201,6 +201,13 @@ TEST_CASE("calibrate: frameworks bring their own kernels") {
   CHECK(plan_of(find("training_runs.csv", "T01164")).plan.stack.cross_entropy ==
         workload::CrossEntropy::one_kernel);
   CHECK(plan_of(find("training_runs.csv", "T01152")).plan.stack.tp_comm_overlap);
+  // torchao's scales are a tensor's own; of Megatron's runs only where the row says so.
+  CHECK(plan_of(find("training_runs.csv", "T01164")).plan.numerics.fp8_recipe ==
+        workload::Fp8Recipe::tensorwise);
+  CHECK(plan_of(find("training_runs.csv", "T00134")).plan.numerics.fp8_recipe ==
+        workload::Fp8Recipe::tensorwise);
+  CHECK(plan_of(find("training_runs.csv", "T00113")).plan.numerics.fp8_recipe ==
+        workload::Fp8Recipe::delayed);
   CHECK(plan_of(first_of("training_runs.csv", "narayanan2021-table1")).plan.stack.layer_kernels ==
         workload::LayerKernels::fused);
 }

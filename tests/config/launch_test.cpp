@@ -212,6 +212,7 @@ TEST_CASE("launch: a flag is in one row of the table, and what is not simulated 
        {Said{"--qk-l2-norm", "--qk-l2-norm is not simulated"}, Said{"--squared-relu", "as GELU"},
         Said{"--optimizer sgd", "the optimizer is Adam"},
         Said{"--cp-comm-type a2a p2p", "as the first one"},
+        Said{"--fp8-hybrid --fp8-recipe mxfp8", "as delayed scaling"},
         Said{"--outer-dp-sharding-strategy no_shard", "copies of the optimizer"},
         Said{"--fp32-residual-connection", "16 bits"},
         Said{"--manual-gc --defer-embedding-wgrad-compute", "collector"},
@@ -326,6 +327,20 @@ TEST_CASE("launch: a layout says what each part of the model has, and how many c
   CHECK(contains(refused("Et*4|t*4mL"), "the layout has 1 m; the model predicts 0 further tokens"));
   CHECK(contains(refused("t*4|t*4L"), "the layout has an embedding elsewhere"));
   CHECK(flag_meaning("allow-padding-num-layers").text == "layer_split=padded");
+}
+
+TEST_CASE("launch: a recipe of fp8 counts where products are in fp8") {
+  const auto recipe = [](const std::string& flags) {
+    const auto file = with(flags);
+    REQUIRE(file);
+    CHECK(notes(file).empty());
+    return file->plan.numerics.fp8_recipe;
+  };
+  using sim::workload::Fp8Recipe;
+  CHECK(recipe("--fp8-format hybrid --fp8-recipe tensorwise") == Fp8Recipe::tensorwise);
+  CHECK(recipe("--fp8-hybrid --fp8-recipe delayed") == Fp8Recipe::delayed);
+  CHECK(recipe("--fp8-format hybrid") == Fp8Recipe::delayed);
+  CHECK(recipe("--fp8-recipe tensorwise") == Fp8Recipe::delayed);
 }
 
 TEST_CASE("launch: a condition that only the run could decide is named where it matters") {

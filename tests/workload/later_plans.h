@@ -30,6 +30,25 @@ void add_rounded_plans(Add add, const sim::workload::Plan& llama) {
             });
 }
 
+// Products in fp8 whose tensors have scales of their own.
+template <class Add>
+void add_scaled_plans(Add add, const sim::workload::Plan& llama) {
+  using namespace sim::workload;
+  for (const auto kernels : {LayerKernels::fused, LayerKernels::eager, LayerKernels::compiled})
+    for (const bool sequence_parallel : {true, false})
+      for (const Recompute recompute : {Recompute::none, Recompute::full})
+        add("fp8 with scales of its own", llama, [=](Plan& p) {
+          p.architecture.layers = 4;
+          p.mesh.sequence_parallel = sequence_parallel;
+          p.policy.recompute = recompute;
+          p.stack.layer_kernels = kernels;
+          p.stack.rope_fusion = p.stack.swiglu_fusion = kernels != LayerKernels::eager;
+          if (kernels != LayerKernels::fused) p.sharding.data_parallel = DataParallelism::fsdp2;
+          p.numerics.fp8 = true;
+          p.numerics.fp8_recipe = Fp8Recipe::tensorwise;
+        });
+}
+
 // `add(name, plan, change)`, as in sample::catalog().
 template <class Add>
 void add_later_plans(Add add, const sim::workload::Plan& llama) {
@@ -222,6 +241,7 @@ void add_later_plans(Add add, const sim::workload::Plan& llama) {
         p.stack.saved_depth_weights = true;
       });
   add_rounded_plans(add, llama);
+  add_scaled_plans(add, llama);
   for (const int pp : {1, 2})
     add("state of DeepSpeed on the CPU", llama, [=](Plan& p) {
       p.architecture.layers = 4;
