@@ -1,8 +1,8 @@
 // offload_rows.cpp — ZeRO-3 runs of Megatron-DeepSpeed with the optimizer on the CPU
 // (deep_optimizer_states_runs.csv): forward, backward, step and iteration time.
 //
-// The row is replayed as any plan is (workload/host_step.h): a model of its shape, parameters in
-// shards, every layer recomputed, on a node with the rates of calibration/hosts.csv, which name
+// The row is replayed as any plan is (workload/deepspeed_zero3.h): a model of its shape, parameters
+// in shards, every layer recomputed, on a node with the rates of calibration/hosts.csv, which name
 // their sources.
 //
 // Not in the rows, and taken from the authors' scripts [mauryaavinash95/MLP-Offload scripts/
@@ -55,7 +55,9 @@ std::optional<Host> host_of(const config::TableRow& row) {
 
 // Bytes a second, of a rank or (memory, network) of its node; seconds.
 struct HostRates {
-  double gpus_per_node = 1, node_network = 0, microbatch_other = 0, step_other = 0;
+  double gpus_per_node = 1, microbatch_other = 0, step_other = 0;
+  // For one group that has all GPUs of its nodes; for several, of which each has a part of them.
+  double node_network = 0, node_network_apart = 0;
   double cores = 0;  // what reaches a rank of memory without limit
   double memory = 0, pcie_up = 0, pcie_down = 0;
   double blocking_flush = 0;  // parameters whose gradients a blocking copy brings down
@@ -75,6 +77,7 @@ Result<HostRates> rates_of(const Host& of) {
                                   {"layer_backward", &host.layer_backward},
                                   {"blocking_flush", &host.blocking_flush},
                                   {"node_network", &host.node_network},
+                                  {"node_network_apart", &host.node_network_apart},
                                   {"microbatch_other", &host.microbatch_other},
                                   {"step_other", &host.step_other}});
   if (!problems.empty()) return problems;
@@ -179,6 +182,8 @@ std::string read_run(const config::TableRow& row, Run& run) {
   plan.batch.global_batch = static_cast<int>(n["gbs"]);
   plan.batch.sequence = n["seq"];
   plan.sharding.data_parallel = workload::DataParallelism::fsdp2;
+  plan.sharding.deepspeed_optimizer = true;
+  plan.sharding.fsdp.backward_prefetch = 0;
   plan.mesh.sequence_parallel = false;
   plan.numerics.fp32_gradients = false;
   plan.policy.recompute = workload::Recompute::full;
@@ -200,13 +205,13 @@ std::string read_run(const config::TableRow& row, Run& run) {
 }
 
 // The site whose node is the host's.
-search::Site* site_of_host(const Host& host, const HostRates& rates, search::Sites& sites,
-                           std::string& reason) {
+search::Site* site_of_host(const Host& host, const HostRates& rates, bool apart,
+                           search::Sites& sites, std::string& reason) {
   search::SiteChange change;
   change.gpus_per_node = static_cast<int>(rates.gpus_per_node);
   change.nics = 1;
-  change.nic = Bandwidth{static_cast<std::int64_t>(rates.node_network)};
   const auto rate = [](double value) { return Bandwidth{static_cast<std::int64_t>(value)}; };
+  change.nic = rate(apart ? rates.node_network_apart : rates.node_network);
   // The flush was fitted with what the sums of gradients take, which wait for it: 16 bits down and
   // up again.
   const double sums = 2 / rates.pcie_down + 2 / rates.pcie_up;
@@ -243,7 +248,8 @@ RowAnswer predict_offload(const config::TableRow& row, search::Sites& sites) {
     answer.reason = rates.errors().front().where + ": " + rates.errors().front().message;
     return answer;
   }
-  search::Site* site = site_of_host(*host, *rates, sites, answer.reason);
+  const bool apart = run.plan.mesh.tp > 1;
+  search::Site* site = site_of_host(*host, *rates, apart, sites, answer.reason);
   if (site == nullptr) return answer;
   const std::vector<std::string> problems = search::problems(run.plan, *site);
   if (!problems.empty()) {

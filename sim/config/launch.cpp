@@ -89,9 +89,14 @@ LaunchFile read_deepspeed(const std::string& text, const std::string& path) {
   const auto zero = root.find("zero_optimization");
   const bool has_zero = zero != root.end() && zero->is_object();
   set(fmt::format("zero={}", has_zero ? std::clamp<std::int64_t>(whole(*zero, "stage"), 0, 3) : 0));
+  const bool shards = has_zero && whole(*zero, "stage") == 3;
   if (has_zero && (zero->contains("offload_optimizer") || zero->contains("cpu_offload"))) {
     set("optimizer_cpu_offload=true");
-    set("precision_aware_optimizer=true");
+    const auto part = zero->find("offload_optimizer");
+    if (part != zero->end() && part->is_object() && part->contains("ratio") &&
+        (*part)["ratio"].is_number())
+      set(fmt::format("optimizer_offload_fraction={}", (*part)["ratio"].get<double>()));
+    if (!shards) set("precision_aware_optimizer=true");
   }
   // Gradients are added and summed in the type of the model [runtime/engine.py: get_data_types,
   // communication_data_type].
@@ -103,7 +108,15 @@ LaunchFile read_deepspeed(const std::string& text, const std::string& path) {
        (*types)["grad_accum_dtype"] == "fp32");
   if (has_zero && whole(*zero, "stage") >= 2 && short_types)
     set(fmt::format("fp32_gradients={}", wide));
-  if (has_zero && whole(*zero, "stage") == 3) {
+  if (shards) {
+    const auto off = [&](const char* key) { return zero->contains(key) && (*zero)[key] == false; };
+    if (short_types) {
+      set("deepspeed_optimizer=true");
+      if (off("overlap_comm")) set("overlap_grad_reduce=false");
+      if (off("reduce_scatter")) set("deepspeed_all_reduce=true");
+      if (const auto n = whole(*zero, "sub_group_size"); n > 0)
+        set(fmt::format("optimizer_sub_group={}", n));
+    }
     if (const auto n = whole(*zero, "zero_hpz_partition_size"); n > 1)
       set(fmt::format("fsdp.secondary={}", n));
     for (const char* key : {"quantized_weights", "quantized_gradients"})

@@ -303,11 +303,12 @@ LaunchFile of_accelerate(const Values& values, const std::string& path) {
     if (is_true(of("fsdp_config.fsdp_forward_prefetch"))) set("fsdp.forward_prefetch=1");
     if (of("fsdp_config.fsdp_backward_prefetch") == "NO_PREFETCH") set("fsdp.backward_prefetch=0");
   } else if (kind == "DEEPSPEED") {
-    if (const std::string stage = of("deepspeed_config.zero_stage"); !stage.empty())
-      set("zero=" + stage);
+    const std::string stage = of("deepspeed_config.zero_stage");
+    if (!stage.empty()) set("zero=" + stage);
+    if (stage == "3") set("deepspeed_optimizer=true");
     if (!is_off(of("deepspeed_config.offload_optimizer_device"))) {
       set("optimizer_cpu_offload=true");
-      set("precision_aware_optimizer=true");
+      if (stage != "3") set("precision_aware_optimizer=true");
     }
   } else if (kind == "MULTI_GPU") {
     set("distributed_optimizer=false");

@@ -142,7 +142,10 @@ void Translator::deepspeed() {
   if (s == 1) say("DeepSpeed's ZeRO stage 1 is simulated as Megatron-LM's distributed optimizer");
   if (s < 2) return;
   // [DeepSpeed runtime/engine.py: get_data_types]
-  if (has("fp16") || has("bf16")) set(*on, "fp32_gradients=false");
+  if (has("fp16") || has("bf16")) {
+    set(*on, "fp32_gradients=false");
+    if (s >= 3) return set(*on, "deepspeed_optimizer=true");
+  }
   say(fmt::format("DeepSpeed's ZeRO stage {} is simulated as PyTorch's fully_shard", s));
 }
 

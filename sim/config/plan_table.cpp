@@ -286,8 +286,9 @@ constexpr std::array plan_rows{
                   "others (InternEvo)."},
     Field{.name = "deepspeed_optimizer",
           .place = at<&Plan::sharding, &ShardingPlan::deepspeed_optimizer>(),
+          .otherwise = "false; true of parameters in shards with optimizer_cpu_offload",
           .line = "ZeRO-1 as DeepSpeed has it: gradients in tensors of their own, reduced in "
-                  "buckets at the end of a step."},
+                  "buckets at the end of a step. Of parameters in shards (zero 3): its ZeRO-3."},
     Field{.name = "deepspeed_all_reduce",
           .place = at<&Plan::sharding, &ShardingPlan::deepspeed_all_reduce>(),
           .line = "DeepSpeed sums a whole bucket on all ranks, not each part on its own "

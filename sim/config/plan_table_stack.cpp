@@ -236,8 +236,7 @@ constexpr std::array stack_rows{
           .place = at<&Plan::optimizer, &OptimizerOptions::sub_group>(),
           .unit = "elements",
           .synonyms = "sub_group_size",
-          .line = "Of parameters in shards (ZeRO-3): elements of a rank in a sub-group of that "
-                  "state."},
+          .line = "Of DeepSpeed's ZeRO-3: elements of a rank in a sub-group of that state."},
     Field{.name = "optimizer_gpu_stride",
           .place = at<&Plan::optimizer, &OptimizerOptions::gpu_stride>(),
           .line = "Every so many-th sub-group comes up and is updated on the GPU (Deep Optimizer "

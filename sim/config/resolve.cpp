@@ -143,16 +143,27 @@ void sharding(const v1::Plan& from, workload::Plan& to, std::vector<PlanProblem>
   workload::shard_parameters(to, to.sharding.data_parallel, to.sharding.fsdp.reshard_after_forward);
 }
 
+// What updates shards on the CPU is DeepSpeed's ZeRO-3, which sums gradients in the type of the
+// model, beside the backward pass [DeepSpeed runtime/engine.py: communication_data_type,
+// get_data_types; runtime/zero/config.py: overlap_comm].
+void deepspeed_shards(const v1::Plan& from, workload::Plan& to) {
+  if (!from.has_deepspeed_optimizer())
+    to.sharding.deepspeed_optimizer = from.optimizer_cpu_offload();
+  if (!to.sharding.deepspeed_optimizer) return;
+  if (!from.has_fp32_gradients()) to.numerics.fp32_gradients = false;
+  if (!from.has_overlap_grad_reduce()) to.sharding.overlap_grad_reduce = true;
+  // It fetches a parameter ahead, not a layer [runtime/zero/partitioned_param_coordinator.py:
+  // fetch_sub_module; runtime/zero/config.py: prefetch_bucket_size].
+  if (!from.fsdp().has_backward_prefetch()) to.sharding.fsdp.backward_prefetch = 0;
+}
+
 // What is copied as it stands, and the defaults that hang on it.
 void copied(const v1::Plan& from, const Machine* machine, workload::Plan& to) {
   copy_fields(from, to);
   if (!from.has_overlap_param_gather())
     to.sharding.overlap_param_gather =
         to.sharding.distributed_optimizer && to.sharding.overlap_grad_reduce;
-  // What updates shards on the CPU is DeepSpeed's ZeRO-3, which sums gradients in the type of the
-  // model [DeepSpeed runtime/engine.py: communication_data_type, get_data_types].
-  if (from.optimizer_cpu_offload() && to.shards_parameters() && !from.has_fp32_gradients())
-    to.numerics.fp32_gradients = false;
+  if (to.shards_parameters()) deepspeed_shards(from, to);
   if (from.attention() != v1::Plan::attention_unset) return;
   // Fused attention multiplies in 16 bits or less; of its kernels TransformerEngine prefers cuDNN's
   // on Hopper and Blackwell [pytorch/attention/dot_product_attention/utils.py:

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cassert>
+#include <map>
 #include <set>
 
 #include "sim/collective/tree.h"
@@ -16,15 +17,29 @@ using topology::Routes;
 
 constexpr int nobody = -1;  // a GPU of a node whose own links do not count
 
+// Of groups, by their nodes.
+class Trees {
+ public:
+  const std::array<collective::Tree, 2>& of(const Spread& spread) {
+    const auto [at, added] = by_nodes_.try_emplace(spread.size());
+    if (added) at->second = collective::double_binary_tree(static_cast<int>(spread.size()));
+    return at->second;
+  }
+
+ private:
+  std::map<std::size_t, std::array<collective::Tree, 2>> by_nodes_;
+};
+
 class Builder {
  public:
   Builder(const Routes& routes, std::array<double, 4> efficiency, int send_channels,
-          int exchange_nics, Traffic& out, LinkPlaces& places)
+          int exchange_nics, Trees& trees, Traffic& out, LinkPlaces& places)
       : routes_(routes),
         node_(routes.cluster().node),
         efficiency_(efficiency),
         send_channels_(send_channels),
         exchange_nics_(exchange_nics),
+        trees_(trees),
         out_(out),
         places_(places) {
     ++places_.query;
@@ -78,6 +93,7 @@ class Builder {
   std::array<double, 4> efficiency_;  // by kind of link
   int send_channels_;
   int exchange_nics_;  // of a node, that rings of sends use; 0: all
+  Trees& trees_;
   Traffic& out_;
   LinkPlaces& places_;
   std::vector<bool> shown_;
@@ -231,7 +247,7 @@ void Builder::tree(int group, const Spread& spread, bool with_chain) {
     flow(group, bytes, crossed, true);
     return;
   }
-  const auto trees = collective::double_binary_tree(static_cast<int>(spread.size()));
+  const std::array<collective::Tree, 2>& trees = trees_.of(spread);
   const int channels = shape_of(spread).nics;
   for (int channel = 0; channel < channels; ++channel) {
     Path crossed;  // by one node's part at a time
@@ -347,14 +363,13 @@ void Builder::pairs(int group, const std::vector<int>& ranks) {
 
 // One node of all those that are alike in what rings and trees put on their own links.
 std::vector<bool> one_of_alike(Pattern pattern, const std::vector<Spread>& groups,
-                               const Routes& routes) {
+                               const Routes& routes, Trees& trees) {
   const topology::Node& node = routes.cluster().node;
   std::vector<std::vector<std::int64_t>> put(static_cast<std::size_t>(routes.cluster().nodes));
   for (std::size_t g = 0; g < groups.size(); ++g) {
     std::vector<int> neighbours(groups[g].size(), 0);
     if (pattern != Pattern::ring) {
-      for (const collective::Tree& parents :
-           collective::double_binary_tree(static_cast<int>(groups[g].size()))) {
+      for (const collective::Tree& parents : trees.of(groups[g])) {
         for (std::size_t k = 0; k < parents.size(); ++k) {
           if (parents[k] < 0) continue;
           ++neighbours[k];
@@ -394,11 +409,12 @@ Traffic traffic(Pattern pattern, const std::vector<Spread>& groups,
                                             achieved.pcie,
                                             sends ? achieved.send_network : achieved.network, 1};
   const int exchange_nics = pattern == Pattern::exchange ? achieved.exchange_nics : 0;
-  Builder builder(routes, efficiency, send_channels, exchange_nics, out, places);
+  Trees trees;
+  Builder builder(routes, efficiency, send_channels, exchange_nics, trees, out, places);
   const topology::Cluster& cluster = routes.cluster();
   const bool alike = cluster.conditions.empty() && cluster.rates.empty() && routes.rails_meet();
   if (of == Of::one_of_alike && !sends && alike)
-    builder.show(one_of_alike(pattern, groups, routes));
+    builder.show(one_of_alike(pattern, groups, routes, trees));
   for (std::size_t g = 0; g < groups.size(); ++g) {
     const int group = static_cast<int>(g);
     switch (pattern) {

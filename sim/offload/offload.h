@@ -1,6 +1,6 @@
 // offload.h — catalog of optimizers whose state lies on the CPU: what a rank does in a step, in
 // which order, on which queue: work in parameters and bytes. How long it takes is the replay's, of
-// programs that have this work (workload/host_step.h).
+// programs that have this work (workload/deepspeed_zero3.h).
 //
 // The state of a parameter is fp32: the parameter, two moments and the gradient. A rank's share is
 // cut into sub-groups of whole tensors; the first `fraction` of them lie on the CPU. There the

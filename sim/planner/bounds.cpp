@@ -106,7 +106,8 @@ std::int64_t FirstBounds::state_bytes(const Core& core, std::int64_t parameters)
   const double experts = plan.architecture.is_mixture() ? expert_replicas(plan, core) : 0;
   const double ranks =
       copies * std::max(static_cast<double>(core.dp) * core.cp / plan.replicas(), experts);
-  if (plan.shards_parameters()) return static_cast<std::int64_t>(count * (weight + 8) / ranks);
+  if (plan.shards_parameters())
+    return static_cast<std::int64_t>(count * (weight + (o.offload_fraction > 0 ? 0 : 8)) / ranks);
   const double gradient = plan.numerics.fp32_gradients ? 4 : 2;
   return static_cast<std::int64_t>(
       count * (weight + gradient + state / (plan.sharding.distributed_optimizer ? ranks : 1)));

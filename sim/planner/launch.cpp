@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <nlohmann/json.hpp>
 #include <span>
 
 #include "sim/config/fields.h"
@@ -60,10 +61,6 @@ bool rounds(const Plan& plan) {
   return plan.numerics.fake_quantization != workload::FakeQuantization::none;
 }
 
-bool offloads_shards(const Plan& plan) {
-  return plan.shards_parameters() && plan.optimizer.offload_fraction > 0;
-}
-
 // Schedules of Megatron-LM: with chunks it interleaves.
 std::string megatron_left(const Plan& plan) {
   const bool own = plan.pipeline.schedule == "1f1b" || plan.pipeline.schedule == "interleaved-1f1b";
@@ -73,7 +70,6 @@ std::string megatron_left(const Plan& plan) {
     return fmt::format("Megatron-LM has no context {}", plan.mesh.context);
   if (rounds(plan)) return "what is rounded is said in code (modelopt.torch.quantization.quantize)";
   if (plan.sharding.deepspeed_optimizer) return "DeepSpeed's optimizer is Megatron-DeepSpeed's";
-  if (offloads_shards(plan)) return "ZeRO-3 with its optimizer on the CPU is DeepSpeed's";
   if (plan.mesh.tensor_columns > 1 || plan.mesh.tensor_depth > 1)
     return "tensors in rows, columns and depth are Megatron-AxoNN's";
   if (plan.policy.recompute_modules.operators && plan.policy.recompute == Recompute::selective)
@@ -253,8 +249,8 @@ LaunchText torchtitan(const Plan& plan, const std::string& model) {
     out.left = "torchtitan trains without rounded operands";
   } else if (plan.sharding.data_parallel != workload::DataParallelism::fsdp2) {
     out.left = "torchtitan's data parallelism is FSDP2 (zero=2, zero=3)";
-  } else if (offloads_shards(plan)) {
-    out.left = "torchtitan leaves no optimizer to the CPU; ZeRO-3 that does is DeepSpeed's";
+  } else if (plan.sharding.deepspeed_optimizer) {
+    out.left = "ZeRO-3 of torchtitan is PyTorch's, not DeepSpeed's";
   } else if (plan.mesh.cp > 1 && workload::context_method(plan).torch.empty()) {
     out.left =
         "torchtitan shares sequences by PyTorch's context_parallel (context torch-allgather)";
@@ -354,6 +350,39 @@ LaunchText bridge(const Plan& plan) {
   return out;
 }
 
+// DeepSpeed's configuration of its ZeRO-3; the model and its layers are the script's.
+LaunchText deepspeed(const Plan& plan) {
+  LaunchText out{"DeepSpeed", "ds_config.json", "", ""};
+  if (!plan.shards_parameters()) {
+    out.left = "of DeepSpeed's optimizers ZeRO-3 is written";
+    return out;
+  }
+  const workload::FsdpOptions& shards = plan.sharding.fsdp;
+  const workload::OptimizerOptions& o = plan.optimizer;
+  nlohmann::ordered_json zero = {{"stage", shards.reshard_after_forward ? 3 : 2},
+                                 {"overlap_comm", plan.sharding.overlap_grad_reduce},
+                                 {"reduce_scatter", !plan.sharding.deepspeed_all_reduce},
+                                 {"sub_group_size", o.sub_group}};
+  if (shards.secondary > 1) zero["zero_hpz_partition_size"] = shards.secondary;
+  if (shards.quantized_weights) zero["zero_quantized_weights"] = true;
+  if (shards.quantized_gradients) zero["zero_quantized_gradients"] = true;
+  if (o.offload_fraction > 0)
+    zero["offload_optimizer"] = {
+        {"device", "cpu"}, {"pin_memory", true}, {"ratio", o.offload_fraction}};
+  const bool half = plan.numerics.precision == model::Precision::fp16;
+  nlohmann::ordered_json all = {{"train_batch_size", plan.batch.global_batch},
+                                {"train_micro_batch_size_per_gpu", plan.batch.micro_batch},
+                                {half ? "fp16" : "bf16", {{"enabled", true}}},
+                                {"gradient_clipping", plan.stack.gradient_clipping ? 1.0 : 0.0}};
+  if (plan.numerics.fp32_gradients) all["data_types"] = {{"grad_accum_dtype", "fp32"}};
+  all["zero_optimization"] = std::move(zero);
+  out.text = all.dump(2) + "\n";
+  out.left = "the model and how its layers run";
+  if (o.gpu_stride > 0) out.left += ", optimizer_gpu_stride (a fork's)";
+  if (o.async_gradient_copy) out.left += ", async_gradient_copy (a fork's)";
+  return out;
+}
+
 // The job's nodes in their order, under the names of `topo place`.
 LaunchText hostfile(const Plan& plan, const topology::Cluster& cluster) {
   LaunchText out{"order of nodes", "hostfile", "", ""};
@@ -372,6 +401,7 @@ LaunchText hostfile(const Plan& plan, const topology::Cluster& cluster) {
 std::vector<LaunchText> launches(const Plan& plan, const std::string& model,
                                  const config::Machine& machine) {
   std::vector<LaunchText> all = {megatron(plan, machine), torchtitan(plan, model), bridge(plan)};
+  if (plan.sharding.deepspeed_optimizer) all.push_back(deepspeed(plan));
   if (!machine.cluster.hosts.empty()) all.push_back(hostfile(plan, machine.cluster));
   return all;
 }

@@ -1,6 +1,6 @@
 // launch.h — a plan in the words of the programs that run it: flags of Megatron-LM, the TOML of
-// torchtitan, the YAML of Megatron-Bridge; and, where the nodes have an order, the hostfile of Open
-// MPI, which says it.
+// torchtitan, the YAML of Megatron-Bridge, the JSON of DeepSpeed where the optimizer is its own;
+// and, where the nodes have an order, the hostfile of Open MPI, which says it.
 //
 // Invariant: what is written of a plan, read back by config::load_megatron with the model and the
 // cluster, gives the plan, but for what `left` says.

@@ -84,11 +84,7 @@ model::Recompute flops_recompute(workload::Recompute recompute) {
 }
 
 Result<Site*> Sites::of(const config::Machine& machine) {
-  const topology::Node& node = machine.cluster.node;
-  const std::string key =
-      fmt::format("{}\n{} x {}, {} x {}, {}", machine.text, machine.cluster.nodes, node.gpus,
-                  node.nics, node.nic.bytes_per_second, node.nvlink_sharp);
-  std::vector<std::unique_ptr<Site>>& alike = sites_[key];
+  std::vector<std::unique_ptr<Site>>& alike = sites_[machine.text];
   for (const std::unique_ptr<Site>& one : alike)
     if (one->machine.cluster == machine.cluster && one->machine.gpu == machine.gpu &&
         one->machine.path == machine.path)
@@ -101,7 +97,10 @@ Result<Site*> Sites::of(const config::Machine& machine) {
   site->network = std::make_unique<network::Network>(
       machine.cluster,
       std::make_shared<const network::CommunicationProfile>(site->profile.communication));
-  std::string files = key + "\n" + site->profile.text;
+  const topology::Node& node = machine.cluster.node;
+  std::string files =
+      fmt::format("{}\n{} x {}, {} x {}, {}\n{}", machine.text, machine.cluster.nodes, node.gpus,
+                  node.nics, node.nic.bytes_per_second, node.nvlink_sharp, site->profile.text);
   for (const device::Gpu& gpu : machine.others) {
     const Result<config::ProfileFile> other = config::find_profile(gpu, machine.path);
     if (!other) return other.errors();

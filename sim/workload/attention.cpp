@@ -66,8 +66,7 @@ void attention_kernel(Writer& w, bool backward, const Scores& scores, Stream str
       scores.key / documents, scores.causal, w.plan.numerics.precision,
       w.variant.kind.whole ? 0 : w.a.sliding_window);
   o.implementation = implementation(w.plan.stack.attention);
-  if (backward && dq_splits(w, scores.heads) > 1)
-    o.blocks = dq_splits(w, scores.heads) * o.batch * o.heads;
+  if (backward) split_dq(w, o);
   w.e.kernel(o, w.flags, stream);
 }
 
@@ -75,6 +74,11 @@ std::int64_t dq_splits(const Writer& w, std::int64_t heads) {
   if (!w.plan.stack.deterministic || w.plan.stack.attention != AttentionBackend::flash) return 1;
   const std::int64_t rows = w.dim.batch * w.plan.documents_per_sample() * heads;
   return (w.rank.environment.sms + rows - 1) / rows;
+}
+
+void split_dq(const Writer& w, model::Operation& backward) {
+  const std::int64_t splits = dq_splits(w, backward.heads);
+  if (splits > 1) backward.blocks = splits * backward.batch * backward.heads;
 }
 
 void sum_of_splits(Writer& w, std::int64_t splits, std::int64_t bytes, Stream stream) {

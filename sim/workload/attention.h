@@ -89,6 +89,8 @@ void attention_kernel(Writer& w, bool backward, const Scores& scores,
 // the GPU, each with a dQ of its own; 1 elsewhere [flash_bwd_launch_template.h:
 // run_flash_bwd_seqk_parallel; flash_api.cpp: mha_varlen_bwd, nsplits].
 std::int64_t dq_splits(const Writer& w, std::int64_t heads);
+// That many take a head's place in the kernel's backward pass.
+void split_dq(const Writer& w, model::Operation& backward);
 // What its conversion of dQ reads besides the first one's bytes, which are the kernel's own.
 void sum_of_splits(Writer& w, std::int64_t splits, std::int64_t bytes, Stream stream);
 // fp32 accumulators and row sums that live inside one backward kernel call, around `kernel`.

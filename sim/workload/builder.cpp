@@ -237,8 +237,7 @@ Template Builder::forward(int chunk, const Moment& moment) {
   return t;
 }
 
-// Runs the group that ends with a layer again, keeping what its backward pass needs. The layer
-// itself is entered by its backward pass.
+// Runs the group that ends with a layer again; that layer is entered by its backward pass.
 void Builder::run_again(Template& t, int chunk, int last, const Moment& moment) {
   Variant variant;
   variant.recompute = true;
@@ -288,6 +287,7 @@ Template Builder::backward(int chunk, const Moment& moment, bool splits) {
     if (const auto next = offload_.before(chunk, layer)) call(t, offload_.up(*next), *next);
     if (rank_.recomputes(layer) && rank_.ends_recomputed_group(chunk, layer))
       run_again(t, chunk, layer, moment);
+    shard(t, sharding_->before_gradients(layer), layer);
     call(t, backward_layer(v), layer);
     shard(t, sharding_->after(layer, Visit::backward), layer);
   }

@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
+#include "sim/workload/deepspeed_zero3.h"
 #include "sim/workload/host_memory.h"
-#include "sim/workload/host_step.h"
 
 namespace sim::workload {
 

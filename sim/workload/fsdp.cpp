@@ -26,11 +26,11 @@ Fsdp::Fsdp(Rank& rank)
       accumulates_(plan_.sharding.fsdp.no_sync || staged_),
       at_end_(staged_ && !flat()) {
   for (int chunk = 0; chunk < plan_.pipeline.virtual_stages; ++chunk) add_chunk(chunk);
-  if (plan_.optimizer.offload_fraction > 0) {
+  if (plan_.sharding.deepspeed_optimizer) {
     std::vector<std::int64_t> tensors;
     for (const Parameter& p : parameters(0).all())
       tensors.push_back(p.frozen ? 0 : round_up(p.elements, shards_) / shards_);
-    host_.emplace(rank_, std::move(tensors));
+    deepspeed_.emplace(rank_, std::move(tensors));
   }
   warm_limiter();
 }
@@ -62,7 +62,7 @@ void Fsdp::add_unit(Chunk& chunk, const Parameters& all, int layer) {
     // FSDP2 keeps what is frozen in the type in which it was loaded, which is that of its use; a
     // flat parameter has one type.
     // DeepSpeed has the parameters of fp32 beside shards of 16 bits.
-    const bool as_gathered = p.frozen || plan_.optimizer.offload_fraction > 0;
+    const bool as_gathered = p.frozen || plan_.sharding.deepspeed_optimizer;
     m.stored = as_gathered && !flat() ? m.gathered : 4;
     m.tensor = index;
     m.frozen = p.frozen;
@@ -142,9 +142,9 @@ void Fsdp::set_up(Emitter& e) {
     }
     for (std::size_t i = 0; i < u.members.size(); ++i)
       e.alloc(fixed_slot(u.shards[i]), u.members[i].stored * (u.members[i].elements / shards_),
-              offloads() ? Category::weights : Category::master_weights, "sharded parameter");
+              deepspeed_ ? Category::weights : Category::master_weights, "sharded parameter");
   });
-  if (offloads()) host_->set_up(e);
+  if (deepspeed_) deepspeed_->set_up(e);
   wait_for_all(rank_, e, "set-up", "barrier");
 }
 
@@ -201,8 +201,8 @@ void Fsdp::end_step(Emitter& e, bool first) {
     e.free(fixed_slot(received_gradient), maybe);
     e.free(fixed_slot(sent_gradient), maybe);
   }
-  if (offloads()) {
-    host_->step(e, first);
+  if (deepspeed_) {
+    deepspeed_->step(e, first);
     return wait_for_all(rank_, e, "interval timer", "loss all-reduce");
   }
   const std::int64_t table = round_up(rank_.dim.vocab * rank_.dim.hidden, shards_) / shards_;
@@ -224,9 +224,11 @@ void Fsdp::begin(schedule::Pass pass, int chunk, const Moment& moment) {
   const bool follows_backward = pass_ != schedule::Pass::forward;
   Sharding::begin(pass, chunk, moment);
   gathered_ = reduced_ = -1;
+  bucket_.clear();
+  reductions_ = 0;
   frees_ = {};
   arrived_.clear();
-  if (offloads()) host_->begin_pass();
+  if (deepspeed_) deepspeed_->begin_pass();
   if (!staged_ && pass == schedule::Pass::forward && follows_backward) free_events_ = warm_events_;
 }
 

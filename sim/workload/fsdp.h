@@ -15,6 +15,10 @@
 // has passed (record_stream), so the CPU waits for the second-last free event before it gathers
 // (limit_all_gathers). FSDP2 copies out of the gathered tensor into parameters of their own.
 //
+// DeepSpeed's ZeRO-3 (deepspeed_zero3.h) has FSDP2's units, and gathers as it does; gradients wait
+// in a bucket on the reduce stream, which is reduced when a layer's first gradient finds no room
+// there.
+//
 // With stages gradients stay whole until the last microbatch of a chunk. FSDP2 then reduces all
 // units behind the last pass, the root first, and keeps what a backward pass has gathered until
 // then: torch.distributed.pipelining turns gradient sync and resharding off for every backward pass
@@ -33,7 +37,7 @@
 #include <string_view>
 #include <vector>
 
-#include "sim/workload/host_step.h"
+#include "sim/workload/deepspeed_zero3.h"
 #include "sim/workload/sharding.h"
 
 namespace sim::workload {
@@ -52,6 +56,7 @@ class Fsdp final : public Sharding {
   void restore(const State& state) override;
   std::optional<std::uint32_t> before(int layer, Visit visit) override;
   std::optional<std::uint32_t> after(int layer, Visit visit) override;
+  std::optional<std::uint32_t> before_gradients(int layer) override;
 
  private:
   enum class Held : std::uint8_t { shard, gathering, whole };
@@ -150,21 +155,22 @@ class Fsdp final : public Sharding {
   void reduce_flat(Emitter& e, Group& u, bool from_accumulated);
   void reduce_copied(Emitter& e, int u, bool from_accumulated);
   void ready_in_deepspeed(Emitter& e, const Group& u);
+  void put_in_bucket(Emitter& e, int u);
+  void reduce_bucket(Emitter& e);
   void communicate(Emitter& e, const Group& u);
   void exchange_quantized(Emitter& e, const Group& u);
   void keep_shard(Emitter& e, Group& u);
   void reduce_all(Emitter& e);
   void end_reduction(Emitter& e);
 
-  // Fully sharded with the state on the CPU: DeepSpeed's ZeRO-3.
-  bool offloads() const { return host_.has_value(); }
-
-  std::optional<HostStep> host_;
-  std::int64_t shards_;  // ranks that share one copy
-  bool splits_;          // weight gradients may come in a pass of their own
-  bool staged_;          // run by torch.distributed.pipelining, or its like for FSDP1
-  bool accumulates_;     // reduces in the last microbatch only
-  bool at_end_;          // ... behind its last pass, all units
+  std::optional<DeepspeedZero3> deepspeed_;
+  std::vector<int> bucket_;  // DeepSpeed's: units whose gradients wait there, in this pass
+  int reductions_ = 0;       // of buckets, in this pass
+  std::int64_t shards_;      // ranks that share one copy
+  bool splits_;              // weight gradients may come in a pass of their own
+  bool staged_;              // run by torch.distributed.pipelining, or its like for FSDP1
+  bool accumulates_;         // reduces in the last microbatch only
+  bool at_end_;              // ... behind its last pass, all units
   std::vector<Chunk> chunks_;
   std::vector<std::uint32_t> layer_gradients_;  // slots that all layers use, by place in the unit
   std::vector<int> arrived_;                    // parameters of the ends with a gradient, this pass

@@ -18,6 +18,17 @@ enum : std::uint32_t {
   quantized = 9,
 };
 
+// DeepSpeed's reduce_bucket_size, where its configuration says none
+// [deepspeed/runtime/zero/config.py].
+constexpr std::int64_t bucket_elements = 500'000'000;
+// Reductions under way that the CPU does not wait for [stage3.py: max_param_reduce_events].
+constexpr int most_reductions = 2;
+
+std::uint8_t bucket_event_of(int reduction) {
+  return static_cast<std::uint8_t>(free_backward_event + reduction % free_backward_events);
+}
+static_assert(free_backward_events > most_reductions + 1);
+
 }  // namespace
 
 std::uint32_t Fsdp::leave_root(Visit visit) {
@@ -27,6 +38,10 @@ std::uint32_t Fsdp::leave_root(Visit visit) {
     return e.finish();
   }
   if (visit == Visit::backward) finish_unit(e, root());
+  if (visit == Visit::backward && deepspeed_) {
+    reduce_bucket(e);
+    e.sync_stream(Stream::reduce, "reductions");
+  }
   if (at_end_ && completes_layers()) reduce_all(e);
   if (at_end_ ? completes_layers() : syncs()) end_reduction(e);
   return e.finish();
@@ -58,7 +73,9 @@ void Fsdp::finish_unit(Emitter& e, int index) {
   if (accumulates_) accumulate(e, u);
   if (at_end_ || !syncs()) return;
   const bool from_accumulated = accumulates_ && !moment_.first;
-  if (flat())
+  if (deepspeed_)
+    put_in_bucket(e, index);
+  else if (flat())
     reduce_flat(e, u, from_accumulated);
   else
     reduce_copied(e, index, from_accumulated);
@@ -174,9 +191,55 @@ void Fsdp::reduce_copied(Emitter& e, int index, bool from_accumulated) {
   e.wait(order_event, Stream::reduce);
   e.alloc(local_slot(reduced), reduce_bytes() * (u.reduced / shards_), Category::gradients,
           "reduced shard", Stream::reduce);
-  if (offloads()) ready_in_deepspeed(e, u);
   communicate(e, u);
   keep_shard(e, u);
+}
+
+// A gradient is copied into the bucket on the reduce stream, and reduced with the others that are
+// there when the next one finds no room: when a layer behind it has its first
+// [runtime/zero/stage3.py: reduce_independent_p_g_buckets_and_remove_grads].
+void Fsdp::put_in_bucket(Emitter& e, int index) {
+  Group& u = unit(index);
+  e.record(order_event);
+  e.wait(order_event, Stream::reduce);
+  e.alloc(fixed_slot(u.reduction), reduce_bytes() * u.reduced, Category::communication,
+          "reduce-scatter input", Stream::reduce);
+  memory_bound(e, OperationKind::copy, "gradients to bucket",
+               (rank_.dim.element + reduce_bytes()) * u.reduced, Stream::reduce);
+  for (const Member& m : u.members) {
+    if (m.frozen) continue;
+    e.record_stream(fixed_slot(m.gradient), Stream::reduce);
+    e.free(fixed_slot(m.gradient));
+  }
+  bucket_.push_back(index);
+}
+
+void Fsdp::reduce_bucket(Emitter& e) {
+  if (bucket_.empty()) return;
+  const int earlier = reductions_ - most_reductions - 1;
+  if (earlier >= 0) e.sync_event(bucket_event_of(earlier), "earlier reductions");
+  e.record(order_event);
+  e.wait(order_event, Stream::reduce);
+  for (const int index : bucket_) {
+    Group& u = unit(index);
+    e.alloc(local_slot(reduced), reduce_bytes() * (u.reduced / shards_), Category::gradients,
+            "reduced shard", Stream::reduce);
+    ready_in_deepspeed(e, u);
+    communicate(e, u);
+    keep_shard(e, u);
+    e.free(fixed_slot(u.reduction));
+  }
+  e.record(bucket_event_of(reductions_++), Stream::reduce);
+  bucket_.clear();
+}
+
+std::optional<std::uint32_t> Fsdp::before_gradients(int layer) {
+  std::int64_t elements = unit(layer).reduced;
+  for (const int index : bucket_) elements += unit(index).reduced;
+  if (bucket_.empty() || elements <= bucket_elements) return {};
+  Emitter e(rank_.tables, "bucket is full");
+  reduce_bucket(e);
+  return e.finish();
 }
 
 // DeepSpeed orders a bucket by ranks before it scatters the sum, and divides it
@@ -229,10 +292,10 @@ void Fsdp::communicate(Emitter& e, const Group& u) {
 void Fsdp::keep_shard(Emitter& e, Group& u) {
   const std::int64_t elements = u.reduced / shards_;
   Slot shard = local_slot(reduced);
-  if (offloads()) {
+  if (deepspeed_) {
     std::vector<int> tensors;
     for (const Member& m : u.members) tensors.push_back(m.tensor);
-    return host_->take(e, tensors, shard, moment_);
+    return deepspeed_->take(e, tensors, shard, moment_);
   }
   if (reduce_bytes() != 4) {
     e.alloc(local_slot(sharded_gradient), 4 * elements, Category::gradients, "sharded gradient",

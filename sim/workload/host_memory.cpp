@@ -2,42 +2,32 @@
 
 #include <algorithm>
 
-#include "sim/workload/parts.h"
+#include "sim/workload/parameter.h"
+#include "sim/workload/rank.h"
 
 namespace sim::workload {
 
 namespace {
 
-// Adapters of a layer, on all ranks: r rows of as many columns as a product has inputs, and r
-// columns of as many rows as it has outputs.
-double adapter_elements(const Plan& plan) {
-  const model::Architecture& a = plan.architecture;
-  const LoraOptions& lora = plan.lora;
-  const std::int64_t inputs = a.activation == model::Activation::swiglu ? 2 : 1;
-  std::int64_t widths = 0;
-  if (lora.qkv) widths += a.hidden + a.query_width() + 2 * a.kv_width();
-  if (lora.projection) widths += a.query_width() + a.hidden;
-  if (lora.fc1) widths += a.hidden + inputs * a.ffn;
-  if (lora.fc2) widths += a.ffn + a.hidden;
-  return static_cast<double>(lora.rank * widths);
-}
-
-// That are trained, of the fullest rank.
+// That are trained, of the fullest rank: each parameter over the ranks that share its state.
 double elements_of_rank(const Plan& plan) {
-  const model::Architecture& a = plan.architecture;
-  int most = 0;
+  const double ranks = static_cast<double>(plan.mesh.dp) * plan.mesh.cp;
+  const double with_experts = ranks * plan.mesh.tp / (plan.mesh.ep * plan.expert_tp());
+  double most = 0;
   for (int stage = 0; stage < plan.mesh.pp; ++stage) {
-    int own = 0;
-    for (int chunk = 0; chunk < plan.pipeline.virtual_stages; ++chunk)
-      own += plan.chunk_layers(stage, chunk);
+    Program program;
+    program.stage = stage;
+    const Environment environment;
+    const Rank rank(plan, environment, program);
+    double own = 0;
+    for (int chunk = 0; chunk < plan.pipeline.virtual_stages; ++chunk) {
+      const Parameters parameters(rank, chunk);
+      for (const Parameter& p : parameters.all())
+        if (!p.frozen) own += static_cast<double>(p.elements) / (p.expert ? with_experts : ranks);
+    }
     most = std::max(most, own);
   }
-  const double ranks = static_cast<double>(plan.mesh.dp) * plan.mesh.cp * plan.mesh.tp;
-  if (plan.trains_adapters()) return most * adapter_elements(plan) / ranks;
-  const auto all = static_cast<double>(model::parameters(a));
-  const auto embedding = static_cast<double>(model::embedding_parameters(a, a.vocab));
-  const double share = static_cast<double>(most) / static_cast<double>(a.layers);
-  return (share * (all - embedding) + embedding) / ranks;
+  return most;
 }
 
 }  // namespace

@@ -285,8 +285,7 @@ model::Operation kernel(const Writer& w, bool backward) {
                        dim.batch * documents, dim.heads, dim.heads, width, dim.local / documents,
                        dim.local / documents, true, w.plan.numerics.precision, 0);
   o.implementation = implementation(w.plan.stack.attention);
-  if (backward && dq_splits(w, dim.heads) > 1)
-    o.blocks = dq_splits(w, dim.heads) * o.batch * o.heads;
+  if (backward) split_dq(w, o);
   return o;
 }
 

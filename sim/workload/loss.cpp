@@ -19,25 +19,6 @@ Value logits_tensor(Writer& w, std::int64_t bytes, std::string_view label) {
   return w.make(bytes, label, Category::logits);
 }
 
-// In fp32: what `.float()` makes of the logits. It makes nothing where they are in fp32 already.
-std::int64_t wide_bytes(const Dimensions& dim) {
-  return 4 * dim.tokens * dim.vocab;
-}
-bool widens(const Writer& w) {
-  return w.dim.element < 4;
-}
-void widen(Writer& w) {
-  if (widens(w)) softmax_pass(w, "logits to fp32", logits_bytes(w.dim) + wide_bytes(w.dim));
-}
-// The gradient of the logits from that of the wide ones, which goes.
-Value narrow(Writer& w, Value wide) {
-  if (!widens(w)) return wide;
-  const Value made = logits_tensor(w, logits_bytes(w.dim), "logits gradient");
-  softmax_pass(w, "gradient to bf16", logits_bytes(w.dim) + wide_bytes(w.dim));
-  w.drop(wide);
-  return made;
-}
-
 // What Megatron-LM's function saves, or one fused kernel's, in the order of their release.
 struct SavedLoss {
   Value softmax, mask, targets;
@@ -209,6 +190,26 @@ Value torch(Writer& w) {
 
 std::int64_t logits_bytes(const Dimensions& dim) {
   return dim.element * dim.tokens * dim.vocab;
+}
+
+std::int64_t wide_bytes(const Dimensions& dim) {
+  return 4 * dim.tokens * dim.vocab;
+}
+
+bool widens(const Writer& w) {
+  return w.dim.element < 4;
+}
+
+void widen(Writer& w) {
+  if (widens(w)) softmax_pass(w, "logits to fp32", logits_bytes(w.dim) + wide_bytes(w.dim));
+}
+
+Value narrow(Writer& w, Value wide) {
+  if (!widens(w)) return wide;
+  const Value made = logits_tensor(w, logits_bytes(w.dim), "logits gradient");
+  softmax_pass(w, "gradient to bf16", logits_bytes(w.dim) + wide_bytes(w.dim));
+  w.drop(wide);
+  return made;
 }
 
 // PyTorch's own runs where layers run its kernels.

@@ -10,6 +10,12 @@
 namespace sim::workload {
 
 std::int64_t logits_bytes(const Dimensions& dim);
+// In fp32: what `.float()` makes of the logits. It makes nothing where they are in fp32 already.
+std::int64_t wide_bytes(const Dimensions& dim);
+bool widens(const Writer& w);
+void widen(Writer& w);
+// The gradient of the logits from that of the wide ones, which goes.
+Value narrow(Writer& w, Value wide);
 // From the logits to the losses of the tokens, which the caller drops; the way back leads to the
 // gradient of the logits.
 Value cross_entropy(Writer& w, Value logits);

@@ -14,9 +14,9 @@
 #include "sim/schedule/schedule.h"
 #include "sim/workload/context_plan.h"
 #include "sim/workload/deepspeed_zero1.h"
+#include "sim/workload/deepspeed_zero3.h"
 #include "sim/workload/experts.h"
 #include "sim/workload/fake_quantize.h"
-#include "sim/workload/host_step.h"
 #include "sim/workload/module_offload.h"
 #include "sim/workload/parts.h"
 #include "sim/workload/replicas.h"
@@ -328,7 +328,7 @@ void optimizer(const Plan& plan, Problems& problems) {
   const OptimizerOptions& o = plan.optimizer;
   const bool narrow =
       o.main_parameter_bytes != 4 || o.exp_avg_bytes != 4 || o.exp_avg_sq_bytes != 4;
-  for (Problem& p : host_step_problems(plan)) problems.push_back(std::move(p));
+  for (Problem& p : deepspeed_zero3_problems(plan)) problems.push_back(std::move(p));
   const bool offloads =
       o.offload_fraction > 0 && !plan.sharding.deepspeed_optimizer && !plan.shards_parameters();
   if ((narrow || offloads) && !o.precision_aware)

@@ -74,9 +74,9 @@ struct OptimizerOptions {
   // One CPU optimizer for each tensor: its gradient comes down while the tensor before is updated
   // and the one before that goes up (--overlap-cpu-optimizer-d2h-h2d).
   bool overlap_offload = false;
-  // Of parameters in shards (host_step.h): the state in sub-groups of so many elements of a rank,
-  // of which every so many-th comes up to be updated on the GPU (Deep Optimizer States; 0: none),
-  // and gradients come down beside the backward pass, in fp32.
+  // Of DeepSpeed's ZeRO-3 (deepspeed_zero3.h): the state in sub-groups of so many elements of a
+  // rank; on the CPU every so many-th comes up to be updated on the GPU (Deep Optimizer States; 0:
+  // none), and gradients come down beside the backward pass, in fp32.
   std::int64_t sub_group = 1'000'000'000;
   int gpu_stride = 0;
   bool async_gradient_copy = false;
@@ -242,7 +242,8 @@ struct ShardingPlan {
   // all ranks, and each sends what it updated to the others (InternEvo).
   bool whole_parameters = false;
   // The distributed optimizer is DeepSpeed's: gradients are tensors of their own, of the
-  // parameters' type, reduced at the end of a step (deepspeed_zero1.h).
+  // parameters' type, reduced at the end of a step (deepspeed_zero1.h). Of parameters in shards:
+  // they are its ZeRO-3's (deepspeed_zero3.h).
   bool deepspeed_optimizer = false;
   // ... of which all ranks get the sum of a whole bucket, instead of each its own part (DeepSpeed
   // since 0.12.4: use_multi_rank_bucket_allreduce). In shards: ZeRO-3 with reduce_scatter false

@@ -3,9 +3,9 @@
 #include <cassert>
 #include <numeric>
 
+#include "sim/workload/deepspeed_zero3.h"
 #include "sim/workload/fp8.h"
 #include "sim/workload/host_memory.h"
-#include "sim/workload/host_step.h"
 #include "sim/workload/schedule_rules.h"
 #include "sim/workload/zero1.h"
 

@@ -73,6 +73,8 @@ class Sharding {
   // Blocks around a unit of the chunk (a layer, or `ends`).
   virtual std::optional<std::uint32_t> before(int /*layer*/, Visit) { return {}; }
   virtual std::optional<std::uint32_t> after(int /*layer*/, Visit) { return {}; }
+  // Between a layer's recomputation and its backward pass.
+  virtual std::optional<std::uint32_t> before_gradients(int /*layer*/) { return {}; }
 
   // A parameter is about to be read.
   void use(Emitter& e, Unit unit, std::string_view name, std::string_view owner = {});

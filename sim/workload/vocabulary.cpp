@@ -56,7 +56,7 @@ Value shared_input(Writer& w) {
 // output layer on all stages at the same time over those too.
 SavedVocabulary local_softmax(Writer& w, Value input) {
   const Dimensions& dim = w.dim;
-  const std::int64_t l = logits_bytes(dim), rows = dim.tokens;
+  const std::int64_t wide = wide_bytes(dim), rows = dim.tokens;
   const bool together = kind(w) == Output::together;
   const auto reduce = [&](std::string_view label) {
     reduce_rows(w, label);
@@ -65,37 +65,35 @@ SavedVocabulary local_softmax(Writer& w, Value input) {
   const auto tensor = [&](std::int64_t bytes, std::string_view label) {
     return w.make(bytes, label, Category::logits);
   };
-  const Value logits = tensor(l, "logits");
+  const Value logits = tensor(logits_bytes(dim), "logits");
   head_product(w, rows, dim.vocab, dim.hidden, GemmRole::forward, 0);
-  SavedVocabulary saved{input, tensor(2 * l, "fp32 logits, then softmax"), 0, 0, 0, 0};
-  softmax_pass(w, "logits to fp32", 3 * l);
+  SavedVocabulary saved{input, tensor(wide, "fp32 logits, then softmax"), 0, 0, 0, 0};
+  widen(w);
   w.drop(logits);
   saved.maximum = w.activation(4 * rows, "row maximum");
-  softmax_pass(w, "row maximum", 2 * l);
+  softmax_pass(w, "row maximum", wide);
   reduce("all-reduce maximum");
-  softmax_pass(w, "subtract maximum", 4 * l);
+  softmax_pass(w, "subtract maximum", 2 * wide);
   saved.mask = w.activation(rows, "target mask");
   saved.targets = w.activation(8 * rows, "masked target");
   const Value predicted = w.temporary(4 * rows, "predicted logit");
   w.memory_bound(OperationKind::embedding, "target logit", 16 * rows);
-  softmax_pass(w, "exp", 4 * l);
+  softmax_pass(w, "exp", 2 * wide);
   saved.sums = w.activation(4 * rows, "sum of exp");
-  softmax_pass(w, "sum", 2 * l);
+  softmax_pass(w, "sum", wide);
   reduce("all-reduce predicted");
   reduce("all-reduce sum");
-  softmax_pass(w, "divide", 4 * l);
+  softmax_pass(w, "divide", 2 * wide);
   w.drop(predicted);
   return saved;
 }
 
 // The gradient of the logits in 16 bits; the softmax goes.
 Value logits_gradient(Writer& w, const SavedVocabulary& saved) {
-  const std::int64_t l = logits_bytes(w.dim);
   w.memory_bound(OperationKind::embedding, "subtract one-hot", 24 * w.dim.tokens);
-  softmax_pass(w, "scale softmax", 4 * l);
-  const Value made = w.make(l, "logits gradient", Category::logits);
-  softmax_pass(w, "gradient to bf16", 3 * l);
-  w.drop({saved.softmax, saved.mask, saved.targets, saved.maximum, saved.sums});
+  softmax_pass(w, "scale softmax", 2 * wide_bytes(w.dim));
+  const Value made = narrow(w, saved.softmax);
+  w.drop({saved.mask, saved.targets, saved.maximum, saved.sums});
   return made;
 }
 
@@ -143,15 +141,17 @@ void give_gradient(Writer& w, Value made) {
 // scaled when they are known, and the rows of the targets.
 Value early_gradient(Writer& w) {
   const Dimensions& dim = w.dim;
-  const std::int64_t l = logits_bytes(dim);
-  const Value narrow = w.make(l, "softmax in 16 bits", Category::logits);
-  softmax_pass(w, "softmax to 16 bits", 3 * l);
+  Value in_16_bits = 0;
+  if (widens(w)) {
+    in_16_bits = w.make(logits_bytes(dim), "softmax in 16 bits", Category::logits);
+    softmax_pass(w, "softmax to 16 bits", logits_bytes(dim) + wide_bytes(dim));
+  }
   const Value of_softmax = reduced_gradient(w, input_gradient(w, "softmax input gradient"));
   const Value rows = w.temporary(dim.full(), "target rows");
   w.memory_bound(OperationKind::embedding, "target rows", 2 * dim.full());
   w.memory_bound(OperationKind::elementwise, "zero masked rows", dim.full());
   const Value of_targets = reduced_gradient(w, rows);
-  w.drop(narrow);
+  w.drop(in_16_bits);
   w.memory_bound(OperationKind::elementwise, "rescale input gradient", 5 * dim.residual());
   w.drop(of_targets);
   return of_softmax;
@@ -159,8 +159,7 @@ Value early_gradient(Writer& w) {
 
 // T: what is left of the output layer's way back.
 Gradients gradients(Writer& w, const SavedVocabulary& saved) {
-  const std::int64_t l = logits_bytes(w.dim);
-  if (kind(w) != Output::together) softmax_pass(w, "rescale softmax", 4 * l);
+  if (kind(w) != Output::together) softmax_pass(w, "rescale softmax", 2 * wide_bytes(w.dim));
   const Value logits = logits_gradient(w, saved);
   if (kind(w) == Output::one_barrier) {
     const Value zeros = w.temporary(w.dim.residual(), "zero input gradient");

@@ -498,7 +498,20 @@ mode = "full"
  "train_batch_size": 32, "bf16": {"enabled": true}, "zero_optimization": {"stage": 3}})",
                               {"gpus=16", "model=llama-2-7b", "sequence=4096"});
   CHECK(deepspeed.plan.shards_parameters());
+  CHECK(deepspeed.plan.sharding.deepspeed_optimizer);
+  CHECK(deepspeed.plan.sharding.overlap_grad_reduce);
+  CHECK_FALSE(deepspeed.plan.sharding.deepspeed_all_reduce);
   CHECK_FALSE(deepspeed.plan.numerics.fp32_gradients);
+  const auto alone = load("ds.json", R"({"train_micro_batch_size_per_gpu": 2,
+ "train_batch_size": 32, "bf16": {"enabled": true}, "zero_optimization": {"stage": 3,
+ "offload_optimizer": {"device": "cpu"}, "overlap_comm": false, "reduce_scatter": false,
+ "sub_group_size": 100000000}})",
+                          {"gpus=16", "model=llama-2-7b", "sequence=4096"});
+  CHECK(alone.plan.optimizer.offload_fraction == 1);
+  CHECK(alone.plan.optimizer.sub_group == 100'000'000);
+  CHECK(alone.plan.sharding.deepspeed_all_reduce);
+  CHECK_FALSE(alone.plan.sharding.overlap_grad_reduce);
+  CHECK(sim::workload::problems(alone.plan).empty());
   const auto wide = load("ds.json", R"({"train_micro_batch_size_per_gpu": 2,
  "train_batch_size": 32, "bf16": {"enabled": true}, "zero_optimization": {"stage": 3},
  "data_types": {"grad_accum_dtype": "fp32"}})",

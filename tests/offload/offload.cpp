@@ -1,5 +1,5 @@
 // Optimizers on the CPU: what a step consists of, over all small shapes. What it takes is the
-// replay's (tests/workload/host_step_test.cpp).
+// replay's (tests/workload/deepspeed_zero3_test.cpp).
 #include "sim/offload/offload.h"
 
 #include <catch2/catch.hpp>

@@ -199,6 +199,46 @@ TEST_CASE("planner: what is to be launched, read back, is the plan") {
   CHECK(said["Megatron-Bridge"] > 10);
 }
 
+TEST_CASE("planner: DeepSpeed's own optimizer is told by its configuration") {
+  const std::string folder =
+      (std::filesystem::temp_directory_path() / "rehearse-planner-deepspeed").string();
+  std::filesystem::create_directories(folder);
+  const std::vector<std::vector<std::string>> starts = {
+      {},
+      {"optimizer_cpu_offload=true"},
+      {"optimizer_cpu_offload=true", "optimizer_offload_fraction=0.5",
+       "optimizer_sub_group=100000000", "fp32_gradients=true", "precision=fp16"},
+      {"overlap_grad_reduce=false", "deepspeed_all_reduce=true", "gradient_clipping=false"}};
+  for (std::vector<std::string> start : starts) {
+    start.insert(start.end(),
+                 {"zero=3", "pp=1", "tp=1", "micro_batch=1", "deepspeed_optimizer=true"});
+    const planner::Space space =
+        sample::space(sample::question("llama-3.1-8b", "dgx-h100", 16, 64, 8192, start));
+    const planner::Core& core = space.cores().front();
+    workload::Plan plan = space.plan(core, 0);
+    if (!plan.stack.gradient_clipping) {
+      plan.sharding.fsdp.secondary = 8;
+      plan.sharding.fsdp.quantized_weights = plan.sharding.fsdp.quantized_gradients = true;
+    }
+    const std::vector<planner::LaunchText> all =
+        planner::launches(plan, "llama-3.1-8b", space.bases()[core.base].file.machine);
+    for (const planner::LaunchText& one : all)
+      CHECK(one.text.empty() == (one.program != "DeepSpeed"));
+    const planner::LaunchText& last = all.back();
+    REQUIRE(last.file == "ds_config.json");
+    CHECK(last.left == "the model and how its layers run");
+    std::ofstream(folder + "/ds_config.json") << last.text;
+    const auto file = config::load_megatron(
+        folder + "/ds_config.json",
+        {"model=llama-3.1-8b", "cluster=dgx-h100", "gpus=16", "sequence=8192"});
+    INFO(last.text << "\n" << (file ? "" : file.errors().front().message));
+    REQUIRE(file);
+    workload::Plan back = file->plan;
+    back.policy = plan.policy;
+    CHECK(report::to_json(back).dump() == report::to_json(plan).dump());
+  }
+}
+
 // A script that loses a field in silence would train something else.
 TEST_CASE("planner: what a script of Megatron-LM cannot say of a plan it does not leave out") {
   const std::string folder =

@@ -187,6 +187,7 @@ std::vector<Case> catalog() {
       for (const double fraction : {0.5, 1.0})
         add("ZeRO-3 on the CPU", sample::plan(2, 1, 1, 4, 6), [=](Plan& p) {
           p.sharding.data_parallel = workload::DataParallelism::fsdp2;
+          p.sharding.deepspeed_optimizer = true;
           p.sharding.deepspeed_all_reduce = async;
           p.sharding.overlap_grad_reduce = stride != 3;
           p.numerics.fp32_gradients = stride == 2;
@@ -196,6 +197,13 @@ std::vector<Case> catalog() {
           p.optimizer.async_gradient_copy = async;
           p.lora.rank = stride == 3 && async ? 8 : 0;
         });
+  for (const bool wide : {false, true})
+    add("ZeRO-3 of DeepSpeed", sample::plan(2, 1, 1, 4, 6), [=](Plan& p) {
+      p.sharding.data_parallel = workload::DataParallelism::fsdp2;
+      p.sharding.deepspeed_optimizer = true;
+      p.numerics.fp32_gradients = p.sharding.overlap_grad_reduce = wide;
+      p.optimizer.sub_group = 1'000'000;
+    });
   add("fp8 parameters", sample::plan(2, 1, 2, 2, 6),
       [](Plan& p) { p.numerics.fp8 = p.numerics.fp8_parameters = true; });
   add("packed documents, ring", sample::plan(1, 2, 2, 1, 4),

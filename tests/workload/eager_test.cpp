@@ -184,6 +184,33 @@ TEST_CASE("workload: tensors in fp32 are not cast, and PyTorch masks their score
   }
 }
 
+// A quarter of the vocabulary on each of four stages.
+TEST_CASE("workload: a vocabulary over all stages has its logits in fp32 once") {
+  for (const char* schedule : {"vocab-1", "vocab-2", "vocab-interlaced"}) {
+    CAPTURE(schedule);
+    Plan plan = gpt();
+    plan.pipeline.schedule = schedule;
+    plan.mesh.pp = 4;
+    plan.stack.attention = AttentionBackend::unfused;
+    plan.numerics.precision = model::Precision::fp32;
+    REQUIRE(rules(plan) == "");
+    const Program program = job(plan).classes[1];
+    const std::int64_t logits = 4LL * 2048 * 51200 / 4;
+    for (const char* cast : {"logits to fp32", "gradient to bf16", "softmax to 16 bits"})
+      CHECK(kernels(program, cast).count == 0);
+    CHECK(kernels(program, "exp").bytes == plan.microbatches() * 2 * logits);
+    std::int64_t most = 0;
+    Walk walk(program);
+    walk.run(program.step, [&](const Instruction&, const Block& block, const Walk& now) {
+      if (block.name == "output pass gradients")
+        most =
+            std::max(most, now.bytes("fp32 logits, then softmax") + now.bytes("logits gradient"));
+    });
+    CHECK(most > 0);
+    CHECK(most % logits == 0);
+  }
+}
+
 TEST_CASE("workload: PyTorch's cross entropy holds five times its logits, in backward six") {
   for (const int tp : {0, 1, 2}) {  // 0: compiled, on one shard
     const bool compiled = tp == 0;

@@ -256,6 +256,7 @@ void add_later_plans(Add add, const sim::workload::Plan& llama) {
           add("ZeRO-3 on the CPU", llama, [=](Plan& p) {
             p.architecture.layers = 4;
             p.sharding.data_parallel = DataParallelism::fsdp2;
+            p.sharding.deepspeed_optimizer = true;
             p.sharding.deepspeed_all_reduce = p.sharding.overlap_grad_reduce = async;
             p.numerics.fp32_gradients = share < 1;
             p.policy.recompute = recompute;
@@ -264,6 +265,17 @@ void add_later_plans(Add add, const sim::workload::Plan& llama) {
             p.optimizer.gpu_stride = stride;
             p.optimizer.async_gradient_copy = async;
           });
+  for (const bool wide : {false, true})
+    for (const Recompute recompute : {Recompute::none, full})
+      add("ZeRO-3 of DeepSpeed", llama, [=](Plan& p) {
+        p.architecture.layers = 4;
+        p.sharding.data_parallel = DataParallelism::fsdp2;
+        p.sharding.deepspeed_optimizer = true;
+        p.sharding.overlap_grad_reduce = wide;
+        p.numerics.fp32_gradients = wide;
+        p.policy.recompute = recompute;
+        p.optimizer.sub_group = 20'000'000;
+      });
 }
 
 }  // namespace sample

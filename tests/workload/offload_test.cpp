@@ -72,7 +72,24 @@ TEST_CASE("workload: the CPUs hold 16 bytes of each offloaded element") {
   CHECK(host_bytes(plan) == 0);
   plan.optimizer.offload_fraction = 0.5;
   const auto all = static_cast<double>(model::parameters(plan.architecture));
-  CHECK(host_bytes(plan) == Approx(0.5 * 16 * all / 8));
+  // Norms are whole on every tensor-parallel rank.
+  const double norms = 65 * 4096, tp = plan.mesh.tp;
+  CHECK(host_bytes(plan) == Approx(0.5 * 16 * (all + (tp - 1) * norms) / 8).epsilon(1e-9));
+}
+
+// Llama's last stage has half of the layers, the final norm and the output's table; the first one's
+// table is the input's.
+TEST_CASE("workload: of stages the CPUs hold what the fullest one has") {
+  Plan plan = sample::llama_8b();
+  plan.optimizer.precision_aware = true;
+  plan.optimizer.offload_fraction = 1;
+  plan.mesh.tp = 1;
+  plan.mesh.dp = 4;
+  plan.mesh.pp = 2;
+  const auto all = static_cast<double>(model::parameters(plan.architecture));
+  const double table = 128256.0 * 4096, norm = 4096;
+  CHECK(host_bytes(plan) ==
+        Approx(16 * ((all - 2 * table - norm) / 2 + table + norm) / 4).epsilon(1e-9));
 }
 
 // ZeRO-3 sends M + M + M a step (arXiv:2306.10209, table 1); quantised weights halve the first,

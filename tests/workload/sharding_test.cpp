@@ -283,6 +283,7 @@ TEST_CASE("workload: DeepSpeed sums whole buckets on all ranks where it is told 
 TEST_CASE("workload: shards are cut from sums that all ranks have, where DeepSpeed is told to") {
   using sim::collective::Kind;
   Plan plan = small(DataParallelism::fsdp2, 1, 1);
+  plan.sharding.deepspeed_optimizer = true;
   REQUIRE(problems(plan).empty());
   const auto kinds = [&plan](Kind kind) {
     int count = 0;

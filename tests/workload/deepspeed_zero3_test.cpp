@@ -1,5 +1,6 @@
-// host_step_test.cpp — ZeRO-3 with its optimizer on the CPU: bytes and memory in closed form.
-#include "sim/workload/host_step.h"
+// deepspeed_zero3_test.cpp — DeepSpeed's ZeRO-3, its optimizer on the GPU or on the CPU: bytes and
+// memory in closed form.
+#include "sim/workload/deepspeed_zero3.h"
 
 #include <catch2/catch.hpp>
 #include <map>
@@ -26,6 +27,7 @@ Plan offloaded() {
   p.mesh.dp = 4;
   p.batch.global_batch = 4;
   p.sharding.data_parallel = DataParallelism::fsdp2;
+  p.sharding.deepspeed_optimizer = true;
   p.numerics.fp32_gradients = false;
   p.optimizer.offload_fraction = 1;
   p.optimizer.sub_group = 1'500'000;
@@ -119,6 +121,86 @@ TEST_CASE("workload: ZeRO-3 on the CPU passes over a gradient as DeepSpeed's red
       CHECK(bytes["gradients by rank"] == (all_reduce ? 0 : passes));
       CHECK(bytes["divide gradients"] == passes);
       CHECK(bytes["gradient norm"] == (width + 8 + 8) * (program.parameters / 4));
+    }
+}
+
+// In a step; the reductions' on their stream.
+std::map<std::string, std::int64_t> passes_of(const Program& program, bool reductions) {
+  std::map<std::string, std::int64_t> bytes;
+  each_of_step(program, [&](const Instruction& i) {
+    if (i.op == Op::kernel && (i.stream == Stream::reduce) == reductions)
+      bytes[program.labels[i.label]] += program.operations[i.index].bytes.n;
+  });
+  return bytes;
+}
+
+TEST_CASE("workload: ZeRO-3 of DeepSpeed adds gradients in 16 bits and updates by sub-group") {
+  for (const int microbatches : {1, 3})
+    for (const bool wide : {false, true}) {
+      CAPTURE(microbatches, wide);
+      Plan plan = offloaded();
+      plan.batch.global_batch = 4 * microbatches;
+      plan.optimizer.offload_fraction = 0;
+      plan.numerics.fp32_gradients = wide;
+      REQUIRE(rules(plan) == "");
+      const Program program = job(plan).classes[0];
+      const std::int64_t all = program.parameters / 4, width = wide ? 4 : 2;
+      auto reduced = passes_of(program, true);
+      CHECK(reduced["gradients by rank"] == microbatches * 2 * width * program.parameters);
+      CHECK(reduced["keep gradient"] == 2 * width * all);
+      CHECK(reduced["add to gradient sum"] == (microbatches - 1) * 3 * width * all);
+      CHECK(reduced["gradient norm"] == 0);
+      auto step = passes_of(program, false);
+      CHECK(step["gradient norm"] == (width + 8 + 8) * all);
+      CHECK(step["gradients of a sub-group"] == 2 * width * all);
+      CHECK(step["gradients to fp32"] == (wide ? 0 : 2 + 4) * all);
+      CHECK(step["scale gradients"] == 8 * all);
+      CHECK(step["adam"] == 28 * all);
+      CHECK(step["master to model"] == 6 * all);
+      CHECK(host_bytes_of(program).empty());
+      // Parameters and sums of gradients, and parameters and two moments in fp32.
+      Walk walk(program);
+      walk.run(program.setup);
+      CHECK(walk.bytes() == (2 + width + 12) * all);
+      CHECK(walk.bytes("gradient sums") == width * all);
+      walk.run(program.first_step);
+      CHECK(walk.bytes("sharded parameter") == 2 * all);
+      CHECK(walk.bytes("gradients in fp32") == 0);
+      CHECK(walk.bytes("gradients of a sub-group") == 0);
+      const std::int64_t held = walk.bytes();
+      walk.run(program.step);
+      CHECK(walk.bytes() == held);
+      CHECK(host_bytes(plan) == 0);
+    }
+}
+
+// Of 500,000,000 elements: the whole model here, or less than one layer.
+TEST_CASE("workload: ZeRO-3 of DeepSpeed reduces a bucket that has no room for the next layer") {
+  for (const bool large : {false, true})
+    for (const Recompute recompute : {Recompute::none, Recompute::full}) {
+      CAPTURE(large, recompute);
+      Plan plan = offloaded();
+      plan.policy.recompute = recompute;
+      if (large) plan.architecture.ffn = 200'000;
+      const Program program = job(plan).classes[0];
+      std::int64_t reductions = 0;
+      each_of_step(program, [&](const Instruction& i) {
+        reductions += i.op == Op::collective && program.labels[i.label] == "gradient reduction";
+      });
+      CHECK(reductions == plan.architecture.layers + 1);  // and what is left of the model
+      int full = 0, passes = 0;
+      for (const Template& pattern : program.templates) {
+        passes += pattern.kind == PassKind::backward;
+        for (std::size_t i = 0; i + 1 < pattern.calls.size(); ++i) {
+          const auto name = [&](std::size_t call) {
+            return std::string(program.blocks[pattern.calls[call].block].name);
+          };
+          if (name(i) != "bucket is full") continue;
+          ++full;
+          CHECK(name(i + 1) == "layer backward");
+        }
+      }
+      CHECK(full == (large ? 3 * passes : 0));
     }
 }
 
@@ -216,12 +298,28 @@ TEST_CASE("workload: what ZeRO-3 on the CPU cannot be says what to write") {
   says([](Plan& p) { p.optimizer.sub_group = 10; }, "65536 or more");
   for (const auto& [field, change] :
        {std::pair{"optimizer_gpu_stride", +[](Plan& p) { p.optimizer.gpu_stride = 2; }},
-        {"async_gradient_copy", +[](Plan& p) { p.optimizer.async_gradient_copy = true; }},
-        {"optimizer_sub_group", +[](Plan& p) { p.optimizer.sub_group = 1 << 20; }}})
+        {"async_gradient_copy", +[](Plan& p) { p.optimizer.async_gradient_copy = true; }}})
     says(
         [change = change](Plan& p) {
           p.optimizer = {};
           change(p);
         },
         std::string(field) + " says how ZeRO-3 keeps");
+  const auto of_pytorch = [](Plan& p) {
+    p.optimizer = {};
+    p.sharding.deepspeed_optimizer = false;
+  };
+  says(
+      [&](Plan& p) {
+        of_pytorch(p);
+        p.optimizer.sub_group = 1 << 20;
+      },
+      "optimizer_sub_group says how DeepSpeed's ZeRO-3 cuts");
+  says(
+      [&](Plan& p) {
+        of_pytorch(p);
+        p.sharding.deepspeed_all_reduce = true;
+      },
+      "deepspeed_all_reduce says how deepspeed_optimizer");
+  says([](Plan& p) { p.sharding.deepspeed_optimizer = false; }, "turn deepspeed_optimizer on");
 }

@@ -1,4 +1,4 @@
-#include "sim/workload/host_step.h"
+#include "sim/workload/deepspeed_zero3.h"
 
 #include <fmt/format.h>
 
@@ -17,7 +17,7 @@ using model::OperationKind;
 namespace {
 
 // Slots of the blocks in which a unit is reduced, and of the step's.
-enum Local : std::uint32_t { from_cpu = 11, wide = 12 };
+enum Local : std::uint32_t { from_cpu = 11, wide = 12, flattened = 13 };
 
 // Of the step's end alone, where no tape is open.
 std::uint16_t done(std::size_t work) {
@@ -58,7 +58,7 @@ void update_on_cpu(Emitter& e, std::int64_t bytes) {
   e.memory_bound(OperationKind::cpu_update, "adam on the CPU", bytes, optimizer_work, Stream::cpu);
 }
 
-HostStep::HostStep(Rank& rank, std::vector<std::int64_t> tensors)
+DeepspeedZero3::DeepspeedZero3(Rank& rank, std::vector<std::int64_t> tensors)
     : rank_(rank),
       plan_(rank.plan),
       method_(&method_of(rank.plan.optimizer)),
@@ -80,17 +80,28 @@ HostStep::HostStep(Rank& rank, std::vector<std::int64_t> tensors)
   begin_pass();
 }
 
-void HostStep::set_up(Emitter& e) {
+void DeepspeedZero3::set_up(Emitter& e) {
   if (rest_ == 0) return;
   e.alloc(fixed_slot(rank_.new_fixed()), 4 * rest_, Category::master_weights,
           "fp32 main parameter");
-  e.alloc(fixed_slot(rank_.new_fixed()), 4 * rest_, Category::gradients, "fp32 gradient");
+  const std::int64_t kept = offloads() ? 4 : width_;
+  e.alloc(fixed_slot(rank_.new_fixed()), kept * rest_, Category::gradients,
+          offloads() ? "fp32 gradient" : "gradient sums");
   for (const char* moment : {"exp_avg", "exp_avg_sq"})
     e.alloc(fixed_slot(rank_.new_fixed()), 4 * rest_, Category::optimizer, moment);
 }
 
+void DeepspeedZero3::add_on_gpu(Emitter& e, Slot shard, std::int64_t bytes, bool first) {
+  if (first)
+    e.memory_bound(OperationKind::copy, "keep gradient", 2 * bytes, beside, Stream::reduce);
+  else
+    e.memory_bound(OperationKind::elementwise, "add to gradient sum", 3 * bytes, beside,
+                   Stream::reduce);
+  e.free(shard);
+}
+
 // In a pinned buffer of the CPUs' memory; what comes back is a tensor of its own.
-void HostStep::accumulate(Emitter& e, Slot shard, std::int64_t bytes, bool first) {
+void DeepspeedZero3::add_on_cpu(Emitter& e, Slot shard, std::int64_t bytes, bool first) {
   const auto down = [&] {
     copy_behind(e, Stream::reduce, Stream::pcie_down, "gradient sum down", bytes);
     e.record(offload_event, Stream::pcie_down);
@@ -109,36 +120,46 @@ void HostStep::accumulate(Emitter& e, Slot shard, std::int64_t bytes, bool first
   e.free(shard);
 }
 
-void HostStep::take(Emitter& e, std::span<const int> tensors, Slot shard, const Moment& moment) {
+void DeepspeedZero3::take(Emitter& e, std::span<const int> tensors, Slot shard,
+                          const Moment& moment) {
   std::int64_t elements = 0;
   for (const int t : tensors) elements += shape_.tensors[static_cast<std::size_t>(t)];
-  accumulate(e, shard, width_ * elements, moment.first);
-  if (moment.last) {
+  if (offloads()) {
+    add_on_cpu(e, shard, width_ * elements, moment.first);
     // In double: converted, then squared and summed (stage3.py: _constant_buffered_norm2).
-    e.memory_bound(OperationKind::reduction, "gradient norm", (width_ + 16) * elements, beside,
-                   Stream::reduce);
-    std::int64_t down = 0;
-    for (const int t : tensors) {
-      const std::int64_t size = shape_.tensors[static_cast<std::size_t>(t)];
-      if (size == 0) continue;
-      const offload::Home& home = homes_[static_cast<std::size_t>(t)];
-      if (home.place == offload::Place::cpu)
-        down += size;
-      else if (home.place == offload::Place::fetched)
-        keep_on_gpu(e, home.group, size);
-      else
-        e.memory_bound(OperationKind::copy, "gradient to fp32", (width_ + 4) * size, beside,
-                       Stream::reduce);
+    if (moment.last) {
+      e.memory_bound(OperationKind::reduction, "gradient norm", (width_ + 16) * elements, beside,
+                     Stream::reduce);
+      place(e, tensors);
     }
-    if (down > 0) bring_down(e, down);
+    e.free(local_slot(from_cpu));
+  } else {
+    add_on_gpu(e, shard, width_ * elements, moment.first);
   }
-  e.free(local_slot(from_cpu));
   if (plan_.sharding.overlap_grad_reduce) return;
   e.record(order_event, Stream::reduce);
   e.wait(order_event);
 }
 
-void HostStep::keep_on_gpu(Emitter& e, std::size_t group, std::int64_t elements) {
+// Each where its state is.
+void DeepspeedZero3::place(Emitter& e, std::span<const int> tensors) {
+  std::int64_t down = 0;
+  for (const int t : tensors) {
+    const std::int64_t size = shape_.tensors[static_cast<std::size_t>(t)];
+    if (size == 0) continue;
+    const offload::Home& home = homes_[static_cast<std::size_t>(t)];
+    if (home.place == offload::Place::cpu)
+      down += size;
+    else if (home.place == offload::Place::fetched)
+      keep_on_gpu(e, home.group, size);
+    else
+      e.memory_bound(OperationKind::copy, "gradient to fp32", (width_ + 4) * size, beside,
+                     Stream::reduce);
+  }
+  if (down > 0) bring_down(e, down);
+}
+
+void DeepspeedZero3::keep_on_gpu(Emitter& e, std::size_t group, std::int64_t elements) {
   const Slot all = fixed_slot(gradients_[group]);
   if (!arrived_[group])
     e.alloc(all, width_ * groups_[group], Category::gradients, "gradients of a sub-group",
@@ -150,7 +171,7 @@ void HostStep::keep_on_gpu(Emitter& e, std::size_t group, std::int64_t elements)
 
 // 16 bits of a blocking copy go through pageable memory, where the CPU widens them; for another the
 // GPU does.
-void HostStep::bring_down(Emitter& e, std::int64_t elements) {
+void DeepspeedZero3::bring_down(Emitter& e, std::int64_t elements) {
   if (!plan_.optimizer.async_gradient_copy) {
     e.record(computed_event, Stream::reduce);
     e.wait(computed_event, Stream::pcie_down);
@@ -171,15 +192,44 @@ void HostStep::bring_down(Emitter& e, std::int64_t elements) {
   if (width_ != 4) e.free(local_slot(wide));
 }
 
-void HostStep::agree(Emitter& e, std::string_view label) {
+void DeepspeedZero3::agree(Emitter& e, std::string_view label) {
   if (plan_.world() > 1) e.collective(Kind::all_reduce, Stream::world, 4, label);
   e.host(HostWork::blocking_read);
 }
 
-void HostStep::step(Emitter& e, bool first) {
+void DeepspeedZero3::step(Emitter& e, bool first) {
   e.sync_stream(Stream::compute, "gradients");
+  if (!offloads())
+    e.memory_bound(OperationKind::reduction, "gradient norm", (width_ + 16) * rest_,
+                   optimizer_work);
   agree(e, "overflow");
   if (plan_.stack.gradient_clipping) agree(e, "gradient norm all-reduce");
+  if (offloads())
+    step_from_cpu(e, first);
+  else
+    step_on_gpu(e);
+}
+
+void DeepspeedZero3::step_on_gpu(Emitter& e) {
+  for (const std::int64_t elements : groups_) {
+    const Slot wide_gradient = local_slot(wide);
+    const Slot flat = width_ == 4 ? wide_gradient : local_slot(flattened);
+    e.alloc(flat, width_ * elements, Category::gradients, "gradients of a sub-group");
+    e.memory_bound(OperationKind::copy, "gradients of a sub-group", 2 * width_ * elements,
+                   optimizer_work);
+    if (width_ != 4) {
+      e.alloc(wide_gradient, 4 * elements, Category::gradients, "gradients in fp32");
+      e.memory_bound(OperationKind::copy, "gradients to fp32", (width_ + 4) * elements,
+                     optimizer_work);
+      e.free(flat);
+    }
+    e.memory_bound(OperationKind::elementwise, "scale gradients", 8 * elements, optimizer_work);
+    update_on_gpu(e, elements);
+    e.free(wide_gradient);
+  }
+}
+
+void DeepspeedZero3::step_from_cpu(Emitter& e, bool first) {
   if (comes_down_) e.wait(offload_event, Stream::cpu);
   const std::vector<offload::Work> all = method_->step(shape_);
   const auto stride = static_cast<std::size_t>(shape_.stride);
@@ -197,7 +247,7 @@ void HostStep::step(Emitter& e, bool first) {
   }
 }
 
-void HostStep::issue(Emitter& e, const offload::Work& work, std::size_t number) {
+void DeepspeedZero3::issue(Emitter& e, const offload::Work& work, std::size_t number) {
   const Stream own = stream_of(work.queue);
   if (work.label == "state up") {
     fetched_ += static_cast<std::size_t>(shape_.stride);
@@ -207,14 +257,16 @@ void HostStep::issue(Emitter& e, const offload::Work& work, std::size_t number) 
   if (work.queue == offload::Queue::cpu)
     update_on_cpu(e, work.memory);
   else if (work.queue == offload::Queue::gpu)
-    update_on_gpu(e, work);
+    update_on_gpu(e, work.parameters);
   else
     copy_in_turn(e, work, own);
+  const bool fetched = work.queue == offload::Queue::gpu && !work.after.empty();
+  if (fetched) e.free(fixed_slot(wide_gradient_));
   e.record(done(number), own);
 }
 
 // Under way from the start of its turn on, and not done before the turn is.
-void HostStep::copy_in_turn(Emitter& e, const offload::Work& work, Stream way) {
+void DeepspeedZero3::copy_in_turn(Emitter& e, const offload::Work& work, Stream way) {
   if (work.memory > 0) {
     e.record(computed_event, way);
     e.wait(computed_event, Stream::cpu);
@@ -229,7 +281,7 @@ void HostStep::copy_in_turn(Emitter& e, const offload::Work& work, Stream way) {
 }
 
 // Tensors of another size are made anew, each before the one that it replaces goes.
-void HostStep::receive(Emitter& e, std::size_t group) {
+void DeepspeedZero3::receive(Emitter& e, std::size_t group) {
   const std::int64_t elements = groups_[group];
   constexpr const char* labels[] = {"fetched parameters", "fetched exp_avg", "fetched exp_avg_sq"};
   for (std::size_t i = 0; elements != held_ && i < state_.size(); ++i) {
@@ -246,48 +298,53 @@ void HostStep::receive(Emitter& e, std::size_t group) {
   e.free(gradients);
 }
 
-void HostStep::update_on_gpu(Emitter& e, const offload::Work& work) {
+void DeepspeedZero3::update_on_gpu(Emitter& e, std::int64_t elements) {
   if (plan_.stack.fused_optimizer)
-    e.memory_bound(OperationKind::optimizer, "adam", 28 * work.parameters, optimizer_work);
+    e.memory_bound(OperationKind::optimizer, "adam", 28 * elements, optimizer_work);
   else
-    adam_by_operators(e, work.parameters);
-  e.memory_bound(OperationKind::copy, "master to model", (4 + rank_.dim.element) * work.parameters,
+    adam_by_operators(e, elements);
+  e.memory_bound(OperationKind::copy, "master to model", (4 + rank_.dim.element) * elements,
                  optimizer_work);
-  const bool fetched = !work.after.empty();
-  if (fetched) e.free(fixed_slot(wide_gradient_));
 }
 
-std::vector<Problem> host_step_problems(const Plan& plan) {
+std::vector<Problem> deepspeed_zero3_problems(const Plan& plan) {
   std::vector<Problem> problems;
   const OptimizerOptions& o = plan.optimizer;
-  const bool offloads = plan.shards_parameters() && o.offload_fraction > 0;
-  const auto problem = [&](const char* field, std::string rule) {
-    problems.push_back({field, std::move(rule)});
+  const OptimizerOptions usual;
+  const bool own = plan.shards_parameters() && plan.sharding.deepspeed_optimizer;
+  const bool offloads = o.offload_fraction > 0;
+  const auto needs = [&](bool said, const char* field, const char* rule) {
+    if (said) problems.push_back({field, fmt::format("{} {}", field, rule)});
   };
-  if (!offloads) {
+  if (!own)
+    needs(o.sub_group != usual.sub_group, "optimizer_sub_group",
+          "says how DeepSpeed's ZeRO-3 cuts its optimizer; write zero 3 and deepspeed_optimizer, "
+          "or leave it out");
+  if (!own && plan.shards_parameters())
+    needs(plan.sharding.deepspeed_all_reduce, "deepspeed_all_reduce",
+          "says how deepspeed_optimizer sums gradients; turn deepspeed_optimizer on");
+  if (!own || !offloads) {
     constexpr const char* rule =
         "says how ZeRO-3 keeps its optimizer on the CPU; write zero 3 and "
         "optimizer_cpu_offload, or leave it out";
-    const OptimizerOptions usual;
-    if (o.sub_group != usual.sub_group)
-      problem("optimizer_sub_group", fmt::format("optimizer_sub_group {}", rule));
-    if (o.gpu_stride != 0)
-      problem("optimizer_gpu_stride", fmt::format("optimizer_gpu_stride {}", rule));
-    if (o.async_gradient_copy)
-      problem("async_gradient_copy", fmt::format("async_gradient_copy {}", rule));
+    needs(o.gpu_stride != 0, "optimizer_gpu_stride", rule);
+    needs(o.async_gradient_copy, "async_gradient_copy", rule);
+  }
+  if (!own) {
+    needs(plan.shards_parameters() && offloads, "optimizer_cpu_offload",
+          "of parameters in shards is DeepSpeed's; turn deepspeed_optimizer on");
     return problems;
   }
   const auto refuse = [&](bool fault, const char* field, const char* rule) {
-    if (fault)
-      problem(field, fmt::format("optimizer_cpu_offload of parameters in shards {}", rule));
+    if (fault) problems.push_back({field, fmt::format("DeepSpeed's ZeRO-3 {}", rule)});
   };
   const FsdpOptions& fsdp = plan.sharding.fsdp;
   refuse(plan.sharding.data_parallel != DataParallelism::fsdp2, "data_parallel",
-         "is DeepSpeed's ZeRO-3, which cuts each parameter by itself; write data_parallel fsdp2");
+         "cuts each parameter by itself; write data_parallel fsdp2");
   // DeepSpeed runtime/pipe/engine.py: "ZeRO-2 and ZeRO-3 are incompatible with pipeline
   // parallelism"
   refuse(plan.mesh.pp * plan.pipeline.virtual_stages > 1, "pp",
-         "does not run with stages, as DeepSpeed's ZeRO-3 does not; write pp 1");
+         "does not run with stages; write pp 1");
   refuse(schedule::find(plan.pipeline.schedule)->splits != schedule::Splits::none, "schedule",
          "has whole backward passes; write schedule 1f1b");
   refuse(plan.numerics.precision == model::Precision::fp32 || plan.numerics.fp8 ||
