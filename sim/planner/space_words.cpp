@@ -148,6 +148,11 @@ bool changes_model(const std::string& key) {
   return key.starts_with("architecture.");
 }
 
+// A field of a block, which has no other name.
+bool is_in_block(const std::string& key) {
+  return changes_model(key) || key.starts_with("fsdp.");
+}
+
 // Choices that the user did not name, beside what holds without them.
 const std::string unsaid_etp = "etp=1", unsaid_context = "context=";
 
@@ -256,8 +261,8 @@ Diagnostics Space::read(const Question& question) {
     }
     std::string field;
     if (!config::is_cluster_setting(text)) {
-      const config::FieldName name = changes_model(vary->key) ? config::FieldName{vary->key, ""}
-                                                              : config::plan_field(vary->key);
+      const config::FieldName name =
+          is_in_block(vary->key) ? config::FieldName{vary->key, ""} : config::plan_field(vary->key);
       if (!name.problem.empty()) {
         problems.push_back({"command line, " + text.substr(0, 80), name.problem});
         continue;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -376,6 +377,25 @@ TEST_CASE("planner: settings that another setting leaves without effect are refu
     CHECK(both.find(std::string("command line, ") + field) != std::string::npos);
   CHECK(both.find("recompute=full") != std::string::npos);
   CHECK(both.find("recompute=selective") != std::string::npos);
+}
+
+TEST_CASE("planner: stages keep gathered parameters unless the question says otherwise") {
+  // With a pipeline fully_shard's users keep them whole between microbatches.
+  const auto kept = [](std::vector<std::string> said) {
+    for (const char* one : {"data_parallel=fsdp2", "tp=2", "cp=1", "pp=1,2", "micro_batch=1",
+                            "recompute=none", "schedule=1f1b"})
+      said.emplace_back(one);
+    const planner::Space space =
+        sample::space(sample::question("gpt3-1.3b", "dgx-a100", 16, 32, 2048, said));
+    std::map<int, std::set<bool>> ways;  // by stages
+    for (const planner::Core& core : space.cores())
+      ways[core.pp].insert(space.plan(core, 0).sharding.fsdp.reshard_after_forward);
+    return ways;
+  };
+  using Ways = std::map<int, std::set<bool>>;
+  CHECK(kept({}) == Ways{{1, {true}}, {2, {false}}});
+  CHECK(kept({"fsdp.reshard_after_forward=true"}) == Ways{{1, {true}}, {2, {true}}});
+  CHECK(kept({"fsdp.reshard_after_forward=false"}) == Ways{{1, {false}}, {2, {false}}});
 }
 
 TEST_CASE("planner: a neighbour differs from the best plan in one decision") {
