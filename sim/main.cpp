@@ -59,6 +59,8 @@ int dispatch(const Arguments& all) {
     if (all[at] == command.name) return start(command, rest, globals);
     names.emplace_back(command.name);
   }
+  if (all[at] == "help")
+    return dispatch(rest.empty() ? Arguments{"--help"} : Arguments{rest.front(), "--help"});
   throw Stop{exit_usage, fmt::format("there is no command '{}'{}\n{}", all[at],
                                      did_you_mean(all[at], names), usage())};
 }

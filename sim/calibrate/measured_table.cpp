@@ -8,6 +8,7 @@
 
 #include "sim/calibrate/row_text.h"
 #include "sim/calibrate/spread.h"
+#include "sim/core/text.h"
 #include "sim/report/csv.h"
 
 namespace sim::calibrate {
@@ -164,10 +165,11 @@ report::Document document_of(const MeasuredTable& kind, const config::Table& tab
   for (std::size_t q = 0; q < kind.quantities.size(); ++q)
     for (const std::string& group : groups_of(answers)) add(q, group, spread(answers, q, &group));
   report::Document document;
-  document.blocks.emplace_back(report::Note{
-      "",
-      fmt::format("{}: {} rows, {} predicted", kind.name, answers.size(), answers.size() - missing),
-      true});
+  document.blocks.emplace_back(
+      report::Note{"",
+                   fmt::format("{}: {}, {} predicted", kind.name,
+                               counted(std::ssize(answers), "row"), answers.size() - missing),
+                   true});
   document.blocks.emplace_back(report::Values{"",
                                               {report::value("table", "", std::string(kind.name)),
                                                report::value("rows", "", answers.size())}});

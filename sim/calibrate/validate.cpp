@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "sim/calibrate/ranking.h"
+#include "sim/core/text.h"
 #include "sim/report/document.h"
 
 namespace sim::calibrate {
@@ -106,10 +107,9 @@ std::pair<Group, Group> by_use(const std::vector<Prediction>& predictions) {
 std::string left_out_text(const std::vector<Prediction>& predictions) {
   const auto rows = std::ranges::count(predictions, true, &Prediction::assumes_gpus);
   return rows == 0 ? ""
-                   : fmt::format(
-                         "{} rows are not among them: on how many GPUs they ran is not "
-                         "published.\n",
-                         rows);
+                   : fmt::format("{} not among them: on how many GPUs {} ran is not published.\n",
+                                 rows == 1 ? "1 row is" : fmt::format("{} rows are", rows),
+                                 rows == 1 ? "it" : "they");
 }
 
 std::string use_text(std::size_t fitted) {
@@ -168,22 +168,24 @@ void add_outcomes(report::Document& document, const std::vector<Row>& rows,
     const Outcomes o = outcomes(rows, predictions, judge);
     if (o.rows() == 0) continue;
     const bool by_rule = judge == Judge::rule;
-    report::Rows table{"",
-                       fmt::format("{} outcome right in {:.1f} % of {} rows",
-                                   by_rule ? "closed form:" : "replay:", o.right_pct(), o.rows()),
-                       {{"", by_rule ? "80 % rule of the closed form" : "replay", "", 0, true},
-                        {"", "measured: ran"},
-                        {"", "measured: out of memory"}},
-                       {}};
+    report::Rows table{
+        "",
+        fmt::format("{} outcome right in {:.1f} % of {}",
+                    by_rule ? "closed form:" : "replay:", o.right_pct(), counted(o.rows(), "row")),
+        {{"", by_rule ? "80 % rule of the closed form" : "replay", "", 0, true},
+         {"", "measured: ran"},
+         {"", "measured: out of memory"}},
+        {}};
     for (const int said : {0, 1})
       table.cells.push_back({said == 0 ? "says it fits" : "says out of memory", o.counts[0][said],
                              o.counts[1][said]});
     if (!by_rule) {
       const Outcomes sure = outcomes(rows, predictions, Judge::decided);
       table.footnote = fmt::format(
-          "decided: {} rows, right in {:.1f} %; tight: {} rows; with those on their more likely "
-          "side: right in {:.1f} %\n",
-          sure.rows(), sure.right_pct(), o.rows() - sure.rows(),
+          "decided: {}, right in {:.1f} %; tight: {}; with those on their more likely side: right "
+          "in "
+          "{:.1f} %\n",
+          counted(sure.rows(), "row"), sure.right_pct(), counted(o.rows() - sure.rows(), "row"),
           outcomes(rows, predictions, Judge::likely).right_pct());
     }
     document.blocks.emplace_back(std::move(table));
@@ -344,8 +346,9 @@ report::Document validation_answer(const std::vector<Row>& rows,
   };
   document.blocks.emplace_back(
       report::Note{"",
-                   fmt::format("{} rows: {} predicted, {} unsupported, {} impossible", rows.size(),
-                               with("predicted"), with("unsupported"), with("impossible")),
+                   fmt::format("{}: {} predicted, {} unsupported, {} impossible",
+                               counted(std::ssize(rows), "row"), with("predicted"),
+                               with("unsupported"), with("impossible")),
                    true});
   document.blocks.emplace_back(report::Values{"", {report::value("rows", "", rows.size())}});
   report::Rows groups = group_rows(rows, predictions);

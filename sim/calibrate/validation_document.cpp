@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "sim/calibrate/validate.h"
+#include "sim/core/text.h"
 #include "sim/report/document.h"
 
 namespace sim::calibrate {
@@ -120,8 +121,8 @@ report::Document validation_document(const std::string& name, const std::vector<
   report::Document document{
       "Predicted against measured: " + name, "every row of the tables, replayed", {"source"}, {}};
   const auto predicted = std::ranges::count(predictions, "predicted", &Prediction::status);
-  document.blocks.emplace_back(
-      report::Note{"", fmt::format("{} rows, {} predicted", rows.size(), predicted), true});
+  document.blocks.emplace_back(report::Note{
+      "", fmt::format("{}, {} predicted", counted(std::ssize(rows), "row"), predicted), true});
   std::vector<report::Rows> tables;
   for (std::size_t which = 0; which < quantities().size(); ++which) {
     report::Rows table = quantity_rows(rows, predictions, which);

@@ -137,7 +137,7 @@ void Builder::slow_down(Shape& shape, const Base& base) {
       setup.kinds, [](const config::FailureFields& kind) { return kind.speed < 1; });
   if (!any) return;
   for (const config::FailureFields& kind : setup.kinds) {
-    double factor = 1;
+    double factor = 1 / kind.speed;  // every other rank waits for it
     if (kind.speed < 1 && steps != nullptr) {
       // One GPU of the first node; where it stands matters to its pipeline only by its stage.
       std::vector<std::string> settings = base.settings;
@@ -146,8 +146,6 @@ void Builder::slow_down(Shape& shape, const Base& base) {
       const Step& slow = steps->of(settings);
       if (slow.fits) factor = slow.seconds / base.step.seconds;
       if (!slow.fits) refuse(kind.where, "a slow GPU cannot be replayed: " + slow.problem);
-    } else if (kind.speed < 1) {
-      factor = 1 / kind.speed;  // every other rank waits for it
     }
     shape.slowed.push_back({std::llround(static_cast<double>(shape.step.ns) * factor)});
   }

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "sim/campaign/timeline.h"
+#include "sim/core/text.h"
 
 namespace sim::campaign {
 namespace {
@@ -264,11 +265,12 @@ Rows shape_rows(const Built& built) {
 report::Document document(const Summary& summary, const Built& built,
                           const std::vector<Slice>& timeline) {
   using Kind = Series::Kind;
-  report::Document page{"Campaign: " + summary.name,
-                        fmt::format("{} GPUs, {:.4g} days, {} seeds from {}", summary.gpus,
-                                    summary.days, summary.seeds, summary.first_seed),
-                        {},
-                        {}};
+  report::Document page{
+      "Campaign: " + summary.name,
+      fmt::format("{}, {:.4g} days, {} from {}", counted(summary.gpus, "GPU"), summary.days,
+                  counted(summary.seeds, "seed"), summary.first_seed),
+      {},
+      {}};
   auto& blocks = page.blocks;
   const std::string said = sentences(summary);
   const std::size_t headline = said.find('\n');

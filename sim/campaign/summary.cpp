@@ -7,6 +7,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "sim/core/text.h"
 #include "sim/report/table.h"
 
 namespace sim::campaign {
@@ -189,11 +190,10 @@ std::string sentences(const Summary& summary) {
   text += fmt::format("limited by {}: {} of the time\n", cost->name,
                       percent(cost->seconds / summary.wall.mean));
   text += intervals_text(summary);
-  text += fmt::format(
-      "{} seeds from {}: 5 % to 95 % of them keep {} to {}, {:.0f} to {:.0f} "
-      "interruptions\n",
-      summary.seeds, summary.first_seed, percent(good.low), percent(good.high),
-      summary.interruptions.low, summary.interruptions.high);
+  text +=
+      fmt::format("{} from {}: 5 % to 95 % of them keep {} to {}, {:.0f} to {:.0f} interruptions\n",
+                  counted(summary.seeds, "seed"), summary.first_seed, percent(good.low),
+                  percent(good.high), summary.interruptions.low, summary.interruptions.high);
   if (summary.renewal) text += fmt::format("renewal formula: {}\n", percent(*summary.renewal));
   if (summary.tokens_per_step > 0)
     text += fmt::format("{:.4g} tokens, {} of what the undisturbed job would train\n",

@@ -35,7 +35,7 @@ std::string strip(const std::vector<Slice>& timeline, int columns) {
   for (const auto& column : spent) {
     // Time in which nothing trains is what people look for: a tenth of a column shows it.
     std::size_t mark = column[1] > column[0] ? 1 : 0;
-    if (column[2] > 0.1 || column[3] > 0.1) mark = column[3] > column[2] ? 3 : 2;
+    if (column[2] >= 0.1 || column[3] >= 0.1) mark = column[3] > column[2] ? 3 : 2;
     text += marks[mark];
   }
   return text;

@@ -10,6 +10,8 @@ namespace sim::command {
 
 namespace {
 
+constexpr std::size_t most_shown = 80;  // characters of a setting, which may list thousands
+
 // The field that a setting is about, whatever it is called there.
 std::string field_of(const std::string& setting) {
   const std::string key = setting.substr(0, setting.find('='));
@@ -59,7 +61,10 @@ Diagnostics placed(Diagnostics problems, const std::map<std::string, std::string
     const std::string about = problem.where.substr(here.size());
     for (const auto& [setting, place] : places)
       if (setting == about || field_of(setting) == field_of(about)) {
-        problem.message = "'" + setting + "': " + problem.message;
+        // The value that is wrong, where the setting has several.
+        const std::string& named = about.find('=') == about.npos ? setting : about;
+        problem.message = "'" + named.substr(0, most_shown) +
+                          (named.size() > most_shown ? "...': " : "': ") + problem.message;
         problem.where = place;
         break;
       }

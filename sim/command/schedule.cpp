@@ -99,8 +99,9 @@ report::Document document_of(const Schedule& schedule, const Shape& shape, const
   }
   for (const double one : timeline.busy) busy_text.push_back(shortest(one));
   for (const schedule::Order& order : orders) texts.push_back(text_of(order));
-  std::string head = fmt::format("{}: {} stages, {} microbatches", schedule.name, shape.stages,
-                                 shape.microbatches);
+  std::string head =
+      fmt::format("{}: {}, {} microbatch{}", schedule.name, counted(shape.stages, "stage"),
+                  shape.microbatches, shape.microbatches == 1 ? "" : "es");
   if (shape.chunks > 1) head += fmt::format(", {} chunks", shape.chunks);
   if (shape.slices > 1) head += fmt::format(", {} slices", shape.slices);
   head += fmt::format("; a column is {}\n", shortest(unit));

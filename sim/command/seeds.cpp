@@ -9,6 +9,7 @@
 #include <numeric>
 #include <vector>
 
+#include "sim/core/text.h"
 #include "sim/report/json.h"
 #include "sim/report/table.h"
 #include "sim/search/pool.h"
@@ -129,7 +130,8 @@ std::string text_of(const config::PlanFile& file, const Spread& s, int seeds) {
   row("peak reserved, GiB", s.reserved);
   row("step, s", s.seconds);
   text += table.text("");
-  for (const auto& [place, count] : s.places) text += fmt::format("{} times {}\n", count, place);
+  for (const auto& [place, count] : s.places)
+    text += fmt::format("{} {}\n", counted(count, "time"), place);
   return text;
 }
 

@@ -131,8 +131,8 @@ int predict_shard(const std::vector<config::RunsRow>& rows, const std::string& w
   if (share.of_step) {
     merge_when_last(whole, shard, globals);
   } else if (!globals.quiet) {
-    note(fmt::format("{}: shard {} of {} done, {} rows", folder, shard.number, shard.of,
-                     ids.size()));
+    note(fmt::format("{}: shard {} of {} done, {}", folder, shard.number, shard.of,
+                     counted(std::ssize(ids), "row")));
   }
   return exit_yes;
 }

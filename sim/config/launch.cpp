@@ -48,6 +48,19 @@ LaunchFile read_launch(const std::string& text, const std::string& path) {
   return {read_megatron(text, path)};
 }
 
+bool asks_for_fp32_gradients(const nlohmann::json& deepspeed) {
+  if (!deepspeed.is_object()) return false;
+  const auto is_fp32 = [](const nlohmann::json& in, const char* key) {
+    const auto found = in.find(key);
+    if (found == in.end() || !found->is_string()) return false;
+    const auto& name = found->get_ref<const std::string&>();
+    return name == "fp32" || name == "float32" || name == "torch.float32" || name == "float";
+  };
+  const auto types = deepspeed.find("data_types");
+  return is_fp32(deepspeed, "communication_data_type") ||
+         (types != deepspeed.end() && types->is_object() && is_fp32(*types, "grad_accum_dtype"));
+}
+
 // The keys of DeepSpeed's configuration that say how a step runs; the model and the sequence come
 // from the command line. microsoft/DeepSpeed, docs/_pages/config-json.md.
 LaunchFile read_deepspeed(const std::string& text, const std::string& path) {
@@ -101,13 +114,8 @@ LaunchFile read_deepspeed(const std::string& text, const std::string& path) {
   // Gradients are added and summed in the type of the model [runtime/engine.py: get_data_types,
   // communication_data_type].
   const bool short_types = enabled("fp16") || enabled("bf16");
-  const auto types = root.find("data_types");
-  const bool wide =
-      (root.contains("communication_data_type") && root["communication_data_type"] == "fp32") ||
-      (types != root.end() && types->is_object() && types->contains("grad_accum_dtype") &&
-       (*types)["grad_accum_dtype"] == "fp32");
   if (has_zero && whole(*zero, "stage") >= 2 && short_types)
-    set(fmt::format("fp32_gradients={}", wide));
+    set(fmt::format("fp32_gradients={}", asks_for_fp32_gradients(root)));
   if (shards) {
     const auto off = [&](const char* key) { return zero->contains(key) && (*zero)[key] == false; };
     if (short_types) {

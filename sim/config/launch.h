@@ -8,6 +8,7 @@
 //  (2) Nothing is lost in silence: what is not read is named in a note.
 #pragma once
 
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 
 #include "sim/config/megatron.h"
@@ -34,5 +35,10 @@ bool named_as_launch(std::string_view path);
 LaunchFile read_launch_yaml(const std::string& text, const std::string& path);
 LaunchFile read_deepspeed(const std::string& text, const std::string& path);
 LaunchFile read_torchtitan(const std::string& text, const std::string& path);
+
+// Whether DeepSpeed is told to add gradients up, or to send them, in fp32; without a word it does
+// both in the type of the model [runtime/engine.py: get_data_types, communication_data_type;
+// inference/config.py: DtypeEnum].
+bool asks_for_fp32_gradients(const nlohmann::json& deepspeed);
 
 }  // namespace sim::config

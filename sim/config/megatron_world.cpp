@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "sim/config/huggingface_json.h"
+#include "sim/config/launch.h"
 #include "sim/config/megatron_translator.h"
 #include "sim/config/textproto.h"
 
@@ -105,8 +106,10 @@ void Translator::deepspeed() {
       if (const auto text = read_file(beside.string(), max_json_bytes)) json = *text;
     }
   }
+  bool wide = false;
   if (!json.empty()) {
     const nlohmann::json root = nlohmann::json::parse(json, nullptr, false, true);
+    wide = asks_for_fp32_gradients(root);
     const auto zero_optimization = root.is_object() ? root.find("zero_optimization") : root.end();
     if (zero_optimization != root.end() && zero_optimization->is_object()) {
       if (zero < 0 && zero_optimization->contains("stage") &&
@@ -143,7 +146,7 @@ void Translator::deepspeed() {
   if (s < 2) return;
   // [DeepSpeed runtime/engine.py: get_data_types]
   if (has("fp16") || has("bf16")) {
-    set(*on, "fp32_gradients=false");
+    set(*on, fmt::format("fp32_gradients={}", wide));
     if (s >= 3) return set(*on, "deepspeed_optimizer=true");
   }
   say(fmt::format("DeepSpeed's ZeRO stage {} is simulated as PyTorch's fully_shard", s));

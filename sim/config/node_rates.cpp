@@ -8,6 +8,7 @@
 
 #include "sim/config/csv_rows.h"
 #include "sim/config/textproto.h"
+#include "sim/core/text.h"
 
 namespace sim::config {
 namespace {
@@ -44,7 +45,8 @@ Result<NodeRatesFile> parse_node_rates(const std::string& text, const std::strin
   if (std::set<std::string>(rates.names.begin(), rates.names.end()).size() != nodes)
     return refuse(header.line, "a node is named twice");
   if (rows->size() != nodes + 1)
-    return refuse(rows->back().line, fmt::format("{} nodes have {} rows", nodes, rows->size() - 1));
+    return refuse(rows->back().line,
+                  fmt::format("{} nodes have {}", nodes, counted(std::ssize(*rows) - 1, "row")));
   for (std::size_t from = 0; from < nodes; ++from) {
     const CsvRow& row = (*rows)[from + 1];
     if (row.cells.front() != rates.names[from])

@@ -135,24 +135,31 @@ void default_batch(v1::Plan& plan, const std::vector<std::string>& cluster,
                   batch));
 }
 
-// With what is left out of the answer: what a launch says, conditions of nodes on which the job
-// does not run.
+// With what is left out of the answer: what a launch says, conditions and other GPUs of nodes on
+// which the job does not run.
 Result<PlanFile> noted(const Result<PlanFile>& loaded, std::vector<std::string> notes) {
   if (!loaded) return loaded;
   const topology::Cluster& cluster = loaded->machine.cluster;
   const int world = static_cast<int>(loaded->plan.world());
   const int reached =
       topology::nodes_reached(cluster, topology::nodes_of(world, cluster.node.gpus));
+  const std::string where =
+      fmt::format("the plan's {} on {}", world == 1 ? "GPU is" : fmt::format("{} GPUs are", world),
+                  reached == 1 ? "node 0" : fmt::format("nodes 0 to {}", reached - 1));
   for (const topology::Condition& condition : cluster.conditions) {
     const bool of_leaf = condition.leaf >= 0;
     const int first =
         of_leaf ? topology::first_node_of_leaf(cluster, condition.leaf) : condition.node;
     if (first >= reached)
-      notes.push_back(
-          fmt::format("the condition of {} {} touches nothing: the plan's {} GPUs "
-                      "are on nodes 0 to {}",
-                      of_leaf ? "leaf" : "node", of_leaf ? condition.leaf : condition.node, world,
-                      reached - 1));
+      notes.push_back(fmt::format("the condition of {} {} touches nothing: {}",
+                                  of_leaf ? "leaf" : "node",
+                                  of_leaf ? condition.leaf : condition.node, where));
+  }
+  for (std::size_t kind = 1; kind <= loaded->machine.others.size(); ++kind) {
+    const auto first = std::ranges::find(cluster.gpu_kinds, static_cast<int>(kind));
+    const auto node = first - cluster.gpu_kinds.begin();
+    if (node >= reached)
+      notes.push_back(fmt::format("the other GPUs from node {} on touch nothing: {}", node, where));
   }
   if (notes.empty()) return loaded;
   PlanFile file = *loaded;

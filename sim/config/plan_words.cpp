@@ -25,6 +25,15 @@ std::int64_t number(std::string_view word) {
   return error == std::errc{} && end == word.data() + word.size() ? n : 0;
 }
 
+// The word up to the next comma, which is taken away with it; `more`: was there one?
+std::string_view take_word(std::string_view& rest, bool& more) {
+  const std::size_t comma = rest.find(',');
+  more = comma != rest.npos;
+  const std::string_view word = rest.substr(0, comma);
+  rest = more ? rest.substr(comma + 1) : "";
+  return word;
+}
+
 // One number is a count of even slices, several are the tokens of each.
 void slices(const v1::Plan& from, workload::Plan& to, Problems& problems) {
   if (!from.has_slices()) return;
@@ -36,9 +45,7 @@ void slices(const v1::Plan& from, workload::Plan& to, Problems& problems) {
   }
   std::vector<std::int64_t> numbers;
   for (bool more = true; more;) {
-    const std::string_view word = rest.substr(0, rest.find(','));
-    more = word.size() < rest.size();
-    rest.remove_prefix(word.size() + (more ? 1 : 0));
+    const std::string_view word = take_word(rest, more);
     const std::int64_t n = number(word);
     const bool counts = !more && numbers.empty();
     if (n < 1 || numbers.size() == most_slices || n > (counts ? most_slices : from.sequence()))
@@ -71,9 +78,7 @@ void replica_microbatches(const v1::Plan& from, workload::Plan& to, Problems& pr
   }
   std::vector<int>& counts = to.batch.replica_microbatches;
   for (bool more = true; more;) {
-    const std::string_view word = rest.substr(0, rest.find(','));
-    more = word.size() < rest.size();
-    rest.remove_prefix(word.size() + (more ? 1 : 0));
+    const std::string_view word = take_word(rest, more);
     const std::size_t x = word.find('x');
     const std::int64_t replicas = x == word.npos ? 1 : number(word.substr(0, x));
     const std::int64_t count = number(x == word.npos ? word : word.substr(x + 1));

@@ -74,11 +74,15 @@ std::string range_problem(const FieldDescriptor& field, double value) {
   const bool low = rule.has_min() && value < rule.min();
   const bool high = rule.has_max() && value > rule.max();
   if (!low && !high) return "";
+  const bool whole = field.cpp_type() != FieldDescriptor::CPPTYPE_DOUBLE;
+  const auto text = [&](double number) {
+    return whole ? fmt::format("{:.0f}", number) : shortest(number);
+  };
   if (rule.has_min() && rule.has_max())
-    return fmt::format("'{}' is {}; it must be between {} and {}", field.name(), shortest(value),
-                       shortest(rule.min()), shortest(rule.max()));
-  return fmt::format("'{}' is {}; it must be at {} {}", field.name(), shortest(value),
-                     low ? "least" : "most", shortest(low ? rule.min() : rule.max()));
+    return fmt::format("'{}' is {}; it must be between {} and {}", field.name(), text(value),
+                       text(rule.min()), text(rule.max()));
+  return fmt::format("'{}' is {}; it must be at {} {}", field.name(), text(value),
+                     low ? "least" : "most", text(low ? rule.min() : rule.max()));
 }
 
 std::string missing(const Message& message, const FieldDescriptor& field) {

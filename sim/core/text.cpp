@@ -67,6 +67,10 @@ std::string listed(std::span<const std::string> names, std::string_view word) {
   return text;
 }
 
+std::string counted(std::int64_t number, std::string_view one) {
+  return fmt::format("{} {}{}", number, one, number == 1 ? "" : "s");
+}
+
 std::string nearest_multiples(std::int64_t value, std::int64_t step) {
   const std::int64_t below = value / step * step;
   if (below == 0) return fmt::format("{}", step);

@@ -19,6 +19,9 @@ std::string nearest(std::string_view given, std::span<const std::string> names);
 // "; did you mean 'x'?" or "".
 std::string did_you_mean(std::string_view given, std::span<const std::string> names);
 
+// "1 row", "2 rows".
+std::string counted(std::int64_t number, std::string_view one);
+
 // "8184 or 8192": the multiples of `step` next to `value`, from the first one on.
 std::string nearest_multiples(std::int64_t value, std::int64_t step);
 

@@ -6,6 +6,7 @@
 #include <charconv>
 #include <cstdlib>
 #include <map>
+#include <set>
 
 #include "sim/config/cluster_fields.h"
 #include "sim/config/draft.h"
@@ -27,6 +28,7 @@ using workload::RecomputeMethod;
 
 constexpr int largest_value = 1 << 20;
 constexpr std::int64_t most_bases = 4096;
+constexpr std::size_t most_problems = 20;  // of a question's values
 
 // "core_attn,mlp"; other words are the plan's to refuse.
 workload::RecomputeModules modules_named(std::string_view list) {
@@ -40,16 +42,18 @@ workload::RecomputeModules modules_named(std::string_view list) {
   return modules;
 }
 
-// "1,2,4" as numbers; problems where one is none.
+// "1,2,4" as numbers; problems where one is none, of the first values alone.
 void numbers(const config::Vary& vary, int least, std::vector<int>& to, Diagnostics& problems) {
+  std::set<int> seen;
   for (const std::string& text : vary.values) {
     int value = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
     if (error != std::errc{} || end != text.data() + text.size() || value < least ||
         value > largest_value) {
-      problems.push_back({fmt::format("command line, {}={}", vary.key, text),
+      if (problems.size() == most_problems) return;
+      problems.push_back({fmt::format("command line, {}={}", vary.key, text.substr(0, 80)),
                           fmt::format("takes whole numbers from {} to {}", least, largest_value)});
-    } else if (std::ranges::find(to, value) == to.end()) {
+    } else if (seen.insert(value).second) {
       to.push_back(value);
     }
   }
@@ -57,12 +61,14 @@ void numbers(const config::Vary& vary, int least, std::vector<int>& to, Diagnost
 
 void words_of(const config::Vary& vary, const std::vector<std::string>& choices,
               std::vector<std::string>& to, Diagnostics& problems) {
+  std::set<std::string_view> seen;
   for (const std::string& text : vary.values) {
     if (!choices.empty() && std::ranges::find(choices, text) == choices.end()) {
+      if (problems.size() == most_problems) return;
       problems.push_back(
           {fmt::format("command line, {}={}", vary.key, text.substr(0, 80)),
            fmt::format("is none of {}{}", fmt::join(choices, ", "), did_you_mean(text, choices))});
-    } else if (std::ranges::find(to, text) == to.end()) {
+    } else if (seen.insert(text).second) {
       to.push_back(text);
     }
   }
@@ -140,6 +146,11 @@ using Settings = std::vector<std::string>;
 // architecture.FIELD: the model with a field changed.
 bool changes_model(const std::string& key) {
   return key.starts_with("architecture.");
+}
+
+// A field of a block, which has no other name.
+bool is_in_block(const std::string& key) {
+  return changes_model(key) || key.starts_with("fsdp.");
 }
 
 // Choices that the user did not name, beside what holds without them.
@@ -250,8 +261,8 @@ Diagnostics Space::read(const Question& question) {
     }
     std::string field;
     if (!config::is_cluster_setting(text)) {
-      const config::FieldName name = changes_model(vary->key) ? config::FieldName{vary->key, ""}
-                                                              : config::plan_field(vary->key);
+      const config::FieldName name =
+          is_in_block(vary->key) ? config::FieldName{vary->key, ""} : config::plan_field(vary->key);
       if (!name.problem.empty()) {
         problems.push_back({"command line, " + text.substr(0, 80), name.problem});
         continue;
@@ -312,9 +323,11 @@ Diagnostics Space::read(const Question& question) {
   if (bases > static_cast<double>(most_bases)) {
     std::string wide;
     for (const auto& axis : axes)
-      if (axis.size() > 1)
+      if (axis.size() > 1)  // the last one is a word, the first may be what holds without any
         wide += fmt::format("{}{} ({} values)", wide.empty() ? "" : ", ",
-                            axis.front().substr(0, axis.front().find('=')), axis.size());
+                            axis.back().substr(0, axis.back().find('=')), axis.size());
+    if (question.gpus.size() > 1)
+      wide += fmt::format("{}gpus ({} values)", wide.empty() ? "" : ", ", question.gpus.size());
     return {{"command line",
              fmt::format("{:.3g} combinations of fields that change the machine or the model's "
                          "numerics; at most {} are searched, each with all degrees and schedules: "
@@ -422,7 +435,9 @@ std::string Space::too_large() const {
   add("pp", domains_.pp.size());
   add("micro_batch", domains_.micro_batch.size());
   add("virtual_stages", domains_.chunks.size());
+  add("schedule", domains_.schedules.size());
   add("recompute_layers", domains_.recompute_layers.size());
+  add("recompute_modules", domains_.recompute_modules.size());
   add("offload_layers", domains_.offload_layers.size());
   add("rank_order", domains_.rank_orders.size());
   add("allocator_options", domains_.allocator_options.size());

@@ -140,7 +140,7 @@ Rows time_rows(const Answer& answer) {
   Rows rows{"time", "where the step's time goes", {{"rank", "ranks", "", 0, true}}, {}};
   for (int a = 0; a < replay::account_count; ++a) {
     const auto account = static_cast<Account>(a);
-    rows.columns.push_back({std::string(replay::name(account)) + "_s", words(account), "s", 4});
+    rows.columns.push_back({key_of(replay::name(account)) + "_s", words(account), "s", 4});
   }
   for (const ClassReport& who : answer.run.classes) {
     std::vector<Json> cells = {fmt::format("stage {}, cp rank {}", who.stage, who.cp_rank)};

@@ -43,7 +43,7 @@ Rows time_rows(const std::vector<WhatifRow>& rows) {
   table.columns.push_back({"name", "variant", "", 0, true});
   for (int a = 0; a < replay::account_count; ++a) {
     const auto account = static_cast<Account>(a);
-    table.columns.push_back({std::string(replay::name(account)) + "_s", words(account), "s", 4});
+    table.columns.push_back({key_of(replay::name(account)) + "_s", words(account), "s", 4});
   }
   for (const WhatifRow& row : rows) {
     if (!row.fits) continue;

@@ -212,7 +212,9 @@ Result<Manifest> load_manifest(const std::string& path) {
       return Diagnostics{{path, "shard is not from 1 to `of`"}};
     return manifest;
   } catch (const Json::exception& problem) {
-    return Diagnostics{{path, std::string("is not the shard.json of a shard: ") + problem.what()}};
+    const std::string_view words = problem.what();  // behind the library's own number of it
+    return Diagnostics{{path, fmt::format("is not the shard.json of a shard: {}",
+                                          words.substr(words.find(']') + 2))}};
   }
 }
 

@@ -107,18 +107,21 @@ TEST_CASE("calibrate: nccl-tests lines become collectives on the ranks of the he
   CHECK(m.device == "NVIDIA H100 80GB HBM3");
 }
 
-TEST_CASE("calibrate: a line of nccl-tests begins with two sizes above 0") {
+TEST_CASE("calibrate: a line of nccl-tests begins with two sizes above 0, of 16 TiB at most") {
   const std::string rest = "     float     sum      -1    63.91   16.41   30.76      0\n";
   std::string text = "# size count type redop root time algbw busbw #wrong\n";
   for (int rank = 0; rank < 16; ++rank)
     text += "#  Rank " + std::to_string(rank) + " Group  0 Pid  99 on node0 device  " +
             std::to_string(rank) + " [0x07] NVIDIA H100 80GB HBM3\n";
-  for (const char* sizes : {"0 262144", "4096 0", "4096 -1", "x 1024", "4096 x", "1048576 262144"})
+  for (const char* sizes :
+       {"0 262144", "4096 0", "4096 -1", "x 1024", "4096 x", "1048576 262144",
+        "17592186044417 1024", "1024 17592186044417", "17592186044416 17592186044416"})
     text += sizes + rest;
   const auto read = read_bytes(text, "x.txt");
   REQUIRE(read);
-  REQUIRE(read->measurements.collectives.size() == 1);
+  REQUIRE(read->measurements.collectives.size() == 2);
   CHECK(read->measurements.collectives[0].bytes.n == 1048576);
+  CHECK(read->measurements.collectives[1].bytes.n == 17592186044416);
 }
 
 TEST_CASE("calibrate: without a header the ranks follow from the two bandwidths") {

@@ -165,6 +165,17 @@ TEST_CASE("campaign: nodes with another GPU join a pool, slow it, and leave") {
   CHECK(rate(pools[1][0]) < 1.2 * rate(pools[0][0]));
   CHECK(pools[2][0].step == pools[0][0].step);
   CHECK(pools[1][0].change > span(0));
+  // What is said of the shapes is what is simulated.
+  REQUIRE(built->shapes.size() == 3);
+  for (const ShapeNote& note : built->shapes) {
+    INFO("pool " << note.pool);
+    const Shape& shape = pools[static_cast<std::size_t>(note.pool)][0];
+    CHECK(note.missing == 0);
+    CHECK(note.plan.starts_with(shape.plan));
+    CHECK(note.step == Approx(seconds(shape.step)).epsilon(1e-9));
+    CHECK(note.speed == 1);
+    CHECK(note.change == seconds(shape.change));
+  }
   std::vector<Slice> timeline;
   simulate(built->spec, 3, &timeline);
   std::vector<int> seen;

@@ -259,8 +259,13 @@ TEST_CASE("campaign: copies stand in order of what they survive, with intervals 
   CHECK(all.spec.tiers[1].name == "storage");
   CHECK(all.least_interval == 20);
   CHECK(all.costs.write == 20);
-  // Never shorter than a step or what a save takes.
+  // One that no loss of a node leaves is for failures that take none.
+  setup.file.checkpoints.back().survives = 0;
+  CHECK(made(setup).spec.tiers[0].survives == 0);
+  CHECK(made(setup).spec.tiers[1].survives == survives_everything);
   setup.file.checkpoints = {memory};
+  CHECK(refusal(setup) == "no checkpoint survives the loss of many nodes; add one on storage");
+  // Never shorter than a step or what a save takes.
   setup.file.checkpoints[0].survives = -1;
   setup.file.checkpoints[0].background = 900;
   CHECK(made(setup).spec.tiers[0].interval == span(900));

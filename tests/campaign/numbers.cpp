@@ -275,7 +275,9 @@ TEST_CASE("campaign: a strip shows what each column was spent on") {
                slice(Activity::saving, 5.6, 6), slice(Activity::training, 6, 7),
                slice(Activity::waiting, 7, 9), slice(Activity::training, 9, 10)},
               10) == "=xx---=ww=");
-  // Less than a tenth of a column is not seen, and the longer of two is.
+  // Less than a tenth of a column is not seen, a tenth is, and the longer of two.
+  CHECK(strip({slice(Activity::detecting, 0, 1), slice(Activity::training, 1, 10)}, 1) == "x");
+  CHECK(strip({slice(Activity::waiting, 0, 1), slice(Activity::training, 1, 10)}, 1) == "w");
   CHECK(strip({slice(Activity::training, 0, 0.91), slice(Activity::detecting, 0.91, 1),
                slice(Activity::training, 1, 1.8), slice(Activity::waiting, 1.8, 2)},
               2) == "=w");

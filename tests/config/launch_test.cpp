@@ -32,6 +32,17 @@ const std::string gpt =
     "--num-attention-heads 16 --seq-length 2048 --max-position-embeddings 2048 "
     "--micro-batch-size 2 --global-batch-size 64 --bf16 --vocab-file v.json ";
 
+// What DeepSpeed's file says of types, and whether gradients are fp32 then.
+constexpr std::pair<const char*, bool> deepspeed_types[] = {
+    {"", false},
+    {R"(, "data_types": {"grad_accum_dtype": "fp32"})", true},
+    {R"(, "data_types": {"grad_accum_dtype": "float32"})", true},
+    {R"(, "data_types": {"grad_accum_dtype": "bf16"})", false},
+    {R"(, "data_types": {"grad_accum_dtype": null}, "communication_data_type": 32)", false},
+    {R"(, "data_types": "fp32")", false},
+    {R"(, "communication_data_type": "fp32")", true},
+    {R"(, "communication_data_type": "bfp16")", false}};
+
 sim::Result<sim::config::PlanFile> with(const std::string& flags,
                                         const std::string& program = "pretrain_gpt.py") {
   support::Scratch scratch;
@@ -136,6 +147,24 @@ deepspeed --num_gpus 8 pretrain_gpt.py --num-layers 24 --hidden-size 2048 \
   }
 }
 
+TEST_CASE("launch: DeepSpeed's file that a script names says the type of gradients") {
+  support::Scratch scratch;
+  for (const auto& [words, wide] : deepspeed_types) {
+    CAPTURE(words);
+    const std::string script =
+        R"(cat <<EOT > ds.json
+{ "zero_optimization": { "stage": 2 })" +
+        std::string(words) + R"( }
+EOT
+)" + gpt +
+        "--deepspeed --deepspeed_config ds.json";
+    const auto file = load_megatron(scratch.write("train.sh", script), {"cluster=dgx-a100"});
+    CAPTURE(problems(file));
+    REQUIRE(file);
+    CHECK(file->plan.numerics.fp32_gradients == wide);
+  }
+}
+
 TEST_CASE("launch: what a script leaves open is asked for at once, with the setting that says it") {
   support::Scratch scratch;
   const std::string path =
@@ -194,6 +223,15 @@ TEST_CASE("launch: programs that train something else are refused by name") {
     CAPTURE(program);
     CHECK(with("", program));
   }
+  // What else is started is named, without the folder that it stands in.
+  const std::string said = "is read as a program that trains a GPT with Megatron-LM's arguments";
+  for (const char* folder : {"", "/", "./", "/opt/megatron/", "${HERE}/"}) {
+    CAPTURE(folder);
+    CHECK(contains("\n" + notes(with("", std::string(folder) + "finetune.py")),
+                   "\nfinetune.py " + said));
+  }
+  CHECK(contains(notes(with("", "-m tools.finetune")), "finetune.py " + said));
+  CHECK_FALSE(contains(notes(with("", "/opt/pretrain_gpt.py")), said));
 }
 
 TEST_CASE("launch: a flag is in one row of the table, and what is not simulated is said") {
@@ -512,11 +550,16 @@ mode = "full"
   CHECK(alone.plan.sharding.deepspeed_all_reduce);
   CHECK_FALSE(alone.plan.sharding.overlap_grad_reduce);
   CHECK(sim::workload::problems(alone.plan).empty());
-  const auto wide = load("ds.json", R"({"train_micro_batch_size_per_gpu": 2,
- "train_batch_size": 32, "bf16": {"enabled": true}, "zero_optimization": {"stage": 3},
- "data_types": {"grad_accum_dtype": "fp32"}})",
-                         {"gpus=16", "model=llama-2-7b", "sequence=4096"});
-  CHECK(wide.plan.numerics.fp32_gradients);
+  // Words for the type of gradients: in its own file, and in one that a script names.
+  for (const auto& [words, wide] : deepspeed_types) {
+    CAPTURE(words);
+    CHECK(load("ds.json",
+               R"({"train_micro_batch_size_per_gpu": 2, "train_batch_size": 32, "bf16":
+ {"enabled": true}, "zero_optimization": {"stage": 3})" +
+                   std::string(words) + "}",
+               {"gpus=16", "model=llama-2-7b", "sequence=4096"})
+              .plan.numerics.fp32_gradients == wide);
+  }
 
   const auto accelerate = load("fsdp.yaml", R"(distributed_type: FSDP
 fsdp_config:

@@ -38,8 +38,15 @@ TEST_CASE("config: rates between nodes that are none are refused with their line
   CHECK(contains(refused("a,b\n1,2\n"), "the first cell is the unit, GB/s or Gb/s; it is 'a'"));
   CHECK(contains(refused("GB/s,a\na,\n"), "two of them or more"));
   CHECK(contains(refused("GB/s,a,a\na,,1\na,1,\n"), "a node is named twice"));
-  CHECK(contains(refused("GB/s,a,b\na,,1\n"), "2 nodes have 1 rows"));
-  CHECK(contains(refused("GB/s,a,b\nb,,1\na,1,\n"), "rates.csv:2: the row of 'a' comes here"));
+  CHECK(contains(refused("GB/s,a,b\na,,1\n"), "2 nodes have 1 row"));
+  CHECK(contains(refused("GB/s,a,b\na,,1\nb,1,\nc,1,\n"), "2 nodes have 3 rows"));
+  CHECK(contains(refused("GB/s,a,b\nb,,1\na,1,\n"),
+                 "rates.csv:2: the row of 'a' comes here, as in the header; it is 'b'"));
+  // Of a long name its beginning.
+  const std::string name = "n" + std::string(99, 'x');
+  CHECK(contains(refused("GB/s,a,b\n" + name + ",,1\na,1,\n"),
+                 "it is '" + name.substr(0, 40) + "'"));
+  CHECK(contains(refused(name + ",a\n1,2\n"), "it is '" + name.substr(0, 40) + "'"));
   CHECK(contains(refused("GB/s,a,b\na,,1\nb,1\n"), "rates.csv:3: 2 cells instead of 3"));
   for (const char* rate : {"0", "-1", "nan", "inf", "x", "", "1e300"})
     CHECK(contains(refused(std::string("GB/s,a,b\na,,") + rate + "\nb,1,\n"),

@@ -75,6 +75,13 @@ TEST_CASE("core: a misspelt name is offered, a strange one is not") {
   CHECK(nearest("anything", {}).empty());
 }
 
+TEST_CASE("core: one thing has no s") {
+  CHECK(counted(0, "row") == "0 rows");
+  CHECK(counted(1, "row") == "1 row");
+  CHECK(counted(-1, "GPU") == "-1 GPUs");
+  CHECK(counted(1LL << 40, "byte") == "1099511627776 bytes");
+}
+
 TEST_CASE("core: the shortest text of a number reads back as the same number") {
   CHECK(shortest(0.1) == "0.1");
   CHECK(shortest(1e300) == "1e+300");

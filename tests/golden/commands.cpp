@@ -18,6 +18,17 @@ TEST_CASE("golden: an unknown command names the nearest and exits 64") {
         std::string::npos);
 }
 
+TEST_CASE("golden: help is a word as well") {
+  const std::string folder = golden::scratch("help");
+  for (const auto& [word, option] : {std::pair{"help", "--help"}, {"help run", "run --help"}}) {
+    const golden::Finished said = run(std::string("./rehearse ") + word, folder);
+    CHECK(said.code == 0);
+    CHECK_FALSE(said.out.empty());
+    CHECK(said.out == run(std::string("./rehearse ") + option, folder).out);
+  }
+  CHECK(run("./rehearse help swep", folder).err.find("did you mean 'sweep'?") != std::string::npos);
+}
+
 TEST_CASE("golden: options are never guessed from abbreviations") {
   const std::string folder = golden::scratch("options");
   const golden::Finished finished = run("./rehearse sweep x --resum", folder);
@@ -306,7 +317,7 @@ TEST_CASE("golden: what varies must be a setting") {
   CHECK(rows.out.find("impossible") != std::string::npos);
 }
 
-TEST_CASE("golden: a condition of a node that the job does not use is said") {
+TEST_CASE("golden: a condition, or another GPU, of a node that the job does not use is said") {
   const std::string folder = golden::scratch("condition");
   const golden::Finished finished =
       run("./rehearse run llama-2-7b-64 'condition={node: 99 speed: 0.5}' "
@@ -319,6 +330,15 @@ TEST_CASE("golden: a condition of a node that the job does not use is said") {
   CHECK(finished.err.find("node 7 ") == std::string::npos);
   CHECK(finished.err.find("the condition of leaf 17 touches nothing") != std::string::npos);
   CHECK(finished.err.find("leaf 2 ") == std::string::npos);
+  const golden::Finished others =
+      run("./rehearse run llama-2-7b-64 'other_gpu={first_node: 7 nodes: 2 cluster: \"dgx-a100\"}' "
+          "'other_gpu={first_node: 50 nodes: 2 cluster: \"dgx-a100\"}'",
+          folder);
+  CHECK(others.code == 0);
+  CHECK(
+      others.err.find("note: the other GPUs from node 50 on touch nothing: the plan's 64 GPUs are "
+                      "on nodes 0 to 7\n") != std::string::npos);
+  CHECK(others.err.find("node 7 ") == std::string::npos);
 }
 
 TEST_CASE("golden: explain looks for changes where a plan does not fit, and is told not to") {

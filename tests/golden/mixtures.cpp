@@ -51,6 +51,33 @@ TEST_CASE("golden: drawn routes give how many seeds ran out and the quantiles of
       before = value;
     }
   }
+  // Each seed is the run that has it.
+  std::vector<double> seconds, allocated, reserved;
+  for (int seed = 1; seed <= 3; ++seed) {
+    const nlohmann::json one =
+        answer("./rehearse run mixtral-8x7b-64 global_batch=64 router=random router_seed=" +
+                   std::to_string(seed),
+               folder);
+    seconds.push_back(one["step_time_s"].get<double>());
+    std::int64_t most_allocated = 0, most_reserved = 0;
+    for (const nlohmann::json& rank : one["rank_classes"]) {
+      most_allocated = std::max(most_allocated, rank["peak_allocated_bytes"].get<std::int64_t>());
+      most_reserved = std::max(most_reserved, rank["peak_reserved_bytes"].get<std::int64_t>());
+    }
+    allocated.push_back(static_cast<double>(most_allocated) / (1 << 30));
+    reserved.push_back(static_cast<double>(most_reserved) / (1 << 30));
+  }
+  const nlohmann::json three = answer(
+      "./rehearse run mixtral-8x7b-64 global_batch=64 router=random --seeds 3 --jobs 2", folder);
+  for (const auto& [key, values] : {std::pair{"step_time_s", &seconds},
+                                    {"peak_allocated_gib", &allocated},
+                                    {"peak_reserved_gib", &reserved}}) {
+    INFO(key);
+    std::ranges::sort(*values);
+    CHECK(three[key]["least"].get<double>() == Approx((*values)[0]).epsilon(1e-9));
+    CHECK(three[key]["p50"].get<double>() == Approx((*values)[1]).epsilon(1e-9));
+    CHECK(three[key]["most"].get<double>() == Approx((*values)[2]).epsilon(1e-9));
+  }
   // On a smaller GPU draws run out, and it is said where.
   const nlohmann::json tight = answer(plan + " gpu.memory=58GiB", folder);
   CHECK(tight["out_of_memory"].get<int>() > 0);

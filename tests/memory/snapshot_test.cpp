@@ -178,6 +178,24 @@ TEST_CASE("memory: slack and pending blocks and expandable segments are recovere
   CHECK(expandable.exact());
 }
 
+TEST_CASE("memory: what settings made of the memory of the machine is in the events already") {
+  // The recording says what its process reserved, could take and gave back: shares of the memory of
+  // whatever the recording is replayed on say nothing more.
+  const auto snapshot = read_snapshot(read_file(corpus("memory_pickle/expandable.pickle")), "p");
+  REQUIRE(snapshot);
+  for (const char* setting :
+       {"expandable_segments_reserve:0.000001", "expandable_segments_reserve:1M",
+        "per_process_memory_fraction:0.000001", "garbage_collection_threshold:0.000001"}) {
+    CAPTURE(setting);
+    const auto read = parse_options(setting, Rules::newer, snapshot->options);
+    REQUIRE(read);
+    auto recording = recover(snapshot->devices[0], *read, "p");
+    REQUIRE(recording);
+    CHECK(recording->options.expandable_segments);
+    CHECK(replay_recording(*recording).exact());
+  }
+}
+
 TEST_CASE("memory: pickles that would run code are refused by name and offset") {
   CHECK(refusal("global") ==
         "p:2: refused opcode GLOBAL (imports code); a memory snapshot holds "

@@ -2,6 +2,7 @@
 #include "sim/network/solver.h"
 
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -240,6 +241,36 @@ TEST_CASE("network: a cache that cannot be written is no error") {
   SolverOptions options = plain();
   options.cache = "/dev/null/cache";
   REQUIRE(Solver(options).solve(uneven()));
+}
+
+TEST_CASE("network: what cannot be kept in the cache leaves nothing half written there") {
+  Folder folder;
+  SolverOptions options = plain();
+  options.cache = (folder.path / "cache").string();
+  REQUIRE(Solver(options).solve(uneven()));
+  REQUIRE(files(options.cache).size() == 1);
+  const fs::path entry = files(options.cache)[0];
+  // In the place of the answer is a folder: it cannot be put there.
+  fs::remove(entry);
+  fs::create_directories(entry / "something");
+  REQUIRE(Solver(options).solve(uneven()));
+  CHECK(files(options.cache) == std::vector<fs::path>{entry});
+  // The disk takes no more than ten bytes of it.
+  fs::remove_all(entry);
+  Solver solver(options);
+  struct ::sigaction before {
+  }, ignore{};
+  ignore.sa_handler = SIG_IGN;
+  ::sigaction(SIGXFSZ, &ignore, &before);
+  struct ::rlimit all {};
+  ::getrlimit(RLIMIT_FSIZE, &all);
+  const struct ::rlimit little { 10, all.rlim_max };
+  ::setrlimit(RLIMIT_FSIZE, &little);
+  const bool solved{solver.solve(uneven())};
+  ::setrlimit(RLIMIT_FSIZE, &all);
+  ::sigaction(SIGXFSZ, &before, nullptr);
+  CHECK(solved);
+  CHECK(files(options.cache).empty());
 }
 
 TEST_CASE("network: queries and answers read back as they were written") {

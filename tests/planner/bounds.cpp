@@ -79,6 +79,19 @@ TEST_CASE("planner: bounds are never above the replay where replicas and fabric 
               10);
 }
 
+TEST_CASE("planner: bounds are never above the replay where the order goes by times") {
+  // Also where one rank is slow, which moves all of them.
+  hold_bounds(sample::question("llama-3.1-8b", "dgx-h100", 16, 64, 4096,
+                               {"zero=1", "tp=2,4", "cp=1", "pp=4", "micro_batch=1",
+                                "schedule=zb-1p,zb-2p,vocab-1,vocab-2"}),
+              8);
+  hold_bounds(
+      sample::question("llama-3.1-8b", "dgx-h100", 16, 64, 4096,
+                       {"zero=1", "tp=4", "cp=1", "pp=4", "micro_batch=1",
+                        "schedule=zb-1p,vocab-1,1f1b", "condition={node: 1 gpu: 1 speed: 0.5}"}),
+      6);
+}
+
 TEST_CASE("planner: bounds are never above the replay where modules wait on the CPU") {
   hold_bounds(sample::question("llama-3.1-8b", "dgx-h100", 16, 64, 8192,
                                {"zero=1", "offload_modules=\"core_attn,attn_proj\"",

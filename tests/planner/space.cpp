@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -418,6 +419,25 @@ TEST_CASE("planner: settings that another setting leaves without effect are refu
   CHECK(both.find("recompute=selective") != std::string::npos);
 }
 
+TEST_CASE("planner: stages keep gathered parameters unless the question says otherwise") {
+  // With a pipeline fully_shard's users keep them whole between microbatches.
+  const auto kept = [](std::vector<std::string> said) {
+    for (const char* one : {"data_parallel=fsdp2", "tp=2", "cp=1", "pp=1,2", "micro_batch=1",
+                            "recompute=none", "schedule=1f1b"})
+      said.emplace_back(one);
+    const planner::Space space =
+        sample::space(sample::question("gpt3-1.3b", "dgx-a100", 16, 32, 2048, said));
+    std::map<int, std::set<bool>> ways;  // by stages
+    for (const planner::Core& core : space.cores())
+      ways[core.pp].insert(space.plan(core, 0).sharding.fsdp.reshard_after_forward);
+    return ways;
+  };
+  using Ways = std::map<int, std::set<bool>>;
+  CHECK(kept({}) == Ways{{1, {true}}, {2, {false}}});
+  CHECK(kept({"fsdp.reshard_after_forward=true"}) == Ways{{1, {true}}, {2, {true}}});
+  CHECK(kept({"fsdp.reshard_after_forward=false"}) == Ways{{1, {false}}, {2, {false}}});
+}
+
 TEST_CASE("planner: a neighbour differs from the best plan in one decision") {
   const planner::Space space = sample::space(sample::question(
       "gpt3-1.3b", "dgx-a100", 16, 32, 2048,
@@ -447,6 +467,28 @@ TEST_CASE("planner: a neighbour differs from the best plan in one decision") {
     INFO(field);
     CHECK(changed.count(field) == 1);
   }
+}
+
+TEST_CASE("planner: a neighbour of one replica has no order of ranks to choose") {
+  const planner::Space space = sample::space(sample::question(
+      "gpt3-1.3b", "dgx-a100", 16, 32, 2048,
+      {"zero=1", "tp=4,8", "cp=1", "pp=2", "recompute=none", "schedule=1f1b", "micro_batch=1",
+       "virtual_stages=1", "rank_order=tp-cp-ep-dp-pp,tp-cp-ep-pp-dp",
+       "allocator_options=expandable_segments:True"}));
+  search::Sites sites;
+  planner::Wanted how;
+  how.best = 1;
+  const planner::Outcome found = planner::find_best(space, sites, how, sample::always);
+  REQUIRE(found.best.size() == 1);
+  // Stages inside of the nodes: the second of the orders, and as many as tp=8, dp=1 has plans.
+  REQUIRE(space.cores()[found.best[0].core].tp == 4);
+  REQUIRE(found.best[0].variant == 1);
+  std::set<std::string> changes;
+  for (const planner::Neighbour& one :
+       planner::neighbours(space, sites, how, found.best[0], [] { return true; }))
+    changes.insert(one.change);
+  CHECK(changes ==
+        std::set<std::string>{"rank_order=tp-cp-ep-dp-pp", "tp=8 rank_order=tp-cp-ep-dp-pp"});
 }
 
 TEST_CASE("planner: of numbers of layers to recompute the nearest is a neighbour") {

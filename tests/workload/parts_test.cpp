@@ -128,6 +128,10 @@ TEST_CASE("workload: listed parts must be as many as the plan has and hold every
         std::vector<std::string>{"the parts have 9 layers together; the model has 8"});
   plan.pipeline.layers_of_parts = {4, 0, 2, 2};
   CHECK(says(plan) == std::vector<std::string>{"stage 1 would have no layer; write a smaller pp"});
+  plan.pipeline.layers_of_parts = {5, 5, -2, 0};
+  CHECK(says(plan) ==
+        std::vector<std::string>{"part 2 of the model would have -2 layers; fewer stages, or "
+                                 "embedding and head counted as fewer layers, would do"});
   // The embedding and the head may stand alone.
   plan.pipeline.layers_of_parts = {0, 4, 4, 0};
   CHECK(part_problems(plan).empty());

@@ -279,6 +279,31 @@ TEST_CASE("workload: DeepSpeed sums whole buckets on all ranks where it is told 
   CHECK(says(problems(plan), "turn deepspeed_optimizer on"));
 }
 
+// A bucket takes 500 million elements; a larger gradient is summed by itself, and what is scaled is
+// the whole bucket where less is in it. Nothing is where none is in it.
+TEST_CASE(
+    "workload: DeepSpeed scales a bucket for each gradient that does not fit, and one of the "
+    "rest") {
+  Plan plan = small(DataParallelism::ddp, 1, 1);
+  deepspeed(plan);
+  const auto scaled = [&plan] {
+    std::vector<std::int64_t> elements;
+    const Job made = job(plan);
+    const Program& program = made.classes.front();
+    each_of_step(program, [&](const Instruction& i) {
+      if (i.op == Op::kernel && program.operations[i.index].name == "bucket scale")
+        elements.push_back(program.operations[i.index].bytes.n / 4);
+    });
+    return elements;
+  };
+  CHECK(scaled() == std::vector<std::int64_t>{500'000'000});
+  // Embedding and head do not fit; behind the head is a norm.
+  plan.architecture.vocab = 585'984;
+  plan.architecture.tied_embeddings = false;
+  const std::int64_t large = plan.architecture.vocab * plan.architecture.hidden;
+  CHECK(scaled() == std::vector<std::int64_t>{large, 500'000'000, large, 500'000'000});
+}
+
 // ZeRO-3 with reduce_scatter false: the same bytes, and all ranks get the sum.
 TEST_CASE("workload: shards are cut from sums that all ranks have, where DeepSpeed is told to") {
   using sim::collective::Kind;
