@@ -61,7 +61,7 @@ TEST_CASE("calibrate: a row whose number of GPUs is not published is in no error
   CHECK(residuals_of(rows, said, "x").groups[0].values.size() == 1);
   CHECK(from_text(to_text(said[1])).assumes_gpus);
   const std::string text = report::text(validation_answer(rows, said));
-  CHECK(text.find("1 rows are not among them") != std::string::npos);
+  CHECK(text.find("1 row is not among them") != std::string::npos);
 }
 
 TEST_CASE("calibrate: outcomes make a two-by-two table for the replay and for the rule") {
