@@ -182,9 +182,8 @@ void add_outcomes(report::Document& document, const std::vector<Row>& rows,
     if (!by_rule) {
       const Outcomes sure = outcomes(rows, predictions, Judge::decided);
       table.footnote = fmt::format(
-          "decided: {}, right in {:.1f} %; tight: {}; with those on their more likely side: right "
-          "in "
-          "{:.1f} %\n",
+          "decided: {}, right in {:.1f} %; tight: {}; with those on their more likely side: "
+          "right in {:.1f} %\n",
           counted(sure.rows(), "row"), sure.right_pct(), counted(o.rows() - sure.rows(), "row"),
           outcomes(rows, predictions, Judge::likely).right_pct());
     }

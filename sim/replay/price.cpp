@@ -132,15 +132,15 @@ class Pricer {
 
  private:
   // Of all groups at once, the slowest; where parts of the cluster are not as described, the
-  // slowest of those with these numbers.
+  // slowest of those with these numbers. `apart`: how far apart the ranks come to it.
   template <class Numbers>
   Duration lasting(collective::Kind kind, const network::Groups& groups, Bytes bytes,
-                   const Numbers& numbers) {
+                   Duration apart, const Numbers& numbers) {
     const Duration alone =
         network_.cluster().conditions.empty()
             ? network_.duration(kind, groups, bytes)
             : network_.duration(kind, network_.remember(groups), bytes, numbers());
-    return alone.ps > 0 ? alone + profile_.overlap.arrival : alone;
+    return alone.ps > 0 ? alone + apart : alone;
   }
 
   // Of rows that are drawn for each pair of ranks.
@@ -218,11 +218,11 @@ class Pricer {
       const network::Groups& groups = job_.mesh.groups(who);
       const collective::Codec* codec = codec_of(job_.codecs, t.communicator, t.kind);
       const Bytes bytes = t.route != 0 ? t.bytes : sent(t, groups, network_.cluster());
+      const Duration apart = t.followed ? Duration{} : profile_.overlap.arrival;
       Duration whole = t.route != 0
                            ? routed(program, t, groups)
-                           : lasting(t.kind, groups, codec ? coded(*codec, bytes) : bytes,
+                           : lasting(t.kind, groups, codec ? coded(*codec, bytes) : bytes, apart,
                                      [&] { return job_.mesh.group_numbers(who, rank_class); });
-      if (t.followed && whole.ps > 0) whole = whole - profile_.overlap.arrival;
       const Duration kernels =
           coding(codec, t.kind, static_cast<int>(groups.ranks.front().size()), bytes);
       whole += kernels;
@@ -276,6 +276,7 @@ class Pricer {
             codec_of(job_.codecs, e.communicator, collective::Kind::send_receive);
         messages.push_back(lasting(collective::Kind::send_receive, job_.mesh.pairs(from, to),
                                    codec ? coded(*codec, m.bytes) : m.bytes,
+                                   profile_.overlap.arrival,
                                    [&] { return job_.mesh.pair_numbers(rank_class, from, to); }) +
                            coding(codec, collective::Kind::send_receive, 2, m.bytes));
       }

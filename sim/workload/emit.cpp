@@ -114,34 +114,29 @@ int Emitter::pieces(collective::Kind kind, Stream communicator) const {
 void Emitter::collective(collective::Kind kind, Stream communicator, std::int64_t bytes,
                          std::string_view label, std::uint8_t flags, std::uint16_t event,
                          Stream stream) {
-  assert(bytes > 0);
-  Instruction i = instruction(Op::collective);
-  i.stream = stream;
-  i.flags = flags;
-  i.event = event;
-  i.index = tables_.transfer({kind, communicator, Bytes{bytes}, pieces(kind, communicator)});
-  i.label = tables_.label(label);
-  block_.code.push_back(i);
+  send({kind, communicator, Bytes{bytes}, pieces(kind, communicator)}, label, flags, event, stream);
 }
 
 void Emitter::agree(Stream communicator, std::string_view label, bool followed) {
   Transfer transfer{collective::Kind::all_reduce, communicator, Bytes{4}};
   transfer.followed = followed;
-  Instruction i = instruction(Op::collective);
-  i.flags = joins;
-  i.index = tables_.transfer(transfer);
-  i.label = tables_.label(label);
-  block_.code.push_back(i);
+  send(transfer, label, joins, 0, Stream::compute);
 }
 
 void Emitter::dispatch(Stream communicator, std::int64_t bytes, const Choices& choices, int route,
                        std::string_view label, std::uint8_t flags, std::uint16_t event) {
-  assert(bytes > 0);
+  send({collective::Kind::all_to_all, communicator, Bytes{bytes}, 1, choices, route}, label, flags,
+       event, Stream::compute);
+}
+
+void Emitter::send(const Transfer& transfer, std::string_view label, std::uint8_t flags,
+                   std::uint16_t event, Stream stream) {
+  assert(transfer.bytes.n > 0);
   Instruction i = instruction(Op::collective);
+  i.stream = stream;
   i.flags = flags;
   i.event = event;
-  i.index = tables_.transfer(
-      {collective::Kind::all_to_all, communicator, Bytes{bytes}, 1, choices, route});
+  i.index = tables_.transfer(transfer);
   i.label = tables_.label(label);
   block_.code.push_back(i);
 }

@@ -86,6 +86,8 @@ class Emitter {
 
  private:
   int pieces(collective::Kind kind, Stream communicator) const;
+  void send(const Transfer& transfer, std::string_view label, std::uint8_t flags,
+            std::uint16_t event, Stream stream);
 
   Tables& tables_;
   Block block_;
