@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """How many small faults in sim/ do the tests notice?
 
-    tests/mutation/mutate.py --results FILE [--count 200] [--seed 1] [--build build/mutants]
+    tests/mutation/mutate.py --results FILE [--count 200] [--seed 1] [--jobs 2]
 
 Draws mutants (mutants.py) of this checkout and builds all of them into one program, each behind a
 switch (switch.h). The tests run once with all switches off and note which mutants each reaches;
@@ -13,24 +13,24 @@ program, is no mutant: another counts. With --again RESULTS, those that nothing 
 tried once more, after tests were written.
 
 Wants a checkout of its own that nobody edits: its sources are changed and, at the end, restored.
-A build, a run of all tests, and then some ten mutants a minute on two cores.
+A build, a run of all tests, and then some ten mutants a minute on two cores; --jobs says how many
+tests run at once (those built by themselves are tried one by one).
 """
 
 import argparse
 import hashlib
 import json
 import math
-import mmap
 import os
 import random
 import re
-import resource
 import shlex
 import subprocess
 import sys
 import tempfile
-import time
+import threading
 from collections import defaultdict
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -51,30 +51,24 @@ class Test:
     folder: str
     environment: dict
     limit: float = 600.0  # CPU seconds: thrice what it takes with all switches off, and 10
+    seconds: float = 0.0  # CPU seconds that its last run took
     reached: set = field(default_factory=set)
 
     def passes(self, **more):
         """CPU time, not wall time, is bounded: the machine may do other things too."""
-        def bound():
-            resource.setrlimit(resource.RLIMIT_CPU, (math.ceil(self.limit),) * 2)
-            resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
-            resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-
+        bounded = ["prlimit", f"--cpu={math.ceil(self.limit)}", f"--data={MEMORY}", "--core=0"]
         with tempfile.TemporaryDirectory() as temporary:
             environment = os.environ | self.environment | {"TMPDIR": temporary} | more
-            try:
-                done = subprocess.run(self.command, cwd=self.folder, env=environment, timeout=1800,
-                                      stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                                      stderr=subprocess.DEVNULL, check=False, preexec_fn=bound)
-            except subprocess.TimeoutExpired:
-                return False
-            return done.returncode == 0
-
-
-def cpu_seconds():
-    """Of the processes that ended so far."""
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
+            test = subprocess.Popen(bounded + self.command, cwd=self.folder, env=environment,
+                                    stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                                    stderr=subprocess.DEVNULL)
+            watch = threading.Timer(1800, test.kill)
+            watch.start()
+            _, status, used = os.wait4(test.pid, 0)
+            watch.cancel()
+            test.returncode = os.waitstatus_to_exitcode(status)
+            self.seconds = used.ru_utime + used.ru_stime
+            return test.returncode == 0
 
 
 def compiled_as(path, text):
@@ -204,7 +198,7 @@ def all_tests(folder: Path):
                        dict(e.split("=", 1) for e in properties.get("ENVIRONMENT", [])))
 
 
-def what_is_reached(tests, drawn, folder: Path):
+def what_is_reached(tests, drawn, folder: Path, jobs: int):
     """Runs every test with all switches off; those that pass, fastest first. Kept in the folder for
     a run that goes on with the same programs and mutants."""
     count = len(drawn)
@@ -219,20 +213,21 @@ def what_is_reached(tests, drawn, folder: Path):
         for seconds, test in passing:
             test.limit, test.reached = 3 * seconds + 10, set(known[test.name]["reached"])
         return [test for _, test in sorted(passing, key=lambda p: p[0])]
-    path = folder / "reached"
-    path.write_bytes(bytes(count + 1))
-    passing = []
-    with path.open("r+b") as file, mmap.mmap(file.fileno(), count + 1) as reached:
-        for test in tests:
-            reached[:] = bytes(count + 1)
-            began = cpu_seconds()
-            if test.passes(REHEARSE_REACHED=str(path)):
-                seconds = cpu_seconds() - began
-                test.limit = 3 * seconds + 10
-                test.reached = {n for n in range(1, count + 1) if reached[n]}
-                passing.append((seconds, test))
-            else:
+
+    def run(test):
+        with tempfile.NamedTemporaryFile(dir=folder) as file:
+            file.write(bytes(count + 1))
+            file.flush()
+            if not test.passes(REHEARSE_REACHED=file.name):
                 print(f"left out, for it fails with no mutant on: {test.name}", flush=True)
+                return None
+            file.seek(0)
+            test.reached = {n for n, at in enumerate(file.read()) if n and at}
+            test.limit = 3 * test.seconds + 10
+            return test.seconds, test
+
+    with ThreadPoolExecutor(jobs) as pool:
+        passing = [found for found in pool.map(run, tests) if found]
     kept.write_text(json.dumps(
         {t.name: {"s": s, "reached": sorted(t.reached)} for s, t in passing}))
     return [test for _, test in sorted(passing, key=lambda p: p[0])]
@@ -264,6 +259,7 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--again", type=Path, metavar="FILE",
                         help="none drawn, but those that nothing noticed in these results")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--build", type=Path, default=Path("build/mutants"))
     arguments = parser.parse_args()
     build = Build(ROOT / arguments.build)
@@ -306,30 +302,38 @@ def main():
             if not dropped:
                 sys.exit("mutate.py: the sources do not build\n" + said[-4000:])
         print(f"{len(drawn) - len(plain)} stand behind switches", flush=True)
-        tests = what_is_reached(all_tests(build.folder), drawn, build.folder)
-        counted = caught = 0
-        # As drawn, but that those to be built alone come last of the first `count`.
-        for number in sorted(drawn, key=lambda n: (n > arguments.count,
-                                                   n <= arguments.count and n in plain, n)):
-            if counted == arguments.count:
-                break
+        tests = what_is_reached(all_tests(build.folder), drawn, build.folder,
+                                arguments.jobs)
+
+        def end_of(number):
             if names[number] not in known:
                 if number in plain:
                     end = try_plainly(build, tests, drawn[number])
                 else:
-                    build.ninja()  # there may have been one that was built alone
                     reaching = [t for t in tests if number in t.reached]
                     end = first_failure(reaching, drawn[number], REHEARSE_MUTANT=str(number)) or (
                         "survived" if reaching else "not reached")
                 if end in ("survived", "not reached") and build.changes_nothing(drawn[number]):
                     end = "same"
                 note(number, end)
-            end = known[names[number]]
-            if end in ("stillborn", "same"):
-                continue
-            counted += 1
-            caught += end not in ("survived", "not reached")
-            print(f"{caught} of {counted} caught; {end}: {names[number]}", flush=True)
+            print(f"{known[names[number]]}: {names[number]}", flush=True)
+            return known[names[number]]
+
+        # The first `count` as drawn, those to be built alone after the others; then as many more
+        # as make up for what is no mutant.
+        rest = list(drawn)
+        ends = []
+        while rest and len(ends) < arguments.count:
+            wanted = arguments.count - len(ends)
+            part, rest = rest[:wanted], rest[wanted:]
+            with ThreadPoolExecutor(arguments.jobs) as pool:
+                found = list(pool.map(end_of, (n for n in part if n not in plain)))
+            found += map(end_of, (n for n in part if n in plain))
+            if plain.intersection(part):
+                build.ninja()  # as it was: with switches alone
+            ends += (e for e in found if e not in ("stillborn", "same"))
+            caught = sum(e not in ("survived", "not reached") for e in ends)
+            print(f"{caught} of {len(ends)} caught", flush=True)
     finally:
         build.restore()
 
