@@ -188,7 +188,7 @@ void launch(planner::Said& said) {
     machine = file.machine;
     plan = search::settled(file.plan, *need(kept_sites().of(machine)));
   }
-  said.launches = planner::launches(plan, said.model, machine);
+  said.launches = planner::launches(plan, said.model, said.cluster, machine);
 }
 
 double price_of(const Options& options, const planner::Space& space,

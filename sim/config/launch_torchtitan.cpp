@@ -106,6 +106,21 @@ void titan_recompute(const Values& values, MegatronArguments& out) {
         "simulated; selective recomputes attention");
 }
 
+// A converter since 2025, a switch before; its options moved to a section of their own later on.
+void titan_fp8(const Values& values, MegatronArguments& out) {
+  std::string key = "model.converters";
+  if (values.of(key).find("float8") == std::string::npos)
+    key = values.of("float8.enable_float8_linear") == "true"
+              ? "float8.enable_float8_linear"
+              : "float8.enable_fsdp_float8_all_gather";
+  if (key != "model.converters" && values.of(key) != "true") return;
+  out.settings.push_back({"fp8=true", values.place(key)});
+  out.settings.push_back({"fp8_recipe=tensorwise", values.place(key)});
+  for (const char* recipe : {"float8.recipe_name", "quantize.linear.float8.recipe_name"})
+    if (values.of(recipe).starts_with("rowwise"))
+      out.notes.push_back(fmt::format("{}: a scale a row is simulated as one a tensor", recipe));
+}
+
 }  // namespace
 
 // The sections and keys of torchtitan's configuration before 2026 (torchtitan/config_manager.py).
@@ -162,12 +177,12 @@ LaunchFile read_torchtitan(const std::string& text, const std::string& path) {
                             key + " needs torch.compile: set enable = true in [compile]");
     set(key, "tp_comm_overlap=true");
   }
-  for (const char* key : {"float8.enable_float8_linear", "float8.enable_fsdp_float8_all_gather"}) {
-    if (of(key) != "true") continue;
-    set(key, "fp8=true");
-    set(key, "fp8_recipe=tensorwise");
-    break;
-  }
+  // "always", "never"; "default" is what the plan's own default is.
+  if (const std::string key = "parallelism.fsdp_reshard_after_forward", way = of(key);
+      way == "always" || way == "never")
+    set(key,
+        way == "always" ? "fsdp.reshard_after_forward=true" : "fsdp.reshard_after_forward=false");
+  titan_fp8(values, out);
   titan_recompute(values, out);
   for (const std::string_view key : titan_left)
     if (const std::string value = of(key); !value.empty() && value != "false" && value != "1")

@@ -195,7 +195,12 @@ Result<PlanFile> load_draft(const std::string& path, const std::vector<std::stri
 Result<PlanFile> load_megatron(const std::string& path, const std::vector<std::string>& overrides) {
   const Result<std::string> text = read_file(path);
   if (!text) return text.errors();
-  LaunchFile launch = read_launch(*text, path);
+  return read_megatron(*text, path, overrides);
+}
+
+Result<PlanFile> read_megatron(const std::string& text, const std::string& path,
+                               const std::vector<std::string>& overrides) {
+  LaunchFile launch = read_launch(text, path);
   MegatronArguments& arguments = launch.arguments;
   v1::Plan plan;
   if (!arguments.framework.empty()) plan.set_framework(arguments.framework);

@@ -37,4 +37,8 @@ Result<PlanFile> load_plan(const std::string& path, const std::vector<std::strin
 Result<PlanFile> load_megatron(const std::string& path,
                                const std::vector<std::string>& overrides = {});
 
+// The same of a text at hand; its format is told by the name of `path`, which need not exist.
+Result<PlanFile> read_megatron(const std::string& text, const std::string& path,
+                               const std::vector<std::string>& overrides);
+
 }  // namespace sim::config

@@ -1,6 +1,7 @@
 #include "sim/planner/launch.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -8,6 +9,7 @@
 #include <span>
 
 #include "sim/config/fields.h"
+#include "sim/config/plan.h"
 #include "sim/workload/context_plan.h"
 #include "sim/workload/module_offload.h"
 #include "sim/workload/parts.h"
@@ -45,16 +47,21 @@ std::string backend_of(const Plan& plan) {
   return "";
 }
 
-// How sequences are shared, where it is not Megatron-LM's default.
-std::string context_of(const Plan& plan) {
-  if (plan.mesh.cp == 1 || plan.mesh.context == "ring") return "";
-  std::string text = fmt::format("--cp-comm-type {}", workload::context_method(plan).megatron);
+// How sequences are shared, where it is not Megatron-LM's default: the method as it calls it, and
+// the sizes of two levels.
+struct ContextWords {
+  std::string_view type;
+  std::vector<int> sizes;
+};
+
+ContextWords context_of(const Plan& plan) {
+  if (plan.mesh.cp == 1 || plan.mesh.context == "ring") return {};
+  ContextWords words{workload::context_method(plan).megatron, {}};
   if (workload::has_two_levels(plan)) {
     const context::Shape shape = workload::context_shape(plan);
-    text +=
-        fmt::format(" --hierarchical-context-parallel-sizes {} {}", shape.ulysses, shape.ring());
+    words.sizes = {shape.ulysses, shape.ring()};
   }
-  return text;
+  return words;
 }
 
 bool rounds(const Plan& plan) {
@@ -109,26 +116,6 @@ std::vector<std::string> flags_of(const Plan& plan) {
   return flags;
 }
 
-// Fields for which Megatron-LM has neither a flag nor an environment, where they are not as always.
-std::string unsaid(const Plan& plan) {
-  // Said by the model, by several flags together, by the environment, or by all the others.
-  constexpr std::array<std::string_view, 12> said = {
-      "context",           "ulysses",           "dp",
-      "schedule",          "recompute_layers",  "embedding_layers",
-      "head_layers",       "launch_blocking",   "avoid_record_streams",
-      "gradient_clipping", "allocator_options", "fp8_recipe"};
-  const Plan usual;
-  std::string all;
-  for (const config::Field& field : config::plan_fields()) {
-    if (!field.place || !field.flags.empty() || field.name.starts_with("architecture.")) continue;
-    if (std::ranges::find(said, field.name) != said.end()) continue;
-    const std::string value = config::text_of(field.place.get(plan));
-    if (value != config::text_of(field.place.get(usual)))
-      all += fmt::format("{}{}={}", all.empty() ? "" : ", ", field.name, value);
-  }
-  return all;
-}
-
 // The layout of parts whose layers no other flag of Megatron-LM deals out; "" where one does.
 std::string layout_of(const Plan& plan) {
   const bool listed = plan.pipeline.layer_split != workload::LayerSplit::even ||
@@ -156,7 +143,12 @@ void add_joined_flags(const Plan& plan, std::vector<std::string>& flags) {
   flags.emplace_back("--transformer-impl transformer_engine");
   if (const std::string backend = backend_of(plan); !backend.empty())
     flags.push_back("--attention-backend " + backend);
-  if (const std::string way = context_of(plan); !way.empty()) flags.push_back(way);
+  if (const ContextWords way = context_of(plan); !way.type.empty()) {
+    flags.push_back(fmt::format("--cp-comm-type {}", way.type));
+    if (!way.sizes.empty())
+      flags.push_back(
+          fmt::format("--hierarchical-context-parallel-sizes {}", fmt::join(way.sizes, " ")));
+  }
   const workload::LayerPolicy& policy = plan.policy;
   if (policy.recompute == Recompute::selective)
     flags.push_back(fmt::format("--recompute-granularity selective --recompute-modules {}",
@@ -213,7 +205,6 @@ LaunchText megatron(const Plan& plan, const config::Machine& machine) {
     flags.push_back(fmt::format("--pipeline-model-parallel-layout '{}'", layout));
   for (const std::string& flag : flags) out.text += " \\\n  " + flag;
   out.text += "\n";
-  out.left = unsaid(plan);
   return out;
 }
 
@@ -269,15 +260,15 @@ LaunchText torchtitan(const Plan& plan, const std::string& model) {
   }
   if (!out.left.empty()) return out;
   out.text = fmt::format(
-      "[model]\nname = \"{}\"\nflavor = \"{}\"\n\n[training]\nlocal_batch_size = {}\n"
+      "[model]\nname = \"{}\"\nflavor = \"{}\"\n{}\n[training]\nlocal_batch_size = {}\n"
       "global_batch_size = {}\nseq_len = {}\n\n[parallelism]\n"
       "data_parallel_replicate_degree = {}\ndata_parallel_shard_degree = -1\n"
       "fsdp_reshard_after_forward = \"{}\"\ntensor_parallel_degree = {}\n"
       "context_parallel_degree = {}\npipeline_parallel_degree = {}\n",
-      known->name, known->flavor, plan.batch.micro_batch, plan.batch.global_batch,
-      plan.batch.sequence, plan.sharding.fsdp.replicas,
-      plan.sharding.fsdp.reshard_after_forward ? "always" : "never", plan.mesh.tp, plan.mesh.cp,
-      plan.mesh.pp);
+      known->name, known->flavor, plan.numerics.fp8 ? "converters = [\"float8\"]\n" : "",
+      plan.batch.micro_batch, plan.batch.global_batch, plan.batch.sequence,
+      plan.sharding.fsdp.replicas, plan.sharding.fsdp.reshard_after_forward ? "always" : "never",
+      plan.mesh.tp, plan.mesh.cp, plan.mesh.pp);
   if (plan.mesh.cp > 1)
     out.text += fmt::format("context_parallel_rotate_method = \"{}\"\n",
                             workload::context_method(plan).torch);
@@ -310,6 +301,12 @@ LaunchText bridge(const Plan& plan) {
       "model:\n  tensor_model_parallel_size: {}\n  context_parallel_size: {}\n"
       "  pipeline_model_parallel_size: {}\n",
       plan.mesh.tp, plan.mesh.cp, plan.mesh.pp);
+  if (const ContextWords way = context_of(plan); !way.type.empty()) {
+    out.text += fmt::format("  cp_comm_type: {}\n", way.type);
+    if (!way.sizes.empty())
+      out.text +=
+          fmt::format("  hierarchical_context_parallel_sizes: [{}]\n", fmt::join(way.sizes, ", "));
+  }
   const std::string layout = layout_of(plan);
   if (!layout.empty())
     out.text += fmt::format("  pipeline_model_parallel_layout: \"{}\"\n", layout);
@@ -345,8 +342,13 @@ LaunchText bridge(const Plan& plan) {
       "  overlap_param_gather: {}\n  grad_reduce_in_fp32: {}\n",
       plan.sharding.distributed_optimizer, plan.sharding.overlap_grad_reduce,
       plan.sharding.overlap_param_gather, plan.numerics.fp32_gradients);
-  out.text += fmt::format("mixed_precision: {}_mixed\n",
-                          plan.numerics.precision == model::Precision::fp16 ? "fp16" : "bf16");
+  const std::string_view scaling = !plan.numerics.fp8 ? ""
+                                   : plan.numerics.fp8_recipe == workload::Fp8Recipe::tensorwise
+                                       ? "_with_fp8_current_scaling"
+                                       : "_with_fp8_delayed_scaling";
+  out.text +=
+      fmt::format("mixed_precision: {}{}_mixed\n",
+                  plan.numerics.precision == model::Precision::fp16 ? "fp16" : "bf16", scaling);
   return out;
 }
 
@@ -383,6 +385,45 @@ LaunchText deepspeed(const Plan& plan) {
   return out;
 }
 
+// Fields that are nobody's where the plan has one stage, one chunk, one part of a sequence, and
+// those that say in other words which layers a part has: as the plan has them.
+void settle(const Plan& plan, Plan& back) {
+  if (plan.mesh.pp == 1) back.pipeline.schedule = plan.pipeline.schedule;
+  if (plan.pipeline.virtual_stages == 1) back.pipeline.interleaving = plan.pipeline.interleaving;
+  if (plan.mesh.cp == 1) back.mesh.context = plan.mesh.context;
+  if (!workload::problems(back).empty() ||
+      workload::layers_of_parts(back) != workload::layers_of_parts(plan))
+    return;
+  back.pipeline.layer_split = plan.pipeline.layer_split;
+  back.pipeline.layers_of_parts = plan.pipeline.layers_of_parts;
+  back.pipeline.embedding_layers = plan.pipeline.embedding_layers;
+  back.pipeline.head_layers = plan.pipeline.head_layers;
+  back.pipeline.account_for_embedding = plan.pipeline.account_for_embedding;
+  back.pipeline.account_for_loss = plan.pipeline.account_for_loss;
+}
+
+// What the plan has and whoever reads the text would not, behind what is left already: "fp8=true,
+// tp=2". The model and the cluster are said beside it.
+std::string read_back_otherwise(const LaunchText& one, const Plan& plan, const std::string& model,
+                                const std::string& cluster) {
+  std::vector<std::string> beside = {"model=" + model, "cluster=" + cluster};
+  if (one.program != "Megatron-LM") beside.push_back(fmt::format("gpus={}", plan.world()));
+  if (one.program == "DeepSpeed") beside.push_back(fmt::format("sequence={}", plan.batch.sequence));
+  const Result<config::PlanFile> read = config::read_megatron(one.text, one.file, beside);
+  if (!read) return read.errors().front().message;
+  Plan back = read->plan;
+  settle(plan, back);
+  std::vector<std::string> differ;
+  for (const config::Field& field : config::plan_fields()) {
+    if (!field.place || field.name.starts_with("architecture.")) continue;
+    const std::string value = config::text_of(field.place.get(plan));
+    if (value != config::text_of(field.place.get(back)))
+      differ.push_back(fmt::format("{}={}", field.name, value.empty() ? "\"\"" : value));
+  }
+  return fmt::format("{}{}", one.left.empty() || differ.empty() ? "" : ", ",
+                     fmt::join(differ, ", "));
+}
+
 // The job's nodes in their order, under the names of `topo place`.
 LaunchText hostfile(const Plan& plan, const topology::Cluster& cluster) {
   LaunchText out{"order of nodes", "hostfile", "", ""};
@@ -399,9 +440,11 @@ LaunchText hostfile(const Plan& plan, const topology::Cluster& cluster) {
 }  // namespace
 
 std::vector<LaunchText> launches(const Plan& plan, const std::string& model,
-                                 const config::Machine& machine) {
+                                 const std::string& cluster, const config::Machine& machine) {
   std::vector<LaunchText> all = {megatron(plan, machine), torchtitan(plan, model), bridge(plan)};
   if (plan.sharding.deepspeed_optimizer) all.push_back(deepspeed(plan));
+  for (LaunchText& one : all)
+    if (!one.text.empty()) one.left += read_back_otherwise(one, plan, model, cluster);
   if (!machine.cluster.hosts.empty()) all.push_back(hostfile(plan, machine.cluster));
   return all;
 }

@@ -3,7 +3,7 @@
 // and, where the nodes have an order, the hostfile of Open MPI, which says it.
 //
 // Invariant: what is written of a plan, read back by config::load_megatron with the model and the
-// cluster, gives the plan, but for what `left` says.
+// cluster, gives the plan, but for what `left` says: it is read back to know.
 #pragma once
 
 #include <string>
@@ -21,8 +21,8 @@ struct LaunchText {
   std::string left;     // why not, or what its words cannot say
 };
 
-// `model`: the name that the plan was asked for by.
+// `model`, `cluster`: the names that the plan was asked for by.
 std::vector<LaunchText> launches(const workload::Plan& plan, const std::string& model,
-                                 const config::Machine& machine);
+                                 const std::string& cluster, const config::Machine& machine);
 
 }  // namespace sim::planner

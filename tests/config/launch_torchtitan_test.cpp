@@ -1,4 +1,5 @@
-// launch_torchtitan_test.cpp — torchtitan's configurations: asynchronous tensor parallelism.
+// launch_torchtitan_test.cpp — torchtitan's configurations, key by key.
+#include <algorithm>
 #include <catch2/catch.hpp>
 
 #include "sim/config/megatron.h"
@@ -74,6 +75,55 @@ TEST_CASE("launch: torchtitan's checkpoints stop early where it is asked for or 
   CHECK_FALSE(stops("early_stop = false\n"));
   CHECK(stops("[compile]\nenable = true\n"));
   CHECK(stops("early_stop = false\n[compile]\nenable = true\n"));
+}
+
+TEST_CASE(
+    "launch: torchtitan's products in fp8 are asked for by a converter, or by older switches") {
+  const auto is_fp8 = [](const std::string& rest, std::size_t notes = 0) {
+    const auto file = titan("[parallelism]\ntensor_parallel_degree = 2\n" + rest);
+    CAPTURE(rest, support::problems(file));
+    REQUIRE(file);
+    const auto of_rows = [](const std::string& note) { return support::contains(note, "a row"); };
+    CHECK(std::ranges::count_if(file->notes, of_rows) == static_cast<std::ptrdiff_t>(notes));
+    if (file->plan.numerics.fp8)
+      CHECK(file->plan.numerics.fp8_recipe == sim::workload::Fp8Recipe::tensorwise);
+    return file->plan.numerics.fp8;
+  };
+  CHECK_FALSE(is_fp8(""));
+  CHECK(is_fp8("[float8]\nenable_float8_linear = true\n"));
+  CHECK(is_fp8("[float8]\nenable_fsdp_float8_all_gather = true\n"));
+  CHECK_FALSE(is_fp8("[float8]\nenable_float8_linear = false\nrecipe_name = \"rowwise\"\n"));
+  CHECK(is_fp8("[float8]\nenable_float8_linear = true\nrecipe_name = \"rowwise\"\n", 1));
+  CHECK(is_fp8("[float8]\nenable_float8_linear = true\nrecipe_name = \"tensorwise\"\n"));
+  const auto converted = [&](const std::string& converters) {
+    const auto file = sim::config::read_megatron(
+        "[model]\nname = \"llama3\"\nflavor = \"8B\"\nconverters = " + converters +
+            "\n[training]\nlocal_batch_size = 1\nseq_len = 8192\n",
+        "titan.toml", {"gpus=8", "global_batch=8", "cluster=dgx-h100"});
+    CAPTURE(converters, support::problems(file));
+    REQUIRE(file);
+    return file->plan.numerics.fp8;
+  };
+  CHECK(converted("[\"float8\"]"));
+  CHECK(converted("\"quantize.linear.float8\""));
+  CHECK_FALSE(converted("[]"));
+}
+
+TEST_CASE("launch: torchtitan's layers keep their parameters behind a forward pass, or do not") {
+  const auto reshards = [](const std::string& rest) {
+    const auto file = titan("[parallelism]\ntensor_parallel_degree = 2\n" + rest);
+    CAPTURE(rest, support::problems(file));
+    REQUIRE(file);
+    return file->plan.sharding.fsdp.reshard_after_forward;
+  };
+  const std::string key = "fsdp_reshard_after_forward = ",
+                    stages = "pipeline_parallel_degree = 2\n";
+  CHECK(reshards(""));
+  CHECK(reshards(key + "\"default\"\n"));
+  CHECK_FALSE(reshards(key + "\"never\"\n"));
+  CHECK_FALSE(reshards(stages));
+  CHECK_FALSE(reshards(stages + key + "\"default\"\n"));
+  CHECK(reshards(stages + key + "\"always\"\n"));
 }
 
 TEST_CASE("launch: what is wrong in a configuration of torchtitan is said with its place") {

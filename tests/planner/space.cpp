@@ -1,21 +1,14 @@
-// space.cpp — words of plans, bad questions, and what is launched.
+// space.cpp — words of plans, bad questions.
 #include "sim/planner/space.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <filesystem>
-#include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "sim/config/fields.h"
 #include "sim/core/random.h"
-#include "sim/planner/launch.h"
 #include "sim/planner/neighbours.h"
 #include "sim/report/json.h"
-#include "sim/workload/parts.h"
 #include "tests/planner/sample.h"
 
 using namespace sim;
@@ -138,204 +131,6 @@ TEST_CASE("planner: a mixture without a dense layer has no MLP to recompute") {
   CHECK(none.find("mlp cannot be recomputed: all layers have experts") != std::string::npos);
   CHECK(selective("deepseek-v3", {}) == 1);  // its first layers are dense
   CHECK(selective("llama-3.1-8b", {}) == 1);
-}
-
-TEST_CASE("planner: what is to be launched, read back, is the plan") {
-  const std::string folder =
-      (std::filesystem::temp_directory_path() / "rehearse-planner-launch").string();
-  std::filesystem::create_directories(folder);
-  const planner::Space space =
-      sample::space(sample::question("llama-3.1-8b", "dgx-h100", 32, 64, 8192,
-                                     {"schedule=1f1b,interleaved-1f1b,gpipe",
-                                      "allocator_options="
-                                      "expandable_segments:True"}));
-  Random random(5);
-  std::map<std::string, int> said;
-  for (int i = 0; i < 150; ++i) {
-    const auto c =
-        static_cast<std::size_t>(random.uniform() * static_cast<double>(space.cores().size()));
-    const planner::Core& core = space.cores()[c];
-    workload::Plan plan = space.plan(core, 0);
-    if (plan.mesh.cp > 1 && plan.sharding.data_parallel == workload::DataParallelism::fsdp2)
-      plan.mesh.context = "torch-allgather";  // torchtitan's
-    for (const planner::LaunchText& one :
-         planner::launches(plan, "llama-3.1-8b", space.bases()[core.base].file.machine)) {
-      if (one.text.empty()) {
-        CHECK_FALSE(one.left.empty());
-        continue;
-      }
-      ++said[one.program];
-      CHECK(one.left.empty());
-      const std::string path = folder + "/" + one.file;
-      std::ofstream(path) << one.text;
-      std::vector<std::string> settings = {"model=llama-3.1-8b", "cluster=dgx-h100"};
-      if (one.program != "Megatron-LM") settings.push_back("gpus=32");
-      const auto file = config::load_megatron(path, settings);
-      INFO(space.words(core, 0) << "\n" << one.text);
-      const std::string problem = file ? "" : file.errors().front().message;
-      INFO(problem);
-      REQUIRE(file);
-      workload::Plan back = file->plan;
-      if (plan.mesh.pp == 1) back.pipeline.schedule = plan.pipeline.schedule;
-      if (plan.pipeline.layer_split == workload::LayerSplit::padded) {
-        // As a layout: the layers of each part.
-        CHECK(workload::layers_of_parts(back) == workload::layers_of_parts(plan));
-        back.pipeline = plan.pipeline;
-      }
-      if (one.program != "Megatron-LM") {
-        // The environment is the shell's; a configuration says nothing of these.
-        back.environment = plan.environment;
-        back.stack = plan.stack;
-        back.sharding.fsdp.reshard_after_forward = plan.sharding.fsdp.reshard_after_forward;
-        back.mesh.rank_order = plan.mesh.rank_order;
-        back.architecture = plan.architecture;
-        back.numerics = plan.numerics;
-        back.pipeline.interleaving = plan.pipeline.interleaving;
-      }
-      CHECK(report::to_json(back).dump() == report::to_json(plan).dump());
-    }
-  }
-  CHECK(said["Megatron-LM"] > 20);
-  CHECK(said["torchtitan"] > 5);
-  CHECK(said["Megatron-Bridge"] > 10);
-}
-
-TEST_CASE("planner: DeepSpeed's own optimizer is told by its configuration") {
-  const std::string folder =
-      (std::filesystem::temp_directory_path() / "rehearse-planner-deepspeed").string();
-  std::filesystem::create_directories(folder);
-  const std::vector<std::vector<std::string>> starts = {
-      {},
-      {"optimizer_cpu_offload=true"},
-      {"optimizer_cpu_offload=true", "optimizer_offload_fraction=0.5",
-       "optimizer_sub_group=100000000", "fp32_gradients=true", "precision=fp16"},
-      {"overlap_grad_reduce=false", "deepspeed_all_reduce=true", "gradient_clipping=false"}};
-  for (std::vector<std::string> start : starts) {
-    start.insert(start.end(),
-                 {"zero=3", "pp=1", "tp=1", "micro_batch=1", "deepspeed_optimizer=true"});
-    const planner::Space space =
-        sample::space(sample::question("llama-3.1-8b", "dgx-h100", 16, 64, 8192, start));
-    const planner::Core& core = space.cores().front();
-    workload::Plan plan = space.plan(core, 0);
-    if (!plan.stack.gradient_clipping) {
-      plan.sharding.fsdp.secondary = 8;
-      plan.sharding.fsdp.quantized_weights = plan.sharding.fsdp.quantized_gradients = true;
-    }
-    const std::vector<planner::LaunchText> all =
-        planner::launches(plan, "llama-3.1-8b", space.bases()[core.base].file.machine);
-    for (const planner::LaunchText& one : all)
-      CHECK(one.text.empty() == (one.program != "DeepSpeed"));
-    const planner::LaunchText& last = all.back();
-    REQUIRE(last.file == "ds_config.json");
-    CHECK(last.left == "the model and how its layers run");
-    std::ofstream(folder + "/ds_config.json") << last.text;
-    const auto file = config::load_megatron(
-        folder + "/ds_config.json",
-        {"model=llama-3.1-8b", "cluster=dgx-h100", "gpus=16", "sequence=8192"});
-    INFO(last.text << "\n" << (file ? "" : file.errors().front().message));
-    REQUIRE(file);
-    workload::Plan back = file->plan;
-    back.policy = plan.policy;
-    CHECK(report::to_json(back).dump() == report::to_json(plan).dump());
-  }
-}
-
-// A script that loses a field in silence would train something else.
-TEST_CASE("planner: what a script of Megatron-LM cannot say of a plan it does not leave out") {
-  const std::string folder =
-      (std::filesystem::temp_directory_path() / "rehearse-planner-fields").string();
-  std::filesystem::create_directories(folder);
-  const std::vector<std::vector<std::string>> starts = {
-      {"zero=1", "pp=2", "vp=1"},
-      {"zero=1", "pp=1", "recompute=full"},
-      {"zero=1", "pp=1", "deepspeed_optimizer=true", "overlap_grad_reduce=false",
-       "overlap_param_gather=false", "fp32_gradients=false", "gradient_accumulation_fusion=false"}};
-  int said = 0;
-  for (std::vector<std::string> start : starts) {
-    start.insert(start.end(), {"tp=2", "cp=2", "micro_batch=1"});
-    const planner::Space space =
-        sample::space(sample::question("llama-3.1-8b", "dgx-h100", 16, 64, 8192, start));
-    const planner::Core& core = space.cores().front();
-    for (const config::Field& field : config::plan_fields()) {
-      workload::Plan plan = space.plan(core, 0);
-      if (!field.place || field.name.starts_with("architecture.")) continue;
-      const config::Value value = field.place.get(plan);
-      const bool* flag = std::get_if<bool>(&value);
-      if (flag == nullptr) continue;
-      field.place.set(plan, !*flag);
-      if (!workload::problems(plan).empty()) continue;
-      const planner::LaunchText one =
-          planner::launches(plan, "llama-3.1-8b", space.bases()[core.base].file.machine).front();
-      INFO(field.name << " " << !*flag << "\n" << one.text);
-      if (one.text.empty()) {
-        CHECK_FALSE(one.left.empty());
-        continue;
-      }
-      ++said;
-      std::ofstream(folder + "/launch.sh") << one.text;
-      const auto file =
-          config::load_megatron(folder + "/launch.sh", {"model=llama-3.1-8b", "cluster=dgx-h100"});
-      REQUIRE(file);
-      workload::Plan back = file->plan;
-      if (plan.mesh.pp == 1) back.pipeline.schedule = plan.pipeline.schedule;
-      const bool whole = report::to_json(back).dump() == report::to_json(plan).dump();
-      if (!whole) CHECK(one.left == fmt::format("{}={}", field.name, !*flag));
-    }
-  }
-  CHECK(said > 20);
-}
-
-TEST_CASE("planner: torchtitan is told to compile, or else to stop early") {
-  const planner::Space space = sample::space(sample::question(
-      "llama-3.1-8b", "dgx-h100", 32, 64, 8192, {"zero=3", "pp=1", "recompute=full"}));
-  workload::Plan plan = space.plan(space.cores().front(), 0);
-  const auto text = [&] {
-    for (const planner::LaunchText& one :
-         planner::launches(plan, "llama-3.1-8b", space.bases().front().file.machine))
-      if (one.program == "torchtitan") return one.text;
-    return std::string();
-  };
-  plan.stack.layer_kernels = workload::LayerKernels::eager;
-  CHECK(text().ends_with("mode = \"full\"\n"));
-  plan.stack.checkpoint_early_stop = true;
-  CHECK(text().ends_with("mode = \"full\"\nearly_stop = true\n"));
-  plan.stack.layer_kernels = workload::LayerKernels::compiled;
-  CHECK(text().ends_with("mode = \"full\"\n\n[compile]\nenable = true\n"));
-}
-
-TEST_CASE("planner: torchtitan's sequences are shared as PyTorch does, and it is told how") {
-  const planner::Space space = sample::space(sample::question(
-      "llama-3.1-8b", "dgx-h100", 32, 64, 8192,
-      {"framework=torchtitan", "pp=1", "cp=2", "zero=3", "vp=1", "recompute=full"}));
-  std::set<std::string> seen;
-  for (const planner::Core& core : space.cores()) {
-    workload::Plan plan = space.plan(core, 0);
-    const auto text = [&](std::string planner::LaunchText::*part) {
-      for (const planner::LaunchText& one :
-           planner::launches(plan, "llama-3.1-8b", space.bases()[core.base].file.machine))
-        if (one.program == "torchtitan") return one.*part;
-      return std::string();
-    };
-    const std::string rotates = plan.mesh.context == "torch-alltoall" ? "alltoall" : "allgather";
-    if (const std::string told = text(&planner::LaunchText::text); !told.empty()) {
-      seen.insert(plan.mesh.context);
-      CHECK(told.find("rotate_method = \"" + rotates + "\"\n") != told.npos);
-    }
-    plan.mesh.context = "ring";
-    CHECK(text(&planner::LaunchText::left).find("context torch-allgather") != std::string::npos);
-  }
-  CHECK(seen == std::set<std::string>{"torch-allgather", "torch-alltoall"});
-}
-
-TEST_CASE("planner: an order of nodes is launched as a hostfile") {
-  const planner::Space space = sample::space(
-      sample::question("llama-3.1-8b", "dgx-h100", 24, 48, 8192,
-                       {"zero=1", "tp=8", "recompute=none", "cluster.nodes=4", "host=[2,0,3,1]"}));
-  const config::Machine& machine = space.bases().front().file.machine;
-  const auto all = planner::launches(space.plan(space.cores().front(), 0), "llama-3.1-8b", machine);
-  REQUIRE(all.size() == 4);
-  CHECK(all.back().file == "hostfile");
-  CHECK(all.back().text.ends_with("\nnode-02 slots=8\nnode-00 slots=8\nnode-03 slots=8\n"));
 }
 
 TEST_CASE("planner: every problem of a question is said, with what to write") {
@@ -522,19 +317,5 @@ TEST_CASE("planner: what the question says elsewhere, or a search cannot vary, i
     INFO(setting);
     CHECK(refusal(sample::question("llama-3.1-8b", "dgx-h100", 16, 64, 8192, {setting}))
               .find(std::string("command line, ") + setting + ": " + instead) == 0);
-  }
-}
-
-TEST_CASE("planner: what no flag says is not launched without it") {
-  const planner::Space space = sample::space(
-      sample::question("llama-3.1-8b", "dgx-h100", 16, 64, 8192,
-                       {"zero=2", "tp=1", "recompute=none", "gradient_accumulation_fusion=false",
-                        "fake_quantization=weights"}));
-  const config::Machine& machine = space.bases().front().file.machine;
-  const workload::Plan plan = space.plan(space.cores().front(), 0);
-  for (const planner::LaunchText& one : planner::launches(plan, "llama-3.1-8b", machine)) {
-    CAPTURE(one.program);
-    CHECK(one.text.empty());
-    CHECK(one.left.find("round") != std::string::npos);
   }
 }
