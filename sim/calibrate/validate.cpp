@@ -26,9 +26,15 @@ Json share(std::size_t inside, std::size_t of) {
 // A group of rows: their indices in the table.
 using Group = std::vector<std::size_t>;
 
-std::map<std::string, Group> groups_by(const std::vector<Row>& rows, const char* column) {
+// By what rows have in these columns together: "mixtral, H100-SXM".
+std::map<std::string, Group> groups_by(const std::vector<Row>& rows,
+                                       const std::vector<std::string>& columns) {
   std::map<std::string, Group> groups;
-  for (std::size_t i = 0; i < rows.size(); ++i) groups[cell(rows[i], column)].push_back(i);
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    std::vector<std::string> cells;
+    for (const std::string& column : columns) cells.push_back(cell(rows[i], column));
+    groups[fmt::format("{}", fmt::join(cells, ", "))].push_back(i);
+  }
   return groups;
 }
 
@@ -296,8 +302,9 @@ Json json_of(const Prediction& p) {
 
 namespace {
 
-// Overall, by use in a fit, by source and by GPU.
-report::Rows group_rows(const std::vector<Row>& rows, const std::vector<Prediction>& predictions) {
+// Overall, by use in a fit, and by these columns; where there are none by source and by GPU.
+report::Rows group_rows(const std::vector<Row>& rows, const std::vector<Prediction>& predictions,
+                        const std::vector<std::string>& by) {
   report::Rows table = error_table();
   add_rows(table, "all", rows, predictions);
   const auto [fitted, others] = by_use(predictions);
@@ -305,8 +312,10 @@ report::Rows group_rows(const std::vector<Row>& rows, const std::vector<Predicti
     add_rows(table, "fitted on", select(rows, fitted), select(predictions, fitted));
     add_rows(table, "not fitted on", select(rows, others), select(predictions, others));
   }
-  for (const char* column : {"source_group", "gpu"}) {
-    const std::map<std::string, Group> groups = groups_by(rows, column);
+  std::vector<std::vector<std::string>> sets = {{"source_group"}, {"gpu"}};
+  if (!by.empty()) sets.assign(1, by);
+  for (const std::vector<std::string>& columns : sets) {
+    const std::map<std::string, Group> groups = groups_by(rows, columns);
     if (groups.size() < 2) continue;
     for (const auto& [name, group] : groups)
       add_rows(table, name, select(rows, group), select(predictions, group));
@@ -317,9 +326,11 @@ report::Rows group_rows(const std::vector<Row>& rows, const std::vector<Predicti
 
 // What programs read: the same errors by name, and every prediction.
 std::vector<report::Block> data(const std::vector<Row>& rows,
-                                const std::vector<Prediction>& predictions) {
+                                const std::vector<Prediction>& predictions,
+                                const std::vector<std::string>& by) {
   Json groups = Json::object();
-  for (const auto& [name, group] : groups_by(rows, "source_group"))
+  for (const auto& [name, group] :
+       groups_by(rows, by.empty() ? std::vector<std::string>{"source_group"} : by))
     groups[name] = json_of(select(rows, group), select(predictions, group));
   Json all = Json::array();
   for (const Prediction& p : predictions) all.push_back(json_of(p));
@@ -333,7 +344,8 @@ std::vector<report::Block> data(const std::vector<Row>& rows,
 }  // namespace
 
 report::Document validation_answer(const std::vector<Row>& rows,
-                                   const std::vector<Prediction>& predictions) {
+                                   const std::vector<Prediction>& predictions,
+                                   const std::vector<std::string>& by) {
   const auto with = [&](const char* status) {
     return std::count_if(predictions.begin(), predictions.end(),
                          [&](const Prediction& p) { return p.status == status; });
@@ -350,7 +362,7 @@ report::Document validation_answer(const std::vector<Row>& rows,
                                with("unsupported"), with("impossible")),
                    true});
   document.blocks.emplace_back(report::Values{"", {report::value("rows", "", rows.size())}});
-  report::Rows groups = group_rows(rows, predictions);
+  report::Rows groups = group_rows(rows, predictions, by);
   if (groups.cells.empty()) document.blocks.emplace_back(report::Note{"", "nothing to compare"});
   add(std::move(groups));
   add_outcomes(document, rows, predictions);
@@ -358,7 +370,8 @@ report::Document validation_answer(const std::vector<Row>& rows,
   add(apart_rows(rows, predictions));
   add(missing_rows(predictions));
   add(row_by_row(rows, predictions));
-  for (report::Block& block : data(rows, predictions)) document.blocks.push_back(std::move(block));
+  for (report::Block& block : data(rows, predictions, by))
+    document.blocks.push_back(std::move(block));
   return document;
 }
 

@@ -119,9 +119,11 @@ struct SourcesApart {
 };
 std::vector<SourcesApart> sources_apart(const config::RunResiduals& residuals);
 
-// Overall, by group, why rows are missing, and row by row.
+// Overall, by group (of what rows have in the columns `by` together; where there are none, by source
+// and by GPU), why rows are missing, and row by row.
 report::Document validation_answer(const std::vector<Row>& rows,
-                                   const std::vector<Prediction>& predictions);
+                                   const std::vector<Prediction>& predictions,
+                                   const std::vector<std::string>& by = {});
 // With charts; `name` says of what.
 report::Document validation_document(const std::string& name, const std::vector<Row>& rows,
                                      const std::vector<Prediction>& predictions);

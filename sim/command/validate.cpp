@@ -137,17 +137,22 @@ int predict_shard(const std::vector<config::RunsRow>& rows, const std::string& w
   return exit_yes;
 }
 
-// Rows whose cell holds a text: COLUMN=TEXT; or does not: COLUMN!=TEXT.
+// Rows whose cell holds a text: COLUMN=TEXT; or does not: COLUMN!=TEXT. Without a text: the cell is
+// empty, or is not.
 struct Where {
   std::string column, text;
   bool holds = true;
+
+  bool matches(const std::string& cell) const {
+    return (text.empty() ? cell.empty() : cell.find(text) != std::string::npos) == holds;
+  }
 };
 
 std::vector<Where> conditions_of(const Options& options) {
   std::vector<Where> all;
   for (const std::string& given : options.list("where")) {
     const std::size_t equals = given.find('=');
-    if (equals == std::string::npos || equals == 0 || equals + 1 == given.size())
+    if (equals == std::string::npos || equals == 0 || given.starts_with("!="))
       throw Stop{exit_usage,
                  fmt::format("--where: '{}' is not COLUMN=TEXT or COLUMN!=TEXT", given)};
     const bool holds = given[equals - 1] != '!';
@@ -156,28 +161,33 @@ std::vector<Where> conditions_of(const Options& options) {
   return all;
 }
 
+void expect_column(const char* option, const std::string& column,
+                   const std::vector<std::string>& columns, const std::string& path) {
+  if (std::ranges::count(columns, column) == 0)
+    throw Stop{exit_usage, fmt::format("--{}: {} has no column '{}'{}", option, path, column,
+                                       did_you_mean(column, columns))};
+}
+
 // Keeps the rows of which every condition is true.
 template <class Row>
 void keep(const std::vector<Where>& conditions, const std::vector<std::string>& columns,
           const std::string& path, std::vector<Row>& rows) {
   for (const Where& where : conditions) {
-    if (std::ranges::count(columns, where.column) == 0)
-      throw Stop{exit_usage, fmt::format("--where: {} has no column '{}'{}", path, where.column,
-                                         did_you_mean(where.column, columns))};
+    expect_column("where", where.column, columns, path);
     std::erase_if(rows, [&](const Row& row) {
       const auto cell = row.cells.find(where.column);
-      const bool there =
-          cell != row.cells.end() && cell->second.find(where.text) != std::string::npos;
-      return there != where.holds;
+      return !where.matches(cell == row.cells.end() ? std::string() : cell->second);
     });
   }
 }
 
 std::vector<config::RunsRow> load_tables(const std::vector<std::string>& paths,
-                                         const std::vector<Where>& conditions, Globals globals) {
+                                         const std::vector<Where>& conditions,
+                                         const std::vector<std::string>& by, Globals globals) {
   std::vector<config::RunsRow> rows;
   for (const std::string& path : paths) {
     config::RunsTable table = need(config::load_runs(path));
+    for (const std::string& column : by) expect_column("by", column, table.columns, path);
     keep(conditions, table.columns, path, table.rows);
     if (!globals.quiet && !table.unknown_columns.empty()) {
       note(fmt::format("note: columns that mean nothing here: {}",
@@ -255,6 +265,9 @@ int run_validate(const Arguments& arguments, Globals globals) {
       .values("where", "COLUMN=TEXT",
               "only rows whose cell in that column holds TEXT (!=: does not); may be given again: "
               "all must hold")
+      .values("by", "COLUMN",
+              "errors by what rows have in that column, instead of by source and by GPU; may be "
+              "given again: by what they have in all together")
       .output("csv", "FILE", "write one line per row of the table to FILE")
       .output("residuals", "FILE",
               "write what intervals are made of to FILE, which may be what they are made of now "
@@ -268,10 +281,15 @@ int run_validate(const Arguments& arguments, Globals globals) {
   options.parse(arguments, globals);
   const Share share = share_of(options);
   const std::vector<Where> conditions = conditions_of(options);
+  const std::vector<std::string> by = options.list("by");
+  if (share.shard && !by.empty())
+    throw Stop{exit_usage, "--by: shares are merged by source and by GPU; leave it out"};
   if (options.has("residuals")) keep_others(options.text("residuals"));
   if (const Result<config::Table> any = config::load_table(options.words()[0]);
       any && (calibrate::measured_table(*any) != nullptr ||
               calibrate::timing_table(*any) != calibrate::TimingTable::none)) {
+    if (!by.empty())
+      throw Stop{exit_usage, fmt::format("--by: {} is no table of runs", options.words()[0])};
     config::Table table = *any;
     keep(conditions, table.columns, table.path, table.rows);
     if (table.rows.empty()) throw Stop{exit_usage, "--where: no row is left"};
@@ -279,7 +297,7 @@ int run_validate(const Arguments& arguments, Globals globals) {
       return validate_measured(*kind, table, options.text("csv"), globals);
     return validate_timings(table, options.text("csv"), globals);
   }
-  const std::vector<config::RunsRow> table = load_tables(options.words(), conditions, globals);
+  const std::vector<config::RunsRow> table = load_tables(options.words(), conditions, by, globals);
   if (table.empty() && !conditions.empty()) throw Stop{exit_usage, "--where: no row is left"};
   std::vector<calibrate::Row> rows;
   for (const config::RunsRow& row : table) rows.push_back(row.cells);
@@ -310,7 +328,7 @@ int run_validate(const Arguments& arguments, Globals globals) {
                calibrate::validation_document(fmt::format("{}", fmt::join(options.words(), ", ")),
                                               rows, predicted.rows));
   }
-  say(globals, "validate", calibrate::validation_answer(rows, predicted.rows));
+  say(globals, "validate", calibrate::validation_answer(rows, predicted.rows, by));
   return predicted.crashed == 0 ? exit_yes : exit_bug;
 }
 

@@ -181,6 +181,30 @@ TEST_CASE("golden: validate takes the rows that a condition names") {
   CHECK(timed.out.find("all_reduce x5") == std::string::npos);
 }
 
+TEST_CASE("golden: validate says errors by the columns that are named") {
+  const std::string folder = golden::scratch("by");
+  const std::string table = "./rehearse validate calibration/measured/training_runs.csv -j 1 ";
+  const std::string few = table + "--where experts!= --where source_group=simumax-b200 --wide ";
+  const golden::Finished models = run(few + "--by model --by experts", folder);
+  CHECK(models.code == 0);
+  CHECK(models.out.find("6 rows: ") == 0);
+  for (const char* group : {"  deepseekv2-4layers, 160 ", "  deepseekv3-4layers, 256 "})
+    CHECK(models.out.find(group) != std::string::npos);
+  CHECK(models.out.find("  B200-SXM") == std::string::npos);
+  const nlohmann::json json = nlohmann::json::parse(run(few + "--by model --json", folder).out);
+  CHECK(json.at("result").at("groups").size() == 2);
+  CHECK(json.at("result").at("groups").contains("deepseekv2-4layers"));
+  // No experts: an empty cell.
+  CHECK(run(table + "--where experts= --where source_group=simumax-b200", folder).out.find("24 ") ==
+        0);
+  const golden::Finished misspelt = run(few + "--by modle", folder);
+  CHECK(misspelt.code == 64);
+  CHECK(misspelt.err.find("did you mean 'model'?") != std::string::npos);
+  CHECK(run(few + "--by model --shard 1/2", folder).code == 64);
+  CHECK(run(few + "--where !=x", folder).code == 64);
+  CHECK(run("./rehearse validate calibration/measured/nccl.csv --by nodes", folder).code == 64);
+}
+
 TEST_CASE("golden: topo place writes the nodes in their new order") {
   const std::string folder = golden::scratch("place");
   golden::write(folder + "/rates.csv",
