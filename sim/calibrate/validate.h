@@ -119,8 +119,8 @@ struct SourcesApart {
 };
 std::vector<SourcesApart> sources_apart(const config::RunResiduals& residuals);
 
-// Overall, by group (of what rows have in the columns `by` together; where there are none, by source
-// and by GPU), why rows are missing, and row by row.
+// Overall, by group, why rows are missing, and row by row. Groups: what rows have in the columns
+// `by` together; without columns, their source and their GPU.
 report::Document validation_answer(const std::vector<Row>& rows,
                                    const std::vector<Prediction>& predictions,
                                    const std::vector<std::string>& by = {});
