@@ -291,14 +291,13 @@ int gpus_of_experts(const Row& row, const workload::Plan& plan, RowPlan& out) {
     out.assumptions.emplace_back("128 GPUs, as its memory between steps says");
     return 128;
   }
-  const std::int64_t etp = plan.mesh.etp > 0 ? plan.mesh.etp : plan.mesh.tp;
-  const std::int64_t attention = std::int64_t{plan.mesh.tp} * std::max(plan.mesh.cp, 1);
+  const std::int64_t etp = plan.expert_tp();
+  const std::int64_t attention = std::int64_t{plan.mesh.tp} * plan.mesh.cp;
   std::int64_t gpus = std::lcm(attention, etp * plan.mesh.ep) * plan.mesh.pp;
   if (gpus < 1 || gpus > count_max) return 0;
   const config::Machine* machine = cluster_of(row).machine;
   const double room = machine ? state_share * static_cast<double>(machine->gpu.memory.n) : 0;
-  const std::int64_t most =
-      std::max<std::int64_t>(degree(row, "gbs"), 1) * attention * plan.mesh.pp;
+  const std::int64_t most = degree(row, "gbs") * attention * plan.mesh.pp;
   while (2 * gpus <= most && state_bytes(plan, etp, gpus) > room) gpus *= 2;
   out.assumes_gpus = true;
   out.assumptions.push_back(

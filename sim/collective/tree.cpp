@@ -18,7 +18,7 @@ int parent_of(int k, int ranks) {
 std::array<Tree, 2> double_binary_tree(int ranks) {
   assert(ranks >= 1);
   const auto n = static_cast<std::size_t>(ranks);
-  std::array<Tree, 2> trees{Tree(n, -1), Tree(n, -1)};
+  std::array<Tree, 2> trees{Tree(n), Tree(n)};
   for (int k = 0; k < ranks; ++k) {
     const int up = parent_of(k, ranks);
     trees[0][static_cast<std::size_t>(k)] = up;

@@ -46,7 +46,7 @@ namespace {
 std::size_t terminal_width(int descriptor, std::size_t otherwise) {
   constexpr std::size_t least = 60;
   struct winsize size {};
-  if (::isatty(descriptor) == 0 || ::ioctl(descriptor, TIOCGWINSZ, &size) != 0) return otherwise;
+  if (::ioctl(descriptor, TIOCGWINSZ, &size) != 0) return otherwise;
   return size.ws_col == 0 ? otherwise : std::max<std::size_t>(least, size.ws_col);
 }
 

@@ -3,7 +3,7 @@
 #include <bit>
 #include <cassert>
 #include <charconv>
-#include <cmath>
+#include <optional>
 #include <vector>
 
 #include "sim/core/text.h"
@@ -49,14 +49,13 @@ std::string_view trim(std::string_view text) {
   return text;
 }
 
-bool read_integer(std::string_view text, std::int64_t& out) {
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), out);
-  return error == std::errc() && end == text.data() + text.size();
-}
-
-bool read_real(std::string_view text, double& out) {
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), out);
-  return error == std::errc() && end == text.data() + text.size() && std::isfinite(out);
+template <class Number>
+std::optional<Number> read(std::string_view text) {
+  Number number{};
+  const char* const last = text.data() + text.size();
+  const auto [end, error] = std::from_chars(text.data(), last, number);
+  if (error != std::errc() || end != last) return std::nullopt;
+  return number;
 }
 
 bool power_of_two(std::int64_t n) {
@@ -155,81 +154,81 @@ class Parser {
                           did_you_mean(key.substr(0, 60), known_keys()));
   }
 
-  // A whole number of MiB in [low, high], as bytes; 0 when it is not one.
-  std::int64_t mebibytes(const Item& item, std::int64_t low) {
-    std::int64_t value = 0;
+  // A whole number of MiB in [low, high], as bytes.
+  std::optional<std::int64_t> mebibytes(const Item& item, std::int64_t low) {
     constexpr std::int64_t high = largest_request / megabyte;
-    if (!read_integer(item.value, value) || value < low || value > high) {
+    const auto value = read<std::int64_t>(item.value);
+    if (!value || *value < low || *value > high) {
       fail(item.column, std::string(item.key) + " must be a whole number of MiB from " +
                             std::to_string(low) + " to " + std::to_string(high) + ", not \"" +
                             std::string(item.value.substr(0, 40)) + "\"");
-      return 0;
+      return std::nullopt;
     }
-    return value * megabyte;
+    return *value * megabyte;
   }
 
   void max_split_size(const Item& item) {
-    const std::int64_t bytes = mebibytes(item, rules_ == Rules::newer ? 1 : 21);
-    if (bytes == 0) return;
-    options_.max_split_size = bytes;
+    const auto bytes = mebibytes(item, rules_ == Rules::newer ? 1 : 21);
+    if (!bytes) return;
+    options_.max_split_size = *bytes;
     max_split_column_ = item.column;
   }
 
   void max_non_split_rounding(const Item& item) {
-    const std::int64_t bytes = mebibytes(item, 20);
-    if (bytes == 0) return;
+    const auto bytes = mebibytes(item, 20);
+    if (!bytes) return;
     if (rules_ == Rules::v2_4_0) {
       fail(item.column, "max_non_split_rounding_mb does not exist in 2.4.0");
       return;
     }
-    options_.max_non_split_rounding = bytes;
+    options_.max_non_split_rounding = *bytes;
   }
 
   void large_segment(const Item& item) {
-    const std::int64_t bytes = mebibytes(item, 11);
-    if (bytes == 0) return;
+    const auto bytes = mebibytes(item, 11);
+    if (!bytes) return;
     if (rules_ == Rules::v2_4_0) {
       fail(item.column, "large_segment_size_mb does not exist in 2.4.0");
       return;
     }
-    options_.large_segment = bytes;
+    options_.large_segment = *bytes;
   }
 
   void threshold(const Item& item) {
-    double value = 0.0;
-    if (!read_real(item.value, value) || value <= 0.0 || value >= 1.0) {
+    const auto value = read<double>(item.value);
+    if (!value || !(*value > 0.0 && *value < 1.0)) {
       fail(item.column, "garbage_collection_threshold must lie between 0 and 1, both excluded");
       return;
     }
-    options_.garbage_collection_threshold = value;
+    options_.garbage_collection_threshold = *value;
   }
 
   void fraction(const Item& item) {
-    double value = 0.0;
-    if (!read_real(item.value, value) || value < 0.0 || value > 1.0) {
+    const auto value = read<double>(item.value);
+    if (!value || !(*value >= 0.0 && *value <= 1.0)) {
       fail(item.column, "per_process_memory_fraction must lie in [0, 1]");
       return;
     }
-    options_.per_process_memory_fraction = value;
+    options_.per_process_memory_fraction = *value;
   }
 
   // A fraction of device memory ("0.5") or an amount ("40G").
   void reserve(const Item& item) {
-    double value = 0.0;
     std::string_view text = item.value;
-    double unit = 0.0;
-    if (!text.empty() && (text.back() == 'G' || text.back() == 'M')) {
+    std::optional<double> unit;
+    if (text.ends_with('G') || text.ends_with('M')) {
       unit = static_cast<double>(text.back() == 'G' ? 1024 * megabyte : megabyte);
       text.remove_suffix(1);
     }
-    const double largest = unit > 0.0 ? static_cast<double>(largest_request) / unit : 1.125;
-    if (!read_real(text, value) || value <= 0.0 || value > largest) {
+    const double largest = unit ? static_cast<double>(largest_request) / *unit : 1.125;
+    const auto value = read<double>(text);
+    if (!value || !(*value > 0.0 && *value <= largest)) {
       fail(item.column, "expandable_segments_reserve must be a fraction up to 1.125 or an amount");
       return;
     }
-    options_.expandable_reserve_fraction = unit > 0.0 ? 0.0 : value;
+    options_.expandable_reserve_fraction = unit ? 0.0 : *value;
     options_.expandable_reserve_bytes =
-        unit > 0.0 ? static_cast<std::int64_t>(value * unit) : std::int64_t{0};
+        unit ? static_cast<std::int64_t>(*value * *unit) : std::int64_t{0};
   }
 
   void boolean(const Item& item, bool& target) {
@@ -250,32 +249,29 @@ class Parser {
   }
 
   void register_threads(const Item& item) {
-    std::int64_t value = 0;
-    if (!read_integer(item.value, value) || value < 1 || value > 128) {
+    const auto value = read<int>(item.value);
+    if (!value || *value < 1 || *value > 128) {
       fail(item.column, "pinned_num_register_threads must be a number from 1 to 128");
       return;
     }
-    options_.pinned_num_register_threads = static_cast<int>(value);
+    options_.pinned_num_register_threads = *value;
   }
 
-  bool division(std::string_view text, int& out) {
-    std::int64_t value = 0;
-    if (!read_integer(text, value)) return false;
-    if (value != 0 && !power_of_two(value)) return false;
-    if (value > (1 << 20)) return false;
-    out = static_cast<int>(value);
-    return true;
+  static std::optional<int> division(std::string_view text) {
+    const auto value = read<int>(text);
+    if (!value || *value > (1 << 20) || (*value != 0 && !power_of_two(*value))) return std::nullopt;
+    return value;
   }
 
   void divisions(const Item& item) {
     std::array<int, 16>& table = options_.roundup_divisions;
     if (item.value.empty() || item.value.front() != '[') {
-      int value = 0;
-      if (!division(item.value, value) || value == 0) {
+      const auto value = division(item.value);
+      if (!value || *value == 0) {
         fail(item.column, "roundup_power2_divisions must be a power of two or a [MiB:n,...] list");
         return;
       }
-      table.fill(value);
+      table.fill(*value);
       return;
     }
     if (item.value.back() != ']') {
@@ -294,11 +290,12 @@ class Parser {
       const std::string_view pair = trim(rest.substr(0, comma));
       rest = comma == std::string_view::npos ? std::string_view() : rest.substr(comma + 1);
       const std::size_t colon = pair.find(':');
-      int value = 0;
-      std::int64_t size = 0;
-      const bool tail = colon != std::string_view::npos && trim(pair.substr(0, colon)) == ">";
-      if (colon == std::string_view::npos || !division(trim(pair.substr(colon + 1)), value) ||
-          (!tail && (!read_integer(trim(pair.substr(0, colon)), size) || !power_of_two(size)))) {
+      const std::string_view name = trim(pair.substr(0, colon));
+      const auto value =
+          colon == std::string_view::npos ? std::nullopt : division(trim(pair.substr(colon + 1)));
+      const auto size = read<std::int64_t>(name);
+      const bool tail = name == ">";
+      if (!value || (!tail && (!size || !power_of_two(*size)))) {
         fail(item.column, "roundup_power2_divisions: \"" + std::string(pair.substr(0, 40)) +
                               "\" is not MiB:n, both powers of two");
         return;
@@ -306,13 +303,13 @@ class Parser {
       if (tail) {
         // 2.4.0 overwrites the last named entry as well.
         const std::size_t from = rules_ == Rules::newer && !first ? last + 1 : last;
-        for (std::size_t i = from; i < table.size(); ++i) table[i] = value;
+        for (std::size_t i = from; i < table.size(); ++i) table[i] = *value;
         continue;
       }
       last = std::min<std::size_t>(
-          static_cast<std::size_t>(std::bit_width(static_cast<std::uint64_t>(size)) - 1), 15);
-      for (std::size_t i = 0; first && i < last; ++i) table[i] = value;
-      table[last] = value;
+          static_cast<std::size_t>(std::bit_width(static_cast<std::uint64_t>(*size)) - 1), 15);
+      for (std::size_t i = 0; first && i < last; ++i) table[i] = *value;
+      table[last] = *value;
       first = false;
     }
   }

@@ -368,7 +368,6 @@ void Space::fill_domains() {
   const auto allowed = [](const std::vector<std::string>& said, const char* one) {
     return said.empty() || std::ranges::find(said, one) != said.end();
   };
-  policies_.clear();
   // A mixture whose layers all have experts has no MLP to run again.
   const auto reaches_a_layer = [&](const LayerPolicy& policy) {
     return std::ranges::any_of(bases_, [&](const Base& base) {

@@ -289,7 +289,7 @@ void Reference::try_start(int c) {
     return;
   }
   const Instruction& i = instruction_of(r);
-  if (i.op == Op::sync_device && agenda_.now() > r.main_tail) {
+  if (i.op == Op::sync_device) {
     r.timeline.lift(Account::other, r.driver.idle() - std::min(r.driver.idle(), r.main_tail));
     r.main_tail = std::max(r.main_tail, r.driver.idle());
   }

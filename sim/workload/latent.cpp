@@ -62,7 +62,7 @@ std::int64_t shard_bytes(const Writer& w, std::int64_t width) {
 struct Up {
   Matrix matrix;
   std::string_view norm;  // its parameter; "": none
-  Value input, normed, rsigma;
+  Value input{}, normed{}, rsigma{};
 
   Value forward(Writer& w, std::string_view label);
   // To the gradient of `input`; the output's is dropped.
@@ -132,7 +132,7 @@ Value Up::back(Writer& w, Value gradient) const {
 // The narrow products: their gradients add up to that of the norm's output, which is dropped.
 struct Down {
   Matrix matrix;
-  Value normed;
+  Value normed{};
 
   Value back(Writer& w, Value gradient) const {
     const Value quantised = quantise(w, matrix, w.dim.shard);
@@ -344,10 +344,10 @@ Value latent_attention(Writer& w) {
   Latents l{widths,
             projects,
             {},
-            {query_down(w.rank), 0},
-            {pair_down(w.rank), 0},
-            {query_up(w.rank), projects ? "q_layernorm.weight" : "", 0, 0, 0},
-            {pair_up(w.rank), "kv_layernorm.weight", 0, 0, 0}};
+            {query_down(w.rank)},
+            {pair_down(w.rank)},
+            {query_up(w.rank), projects ? "q_layernorm.weight" : ""},
+            {pair_up(w.rank), "kv_layernorm.weight"}};
   OffloadGroup qkv(w, OffloadModule::qkv_linear);
   Heads heads = project(w, l);
   qkv.close();

@@ -1,4 +1,5 @@
 // Readers of Chakra traces and of Nsight Systems exports.
+#include <fmt/format.h>
 #include <sqlite3.h>
 #include <zlib.h>
 
@@ -70,6 +71,29 @@ TEST_CASE("calibrate: a Chakra trace says its version and its collectives") {
   REQUIRE(trace->nodes.size() == 1);
   CHECK(trace->nodes[0].numbers.at("comm_size") == 1 << 20);
   CHECK(trace->nodes[0].numbers.at("comm_type") == 2);
+}
+
+TEST_CASE("calibrate: nodes of a Chakra trace without starts are in the order of their numbers") {
+  const auto message = [](const std::string& body) {
+    return std::string(1, static_cast<char>(body.size())) + body;
+  };
+  // Fields 1, the number, 2, the name, 3, the type (computes), 6, the start, and 7, the duration.
+  const auto node = [&](char number, const std::string& name, char start) {
+    return message(std::string("\x08") + number + "\x12" + message(name) + "\x18\x04" +
+                   (start > 0 ? std::string("\x30") + start : "") + "\x38\x05");
+  };
+  const auto read = [&](char first_start) {
+    const std::string path = std::string(REHEARSE_BINARY_DIR) + "/chakra_order.et";
+    std::ofstream(path) << message("\x0a" + message("0.0.4")) << node(3, "last", first_start)
+                        << node(1, "first", 0) << node(2, "then", 0);
+    const Result<TraceFile> file = read_trace_file(path);
+    REQUIRE(file);
+    std::string all;
+    for (const TraceEvent& e : file->events) all += fmt::format("{} {}, ", e.name, e.start_us);
+    return all;
+  };
+  CHECK(read(0) == "first 0, then 5, last 10, ");
+  CHECK(read(9) == "last 9, first 0, then 0, ");
 }
 
 TEST_CASE("calibrate: a Chakra trace as JSON reads like its messages, in both forms") {
@@ -227,6 +251,7 @@ TEST_CASE("calibrate: kernels of a recorded step are the same by way of Chakra")
                       {attribute("is_cpu_op", "bool_val", of_cpu),
                        attribute("tid", "int64_val", events[i].stream)}}});
   }
+  std::reverse(nodes.begin(), nodes.end());  // the numbers say the order
   std::erase_if(events, [n = 0](const TraceEvent&) mutable { return n++ % 100 == 50; });
   const nlohmann::json text = {{"global_metadata", {{"version", "0.0.4"}}}, {"nodes", nodes}};
   const std::string path = std::string(REHEARSE_BINARY_DIR) + "/chakra_step.json";

@@ -165,6 +165,17 @@ TEST_CASE("calibrate: every parameter of the table is a field of a profile withi
     }
   }
   CHECK(found.size() == parameters().size());
+  // A share of a peak is at most all of it.
+  for (const Parameter& p : parameters()) {
+    INFO(p.path);
+    CHECK(p.lower >= 0);
+    CHECK(p.lower < p.upper);
+    const bool share = p.path.find("ramp") == std::string_view::npos &&
+                       p.path.find("tail") == std::string_view::npos &&
+                       p.path.find("latency") == std::string_view::npos;
+    if (share) CHECK(p.upper == 1);
+    if (p.relative && p.path.find("ramp") == std::string_view::npos) CHECK(p.lower > 0);
+  }
 }
 
 TEST_CASE("calibrate: sources disagree by what is between their biases and levels") {

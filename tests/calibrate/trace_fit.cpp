@@ -120,6 +120,7 @@ TEST_CASE("trace: a fit finds each of fourteen parameters that a recorded step w
   }
   for (const SourceResidual& r : fitted.residuals) {
     INFO(r.group);
+    CHECK(r.source == "own.json");
     CHECK(r.mean_absolute_percent <= r.base_percent + 0.1);
   }
 }

@@ -1,4 +1,5 @@
 // The reader of profiler traces, on recorded files and on what a broken one may hold.
+#include <fmt/format.h>
 #include <sys/resource.h>
 #include <zlib.h>
 
@@ -161,6 +162,34 @@ TEST_CASE("calibrate: what profilers write besides JSON is read") {
   CHECK(file->events[0].name == "a ?b");
   CHECK(file->argument(file->events[0], Argument::input_dims) == "[1,2,{\"y\":[3]}]");
   CHECK(file->top.at("after") == "{\"deep\":[1]}");
+}
+
+TEST_CASE("calibrate: events are those of traceEvents and of no other list, in both forms") {
+  const std::string event =
+      R"({"ph": "X", "cat": "kernel", "name": "k", "ts": 1, "dur": 2, "args": {"stream": 7,
+"Input Dims": [[1, 2], {"deep": {"ph": "Y"}}], "no": {"stream": 9}}, "after": {"ts": 5}})";
+  const auto names = [](const TraceFile& file) {
+    std::string all;
+    for (const TraceEvent& one : file.events)
+      all += fmt::format("{} {} {} {}, ", one.name, one.start_us, one.duration_us, one.stream);
+    return all;
+  };
+  const auto list = read_trace_events("[" + event + ", " + event + "]", "t.json");
+  REQUIRE(list);
+  CHECK(names(*list) == "k 1 2 7, k 1 2 7, ");
+  const auto file = read_trace_events("{\"before\": [" + event + "], \"traceEvents\": [" + event +
+                                          ", " + event + ", " + event + "], \"after\": [" + event +
+                                          "], \"inside\": {\"traceEvents\": [" + event +
+                                          "]}, \"traceEvents\": [" + event + "], \"version\": 3}",
+                                      "t.json");
+  REQUIRE(file);
+  CHECK(names(*file) == "k 1 2 7, k 1 2 7, k 1 2 7, k 1 2 7, ");
+  CHECK(file->argument(file->events[2], Argument::input_dims) == R"([[1,2],{"deep":{"ph":"Y"}}])");
+  CHECK(file->top.at("version") == "3");
+  CHECK(file->top.contains("before"));
+  CHECK(file->top.contains("after"));
+  CHECK(file->top.contains("inside"));
+  CHECK_FALSE(file->top.contains("traceEvents"));
 }
 
 TEST_CASE("calibrate: broken traces are refused and never followed") {

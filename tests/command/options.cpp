@@ -1,9 +1,16 @@
 // Options of commands: nothing is guessed, what is out of range is refused.
+#include <fcntl.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
 #include <catch2/catch.hpp>
+#include <cstdio>
+#include <cstdlib>
 #include <set>
 #include <string>
 
 #include "sim/command/command.h"
+#include "sim/report/table.h"
 
 using namespace sim;
 using namespace sim::command;
@@ -26,7 +33,50 @@ Stop stopped(const Arguments& arguments) {
   return {exit_yes, ""};
 }
 
+// The width of lines that options set where this is stdout.
+std::size_t width_on(int descriptor, Arguments arguments = {"grid"}) {
+  std::fflush(stdout);
+  const std::size_t width = report::line_width();
+  const int before = ::dup(STDOUT_FILENO);
+  ::dup2(descriptor, STDOUT_FILENO);
+  const Stop stop = stopped(arguments);
+  ::dup2(before, STDOUT_FILENO);
+  ::close(before);
+  const std::size_t found = report::line_width();
+  report::set_line_width(width);
+  CHECK(stop.code == exit_yes);
+  return found;
+}
+
 }  // namespace
+
+TEST_CASE("command: lines are as wide as the terminal, and never narrower than 60") {
+  const int terminal = ::posix_openpt(O_RDWR | O_NOCTTY);
+  REQUIRE(terminal >= 0);
+  REQUIRE(::grantpt(terminal) == 0);
+  REQUIRE(::unlockpt(terminal) == 0);
+  const int end = ::open(::ptsname(terminal), O_RDWR | O_NOCTTY);
+  REQUIRE(end >= 0);
+  const auto width = [&](unsigned short columns, const Arguments& arguments = {"grid"}) {
+    winsize size{};
+    size.ws_col = columns;
+    REQUIRE(::ioctl(end, TIOCSWINSZ, &size) == 0);
+    return width_on(end, arguments);
+  };
+  CHECK(width(0) == 100);  // it does not say
+  CHECK(width(1) == 60);
+  CHECK(width(61) == 61);
+  CHECK(width(99) == 99);
+  CHECK(width(200) == 200);
+  CHECK(width(200, {"grid", "--wide"}) == 0);
+  ::close(end);
+  ::close(terminal);
+  int pipe[2];
+  REQUIRE(::pipe(pipe) == 0);
+  CHECK(width_on(pipe[1]) == 100);
+  ::close(pipe[0]);
+  ::close(pipe[1]);
+}
 
 TEST_CASE("command: every command has a name of its own, a synopsis and a summary") {
   std::set<std::string> names;

@@ -1,7 +1,10 @@
 #include "sim/config/huggingface.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -503,6 +506,35 @@ TEST_CASE("huggingface: what few families have is read") {
   CHECK(problems(R"({"model_type": "gptj", "n_embd": 64, "n_layer": 2, "n_head": 5,
 "vocab_size": 1000})")
             .starts_with("m.json:1:62: n_head (5) does not divide n_embd (64)"));
+}
+
+TEST_CASE("huggingface: what a dense type does not have here is refused where a file asks for it") {
+  struct Refused {
+    const char *type, *key;
+    bool is;
+    const char* why;
+  };
+  for (const Refused& one : {
+           Refused{"gpt_neox", "attention_bias", false, "a layer without them is not modelled"},
+           {"phi", "qk_layernorm", true, "norms of heads are not modelled for this type"},
+           {"mpt", "no_bias", false, "biases are not modelled for this type"},
+           {"opt", "do_layer_norm_before", false, "a norm behind each half alone is not modelled"},
+           {"opt", "enable_bias", false, "a layer without biases is not modelled"},
+       }) {
+    CAPTURE(one.type, one.key);
+    const std::string shapes =
+        one.type == std::string("mpt")
+            ? R"("d_model": 64, "n_layers": 2, "n_heads": 4, "vocab_size": 1000})"
+            : R"("hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4,
+ "intermediate_size": 256, "ffn_dim": 256, "vocab_size": 1000})";
+    const auto said = [&](bool value) {
+      return problems(fmt::format("{{\"model_type\": \"{}\",\n\"{}\": {}, {}", one.type, one.key,
+                                  value, shapes));
+    };
+    CHECK(said(!one.is) == "none");
+    CHECK(said(one.is) == fmt::format("m.json:2:{}: {} is {}; {}\n", 5 + std::strlen(one.key),
+                                      one.key, one.is, one.why));
+  }
 }
 
 TEST_CASE("huggingface: models of other kinds are refused by name") {

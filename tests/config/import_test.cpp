@@ -140,6 +140,18 @@ TEST_CASE("config: a NIC on the far socket and uneven rails are found") {
   REQUIRE(findings.size() >= 2);
   CHECK(findings[0].text.find("GPU 2 (socket 1) uses NIC 0 on the far socket 0") == 0);
   CHECK(findings[1].text == "uneven rails: NIC 1 has 1 GPU; NIC 0 has 3 GPUs");
+  // Eight names are said, of nine the last is counted.
+  const auto rails = [](int nics) {
+    topology::Node uneven;
+    uneven.gpus = nics + 1;
+    uneven.nics = nics;
+    uneven.nic_of_gpu.push_back(0);
+    for (int nic = 0; nic < nics; ++nic) uneven.nic_of_gpu.push_back(nic);
+    return topology::inspect(uneven).front().text;
+  };
+  CHECK(rails(9) == "uneven rails: NIC 1, 2, 3, 4, 5, 6, 7, 8 has 1 GPU; NIC 0 has 2 GPUs");
+  CHECK(rails(10) ==
+        "uneven rails: NIC 1, 2, 3, 4, 5, 6, 7, 8 and 1 more has 1 GPU; NIC 0 has 2 GPUs");
 }
 
 TEST_CASE("config: what a GPU has of the network is said, and NICs that their slots slow down") {
@@ -240,6 +252,13 @@ TEST_CASE("config: a tree of Slurm becomes switches and hosts") {
   CHECK(wiring.hosts[1] == "n01");
   CHECK(wiring.hosts[4] == "n9");
   CHECK(wiring.cables.size() == 10);
+  // Numbers alone are names; an empty item is none.
+  const auto numbers = import_text("SwitchName=leaf Nodes=[08-10,3],,x,[1]y\n", "topology.conf");
+  REQUIRE(numbers);
+  CHECK(numbers->wiring->hosts == std::vector<std::string>{"08", "09", "10", "3", "x", "1y"});
+  const auto behind = import_text("SwitchName=leaf Nodes=,a,b[1-2]\n", "topology.conf");
+  REQUIRE(behind);
+  CHECK(behind->wiring->hosts == std::vector<std::string>{"a", "b1", "b2"});
 }
 
 TEST_CASE("config: cycles and huge lists and unknown switches in a tree are refused") {

@@ -88,6 +88,13 @@ TEST_CASE("config: tables that are not of the schema are refused") {
   CHECK(contains(broken("row_id,gpu,tp\n"), "runs.csv:1: the column 'pp' is missing"));
   CHECK(
       contains(broken("row_id,gpu,tp,pp,heds\n"), "unknown column 'heds'; did you mean 'heads'?"));
+  // A name of four letters may be meant, a shorter one is too near to anything; nor one that is
+  // there or three letters off.
+  CHECK(contains(broken("row_id,gpu,tp,pp,tpk\n"), "unknown column 'tpk'; did you mean 'topk'?"));
+  CHECK_FALSE(contains(broken("row_id,gpu,tp,pp,gb\n"), "'gb'"));
+  CHECK_FALSE(contains(broken("row_id,gpu,tp,pp,heads,heds\n"), "'heds'"));
+  CHECK(contains(broken("row_id,gpu,tp,pp,experxx\n"), "did you mean 'experts'?"));
+  CHECK_FALSE(contains(broken("row_id,gpu,tp,pp,expexxx\n"), "did you mean"));
   CHECK(contains(broken("row_id,gpu,tp,pp,tp\n"), "the column 'tp' is there twice"));
   CHECK(
       contains(broken("row_id,gpu,tp,pp\na,b\"c,1,1\n"), "runs.csv:2: not CSV: a quotation mark"));

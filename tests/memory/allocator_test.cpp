@@ -244,20 +244,124 @@ TEST_CASE("memory: options are read and checked together and kept across changes
 }
 
 TEST_CASE("memory: options may lie on their bounds and no further") {
-  for (const char* good :
-       {"per_process_memory_fraction:0", "per_process_memory_fraction:1",
-        "garbage_collection_threshold:0.000001", "garbage_collection_threshold:0.999999",
-        "max_split_size_mb:20", "roundup_power2_divisions:1"}) {
+  for (const char* good : {"per_process_memory_fraction:0",
+                           "per_process_memory_fraction:1",
+                           "garbage_collection_threshold:0.000001",
+                           "garbage_collection_threshold:0.999999",
+                           "max_split_size_mb:20",
+                           "max_split_size_mb:1073741824",
+                           "large_segment_size_mb:11,max_split_size_mb:11",
+                           "max_split_size_mb:11,large_segment_size_mb:11",
+                           "max_non_split_rounding_mb:20",
+                           "pinned_num_register_threads:1",
+                           "pinned_num_register_threads:128",
+                           "expandable_segments_reserve:1.125",
+                           "expandable_segments_reserve:1073741824M",
+                           "expandable_segments_reserve:1048576G",
+                           "backend:native",
+                           "roundup_power2_divisions:1",
+                           "roundup_power2_divisions:1048576",
+                           "roundup_power2_divisions:[1:0,>:1048576]",
+                           "",
+                           " \t ",
+                           "-"}) {
     INFO(good);
     CHECK(parse_options(good));
   }
-  for (const char* bad :
-       {"per_process_memory_fraction:-0.01", "per_process_memory_fraction:1.01",
-        "garbage_collection_threshold:0", "garbage_collection_threshold:1", "max_split_size_mb:19",
-        "roundup_power2_divisions:0", "roundup_power2_divisions:3"}) {
+  for (const char* bad : {"per_process_memory_fraction:-0.01",
+                          "per_process_memory_fraction:1.01",
+                          "garbage_collection_threshold:0",
+                          "garbage_collection_threshold:1",
+                          "max_split_size_mb:19",
+                          "per_process_memory_fraction:nan",
+                          "per_process_memory_fraction:0.5x",
+                          "garbage_collection_threshold:nan",
+                          "max_split_size_mb:20x",
+                          "max_split_size_mb:",
+                          "max_split_size_mb:99999999999999999999",
+                          "max_split_size_mb:1073741825",
+                          "max_split_size_mb:11,large_segment_size_mb:12",
+                          "large_segment_size_mb:10",
+                          "max_non_split_rounding_mb:19",
+                          "pinned_num_register_threads:0",
+                          "pinned_num_register_threads:129",
+                          "expandable_segments_reserve:0",
+                          "expandable_segments_reserve:0M",
+                          "expandable_segments_reserve:1.126",
+                          "expandable_segments_reserve:inf",
+                          "expandable_segments_reserve:nan",
+                          "expandable_segments_reserve:G",
+                          "expandable_segments_reserve:",
+                          "expandable_segments_reserve:1073741825M",
+                          "expandable_segments_reserve:1048577G",
+                          "backend:cuda",
+                          "roundup_power2_divisions:0",
+                          "roundup_power2_divisions:3",
+                          "roundup_power2_divisions:-2",
+                          "roundup_power2_divisions:",
+                          "roundup_power2_divisions:2097152",
+                          "roundup_power2_divisions:[2:4",
+                          "roundup_power2_divisions:[2]",
+                          "roundup_power2_divisions:[:2]",
+                          "roundup_power2_divisions:[>]",
+                          "roundup_power2_divisions:[2:3]",
+                          "roundup_power2_divisions:[0:2]",
+                          "expandable_segments:True,"}) {
     INFO(bad);
     CHECK_FALSE(parse_options(bad));
   }
+}
+
+TEST_CASE("memory: options that PyTorch 2.4.0 has otherwise, or does not have") {
+  const auto said = [](const char* text, Rules rules) {
+    const auto options = parse_options(text, rules);
+    return options ? "" : options.errors()[0].where + ": " + options.errors()[0].message;
+  };
+  for (const char* newer : {"max_non_split_rounding_mb", "large_segment_size_mb"}) {
+    const std::string text = std::string(newer) + ":20";
+    CHECK(said(text.c_str(), Rules::newer).empty());
+    CHECK(said(text.c_str(), Rules::v2_4_0) ==
+          "options:1: " + std::string(newer) + " does not exist in 2.4.0");
+  }
+  CHECK(said("max_split_size_mb:21", Rules::v2_4_0).empty());
+  CHECK(said("max_split_size_mb:20", Rules::v2_4_0) ==
+        "options:1: max_split_size_mb must be a whole number of MiB from 21 to 1073741824, not "
+        "\"20\"");
+  CHECK(said("max_split_size_mb:0", Rules::newer) ==
+        "options:1: max_split_size_mb must be a whole number of MiB from 1 to 1073741824, not "
+        "\"0\"");
+  CHECK(said(" large_segment_size_mb:32,max_split_size_mb:31", Rules::newer) ==
+        "options:27: max_split_size_mb must be at least the large segment size, 32");
+}
+
+TEST_CASE("memory: options have the values that are written, blanks or not") {
+  const auto all = parse_options(
+      " large_segment_size_mb : 32 ,\tmax_non_split_rounding_mb:24,pinned_num_register_threads:8,"
+      "per_process_memory_fraction:0.5,expandable_segments_reserve:0.25");
+  REQUIRE(all);
+  CHECK(all->large_segment == 32 * mib);
+  CHECK(all->max_non_split_rounding == 24 * mib);
+  CHECK(all->max_split_size == unlimited);
+  CHECK(all->pinned_num_register_threads == 8);
+  CHECK(all->per_process_memory_fraction == 0.5);
+  CHECK(all->expandable_reserve_fraction == 0.25);
+  CHECK(all->expandable_reserve_bytes == 0);
+  const auto amount = parse_options("expandable_segments_reserve:1.5M", Rules::newer, *all);
+  REQUIRE(amount);
+  CHECK(amount->expandable_reserve_fraction == 0);
+  CHECK(amount->expandable_reserve_bytes == 3 * mib / 2);
+  const auto larger = parse_options("expandable_segments_reserve:1.5G", Rules::newer, *all);
+  REQUIRE(larger);
+  CHECK(larger->expandable_reserve_bytes == 1536 * mib);
+  // Sizes above the last entry, 32 GiB, are of it; a list of > alone is of all.
+  const auto list = parse_options("roundup_power2_divisions:[32768:2, 65536 : 4]");
+  REQUIRE(list);
+  CHECK(list->roundup_divisions ==
+        std::array<int, 16>{2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 4});
+  const auto each = parse_options("roundup_power2_divisions:[>:8]");
+  REQUIRE(each);
+  CHECK(each->roundup_divisions ==
+        std::array<int, 16>{8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8});
 }
 
 TEST_CASE("memory: wrong options are all reported with their columns") {

@@ -27,6 +27,20 @@ std::string refusal(const std::string& name) {
   return "accepted";
 }
 
+// Of a pickle of protocol 2: X a text, J a number, } a dictionary that the pairs between ( and u go
+// to, ] a list that the values between ( and e go to, \x85 \x86 \x87 a tuple of one, two, three.
+std::string four(std::int32_t n) {
+  std::string bytes;
+  for (int i = 0; i < 4; ++i) bytes += static_cast<char>(n >> 8 * i & 255);
+  return bytes;
+}
+std::string text(const std::string& s) {
+  return "X" + four(static_cast<std::int32_t>(s.size())) + s;
+}
+std::string number(std::int32_t n) {
+  return "J" + four(n);
+}
+
 RecordingReplay replayed(const std::string& path) {
   const std::string bytes = read_file(path);
   const auto snapshot = read_snapshot(bytes, "p");
@@ -130,17 +144,6 @@ TEST_CASE("memory: small snapshots replay exactly in every pickle protocol") {
 }
 
 TEST_CASE("memory: a snapshot's settings are those of its process, and wrong ones are refused") {
-  // A pickle of protocol 2: X a text, J a number, } a dictionary that the pairs between ( and u go
-  // to, ] a list.
-  const auto four = [](std::int32_t n) {
-    std::string bytes;
-    for (int i = 0; i < 4; ++i) bytes += static_cast<char>(n >> 8 * i & 255);
-    return bytes;
-  };
-  const auto text = [&](const std::string& s) {
-    return "X" + four(static_cast<std::int32_t>(s.size())) + s;
-  };
-  const auto number = [&](std::int32_t n) { return "J" + four(n); };
   const auto read = [&](const std::string& split, const std::string& divisions) {
     return read_snapshot("\x80\x02}(" + text("allocator_settings") + "}(" +
                              text("PYTORCH_CUDA_ALLOC_CONF") + text("max_split_size_mb:64") +
@@ -164,6 +167,45 @@ TEST_CASE("memory: a snapshot's settings are those of its process, and wrong one
   REQUIRE_FALSE(wrong);
   CHECK(wrong.errors()[0].message.find("3 is not a power of two") != std::string::npos);
   CHECK_FALSE(read("", text("4") + number(-1)));
+}
+
+TEST_CASE("memory: a segment's pool is two numbers, its blocks are a list") {
+  const std::string block =
+      "}(" + text("size") + number(2 << 20) + text("state") + text("inactive") + "u";
+  const auto read = [&](const std::string& pool, const std::string& blocks, int device = 0) {
+    return read_snapshot("\x80\x02}(" + text("segments") + "](}(" + text("device") +
+                             number(device) + text("address") + number(1 << 25) +
+                             text("total_size") + number(2 << 20) + text("stream") + number(0) +
+                             text("segment_type") + text("small") + pool + text("blocks") + blocks +
+                             "ue" + text("device_traces") + "]u.",
+                         "p");
+  };
+  const auto pool_of = [&](const std::string& pool) {
+    const auto snapshot = read(pool, "](" + block + "e");
+    if (!snapshot) return snapshot.errors()[0].where + ": " + snapshot.errors()[0].message;
+    const SnapshotSegment& segment = snapshot->devices.at(0).segments.at(0);
+    return std::to_string(segment.pool_first) + ", " + std::to_string(segment.pool_second);
+  };
+  const std::string id = text("segment_pool_id");
+  CHECK(pool_of("") == "0, 0");
+  CHECK(pool_of(id + number(5) + number(3) + "\x86") == "5, 3");
+  CHECK(pool_of(id + "](" + number(5) + number(3) + "e") == "5, 3");
+  for (const std::string& wrong :
+       {number(5), text("5"), std::string("}"), number(5) + "\x85",
+        number(5) + number(3) + number(1) + "\x87", "](" + number(5) + "e",
+        text("5") + number(3) + "\x86", number(5) + text("3") + "\x86"}) {
+    CAPTURE(wrong);
+    CHECK(pool_of(id + wrong) == "p:segments[0].segment_pool_id: must be two ints");
+  }
+  REQUIRE(read("", "](" + block + "e", 255));
+  const auto beyond = read("", "](" + block + "e", 256);
+  REQUIRE_FALSE(beyond);
+  CHECK(beyond.errors()[0].where == "p:segments[0].device");
+  CHECK(beyond.errors()[0].message == "256 is not from 0 to 255");
+  const auto no_list = read("", number(1));
+  REQUIRE_FALSE(no_list);
+  CHECK(no_list.errors()[0].where == "p:segments[0].blocks");
+  CHECK(no_list.errors()[0].message == "must be a list, not int");
 }
 
 TEST_CASE("memory: slack and pending blocks and expandable segments are recovered") {

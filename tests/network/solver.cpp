@@ -135,6 +135,20 @@ TEST_CASE("network: several queries at once are answered each for itself") {
   CHECK(solver.started() == 1);
 }
 
+TEST_CASE("network: a solver that ends leaves no descriptor open") {
+  const auto open = [] {
+    const std::filesystem::directory_iterator all("/proc/self/fd");
+    return std::distance(begin(all), end(all));
+  };
+  const auto before = open();
+  {
+    Solver solver(plain());
+    REQUIRE(solver.solve(uneven()));
+    CHECK(open() == before + 1);  // the socket
+  }
+  CHECK(open() == before);
+}
+
 TEST_CASE("network: a forked process asks a helper of its own") {
   Solver solver(plain());
   REQUIRE(solver.solve(uneven()));

@@ -106,6 +106,57 @@ TEST_CASE("planner: bounds are near to what plans take and need") {
   CHECK(mixture.third_bytes > 0.99);
 }
 
+TEST_CASE(
+    "planner: tensors hold their bytes in units until they are freed, where they move to too") {
+  using workload::Op;
+  using workload::Space;
+  const auto alloc = [](Space space, std::uint32_t slot, std::int64_t bytes) {
+    return workload::Instruction{.op = Op::alloc, .space = space, .index = slot, .value = bytes};
+  };
+  const auto move = [](Space space, std::uint32_t slot, workload::Slot to) {
+    return workload::Instruction{
+        .op = Op::move, .space = space, .index = slot, .value = workload::packed(to)};
+  };
+  const auto release = [](Space space, std::uint32_t slot) {
+    return workload::Instruction{.op = Op::free, .space = space, .index = slot};
+  };
+  workload::Program program;
+  program.fixed_slots = 1;
+  program.local_slots = 2;
+  program.frame_slots = 2;
+  program.frames = 2;
+  const auto peak = [&](std::vector<workload::Instruction> code, std::vector<std::uint32_t> frames,
+                        std::uint32_t layer = 0) {
+    program.blocks = {{"block", std::move(code)}};
+    program.templates = {{workload::PassKind::forward, 0, {{0, -1, layer}}}};
+    program.first_step.clear();
+    for (const std::uint32_t frame : frames) program.first_step.push_back({0, 0, frame});
+    return planner::bytes_of_tensors(program);
+  };
+  CHECK(peak({alloc(Space::local, 0, 513)}, {0}) == 1024);
+  // A slot that is filled anew holds what is new; one that was moved or freed holds nothing.
+  CHECK(peak({alloc(Space::local, 0, 512), alloc(Space::local, 0, 1024)}, {0}) == 1024);
+  CHECK(peak({alloc(Space::local, 0, 512), move(Space::local, 0, {Space::local, 1}),
+              alloc(Space::local, 0, 512)},
+             {0}) == 1024);
+  CHECK(peak({alloc(Space::local, 0, 512), release(Space::local, 0), alloc(Space::local, 1, 512)},
+             {0, 0}) == 1024);
+  CHECK(peak({alloc(Space::local, 0, 512), move(Space::local, 0, {Space::local, 1}),
+              release(Space::local, 1), alloc(Space::local, 0, 512)},
+             {0}) == 512);
+  // Fixed and local slots are one for all passes, a frame has its own.
+  CHECK(peak({alloc(Space::fixed, 0, 512), alloc(Space::local, 0, 512),
+              alloc(Space::microbatch, 0, 512)},
+             {0, 1}) == 2048);
+  CHECK(peak({alloc(Space::layer, 0, 512), alloc(Space::microbatch, 1, 1024)}, {0}, 1) == 1024);
+  CHECK(peak({alloc(Space::layer, 0, 512), alloc(Space::microbatch, 1, 1024)}, {0}, 0) == 1536);
+  // What was made before the first step stays; of a step as many passes as the first has.
+  program.setup = {{0, 0, 0}};
+  program.step = {{0, 0, 0}, {0, 0, 1}};
+  CHECK(peak({alloc(Space::microbatch, 0, 512)}, {0}) == 512);
+  CHECK(peak({alloc(Space::microbatch, 0, 512)}, {1, 1}) == 1024);
+}
+
 TEST_CASE("planner: the pieces of a stage have their parameters and what they keep") {
   const planner::Question dense =
       sample::question("llama-3.1-8b", "dgx-h100", 16, 64, 8192, {"zero=1", "recompute=none,full"});

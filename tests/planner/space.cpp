@@ -97,6 +97,22 @@ TEST_CASE("planner: 61 layers have plans on 8 and 16 stages, whose words make th
   for (const planner::Core& core : even.cores()) CHECK(core.split != planner::Split::padded);
 }
 
+TEST_CASE("planner: experts are spread over powers of two that divide them and the GPUs") {
+  const auto degrees = [](const char* model, int gpus) {
+    std::set<int> all;
+    const planner::Space space =
+        sample::space(sample::question(model, "dgx-h100", gpus, 4 * gpus, 4096, {"pp=1"}));
+    for (const planner::Base& base : space.bases()) {
+      CHECK(base.gpus == gpus);
+      all.insert(base.file.plan.mesh.ep);
+    }
+    return all;
+  };
+  CHECK(degrees("llama-3.1-8b", 1) == std::set{1});
+  CHECK(degrees("mixtral-8x7b", 24) == std::set{1, 2, 4, 8});
+  CHECK(degrees("mixtral-8x7b", 4) == std::set{1, 2, 4});
+}
+
 TEST_CASE("planner: no plan is there twice, however many values a field is given") {
   const auto counted = [](const std::string& field, int from, int to) {
     std::string all = field + "=" + std::to_string(from);

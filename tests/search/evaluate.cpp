@@ -128,6 +128,42 @@ TEST_CASE("search: a site is loaded once and its digest tells machines apart") {
   CHECK((*changed)->machine.cluster.node.nic_of_gpu == std::vector<int>{0, 1, 2, 3, 4, 5, 6, 7});
 }
 
+TEST_CASE("search: masks take a worker as long as their elements and the loaders beside it say") {
+  const auto loader = [](std::vector<std::string> more) {
+    std::vector<std::string> settings = {
+        "model=llama-2-7b",    "cluster=abci-a", "gpus=8",
+        "global_batch=16",     "micro_batch=2",  "reset_attention_mask=true",
+        "attention_mask=true", "data_workers=3"};
+    settings.insert(settings.end(), more.begin(), more.end());
+    const auto file = config::load_plan("", settings);
+    REQUIRE(file);
+    search::Sites sites;
+    search::Site& site = **sites.of(file->machine);
+    REQUIRE(site.machine.cluster.node.gpus == 8);
+    device::LoaderProfile& profile = site.profile.device.host.loader;
+    profile.mask = Duration{8'000'000'000};
+    profile.neighbour = 0.125;
+    const workload::Job job = search::job_of(file->plan, site);
+    return replay::price(job, site.machine.gpu, site.profile.device, *site.network, site.others)
+        .loader;
+  };
+  // 8 ms for 2^20 elements; a GPU of each pair loads data: 3 others.
+  const replay::LoaderTimes pairs = loader({"sequence=1024", "tp=2", "pp=1"});
+  CHECK(pairs.sequence.ps == 11'000'000'000);
+  CHECK(pairs.workers == 3);
+  CHECK(pairs.sequences == 2);
+  CHECK(pairs.microbatches == 2);
+  CHECK(pairs.replicas == 4);
+  CHECK(pairs.in_flight == 1);
+  CHECK(loader({"sequence=2048", "tp=2", "pp=1"}).sequence.ps == 44'000'000'000);
+  CHECK(loader({"sequence=1024", "tp=8", "pp=1"}).sequence.ps == 8'000'000'000);
+  // Of four stages the first and the last.
+  const replay::LoaderTimes stages = loader({"sequence=1024", "tp=1", "pp=4"});
+  CHECK(stages.sequence.ps == 11'000'000'000);
+  CHECK(stages.in_flight == 4);
+  CHECK(loader({"sequence=1024", "tp=2", "pp=1", "reset_attention_mask=false"}).sequence.ps == 0);
+}
+
 TEST_CASE("search: a plan that is larger than its cluster is a problem with both sizes") {
   search::Sites sites;
   workload::Plan plan = small_plan().plan;

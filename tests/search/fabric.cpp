@@ -193,8 +193,16 @@ TEST_CASE("search: variants stand beside their base in order whatever the worker
   REQUIRE(varied);
   std::vector<config::Variant> variants = *config::combinations({*varied});
   variants.push_back({"impossible", {"tp=3"}});
-  const auto go_on = [](std::size_t) { return true; };
+  std::vector<std::size_t> done;
+  const auto go_on = [&](std::size_t rows) {
+    done.push_back(rows);
+    return true;
+  };
   const auto one = whatif(settings, variants, go_on);
+  REQUIRE_FALSE(done.empty());
+  CHECK(done.front() == 0);
+  CHECK(std::ranges::is_sorted(done));
+  CHECK(done.back() <= 5);
   settings.workers = 2;
   const auto two = whatif(settings, variants, go_on);
   REQUIRE(one);

@@ -64,6 +64,9 @@ TEST_CASE("search: a file that was cut at any byte of its last record goes on to
     std::ofstream(folder + "/results.jsonl", std::ios::binary) << whole.substr(0, bytes);
     RecordFile file;
     REQUIRE(file.open(folder, RecordFile::Mode::go_on, ids) == RecordProblem::none);
+    const auto kept_of = [&](int point) { return file.find(ids[static_cast<std::size_t>(point)]); };
+    CHECK((kept_of(2) != nullptr) == (bytes >= kept(2).size()));
+    CHECK((kept_of(0) != nullptr) == (bytes == whole.size()));
     for (int point = 0; point < 3; ++point) {
       if (file.find(ids[static_cast<std::size_t>(point)]) == nullptr) {
         REQUIRE(add(file, point) == RecordProblem::none);

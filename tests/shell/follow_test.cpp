@@ -48,6 +48,8 @@ TEST_CASE("shell: a parameter has a default, loses an end, or changes a part") {
         "a|model-7b.tar|model-7b|7b.tar.gz|gz\n");
   CHECK(commands("X=a-b-c; a ${X/-/_} ${X//-/_} ${#X} ${X:2:1} ${X^^}") ==
         "a|a_b-c|a_b_c|5|b|A-B-C\n");
+  // The first and the last letter, and what stands beside them.
+  CHECK(commands("X='@AZ[`az{'; a \"${X^^}\" \"${X,,}\"") == "a|@AZ[`AZ{|@az[`az{\n");
 }
 
 TEST_CASE("shell: arithmetic is that of whole numbers") {
@@ -120,6 +122,30 @@ TEST_CASE("shell: words know where they are written") {
   const auto place = sim::shell::place(text, script.commands.at(0).words.at(1).at);
   CHECK(place.line == 2);
   CHECK(place.column == 3);
+}
+
+TEST_CASE("shell: files that a script reads again and again end with the bytes that it may make") {
+  const auto follow_with = [](const std::string& script, std::string file, std::size_t size) {
+    file.resize(size, '\n');
+    return follow(script, {}, [&](const sim::shell::Word&) { return std::optional(file); });
+  };
+  // 256 KiB and 256 for each of the script's bytes.
+  const std::string thrice = "\n. f\n. f\n. f\n";
+  const std::size_t most = (256 << 10) + 256 * thrice.size();
+  const Script all = follow_with(thrice, "a\n", most / 3 - 100);
+  CHECK(all.commands.size() == 3);
+  CHECK_FALSE(all.truncated);
+  const Script some = follow_with(thrice, "a\n", most / 3 + 1);
+  CHECK(some.commands.size() == 2);
+  CHECK(some.truncated);
+  // A job's directives are of what is followed.
+  const std::string job = "sbatch job.sh\n";
+  const std::size_t once = (256 << 10) + 256 * job.size();
+  CHECK(follow_with(job, "#SBATCH --nodes=4\na\n", once - 100).directives.size() == 1);
+  CHECK(follow_with(job, "#SBATCH --nodes=4\na\n", once).directives.empty());
+  // A file larger than any script is named instead.
+  CHECK(follow_with(". f\n", "a\n", sim::shell::max_text + 1).sourced.size() == 1);
+  CHECK(follow_with(". f\n", "a\n", sim::shell::max_text).sourced.empty());
 }
 
 TEST_CASE("shell: texts that are no scripts end quickly") {

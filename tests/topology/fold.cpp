@@ -93,6 +93,21 @@ TEST_CASE("topology: a rack of 72 GPUs is legible: places that are alike are one
   CHECK(parts == boost::num_vertices(build_graph(cluster)));
 }
 
+TEST_CASE("topology: places of a node of sixteen GPUs are told apart, of seventeen they are not") {
+  const auto drawn = [](int gpus) {
+    const Graph graph = build_graph(test_cluster(2, gpus, gpus, FabricKind::rail_optimised));
+    std::size_t places = 0, all = 0;
+    for (const FoldedVertex& one : fold(graph, {}, true).vertices) {
+      if (one.vertex.kind != VertexKind::gpu) continue;
+      ++places;
+      all += one.count;
+    }
+    return std::pair(places, all);
+  };
+  CHECK(drawn(16) == std::pair<std::size_t, std::size_t>(16, 32));
+  CHECK(drawn(17) == std::pair<std::size_t, std::size_t>(1, 34));
+}
+
 TEST_CASE("topology: a platform for SimGrid has the latency of each kind of way at its two ends") {
   const Cluster cluster = test_cluster(2, 8, 8, FabricKind::rail_optimised);
   const std::string xml = simgrid_xml(

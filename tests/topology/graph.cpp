@@ -303,6 +303,44 @@ TEST_CASE("topology: bad parameters are refused, each by its own rule") {
   CHECK(refusals([](Cluster& c) { c.fabric.nodes_per_leaf = 0; }) == 1);
   CHECK(refusals([](Cluster& c) { c.fabric.oversubscription = 0; }) == 1);
   CHECK(refusals([](Cluster& c) { c.fabric.spine_hop = Duration{-1}; }) == 1);
+  // As many routers as can be, and one more.
+  const auto torus = [&](std::vector<int> dimensions) {
+    return refusals([&](Cluster& c) {
+      c.fabric.kind = FabricKind::torus;
+      c.fabric.cable = Bandwidth{1'000'000'000};
+      c.fabric.dimensions = std::move(dimensions);
+    });
+  };
+  CHECK(torus({1024, 1024}) == 0);
+  CHECK(torus({1 << 20}) == 0);
+  CHECK(torus({(1 << 20) + 1}) == 1);
+  CHECK(torus({4}) == 0);
+  CHECK(torus({3}) == 1);
+  CHECK(torus({4, 1, 1, 1, 1, 1, 1, 1}) == 0);
+  CHECK(torus({4, 1, 1, 1, 1, 1, 1, 1, 1}) == 1);
+  CHECK(torus({4, 0}) == 2);
+  CHECK(torus({}) == 2);
+  const auto dragonfly = [&](int groups, int routers, int links, int nodes) {
+    return refusals([&](Cluster& c) {
+      c.fabric.kind = FabricKind::dragonfly;
+      c.fabric.cable = Bandwidth{1'000'000'000};
+      c.fabric.groups = groups;
+      c.fabric.routers_per_group = routers;
+      c.fabric.global_links = links;
+      c.fabric.nodes_per_leaf = nodes;
+    });
+  };
+  CHECK(dragonfly(2, 2, 1, 1) == 0);
+  CHECK(dragonfly(2, 1, 1, 1) == 1);  // two places for four nodes
+  CHECK(dragonfly(3, 2, 1, 1) == 0);  // two links to two other groups
+  CHECK(dragonfly(4, 2, 1, 1) == 1);
+  CHECK(dragonfly(1, 4, 0, 1) == 0);
+  CHECK(dragonfly(16, 4096, 1, 1) == 0);
+  CHECK(dragonfly(17, 4096, 1, 1) == 1);
+  CHECK(dragonfly(4096, 16, 4096, 1) == 0);
+  CHECK(dragonfly(4096, 16, 4097, 1) == 1);
+  CHECK(dragonfly(4097, 15, 4096, 1) == 1);
+  CHECK(dragonfly(15, 4097, 1, 1) == 1);
   // All problems at once.
   CHECK(refusals([](Cluster& c) { c.nodes = 0, c.node.pcie = {}, c.fabric.nodes_per_leaf = 0; }) ==
         3);

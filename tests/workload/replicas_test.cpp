@@ -42,6 +42,21 @@ TEST_CASE("workload: a list of as many each is no list: every byte of the progra
     CHECK(print(listed.classes[c]) == print(plain.classes[c]));
 }
 
+TEST_CASE("workload: the replica with most microbatches says how many a step has") {
+  CHECK(plan_of({6, 3, 7}).microbatches() == 7);
+  Plan p = plan_of({2, 2});
+  p.batch.replica_microbatches.clear();
+  p.batch.micro_batch = 2;
+  for (const auto& [batch, even, balanced] :
+       {std::tuple{12, 3, 3}, {14, 3, 4}, {13, 3, 4}, {16, 4, 4}}) {
+    p.batch.global_batch = batch;
+    p.batch.balances_microbatches = false;
+    CHECK(p.microbatches() == even);
+    p.batch.balances_microbatches = true;
+    CHECK(p.microbatches() == balanced);
+  }
+}
+
 TEST_CASE("workload: replicas of one number are a class, and run as many passes as they say") {
   const std::vector<int> counts = {6, 3, 6, 2};
   const Job job = sample::job(plan_of(counts));
@@ -135,6 +150,28 @@ TEST_CASE("workload: what unlike replicas cannot do is refused with the rule and
            {"reset_attention_mask",
             [](Plan& p) { p.stack.attention_mask = p.stack.reset_attention_mask = true; }}})
     CHECK(said(change).starts_with(field + ": replica_microbatches lets replicas do unlike"));
+  // Experts within a replica's ranks of a stage are its own.
+  const auto experts = [](int tp, int cp, int ep, int etp) {
+    Plan p = sample::mixture();
+    p.mesh.tp = tp;
+    p.mesh.cp = cp;
+    p.mesh.ep = ep;
+    p.mesh.etp = etp;
+    p.mesh.dp = 4;
+    p.batch.replica_microbatches = {6, 6, 6, 7};
+    p.batch.global_batch = 25;
+    return first_problem(p);
+  };
+  const std::string several =
+      "ep: replica_microbatches lets replicas do unlike numbers of microbatches, and experts over "
+      "several replicas exchange tokens in each; write ep x etp of at most tp x cp";
+  CHECK(experts(1, 1, 2, 1) == several);
+  CHECK(experts(2, 1, 2, 2) == several);
+  CHECK(experts(2, 1, 4, 1) == several);
+  CHECK(experts(2, 2, 4, 2) == several);
+  CHECK(experts(2, 1, 2, 1).empty());
+  CHECK(experts(2, 2, 4, 1).empty());
+  CHECK(experts(2, 2, 2, 2).empty());
 }
 
 TEST_CASE("workload: microbatches of replicas are said in short") {
