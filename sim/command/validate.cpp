@@ -17,6 +17,7 @@
 #include "sim/command/shard.h"
 #include "sim/config/runs_csv.h"
 #include "sim/config/table_csv.h"
+#include "sim/core/json_words.h"
 #include "sim/core/text.h"
 #include "sim/report/document.h"
 #include "sim/report/output.h"
@@ -249,7 +250,8 @@ void print_validation(const std::vector<std::string>& lines, const std::string& 
     }
   } catch (const report::Json::exception& problem) {
     throw Stop{exit_data,
-               fmt::format("record {} of the whole is damaged: {}", rows.size(), problem.what())};
+               fmt::format("record {} of the whole is damaged: {}", rows.size(),
+                           json_words(problem.what()))};
   }
   calibrate::add_intervals(rows, predictions, need(config::find_residuals()));
   std::error_code error;

@@ -10,20 +10,14 @@
 #include <utility>
 
 #include "sim/config/textproto.h"
+#include "sim/core/json_words.h"
 
 namespace sim::config {
 namespace {
 
-// What the parser says, without its own prefix and position.
-std::string plain(std::string message) {
-  for (const std::string_view mark : {": syntax error while ", "] "})
-    if (const std::size_t at = message.find(mark); at != std::string::npos) {
-      message.erase(0, at + mark.size());
-      break;
-    }
+std::string shortened(std::string_view text) {
   constexpr std::size_t longest = 160;
-  if (message.size() > longest) message = message.substr(0, longest) + " ...";
-  return message;
+  return std::string(text.substr(0, longest)) + (text.size() > longest ? " ..." : "");
 }
 
 }  // namespace
@@ -78,7 +72,7 @@ class JsonReader : public nlohmann::json_sax<nlohmann::json> {
     key_ = value;
     if (!keys_.back().insert(value).second) {
       repeated_ = true;
-      problem(key_start_, fmt::format("key \"{}\" is given twice; keep one", plain(value)));
+      problem(key_start_, fmt::format("key \"{}\" is given twice; keep one", shortened(value)));
     } else {
       repeated_ = false;
     }
@@ -89,7 +83,7 @@ class JsonReader : public nlohmann::json_sax<nlohmann::json> {
                    const nlohmann::detail::exception& error) override {
     // `position` counts the bytes read; the offending one is the last of them.
     const std::size_t offset = std::min(position == 0 ? 0 : position - 1, object_.text_.size());
-    problem(offset, "not valid JSON: " + plain(error.what()));
+    problem(offset, "not valid JSON: " + shortened(json_words(error.what())));
     return false;
   }
 

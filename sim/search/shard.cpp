@@ -9,6 +9,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "sim/core/json_words.h"
 #include "sim/report/output.h"
 #include "sim/report/version.h"
 
@@ -212,9 +213,8 @@ Result<Manifest> load_manifest(const std::string& path) {
       return Diagnostics{{path, "shard is not from 1 to `of`"}};
     return manifest;
   } catch (const Json::exception& problem) {
-    const std::string_view words = problem.what();  // behind the library's own number of it
-    return Diagnostics{{path, fmt::format("is not the shard.json of a shard: {}",
-                                          words.substr(words.find(']') + 2))}};
+    return Diagnostics{
+        {path, fmt::format("is not the shard.json of a shard: {}", json_words(problem.what()))}};
   }
 }
 

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "sim/core/json_words.h"
 #include "sim/core/random.h"
 
 using namespace sim;
@@ -16,6 +17,14 @@ TEST_CASE("core: the edit distance counts insertions, deletions and substitution
   CHECK(edit_distance("abc", "") == 3);
   CHECK(edit_distance("kitten", "sitting") == 3);
   CHECK(edit_distance("flaw", "lawn") == 2);
+}
+
+TEST_CASE("core: a JSON library's message is said without its name and number") {
+  CHECK(json_words("[json.exception.parse_error.101] parse error at line 1, column 2: syntax error "
+                   "while parsing value - invalid literal") == "parsing value - invalid literal");
+  CHECK(json_words("[json.exception.out_of_range.403] key 'a] b' not found") ==
+        "key 'a] b' not found");
+  CHECK(json_words("no number") == "no number");
 }
 
 TEST_CASE("core: a list has commas, and a word before its last") {

@@ -36,6 +36,8 @@ std::vector<Piece> split(const std::string& document) {
     if (fence && console) pieces.emplace_back();
     if (console && !fence && line.rfind("$ ", 0) == 0) {
       pieces.push_back({line.substr(2), ""});
+      while (pieces.back().command.ends_with('\\') && std::getline(lines, line))
+        pieces.back().command += "\n" + line;
       continue;
     }
     pieces.back().text += line + "\n";

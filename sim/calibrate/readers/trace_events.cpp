@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "sim/core/json_words.h"
 #include "sim/core/letters.h"
 
 namespace sim::calibrate {
@@ -198,7 +199,7 @@ class Listener : public nlohmann::json_sax<nlohmann::json> {
   bool parse_error(std::size_t position, const std::string&,
                    const nlohmann::detail::exception& error) override {
     problem = fmt::format("byte {}: not JSON ({})", position,
-                          std::string_view(error.what()).substr(0, 120));
+                          json_words(error.what()).substr(0, 120));
     return false;
   }
 
