@@ -133,6 +133,7 @@ std::vector<double> minimise(const Surrogate& surrogate) {
 
 // Ramps that never fall, and whose time never falls with size (network/profile.h, invariant 3).
 void make_physical(config::ProfileDraft& draft) {
+  constexpr double four_digits = 0.9995;  // a draft rounds what it is given, 5e-4 up at most
   for (const char* ramp : {"ring_one_node", "ring_many_nodes", "tree_many_nodes", "nvls_one_node",
                            "nvls_many_nodes", "send_one_node", "send_many_nodes"}) {
     const std::string base = std::string("communication.achieved.") + ramp + "[*].";
@@ -141,7 +142,7 @@ void make_physical(config::ProfileDraft& draft) {
     for (std::size_t i = 1; i < fractions.size(); ++i) {
       const double before = draft.get(fractions[i - 1]);
       const double most =
-          before * (1 + std::log(draft.get(bytes[i]) / draft.get(bytes[i - 1]))) * 0.9999;
+          before * (1 + std::log(draft.get(bytes[i]) / draft.get(bytes[i - 1]))) * four_digits;
       const double now = draft.get(fractions[i]);
       const double physical = std::clamp(now, before, std::max(before, std::min(1.0, most)));
       if (physical != now) draft.set(fractions[i], physical);

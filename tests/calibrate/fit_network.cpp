@@ -71,6 +71,30 @@ TEST_CASE("calibrate: collectives that no machine can do leave a physical profil
   CHECK(network::check(out.profile.communication()).empty());
 }
 
+TEST_CASE("calibrate: a ramp rises as fast as its time allows and no faster, in four digits too") {
+  // Short messages are so slow that points four times as large have to give way.
+  const std::vector<CollectiveSample> all = node(draft());
+  for (const auto& [mib, four_mib] : {std::pair{5.0, 1.0}, {3.0, 1.0}, {8.0, 2.0}, {4.0, 1.5}}) {
+    CAPTURE(mib, four_mib);
+    std::vector<CollectiveSample> samples;
+    for (const char* source : {"lab", "other"})
+      for (int times = 0; times < 3; ++times)
+        for (const std::size_t size : {0, 2}) {
+          samples.push_back(all[size]);
+          samples.back().source = source;
+          samples.back().seconds *= size == 0 ? mib : four_mib;
+        }
+    Fit out{draft(), {}, {}, {}, {}, {}};
+    fit_network(machine(), samples, out);
+    CHECK(network::check(out.profile.communication()).empty());
+    const std::string ramp = "communication.achieved.ring_one_node";
+    const double rise =
+        out.profile.get(ramp + "[1].fraction") / out.profile.get(ramp + "[0].fraction");
+    CHECK(rise <= 1 + std::log(4));
+    CHECK(rise == Approx(1 + std::log(4)).epsilon(1e-3));
+  }
+}
+
 TEST_CASE("calibrate: collectives of another GPU or layout are counted and not fitted") {
   auto samples = node(draft());
   samples.resize(3);

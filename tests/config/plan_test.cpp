@@ -111,6 +111,37 @@ TEST_CASE("config: microbatches of replicas are words without gaps, with runs of
   CHECK(read->plan.batch.replica_microbatches == std::vector{4, 4, 2});
 }
 
+TEST_CASE("config: variants have names of their own, and at most so many are tried") {
+  support::Scratch scratch;
+  const auto said = [&](const std::string& text) {
+    return problems(sim::config::load_whatif(scratch.write("variants.textproto", text)));
+  };
+  const std::string two =
+      "variant { name: \"a\" set: \"tp=2\" }\nvariant { name: \"b\" set: \"tp=4\" }\n";
+  const auto read = sim::config::load_whatif(scratch.write(
+      "both.textproto", "plan: \"p\"\nset: \"pp=2\"\n" + two +
+                            "vary { key: \"cp\" value: \"1\" value: \"2\" }\n"
+                            "vary { key: \"ep\" value: \"1\" value: \"8\" value: \"4\" }\n"));
+  REQUIRE(read);
+  CHECK(read->plan == "p");
+  CHECK(read->settings == std::vector<std::string>{"pp=2"});
+  std::string names;
+  for (const sim::config::Variant& one : read->variants) names += one.name + ", ";
+  CHECK(names == "a, b, cp=1 ep=1, cp=1 ep=8, cp=1 ep=4, cp=2 ep=1, cp=2 ep=8, cp=2 ep=4, ");
+  CHECK(read->variants.back().settings == std::vector<std::string>{"cp=2", "ep=4"});
+  CHECK(contains(said(two + "variant { name: \"a\" set: \"tp=8\" }\n"),
+                 "two variants are named 'a'"));
+  const auto many = [&](std::size_t of_vary) {
+    std::string text = two + "vary { key: \"seed\"";
+    for (std::size_t i = 0; i < of_vary; ++i) text += " value: \"" + std::to_string(i) + "\"";
+    return said(text + " }\n");
+  };
+  constexpr std::size_t most = sim::config::max_variants;
+  CHECK(many(most - 2).empty());
+  CHECK(contains(many(most - 1), std::to_string(most + 1)));
+  CHECK(contains(many(most + 1), "variants.textproto:3"));
+}
+
 TEST_CASE("config: a file of another kind says what it is") {
   const std::string plan = support::in_repository("workloads/llama-2-7b-64.textproto");
   CHECK(contains(problems(sim::config::load_grid(plan)),

@@ -35,7 +35,24 @@ TEST_CASE("report: an interval leaves five percent of the ranks outside on each 
   CHECK(found->sources == 1);
   // A time of 2 s: 2 e^-0.45 to 2 e^0.45. A rate is the other way round.
   CHECK(around(2, *found).low == Approx(2 * std::exp(-0.45)));
+  CHECK(around_inverse(2, *found).low == Approx(2 * std::exp(-0.45)));
   CHECK(around_inverse(2, *found).high == Approx(2 * std::exp(0.45)));
+}
+
+TEST_CASE("report: points of percent are added, and stay between none and all") {
+  Spread ten;
+  ten.low = -10;
+  ten.high = 5;
+  const auto is = [&](double percent, double low, double high) {
+    const Interval found = around_points(percent, ten);
+    CHECK(found.low == low);
+    CHECK(found.high == high);
+  };
+  is(50, 40, 55);
+  is(10.5, 0.5, 15.5);
+  is(9, 0, 14);
+  is(94.5, 84.5, 99.5);
+  is(97, 87, 100);
 }
 
 TEST_CASE("report: an interval holds the prediction and gives the empty tail to the other side") {
