@@ -355,13 +355,13 @@ LaunchText bridge(const Plan& plan) {
 // DeepSpeed's configuration of its ZeRO-3; the model and its layers are the script's.
 LaunchText deepspeed(const Plan& plan) {
   LaunchText out{"DeepSpeed", "ds_config.json", "", ""};
-  if (!plan.shards_parameters()) {
-    out.left = "of DeepSpeed's optimizers ZeRO-3 is written";
+  if (!plan.shards_parameters() || !plan.sharding.fsdp.reshard_after_forward) {
+    out.left = "of DeepSpeed's optimizers ZeRO-3 is written, which gathers again in backward";
     return out;
   }
   const workload::FsdpOptions& shards = plan.sharding.fsdp;
   const workload::OptimizerOptions& o = plan.optimizer;
-  nlohmann::ordered_json zero = {{"stage", shards.reshard_after_forward ? 3 : 2},
+  nlohmann::ordered_json zero = {{"stage", 3},
                                  {"overlap_comm", plan.sharding.overlap_grad_reduce},
                                  {"reduce_scatter", !plan.sharding.deepspeed_all_reduce},
                                  {"sub_group_size", o.sub_group}};

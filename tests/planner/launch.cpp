@@ -143,6 +143,10 @@ TEST_CASE("planner: DeepSpeed's own optimizer is told by its configuration") {
     workload::Plan back = file->plan;
     back.policy = plan.policy;
     CHECK(report::to_json(back).dump() == report::to_json(plan).dump());
+    plan.sharding.fsdp.reshard_after_forward = false;
+    CHECK(planner::launches(plan, "llama-3.1-8b", "dgx-h100", space.bases()[core.base].file.machine)
+              .back()
+              .text.empty());
   }
 }
 
