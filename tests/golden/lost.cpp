@@ -151,8 +151,9 @@ TEST_CASE("golden: a changed record of a sweep is made anew by --resume") {
 TEST_CASE("golden: signals end commands that have nothing to save with 75") {
   const std::string folder = golden::scratch("signals");
   for (const char* signal : {"INT", "HUP", "TERM"}) {
+    // It reads once the pipe can be written to.
     const golden::Finished finished = run(
-        std::string("bash -c 'set -m; mkfifo pipe; ./rehearse calibrate pipe & pid=$!; sleep 0.3; "
+        std::string("bash -c 'set -m; mkfifo pipe; ./rehearse calibrate pipe & pid=$!; exec 3>pipe; "
                     "kill -") +
             signal + " $pid; wait $pid; code=$?; rm pipe; exit $code'",
         folder);

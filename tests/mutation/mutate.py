@@ -62,7 +62,7 @@ class Test:
             test = subprocess.Popen(bounded + self.command, cwd=self.folder, env=environment,
                                     stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                                     stderr=subprocess.DEVNULL)
-            watch = threading.Timer(1800, test.kill)
+            watch = threading.Timer(600, test.kill)
             watch.start()
             _, status, used = os.wait4(test.pid, 0)
             watch.cancel()
