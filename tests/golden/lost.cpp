@@ -153,8 +153,8 @@ TEST_CASE("golden: signals end commands that have nothing to save with 75") {
   for (const char* signal : {"INT", "HUP", "TERM"}) {
     // It reads once the pipe can be written to.
     const golden::Finished finished = run(
-        std::string("bash -c 'set -m; mkfifo pipe; ./rehearse calibrate pipe & pid=$!; exec 3>pipe; "
-                    "kill -") +
+        std::string("bash -c 'set -m; mkfifo pipe; ./rehearse calibrate pipe & pid=$!; "
+                    "exec 3>pipe; kill -") +
             signal + " $pid; wait $pid; code=$?; rm pipe; exit $code'",
         folder);
     INFO(signal << "\n" << finished.err);
