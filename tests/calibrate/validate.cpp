@@ -115,6 +115,28 @@ TEST_CASE("calibrate: tight outcomes are left undecided, or counted on their mor
   CHECK(outcomes(rows, said, Judge::likely).right_pct() == Approx(200.0 / 3));
 }
 
+TEST_CASE("calibrate: of the points with a probability as many ran, by tenths") {
+  std::vector<Row> rows;
+  std::vector<Prediction> said;
+  const auto add = [&](double probability, const char* oom) {
+    const std::string name(1, static_cast<char>('a' + rows.size()));
+    rows.push_back(row(name.c_str(), oom[0] == '0' ? "1" : "", oom));
+    said.push_back(predicted(name.c_str(), 1));
+    said.back().fits_probability = probability;
+  };
+  add(0.78, "0");
+  add(0.82, "0");
+  add(0.81, "1");
+  add(0.12, "1");
+  add(0.52, "0");
+  const std::string text = report::text(validation_answer(rows, said));
+  INFO(text);
+  CHECK(text.find("probability that it fits  rows    ran") != std::string::npos);
+  CHECK(text.find("12 %     1    0 %") != std::string::npos);
+  CHECK(text.find("52 %     1  100 %") != std::string::npos);
+  CHECK(text.find("80 %     3   67 %") != std::string::npos);
+}
+
 TEST_CASE("calibrate: a prediction survives the way from its worker") {
   Prediction p = predicted("T1", 123.5);
   p.reason = "assumed: \"x\", y";

@@ -587,6 +587,11 @@ TEST_CASE("launch: files that are no configuration are refused and end quickly")
 
 TEST_CASE("launch: without a global batch a step is one microbatch of each replica") {
   support::Scratch scratch;
+  const auto none = load_megatron(
+      scratch.write("none.sh", "python pretrain_gpt.py --tensor-model-parallel-size 0\n"),
+      {"cluster=dgx-h100", "model=llama-2-7b", "sequence=4096", "gpus=16"});
+  CHECK_FALSE(none);
+  CHECK(support::contains(problems(none), "tp"));
   const std::string script = scratch.write(
       "s.sh",
       "python pretrain_gpt.py --tensor-model-parallel-size 2 --pipeline-model-parallel-size 2 "

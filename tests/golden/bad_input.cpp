@@ -151,6 +151,10 @@ TEST_CASE("golden: check knows every input of the repository and finds nothing w
        {"fp8.textproto: codec,", "nemo.textproto: framework,", "tokenizers.textproto: tokenizers,",
         "runs.textproto: residuals,", "hosts.csv: cells,", "llama-3.textproto: failures,"})
     CHECK(finished.out.find(known) != std::string::npos);
+  // A campaign is checked with what it names.
+  golden::write(folder + "/lost.textproto",
+                "plan: \"llama-3.1-70b-512\"\nlength: \"54d\"\nfailures: \"nowhere\"\n");
+  says(refused("./rehearse check --kind campaign lost.textproto", folder, 66), "nowhere");
   // A table of runs stays one where a column is misspelt.
   golden::write(folder + "/runs.csv", "row_idd,gpu,n_gpus,tp,pp\n1,A100-SXM4-40GB,8,1,1\n");
   CHECK(run("./rehearse check runs.csv", folder).err.find("did you mean 'row_id'?") !=

@@ -56,6 +56,25 @@ TEST_CASE("memory: pickled containers nest and share what the memo names") {
   CHECK(pickle->find(root, "d") == no_value);
 }
 
+TEST_CASE("memory: a pickle may take values back and say them twice") {
+  CHECK(integer("K\x07K\x08"
+                "0") == 7);        // POP of a value
+  CHECK(integer("K\x07(0") == 7);  // of a mark
+  CHECK(integer("K\x07(K\x08"
+                "00") == 7);
+  const std::string twice =
+      "\x80\x02K\x07"
+      "2\x86.";  // DUP, TUPLE2
+  const auto pair = read_pickle(twice, "p");
+  REQUIRE(pair);
+  const auto& items = pair->items(pair->root());
+  REQUIRE(items.size() == 2);
+  CHECK(items[0] == items[1]);
+  CHECK(pair->integer(items[0]) == 7);
+  for (const char* body : {"0K\x07.", "2K\x07."})  // of nothing
+    CHECK_FALSE(read_pickle("\x80\x02" + std::string(body), "p"));
+}
+
 TEST_CASE("memory: a pickle ends with one value and no open mark") {
   CHECK(read_pickle(bytes({0x80, 2, 'K', 7, '.'}), "p"));
   const std::vector<std::vector<int>> wrong = {

@@ -115,6 +115,21 @@ TEST_CASE("report: pickled values read back as they were") {
   CHECK(pickle->integer(items[values.size() + 3]) == 1);
 }
 
+TEST_CASE("report: pickled integers have the shortest opcode that CPython has for them") {
+  const auto opcode = [](std::int64_t value) {
+    report::PickleWriter out;
+    out.integer(value);
+    return out.finish()[2];  // behind PROTO 4
+  };
+  for (const std::int64_t value : {0, 1, 255}) CHECK(opcode(value) == 'K');          // BININT1
+  for (const std::int64_t value : {256, 65535}) CHECK(opcode(value) == 'M');         // BININT2
+  for (const std::int64_t value : {65536, 2147483647}) CHECK(opcode(value) == 'J');  // BININT
+  for (const std::int64_t value : {std::int64_t{-1}, std::int64_t{INT32_MIN}})
+    CHECK(opcode(value) == 'J');
+  for (const std::int64_t value : {std::int64_t{INT32_MAX} + 1, std::int64_t{INT32_MIN} - 1})
+    CHECK(opcode(value) == '\x8a');  // LONG1
+}
+
 TEST_CASE("report: a timeline loses no peak however long it runs") {
   report::MemoryTimeline timeline;
   const replay::Place place{1, 0, workload::PassKind::forward, 0, 0, "block", ""};
