@@ -9,6 +9,8 @@
 #include <unordered_map>
 #include <utility>
 
+#include "sim/memory/free_entry.h"
+
 namespace sim::memory {
 namespace {
 
@@ -216,6 +218,10 @@ class Recoverer {
 
   void finish() {
     for (const auto& [base, run] : mapped_) {
+      if (base % size_unit != 0 || run.size % size_unit != 0) {
+        return fail(0, fmt::format("the {} bytes at {} are not a multiple of {}", run.size, base,
+                                   size_unit));
+      }
       recording_.segments.push_back(
           {base, run.size, run.stream, run.pool, run.small, run.expandable});
     }
@@ -232,6 +238,10 @@ class Recoverer {
           live.size > 0 ? live.size : unsplit_size(address, live, run->second, end);
       if (live.requested <= 0 || live.requested > size || size > end - address) {
         return fail(0, fmt::format("the block at {} does not fit where it lies", address));
+      }
+      if (address % size_unit != 0 || size % size_unit != 0) {
+        return fail(0, fmt::format("the block of {} bytes at {} is not a multiple of {}", size,
+                                   address, size_unit));
       }
       recording_.blocks.push_back({address, size, live.requested, live.pending});
     }
