@@ -110,3 +110,10 @@ TEST_CASE("launch: accelerate's types and kinds of jobs") {
     CHECK(support::contains(support::problems(file), said));
   }
 }
+
+TEST_CASE("launch: what is no YAML is said with its place") {
+  const auto file = accelerate("distributed_type: FSDP\nfsdp_config:\n  a: [1\nb: 2\n");
+  CHECK_FALSE(file);
+  CHECK(support::contains(support::problems(file), "default_config.yaml:4:2"));
+  CHECK(support::contains(support::problems(file), "not YAML"));
+}

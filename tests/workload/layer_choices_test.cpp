@@ -35,7 +35,8 @@ TEST_CASE("workload: choices of layers are read as they are written") {
     CHECK(text_of(read.choices) == text);
   }
   CHECK(read_layer_choices("keep*2,swap*3").choices.size() == 5);
-  for (const char* text : {"kept", "keep*0", "keep*", "keep*x", "keep,,swap", "keep*99999"})
+  for (const char* text :
+       {"kept", "keep*0", "keep*", "keep*x", "keep*2x", "keep*2 ", "keep,,swap", "keep*99999"})
     CHECK_FALSE(read_layer_choices(text).problem.empty());
   // 65536 layers, and no more in all.
   CHECK(read_layer_choices("keep*65536").choices.size() == 65536);
