@@ -16,6 +16,7 @@
 #include "sim/command/report.h"
 #include "sim/command/session.h"
 #include "sim/command/shard.h"
+#include "sim/config/cluster_fields.h"
 #include "sim/config/import_words.h"
 #include "sim/config/residuals.h"
 #include "sim/core/cores.h"
@@ -188,7 +189,10 @@ void launch(planner::Said& said) {
     machine = file.machine;
     plan = search::settled(file.plan, *need(kept_sites().of(machine)));
   }
-  said.launches = planner::launches(plan, said.model, said.cluster, machine);
+  std::vector<std::string> of_cluster;
+  for (const std::string_view word : config::words_of(said.launched))
+    if (config::is_cluster_setting(word)) of_cluster.emplace_back(word);
+  said.launches = planner::launches(plan, said.model, said.cluster, machine, of_cluster);
 }
 
 double price_of(const Options& options, const planner::Space& space,

@@ -404,9 +404,8 @@ void settle(const Plan& plan, Plan& back) {
 
 // What the plan has and whoever reads the text would not, behind what is left already: "fp8=true,
 // tp=2". The model and the cluster are said beside it.
-std::string read_back_otherwise(const LaunchText& one, const Plan& plan, const std::string& model,
-                                const std::string& cluster) {
-  std::vector<std::string> beside = {"model=" + model, "cluster=" + cluster};
+std::string read_back_otherwise(const LaunchText& one, const Plan& plan,
+                                std::vector<std::string> beside) {
   if (one.program != "Megatron-LM") beside.push_back(fmt::format("gpus={}", plan.world()));
   if (one.program == "DeepSpeed") beside.push_back(fmt::format("sequence={}", plan.batch.sequence));
   const Result<config::PlanFile> read = config::read_megatron(one.text, one.file, beside);
@@ -440,11 +439,14 @@ LaunchText hostfile(const Plan& plan, const topology::Cluster& cluster) {
 }  // namespace
 
 std::vector<LaunchText> launches(const Plan& plan, const std::string& model,
-                                 const std::string& cluster, const config::Machine& machine) {
+                                 const std::string& cluster, const config::Machine& machine,
+                                 const std::vector<std::string>& cluster_settings) {
   std::vector<LaunchText> all = {megatron(plan, machine), torchtitan(plan, model), bridge(plan)};
   if (plan.sharding.deepspeed_optimizer) all.push_back(deepspeed(plan));
+  std::vector<std::string> beside = cluster_settings;
+  beside.insert(beside.end(), {"model=" + model, "cluster=" + cluster});
   for (LaunchText& one : all)
-    if (!one.text.empty()) one.left += read_back_otherwise(one, plan, model, cluster);
+    if (!one.text.empty()) one.left += read_back_otherwise(one, plan, beside);
   if (!machine.cluster.hosts.empty()) all.push_back(hostfile(plan, machine.cluster));
   return all;
 }

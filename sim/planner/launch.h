@@ -21,8 +21,10 @@ struct LaunchText {
   std::string left;     // why not, or what its words cannot say
 };
 
-// `model`, `cluster`: the names that the plan was asked for by.
+// `model`, `cluster`: the names that the plan was asked for by; `cluster_settings` changed the
+// cluster: "cluster.nodes=4".
 std::vector<LaunchText> launches(const workload::Plan& plan, const std::string& model,
-                                 const std::string& cluster, const config::Machine& machine);
+                                 const std::string& cluster, const config::Machine& machine,
+                                 const std::vector<std::string>& cluster_settings = {});
 
 }  // namespace sim::planner

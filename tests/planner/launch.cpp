@@ -248,6 +248,13 @@ TEST_CASE("planner: an order of nodes is launched as a hostfile") {
   const auto all =
       planner::launches(space.plan(space.cores().front(), 0), "llama-3.1-8b", "dgx-h100", machine);
   REQUIRE(all.size() == 4);
+  // Read back on the cluster as it was changed.
+  const auto large = planner::launches(space.plan(space.cores().front(), 0), "llama-3.1-8b",
+                                       "tsubame4", machine, {"cluster.nodes=6"});
+  CHECK(large.front().left.empty());
+  const auto small = planner::launches(space.plan(space.cores().front(), 0), "llama-3.1-8b",
+                                       "tsubame4", machine, {"cluster.nodes=5"});
+  CHECK(small.front().left.find("has 20") != std::string::npos);
   CHECK(all.back().file == "hostfile");
   CHECK(all.back().text.ends_with("\nnode-02 slots=8\nnode-00 slots=8\nnode-03 slots=8\n"));
 }
