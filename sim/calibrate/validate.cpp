@@ -302,7 +302,13 @@ Json json_of(const Prediction& p) {
 
 namespace {
 
-// Overall, by use in a fit, and by these columns; where there are none by source and by GPU.
+// The columns of each set of groups: those that are asked for, or source and GPU, one by one.
+std::vector<std::vector<std::string>> columns_of_groups(const std::vector<std::string>& by) {
+  if (!by.empty()) return {by};
+  return {{"source_group"}, {"gpu"}};
+}
+
+// Overall, by use in a fit, and by group.
 report::Rows group_rows(const std::vector<Row>& rows, const std::vector<Prediction>& predictions,
                         const std::vector<std::string>& by) {
   report::Rows table = error_table();
@@ -312,9 +318,7 @@ report::Rows group_rows(const std::vector<Row>& rows, const std::vector<Predicti
     add_rows(table, "fitted on", select(rows, fitted), select(predictions, fitted));
     add_rows(table, "not fitted on", select(rows, others), select(predictions, others));
   }
-  std::vector<std::vector<std::string>> sets = {{"source_group"}, {"gpu"}};
-  if (!by.empty()) sets.assign(1, by);
-  for (const std::vector<std::string>& columns : sets) {
+  for (const std::vector<std::string>& columns : columns_of_groups(by)) {
     const std::map<std::string, Group> groups = groups_by(rows, columns);
     if (groups.size() < 2) continue;
     for (const auto& [name, group] : groups)
@@ -329,8 +333,7 @@ std::vector<report::Block> data(const std::vector<Row>& rows,
                                 const std::vector<Prediction>& predictions,
                                 const std::vector<std::string>& by) {
   Json groups = Json::object();
-  for (const auto& [name, group] :
-       groups_by(rows, by.empty() ? std::vector<std::string>{"source_group"} : by))
+  for (const auto& [name, group] : groups_by(rows, columns_of_groups(by).front()))
     groups[name] = json_of(select(rows, group), select(predictions, group));
   Json all = Json::array();
   for (const Prediction& p : predictions) all.push_back(json_of(p));

@@ -181,18 +181,17 @@ void launch(planner::Said& said) {
       least = one.replayed.step_ps;
       said.launched = one.settings;
     }
+  const std::vector<std::string_view> launched = config::words_of(said.launched);
+  const std::vector<std::string> words(launched.begin(), launched.end());
   workload::Plan plan = said.space.plan(core, best.variant);
   config::Machine machine = said.space.bases()[core.base].file.machine;
   if (least < best.step_ps) {
-    const std::vector<std::string_view> words = config::words_of(said.launched);
-    const config::PlanFile file = need(config::load_plan("", {words.begin(), words.end()}));
+    const config::PlanFile file = need(config::load_plan("", words));
     machine = file.machine;
     plan = search::settled(file.plan, *need(kept_sites().of(machine)));
   }
-  std::vector<std::string> of_cluster;
-  for (const std::string_view word : config::words_of(said.launched))
-    if (config::is_cluster_setting(word)) of_cluster.emplace_back(word);
-  said.launches = planner::launches(plan, said.model, said.cluster, machine, of_cluster);
+  said.launches = planner::launches(plan, said.model, said.cluster, machine,
+                                    config::cluster_settings_of(words));
 }
 
 double price_of(const Options& options, const planner::Space& space,

@@ -115,6 +115,13 @@ bool is_cluster_setting(std::string_view text) {
          std::ranges::any_of(blocks, [&](std::string_view b) { return key.starts_with(b); });
 }
 
+std::vector<std::string> cluster_settings_of(const std::vector<std::string>& settings) {
+  std::vector<std::string> all;
+  for (const std::string& text : settings)
+    if (is_cluster_setting(text)) all.push_back(text);
+  return all;
+}
+
 std::string cluster_setting_problem(std::string_view key) {
   v1::Cluster cluster;
   return target_of(without_prefix(key), cluster).problem;

@@ -4,6 +4,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "sim/config/cluster.pb.h"
 #include "sim/config/plan_fields.h"
@@ -14,6 +15,8 @@ namespace sim::config {
 // A setting of a cluster rather than of a plan: "fabric.oversubscription=4", "node.nics=8",
 // "cluster.nodes=64", "condition={node: 3 gpu: 1 speed: 0.8}".
 bool is_cluster_setting(std::string_view text);
+// Those of the settings, in their order.
+std::vector<std::string> cluster_settings_of(const std::vector<std::string>& settings);
 
 // What is wrong with a key by itself: a cluster has no such setting; "" if it has.
 std::string cluster_setting_problem(std::string_view key);

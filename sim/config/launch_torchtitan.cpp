@@ -108,12 +108,11 @@ void titan_recompute(const Values& values, MegatronArguments& out) {
 
 // A converter since 2025, a switch before; its options moved to a section of their own later on.
 void titan_fp8(const Values& values, MegatronArguments& out) {
-  std::string key = "model.converters";
-  if (values.of(key).find("float8") == std::string::npos)
-    key = values.of("float8.enable_float8_linear") == "true"
-              ? "float8.enable_float8_linear"
-              : "float8.enable_fsdp_float8_all_gather";
-  if (key != "model.converters" && values.of(key) != "true") return;
+  const bool converted = values.of("model.converters").find("float8") != std::string::npos;
+  std::string key = converted ? "model.converters" : "";
+  for (const char* enable : {"float8.enable_float8_linear", "float8.enable_fsdp_float8_all_gather"})
+    if (key.empty() && values.of(enable) == "true") key = enable;
+  if (key.empty()) return;
   out.settings.push_back({"fp8=true", values.place(key)});
   out.settings.push_back({"fp8_recipe=tensorwise", values.place(key)});
   for (const char* recipe : {"float8.recipe_name", "quantize.linear.float8.recipe_name"})

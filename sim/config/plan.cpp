@@ -89,14 +89,6 @@ std::vector<Setting> settings_of(const std::vector<std::string>& overrides) {
   return settings;
 }
 
-// Those of the overrides that change the cluster.
-std::vector<std::string> of_cluster(const std::vector<std::string>& overrides) {
-  std::vector<std::string> all;
-  for (const std::string& text : overrides)
-    if (is_cluster_setting(text)) all.push_back(text);
-  return all;
-}
-
 // Does the command line say what a script leaves open?
 bool supplied(const std::string& setting, const v1::Plan& plan,
               const std::vector<std::string>& overrides) {
@@ -180,7 +172,7 @@ Result<PlanFile> load_plan(const std::string& path, const std::vector<std::strin
                            path)}};
   }
   append(problems, apply(settings_of(overrides), plan, source), "command line");
-  return noted(finish(plan, source, std::move(problems), of_cluster(overrides)), {});
+  return noted(finish(plan, source, std::move(problems), cluster_settings_of(overrides)), {});
 }
 
 Result<PlanFile> load_draft(const std::string& path, const std::vector<std::string>& overrides) {
@@ -189,7 +181,7 @@ Result<PlanFile> load_draft(const std::string& path, const std::vector<std::stri
   Diagnostics problems;
   if (!path.empty()) problems = load(source, plan, plan_synonyms(), false);
   append(problems, apply(settings_of(overrides), plan, source), "command line");
-  return finish(plan, source, std::move(problems), of_cluster(overrides), true);
+  return finish(plan, source, std::move(problems), cluster_settings_of(overrides), true);
 }
 
 Result<PlanFile> load_megatron(const std::string& path, const std::vector<std::string>& overrides) {
@@ -211,8 +203,8 @@ Result<PlanFile> read_megatron(const std::string& text, const std::string& path,
   for (Missing& missing : arguments.missing)
     if (!supplied(missing.setting, plan, overrides)) problems.push_back(std::move(missing.problem));
   if (problems.empty() && !plan.has_global_batch())
-    default_batch(plan, of_cluster(overrides), arguments.notes);
-  return noted(finish(plan, source, std::move(problems), of_cluster(overrides)),
+    default_batch(plan, cluster_settings_of(overrides), arguments.notes);
+  return noted(finish(plan, source, std::move(problems), cluster_settings_of(overrides)),
                std::move(arguments.notes));
 }
 

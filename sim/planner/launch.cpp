@@ -409,10 +409,10 @@ std::string read_back_otherwise(const LaunchText& one, const Plan& plan,
   if (one.program != "Megatron-LM") beside.push_back(fmt::format("gpus={}", plan.world()));
   if (one.program == "DeepSpeed") beside.push_back(fmt::format("sequence={}", plan.batch.sequence));
   const Result<config::PlanFile> read = config::read_megatron(one.text, one.file, beside);
-  if (!read) return read.errors().front().message;
-  Plan back = read->plan;
-  settle(plan, back);
   std::vector<std::string> differ;
+  if (!read) differ.push_back(read.errors().front().message);
+  Plan back = read ? read->plan : plan;
+  settle(plan, back);
   for (const config::Field& field : config::plan_fields()) {
     if (!field.place || field.name.starts_with("architecture.")) continue;
     const std::string value = config::text_of(field.place.get(plan));
