@@ -141,6 +141,25 @@ class Allocator {
   void set_trace(std::vector<TraceEntry>* sink) { trace_ = sink; }
 
   std::vector<SegmentView> segments() const;  // by address
+  // The same without a copy: calls begin(segment, a view without bytes and blocks) and then
+  // visit(block) for each of its mapped blocks.
+  template <class Begin, class Visit>
+  void visit_segments(const Begin& begin, const Visit& visit) const {
+    for (const auto& [base, segment] : segments_) {
+      const Block& head = at(segment.head);
+      const Lane& home = lane(head.lane);
+      begin(SegmentView{.address = base,
+                        .stream = home.stream,
+                        .pool = pool(home.pool).number,
+                        .small = head.small,
+                        .expandable = head.expandable,
+                        .blocks = {}});
+      for (BlockId id = segment.head; id != no_block; id = at(id).right)
+        if (at(id).mapped) visit(view(id));
+    }
+  }
+  // More than any BlockId.
+  std::size_t ids() const { return blocks_.size(); }
   // Appends everything that decides future behaviour, in one canonical form: two states whose
   // words are equal act alike, given that the driver does and puts new segments above all others.
   // Of addresses only the order decides: segments and blocks are numbered in it; the numbers of
@@ -162,12 +181,12 @@ class Allocator {
       for (std::size_t i = queue.head; i < queue.waiting.size(); ++i) visit(queue.waiting[i].first);
   }
 
-  // Calls visit(event, address of its block) in the same order.
+  // Calls visit(event, its block) in the same order.
   template <class Visit>
   void visit_waiting(const Visit& visit) const {
     for (const EventQueue& queue : queues_)
       for (std::size_t i = queue.head; i < queue.waiting.size(); ++i)
-        visit(queue.waiting[i].first, at(queue.waiting[i].second).address);
+        visit(queue.waiting[i].first, queue.waiting[i].second);
   }
 
   // For recorded histories. Completes what the driver says is reached, as any allocation would.
@@ -283,15 +302,21 @@ class Allocator {
     void pop();
   };
 
-  // A free block that was found or obtained; `position` holds while it is still in the list.
+  // A free block that was found or obtained, and where it is listed; the end: nowhere.
   struct Found {
     BlockId block = no_block;
     FreeList::Position position;
-    bool listed = false;
   };
 
   const Block& at(BlockId id) const { return blocks_[static_cast<std::size_t>(id)]; }
   Block& at(BlockId id) { return blocks_[static_cast<std::size_t>(id)]; }
+  BlockView view(BlockId id) const {
+    const Block& block = at(id);
+    return {id, block.address, block.size, past(id).requested,
+            block.allocated                  ? BlockState::active_allocated
+            : block.events > 0 || block.used ? BlockState::active_pending_free
+                                             : BlockState::inactive};
+  }
   const Past& past(BlockId id) const { return pasts_[static_cast<std::size_t>(id)]; }
   Past& past(BlockId id) { return pasts_[static_cast<std::size_t>(id)]; }
   Lane& lane(std::int32_t i) { return lanes_[static_cast<std::size_t>(i)]; }
@@ -314,10 +339,11 @@ class Allocator {
   std::int32_t lane_for(std::int32_t pool, int stream);
   std::int32_t add_lane(std::int32_t pool, int stream);
   std::int32_t pool_for(bool small) const;
-  bool find(const Request& request, Found& found);
+  FreeList::Position find(const Request& request);
   bool acceptable(const Request& request, FreeList::Position& p) const;
   bool choose_expandable(const Request& request, FreeList::Position& p) const;
-  BlockId hand_out(const Request& request, std::int64_t requested, const Found& found);
+  BlockId allocate_slowly(Request request, std::int64_t requested, int stream);
+  BlockId hand_out(const Request& request, std::int64_t requested, Found found);
   bool obtain(Request& request, int stream, Found& found);
   bool worth_splitting(const Request& request, const Block& block) const;
   void complete(BlockId block);

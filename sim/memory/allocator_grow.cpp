@@ -35,7 +35,7 @@ bool Allocator::grow(const Request& request, bool retry, Found& found) {
   if (request.segment >= options_.max_split_size) statistics_.oversize_segments.up(1);
   ++statistics_.num_device_alloc;
   trace(Action::segment_alloc, *address, request.segment, lane(request.lane).stream);
-  found = {id, {}, false};
+  found = {id, {}};
   return true;
 }
 
@@ -53,9 +53,8 @@ bool Allocator::grow_expandable(const Request& request, Found& found) {
     candidate = map(next, std::min(missing, at(next).size));
     if (candidate == no_block) return false;
   }
-  found.block = candidate;
-  found.position = lane(request.lane).free.find(at(candidate).size, at(candidate).address);
-  found.listed = true;
+  const Block& block = at(candidate);
+  found = {candidate, lane(request.lane).free.find(block.size, block.address)};
   return true;
 }
 

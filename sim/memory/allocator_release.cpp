@@ -197,7 +197,10 @@ bool Allocator::find_in_spare_pools(Request& request, int stream, Found& found) 
     if (!own.use_on_oom) continue;
     Request there = request;
     there.lane = lane_for(request.small ? own.small : own.large, stream);
-    if (!find(there, found)) continue;
+    const FreeList& free = lane(there.lane).free;
+    const FreeList::Position fit = find(there);
+    if (free.at_end(fit)) continue;
+    found = {free.block(fit), fit};
     request = there;
     return true;
   }

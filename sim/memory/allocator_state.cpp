@@ -27,18 +27,13 @@ std::vector<SegmentView> Allocator::segments() const {
                          .blocks = {}});
         open = true;
       }
-      SegmentView& view = views.back();
-      const bool pending = block.events > 0 || block.used;
-      view.total += block.size;
-      if (block.allocated) view.allocated += block.size;
-      if (block.allocated || pending) {
-        view.active += block.size;
-        view.requested += past(id).requested;
-      }
-      view.blocks.push_back({id, block.address, block.size, past(id).requested,
-                             block.allocated ? BlockState::active_allocated
-                             : pending       ? BlockState::active_pending_free
-                                             : BlockState::inactive});
+      SegmentView& own = views.back();
+      const BlockView& last = own.blocks.emplace_back(view(id));
+      own.total += last.size;
+      if (last.state == BlockState::active_allocated) own.allocated += last.size;
+      if (last.state == BlockState::inactive) continue;
+      own.active += last.size;
+      own.requested += last.requested;
     }
   }
   return views;
@@ -110,7 +105,7 @@ void Allocator::forget_segments() {
   pasts_.clear();
   unused_blocks_.clear();
   for (Lane& own : lanes_) {
-    own.free = {};
+    own.free.clear();
     own.unmapped.clear();
   }
   segments_.clear();
@@ -186,22 +181,26 @@ void Allocator::restore(const InitialSegment& segment, std::vector<BlockId>& ids
     address += piece.size;
     if (!block.allocated) list(id);
     if (block.mapped) total_ += piece.size;
+    if (block.allocated) ids.push_back(id);
+    for (PoolStatistics* s : {&statistics_.all, &own}) {
+      if (block.mapped) s->reserved_bytes.up(piece.size);
+      if (!block.allocated || (!detailed_ && s == &own)) continue;
+      s->allocated_bytes.up(piece.size);
+      s->active_bytes.up(piece.size);
+    }
+    if (!detailed_) continue;
     const bool inactive_split =
         piece.kind == Piece::Kind::free && !expandable && segment.pieces.size() > 1;
     for (PoolStatistics* s : {&statistics_.all, &own}) {
-      if (block.mapped) s->reserved_bytes.up(piece.size);
       s->inactive_split.up(inactive_split ? 1 : 0);
       s->inactive_split_bytes.up(inactive_split ? piece.size : 0);
       if (!block.allocated) continue;
       s->allocation.up(1);
       s->active.up(1);
-      s->allocated_bytes.up(piece.size);
-      s->active_bytes.up(piece.size);
       s->requested_bytes.up(piece.requested);
     }
-    if (!block.allocated) continue;
-    ids.push_back(id);
-    if (piece.size >= options_.max_split_size) statistics_.oversize_allocations.up(1);
+    if (block.allocated && piece.size >= options_.max_split_size)
+      statistics_.oversize_allocations.up(1);
   }
   segments_[segment.address].size = address - segment.address;
   if (expandable) return;

@@ -12,6 +12,16 @@ int FreeBins::first_rank_from(Units units) const {
   return static_cast<int>(place - by_rank_.begin());
 }
 
+void FreeBins::clear() {
+  for (Bin& own : bins_) {
+    own.count = 0;
+    own.others.clear();
+  }
+  words_ = {};
+  summary_ = 0;
+  size_ = 0;
+}
+
 void FreeBins::enter(Units size, int bin) {
   std::size_t i = home(size);
   while (table_[i].size != 0) i = (i + 1) & (table_.size() - 1);

@@ -31,6 +31,7 @@ class FreeBins {
   bool full() const { return by_rank_.size() == most; }
   int size() const { return size_; }
   bool empty() const { return size_ == 0; }
+  void clear();  // bins stay
 
   Position first() const { return empty() ? Position{} : lowest_of(next_rank(0)); }
   Position next(Position p) const {
@@ -63,6 +64,8 @@ class FreeBins {
     return b >= 0 ? b : add_bin(size / size_unit);
   }
   Position first_fit_from(int b) const {
+    if (const int count = bins_[static_cast<std::size_t>(b)].count; count > 0)
+      return {b, count - 1};
     const int rank = next_rank(rank_of(b));
     return rank < 0 ? Position{} : lowest_of(rank);
   }
@@ -79,7 +82,8 @@ class FreeBins {
     std::int64_t address = 0;
     BlockId block = no_block;
   };
-  struct Bin {
+  // A cache line.
+  struct alignas(64) Bin {
     Units size = 0;
     int count = 0;
     Entry lowest;  // if count > 0
@@ -119,8 +123,8 @@ class FreeBins {
   // The first marked rank from `rank` on, -1 if there is none.
   int next_rank(int rank) const {
     if (rank >= most) return -1;
-    const auto w = static_cast<std::size_t>(rank / word_bits);
-    const std::uint64_t here = words_[w] >> (rank % word_bits);
+    const std::size_t w = word_of(rank);
+    const std::uint64_t here = words_[w] >> (static_cast<unsigned>(rank) % word_bits);
     if (here != 0) return rank + std::countr_zero(here);
     const std::uint64_t later = w + 1 < word_bits ? summary_ >> (w + 1) : 0;
     if (later == 0) return -1;
@@ -131,14 +135,18 @@ class FreeBins {
     const int w = word_bits - 1 - std::countl_zero(summary_);
     return w * word_bits + word_bits - 1 - std::countl_zero(words_[static_cast<std::size_t>(w)]);
   }
+  static std::size_t word_of(int rank) { return static_cast<unsigned>(rank) / word_bits; }
+  static std::uint64_t bit_of(int rank) {
+    return UINT64_C(1) << (static_cast<unsigned>(rank) % word_bits);
+  }
   void mark(int rank) {
-    words_[static_cast<std::size_t>(rank / word_bits)] |= UINT64_C(1) << (rank % word_bits);
-    summary_ |= UINT64_C(1) << (rank / word_bits);
+    words_[word_of(rank)] |= bit_of(rank);
+    summary_ |= UINT64_C(1) << word_of(rank);
   }
   void unmark(int rank) {
-    std::uint64_t& word = words_[static_cast<std::size_t>(rank / word_bits)];
-    word &= ~(UINT64_C(1) << (rank % word_bits));
-    if (word == 0) summary_ &= ~(UINT64_C(1) << (rank / word_bits));
+    std::uint64_t& word = words_[word_of(rank)];
+    word &= ~bit_of(rank);
+    if (word == 0) summary_ &= ~(UINT64_C(1) << word_of(rank));
   }
   Position lowest_of(int rank) const {
     const int b = by_rank_[static_cast<std::size_t>(rank)];
@@ -162,7 +170,8 @@ class FreeBins {
 inline FreeBins::Position FreeBins::first_fit(std::int64_t size) const {
   const Units units = (size + size_unit - 1) / size_unit;
   const int known = lookup(units);
-  const int rank = next_rank(known >= 0 ? rank_of(known) : first_rank_from(units));
+  if (known >= 0) return first_fit_from(known);
+  const int rank = next_rank(first_rank_from(units));
   return rank < 0 ? Position{} : lowest_of(rank);
 }
 

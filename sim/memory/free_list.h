@@ -47,6 +47,10 @@ class FreeList {
     if (!many_ && bins_.full()) to_chunks();
     many_ ? chunks_.insert(size, address, block) : bins_.insert(size, address, block);
   }
+  void clear() {
+    chunks_ = {};
+    bins_.clear();
+  }
   void erase(Position p) { many_ ? chunks_.erase(p) : bins_.erase(p); }
   // Gives the entry at p another key and block.
   void move(Position p, std::int64_t size, std::int64_t address, BlockId block) {

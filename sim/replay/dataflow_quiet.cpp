@@ -13,8 +13,8 @@
 // Memory that comes back to an earlier state is periodic; such a class rests until the number of
 // periods is known.
 //
-// Behind a first stretch, where the allocator's options allow it, lanes are replayed in its place
-// (lane_replay.h): the same blocks, several times faster, each lane resting on its own.
+// Where the allocator's options allow it, lanes are replayed in its place (lane_replay.h): the same
+// blocks, several times faster, each lane resting on its own.
 #include <algorithm>
 #include <atomic>
 #include <cassert>
@@ -29,8 +29,7 @@ using workload::Op;
 
 namespace {
 
-// Periods of the first stretch. Lanes are worth setting up behind it: that costs as much as a few
-// periods, and many a class needs the driver at once.
+// Periods of the first stretch: many a class needs the driver at once.
 constexpr std::int64_t first_stretch = 2;
 
 }  // namespace
@@ -287,7 +286,7 @@ std::int64_t Dataflow::replay_quietly(const Stretch& stretch, std::int64_t most)
       done = most;
       break;
     }
-    if (done == first_stretch)
+    if (done == 0)
       each([&](std::size_t c) { trace_lanes(static_cast<int>(c), all[c], stretch, most); });
     std::int64_t end = end_of_stretch(all, done, most);
     const bool last = end == most;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cassert>
 #include <map>
+#include <tuple>
 
 namespace sim::replay {
 
@@ -23,27 +24,33 @@ std::int64_t rounded(std::int64_t bytes) {
 
 // What is found in the allocator when lanes take over.
 struct LaneReplay::Found {
-  struct Lane {
-    int stream = 0;
-    bool small = false;
-    std::vector<memory::SegmentView> segments;
-    LaneMachine::Slack slack;
-    LaneCode code;
+  struct Block {
+    memory::BlockId id = memory::no_block;
+    std::int64_t address = 0, size = 0;
+    bool free = false, begins = false;  // begins: the first of its segment
   };
+  struct Lane {
+    std::vector<Block> blocks;
+    LaneMachine::Slack slack;
+  };
+  std::vector<std::pair<int, bool>> names;  // of lanes: stream, small
   std::vector<Lane> lanes;
-  std::map<std::pair<int, bool>, int> numbers;  // of lanes
   std::int64_t slack_allocated = 0, slack_active = 0;
-  std::vector<std::pair<Waiting, std::int64_t>> waiting;  // with the address of the block
+  std::vector<memory::BlockId> waiting;  // by waits_
 
-  int lane(int stream, bool small) {
-    const auto [it, fresh] = numbers.try_emplace({stream, small}, static_cast<int>(lanes.size()));
-    if (fresh) lanes.push_back({stream, small, {}, {}, {}});
-    return it->second;
+  std::size_t lane(int stream, bool small) {
+    const auto name = std::ranges::find(names, std::pair(stream, small));
+    const auto number = static_cast<std::size_t>(name - names.begin());
+    if (name != names.end()) return number;
+    names.emplace_back(stream, small);
+    lanes.emplace_back();
+    return number;
   }
 };
 
 LaneReplay::LaneReplay(PeriodTrace trace, std::int64_t from, std::int64_t length, std::int64_t cut)
     : trace_(std::move(trace)), from_(from), length_(length), cut_(cut) {
+  for (const PeriodTrace::Tensor& tensor : trace_.tensors) bytes_.push_back(rounded(tensor.bytes));
   freed_at_.resize(trace_.tensors.size());
   for (std::size_t e = 0; e < trace_.events.size(); ++e)
     if (!trace_.events[e].places) freed_at_[static_cast<std::size_t>(trace_.events[e].tensor)] = e;
@@ -56,6 +63,9 @@ LaneReplay::LaneReplay(PeriodTrace trace, std::int64_t from, std::int64_t length
     if (!trace_.tensors[t].waits.empty()) released_.push_back(t);
   }
   std::ranges::stable_sort(released_, {}, [&](std::size_t t) { return releases_[t].event; });
+  waits_ = find_waits();
+  slack_in_groups_ = slack_in_groups();
+  find_heights();
 }
 
 void LaneReplay::start_from(std::int64_t period) {
@@ -85,7 +95,7 @@ LaneReplay::Release LaneReplay::release_of(std::size_t tensor) const {
 }
 
 // Those that wait for streams between two periods, in the order in which they were freed.
-std::vector<LaneReplay::Waiting> LaneReplay::waiting() const {
+std::vector<LaneReplay::Waiting> LaneReplay::find_waits() const {
   std::vector<Waiting> all;
   for (const PeriodTrace::Event& event : trace_.events) {
     if (event.places) continue;
@@ -99,87 +109,99 @@ std::vector<LaneReplay::Waiting> LaneReplay::waiting() const {
 }
 
 bool LaneReplay::find_lanes(const RankState& r, Found& found) const {
-  constexpr std::int64_t most_blocks = 1 << 20;
-  std::int64_t blocks = 0;
-  for (memory::SegmentView& segment : r.memory.allocator().segments()) {
-    if (segment.expandable || segment.pool != 0) return false;
-    Found::Lane& lane =
-        found.lanes[static_cast<std::size_t>(found.lane(segment.stream, segment.small))];
-    for (const memory::BlockView& block : segment.blocks) {
-      if (block.state == memory::BlockState::inactive) continue;
-      const std::int64_t slack = block.size - rounded(block.requested);
-      lane.slack.active += slack;
-      if (block.state == memory::BlockState::active_allocated) lane.slack.allocated += slack;
-    }
-    blocks += static_cast<std::int64_t>(segment.blocks.size());
-    lane.segments.push_back(std::move(segment));
+  constexpr std::size_t most_blocks = 1 << 20;
+  bool plain = r.memory.allocator().ids() < most_blocks, begins = false;
+  std::size_t lane = 0;
+  r.memory.allocator().visit_segments(
+      [&](const memory::SegmentView& segment) {
+        plain &= !segment.expandable && segment.pool == 0;
+        lane = found.lane(segment.stream, segment.small);
+        begins = true;
+      },
+      [&](const memory::BlockView& block) {
+        const bool free = block.state == memory::BlockState::inactive;
+        Found::Lane& own = found.lanes[lane];
+        own.blocks.push_back({block.id, block.address, block.size, free, begins});
+        begins = false;
+        if (free) return;
+        const std::int64_t slack = block.size - rounded(block.requested);
+        own.slack.active += slack;
+        if (block.state == memory::BlockState::active_allocated) own.slack.allocated += slack;
+      });
+  for (const Found::Lane& own : found.lanes) {
+    found.slack_allocated += own.slack.allocated;
+    found.slack_active += own.slack.active;
   }
-  for (const Found::Lane& lane : found.lanes) {
-    found.slack_allocated += lane.slack.allocated;
-    found.slack_active += lane.slack.active;
-  }
-  for (const PeriodTrace::Tensor& tensor : trace_.tensors)
-    found.lane(static_cast<int>(tensor.stream), rounded(tensor.bytes) <= memory::small_size);
-  return blocks < most_blocks;
+  for (std::size_t t = 0; t < trace_.tensors.size(); ++t)
+    found.lane(static_cast<int>(trace_.tensors[t].stream), bytes_[t] <= memory::small_size);
+  return plain;
 }
 
 // Each stream's queue in the allocator is the end of the list of what waits for it.
 bool LaneReplay::find_waiting(const RankState& r, Time begin, Found& found) const {
-  std::map<int, std::vector<std::pair<std::int64_t, std::int64_t>>> queues;  // ticket, address
-  r.memory.allocator().visit_waiting([&](const memory::Event& event, std::int64_t address) {
-    queues[event.stream].emplace_back(event.ticket, address);
+  std::map<int, std::vector<std::pair<std::int64_t, memory::BlockId>>> queues;  // with the ticket
+  r.memory.allocator().visit_waiting([&](const memory::Event& event, memory::BlockId block) {
+    queues[event.stream].emplace_back(event.ticket, block);
   });
-  const std::vector<Waiting> all = waiting();
-  std::vector<std::int64_t> addresses(all.size(), -1);
-  for (std::size_t n = all.size(); n-- > 0;) {
-    const Waiting& w = all[n];
+  found.waiting.assign(waits_.size(), memory::no_block);
+  for (std::size_t n = waits_.size(); n-- > 0;) {
+    const Waiting& w = waits_[n];
+    memory::BlockId& block = found.waiting[n];
     for (const auto& [stream, end] : trace_.tensors[static_cast<std::size_t>(w.tensor)].waits) {
       auto& queue = queues[stream];
       const std::int64_t ticket = begin.ps + end - w.freed_ago * length_;
       if (queue.empty() || queue.back().first != ticket) continue;
-      if (addresses[n] >= 0 && addresses[n] != queue.back().second) return false;
-      addresses[n] = queue.back().second;
+      if (block != memory::no_block && block != queue.back().second) return false;
+      block = queue.back().second;
       queue.pop_back();
     }
-    if (addresses[n] < 0) return false;
+    if (block == memory::no_block) return false;
   }
-  for (const auto& [stream, queue] : queues)
-    if (!queue.empty()) return false;
-  for (std::size_t n = 0; n < all.size(); ++n) found.waiting.emplace_back(all[n], addresses[n]);
-  return true;
+  return std::ranges::all_of(queues, [](const auto& queue) { return queue.second.empty(); });
 }
 
-// Walks a period and notes where a peak is so near that the slack decides. False if a period does
-// not end with what it began with.
-bool LaneReplay::find_critical(const RankState& r, const Found& found) {
+// Walks a period.
+void LaneReplay::find_heights() {
+  Above now;
+  auto released = released_.begin();
+  for (std::size_t e = 0; e <= trace_.events.size(); ++e) {
+    for (; released != released_.end() && releases_[*released].event == e; ++released)
+      now.active -= bytes_[*released];
+    if (e == trace_.events.size()) break;
+    const PeriodTrace::Event& event = trace_.events[e];
+    const auto tensor = static_cast<std::size_t>(event.tensor);
+    if (!event.places) {
+      now.allocated -= bytes_[tensor];
+      if (trace_.tensors[tensor].waits.empty()) now.active -= bytes_[tensor];
+      continue;
+    }
+    now.allocated += bytes_[tensor];
+    now.active += bytes_[tensor];
+    heights_.push_back({e, now.allocated, now.active});
+    highest_.allocated = std::max(highest_.allocated, now.allocated);
+    highest_.active = std::max(highest_.active, now.active);
+  }
+  repeats_ = now.allocated == 0 && now.active == 0;
+}
+
+// Where a peak is so near that the slack decides.
+void LaneReplay::find_critical(const RankState& r, const Found& found) {
   const memory::PoolStatistics& all = r.memory.allocator().statistics().all;
   peak_allocated_ = r.memory.peak_allocated();
   peak_active_ = all.active_bytes.peak;
   slack_most_ = 2 * std::max(found.slack_allocated, found.slack_active) + slack_room_;
-  const std::int64_t room = slack_most_ + slack_in_groups();
-  std::int64_t allocated = all.allocated_bytes.current - found.slack_allocated;
-  std::int64_t active = all.active_bytes.current - found.slack_active;
-  const std::int64_t allocated_before = allocated, active_before = active;
+  const std::int64_t room = slack_most_ + slack_in_groups_;
+  const std::int64_t allocated = all.allocated_bytes.current - found.slack_allocated;
+  const std::int64_t active = all.active_bytes.current - found.slack_active;
+  const auto near = [&](const Above& above) {
+    return allocated + above.allocated + room > peak_allocated_ ||
+           active + above.active + room > peak_active_;
+  };
   critical_.clear();
-  auto released = released_.begin();
-  for (std::size_t e = 0; e <= trace_.events.size(); ++e) {
-    for (; released != released_.end() && releases_[*released].event == e; ++released)
-      active -= rounded(trace_.tensors[*released].bytes);
-    if (e == trace_.events.size()) break;
-    const PeriodTrace::Event& event = trace_.events[e];
-    const auto tensor = static_cast<std::size_t>(event.tensor);
-    const std::int64_t bytes = rounded(trace_.tensors[tensor].bytes);
-    if (!event.places) {
-      allocated -= bytes;
-      if (trace_.tensors[tensor].waits.empty()) active -= bytes;
-      continue;
-    }
-    allocated += bytes;
-    active += bytes;
-    if (allocated + room > peak_allocated_ || active + room > peak_active_)
-      critical_.push_back({e, allocated, active});
-  }
-  return allocated == allocated_before && active == active_before;
+  if (!near(highest_)) return;
+  for (const Above& above : heights_)
+    if (near(above))
+      critical_.push_back({above.event, allocated + above.allocated, active + above.active});
 }
 
 // The slack that tensors which groups leave out may have at one time: those that do not outlive
@@ -187,26 +209,32 @@ bool LaneReplay::find_critical(const RankState& r, const Found& found) {
 std::int64_t LaneReplay::slack_in_groups() const {
   std::int64_t live = 0, most = 0;
   for (const PeriodTrace::Event& event : trace_.events) {
-    const PeriodTrace::Tensor& tensor = trace_.tensors[static_cast<std::size_t>(event.tensor)];
-    if (tensor.lives > 0 || rounded(tensor.bytes) <= memory::small_size) continue;
+    const auto tensor = static_cast<std::size_t>(event.tensor);
+    if (trace_.tensors[tensor].lives > 0 || bytes_[tensor] <= memory::small_size) continue;
     live += event.places ? 1 : -1;
     most = std::max(most, live);
   }
   return most * memory::small_size;
 }
 
-void LaneReplay::write_codes(Found& found) {
+void LaneReplay::write_codes(const Found& found) {
+  CodesFor codes_for{found.names, {}};
+  for (const Critical& critical : critical_) codes_for.notes.push_back(critical.event);
+  if (codes_for == codes_for_) return;
+  codes_for_ = std::move(codes_for);
+
+  std::vector<LaneCode> codes(found.lanes.size());
   home_.clear();
   for (std::size_t t = 0; t < trace_.tensors.size(); ++t) {
     const PeriodTrace::Tensor& tensor = trace_.tensors[t];
-    const std::int64_t bytes = rounded(tensor.bytes);
-    const int lane = found.lane(static_cast<int>(tensor.stream), bytes <= memory::small_size);
-    LaneCode& code = found.lanes[static_cast<std::size_t>(lane)].code;
-    home_.emplace_back(lane, static_cast<int>(code.tensors.size()));
-    code.tensors.push_back({bytes, tensor.lives + releases_[t].periods, 0, 0});
+    const std::pair name(static_cast<int>(tensor.stream), bytes_[t] <= memory::small_size);
+    const auto lane = std::ranges::find(found.names, name) - found.names.begin();
+    LaneCode& code = codes[static_cast<std::size_t>(lane)];
+    home_.emplace_back(static_cast<int>(lane), static_cast<int>(code.tensors.size()));
+    code.tensors.push_back({bytes_[t], tensor.lives + releases_[t].periods, 0, 0});
   }
   const auto add = [&](LaneStep::Kind kind, std::size_t tensor, int periods) {
-    LaneCode& code = found.lanes[static_cast<std::size_t>(home_[tensor].first)].code;
+    LaneCode& code = codes[static_cast<std::size_t>(home_[tensor].first)];
     code.steps.push_back({kind, home_[tensor].second, periods, -1});
   };
   auto critical = critical_.begin();
@@ -226,65 +254,55 @@ void LaneReplay::write_codes(Found& found) {
     }
     if (critical == critical_.end() || critical->event != e) continue;
     ++critical;
-    for (Found::Lane& lane : found.lanes)
-      if (!lane.small) lane.code.steps.push_back({LaneStep::Kind::note, -1, 0, -1});
+    for (std::size_t l = 0; l < codes.size(); ++l)
+      if (!found.names[l].second) codes[l].steps.push_back({LaneStep::Kind::note, -1, 0, -1});
   }
-  for (Found::Lane& lane : found.lanes) {
-    lane.code.small = lane.small;
-    lane.code.notes = lane.small ? 0 : static_cast<int>(critical_.size());
-    prepare(lane.code);
+  codes_.clear();
+  for (std::size_t l = 0; l < codes.size(); ++l) {
+    codes[l].small = found.names[l].second;
+    codes[l].notes = codes[l].small ? 0 : static_cast<int>(critical_.size());
+    prepare(codes[l]);
+    codes_.push_back(std::make_shared<const LaneCode>(std::move(codes[l])));
   }
 }
 
 bool LaneReplay::enter(RankState& r, std::int64_t period, Time begin) {
   assert(!on() && period >= first());
-  if (!r.memory.allocator().takes_what_fits()) return false;
+  const memory::Allocator& allocator = r.memory.allocator();
+  if (!allocator.takes_what_fits() || !repeats_) return false;
   r.clock.cpu = Time{begin.ps + cut_};
   r.memory.poll();
   Found found;
   if (!find_lanes(r, found) || !find_waiting(r, begin, found)) return false;
-  if (!find_critical(r, found)) return false;
+  find_critical(r, found);
   write_codes(found);
 
-  std::vector<std::pair<std::int64_t, Place>> places;  // of blocks by address
-  std::vector<Own> lanes;
-  for (Found::Lane& lane : found.lanes) {
-    Own& own = lanes.emplace_back();
-    own.stream = lane.stream;
-    own.small = lane.small;
+  std::vector<Place> places(allocator.ids());  // of occupied blocks
+  std::size_t occupied = 0;
+  std::vector<Own> lanes(found.lanes.size());
+  for (std::size_t l = 0; l < lanes.size(); ++l) {
+    Own& own = lanes[l];
+    std::tie(own.stream, own.small) = found.names[l];
     std::vector<std::int64_t> sizes;
-    for (const memory::SegmentView& segment : lane.segments)
-      for (const memory::BlockView& block : segment.blocks)
-        if (block.state == memory::BlockState::inactive) sizes.push_back(block.size);
-    LaneMachine& machine = own.machine.emplace(
-        std::make_shared<const LaneCode>(std::move(lane.code)), std::move(sizes), period);
-    machine.set_slack(lane.slack);
-    for (const memory::SegmentView& segment : lane.segments) {
-      machine.begin_segment();
-      for (std::size_t b = 0; b < segment.blocks.size(); ++b) {
-        const memory::BlockView& block = segment.blocks[b];
-        const bool free = block.state == memory::BlockState::inactive;
-        const NodeId node = machine.add_block(block.address, block.size, free);
-        if (b == 0) own.segments.push_back(node);
-        if (!free)
-          places.emplace_back(block.address, Place{static_cast<int>(lanes.size()) - 1, node});
-      }
+    for (const Found::Block& block : found.lanes[l].blocks)
+      if (block.free) sizes.push_back(block.size);
+    LaneMachine& machine = own.machine.emplace(codes_[l], std::move(sizes), period);
+    machine.set_slack(found.lanes[l].slack);
+    for (const Found::Block& block : found.lanes[l].blocks) {
+      if (block.begins) machine.begin_segment();
+      const NodeId node = machine.add_block(block.address, block.size, block.free);
+      if (block.begins) own.segments.push_back(node);
+      if (block.free) continue;
+      places[static_cast<std::size_t>(block.id)] = {static_cast<int>(l), node};
+      ++occupied;
     }
     if (!machine.room_for_sizes()) return false;
   }
 
-  using Entry = std::pair<std::int64_t, Place>;
-  std::ranges::sort(places, {}, &Entry::first);
-  const auto place_at = [&](std::int64_t address) {
-    const auto entry = std::ranges::lower_bound(places, address, {}, &Entry::first);
-    assert(entry != places.end() && entry->first == address);
-    return entry->second;
-  };
-
   // Each block in the register of its tensor.
   std::size_t held = 0;
-  const auto hold = [&](std::int32_t tensor, int age, std::int64_t address) {
-    const Place place = place_at(address);
+  const auto hold = [&](std::int32_t tensor, int age, memory::BlockId block) {
+    const Place place = places[static_cast<std::size_t>(block)];
     const auto [lane, number] = home_[static_cast<std::size_t>(tensor)];
     if (lane != place.lane) return false;
     lanes[static_cast<std::size_t>(lane)].machine->hold(number, period - age, place.node);
@@ -292,41 +310,47 @@ bool LaneReplay::enter(RankState& r, std::int64_t period, Time begin) {
     return true;
   };
   permanent_.clear();
-  const memory::Allocator& allocator = r.memory.allocator();
   for (const PeriodTrace::Held& h : trace_.held) {
     const std::uint32_t slot = actual_slot(r.program, h.slot, r.live);
     if (!r.memory.full(slot)) return false;
-    const std::int64_t address = allocator.address(r.memory.block(slot));
+    const memory::BlockId block = r.memory.block(slot);
     if (h.tensor >= 0) {
-      if (!hold(h.tensor, h.age, address)) return false;
+      if (!hold(h.tensor, h.age, block)) return false;
       continue;
     }
-    const Place place = place_at(address);
+    const Place place = places[static_cast<std::size_t>(block)];
     permanent_.push_back({slot, r.memory.category(slot), r.memory.recorded(slot),
                           r.memory.requested(slot), place.lane, place.node});
     ++held;
   }
-  for (const auto& [w, address] : found.waiting)
-    if (!hold(w.tensor, w.age, address)) return false;
-  if (held != places.size()) return false;
+  for (std::size_t n = 0; n < waits_.size(); ++n)
+    if (!hold(waits_[n].tensor, waits_[n].age, found.waiting[n])) return false;
+  if (held != occupied) return false;
   lanes_ = std::move(lanes);
   entered_ = done_ = period;
   return true;
 }
 
 void LaneReplay::keep() {
-  kept_ = {};
   kept_.done = done_;
+  kept_.notes.clear();
+  kept_.machines.resize(lanes_.size());
   for (std::size_t l = 0; l < lanes_.size(); ++l) {
     kept_.notes.push_back(lanes_[l].notes.size());
-    if (!lanes_[l].machine->rests()) kept_.machines.emplace_back(l, *lanes_[l].machine);
+    if (lanes_[l].machine->rests()) {
+      kept_.machines[l].reset();
+    } else {
+      kept_.machines[l] = lanes_[l].machine;
+    }
   }
 }
 
 void LaneReplay::put_back() {
   done_ = kept_.done;
-  for (std::size_t l = 0; l < lanes_.size(); ++l) lanes_[l].notes.resize(kept_.notes[l]);
-  for (const auto& [l, machine] : kept_.machines) lanes_[l].machine = machine;
+  for (std::size_t l = 0; l < lanes_.size(); ++l) {
+    lanes_[l].notes.resize(kept_.notes[l]);
+    if (kept_.machines[l]) lanes_[l].machine = kept_.machines[l];
+  }
 }
 
 LaneReplay::Reached LaneReplay::advance(std::int64_t end) {
@@ -382,6 +406,7 @@ std::int64_t LaneReplay::first_peak(std::int64_t from, std::int64_t to) const {
 
 void LaneReplay::leave(RankState& r, Time begin, std::span<const std::uint32_t> live) {
   assert(on());
+  if (done_ == entered_) return lanes_.clear();  // memory is as it was
   RankMemory::Layout layout;
   for (Own& own : lanes_)
     if (own.machine->rests()) own.machine->play_rest(done_ - own.machine->period());
@@ -397,14 +422,13 @@ void LaneReplay::leave(RankState& r, Time begin, std::span<const std::uint32_t> 
     const LaneMachine& machine = *lanes_[static_cast<std::size_t>(lane)].machine;
     return Place{lane, machine.held(number, machine.period() - age)};
   };
-  const std::vector<Waiting> waits = waiting();
   const auto ask = [&](const Place& place, std::int64_t bytes) {
     asked[static_cast<std::size_t>(place.lane)][static_cast<std::size_t>(place.node)] = bytes;
   };
   for (const PeriodTrace::Held& h : trace_.held)
     if (h.tensor >= 0)
       ask(place_of(h.tensor, h.age), trace_.tensors[static_cast<std::size_t>(h.tensor)].bytes);
-  for (const Waiting& w : waits)
+  for (const Waiting& w : waits_)
     ask(place_of(w.tensor, w.age), trace_.tensors[static_cast<std::size_t>(w.tensor)].bytes);
   for (const Permanent& p : permanent_) ask({p.lane, p.node}, p.requested);
 
@@ -439,7 +463,7 @@ void LaneReplay::leave(RankState& r, Time begin, std::span<const std::uint32_t> 
          trace_.tensors[static_cast<std::size_t>(h.tensor)].category, h.recorded});
   }
   const std::int64_t now = begin.ps + cut_;
-  for (const Waiting& w : waits) {
+  for (const Waiting& w : waits_) {
     auto& waiting = layout.waiting.emplace_back();
     waiting.piece = piece(place_of(w.tensor, w.age));
     for (const auto& [stream, end] : trace_.tensors[static_cast<std::size_t>(w.tensor)].waits) {

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <utility>
@@ -73,6 +74,12 @@ class LaneReplay {
     std::size_t event = 0;
     int periods = 0;
   };
+  // What is there at an event that places, above what is there between two periods: bytes but for
+  // the slack.
+  struct Above {
+    std::size_t event = 0;
+    std::int64_t allocated = 0, active = 0;
+  };
   struct Waiting {
     std::int32_t tensor = 0;
     int age = 0;        // placed so many periods ago
@@ -94,25 +101,42 @@ class LaneReplay {
     memory::NodeId node = -1;
   };
 
+  // Which lanes a code was written for, and where it notes the slack.
+  struct CodesFor {
+    std::vector<std::pair<int, bool>> lanes;  // stream, small
+    std::vector<std::size_t> notes;           // events
+
+    friend bool operator==(const CodesFor&, const CodesFor&) = default;
+  };
+
   Release release_of(std::size_t tensor) const;
-  std::vector<Waiting> waiting() const;
+  std::vector<Waiting> find_waits() const;
+  void find_heights();
+  std::int64_t slack_in_groups() const;
   // The lanes and what is in them, as they are in the allocator.
   struct Found;
   bool find_lanes(const RankState& r, Found& found) const;
   bool find_waiting(const RankState& r, Time begin, Found& found) const;
-  bool find_critical(const RankState& r, const Found& found);
-  void write_codes(Found& found);
-  std::int64_t slack_in_groups() const;
+  void find_critical(const RankState& r, const Found& found);
+  void write_codes(const Found& found);
   bool slack_outgrown() const;
   std::int64_t first_peak(std::int64_t from, std::int64_t to) const;
 
   PeriodTrace trace_;
   std::int64_t from_ = 0, length_ = 0, cut_ = 0;
-  std::vector<std::size_t> freed_at_;      // events, by tensor
-  std::vector<std::size_t> places_;        // events that place, in order
-  std::vector<Release> releases_;          // by tensor
-  std::vector<std::size_t> released_;      // tensors that wait for streams, by Release::event
+  std::vector<std::int64_t> bytes_;    // by tensor, rounded
+  std::vector<std::size_t> freed_at_;  // events, by tensor
+  std::vector<std::size_t> places_;    // events that place, in order
+  std::vector<Release> releases_;      // by tensor
+  std::vector<std::size_t> released_;  // tensors that wait for streams, by Release::event
+  std::vector<Waiting> waits_;         // between two periods, in the order they were freed
+  std::vector<Above> heights_;         // at each event that places
+  Above highest_;                      // the most of either
+  bool repeats_ = false;               // a period ends with what it began with
+  std::int64_t slack_in_groups_ = 0;
   std::vector<std::pair<int, int>> home_;  // by tensor: its lane, its number there
+  CodesFor codes_for_;
+  std::vector<std::shared_ptr<const memory::LaneCode>> codes_;  // by lane
   std::vector<Own> lanes_;
   std::vector<Critical> critical_;
   std::int64_t peak_allocated_ = 0, peak_active_ = 0;
@@ -121,8 +145,9 @@ class LaneReplay {
   std::int64_t slack_most_ = 0, slack_room_ = first_slack_room;
   std::int64_t entered_ = 0, done_ = 0;
 
+  // Of lanes that do not rest. What is kept is written over what was kept before: it has the room.
   struct Kept {
-    std::vector<std::pair<std::size_t, memory::LaneMachine>> machines;
+    std::vector<std::optional<memory::LaneMachine>> machines;
     std::vector<std::size_t> notes;
     std::int64_t done = 0;
   };
