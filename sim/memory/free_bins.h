@@ -25,6 +25,9 @@ class FreeBins {
  public:
   using Position = FreePosition;  // {bin, index}
 
+  static constexpr int word_bits = 64;
+  static constexpr int most = word_bits * word_bits;  // bins
+
   FreeBins() { table_.assign(64, {}); }
 
   // Whether another size could still get a bin.
@@ -74,8 +77,6 @@ class FreeBins {
   void insert_in(int b, std::int64_t address, BlockId block);
 
  private:
-  static constexpr int word_bits = 64;
-  static constexpr int most = word_bits * word_bits;  // bins
   static constexpr std::size_t tidied = 256;          // new bins from look to look
 
   struct Entry {

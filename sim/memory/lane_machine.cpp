@@ -9,6 +9,16 @@ namespace sim::memory {
 
 using Kind = LaneStep::Kind;
 
+namespace {
+
+// Of a bin: there are no more than fit (FreeBins::most).
+std::int16_t number(int bin) {
+  static_assert(FreeBins::most <= INT16_MAX);
+  return static_cast<std::int16_t>(bin);
+}
+
+}  // namespace
+
 LaneMachine::LaneMachine(std::shared_ptr<const LaneCode> code, std::vector<std::int64_t> sizes,
                          std::int64_t period)
     : code_(std::move(code)),
@@ -27,12 +37,13 @@ LaneMachine::LaneMachine(std::shared_ptr<const LaneCode> code, std::vector<std::
     if (step.kind == Kind::note) continue;
     const LaneTensor& tensor = code_->tensors[static_cast<std::size_t>(step.tensor)];
     own.base = tensor.base;
-    own.mask = tensor.mask;
-    own.periods = static_cast<std::uint32_t>(step.periods);
+    assert(tensor.mask <= UINT16_MAX);
+    own.mask = static_cast<std::uint16_t>(tensor.mask);
+    own.periods = static_cast<std::uint16_t>(step.periods);
     own.group = step.group;
     own.bytes = tensor.bytes;
     own.brief = step.brief;
-    if (step.kind == Kind::place && room_for_sizes()) own.bin = free_.bin_of(tensor.bytes);
+    if (step.kind == Kind::place && room_for_sizes()) own.bin = number(free_.bin_of(tensor.bytes));
   }
   for (const LaneNeed& need : code_->needs)
     need_bins_.push_back(room_for_sizes() ? free_.bin_of(need.bytes) : -1);
@@ -121,8 +132,8 @@ inline bool LaneMachine::take(Step& step, FreeBins::Position fit) {
   if (right >= 0) at(right).left = back;
   if (step.left != fit.group) {
     if (!room_for_sizes()) return false;
-    step.left = fit.group;
-    step.then = free_.bin_of(rest);
+    step.left = number(fit.group);
+    step.then = number(free_.bin_of(rest));
   }
   at(back) = {at(id).address + step.bytes, rest, id, right, step.then};
   free_.insert_in(step.then, at(back).address, BlockId{back});
@@ -215,9 +226,9 @@ inline bool LaneMachine::release(Step& step) {
   }
   at(id).size = size;
   if (!exact || step.left != left_bin || step.right != right_bin) {
-    step.left = exact ? left_bin : -2;
-    step.right = right_bin;
-    step.then = free_.bin_of(size);
+    step.left = exact ? number(left_bin) : std::int16_t{-2};
+    step.right = number(right_bin);
+    step.then = number(free_.bin_of(size));
   }
   at(id).bin = step.then;
   free_.insert_in(at(id).bin, at(id).address, BlockId{id});

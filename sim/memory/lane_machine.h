@@ -81,16 +81,18 @@ class LaneMachine {
     NodeId left = -1, right = -1;
     std::int32_t bin = -1;
   };
-  // A step with what it found out the last time.
+  // A step with what it found out the last time: half a cache line, for a period goes over all.
   struct Step {
-    LaneStep::Kind kind;
-    std::uint32_t base, mask, periods;
-    std::int32_t group;
-    std::int32_t bin = -1;                          // place: of the size that is asked for
-    std::int32_t left = -2, right = -2, then = -1;  // bins and what came of them
-    std::int64_t bytes;
+    LaneStep::Kind kind{};
     bool brief = false;
+    std::uint16_t mask = 0, periods = 0;
+    std::int16_t bin = -1;  // place: of the size that is asked for
+    std::uint32_t base = 0;
+    std::int32_t group = -1;
+    std::int16_t left = -2, right = -2, then = -1;  // bins and what came of them
+    std::int64_t bytes = 0;
   };
+  static_assert(sizeof(Step) == 32);
   // A brief tensor that was not placed.
   struct Brief {
     std::size_t step = 0;

@@ -19,7 +19,9 @@ class Timeline {
  public:
   // The main stream now waits `by` longer, for `account`.
   void lift(Account account, Duration by) {
-    if (by.ps > 0) lifted_[static_cast<std::size_t>(account)] += by;
+    if (by.ps <= 0) return;
+    lifted_[static_cast<std::size_t>(account)] += by;
+    waits_ = true;
   }
 
   // A kernel runs from `start` to `end`. What nothing noted is `rest`'s fault.
@@ -33,13 +35,14 @@ class Timeline {
   void settle(Time until, Account rest) {
     assert(until >= front_);
     Duration gap = until - front_;
-    for (std::size_t i = 0; i < lifted_.size(); ++i) {
+    for (std::size_t i = 0; waits_ && i < lifted_.size(); ++i) {
       if (lifted_[i].ps == 0) continue;
       const Duration share = std::min(gap, lifted_[i]);
       accounts_[i] += share;
       gap -= share;
       lifted_[i] = {};
     }
+    waits_ = false;
     accounts_[static_cast<std::size_t>(rest)] += gap;
     front_ = until;
   }
@@ -70,6 +73,7 @@ class Timeline {
   Time begin_{};  // of the step
   Accounts accounts_{}, before_{};
   Accounts lifted_{};
+  bool waits_ = false;  // any of them
 };
 
 }  // namespace sim::replay
