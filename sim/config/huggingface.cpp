@@ -91,13 +91,13 @@ std::vector<std::string> known_types() {
   return known;
 }
 
-// Says why the model_type cannot be built, or nothing.
-void check_type(Keys& keys, const JsonValue* type) {
+// Whether the model_type can be built; says why not, as far as there is room for more problems.
+bool check_type(Keys& keys, const JsonValue* type) {
   const std::vector<std::string> known = known_types();
   const std::string list = fmt::format("{}", fmt::join(known, ", "));
   if (!type) {
     keys.problem(nullptr, fmt::format("key \"model_type\" is missing; write one of {}", list));
-    return;
+    return false;
   }
   const bool reads_experts =
       type->kind == JsonValue::Kind::text && std::ranges::count(mixture_types(), type->text) > 0;
@@ -108,13 +108,14 @@ void check_type(Keys& keys, const JsonValue* type) {
       keys.problem(value, fmt::format("{} says that this model is a mixture of experts; of those "
                                       "the model types {} are read",
                                       key, fmt::join(mixture_types(), ", ")));
-      return;
+      return false;
     }
   for (const std::string& name : known)
-    if (type->kind == JsonValue::Kind::text && type->text == name) return;
+    if (type->kind == JsonValue::Kind::text && type->text == name) return true;
   const std::string given = type->kind == JsonValue::Kind::text ? type->text.substr(0, 40) : "";
   keys.problem(type, fmt::format("model_type {} is not supported{} ({})", keys.spelled(*type),
                                  did_you_mean(given, known), list));
+  return false;
 }
 
 // More parameters than are modelled, in a number that holds any product of the keys' limits.
@@ -147,9 +148,7 @@ Result<Architecture> parse_huggingface(const std::string& text, const std::strin
 
   Keys keys(*object, problems);
   const JsonValue* type = keys.given("model_type");
-  const std::size_t before = problems.size();
-  check_type(keys, type);
-  if (problems.size() > before) return problems;
+  if (!check_type(keys, type)) return problems;
 
   const bool is_gpt2 = type->text == "gpt2";
   Architecture a = is_gpt2 ? gpt2(keys) : read_layers(keys, type->text);

@@ -109,8 +109,7 @@ std::int32_t Allocator::pool_for(bool small) const {
   assert(requested <= largest_request);
   poll();
 
-  const std::int64_t size = divided_ ? round_size(requested, options_)
-                                     : (requested + minimum_block - 1) & ~(minimum_block - 1);
+  const std::int64_t size = divided_ ? round_size(requested, options_) : whole_blocks(requested);
   const bool small = size <= small_size;
   const Request request{size, 0, lane_for(pool_for(small), stream), small};
   const FreeList& free = lane(request.lane).free;

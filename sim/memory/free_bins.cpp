@@ -65,13 +65,34 @@ int FreeBins::add_bin(Units size) {
   update(w, (words_[w] & below) | (words_[w] & ~below) << 1);
 
   if (bins_.size() * 2 > table_.size()) {
-    table_.assign(table_.size() * 4, {});
-    shift_ -= 2;
+    make_table(bins_.size());
     for (int known = 0; known < b; ++known)
       enter(bins_[static_cast<std::size_t>(known)].size, known);
   }
   enter(size, b);
   return b;
+}
+
+// An empty one for so many bins.
+void FreeBins::make_table(std::size_t bins) {
+  std::size_t entries = 64;
+  for (shift_ = 32 - 6; bins * 2 > entries; shift_ -= 2) entries *= 4;
+  table_.assign(entries, {});
+}
+
+FreeBins::FreeBins(std::span<const std::int64_t> sizes) {
+  const std::size_t count = std::min<std::size_t>(sizes.size(), most);
+  make_table(count);
+  bins_.resize(count);
+  by_rank_.resize(count);
+  ranks_.resize((count + together - 1) / together);
+  if (!ranks_.empty()) ranks_.back().fill(-1);
+  for (std::size_t b = 0; b < count; ++b) {
+    const int rank = static_cast<int>(b);
+    bins_[b].size = sizes[b] / size_unit;
+    by_rank_[b] = ranks_[b / together][b % together] = rank;
+    enter(bins_[b].size, rank);
+  }
 }
 
 }  // namespace sim::memory

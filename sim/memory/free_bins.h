@@ -15,6 +15,7 @@
 #include <cassert>
 #include <cstdint>
 #include <cstring>
+#include <span>
 #include <vector>
 
 #include "sim/memory/free_entry.h"
@@ -29,6 +30,8 @@ class FreeBins {
   static constexpr int most = word_bits * word_bits;  // bins
 
   FreeBins() { table_.assign(64, {}); }
+  // With empty bins of these sizes, as many as there may be. REQUIRES: sizes rise.
+  explicit FreeBins(std::span<const std::int64_t> sizes);
 
   // Whether another size could still get a bin.
   bool full() const { return by_rank_.size() == most; }
@@ -77,7 +80,7 @@ class FreeBins {
   void insert_in(int b, std::int64_t address, BlockId block);
 
  private:
-  static constexpr std::size_t tidied = 256;          // new bins from look to look
+  static constexpr std::size_t tidied = 256;  // new bins from look to look
 
   struct Entry {
     std::int64_t address = 0;
@@ -118,6 +121,7 @@ class FreeBins {
   static std::size_t place_in(const std::vector<Entry>& others, std::int64_t address);
   int add_bin(Units size);
   void enter(Units size, int bin);
+  void make_table(std::size_t bins);
   void drop_empty();
   int first_rank_from(Units units) const;  // by search, for sizes without a bin
 

@@ -25,11 +25,10 @@ LaneMachine::LaneMachine(std::shared_ptr<const LaneCode> code, std::vector<std::
       registers_(code_->registers, -1),
       period_(static_cast<std::uint32_t>(period)),
       saved_period_(period) {
-  // Bins are cheapest to add from the smallest size on.
   for (const LaneTensor& tensor : code_->tensors) sizes.push_back(tensor.bytes);
   std::ranges::sort(sizes);
-  for (const std::int64_t size : sizes)
-    if (room_for_sizes()) free_.bin_of(size);
+  sizes.erase(std::unique(sizes.begin(), sizes.end()), sizes.end());
+  free_ = FreeBins(sizes);
   steps_.reserve(code_->steps.size());
   for (const LaneStep& step : code_->steps) {
     Step& own = steps_.emplace_back();

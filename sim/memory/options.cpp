@@ -342,7 +342,7 @@ std::int64_t round_size(std::int64_t n, const Options& options) {
     const std::int64_t step = (std::int64_t{1} << log2) / divisions;
     return (n + step - 1) / step * step;
   }
-  return (n + minimum_block - 1) / minimum_block * minimum_block;
+  return whole_blocks(n);
 }
 
 }  // namespace sim::memory

@@ -2,7 +2,8 @@
 //
 // Invariants
 //  (1) Options are plain values, printable and comparable; parsing never throws.
-//  (2) round_size and segment_size are the only places where a request becomes a size.
+//  (2) round_size, whole_blocks and segment_size are the only places where a request becomes a
+//      size.
 //
 // Source: PyTorch's CUDA caching allocator, native backend, in two versions of its rules:
 // "newer" (about 2.10 to 2.12, the default) and 2.4.0.
@@ -65,6 +66,10 @@ Result<Options> parse_options(std::string_view conf, Rules rules = Rules::newer,
 // The size that is searched, split and counted for a request of `n` bytes.
 // REQUIRES: 0 < n <= largest_request.
 std::int64_t round_size(std::int64_t n, const Options& options);
+// The same where no option divides powers of two.
+constexpr std::int64_t whole_blocks(std::int64_t n) {
+  return (n + minimum_block - 1) & ~(minimum_block - 1);
+}
 
 // What cudaMalloc is asked for when no free block serves `size`, a rounded size.
 constexpr std::int64_t segment_size(std::int64_t size, const Options& options) {

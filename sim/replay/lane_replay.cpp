@@ -11,16 +11,7 @@ using memory::LaneCode;
 using memory::LaneMachine;
 using memory::LaneStep;
 using memory::NodeId;
-
-namespace {
-
-// As an allocator that takes what fits does.
-std::int64_t rounded(std::int64_t bytes) {
-  static const memory::Options plain;
-  return memory::round_size(bytes, plain);
-}
-
-}  // namespace
+using memory::whole_blocks;
 
 // What is found in the allocator when lanes take over.
 struct LaneReplay::Found {
@@ -50,7 +41,8 @@ struct LaneReplay::Found {
 
 LaneReplay::LaneReplay(PeriodTrace trace, std::int64_t from, std::int64_t length, std::int64_t cut)
     : trace_(std::move(trace)), from_(from), length_(length), cut_(cut) {
-  for (const PeriodTrace::Tensor& tensor : trace_.tensors) bytes_.push_back(rounded(tensor.bytes));
+  for (const PeriodTrace::Tensor& tensor : trace_.tensors)
+    bytes_.push_back(whole_blocks(tensor.bytes));
   freed_at_.resize(trace_.tensors.size());
   for (std::size_t e = 0; e < trace_.events.size(); ++e)
     if (!trace_.events[e].places) freed_at_[static_cast<std::size_t>(trace_.events[e].tensor)] = e;
@@ -124,7 +116,7 @@ bool LaneReplay::find_lanes(const RankState& r, Found& found) const {
         own.blocks.push_back({block.id, block.address, block.size, free, begins});
         begins = false;
         if (free) return;
-        const std::int64_t slack = block.size - rounded(block.requested);
+        const std::int64_t slack = block.size - whole_blocks(block.requested);
         own.slack.active += slack;
         if (block.state == memory::BlockState::active_allocated) own.slack.allocated += slack;
       });

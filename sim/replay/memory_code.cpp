@@ -85,7 +85,7 @@ void add(const workload::Instruction& tensor, MemoryCode::Group& group) {
   auto room = std::find_if(group.rooms.begin(), group.rooms.end(),
                            [&](const RoomNeeded& r) { return r.stream == stream; });
   if (room == group.rooms.end()) room = group.rooms.insert(room, {stream, 0, 0});
-  const std::int64_t bytes = memory::round_size(tensor.value, {});
+  const std::int64_t bytes = memory::whole_blocks(tensor.value);
   (bytes > memory::small_size ? room->large : room->small) += bytes;
   ++group.tensors;
 }

@@ -309,14 +309,14 @@ void RankMemory::restore(const Kept& kept) {
 }
 
 namespace {
-// What the first step creates and keeps; blocks are rounded up to 512 B.
+// What the first step creates and keeps.
 std::int64_t optimizer_state(const workload::Program& program) {
   std::int64_t bytes = 0;
   for (const workload::Pass& pass : program.first_step)
     for (const workload::Call& call : program.templates[pass.pattern].calls)
       for (const Instruction& i : program.blocks[call.block].code)
         if (i.op == workload::Op::alloc && i.category == Category::optimizer)
-          bytes += (i.value + 511) / 512 * 512;
+          bytes += memory::whole_blocks(i.value);
   return bytes;
 }
 }  // namespace

@@ -585,6 +585,17 @@ TEST_CASE("huggingface: a key given twice in a nested object is found too") {
       "m.json:7:28: key \"a\" is given twice; keep one\n");
 }
 
+TEST_CASE("huggingface: behind as many problems as are told, a file without a type is no network") {
+  std::string text = "{";
+  for (int n = 0; n < 200; ++n) text += "\"a\": 1, ";
+  for (const char* type : {"\"model_type\": null", "\"model_type\": \"lama\""}) {
+    const std::string told = problems(text + type + "}");
+    CAPTURE(type);
+    CHECK(std::ranges::count(told, '\n') == 100);
+    CHECK(told.starts_with("m.json:1:10: key \"a\" is given twice; keep one\n"));
+  }
+}
+
 TEST_CASE("huggingface: a file that cannot be read says why") {
   const auto missing = load_huggingface("/nonexistent/config.json");
   REQUIRE_FALSE(missing);
