@@ -140,11 +140,8 @@ Result<Architecture> parse_huggingface(const std::string& text, const std::strin
   if (!object) return problems;
   // Models that see too: the part that reads and writes text.
   const JsonValue* inner = object->find("text_config");
-  if (inner && inner->kind == JsonValue::Kind::object && !object->find("num_hidden_layers")) {
-    std::optional<JsonObject> part = object->part(*inner, problems);
-    if (!part) return problems;
-    object = std::move(part);
-  }
+  if (inner && inner->kind == JsonValue::Kind::object && !object->find("num_hidden_layers"))
+    object = object->part(*inner);
 
   Keys keys(*object, problems);
   const JsonValue* type = keys.given("model_type");

@@ -203,11 +203,13 @@ std::string JsonObject::where(std::size_t offset) const {
   return fmt::format("{}:{}:{}", name_, line, column);
 }
 
-std::optional<JsonObject> JsonObject::part(const JsonValue& object, Diagnostics& problems) const {
+JsonObject JsonObject::part(const JsonValue& object) const {
+  assert(object.kind == JsonValue::Kind::object);
   std::string text = text_;
   for (std::size_t i = 0; i < text.size(); ++i)
     if ((i < object.start || i >= object.end) && text[i] != '\n') text[i] = ' ';
-  return read(text, name_, problems);
+  Diagnostics told;
+  return *read(text, name_, told);
 }
 
 std::string JsonObject::spelled(const JsonValue& value) const {

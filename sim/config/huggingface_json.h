@@ -46,8 +46,9 @@ class JsonObject {
   std::size_t start() const { return start_; }  // the opening brace
   // A scalar as the file spells it, shortened.
   std::string spelled(const JsonValue& value) const;
-  // One of the values that is an object, with its places in the same file.
-  std::optional<JsonObject> part(const JsonValue& object, Diagnostics& problems) const;
+  // One of the values that is an object, with its places in the same file. What is wrong in it was
+  // told with the whole.
+  JsonObject part(const JsonValue& object) const;
 
  private:
   friend class JsonReader;

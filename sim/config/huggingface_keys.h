@@ -55,7 +55,7 @@ class Keys {
   std::optional<JsonObject> inside(std::string_view key) {
     const JsonValue* value = given(key);
     if (!value || value->kind != JsonValue::Kind::object) return std::nullopt;
-    return object_.part(*value, problems_);
+    return object_.part(*value);
   }
 
   // Null when the key is left out or null, which means the same in a config.json.

@@ -585,6 +585,13 @@ TEST_CASE("huggingface: a key given twice in a nested object is found too") {
       "m.json:7:28: key \"a\" is given twice; keep one\n");
 }
 
+TEST_CASE("huggingface: what is wrong in the part that reads text is told once") {
+  const std::string twice =
+      with("\"vocab_size\": 1000", "\"vocab_size\": 1000, \"a\": 1, \"a\": 2");
+  CHECK(problems("{\"text_config\": " + twice + "}") ==
+        "m.json:7:31: key \"a\" is given twice; keep one\n");
+}
+
 TEST_CASE("huggingface: behind as many problems as are told, a file without a type is no network") {
   std::string text = "{";
   for (int n = 0; n < 200; ++n) text += "\"a\": 1, ";
