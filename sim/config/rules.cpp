@@ -4,6 +4,8 @@
 
 #include <cassert>
 #include <charconv>
+#include <cstdint>
+#include <cstring>
 
 #include "sim/config/textproto.h"
 #include "sim/core/quantity.h"
@@ -197,6 +199,12 @@ std::string number_problem(const FieldDescriptor& field, std::string_view value)
 
 bool is_utf8(std::string_view text) {
   for (std::size_t i = 0; i < text.size();) {
+    // Most is ASCII: eight bytes at once.
+    for (std::uint64_t eight = 0; i + sizeof eight <= text.size(); i += sizeof eight) {
+      std::memcpy(&eight, &text[i], sizeof eight);
+      if ((eight & 0x8080808080808080) != 0) break;
+    }
+    if (i == text.size()) return true;
     const auto byte = [&](std::size_t k) { return static_cast<unsigned char>(text[k]); };
     const unsigned char first = byte(i);
     const std::size_t length = first < 0x80   ? 1
