@@ -251,16 +251,15 @@ void Walker::turn(const Step& step) {
 }
 
 void Walker::batched() {
+  bool fused = false;  // the previous step's batch brought already what a step receives
   for (std::size_t i = 0; i < order_.size(); ++i) {
     const Step& step = order_[i];
-    // What the previous step's batch did not already bring.
-    const bool fused = i > 0 && order_[i - 1].pass != step.pass;
     if (!fused) exchange(received(step), step);
     run(step);
     const bool last = i + 1 == order_.size();
-    const bool next_fused = !last && order_[i + 1].pass != step.pass;
     const Step& next = last ? step : order_[i + 1];
-    exchange(sent(step) | (next_fused ? received(next) : 0u), next);
+    fused = next.pass != step.pass;
+    exchange(sent(step) | (fused ? received(next) : 0u), next);
     release(step);
   }
 }
@@ -294,6 +293,7 @@ void Walker::posted() {
     turn(step);
   };
   if (ahead) receive_next(forwards_, 0);
+  const Step* first = nullptr;  // of two beside each other, which are one pass to the outside
   for (std::size_t i = 0; i < order_.size(); ++i) {
     const Step& step = order_[i];
     const bool goes_forward = step.pass == Pass::forward;
@@ -303,8 +303,6 @@ void Walker::posted() {
     if (!ahead) exchange(received(step), step);
     run(step);
     behind_output(step);
-    // Two beside each other are one pass to the outside.
-    const Step* first = i > 0 && order_[i - 1].paired ? &order_[i - 1] : nullptr;
     if (first != nullptr) hand_on(*first);
     if (!step.paired) hand_on(step);
     if (goes_forward) forwards_run_.insert({step.chunk, step.microbatch, step.slice});
@@ -313,6 +311,7 @@ void Walker::posted() {
     ask_for_gradient();
     if (first != nullptr) release(*first);
     if (!step.paired) release(step);
+    first = step.paired ? &step : nullptr;
   }
 }
 

@@ -34,6 +34,35 @@ std::string trace(const std::string& op, const std::string& op_arguments, const 
 
 }  // namespace
 
+TEST_CASE("calibrate: a device is named with the memory that it is sold with, or that it has") {
+  const auto device = [](const std::string& bytes, const std::string& name = "GPU") {
+    const auto read = read_trace_events(
+        R"({"schemaVersion": 1, "deviceProperties": [{"name": ")" + name +
+            R"(", "totalGlobalMem": )" + bytes +
+            R"(}], "traceEvents": [{"ph": "X", "cat": "kernel", "name": "k", "ts": 1, "dur": 1}]})",
+        "t");
+    REQUIRE(read);
+    return measurements_of(*read, "t").device;
+  };
+  // What is left of 40 and 80 GB for programs, both bounds and one step past them.
+  CHECK(device("40000000000") == "GPU 40GB");
+  CHECK(device("40600000000") == "GPU 40GB");
+  CHECK(device("42900000000") == "GPU 40GB");
+  CHECK(device("43000000000") == "GPU 43GB");
+  CHECK(device("43500000001") == "GPU 44GB");
+  CHECK(device("79000000000") == "GPU 79GB");
+  CHECK(device("79100000000") == "GPU 80GB");
+  CHECK(device("85900000000") == "GPU 80GB");
+  CHECK(device("86000000000") == "GPU 86GB");
+  CHECK(device("86100000000") == "GPU 86GB");
+  CHECK(device("42900000000", "GPU 48GB") == "GPU 48GB");
+  // No memory that a GPU has.
+  CHECK(device("1000000000") == "GPU");
+  CHECK(device("1900000000") == "GPU 2GB");
+  CHECK(device("9999000000000") == "GPU 9999GB");
+  CHECK(device("10000000000000") == "GPU");
+}
+
 TEST_CASE("calibrate: a recorded trace of training gives its products and its date") {
   const auto read = read_source(data("mi250_minitoy.json.gz"));
   REQUIRE(read);

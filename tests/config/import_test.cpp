@@ -285,6 +285,27 @@ TEST_CASE("config: hosts that nothing reaches are found in a tree") {
   CHECK(findings[0].text == "2 of 6 hosts are not reached by the others: n4, n5");
 }
 
+TEST_CASE("config: leaves of different sizes are told with how many hang on each") {
+  const auto found = [](const std::string& text) {
+    const auto read = import_text(text + "SwitchName=top Switches=a,b,c,d\n", "topology.conf");
+    REQUIRE(read);
+    std::vector<std::string> texts;
+    for (const topology::Finding& finding : topology::inspect(*read->wiring)) {
+      CHECK_FALSE(finding.problem);
+      texts.push_back(finding.text);
+    }
+    return texts;
+  };
+  CHECK(found("SwitchName=a Nodes=n[0-2]\nSwitchName=b Nodes=n3\nSwitchName=c Nodes=n[4-6]\n"
+              "SwitchName=d Nodes=n[7-8]\n") ==
+        std::vector<std::string>{
+            "9 hosts on 4 leaves, 1 switches above them",
+            "leaves of different sizes: 1 ports down: b; 2 ports down: d; 3 ports down: a, c"});
+  CHECK(found("SwitchName=a Nodes=n0\nSwitchName=b Nodes=n1\nSwitchName=c Nodes=n2\n"
+              "SwitchName=d Nodes=n3\n") ==
+        std::vector<std::string>{"4 hosts on 4 leaves, 1 switches above them"});
+}
+
 TEST_CASE("config: a listing of ibnetdiscover becomes switches and hosts and cables") {
   const std::string text =
       "vendid=0x2c9\nswitchguid=0x1(1)\n"

@@ -104,6 +104,11 @@ TEST_CASE("config: microbatches of replicas are words without gaps, with runs of
     CHECK(contains(said(wrong), "is no number of microbatches of a replica; write balanced"));
   }
   CHECK(!contains(said("4,4"), "is no number"));
+  for (const char* most : {"16777216", "1048576x1", "1048575x1,1"}) {
+    INFO(most);
+    CHECK(!contains(said(most), "is no number"));
+  }
+  CHECK(contains(said("1048576x1,1"), "'1' is no number"));
   CHECK(!contains(said("balanced"), "replica_microbatches"));
   const auto read = load_plan(path, {"dp=3", "gpus=3", "tp=1", "pp=1", "cp=1", "micro_batch=1",
                                      "global_batch=10", "replica_microbatches=2x4,2"});

@@ -205,6 +205,38 @@ TEST_CASE("golden: validate says errors by the columns that are named") {
   CHECK(run("./rehearse validate calibration/measured/nccl.csv --by nodes", folder).code == 64);
 }
 
+TEST_CASE(
+    "golden: compare says how far the step is off, and whether that is within what is asked") {
+  const std::string folder = golden::scratch("compare");
+  const auto number = [](const std::string& text, const std::string& key) {
+    const std::size_t at = text.find("\"" + key + "\": ");
+    REQUIRE(at != std::string::npos);
+    return std::stod(text.substr(at + key.size() + 4));
+  };
+  const auto error = [&](double measured_s) {
+    std::string log;
+    for (int i = 1; i <= 10; ++i)
+      log += fmt::format(
+          " iteration {}/ 100 | elapsed time per iteration (ms): {:.3f} | global batch size: 512 "
+          "|\n",
+          i, 1000 * measured_s);
+    golden::write(folder + "/run.log", log);
+    const golden::Finished finished =
+        run("./rehearse compare --json run.log llama-2-7b-64", folder);
+    const double predicted = number(finished.out, "predicted"),
+                 said = number(finished.out, "error_percent");
+    CHECK(number(finished.out, "measured") == Approx(measured_s));
+    CHECK(said == Approx(100 * (predicted / measured_s - 1)));
+    CHECK(finished.code == (std::abs(said) <= 10 ? 0 : 2));
+    return said;
+  };
+  const double predicted = 20 * (1 + error(20) / 100);
+  CHECK(error(predicted / 2) == Approx(100).epsilon(1e-3));
+  CHECK(error(predicted * 2) == Approx(-50).epsilon(1e-3));
+  CHECK(error(predicted / 1.05) == Approx(5).epsilon(1e-2));
+  CHECK(error(predicted / 0.95) == Approx(-5).epsilon(1e-2));
+}
+
 TEST_CASE("golden: topo place writes the nodes in their new order") {
   const std::string folder = golden::scratch("place");
   golden::write(folder + "/rates.csv",
@@ -353,6 +385,8 @@ TEST_CASE("golden: a condition, or another GPU, of a node that the job does not 
                           "on nodes 0 to 7\n") != std::string::npos);
   CHECK(finished.err.find("node 7 ") == std::string::npos);
   CHECK(finished.err.find("the condition of leaf 17 touches nothing") != std::string::npos);
+  CHECK(run("./rehearse run llama-2-7b-64 'condition={node: 8 speed: 0.5}'", folder)
+            .err.find("note: the condition of node 8 touches nothing") != std::string::npos);
   CHECK(finished.err.find("leaf 2 ") == std::string::npos);
   const golden::Finished others =
       run("./rehearse run llama-2-7b-64 'other_gpu={first_node: 7 nodes: 2 cluster: \"dgx-a100\"}' "
@@ -363,6 +397,10 @@ TEST_CASE("golden: a condition, or another GPU, of a node that the job does not 
       others.err.find("note: the other GPUs from node 50 on touch nothing: the plan's 64 GPUs are "
                       "on nodes 0 to 7\n") != std::string::npos);
   CHECK(others.err.find("node 7 ") == std::string::npos);
+  CHECK(run("./rehearse run llama-2-7b-64 "
+            "'other_gpu={first_node: 8 nodes: 2 cluster: \"dgx-a100\"}'",
+            folder)
+            .err.find("note: the other GPUs from node 8 on touch nothing") != std::string::npos);
 }
 
 TEST_CASE("golden: explain looks for changes where a plan does not fit, and is told not to") {

@@ -113,6 +113,13 @@ TEST_CASE("golden: a finished sweep and the records of another grid are not writ
   const golden::Finished other = run(sweep + "sequence=1024 --resume", folder);
   CHECK(other.code == 65);
   CHECK(has(other.err, "of other points, machines or versions, which would be lost"));
+  // The same points, of whose memory less is asked, have other records.
+  for (const char* detail : {"none", "bounded", "estimate"}) {
+    INFO(detail);
+    const golden::Finished less = run(sweep + "--resume --memory " + detail, folder);
+    CHECK(less.code == 65);
+    CHECK(has(less.err, "of other points, machines or versions, which would be lost"));
+  }
   CHECK(text_of(folder + "/out/results.jsonl") == lines);
   CHECK(text_of(folder + "/out/results.csv") == csv);
   CHECK(run(sweep + "--resume", folder).code == 0);
@@ -152,11 +159,11 @@ TEST_CASE("golden: signals end commands that have nothing to save with 75") {
   const std::string folder = golden::scratch("signals");
   for (const char* signal : {"INT", "HUP", "TERM"}) {
     // It reads once the pipe can be written to.
-    const golden::Finished finished = run(
-        std::string("bash -c 'set -m; mkfifo pipe; ./rehearse calibrate pipe & pid=$!; "
-                    "exec 3>pipe; kill -") +
-            signal + " $pid; wait $pid; code=$?; rm pipe; exit $code'",
-        folder);
+    const golden::Finished finished =
+        run(std::string("bash -c 'set -m; mkfifo pipe; ./rehearse calibrate pipe & pid=$!; "
+                        "exec 3>pipe; kill -") +
+                signal + " $pid; wait $pid; code=$?; rm pipe; exit $code'",
+            folder);
     INFO(signal << "\n" << finished.err);
     CHECK(finished.code == 75);
     CHECK(has(finished.err, "rehearse: interrupted"));

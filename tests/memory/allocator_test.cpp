@@ -138,6 +138,28 @@ TEST_CASE("memory: saved states are equal exactly when the future is") {
   CHECK(state(allocator) == once);
 }
 
+TEST_CASE("memory: where old blocks are collected, states are equal when their blocks are as old") {
+  Options options;
+  options.garbage_collection_threshold = 0.8;
+  options.per_process_memory_fraction = 0.5;
+  BumpDriver driver({std::int64_t{1} << 34});
+  Allocator allocator(driver, options);
+  const auto use = [&](std::int64_t size) { allocator.free(allocator.allocate(size)); };
+  const auto microbatch = [&] {
+    use(30 * mib);
+    use(60 * mib);
+  };
+  microbatch();
+  microbatch();
+  const auto steady = state(allocator);
+  microbatch();
+  CHECK(state(allocator) == steady);  // more searches, the same ages
+  use(60 * mib);
+  CHECK(state(allocator) != steady);  // the other block is older than it was
+  microbatch();
+  CHECK(state(allocator) == steady);
+}
+
 TEST_CASE("memory: a copy of the state in another allocator acts alike") {
   BumpDriver driver({std::int64_t{1} << 34});
   Allocator first(driver);

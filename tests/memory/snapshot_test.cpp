@@ -119,6 +119,36 @@ TEST_CASE("memory: a block freed during the recording gets back the slack it was
   CHECK(size_at_start(40 * mib, 0) == 25 * mib);
 }
 
+TEST_CASE("memory: an expandable segment goes on behind the pages that it began with") {
+  constexpr std::int64_t mib = 1 << 20;
+  const auto block = [](std::int64_t address, std::int64_t size) {
+    return SnapshotBlock{address, size, size, BlockState::active_allocated};
+  };
+  // Two runs with a hole, in use from the start on; then the hole and what lies behind is mapped.
+  DeviceSnapshot device;
+  SnapshotSegment end;
+  end.total = 80 * mib;
+  end.expandable = true;
+  for (const std::int64_t at : {0, 20, 40, 60}) end.blocks.push_back(block(at * mib, 20 * mib));
+  device.segments.push_back(end);
+  for (const std::int64_t at : {20, 60}) {
+    device.entries.push_back({Action::segment_map, at * mib, 20 * mib, 0});
+    device.entries.push_back({Action::alloc, at * mib, 20 * mib, 0});
+  }
+  Options options;
+  options.expandable_segments = true;
+  const auto recording = recover(device, options, "r");
+  REQUIRE(recording);
+  REQUIRE(recording->segments.size() == 2);
+  CHECK(recording->segments[0].total == 20 * mib);
+  CHECK(recording->segments[1].address == 40 * mib);
+  const RecordingReplay replay = replay_recording(*recording);
+  INFO(replay.first_difference);
+  CHECK(replay.allocations_at_recorded_address == 2);
+  CHECK(replay.segment_events_matched == 2);
+  CHECK(replay.exact());
+}
+
 TEST_CASE("memory: a changed recording is not called exact") {
   const std::string bytes =
       read_file(memory_test_path("data/magma27_cs336_memory_snapshot.pickle"));
@@ -167,6 +197,31 @@ TEST_CASE("memory: a snapshot's settings are those of its process, and wrong one
   REQUIRE_FALSE(wrong);
   CHECK(wrong.errors()[0].message.find("3 is not a power of two") != std::string::npos);
   CHECK_FALSE(read("", text("4") + number(-1)));
+}
+
+TEST_CASE("memory: a snapshot has at most one entry for sixteen of its bytes") {
+  // One dictionary, stored in the memo, is every entry: two bytes each.
+  const auto read = [](std::size_t entries, std::size_t bytes) {
+    const std::string one = "}(" + text("action") + text("alloc") + text("addr") + number(512) +
+                            text("size") + number(512) + text("stream") + number(0) + "u";
+    std::string all = "\x80\x02}(" + text("segments") + "]" + text("device_traces") + "](](" + one +
+                      "q" + std::string(1, '\1');
+    for (std::size_t i = 1; i < entries; ++i) all += "h\1";
+    all += "ee" + text("pad");
+    const std::size_t rest = all.size() + text("").size() + 2;
+    REQUIRE(rest <= bytes);
+    all += text(std::string(bytes - rest, ' ')) + "u.";
+    REQUIRE(all.size() == bytes);
+    return read_snapshot(all, "p");
+  };
+  const auto exact = read(100, 1600);
+  INFO((exact ? "" : exact.errors()[0].where + ": " + exact.errors()[0].message));
+  REQUIRE(exact);
+  CHECK(exact->devices.at(0).entries.size() == 100);
+  const auto beyond = read(100, 1599);
+  REQUIRE_FALSE(beyond);
+  CHECK(beyond.errors()[0].where == "p:device_traces[0][99]");
+  CHECK(beyond.errors()[0].message == "more entries than its bytes can describe");
 }
 
 TEST_CASE("memory: a segment's pool is two numbers, its blocks are a list") {

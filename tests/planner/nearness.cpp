@@ -104,6 +104,14 @@ TEST_CASE("planner: bounds are near to what plans take and need") {
   CHECK(mixture.plans == 2);
   CHECK(mixture.third > 0.77);
   CHECK(mixture.third_bytes > 0.99);
+  // Each parameter is on two stages, whose replicas share the optimizer's state.
+  const Nearness twice =
+      nearness(sample::question("llama-3.1-8b", "dgx-h100", 16, 32, 4096,
+                                {"zero=1", "tp=2", "cp=1", "pp=4", "schedule=dualpipe",
+                                 "micro_batch=1", "recompute=full"}),
+               1, 2);
+  CHECK(twice.plans == 2);
+  CHECK(twice.sums_bytes > 0.87);
 }
 
 TEST_CASE(

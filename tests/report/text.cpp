@@ -219,6 +219,31 @@ TEST_CASE("report: accounts of every class in JSON sum to the step time") {
   CHECK(whole["result"]["throughput"][0]["convention"] == "paper");
 }
 
+TEST_CASE("report: of a replay without tensors JSON knows the time of classes, not their memory") {
+  report::Answer answer = sample::fits();
+  const report::Json placed = report::to_json(answer)["rank_classes"];
+  answer.run.memory = replay::MemoryDetail::none;
+  const report::Json timed = report::to_json(answer)["rank_classes"];
+  REQUIRE(timed.size() == placed.size());
+  for (std::size_t i = 0; i < timed.size(); ++i) {
+    REQUIRE(timed[i].size() == placed[i].size());
+    for (const char* key : {"stage", "cp_rank", "ranks", "layers", "parameters", "accounts",
+                            "busy_ps", "bubble", "capacity_bytes", "outside_allocator"}) {
+      INFO(key);
+      CHECK_FALSE(placed[i].at(key).is_null());
+      CHECK(timed[i].at(key) == placed[i].at(key));
+    }
+    for (const char* key :
+         {"static_bytes", "peak_allocated_bytes", "peak_reserved_bytes", "peak_active_bytes",
+          "needed_bytes", "peak_place", "peak_held_bytes", "reserved_at_peak_bytes",
+          "largest_free_block_at_peak_bytes", "allocation_retries"}) {
+      INFO(key);
+      CHECK_FALSE(placed[i].at(key).is_null());
+      CHECK(timed[i].at(key).is_null());
+    }
+  }
+}
+
 TEST_CASE("report: a record has the same values in JSON and in CSV") {
   const report::Json json = report::record({"0123456789abcdef", "toy/tp2", "toy"}, sample::fits());
   CHECK(report::line(json).rfind("{\"id\":\"0123456789abcdef\",\"point\":\"toy/tp2\"", 0) == 0);
