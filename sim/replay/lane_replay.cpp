@@ -24,16 +24,16 @@ struct LaneReplay::Found {
     std::vector<Block> blocks;
     LaneMachine::Slack slack;
   };
-  std::vector<std::pair<int, bool>> names;  // of lanes: stream, small
+  std::vector<Name> names;  // of lanes
   std::vector<Lane> lanes;
   std::int64_t slack_allocated = 0, slack_active = 0;
   std::vector<memory::BlockId> waiting;  // by waits_
 
-  std::size_t lane(int stream, bool small) {
-    const auto name = std::ranges::find(names, std::pair(stream, small));
-    const auto number = static_cast<std::size_t>(name - names.begin());
-    if (name != names.end()) return number;
-    names.emplace_back(stream, small);
+  std::size_t lane(const Name& name) {
+    const auto known = std::ranges::find(names, name);
+    const auto number = static_cast<std::size_t>(known - names.begin());
+    if (known != names.end()) return number;
+    names.push_back(name);
     lanes.emplace_back();
     return number;
   }
@@ -43,6 +43,8 @@ LaneReplay::LaneReplay(PeriodTrace trace, std::int64_t from, std::int64_t length
     : trace_(std::move(trace)), from_(from), length_(length), cut_(cut) {
   for (const PeriodTrace::Tensor& tensor : trace_.tensors)
     bytes_.push_back(whole_blocks(tensor.bytes));
+  for (std::size_t t = 0; t < trace_.tensors.size(); ++t)
+    if (std::ranges::find(names_, name_of(t)) == names_.end()) names_.push_back(name_of(t));
   freed_at_.resize(trace_.tensors.size());
   for (std::size_t e = 0; e < trace_.events.size(); ++e)
     if (!trace_.events[e].places) freed_at_[static_cast<std::size_t>(trace_.events[e].tensor)] = e;
@@ -58,6 +60,10 @@ LaneReplay::LaneReplay(PeriodTrace trace, std::int64_t from, std::int64_t length
   waits_ = find_waits();
   slack_in_groups_ = slack_in_groups();
   find_heights();
+}
+
+LaneReplay::Name LaneReplay::name_of(std::size_t tensor) const {
+  return {static_cast<int>(trace_.tensors[tensor].stream), bytes_[tensor] <= memory::small_size};
 }
 
 void LaneReplay::start_from(std::int64_t period) {
@@ -107,7 +113,7 @@ bool LaneReplay::find_lanes(const RankState& r, Found& found) const {
   r.memory.allocator().visit_segments(
       [&](const memory::SegmentView& segment) {
         plain &= !segment.expandable && segment.pool == 0;
-        lane = found.lane(segment.stream, segment.small);
+        lane = found.lane({segment.stream, segment.small});
         begins = true;
       },
       [&](const memory::BlockView& block) {
@@ -124,8 +130,7 @@ bool LaneReplay::find_lanes(const RankState& r, Found& found) const {
     found.slack_allocated += own.slack.allocated;
     found.slack_active += own.slack.active;
   }
-  for (std::size_t t = 0; t < trace_.tensors.size(); ++t)
-    found.lane(static_cast<int>(trace_.tensors[t].stream), bytes_[t] <= memory::small_size);
+  for (const Name& name : names_) found.lane(name);
   return plain;
 }
 
@@ -154,7 +159,7 @@ bool LaneReplay::find_waiting(const RankState& r, Time begin, Found& found) cons
 
 // Walks a period.
 void LaneReplay::find_heights() {
-  Above now;
+  Height now;
   auto released = released_.begin();
   for (std::size_t e = 0; e <= trace_.events.size(); ++e) {
     for (; released != released_.end() && releases_[*released].event == e; ++released)
@@ -185,13 +190,13 @@ void LaneReplay::find_critical(const RankState& r, const Found& found) {
   const std::int64_t room = slack_most_ + slack_in_groups_;
   const std::int64_t allocated = all.allocated_bytes.current - found.slack_allocated;
   const std::int64_t active = all.active_bytes.current - found.slack_active;
-  const auto near = [&](const Above& above) {
+  const auto near = [&](const Height& above) {
     return allocated + above.allocated + room > peak_allocated_ ||
            active + above.active + room > peak_active_;
   };
   critical_.clear();
   if (!near(highest_)) return;
-  for (const Above& above : heights_)
+  for (const Height& above : heights_)
     if (near(above))
       critical_.push_back({above.event, allocated + above.allocated, active + above.active});
 }
@@ -209,9 +214,9 @@ std::int64_t LaneReplay::slack_in_groups() const {
   return most * memory::small_size;
 }
 
-void LaneReplay::write_codes(const Found& found) {
+void LaneReplay::write_codes(Found& found) {
   CodesFor codes_for{found.names, {}};
-  for (const Critical& critical : critical_) codes_for.notes.push_back(critical.event);
+  for (const Height& critical : critical_) codes_for.notes.push_back(critical.event);
   if (codes_for == codes_for_) return;
   codes_for_ = std::move(codes_for);
 
@@ -219,9 +224,8 @@ void LaneReplay::write_codes(const Found& found) {
   home_.clear();
   for (std::size_t t = 0; t < trace_.tensors.size(); ++t) {
     const PeriodTrace::Tensor& tensor = trace_.tensors[t];
-    const std::pair name(static_cast<int>(tensor.stream), bytes_[t] <= memory::small_size);
-    const auto lane = std::ranges::find(found.names, name) - found.names.begin();
-    LaneCode& code = codes[static_cast<std::size_t>(lane)];
+    const std::size_t lane = found.lane(name_of(t));
+    LaneCode& code = codes[lane];
     home_.emplace_back(static_cast<int>(lane), static_cast<int>(code.tensors.size()));
     code.tensors.push_back({bytes_[t], tensor.lives + releases_[t].periods, 0, 0});
   }

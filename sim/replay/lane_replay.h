@@ -63,8 +63,10 @@ class LaneReplay {
     // The slack at note k of a period.
     memory::LaneMachine::Slack noted(std::int64_t period, std::int64_t entered, int k) const;
   };
-  // Where all together may reach a peak: bytes there but for the slack.
-  struct Critical {
+  // A lane's stream, and whether it is of the small pool.
+  using Name = std::pair<int, bool>;
+  // Bytes that all lanes hold at an event that places, but for the slack.
+  struct Height {
     std::size_t event = 0;
     std::int64_t allocated = 0, active = 0;
   };
@@ -73,12 +75,6 @@ class LaneReplay {
   struct Release {
     std::size_t event = 0;
     int periods = 0;
-  };
-  // What is there at an event that places, above what is there between two periods: bytes but for
-  // the slack.
-  struct Above {
-    std::size_t event = 0;
-    std::int64_t allocated = 0, active = 0;
   };
   struct Waiting {
     std::int32_t tensor = 0;
@@ -103,12 +99,13 @@ class LaneReplay {
 
   // Which lanes a code was written for, and where it notes the slack.
   struct CodesFor {
-    std::vector<std::pair<int, bool>> lanes;  // stream, small
-    std::vector<std::size_t> notes;           // events
+    std::vector<Name> lanes;
+    std::vector<std::size_t> notes;  // events
 
     friend bool operator==(const CodesFor&, const CodesFor&) = default;
   };
 
+  Name name_of(std::size_t tensor) const;
   Release release_of(std::size_t tensor) const;
   std::vector<Waiting> find_waits() const;
   void find_heights();
@@ -118,7 +115,7 @@ class LaneReplay {
   bool find_lanes(const RankState& r, Found& found) const;
   bool find_waiting(const RankState& r, Time begin, Found& found) const;
   void find_critical(const RankState& r, const Found& found);
-  void write_codes(const Found& found);
+  void write_codes(Found& found);
   bool slack_outgrown() const;
   std::int64_t first_peak(std::int64_t from, std::int64_t to) const;
 
@@ -130,15 +127,16 @@ class LaneReplay {
   std::vector<Release> releases_;      // by tensor
   std::vector<std::size_t> released_;  // tensors that wait for streams, by Release::event
   std::vector<Waiting> waits_;         // between two periods, in the order they were freed
-  std::vector<Above> heights_;         // at each event that places
-  Above highest_;                      // the most of either
+  std::vector<Name> names_;            // of the lanes of tensors, each once
+  std::vector<Height> heights_;        // above what is there between two periods
+  Height highest_;                     // the most of either
   bool repeats_ = false;               // a period ends with what it began with
   std::int64_t slack_in_groups_ = 0;
   std::vector<std::pair<int, int>> home_;  // by tensor: its lane, its number there
   CodesFor codes_for_;
   std::vector<std::shared_ptr<const memory::LaneCode>> codes_;  // by lane
   std::vector<Own> lanes_;
-  std::vector<Critical> critical_;
+  std::vector<Height> critical_;  // where a peak may be reached
   std::int64_t peak_allocated_ = 0, peak_active_ = 0;
   // How much slack was reckoned with where nothing was noted, but for that of tensors that groups
   // leave out; by how much that is more than there was.
