@@ -1,6 +1,8 @@
 #include "sim/config/megatron_flags.h"
 
+#include <algorithm>
 #include <array>
+#include <unordered_map>
 #include <vector>
 
 #include "sim/config/fields.h"
@@ -206,46 +208,51 @@ constexpr std::array refused{
     Family{"transformer-type", "write the flags of the layers instead"},
 };
 
-bool lists(std::string_view names, std::string_view name) {
-  for (std::size_t at = names.find(name); at != std::string_view::npos;
-       at = names.find(name, at + 1)) {
-    const std::size_t end = at + name.size();
-    if ((at == 0 || names[at - 1] == ' ') && (end == names.size() || names[end] == ' '))
-      return true;
+std::vector<std::string_view> words(std::string_view names) {
+  std::vector<std::string_view> all;
+  while (!names.empty()) {
+    all.push_back(names.substr(0, names.find(' ')));
+    names.remove_prefix(std::min(all.back().size() + 1, names.size()));
   }
-  return false;
+  return all;
 }
 
-void append(std::string_view names, std::vector<std::string>& to) {
-  while (!names.empty()) {
-    const std::string_view name = names.substr(0, names.find(' '));
-    to.emplace_back(name);
-    names.remove_prefix(std::min(name.size() + 1, names.size()));
-  }
+// Every flag by its name. Scripts that loop ask often.
+using Meanings = std::unordered_map<std::string_view, FlagMeaning>;
+const Meanings& meanings() {
+  static const Meanings all = [] {
+    Meanings made;
+    const auto add = [&made](std::string_view names, FlagMeaning meaning) {
+      for (const std::string_view name : words(names)) made.try_emplace(name, meaning);
+    };
+    add(together, {FlagEffect::together, ""});
+    for (const Mapped& one : mapped())
+      made.try_emplace(one.name, FlagMeaning{FlagEffect::mapped, one.setting});
+    for (const Family& one : noted) add(one.names, {FlagEffect::noted, one.text});
+    for (const Family& one : refused) add(one.names, {FlagEffect::refused, one.text});
+    add(harmless_flags, {FlagEffect::harmless, ""});
+    return made;
+  }();
+  return all;
 }
 
 }  // namespace
 
 FlagMeaning flag_meaning(std::string_view name) {
-  if (name.empty() || name.find(' ') != std::string_view::npos) return {};
-  if (lists(together, name)) return {FlagEffect::together, ""};
-  for (const Mapped& one : mapped())
-    if (one.name == name) return {FlagEffect::mapped, one.setting};
-  for (const Family& one : noted)
-    if (lists(one.names, name)) return {FlagEffect::noted, one.text};
-  for (const Family& one : refused)
-    if (lists(one.names, name)) return {FlagEffect::refused, one.text};
-  if (lists(harmless_flags, name)) return {FlagEffect::harmless, ""};
-  return {};
+  const auto found = meanings().find(name);
+  return found == meanings().end() ? FlagMeaning{} : found->second;
 }
 
 std::string did_you_mean_flag(std::string_view name) {
   std::vector<std::string> names;
+  const auto append = [&names](std::string_view more) {
+    for (const std::string_view one : words(more)) names.emplace_back(one);
+  };
   for (const Mapped& one : mapped()) names.emplace_back(one.name);
-  append(together, names);
-  for (const Family& one : noted) append(one.names, names);
-  for (const Family& one : refused) append(one.names, names);
-  append(harmless_flags, names);
+  append(together);
+  for (const Family& one : noted) append(one.names);
+  for (const Family& one : refused) append(one.names);
+  append(harmless_flags);
   const std::string near = nearest(name, names);
   return near.empty() ? "" : "; did you mean --" + near + "?";
 }
