@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "sim/core/in_parallel.h"
 #include "sim/replay/dataflow_rank.h"
 #include "sim/replay/growth.h"
 #include "sim/replay/memory_code.h"
@@ -202,6 +203,7 @@ class Dataflow {
   const Times& times_;
   const Memory& memory_;
   const Options& options_;
+  Team team_{options_.threads};  // where classes' memory alone is replayed
   std::vector<std::unique_ptr<RankState>> ranks_;
   std::map<std::pair<int, std::uint8_t>, Channel> channels_;
   std::vector<std::vector<std::vector<Channel*>>> channels_of_;     // [class][exchange][message]

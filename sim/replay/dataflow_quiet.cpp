@@ -19,7 +19,6 @@
 #include <atomic>
 #include <cassert>
 
-#include "sim/core/in_parallel.h"
 #include "sim/replay/dataflow_engine.h"
 #include "sim/replay/lane_replay.h"
 
@@ -274,7 +273,7 @@ std::int64_t Dataflow::replay_quietly(const Stretch& stretch, std::int64_t most)
     all[c].leave_lanes(*ranks_[c], pass_at(*ranks_[c], stretch, all[c].done),
                        stretch.at(all[c].done));
   };
-  const auto each = [&](const auto& work) { in_parallel(all.size(), options_.threads, work); };
+  const auto each = [&](const auto& work) { team_.in_parallel(all.size(), work); };
   std::int64_t done = 0;
   for (bool still = true; still && done < most;) {
     const auto stop = std::ranges::find(growth_stops, done, &GrowthStop::periods);
