@@ -12,6 +12,7 @@
 #include "sim/calibrate/measured_table.h"
 #include "sim/calibrate/row_text.h"
 #include "sim/calibrate/timing_kernels.h"
+#include "sim/core/letters.h"
 #include "sim/replay/replay.h"
 #include "sim/workload/attention_alone.h"
 
@@ -19,22 +20,33 @@ namespace sim::calibrate {
 
 namespace {
 
-// "128K", "512".
+// "128K", "512", "1M"; 0: none of these.
 std::int64_t tokens_in(const std::string& text) {
   const std::optional<std::int64_t> value = leading_number(text);
   constexpr std::int64_t most = 1 << 22;
   if (!value || *value < 1 || *value > most) return 0;
-  const std::int64_t tokens = text.find('K') != std::string::npos ? *value * 1024 : *value;
+  const std::size_t digits = text.find_first_not_of("0123456789");
+  const std::string unit = digits == std::string::npos ? "" : text.substr(digits);
+  if (unit.size() > 1 || unit.find_first_not_of("KkMm") != std::string::npos) return 0;
+  std::int64_t tokens = *value;
+  if (!unit.empty()) tokens *= lower(unit.front()) == 'k' ? 1024 : 1024 * 1024;
   return tokens <= most ? tokens : 0;
 }
 
-context::TokenOrder order_of(const std::string& ring) {
+std::optional<context::TokenOrder> order_of(const std::string& ring) {
   if (ring == "basic") return context::TokenOrder::contiguous;
-  return ring == "stripe" ? context::TokenOrder::striped : context::TokenOrder::zigzag;
+  if (ring == "stripe" || ring == "strip") return context::TokenOrder::striped;
+  if (ring == "zigzag") return context::TokenOrder::zigzag;
+  return std::nullopt;
 }
 
 // The plan of a row: attention alone counts. "" or why it is none.
 std::string read_plan(const config::TableRow& row, workload::Plan& plan) {
+  if (!order_of(text_in(row, "ring_impl")))
+    return fmt::format("ring_impl '{}' is none of basic, stripe and zigzag",
+                       text_in(row, "ring_impl").substr(0, 60));
+  if (const std::string& pass = text_in(row, "pass"); contains(pass, "bwd"))
+    return fmt::format("pass '{}': forward alone is replayed", pass.substr(0, 60));
   std::map<std::string, std::int64_t> n;
   constexpr std::int64_t most = 4096;
   for (const char* column :
@@ -96,7 +108,7 @@ RowAnswer predict_context(const config::TableRow& row, search::Sites& sites) {
   const device::Gpu& gpu = site->machine.gpu;
   const device::Profile& profile = site->profile.device;
   const workload::Job job = workload::attention_alone(plan, replay::environment(gpu, profile),
-                                                      order_of(text_in(row, "ring_impl")), calls);
+                                                      *order_of(text_in(row, "ring_impl")), calls);
   const replay::RunReport report =
       replay::run(job, replay::price(job, gpu, profile, *site->network),
                   replay::outside_memory(job, plan, gpu, profile, *site->network));

@@ -352,7 +352,7 @@ RowPlan plan_of(const Row& row) {
   read_sharding(reading);
   const std::string no_precision = read_precision(reading);
   read_degrees(reading);
-  read_schedule(reading);
+  const std::string no_schedule = read_schedule(reading);
   read_policy(reading);
   read_flags(reading);
   config::Stated stated = config::state(*framework, reading.settings, columns, *choice.machine);
@@ -360,7 +360,7 @@ RowPlan plan_of(const Row& row) {
   out.plan = std::move(stated.plan);
   out.plan.architecture.name = cell(row, "model");
   for (const std::string& problem :
-       {stated.completion.refused, settle_sharding(row, out.plan), no_precision})
+       {stated.completion.refused, settle_sharding(row, out.plan), no_precision, no_schedule})
     if (!problem.empty()) return refuse(problem);
   if (std::string problem = read_experts(row, more, out); !problem.empty()) return refuse(problem);
   if (std::string problem = settle_degrees(reading, stated, out); !problem.empty())

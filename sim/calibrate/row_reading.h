@@ -29,8 +29,8 @@ struct Reading {
 // The network; "" or why it cannot be.
 std::string read_architecture(Reading& reading);
 
-// The schedule and its chunks.
-void read_schedule(Reading& reading);
+// The schedule and its chunks; "" or why it cannot be.
+std::string read_schedule(Reading& reading);
 // What the framework left open of them. REQUIRES: degrees and network of out.plan stand.
 std::string settle_schedule(Reading& reading, RowPlan& out);
 

@@ -1,21 +1,68 @@
 // row_schedule.cpp — the pipeline of a row: its schedule, its model chunks, its uneven stages.
 #include <algorithm>
+#include <array>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <sstream>
 
 #include "sim/calibrate/row_reading.h"
+#include "sim/core/letters.h"
 #include "sim/schedule/schedule.h"
 
 namespace sim::calibrate {
 
 namespace {
 
-// The schedule that the row names; null for Megatron-LM's, which its chunks decide.
-const schedule::Schedule* named(const Row& row) {
-  const std::string& text = cell(row, "schedule");
+// What the column `schedule` says.
+struct Named {
+  const schedule::Schedule* schedule = nullptr;  // none: Megatron-LM's, which its chunks decide
+  bool interleaved = false;                      // that one, of several chunks
+  bool known = true;
+};
+
+// Without what tells spellings apart: "ZB-1p" and "zb_1p" are one.
+std::string plain(std::string_view word) {
+  std::string letters;
+  for (const char c : word)
+    if (c != '-' && c != '_' && c != '?') letters += lower(c);
+  return letters;
+}
+
+// Names of tables and of PyTorch's classes.
+const schedule::Schedule* find_named(const std::string& word) {
+  static const std::map<std::string, const char*, std::less<>> others = {
+      {"interlaced", "vocab-interlaced"},
+      {"zbvzerobubble", "zb-v"},
+      {"interleavedzerobubble", "interleaved-zb"},
+      {"loopedbfs", "breadth-first"},
+  };
+  if (const auto found = others.find(word); found != others.end())
+    return schedule::find(found->second);
   for (const schedule::Schedule& one : schedule::catalog())
-    if (!one.name.ends_with("1f1b") && contains(text, one.name)) return &one;
-  return contains(text, "interlaced") ? schedule::find("vocab-interlaced") : nullptr;
+    if (plain(one.name) == word) return &one;
+  return nullptr;
+}
+
+// Words, each a schedule or a remark: "1F1B vocab-2", "interleaved-1F1B (6 interleaving)".
+Named named(const Row& row) {
+  // How layers or vocabulary are dealt out, which other columns say.
+  constexpr std::array remarks{"", "none", "unstated", "baseline", "redis"};
+  constexpr std::array interleaved{"interleaved", "interleaved1f1b", "1f1bi", "1f1binterleaved"};
+  const std::string& cell_text = cell(row, "schedule");
+  std::istringstream words(cell_text.substr(0, cell_text.find('(')));
+  Named all;
+  for (std::string word; words >> word;) {
+    word = plain(word);
+    if (std::ranges::count(interleaved, word) > 0) {
+      all.interleaved = true;
+    } else if (word != "1f1b" && std::ranges::count(remarks, word) == 0) {
+      const schedule::Schedule* one = find_named(word);
+      all.known = all.known && one != nullptr && all.schedule == nullptr;
+      all.schedule = one;
+    }
+  }
+  return all;
 }
 
 // Layers of the stages where the row says those of the last one: the others share the rest, what is
@@ -51,8 +98,12 @@ std::vector<int> stage_layers(const Reading& reading, const workload::Plan& plan
   const auto layers = static_cast<int>(plan.architecture.layers);
   if (std::vector<int> listed = listed_stages(reading.extra, layers, plan.mesh.pp); !listed.empty())
     return listed;
+  if (plan.mesh.pp < 2) return {};
+  // What is left over goes to the last stages [InternEvo, partition_uniform].
+  if (contains(cell(reading.row, "framework"), "internevo") && layers % plan.mesh.pp != 0)
+    return before_the_last(layers, plan.mesh.pp, (layers + plan.mesh.pp - 1) / plan.mesh.pp);
   const auto found = reading.extra.find("last_stage_layers");
-  if (found == reading.extra.end() || plan.mesh.pp < 2) return {};
+  if (found == reading.extra.end()) return {};
   const auto last = found->is_string() ? leading_number(found->get<std::string>()) : std::nullopt;
   if (!last || *last < 0 || *last >= layers || *last * plan.mesh.pp == layers) return {};
   return before_the_last(layers, plan.mesh.pp, static_cast<int>(*last));
@@ -60,27 +111,36 @@ std::vector<int> stage_layers(const Reading& reading, const workload::Plan& plan
 
 }  // namespace
 
-void read_schedule(Reading& reading) {
-  const schedule::Schedule* schedule = named(reading.row);
+std::string read_schedule(Reading& reading) {
+  const Named names = named(reading.row);
+  if (!names.known)
+    return fmt::format("schedule '{}' is not represented", cell(reading.row, "schedule"));
   const int chunks = degree(reading.row, "vp");
-  if (schedule != nullptr) {
-    reading.say("schedule", schedule->name);
-    reading.say("virtual_stages", schedule->chunks);
+  if (names.schedule != nullptr) {
+    reading.say("schedule", names.schedule->name);
+    reading.say("virtual_stages", chunks > 1 ? chunks : names.schedule->chunks);
   } else if (chunks > 1) {
     reading.say("virtual_stages", chunks);
   }
+  return "";
 }
 
 std::string settle_schedule(Reading& reading, RowPlan& out) {
   workload::Plan& plan = out.plan;
   workload::PipelinePlan& pipeline = plan.pipeline;
-  const bool blank = cell(reading.row, "vp").empty() && !reading.says("virtual_stages");
+  const Named names = named(reading.row);
+  // The embedding and the head count as layers: the zero-bubble paper's stages, DeepSpeed's
+  // partition by "type:transformer|embedding", NVIDIA's recipes for Llama-3.1-405B.
+  const std::int64_t layers = plan.architecture.layers, with_ends = layers + 2;
+  const bool one_each = contains(cell(reading.row, "notes"), "one layer per chunk");
   if (plan.mesh.pp == 1) {
     pipeline.virtual_stages = 1;
     pipeline.schedule = "1f1b";
-  } else if (contains(cell(reading.row, "schedule"), "interleaved") && blank &&
-             pipeline.virtual_stages == 1) {
-    return "not published: vp";
+  } else if (names.interleaved && pipeline.virtual_stages == 1 &&
+             pipeline.layers_of_parts.empty()) {
+    if (!one_each || with_ends % plan.mesh.pp != 0) return "not published: vp";
+    pipeline.virtual_stages = static_cast<int>(with_ends / plan.mesh.pp);
+    pipeline.schedule = "interleaved-1f1b";
   }
   if (pipeline.layers_of_parts.empty() && pipeline.virtual_stages == 1)
     pipeline.layers_of_parts = stage_layers(reading, plan);
@@ -88,21 +148,24 @@ std::string settle_schedule(Reading& reading, RowPlan& out) {
     if (listed % plan.mesh.pp != 0)
       return fmt::format("a layout of {} parts on {} stages", listed, plan.mesh.pp);
     pipeline.virtual_stages = listed / plan.mesh.pp;
-    if (named(reading.row) == nullptr)
+    if (names.schedule == nullptr)
       pipeline.schedule = pipeline.virtual_stages > 1 ? "interleaved-1f1b" : "1f1b";
     return "";
   }
   if (pipeline.layer_split != workload::LayerSplit::even) return "";
   const std::int64_t parts = std::int64_t{plan.mesh.pp} * pipeline.virtual_stages;
-  // The embedding and the head count as layers: the zero-bubble paper's stages, DeepSpeed's
-  // partition by "type:transformer|embedding", NVIDIA's recipes for Llama-3.1-405B.
-  const std::int64_t layers = plan.architecture.layers, with_ends = layers + 2;
   if (layers % parts == 0) return "";
+  const bool less_at_ends = flag(reading.extra, "first_last_stage_one_layer_less");
+  // Chunks of one layer: the ends hold none, embedding and head alone.
+  if (with_ends == parts && (less_at_ends || one_each)) {
+    pipeline.layer_split = workload::LayerSplit::padded;
+    return "";
+  }
   if (with_ends % parts != 0 || with_ends / parts <= 1)
     return fmt::format("uneven stages are not represented ({} layers on {} x {})", layers,
                        plan.mesh.pp, pipeline.virtual_stages);
   pipeline.account_for_embedding = pipeline.account_for_loss = true;
-  if (!flag(reading.extra, "first_last_stage_one_layer_less"))
+  if (!less_at_ends)
     reading.assume("account_for_embedding", "embedding and head count as layers of their stages");
   return "";
 }

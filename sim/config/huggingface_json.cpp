@@ -134,9 +134,12 @@ class JsonReader : public nlohmann::json_sax<nlohmann::json> {
     if (depth_ == 0 && kind != JsonValue::Kind::object) return not_an_object(value.start);
     if (depth_ == 0) object_.start_ = value.start;
     const std::size_t start = value.start;
-    if (depth_ == 1) opened_ = key_;
-    if (depth_ == 1) in_list_ = kind == JsonValue::Kind::array && !repeated_;
-    if (depth_ == 1) keep(std::move(value));
+    if (depth_ == 1) {
+      opened_ = key_;
+      kept_ = !repeated_;
+      in_list_ = kept_ && kind == JsonValue::Kind::array;
+      keep(std::move(value));
+    }
     if (++depth_ > max_json_depth) {
       problem(start, fmt::format("nested more than {} deep", max_json_depth));
       return false;
@@ -149,7 +152,7 @@ class JsonReader : public nlohmann::json_sax<nlohmann::json> {
     token();
     --depth_;
     keys_.pop_back();
-    if (depth_ == 1) object_.values_[opened_].end = at_;
+    if (depth_ == 1 && kept_) object_.values_[opened_].end = at_;
     if (depth_ == 1) in_list_ = false;
     return true;
   }
@@ -165,6 +168,7 @@ class JsonReader : public nlohmann::json_sax<nlohmann::json> {
   int depth_ = 0;
   std::vector<std::set<std::string>> keys_;  // of each open object
   std::string key_, opened_;                 // `opened_`: of the value that is a list or an object
+  bool kept_ = false;                        // ... of which the first of its name counts
   bool in_list_ = false;
   std::size_t key_start_ = 0;
   bool repeated_ = false;
@@ -209,7 +213,9 @@ JsonObject JsonObject::part(const JsonValue& object) const {
   for (std::size_t i = 0; i < text.size(); ++i)
     if ((i < object.start || i >= object.end) && text[i] != '\n') text[i] = ' ';
   Diagnostics told;
-  return *read(text, name_, told);
+  std::optional<JsonObject> inside = read(text, name_, told);
+  assert(inside);
+  return *std::move(inside);
 }
 
 std::string JsonObject::spelled(const JsonValue& value) const {

@@ -224,10 +224,10 @@ void chunks(const v1::Plan& from, Resolved& out) {
   layout(from, out);
   if (!from.has_schedule())
     plan.pipeline.schedule = plan.pipeline.virtual_stages > 1 ? "interleaved-1f1b" : "1f1b";
-  // Where the schedule says how many parts a stage has, nobody else need.
+  // Who names a schedule alone gets as many parts of a stage as it has where nobody says.
   const schedule::Schedule* row = schedule::find(plan.pipeline.schedule);
-  const bool fixed = row && row->placement != schedule::Placement::round_robin;
-  if (fixed && !from.has_virtual_stages() && !from.has_pipeline_layout())
+  if (row != nullptr && from.has_schedule() && !from.has_virtual_stages() &&
+      !from.has_pipeline_layout() && !from.has_layers_per_virtual_stage())
     plan.pipeline.virtual_stages = row->chunks;
 }
 

@@ -5,6 +5,7 @@
 #include <limits>
 #include <numeric>
 #include <optional>
+#include <utility>
 
 #include "sim/schedule/placement.h"
 #include "sim/search/block_times.h"
@@ -187,11 +188,24 @@ int stage_without_memory(const report::Answer& answer) {
   return answer.run.classes[answer.run.out_of_memory.front()].stage;
 }
 
-// Splits the model until the replay says that it fits; nothing where no split does.
-std::optional<Plan> fitting(const Plan& plan, Site& site) {
-  PartCosts costs = costs_of(plan, site);
+// The stage of each part.
+std::vector<int> stages_of_parts(const Plan& plan) {
+  const schedule::Schedule& row = *schedule::find(plan.pipeline.schedule);
+  const schedule::Shape shape = workload::pipeline_shape(plan, 1);
+  std::vector<int> stages(static_cast<std::size_t>(workload::count_parts(plan)), 0);
+  for (int stage = 0; stage < shape.stages; ++stage)
+    for (int chunk = 0; chunk < shape.chunks; ++chunk)
+      stages[static_cast<std::size_t>(schedule::part_of(row.placement, shape, {stage, chunk}))] =
+          stage;
+  return stages;
+}
+
+// Splits the model by `split(costs)` until the replay says that it fits; nothing where no split
+// does.
+template <class Split>
+std::optional<Plan> fitting(const Plan& plan, Site& site, PartCosts costs, Split by) {
   for (;;) {
-    const std::vector<int> layers = balance(costs);
+    const std::vector<int> layers = by(costs);
     if (layers.empty()) return std::nullopt;
     const Plan split = with_layers(plan, layers);
     if (!problems(split, site).empty()) return std::nullopt;
@@ -214,15 +228,54 @@ std::vector<int> balance(const PartCosts& costs) {
                     [](double sum, double time) { return sum + time * time; });
 }
 
+std::vector<int> balance_stages(const PartCosts& costs, const std::vector<int>& stages) {
+  const std::size_t parts = costs.ends.size();
+  const double layer = std::accumulate(costs.layers.begin(), costs.layers.end(), 0.0) /
+                       static_cast<double>(std::max<std::size_t>(costs.layers.size(), 1));
+  const auto takes = [&](std::size_t part) {
+    return layer * (costs.pace.empty() ? 1 : costs.pace[part]);
+  };
+  std::vector<int> split(parts, 0);
+  std::vector<double> load(parts, 0);  // by stage; there are no more of them
+  auto left = static_cast<std::int64_t>(costs.layers.size());
+  for (std::size_t part = 0; part < parts; ++part) {
+    split[part] = std::max(costs.least[part], 0);
+    left -= split[part];
+    if (split[part] > costs.most[part]) return {};
+    load[static_cast<std::size_t>(stages[part])] += costs.ends[part] + split[part] * takes(part);
+  }
+  for (; left > 0; --left) {
+    std::size_t best = parts;
+    const auto rank = [&](std::size_t part) {
+      const double load_then = load[static_cast<std::size_t>(stages[part])] + takes(part);
+      return std::pair(load_then, split[part]);
+    };
+    for (std::size_t part = 0; part < parts; ++part)
+      if (split[part] < costs.most[part] && (best == parts || rank(part) < rank(best))) best = part;
+    if (best == parts) return {};
+    ++split[best];
+    load[static_cast<std::size_t>(stages[best])] += takes(best);
+  }
+  return left < 0 ? std::vector<int>{} : split;
+}
+
 Plan balanced(const Plan& plan, Site& site) {
   if (plan.pipeline.layer_split != LayerSplit::balanced || !plan.pipeline.layers_of_parts.empty())
     return plan;
-  Plan even = plan;
-  even.pipeline.layer_split = LayerSplit::even;
   std::vector<Plan> candidates{with_layers(plan, workload::layers_of_parts(plan))};
-  if (problems(even, site).empty())
-    candidates.push_back(with_layers(plan, workload::layers_of_parts(even)));
-  if (const std::optional<Plan> split = fitting(plan, site)) candidates.push_back(*split);
+  for (const LayerSplit rule : {LayerSplit::even, LayerSplit::weighted}) {
+    Plan other = plan;
+    other.pipeline.layer_split = rule;
+    if (problems(other, site).empty())
+      candidates.push_back(with_layers(plan, workload::layers_of_parts(other)));
+  }
+  const PartCosts costs = costs_of(plan, site);
+  if (auto split = fitting(plan, site, costs, balance)) candidates.push_back(*split);
+  if (plan.pipeline.virtual_stages > 1) {
+    const std::vector<int> stages = stages_of_parts(plan);
+    const auto by_stages = [&](const PartCosts& of) { return balance_stages(of, stages); };
+    if (auto split = fitting(plan, site, costs, by_stages)) candidates.push_back(*split);
+  }
   const Plan* best = &candidates.front();
   std::optional<Duration> least;
   for (const Plan& one : candidates) {

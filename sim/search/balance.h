@@ -10,6 +10,10 @@
 //
 // Of all splits as fast as the best one that whose parts are most alike (least sum of squares).
 //
+// A stage of several chunks may have more to do than others although no part of it has: for these
+// layers are also dealt out one by one, each to the stage that has least to do with it, which is
+// the least there can be where all layers take as long.
+//
 // Li et al., "Integrated Hardware Architecture and Device Placement Search" (PHAZE,
 // arXiv:2407.13143), section 4: contiguous layers on the devices of a pipeline.
 #pragma once
@@ -31,9 +35,12 @@ struct PartCosts {
 // Layers of each part; empty: the bounds leave no split. REQUIRES: ends, least and most are as
 // many, at least one.
 std::vector<int> balance(const PartCosts& costs);
+// The same by what the parts of a stage take together; layers count as equal. `stages`: of parts.
+std::vector<int> balance_stages(const PartCosts& costs, const std::vector<int>& stages);
 
 // The plan with layers_of_parts where it asks for balanced layers, else as it is: of the balanced
-// split, the padded and the even one that which the replay says is the fastest of those that fit.
+// splits, the padded, the even and the weighted one that which the replay says is the fastest of
+// those that fit.
 // REQUIRES: problems(plan, site) is empty.
 workload::Plan balanced(const workload::Plan& plan, Site& site);
 

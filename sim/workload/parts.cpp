@@ -76,8 +76,8 @@ void sized_problems(const Plan& plan, std::vector<Problem>& problems) {
   if (!fits) {
     problems.push_back({"first_stage_layers",
                         fmt::format("first_stage_layers {} and last_stage_layers {} leave {} "
-                                    "layers for {} other stages; they "
-                                    "must share them evenly",
+                                    "layers for {} other stages; they must share them evenly, or "
+                                    "write layer_split: padded, weighted or balanced instead",
                                     plan.pipeline.first_stage_layers,
                                     plan.pipeline.last_stage_layers, layers - taken, others)});
     return;
@@ -103,7 +103,7 @@ void counted_problems(const Plan& plan, std::vector<Problem>& problems) {
         {"pp",
          fmt::format(
              "{} layers, the embedding and the head counted as asked for are {}; that is not a "
-             "multiple (at least {}) of pp x virtual_stages = {}",
+             "multiple (at least {}) of pp x virtual_stages = {}; layer_split: weighted needs none",
              layers, all, least, parts)});
 }
 

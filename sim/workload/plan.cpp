@@ -333,8 +333,9 @@ void optimizer(const Plan& plan, Problems& problems) {
       o.offload_fraction > 0 && !plan.sharding.deepspeed_optimizer && !plan.shards_parameters();
   if ((narrow || offloads) && !o.precision_aware)
     problems.push_back(
-        {"precision_aware_optimizer",
-         "optimizer state in less than fp32, or on the CPU, needs precision_aware_optimizer"});
+        {offloads ? "optimizer_cpu_offload" : "precision_aware_optimizer",
+         "optimizer state in less than fp32, or on the CPU, needs precision_aware_optimizer; write "
+         "precision_aware_optimizer: true"});
   if (o.precision_aware && (!plan.sharding.distributed_optimizer || plan.shards_parameters()))
     problems.push_back({"precision_aware_optimizer",
                         "precision_aware_optimizer needs distributed_optimizer; turn it on"});

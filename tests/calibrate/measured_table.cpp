@@ -42,6 +42,12 @@ std::vector<std::string> context_row(const char* ulysses, const char* ring, cons
           "20"};
 }
 
+std::vector<std::string> with(std::vector<std::string> row, const char* column, const char* text) {
+  const auto found = std::ranges::find(context_columns, column);
+  row[static_cast<std::size_t>(found - context_columns.begin())] = text;
+  return row;
+}
+
 const std::vector<std::string> offload_columns = {"host_hint",
                                                   "model",
                                                   "tp",
@@ -74,6 +80,27 @@ TEST_CASE("calibrate: a table of its own columns is known by them") {
   CHECK(measured_table(table(context_columns, {})) == &measured_tables()[0]);
   CHECK(measured_table(table(offload_columns, {})) == &measured_tables()[1]);
   CHECK(measured_table(table({"row_id", "gpu", "tp"}, {})) == nullptr);
+}
+
+TEST_CASE("calibrate: of attention over ranks nothing is read as what it is not") {
+  const std::vector<std::string> usual = context_row("4", "2", "zigzag");
+  const auto reason = [](const std::vector<std::string>& row) {
+    search::Sites sites;
+    return predict(measured_tables()[0], table(context_columns, {row}), sites).front().reason;
+  };
+  CHECK(reason(usual).empty());
+  CHECK(reason(with(usual, "ring_impl", "foo")) ==
+        "ring_impl 'foo' is none of basic, stripe and zigzag");
+  for (const char* text : {"128", "128K", "128k", "1M"})
+    CHECK(reason(with(usual, "seqlen", text)).empty());
+  for (const char* text : {"", "K", "0", "-1", "128KK", "8M", "1e6", "4194305"})
+    CHECK(reason(with(usual, "seqlen", text)) == "no shape");
+  std::vector<std::string> columns = context_columns, row = usual;
+  columns.emplace_back("pass");
+  row.emplace_back("fwd+bwd, causal");
+  search::Sites sites;
+  CHECK(predict(measured_tables()[0], table(columns, {row}), sites).front().reason ==
+        "pass 'fwd+bwd, causal': forward alone is replayed");
 }
 
 TEST_CASE("calibrate: attention over ranks is slower along a ring and with tokens in a row") {

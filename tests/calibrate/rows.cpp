@@ -13,6 +13,7 @@
 #include "sim/config/cluster.h"
 #include "sim/config/runs_csv.h"
 #include "sim/report/json.h"
+#include "sim/workload/parts.h"
 #include "tests/picture.h"
 
 using namespace sim;
@@ -331,6 +332,50 @@ TEST_CASE("calibrate: what cannot be represented says why by name") {
   CHECK(with("n_gpus", "16") == "tp x cp x pp x dp = 8 is not the row's 16 GPUs");
   CHECK(with("hidden", "-1") == "not published: hidden");
   CHECK(with("tp", "99999999999999999999") == "not published: tp");
+}
+
+TEST_CASE("calibrate: a row's schedule goes by its words, and one that nobody knows is refused") {
+  Row row = find("training_runs.csv", "T00052");  // 22 layers on 8 stages
+  const auto with = [&](const char* schedule, const char* chunks) {
+    row["schedule"] = schedule;
+    row["vp"] = chunks;
+    return plan_of(row);
+  };
+  // One layer a chunk, embedding and head alone at the ends.
+  for (const char* chunks : {"", "1", "3"})
+    for (const char* name : {"1F1B-I", "interleaved 1F1B", "interleaved-1F1B (3 chunks)"}) {
+      const RowPlan interleaved = with(name, chunks);
+      INFO(name << " " << chunks << ": " << interleaved.unsupported);
+      REQUIRE(interleaved.unsupported.empty());
+      CHECK(interleaved.plan.pipeline.schedule == "interleaved-1f1b");
+      CHECK(interleaved.plan.pipeline.virtual_stages == 3);
+      const std::vector<int> layers = workload::layers_of_parts(interleaved.plan);
+      CHECK(layers.size() == 24);
+      CHECK(layers.front() == 0);
+      CHECK(layers.back() == 0);
+      CHECK(std::count(layers.begin(), layers.end(), 1) == 22);
+    }
+  CHECK(with("ZB-H1", "").plan.pipeline.schedule == "zb-h1");
+  CHECK(with("zb_2p?", "").plan.pipeline.schedule == "zb-2p");
+  CHECK(with("1F1B redis", "").plan.pipeline.schedule == "1f1b");
+  CHECK(with("1F1B vocab-2", "").plan.pipeline.schedule == "vocab-2");
+  row["layers"] = "32";
+  CHECK(with("ZBVZeroBubble", "").plan.pipeline.schedule == "zb-v");
+  CHECK(with("LoopedBFS", "4").plan.pipeline.schedule == "breadth-first");
+  CHECK(with("LoopedBFS", "4").plan.pipeline.virtual_stages == 4);
+  CHECK(with("InterleavedZeroBubble", "2").plan.pipeline.schedule == "interleaved-zb");
+  for (const char* name : {"Chimera", "V-Half vocab-1", "ZeroBubble", "v-schedule"})
+    CHECK(with(name, "").unsupported ==
+          std::string("schedule '") + name + "' is not represented");
+  row["notes"] = "";
+  CHECK(with("1F1B-I", "1").unsupported == "not published: vp");
+}
+
+TEST_CASE("calibrate: what InternEvo's stages have left over is the last ones'") {
+  Row row = find("training_runs.csv", "T01117");  // 32 layers on 3 stages
+  CHECK(workload::layers_of_parts(plan_of(row).plan) == std::vector{10, 11, 11});
+  row["pp"] = row["n_gpus"] = "6";
+  CHECK(workload::layers_of_parts(plan_of(row).plan) == std::vector{5, 5, 5, 5, 6, 6});
 }
 
 TEST_CASE("calibrate: a row of blanks is refused and not a crash") {

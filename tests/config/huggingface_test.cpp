@@ -592,6 +592,15 @@ TEST_CASE("huggingface: what is wrong in the part that reads text is told once")
         "m.json:7:31: key \"a\" is given twice; keep one\n");
 }
 
+TEST_CASE("huggingface: of parts given twice the first is read, to its own end") {
+  const std::string model = with("\"vocab_size\": 1000", "\"vocab_size\": 0");
+  const std::string again = ", \"text_config\": {\"b\": [2, {}]}";
+  const std::string told = problems("{\"text_config\": " + model + again + "}");
+  CHECK(told.find("key \"text_config\" is given twice; keep one\n") != std::string::npos);
+  CHECK(told.find("vocab_size is 0; it must be 1 to ") != std::string::npos);
+  CHECK(std::count(told.begin(), told.end(), '\n') == 2);
+}
+
 TEST_CASE("huggingface: behind as many problems as are told, a file without a type is no network") {
   std::string text = "{";
   for (int n = 0; n < 200; ++n) text += "\"a\": 1, ";

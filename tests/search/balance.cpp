@@ -82,3 +82,34 @@ TEST_CASE("search: no split of layers is better balanced than the one that is fo
   }
   CHECK(possible > 1000);
 }
+
+TEST_CASE("search: no split of equal layers leaves a stage of several chunks less to do") {
+  Random random(2);
+  int possible = 0;
+  for (int i = 0; i < 2000; ++i) {
+    PartCosts costs = drawn(random);
+    std::fill(costs.layers.begin(), costs.layers.end(), 2.0);
+    costs.pace.clear();
+    std::vector<int> stages;
+    const std::size_t parts = costs.ends.size();
+    const std::size_t count = 1 + random.next() % parts;
+    for (std::size_t part = 0; part < parts; ++part)
+      stages.push_back(static_cast<int>(part % count));
+    const auto busiest = [&](const std::vector<int>& split) {
+      std::vector<double> load(count, 0);
+      for (std::size_t part = 0; part < parts; ++part)
+        load[part % count] += costs.ends[part] + 2.0 * split[part];
+      return *std::max_element(load.begin(), load.end());
+    };
+    double best = std::numeric_limits<double>::infinity();
+    for_each_split(costs,
+                   [&](const std::vector<int>& split) { best = std::min(best, busiest(split)); });
+    const std::vector<int> found = balance_stages(costs, stages);
+    CAPTURE(i);
+    CHECK(found.empty() == (best == std::numeric_limits<double>::infinity()));
+    if (found.empty()) continue;
+    ++possible;
+    CHECK(busiest(found) == best);
+  }
+  CHECK(possible > 1000);
+}
