@@ -140,8 +140,8 @@ int run_schedule(const Arguments& arguments, Globals globals) {
   options.value("group", "G", "microbatches that go round together (default: by the rule)");
   options.value("rule", "RULE", "interleaving: megatron-0.9, megatron-0.10 or pytorch");
   options.value("times", "NAME=TIME,...",
-                "forward=1,backward=1,weight=1,transfer=0,output=0 (vocabulary passes),kept=1 (share of "
-                "a microbatch's memory between its backward and its weight pass)");
+                "forward=1,backward=1,weight=1,transfer=0,output=0 (vocabulary passes),kept=1 (of "
+                "a microbatch's memory, from its backward to its weight pass)");
   options.words(1, 1).parse(arguments, globals);
   const Schedule& schedule = schedule_of(options.words()[0]);
   for (const char* needed : {"stages", "microbatches"})
