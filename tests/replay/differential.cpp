@@ -289,11 +289,11 @@ std::vector<Case> catalog() {
     p.sharding.fsdp.reshard_after_forward = false;
   });
   add("launch-bound", sample::plan(2, 1, 2, 2, 8), plain, 300);
-  const auto shares = [](std::vector<int> counts) { return [=](Plan& p) { share(p, counts); }; };
-  add("unlike replicas", sample::plan(1, 1, 1, 4, 1), shares({6, 6, 3, 1}));
-  add("unlike replicas, launch-bound", sample::plan(2, 1, 1, 2, 1), shares({2, 7}), 300);
-  add("unlike replicas, 3D", sample::plan(2, 1, 2, 3, 1), shares({8, 2, 5}));
-  add("unlike replicas, ring", sample::plan(1, 2, 2, 2, 1), shares({3, 9}));
+  const auto unlike = [](std::vector<int> counts) { return [=](Plan& p) { share(p, counts); }; };
+  add("unlike replicas", sample::plan(1, 1, 1, 4, 1), unlike({6, 6, 3, 1}));
+  add("unlike replicas, launch-bound", sample::plan(2, 1, 1, 2, 1), unlike({2, 7}), 300);
+  add("unlike replicas, 3D", sample::plan(2, 1, 2, 3, 1), unlike({8, 2, 5}));
+  add("unlike replicas, ring", sample::plan(1, 2, 2, 2, 1), unlike({3, 9}));
   add("unlike replicas, all-reduced gradients", sample::plan(1, 1, 2, 2, 1), [](Plan& p) {
     p.sharding.distributed_optimizer = p.sharding.overlap_param_gather = false;
     share(p, {9, 4});
@@ -349,6 +349,51 @@ std::vector<Case> schedules() {
   return cases;
 }
 
+// Every way to share a sequence or a product, with what may go with it.
+std::vector<Case> shares() {
+  std::vector<Case> cases;
+  const auto with_all = [&](const std::string& name, const Plan& base) {
+    const auto add = [&](const char* what, auto change) {
+      Plan p = base;
+      change(p);
+      if (workload::problems(p).empty()) cases.push_back({name + ", " + what, std::move(p)});
+    };
+    add("plain", [](Plan&) {});
+    add("full recomputation", [](Plan& p) { p.policy.recompute = workload::Recompute::full; });
+    add("recomputed core", [](Plan& p) { p.policy.recompute = workload::Recompute::selective; });
+    add("fp8", [](Plan& p) { p.numerics.fp8 = true; });
+    add("replicated", [](Plan& p) {
+      p.sharding.distributed_optimizer = p.sharding.overlap_param_gather = false;
+    });
+    add("shards", [](Plan& p) { p.sharding.data_parallel = workload::DataParallelism::fsdp2; });
+    add("interleaved", [](Plan& p) {
+      p.mesh.pp = 2;
+      p.pipeline.schedule = "interleaved-1f1b";
+      p.pipeline.virtual_stages = 2;
+    });
+  };
+  for (const context::Method& method : context::catalog()) {
+    Plan base = sample::plan(2, 4, 1, 2, 6);
+    base.architecture.kv_heads = base.architecture.heads;
+    base.mesh.context = method.name;
+    if (method.exchange == context::Exchange::neighbours) base.mesh.ulysses = 2;
+    with_all(fmt::format("context {}", method.name), base);
+  }
+  Plan columns = sample::plan(4, 1, 1, 2, 6);
+  columns.mesh.tensor_columns = 2;
+  columns.mesh.sequence_parallel = false;
+  with_all("columns of products", columns);
+  columns.mesh.dp = 4;
+  columns.mesh.tensor_depth = 2;
+  columns.batch.global_batch *= 2;
+  columns.sharding.distributed_optimizer = columns.sharding.overlap_param_gather =
+      columns.sharding.overlap_grad_reduce = false;
+  columns.stack.gradient_accumulation_fusion = false;
+  with_all("columns and depth of products", columns);
+  CHECK(cases.size() > 50);
+  return cases;
+}
+
 // Everything that happens, by rank class and stream, whatever the order of telling.
 struct Recorder final : replay::Observer {
   using Operation = std::tuple<std::string, std::int64_t, std::int64_t, std::int64_t>;
@@ -385,6 +430,7 @@ void check_equal(const replay::RunReport& a, const replay::RunReport& b) {
 
 TEST_CASE("replay: fast and reference engine agree on every operation and every byte") {
   std::vector<Case> cases = catalog();
+  for (Case& c : shares()) cases.push_back(std::move(c));
   for (Case& c : schedules()) cases.push_back(std::move(c));
   const auto both = static_cast<std::ptrdiff_t>(cases.size());
   for (Case& c : schedules()) cases.push_back(std::move(c));  // the CPU waits for the GPU
