@@ -13,6 +13,7 @@
 #include "sim/command/command.h"
 #include "sim/command/field_values.h"
 #include "sim/config/campaign.h"
+#include "sim/config/codec.h"
 #include "sim/config/framework.h"
 #include "sim/config/huggingface.h"
 #include "sim/config/locate.h"
@@ -48,6 +49,9 @@ std::vector<Entry> clusters() {
 }
 std::vector<Entry> workloads() {
   return files(config::Kind::workload);
+}
+std::vector<Entry> codecs() {
+  return named(config::codec_names());
 }
 std::vector<Entry> campaigns() {
   return named(config::campaign_names());
@@ -114,12 +118,13 @@ struct Listed {
   const char* name;
   std::vector<Entry> (*entries)();
 };
-constexpr std::array<Listed, 14> lists = {{{"models", models},
+constexpr std::array<Listed, 15> lists = {{{"models", models},
                                            {"clusters", clusters},
                                            {"schedules", schedules},
                                            {"collectives", collectives},
                                            {"contexts", contexts},
                                            {"offloads", offloads},
+                                           {"codecs", codecs},
                                            {"frameworks", frameworks},
                                            {"workloads", workloads},
                                            {"campaigns", campaigns},
