@@ -159,7 +159,7 @@ int run_schedule(const Arguments& arguments, Globals globals) {
               .interleaving = interleaving_of(options),
               .times = times_of(options.text("times"))};
   if (const std::string problem = schedule.problem(shape); !problem.empty())
-    throw Stop{exit_data, fmt::format("error: schedule {}: {}", schedule.name, problem)};
+    throw Stop{exit_data, fmt::format("schedule {}: {}", schedule.name, problem)};
   const std::vector<schedule::Order> orders = schedule.orders(shape);
   const Timeline timeline = run(schedule, shape, orders);
   say(globals, "schedule", document_of(schedule, shape, timeline, orders));
