@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <csignal>
 #include <exception>
 #include <iterator>
 
@@ -73,6 +74,7 @@ int main(int count, char** values) {
   const Arguments arguments(values + 1, values + std::max(count, 1));
   const bool json = std::ranges::find(arguments, "--json") != arguments.end();
   end_on_interrupts();
+  std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is a disk that is full
   keep_freed_memory();
   try {
     return dispatch(arguments);

@@ -307,8 +307,10 @@ void Builder::take_intervals() {
     costs.write = seconds(tier.blocking);
     const double step = seconds(built.spec.phases.front().shapes.front().front().step);
     const double least = std::max({step, seconds(tier.blocking), seconds(tier.background)});
-    // Without failures any interval does; one a day.
-    const double best = costs.mtbf > 0 ? best_interval(costs) : seconds_per_day;
+    // Without failures any interval does; one a day. A campaign that saves at least once keeps
+    // something.
+    const double best =
+        std::min(costs.mtbf > 0 ? best_interval(costs) : seconds_per_day, setup.file.length);
     if (i + 1 == built.spec.tiers.size()) {
       built.least_interval = least;
       built.usual_interval = std::max(best, least);

@@ -100,8 +100,10 @@ int run_calibrate(const Arguments& arguments, Globals globals) {
     const std::string problem = report::write_file(output, done.profile);
     if (!problem.empty()) throw Stop{exit_io, problem};
   }
-  say(globals, "calibrate", calibrate::calibration_document(done));
-  if (!output.empty() && !written)
+  const bool refused = !output.empty() && !written;
+  // One document: what was asked for, or why there is none.
+  if (!refused || !globals.json) say(globals, "calibrate", calibrate::calibration_document(done));
+  if (refused)
     throw Stop{exit_data, fmt::format("{} is not written: no parameter was felt by five "
                                       "measurements",
                                       output)};

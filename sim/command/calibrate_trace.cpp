@@ -1,6 +1,7 @@
 // calibrate_trace.cpp — `rehearse calibrate TRACE --plan PLAN`: the kernels of a step beside what
 // the plan issues, and a profile from them.
 #include "sim/command/calibrate_trace.h"
+#include "sim/command/watch.h"
 
 #include <fmt/format.h>
 
@@ -77,7 +78,7 @@ int run_calibrate_trace(const Options& options, const Globals& globals) {
   const config::PlanFile file =
       need(config::load_plan(workload_path(options.text("plan")), settings));
   search::Sites sites;
-  search::Site& site = *need(sites.of(file.machine));
+  search::Site& site = site_of(file, sites);
   const std::vector<ComparedTrace> traces = compare_all(options, file, site);
   if (options.has("trace")) draw(options.text("trace"), traces);
 

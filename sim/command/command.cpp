@@ -98,6 +98,15 @@ Options& Options::output(const char* name, const char* placeholder, const char* 
 void Options::declare_outputs() const {
   namespace fs = std::filesystem;
   std::vector<std::pair<fs::path, std::string>> named;
+  std::error_code gone;
+  [[maybe_unused]] const fs::path here = fs::current_path(gone);
+  if (gone)
+    throw Stop{exit_missing, "the working folder is not there any more: " + gone.message()};
+  for (const OptionRow& row : rows_)
+    if ((row.placeholder == "FILE" || row.placeholder == "FOLDER") && has(row.name) &&
+        (row.repeated ? std::ranges::count(list(row.name), "") > 0 : text(row.name).empty()))
+      refuse(fmt::format("--{} names no {}", row.name,
+                         row.placeholder == "FILE" ? "file" : "folder"));
   for (const std::string& name : outputs_) {
     if (!has(name)) continue;
     const fs::path path = fs::absolute(text(name)).lexically_normal();
@@ -342,7 +351,7 @@ int complain(const Diagnostics& problems) {
   bool data = false;
   complaints().insert(complaints().end(), problems.begin(), problems.end());
   for (const Diagnostic& problem : problems) {
-    note(problem.where + ": error: " + problem.message);
+    note((problem.where.empty() ? "rehearse" : problem.where) + ": error: " + problem.message);
     data = data || problem.fault == Fault::data;
   }
   return data ? exit_data : exit_missing;

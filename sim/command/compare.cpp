@@ -7,6 +7,7 @@
 
 #include "sim/calibrate/readers/reader.h"
 #include "sim/command/command.h"
+#include "sim/command/watch.h"
 #include "sim/config/plan.h"
 #include "sim/report/document.h"
 #include "sim/search/evaluate.h"
@@ -118,7 +119,7 @@ int run_compare(const Arguments& arguments, Globals globals) {
   const calibrate::Source source = need(calibrate::read_source(log));
   const config::PlanFile file = plan_of(options, globals);
   search::Sites sites;
-  search::Site& site = *need(sites.of(file.machine));
+  search::Site& site = site_of(file, sites);
   const report::Answer answer = search::evaluate(file.plan, site);
   const double tokens = report::tokens_per_second_gpu(answer) * report::step_seconds(answer);
   const calibrate::MeasuredRun run = calibrate::measured_run(source.measurements.steps, tokens);

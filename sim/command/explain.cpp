@@ -18,7 +18,7 @@ int run_explain(const Arguments& arguments, Globals globals) {
       .parse(arguments, globals);
   config::PlanFile file = load_plan(options, globals);
   search::Sites sites;
-  search::Site& site = *need(sites.of(file.machine));
+  search::Site& site = site_of(file, sites);
   file.plan = search::settled(file.plan, site);
   Watch watch(options, search::job_of(file.plan, site));
   report::PeakTensors tensors;

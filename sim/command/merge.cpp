@@ -3,6 +3,9 @@
 
 #include <fmt/format.h>
 
+#include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "sim/command/shard.h"
@@ -13,6 +16,20 @@
 namespace sim::command {
 
 namespace {
+
+// Stops where the folder holds records other than those that would be written.
+void keep_other_records(const search::Merged& merged, const std::string& into) {
+  const std::string path = into + "/results.jsonl";
+  std::error_code error;
+  if (!std::filesystem::exists(path, error)) return;
+  std::string lines;
+  for (const std::string& line : merged.lines) lines += line + "\n";
+  std::ifstream in(path, std::ios::binary);
+  const std::string there{std::istreambuf_iterator<char>(in), {}};
+  if (there != lines)
+    throw Stop{exit_data, path + " holds other records, which would be lost; -o FOLDER keeps "
+                                 "them, --overwrite replaces them"};
+}
 
 void print_sweep(const search::Merged& merged, const std::string& into, const Globals& globals) {
   std::vector<report::Json> records;
@@ -42,13 +59,16 @@ void print_merged(const search::Merged& merged, const std::string& into, const G
 int run_merge(const Arguments& arguments, Globals globals) {
   Options options("merge");
   options.value("output,o", "FOLDER", "where the whole goes; the folder of the shards by default")
+      .flag("overwrite", "replace the records of another sweep that the folder holds")
       .words(1, 100'000)
       .parse(arguments, globals);
   if (!options.has("output") && options.words().size() > 1) {
     throw Stop{exit_usage, "several folders: say with -o where the whole goes"};
   }
-  print_merged(need(search::merge(options.words())),
-               options.text("output", options.words().front()), globals);
+  const std::string into = options.text("output", options.words().front());
+  const search::Merged merged = need(search::merge(options.words()));
+  if (merged.kind == "sweep" && !options.has("overwrite")) keep_other_records(merged, into);
+  print_merged(merged, into, globals);
   return exit_yes;
 }
 

@@ -20,6 +20,7 @@
 #include "sim/config/import_words.h"
 #include "sim/config/residuals.h"
 #include "sim/core/cores.h"
+#include "sim/core/outputs.h"
 #include "sim/core/quantity.h"
 #include "sim/planner/document.h"
 #include "sim/planner/search.h"
@@ -217,7 +218,7 @@ void declare(Options& options) {
       .value("time-limit", "SECONDS", "then print the best so far")
       .value("output,o", "FOLDER",
              "where plan.json and results.csv go; with --shard the shares (results-plan)")
-      .flag("overwrite", "with --shard: start over, whatever the share's folder holds")
+      .flag("overwrite", "whatever the folder holds is written over; with --shard: start over")
       .words(1, 1000);
   declare_shard(options);
   declare_report(options);
@@ -233,6 +234,9 @@ Asked asked(const Arguments& arguments, Globals& globals) {
   Asked first;
   declare(*first.options);
   first.options->parse(arguments, globals);
+  for (const char* file : {"/plan.json", "/results.csv"})
+    if (first.options->has("output"))
+      declare_output(first.options->text("output") + file, "output");
   PlanWords words = spelled_out(*first.options, arguments);
   if (words.arguments == arguments) return first;
   Asked whole;
@@ -388,6 +392,17 @@ void keep_share(const Task& task, const search::Manifest& manifest, const std::s
   stop_on(file.finish());
 }
 
+// Stops where the folder holds what a sweep found.
+void keep_sweep(const std::string& folder) {
+  std::error_code error;
+  const auto there = [&](const char* file) {
+    return std::filesystem::exists(folder + file, error);
+  };
+  if (there("/results.jsonl") || (there("/results.csv") && !there("/plan.json")))
+    throw Stop{exit_data, folder + " holds what a sweep found, and --output would write over it; "
+                                   "name another folder, or --overwrite"};
+}
+
 int answer_share(const Task& task, const Options& options, const Share& share,
                  const Globals& globals) {
   const search::Shard& shard = *share.shard;
@@ -451,6 +466,7 @@ int run_plan(const Arguments& arguments, Globals globals) {
   task.wanted.workers = share.workers;
   catch_interrupts();
   if (share.shard) return answer_share(task, options, share, globals);
+  if (options.has("output") && !options.has("overwrite")) keep_sweep(options.text("output"));
   return answer(task, options.text("output", ""), options.text("report", ""), globals);
 }
 

@@ -142,7 +142,7 @@ int run_report(const Arguments& arguments, Globals globals) {
   } else {
     const config::PlanFile file = load_plan(options, globals);
     search::Sites sites;
-    search::Site& site = *need(sites.of(file.machine));
+    search::Site& site = site_of(file, sites);
     RunPage page(path);
     replay::Observers watchers;
     for (replay::Observer* one : page.observers()) watchers.all.push_back(one);

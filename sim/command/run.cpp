@@ -50,7 +50,7 @@ int run_run(const Arguments& arguments, Globals globals) {
     throw Stop{exit_usage, "--timelines: columns of numbers are for --json"};
   const bool reference = options.choice("method", "fast", {"fast", "reference"}) == "reference";
   config::PlanFile file = load_plan(options, globals);
-  search::Site& site = *need(kept_sites().of(file.machine));
+  search::Site& site = site_of(file, kept_sites());
   replay::Options how;
   how.couple = options.choice("network", "isolated", {"isolated", "coupled"}) == "coupled";
   how.method = reference ? replay::Method::reference : replay::Method::fast;

@@ -14,6 +14,7 @@
 #include "sim/command/report.h"
 #include "sim/command/session.h"
 #include "sim/command/shard.h"
+#include "sim/core/outputs.h"
 #include "sim/report/document.h"
 #include "sim/report/record.h"
 #include "sim/report/sweep_document.h"
@@ -112,6 +113,8 @@ int run_sweep(const Arguments& arguments, Globals globals) {
   const std::vector<std::string>& words = options.words();
   std::vector<std::string> said = words;  // what to say again to go on
   if (options.has("memory")) said.push_back("--memory=" + options.text("memory"));
+  for (const char* file : {"/results.jsonl", "/results.csv"})
+    if (options.has("output")) declare_output(options.text("output") + file, "output");
   const config::Grid grid =
       need(config::load_grid(workload_path(words[0]), {words.begin() + 1, words.end()}));
   const std::string whole = options.text("output", default_folder(grid));

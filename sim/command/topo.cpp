@@ -1,6 +1,7 @@
 // topo.cpp — `rehearse topo`: check a cluster or a fabric, time its collectives, draw it,
 // read what other tools say about it.
 #include "sim/command/topo.h"
+#include "sim/command/watch.h"
 
 #include <fmt/format.h>
 
@@ -207,6 +208,8 @@ CollectiveAsked asked_of(const Options& options, const topology::Cluster& cluste
   asked.least = bytes_of(options, "min", packets ? "16KiB" : "1MiB");
   asked.most = bytes_of(options, "max", packets ? "256KiB" : "1GiB");
   if (asked.least > asked.most) throw Stop{exit_usage, "--min is above --max"};
+  constexpr std::int64_t largest = std::int64_t{1} << 44;
+  if (asked.most > largest) throw Stop{exit_usage, "--max is above 16TiB, the most that is timed"};
   return asked;
 }
 
@@ -264,7 +267,7 @@ std::vector<double> heat(const std::string& plan, topology::Cluster& cluster,
                          const std::vector<std::string>& settings) {
   const config::PlanFile file = need(config::load_plan(workload_path(plan), settings));
   search::Sites sites;
-  search::Site& site = *need(sites.of(file.machine));
+  search::Site& site = site_of(file, sites);
   const report::Answer answer = search::evaluate_once(file.plan, site);
   const int nodes = topology::nodes_of(file.plan.world(), file.machine.cluster.node.gpus);
   cluster = topology::first_nodes(file.machine.cluster,

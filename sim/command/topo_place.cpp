@@ -5,6 +5,7 @@
 #include <array>
 
 #include "sim/command/topo.h"
+#include "sim/command/watch.h"
 #include "sim/config/plan.h"
 #include "sim/report/answer.h"
 #include "sim/report/document.h"
@@ -119,9 +120,7 @@ int topo_place(const Options& options, Globals globals) {
   const std::string path = from.name.empty() ? "" : workload_path(from.name);
   const config::PlanFile file = need(config::load_plan(path, from.settings));
   search::Sites sites;
-  const search::Site& site = *need(sites.of(file.machine));
-  if (const std::vector<std::string> wrong = search::problems(file.plan, site); !wrong.empty())
-    throw Stop{exit_data, wrong.front()};
+  const search::Site& site = site_of(file, sites);
   search::PlaceSettings settings;
   settings.seed = static_cast<std::uint64_t>(options.number("seed", 1, 0, 1'000'000'000));
   settings.moves = options.number("moves", 0, 0, 100'000'000);

@@ -30,6 +30,17 @@ config::PlanFile load_plan(const Options& options, const Globals& globals) {
   return file;
 }
 
+search::Site& site_of(const config::PlanFile& file, search::Sites& sites) {
+  search::Site& site = *need(sites.of(file.machine));
+  const std::string where =
+      file.plan.architecture.name + " on " + site.machine.cluster.name;
+  Diagnostics broken;
+  for (std::string& rule : search::problems(file.plan, site))
+    broken.push_back({where, std::move(rule)});
+  if (!broken.empty()) throw Stop{complain(broken), ""};
+  return site;
+}
+
 void declare_watch(Options& options) {
   options.output("trace", "FILE", "also write a Perfetto trace (ui.perfetto.dev opens it)")
       .output("memory-plot", "FILE", "also draw memory over time by category (SVG)")

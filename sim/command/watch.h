@@ -13,6 +13,7 @@
 #include "sim/report/memory_snapshot.h"
 #include "sim/report/memory_timeline.h"
 #include "sim/report/perfetto.h"
+#include "sim/search/evaluate.h"
 #include "sim/workload/build.h"
 
 namespace sim::command {
@@ -21,6 +22,9 @@ namespace sim::command {
 void declare_plan(Options& options);
 // Stops when the plan cannot be read; says on stderr what was understood of a launch script.
 config::PlanFile load_plan(const Options& options, const Globals& globals);
+
+// Of the machine that the plan runs on; stops with every rule that keeps it from running there.
+search::Site& site_of(const config::PlanFile& file, search::Sites& sites);
 
 // --trace, --memory-plot and --memory-snapshot; declares them.
 void declare_watch(Options& options);

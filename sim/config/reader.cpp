@@ -216,7 +216,13 @@ bool Reader::whole(Message& message, const Field& field, const Token& start, boo
   const std::uint64_t most = wide ? std::uint64_t{std::numeric_limits<std::int64_t>::max()}
                                   : std::uint64_t{std::numeric_limits<std::int32_t>::max()};
   std::uint64_t magnitude = 0;
-  if (!pb::io::Tokenizer::ParseInteger(token().text, most, &magnitude)) {
+  const std::string& digits = token().text;
+  if (digits.size() > 1 && digits[0] == '0' && digits[1] >= '0' && digits[1] <= '9') {
+    problem(start, fmt::format("'{}' has leading zeros, which mean octal numbers elsewhere; write "
+                               "it without them",
+                               field.name()));
+    magnitude = 1;
+  } else if (!pb::io::Tokenizer::ParseInteger(digits, most, &magnitude)) {
     problem(start, fmt::format("'{}' is out of range; it is at most {}", field.name(), most));
     magnitude = 1;
   }

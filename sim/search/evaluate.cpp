@@ -4,6 +4,7 @@
 #include <xxhash.h>
 
 #include <algorithm>
+#include <array>
 #include <cassert>
 #include <cmath>
 
@@ -187,6 +188,47 @@ std::string host_problem_of_saved(const workload::Plan& plan, const Site& site) 
       gib(host.there), plan.policy.offload_modules != 0 ? "modules" : "layers");
 }
 
+const char* word(model::Precision precision) {
+  constexpr std::array words{"fp32", "tf32", "fp16", "bf16", "fp8"};
+  return words[static_cast<std::size_t>(precision)];
+}
+
+// The profile has no rate for the plan's products; which it has one for.
+std::string no_precision(const workload::Plan& plan, const Site& site) {
+  const std::string text =
+      fmt::format("precision: the profile of {} has no rate for products in {}",
+                  site.machine.gpu.name, word(plan.wide_precision()));
+  for (const auto other : {model::Precision::bf16, model::Precision::fp16})
+    if (device::supports(site.machine.gpu, site.profile.device, other))
+      return fmt::format("{}; write precision={} (--{})", text, word(other), word(other));
+  return text;
+}
+
+// A step that no day holds, or "". Times are whole picoseconds, a hundred days of them; what is
+// left is for many steps, and for kernels that are slower than the GPU could be.
+std::string too_long(const workload::Plan& plan, const Site& site) {
+  const model::Architecture& a = plan.architecture;
+  const device::Gpu& gpu = site.machine.gpu;
+  double slowest = 1;
+  for (const topology::Condition& one : site.machine.cluster.conditions)
+    slowest = std::min(slowest, one.speed);
+  const auto sequences = static_cast<double>(plan.batch.global_batch);
+  const auto length = static_cast<double>(plan.batch.sequence);
+  const double flops =
+      model::flops_paper(a, sequences, length, static_cast<double>(a.vocab));
+  constexpr double passed = 34;  // bytes of each element of a layer [arXiv:2205.05198, equation 1]
+  const double bytes = passed * sequences * length * static_cast<double>(a.layers * a.hidden);
+  const double bandwidth = static_cast<double>(gpu.hbm.bytes_per_second);
+  const double seconds =
+      std::max(flops / gpu.peak(plan.wide_precision()), bytes / bandwidth) /
+      (plan.world() * slowest);
+  constexpr double day = 86'400;
+  if (seconds <= day) return "";
+  return fmt::format("a step would take {:.3g} days or more; those of up to a day are replayed: "
+                     "write a smaller global_batch, or more GPUs",
+                     seconds / day);
+}
+
 }  // namespace
 
 std::vector<std::string> problems(const workload::Plan& plan, const Site& site) {
@@ -197,10 +239,7 @@ std::vector<std::string> problems(const workload::Plan& plan, const Site& site) 
       !device::supports(site.machine.gpu, site.profile.device, model::Precision::fp8))
     found.push_back(fmt::format("{} multiplies no fp8", site.machine.gpu.name));
   if (!device::supports(site.machine.gpu, site.profile.device, plan.wide_precision()))
-    found.push_back(fmt::format(
-        "precision: the profile of {} has no rate for products in {}; "
-        "write precision=bf16 (--bf16)",
-        site.machine.gpu.name, plan.numerics.precision == model::Precision::fp32 ? "fp32" : "it"));
+    found.push_back(no_precision(plan, site));
   for (const replay::GpuKind& other : site.others)
     if (plan.numerics.fp8 && !device::supports(other.gpu, other.profile, model::Precision::fp8))
       found.push_back(fmt::format("{} multiplies no fp8", other.gpu.name));
@@ -210,6 +249,7 @@ std::vector<std::string> problems(const workload::Plan& plan, const Site& site) 
                                 site.machine.cluster.name, there));
   }
   if (!found.empty()) return found;
+  if (std::string longer = too_long(plan, site); !longer.empty()) return {longer};
   if (std::string full = host_problem(plan, site.machine.cluster.node); !full.empty())
     found.push_back(std::move(full));
   // Each class is replayed: thousands of replicas that all differ would take hours.

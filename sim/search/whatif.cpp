@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "sim/config/plan.h"
+#include "sim/report/record.h"
 #include "sim/search/evaluate.h"
 #include "sim/search/link_use.h"
 #include "sim/search/pool.h"
@@ -97,13 +98,17 @@ Result<std::vector<report::WhatifRow>> whatif(const WhatifSettings& settings,
     ++done;
     return true;
   };
+  std::string killed;
   calls.failed = [&](std::size_t i, const std::string& why) {
+    if (why.starts_with(report::killed_from_outside)) killed = why;
+    if (!killed.empty()) return false;
     rows[i] = impossible(all[i], {{"", "our program failed on it: " + why}});
     ++done;
     return true;
   };
   calls.go_on = [&] { return go_on(done); };
-  if (!run_pool(items, settings.workers, calls)) return Diagnostics{{"", "interrupted"}};
+  if (!run_pool(items, settings.workers, calls))
+    return Diagnostics{{"", killed.empty() ? "interrupted" : killed}};
   return rows;
 }
 

@@ -386,7 +386,7 @@ void adapters(const Plan& plan, Problems& problems) {
         {"lora_modules", "lora_modules names no module; without adapters leave lora_rank out"});
 }
 
-// The largest single tensors, so that nothing downstream overflows.
+// The largest single tensors and buffers, so that nothing downstream overflows.
 void sizes(const Plan& plan, Problems& problems) {
   const model::Architecture& a = plan.architecture;
   const double tokens = static_cast<double>(plan.batch.micro_batch) *
@@ -404,6 +404,12 @@ void sizes(const Plan& plan, Problems& problems) {
         {"micro_batch", fmt::format("a single tensor of a microbatch would have {:.3g} TiB; make "
                                     "micro_batch or sequence smaller",
                                     largest / 1099511627776.0)});
+  const double parameters = static_cast<double>(model::parameters(a)) /
+                            (static_cast<double>(plan.mesh.tp) * plan.mesh.pp);
+  if (4 * parameters > 32 * max_tensor_bytes)
+    problems.push_back({"model", fmt::format("a rank would have {:.3g} parameters; a model with "
+                                             "fewer, or more stages, can be simulated",
+                                             parameters)});
 }
 
 }  // namespace

@@ -151,6 +151,12 @@ std::vector<Problem> schedule_problems(const Plan& plan) {
   pipeline(plan, problems);
   const schedule::Schedule* row = schedule::find(plan.pipeline.schedule);
   if (!row) return problems;
+  if (row->wire.waits_for_sends && plan.pipeline.microbatch_group > plan.mesh.pp)
+    problems.push_back(
+        {"microbatch_group",
+         fmt::format("microbatch_group {} is above pp {}: what Megatron-LM then receives further "
+                     "ahead is not simulated; write {} or leave it out",
+                     plan.pipeline.microbatch_group, plan.mesh.pp, plan.mesh.pp)});
   if (plan.cuts_vocabulary()) vocabulary(plan, problems);
   if (row->slices > 1)
     sliced(plan, problems);

@@ -48,8 +48,8 @@ TEST_CASE("launch: what is simulated is taken from the script, not only said") {
   const Plan groups = plan_of(
       "--global-batch-size 40 --pipeline-model-parallel-size 4 --tensor-model-parallel-size 2 "
       "--num-layers-per-virtual-pipeline-stage 1 "
-      "--microbatch-group-size-per-virtual-pipeline-stage 5");
-  CHECK(groups.pipeline.microbatch_group == 5);
+      "--microbatch-group-size-per-virtual-pipeline-stage 4");
+  CHECK(groups.pipeline.microbatch_group == 4);
   const Plan both = plan_of(batch +
                             "--context-parallel-size 4 --cp-comm-type a2a+p2p "
                             "--hierarchical-context-parallel-sizes '[2 2]'");

@@ -70,3 +70,55 @@ TEST_CASE("golden: what holds memory at a peak sums to the peak, with and withou
     }
   }
 }
+
+TEST_CASE("golden: what a plan's machine cannot do is said by every command that runs it") {
+  const std::string folder = golden::scratch("site-edges");
+  struct Edge {
+    std::string settings;
+    const char* says;
+  };
+  for (const Edge& edge :
+       {Edge{"llama-2-7b-64 cluster=lassen", "no rate for products in bf16; write precision=fp16"},
+        Edge{"model=llama-3.1-8b cluster=dgx-h100 gpus=16 global_batch=32 sequence=4096 "
+             "offload_layers=31 node.cpu_memory=1GiB",
+             "of saved tensors to the CPUs of a node"},
+        Edge{"model=llama-3.1-8b cluster=dgx-h100 gpus=16 global_batch=32 sequence=4096 "
+             "optimizer_cpu_offload=true precision_aware_optimizer=true node.cpu_memory=1GiB",
+             "to the CPUs of a node"},
+        Edge{"llama-2-7b-64 virtual_stages=2 microbatch_group=8", "is above pp 4"},
+        Edge{"llama-2-7b-64 architecture.hidden=65536 architecture.ffn=262144 "
+             "architecture.heads=1024 architecture.layers=4096 tp=1 pp=1",
+             "a rank would have 3.52e+14 parameters"},
+        Edge{"llama-2-7b-64 gpu.bf16=0.1TFLOP/s global_batch=200000", "a step would take"},
+        Edge{"llama-2-7b-64 gpu.memory_bandwidth=10MB/s global_batch=100000", "a step would take"},
+        Edge{"llama-2-7b-64 gpu.memory_bandwidth=10MB/s 'condition={node: 0 speed: 0.001}'",
+             "a step would take"}}) {
+    for (const char* command : {"run", "explain", "report", "run --seeds 2"}) {
+      const golden::Finished finished =
+          run(std::string("./rehearse ") + command + " " + edge.settings, folder);
+      INFO(command << " " << edge.settings << "\n" << finished.out << finished.err);
+      CHECK(finished.code == 65);
+      CHECK(finished.err.find(edge.says) != std::string::npos);
+    }
+  }
+}
+
+TEST_CASE("golden: a file that may not grow, has no name or no folder is said") {
+  const std::string folder = golden::scratch("file-edges");
+  const golden::Finished full =
+      run("bash -c 'ulimit -f 8; ./rehearse run llama-2-7b-64 --trace big'", folder);
+  CHECK(full.code == 74);
+  CHECK(full.err.find("File too large") != std::string::npos);
+  for (const char* command :
+       {"run llama-2-7b-64 --trace ''", "run llama-2-7b-64 --memory-plot ''",
+        "report llama-2-7b-64 -o ''", "sweep paper-454 -o ''", "plan llama-2-7b dgx-h100 -o ''"}) {
+    const golden::Finished nameless = run(std::string("./rehearse ") + command, folder);
+    INFO(command << "\n" << nameless.err);
+    CHECK(nameless.code == 64);
+    CHECK(nameless.err.find(" names no ") != std::string::npos);
+  }
+  const golden::Finished gone =
+      run("at=$PWD; mkdir gone; cd gone; rmdir ../gone; $at/rehearse run llama-2-7b-64 --trace x",
+          folder);
+  CHECK(gone.code == 66);
+}

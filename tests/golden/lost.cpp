@@ -129,6 +129,47 @@ TEST_CASE("golden: a finished sweep and the records of another grid are not writ
   CHECK(text_of(folder + "/out/results.jsonl") == lines);
 }
 
+TEST_CASE("golden: merge and plan write over nothing that they did not find") {
+  const std::string folder = grid_scratch("merge-over");
+  for (const char* shard : {"1/2", "2/2"})
+    REQUIRE(run("./rehearse sweep " + grid + " -q -o shards --shard " + shard, folder).code == 0);
+  REQUIRE(run("./rehearse sweep " + grid + " -q -o other sequence=1024", folder).code == 0);
+  const std::string lines = text_of(folder + "/other/results.jsonl");
+  for (const char* into : {"other", "shards/shard-0001-of-0002"}) {
+    const golden::Finished over = run(std::string("./rehearse merge shards -q -o ") + into, folder);
+    INFO(over.err);
+    CHECK(over.code == 65);
+    CHECK(has(over.err, "holds other records, which would be lost"));
+  }
+  CHECK(text_of(folder + "/other/results.jsonl") == lines);
+  for (int again = 0; again < 2; ++again)
+    CHECK(run("./rehearse merge shards -q", folder).code == 0);
+  CHECK(run("./rehearse merge shards -q -o other --overwrite", folder).code == 0);
+  CHECK(text_of(folder + "/other/results.jsonl") == text_of(folder + "/shards/results.jsonl"));
+
+  const std::string csv = text_of(folder + "/other/results.csv");
+  const golden::Finished plan =
+      run("./rehearse plan llama-2-7b dgx-h100 --gpus 8 --batch 8 --sequence 2048 -q -o other",
+          folder);
+  CHECK(plan.code == 65);
+  CHECK(has(plan.err, "holds what a sweep found"));
+  CHECK(text_of(folder + "/other/results.csv") == csv);
+}
+
+TEST_CASE("golden: a grid is none of the files of its own sweep") {
+  const std::string folder = grid_scratch("grid-over");
+  fs::create_directory(folder + "/out");
+  const std::string text = text_of(folder + "/" + grid);
+  golden::write(folder + "/out/results.csv", text);
+  fs::create_hard_link(folder + "/out/results.csv", folder + "/linked.textproto");
+  const golden::Finished over =
+      run("./rehearse sweep ./linked.textproto -q -o out --overwrite", folder);
+  INFO(over.err);
+  CHECK(over.code == 65);
+  CHECK(has(over.err, "is an input, and --output would write over it"));
+  CHECK(text_of(folder + "/out/results.csv") == text);
+}
+
 TEST_CASE("golden: a changed record of a sweep is made anew by --resume") {
   const std::string folder = grid_scratch("changed");
   const std::string sweep = "./rehearse sweep " + grid + " -q -o out ";
