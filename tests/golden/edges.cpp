@@ -122,3 +122,14 @@ TEST_CASE("golden: a file that may not grow, has no name or no folder is said") 
           folder);
   CHECK(gone.code == 66);
 }
+
+TEST_CASE("golden: a campaign without failures keeps what it trained, however short it is") {
+  const std::string folder = golden::scratch("short-campaign");
+  const golden::Finished finished =
+      run("./rehearse campaign --gpus 64 --step-time 10 --restart 10min --seeds 3 --days 1 "
+          "--mtbf 100000h --checkpoint-write 300s",
+          folder);
+  INFO(finished.out << finished.err);
+  CHECK(finished.code == 0);
+  CHECK(finished.out.starts_with("campaign: 99.65 % "));
+}
