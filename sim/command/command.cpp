@@ -98,10 +98,6 @@ Options& Options::output(const char* name, const char* placeholder, const char* 
 void Options::declare_outputs() const {
   namespace fs = std::filesystem;
   std::vector<std::pair<fs::path, std::string>> named;
-  std::error_code gone;
-  [[maybe_unused]] const fs::path here = fs::current_path(gone);
-  if (gone)
-    throw Stop{exit_missing, "the working folder is not there any more: " + gone.message()};
   for (const OptionRow& row : rows_)
     if ((row.placeholder == "FILE" || row.placeholder == "FOLDER") && has(row.name) &&
         (row.repeated ? std::ranges::count(list(row.name), "") > 0 : text(row.name).empty()))
@@ -109,7 +105,10 @@ void Options::declare_outputs() const {
                          row.placeholder == "FILE" ? "file" : "folder"));
   for (const std::string& name : outputs_) {
     if (!has(name)) continue;
-    const fs::path path = fs::absolute(text(name)).lexically_normal();
+    std::error_code gone;
+    const fs::path path = fs::absolute(text(name), gone).lexically_normal();
+    if (gone)
+      throw Stop{exit_missing, "the working folder is not there any more: " + gone.message()};
     for (const auto& [other, option] : named) {
       if (other == path && fs::path("/dev") != path.parent_path())
         refuse(fmt::format("--{} and --{} would write the same file", option, name));

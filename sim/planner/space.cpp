@@ -361,12 +361,12 @@ Plan Space::plan(const Core& core, int variant) const {
 }
 
 std::string Space::words(const Core& core, int variant) const {
-  std::string words = fmt::format("{} tp={} cp={} pp={} micro_batch={} schedule={}",
-                                  bases_[core.base].words, core.tp, core.cp, core.pp,
-                                  core.micro_batch, schedule::catalog()[core.schedule].name);
-  const schedule::Schedule& row = *schedule::find(plan(core, 0).pipeline.schedule);
-  if (core.chunks > 1 || row.chunks > 1)
-    words += fmt::format(" virtual_stages={}", core.chunks);
+  const schedule::Schedule& row = schedule::catalog()[core.schedule];
+  std::string words =
+      fmt::format("{} tp={} cp={} pp={} micro_batch={} schedule={}", bases_[core.base].words,
+                  core.tp, core.cp, core.pp, core.micro_batch, row.name);
+  // One chunk too where the schedule alone would have more.
+  if (core.chunks > 1 || row.chunks > 1) words += fmt::format(" virtual_stages={}", core.chunks);
   if (core.split == Split::ends) words += " account_for_embedding=true account_for_loss=true";
   if (core.split == Split::padded) words += " layer_split=padded";
   const LayerChoice& choice = policies_[core.policy];

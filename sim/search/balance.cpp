@@ -192,15 +192,13 @@ int stage_without_memory(const report::Answer& answer) {
 std::vector<int> stages_of_parts(const Plan& plan) {
   const schedule::Schedule& row = *schedule::find(plan.pipeline.schedule);
   const schedule::Shape shape = workload::pipeline_shape(plan, 1);
-  std::vector<int> stages(static_cast<std::size_t>(workload::count_parts(plan)), 0);
-  for (int stage = 0; stage < shape.stages; ++stage)
-    for (int chunk = 0; chunk < shape.chunks; ++chunk)
-      stages[static_cast<std::size_t>(schedule::part_of(row.placement, shape, {stage, chunk}))] =
-          stage;
+  std::vector<int> stages;
+  for (int part = 0; part < workload::count_parts(plan); ++part)
+    stages.push_back(schedule::place_of(row.placement, shape, part, 0).stage);
   return stages;
 }
 
-// Splits the model by `split(costs)` until the replay says that it fits; nothing where no split
+// Splits the model by `by(costs)` until the replay says that it fits; nothing where no split
 // does.
 template <class Split>
 std::optional<Plan> fitting(const Plan& plan, Site& site, PartCosts costs, Split by) {

@@ -4,10 +4,10 @@
 #include <xxhash.h>
 
 #include <algorithm>
-#include <array>
 #include <cassert>
 #include <cmath>
 
+#include "sim/config/places.h"
 #include "sim/device/kernel.h"
 #include "sim/model/flops.h"
 #include "sim/replay/coupling.h"
@@ -188,13 +188,11 @@ std::string host_problem_of_saved(const workload::Plan& plan, const Site& site) 
       gib(host.there), plan.policy.offload_modules != 0 ? "modules" : "layers");
 }
 
-const char* word(model::Precision precision) {
-  constexpr std::array words{"fp32", "tf32", "fp16", "bf16", "fp8"};
-  return words[static_cast<std::size_t>(precision)];
-}
-
 // The profile has no rate for the plan's products; which it has one for.
 std::string no_precision(const workload::Plan& plan, const Site& site) {
+  const auto word = [](model::Precision precision) {
+    return config::names_of(precision)[static_cast<std::size_t>(precision)];
+  };
   const std::string text =
       fmt::format("precision: the profile of {} has no rate for products in {}",
                   site.machine.gpu.name, word(plan.wide_precision()));
