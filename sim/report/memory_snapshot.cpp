@@ -16,51 +16,39 @@ MemorySnapshot::MemorySnapshot(std::size_t classes, std::size_t most_entries)
     : entries_per_class_(
           std::max<std::size_t>(1, most_entries / std::max<std::size_t>(1, classes))),
       classes_(classes) {
-  intern({});
+  intern("");
 }
 
-std::size_t MemorySnapshot::intern(Frames frames) {
-  const auto [it, added] = numbers_.try_emplace(std::move(frames), frames_.size());
-  if (added) frames_.push_back(it->first);
-  return it->second;
+std::uint32_t MemorySnapshot::intern(std::string_view text) {
+  if (const auto found = numbers_.find(text); found != numbers_.end()) return found->second;
+  texts_.emplace_back(text);
+  return numbers_[texts_.back()] = static_cast<std::uint32_t>(texts_.size() - 1);
 }
 
 void MemorySnapshot::add(Class& own, std::span<const memory::TraceEntry> trace, Time when,
-                         std::size_t frames) {
+                         const Origin& origin) {
   for (const memory::TraceEntry& event : trace) {
-    own.entries.push_back({event, when.ps / 1'000'000, frames});
+    own.entries.push_back({event, when.ps / 1'000'000, origin});
     if (own.entries.size() > entries_per_class_) own.entries.pop_front();
-    if (event.action == Action::alloc) own.allocated_at[event.address] = frames;
+    if (event.action == Action::alloc) own.allocated_at[event.address] = origin;
     if (event.action == Action::segment_alloc || event.action == Action::segment_map)
-      own.segment_at[event.address] = frames;
+      own.segment_at[event.address] = origin;
   }
 }
 
 void MemorySnapshot::memory(const replay::MemoryChange& change) {
   Class& own = classes_.at(static_cast<std::size_t>(change.rank_class));
   if (own.closed || change.trace.empty()) return;
-  // Innermost first, as Python's: the tensor, the block, the layer, the pass, the step.
   const replay::Place& place = change.place;
-  Frames frames;
-  const int layer = std::max(0, place.layer);
-  if (!change.label.empty()) frames.push_back({std::string(change.label), place.block, layer});
-  if (change.label.empty() && !place.block.empty()) frames.push_back({place.block, "free", layer});
-  if (place.layer >= 0) frames.push_back({fmt::format("layer {}", place.layer), "model", layer});
-  if (place.step > 0) {
-    const std::string pass{workload::name(place.pass)};
-    frames.push_back(
-        {place.microbatch >= 0 ? fmt::format("{} of microbatch {}", pass, place.microbatch) : pass,
-         "schedule", std::max(0, place.microbatch)});
-  }
-  frames.push_back(
-      {place.step == 0 ? "set-up" : fmt::format("step {}", place.step), "training", place.step});
-  add(own, change.trace, change.when, intern(std::move(frames)));
+  add(own, change.trace, change.when,
+      {intern(change.label), intern(place.block), place.layer, place.microbatch, place.step,
+       place.pass, true});
 }
 
 void MemorySnapshot::memory_state(const replay::MemoryState& state) {
   Class& own = classes_.at(static_cast<std::size_t>(state.rank_class));
   if (own.closed) return;
-  add(own, state.trace, state.when, 0);
+  add(own, state.trace, state.when, {});
   own.segments = state.allocator.segments();
   options_ = state.allocator.options();
   own.closed = state.out_of_memory;
@@ -114,37 +102,54 @@ void write_settings(PickleWriter& out, const memory::Options& options) {
 
 }  // namespace
 
+// Innermost first, as Python's: the tensor, the block, the layer, the pass, the step.
+void MemorySnapshot::write_frames(PickleWriter& out, const Origin& origin) const {
+  const auto frame = [&](std::string_view name, std::string_view filename, int line) {
+    out.begin_dict();
+    out.text("name");
+    out.text(name);
+    out.text("filename");
+    out.text(filename);
+    out.text("line");
+    out.integer(line);
+    out.end_dict();
+  };
+  const std::string &label = texts_[origin.label], &block = texts_[origin.block];
+  out.begin_list();
+  if (origin.known) {
+    const int layer = std::max(0, origin.layer);
+    if (!label.empty()) frame(label, block, layer);
+    if (label.empty() && !block.empty()) frame(block, "free", layer);
+    if (origin.layer >= 0) frame(fmt::format("layer {}", origin.layer), "model", layer);
+    if (origin.step > 0) {
+      const std::string pass{workload::name(origin.pass)};
+      frame(origin.microbatch >= 0 ? fmt::format("{} of microbatch {}", pass, origin.microbatch)
+                                   : pass,
+            "schedule", std::max(0, origin.microbatch));
+    }
+    frame(origin.step == 0 ? "set-up" : fmt::format("step {}", origin.step), "training",
+          origin.step);
+  }
+  out.end_list();
+}
+
 std::string MemorySnapshot::pickle() const {
   PickleWriter out;
-  std::vector<std::int64_t> remembered(frames_.size(), -1);
-  const auto write_frames = [&](std::size_t number) {
+  std::map<Origin, std::int64_t> remembered;
+  const auto frames_of = [&](const Origin& origin) {
     out.text("frames");
-    if (remembered[number] >= 0) {
-      out.recall(remembered[number]);
-      return;
-    }
-    out.begin_list();
-    for (const Frame& frame : frames_[number]) {
-      out.begin_dict();
-      out.text("name");
-      out.text(frame.name);
-      out.text("filename");
-      out.text(frame.filename);
-      out.text("line");
-      out.integer(frame.line);
-      out.end_dict();
-    }
-    out.end_list();
-    remembered[number] = out.remember();
+    const auto [known, added] = remembered.try_emplace(origin);
+    if (!added) return out.recall(known->second);
+    write_frames(out, origin);
+    known->second = out.remember();
   };
   const auto whole = [&](const char* key, std::int64_t value) {
     out.text(key);
     out.integer(value);
   };
-  const auto frames_at = [](const std::map<std::int64_t, std::size_t>& known,
-                            std::int64_t address) {
+  const auto origin_at = [](const std::map<std::int64_t, Origin>& known, std::int64_t address) {
     const auto found = known.find(address);
-    return found == known.end() ? std::size_t{0} : found->second;
+    return found == known.end() ? Origin{} : found->second;
   };
 
   out.begin_dict();
@@ -167,7 +172,7 @@ std::string MemorySnapshot::pickle() const {
       out.pair(0, segment.pool);
       out.text("is_expandable");
       out.boolean(segment.expandable);
-      write_frames(frames_at(own.segment_at, segment.address));
+      frames_of(origin_at(own.segment_at, segment.address));
       out.text("blocks");
       out.begin_list();
       for (const memory::BlockView& block : segment.blocks) {
@@ -178,7 +183,7 @@ std::string MemorySnapshot::pickle() const {
         whole("requested_size", block.requested);
         out.text("state");
         out.text(words(block.state));
-        write_frames(active ? frames_at(own.allocated_at, block.address) : 0);
+        frames_of(active ? origin_at(own.allocated_at, block.address) : Origin{});
         out.end_dict();
       }
       out.end_list();
@@ -203,7 +208,7 @@ std::string MemorySnapshot::pickle() const {
       out.text("N/A");
       out.text("user_metadata");
       out.text("");
-      write_frames(entry.frames);
+      frames_of(entry.origin);
       out.end_dict();
     }
     out.end_list();

@@ -23,6 +23,8 @@
 
 namespace sim::report {
 
+class PickleWriter;
+
 class MemorySnapshot final : public replay::Observer {
  public:
   static constexpr std::size_t default_entries = 1'000'000;
@@ -38,32 +40,36 @@ class MemorySnapshot final : public replay::Observer {
   std::string pickle() const;
 
  private:
-  struct Frame {
-    std::string name, filename;
-    int line = 0;  // of a layer, a microbatch, a step: its number
-    friend auto operator<=>(const Frame&, const Frame&) = default;
+  // What the stack frames of an event are made of; a long run has more of them than are kept, so
+  // they become text when it is written.
+  struct Origin {
+    std::uint32_t label = 0, block = 0;  // in texts_; 0: ""
+    int layer = 0, microbatch = 0, step = 0;
+    workload::PassKind pass{};
+    bool known = false;  // else there are no frames
+    friend auto operator<=>(const Origin&, const Origin&) = default;
   };
-  using Frames = std::vector<Frame>;
   struct Entry {
     memory::TraceEntry event;
     std::int64_t time_us = 0;
-    std::size_t frames = 0;
+    Origin origin;
   };
   struct Class {
     std::deque<Entry> entries;
-    std::map<std::int64_t, std::size_t> allocated_at;  // address -> frames
-    std::map<std::int64_t, std::size_t> segment_at;
+    std::map<std::int64_t, Origin> allocated_at;  // by address
+    std::map<std::int64_t, Origin> segment_at;
     std::vector<memory::SegmentView> segments;
     bool closed = false;
   };
 
-  std::size_t intern(Frames frames);
-  void add(Class& own, std::span<const memory::TraceEntry> trace, Time when, std::size_t frames);
+  std::uint32_t intern(std::string_view text);
+  void add(Class& own, std::span<const memory::TraceEntry> trace, Time when, const Origin& origin);
+  void write_frames(PickleWriter& out, const Origin& origin) const;
 
   std::size_t entries_per_class_;
   std::vector<Class> classes_;
-  std::map<Frames, std::size_t> numbers_;
-  std::vector<Frames> frames_;  // 0: none
+  std::map<std::string, std::uint32_t, std::less<>> numbers_;
+  std::vector<std::string> texts_;
   memory::Options options_;
 };
 
