@@ -22,6 +22,15 @@ int run_again(const LayerPolicy& policy, int recompute_layers, int layers) {
                                                              : std::min(recompute_layers, layers);
 }
 
+// More microbatches than `most_ordered` are not put in order one by one: so many that the same is
+// left over of them for the stages and for their groups. What is under way only grows with them.
+constexpr int most_ordered = 4096;
+int ordered(int microbatches, const schedule::Shape& shape) {
+  const int period = 2 * shape.stages * std::max(1, shape.group);
+  if (microbatches <= most_ordered + 2 * period) return microbatches;
+  return microbatches % period + period * (most_ordered / period + 1);
+}
+
 PassTimes operator*(std::int64_t n, const PassTimes& one) {
   return {n * one.forward, n * one.backward, n * one.weight};
 }
@@ -62,7 +71,8 @@ const std::vector<int>& FirstBounds::under_way(const Core& core) {
   // Orders that go by the times of passes are not known here.
   if (row.by_times) return at->second;
   const std::vector<int>& layers = this->layers(core);
-  const schedule::Shape shape = workload::pipeline_shape(space_.plan(core, 0), m);
+  schedule::Shape shape = workload::pipeline_shape(space_.plan(core, 0), m);
+  shape.microbatches = ordered(m, shape);
   std::int64_t held = 0, most = 0;
   for (const schedule::Step& step :
        row.search != nullptr ? row.search(shape).front() : row.order(shape, 0)) {

@@ -12,6 +12,8 @@ namespace {
 using workload::PassKind;
 
 constexpr std::int64_t not_yet = -1;
+// Orders of more passes wait for the programs.
+constexpr std::int64_t most_passes = 1 << 22;
 
 // A pass of a stage, or what it does between passes.
 struct Item {
@@ -98,6 +100,7 @@ std::int64_t FirstBounds::step_of_order(const Core& core) {
   const workload::Plan plan = space_.plan(core, 0);
   const schedule::Shape shape = workload::pipeline_shape(plan, plan.microbatches());
   Pipeline pipeline(row, shape);
+  if (std::int64_t{2} * core.pp * core.chunks * shape.microbatches > most_passes) return 0;
   const std::vector<schedule::Order> orders = row.orders(shape);
   for (int stage = 0; stage < core.pp; ++stage) {
     std::vector<Item>& items = pipeline.items(stage);

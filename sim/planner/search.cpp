@@ -18,6 +18,7 @@ using report::Json;
 // Work handed out at once, so that what is looked at does not depend on who is done first: a third
 // bound and a replay count as many second bounds as they take the time of.
 constexpr int wave_cost = 32, cost_of_third_bound = 4, cost_of_replay = 8;
+constexpr std::uint32_t cores_between_looks = 64;  // whether to go on
 constexpr std::int64_t no_bound = std::numeric_limits<std::int64_t>::max();
 
 enum class Known : std::uint8_t { sums, order, waiting, second_bound, third_bound, replay };
@@ -76,8 +77,7 @@ class Search {
   }
 
   Outcome run() {
-    if (!find_pieces()) return stopped();
-    bound_all();
+    if (!find_pieces() || !bound_all()) return stopped();
     search::PoolCalls calls;
     calls.answer = [this](std::size_t item) { return answer(item); };
     calls.answered = [this](std::size_t item, const std::string& text) {
@@ -164,7 +164,8 @@ class Search {
     out_.nearest_lacks = lacks;
   }
 
-  void bound_all() {
+  // False: stopped.
+  bool bound_all() {
     bounds_ = std::make_unique<FirstBounds>(space_, pieces_);
     std::vector<std::int64_t> room;  // by base
     for (const Base& base : space_.bases()) {
@@ -177,6 +178,7 @@ class Search {
     std::vector<Entry> entries;
     for (std::uint32_t c = 0; c < space_.cores().size(); ++c) {
       if (!shared(c)) continue;
+      if (c % cores_between_looks == 0 && !go_on_(progress())) return false;
       const Core& core = space_.cores()[c];
       const Bound bound = bounds_->of(core);
       if (bound.bytes > room[core.base]) {
@@ -189,6 +191,7 @@ class Search {
       }
     }
     queue_ = Queue(Later(), std::move(entries));
+    return true;
   }
 
   // What is to be asked next; what another search has found out is taken from there.
