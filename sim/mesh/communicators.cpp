@@ -84,13 +84,13 @@ Groups groups(Communicator communicator, const Degrees& degrees, const Order& or
   return blocks;
 }
 
-Groups stage_pairs(int from, int to, const Degrees& degrees, const Order& order) {
-  assert(from >= 0 && from < degrees.pp);
-  assert(to >= 0 && to < degrees.pp);
-  Groups all = groups_along({Axis::pp}, degrees, order);
-  for (std::vector<int>& group : all.ranks)
-    group = {group[static_cast<std::size_t>(from)], group[static_cast<std::size_t>(to)]};
-  return all;
+Groups stage_pairs(int from, int to, const Groups& pipelines) {
+  Groups pairs;
+  pairs.ranks.reserve(pipelines.ranks.size());
+  for (const std::vector<int>& line : pipelines.ranks)
+    pairs.ranks.push_back(
+        {line.at(static_cast<std::size_t>(from)), line.at(static_cast<std::size_t>(to))});
+  return pairs;
 }
 
 }  // namespace sim::mesh

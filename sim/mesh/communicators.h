@@ -66,8 +66,8 @@ inline std::string_view name(Communicator communicator) {
 Groups groups(Communicator communicator, const Degrees& degrees,
               const Order& order = megatron_order);
 
-// {rank of `from`, rank of `to`} of every pipeline: the pairs that exchange activations.
-// REQUIRES: stages in [0, pp).
-Groups stage_pairs(int from, int to, const Degrees& degrees, const Order& order = megatron_order);
+// {rank of `from`, rank of `to`} of every pipeline, which are the groups of Communicator::pp: the
+// pairs that exchange activations. REQUIRES: stages in [0, pp).
+Groups stage_pairs(int from, int to, const Groups& pipelines);
 
 }  // namespace sim::mesh

@@ -60,7 +60,7 @@ const Groups& Mesh::groups(Communicator communicator) const {
 
 const Groups& Mesh::pairs(int from, int to) const {
   const auto [it, added] = pairs_.try_emplace({from, to});
-  if (added) it->second = stage_pairs(from, to, degrees_, order_);
+  if (added) it->second = stage_pairs(from, to, groups(Communicator::pp));
   return it->second;
 }
 

@@ -46,7 +46,8 @@ TEST_CASE("mesh: another order moves pipeline neighbours next to each other") {
   const Order swapped = order_of("tp-pp-dp");
   CHECK(groups(Communicator::pp, d, swapped) == Groups{{{0, 2}, {1, 3}, {4, 6}, {5, 7}}});
   CHECK(groups(Communicator::dp, d, swapped) == Groups{{{0, 4}, {1, 5}, {2, 6}, {3, 7}}});
-  CHECK(stage_pairs(1, 0, d, swapped) == Groups{{{2, 0}, {3, 1}, {6, 4}, {7, 5}}});
+  const Groups pipelines = groups(Communicator::pp, d, swapped);
+  CHECK(stage_pairs(1, 0, pipelines) == Groups{{{2, 0}, {3, 1}, {6, 4}, {7, 5}}});
 }
 
 TEST_CASE("mesh: a bad order is refused with the reason") {
