@@ -76,7 +76,8 @@ void whole_job(benchmark::State& state) {
     benchmark::DoNotOptimize(network.duration(Kind::all_reduce, world, Bytes{4}));
     for (int stage = 0; stage + 1 < degrees.pp; ++stage) {
       for (const auto& [from, to] : {std::pair{stage, stage + 1}, {stage + 1, stage}}) {
-        const Groups pairs{mesh::stage_pairs(from, to, mesh::groups(mesh::Communicator::pp, degrees))};
+        const Groups pipelines = mesh::groups(mesh::Communicator::pp, degrees);
+        const Groups pairs = mesh::stage_pairs(from, to, pipelines);
         benchmark::DoNotOptimize(network.duration(Kind::send_receive, pairs, Bytes{64 << 20}));
       }
     }
