@@ -136,9 +136,10 @@ int predict_shard(const std::vector<config::RunsRow>& rows, const std::string& w
   if (!kept.complete) throw Stop{exit_interrupted, "interrupted; the same command goes on"};
   if (share.of_step) {
     merge_when_last(whole, shard, globals);
-  } else if (!globals.quiet) {
-    note(fmt::format("{}: shard {} of {} done, {}", folder, shard.number, shard.of,
-                     counted(std::ssize(ids), "row")));
+  } else {
+    say_written(globals, folder,
+                fmt::format("{}: shard {} of {} done, {}", folder, shard.number, shard.of,
+                            counted(std::ssize(ids), "row")));
   }
   return exit_yes;
 }
@@ -254,9 +255,8 @@ void print_validation(const std::vector<std::string>& lines, const std::string& 
       predictions.push_back(calibrate::from_text(record.at("prediction")));
     }
   } catch (const report::Json::exception& problem) {
-    throw Stop{exit_data,
-               fmt::format("record {} of the whole is damaged: {}", rows.size(),
-                           json_words(problem.what()))};
+    throw Stop{exit_data, fmt::format("record {} of the whole is damaged: {}", rows.size(),
+                                      json_words(problem.what()))};
   }
   calibrate::add_intervals(rows, predictions, need(config::find_residuals()));
   std::error_code error;

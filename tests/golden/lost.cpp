@@ -294,6 +294,12 @@ TEST_CASE("golden: problems under --json are a document") {
   check("run nowhere", 66, "there is no plan or grid");
   check("run llama-2-7b-64 --no-such-option", 64, "no-such-option");
   check("lits", 64, "did you mean 'list'?");
+  // One document, whatever went wrong, and where --json itself is.
+  check("topo export dgx-h100 -o /dev/full", 74, "No space left on device");
+  check("list --json=1", 64, "does not take any arguments");
+  check("man run", 64, "a manual page is no document");
+  check("completion bash", 64, "a completion is no document");
+  CHECK(has(run("./rehearse list --json=1", folder).out, "rehearse/error/1"));
 }
 
 TEST_CASE("golden: calibrate writes no profile from nothing") {
