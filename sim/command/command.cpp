@@ -22,6 +22,7 @@
 #include "sim/report/json.h"
 #include "sim/report/output.h"
 #include "sim/report/table.h"
+#include "sim/search/pool.h"
 
 namespace sim::command {
 
@@ -156,6 +157,8 @@ std::string example_of(const Command& command) {
 int start(const Command& command, const Arguments& arguments, Globals globals) {
   try {
     return command.run(arguments, globals);
+  } catch (const search::Killed& killed) {
+    throw Stop{exit_interrupted, killed.what()};
   } catch (Stop& stop) {
     if (stop.code == exit_usage && !stop.message.empty())
       stop.message += "\nfor example: " + example_of(command);

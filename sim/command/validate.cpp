@@ -21,7 +21,6 @@
 #include "sim/core/text.h"
 #include "sim/report/document.h"
 #include "sim/report/output.h"
-#include "sim/report/record.h"
 #include "sim/search/answers.h"
 #include "sim/search/pool.h"
 
@@ -62,10 +61,7 @@ Predicted predict_all(const std::vector<config::RunsRow>& rows, const Share& sha
     ++done;
     return true;
   };
-  std::string killed;
   calls.failed = [&](std::size_t i, const std::string& why) {
-    if (why.starts_with(report::killed_from_outside)) killed = why;
-    if (!killed.empty()) return false;
     out.rows[i] = crashed(rows[i], why);
     ++out.crashed;
     ++done;
@@ -76,7 +72,6 @@ Predicted predict_all(const std::vector<config::RunsRow>& rows, const Share& sha
     return !interrupted();
   };
   out.complete = search::run_pool(items, share.workers, calls, share.ranks.get());
-  if (!killed.empty()) throw Stop{exit_interrupted, killed};
   return out;
 }
 
