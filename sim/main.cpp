@@ -72,7 +72,10 @@ int dispatch(const Arguments& all) {
 int main(int count, char** values) {
   using namespace sim::command;
   const Arguments arguments(values + 1, values + std::max(count, 1));
-  const bool json = std::ranges::find(arguments, "--json") != arguments.end();
+  // Also where it has a value, which is refused.
+  const bool json = std::ranges::any_of(arguments, [](const std::string& argument) {
+    return argument == "--json" || argument.starts_with("--json=");
+  });
   end_on_interrupts();
   std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is a disk that is full
   keep_freed_memory();

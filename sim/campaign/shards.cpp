@@ -8,11 +8,14 @@
 
 #include "sim/config/textproto.h"
 #include "sim/report/json.h"
+#include "sim/search/records.h"
 
 namespace sim::campaign {
 namespace {
 
 using report::Json;
+
+constexpr std::size_t most_problems = 20;
 
 std::string words(const Lifetime& life) {
   return fmt::format("{} {} {} {} {};", life.law != nullptr ? life.law->name : "never", life.mean,
@@ -63,10 +66,6 @@ void each_number(Outcome& o, Visit visit) {
       visit(*number);
 }
 
-Diagnostics refused(const std::string& path, std::size_t line, std::string rule) {
-  return {{fmt::format("{}:{}", path, line), std::move(rule)}};
-}
-
 std::optional<Json> parsed(const std::string& line) {
   Json json = Json::parse(line, nullptr, false);
   if (json.is_discarded() || !json.is_object()) return std::nullopt;
@@ -86,6 +85,78 @@ bool read(const Json& json, std::size_t causes, Outcome& outcome) {
   return true;
 }
 
+// What the files say of the seeds of a campaign, and what is wrong with them.
+class Merge {
+ public:
+  Merge(const Spec& spec, SeedRange all)
+      : name_(fmt::format("{:016x}", fingerprint(spec))),
+        causes_(spec.kinds.size()),
+        first_(all.first),
+        found_(static_cast<std::size_t>(all.count)) {}
+
+  void read_shard(const std::string& path) {
+    const Result<std::string> text = config::read_file(path, std::int64_t{1} << 30);
+    if (!text) {
+      problems_.insert(problems_.end(), text.errors().begin(), text.errors().end());
+      return;
+    }
+    std::istringstream lines(*text);
+    std::size_t number = 0;
+    for (std::string line; problems_.size() <= most_problems && std::getline(lines, line);) {
+      const std::string problem = ++number == 1 ? name_problem(line) : take(line);
+      if (problem.empty()) continue;
+      problems_.push_back({fmt::format("{}:{}", path, number), problem});
+      if (number == 1) return;
+    }
+  }
+
+  Result<std::vector<Outcome>> outcomes(const std::vector<std::string>& paths) {
+    if (problems_.size() > most_problems)
+      problems_.back().message = fmt::format("and more; these are the first {}", most_problems);
+    std::vector<Outcome> outcomes;
+    for (std::size_t i = 0; problems_.empty() && i < found_.size(); ++i) {
+      if (found_[i])
+        outcomes.push_back(*found_[i]);
+      else
+        problems_.push_back({fmt::format("{}", fmt::join(paths, ", ")),
+                             fmt::format("seed {} is in none of the files", first_ + i)});
+    }
+    if (!problems_.empty()) return std::move(problems_);
+    return outcomes;
+  }
+
+ private:
+  static constexpr const char* changed =
+      "is not as `campaign --shard` wrote it; make this shard anew";
+
+  std::string name_problem(const std::string& line) const {
+    const std::optional<Json> json = parsed(line);
+    if (!json || !json->contains("campaign") || (*json)["campaign"] != name_)
+      return "these outcomes are of another campaign, or of other settings";
+    return search::is_sound(line) ? "" : changed;
+  }
+
+  std::string take(const std::string& line) {
+    if (!search::is_sound(line)) return changed;
+    const std::optional<Json> json = parsed(line);
+    Outcome outcome;
+    if (!json || !read(*json, causes_, outcome)) return "this is no outcome of a seed";
+    const std::uint64_t seed = (*json)["seed"].get<std::uint64_t>();
+    if (seed < first_ || seed - first_ >= found_.size())
+      return fmt::format("seed {} is none of this campaign's", seed);
+    std::optional<Outcome>& place = found_[static_cast<std::size_t>(seed - first_)];
+    if (place) return fmt::format("seed {} is there twice", seed);
+    place = outcome;
+    return "";
+  }
+
+  std::string name_;
+  std::size_t causes_;
+  std::uint64_t first_;
+  std::vector<std::optional<Outcome>> found_;
+  Diagnostics problems_;
+};
+
 }  // namespace
 
 SeedRange shard(SeedRange all, int number, int of) {
@@ -95,51 +166,22 @@ SeedRange shard(SeedRange all, int number, int of) {
 }
 
 std::string lines_of(const Spec& spec, SeedRange seeds, const std::vector<Outcome>& outcomes) {
-  std::string text = report::line({{"campaign", fmt::format("{:016x}", fingerprint(spec))}}) + "\n";
+  const auto line = [](const Json& json) { return search::sealed(report::line(json)) + "\n"; };
+  std::string text = line({{"campaign", fmt::format("{:016x}", fingerprint(spec))}});
   for (std::size_t i = 0; i < outcomes.size(); ++i) {
     Outcome outcome = outcomes[i];
     Json numbers = Json::array();
     each_number(outcome, [&](std::int64_t& number) { numbers.push_back(number); });
-    text += report::line({{"seed", seeds.first + i}, {"outcome", numbers}}) + "\n";
+    text += line({{"seed", seeds.first + i}, {"outcome", numbers}});
   }
   return text;
 }
 
 Result<std::vector<Outcome>> merged(const Spec& spec, SeedRange all,
                                     const std::vector<std::string>& paths) {
-  std::vector<std::optional<Outcome>> found(static_cast<std::size_t>(all.count));
-  const std::string name = fmt::format("{:016x}", fingerprint(spec));
-  for (const std::string& path : paths) {
-    const Result<std::string> text = config::read_file(path, std::int64_t{1} << 30);
-    if (!text) return text.errors();
-    std::istringstream lines(*text);
-    std::size_t number = 0;
-    for (std::string line; std::getline(lines, line);) {
-      const std::optional<Json> json = parsed(line);
-      if (++number == 1) {
-        if (!json || !json->contains("campaign") || (*json)["campaign"] != name)
-          return refused(path, 1, "these outcomes are of another campaign, or of other settings");
-        continue;
-      }
-      Outcome outcome;
-      if (!json || !read(*json, spec.kinds.size(), outcome))
-        return refused(path, number, "this is no outcome of a seed");
-      const std::uint64_t seed = (*json)["seed"].get<std::uint64_t>();
-      if (seed < all.first || seed - all.first >= found.size())
-        return refused(path, number, fmt::format("seed {} is none of this campaign's", seed));
-      std::optional<Outcome>& place = found[static_cast<std::size_t>(seed - all.first)];
-      if (place) return refused(path, number, fmt::format("seed {} is there twice", seed));
-      place = outcome;
-    }
-  }
-  std::vector<Outcome> outcomes;
-  for (std::size_t i = 0; i < found.size(); ++i) {
-    if (!found[i])
-      return Diagnostics{{fmt::format("{}", fmt::join(paths, ", ")),
-                          fmt::format("seed {} is in none of the files", all.first + i)}};
-    outcomes.push_back(*found[i]);
-  }
-  return outcomes;
+  Merge merge(spec, all);
+  for (const std::string& path : paths) merge.read_shard(path);
+  return merge.outcomes(paths);
 }
 
 }  // namespace sim::campaign

@@ -1,7 +1,6 @@
 // calibrate_trace.cpp — `rehearse calibrate TRACE --plan PLAN`: the kernels of a step beside what
 // the plan issues, and a profile from them.
 #include "sim/command/calibrate_trace.h"
-#include "sim/command/watch.h"
 
 #include <fmt/format.h>
 
@@ -11,6 +10,7 @@
 
 #include "sim/calibrate/calibrate.h"
 #include "sim/calibrate/trace/step_document.h"
+#include "sim/command/watch.h"
 #include "sim/config/locate.h"
 #include "sim/config/plan.h"
 #include "sim/report/output.h"
@@ -111,8 +111,10 @@ int run_calibrate_trace(const Options& options, const Globals& globals) {
   } else {
     document.blocks.emplace_back(report::Note{"", "no profile: nothing of it could be fitted"});
   }
-  say(globals, "calibrate", document);
-  if (!output.empty() && (!done || calibrate::fitted(*done) == 0))
+  const bool refused = !output.empty() && (!done || calibrate::fitted(*done) == 0);
+  // One document: what was asked for, or why there is none.
+  if (!refused || !globals.json) say(globals, "calibrate", document);
+  if (refused)
     throw Stop{exit_data, fmt::format("{} is not written: no parameter was felt by five "
                                       "measurements",
                                       output)};

@@ -78,6 +78,7 @@ void describe(Options& options) {
       .output("timeline", "FILE", "a Perfetto trace of the first seed")
       .value("shard", "K/N", "only this part of the seeds, into the file of -o")
       .output("output,o", "FILE", "of --shard")
+      .flag("overwrite", "with --shard: replace a file that is there")
       .values("merge", "FILE", "outcomes of shards, instead of a simulation")
       .value("jobs,j", "N", "threads (default: the cores)")
       .words(0, 1000);
@@ -207,8 +208,29 @@ int print_comparison(const Setup& setup, campaign::Steps& steps,
   return any ? exit_yes : exit_no;
 }
 
+// What --shard, --merge, --vary and a whole campaign have no use for is refused, not passed over.
+void refuse_idle(const Options& options, bool varies) {
+  const auto refuse_all = [&](const char* beside, const std::vector<const char*>& idle) {
+    for (const char* name : idle)
+      if (options.has(name))
+        throw Stop{exit_usage, fmt::format("--{} is of no use to {}; leave it out", name, beside)};
+  };
+  if (options.has("report") && (varies || options.has("shard")))
+    throw Stop{exit_usage,
+               "--report is the page of one whole campaign: without --shard, and with "
+               "no --vary but interval"};
+  if (varies) refuse_all("--vary", {"shard", "merge", "timeline"});
+  if (options.has("shard"))
+    refuse_all("--shard, which simulates seeds of a campaign", {"merge", "timeline"});
+  else if (options.has("output"))
+    throw Stop{exit_usage,
+               "--output is the file of --shard; what a campaign comes to is printed, and --report "
+               "FILE is its page"};
+}
+
 // "2/4" of the seeds into a file.
-int write_shard(const Options& options, const campaign::Built& built, campaign::Seeds seeds) {
+int write_shard(const Options& options, const campaign::Built& built, campaign::Seeds seeds,
+                const Globals& globals) {
   const std::string text = options.text("shard");
   int number = 0, of = 0;
   const char* end = text.data() + text.size();
@@ -219,6 +241,8 @@ int write_shard(const Options& options, const campaign::Built& built, campaign::
   if (second != std::errc{} || rest != end || number < 1 || number > of)
     throw Stop{exit_usage, fmt::format("--shard takes K/N with K from 1 to N, not '{}'", text)};
   if (!options.has("output")) throw Stop{exit_usage, "--shard needs -o FILE"};
+  const std::string path = options.text("output");
+  keep_file(options, path);
   const campaign::SeedRange part = campaign::shard({seeds.first, seeds.count}, number, of);
   std::vector<campaign::Outcome> outcomes;
   if (part.count > 0) {
@@ -226,8 +250,12 @@ int write_shard(const Options& options, const campaign::Built& built, campaign::
     if (outcomes.empty()) throw Stop{exit_interrupted, "interrupted"};
   }
   const std::string problem =
-      report::write_file(options.text("output"), campaign::lines_of(built.spec, part, outcomes));
+      report::write_file(path, campaign::lines_of(built.spec, part, outcomes));
   if (!problem.empty()) throw Stop{exit_io, problem};
+  say_written(globals, path,
+              fmt::format("{}: shard {} of {} done; when all are: --merge FILE of each instead of "
+                          "--shard and -o",
+                          path, number, of));
   return exit_yes;
 }
 
@@ -270,15 +298,12 @@ int run_campaign(const Arguments& arguments, Globals globals) {
           refuse("vary", bad);
     }
   }
-  if (options.has("report") && (!varies.empty() || options.has("shard")))
-    throw Stop{exit_usage,
-               "--report is the page of one whole campaign: without --shard, and with "
-               "no --vary but interval"};
+  refuse_idle(options, !varies.empty());
   catch_interrupts();
   campaign::Steps steps = campaign::steps_of(setup);
   if (!varies.empty()) return print_comparison(setup, steps, varies, seeds, globals);
   const campaign::Built built = need(campaign::build(setup, steps));
-  if (options.has("shard")) return write_shard(options, built, seeds);
+  if (options.has("shard")) return write_shard(options, built, seeds, globals);
   const campaign::Summary summary = summary_of(options, built, seeds, vary_interval);
   std::vector<campaign::Slice> timeline;
   campaign::simulate(built.spec, seeds.first, &timeline);

@@ -22,6 +22,7 @@
 #include "sim/report/json.h"
 #include "sim/report/output.h"
 #include "sim/report/table.h"
+#include "sim/search/pool.h"
 
 namespace sim::command {
 
@@ -101,8 +102,8 @@ void Options::declare_outputs() const {
   for (const OptionRow& row : rows_)
     if ((row.placeholder == "FILE" || row.placeholder == "FOLDER") && has(row.name) &&
         (row.repeated ? std::ranges::count(list(row.name), "") > 0 : text(row.name).empty()))
-      refuse(fmt::format("--{} names no {}", row.name,
-                         row.placeholder == "FILE" ? "file" : "folder"));
+      refuse(
+          fmt::format("--{} names no {}", row.name, row.placeholder == "FILE" ? "file" : "folder"));
   for (const std::string& name : outputs_) {
     if (!has(name)) continue;
     std::error_code gone;
@@ -117,9 +118,11 @@ void Options::declare_outputs() const {
     const bool made =
         has("output") && fs::absolute(text("output") + "/").lexically_normal() ==
                              fs::absolute(path.parent_path().string() + "/").lexically_normal();
-    if (::access(path.parent_path().c_str(), W_OK) != 0 && !fs::exists(path) && !made)
+    const bool closed = ::access(path.parent_path().c_str(), W_OK) != 0;
+    const int why = closed ? errno : 0;
+    if (closed && !fs::exists(path, gone) && !made)
       throw Stop{exit_io, fmt::format("--{}: {}: {}", name, path.parent_path().string(),
-                                      std::strerror(errno))};
+                                      std::strerror(why))};
     if (std::ranges::find(renewed_, name) == renewed_.end()) declare_output(path, name);
   }
 }
@@ -154,6 +157,8 @@ std::string example_of(const Command& command) {
 int start(const Command& command, const Arguments& arguments, Globals globals) {
   try {
     return command.run(arguments, globals);
+  } catch (const search::Killed& killed) {
+    throw Stop{exit_interrupted, killed.what()};
   } catch (Stop& stop) {
     if (stop.code == exit_usage && !stop.message.empty())
       stop.message += "\nfor example: " + example_of(command);
@@ -288,6 +293,14 @@ void note(std::string_view text) {
 void say_written(const Globals& globals, const std::string& path, const std::string& words) {
   if (globals.json) print(report::document("written", {{"written", path}}).dump(2) + "\n");
   if (!globals.quiet) note(words);
+}
+
+void keep_file(const Options& options, const std::string& path) {
+  std::error_code gone;
+  const auto kind = std::filesystem::status(path, gone).type();
+  const bool kept = kind == std::filesystem::file_type::regular;
+  if (kept && !options.has("overwrite"))
+    throw Stop{exit_usage, path + " is there already; name another file, or --overwrite"};
 }
 
 Options::Named Options::named(std::size_t first) const {

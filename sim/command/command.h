@@ -171,6 +171,10 @@ void note(std::string_view text);
 // That a file or a folder was written: a note or, with --json, `rehearse/written/1`.
 void say_written(const Globals& globals, const std::string& path, const std::string& words);
 
+// Stops where the file is there already, unless --overwrite, which the command declares. A device
+// and a pipe have nothing to lose.
+void keep_file(const Options& options, const std::string& path);
+
 // The path of a plan or grid: a file, or the name of one of workloads/. Stops when there is none.
 std::string workload_path(const std::string& name);
 

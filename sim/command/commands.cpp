@@ -22,7 +22,7 @@ const std::vector<Command>& commands() {
        "1f1b --stages 4 --microbatches 8", run_schedule},
       {"campaign", "FILE | PLAN | --step-time T",
        "a run over weeks: failures, checkpoints, what is kept",
-       "--step-time 10 --gpus 64 --mtbf 3h --checkpoint-write 60s --restart 10min", run_campaign},
+       "--step-time 10 --gpus 64 --mtbf 3h --checkpoint-write 60s", run_campaign},
       {"topo", "check|time|place|import|export", "a cluster: what is wrong, how fast, its drawing",
        "check dgx-h100", run_topo},
       {"memory", "estimate PLAN | replay FILE",

@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <array>
-#include <filesystem>
 
 #include "sim/command/command.h"
 #include "sim/core/text.h"
@@ -140,9 +139,7 @@ int run_init(const Arguments& arguments, Globals globals) {
     names.emplace_back(start.name);
     if (options.words()[0] != start.name) continue;
     const std::string path = options.words().size() > 1 ? options.words()[1] : start.file;
-    if (!options.has("overwrite") && std::filesystem::exists(path)) {
-      throw Stop{exit_usage, path + " is there already; name another file, or --overwrite"};
-    }
+    keep_file(options, path);
     const std::string problem = report::write_file(path, filled(start.text, path));
     if (!problem.empty()) throw Stop{exit_io, problem};
     say_written(globals, path,

@@ -11,9 +11,20 @@
 
 namespace sim::command {
 
+namespace {
+
+// What a shell or man(1) reads is no document.
+void refuse_json(const Globals& globals, const char* what) {
+  if (globals.json)
+    throw Stop{exit_usage, fmt::format("--json: {} is no document; leave it out", what)};
+}
+
+}  // namespace
+
 int run_completion(const Arguments& arguments, Globals globals) {
   Options options("completion");
   options.words(1, 1).parse(arguments, globals);
+  refuse_json(globals, "a completion");
   std::vector<std::string> names;
   std::string text;
   for (const Shell& shell : shells()) {
@@ -34,6 +45,7 @@ int run_completion(const Arguments& arguments, Globals globals) {
 int run_man(const Arguments& arguments, Globals globals) {
   Options options("man");
   options.value("output,o", "FOLDER", "write every page there: rehearse.1, rehearse-run.1, ...")
+      .flag("overwrite", "with -o: replace pages that are there")
       .words(0, 1)
       .parse(arguments, globals);
   if (options.has("output")) {
@@ -41,16 +53,18 @@ int run_man(const Arguments& arguments, Globals globals) {
     std::error_code error;
     std::filesystem::create_directories(folder, error);
     if (error) throw Stop{exit_io, folder + ": " + error.message()};
-    const auto save = [&](const std::string& name, const std::string& text) {
-      const std::string problem = report::write_file(folder + "/" + name + ".1", text);
-      if (!problem.empty()) throw Stop{exit_io, problem};
-    };
-    save("rehearse", man_page());
+    std::vector<std::pair<std::string, std::string>> pages = {{folder + "/rehearse.1", man_page()}};
     for (const Command& command : commands())
-      save(fmt::format("rehearse-{}", command.name), man_page(command));
+      pages.emplace_back(fmt::format("{}/rehearse-{}.1", folder, command.name), man_page(command));
+    for (const auto& [path, text] : pages) keep_file(options, path);
+    for (const auto& [path, text] : pages) {
+      const std::string problem = report::write_file(path, text);
+      if (!problem.empty()) throw Stop{exit_io, problem};
+    }
     say_written(globals, folder, fmt::format("to read: man -l {}/rehearse.1", folder));
     return exit_yes;
   }
+  refuse_json(globals, "a manual page");
   if (options.words().empty()) {
     print(man_page());
     return exit_yes;

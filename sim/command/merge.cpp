@@ -17,18 +17,26 @@ namespace sim::command {
 
 namespace {
 
-// Stops where the folder holds records other than those that would be written.
+// Stops where the folder holds records other than those that would be written, or a results.csv
+// without any.
 void keep_other_records(const search::Merged& merged, const std::string& into) {
-  const std::string path = into + "/results.jsonl";
+  std::string path = into + "/results.jsonl";
   std::error_code error;
-  if (!std::filesystem::exists(path, error)) return;
-  std::string lines;
-  for (const std::string& line : merged.lines) lines += line + "\n";
-  std::ifstream in(path, std::ios::binary);
-  const std::string there{std::istreambuf_iterator<char>(in), {}};
-  if (there != lines)
-    throw Stop{exit_data, path + " holds other records, which would be lost; -o FOLDER keeps "
-                                 "them, --overwrite replaces them"};
+  bool same = false;
+  if (std::filesystem::exists(path, error)) {
+    std::string lines;
+    for (const std::string& line : merged.lines) lines += line + "\n";
+    std::ifstream in(path, std::ios::binary);
+    const std::string there{std::istreambuf_iterator<char>(in), {}};
+    same = there == lines;
+  } else {
+    path = into + "/results.csv";
+    same = !std::filesystem::exists(path, error);
+  }
+  if (!same)
+    throw Stop{exit_data, path +
+                              " holds other records, which would be lost; -o FOLDER keeps "
+                              "them, --overwrite replaces them"};
 }
 
 void print_sweep(const search::Merged& merged, const std::string& into, const Globals& globals) {

@@ -399,8 +399,9 @@ void keep_sweep(const std::string& folder) {
     return std::filesystem::exists(folder + file, error);
   };
   if (there("/results.jsonl") || (there("/results.csv") && !there("/plan.json")))
-    throw Stop{exit_data, folder + " holds what a sweep found, and --output would write over it; "
-                                   "name another folder, or --overwrite"};
+    throw Stop{exit_data, folder +
+                              " holds what a sweep found, and --output would write over it; "
+                              "name another folder, or --overwrite"};
 }
 
 int answer_share(const Task& task, const Options& options, const Share& share,
@@ -416,9 +417,10 @@ int answer_share(const Task& task, const Options& options, const Share& share,
              globals);
   if (share.of_step) {
     merge_when_last(whole, shard, globals);
-  } else if (!globals.quiet) {
-    note(fmt::format("{}: shard {} of {} done; when all are: rehearse merge {}", folder,
-                     shard.number, shard.of, search::quoted(whole)));
+  } else {
+    say_written(globals, folder,
+                fmt::format("{}: shard {} of {} done; when all are: rehearse merge {}", folder,
+                            shard.number, shard.of, search::quoted(whole)));
   }
   return exit_yes;
 }

@@ -11,7 +11,6 @@
 
 #include "sim/core/text.h"
 #include "sim/report/json.h"
-#include "sim/report/record.h"
 #include "sim/report/table.h"
 #include "sim/search/pool.h"
 
@@ -167,10 +166,7 @@ int run_seeds(const config::PlanFile& file, search::Site& site, const replay::Op
   } else {
     search::run_pool(items, used, calls);
   }
-  if (!failure.empty())
-    throw Stop{failure.find(report::killed_from_outside) != std::string::npos ? exit_interrupted
-                                                                              : exit_bug,
-               failure};
+  if (!failure.empty()) throw Stop{exit_bug, failure};
   const Spread s = spread_of(answers);
   if (json) {
     report::Json places = report::Json::array();

@@ -1,13 +1,13 @@
 // topo.cpp — `rehearse topo`: check a cluster or a fabric, time its collectives, draw it,
 // read what other tools say about it.
 #include "sim/command/topo.h"
-#include "sim/command/watch.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <filesystem>
 
+#include "sim/command/watch.h"
 #include "sim/config/cluster.h"
 #include "sim/config/import_cluster.h"
 #include "sim/config/locate.h"
@@ -312,6 +312,10 @@ int export_drawing(const Options& options, Globals globals) {
   const std::string text = format == "svg"   ? topology::svg(cluster, busy, alike)
                            : format == "dot" ? topology::graphviz(cluster, busy, alike)
                                              : topology::simgrid_xml(cluster, ways);
+  if (options.has("output")) {
+    const std::string problem = report::write_file(options.text("output"), text);
+    if (!problem.empty()) throw Stop{exit_io, problem};
+  }
   if (!options.has("output") || globals.json) {
     report::Document document;
     document.blocks.emplace_back(
@@ -321,11 +325,6 @@ int export_drawing(const Options& options, Globals globals) {
     document.blocks.emplace_back(report::Data{"drawing", text});
     if (globals.json) say(globals, "topo-export", document);
     if (!globals.json) print(text);
-  }
-  if (!options.has("output")) return exit_yes;
-  if (const std::string problem = report::write_file(options.text("output"), text);
-      !problem.empty()) {
-    throw Stop{exit_io, problem};
   }
   return exit_yes;
 }

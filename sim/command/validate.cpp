@@ -21,7 +21,6 @@
 #include "sim/core/text.h"
 #include "sim/report/document.h"
 #include "sim/report/output.h"
-#include "sim/report/record.h"
 #include "sim/search/answers.h"
 #include "sim/search/pool.h"
 
@@ -62,10 +61,7 @@ Predicted predict_all(const std::vector<config::RunsRow>& rows, const Share& sha
     ++done;
     return true;
   };
-  std::string killed;
   calls.failed = [&](std::size_t i, const std::string& why) {
-    if (why.starts_with(report::killed_from_outside)) killed = why;
-    if (!killed.empty()) return false;
     out.rows[i] = crashed(rows[i], why);
     ++out.crashed;
     ++done;
@@ -76,7 +72,6 @@ Predicted predict_all(const std::vector<config::RunsRow>& rows, const Share& sha
     return !interrupted();
   };
   out.complete = search::run_pool(items, share.workers, calls, share.ranks.get());
-  if (!killed.empty()) throw Stop{exit_interrupted, killed};
   return out;
 }
 
@@ -136,9 +131,10 @@ int predict_shard(const std::vector<config::RunsRow>& rows, const std::string& w
   if (!kept.complete) throw Stop{exit_interrupted, "interrupted; the same command goes on"};
   if (share.of_step) {
     merge_when_last(whole, shard, globals);
-  } else if (!globals.quiet) {
-    note(fmt::format("{}: shard {} of {} done, {}", folder, shard.number, shard.of,
-                     counted(std::ssize(ids), "row")));
+  } else {
+    say_written(globals, folder,
+                fmt::format("{}: shard {} of {} done, {}", folder, shard.number, shard.of,
+                            counted(std::ssize(ids), "row")));
   }
   return exit_yes;
 }
@@ -254,9 +250,8 @@ void print_validation(const std::vector<std::string>& lines, const std::string& 
       predictions.push_back(calibrate::from_text(record.at("prediction")));
     }
   } catch (const report::Json::exception& problem) {
-    throw Stop{exit_data,
-               fmt::format("record {} of the whole is damaged: {}", rows.size(),
-                           json_words(problem.what()))};
+    throw Stop{exit_data, fmt::format("record {} of the whole is damaged: {}", rows.size(),
+                                      json_words(problem.what()))};
   }
   calibrate::add_intervals(rows, predictions, need(config::find_residuals()));
   std::error_code error;

@@ -13,7 +13,6 @@
 #include "sim/config/cluster_fields.h"
 #include "sim/core/cores.h"
 #include "sim/core/quantity.h"
-#include "sim/report/record.h"
 #include "sim/report/whatif_document.h"
 #include "sim/search/whatif.h"
 
@@ -96,8 +95,6 @@ int run_whatif(const Arguments& arguments, Globals globals) {
   });
   progress.clear();
   if (interrupted()) throw Stop{exit_interrupted, "interrupted"};
-  if (!rows && rows.errors().front().message.starts_with(report::killed_from_outside))
-    throw Stop{exit_interrupted, rows.errors().front().message};
   const std::vector<report::WhatifRow> table = need(rows);
   if (options.has("report")) write_page(options.text("report"), report::whatif_page(table));
   say(globals, "whatif", report::whatif_document(table));

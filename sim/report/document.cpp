@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cassert>
 #include <map>
+#include <sstream>
 
 #include "sim/core/text.h"
 #include "sim/report/csv.h"
@@ -174,8 +175,25 @@ std::string block_text(const Values& values) {
   return text;
 }
 
+// Wider than a line it comes in parts, one below the other, like the columns of a table.
 std::string block_text(const Picture& picture) {
-  return picture.lines;
+  const std::size_t most = line_width();
+  std::vector<std::string> rows;
+  std::istringstream lines(picture.lines);
+  for (std::string row; std::getline(lines, row);) rows.push_back(std::move(row));
+  std::size_t columns = 0;
+  for (const std::string& row : rows) columns = std::max(columns, row.size());
+  if (most == 0 || columns <= most) return picture.lines;
+  std::string text;
+  for (std::size_t from = 0; from < columns; from += most) {
+    text += fmt::format("{}columns {} to {}\n", from == 0 ? "" : "\n", from + 1,
+                        std::min(from + most, columns));
+    for (const std::string& row : rows) {
+      const std::string part = from < row.size() ? row.substr(from, most) : "";
+      text += part.substr(0, part.find_last_not_of(' ') + 1) + "\n";
+    }
+  }
+  return text;
 }
 
 // Blocks that only charts or programs read have no text.

@@ -57,7 +57,8 @@ struct Values {
   std::vector<Value> values;
 };
 
-// Drawn with letters, or in a page an SVG; its lines are not folded.
+// Drawn with letters of one byte, or in a page an SVG; its lines are not folded, what is wider than
+// a line comes in parts.
 struct Picture {
   std::string lines;
 };

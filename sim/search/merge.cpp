@@ -107,7 +107,10 @@ std::vector<Part> load_parts(const std::vector<std::string>& folders, Diagnostic
     for (const std::string& folder : shard_folders(given, problems)) {
       Result<Manifest> manifest = load_manifest(folder + "/shard.json");
       if (!manifest) {
-        problems.insert(problems.end(), manifest.errors().begin(), manifest.errors().end());
+        for (Diagnostic problem : manifest.errors()) {
+          problem.message += "; make this shard anew: its command with --overwrite";
+          problems.push_back(std::move(problem));
+        }
         continue;
       }
       parts.push_back({*manifest, folder, "", {}});

@@ -38,20 +38,33 @@ struct Worker {
   bool alive() const { return process > 0; }
 };
 
+enum class Ending : std::uint64_t { answered, failed, killed };
+
 struct Head {
   std::uint64_t item;
-  std::uint64_t bytes;
-  std::uint64_t failed;  // the bytes say why there is no answer
+  std::uint64_t bytes;  // behind it: the answer, or why there is none
+  Ending ending;
 };
 
-// What is said of a worker that a signal ended: a crash is ours, other signals came from outside.
-std::string end_by_signal(int signal) {
+// How an item ended, with the answer or why there is none.
+struct Ended {
+  Ending ending;
+  std::string text;
+};
+
+std::string message(std::size_t item, const Ended& ended) {
+  const Head head{item, ended.text.size(), ended.ending};
+  return std::string(reinterpret_cast<const char*>(&head), sizeof head) + ended.text;
+}
+
+// A worker that a signal ended: a crash is ours, other signals came from outside.
+Ended end_by_signal(int signal) {
   const std::string which = "signal " + std::to_string(signal) + " (" + ::strsignal(signal) + ")";
   for (const int crash : {SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGSEGV, SIGSYS, SIGTRAP})
-    if (signal == crash) return "the simulator stopped with " + which;
-  const std::string outside = std::string(report::killed_from_outside) + " with " + which;
-  if (signal == SIGKILL) return outside + "; Linux does that when the host is out of memory";
-  return outside;
+    if (signal == crash) return {Ending::failed, "the simulator stopped with " + which};
+  std::string outside = std::string(report::killed_from_outside) + " with " + which;
+  if (signal == SIGKILL) outside += "; Linux does that when the host is out of memory";
+  return {Ending::killed, outside};
 }
 
 // Reads exactly `bytes`; false at the end of the stream.
@@ -76,18 +89,14 @@ bool read_exactly(int descriptor, void* into, std::size_t bytes) {
   std::signal(SIGHUP, SIG_IGN);
   std::uint64_t item = 0;
   while (read_exactly(from_parent, &item, sizeof item)) {
-    std::string answer;
-    bool failed = false;
+    Ended ended{Ending::answered, ""};
     try {
-      answer = calls.answer(static_cast<std::size_t>(item));
+      ended.text = calls.answer(static_cast<std::size_t>(item));
     } catch (const std::exception& error) {
-      answer = error.what();
-      failed = true;
+      ended = {Ending::failed, error.what()};
     }
-    const Head head{item, answer.size(), failed ? 1U : 0U};
-    std::string bytes(reinterpret_cast<const char*>(&head), sizeof head);
-    bytes += answer;
-    if (!report::write_all(to_parent, bytes).empty()) break;
+    if (!report::write_all(to_parent, message(static_cast<std::size_t>(item), ended)).empty())
+      break;
   }
   ::_exit(0);
 }
@@ -114,6 +123,7 @@ class Pool {
     for (Worker& worker : workers_) bury(worker);
     if (helps()) ranks_->send(0, "bye");
     ::sigaction(SIGPIPE, &before, nullptr);
+    if (!killed_.empty()) throw Killed(killed_);
     return helps() || done_ == total_;
   }
 
@@ -137,15 +147,23 @@ class Pool {
     return busy();
   }
 
-  void store(std::size_t item, bool failed, const std::string& text) {
+  void store(std::size_t item, const Ended& ended) {
     ++done_;
     if (helps()) {
-      const Head head{item, text.size(), failed ? 1U : 0U};
-      ranks_->send(0, std::string(reinterpret_cast<const char*>(&head), sizeof head) + text);
+      ranks_->send(0, message(item, ended));
       if (!ended_) ranks_->send(0, "want");
-    } else if (!(failed ? calls_.failed(item, text) : calls_.answered(item, text))) {
+    } else if (!told(item, ended)) {
       stopped_ = true;
     }
+  }
+
+  // Tells the caller; false: stop.
+  bool told(std::size_t item, const Ended& ended) {
+    if (ended.ending == Ending::answered) return calls_.answered(item, ended.text);
+    if (ended.ending == Ending::failed) return calls_.failed(item, ended.text);
+    if (calls_.killed) return calls_.killed(item, ended.text);
+    killed_ = ended.text;
+    return false;
   }
 
   // Rank 0: an item, an "end", or what was answered elsewhere.
@@ -164,8 +182,7 @@ class Pool {
       Head head{};
       assert(message.bytes.size() >= sizeof head);
       std::memcpy(&head, message.bytes.data(), sizeof head);
-      store(static_cast<std::size_t>(head.item), head.failed != 0,
-            message.bytes.substr(sizeof head));
+      store(static_cast<std::size_t>(head.item), {head.ending, message.bytes.substr(sizeof head)});
     }
   }
 
@@ -271,7 +288,7 @@ class Pool {
     if (got < 0 && errno == EINTR) return;
     if (got <= 0) {
       const std::size_t item = *worker.item;
-      store(item, true, bury(worker));
+      store(item, bury(worker));
       hand_out(worker);
       return;
     }
@@ -284,13 +301,13 @@ class Pool {
     const std::string answer = worker.received.substr(sizeof head);
     worker.received.clear();
     worker.item.reset();
-    store(static_cast<std::size_t>(head.item), head.failed != 0, answer);
+    store(static_cast<std::size_t>(head.item), {head.ending, answer});
     hand_out(worker);
   }
 
   // Ends a worker and says how it ended.
-  std::string bury(Worker& worker) {
-    if (!worker.alive()) return "";
+  Ended bury(Worker& worker) {
+    if (!worker.alive()) return {Ending::failed, ""};
     if (worker.to >= 0) ::close(worker.to);
     ::close(worker.from);
     int status = 0;
@@ -298,7 +315,8 @@ class Pool {
     }
     worker = Worker{};
     if (WIFSIGNALED(status)) return end_by_signal(WTERMSIG(status));
-    return "the simulator ended with status " + std::to_string(WEXITSTATUS(status));
+    return {Ending::failed,
+            "the simulator ended with status " + std::to_string(WEXITSTATUS(status))};
   }
 
   std::deque<std::size_t> queue_;  // items that nobody has
@@ -310,6 +328,7 @@ class Pool {
   int helpers_ = 0;     // ranks that have not said goodbye
   bool ended_ = false;  // rank 0 has no more for this one
   bool stopped_ = false;
+  std::string killed_;  // what is said of a worker whose end nobody takes
 };
 
 }  // namespace

@@ -11,6 +11,7 @@
 
 #include <cstddef>
 #include <functional>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -18,12 +19,18 @@
 
 namespace sim::search {
 
+// A worker was killed from outside, as Linux does when the host is out of memory: nobody's fault
+// here, and asking again may give the answer.
+struct Killed : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
 struct PoolCalls {
   // In a worker: the answer to an item.
   std::function<std::string(std::size_t item)> answer;
   // In the parent, as answers arrive. False: stop (the caller cannot store it).
   std::function<bool(std::size_t item, const std::string& answer)> answered;
-  // In the parent: the answer threw, or the worker died on this item. False: stop.
+  // In the parent: the answer threw, or the worker crashed on this item. False: stop.
   std::function<bool(std::size_t item, const std::string& why)> failed;
   // In the parent, between answers and at least ten times a second. False: no new items are handed
   // out, those under way are still answered.
@@ -31,6 +38,9 @@ struct PoolCalls {
   // In the parent, when everything that was handed out is answered: further items, none to end. May
   // be missing. Without ranks.
   std::function<std::vector<std::size_t>()> more = nullptr;
+  // In the parent: the worker was killed from outside on this item. False: stop. May be missing:
+  // then nothing more is handed out, and run_pool ends by throwing Killed.
+  std::function<bool(std::size_t item, const std::string& why)> killed = nullptr;
 };
 
 // Answers `items` in the order in which they are given, on `workers` processes. True when all were

@@ -126,6 +126,13 @@ RecordProblem RecordFile::open(const std::string& folder, Mode mode,
   if (error) return fail(RecordProblem::io, folder + ": " + error.message());
   path_ = folder + "/results.jsonl";
   ids_ = ids;
+  const std::string table = folder + "/results.csv";
+  if ((mode == Mode::fresh || mode == Mode::go_on) && std::filesystem::exists(table, error) &&
+      !std::filesystem::exists(path_, error)) {
+    return fail(RecordProblem::foreign, table +
+                                            " stands without the records of a sweep: it is of "
+                                            "other work, which would be lost");
+  }
   if (const RecordProblem problem = lock(); problem != RecordProblem::none) return problem;
   if (const RecordProblem problem = read_back(readable);
       problem != RecordProblem::none && mode != Mode::overwrite)

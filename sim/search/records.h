@@ -33,7 +33,8 @@ class RecordFile {
  public:
   // fresh: a folder that holds records is refused, as `finished` where results.csv is beside them,
   // else as `unfinished`. go_on: what is there is kept; records of other points are refused as
-  // `foreign`. take_over: goes on and drops those. overwrite: starts over.
+  // `foreign`, and so is a results.csv alone, which is of other work. take_over: goes on and drops
+  // those. overwrite: starts over.
   enum class Mode { fresh, go_on, take_over, overwrite };
 
   RecordFile() = default;

@@ -3,12 +3,13 @@
 #include <fmt/format.h>
 #include <xxhash.h>
 
+#include <algorithm>
 #include <cassert>
 #include <charconv>
 #include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "sim/config/textproto.h"
 #include "sim/core/json_words.h"
 #include "sim/report/output.h"
 #include "sim/report/version.h"
@@ -20,7 +21,7 @@ namespace {
 using report::Json;
 
 constexpr const char* schema = "rehearse/shard/1";
-constexpr std::uintmax_t manifest_bytes_max = 1 << 20;
+constexpr std::int64_t manifest_bytes_max = 1 << 20;
 
 std::optional<int> whole(std::string_view text) {
   int value = 0;
@@ -196,13 +197,10 @@ Json to_json(const Manifest& manifest) {
 }
 
 Result<Manifest> load_manifest(const std::string& path) {
-  std::error_code error;
-  const std::uintmax_t size = std::filesystem::file_size(path, error);
-  if (error) return Diagnostics{{path, error.message(), Fault::missing}};
-  if (size > manifest_bytes_max) return Diagnostics{{path, "is too large to be a shard.json"}};
-  std::ifstream in(path, std::ios::binary);
-  const Json json = Json::parse(in, nullptr, false);
+  const Result<std::string> text = config::read_file(path, manifest_bytes_max);
+  if (!text) return text.errors();
   try {
+    const Json json = Json::parse(*text);
     if (json.at("schema") != schema)
       return Diagnostics{{path, fmt::format("is not of the schema {}", schema)}};
     Manifest manifest{json.at("kind"),        json.at("version"),
@@ -212,6 +210,11 @@ Result<Manifest> load_manifest(const std::string& path) {
     if (!checked(manifest.shard.number - 1, manifest.shard.of))
       return Diagnostics{{path, "shard is not from 1 to `of`"}};
     return manifest;
+  } catch (const Json::parse_error& problem) {
+    const std::string read = text->substr(0, problem.byte - std::min<std::size_t>(problem.byte, 1));
+    return Diagnostics{{fmt::format("{}:{}", path, 1 + std::ranges::count(read, '\n')),
+                        fmt::format("is no JSON, so not the shard.json of a shard: {}",
+                                    json_words(problem.what()))}};
   } catch (const Json::exception& problem) {
     return Diagnostics{
         {path, fmt::format("is not the shard.json of a shard: {}", json_words(problem.what()))}};

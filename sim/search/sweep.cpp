@@ -119,6 +119,7 @@ class Sweep {
     calls.failed = [this](std::size_t i, const std::string& why) {
       return keep(i, refused(ids_[i], points_.at(i), "failed", why));
     };
+    calls.killed = calls.failed;  // --resume tries again
     calls.go_on = [this] { return calls_.go_on(counts_); };
     return calls;
   }
@@ -207,6 +208,7 @@ std::vector<std::string> records_of(const Points& points, std::size_t first, std
     lines[i] = refused(point_id(point), point, "failed", why);
     return true;
   };
+  pool.killed = pool.failed;
   pool.go_on = [&] { return calls.go_on({}); };
   return run_pool(items, workers, pool) ? lines : std::vector<std::string>{};
 }

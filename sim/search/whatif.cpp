@@ -98,17 +98,13 @@ Result<std::vector<report::WhatifRow>> whatif(const WhatifSettings& settings,
     ++done;
     return true;
   };
-  std::string killed;
   calls.failed = [&](std::size_t i, const std::string& why) {
-    if (why.starts_with(report::killed_from_outside)) killed = why;
-    if (!killed.empty()) return false;
     rows[i] = impossible(all[i], {{"", "our program failed on it: " + why}});
     ++done;
     return true;
   };
   calls.go_on = [&] { return go_on(done); };
-  if (!run_pool(items, settings.workers, calls))
-    return Diagnostics{{"", killed.empty() ? "interrupted" : killed}};
+  if (!run_pool(items, settings.workers, calls)) return Diagnostics{{"", "interrupted"}};
   return rows;
 }
 

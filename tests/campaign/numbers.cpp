@@ -13,6 +13,7 @@
 #include "sim/campaign/shards.h"
 #include "sim/campaign/summary.h"
 #include "sim/campaign/timeline.h"
+#include "sim/search/records.h"
 #include "tests/campaign/sample.h"
 
 using namespace sim::campaign;
@@ -252,17 +253,43 @@ TEST_CASE("campaign: lines that are no outcomes of all seeds are refused at thei
   CHECK(said(head + one) == " seed 4 is in none of the files");
   CHECK(said(head + two) == " seed 3 is in none of the files");
   CHECK(said(head + one + two + one) == ":4 seed 3 is there twice");
-  const auto with = [&](const std::string& from, const std::string& to) {
-    std::string changed = one;
-    return changed.replace(changed.find(from), from.size(), to);
+  // What is written by hand has the checksum of a line of ours, or is told by it.
+  const auto resealed = [](const std::string& line) {
+    const std::string without = line.substr(0, line.find(",\"checksum\"")) + "}";
+    return sim::search::sealed(without) + "\n";
   };
+  const auto changed = [&](const std::string& line, const std::string& from,
+                           const std::string& to) {
+    std::string other = line;
+    return other.replace(other.find(from), from.size(), to);
+  };
+  const auto with = [&](const std::string& from, const std::string& to) {
+    return resealed(changed(one, from, to));
+  };
+  const std::string told = " is not as `campaign --shard` wrote it; make this shard anew";
+  REQUIRE(resealed(one) == one);
+  CHECK(said(head + changed(one, "\"outcome\":[", "\"outcome\":[1") + two) == ":2" + told);
+  CHECK(said(head + one + changed(two, "\"seed\":4", "\"seed\":3")) == ":3" + told);
+  CHECK(said(head + one + two.substr(0, two.size() - 2)) == ":3" + told);
+  CHECK(said(head + one + two.substr(0, two.find(",\"checksum\"")) + "}\n") == ":3" + told);
+  CHECK(said(head + one + two + "\n") == ":4" + told);
+  CHECK(said(head.substr(0, head.find(",\"checksum\"")) + "}\n" + one + two) == ":1" + told);
   CHECK(said(head + with("\"seed\":3", "\"seed\":2")) == ":2 seed 2 is none of this campaign's");
   CHECK(said(head + with("\"seed\":3", "\"seed\":5")) == ":2 seed 5 is none of this campaign's");
   for (const std::string& bad :
        {with("\"seed\":3", "\"seed\":-3"), with("\"seed\":3", "\"site\":3"),
         with("\"outcome\":[", "\"outcome\":[1,"), with("\"outcome\":[", "\"outcome\":[1.5,"),
-        with("\"outcome\":", "\"other\":"), with("]", ""), std::string("[]\n")})
+        with("\"outcome\":", "\"other\":"), with("]", "")})
     CHECK(said(head + one + two + bad) == ":4 this is no outcome of a seed");
+  // All of them at once, as far as anybody reads.
+  std::string many = head;
+  for (int i = 0; i < 30; ++i) many += "{}\n";
+  std::ofstream(path) << many;
+  const auto all = merged(spec, {3, 2}, {path});
+  REQUIRE_FALSE(all);
+  REQUIRE(all.errors().size() == 21);
+  CHECK(all.errors()[19].where == path + ":21");
+  CHECK(all.errors()[20].message == "and more; these are the first 20");
   std::filesystem::remove(path);
 }
 

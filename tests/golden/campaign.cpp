@@ -1,5 +1,6 @@
 // campaign.cpp — what the options of `campaign` say instead of its file, and its shards.
 #include <catch2/catch.hpp>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "tests/golden/program.h"
@@ -131,5 +132,38 @@ TEST_CASE("golden: shards of a campaign's seeds, merged, are the campaign") {
   CHECK(nowhere.code == 64);
   CHECK(nowhere.err.find("--shard needs -o FILE") != std::string::npos);
   CHECK(run(campaign + "--shard 1/1 -o /dev/full", folder).code == 74);
+
+  // Whose file is there keeps it.
+  const auto refused = [&](const std::string& options, const std::string& said) {
+    const golden::Finished finished = run(campaign + options, folder);
+    INFO(options << "\n" << finished.err);
+    CHECK(finished.code == 64);
+    CHECK(finished.out.empty());
+    CHECK(finished.err.find(said) != std::string::npos);
+  };
+  const std::string part = golden::text_of(folder + "/part1");
+  refused("--shard 2/3 -o part1", "part1 is there already; name another file, or --overwrite");
+  CHECK(golden::text_of(folder + "/part1") == part);
+  const golden::Finished again = run(campaign + "--shard 1/3 -o part1 --overwrite --json", folder);
+  CHECK(again.code == 0);
+  CHECK(json::parse(again.out)["result"]["written"] == "part1");
+  CHECK(golden::text_of(folder + "/part1") == part);
+  // What would be passed over is refused.
+  refused("--merge part1 --merge part2 --merge part3 -o all", "--output is the file of --shard");
+  refused("-o all", "--output is the file of --shard");
+  refused("--shard 1/3 --merge part1 -o all", "--merge is of no use to --shard");
+  refused("--shard 1/3 --timeline t -o all", "--timeline is of no use to --shard");
+  refused("--vary interval=1h --timeline t", "--timeline is of no use to --vary");
+  refused("--vary interval=1h --merge part1", "--merge is of no use to --vary");
+  CHECK_FALSE(std::filesystem::exists(folder + "/all"));
+
+  // A number that was changed is told by its line.
+  std::string changed = part;
+  changed.insert(changed.find("\"outcome\":[") + 11, "1");
+  golden::write(folder + "/part1", changed);
+  const golden::Finished told = run(campaign + "--merge part1 --merge part2 --merge part3", folder);
+  CHECK(told.code == 65);
+  CHECK(told.err ==
+        "part1:2: error: is not as `campaign --shard` wrote it; make this shard anew\n");
   CHECK(run(campaign + "--timeline /dev/full", folder).code == 74);
 }

@@ -2,10 +2,28 @@
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <sstream>
+#include <vector>
 
 #include "tests/golden/program.h"
 
 using golden::run;
+
+namespace {
+
+// By name, as --help has them.
+std::vector<std::string> commands(const std::string& folder) {
+  std::istringstream usage(run("./rehearse --help", folder).out);
+  std::vector<std::string> names;
+  for (std::string line; std::getline(usage, line);) {
+    if (!line.starts_with("  ") || line[2] == ' ') continue;
+    const std::string name = line.substr(2, line.find(' ', 2) - 2);
+    if (name != "test" && name != "bench") names.push_back(name);
+  }
+  CHECK(names.size() == 20);
+  return names;
+}
+
+}  // namespace
 
 TEST_CASE("golden: what init writes is a file that the next command takes") {
   const std::string folder = golden::scratch("init");
@@ -48,13 +66,7 @@ TEST_CASE("golden: completion is a script that its shell reads, where the shell 
 
 TEST_CASE("golden: what a command cannot understand ends in a command that it would") {
   const std::string folder = golden::scratch("examples");
-  std::istringstream usage(run("./rehearse --help", folder).out);
-  int commands = 0;
-  for (std::string line; std::getline(usage, line);) {
-    if (!line.starts_with("  ") || line[2] == ' ') continue;
-    const std::string name = line.substr(2, line.find(' ', 2) - 2);
-    if (name == "test" || name == "bench") continue;
-    ++commands;
+  for (const std::string& name : commands(folder)) {
     const golden::Finished wrong = run("./rehearse " + name + " --no-such-option", folder);
     INFO(wrong.err);
     CHECK(wrong.code == 64);
@@ -70,7 +82,27 @@ TEST_CASE("golden: what a command cannot understand ends in a command that it wo
     const bool others = right.code == 66 && right.err.find("error: ") != std::string::npos;
     CHECK((right.code == 0 || right.code == 2 || others));
   }
-  CHECK(commands == 20);
+}
+
+TEST_CASE("golden: the help of every command and a wide schedule fit a line of 100 columns") {
+  const std::string folder = golden::scratch("widths");
+  const auto widest = [&](const std::string& command) {
+    const golden::Finished finished = run("./rehearse " + command, folder);
+    CHECK(finished.code == 0);
+    std::istringstream lines(finished.out);
+    std::size_t most = 0;
+    for (std::string line; std::getline(lines, line);) most = std::max(most, line.size());
+    return most;
+  };
+  CHECK(widest("--help") <= 100);
+  for (const std::string& name : commands(folder)) {
+    INFO(name);
+    CHECK(widest(name + " --help") <= 100);
+  }
+  // 129 forwards and backwards of one stage behind the other.
+  const std::string schedule = "schedule 1f1b --stages 2 --microbatches 64";
+  CHECK(widest(schedule) == 100);
+  CHECK(widest(schedule + " --wide") > 100);
 }
 
 TEST_CASE("golden: manual pages are written for every command") {

@@ -30,7 +30,9 @@ TEST_CASE("golden: an installed program answers as the built one, also where it 
        {"share/man/man1/rehearse.1", "share/man/man1/rehearse-run.1",
         "share/bash-completion/completions/rehearse", "share/zsh/site-functions/_rehearse",
         "share/fish/vendor_completions.d/rehearse.fish", "share/rehearse/sim/schemas/run.json",
-        "libexec/rehearse/rehearse-network"}) {
+        "libexec/rehearse/rehearse-network", "share/doc/rehearse/README.md",
+        "share/doc/rehearse/sim/README.md", "share/doc/rehearse/sim/formats.md",
+        "share/doc/rehearse/sim/CHANGELOG.md", "share/doc/rehearse/sim/extending.md"}) {
     INFO(file);
     CHECK(fs::file_size(folder + "/second place/" + file) > 100);
   }

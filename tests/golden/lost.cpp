@@ -148,12 +148,56 @@ TEST_CASE("golden: merge and plan write over nothing that they did not find") {
   CHECK(text_of(folder + "/other/results.jsonl") == text_of(folder + "/shards/results.jsonl"));
 
   const std::string csv = text_of(folder + "/other/results.csv");
-  const golden::Finished plan =
-      run("./rehearse plan llama-2-7b dgx-h100 --gpus 8 --batch 8 --sequence 2048 -q -o other",
-          folder);
+  const golden::Finished plan = run(
+      "./rehearse plan llama-2-7b dgx-h100 --gpus 8 --batch 8 --sequence 2048 -q -o other", folder);
   CHECK(plan.code == 65);
   CHECK(has(plan.err, "holds what a sweep found"));
   CHECK(text_of(folder + "/other/results.csv") == csv);
+}
+
+TEST_CASE("golden: a results.csv without records is of other work, and manual pages stay") {
+  const std::string folder = grid_scratch("lone");
+  for (const char* shard : {"1/2", "2/2"})
+    REQUIRE(run("./rehearse sweep " + grid + " -q -o shards --shard " + shard, folder).code == 0);
+  fs::create_directory(folder + "/out");
+  golden::write(folder + "/out/results.csv", "mine\n");
+  const auto kept = [&](const std::string& command, int code, const std::string& said) {
+    const golden::Finished finished = run("./rehearse " + command, folder);
+    INFO(command << "\n" << finished.err);
+    CHECK(finished.code == code);
+    CHECK(has(finished.err, said));
+    CHECK(text_of(folder + "/out/results.csv") == "mine\n");
+    CHECK_FALSE(fs::exists(folder + "/out/results.jsonl"));
+  };
+  const std::string sweep = "sweep " + grid + " -q -o out ";
+  for (int again = 0; again < 2; ++again) kept(sweep, 65, "of other work, which would be lost");
+  kept(sweep + "--resume", 65, "of other work, which would be lost");
+  kept("merge shards -q -o out", 65, "out/results.csv holds other records, which would be lost");
+
+  fs::create_directory(folder + "/pages");
+  golden::write(folder + "/pages/rehearse-run.1", "mine\n");
+  kept("man -o pages", 64, "pages/rehearse-run.1 is there already");
+  CHECK_FALSE(fs::exists(folder + "/pages/rehearse.1"));
+  CHECK(run("./rehearse man -o pages --overwrite", folder).code == 0);
+  CHECK(fs::file_size(folder + "/pages/rehearse-run.1") > 100);
+  CHECK(run("./rehearse " + sweep + "--overwrite", folder).code == 0);
+  CHECK(text_of(folder + "/out/results.csv") != "mine\n");
+}
+
+TEST_CASE("golden: a file that cannot be written is refused with what the system says") {
+  const std::string folder = golden::scratch("closed");
+  fs::create_symlink("loop", folder + "/loop");
+  const std::string name(300, 'a');
+  for (const auto& [where, why] : {std::pair{std::string("loop"), "Too many levels of symbolic"},
+                                   std::pair{name, "File name too long"},
+                                   std::pair{std::string("no"), "No such file or directory"}}) {
+    const golden::Finished finished =
+        run("./rehearse run llama-2-7b-64 --trace " + where + "/x", folder);
+    INFO(finished.err);
+    CHECK(finished.code == 74);
+    CHECK(has(finished.err, "--trace: "));
+    CHECK(has(finished.err, where + ": " + why));
+  }
 }
 
 TEST_CASE("golden: a grid is none of the files of its own sweep") {
@@ -250,6 +294,12 @@ TEST_CASE("golden: problems under --json are a document") {
   check("run nowhere", 66, "there is no plan or grid");
   check("run llama-2-7b-64 --no-such-option", 64, "no-such-option");
   check("lits", 64, "did you mean 'list'?");
+  // One document, whatever went wrong, and where --json itself is.
+  check("topo export dgx-h100 -o /dev/full", 74, "No space left on device");
+  check("list --json=1", 64, "does not take any arguments");
+  check("man run", 64, "a manual page is no document");
+  check("completion bash", 64, "a completion is no document");
+  CHECK(has(run("./rehearse list --json=1", folder).out, "rehearse/error/1"));
 }
 
 TEST_CASE("golden: calibrate writes no profile from nothing") {
@@ -262,6 +312,12 @@ TEST_CASE("golden: calibrate writes no profile from nothing") {
   INFO(finished.err);
   CHECK(finished.code == 65);
   CHECK_FALSE(fs::exists(folder + "/new.textproto"));
+  const golden::Finished asked =
+      run("./rehearse calibrate run.log --cluster dgx-h100 -o new.textproto --json", folder);
+  CHECK(asked.code == 65);
+  const auto document = nlohmann::json::parse(asked.out, nullptr, false);
+  REQUIRE(document.is_object());
+  CHECK(document["schema"] == "rehearse/error/1");
 }
 
 TEST_CASE("golden: a GPU that borrows a profile does not borrow its intervals") {

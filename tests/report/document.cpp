@@ -105,6 +105,22 @@ TEST_CASE("report: lines fit their width, cells of words fold first") {
         "  one two three four five six seven\n      eight nine ten eleven twelve\nend\n");
 }
 
+TEST_CASE("report: a picture wider than a line comes in parts") {
+  Document document;
+  document.blocks.emplace_back(Picture{"FFFF----BB\n0 0\n.FFFF----BB.\n"});
+  const auto at = [&](std::size_t columns) {
+    set_line_width(columns);
+    const std::string all = text(document);
+    set_line_width(100);
+    return all;
+  };
+  for (const std::size_t whole : {0, 12, 100})
+    CHECK(at(whole) == "FFFF----BB\n0 0\n.FFFF----BB.\n");
+  CHECK(at(10) ==
+        "columns 1 to 10\nFFFF----BB\n0 0\n.FFFF----B\n\n"
+        "columns 11 to 12\n\n\nB.\n");
+}
+
 TEST_CASE("report: a table as JSON has the keys of its columns, as CSV their order") {
   const Rows rows = sample_rows();
   CHECK(line(to_json(rows)) == R"([{"name":"a, \"b\"","time_s":1.256,"bubble":12.34,"fits":true},)"

@@ -18,7 +18,7 @@ struct Outcome {
 };
 
 Outcome run(std::size_t count, int workers, const std::function<std::string(std::size_t)>& answer,
-            std::size_t stop_after = 1'000'000) {
+            std::size_t stop_after = 1'000'000, bool takes_killed = true) {
   std::vector<std::size_t> items;
   for (std::size_t i = 0; i < count; ++i) items.push_back(i);
   Outcome outcome;
@@ -32,6 +32,7 @@ Outcome run(std::size_t count, int workers, const std::function<std::string(std:
     CHECK(outcome.failures.emplace(item, why).second);
     return true;
   };
+  if (takes_killed) calls.killed = calls.failed;
   calls.go_on = [&] { return outcome.answers.size() < stop_after; };
   outcome.all = run_pool(items, workers, calls);
   return outcome;
@@ -73,6 +74,19 @@ TEST_CASE("search: a worker that dies takes only its own item with it") {
   CHECK(outcome.failures.at(19) == "the simulator stopped with signal 6 (Aborted)");
   CHECK(outcome.failures.at(11) == "eleven");
   CHECK(outcome.failures.at(7) == "the simulator ended with status 9");
+}
+
+TEST_CASE("search: a worker killed from outside ends the work of those who do not take it") {
+  std::size_t asked = 0;
+  const auto answer = [&](std::size_t item) {
+    if (item == 3) ::raise(SIGTERM);  // which workers ignore
+    if (item == 5) ::raise(SIGKILL);
+    return std::to_string(++asked);
+  };
+  CHECK(run(5, 2, answer, 100, false).answers.size() == 5);
+  CHECK_THROWS_MATCHES(run(1000, 2, answer, 1000, false), Killed,
+                       Catch::Matchers::Message("killed from outside with signal 9 (Killed); Linux "
+                                                "does that when the host is out of memory"));
 }
 
 TEST_CASE("search: a stopped run finishes what is under way and hands out no more") {

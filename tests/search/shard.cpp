@@ -236,6 +236,16 @@ TEST_CASE("search: shards of other inputs, versions, counts or kinds are refused
     write(second + "/shard.json", hostile);
     CHECK_FALSE(merge({folder}));
   }
+  // Where it stops being JSON, and what to do.
+  for (const auto& [text, line] :
+       {std::pair{"x", ":1"}, std::pair{"", ":1"}, std::pair{"{\n  \"kind\": \"sw", ":2"}}) {
+    write(second + "/shard.json", text);
+    const std::string said = problems(merge({folder}));
+    INFO(said);
+    CHECK(said.find(second + "/shard.json" + line) != std::string::npos);
+    CHECK(said.find("is no JSON") != std::string::npos);
+    CHECK(said.find("make this shard anew") != std::string::npos);
+  }
 }
 
 TEST_CASE("search: records of other items than the shards say are refused") {
