@@ -297,6 +297,16 @@ class Asking {
   Progress progress_;
 };
 
+// Says on what our program failed; of much the first.
+void say_failures(const std::vector<std::string>& failures) {
+  constexpr std::size_t most = 3;
+  if (failures.empty()) return;
+  note(fmt::format("a bug of ours: our program failed {}, and left out what it failed on; please "
+                   "report it",
+                   counted(std::ssize(failures), "time")));
+  for (std::size_t i = 0; i < std::min(most, failures.size()); ++i) note("  " + failures[i]);
+}
+
 // The whole answer; into a folder too, and onto a page, where they are named.
 int answer(const Task& task, const std::string& folder, const std::string& page,
            const Globals& globals) {
@@ -305,19 +315,22 @@ int answer(const Task& task, const std::string& folder, const std::string& page,
   const auto shown = [&](const planner::Progress& now) { return asking.show(now); };
   const auto goes_on = [&] { return asking.goes_on(); };
   const planner::Space& space = task.space;
-  const planner::Outcome outcome = planner::find_best(space, sites, task.wanted, shown);
+  std::vector<std::string> failures;
+  planner::Wanted wanted = task.wanted;
+  wanted.failures = &failures;
+  const planner::Outcome outcome = planner::find_best(space, sites, wanted, shown);
   planner::Said said{
-      space, outcome, task.wanted, task.question.model, task.question.cluster, task.price, {}, {},
+      space, outcome, wanted, task.question.model, task.question.cluster, task.price, {}, {},
       {},    {},      {}};
   if (!outcome.best.empty()) {
     const planner::Replayed& best = outcome.best.front();
     if (outcome.complete) {
-      said.refined = planner::refined(space, sites, task.wanted, outcome.best, goes_on);
-      said.neighbours = planner::neighbours(space, sites, task.wanted, best, goes_on);
+      said.refined = planner::refined(space, sites, wanted, outcome.best, goes_on);
+      said.neighbours = planner::neighbours(space, sites, wanted, best, goes_on);
     }
     launch(said);
   } else if (outcome.complete) {
-    said.relaxed = relaxed(task.question, sites, task.wanted, shown);
+    said.relaxed = relaxed(task.question, sites, wanted, shown);
   }
   asking.clear();
   const report::Document document = planner::document(said);
@@ -335,7 +348,9 @@ int answer(const Task& task, const std::string& folder, const std::string& page,
     if (!globals.quiet) note(fmt::format("results: {0}/plan.json and {0}/results.csv", folder));
   }
   print(globals.json ? json() : report::text(document));
+  say_failures(failures);
   if (!outcome.complete && interrupted()) return exit_interrupted;
+  if (!failures.empty()) return exit_bug;
   return outcome.best.empty() ? exit_no : exit_yes;
 }
 
@@ -378,6 +393,8 @@ void keep_share(const Task& task, const search::Manifest& manifest, const std::s
   const planner::Sharing sharing{manifest.shard, {}, &answers};
   planner::Wanted wanted = task.wanted;
   wanted.sharing = &sharing;
+  std::vector<std::string> failures;
+  wanted.failures = &failures;
   Asking asking(task, globals);
   const planner::Outcome outcome =
       planner::find_best(task.space, kept_sites(), wanted,
@@ -386,6 +403,8 @@ void keep_share(const Task& task, const search::Manifest& manifest, const std::s
   if (!outcome.complete)
     throw Stop{exit_interrupted,
                "interrupted; once more: " + search::resume_command(manifest, folder)};
+  say_failures(failures);
+  if (!failures.empty()) throw Stop{exit_bug, "the share is not kept"};
   report::Json record = {{"id", id}, {"answers", report::Json::array()}};
   for (const auto& [item, text] : answers) record["answers"].push_back({item, text});
   stop_on(file.append(id, report::line(record)));

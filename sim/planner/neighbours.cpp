@@ -225,7 +225,10 @@ std::vector<Neighbour> neighbours(const Space& space, search::Sites& sites, cons
     known[i] = true;
     return true;
   };
-  calls.failed = [](std::size_t, const std::string&) { return true; };
+  calls.failed = [&](std::size_t i, const std::string& why) {
+    keep_failure(wanted, space.words(space.cores()[steps[i].core], steps[i].variant), why);
+    return true;
+  };
   calls.go_on = go_on;
   search::run_pool(items, wanted.workers, calls);
   std::vector<Neighbour> found;

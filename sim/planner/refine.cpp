@@ -123,7 +123,11 @@ std::vector<Refined> refined(const Space& space, search::Sites& sites, const Wan
       all[i] = {i, text.substr(0, end), replayed_of(text.substr(end + 1))};
     return true;
   };
-  calls.failed = [](std::size_t, const std::string&) { return true; };
+  calls.failed = [&](std::size_t i, const std::string& why) {
+    const Core& core = space.cores()[best[i].core];
+    keep_failure(wanted, "what is near " + space.words(core, best[i].variant), why);
+    return true;
+  };
   calls.go_on = go_on;
   search::run_pool(items, wanted.workers, calls);
   std::vector<Refined> found;

@@ -87,7 +87,9 @@ class Search {
       return true;
     };
     // A plan on which our program fails is none that can be recommended.
-    calls.failed = [this](std::size_t item, const std::string&) {
+    calls.failed = [this](std::size_t item, const std::string& why) {
+      const Entry& entry = under_way_.at(item);
+      keep_failure(wanted_, space_.words(space_.cores()[entry.core], entry.variant), why);
       drop(item, Json());
       return true;
     };
@@ -134,7 +136,11 @@ class Search {
       pieces_[keys[i]] = pieces_of(Json::parse(text));
       return true;
     };
-    calls.failed = [](std::size_t, const std::string&) { return true; };
+    // Its bound is nothing then, which is below everything.
+    calls.failed = [this](std::size_t, const std::string& why) {
+      keep_failure(wanted_, "the times of a layer", why);
+      return true;
+    };
     calls.go_on = [this] { return go_on_(progress()); };
     return search::run_pool(items, wanted_.workers, calls);
   }
@@ -405,6 +411,10 @@ class Search {
 };
 
 }  // namespace
+
+void keep_failure(const Wanted& wanted, const std::string& what, const std::string& why) {
+  if (wanted.failures != nullptr) wanted.failures->push_back(what + ": " + why);
+}
 
 std::string to_text(const Replayed& one) {
   const Json json = {

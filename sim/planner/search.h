@@ -54,7 +54,11 @@ struct Wanted {
   int workers = 1;
   const config::RunResiduals* residuals = nullptr;  // for intervals
   const Sharing* sharing = nullptr;
+  std::vector<std::string>* failures = nullptr;  // where plans go on which our program fails
 };
+
+// What a pool does with an item on which our program fails: `what` it was is kept with the reason.
+void keep_failure(const Wanted& wanted, const std::string& what, const std::string& why);
 
 // What a replay says of a plan.
 struct Replayed {

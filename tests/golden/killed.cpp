@@ -9,12 +9,14 @@ using golden::run;
 
 namespace {
 
-// The command, whose first worker is killed as soon as there is one.
-golden::Finished with_killed_worker(const std::string& command, const std::string& folder) {
+// The command, whose first worker gets a signal as soon as there is one.
+golden::Finished with_signal(const std::string& signal, const std::string& command,
+                             const std::string& folder) {
   return run("bash -c './rehearse " + command +
                  " --json -q --jobs 2 & pid=$!; for i in {1..2000}; do"
                  " for child in $(cat /proc/$pid/task/$pid/children); do"
-                 " grep -qx rehearse /proc/$child/comm && kill -9 $child && break 2; done;"
+                 " grep -qx rehearse /proc/$child/comm && kill -" + signal +
+                 " $child && break 2; done;"
                  " sleep 0.01; done; wait $pid; exit $?'",
              folder);
 }
@@ -29,7 +31,7 @@ TEST_CASE("golden: a worker killed from outside ends its command with 75") {
         "whatif llama-2-7b-64 --vary micro_batch=1,2,4,8 --vary tp=1,2,4,8 --vary pp=1,2,4,8",
         "run mixtral-8x7b-64 router=random --seeds 5000",
         "plan llama-3.1-8b dgx-h100 --gpus 16 --batch 64 --sequence 8192"}) {
-    const golden::Finished finished = with_killed_worker(command, folder);
+    const golden::Finished finished = with_signal("KILL", command, folder);
     INFO(command << "\n" << finished.err);
     CHECK(finished.code == 75);
     CHECK(finished.err.starts_with("rehearse: killed from outside with signal 9 (Killed)"));
@@ -41,4 +43,17 @@ TEST_CASE("golden: a worker killed from outside ends its command with 75") {
   // What the other workers had done is kept, and nothing that only looks like an answer.
   const std::string kept = golden::text_of(folder + "/rows/shard-0001-of-0002/results.jsonl");
   CHECK(kept.find("killed") == std::string::npos);
+}
+
+TEST_CASE("golden: plan says when our program failed on a plan") {
+  const golden::Finished finished =
+      with_signal("SEGV", "plan llama-3.1-8b dgx-h100 --gpus 16 --batch 64 --sequence 8192",
+                  golden::scratch("crashed"));
+  INFO(finished.err);
+  CHECK(finished.code == 70);
+  CHECK(finished.err.starts_with("a bug of ours: our program failed 1 time"));
+  CHECK(finished.err.find("the simulator stopped with signal 11") != std::string::npos);
+  const auto document = nlohmann::json::parse(finished.out, nullptr, false);
+  REQUIRE(document.is_object());
+  CHECK(document["schema"] == "rehearse/plan/1");
 }
