@@ -349,6 +349,31 @@ TEST_CASE("golden: what varies must be a setting") {
   CHECK(cluster.code == 65);
   CHECK(cluster.err ==
         "--vary node.nicz=1: error: a cluster has no setting 'node.nicz'; did you mean 'nics'?\n");
+  // A value that no plan can have is bad input; one that this plan cannot have is a row.
+  golden::write(folder + "/v.textproto",
+                "plan: \"llama-2-7b-64\"\nvariant { name: \"a\" set: \"pp=4,4\" }\n");
+  const golden::Finished values = run(
+      "./rehearse whatif --variants v.textproto --vary tp=1,abc --vary cluster=dgx-h10,dgx-h100 "
+      "--vary model=nosuch --vary schedule=1f2b --vary node.gpus=none --vary framework=jaxx "
+      "--vary codec.tensor=zip --vary context=rings",
+      folder);
+  CHECK(values.code == 65);
+  CHECK(values.out.empty());
+  INFO(values.err);
+  for (const char* said :
+       {"v.textproto, pp=4,4: error: 'pp' is a whole number, got '4,4'",
+        "--vary tp=abc: error: 'tp' is a whole number, got 'abc'",
+        "--vary cluster=dgx-h10: error: there is no cluster 'dgx-h10'; did you mean",
+        "--vary model=nosuch: error: there is no model 'nosuch'",
+        "--vary schedule=1f2b: error: no schedule '1f2b'",
+        "--vary node.gpus=none: error: 'gpus' is a whole number, got 'none'",
+        "--vary framework=jaxx: error: there is no framework 'jaxx'",
+        "--vary codec.tensor=zip: error: there is no codec 'zip'", "--vary context=rings: error: "})
+    CHECK(values.err.find(said) != std::string::npos);
+  CHECK(run("./rehearse whatif llama-2-7b-64 --vary cluster=nosuch", folder).code == 66);
+  const golden::Finished row = run("./rehearse whatif llama-2-7b-64 --vary tp=3", folder);
+  CHECK(row.code == 0);
+  CHECK(row.out.find("impossible: ") != std::string::npos);
   const golden::Finished campaign =
       run("./rehearse campaign --step-time 10 --gpus 8 --mtbf 3h --vary spare=1,2", folder);
   CHECK(campaign.code == 65);
