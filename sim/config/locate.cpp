@@ -86,6 +86,7 @@ Result<std::string> locate(Kind kind, std::string_view name, const std::string& 
   const fs::path file = folder / fmt::format("{}{}", name, home.extension);
   if (is_there(file)) return file.string();
   if (is_file) return std::string(name);  // no name of ours: a file without a suffix
+  if (const Result<std::string> there = data_folder(home.folder); !there) return there;
   const std::vector<std::string> all = names(kind);
   std::string listed;
   for (const std::string& one : all) listed += (listed.empty() ? "" : ", ") + one;
@@ -93,6 +94,21 @@ Result<std::string> locate(Kind kind, std::string_view name, const std::string& 
                       fmt::format("there is no {} '{}'{}; {} has: {}", home.noun, name,
                                   did_you_mean(name, all), folder.string(), listed),
                       Fault::missing}};
+}
+
+Result<std::string> data_folder(std::string_view name) {
+  const std::string root = repository_root();
+  const auto missing = [](std::string message) {
+    return Diagnostics{{"", std::move(message), Fault::missing}};
+  };
+  if (root.empty())
+    return missing(
+        fmt::format("the folder {} was not found; set REHEARSE_ROOT to the repository", name));
+  const fs::path folder = fs::path(root) / name;
+  std::error_code error;
+  if (fs::is_directory(folder, error)) return folder.string();
+  return missing(
+      fmt::format("there is no folder {}; set REHEARSE_ROOT to the repository", folder.string()));
 }
 
 std::vector<std::string> names(Kind kind) {

@@ -148,9 +148,8 @@ TEST_CASE("golden: merge and plan write over nothing that they did not find") {
   CHECK(text_of(folder + "/other/results.jsonl") == text_of(folder + "/shards/results.jsonl"));
 
   const std::string csv = text_of(folder + "/other/results.csv");
-  const golden::Finished plan =
-      run("./rehearse plan llama-2-7b dgx-h100 --gpus 8 --batch 8 --sequence 2048 -q -o other",
-          folder);
+  const golden::Finished plan = run(
+      "./rehearse plan llama-2-7b dgx-h100 --gpus 8 --batch 8 --sequence 2048 -q -o other", folder);
   CHECK(plan.code == 65);
   CHECK(has(plan.err, "holds what a sweep found"));
   CHECK(text_of(folder + "/other/results.csv") == csv);
@@ -278,4 +277,22 @@ TEST_CASE("golden: a GPU that borrows a profile does not borrow its intervals") 
   CHECK(other.code == 0);
   CHECK_FALSE(has(other.out, "sources on this GPU"));
   CHECK(has(other.out, "90 % interval"));
+}
+
+TEST_CASE("golden: a folder of data that is not there is no empty list") {
+  const std::string folder = golden::scratch("no-data");
+  for (const char* kind : {"models", "clusters", "workloads", "profiles", "codecs", "campaigns",
+                           "failures", "frameworks", "schemas"}) {
+    const golden::Finished list =
+        run(std::string("REHEARSE_ROOT=/nowhere ./rehearse list ") + kind, folder);
+    INFO(kind << "\n" << list.out << list.err);
+    CHECK(list.code == 66);
+    CHECK(list.out.empty());
+    CHECK(list.err.find("there is no folder /nowhere/") != std::string::npos);
+    CHECK(list.err.find("set REHEARSE_ROOT to the repository") != std::string::npos);
+  }
+  CHECK(run("REHEARSE_ROOT=/nowhere ./rehearse list", folder).code == 66);
+  CHECK(run("REHEARSE_ROOT=/nowhere ./rehearse list schedules", folder).code == 0);
+  CHECK(run("REHEARSE_ROOT=/nowhere ./rehearse run llama-2-7b-64", folder)
+            .err.find("there is no folder /nowhere/workloads") != std::string::npos);
 }
