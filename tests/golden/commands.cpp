@@ -83,6 +83,36 @@ TEST_CASE("golden: an option that would do nothing is refused") {
     CHECK(finished.code == 64);
     CHECK(finished.err.find(" is of one run, --seeds are many") != std::string::npos);
   }
+  for (const char* memory : {"none", "estimate"}) {
+    const golden::Finished fixes =
+        run(fmt::format("{}--fixes --memory {}", program, memory), folder);
+    CHECK(fixes.code == 64);
+    CHECK(fixes.err.find(fmt::format("--memory {} does not replay whether it fits", memory)) !=
+          std::string::npos);
+  }
+  const golden::Finished page = run("./rehearse report results --cluster dgx-h100", folder);
+  CHECK(page.code == 64);
+  CHECK(page.err.find("'results' takes no --cluster") != std::string::npos);
+  const std::string stated = "./rehearse campaign --step-time 10 --seeds 2 --gpus ";
+  for (const auto& [arguments, said] :
+       {std::pair{"64 --failures everything --answer replan", "answer replan: a stated step says"},
+        {"64 --failures everything --gpus-per-node 7",
+         "64 GPUs are not whole nodes of 7; write 63"},
+        {"64 --mtbf 3h --answer shrink", "a table says which failures take nodes"}}) {
+    const golden::Finished finished = run(stated + arguments, folder);
+    INFO(arguments << "\n" << finished.err);
+    CHECK(finished.code == 65);
+    CHECK(finished.out.empty());
+    CHECK(finished.err.find(said) != std::string::npos);
+  }
+  for (const char* day : {"2024-02-31", "2023-02-29", "2024-13-01", "2024-1-011", "2024-02-1x"}) {
+    const golden::Finished finished =
+        run(fmt::format("./rehearse calibrate x.csv --date {}", day), folder);
+    INFO(day << "\n" << finished.err);
+    CHECK(finished.code == 64);
+    CHECK(finished.err.find("--date takes a day as YYYY-MM-DD") != std::string::npos);
+  }
+  CHECK(run("./rehearse calibrate x.csv --date 2024-02-29", folder).code == 66);
 }
 
 TEST_CASE("golden: what a command lacks is named") {
