@@ -3,17 +3,32 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <cctype>
 #include <cmath>
 #include <map>
 
 #include "sim/calibrate/row_text.h"
 #include "sim/calibrate/spread.h"
+#include "sim/config/textproto.h"
+#include "sim/core/letters.h"
 #include "sim/core/text.h"
 #include "sim/report/csv.h"
 
 namespace sim::calibrate {
 
 namespace {
+
+bool has_unit(std::string_view column) {
+  constexpr std::array<std::string_view, 10> units = {
+      "us", "ms", "s", "mib", "gib", "gb", "bytes", "busbw", "efficiency", "tflops"};
+  for (std::size_t start = 0; start < column.size();) {
+    const std::size_t end = std::min(column.find('_', start), column.size());
+    if (std::ranges::count(units, lower(column.substr(start, end - start))) > 0) return true;
+    start = end + 1;
+  }
+  return false;
+}
 
 std::optional<double> error_of(const RowAnswer& answer, std::size_t quantity) {
   if (!answer.reason.empty()) return std::nullopt;
@@ -101,6 +116,26 @@ const MeasuredTable* measured_table(const config::Table& table) {
     if (std::ranges::all_of(kind.columns, [&](std::string_view c) { return table.has(c); }))
       return &kind;
   return nullptr;
+}
+
+Diagnostics cell_problems(const config::Table& table) {
+  Diagnostics problems;
+  for (const config::TableRow& row : table.rows)
+    for (const std::string& column : table.columns) {
+      if (!has_unit(column)) continue;
+      const std::string& text = text_in(row, column);
+      const std::optional<double> value = number(text);
+      const bool word =
+          !text.empty() && !value && std::isalpha(static_cast<unsigned char>(text[0]));
+      if (text.empty() || word || (value && *value >= 0 && std::isfinite(*value))) continue;
+      problems.push_back(
+          {fmt::format("{}:{}", table.path, row.line),
+           fmt::format("{} '{}' is not a number of zero or more; leave it blank where it "
+                       "is not known",
+                       column, text.substr(0, 80))});
+      if (problems.size() == config::max_problems) return problems;
+    }
+  return problems;
 }
 
 std::vector<RowAnswer> predict(const MeasuredTable& kind, const config::Table& table,

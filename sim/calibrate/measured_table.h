@@ -42,6 +42,10 @@ struct MeasuredTable {
 std::span<const MeasuredTable> measured_tables();
 const MeasuredTable* measured_table(const config::Table& table);  // nullptr: none of them
 
+// Cells of columns with a unit in their name ("time_us", "iters_per_s", "tflops") that are neither
+// blank, a word ("OOM"), nor a number of zero or more. For tables of this catalog and of timings.h.
+Diagnostics cell_problems(const config::Table& table);
+
 std::vector<RowAnswer> predict(const MeasuredTable& kind, const config::Table& table,
                                search::Sites& sites);
 

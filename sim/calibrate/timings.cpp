@@ -84,7 +84,8 @@ std::vector<Timing> timings(const config::Table& table, search::Sites& sites) {
     }
     for (std::size_t i = before; i < out.size(); ++i) {
       out[i].line = row.line;
-      if (out[i].reason.empty() && (!(out[i].predicted_us > 0) || !(out[i].measured_us > 0))) {
+      const bool timed = out[i].measured_us > 0 && std::isfinite(out[i].measured_us);
+      if (out[i].reason.empty() && (!(out[i].predicted_us > 0) || !timed)) {
         out[i].reason = "no time is published";
       }
     }

@@ -400,6 +400,11 @@ void Builder::check_rates(const Base& base) {
            fmt::format("the mean time between failures, {}, is below one step, {}: nothing "
                        "would ever be trained",
                        human_span(built.costs.mtbf), human_span(base.step.seconds)));
+  if (steps == nullptr && file.answer != "wait")
+    refuse(where(),
+           fmt::format("answer {}: a stated step says nothing of a job on fewer nodes; name "
+                       "a plan instead of --step-time",
+                       file.answer));
   if (steps == nullptr && file.spares > base.nodes)
     refuse(file.spares_where,
            fmt::format("{} spares are more than the {} nodes of the job", file.spares, base.nodes));

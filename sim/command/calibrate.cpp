@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
+#include <chrono>
 #include <filesystem>
 
 #include "sim/calibrate/row_plan.h"
@@ -41,14 +43,18 @@ config::Machine machine_for(const Options& options,
                          fmt::join(config::names(config::Kind::profile), ", "))};
 }
 
+// "2024-02-29": a day that there was or will be.
 bool is_date(const std::string& text) {
   if (text.size() != 10) return false;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const bool dash = i == 4 || i == 7;
-    if (dash != (text[i] == '-')) return false;
-    if (!dash && (text[i] < '0' || text[i] > '9')) return false;
-  }
-  return true;
+  const auto number = [&](std::size_t from, std::size_t length) {
+    unsigned value = 0;
+    const char* end = text.data() + from + length;
+    return std::from_chars(text.data() + from, end, value).ptr == end ? value : 0;
+  };
+  const std::chrono::year_month_day day{std::chrono::year(static_cast<int>(number(0, 4))),
+                                        std::chrono::month(number(5, 2)),
+                                        std::chrono::day(number(8, 2))};
+  return text[4] == '-' && text[7] == '-' && day.ok();
 }
 
 }  // namespace
@@ -67,7 +73,7 @@ int run_calibrate(const Arguments& arguments, Globals globals) {
       .parse(arguments, globals);
   const std::string date = options.text("date");
   if (!date.empty() && !is_date(date))
-    throw Stop{exit_usage, fmt::format("--date takes YYYY-MM-DD, not '{}'", date)};
+    throw Stop{exit_usage, fmt::format("--date takes a day as YYYY-MM-DD, not '{}'", date)};
   if (options.has("plan")) return run_calibrate_trace(options, globals);
   for (const char* name : {"set", "rank", "trace"})
     if (options.has(name)) throw Stop{exit_usage, fmt::format("--{} needs --plan", name)};

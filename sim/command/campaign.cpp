@@ -18,6 +18,7 @@
 #include "sim/config/locate.h"
 #include "sim/core/cores.h"
 #include "sim/core/quantity.h"
+#include "sim/core/text.h"
 #include "sim/report/output.h"
 
 namespace sim::command {
@@ -156,6 +157,11 @@ Setup setup_of(const Options& options) {
   if (options.has("failures")) file.mtbf = -1;
   if (!file.failures.empty())
     setup.kinds = need(config::load_failures(file.failures, beside)).kinds;
+  if (options.has("step-time") && !setup.kinds.empty() && setup.gpus > setup.gpus_per_node &&
+      setup.gpus % setup.gpus_per_node != 0)
+    refuse("gpus",
+           fmt::format("{} GPUs are not whole nodes of {}; write {}", setup.gpus,
+                       setup.gpus_per_node, nearest_multiples(setup.gpus, setup.gpus_per_node)));
   if (options.has("spares")) {
     file.spares = static_cast<int>(options.number("spares", 0, 0, 1'000'000));
     file.spares_where = "command line, --spares";
@@ -163,6 +169,8 @@ Setup setup_of(const Options& options) {
   if (file.spares > 0 && setup.kinds.empty())
     refuse("spares", "spares replace nodes; a table says which failures take nodes: --failures");
   file.answer = options.choice("answer", file.answer, {"wait", "shrink", "replan"});
+  if (options.has("answer") && file.answer != "wait" && setup.kinds.empty())
+    refuse("answer", "a table says which failures take nodes: --failures");
   file.stragglers = options.choice("stragglers", file.stragglers, {"now", "save"});
   file.trace = options.text("trace", file.trace);
   if (!file.trace.empty() && setup.kinds.empty())

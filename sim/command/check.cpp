@@ -57,6 +57,17 @@ Diagnostics check_measurements(const std::string& path) {
   return problems_of(calibrate::read_source(path));
 }
 
+// Of all rows, which `validate` passes over one by one.
+Diagnostics check_runs(const std::string& path) {
+  const Result<config::RunsTable> table = config::load_runs(path);
+  return table ? config::row_problems(*table) : table.errors();
+}
+
+Diagnostics check_table(const std::string& path) {
+  const Result<config::Table> table = config::load_table(path);
+  return table ? calibrate::cell_problems(*table) : table.errors();
+}
+
 // With the table and the trace that it names, and the plan of each of its phases and pools.
 Diagnostics check_campaign(const std::string& path) {
   const Result<config::CampaignFile> file = config::load_campaign(path);
@@ -97,8 +108,8 @@ constexpr std::array<Kind, 20> kinds = {{
     {"model", [](const std::string& path) { return problems_of(config::load_huggingface(path)); }},
     {"launch-script",
      [](const std::string& path) { return problems_of(config::load_megatron(path)); }},
-    {"runs", [](const std::string& path) { return problems_of(config::load_runs(path)); }},
-    {"table", [](const std::string& path) { return problems_of(config::load_table(path)); }},
+    {"runs", check_runs},
+    {"table", check_table},
     {"measurements", check_measurements},
     {"campaign", check_campaign},
     {"search", [](const std::string& path) { return problems_of(config::load_search(path)); }},

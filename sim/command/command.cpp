@@ -145,6 +145,11 @@ Options& Options::words(std::size_t least, std::size_t most) {
   return *this;
 }
 
+Options& Options::flags_are_words() {
+  flags_are_words_ = true;
+  return *this;
+}
+
 void Options::refuse(const std::string& message) const {
   throw Stop{exit_usage, fmt::format("{}\nusage: rehearse {} {}\n`rehearse {} --help` says more",
                                      message, command_->name, command_->synopsis, command_->name)};
@@ -184,10 +189,13 @@ void Options::parse(const Arguments& arguments, Globals& globals) {
   po::positional_options_description positional;
   positional.add("words", -1);
   try {
-    po::store(
-        po::command_line_parser(arguments).options(all).positional(positional).style(style).run(),
-        parsed_->values);
+    po::command_line_parser parser(arguments);
+    parser.options(all).positional(positional).style(style);
+    if (flags_are_words_) parser.allow_unregistered();
+    const po::parsed_options parsed = parser.run();
+    po::store(parsed, parsed_->values);
     po::notify(parsed_->values);
+    words_ = po::collect_unrecognized(parsed.options, po::include_positional);
   } catch (const po::unknown_option& error) {
     refuse(error.what() + did_you_mean(error.get_option_name(), names_));
   } catch (const po::error& error) {
@@ -200,8 +208,6 @@ void Options::parse(const Arguments& arguments, Globals& globals) {
   globals.json = globals.json || has("json");
   globals.quiet = globals.quiet || has("quiet");
   report::set_line_width(has("wide") ? 0 : terminal_width(STDOUT_FILENO, 100));
-  if (parsed_->values.count("words") > 0)
-    words_ = parsed_->values["words"].as<std::vector<std::string>>();
   if (words_.size() < least_) {
     const std::string needs = command_->synopsis;
     refuse(fmt::format(

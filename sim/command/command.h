@@ -115,6 +115,8 @@ class Options {
   Options& values(const char* name, const char* placeholder, const char* help);
   // Words that are no options: at least `least`, at most `most`.
   Options& words(std::size_t least, std::size_t most);
+  // What looks like an option and is none of the command's is a word: the flag of another program.
+  Options& flags_are_words();
 
   // Stops with a usage error, or with the help text (code 0) when --help is there.
   void parse(const Arguments& arguments, Globals& globals);
@@ -153,6 +155,7 @@ class Options {
   std::unique_ptr<Parsed> parsed_;
   std::vector<std::string> words_;
   std::size_t least_ = 0, most_ = 0;
+  bool flags_are_words_ = false;
 };
 
 // Where print() and note() write, until it is called with nullptr, instead of stdout and stderr:

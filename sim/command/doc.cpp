@@ -67,12 +67,14 @@ void add(const config::Framework& framework, report::Document& document, report:
 
 int run_doc(const Arguments& arguments, Globals globals) {
   Options options("doc");
-  options.words(1, 100).parse(arguments, globals);
+  options.words(1, 100).flags_are_words().parse(arguments, globals);
   const std::vector<FieldEntry> fields = all_fields();
   need(config::frameworks());
   std::vector<std::string> names;
   for (const FieldEntry& entry : fields) names.push_back(entry.text.name);
   for (const std::string& name : config::framework_names()) names.push_back(name);
+  for (const std::string_view flag : config::megatron_flags())
+    names.push_back("--" + std::string(flag));
   report::Document document;
   report::Json all = report::Json::array();
   for (const std::string& wanted : options.words()) {

@@ -37,30 +37,32 @@ std::vector<Entry> named(const std::vector<std::string>& names) {
   for (const std::string& name : names) entries.push_back({name, "", "", 0, 0});
   return entries;
 }
-std::vector<Entry> files(config::Kind kind) {
-  return named(config::names(kind));
+// Names of files; that there are none is said of a folder that is there.
+std::vector<Entry> files(const char* folder, const std::vector<std::string>& names) {
+  need(config::data_folder(folder));
+  return named(names);
 }
 
 std::vector<Entry> models() {
-  return files(config::Kind::model);
+  return files("models", config::names(config::Kind::model));
 }
 std::vector<Entry> clusters() {
-  return files(config::Kind::topology);
+  return files("topologies", config::names(config::Kind::topology));
 }
 std::vector<Entry> workloads() {
-  return files(config::Kind::workload);
+  return files("workloads", config::names(config::Kind::workload));
 }
 std::vector<Entry> codecs() {
-  return named(config::codec_names());
+  return files("calibration/codecs", config::codec_names());
 }
 std::vector<Entry> campaigns() {
-  return named(config::campaign_names());
+  return files("workloads/campaigns", config::campaign_names());
 }
 std::vector<Entry> failures() {
-  return named(config::failure_names());
+  return files("workloads/failures", config::failure_names());
 }
 std::vector<Entry> profiles() {
-  return files(config::Kind::profile);
+  return files("calibration", config::names(config::Kind::profile));
 }
 
 template <class Catalog>
@@ -86,6 +88,7 @@ std::vector<Entry> offloads() {
   return catalog(offload::catalog());
 }
 std::vector<Entry> frameworks() {
+  need(config::data_folder("workloads/frameworks"));
   std::vector<Entry> entries;
   for (const config::Framework& one : need(config::frameworks()))
     entries.push_back({one.name, one.line, one.source, 0, 0});
@@ -102,8 +105,7 @@ std::vector<Entry> formats() {
 std::vector<Entry> schemas() {
   std::vector<Entry> entries;
   std::error_code error;
-  const std::filesystem::path folder =
-      std::filesystem::path(config::repository_root()) / "sim/schemas";
+  const std::string folder = need(config::data_folder("sim/schemas"));
   for (const auto& file : std::filesystem::directory_iterator(folder, error)) {
     std::ifstream in(file.path());
     const report::Json schema = report::Json::parse(in, nullptr, /*allow_exceptions=*/false);

@@ -135,6 +135,7 @@ int run_report(const Arguments& arguments, Globals globals) {
   const std::vector<std::string>& words = options.words();
   int code = exit_yes;
   if (words.size() == 1 && fs::is_directory(words[0])) {
+    options.only({"output"});
     keep_results(words[0], path, "output");
     const std::string name = fs::path(fs::absolute(words[0])).lexically_normal().filename();
     write_page(path,

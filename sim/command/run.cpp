@@ -58,6 +58,12 @@ int run_run(const Arguments& arguments, Globals globals) {
   if (how.couple) other = "--network coupled";
   if (reference) other = "--method reference";
   how.memory = detail_of(options, other);
+  if (options.has("fixes") && how.memory != replay::MemoryDetail::exact &&
+      how.memory != replay::MemoryDetail::bounded)
+    throw Stop{exit_usage,
+               fmt::format("--fixes: --memory {} does not replay whether it fits; leave out one of "
+                           "them",
+                           options.text("memory"))};
   const bool all_ranks = options.has("all-ranks");
   if (all_ranks && file.plan.world() > 4096)
     throw Stop{exit_usage, fmt::format("--all-ranks: the plan has {} ranks; the limit is 4096",

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 #include "sim/command/command.h"
 #include "sim/command/detail.h"
@@ -11,6 +12,7 @@
 #include "sim/command/progress.h"
 #include "sim/command/report.h"
 #include "sim/config/cluster_fields.h"
+#include "sim/config/plan.h"
 #include "sim/core/cores.h"
 #include "sim/core/quantity.h"
 #include "sim/report/whatif_document.h"
@@ -28,6 +30,17 @@ double price_of(const Options& options) {
   if (end != text.c_str() + text.size() || !(price > 0) || price > 1e6)
     throw Stop{exit_usage, fmt::format("--price: '{}' is not a price per GPU and hour", text)};
   return price;
+}
+
+std::string key_problem(const std::string& key) {
+  return config::is_cluster_setting(key + "=") ? config::cluster_setting_problem(key)
+                                               : config::setting_problem(key);
+}
+
+void ask(const config::Setting& setting, const search::WhatifSettings& settings,
+         Diagnostics& problems) {
+  for (Diagnostic& problem : config::setting_problems(setting, settings.plan))
+    problems.push_back(std::move(problem));
 }
 
 }  // namespace
@@ -59,18 +72,27 @@ int run_whatif(const Arguments& arguments, Globals globals) {
   if (!from.name.empty()) settings.plan = from.name;
   if (settings.plan.empty() && settings.settings.empty()) throw Stop{exit_usage, "name a plan"};
   if (!settings.plan.empty()) settings.plan = workload_path(settings.plan);
+  // A value that no plan can have is bad input; one that this plan cannot have is a row.
+  Diagnostics problems;
+  std::set<std::string> asked;
+  for (const config::Variant& variant : variants)
+    for (const std::string& text : variant.settings)
+      if (asked.insert(text).second)
+        ask({text, fmt::format("{}, {}", options.text("variants"), text.substr(0, 80))}, settings,
+            problems);
   std::vector<config::Vary> varies;
-  Diagnostics unknown;
   for (const std::string& text : options.list("vary")) {
-    varies.push_back(need(config::parse_vary(text)));
-    const std::string& key = varies.back().key;
-    if (std::string problem = config::is_cluster_setting(text)
-                                  ? config::cluster_setting_problem(key)
-                                  : config::setting_problem(key);
-        !problem.empty())
-      unknown.push_back({"--vary " + text.substr(0, 80), std::move(problem)});
+    const config::Vary& vary = varies.emplace_back(need(config::parse_vary(text)));
+    if (std::string problem = key_problem(vary.key); !problem.empty()) {
+      problems.push_back({"--vary " + text.substr(0, 80), std::move(problem)});
+      continue;
+    }
+    for (const std::string& value : vary.values) {
+      const std::string one = vary.key + "=" + value;
+      ask({one, "--vary " + one.substr(0, 80)}, settings, problems);
+    }
   }
-  if (!unknown.empty()) throw Stop{complain(unknown), ""};
+  if (!problems.empty()) throw Stop{complain(problems), ""};
   const std::vector<config::Variant> more = need(config::combinations(varies));
   variants.insert(variants.end(), more.begin(), more.end());
   if (variants.empty())

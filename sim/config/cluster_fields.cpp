@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 
+#include "sim/config/number_words.h"
 #include "sim/config/rules.h"
 #include "sim/core/text.h"
 
@@ -83,7 +84,8 @@ Diagnostics one(const Setting& setting, v1::Cluster& cluster, Source& source,
   Message* const target = named.message;
   const FieldDescriptor* const field = named.field;
   if (value.empty()) return refuse(fmt::format("'{}' has no value", path));
-  if (const std::string problem = number_problem(*field, value); !problem.empty())
+  if (const std::string problem = field->is_repeated() ? "" : number_problem(*field, value);
+      !problem.empty())
     return refuse(problem);
   const std::unique_ptr<Message> parsed(target->New());
   Source single("");

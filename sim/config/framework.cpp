@@ -379,6 +379,11 @@ const Framework* find_framework(std::string_view name) {
   return nullptr;
 }
 
+std::string unknown_framework(std::string_view name) {
+  return fmt::format("there is no framework '{}'{}; `rehearse list frameworks` has all",
+                     name.substr(0, 80), did_you_mean(name.substr(0, 80), framework_names()));
+}
+
 std::vector<std::string> framework_names() {
   std::vector<std::string> names;
   for (const Framework& framework : *frameworks()) {

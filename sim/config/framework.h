@@ -40,6 +40,8 @@ Result<std::vector<Framework>> load_frameworks(const std::string& folder);
 const Result<std::vector<Framework>>& frameworks();
 // By its name or one of its other names; nullptr. REQUIRES: frameworks() has no problems.
 const Framework* find_framework(std::string_view name);
+// What is said of a name that is none. REQUIRES: the same.
+std::string unknown_framework(std::string_view name);
 std::vector<std::string> framework_names();  // with the other names
 
 // The text of a column of a row; nothing where the table has none.

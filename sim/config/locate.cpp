@@ -30,6 +30,30 @@ const Home& home_of(Kind kind) {
   return home;
 }
 
+struct Shelf {
+  std::string_view folder, extension, what;  // of a file of this name
+};
+constexpr Shelf shelves[] = {
+    {"models", ".json",
+     "a model; name a plan and write model={0} after it, or model={0} cluster=NAME gpus=N"},
+    {"topologies", ".textproto",
+     "a cluster; name a plan and write cluster={0} after it, or model=NAME cluster={0} gpus=N"},
+    {"workloads", ".textproto", "a plan or a grid"},
+    {"workloads/campaigns", ".textproto", "a campaign; `rehearse campaign {0}` runs it"},
+    {"workloads/failures", ".textproto",
+     "a table of failures; `rehearse campaign --failures {0}` takes it"},
+    {"workloads/frameworks", ".textproto", "a framework; a plan names it: framework={0}"},
+    {"calibration", ".textproto", "a profile, which a cluster names"}};
+
+// What else has this name: "a cluster; ...", or "".
+std::string other_kind(const fs::path& root, std::string_view name) {
+  std::error_code error;
+  for (const Shelf& shelf : shelves)
+    if (fs::exists(root / shelf.folder / fmt::format("{}{}", name, shelf.extension), error))
+      return fmt::format(fmt::runtime(shelf.what), name);
+  return "";
+}
+
 bool is_root(const fs::path& folder) {
   std::error_code error;
   return fs::is_directory(folder / "models", error) &&
@@ -86,6 +110,10 @@ Result<std::string> locate(Kind kind, std::string_view name, const std::string& 
   const fs::path file = folder / fmt::format("{}{}", name, home.extension);
   if (is_there(file)) return file.string();
   if (is_file) return std::string(name);  // no name of ours: a file without a suffix
+  if (const std::string other = other_kind(root, name); !other.empty())
+    return Diagnostics{
+        {"", fmt::format("there is no {} '{}': it is {}", home.noun, name, other), Fault::missing}};
+  if (const Result<std::string> there = data_folder(home.folder); !there) return there;
   const std::vector<std::string> all = names(kind);
   std::string listed;
   for (const std::string& one : all) listed += (listed.empty() ? "" : ", ") + one;
@@ -93,6 +121,21 @@ Result<std::string> locate(Kind kind, std::string_view name, const std::string& 
                       fmt::format("there is no {} '{}'{}; {} has: {}", home.noun, name,
                                   did_you_mean(name, all), folder.string(), listed),
                       Fault::missing}};
+}
+
+Result<std::string> data_folder(std::string_view name) {
+  const std::string root = repository_root();
+  const auto missing = [](std::string message) {
+    return Diagnostics{{"", std::move(message), Fault::missing}};
+  };
+  if (root.empty())
+    return missing(
+        fmt::format("the folder {} was not found; set REHEARSE_ROOT to the repository", name));
+  const fs::path folder = fs::path(root) / name;
+  std::error_code error;
+  if (fs::is_directory(folder, error)) return folder.string();
+  return missing(
+      fmt::format("there is no folder {}; set REHEARSE_ROOT to the repository", folder.string()));
 }
 
 std::vector<std::string> names(Kind kind) {

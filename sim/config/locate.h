@@ -25,6 +25,9 @@ std::string repository_root();
 // Nothing found: the diagnostic lists what there is; its place is for the caller to fill in.
 Result<std::string> locate(Kind kind, std::string_view name, const std::string& beside = "");
 
+// A folder of the repository, "models"; where it is missing, where it was looked for.
+Result<std::string> data_folder(std::string_view name);
+
 // The names of a kind in the repository, sorted.
 std::vector<std::string> names(Kind kind);
 

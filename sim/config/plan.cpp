@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "sim/config/cluster_fields.h"
+#include "sim/config/codec.h"
 #include "sim/config/draft.h"
 #include "sim/config/framework.h"
 #include "sim/config/huggingface.h"
@@ -13,6 +14,8 @@
 #include "sim/config/network.h"
 #include "sim/config/plan_fields.h"
 #include "sim/config/resolve.h"
+#include "sim/context/context.h"
+#include "sim/schedule/schedule.h"
 
 namespace sim::config {
 namespace {
@@ -159,7 +162,42 @@ Result<PlanFile> noted(const Result<PlanFile>& loaded, std::vector<std::string> 
   return file;
 }
 
+// What a plan names and nobody knows.
+Diagnostics unknown_names(const v1::Plan& plan, const std::string& beside) {
+  Diagnostics problems;
+  const auto take = [&](const auto& found) {
+    if (!found) append(problems, found.errors(), "");
+  };
+  const auto say = [&](std::string message) { problems.push_back({"", std::move(message)}); };
+  if (plan.has_cluster()) take(locate(Kind::topology, plan.cluster(), beside));
+  if (plan.has_model()) take(locate(Kind::model, plan.model(), beside));
+  if (plan.has_framework() && frameworks() && find_framework(plan.framework()) == nullptr)
+    say(unknown_framework(plan.framework()));
+  if (plan.has_schedule() && schedule::find(plan.schedule()) == nullptr)
+    say(schedule::unknown(plan.schedule()));
+  if (plan.has_context() && context::find(plan.context()) == nullptr)
+    say(context::unknown(plan.context()));
+  const v1::Codecs& codec = plan.codec();
+  for (const std::string& name :
+       {codec.tensor(), codec.data(), codec.pipeline(), codec.parameters()})
+    if (!name.empty() && name != "none") take(load_codec(name));
+  return problems;
+}
+
 }  // namespace
+
+Diagnostics setting_problems(const Setting& setting, const std::string& beside) {
+  Source source(beside);
+  if (is_cluster_setting(setting.text)) {
+    v1::Cluster cluster;
+    return apply(std::span(&setting, 1), cluster, source);
+  }
+  v1::Plan plan;
+  Diagnostics problems = apply(std::span(&setting, 1), plan, source);
+  if (!problems.empty()) return problems;
+  append(problems, unknown_names(plan, beside), setting.where);
+  return problems;
+}
 
 Result<PlanFile> load_plan(const std::string& path, const std::vector<std::string>& overrides) {
   v1::Plan plan;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "sim/config/cluster.h"
+#include "sim/config/plan_fields.h"
 #include "sim/core/result.h"
 #include "sim/workload/plan.h"
 
@@ -29,6 +30,11 @@ struct PlanFile {
 // (cluster_fields.h: "fabric.oversubscription=4") change the cluster that the plan names. An empty
 // path: overrides only.
 Result<PlanFile> load_plan(const std::string& path, const std::vector<std::string>& overrides = {});
+
+// What is wrong with a setting of any plan or its cluster: no such key, a value that cannot be
+// read, a name of nothing. `beside` is the plan's file. Whether a plan can be so is for load_plan
+// to say.
+Diagnostics setting_problems(const Setting& setting, const std::string& beside);
 
 // The arguments of a launch script as pasted: line continuations, quotes, NAME=value and $NAME,
 // torchrun's --nnodes and --nproc_per_node, the environment variables that matter. What the script

@@ -6,6 +6,7 @@
 #include <array>
 
 #include "sim/config/fields.h"
+#include "sim/config/number_words.h"
 #include "sim/config/rules.h"
 #include "sim/core/text.h"
 

@@ -7,6 +7,7 @@
 #include <limits>
 #include <vector>
 
+#include "sim/config/number_words.h"
 #include "sim/config/rules.h"
 #include "sim/core/text.h"
 
@@ -33,7 +34,15 @@ Diagnostics Reader::run(Message& message) {
 
 void Reader::AddError(int line, int column, const std::string& message) {
   if (enough()) return;
-  problems_.push_back({fmt::format("{}:{}:{}", source_.path(), line + 1, column + 1), message});
+  const bool foreign = message.starts_with("Interpreting non ascii");
+  // Each byte of such a character is complained of.
+  const bool again = foreign && foreign_.line == line && foreign_.column + 1 == column;
+  if (foreign) foreign_ = {line, column, {}};
+  if (again) return;
+  problems_.push_back(
+      {fmt::format("{}:{}:{}", source_.path(), line + 1, column + 1),
+       foreign ? "a character that is no ASCII stands outside of quotation marks, which are \""
+               : message});
 }
 
 void Reader::problem(const Token& at, std::string message) {
@@ -58,8 +67,11 @@ void Reader::one_field(Message& message) {
     return;
   }
   next();
-  const Field* field = find(message, name);
-  if (!field) return skip_value();
+  const Field* field = find(message, name.text);
+  if (!field) {
+    unknown(message, name);
+    return skip_value();
+  }
   const bool is_block = field->cpp_type() == Field::CPPTYPE_MESSAGE;
   if (at(":")) {
     next();
@@ -92,18 +104,20 @@ void Reader::one_field(Message& message) {
   if (at("]")) next();
 }
 
-const Reader::Field* Reader::find(const Message& message, const Token& name) {
+const Reader::Field* Reader::find(const Message& message, std::string wanted) const {
   const auto* descriptor = message.GetDescriptor();
-  std::string wanted = name.text;
   if (descriptor->full_name() == "rehearse.v1.Plan")
     for (const Synonym& synonym : synonyms_)
       if (synonym.given == wanted) wanted = synonym.field;
-  if (const Field* field = descriptor->FindFieldByName(wanted)) return field;
+  return descriptor->FindFieldByName(wanted);
+}
+
+void Reader::unknown(const Message& message, const Token& name) {
+  const auto* descriptor = message.GetDescriptor();
   std::vector<std::string> names;
   for (int i = 0; i < descriptor->field_count(); ++i) names.push_back(descriptor->field(i)->name());
   problem(name, fmt::format("'{}' has no field '{}'{}", descriptor->name(), name.text.substr(0, 80),
                             did_you_mean(name.text.substr(0, 80), names)));
-  return nullptr;
 }
 
 void Reader::value(Message& message, const Field& field) {
@@ -178,16 +192,21 @@ bool Reader::text(Message& message, const Field& field, const Token& start) {
   return true;
 }
 
-// A value without quotation marks where a text belongs: most often a quantity without its unit.
-void Reader::bare(const Field& field, const Token& start) {
+// What stands from here on without a gap, up to one of `ends`; takes it away.
+std::string Reader::glued(int line, int column, std::string_view ends) {
   std::string given;
-  int column = start.column;
-  while (!at_end() && token().line == start.line && token().column == column &&
-         token().text != "}" && token().text != "," && token().text != "]") {
+  while (!at_end() && token().line == line && token().column == column &&
+         ends.find(token().text) == ends.npos) {
     given += token().text;
     column = token().end_column;
     next();
   }
+  return given;
+}
+
+// A value without quotation marks where a text belongs: most often a quantity without its unit.
+void Reader::bare(const Field& field, const Token& start) {
+  const std::string given = glued(start.line, start.column, "},;]>");
   std::string fix = quantity_problem(field, given);
   if (fix.empty()) fix = fmt::format("'{}' is a text; write \"{}\"", field.name(), given);
   problem(start, std::move(fix));
@@ -205,28 +224,47 @@ bool Reader::number(Message& message, const Field& field, const Token& start) {
   return real(message, field, start, negative);
 }
 
+// The number that stands here, without its sign; "" where there is none, which it says.
+std::string Reader::number_text(const Message& message, const Field& field, const Token& start,
+                                bool negative) {
+  const Token given = token();
+  const bool real = field.cpp_type() == Field::CPPTYPE_DOUBLE;
+  // `0x` without digits is an integer to the tokenizer, which has said so.
+  const bool torn = given.text.ends_with('x') || given.text.ends_with('X');
+  constexpr std::string_view ends = "},;]>:{";
+  std::string text;
+  if ((given.type == TokenType::TYPE_INTEGER && !torn) ||
+      (given.type == TokenType::TYPE_FLOAT && real)) {
+    next();
+    // The next field may follow at once; nothing else does.
+    const bool is_field =
+        token().type == TokenType::TYPE_IDENTIFIER && find(message, token().text) != nullptr;
+    text = given.text + (is_field ? "" : glued(given.line, given.end_column, ends));
+  } else {
+    text = glued(given.line, given.column, ends);
+  }
+  std::string said = number_problem(field, (negative ? "-" : "") + text);
+  if (said.empty() && text == given.text) return text;
+  if (text.empty()) text = given.text;
+  if (said.empty())
+    said = fmt::format("'{}' is a {} number, got '{}'", field.name(), real ? "finite" : "whole",
+                       text.substr(0, 40));
+  problem(start, std::move(said));
+  return "";
+}
+
 bool Reader::whole(Message& message, const Field& field, const Token& start, bool negative) {
   const bool wide = field.cpp_type() == Field::CPPTYPE_INT64;
   assert(wide || field.cpp_type() == Field::CPPTYPE_INT32);  // the schemas use no others
-  if (token().type != TokenType::TYPE_INTEGER) {
-    problem(start, fmt::format("'{}' is a whole number, got '{}'", field.name(),
-                               token().text.substr(0, 40)));
-    return false;
-  }
+  const std::string digits = number_text(message, field, start, negative);
+  if (digits.empty()) return false;
   const std::uint64_t most = wide ? std::uint64_t{std::numeric_limits<std::int64_t>::max()}
                                   : std::uint64_t{std::numeric_limits<std::int32_t>::max()};
   std::uint64_t magnitude = 0;
-  const std::string& digits = token().text;
-  if (digits.size() > 1 && digits[0] == '0' && digits[1] >= '0' && digits[1] <= '9') {
-    problem(start, fmt::format("'{}' has leading zeros, which mean octal numbers elsewhere; write "
-                               "it without them",
-                               field.name()));
-    magnitude = 1;
-  } else if (!pb::io::Tokenizer::ParseInteger(digits, most, &magnitude)) {
-    problem(start, fmt::format("'{}' is out of range; it is at most {}", field.name(), most));
+  if (!pb::io::Tokenizer::ParseInteger(digits, most, &magnitude)) {
+    problem(start, beyond_problem(field, (negative ? "-" : "") + digits));
     magnitude = 1;
   }
-  next();
   const std::int64_t number =
       negative ? -static_cast<std::int64_t>(magnitude) : static_cast<std::int64_t>(magnitude);
   const auto* reflection = message.GetReflection();
@@ -243,18 +281,13 @@ bool Reader::whole(Message& message, const Field& field, const Token& start, boo
 
 bool Reader::real(Message& message, const Field& field, const Token& start, bool negative) {
   assert(field.cpp_type() == Field::CPPTYPE_DOUBLE);  // the schemas use no float
-  // `0x` without digits is an integer to the tokenizer, which has said so.
-  const bool torn = token().text.ends_with('x') || token().text.ends_with('X');
-  const bool numeric =
-      (token().type == TokenType::TYPE_INTEGER && !torn) || token().type == TokenType::TYPE_FLOAT;
-  double number = 0;
-  if (numeric) number = pb::io::Tokenizer::ParseFloat(token().text);
-  if (!numeric || !std::isfinite(number)) {
-    problem(start, fmt::format("'{}' is a finite number, got '{}'", field.name(),
-                               token().text.substr(0, 40)));
+  const std::string text = number_text(message, field, start, negative);
+  if (text.empty()) return false;
+  double number = pb::io::Tokenizer::ParseFloat(text);
+  if (!std::isfinite(number)) {
+    problem(start, fmt::format("'{}' is a finite number, got '{}'", field.name(), text));
     return false;
   }
-  next();
   if (negative) number = -number;
   const auto* reflection = message.GetReflection();
   field.is_repeated() ? reflection->AddDouble(&message, &field, number)

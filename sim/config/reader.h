@@ -31,15 +31,19 @@ class Reader : private google::protobuf::io::ErrorCollector {
 
   void fields(Message& message, std::string_view closing);
   void one_field(Message& message);
-  const Field* find(const Message& message, const Token& name);
+  const Field* find(const Message& message, std::string wanted) const;
+  void unknown(const Message& message, const Token& name);
   void value(Message& message, const Field& field);
   bool single(Message& message, const Field& field, const Token& start);
   bool block(Message& message, const Field& field, const Token& start);
   bool text(Message& message, const Field& field, const Token& start);
   bool number(Message& message, const Field& field, const Token& start);
+  std::string number_text(const Message& message, const Field& field, const Token& start,
+                          bool negative);
   bool whole(Message& message, const Field& field, const Token& start, bool negative);
   bool real(Message& message, const Field& field, const Token& start, bool negative);
   bool word(Message& message, const Field& field, const Token& start);
+  std::string glued(int line, int column, std::string_view ends);
   void bare(const Field& field, const Token& start);
   void skip_value();
   void skip_line(int line);
@@ -54,6 +58,7 @@ class Reader : private google::protobuf::io::ErrorCollector {
   google::protobuf::io::Tokenizer tokenizer_;
   Diagnostics problems_;
   int depth_ = 0;
+  Source::Place foreign_{-1, -1, {}};  // of the last byte that is not ASCII
 };
 
 }  // namespace sim::config

@@ -331,9 +331,7 @@ const Framework* framework_of(const v1::Plan& from, std::vector<PlanProblem>& pr
   }
   const Framework* found = find_framework(from.framework());
   if (found == nullptr) {
-    problem(fmt::format("there is no framework '{}'{}; `rehearse list frameworks` has all",
-                        from.framework().substr(0, 80),
-                        did_you_mean(from.framework().substr(0, 80), framework_names())));
+    problem(unknown_framework(from.framework()));
   } else if (!found->refused.empty()) {
     problem(fmt::format("'{}' is not simulated: {}", found->name, found->refused));
   }

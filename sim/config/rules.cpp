@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 
 #include <cassert>
-#include <charconv>
 #include <cstdint>
 #include <cstring>
 
+#include "sim/config/number_words.h"
 #include "sim/config/textproto.h"
 #include "sim/core/quantity.h"
 #include "sim/core/text.h"
@@ -77,14 +77,7 @@ std::string range_problem(const FieldDescriptor& field, double value) {
   const bool high = rule.has_max() && value > rule.max();
   if (!low && !high) return "";
   const bool whole = field.cpp_type() != FieldDescriptor::CPPTYPE_DOUBLE;
-  const auto text = [&](double number) {
-    return whole ? fmt::format("{:.0f}", number) : shortest(number);
-  };
-  if (rule.has_min() && rule.has_max())
-    return fmt::format("'{}' is {}; it must be between {} and {}", field.name(), text(value),
-                       text(rule.min()), text(rule.max()));
-  return fmt::format("'{}' is {}; it must be at {} {}", field.name(), text(value),
-                     low ? "least" : "most", text(low ? rule.min() : rule.max()));
+  return beyond_problem(field, whole ? fmt::format("{:.0f}", value) : shortest(value));
 }
 
 std::string missing(const Message& message, const FieldDescriptor& field) {
@@ -179,22 +172,6 @@ std::vector<std::string> enum_names(const FieldDescriptor& field) {
     if (field.enum_type()->value(i)->number() != 0)
       names.push_back(field.enum_type()->value(i)->name());
   return names;
-}
-
-std::string number_problem(const FieldDescriptor& field, std::string_view value) {
-  const auto type = field.cpp_type();
-  const bool whole =
-      type == FieldDescriptor::CPPTYPE_INT32 || type == FieldDescriptor::CPPTYPE_INT64;
-  if (!whole || value.empty()) return "";
-  std::int64_t number = 0;
-  const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
-  const std::string_view rest = value.substr(static_cast<std::size_t>(end - value.data()));
-  if (error != std::errc{} || rest.empty()) return "";
-  const bool thousand = rest == "k" || rest == "K";
-  const std::int64_t scale = thousand ? 1024 : rest == "M" ? 1024 * 1024 : 0;
-  if (scale == 0 || number > (std::int64_t{1} << 40) || number < 0) return "";
-  return fmt::format("'{}' is a whole number, got '{}'; write {} or {}", field.name(), value,
-                     number * scale, number * (thousand ? 1000 : 1'000'000));
 }
 
 bool is_utf8(std::string_view text) {

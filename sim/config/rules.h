@@ -18,9 +18,6 @@ const rehearse::v1::Rule& rule_of(const google::protobuf::FieldDescriptor& field
 // "" when `text` is a quantity of the field's unit (or the field has none); else what to write.
 std::string quantity_problem(const google::protobuf::FieldDescriptor& field, std::string_view text);
 
-// "8k" where a whole number is meant: what to write instead; "" for anything else.
-std::string number_problem(const google::protobuf::FieldDescriptor& field, std::string_view value);
-
 // The values of an enum field that may be written: all but the zero, which stands for "left out".
 std::vector<std::string> enum_names(const google::protobuf::FieldDescriptor& field);
 

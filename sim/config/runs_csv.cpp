@@ -206,6 +206,19 @@ Result<RunsTable> load_runs(const std::string& path) {
   return table;
 }
 
+Diagnostics row_problems(const RunsTable& table) {
+  Diagnostics problems;
+  for (const RunsRow& row : table.rows) {
+    const std::string prefix = fmt::format("line {}: ", row.line);
+    for (const std::string& problem : row.problems) {
+      if (problems.size() == max_problems) return problems;
+      problems.push_back({fmt::format("{}:{}", table.path, row.line),
+                          problem.starts_with(prefix) ? problem.substr(prefix.size()) : problem});
+    }
+  }
+  return problems;
+}
+
 bool is_run_column(std::string_view name) {
   return find_column(name) != nullptr;
 }

@@ -34,6 +34,9 @@ struct RunsTable {
 
 Result<RunsTable> load_runs(const std::string& path);
 
+// What is wrong with rows, each with its line.
+Diagnostics row_problems(const RunsTable& table);
+
 // Is it a column of the schema?
 bool is_run_column(std::string_view name);
 

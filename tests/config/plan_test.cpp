@@ -72,6 +72,18 @@ TEST_CASE("config: settings that are nearly right say how to write them") {
   };
   CHECK(contains(said("seq=8k"), "'sequence' is a whole number, got '8k'; write 8192 or 8000"));
   CHECK(contains(said("gpus=1M"), "write 1048576 or 1000000"));
+  for (const char* sequence : {"8_192", "8,192", "8'192", "8192.0", "\"8192\""}) {
+    INFO(sequence);
+    CHECK(contains(said(std::string("seq=") + sequence),
+                   fmt::format("'sequence' is a whole number, got '{}'; write 8192", sequence)));
+  }
+  CHECK(contains(said("tp=4GiB"), "write one between 1 and 1048576, without a unit"));
+  CHECK(contains(said("tp=50%"), "write one between 1 and 1048576, without a unit"));
+  CHECK(contains(said("tp=\u0668"), "in the digits 0 to 9"));
+  CHECK(contains(said("tp=99999999999999999999"), "it must be between 1 and 1048576"));
+  CHECK(contains(said("tp=08"), "'tp' has leading zeros"));
+  CHECK(contains(said("capacity_factor=50%"), "write 0.5"));
+  CHECK(contains(said("node.gpus=8x"), "write one between 1 and 1024, without a unit"));
   CHECK(contains(said("architecture={layers: 4}"),
                  "'architecture' is a block; set its fields one by one: architecture.name=..."));
   CHECK(contains(said("fsdp=true"), "fsdp.reshard_after_forward=..."));

@@ -79,6 +79,10 @@ TEST_CASE("config: mistakes in the text are reported and reading goes on") {
   CHECK(contains(read<Plan>("precision: precision_unset"), "is one of bf16, fp16, fp32"));
   CHECK(contains(read<Plan>("model: llama"), "'model' is a text; write \"llama\""));
   CHECK(contains(read<Cluster>("nodes: 010"), "x:1:8: 'nodes' has leading zeros"));
+  CHECK(contains(read<Cluster>("nodes: 1_024"),
+                 "x:1:8: 'nodes' is a whole number, got '1_024'; write 1024"));
+  CHECK(contains(read<Cluster>("name: \u201cd\u201d"),
+                 "x:1:7: a character that is no ASCII stands outside of quotation marks"));
   CHECK(contains(read<Cluster>("name: \"\\xff\""), "not valid UTF-8"));
   CHECK(contains(read<Cluster>("name: \"a\"\n# \xff"), "x:2: the file is not UTF-8"));
 }

@@ -161,6 +161,26 @@ TEST_CASE("golden: check knows every input of the repository and finds nothing w
         std::string::npos);
 }
 
+TEST_CASE("golden: a measured cell that is no number of zero or more names its line and column") {
+  const std::string folder = golden::scratch("cells");
+  const auto with = [&](const std::string& table, const std::string& from, const std::string& to) {
+    golden::write(folder + "/t.csv",
+                  replaced(text_of(folder + "/calibration/measured/" + table), from, to));
+    return refused("./rehearse check t.csv", folder);
+  };
+  says(with("nccl.csv", ",63.91,", ",nan,"), "t.csv:2: error: time_us_oop 'nan' is not a number");
+  says(with("nccl.csv", ",39.49,", ",-1,"), "t.csv:3: error: busbw_oop '-1' is not a number");
+  says(with("gemm.csv", ",271.2,", ",inf,"), "t.csv:2: error: tflops 'inf' is not a number");
+  says(with("op_profiles.csv", ",78.791,", ",\"78,791\","),
+       "t.csv:2: error: fwd_us '78,791' is not a number");
+  says(with("usp_attention_8xA100.csv", ",558.972,", ",-558.972,"),
+       "t.csv:2: error: iters_per_s '-558.972' is not a number");
+  golden::write(folder + "/r.csv", "row_id,gpu,tp,pp,iter_time_s\na,H100,1,1,-1\nb,H100,1,1,nan\n");
+  const std::string runs = refused("./rehearse check r.csv", folder);
+  says(runs, "r.csv:2: error: iter_time_s '-1' is not zero or more");
+  says(runs, "r.csv:3: error: iter_time_s 'nan' is not a number");
+}
+
 TEST_CASE("golden: noise is refused by every command that reads files") {
   const std::string folder = golden::scratch("noise");
   std::string noise;

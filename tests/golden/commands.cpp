@@ -83,6 +83,36 @@ TEST_CASE("golden: an option that would do nothing is refused") {
     CHECK(finished.code == 64);
     CHECK(finished.err.find(" is of one run, --seeds are many") != std::string::npos);
   }
+  for (const char* memory : {"none", "estimate"}) {
+    const golden::Finished fixes =
+        run(fmt::format("{}--fixes --memory {}", program, memory), folder);
+    CHECK(fixes.code == 64);
+    CHECK(fixes.err.find(fmt::format("--memory {} does not replay whether it fits", memory)) !=
+          std::string::npos);
+  }
+  const golden::Finished page = run("./rehearse report results --cluster dgx-h100", folder);
+  CHECK(page.code == 64);
+  CHECK(page.err.find("'results' takes no --cluster") != std::string::npos);
+  const std::string stated = "./rehearse campaign --step-time 10 --seeds 2 --gpus ";
+  for (const auto& [arguments, said] :
+       {std::pair{"64 --failures everything --answer replan", "answer replan: a stated step says"},
+        {"64 --failures everything --gpus-per-node 7",
+         "64 GPUs are not whole nodes of 7; write 63"},
+        {"64 --mtbf 3h --answer shrink", "a table says which failures take nodes"}}) {
+    const golden::Finished finished = run(stated + arguments, folder);
+    INFO(arguments << "\n" << finished.err);
+    CHECK(finished.code == 65);
+    CHECK(finished.out.empty());
+    CHECK(finished.err.find(said) != std::string::npos);
+  }
+  for (const char* day : {"2024-02-31", "2023-02-29", "2024-13-01", "2024-1-011", "2024-02-1x"}) {
+    const golden::Finished finished =
+        run(fmt::format("./rehearse calibrate x.csv --date {}", day), folder);
+    INFO(day << "\n" << finished.err);
+    CHECK(finished.code == 64);
+    CHECK(finished.err.find("--date takes a day as YYYY-MM-DD") != std::string::npos);
+  }
+  CHECK(run("./rehearse calibrate x.csv --date 2024-02-29", folder).code == 66);
 }
 
 TEST_CASE("golden: what a command lacks is named") {
@@ -374,6 +404,31 @@ TEST_CASE("golden: what varies must be a setting") {
   CHECK(cluster.code == 65);
   CHECK(cluster.err ==
         "--vary node.nicz=1: error: a cluster has no setting 'node.nicz'; did you mean 'nics'?\n");
+  // A value that no plan can have is bad input; one that this plan cannot have is a row.
+  golden::write(folder + "/v.textproto",
+                "plan: \"llama-2-7b-64\"\nvariant { name: \"a\" set: \"pp=4,4\" }\n");
+  const golden::Finished values = run(
+      "./rehearse whatif --variants v.textproto --vary tp=1,abc --vary cluster=dgx-h10,dgx-h100 "
+      "--vary model=nosuch --vary schedule=1f2b --vary node.gpus=none --vary framework=jaxx "
+      "--vary codec.tensor=zip --vary context=rings",
+      folder);
+  CHECK(values.code == 65);
+  CHECK(values.out.empty());
+  INFO(values.err);
+  for (const char* said :
+       {"v.textproto, pp=4,4: error: 'pp' is a whole number, got '4,4'",
+        "--vary tp=abc: error: 'tp' is a whole number, got 'abc'",
+        "--vary cluster=dgx-h10: error: there is no cluster 'dgx-h10'; did you mean",
+        "--vary model=nosuch: error: there is no model 'nosuch'",
+        "--vary schedule=1f2b: error: no schedule '1f2b'",
+        "--vary node.gpus=none: error: 'gpus' is a whole number, got 'none'",
+        "--vary framework=jaxx: error: there is no framework 'jaxx'",
+        "--vary codec.tensor=zip: error: there is no codec 'zip'", "--vary context=rings: error: "})
+    CHECK(values.err.find(said) != std::string::npos);
+  CHECK(run("./rehearse whatif llama-2-7b-64 --vary cluster=nosuch", folder).code == 66);
+  const golden::Finished row = run("./rehearse whatif llama-2-7b-64 --vary tp=3", folder);
+  CHECK(row.code == 0);
+  CHECK(row.out.find("impossible: ") != std::string::npos);
   const golden::Finished campaign =
       run("./rehearse campaign --step-time 10 --gpus 8 --mtbf 3h --vary spare=1,2", folder);
   CHECK(campaign.code == 65);

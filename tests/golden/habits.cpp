@@ -120,6 +120,12 @@ TEST_CASE("golden: a field is explained by its name, its synonym or its flag") {
   CHECK(tp.out.find("--tensor-model-parallel-size") != std::string::npos);
   CHECK(run("./rehearse doc --json tp", folder).out.find("\"megatron_lm\"") != std::string::npos);
   CHECK(run("./rehearse doc tensor-model-parallel-size", folder).out == tp.out);
+  CHECK(run("./rehearse doc --tensor-model-parallel-size", folder).out == tp.out);
+  CHECK(run("./rehearse doc -- --tensor-model-parallel-size", folder).out == tp.out);
+  CHECK(run("./rehearse doc --tensor-model-parallel-size --json tp", folder).out ==
+        run("./rehearse doc --json tp tp", folder).out);
+  CHECK(run("./rehearse doc --num-layer", folder).err.find("did you mean '--num-layers'?") !=
+        std::string::npos);
   const golden::Finished wrong = run("./rehearse doc micro_bach", folder);
   CHECK(wrong.code == 64);
   CHECK(wrong.err.find("did you mean 'micro_batch'?") != std::string::npos);

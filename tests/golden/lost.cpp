@@ -335,3 +335,37 @@ TEST_CASE("golden: a GPU that borrows a profile does not borrow its intervals") 
   CHECK_FALSE(has(other.out, "sources on this GPU"));
   CHECK(has(other.out, "90 % interval"));
 }
+
+TEST_CASE("golden: a folder of data that is not there is no empty list") {
+  const std::string folder = golden::scratch("no-data");
+  for (const char* kind : {"models", "clusters", "workloads", "profiles", "codecs", "campaigns",
+                           "failures", "frameworks", "schemas"}) {
+    const golden::Finished list =
+        run(std::string("REHEARSE_ROOT=/nowhere ./rehearse list ") + kind, folder);
+    INFO(kind << "\n" << list.out << list.err);
+    CHECK(list.code == 66);
+    CHECK(list.out.empty());
+    CHECK(list.err.find("there is no folder /nowhere/") != std::string::npos);
+    CHECK(list.err.find("set REHEARSE_ROOT to the repository") != std::string::npos);
+  }
+  CHECK(run("REHEARSE_ROOT=/nowhere ./rehearse list", folder).code == 66);
+  CHECK(run("REHEARSE_ROOT=/nowhere ./rehearse list schedules", folder).code == 0);
+  CHECK(run("REHEARSE_ROOT=/nowhere ./rehearse run llama-2-7b-64", folder)
+            .err.find("there is no folder /nowhere/workloads") != std::string::npos);
+}
+
+TEST_CASE("golden: the name of something else says what it is and how to use it") {
+  const std::string folder = golden::scratch("other-kinds");
+  const auto says = [&](const std::string& command, const std::string& part) {
+    const golden::Finished finished = run("./rehearse " + command, folder);
+    INFO(command << "\n" << finished.err);
+    CHECK(finished.code == 66);
+    CHECK(finished.err.find(part) != std::string::npos);
+  };
+  says("run dgx-h100", "it is a cluster; name a plan and write cluster=dgx-h100 after it, or");
+  says("run llama-3.1-8b", "it is a model; name a plan and write model=llama-3.1-8b after it, or");
+  says("run llama-3", "it is a campaign; `rehearse campaign llama-3` runs it");
+  says("run rsc-1", "it is a table of failures; `rehearse campaign --failures rsc-1` takes it");
+  says("run llama-2-7b-64 cluster=llama-3.1-8b",
+       "there is no cluster 'llama-3.1-8b': it is a model");
+}
