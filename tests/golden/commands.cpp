@@ -205,6 +205,31 @@ TEST_CASE("golden: validate says errors by the columns that are named") {
   CHECK(run("./rehearse validate calibration/measured/nccl.csv --by nodes", folder).code == 64);
 }
 
+TEST_CASE("golden: calibrate's document has every parameter, with how many measurements feel it") {
+  const std::string folder = golden::scratch("calibrated");
+  const std::string command =
+      "./rehearse calibrate calibration/measured/nccl.csv --profile a100-80 --date 2025-06-01 "
+      "-o mine.textproto ";
+  const golden::Finished finished = run(command + "--json", folder);
+  INFO(finished.err);
+  REQUIRE(finished.code == 0);
+  const auto result = nlohmann::json::parse(finished.out).at("result");
+  CHECK(result["base"] == "a100-80");
+  REQUIRE(result["sources"].size() == 1);
+  CHECK(result["sources"][0]["format"] == "nccl.csv");
+  CHECK(result["sources"][0]["collectives"] == 299);
+  int fitted = 0;
+  for (const auto& parameter : result["parameters"]) {
+    fitted += parameter["fitted"].get<bool>() ? 1 : 0;
+    // Five measurements are the least that move a parameter.
+    if (parameter["samples"] < 5) CHECK(parameter["fitted"] == false);
+    if (!parameter["fitted"]) CHECK(parameter["value"] == parameter["base"]);
+  }
+  const std::string text = run(command, folder).out;
+  CHECK(text.starts_with(std::to_string(fitted) + " parameters fitted to "));
+  CHECK(run("./rehearse check mine.textproto", folder).code == 0);
+}
+
 TEST_CASE(
     "golden: compare says how far the step is off, and whether that is within what is asked") {
   const std::string folder = golden::scratch("compare");

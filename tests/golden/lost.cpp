@@ -312,6 +312,12 @@ TEST_CASE("golden: calibrate writes no profile from nothing") {
   INFO(finished.err);
   CHECK(finished.code == 65);
   CHECK_FALSE(fs::exists(folder + "/new.textproto"));
+  const golden::Finished asked =
+      run("./rehearse calibrate run.log --cluster dgx-h100 -o new.textproto --json", folder);
+  CHECK(asked.code == 65);
+  const auto document = nlohmann::json::parse(asked.out, nullptr, false);
+  REQUIRE(document.is_object());
+  CHECK(document["schema"] == "rehearse/error/1");
 }
 
 TEST_CASE("golden: a GPU that borrows a profile does not borrow its intervals") {

@@ -1,0 +1,44 @@
+// killed.cpp — a worker that is killed from outside, as by a host that is out of memory, ends its
+// command with a word and 75: nobody takes it for a bug of ours, or for an answer.
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+
+#include "tests/golden/program.h"
+
+using golden::run;
+
+namespace {
+
+// The command, whose first worker is killed as soon as there is one.
+golden::Finished with_killed_worker(const std::string& command, const std::string& folder) {
+  return run("bash -c './rehearse " + command +
+                 " --json -q --jobs 2 & pid=$!; for i in {1..2000}; do"
+                 " for child in $(cat /proc/$pid/task/$pid/children); do"
+                 " grep -qx rehearse /proc/$child/comm && kill -9 $child && break 2; done;"
+                 " sleep 0.01; done; wait $pid; exit $?'",
+             folder);
+}
+
+}  // namespace
+
+TEST_CASE("golden: a worker killed from outside ends its command with 75") {
+  const std::string folder = golden::scratch("killed");
+  for (const std::string command :
+       {"validate calibration/measured/paper_grid.csv",
+        "validate calibration/measured/paper_grid.csv -o rows --shard 1/2",
+        "whatif llama-2-7b-64 --vary micro_batch=1,2,4,8 --vary tp=1,2,4,8 --vary pp=1,2,4,8",
+        "run mixtral-8x7b-64 router=random --seeds 5000",
+        "plan llama-3.1-8b dgx-h100 --gpus 16 --batch 64 --sequence 8192"}) {
+    const golden::Finished finished = with_killed_worker(command, folder);
+    INFO(command << "\n" << finished.err);
+    CHECK(finished.code == 75);
+    CHECK(finished.err.starts_with("rehearse: killed from outside with signal 9 (Killed)"));
+    const auto document = nlohmann::json::parse(finished.out, nullptr, false);
+    REQUIRE(document.is_object());
+    CHECK(document["schema"] == "rehearse/error/1");
+    CHECK(document["result"]["exit_code"] == 75);
+  }
+  // What the other workers had done is kept, and nothing that only looks like an answer.
+  const std::string kept = golden::text_of(folder + "/rows/shard-0001-of-0002/results.jsonl");
+  CHECK(kept.find("killed") == std::string::npos);
+}
