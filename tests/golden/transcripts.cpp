@@ -96,7 +96,8 @@ class Document : public Catch::ITestInvoker {
 std::vector<fs::path> documents() {
   const fs::path root = REHEARSE_SOURCE_DIR;
   std::vector<fs::path> found = {root / "README.md"};
-  for (const char* folder : {"sim", "results", "workloads", "topologies", "models", "calibration"}) {
+  for (const char* folder :
+       {"sim", "results", "workloads", "topologies", "models", "calibration"}) {
     for (const auto& entry : fs::recursive_directory_iterator(root / folder)) {
       if (entry.path().filename() == "README.md") found.push_back(entry.path());
     }
