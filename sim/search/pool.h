@@ -12,11 +12,18 @@
 #include <cstddef>
 #include <functional>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "sim/search/ranks.h"
 
 namespace sim::search {
+
+// No worker could be started, and none was there to go on with.
+class NoWorker : public std::system_error {
+ public:
+  explicit NoWorker(int error);
+};
 
 struct PoolCalls {
   // In a worker: the answer to an item.
@@ -34,7 +41,7 @@ struct PoolCalls {
 };
 
 // Answers `items` in the order in which they are given, on `workers` processes. True when all were
-// answered or failed; false when it was stopped before.
+// answered or failed; false when it was stopped before. Throws NoWorker when the system gives none.
 // REQUIRES: workers >= 1; the caller has no other threads.
 //
 // With `ranks` the processes of a job step share the items: rank 0 has them and the calls of the

@@ -133,3 +133,20 @@ TEST_CASE("golden: a campaign without failures keeps what it trained, however sh
   CHECK(finished.code == 0);
   CHECK(finished.out.starts_with("campaign: 99.65 % "));
 }
+
+TEST_CASE("golden: a system that gives no files to open or no memory is said, not called a bug") {
+  const std::string folder = golden::grid_scratch("no-files");
+  const std::string sweep = "./rehearse sweep grid.textproto -q -o made";
+  const golden::Finished none = run("ulimit -n 5; " + sweep, folder);
+  INFO(none.err);
+  CHECK(none.code == 71);
+  CHECK(none.err.find("no worker process can be started") != std::string::npos);
+  CHECK(none.err.find("Too many open files; once that is mended, go on with: rehearse sweep") !=
+        std::string::npos);
+  CHECK(run(sweep + " --resume", folder).code == 0);
+  const golden::Finished table =
+      run("ulimit -n 5; ./rehearse whatif llama-2-7b-64 --vary tp=1,2", folder);
+  INFO(table.err);
+  CHECK(table.code == 71);
+  CHECK(table.out.empty());
+}
