@@ -150,3 +150,28 @@ TEST_CASE("golden: a system that gives no files to open or no memory is said, no
   CHECK(table.code == 71);
   CHECK(table.out.empty());
 }
+
+TEST_CASE("golden: a validation of nothing is not a good one") {
+  const std::string folder = golden::scratch("nothing");
+  const std::string measured = folder + "/calibration/measured/";
+  for (const char* table : {"training_runs.csv", "nccl.csv", "usp_attention_8xA100.csv"}) {
+    const std::string text = golden::text_of(measured + table);
+    golden::write(folder + "/head.csv", text.substr(0, text.find('\n') + 1));
+    const golden::Finished finished = run("./rehearse validate head.csv", folder);
+    INFO(table << "\n" << finished.err);
+    CHECK(finished.code == 65);
+    CHECK(finished.out.empty());
+    CHECK(finished.err.find("head.csv: error: has no rows: nothing was checked") !=
+          std::string::npos);
+  }
+  golden::write(folder + "/runs.csv", "row_id,gpu,tp,pp,iter_time_s\na,TI-84,1,1,1\nb,,1,1,2\n");
+  golden::write(folder + "/nccl.csv",
+                "collective,gpu,n_gpus,nodes,bytes,time_us_oop,busbw_oop,intra_net,inter_net,"
+                "dtype,notes\nall_reduce,TI-84,8,1,1024,5,1,,,float,\n");
+  for (const char* table : {"runs.csv", "nccl.csv"}) {
+    const golden::Finished finished = run(std::string("./rehearse validate -q ") + table, folder);
+    INFO(table << "\n" << finished.out << finished.err);
+    CHECK(finished.code == 65);
+    CHECK(finished.err.find("nothing was checked: none of ") != std::string::npos);
+  }
+}
