@@ -27,7 +27,8 @@ std::string usage() {
       "  bench      [ARGUMENTS]                     build and run the benchmarks\n\n"
       "Every command takes --json, --quiet, --wide and --help. Exit codes: 0 yes, 2 no (out of "
       "memory),\n"
-      "64 usage, 65 bad input, 66 input missing, 70 our bug, 74 I/O, 75 interrupted or locked.\n";
+      "64 usage, 65 bad input, 66 input missing, 70 our bug, 71 no memory or processes, 74 "
+      "I/O,\n75 interrupted or locked.\n";
   return text;
 }
 
@@ -84,6 +85,6 @@ int main(int count, char** values) {
   } catch (const Stop& stop) {
     return report_stop(stop, json);
   } catch (const std::exception& error) {
-    return report_stop({exit_bug, std::string("a bug of ours: ") + error.what()}, json);
+    return report_stop(stop_of(error), json);
   }
 }

@@ -21,6 +21,7 @@ constexpr ExitCode exit_codes[] = {
     {exit_data, "an input breaks a rule"},
     {exit_missing, "an input is not there"},
     {exit_bug, "a bug of ours"},
+    {exit_system, "no memory, processes or files to open"},
     {exit_io, "disk full, no permission"},
     {exit_interrupted, "interrupted or locked; --resume goes on"},
 };

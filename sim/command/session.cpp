@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <new>
 
 #include "sim/command/detail.h"
 #include "sim/command/grid_points.h"
@@ -11,6 +12,7 @@
 #include "sim/core/cores.h"
 #include "sim/core/interruption.h"
 #include "sim/search/evaluate.h"
+#include "sim/search/pool.h"
 #include "sim/search/sweep.h"
 
 namespace sim::command {
@@ -25,11 +27,20 @@ int code_of(const std::function<int()>& function) {
   } catch (const Interrupted&) {
     return exit_interrupted;
   } catch (const std::exception& error) {
-    return report_stop({exit_bug, std::string("a bug of ours: ") + error.what()}, true);
+    return report_stop(stop_of(error), true);
   }
 }
 
 }  // namespace
+
+Stop stop_of(const std::exception& error) {
+  if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr)
+    return {exit_system,
+            "out of memory, of the host or of its limit (`ulimit -v`); a smaller plan or grid, "
+            "fewer --jobs, or --memory none where a command has it need less"};
+  if (dynamic_cast<const search::NoWorker*>(&error) != nullptr) return {exit_system, error.what()};
+  return {exit_bug, std::string("a bug of ours: ") + error.what()};
+}
 
 void keep_freed_memory() {
 #ifdef __GLIBC__

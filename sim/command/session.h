@@ -3,6 +3,7 @@
 // networks.
 #pragma once
 
+#include <exception>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -23,6 +24,10 @@ namespace sim::command {
 // Has the allocator keep up to 256 MiB that one plan has freed for the next one, instead of giving
 // it back to the system and asking for it again: a twentieth of the CPU time of many small plans.
 void keep_freed_memory();
+
+// What ends a command that threw, and was not meant to: memory or processes that the system does
+// not give, or a bug.
+Stop stop_of(const std::exception& error);
 
 struct Reply {
   int code = 0;  // Exit

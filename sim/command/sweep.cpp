@@ -19,6 +19,7 @@
 #include "sim/report/record.h"
 #include "sim/report/sweep_document.h"
 #include "sim/search/merge.h"
+#include "sim/search/pool.h"
 
 namespace sim::command {
 
@@ -93,6 +94,16 @@ int code_of(const std::vector<report::Json>& records) {
   return code;
 }
 
+search::SweepResult made(const search::Points& points, const search::SweepSettings& settings,
+                         const search::SweepCalls& calls, const std::string& resume) {
+  try {
+    return search::sweep(points, settings, calls);
+  } catch (const search::NoWorker& problem) {
+    throw Stop{exit_system,
+               problem.what() + std::string("; once that is mended, go on with: ") + resume};
+  }
+}
+
 }  // namespace
 
 int run_sweep(const Arguments& arguments, Globals globals) {
@@ -148,9 +159,10 @@ int run_sweep(const Arguments& arguments, Globals globals) {
     search::help_sweep(points, settings, calls);
     return interrupted() ? exit_interrupted : exit_yes;
   }
-  const search::SweepResult result = search::sweep(points, settings, calls);
+  const std::string resume = resume_line(said, whole, shard_words);
+  const search::SweepResult result = made(points, settings, calls, resume);
   progress.clear();
-  if (!result.complete) stop(result, resume_line(said, whole, shard_words));
+  if (!result.complete) stop(result, resume);
   const int code = code_of(result.records);
   if (!globals.quiet) say_what_was_left_out(result);
   if (share.of_step) {

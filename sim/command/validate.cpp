@@ -217,13 +217,37 @@ void keep_others(const std::string& path) {
                ""};
 }
 
+// The code of a validation: of rows that were all passed over nothing is known.
+int code_of(std::size_t rows, std::size_t unsupported) {
+  if (unsupported < rows) return exit_yes;
+  note(fmt::format("rehearse: nothing was checked: none of {} can be predicted",
+                   counted(static_cast<std::int64_t>(rows), "row")));
+  return exit_data;
+}
+
+std::size_t unsupported(const std::vector<calibrate::Prediction>& rows) {
+  return static_cast<std::size_t>(
+      std::ranges::count(rows, "unsupported", [](const auto& row) { return row.status; }));
+}
+
+// The same of kernels, and of tables with columns of their own.
+template <class Row>
+std::size_t passed_over(const std::vector<Row>& rows) {
+  return static_cast<std::size_t>(
+      std::ranges::count_if(rows, [](const Row& row) { return !row.reason.empty(); }));
+}
+
+Stop no_rows(const std::string& path) {
+  return Stop{complain({{path, "has no rows: nothing was checked"}}), ""};
+}
+
 // Kernels and collectives instead of runs.
 int validate_timings(const config::Table& table, const std::string& csv, Globals globals) {
   search::Sites sites;
   const std::vector<calibrate::Timing> timings = calibrate::timings(table, sites);
   if (!csv.empty()) save(csv, calibrate::timings_csv(timings));
   say(globals, "validate-timings", calibrate::timings_document(timings));
-  return exit_yes;
+  return code_of(timings.size(), passed_over(timings));
 }
 
 // Rows with columns of their own.
@@ -233,7 +257,7 @@ int validate_measured(const calibrate::MeasuredTable& kind, const config::Table&
   const std::vector<calibrate::RowAnswer> answers = calibrate::predict(kind, table, sites);
   if (!csv.empty()) save(csv, calibrate::to_csv(kind, answers));
   say(globals, "validate-table", calibrate::document_of(kind, table, answers));
-  return exit_yes;
+  return code_of(answers.size(), passed_over(answers));
 }
 
 }  // namespace
@@ -293,6 +317,7 @@ int run_validate(const Arguments& arguments, Globals globals) {
     if (!by.empty())
       throw Stop{exit_usage, fmt::format("--by: {} is no table of runs", options.words()[0])};
     config::Table table = *any;
+    if (table.rows.empty()) throw no_rows(table.path);
     keep(conditions, table.columns, table.path, table.rows);
     if (table.rows.empty()) throw Stop{exit_usage, "--where: no row is left"};
     if (const calibrate::MeasuredTable* kind = calibrate::measured_table(table))
@@ -300,7 +325,8 @@ int run_validate(const Arguments& arguments, Globals globals) {
     return validate_timings(table, options.text("csv"), globals);
   }
   const std::vector<config::RunsRow> table = load_tables(options.words(), conditions, by, globals);
-  if (table.empty() && !conditions.empty()) throw Stop{exit_usage, "--where: no row is left"};
+  if (table.empty() && conditions.empty()) throw no_rows(options.words()[0]);
+  if (table.empty()) throw Stop{exit_usage, "--where: no row is left"};
   std::vector<calibrate::Row> rows;
   for (const config::RunsRow& row : table) rows.push_back(row.cells);
   const config::RunResiduals residuals = need(config::find_residuals());
@@ -331,7 +357,7 @@ int run_validate(const Arguments& arguments, Globals globals) {
                                               rows, predicted.rows));
   }
   say(globals, "validate", calibrate::validation_answer(rows, predicted.rows, by));
-  return predicted.crashed == 0 ? exit_yes : exit_bug;
+  return predicted.crashed == 0 ? code_of(rows.size(), unsupported(predicted.rows)) : exit_bug;
 }
 
 }  // namespace sim::command

@@ -34,6 +34,9 @@ std::string expand(std::string_view list, std::vector<std::string>& names) {
     if (close == std::string_view::npos || close < open || one.find('[', open + 1) != one.npos)
       return fmt::format("'{}' is not a list of names like n[0-15]", shown(one));
     std::string_view ranges = one.substr(open + 1, close - open - 1);
+    if (ranges.empty())
+      return fmt::format("'{}' names nothing; write for example {}[0-15]", shown(one),
+                         shown(one.substr(0, open)));
     while (!ranges.empty()) {
       const std::size_t comma = std::min(ranges.find(','), ranges.size());
       const std::string_view range = ranges.substr(0, comma);

@@ -14,6 +14,7 @@
 #include <cstring>
 #include <deque>
 #include <exception>
+#include <new>
 #include <optional>
 #include <vector>
 
@@ -92,6 +93,9 @@ bool read_exactly(int descriptor, void* into, std::size_t bytes) {
     Ended ended{Ending::answered, ""};
     try {
       ended.text = calls.answer(static_cast<std::size_t>(item));
+    } catch (const std::bad_alloc&) {
+      ended = {Ending::killed,
+               std::string(report::killed_from_outside) + ": the host is out of memory"};
     } catch (const std::exception& error) {
       ended = {Ending::failed, error.what()};
     }
@@ -124,6 +128,7 @@ class Pool {
     if (helps()) ranks_->send(0, "bye");
     ::sigaction(SIGPIPE, &before, nullptr);
     if (!killed_.empty()) throw Killed(killed_);
+    if (gave_up_ != 0 && !helps() && done_ < total_) throw NoWorker(gave_up_);
     return helps() || done_ == total_;
   }
 
@@ -212,13 +217,18 @@ class Pool {
   void start(Worker& worker) {
     int down[2];
     int up[2];
-    if (::pipe2(down, O_CLOEXEC) != 0) return;
+    if (::pipe2(down, O_CLOEXEC) != 0) {
+      start_error_ = errno;
+      return;
+    }
     if (::pipe2(up, O_CLOEXEC) != 0) {
+      start_error_ = errno;
       ::close(down[0]);
       ::close(down[1]);
       return;
     }
     const pid_t process = ::fork();
+    if (process < 0) start_error_ = errno;
     if (process == 0) {
       // A worker that held the pipes of others would keep them from seeing that the parent left.
       for (const Worker& other : workers_) {
@@ -250,7 +260,10 @@ class Pool {
     if (!worker.alive()) start(worker);
     if (!worker.alive()) {
       // No process to be had: go on with those there are, or give up with none.
-      if (!busy()) stopped_ = true;
+      if (!busy()) {
+        stopped_ = true;
+        gave_up_ = start_error_;
+      }
       return;
     }
     worker.item = queue_.front();
@@ -329,9 +342,16 @@ class Pool {
   bool ended_ = false;  // rank 0 has no more for this one
   bool stopped_ = false;
   std::string killed_;  // what is said of a worker whose end nobody takes
+  int start_error_ = 0;  // why the last worker was not started
+  int gave_up_ = 0;      // that, where there was none to go on with
 };
 
 }  // namespace
+
+NoWorker::NoWorker(int error)
+    : std::system_error(error, std::generic_category(),
+                        "no worker process can be started (`ulimit -n` limits open files, "
+                        "`ulimit -u` processes)") {}
 
 bool run_pool(const std::vector<std::size_t>& items, int workers, const PoolCalls& calls,
               Ranks* ranks) {

@@ -13,6 +13,7 @@
 #include <functional>
 #include <stdexcept>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "sim/search/ranks.h"
@@ -23,6 +24,12 @@ namespace sim::search {
 // here, and asking again may give the answer.
 struct Killed : std::runtime_error {
   using std::runtime_error::runtime_error;
+};
+
+// No worker could be started, and none was there to go on with.
+class NoWorker : public std::system_error {
+ public:
+  explicit NoWorker(int error);
 };
 
 struct PoolCalls {
@@ -44,7 +51,7 @@ struct PoolCalls {
 };
 
 // Answers `items` in the order in which they are given, on `workers` processes. True when all were
-// answered or failed; false when it was stopped before.
+// answered or failed; false when it was stopped before. Throws NoWorker when the system gives none.
 // REQUIRES: workers >= 1; the caller has no other threads.
 //
 // With `ranks` the processes of a job step share the items: rank 0 has them and the calls of the

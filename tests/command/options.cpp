@@ -6,10 +6,12 @@
 #include <catch2/catch.hpp>
 #include <cstdio>
 #include <cstdlib>
+#include <new>
 #include <set>
 #include <string>
 
 #include "sim/command/command.h"
+#include "sim/command/session.h"
 #include "sim/report/table.h"
 
 using namespace sim;
@@ -102,4 +104,14 @@ TEST_CASE("command: numbers outside their range and words too many are usage err
   }
   CHECK(stopped({}).code == exit_usage);
   CHECK(stopped({"a", "b", "c"}).message.find("'c' is one word too many") != std::string::npos);
+}
+
+TEST_CASE("command: memory that the system does not give is no bug of ours") {
+  const Reply none = listen([]() -> int { throw std::bad_alloc(); });
+  CHECK(none.code == exit_system);
+  CHECK(none.said.err.find("out of memory") != std::string::npos);
+  CHECK(none.said.err.find("fewer --jobs") != std::string::npos);
+  const Reply bug = listen([]() -> int { throw std::logic_error("x"); });
+  CHECK(bug.code == exit_bug);
+  CHECK(bug.said.err.find("a bug of ours: x") != std::string::npos);
 }

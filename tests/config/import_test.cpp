@@ -267,6 +267,8 @@ TEST_CASE("config: cycles and huge lists and unknown switches in a tree are refu
   };
   CHECK(problem("SwitchName=a Switches=b\nSwitchName=b Switches=a\n").find("below itself") !=
         std::string::npos);
+  CHECK(problem("SwitchName=a\nSwitchName=b Nodes=n[]\n") ==
+        "t:2: 'n[]' names nothing; write for example n[0-15]");
   CHECK(problem("SwitchName=a Nodes=n[0-999999999]\n") ==
         "t:1: 'n[0-999999999]' names more than 1048576 nodes");
   CHECK(problem("SwitchName=a Switches=b\n") == "t:1: switch 'b' below 'a' is not described");

@@ -133,3 +133,45 @@ TEST_CASE("golden: a campaign without failures keeps what it trained, however sh
   CHECK(finished.code == 0);
   CHECK(finished.out.starts_with("campaign: 99.65 % "));
 }
+
+TEST_CASE("golden: a system that gives no files to open or no memory is said, not called a bug") {
+  const std::string folder = golden::grid_scratch("no-files");
+  const std::string sweep = "./rehearse sweep grid.textproto -q -o made";
+  const golden::Finished none = run("ulimit -n 5; " + sweep, folder);
+  INFO(none.err);
+  CHECK(none.code == 71);
+  CHECK(none.err.find("no worker process can be started") != std::string::npos);
+  CHECK(none.err.find("Too many open files; once that is mended, go on with: rehearse sweep") !=
+        std::string::npos);
+  CHECK(run(sweep + " --resume", folder).code == 0);
+  const golden::Finished table =
+      run("ulimit -n 5; ./rehearse whatif llama-2-7b-64 --vary tp=1,2", folder);
+  INFO(table.err);
+  CHECK(table.code == 71);
+  CHECK(table.out.empty());
+}
+
+TEST_CASE("golden: a validation of nothing is not a good one") {
+  const std::string folder = golden::scratch("nothing");
+  const std::string measured = folder + "/calibration/measured/";
+  for (const char* table : {"training_runs.csv", "nccl.csv", "usp_attention_8xA100.csv"}) {
+    const std::string text = golden::text_of(measured + table);
+    golden::write(folder + "/head.csv", text.substr(0, text.find('\n') + 1));
+    const golden::Finished finished = run("./rehearse validate head.csv", folder);
+    INFO(table << "\n" << finished.err);
+    CHECK(finished.code == 65);
+    CHECK(finished.out.empty());
+    CHECK(finished.err.find("head.csv: error: has no rows: nothing was checked") !=
+          std::string::npos);
+  }
+  golden::write(folder + "/runs.csv", "row_id,gpu,tp,pp,iter_time_s\na,TI-84,1,1,1\nb,,1,1,2\n");
+  golden::write(folder + "/nccl.csv",
+                "collective,gpu,n_gpus,nodes,bytes,time_us_oop,busbw_oop,intra_net,inter_net,"
+                "dtype,notes\nall_reduce,TI-84,8,1,1024,5,1,,,float,\n");
+  for (const char* table : {"runs.csv", "nccl.csv"}) {
+    const golden::Finished finished = run(std::string("./rehearse validate -q ") + table, folder);
+    INFO(table << "\n" << finished.out << finished.err);
+    CHECK(finished.code == 65);
+    CHECK(finished.err.find("nothing was checked: none of ") != std::string::npos);
+  }
+}
