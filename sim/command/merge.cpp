@@ -76,6 +76,7 @@ int run_merge(const Arguments& arguments, Globals globals) {
   const std::string into = options.text("output", options.words().front());
   const search::Merged merged = need(search::merge(options.words()));
   if (merged.kind == "sweep" && !options.has("overwrite")) keep_other_records(merged, into);
+  if (merged.kind == "plan" && !options.has("overwrite")) keep_sweep(into);
   print_merged(merged, into, globals);
   return exit_yes;
 }

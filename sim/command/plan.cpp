@@ -411,18 +411,6 @@ void keep_share(const Task& task, const search::Manifest& manifest, const std::s
   stop_on(file.finish());
 }
 
-// Stops where the folder holds what a sweep found.
-void keep_sweep(const std::string& folder) {
-  std::error_code error;
-  const auto there = [&](const char* file) {
-    return std::filesystem::exists(folder + file, error);
-  };
-  if (there("/results.jsonl") || (there("/results.csv") && !there("/plan.json")))
-    throw Stop{exit_data, folder +
-                              " holds what a sweep found, and --output would write over it; "
-                              "name another folder, or --overwrite"};
-}
-
 int answer_share(const Task& task, const Options& options, const Share& share,
                  const Globals& globals) {
   const search::Shard& shard = *share.shard;
@@ -445,6 +433,17 @@ int answer_share(const Task& task, const Options& options, const Share& share,
 }
 
 }  // namespace
+
+void keep_sweep(const std::string& folder) {
+  std::error_code error;
+  const auto there = [&](const char* file) {
+    return std::filesystem::exists(folder + file, error);
+  };
+  if (there("/results.jsonl") || (there("/results.csv") && !there("/plan.json")))
+    throw Stop{exit_data, folder +
+                              " holds what a sweep found, and --output would write over it; "
+                              "name another folder, or --overwrite"};
+}
 
 void print_plan(const search::Merged& merged, const std::string& into, const Globals& globals) {
   Asked all;

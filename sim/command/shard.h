@@ -38,6 +38,8 @@ void print_merged(const search::Merged& merged, const std::string& into, const G
 void print_validation(const std::vector<std::string>& lines, const std::string& into,
                       const Globals& globals);
 
+// Stops where a folder for the answers of `plan` holds what a sweep found.
+void keep_sweep(const std::string& folder);
 // The same for the answers of `plan`: plan.json, results.csv and the text.
 void print_plan(const search::Merged& merged, const std::string& into, const Globals& globals);
 

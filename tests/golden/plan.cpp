@@ -159,6 +159,12 @@ TEST_CASE("golden: shards of plan, one of them killed and run again, merge to it
       run("SGE_TASK_ID=8 SGE_TASK_FIRST=1 SGE_TASK_LAST=8 " + what + "-o many --shard auto", folder)
           .code == 0);
   same(run("./rehearse merge -q many -o merged", folder), "merged");
+  std::filesystem::create_directory(folder + "/sweep");
+  golden::write(folder + "/sweep/results.csv", "mine\n");
+  const golden::Finished over = run("./rehearse merge -q many -o sweep", folder);
+  CHECK(over.code == 65);
+  CHECK(over.err.find("holds what a sweep found") != std::string::npos);
+  CHECK(text_of(folder + "/sweep/results.csv") == "mine\n");
   // The processes of one step share it, and the last puts it together.
   same(run("for rank in 1 0; do SLURM_PROCID=$rank SLURM_STEP_NUM_TASKS=2 " + what +
                "-o step & done; wait",
