@@ -227,6 +227,31 @@ std::string too_long(const workload::Plan& plan, const Site& site) {
                      seconds / day);
 }
 
+// A stage that runs a chunk's microbatches all in a row sends to a stage that is not behind its own
+// row yet. Messages that nobody receives fill the queues of launched kernels, of one stage after
+// the other, and then all wait for each other.
+std::string queue_problem(const workload::Plan& plan, const Site& site) {
+  const device::HostProfile& host = site.profile.device.host;
+  const schedule::Schedule& row = *schedule::find(plan.pipeline.schedule);
+  if (host.launch_queue == 0 || plan.mesh.pp == 1 || row.order == nullptr ||
+      plan.pipeline.virtual_stages == 1 || row.placement != schedule::Placement::round_robin)
+    return "";
+  const std::int64_t each =
+      host.launch_queue / std::max<std::int64_t>(1, host.queue_entries_per_collective);
+  const std::int64_t held = each * plan.mesh.pp;
+  if (plan.microbatches() <= held) return "";
+  const schedule::Order order =
+      row.order(workload::pipeline_shape(plan, plan.microbatches()), 0);
+  const auto behind = std::ranges::find_if(order, [](const schedule::Step& step) {
+    return step.chunk > 0 || step.pass != schedule::Pass::forward;
+  });
+  if (behind - order.begin() <= held) return "";
+  return fmt::format(
+      "{} runs {} microbatches of a chunk in a row; the GPU queues {} messages, and {} stages wait "
+      "for each other beyond {}; use fewer microbatches or another schedule",
+      row.name, behind - order.begin(), each, plan.mesh.pp, held);
+}
+
 }  // namespace
 
 std::vector<std::string> problems(const workload::Plan& plan, const Site& site) {
@@ -248,6 +273,7 @@ std::vector<std::string> problems(const workload::Plan& plan, const Site& site) 
   }
   if (!found.empty()) return found;
   if (std::string longer = too_long(plan, site); !longer.empty()) return {longer};
+  if (std::string waits = queue_problem(plan, site); !waits.empty()) return {waits};
   if (std::string full = host_problem(plan, site.machine.cluster.node); !full.empty())
     found.push_back(std::move(full));
   // Each class is replayed: thousands of replicas that all differ would take hours.

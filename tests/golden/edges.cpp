@@ -24,6 +24,9 @@ TEST_CASE("golden: plans at an edge of what is legal are answered or refused wit
         Edge{"attention=unfused sequence=131072 tp=1 pp=1 cluster.gpu.memory_marketing=900GB "
              "cluster.gpu.memory=850GiB",
              2, "2048.00 GiB"},
+        Edge{"gpus=8 tp=2 cp=1 pp=4 schedule=breadth-first virtual_stages=2 micro_batch=1 "
+             "global_batch=4000",
+             65, "4 stages wait for each other beyond 2048"},
         Edge{"cluster.node.gpus=1025", 65, "it must be between 1 and 1024"},
         Edge{"architecture.layers=65536", 65, "it must be between 1 and 4096"}}) {
     const golden::Finished finished =

@@ -114,6 +114,13 @@ TEST_CASE("planner: bounds are never above the replay of mixtures of experts") {
       sample::question("qwen3-30b-a3b", "dgx-h100", 16, 32, 4096, {"zero=1", "router=skewed"}), 12);
 }
 
+TEST_CASE("planner: bounds are never above the replay of more microbatches than are put in order") {
+  hold_bounds(sample::question("llama-2-7b", "dgx-h100", 8, 20'000, 1024,
+                               {"zero=1", "tp=2", "cp=1", "pp=4", "micro_batch=1",
+                                "schedule=1f1b,interleaved-1f1b,zb-h1"}),
+              6);
+}
+
 TEST_CASE("planner: without a driver call in the step, a replay without tensors is exact") {
   const auto question = sample::question("llama-3.1-8b", "dgx-h100", 8, 32, 2048,
                                          {"zero=1", "tp=2", "recompute=full"});
