@@ -166,6 +166,8 @@ class Allocator {
   // blocks are returned by their BlockId, -1 where there is none. Cumulative statistics are left
   // out, as are the tickets of outstanding events, which are the driver's.
   std::vector<std::int32_t> save_state(std::vector<std::int64_t>& out) const;
+  // Appends a few numbers that equal states have in common, for a look before all of it is saved.
+  void save_outline(std::vector<std::int64_t>& out) const;
   // What a stretch that is not replayed would have counted.
   void add_retries(std::int64_t count) { statistics_.num_alloc_retries += count; }
   // Calls visit(event) for every outstanding event, in the order of save_state.

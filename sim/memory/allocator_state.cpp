@@ -99,6 +99,13 @@ std::vector<std::int32_t> Allocator::save_state(std::vector<std::int64_t>& out) 
   return numbers;
 }
 
+void Allocator::save_outline(std::vector<std::int64_t>& out) const {
+  out.insert(out.end(), {total_, static_cast<std::int64_t>(segments_.size()),
+                         static_cast<std::int64_t>(blocks_.size() - unused_blocks_.size()),
+                         statistics_.all.allocated_bytes.current});
+  for (const Lane& own : lanes_) out.push_back(own.free.largest_size());
+}
+
 void Allocator::forget_segments() {
   assert(private_pools_.empty() && deferred_.empty());
   blocks_.clear();

@@ -130,16 +130,23 @@ bool Dataflow::collective(int c, RankState& r, const Instruction& i) {
     admit(r, q, times_.queue_entries_per_collective);
     r.post = std::max({r.clock.cpu, tail, r.clock.tail[at(i.stream)]});
     if (times_.single_queue) r.post = std::max(r.post, r.queue);
-    if (group >= 0) {
+    if (group >= 0 && !r.alone) {
       r.posted = true;
       come(meetings_[static_cast<std::size_t>(group)], r.meetings[at(q)], r.post);
     }
   }
   Time start = r.post;
   if (group >= 0) {
-    const auto all = leave(meetings_[static_cast<std::size_t>(group)], r.meetings[at(q)]);
-    if (!all) return false;
-    start = *all;
+    Ends ends;
+    if (r.alone) {
+      if (!r.alone->next(q, r.post, ends)) return false;
+    } else {
+      const auto all = leave(meetings_[static_cast<std::size_t>(group)], r.meetings[at(q)]);
+      if (!all) return false;
+      ends.met = *all;
+      note_met(r, q, r.post, ends);
+    }
+    start = ends.met;
     ++r.meetings[at(q)];
     r.posted = false;
   }

@@ -90,6 +90,7 @@ Dataflow::Snapshot Dataflow::snapshot(bool with_memory) const {
     save(*r, s.origin, s.timing);
     s.accounts.push_back(r->timeline.accounts());
     s.retries.push_back(r->memory.retries());
+    r->memory.allocator().save_outline(s.outline);
   }
   if (with_memory) save_memory(s);
   for (const auto& [key, ch] : channels_) {
@@ -169,11 +170,15 @@ std::int64_t Dataflow::periods_left(std::size_t cut, std::size_t period) const {
   return static_cast<std::int64_t>((last - cut) / period);
 }
 
-// Times and accounts of a class go on by `times` periods.
-void Dataflow::move_on(std::size_t c, const Snapshot& before, const Snapshot& now,
-                       std::int64_t times) {
+Accounts Dataflow::gained(const Snapshot& before, const Snapshot& now, std::size_t c) {
+  Accounts all = now.accounts[c];
+  for (std::size_t i = 0; i < all.size(); ++i) all[i] -= before.accounts[c][i];
+  return all;
+}
+
+// Times and accounts of a class go on by `times` periods, `by` in all; `gained` in each.
+void Dataflow::move_on(std::size_t c, const Accounts& gained, Duration by, std::int64_t times) {
   RankState& r = *ranks_[c];
-  const Duration by = times * (now.origin - before.origin);
   r.clock.cpu = r.clock.cpu + by;
   for (Time& t : r.clock.tail) t = t + by;
   for (Time& t : r.free) t = t + by;
@@ -181,8 +186,6 @@ void Dataflow::move_on(std::size_t c, const Snapshot& before, const Snapshot& no
   for (HardwareQueue& queue : r.queues) queue.move_on(by);
   for (EventEnd& e : r.events) e.when = e.when + by;
   for (Pending& p : r.pending) p.post = p.post + by;
-  Accounts gained = now.accounts[c];
-  for (std::size_t i = 0; i < gained.size(); ++i) gained[i] -= before.accounts[c][i];
   r.timeline.skip(gained, times, by);
 }
 
@@ -227,7 +230,7 @@ std::size_t Dataflow::skip(const Snapshot& before, const Snapshot& now, std::siz
   const Duration by = times * (now.origin - before.origin);
   for (std::size_t c = 0; c < ranks_.size(); ++c) {
     RankState& r = *ranks_[c];
-    move_on(c, before, now, times);
+    move_on(c, gained(before, now, c), by, times);
     if (memory_matters_) {
       r.memory.shift_events(by, ClockDriver::later);
       std::vector<std::uint32_t> live = r.live;
@@ -249,10 +252,10 @@ void Dataflow::repeat_retries(const Snapshot& before, const Snapshot& now, std::
 }
 
 void Dataflow::play(int step) {
-  constexpr std::size_t remembered = 48, timing_window = 6;
+  constexpr std::size_t remembered = 48, timing_window = 6, untaped = 8;  // cuts
   const std::size_t cuts =
       step > 1 && options_.shortcuts && !options_.observer ? ranks_[0]->program.cuts.size() : 0;
-  std::size_t next = cuts > 2 ? 0 : cuts;
+  std::size_t next = cuts > 2 ? 0 : cuts, tape_from = 0;
   std::size_t patience =
       2 * static_cast<std::size_t>(job_.mesh.degrees().pp) + 2;  // cuts after running out
   Seen seen;
@@ -274,19 +277,21 @@ void Dataflow::play(int step) {
     const bool called = calls != driver_calls() || !memory_matters_;
     calls = driver_calls();
     Snapshot now = snapshot(false);
-    // Memory is worth a look where times have been as now: so it is seen the second time, and known
-    // to repeat the third.
-    if (called && memory_matters_ &&
-        std::ranges::any_of(seen, [&](const auto& s) { return s.second.timing == now.timing; }))
+    // Memory is worth a look where times have been as now, and it in outline: so it is seen the
+    // second time, and known to repeat the third.
+    if (called && memory_matters_ && std::ranges::any_of(seen, [&](const auto& s) {
+          return s.second.outline == now.outline && s.second.timing == now.timing;
+        }))
       save_memory(now);
     if (known_at(now, next)) {
       seen.clear();
       next = quiet(now.origin, next) + 1;
       continue;
     }
-    std::size_t at = next;
+    std::size_t at = next, again = next;
+    const bool comparable = called && memory_matters_ == !now.memory.empty();
     for (const auto& [cut, before] : seen)
-      if (called && before.timing == now.timing && before.memory == now.memory) {
+      if (comparable && before.timing == now.timing && before.memory == now.memory) {
         skip(before, now, cut, next);
         at = cuts;
         break;
@@ -295,14 +300,18 @@ void Dataflow::play(int step) {
     for (auto it = seen.rbegin();
          it != seen.rend() && it - seen.rbegin() < static_cast<std::ptrdiff_t>(timing_window);
          ++it) {
-      if (it->second.timing != now.timing || it->second.driver_calls != now.driver_calls) continue;
-      at = tape_period(now, it->first, next);
-      if (at != next && known_) at = quiet(known_->end.origin, at);
+      if (it->second.timing != now.timing) continue;
+      const bool early = it->second.driver_calls != now.driver_calls;
+      if (early && (!may_run_alone() || next < tape_from)) continue;
+      at = tape_periods(now, it->first, next);
+      tape_from = at + untaped;
+      again = at + (early && !known_ ? 0 : 1);
+      if (at != next && known_) again = quiet(ranks_.front()->clock.cpu, at) + 1;
       break;
     }
     if (at != next) {
       seen.clear();
-      next = at + 1;
+      next = again;
       continue;
     }
     if (seen.size() == remembered) seen.pop_front();

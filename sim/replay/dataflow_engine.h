@@ -1,5 +1,6 @@
 // dataflow_engine.h — the class behind dataflow.h: execution (dataflow.cpp), cuts and what is
-// skipped between them (dataflow_cuts.cpp, dataflow_quiet.cpp).
+// skipped between them (dataflow_cuts.cpp), periods that are known (dataflow_known.cpp) and how
+// memory goes on in them (dataflow_quiet.cpp, dataflow_alone.cpp).
 #pragma once
 
 #include <algorithm>
@@ -81,6 +82,7 @@ class Dataflow {
   // memory touches times only through driver calls.
   struct Snapshot {
     std::vector<std::int64_t> timing, memory;
+    std::vector<std::int64_t> outline;  // of the allocators
     std::vector<Accounts> accounts;
     std::vector<std::int64_t> retries;  // of the allocators, so far
     Time origin;
@@ -92,6 +94,7 @@ class Dataflow {
     std::size_t base = 0, period = 0;  // cuts
     Time begin{};
     Duration length{};  // of a period
+    bool alone = false;  // classes may run alone
     Time at(std::int64_t n) const { return begin + n * length; }
   };
   struct Quiet;
@@ -103,11 +106,17 @@ class Dataflow {
     };
     std::vector<Instruction> code;  // the first stands for the begin of the block and does nothing
   };
-  // A period without driver calls that was run with a tape: where times are as at its begin, it
-  // comes again.
+  // A period that was run with a tape, each class without driver calls: where times are as at its
+  // begin, it comes again.
   struct KnownPeriod {
-    Snapshot begin, end;  // without memory
+    std::vector<std::int64_t> timing;  // at its begin and end
+    Duration length{};
     std::size_t cut = 0, period = 0;
+    // Of each class: what its accounts gain, what decides its times in the end, what it learns from
+    // others, in order of communicators.
+    std::vector<Accounts> gained;
+    std::vector<std::vector<std::int64_t>> ends;
+    std::vector<std::vector<Met>> met;
     // What it does to the memory of each class, in lanes; none: not traced yet.
     std::vector<std::shared_ptr<LaneReplay>> lanes;
   };
@@ -131,11 +140,6 @@ class Dataflow {
   void launched(RankState& r, workload::Stream stream, std::int64_t entries, Time start) const;
   // Those of the messages of an exchange, in their order.
   const std::vector<Channel*>& channels_of(int c, std::uint32_t exchange);
-  // When what is pending has met, when it ends, what of that took longest.
-  struct Ends {
-    Time met{}, end{};
-    Duration longest{};
-  };
   bool issue(int c, RankState& r, const workload::Instruction& i, workload::Stream q,
              Duration launch, Pending pending);
   bool join(int c, RankState& r, const workload::Instruction& i, workload::Stream q);
@@ -144,7 +148,8 @@ class Dataflow {
   void post_messages(int c, const RankState& r, const Pending& pending);
   void come(Meetings& m, std::int64_t turn, Time when);
   static std::optional<Time> leave(Meetings& m, std::int64_t turn);
-  bool met(int c, const RankState& r, const Pending& pending, Ends& ends);
+  static void note_met(RankState& r, workload::Stream communicator, Time post, const Ends& ends);
+  bool met(int c, RankState& r, const Pending& pending, Ends& ends);
   bool complete(int c, RankState& r, Pending& pending);
   void tell(int c, const RankState& r, const Pending& pending, const Ends& ends) const;
   bool event_known(int c, RankState& r, std::uint16_t event);
@@ -172,7 +177,8 @@ class Dataflow {
   void save(const RankState& r, Time origin, std::vector<std::int64_t>& out) const;
   std::size_t skip(const Snapshot& before, const Snapshot& now, std::size_t from, std::size_t cut);
   void repeat_retries(const Snapshot& before, const Snapshot& now, std::int64_t times);
-  std::size_t tape_period(const Snapshot& now, std::size_t from, std::size_t cut);
+  std::size_t tape_periods(const Snapshot& now, std::size_t from, std::size_t cut);
+  bool run_with_tape(Time origin, std::size_t to);
   bool known_at(const Snapshot& now, std::size_t cut) const;
   std::size_t quiet(Time origin, std::size_t cut);
   static std::uint32_t pass_at(const RankState& r, const Stretch& stretch, std::int64_t period) {
@@ -184,13 +190,21 @@ class Dataflow {
   void trace_lanes(int c, Quiet& quiet, const Stretch& stretch, std::int64_t most);
   static std::int64_t end_of_stretch(std::span<const Quiet> all, std::int64_t done,
                                      std::int64_t most);
+  void enter_lanes(int c, Quiet& quiet, const Stretch& stretch);
   bool advance_memory(int c, Quiet& quiet, const Stretch& stretch, std::int64_t end);
   bool replay_memory(int c, Quiet& quiet, const Stretch& stretch, std::int64_t end);
   void look_for_cycle(const RankState& r, Quiet& quiet, Time begin) const;
   void end_cycle(int c, Quiet& quiet, const Stretch& stretch, std::int64_t end);
   bool decided(const GrowthStop& stop);
   bool replay_tape(int c, RankState& r, std::uint32_t end, Time origin);
-  void move_on(std::size_t c, const Snapshot& before, const Snapshot& now, std::int64_t times);
+  bool may_run_alone() const;
+  std::optional<std::int64_t> run_alone(int c, const Stretch& stretch, std::int64_t from,
+                                        std::int64_t most);
+  enum class Alone { as_known, late, other };  // late: the CPU is not where it always was
+  Alone period_alone(int c, const Stretch& stretch, std::int64_t period);
+  bool gained_as_known(int c, const Accounts& before, std::int64_t periods) const;
+  static Accounts gained(const Snapshot& before, const Snapshot& now, std::size_t c);
+  void move_on(std::size_t c, const Accounts& gained, Duration by, std::int64_t times);
   void shift_channels(Duration by);
   static void walk_frames(const RankState& r, std::uint32_t end, std::vector<std::uint32_t>& live);
   bool ran_out() const;
@@ -214,6 +228,7 @@ class Dataflow {
   std::vector<std::vector<const MemoryCode*>> memory_code_;  // [class][block]
   std::vector<std::vector<TimeCode>> time_code_;             // the same, without memory
   std::optional<KnownPeriod> known_;
+  std::vector<RankTimes> before_quiet_;  // by class, at the begin of the stretch
   bool ended_early_ = false;  // out of memory: the rest is hypothetical
   bool memory_matters_ = true, all_steps_ = true;
   std::vector<std::int64_t> reserved_most_;  // by class, once memory was left before the end

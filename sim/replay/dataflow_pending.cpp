@@ -29,7 +29,9 @@ void Dataflow::post(int c, RankState& r, Pending& pending) {
   pending.posted = true;
   r.sure_until = {};
   pending.post = std::max(pending.post, r.clock.tail[at(pending.communicator)]);
-  if (pending.meeting >= 0) {
+  if (r.alone) {
+    // Nobody waits for it.
+  } else if (pending.meeting >= 0) {
     come(meetings_[static_cast<std::size_t>(pending.meeting)], pending.turn, pending.post);
   } else {
     post_messages(c, r, pending);
@@ -75,11 +77,13 @@ std::optional<Time> Dataflow::leave(Meetings& m, std::int64_t turn) {
 
 // Whether all have come to the meeting, or every message of the exchange has met its partner, and
 // when that and its end were.
-bool Dataflow::met(int c, const RankState& r, const Pending& pending, Ends& ends) {
+bool Dataflow::met(int c, RankState& r, const Pending& pending, Ends& ends) {
+  if (r.alone) return r.alone->next(pending.communicator, pending.post, ends);
   if (pending.meeting >= 0) {
     const auto start = leave(meetings_[static_cast<std::size_t>(pending.meeting)], pending.turn);
     if (!start) return false;
     ends = {*start, *start + pending.duration, pending.duration};
+    note_met(r, pending.communicator, pending.post, ends);
     return true;
   }
   const workload::Exchange& exchange = r.program.exchanges[pending.exchange];
@@ -99,6 +103,7 @@ bool Dataflow::met(int c, const RankState& r, const Pending& pending, Ends& ends
     ++(exchange.messages[k].send ? channels[k]->sends_done : channels[k]->receives_done);
     channels[k]->prune();
   }
+  note_met(r, pending.communicator, pending.post, ends);
   return true;
 }
 
@@ -231,10 +236,12 @@ bool Dataflow::exchange(int c, RankState& r, const Instruction& i) {
   const auto messages = static_cast<std::int64_t>(exchange.messages.size());
   if (!issue(c, r, i, q, messages * times_.launch_exchange, std::move(pending))) return false;
   Pending& own = r.pending.back();
-  const std::vector<Channel*>& channels = channels_of(c, i.index);
-  for (std::size_t k = 0; k < exchange.messages.size(); ++k)
-    own.numbers.push_back(exchange.messages[k].send ? channels[k]->sends_posted++
-                                                    : channels[k]->receives_posted++);
+  if (!r.alone) {
+    const std::vector<Channel*>& channels = channels_of(c, i.index);
+    for (std::size_t k = 0; k < exchange.messages.size(); ++k)
+      own.numbers.push_back(exchange.messages[k].send ? channels[k]->sends_posted++
+                                                      : channels[k]->receives_posted++);
+  }
   if (times_.single_queue) post(c, r, own);
   return join(c, r, i, q);
 }

@@ -18,6 +18,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cassert>
+#include <utility>
 
 #include "sim/replay/dataflow_engine.h"
 #include "sim/replay/lane_replay.h"
@@ -30,6 +31,8 @@ namespace {
 
 // Periods of the first stretch: many a class needs the driver at once.
 constexpr std::int64_t first_stretch = 2;
+// Periods in which a class that runs alone has to be as it always was.
+constexpr std::int64_t most_alone = 6;
 
 }  // namespace
 
@@ -38,6 +41,7 @@ struct Dataflow::Quiet {
   std::int64_t cut = 0;    // when the CPU reaches the begin of a period, in ps from there
   std::int64_t done = 0;   // periods replayed, or found to be added up
   bool called = false;     // the driver, in the period behind those
+  bool short_of = false;   // periods: they run alone, which may take more than are left
   std::int64_t cycle = 0;  // above 0: the state after `done` periods comes back that much later
   std::vector<std::pair<std::int64_t, std::vector<std::int64_t>>> seen;
   std::shared_ptr<LaneReplay> lanes;
@@ -65,6 +69,7 @@ struct Dataflow::Quiet {
       done = lanes->done();
       return;
     }
+    if (lanes) lanes->drop();
     r.memory.restore(kept->memory);
     r.driver.set_outstanding(r.memory.events_from(ClockDriver::later));
     r.clock = kept->clock;
@@ -160,18 +165,58 @@ bool Dataflow::replay_memory(int c, Quiet& quiet, const Stretch& stretch, std::i
   return true;
 }
 
-// The same, in lanes where they can take over.
+// Lets lanes take over a class, where they can.
+void Dataflow::enter_lanes(int c, Quiet& quiet, const Stretch& stretch) {
+  if (!quiet.lanes || quiet.lanes->on() || quiet.done < quiet.lanes->first()) return;
+  RankState& r = *ranks_[static_cast<std::size_t>(c)];
+  quiet.barred = !quiet.lanes->enter(r, quiet.done, stretch.at(quiet.done));
+}
+
+// The same, in lanes where they can take over. A period that may reach a new peak is the
+// allocator's, one that needs the driver is run alone, where that concerns no one else; behind it
+// lanes go on.
 bool Dataflow::advance_memory(int c, Quiet& quiet, const Stretch& stretch, std::int64_t end) {
   RankState& r = *ranks_[static_cast<std::size_t>(c)];
-  if (quiet.in_lanes()) {
-    const LaneReplay::Reached reached = quiet.lanes->advance(end);
-    quiet.done = reached.done;
-    if (reached.stop != LaneReplay::Stop::peak) return reached.stop == LaneReplay::Stop::no;
-    quiet.put_back(r);
+  const auto leave_lanes = [&] {
     quiet.leave_lanes(r, pass_at(r, stretch, quiet.done), stretch.at(quiet.done));
-    quiet.keep(r);
+  };
+  std::int64_t call = end;  // the period that needs the driver, once it is known
+  for (;;) {
+    if (!quiet.in_lanes() && !quiet.barred && quiet.done < end) {
+      enter_lanes(c, quiet, stretch);
+      if (quiet.in_lanes()) quiet.lanes->keep();
+    }
+    if (!quiet.in_lanes()) return replay_memory(c, quiet, stretch, end);
+    const LaneReplay::Reached reached = quiet.lanes->advance(call);
+    quiet.done = reached.done;
+    if (reached.stop == LaneReplay::Stop::no) {
+      if (call == end) return true;
+      leave_lanes();
+      const std::int64_t left = end - call;
+      const auto alone = run_alone(c, stretch, call, std::min(left, most_alone));
+      quiet.short_of = !alone && left < most_alone;
+      if (!alone) return false;
+      quiet.done = *alone;
+      call = end;
+      continue;
+    }
+    const bool peak = reached.stop == LaneReplay::Stop::peak;
+    if (!peak && !stretch.alone) return false;
+    if (!peak) call = reached.done;
+    quiet.lanes->put_back();
+    quiet.done = quiet.lanes->done();
+    if (!quiet.kept) {
+      leave_lanes();
+      quiet.keep(r);
+      if (peak && reached.done > quiet.done) enter_lanes(c, quiet, stretch);
+    }
+    if (!peak) continue;
+    if (quiet.in_lanes()) {
+      quiet.done = quiet.lanes->advance(reached.done).done;
+      leave_lanes();
+    }
+    if (!replay_memory(c, quiet, stretch, quiet.done + 1)) return false;
   }
-  return replay_memory(c, quiet, stretch, end);
 }
 
 // Sets up the lanes of a class, where the periods to come are worth it.
@@ -274,8 +319,8 @@ std::int64_t Dataflow::replay_quietly(const Stretch& stretch, std::int64_t most)
                        stretch.at(all[c].done));
   };
   const auto each = [&](const auto& work) { team_.in_parallel(all.size(), work); };
-  std::int64_t done = 0;
-  for (bool still = true; still && done < most;) {
+  std::int64_t done = 0, room = 0;  // room: periods that a stretch needs at least
+  for (bool still = true, traced = false; still && done < most;) {
     const auto stop = std::ranges::find(growth_stops, done, &GrowthStop::periods);
     if (stop != std::end(growth_stops) && steady(stretch) && decided(*stop)) {
       for (std::size_t c = 0; c < ranks_.size(); ++c) {
@@ -285,36 +330,42 @@ std::int64_t Dataflow::replay_quietly(const Stretch& stretch, std::int64_t most)
       done = most;
       break;
     }
-    if (done == 0)
+    if (!std::exchange(traced, true))
       each([&](std::size_t c) { trace_lanes(static_cast<int>(c), all[c], stretch, most); });
-    std::int64_t end = end_of_stretch(all, done, most);
-    const bool last = end == most;
+    const std::int64_t whole =
+        std::min(most, std::max(end_of_stretch(all, done, most), done + room));
     // One that needs the driver leaves no more to do for those that come later.
-    std::atomic<std::int64_t> goal = end;
-    each([&](std::size_t c) {
+    std::atomic<std::int64_t> goal = whole;
+    const auto advance_to = [&](std::size_t c, std::int64_t to) {
       Quiet& quiet = all[c];
-      if (quiet.cycle > 0) return;
-      if (quiet.lanes && !quiet.lanes->on() && done >= quiet.lanes->first())
-        quiet.barred = !quiet.lanes->enter(*ranks_[c], done, stretch.at(done));
-      quiet.keep(*ranks_[c]);
-      quiet.called = !advance_memory(static_cast<int>(c), quiet, stretch, goal);
+      quiet.called = !advance_memory(static_cast<int>(c), quiet, stretch, to);
       if (!quiet.called) return;
       for (std::int64_t g = goal; quiet.done < g && !goal.compare_exchange_weak(g, quiet.done);) {
       }
+    };
+    each([&](std::size_t c) {
+      if (all[c].cycle > 0) return;
+      enter_lanes(static_cast<int>(c), all[c], stretch);
+      all[c].keep(*ranks_[c]);
+      advance_to(c, goal);
     });
-    end = goal;
-    still = std::ranges::none_of(all, &Quiet::called);
+    still = whole < most ? std::ranges::none_of(all, [&](const Quiet& quiet) {
+      return quiet.called && !quiet.short_of;
+    })
+                         : goal == most;
     // Those that called, were ahead of the call, or came to rest behind it.
-    if (!still) {
+    const auto beyond = [&](const Quiet& quiet) { return quiet.called || quiet.done > goal; };
+    while (std::ranges::any_of(all, beyond)) {
+      const std::int64_t end = goal;
       each([&](std::size_t c) {
-        Quiet& quiet = all[c];
-        if (!quiet.called && quiet.done <= end) return;
-        quiet.put_back(*ranks_[c]);
-        [[maybe_unused]] const bool again =
-            advance_memory(static_cast<int>(c), quiet, stretch, end);
-        assert(again);
+        if (!all[c].called && all[c].done <= end) return;
+        all[c].put_back(*ranks_[c]);
+        advance_to(c, end);
       });
     }
+    const std::int64_t end = goal;
+    const bool last = end == most;
+    room = end == whole ? 0 : end > done ? most_alone : std::max(most_alone, 2 * room);
     done = end;
     const bool all_rest =
         std::all_of(all.begin(), all.end(), [](const Quiet& q) { return q.cycle > 0; });
@@ -327,60 +378,20 @@ std::int64_t Dataflow::replay_quietly(const Stretch& stretch, std::int64_t most)
   return done;
 }
 
-// Times at cut `cut` are those at cut `from`, without a driver call in between: runs one more
-// period with a tape. Returns the cut at which the classes then stand; known_ holds the period if
-// it was as quiet as the one before.
-std::size_t Dataflow::tape_period(const Snapshot& now, std::size_t from, std::size_t cut) {
-  const std::size_t period = cut - from;
-  if (periods_left(cut, period) < 2) return cut;
-  for (auto& r : ranks_) {
-    r->taping = true;
-    r->tape.clear();
-    r->tape_later.clear();
-    r->tape_origin = now.origin;
-  }
-  if (!stop_at(cut + period)) {  // a rank waits there for what another issues behind the cut
-    for (auto& r : ranks_) r->taping = false;
-    known_.reset();
-    return cut + period;
-  }
-  std::int64_t unknown = 0;  // a tape has the times of all events
-  for (auto& r : ranks_) {
-    unknown += static_cast<std::int64_t>(r->tape_later.size()) + r->driver.outstanding();
-    r->taping = false;
-  }
-  Snapshot after = snapshot(false);
-  known_.reset();
-  if (unknown == 0 && after.timing == now.timing && after.driver_calls == now.driver_calls) {
-    known_ = {now, std::move(after), cut, period, {}};
-    known_->begin.memory.clear();
-    known_->lanes.resize(ranks_.size());
-  }
-  return cut + period;
-}
-
-// Whether the known period comes again at cut `cut`. Events whose time is not known there would
-// never be reached: memory alone is replayed, without the exchanges that decide it.
-bool Dataflow::known_at(const Snapshot& now, std::size_t cut) const {
-  const auto waits = [](const auto& r) { return r->driver.outstanding() > 0; };
-  if (std::any_of(ranks_.begin(), ranks_.end(), waits)) return false;
-  return known_ && (cut - known_->cut) % known_->period == 0 && known_->begin.timing == now.timing;
-}
-
 // The known period comes again from cut `cut` on, whose times begin at `origin`. Returns the cut at
 // which the classes then stand; the state there is whole.
 std::size_t Dataflow::quiet(Time origin, std::size_t cut) {
-  const Stretch stretch{cut, known_->period, origin, known_->end.origin - known_->begin.origin};
-  std::vector<Clock> clocks;
+  const Stretch stretch{cut, known_->period, origin, known_->length, may_run_alone()};
+  before_quiet_.clear();
   for (const auto& r : ranks_) {
-    clocks.push_back(r->clock);
+    before_quiet_.push_back(*r);
     r->clock.open = {};  // a known period has the times of all its events
   }
   const std::int64_t times = replay_quietly(stretch, periods_left(cut, stretch.period));
   for (std::size_t c = 0; c < ranks_.size(); ++c) {
-    ranks_[c]->clock = clocks[c];
+    ranks_[c]->clock = before_quiet_[c].clock;
     ranks_[c]->driver.set_outstanding(ranks_[c]->memory.events_from(ClockDriver::later));
-    move_on(c, known_->begin, known_->end, times);
+    move_on(c, known_->gained[c], times * known_->length, times);
   }
   shift_channels(times * stretch.length);
   return cut + static_cast<std::size_t>(times) * stretch.period;

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 #include <deque>
+#include <span>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -95,27 +96,72 @@ struct Pending {
   Place place;  // for observers
 };
 
-struct RankState {
-  RankState(const workload::Program& its_program, const ClassTimes& its_times, Bytes capacity,
-            DriverCosts costs, const memory::Options& options)
-      : program(its_program),
-        times(its_times),
-        driver(clock, capacity, costs),
-        memory(its_program, driver, options) {}
+// When what is pending has met, when it ends, what of that took longest.
+struct Ends {
+  Time met{}, end{};
+  Duration longest{};
+
+  friend bool operator==(const Ends&, const Ends&) = default;
+};
+
+// What a rank learns from others in a known period: when what it posted on a communicator met and
+// ended. Counted from the begin of the period.
+struct Met {
+  workload::Stream communicator{};
+  Time post{};
+  Ends ends;
+
+  friend bool operator==(const Met&, const Met&) = default;
+};
+
+// A known period in which a class runs alone: what others would answer is read from it.
+class KnownAnswers {
+ public:
+  KnownAnswers(std::span<const Met> met, Time origin) : met_(met), origin_(origin) {}
+  // What follows on a communicator. False where nothing does, or not for such a post.
+  bool next(workload::Stream communicator, Time post, Ends& ends);
+  // Whether all was asked for, and as it was known.
+  bool over() const { return !missed_ && used_ == met_.size(); }
+
+ private:
+  Time at(Time t) const { return t + Duration{origin_.ps}; }
+
+  std::span<const Met> met_;
+  Time origin_;
+  std::array<std::size_t, workload::stream_count> next_{};  // where to look
+  std::size_t used_ = 0;
+  bool missed_ = false;
+};
+
+// What decides the times of a class, but for its memory.
+struct RankTimes {
+  explicit RankTimes(const workload::Program& program) : events(program.events) {}
   HardwareQueue& queue_of(workload::Stream stream) {
     return queues[queues.size() == 1 ? 0 : static_cast<std::size_t>(stream)];
   }
-
-  const workload::Program& program;
-  const ClassTimes& times;
 
   Clock clock;
   std::array<Time, resource_count> free{};  // when each resource is done with what was issued
   Time queue{};                             // when the last launch started (single hardware queue)
   Account queue_account = Account::host;
   std::vector<HardwareQueue> queues;  // one, or by stream
-  std::vector<EventEnd> events = std::vector<EventEnd>(program.events);
+  std::vector<EventEnd> events;
   Timeline timeline;
+  std::vector<Pending> pending;
+  std::array<std::int64_t, workload::stream_count> meetings{};  // collectives met so far
+};
+
+struct RankState : RankTimes {
+  RankState(const workload::Program& its_program, const ClassTimes& its_times, Bytes capacity,
+            DriverCosts costs, const memory::Options& options)
+      : RankTimes(its_program),
+        program(its_program),
+        times(its_times),
+        driver(clock, capacity, costs),
+        memory(its_program, driver, options) {}
+
+  const workload::Program& program;
+  const ClassTimes& times;
   ClockDriver driver;
   RankMemory memory;
 
@@ -124,6 +170,7 @@ struct RankState {
   std::vector<std::int64_t> tape;
   // Its places that are not known yet, each with the exchange that decides it.
   std::vector<std::pair<std::size_t, std::int64_t>> tape_later;
+  std::vector<Met> met;
   bool taping = false;
   Time tape_origin{};
 
@@ -136,14 +183,14 @@ struct RankState {
   bool asks = false;         // ... whether memory is free that a message holds
   Time sure_until{};         // before it no message comes that is not known
   Time post{};               // when it did
-  std::vector<Pending> pending;
-  std::array<std::int64_t, workload::stream_count> meetings{};  // collectives met so far
 
   // Frames in use, oldest first.
   std::vector<std::uint32_t> live;
 
   // The group of transients at hand is left out (memory_code.h).
   bool leave_out = false;
+
+  KnownAnswers* alone = nullptr;  // it runs alone: nobody else is asked, or told
 
   std::int64_t executed = 0;
   Accounts accounts_at_step{};

@@ -48,6 +48,8 @@ class LaneReplay {
 
   // Puts memory at the begin of period done() back into `r`, whose live frames are `live` there.
   void leave(RankState& r, Time begin, std::span<const std::uint32_t> live);
+  // Ends without that.
+  void drop() { lanes_.clear(); }
 
  private:
   static constexpr std::int64_t first_slack_room = std::int64_t{64} << 20;
