@@ -252,10 +252,11 @@ void Dataflow::repeat_retries(const Snapshot& before, const Snapshot& now, std::
 }
 
 void Dataflow::play(int step) {
-  constexpr std::size_t remembered = 48, timing_window = 6, untaped = 8;  // cuts
+  constexpr std::size_t remembered = 48, timing_window = 6;  // cuts
   const std::size_t cuts =
       step > 1 && options_.shortcuts && !options_.observer ? ranks_[0]->program.cuts.size() : 0;
-  std::size_t next = cuts > 2 ? 0 : cuts, tape_from = 0;
+  std::size_t next = cuts > 2 ? 0 : cuts;
+  std::size_t tape_from = 0, untaped = 8;  // cuts: where the driver is called all the time
   std::size_t patience =
       2 * static_cast<std::size_t>(job_.mesh.degrees().pp) + 2;  // cuts after running out
   Seen seen;
@@ -305,6 +306,7 @@ void Dataflow::play(int step) {
       if (early && (!may_run_alone() || next < tape_from)) continue;
       at = tape_periods(now, it->first, next);
       tape_from = at + untaped;
+      untaped *= 2;
       again = at + (early && !known_ ? 0 : 1);
       if (at != next && known_) again = quiet(ranks_.front()->clock.cpu, at) + 1;
       break;

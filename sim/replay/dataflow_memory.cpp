@@ -1,6 +1,7 @@
 // dataflow_memory.cpp — allocations and frees of the fast engine, and what it does where classes
 // wait because of them: see dataflow.h.
 #include <algorithm>
+#include <bit>
 
 #include "sim/replay/dataflow_engine.h"
 
@@ -86,8 +87,8 @@ bool Dataflow::free(int c, RankState& r, const Instruction& i, const MemoryCode&
   r.clock.cpu = r.clock.cpu + times_.release;
   if (r.taping) {
     r.tape.push_back((r.clock.cpu - r.tape_origin).ps);
-    for (std::size_t s = 0; s < workload::stream_count; ++s) {
-      if (!(recorded >> s & 1)) continue;
+    for (workload::Streams left = recorded; left != 0; left &= left - 1) {
+      const auto s = static_cast<std::size_t>(std::countr_zero(left));
       if (r.clock.open[s] != 0) r.tape_later.emplace_back(r.tape.size(), r.clock.open[s]);
       r.tape.push_back((r.clock.tail[s] - r.tape_origin).ps);
     }
