@@ -160,6 +160,7 @@ class Dataflow {
   bool free(int c, RankState& r, const workload::Instruction& i, const MemoryCode& memory,
             std::uint32_t slot);
   void work_on_host(RankState& r, const workload::Instruction& i) const;
+  bool may_allocate(int c, RankState& r, const workload::Instruction& i);
   bool allocate(int c, RankState& r, const workload::Instruction& i, const MemoryCode& memory,
                 std::uint32_t slot);
   void lift(RankState& r, workload::Stream stream, Time until, Account account);

@@ -22,8 +22,7 @@ bool Dataflow::left_out(RankState& r, const MemoryCode& memory) const {
 
 // An allocation has to know what is free, and where the device may have to be idle for it, when
 // that is.
-bool Dataflow::allocate(int c, RankState& r, const Instruction& i, const MemoryCode& memory,
-                        std::uint32_t slot) {
+bool Dataflow::may_allocate(int c, RankState& r, const Instruction& i) {
   if (!r.posted) {
     r.clock.cpu = r.clock.cpu + times_.allocation;
     r.asks = r.driver.outstanding() > 0 && !r.pending.empty() && r.clock.cpu >= r.sure_until;
@@ -39,6 +38,16 @@ bool Dataflow::allocate(int c, RankState& r, const Instruction& i, const MemoryC
   r.posted = r.idles && !complete_all(c, r, ~0u);
   if (r.posted) return false;
   r.idles = false;
+  return true;
+}
+
+bool Dataflow::allocate(int c, RankState& r, const Instruction& i, const MemoryCode& memory,
+                        std::uint32_t slot) {
+  if (r.posted || !r.pending.empty()) {
+    if (!may_allocate(c, r, i)) return false;
+  } else {
+    r.clock.cpu = r.clock.cpu + times_.allocation;
+  }
   if (r.taping) r.tape.push_back((r.clock.cpu - r.tape_origin).ps);
   if (!left_out(r, memory)) r.memory.allocate(slot, i, r.at);
   return true;

@@ -136,16 +136,16 @@ bool LaneReplay::find_lanes(const RankState& r, Found& found) const {
 
 // Each stream's queue in the allocator is the end of the list of what waits for it.
 bool LaneReplay::find_waiting(const RankState& r, Time begin, Found& found) const {
-  std::map<int, std::vector<std::pair<std::int64_t, memory::BlockId>>> queues;  // with the ticket
+  std::map<int, std::vector<std::pair<std::int64_t, memory::BlockId>>> waiting;  // with the ticket
   r.memory.allocator().visit_waiting([&](const memory::Event& event, memory::BlockId block) {
-    queues[event.stream].emplace_back(event.ticket, block);
+    waiting[event.stream].emplace_back(event.ticket, block);
   });
   found.waiting.assign(waits_.size(), memory::no_block);
   for (std::size_t n = waits_.size(); n-- > 0;) {
     const Waiting& w = waits_[n];
     memory::BlockId& block = found.waiting[n];
     for (const auto& [stream, end] : trace_.tensors[static_cast<std::size_t>(w.tensor)].waits) {
-      auto& queue = queues[stream];
+      auto& queue = waiting[stream];
       const std::int64_t ticket = begin.ps + end - w.freed_ago * length_;
       if (queue.empty() || queue.back().first != ticket) continue;
       if (block != memory::no_block && block != queue.back().second) return false;
@@ -154,7 +154,7 @@ bool LaneReplay::find_waiting(const RankState& r, Time begin, Found& found) cons
     }
     if (block == memory::no_block) return false;
   }
-  return std::ranges::all_of(queues, [](const auto& queue) { return queue.second.empty(); });
+  return std::ranges::all_of(waiting, [](const auto& queue) { return queue.second.empty(); });
 }
 
 // Walks a period.

@@ -1,69 +1,14 @@
 #include "sim/replay/queues.h"
 
 #include <algorithm>
-#include <array>
 #include <cassert>
 #include <cmath>
 #include <set>
 
 namespace sim::replay {
-namespace {
 
 using mesh::Communicator;
 using workload::Stream;
-
-using enum Resource;
-
-constexpr std::array<QueueRow, workload::stream_count> rows = {{
-    {Stream::compute, sms, std::nullopt, Account::other, true},
-    {Stream::cp_compute, sms, std::nullopt, Account::cp_exposed, true},
-    {Stream::unshard, sms, std::nullopt, Account::dp_exposed, true},
-    {Stream::reduce, sms, std::nullopt, Account::dp_exposed, true},
-    {Stream::tp, network, Communicator::tp, Account::tp_exposed, false},
-    {Stream::cp, network, Communicator::cp, Account::cp_exposed, false},
-    {Stream::dp, network, Communicator::dp, Account::dp_exposed, false},
-    {Stream::dp_cp, network, Communicator::dp_cp, Account::dp_exposed, false},
-    {Stream::pp, network, Communicator::pp, Account::pp_transfer, false},
-    {Stream::pp_send_forward, network, Communicator::pp, Account::pp_transfer, false},
-    {Stream::pp_receive_forward, network, Communicator::pp, Account::pp_transfer, false},
-    {Stream::pp_send_backward, network, Communicator::pp, Account::pp_transfer, false},
-    {Stream::pp_receive_backward, network, Communicator::pp, Account::pp_transfer, false},
-    {Stream::pp_send_forward_up, network, Communicator::pp, Account::pp_transfer, false},
-    {Stream::pp_receive_forward_up, network, Communicator::pp, Account::pp_transfer, false},
-    {Stream::pp_send_backward_up, network, Communicator::pp, Account::pp_transfer, false},
-    {Stream::pp_receive_backward_up, network, Communicator::pp, Account::pp_transfer, false},
-    {Stream::embedding, network, Communicator::embedding, Account::pp_transfer, false},
-    {Stream::shard, network, Communicator::shard, Account::dp_exposed, false},
-    {Stream::replicate, network, Communicator::replicate, Account::dp_exposed, false},
-    {Stream::world, network, Communicator::world, Account::other, false},
-    {Stream::pcie_up, pcie_up, std::nullopt, Account::host, true},
-    {Stream::pcie_down, pcie_down, std::nullopt, Account::host, false},
-    {Stream::cpu, cpu_cores, std::nullopt, Account::host, false},
-    {Stream::ep, network, Communicator::ep, Account::ep_exposed, false},
-    {Stream::etp, network, Communicator::etp, Account::ep_exposed, false},
-    {Stream::etp_ep, network, Communicator::etp_ep, Account::ep_exposed, false},
-    {Stream::edp, network, Communicator::edp, Account::dp_exposed, false},
-    {Stream::cp_exchange, network, Communicator::ulysses, Account::cp_exposed, false},
-    {Stream::cp_ring, network, Communicator::ring, Account::cp_exposed, false},
-    {Stream::shard_near, network, Communicator::shard_near, Account::dp_exposed, false},
-    {Stream::shard_far, network, Communicator::shard_far, Account::dp_exposed, false},
-    {Stream::vocabulary, network, Communicator::pp, Account::pp_transfer, false},
-    {Stream::side, sms, std::nullopt, Account::ep_exposed, true},
-    {Stream::tensor_columns, network, Communicator::tensor_columns, Account::tp_exposed, false},
-    {Stream::tensor_rows, network, Communicator::tensor_rows, Account::tp_exposed, false},
-}};
-
-}  // namespace
-
-std::span<const QueueRow> queues() {
-  return rows;
-}
-
-const QueueRow& row(Stream queue) {
-  const QueueRow& found = rows[static_cast<std::size_t>(queue)];
-  assert(found.queue == queue);
-  return found;
-}
 
 Communicator communicator_of(Stream queue) {
   assert(row(queue).communicator);

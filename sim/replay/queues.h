@@ -2,9 +2,10 @@
 // works, and whose time it is when somebody waits for it.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <cstdint>
 #include <optional>
-#include <span>
 
 #include "sim/mesh/communicators.h"
 #include "sim/network/network.h"
@@ -26,8 +27,55 @@ struct QueueRow {
   bool owns_memory;  // the caching allocator has a pool of its blocks
 };
 
-std::span<const QueueRow> queues();
-const QueueRow& row(workload::Stream queue);
+inline constexpr auto queues = [] {
+  using mesh::Communicator;
+  using workload::Stream;
+  using enum Resource;
+  return std::array<QueueRow, workload::stream_count>{{
+      {Stream::compute, sms, std::nullopt, Account::other, true},
+      {Stream::cp_compute, sms, std::nullopt, Account::cp_exposed, true},
+      {Stream::unshard, sms, std::nullopt, Account::dp_exposed, true},
+      {Stream::reduce, sms, std::nullopt, Account::dp_exposed, true},
+      {Stream::tp, network, Communicator::tp, Account::tp_exposed, false},
+      {Stream::cp, network, Communicator::cp, Account::cp_exposed, false},
+      {Stream::dp, network, Communicator::dp, Account::dp_exposed, false},
+      {Stream::dp_cp, network, Communicator::dp_cp, Account::dp_exposed, false},
+      {Stream::pp, network, Communicator::pp, Account::pp_transfer, false},
+      {Stream::pp_send_forward, network, Communicator::pp, Account::pp_transfer, false},
+      {Stream::pp_receive_forward, network, Communicator::pp, Account::pp_transfer, false},
+      {Stream::pp_send_backward, network, Communicator::pp, Account::pp_transfer, false},
+      {Stream::pp_receive_backward, network, Communicator::pp, Account::pp_transfer, false},
+      {Stream::pp_send_forward_up, network, Communicator::pp, Account::pp_transfer, false},
+      {Stream::pp_receive_forward_up, network, Communicator::pp, Account::pp_transfer, false},
+      {Stream::pp_send_backward_up, network, Communicator::pp, Account::pp_transfer, false},
+      {Stream::pp_receive_backward_up, network, Communicator::pp, Account::pp_transfer, false},
+      {Stream::embedding, network, Communicator::embedding, Account::pp_transfer, false},
+      {Stream::shard, network, Communicator::shard, Account::dp_exposed, false},
+      {Stream::replicate, network, Communicator::replicate, Account::dp_exposed, false},
+      {Stream::world, network, Communicator::world, Account::other, false},
+      {Stream::pcie_up, pcie_up, std::nullopt, Account::host, true},
+      {Stream::pcie_down, pcie_down, std::nullopt, Account::host, false},
+      {Stream::cpu, cpu_cores, std::nullopt, Account::host, false},
+      {Stream::ep, network, Communicator::ep, Account::ep_exposed, false},
+      {Stream::etp, network, Communicator::etp, Account::ep_exposed, false},
+      {Stream::etp_ep, network, Communicator::etp_ep, Account::ep_exposed, false},
+      {Stream::edp, network, Communicator::edp, Account::dp_exposed, false},
+      {Stream::cp_exchange, network, Communicator::ulysses, Account::cp_exposed, false},
+      {Stream::cp_ring, network, Communicator::ring, Account::cp_exposed, false},
+      {Stream::shard_near, network, Communicator::shard_near, Account::dp_exposed, false},
+      {Stream::shard_far, network, Communicator::shard_far, Account::dp_exposed, false},
+      {Stream::vocabulary, network, Communicator::pp, Account::pp_transfer, false},
+      {Stream::side, sms, std::nullopt, Account::ep_exposed, true},
+      {Stream::tensor_columns, network, Communicator::tensor_columns, Account::tp_exposed, false},
+      {Stream::tensor_rows, network, Communicator::tensor_rows, Account::tp_exposed, false},
+  }};
+}();
+constexpr const QueueRow& row(workload::Stream queue) {
+  return queues[static_cast<std::size_t>(queue)];
+}
+static_assert(std::ranges::all_of(queues, [](const QueueRow& r) {
+  return &row(r.queue) == &r;
+}));
 
 inline Resource resource_of(workload::Stream queue) {
   return row(queue).resource;

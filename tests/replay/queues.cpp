@@ -44,9 +44,9 @@ Duration step_of(const std::vector<Stream>& queues, replay::Method method, bool 
 }  // namespace
 
 TEST_CASE("replay: every queue has a row, and those of the SMs and of copies up own memory") {
-  REQUIRE(replay::queues().size() == static_cast<std::size_t>(workload::stream_count));
+  REQUIRE(replay::queues.size() == static_cast<std::size_t>(workload::stream_count));
   int number = 0;
-  for (const replay::QueueRow& row : replay::queues()) {
+  for (const replay::QueueRow& row : replay::queues) {
     CHECK(static_cast<int>(row.queue) == number++);
     CHECK(row.communicator.has_value() == (row.resource == Resource::network));
     CHECK(row.owns_memory == (row.resource == Resource::sms || row.resource == Resource::pcie_up));
