@@ -252,11 +252,12 @@ void Dataflow::repeat_retries(const Snapshot& before, const Snapshot& now, std::
 }
 
 void Dataflow::play(int step) {
-  constexpr std::size_t remembered = 48, timing_window = 6;  // cuts
+  constexpr std::size_t remembered = 48, timing_window = 6, tried = 8;  // cuts
   const std::size_t cuts =
       step > 1 && options_.shortcuts && !options_.observer ? ranks_[0]->program.cuts.size() : 0;
   std::size_t next = cuts > 2 ? 0 : cuts;
   std::size_t tape_from = 0, untaped = 8;  // cuts: where the driver is called all the time
+  std::size_t ready = 0;                   // periods that end there or behind it are on tape
   std::size_t patience =
       2 * static_cast<std::size_t>(job_.mesh.degrees().pp) + 2;  // cuts after running out
   Seen seen;
@@ -267,7 +268,16 @@ void Dataflow::play(int step) {
     r->at = {step, step == 0 ? &p.setup : step == 1 ? &p.first_step : &p.step, 0, 0, 0};
     r->live.clear();
   }
-  while (next < cuts && !ended_early_ && stop_at(next)) {
+  // The first periods are taped as they come, but for the very first, which ends what began before
+  // it; and some behind each tape that was of no use.
+  const auto stop_at_next = [&] {
+    const bool taped = may_run_alone() && !known_ && next > 1 && !seen.empty() &&
+                       seen.back().first + 1 == next && next >= tape_from &&
+                       next - tape_from < tried;
+    if (!taped) ready = next + 1;
+    return taped ? run_with_tape(seen.back().second.origin, next) : stop_at(next);
+  };
+  while (next < cuts && !ended_early_ && stop_at_next()) {
     // Where classes go beyond the cut, the most may be held after the last one.
     const bool straight = std::ranges::all_of(ranks_, [](const auto& r) { return r->beyond == 0; });
     if (ran_out() && ((straight && patience-- == 0) || surely_out())) {
@@ -304,14 +314,15 @@ void Dataflow::play(int step) {
       if (it->second.timing != now.timing) continue;
       const bool early = it->second.driver_calls != now.driver_calls;
       if (early && (!may_run_alone() || next < tape_from)) continue;
-      at = tape_periods(now, it->first, next);
+      const bool taped = next >= ready && it->first + 1 == next;
+      at = tape_periods(it->second, now, it->first, next, taped);
       tape_from = at + untaped;
       untaped *= 2;
       again = at + (early && !known_ ? 0 : 1);
-      if (at != next && known_) again = quiet(ranks_.front()->clock.cpu, at) + 1;
+      if (known_) again = quiet(ranks_.front()->clock.cpu, at) + 1;
       break;
     }
-    if (at != next) {
+    if (again != next) {
       seen.clear();
       next = again;
       continue;

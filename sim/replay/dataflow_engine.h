@@ -121,6 +121,12 @@ class Dataflow {
     std::vector<std::shared_ptr<LaneReplay>> lanes;
   };
 
+  // A period of which it may not be known yet what all classes do in it.
+  struct Tapes {
+    KnownPeriod known;
+    std::vector<std::optional<std::vector<std::int64_t>>> tapes;  // by class
+  };
+
   void setup_meetings();
   void play(int step);
   void end_step(int step, RunReport& report);
@@ -178,7 +184,9 @@ class Dataflow {
   void save(const RankState& r, Time origin, std::vector<std::int64_t>& out) const;
   std::size_t skip(const Snapshot& before, const Snapshot& now, std::size_t from, std::size_t cut);
   void repeat_retries(const Snapshot& before, const Snapshot& now, std::int64_t times);
-  std::size_t tape_periods(const Snapshot& now, std::size_t from, std::size_t cut);
+  std::size_t tape_periods(const Snapshot& before, const Snapshot& now, std::size_t from,
+                           std::size_t cut, bool taped);
+  bool add_tapes(Tapes& found, const Snapshot& begin, const Snapshot& end);
   bool run_with_tape(Time origin, std::size_t to);
   bool known_at(const Snapshot& now, std::size_t cut) const;
   std::size_t quiet(Time origin, std::size_t cut);

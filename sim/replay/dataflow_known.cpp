@@ -1,7 +1,7 @@
 // dataflow_known.cpp — finding a period that comes again: its times, and what memory sees of them.
 //
 // Where times are as they were a period ago, the next period is run with a tape of the clocks at
-// every allocation and free. A class that calls the driver in it is late there, and its tape is of
+// every allocation and free, as was the last one where that is likely. A class that calls the driver in it is late there, and its tape is of
 // no use; where the others did not notice, because it posted what it posts and learnt what it
 // learns, and where times are the same again behind it, the classes' tapes may be of different
 // periods.
@@ -12,7 +12,8 @@
 
 namespace sim::replay {
 
-// Runs all classes to cut `to` with tapes. False when there is no consistent cut.
+// Runs all classes to a cut with tapes, from one whose times begin at `origin`. False when there is
+// no consistent cut.
 bool Dataflow::run_with_tape(Time origin, std::size_t to) {
   for (auto& r : ranks_) {
     r->taping = true;
@@ -20,6 +21,7 @@ bool Dataflow::run_with_tape(Time origin, std::size_t to) {
     r->tape_later.clear();
     r->met.clear();
     r->tape_origin = origin;
+    r->calls_before = r->driver.calls();
   }
   const bool stopped = stop_at(to);
   for (auto& r : ranks_) {
@@ -29,56 +31,60 @@ bool Dataflow::run_with_tape(Time origin, std::size_t to) {
   return stopped;
 }
 
-// Times at cut `cut` are those at cut `from`: runs the periods that follow with a tape until each
-// class has had one without a driver call. Returns the cut at which the classes then stand; known_
-// holds the period if there is one.
-std::size_t Dataflow::tape_periods(const Snapshot& now, std::size_t from, std::size_t cut) {
+// Adds what the tapes have of the period that was run, from `begin` to `end`, with times as before.
+// Whether it is known of all classes.
+bool Dataflow::add_tapes(Tapes& found, const Snapshot& begin, const Snapshot& end) {
+  std::vector<std::vector<Met>> met;
+  for (const auto& r : ranks_) met.push_back(r->met);
+  if (met != found.known.met) {  // others noticed a call
+    found.known.met = std::move(met);
+    found.tapes.assign(ranks_.size(), {});
+  }
+  bool all = true;
+  for (std::size_t c = 0; c < ranks_.size(); ++c) {
+    RankState& r = *ranks_[c];
+    const bool sure = r.tape_later.empty() && r.driver.outstanding() == 0;
+    if (sure && !found.tapes[c] && r.driver.calls() == r.calls_before) {
+      found.tapes[c] = std::move(r.tape);
+      found.known.gained[c] = gained(begin, end, c);
+    }
+    all &= found.tapes[c] && r.driver.outstanding() == 0;
+  }
+  if (!all) return false;
+  found.known.length = end.origin - begin.origin;
+  for (std::size_t c = 0; c < ranks_.size(); ++c) {
+    ranks_[c]->tape = std::move(*found.tapes[c]);
+    save(*ranks_[c], end.origin, found.known.ends.emplace_back());
+  }
+  known_ = std::move(found.known);
+  return true;
+}
+
+// Times at cut `cut` are those of `before`, at cut `from`: runs the periods that follow with a tape
+// until each class has had one without a driver call; `taped`: so was the one behind `before`.
+// Returns the cut at which the classes then stand; known_ holds the period if there is one.
+std::size_t Dataflow::tape_periods(const Snapshot& before, const Snapshot& now, std::size_t from,
+                                   std::size_t cut, bool taped) {
   constexpr int most = 4;
   const std::size_t period = cut - from;
-  known_.reset();
-  KnownPeriod found{now.timing, {}, cut, period, {}, {}, {}, {}};
-  found.gained.resize(ranks_.size());
-  found.lanes.resize(ranks_.size());
-  std::vector<std::optional<std::vector<std::int64_t>>> tapes(ranks_.size());
   const bool out = ran_out();
+  known_.reset();
+  Tapes found;
+  found.known.timing = now.timing;
+  found.known.cut = cut;
+  found.known.period = period;
+  found.known.gained.resize(ranks_.size());
+  found.known.lanes.resize(ranks_.size());
+  if (taped && add_tapes(found, before, now)) return cut;
   Snapshot begin = now;
   begin.memory.clear();
   for (int n = 0; n < most && periods_left(cut, period) >= 2; ++n) {
-    std::vector<std::int64_t> calls;
-    for (const auto& r : ranks_) calls.push_back(r->driver.calls());
     cut += period;
     // A rank may wait there for what another issues behind the cut.
     if (!run_with_tape(begin.origin, cut) || ran_out() != out) return cut;
     Snapshot end = snapshot(false);
     if (end.timing != begin.timing) return cut;
-    const auto others_notice = [&](const auto& r) {
-      return r->met != found.met[static_cast<std::size_t>(&r - ranks_.data())];
-    };
-    if (found.met.empty() || std::ranges::any_of(ranks_, others_notice)) {
-      found.met.clear();
-      for (const auto& r : ranks_) found.met.push_back(r->met);
-      std::ranges::fill(tapes, std::nullopt);
-    }
-    bool all = true;
-    for (std::size_t c = 0; c < ranks_.size(); ++c) {
-      RankState& r = *ranks_[c];
-      const bool known = r.tape_later.empty() && r.driver.outstanding() == 0;
-      if (known && !tapes[c] && r.driver.calls() == calls[c]) {
-        tapes[c] = std::move(r.tape);
-        found.gained[c] = gained(begin, end, c);
-      }
-      all &= tapes[c] && r.driver.outstanding() == 0;
-    }
-    if (all) {
-      found.length = end.origin - begin.origin;
-      for (std::size_t c = 0; c < ranks_.size(); ++c) {
-        ranks_[c]->tape = std::move(*tapes[c]);
-        save(*ranks_[c], end.origin, found.ends.emplace_back());
-      }
-      known_ = std::move(found);
-      return cut;
-    }
-    if (!may_run_alone()) return cut;
+    if (add_tapes(found, begin, end) || !may_run_alone()) return cut;
     begin = std::move(end);
   }
   return cut;

@@ -173,6 +173,7 @@ struct RankState : RankTimes {
   std::vector<Met> met;
   bool taping = false;
   Time tape_origin{};
+  std::int64_t calls_before = 0;  // of the driver, when the tape began
 
   // Place in the program.
   Position at;
