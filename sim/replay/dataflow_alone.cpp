@@ -3,8 +3,8 @@
 // What others do in a known period is known, and so is what they answer. As long as a class posts
 // what it posts when it always did, they do not notice that its CPU was late: it runs in full, with
 // their answers read from the known period. Where in the end it stands as it always did, nothing
-// came of the calls but what they did to its memory. Where it does not for some periods, or where it
-// lacks an answer, nothing has happened, and all run in full from there.
+// came of the calls but what they did to its memory. Where it does not for some periods, or where
+// it lacks an answer, nothing has happened, and all run in full from there.
 #include <cassert>
 
 #include "sim/replay/dataflow_engine.h"

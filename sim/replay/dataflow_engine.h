@@ -22,6 +22,12 @@
 
 namespace sim::replay {
 
+// A digest of what a tape holds: allocations (0), and frees (1 + the streams that the tensor was
+// recorded on).
+constexpr std::uint64_t shape_with(std::uint64_t shape, std::uint64_t next) {
+  return (shape ^ next) * 0x9e3779b97f4a7c15 + 1;
+}
+
 constexpr std::size_t at(workload::Stream s) {
   return static_cast<std::size_t>(s);
 }
@@ -186,7 +192,8 @@ class Dataflow {
   void repeat_retries(const Snapshot& before, const Snapshot& now, std::int64_t times);
   std::size_t tape_periods(const Snapshot& before, const Snapshot& now, std::size_t from,
                            std::size_t cut, bool taped);
-  bool add_tapes(Tapes& found, const Snapshot& begin, const Snapshot& end);
+  bool add_tapes(Tapes& found, const Snapshot& begin, const Snapshot& end, std::size_t cut);
+  bool comes_again(int c, std::size_t cut, std::size_t period) const;
   bool run_with_tape(Time origin, std::size_t to);
   bool known_at(const Snapshot& now, std::size_t cut) const;
   std::size_t quiet(Time origin, std::size_t cut);

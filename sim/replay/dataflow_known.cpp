@@ -1,16 +1,42 @@
 // dataflow_known.cpp — finding a period that comes again: its times, and what memory sees of them.
 //
 // Where times are as they were a period ago, the next period is run with a tape of the clocks at
-// every allocation and free, as was the last one where that is likely. A class that calls the driver in it is late there, and its tape is of
-// no use; where the others did not notice, because it posted what it posts and learnt what it
-// learns, and where times are the same again behind it, the classes' tapes may be of different
-// periods.
+// every allocation and free, as was the last one where that is likely. A class that calls the
+// driver in it is late there, and its tape is of no use; where the others did not notice, because
+// it posted what it posts and learnt what it learns, and where times are the same again behind it,
+// the classes' tapes may be of different periods.
 #include <algorithm>
 #include <cassert>
 
 #include "sim/replay/dataflow_engine.h"
 
 namespace sim::replay {
+
+// Whether the tape of a class is that of the period behind cut `cut` as well: what it frees there
+// was recorded on the same streams. (What is freed first may have begun otherwise.)
+bool Dataflow::comes_again(int c, std::size_t cut, std::size_t period) const {
+  const RankState& r = *ranks_[static_cast<std::size_t>(c)];
+  std::vector<workload::Streams> recorded;
+  for (std::uint32_t s = 0; s < r.memory.slots(); ++s) recorded.push_back(r.memory.recorded(s));
+  std::uint64_t shape = 0;
+  walk_memory(r.program, *r.at.passes, r.program.cuts[cut] + r.beyond,
+              r.program.cuts[cut + period] + r.beyond, memory_code_[static_cast<std::size_t>(c)],
+              [&](std::uint32_t, std::uint32_t, const MemoryCode&, const MemoryInstruction& step,
+                  std::uint32_t slot, std::uint32_t to) {
+                const workload::Instruction& i = step.instruction;
+                if (i.op == workload::Op::alloc) {
+                  recorded[slot] = 0;
+                  shape = shape_with(shape, 0);
+                } else if (i.op == workload::Op::free) {
+                  shape = shape_with(shape, 1 + recorded[slot]);
+                } else if (i.op == workload::Op::move) {
+                  recorded[to] = recorded[slot];
+                } else {
+                  recorded[slot] |= workload::bit_of(i.stream);
+                }
+              });
+  return shape == r.tape_shape;
+}
 
 // Runs all classes to a cut with tapes, from one whose times begin at `origin`. False when there is
 // no consistent cut.
@@ -19,6 +45,7 @@ bool Dataflow::run_with_tape(Time origin, std::size_t to) {
     r->taping = true;
     r->tape.clear();
     r->tape_later.clear();
+    r->tape_shape = 0;
     r->met.clear();
     r->tape_origin = origin;
     r->calls_before = r->driver.calls();
@@ -33,7 +60,8 @@ bool Dataflow::run_with_tape(Time origin, std::size_t to) {
 
 // Adds what the tapes have of the period that was run, from `begin` to `end`, with times as before.
 // Whether it is known of all classes.
-bool Dataflow::add_tapes(Tapes& found, const Snapshot& begin, const Snapshot& end) {
+bool Dataflow::add_tapes(Tapes& found, const Snapshot& begin, const Snapshot& end,
+                         std::size_t cut) {
   std::vector<std::vector<Met>> met;
   for (const auto& r : ranks_) met.push_back(r->met);
   if (met != found.known.met) {  // others noticed a call
@@ -44,7 +72,8 @@ bool Dataflow::add_tapes(Tapes& found, const Snapshot& begin, const Snapshot& en
   for (std::size_t c = 0; c < ranks_.size(); ++c) {
     RankState& r = *ranks_[c];
     const bool sure = r.tape_later.empty() && r.driver.outstanding() == 0;
-    if (sure && !found.tapes[c] && r.driver.calls() == r.calls_before) {
+    if (sure && !found.tapes[c] && r.driver.calls() == r.calls_before &&
+        comes_again(static_cast<int>(c), cut, found.known.period)) {
       found.tapes[c] = std::move(r.tape);
       found.known.gained[c] = gained(begin, end, c);
     }
@@ -75,7 +104,8 @@ std::size_t Dataflow::tape_periods(const Snapshot& before, const Snapshot& now, 
   found.known.period = period;
   found.known.gained.resize(ranks_.size());
   found.known.lanes.resize(ranks_.size());
-  if (taped && add_tapes(found, before, now)) return cut;
+  if (periods_left(cut, period) < 1) return cut;
+  if (taped && add_tapes(found, before, now, cut)) return cut;
   Snapshot begin = now;
   begin.memory.clear();
   for (int n = 0; n < most && periods_left(cut, period) >= 2; ++n) {
@@ -84,7 +114,7 @@ std::size_t Dataflow::tape_periods(const Snapshot& before, const Snapshot& now, 
     if (!run_with_tape(begin.origin, cut) || ran_out() != out) return cut;
     Snapshot end = snapshot(false);
     if (end.timing != begin.timing) return cut;
-    if (add_tapes(found, begin, end) || !may_run_alone()) return cut;
+    if (add_tapes(found, begin, end, cut) || !may_run_alone()) return cut;
     begin = std::move(end);
   }
   return cut;

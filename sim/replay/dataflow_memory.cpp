@@ -48,7 +48,10 @@ bool Dataflow::allocate(int c, RankState& r, const Instruction& i, const MemoryC
   } else {
     r.clock.cpu = r.clock.cpu + times_.allocation;
   }
-  if (r.taping) r.tape.push_back((r.clock.cpu - r.tape_origin).ps);
+  if (r.taping) {
+    r.tape.push_back((r.clock.cpu - r.tape_origin).ps);
+    r.tape_shape = shape_with(r.tape_shape, 0);
+  }
   if (!left_out(r, memory)) r.memory.allocate(slot, i, r.at);
   return true;
 }
@@ -96,6 +99,7 @@ bool Dataflow::free(int c, RankState& r, const Instruction& i, const MemoryCode&
   r.clock.cpu = r.clock.cpu + times_.release;
   if (r.taping) {
     r.tape.push_back((r.clock.cpu - r.tape_origin).ps);
+    r.tape_shape = shape_with(r.tape_shape, 1 + recorded);
     for (workload::Streams left = recorded; left != 0; left &= left - 1) {
       const auto s = static_cast<std::size_t>(std::countr_zero(left));
       if (r.clock.open[s] != 0) r.tape_later.emplace_back(r.tape.size(), r.clock.open[s]);

@@ -1,14 +1,14 @@
 // dataflow_quiet.cpp — times repeat, memory does not yet: memory alone is replayed.
 //
-// When times are as at an earlier cut and no driver call fell in between, they go on repeating
-// until memory makes a driver call, the only way in which it can touch them. One more period is
-// run with a tape of the clocks at every allocation and free; after that memory alone is replayed
-// against the tape. The tape carries clocks because blocks that were recorded on another stream
-// come back when it has passed.
+// Times that repeat go on repeating until memory makes a driver call, the only way in which it can
+// touch them. Of a period that is known (dataflow_known.cpp) there is a tape of the clocks at every
+// allocation and free; memory alone is replayed against it. The tape carries clocks because blocks
+// that were recorded on another stream come back when it has passed.
 //
 // Classes advance by stretches of a few periods, each by itself, on several threads where they are
-// allowed. Should one make a driver call, those that are beyond the period before it go back to the
-// begin of the stretch, and all run on in full from there.
+// allowed. One that makes a driver call runs alone until it is where it always was
+// (dataflow_alone.cpp). Where others would notice the call, those that are beyond the period before
+// it go back to the begin of the stretch, and all run on in full from there.
 //
 // Memory that comes back to an earlier state is periodic; such a class rests until the number of
 // periods is known.
@@ -41,7 +41,7 @@ struct Dataflow::Quiet {
   std::int64_t cut = 0;    // when the CPU reaches the begin of a period, in ps from there
   std::int64_t done = 0;   // periods replayed, or found to be added up
   bool called = false;     // the driver, in the period behind those
-  bool short_of = false;   // periods: they run alone, which may take more than are left
+  bool short_of = false;   // periods: to be where it always was may take more than are left
   std::int64_t cycle = 0;  // above 0: the state after `done` periods comes back that much later
   std::vector<std::pair<std::int64_t, std::vector<std::int64_t>>> seen;
   std::shared_ptr<LaneReplay> lanes;
@@ -338,6 +338,7 @@ std::int64_t Dataflow::replay_quietly(const Stretch& stretch, std::int64_t most)
     std::atomic<std::int64_t> goal = whole;
     const auto advance_to = [&](std::size_t c, std::int64_t to) {
       Quiet& quiet = all[c];
+      quiet.short_of = false;
       quiet.called = !advance_memory(static_cast<int>(c), quiet, stretch, to);
       if (!quiet.called) return;
       for (std::int64_t g = goal; quiet.done < g && !goal.compare_exchange_weak(g, quiet.done);) {

@@ -170,6 +170,7 @@ struct RankState : RankTimes {
   std::vector<std::int64_t> tape;
   // Its places that are not known yet, each with the exchange that decides it.
   std::vector<std::pair<std::size_t, std::int64_t>> tape_later;
+  std::uint64_t tape_shape = 0;
   std::vector<Met> met;
   bool taping = false;
   Time tape_origin{};

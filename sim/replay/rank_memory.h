@@ -115,6 +115,7 @@ class RankMemory {
   }
   std::int64_t size(std::uint32_t slot) const { return allocator_.size(slots_[slot].block); }
   bool full(std::uint32_t slot) const { return slots_[slot].block != memory::no_block; }
+  std::uint32_t slots() const { return static_cast<std::uint32_t>(slots_.size()); }
   // Streams that the tensor is recorded on.
   workload::Streams recorded(std::uint32_t slot) const { return slots_[slot].recorded; }
   workload::Category category(std::uint32_t slot) const { return slots_[slot].category; }
