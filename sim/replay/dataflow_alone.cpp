@@ -5,8 +5,6 @@
 // their answers read from the known period. Where in the end it stands as it always did, nothing
 // came of the calls but what they did to its memory. Where it does not for some periods, or where
 // it lacks an answer, nothing has happened, and all run in full from there.
-#include <cassert>
-
 #include "sim/replay/dataflow_engine.h"
 
 namespace sim::replay {

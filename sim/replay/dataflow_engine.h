@@ -207,6 +207,7 @@ class Dataflow {
   static std::int64_t end_of_stretch(std::span<const Quiet> all, std::int64_t done,
                                      std::int64_t most);
   void enter_lanes(int c, Quiet& quiet, const Stretch& stretch);
+  void leave_lanes(int c, Quiet& quiet, const Stretch& stretch);
   bool advance_memory(int c, Quiet& quiet, const Stretch& stretch, std::int64_t end);
   bool replay_memory(int c, Quiet& quiet, const Stretch& stretch, std::int64_t end);
   void look_for_cycle(const RankState& r, Quiet& quiet, Time begin) const;

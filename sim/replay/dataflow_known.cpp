@@ -6,7 +6,6 @@
 // it posted what it posts and learnt what it learns, and where times are the same again behind it,
 // the classes' tapes may be of different periods.
 #include <algorithm>
-#include <cassert>
 
 #include "sim/replay/dataflow_engine.h"
 
@@ -63,7 +62,7 @@ bool Dataflow::run_with_tape(Time origin, std::size_t to) {
 bool Dataflow::add_tapes(Tapes& found, const Snapshot& begin, const Snapshot& end,
                          std::size_t cut) {
   std::vector<std::vector<Met>> met;
-  for (const auto& r : ranks_) met.push_back(r->met);
+  for (const auto& r : ranks_) met.push_back(std::move(r->met));
   if (met != found.known.met) {  // others noticed a call
     found.known.met = std::move(met);
     found.tapes.assign(ranks_.size(), {});

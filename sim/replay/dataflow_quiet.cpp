@@ -78,15 +78,6 @@ struct Dataflow::Quiet {
     done = kept->done;
     cycle = 0;
   }
-  // Puts what the lanes did into memory, at the begin of period `done`, whose passes begin at
-  // `pass`.
-  void leave_lanes(RankState& r, std::uint32_t pass, Time begin) {
-    std::vector<std::uint32_t> live = r.live;
-    walk_frames(r, pass, live);
-    lanes->leave(r, begin, live);
-    r.live = std::move(live);
-    r.at.pass = pass;
-  }
 };
 
 // Replays the memory of a class up to pass `end` against its tape. False after a driver call.
@@ -172,14 +163,23 @@ void Dataflow::enter_lanes(int c, Quiet& quiet, const Stretch& stretch) {
   quiet.barred = !quiet.lanes->enter(r, quiet.done, stretch.at(quiet.done));
 }
 
-// The same, in lanes where they can take over. A period that may reach a new peak is the
-// allocator's, one that needs the driver is run alone, where that concerns no one else; behind it
-// lanes go on.
+// Puts what the lanes did, if they are on, into memory, at the begin of period `done`.
+void Dataflow::leave_lanes(int c, Quiet& quiet, const Stretch& stretch) {
+  if (!quiet.in_lanes()) return;
+  RankState& r = *ranks_[static_cast<std::size_t>(c)];
+  const std::uint32_t pass = pass_at(r, stretch, quiet.done);
+  std::vector<std::uint32_t> live = r.live;
+  walk_frames(r, pass, live);
+  quiet.lanes->leave(r, stretch.at(quiet.done), live);
+  r.live = std::move(live);
+  r.at.pass = pass;
+}
+
+// Replays memory as replay_memory() does, in lanes where they can take over. A period that may
+// reach a new peak is the allocator's, one that needs the driver is run alone, where that concerns
+// no one else; behind it lanes go on.
 bool Dataflow::advance_memory(int c, Quiet& quiet, const Stretch& stretch, std::int64_t end) {
   RankState& r = *ranks_[static_cast<std::size_t>(c)];
-  const auto leave_lanes = [&] {
-    quiet.leave_lanes(r, pass_at(r, stretch, quiet.done), stretch.at(quiet.done));
-  };
   std::int64_t call = end;  // the period that needs the driver, once it is known
   for (;;) {
     if (!quiet.in_lanes() && !quiet.barred && quiet.done < end) {
@@ -191,7 +191,7 @@ bool Dataflow::advance_memory(int c, Quiet& quiet, const Stretch& stretch, std::
     quiet.done = reached.done;
     if (reached.stop == LaneReplay::Stop::no) {
       if (call == end) return true;
-      leave_lanes();
+      leave_lanes(c, quiet, stretch);
       const std::int64_t left = end - call;
       const auto alone = run_alone(c, stretch, call, std::min(left, most_alone));
       quiet.short_of = !alone && left < most_alone;
@@ -206,14 +206,14 @@ bool Dataflow::advance_memory(int c, Quiet& quiet, const Stretch& stretch, std::
     quiet.lanes->put_back();
     quiet.done = quiet.lanes->done();
     if (!quiet.kept) {
-      leave_lanes();
+      leave_lanes(c, quiet, stretch);
       quiet.keep(r);
       if (peak && reached.done > quiet.done) enter_lanes(c, quiet, stretch);
     }
     if (!peak) continue;
     if (quiet.in_lanes()) {
       quiet.done = quiet.lanes->advance(reached.done).done;
-      leave_lanes();
+      leave_lanes(c, quiet, stretch);
     }
     if (!replay_memory(c, quiet, stretch, quiet.done + 1)) return false;
   }
@@ -313,18 +313,13 @@ std::int64_t Dataflow::replay_quietly(const Stretch& stretch, std::int64_t most)
   std::vector<Quiet> all(ranks_.size());
   for (std::size_t c = 0; c < ranks_.size(); ++c)
     all[c].cut = (ranks_[c]->clock.cpu - stretch.begin).ps;
-  const auto leave_lanes = [&](std::size_t c) {
-    if (!all[c].in_lanes()) return;
-    all[c].leave_lanes(*ranks_[c], pass_at(*ranks_[c], stretch, all[c].done),
-                       stretch.at(all[c].done));
-  };
   const auto each = [&](const auto& work) { team_.in_parallel(all.size(), work); };
   std::int64_t done = 0, room = 0;  // room: periods that a stretch needs at least
   for (bool still = true, traced = false; still && done < most;) {
     const auto stop = std::ranges::find(growth_stops, done, &GrowthStop::periods);
     if (stop != std::end(growth_stops) && steady(stretch) && decided(*stop)) {
       for (std::size_t c = 0; c < ranks_.size(); ++c) {
-        leave_lanes(c);
+        leave_lanes(static_cast<int>(c), all[c], stretch);
         if (all[c].cycle == 0) all[c].cycle = 1;
       }
       done = most;
@@ -373,7 +368,7 @@ std::int64_t Dataflow::replay_quietly(const Stretch& stretch, std::int64_t most)
     if (still && !last && all_rest) done = most;
   }
   each([&](std::size_t c) {
-    leave_lanes(c);
+    leave_lanes(static_cast<int>(c), all[c], stretch);
     if (all[c].cycle > 0) end_cycle(static_cast<int>(c), all[c], stretch, done);
   });
   return done;
