@@ -177,12 +177,12 @@ void Dataflow::wait(RankState& r, const Instruction& i) {
   lift(r, i.stream, event.when, event.account);
 }
 
-void Dataflow::work_on_host(RankState& r, const Instruction& i) const {
+void Dataflow::work_on_host(RankState& r, const Instruction& i) {
   if (i.index != static_cast<std::uint32_t>(workload::HostWork::data)) {
     r.clock.cpu = r.clock.cpu + i.value * times_.host[i.index];
     return;
   }
-  const Duration late = wait_for_data(times_.loader, r.clock.cpu - r.timeline.front_of_step());
+  const Duration late = data_waits_(r.clock.cpu - r.timeline.front_of_step());
   r.timeline.lift(Account::data, late);
   r.clock.cpu = r.clock.cpu + late;
 }

@@ -171,7 +171,7 @@ class Dataflow {
   bool let_one_allocate();
   bool free(int c, RankState& r, const workload::Instruction& i, const MemoryCode& memory,
             std::uint32_t slot);
-  void work_on_host(RankState& r, const workload::Instruction& i) const;
+  void work_on_host(RankState& r, const workload::Instruction& i);
   bool may_allocate(int c, RankState& r, const workload::Instruction& i);
   bool allocate(int c, RankState& r, const workload::Instruction& i, const MemoryCode& memory,
                 std::uint32_t slot);
@@ -235,6 +235,7 @@ class Dataflow {
   const Memory& memory_;
   const Options& options_;
   Team team_{options_.threads};  // where classes' memory alone is replayed
+  DataWaits data_waits_{times_.loader};
   std::vector<std::unique_ptr<RankState>> ranks_;
   std::map<std::pair<int, std::uint8_t>, Channel> channels_;
   std::vector<std::vector<std::vector<Channel*>>> channels_of_;     // [class][exchange][message]

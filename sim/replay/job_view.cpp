@@ -33,6 +33,28 @@ void fill_up(Accounts& accounts, Duration step) {
   accounts[static_cast<std::size_t>(Account::pp_fill_drain)] += step;
 }
 
+namespace {
+
+// What the call of a block adds to that of a step.
+struct BlockWork {
+  std::vector<double> flops;  // by kernel
+  std::int64_t events = 0;
+};
+
+std::vector<BlockWork> work_of_blocks(const workload::Program& program) {
+  std::vector<BlockWork> blocks;
+  for (const workload::Block& block : program.blocks) {
+    BlockWork& work = blocks.emplace_back();
+    for (const workload::Instruction& i : block.code) {
+      if (i.op == workload::Op::kernel) work.flops.push_back(program.operations[i.index].flops);
+      if (i.op <= workload::Op::exchange) ++work.events;
+    }
+  }
+  return blocks;
+}
+
+}  // namespace
+
 void describe(const workload::Job& job, RunReport& report) {
   double ranks = 0, bubble = 0;
   report.classes.resize(job.classes.size());
@@ -52,14 +74,14 @@ void describe(const workload::Job& job, RunReport& report) {
     ranks += program.ranks;
     bubble += c.bubble * program.ranks;
     // Work of one step, as issued.
+    const std::vector<BlockWork> blocks = work_of_blocks(program);
     std::vector<double> flops(program.templates.size(), 0);
     std::vector<std::int64_t> events(program.templates.size(), 0);
     for (std::size_t t = 0; t < program.templates.size(); ++t)
-      for (const workload::Call& call : program.templates[t].calls)
-        for (const workload::Instruction& i2 : program.blocks[call.block].code) {
-          if (i2.op == workload::Op::kernel) flops[t] += program.operations[i2.index].flops;
-          if (i2.op <= workload::Op::exchange) ++events[t];
-        }
+      for (const workload::Call& call : program.templates[t].calls) {
+        for (const double of_kernel : blocks[call.block].flops) flops[t] += of_kernel;
+        events[t] += blocks[call.block].events;
+      }
     for (const workload::Pass& pass : program.step) {
       report.executed_flops += flops[pass.pattern] * program.ranks;
       report.events += events[pass.pattern];

@@ -77,4 +77,11 @@ Duration wait_for_data(const LoaderTimes& loaders, Duration step) {
   return from_seconds(std::max(0.0, mean - period) * loaders.microbatches);
 }
 
+Duration DataWaits::operator()(Duration step) {
+  const std::lock_guard lock(mutex_);
+  const auto [place, added] = known_.try_emplace(step);
+  if (added) place->second = wait_for_data(loaders_, step);
+  return place->second;
+}
+
 }  // namespace sim::replay

@@ -16,6 +16,9 @@
 // negative.
 #pragma once
 
+#include <map>
+#include <mutex>
+
 #include "sim/core/units.h"
 
 namespace sim::replay {
@@ -34,5 +37,17 @@ struct LoaderTimes {
 
 // What a step of `step` takes longer because its data is late.
 Duration wait_for_data(const LoaderTimes& loaders, Duration step);
+
+// The same, remembered: ranks that end their steps together ask the same. For several threads.
+class DataWaits {
+ public:
+  explicit DataWaits(const LoaderTimes& loaders) : loaders_(loaders) {}
+  Duration operator()(Duration step);
+
+ private:
+  const LoaderTimes& loaders_;
+  std::mutex mutex_;
+  std::map<Duration, Duration> known_;  // by step
+};
 
 }  // namespace sim::replay
