@@ -251,13 +251,36 @@ void Dataflow::repeat_retries(const Snapshot& before, const Snapshot& now, std::
     ranks_[c]->memory.add_retries(times * (now.retries[c] - before.retries[c]));
 }
 
+namespace {
+
+// Which periods of a step are taped as they come: the first, and some behind each look at tapes.
+// Where the driver is called all the time tapes are of no use, so they come ever later. Numbers
+// are of cuts.
+class PeriodsTaped {
+ public:
+  bool wants(std::size_t next) const { return due(next) && next - from_ < together; }
+  void skip(std::size_t next) { whole_from_ = next + 1; }
+  // Whether the period that ends at `next` is on tape, where the one before it was run in one.
+  bool has(std::size_t next) const { return next >= whole_from_; }
+  bool due(std::size_t next) const { return next >= from_; }
+  void looked(std::size_t next) {
+    from_ = next + pause_;
+    pause_ *= 2;
+  }
+
+ private:
+  static constexpr std::size_t together = 8;
+  std::size_t from_ = 0, whole_from_ = 0, pause_ = 8;
+};
+
+}  // namespace
+
 void Dataflow::play(int step) {
-  constexpr std::size_t remembered = 48, timing_window = 6, tried = 8;  // cuts
+  constexpr std::size_t remembered = 48, timing_window = 6;  // cuts
   const std::size_t cuts =
       step > 1 && options_.shortcuts && !options_.observer ? ranks_[0]->program.cuts.size() : 0;
   std::size_t next = cuts > 2 ? 0 : cuts;
-  std::size_t tape_from = 0, untaped = 8;  // cuts: where the driver is called all the time
-  std::size_t ready = 0;                   // periods that end there or behind it are on tape
+  PeriodsTaped periods;
   std::size_t patience =
       2 * static_cast<std::size_t>(job_.mesh.degrees().pp) + 2;  // cuts after running out
   Seen seen;
@@ -268,14 +291,12 @@ void Dataflow::play(int step) {
     r->at = {step, step == 0 ? &p.setup : step == 1 ? &p.first_step : &p.step, 0, 0, 0};
     r->live.clear();
   }
-  // The first periods are taped as they come, but for the very first, which ends what began before
-  // it; and some behind each tape that was of no use.
   const auto stop_at_next = [&] {
-    const bool taped = may_run_alone() && !known_ && next > 1 && !seen.empty() &&
-                       seen.back().first + 1 == next && next >= tape_from &&
-                       next - tape_from < tried;
-    if (!taped) ready = next + 1;
-    return taped ? run_with_tape(seen.back().second.origin, next) : stop_at(next);
+    const bool taped = places_tensors(options_.memory) && !ran_out() && !known_ && !seen.empty() &&
+                       seen.back().first + 1 == next && periods.wants(next);
+    if (taped) return run_with_tape(seen.back().second.origin, next);
+    periods.skip(next);
+    return stop_at(next);
   };
   while (next < cuts && !ended_early_ && stop_at_next()) {
     // Where classes go beyond the cut, the most may be held after the last one.
@@ -313,11 +334,10 @@ void Dataflow::play(int step) {
          ++it) {
       if (it->second.timing != now.timing) continue;
       const bool early = it->second.driver_calls != now.driver_calls;
-      if (early && (!may_run_alone() || next < tape_from)) continue;
-      const bool taped = next >= ready && it->first + 1 == next;
+      if (early && (!may_run_alone() || !periods.due(next))) continue;
+      const bool taped = periods.has(next) && it->first + 1 == next;
       at = tape_periods(it->second, now, it->first, next, taped);
-      tape_from = at + untaped;
-      untaped *= 2;
+      periods.looked(at);
       again = at + (early && !known_ ? 0 : 1);
       if (known_) again = quiet(ranks_.front()->clock.cpu, at) + 1;
       break;
