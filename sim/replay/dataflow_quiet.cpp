@@ -278,7 +278,7 @@ std::int64_t largest_segment(const workload::Program& program) {
 
 // Whether it is sure that no class will run out of memory, as far as it was asked to be; then the
 // bounds of what they reserve are written down. The periods of `stop` went by without a driver
-// call.
+// call. Behind that memory is no more as it would be: driver calls there say nothing about time.
 bool Dataflow::decided(const GrowthStop& stop) {
   if (options_.memory != MemoryDetail::bounded || ran_out()) return false;
   if (!reserved_most_.empty()) return true;
@@ -289,6 +289,7 @@ bool Dataflow::decided(const GrowthStop& stop) {
     most.push_back(reserved_at_most(reserved, largest_segment(r->program), stop));
     if (most.back() > r->driver.capacity().n - memory_.less.n) return false;
   }
+  for (const auto& r : ranks_) r->driver.charge_nothing();
   reserved_least_ = std::move(least);
   reserved_most_ = std::move(most);
   return true;

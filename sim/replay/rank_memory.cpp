@@ -19,14 +19,14 @@ bool TimedDriver::take(std::int64_t bytes) {
 
 std::optional<std::int64_t> TimedDriver::cuda_malloc(Bytes size) {
   ++account_.calls;
-  cpu() = cpu() + costs_.malloc + Duration{costs_.malloc_per_gib.ps / 1024 * (size.n >> 20)};
+  pass(costs_.malloc + Duration{costs_.malloc_per_gib.ps / 1024 * (size.n >> 20)});
   if (!take(size.n)) return std::nullopt;
   return *reserve_addresses(size);
 }
 
 void TimedDriver::cuda_free(std::int64_t, Bytes size) {
   ++account_.calls;  // cudaFree waits for the whole device
-  cpu() = std::max(cpu(), idle()) + costs_.free;
+  pass_when_idle(costs_.free);
   account_.used -= size.n;
 }
 
@@ -39,14 +39,14 @@ std::optional<std::int64_t> TimedDriver::reserve_addresses(Bytes size) {
 
 bool TimedDriver::map(std::int64_t, Bytes size) {
   ++account_.calls;
-  cpu() = cpu() + costs_.malloc;
+  pass(costs_.malloc);
   return take(size.n);
 }
 
 void TimedDriver::unmap(int, std::int64_t, Bytes size) {
   // Unmapping waits for its stream; the others of a training rank hang on it.
   ++account_.calls;
-  cpu() = std::max(cpu(), idle()) + costs_.free;
+  pass_when_idle(costs_.free);
   account_.used -= size.n;
 }
 
