@@ -1,4 +1,4 @@
-// main.cpp — finds the command in the table (command/commands.cpp) and starts it.
+// main.cpp — finds the command in the table (command/common/commands.cpp) and starts it.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -7,11 +7,11 @@
 #include <iterator>
 
 #include "commit.h"
-#include "sim/command/command.h"
-#include "sim/command/interrupt.h"
-#include "sim/command/session.h"
-#include "sim/core/text.h"
-#include "sim/report/version.h"
+#include "sim/command/common/command.h"
+#include "sim/command/common/interrupt.h"
+#include "sim/command/common/session.h"
+#include "sim/base/text.h"
+#include "sim/base/version.h"
 
 namespace sim::command {
 
@@ -42,7 +42,7 @@ int dispatch(const Arguments& all) {
     }
     if (all[at] == "--version") {
       const std::string commit(rehearse_commit);
-      print(fmt::format("rehearse {}{}\n", report::version_text,
+      print(fmt::format("rehearse {}{}\n", output::version_text,
                         commit.empty() ? "" : " (commit " + commit + ")"));
       return exit_yes;
     }

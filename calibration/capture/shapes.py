@@ -193,7 +193,7 @@ def one_f_one_b(stages, stage, microbatches):
 
 
 def saved_bytes(case):
-    """Bytes that one layer keeps from forward to backward (sim/workload/INVENTORY.md, section 8),
+    """Bytes that one layer keeps from forward to backward (sim/program/INVENTORY.md, section 8),
     without statistics: two residuals, two norm outputs, query, key, value, attention's output (and
     its contiguous copy where there are several sequences), fc1's output and SwiGLU's."""
     if case.recompute == "full":

@@ -8,16 +8,16 @@
 #include <map>
 #include <tuple>
 
-#include "sim/calibrate/row_text.h"
-#include "sim/calibrate/spread.h"
+#include "sim/calibrate/rows/row_text.h"
+#include "sim/calibrate/tables/spread.h"
 #include "sim/calibrate/validate.h"
-#include "sim/report/csv.h"
+#include "sim/output/csv.h"
 
 namespace sim::calibrate {
 
 namespace {
 
-using config::ResidualOf;
+using input::ResidualOf;
 
 bool compared(const Row& row, const Prediction& prediction) {
   return prediction.status == "predicted" && cell(row, "oom") != "1" && !prediction.assumes_gpus;
@@ -32,7 +32,7 @@ std::optional<double> residual(const Row& row, const Prediction& prediction,
   if (!truth || !said || *said <= 0) return std::nullopt;
   if (quantity.residual == ResidualOf::bubble) return *truth - *said;
   const double ratio = std::log(*truth / *said);
-  return quantity.around == report::around_inverse ? -ratio : ratio;
+  return quantity.around == answer::around_inverse ? -ratio : ratio;
 }
 
 // What a row says of each quantity; a run's time counts once.
@@ -94,10 +94,10 @@ class Copies {
 };
 
 // The residuals but what this row said itself, as a file has it: in four digits.
-config::RunResiduals without(config::RunResiduals residuals, ResidualOf quantity, double own,
+input::RunResiduals without(input::RunResiduals residuals, ResidualOf quantity, double own,
                              const std::string& source, const Prediction& prediction) {
-  const report::Situation& s = prediction.situation;
-  for (config::ResidualGroup& g : residuals.groups) {
+  const answer::Situation& s = prediction.situation;
+  for (input::ResidualGroup& g : residuals.groups) {
     if (g.quantity != quantity || g.source != source ||
         g.fitted != fitted_to(prediction, quantity) || g.profile != s.profile ||
         g.framework != s.framework || g.many_nodes != s.many_nodes ||
@@ -112,8 +112,8 @@ config::RunResiduals without(config::RunResiduals residuals, ResidualOf quantity
   return residuals;
 }
 
-std::optional<report::Interval> interval(const Quantity& quantity, const Prediction& prediction,
-                                         const std::optional<report::Spread>& spread) {
+std::optional<answer::Interval> interval(const Quantity& quantity, const Prediction& prediction,
+                                         const std::optional<answer::Spread>& spread) {
   const std::optional<double> said = quantity.predicted(prediction);
   if (!said || !spread) return std::nullopt;
   return quantity.around(*said, *spread);
@@ -123,7 +123,7 @@ void count_inside(const Row& row, const Prediction& prediction, const Quantity& 
                   Errors& out) {
   const auto q = static_cast<std::size_t>(&quantity - quantities().data());
   const double truth = measured(row, quantity).value();
-  const auto count = [&](const std::vector<std::optional<report::Interval>>& intervals,
+  const auto count = [&](const std::vector<std::optional<answer::Interval>>& intervals,
                          std::size_t& all, std::size_t& inside) {
     if (q >= intervals.size() || !intervals[q]) return;
     ++all;
@@ -142,15 +142,15 @@ std::string cell_of(const std::optional<double>& value, int digits) {
 const std::vector<Quantity>& quantities() {
   static const std::vector<Quantity> all = {
       {"throughput", "tflops_gpu", 4, [](const Prediction& p) { return p.tflops_gpu; },
-       ResidualOf::time, report::around_inverse},
+       ResidualOf::time, answer::around_inverse},
       {"iteration time", "iter_time_s", 6, [](const Prediction& p) { return p.iter_time_s; },
-       ResidualOf::time, report::around},
+       ResidualOf::time, answer::around},
       {"peak allocated", "mem_alloc_peak_gib", 4,
-       [](const Prediction& p) { return p.allocated_gib; }, ResidualOf::allocated, report::around},
+       [](const Prediction& p) { return p.allocated_gib; }, ResidualOf::allocated, answer::around},
       {"peak reserved", "mem_reserved_peak_gib", 4,
-       [](const Prediction& p) { return p.reserved_gib; }, ResidualOf::reserved, report::around},
+       [](const Prediction& p) { return p.reserved_gib; }, ResidualOf::reserved, answer::around},
       {"bubble", "bubble_pct", 4, [](const Prediction& p) { return p.bubble_pct; },
-       ResidualOf::bubble, report::around_points},
+       ResidualOf::bubble, answer::around_points},
   };
   return all;
 }
@@ -170,18 +170,18 @@ std::optional<double> relative_error(const Row& row, const Prediction& predictio
 }
 
 void add_intervals(const std::vector<Row>& rows, std::vector<Prediction>& predictions,
-                   const config::RunResiduals& residuals) {
+                   const input::RunResiduals& residuals) {
   assert(rows.size() == predictions.size());
   // Rows of a situation share what other sources say, and without a residual what all say.
   using Key = std::tuple<ResidualOf, std::string, std::string, bool, bool, bool, bool, std::string>;
-  std::map<Key, std::optional<report::Spread>> known;
+  std::map<Key, std::optional<answer::Spread>> known;
   const Copies copies(rows, predictions);
-  const auto spread = [&](ResidualOf quantity, const report::Situation& s,
+  const auto spread = [&](ResidualOf quantity, const answer::Situation& s,
                           const std::string& source) {
     const Key key{quantity,           s.profile, s.framework, s.many_nodes,
                   s.context_parallel, s.shards,  s.mixture,   source};
     const auto [at, fresh] = known.try_emplace(key);
-    if (fresh) at->second = report::spread(residuals, quantity, s, source);
+    if (fresh) at->second = answer::spread(residuals, quantity, s, source);
     return at->second;
   };
   for (std::size_t i = 0; i < rows.size(); ++i) {
@@ -189,13 +189,13 @@ void add_intervals(const std::vector<Row>& rows, std::vector<Prediction>& predic
     p.intervals.clear();
     p.intervals_elsewhere.clear();
     const std::string& source = cell(rows[i], "source_group");
-    std::map<ResidualOf, std::optional<report::Spread>> spreads;
+    std::map<ResidualOf, std::optional<answer::Spread>> spreads;
     for (const auto& [quantity, own] : own_residuals(rows[i], p)) {
       const std::size_t said = copies.speaker(i, quantity);
       const double of_copies =
           said == i ? own : own_residuals(rows[said], predictions[said])[quantity];
       spreads[quantity] =
-          report::spread(without(residuals, quantity, of_copies, source, p), quantity, p.situation);
+          answer::spread(without(residuals, quantity, of_copies, source, p), quantity, p.situation);
     }
     for (const Quantity& quantity : quantities()) {
       const auto [at, fresh] = spreads.try_emplace(quantity.residual);
@@ -207,7 +207,7 @@ void add_intervals(const std::vector<Row>& rows, std::vector<Prediction>& predic
   }
 }
 
-config::RunResiduals residuals_of(const std::vector<Row>& rows,
+input::RunResiduals residuals_of(const std::vector<Row>& rows,
                                   const std::vector<Prediction>& predictions,
                                   const std::string& command) {
   assert(rows.size() == predictions.size());
@@ -217,7 +217,7 @@ config::RunResiduals residuals_of(const std::vector<Row>& rows,
       groups;
   const Copies copies(rows, predictions);
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    const report::Situation& s = predictions[i].situation;
+    const answer::Situation& s = predictions[i].situation;
     for (const auto& [quantity, value] : own_residuals(rows[i], predictions[i])) {
       if (copies.speaker(i, quantity) != i) continue;
       groups[{quantity, s.profile, s.framework, s.many_nodes, s.context_parallel,
@@ -226,7 +226,7 @@ config::RunResiduals residuals_of(const std::vector<Row>& rows,
           .push_back(value);
     }
   }
-  config::RunResiduals out;
+  input::RunResiduals out;
   out.command = command;
   for (auto& [key, values] : groups) {
     std::sort(values.begin(), values.end());
@@ -238,14 +238,14 @@ config::RunResiduals residuals_of(const std::vector<Row>& rows,
   return out;
 }
 
-std::vector<SourcesApart> sources_apart(const config::RunResiduals& residuals) {
+std::vector<SourcesApart> sources_apart(const input::RunResiduals& residuals) {
   constexpr std::size_t least = 5;  // rows of a source that say what it scatters by
   struct Source {
     std::string situation, name;
     double middle = 0, scatter = 0, error = 0;
   };
   std::vector<Source> sources;
-  for (const config::ResidualGroup& g : residuals.groups) {
+  for (const input::ResidualGroup& g : residuals.groups) {
     if (g.quantity != ResidualOf::time || g.values.size() < least) continue;
     const std::size_t n = g.values.size();
     Source s;
@@ -289,7 +289,7 @@ std::string predictions_csv(const std::vector<Prediction>& predictions) {
   }
   for (const char* last : {"fitted", "predicted_tight", "predicted_fits_probability"})
     columns.emplace_back(last);
-  std::string text = report::csv_line(columns);
+  std::string text = output::csv_line(columns);
   for (const Prediction& p : predictions) {
     std::vector<std::string> cells = {p.row_id,
                                       p.status,
@@ -309,7 +309,7 @@ std::string predictions_csv(const std::vector<Prediction>& predictions) {
     cells.emplace_back(p.status == "predicted" ? (p.fitted ? "1" : "0") : "");
     cells.emplace_back(p.tight ? (*p.tight ? "1" : "0") : "");
     cells.push_back(cell_of(p.fits_probability, 2));
-    text += report::csv_line(cells);
+    text += output::csv_line(cells);
   }
   return text;
 }

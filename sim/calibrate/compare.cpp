@@ -37,13 +37,13 @@ MeasuredRun measured_run(const std::vector<StepSample>& steps, double tokens) {
   return run;
 }
 
-std::vector<Explanation> explanations(const report::Answer& answer, double measured_seconds) {
-  using replay::Account;
-  const double predicted = report::step_seconds(answer);
+std::vector<Explanation> explanations(const answer::Answer& answer, double measured_seconds) {
+  using engine::Account;
+  const double predicted = answer::step_seconds(answer);
   const double change = measured_seconds - predicted;
   std::vector<Explanation> all;
   if (std::abs(change) < 0.01 * predicted) return all;
-  const std::vector<double> accounts = report::mean_accounts(answer.run);
+  const std::vector<double> accounts = answer::mean_accounts(answer.run);
   const auto sum = [&](std::initializer_list<Account> parts) {
     double seconds = 0;
     for (const Account part : parts) seconds += accounts[static_cast<std::size_t>(part)];

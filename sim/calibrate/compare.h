@@ -1,15 +1,15 @@
 // compare.h — one measured run beside its prediction, and what alone would explain the difference.
 //
 // Each explanation changes one thing and leaves the rest, to first order: with the accounts of the
-// predicted step (report::mean_accounts; they sum to the step) a part P that takes x times as long
+// predicted step (answer::mean_accounts; they sum to the step) a part P that takes x times as long
 // makes the step longer by P (x - 1). It is what one factor of calibration would be, not a proof.
 #pragma once
 
 #include <string>
 #include <vector>
 
-#include "sim/calibrate/measurement.h"
-#include "sim/report/answer.h"
+#include "sim/calibrate/readers/measurement.h"
+#include "sim/answer/answer.h"
 
 namespace sim::calibrate {
 
@@ -30,6 +30,6 @@ struct Explanation {
   std::string calibration;  // the one factor that a profile would take; "": none
 };
 // The most likely first: the smallest change of a part. Empty where the two agree within 1 %.
-std::vector<Explanation> explanations(const report::Answer& answer, double measured_seconds);
+std::vector<Explanation> explanations(const answer::Answer& answer, double measured_seconds);
 
 }  // namespace sim::calibrate

@@ -4,24 +4,24 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "sim/calibrate/row_text.h"
+#include "sim/calibrate/rows/row_text.h"
 #include "sim/calibrate/validate.h"
-#include "sim/search/pass_times.h"
+#include "sim/answer/pass_times.h"
 
 namespace sim::calibrate {
 
 namespace {
 
-using report::Json;
+using output::Json;
 
 std::string joined(const std::vector<std::string>& parts) {
   return fmt::format("{}", fmt::join(parts, "; "));
 }
 
 // The cluster of the description, changed only where the row says something else.
-search::SiteChange change_for(const RowMachine& wanted, const topology::Cluster& cluster,
+answer::SiteChange change_for(const RowMachine& wanted, const topology::Cluster& cluster,
                               int world) {
-  search::SiteChange change;
+  answer::SiteChange change;
   change.no_nvlink_sharp = wanted.no_nvlink_sharp;
   const topology::Node& node = cluster.node;
   if (wanted.gpus_per_node > 0 && wanted.gpus_per_node != node.gpus) {
@@ -38,14 +38,14 @@ search::SiteChange change_for(const RowMachine& wanted, const topology::Cluster&
 }
 
 // The peaks of the rank whose memory the row states; of a stage, of its rank that needs most.
-void fill_memory(const RowPlan& mapped, const replay::RunReport& run, Prediction& out) {
+void fill_memory(const RowPlan& mapped, const engine::RunReport& run, Prediction& out) {
   Bytes allocated{}, reserved{};
-  const auto count = [&](const replay::ClassReport& who) {
+  const auto count = [&](const engine::ClassReport& who) {
     allocated = std::max(allocated, who.peak_allocated);
     reserved = std::max(reserved, who.peak_reserved);
   };
   if (mapped.memory_stage >= 0) {
-    for (const replay::ClassReport& who : run.classes)
+    for (const engine::ClassReport& who : run.classes)
       if (who.stage == mapped.memory_stage &&
           (mapped.memory_cp_rank < 0 || who.cp_rank == mapped.memory_cp_rank))
         count(who);
@@ -63,9 +63,9 @@ void fill_memory(const RowPlan& mapped, const replay::RunReport& run, Prediction
 // The same plan with stages that are alike: embedding and head weigh nothing, and where they count
 // as layers there are layers in their places. The zero-bubble paper's bubbles are of such stages:
 // computed from one duration of each pass [arXiv 2401.10241, section 5.3].
-std::optional<workload::Plan> with_equal_stages(const Row& row, const workload::Plan& plan) {
+std::optional<program::Plan> with_equal_stages(const Row& row, const program::Plan& plan) {
   if (!contains(cell(row, "notes"), "computed by the authors from profiled")) return std::nullopt;
-  workload::Plan equal = plan;
+  program::Plan equal = plan;
   equal.architecture.layers += plan.pipeline.account_for_embedding + plan.pipeline.account_for_loss;
   equal.pipeline.account_for_embedding = equal.pipeline.account_for_loss = false;
   equal.architecture.vocab = plan.mesh.tp;
@@ -75,30 +75,30 @@ std::optional<workload::Plan> with_equal_stages(const Row& row, const workload::
 // What a step has that the row's time has not. Sailor's is train_batch's alone, between two
 // synchronisations: what the training loop does from one to the next is outside
 // [eth-easl/sailor third_party/Megatron-DeepSpeed/megatron/training.py:train_step].
-Duration untimed(const Row& row, const search::Site& site) {
+Duration untimed(const Row& row, const answer::Site& site) {
   const bool of_batch = contains(cell(row, "notes"), "mean of rank-0 iterations");
   return of_batch ? site.profile.device.host.step : Duration{};
 }
 
-void fill(const RowPlan& mapped, const report::Answer& answer, Duration untimed, Prediction& out) {
-  const replay::RunReport& run = answer.run;
+void fill(const RowPlan& mapped, const answer::Answer& answer, Duration untimed, Prediction& out) {
+  const engine::RunReport& run = answer.run;
   out.oom = !run.fits();
   out.rule_says_oom = !answer.estimate.fits;
   out.tight = answer.verdict.tight;
   out.fits_probability = answer.verdict.fits_probability;
   if (!run.fits()) {
-    out.reason = report::oom_reason(run);
+    out.reason = answer::oom_reason(run);
     return;
   }
   fill_memory(mapped, run, out);
   if (mapped.memory_only) return;
-  const workload::Plan& plan = mapped.plan;
-  const double time = report::step_seconds(answer) - seconds(untimed);
+  const program::Plan& plan = mapped.plan;
+  const double time = answer::step_seconds(answer) - seconds(untimed);
   model::Batch batch;
   batch.sequences = plan.batch.global_batch;
   batch.sequence = static_cast<double>(plan.batch.sequence);
   batch.vocab = static_cast<double>(model::padded_vocab(plan.architecture.vocab, plan.mesh.tp));
-  batch.recompute = search::flops_recompute(plan.policy.recompute);
+  batch.recompute = answer::flops_recompute(plan.policy.recompute);
   const double flops = mapped.convention->flops(plan.architecture, batch);
   out.iter_time_s = time;
   out.tflops_gpu = flops / time / plan.world() * 1e-12;
@@ -106,9 +106,9 @@ void fill(const RowPlan& mapped, const report::Answer& answer, Duration untimed,
 }
 
 // Where its intervals come from, and whether its profile knows the row.
-void describe(const RowPlan& mapped, const search::Site& site, Prediction& out) {
+void describe(const RowPlan& mapped, const answer::Site& site, Prediction& out) {
   const device::Profile& profile = site.profile.device;
-  const report::Basis basis = report::basis_of(profile, site.machine.gpu.name, mapped.family);
+  const answer::Basis basis = answer::basis_of(profile, site.machine.gpu.name, mapped.family);
   out.situation.profile = basis.profile;
   out.situation.framework = basis.framework;
   out.situation.shards = mapped.plan.shards_parameters();
@@ -133,7 +133,7 @@ std::optional<T> optional_of(const Json& json) {
 
 }  // namespace
 
-Prediction predict(const config::RunsRow& from, search::Sites& sites) {
+Prediction predict(const input::RunsRow& from, answer::Sites& sites) {
   const Row& row = from.cells;
   Prediction out;
   out.row_id = cell(row, "row_id");
@@ -151,8 +151,8 @@ Prediction predict(const config::RunsRow& from, search::Sites& sites) {
     return out;
   }
   if (mapped.memory_only) out.assumptions.emplace_back("memory alone, times are a guess");
-  out.plan = workload::short_name(mapped.plan);
-  Result<search::Site*> site = sites.find(mapped.machine.cluster);
+  out.plan = program::short_name(mapped.plan);
+  Result<answer::Site*> site = sites.find(mapped.machine.cluster);
   if (site) {
     site = sites.find(mapped.machine.cluster, "",
                       change_for(mapped.machine, (*site)->machine.cluster, mapped.plan.world()));
@@ -162,7 +162,7 @@ Prediction predict(const config::RunsRow& from, search::Sites& sites) {
     out.reason = site.errors().front().where + ": " + site.errors().front().message;
     return out;
   }
-  const std::vector<std::string> problems = search::problems(mapped.plan, **site);
+  const std::vector<std::string> problems = answer::problems(mapped.plan, **site);
   if (!problems.empty()) {
     out.status = "impossible";
     out.reason = joined(problems);
@@ -170,10 +170,10 @@ Prediction predict(const config::RunsRow& from, search::Sites& sites) {
   }
   out.status = "predicted";
   describe(mapped, **site, out);
-  fill(mapped, search::evaluate(mapped.plan, **site), untimed(row, **site), out);
+  fill(mapped, answer::evaluate(mapped.plan, **site), untimed(row, **site), out);
   if (const auto equal = with_equal_stages(row, mapped.plan); equal && out.bubble_pct)
-    if (search::problems(*equal, **site).empty())
-      out.bubble_pct = search::bubble_of_pass_times(*equal, **site);
+    if (answer::problems(*equal, **site).empty())
+      out.bubble_pct = answer::bubble_of_pass_times(*equal, **site);
   if (out.reason.empty() && !out.assumptions.empty()) {
     out.reason = "assumed: " + joined(out.assumptions);
   }
@@ -181,7 +181,7 @@ Prediction predict(const config::RunsRow& from, search::Sites& sites) {
 }
 
 std::string to_text(const Prediction& p) {
-  return report::line({{"row_id", p.row_id},
+  return output::line({{"row_id", p.row_id},
                        {"status", p.status},
                        {"reason", p.reason},
                        {"assumptions", p.assumptions},

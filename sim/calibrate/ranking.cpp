@@ -7,7 +7,7 @@
 #include <cmath>
 #include <map>
 
-#include "sim/calibrate/row_text.h"
+#include "sim/calibrate/rows/row_text.h"
 
 namespace sim::calibrate {
 

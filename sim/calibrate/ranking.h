@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "sim/calibrate/row_plan.h"
+#include "sim/calibrate/rows/row_plan.h"
 #include "sim/calibrate/validate.h"
 
 namespace sim::calibrate {

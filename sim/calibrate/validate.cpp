@@ -8,14 +8,14 @@
 #include <nlohmann/json.hpp>
 
 #include "sim/calibrate/ranking.h"
-#include "sim/core/text.h"
-#include "sim/report/document.h"
+#include "sim/base/text.h"
+#include "sim/output/document.h"
 
 namespace sim::calibrate {
 
 namespace {
 
-using report::Json;
+using output::Json;
 
 // "91.2 %" of the rows with an interval.
 Json share(std::size_t inside, std::size_t of) {
@@ -46,9 +46,9 @@ std::vector<T> select(const std::vector<T>& all, const Group& group) {
 }
 
 // Errors in one quantity, as the columns of text and the keys of JSON.
-std::vector<report::Column> error_columns() {
+std::vector<output::Column> error_columns() {
   const auto percent = [](const char* key, const char* heading, int digits) {
-    return report::Column{key, heading, "", digits};
+    return output::Column{key, heading, "", digits};
   };
   return {{"rows", "rows"},
           percent("mean_pct", "mean", 2),
@@ -56,7 +56,7 @@ std::vector<report::Column> error_columns() {
           percent("p90_pct", "p90", 2),
           percent("max_pct", "max", 2),
           {"worst_row", "worst row", "", 0, true},
-          {"bias_pct", "bias", "", 2, false, "", 1, report::Show::change},
+          {"bias_pct", "bias", "", 2, false, "", 1, output::Show::change},
           {"with_interval"},
           {"inside_interval"},
           percent("", "in 90 %", 1),
@@ -81,7 +81,7 @@ std::vector<Json> error_cells(const Errors& e) {
           share(e.inside_elsewhere, e.with_interval_elsewhere)};
 }
 
-void add_rows(report::Rows& table, const std::string& name, const std::vector<Row>& rows,
+void add_rows(output::Rows& table, const std::string& name, const std::vector<Row>& rows,
               const std::vector<Prediction>& predictions) {
   for (const Quantity& quantity : quantities()) {
     const Errors e = errors(rows, predictions, quantity);
@@ -92,8 +92,8 @@ void add_rows(report::Rows& table, const std::string& name, const std::vector<Ro
   }
 }
 
-report::Rows error_table() {
-  report::Rows table{"", "errors, and shares inside of intervals, in percent", error_columns(), {}};
+output::Rows error_table() {
+  output::Rows table{"", "errors, and shares inside of intervals, in percent", error_columns(), {}};
   table.columns.insert(table.columns.begin(),
                        {{"", "group", "", 0, true}, {"", "quantity", "", 0, true}});
   return table;
@@ -127,7 +127,7 @@ std::string use_text(std::size_t fitted) {
                   : fmt::format("Profiles were fitted on {} of these rows.", fitted));
 }
 
-std::vector<report::Column> outcome_columns() {
+std::vector<output::Column> outcome_columns() {
   return {{"rows"},         {"right_pct"},     {"ran_said_fits"},
           {"ran_said_oom"}, {"oom_said_fits"}, {"oom_said_oom"}};
 }
@@ -137,7 +137,7 @@ std::vector<Json> outcome_cells(const Outcomes& o) {
 }
 
 // Of the points that were given such a probability, how many ran.
-report::Rows probability_rows(const std::vector<Row>& rows,
+output::Rows probability_rows(const std::vector<Row>& rows,
                               const std::vector<Prediction>& predictions) {
   struct Given {
     std::size_t points = 0, ran = 0;
@@ -152,7 +152,7 @@ report::Rows probability_rows(const std::vector<Row>& rows,
     at.ran += !*out_of_memory;
     at.sum += *predictions[i].fits_probability;
   }
-  report::Rows table{"",
+  output::Rows table{"",
                      "",
                      {{"", "probability that it fits", "", 0, false, " %"},
                       {"", "rows"},
@@ -168,13 +168,13 @@ report::Rows probability_rows(const std::vector<Row>& rows,
 }
 
 // Two by two, one table for each answer.
-void add_outcomes(report::Document& document, const std::vector<Row>& rows,
+void add_outcomes(output::Document& document, const std::vector<Row>& rows,
                   const std::vector<Prediction>& predictions) {
   for (const Judge judge : {Judge::replay, Judge::rule}) {
     const Outcomes o = outcomes(rows, predictions, judge);
     if (o.rows() == 0) continue;
     const bool by_rule = judge == Judge::rule;
-    report::Rows table{
+    output::Rows table{
         "",
         fmt::format("{} outcome right in {:.1f} % of {}",
                     by_rule ? "closed form:" : "replay:", o.right_pct(), counted(o.rows(), "row")),
@@ -198,12 +198,12 @@ void add_outcomes(report::Document& document, const std::vector<Row>& rows,
   }
 }
 
-report::Rows missing_rows(const std::vector<Prediction>& predictions) {
+output::Rows missing_rows(const std::vector<Prediction>& predictions) {
   std::map<std::pair<std::string, std::string>, std::size_t> counts;
   for (const Prediction& p : predictions) {
     if (p.status != "predicted") ++counts[{p.status, p.reason}];
   }
-  report::Rows table{
+  output::Rows table{
       "missing",
       "rows without a prediction",
       {{"rows", "rows"}, {"status", "status", "", 0, true}, {"reason", "reason", "", 0, true}},
@@ -212,9 +212,9 @@ report::Rows missing_rows(const std::vector<Prediction>& predictions) {
   return table;
 }
 
-report::Rows apart_rows(const std::vector<Row>& rows, const std::vector<Prediction>& predictions) {
-  const config::RunResiduals residuals = residuals_of(rows, predictions, "");
-  report::Rows table{"sources_apart",
+output::Rows apart_rows(const std::vector<Row>& rows, const std::vector<Prediction>& predictions) {
+  const input::RunResiduals residuals = residuals_of(rows, predictions, "");
+  output::Rows table{"sources_apart",
                      "sources whose times disagree by more than their noise (medians of ln "
                      "measured / predicted)",
                      {{"situation", "situation", "", 0, true},
@@ -229,15 +229,15 @@ report::Rows apart_rows(const std::vector<Row>& rows, const std::vector<Predicti
 }
 
 // The predictions of JSON have these numbers and more.
-report::Rows row_by_row(const std::vector<Row>& rows, const std::vector<Prediction>& predictions) {
-  report::Rows table{"",
+output::Rows row_by_row(const std::vector<Row>& rows, const std::vector<Prediction>& predictions) {
+  output::Rows table{"",
                      "row by row (outcome: measured/said; GiB)",
                      {{"", "row", "", 0, true},
                       {"", "plan", "", 0, true},
                       {"", "outcome", "", 0, true},
                       {"", "TFLOP/s"},
                       {"", "said"},
-                      {"", "error", "", 1, false, " %", 1, report::Show::change},
+                      {"", "error", "", 1, false, " %", 1, output::Show::change},
                       {"", "time s"},
                       {"", "said"},
                       {"", "allocated"},
@@ -271,7 +271,7 @@ Json json_of(const std::vector<Row>& rows, const std::vector<Prediction>& predic
   Json json = Json::object();
   for (const Quantity& quantity : quantities()) {
     const Errors e = errors(rows, predictions, quantity);
-    if (e.rows > 0) json[quantity.column] = report::to_json(error_columns(), error_cells(e));
+    if (e.rows > 0) json[quantity.column] = output::to_json(error_columns(), error_cells(e));
   }
   const std::pair<Judge, const char*> judges[] = {{Judge::replay, "outcome"},
                                                   {Judge::decided, "outcome_decided"},
@@ -280,7 +280,7 @@ Json json_of(const std::vector<Row>& rows, const std::vector<Prediction>& predic
   for (const auto& [judge, key] : judges) {
     const Outcomes o = outcomes(rows, predictions, judge);
     if (o.rows() == 0) continue;
-    json[key] = report::to_json(outcome_columns(), outcome_cells(o));
+    json[key] = output::to_json(outcome_columns(), outcome_cells(o));
   }
   return json;
 }
@@ -309,9 +309,9 @@ std::vector<std::vector<std::string>> columns_of_groups(const std::vector<std::s
 }
 
 // Overall, by use in a fit, and by group.
-report::Rows group_rows(const std::vector<Row>& rows, const std::vector<Prediction>& predictions,
+output::Rows group_rows(const std::vector<Row>& rows, const std::vector<Prediction>& predictions,
                         const std::vector<std::string>& by) {
-  report::Rows table = error_table();
+  output::Rows table = error_table();
   add_rows(table, "all", rows, predictions);
   const auto [fitted, others] = by_use(predictions);
   if (!fitted.empty()) {
@@ -329,7 +329,7 @@ report::Rows group_rows(const std::vector<Row>& rows, const std::vector<Predicti
 }
 
 // What programs read: the same errors by name, and every prediction.
-std::vector<report::Block> data(const std::vector<Row>& rows,
+std::vector<output::Block> data(const std::vector<Row>& rows,
                                 const std::vector<Prediction>& predictions,
                                 const std::vector<std::string>& by) {
   Json groups = Json::object();
@@ -338,42 +338,42 @@ std::vector<report::Block> data(const std::vector<Row>& rows,
   Json all = Json::array();
   for (const Prediction& p : predictions) all.push_back(json_of(p));
   const auto [fitted, others] = by_use(predictions);
-  return {report::Data{"overall", json_of(rows, predictions)},
-          report::Data{"fitted_on", json_of(select(rows, fitted), select(predictions, fitted))},
-          report::Data{"not_fitted_on", json_of(select(rows, others), select(predictions, others))},
-          report::Data{"groups", std::move(groups)}, report::Data{"predictions", std::move(all)}};
+  return {output::Data{"overall", json_of(rows, predictions)},
+          output::Data{"fitted_on", json_of(select(rows, fitted), select(predictions, fitted))},
+          output::Data{"not_fitted_on", json_of(select(rows, others), select(predictions, others))},
+          output::Data{"groups", std::move(groups)}, output::Data{"predictions", std::move(all)}};
 }
 
 }  // namespace
 
-report::Document validation_answer(const std::vector<Row>& rows,
+output::Document validation_answer(const std::vector<Row>& rows,
                                    const std::vector<Prediction>& predictions,
                                    const std::vector<std::string>& by) {
   const auto with = [&](const char* status) {
     return std::count_if(predictions.begin(), predictions.end(),
                          [&](const Prediction& p) { return p.status == status; });
   };
-  report::Document document;
-  const auto add = [&](report::Rows table) {
+  output::Document document;
+  const auto add = [&](output::Rows table) {
     table.searched = table.cells.empty();  // an empty table has no text
     document.blocks.emplace_back(std::move(table));
   };
   document.blocks.emplace_back(
-      report::Note{"",
+      output::Note{"",
                    fmt::format("{}: {} predicted, {} unsupported, {} impossible",
                                counted(std::ssize(rows), "row"), with("predicted"),
                                with("unsupported"), with("impossible")),
                    true});
-  document.blocks.emplace_back(report::Values{"", {report::value("rows", "", rows.size())}});
-  report::Rows groups = group_rows(rows, predictions, by);
-  if (groups.cells.empty()) document.blocks.emplace_back(report::Note{"", "nothing to compare"});
+  document.blocks.emplace_back(output::Values{"", {output::value("rows", "", rows.size())}});
+  output::Rows groups = group_rows(rows, predictions, by);
+  if (groups.cells.empty()) document.blocks.emplace_back(output::Note{"", "nothing to compare"});
   add(std::move(groups));
   add_outcomes(document, rows, predictions);
-  document.blocks.emplace_back(report::Note{"", ranking_text(ranking(rows, predictions))});
+  document.blocks.emplace_back(output::Note{"", ranking_text(ranking(rows, predictions))});
   add(apart_rows(rows, predictions));
   add(missing_rows(predictions));
   add(row_by_row(rows, predictions));
-  for (report::Block& block : data(rows, predictions, by))
+  for (output::Block& block : data(rows, predictions, by))
     document.blocks.push_back(std::move(block));
   return document;
 }

@@ -17,14 +17,14 @@
 #include <string>
 #include <vector>
 
-#include "sim/calibrate/row_plan.h"
-#include "sim/config/residuals.h"
-#include "sim/config/runs_csv.h"
-#include "sim/report/interval.h"
-#include "sim/report/json.h"
-#include "sim/search/evaluate.h"
+#include "sim/calibrate/rows/row_plan.h"
+#include "sim/input/profile/residuals.h"
+#include "sim/input/tables/runs_csv.h"
+#include "sim/answer/interval.h"
+#include "sim/output/json.h"
+#include "sim/answer/evaluate.h"
 
-namespace sim::report {
+namespace sim::output {
 struct Document;
 }
 
@@ -36,17 +36,17 @@ struct Prediction {
   std::string plan;  // short name
   std::optional<double> iter_time_s, tflops_gpu, allocated_gib, reserved_gib, bubble_pct;
   std::optional<bool> oom;
-  std::optional<bool> tight;               // the outcome hangs on little (report/answer.h, Verdict)
+  std::optional<bool> tight;               // the outcome hangs on little (answer/answer.h, Verdict)
   std::optional<double> fits_probability;  // 0 to 1
   std::optional<bool> rule_says_oom;       // the closed form's 80 % rule
-  report::Situation situation;
+  answer::Situation situation;
   bool fitted = false;        // the profile was fitted on this row
   bool assumes_gpus = false;  // on how many GPUs it ran is not published
   // 90 %, in the order of quantities(): by all sources, and by all but the row's own.
-  std::vector<std::optional<report::Interval>> intervals, intervals_elsewhere;
+  std::vector<std::optional<answer::Interval>> intervals, intervals_elsewhere;
 };
 
-Prediction predict(const config::RunsRow& row, search::Sites& sites);
+Prediction predict(const input::RunsRow& row, answer::Sites& sites);
 
 // To and from the worker that predicts.
 std::string to_text(const Prediction& prediction);
@@ -61,8 +61,8 @@ struct Quantity {
   const char* column;
   int digits;  // after the point, in the CSV
   std::optional<double> (*predicted)(const Prediction& prediction);
-  config::ResidualOf residual;  // whose spread its interval has
-  report::Interval (*around)(double predicted, const report::Spread& spread);
+  input::ResidualOf residual;  // whose spread its interval has
+  answer::Interval (*around)(double predicted, const answer::Spread& spread);
 };
 const std::vector<Quantity>& quantities();
 enum QuantityIndex : std::size_t { throughput, iteration_time, allocated, reserved, bubble };
@@ -77,10 +77,10 @@ std::optional<double> relative_error(const Row& row, const Prediction& predictio
 // The 90 % intervals of every prediction. Where the residuals hold what a row itself said, its
 // interval is made without that: it is what a run like it would have been told before it ran.
 void add_intervals(const std::vector<Row>& rows, std::vector<Prediction>& predictions,
-                   const config::RunResiduals& residuals);
+                   const input::RunResiduals& residuals);
 
 // The residuals of the rows, by source and situation; a run's time counts once.
-config::RunResiduals residuals_of(const std::vector<Row>& rows,
+input::RunResiduals residuals_of(const std::vector<Row>& rows,
                                   const std::vector<Prediction>& predictions,
                                   const std::string& command);
 
@@ -117,15 +117,15 @@ struct SourcesApart {
   std::string situation, one, other;
   double percent = 0, noise_percent = 0;  // between their medians; the larger scatter around one
 };
-std::vector<SourcesApart> sources_apart(const config::RunResiduals& residuals);
+std::vector<SourcesApart> sources_apart(const input::RunResiduals& residuals);
 
 // Overall, by group, why rows are missing, and row by row. Groups: what rows have in the columns
 // `by` together; without columns, their source and their GPU.
-report::Document validation_answer(const std::vector<Row>& rows,
+output::Document validation_answer(const std::vector<Row>& rows,
                                    const std::vector<Prediction>& predictions,
                                    const std::vector<std::string>& by = {});
 // With charts; `name` says of what.
-report::Document validation_document(const std::string& name, const std::vector<Row>& rows,
+output::Document validation_document(const std::string& name, const std::vector<Row>& rows,
                                      const std::vector<Prediction>& predictions);
 
 }  // namespace sim::calibrate

@@ -8,14 +8,14 @@
 #include <nlohmann/json.hpp>
 
 #include "sim/calibrate/validate.h"
-#include "sim/core/text.h"
-#include "sim/report/document.h"
+#include "sim/base/text.h"
+#include "sim/output/document.h"
 
 namespace sim::calibrate {
 
 namespace {
 
-using report::Json;
+using output::Json;
 
 struct Unit {
   const char *heading, *unit;
@@ -28,11 +28,11 @@ Unit unit_of(const std::string& name) {
   return {"bubble", "%"};
 }
 
-report::Rows quantity_rows(const std::vector<Row>& rows, const std::vector<Prediction>& predictions,
+output::Rows quantity_rows(const std::vector<Row>& rows, const std::vector<Prediction>& predictions,
                            std::size_t which) {
   const Quantity& quantity = quantities()[which];
   const Unit unit = unit_of(quantity.name);
-  report::Rows table{quantity.name,
+  output::Rows table{quantity.name,
                      std::string(unit.heading) + ": every row that states it",
                      {{"row", "row", "", 0, true},
                       {"source", "source", "", 0, true},
@@ -49,10 +49,10 @@ report::Rows quantity_rows(const std::vector<Row>& rows, const std::vector<Predi
     const Prediction& prediction = predictions[i];
     const std::optional<double> error = relative_error(rows[i], prediction, quantity);
     if (!error) continue;
-    const std::optional<report::Interval>* interval =
+    const std::optional<answer::Interval>* interval =
         which < prediction.intervals.size() ? &prediction.intervals[which] : nullptr;
     const bool known = interval != nullptr && interval->has_value();
-    const auto number = [](double value) { return Json(report::rounded(value, 4)); };
+    const auto number = [](double value) { return Json(output::rounded(value, 4)); };
     table.cells.push_back(
         {prediction.row_id, cell(rows[i], "source_group"), number(*measured(rows[i], quantity)),
          number(*quantity.predicted(prediction)), known ? number((*interval)->low) : Json(nullptr),
@@ -63,7 +63,7 @@ report::Rows quantity_rows(const std::vector<Row>& rows, const std::vector<Predi
 }
 
 // Mean and bias of the errors of each source.
-report::Rows source_rows(const report::Rows& table) {
+output::Rows source_rows(const output::Rows& table) {
   struct Sum {
     double absolute = 0, bias = 0;
     int rows = 0;
@@ -76,7 +76,7 @@ report::Rows source_rows(const report::Rows& table) {
     sum.bias += error;
     ++sum.rows;
   }
-  report::Rows out{table.name + "_by_source",
+  output::Rows out{table.name + "_by_source",
                    "",
                    {{"source", "source", "", 0, true},
                     {"mean_error_pct", "mean |error|", "%", 2},
@@ -85,16 +85,16 @@ report::Rows source_rows(const report::Rows& table) {
                    {}};
   for (const auto& [source, sum] : sums) {
     out.cells.push_back({source.empty() ? "(no source)" : source,
-                         report::rounded(sum.absolute / sum.rows, 3),
-                         report::rounded(sum.bias / sum.rows, 3), sum.rows});
+                         output::rounded(sum.absolute / sum.rows, 3),
+                         output::rounded(sum.bias / sum.rows, 3), sum.rows});
   }
   out.title = "error by source, " + table.title.substr(0, table.title.find(':'));
   return out;
 }
 
-void add_charts(report::Document& document, const report::Rows& table) {
+void add_charts(output::Document& document, const output::Rows& table) {
   const std::string what = table.title.substr(0, table.title.find(':'));
-  report::Series points;
+  output::Series points;
   points.title = what + ": predicted against measured, with 90 % intervals";
   points.table = table.name;
   points.x = "measured";
@@ -103,10 +103,10 @@ void add_charts(report::Document& document, const report::Rows& table) {
   points.label = "row";
   points.low = "low";
   points.high = "high";
-  points.rules.push_back({report::Rule::Kind::slope, 1, "equal"});
+  points.rules.push_back({output::Rule::Kind::slope, 1, "equal"});
   document.blocks.emplace_back(std::move(points));
-  report::Series bars;
-  bars.kind = report::Series::Kind::bars;
+  output::Series bars;
+  bars.kind = output::Series::Kind::bars;
   bars.title = what + ": mean error by source, percent";
   bars.table = table.name + "_by_source";
   bars.x = "source";
@@ -116,22 +116,22 @@ void add_charts(report::Document& document, const report::Rows& table) {
 
 }  // namespace
 
-report::Document validation_document(const std::string& name, const std::vector<Row>& rows,
+output::Document validation_document(const std::string& name, const std::vector<Row>& rows,
                                      const std::vector<Prediction>& predictions) {
-  report::Document document{
+  output::Document document{
       "Predicted against measured: " + name, "every row of the tables, replayed", {"source"}, {}};
   const auto predicted = std::ranges::count(predictions, "predicted", &Prediction::status);
-  document.blocks.emplace_back(report::Note{
+  document.blocks.emplace_back(output::Note{
       "", fmt::format("{}, {} predicted", counted(std::ssize(rows), "row"), predicted), true});
-  std::vector<report::Rows> tables;
+  std::vector<output::Rows> tables;
   for (std::size_t which = 0; which < quantities().size(); ++which) {
-    report::Rows table = quantity_rows(rows, predictions, which);
+    output::Rows table = quantity_rows(rows, predictions, which);
     if (table.cells.empty()) continue;
     add_charts(document, table);
     tables.push_back(source_rows(table));
     tables.push_back(std::move(table));
   }
-  for (report::Rows& table : tables) document.blocks.emplace_back(std::move(table));
+  for (output::Rows& table : tables) document.blocks.emplace_back(std::move(table));
   return document;
 }
 

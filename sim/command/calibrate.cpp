@@ -1,5 +1,5 @@
 // calibrate.cpp — `rehearse calibrate`: measurements become a profile.
-#include "sim/calibrate/calibrate.h"
+#include "sim/calibrate/fit/calibrate.h"
 
 #include <fmt/format.h>
 
@@ -8,24 +8,24 @@
 #include <chrono>
 #include <filesystem>
 
-#include "sim/calibrate/row_plan.h"
+#include "sim/calibrate/rows/row_plan.h"
 #include "sim/command/calibrate_trace.h"
-#include "sim/command/command.h"
-#include "sim/config/locate.h"
-#include "sim/report/output.h"
+#include "sim/command/common/command.h"
+#include "sim/input/text/locate.h"
+#include "sim/output/output.h"
 
 namespace sim::command {
 
 namespace {
 
 // The machine that is calibrated: of --cluster, of --profile, or the one that a source names.
-config::Machine machine_for(const Options& options,
+input::Machine machine_for(const Options& options,
                             const std::vector<calibrate::SourceFile>& sources) {
-  if (options.has("cluster")) return need(config::find_cluster(options.text("cluster")));
+  if (options.has("cluster")) return need(input::find_cluster(options.text("cluster")));
   if (options.has("profile")) {
     const std::string wanted = std::filesystem::path(options.text("profile")).stem().string();
     for (const std::string& name : calibrate::known_clusters()) {
-      config::Machine machine = need(config::find_cluster(name));
+      input::Machine machine = need(input::find_cluster(name));
       if (machine.gpu.profile == wanted) return machine;
     }
     throw Stop{exit_usage,
@@ -35,12 +35,12 @@ config::Machine machine_for(const Options& options,
   }
   for (const calibrate::SourceFile& source : sources) {
     const std::string name = calibrate::cluster_for(source.measurements.device);
-    if (!name.empty()) return need(config::find_cluster(name));
+    if (!name.empty()) return need(input::find_cluster(name));
   }
   throw Stop{exit_usage,
              fmt::format("the sources do not say which GPU they are of: name a profile to start "
                          "from with --profile; there are {}",
-                         fmt::join(config::names(config::Kind::profile), ", "))};
+                         fmt::join(input::names(input::Kind::profile), ", "))};
 }
 
 // "2024-02-29": a day that there was or will be.
@@ -88,10 +88,10 @@ int run_calibrate(const Arguments& arguments, Globals globals) {
     sources.push_back({path, std::string(read->reader->name), read->measurements});
   }
   if (!problems.empty()) throw Stop{complain(problems), ""};
-  const config::Machine machine = machine_for(options, sources);
+  const input::Machine machine = machine_for(options, sources);
   const std::string base = options.text("profile", machine.gpu.profile);
   calibrate::Wanted wanted;
-  wanted.base = need(config::locate(config::Kind::profile, base));
+  wanted.base = need(input::locate(input::Kind::profile, base));
   const std::string output = options.text("output");
   wanted.name = output.empty() ? base : std::filesystem::path(output).stem().string();
   wanted.date = date;
@@ -103,7 +103,7 @@ int run_calibrate(const Arguments& arguments, Globals globals) {
       need(calibrate::calibrate(std::move(sources), machine, wanted));
   const bool written = !output.empty() && calibrate::fitted(done) > 0;
   if (written) {
-    const std::string problem = report::write_file(output, done.profile);
+    const std::string problem = output::write_file(output, done.profile);
     if (!problem.empty()) throw Stop{exit_io, problem};
   }
   const bool refused = !output.empty() && !written;

@@ -8,12 +8,12 @@
 #include <filesystem>
 #include <map>
 
-#include "sim/calibrate/calibrate.h"
+#include "sim/calibrate/fit/calibrate.h"
 #include "sim/calibrate/trace/step_document.h"
-#include "sim/command/watch.h"
-#include "sim/config/locate.h"
-#include "sim/config/plan.h"
-#include "sim/report/output.h"
+#include "sim/command/common/watch.h"
+#include "sim/input/text/locate.h"
+#include "sim/input/plan/plan.h"
+#include "sim/output/output.h"
 
 namespace sim::command {
 
@@ -32,8 +32,8 @@ int rank_of(const Options& options, const calibrate::MeasuredTrace& trace, int w
                          trace.path, said, trace.world, world)};
 }
 
-std::vector<ComparedTrace> compare_all(const Options& options, const config::PlanFile& file,
-                                       search::Site& site) {
+std::vector<ComparedTrace> compare_all(const Options& options, const input::PlanFile& file,
+                                       answer::Site& site) {
   std::vector<ComparedTrace> out;
   std::map<int, std::shared_ptr<const calibrate::ExpectedStep>> steps;
   for (const std::string& path : options.words()) {
@@ -53,7 +53,7 @@ std::vector<ComparedTrace> compare_all(const Options& options, const config::Pla
 }
 
 void draw(const std::string& path, const std::vector<ComparedTrace>& traces) {
-  report::SliceTrace out;
+  output::SliceTrace out;
   std::string problem = out.open(path, fmt::format("rank {}", traces.front().rank));
   if (!problem.empty()) throw Stop{exit_io, problem};
   for (const ComparedTrace& one : traces) calibrate::draw(one, out);
@@ -75,17 +75,17 @@ std::string command_line(const Options& options, const std::string& base) {
 int run_calibrate_trace(const Options& options, const Globals& globals) {
   std::vector<std::string> settings = options.list("set");
   if (options.has("cluster")) settings.push_back("cluster=" + options.text("cluster"));
-  const config::PlanFile file =
-      need(config::load_plan(workload_path(options.text("plan")), settings));
-  search::Sites sites;
-  search::Site& site = site_of(file, sites);
+  const input::PlanFile file =
+      need(input::load_plan(workload_path(options.text("plan")), settings));
+  answer::Sites sites;
+  answer::Site& site = site_of(file, sites);
   const std::vector<ComparedTrace> traces = compare_all(options, file, site);
   if (options.has("trace")) draw(options.text("trace"), traces);
 
-  report::Document document;
+  output::Document document;
   std::vector<calibrate::RankTrace> ranks;
   for (const ComparedTrace& one : traces) {
-    for (report::Block& block : calibrate::comparison_blocks(one))
+    for (output::Block& block : calibrate::comparison_blocks(one))
       document.blocks.push_back(std::move(block));
     ranks.push_back({one.rank, one.expected.get(), &one.trace, &one.match});
   }
@@ -95,21 +95,21 @@ int run_calibrate_trace(const Options& options, const Globals& globals) {
   const std::string base = options.text("profile", file.machine.gpu.profile);
   const std::string output = options.text("output");
   calibrate::Wanted wanted;
-  wanted.base = need(config::locate(config::Kind::profile, base));
+  wanted.base = need(input::locate(input::Kind::profile, base));
   wanted.name = output.empty() ? base : std::filesystem::path(output).stem().string();
   wanted.date = options.text("date");
   wanted.command = command_line(options, base);
   const Result<calibrate::Calibration> done =
       calibrate::calibrate_traces(traces, file.plan, site, wanted);
   if (done) {
-    for (report::Block& block : calibrate::calibration_document(*done).blocks)
+    for (output::Block& block : calibrate::calibration_document(*done).blocks)
       document.blocks.push_back(std::move(block));
     if (!output.empty() && calibrate::fitted(*done) > 0) {
-      const std::string problem = report::write_file(output, done->profile);
+      const std::string problem = output::write_file(output, done->profile);
       if (!problem.empty()) throw Stop{exit_io, problem};
     }
   } else {
-    document.blocks.emplace_back(report::Note{"", "no profile: nothing of it could be fitted"});
+    document.blocks.emplace_back(output::Note{"", "no profile: nothing of it could be fitted"});
   }
   const bool refused = !output.empty() && (!done || calibrate::fitted(*done) == 0);
   // One document: what was asked for, or why there is none.

@@ -1,7 +1,7 @@
 // calibrate_trace.h — the half of `rehearse calibrate` that compares traces with a plan.
 #pragma once
 
-#include "sim/command/command.h"
+#include "sim/command/common/command.h"
 
 namespace sim::command {
 

@@ -7,19 +7,19 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "sim/campaign/document.h"
-#include "sim/campaign/run.h"
-#include "sim/campaign/shards.h"
-#include "sim/campaign/timeline.h"
-#include "sim/campaign/variants.h"
-#include "sim/command/command.h"
-#include "sim/command/interrupt.h"
+#include "sim/study/campaign/document.h"
+#include "sim/study/campaign/run.h"
+#include "sim/study/campaign/shards.h"
+#include "sim/study/campaign/timeline.h"
+#include "sim/study/campaign/variants.h"
+#include "sim/command/common/command.h"
+#include "sim/command/common/interrupt.h"
 #include "sim/command/report.h"
-#include "sim/config/locate.h"
-#include "sim/core/cores.h"
-#include "sim/core/quantity.h"
-#include "sim/core/text.h"
-#include "sim/report/output.h"
+#include "sim/input/text/locate.h"
+#include "sim/base/cores.h"
+#include "sim/base/quantity.h"
+#include "sim/base/text.h"
+#include "sim/output/output.h"
 
 namespace sim::command {
 
@@ -99,24 +99,24 @@ void take_plan(const Options& options, Setup& setup) {
   }
   if (options.has("gpus")) setup.settings.push_back("gpus=" + options.text("gpus"));
   std::string plan = named.name;
-  if (!named.name.empty() && config::is_campaign(named.name)) {
-    setup.file = need(config::load_campaign(named.name));
+  if (!named.name.empty() && input::is_campaign(named.name)) {
+    setup.file = need(input::load_campaign(named.name));
     plan = setup.file.plan;
   }
   if (plan.empty() && setup.settings.empty() && setup.file.settings.empty())
     throw Stop{exit_usage, "name a campaign or a plan, or give --step-time"};
   if (plan.empty()) return;
-  const Result<std::string> beside = config::locate(config::Kind::workload, plan, setup.file.path);
+  const Result<std::string> beside = input::locate(input::Kind::workload, plan, setup.file.path);
   setup.plan = beside ? *beside : workload_path(plan);
 }
 
-void take_checkpoint(const Options& options, config::CampaignFile& file) {
+void take_checkpoint(const Options& options, input::CampaignFile& file) {
   if (file.checkpoints.empty()) {
     file.checkpoints.emplace_back();
     file.checkpoints.back().name = "storage";
     file.checkpoints.back().where = "command line";
   }
-  config::CheckpointFields& last = file.checkpoints.back();
+  input::CheckpointFields& last = file.checkpoints.back();
   last.interval = span_option(options, "checkpoint-interval", last.interval);
   last.write = span_option(options, "checkpoint-write", last.write);
   last.background = span_option(options, "checkpoint-background", last.background);
@@ -126,8 +126,8 @@ void take_checkpoint(const Options& options, config::CampaignFile& file) {
     refuse("checkpoint-interval", "it must be more than zero");
 }
 
-void take_restart(const Options& options, config::CampaignFile& file) {
-  config::RestartFields& restart = file.restart;
+void take_restart(const Options& options, input::CampaignFile& file) {
+  input::RestartFields& restart = file.restart;
   restart.detection = span_option(options, "detection", restart.detection);
   if (!options.has("restart")) return;
   // All of it, the load of the checkpoint too.
@@ -135,13 +135,13 @@ void take_restart(const Options& options, config::CampaignFile& file) {
   restart = {};
   restart.detection = detection;
   restart.scheduling = span_option(options, "restart", 0);
-  for (config::CheckpointFields& checkpoint : file.checkpoints) checkpoint.load = 0;
+  for (input::CheckpointFields& checkpoint : file.checkpoints) checkpoint.load = 0;
 }
 
 Setup setup_of(const Options& options) {
   Setup setup;
   take_plan(options, setup);
-  config::CampaignFile& file = setup.file;
+  input::CampaignFile& file = setup.file;
   take_checkpoint(options, file);
   take_restart(options, file);
   file.length = span_option(options, "days", file.length > 0 ? file.length : 54 * 86400.0, 86400);
@@ -156,7 +156,7 @@ Setup setup_of(const Options& options) {
   file.failures = options.text("failures", file.failures);
   if (options.has("failures")) file.mtbf = -1;
   if (!file.failures.empty())
-    setup.kinds = need(config::load_failures(file.failures, beside)).kinds;
+    setup.kinds = need(input::load_failures(file.failures, beside)).kinds;
   if (options.has("step-time") && !setup.kinds.empty() && setup.gpus > setup.gpus_per_node &&
       setup.gpus % setup.gpus_per_node != 0)
     refuse("gpus",
@@ -176,7 +176,7 @@ Setup setup_of(const Options& options) {
   if (!file.trace.empty() && setup.kinds.empty())
     refuse("trace", "the kinds of a trace are those of a table: --failures");
   if (!file.trace.empty())
-    setup.trace = need(config::load_failure_trace(file.trace, setup.kinds, 1'000'000));
+    setup.trace = need(input::load_failure_trace(file.trace, setup.kinds, 1'000'000));
   if (options.has("price")) {
     const std::string text = options.text("price");
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), setup.price);
@@ -200,15 +200,15 @@ bool go_on() {
 }
 
 int print_comparison(const Setup& setup, campaign::Steps& steps,
-                     const std::vector<config::Vary>& varies, const campaign::Seeds& seeds,
+                     const std::vector<input::Vary>& varies, const campaign::Seeds& seeds,
                      Globals globals) {
-  const std::vector<config::Variant> variants = need(config::combinations(varies));
+  const std::vector<input::Variant> variants = need(input::combinations(varies));
   const std::vector<campaign::Row> rows = campaign::compare(setup, variants, steps, seeds, go_on);
   if (rows.empty()) throw Stop{exit_interrupted, "interrupted"};
   if (globals.json) {
-    report::Json json = report::Json::array();
+    output::Json json = output::Json::array();
     for (const campaign::Row& row : rows) json.push_back(campaign::to_json(row));
-    print(report::document("campaign-variants", std::move(json)).dump(2) + "\n");
+    print(output::document("campaign-variants", std::move(json)).dump(2) + "\n");
   } else {
     print(campaign::text(rows));
   }
@@ -258,7 +258,7 @@ int write_shard(const Options& options, const campaign::Built& built, campaign::
     if (outcomes.empty()) throw Stop{exit_interrupted, "interrupted"};
   }
   const std::string problem =
-      report::write_file(path, campaign::lines_of(built.spec, part, outcomes));
+      output::write_file(path, campaign::lines_of(built.spec, part, outcomes));
   if (!problem.empty()) throw Stop{exit_io, problem};
   say_written(globals, path,
               fmt::format("{}: shard {} of {} done; when all are: --merge FILE of each instead of "
@@ -291,13 +291,13 @@ int run_campaign(const Arguments& arguments, Globals globals) {
   options.parse(arguments, globals);
   const Setup setup = setup_of(options);
   const campaign::Seeds seeds = seeds_of(options);
-  std::vector<config::Vary> varies;
+  std::vector<input::Vary> varies;
   bool vary_interval = false;
   for (const std::string& text : options.list("vary")) {
     if (text == "interval") {
       vary_interval = true;
     } else {
-      varies.push_back(need(config::parse_vary(text)));
+      varies.push_back(need(input::parse_vary(text)));
       const std::string unknown = campaign::unknown(varies.back().key);
       if (!unknown.empty()) refuse("vary", unknown);
       for (const std::string& value : varies.back().values)
@@ -323,7 +323,7 @@ int run_campaign(const Arguments& arguments, Globals globals) {
   if (options.has("report"))
     write_page(options.text("report"), campaign::document(summary, built, timeline));
   print(globals.json
-            ? report::document("campaign", campaign::to_json(summary, built)).dump(2) + "\n"
+            ? output::document("campaign", campaign::to_json(summary, built)).dump(2) + "\n"
             : campaign::text(summary, built, campaign::strip(timeline, 72)));
   return exit_yes;
 }

@@ -5,31 +5,31 @@
 #include <array>
 #include <filesystem>
 
-#include "sim/calibrate/measured_table.h"
+#include "sim/calibrate/tables/measured_table.h"
 #include "sim/calibrate/readers/reader.h"
-#include "sim/calibrate/timings.h"
-#include "sim/command/command.h"
-#include "sim/config/campaign.h"
-#include "sim/config/cluster.h"
-#include "sim/config/codec.h"
-#include "sim/config/framework.h"
-#include "sim/config/grid.h"
-#include "sim/config/huggingface.h"
-#include "sim/config/kinds.h"
-#include "sim/config/launch.h"
-#include "sim/config/locate.h"
-#include "sim/config/plan.h"
-#include "sim/config/profile.h"
-#include "sim/config/residuals.h"
-#include "sim/config/runs_csv.h"
-#include "sim/config/search.h"
-#include "sim/config/table_csv.h"
-#include "sim/config/textproto.h"
-#include "sim/config/tokenizer.h"
-#include "sim/config/whatif.h"
-#include "sim/memory/replay.h"
-#include "sim/memory/snapshot.h"
-#include "sim/report/document.h"
+#include "sim/calibrate/tables/timings.h"
+#include "sim/command/common/command.h"
+#include "sim/input/plan/campaign.h"
+#include "sim/input/cluster/cluster.h"
+#include "sim/input/tables/codec.h"
+#include "sim/input/frameworks/framework.h"
+#include "sim/input/plan/grid.h"
+#include "sim/input/models/huggingface.h"
+#include "sim/input/text/kinds.h"
+#include "sim/input/launch/launch.h"
+#include "sim/input/text/locate.h"
+#include "sim/input/plan/plan.h"
+#include "sim/input/profile/profile.h"
+#include "sim/input/profile/residuals.h"
+#include "sim/input/tables/runs_csv.h"
+#include "sim/input/plan/search.h"
+#include "sim/input/tables/table_csv.h"
+#include "sim/input/text/textproto.h"
+#include "sim/input/tables/tokenizer.h"
+#include "sim/input/plan/whatif.h"
+#include "sim/allocator/recorded/replay.h"
+#include "sim/allocator/recorded/snapshot.h"
+#include "sim/output/document.h"
 
 namespace sim::command {
 
@@ -43,13 +43,13 @@ Diagnostics problems_of(const Result<T>& result) {
 }
 
 Diagnostics check_trace(const std::string& path) {
-  const Result<std::string> text = config::read_file(path, trace_bytes_max);
-  return text ? problems_of(memory::parse_trace(*text, path, memory::Rules::newer)) : text.errors();
+  const Result<std::string> text = input::read_file(path, trace_bytes_max);
+  return text ? problems_of(allocator::parse_trace(*text, path, allocator::Rules::newer)) : text.errors();
 }
 
 Diagnostics check_snapshot(const std::string& path) {
-  const Result<std::string> bytes = config::read_file(path, trace_bytes_max);
-  return bytes ? problems_of(memory::read_snapshot(*bytes, path)) : bytes.errors();
+  const Result<std::string> bytes = input::read_file(path, trace_bytes_max);
+  return bytes ? problems_of(allocator::read_snapshot(*bytes, path)) : bytes.errors();
 }
 
 // Whatever one of calibrate's readers knows.
@@ -59,39 +59,39 @@ Diagnostics check_measurements(const std::string& path) {
 
 // Of all rows, which `validate` passes over one by one.
 Diagnostics check_runs(const std::string& path) {
-  const Result<config::RunsTable> table = config::load_runs(path);
-  return table ? config::row_problems(*table) : table.errors();
+  const Result<input::RunsTable> table = input::load_runs(path);
+  return table ? input::row_problems(*table) : table.errors();
 }
 
 Diagnostics check_table(const std::string& path) {
-  const Result<config::Table> table = config::load_table(path);
+  const Result<input::Table> table = input::load_table(path);
   return table ? calibrate::cell_problems(*table) : table.errors();
 }
 
 // With the table and the trace that it names, and the plan of each of its phases and pools.
 Diagnostics check_campaign(const std::string& path) {
-  const Result<config::CampaignFile> file = config::load_campaign(path);
+  const Result<input::CampaignFile> file = input::load_campaign(path);
   if (!file) return file.errors();
   Diagnostics problems;
   const auto take = [&](Diagnostics more) {
     problems.insert(problems.end(), more.begin(), more.end());
   };
   if (!file->failures.empty()) {
-    const Result<config::FailureFile> table = config::load_failures(file->failures, file->path);
+    const Result<input::FailureFile> table = input::load_failures(file->failures, file->path);
     take(problems_of(table));
     if (table && !file->trace.empty())
-      take(problems_of(config::load_failure_trace(file->trace, table->kinds, 1'000'000)));
+      take(problems_of(input::load_failure_trace(file->trace, table->kinds, 1'000'000)));
   }
   if (file->plan.empty()) return problems;
-  const Result<std::string> plan = config::locate(config::Kind::workload, file->plan, file->path);
+  const Result<std::string> plan = input::locate(input::Kind::workload, file->plan, file->path);
   if (!plan) return plan.errors();
   std::vector<std::vector<std::string>> beside = {{}};
-  for (const config::PhaseFields& phase : file->phases) beside.push_back(phase.settings);
-  for (const config::PoolFields& pool : file->pools) beside.push_back(pool.settings);
+  for (const input::PhaseFields& phase : file->phases) beside.push_back(phase.settings);
+  for (const input::PoolFields& pool : file->pools) beside.push_back(pool.settings);
   for (const std::vector<std::string>& more : beside) {
     std::vector<std::string> settings = file->settings;
     settings.insert(settings.end(), more.begin(), more.end());
-    take(problems_of(config::load_plan(*plan, settings)));
+    take(problems_of(input::load_plan(*plan, settings)));
   }
   return problems;
 }
@@ -101,33 +101,33 @@ struct Kind {
   Diagnostics (*problems)(const std::string& path);
 };
 constexpr std::array<Kind, 20> kinds = {{
-    {"plan", [](const std::string& path) { return problems_of(config::load_plan(path)); }},
-    {"grid", [](const std::string& path) { return problems_of(config::load_grid(path)); }},
-    {"cluster", [](const std::string& path) { return problems_of(config::load_cluster(path)); }},
-    {"profile", [](const std::string& path) { return problems_of(config::load_profile(path)); }},
-    {"model", [](const std::string& path) { return problems_of(config::load_huggingface(path)); }},
+    {"plan", [](const std::string& path) { return problems_of(input::load_plan(path)); }},
+    {"grid", [](const std::string& path) { return problems_of(input::load_grid(path)); }},
+    {"cluster", [](const std::string& path) { return problems_of(input::load_cluster(path)); }},
+    {"profile", [](const std::string& path) { return problems_of(input::load_profile(path)); }},
+    {"model", [](const std::string& path) { return problems_of(input::load_huggingface(path)); }},
     {"launch-script",
-     [](const std::string& path) { return problems_of(config::load_megatron(path)); }},
+     [](const std::string& path) { return problems_of(input::load_megatron(path)); }},
     {"runs", check_runs},
     {"table", check_table},
     {"measurements", check_measurements},
     {"campaign", check_campaign},
-    {"search", [](const std::string& path) { return problems_of(config::load_search(path)); }},
-    {"failures", [](const std::string& path) { return problems_of(config::load_failures(path)); }},
-    {"framework", config::framework_problems},
-    {"codec", [](const std::string& path) { return problems_of(config::load_codec(path)); }},
-    {"tokenizers", config::tokenizer_problems},
+    {"search", [](const std::string& path) { return problems_of(input::load_search(path)); }},
+    {"failures", [](const std::string& path) { return problems_of(input::load_failures(path)); }},
+    {"framework", input::framework_problems},
+    {"codec", [](const std::string& path) { return problems_of(input::load_codec(path)); }},
+    {"tokenizers", input::tokenizer_problems},
     {"residuals",
-     [](const std::string& path) { return problems_of(config::load_residuals(path)); }},
-    {"variants", [](const std::string& path) { return problems_of(config::load_whatif(path)); }},
-    {"cells", [](const std::string& path) { return problems_of(config::load_table(path)); }},
+     [](const std::string& path) { return problems_of(input::load_residuals(path)); }},
+    {"variants", [](const std::string& path) { return problems_of(input::load_whatif(path)); }},
+    {"cells", [](const std::string& path) { return problems_of(input::load_table(path)); }},
     {"trace", check_trace},
     {"snapshot", check_snapshot},
 }};
 
 // Tables with columns of their own are known by these.
 std::string kind_of_table(const std::string& path) {
-  const Result<config::Table> table = config::load_table(path);
+  const Result<input::Table> table = input::load_table(path);
   if (!table) return "runs";
   if (calibrate::measured_table(*table) != nullptr ||
       calibrate::timing_table(*table) != calibrate::TimingTable::none) {
@@ -135,7 +135,7 @@ std::string kind_of_table(const std::string& path) {
   }
   if (calibrate::read_source(path)) return "measurements";
   // Nobody's table: nothing is known of its cells but that every row has as many. A run is on GPUs.
-  const auto known = std::ranges::count_if(table->columns, config::is_run_column);
+  const auto known = std::ranges::count_if(table->columns, input::is_run_column);
   const bool on_gpus = std::ranges::any_of(table->columns, [](const std::string& column) {
     return column == "gpu" || column == "n_gpus" || column == "tp" || column == "pp";
   });
@@ -146,12 +146,12 @@ std::string kind_of(const std::string& path) {
   const std::string suffix = std::filesystem::path(path).extension().string();
   if (suffix == ".json") return "model";
   if (suffix == ".csv") return kind_of_table(path);
-  if (config::named_as_launch(path)) return "launch-script";
+  if (input::named_as_launch(path)) return "launch-script";
   if (suffix == ".gz" || suffix == ".log") return "measurements";
   if (suffix == ".trace") return "trace";
   if (suffix == ".pickle") return "snapshot";
-  const Result<std::string> text = config::read_file(path);
-  return text ? config::kind_of_text(*text) : "plan";
+  const Result<std::string> text = input::read_file(path);
+  return text ? input::kind_of_text(*text) : "plan";
 }
 
 }  // namespace
@@ -166,7 +166,7 @@ int run_check(const Arguments& arguments, Globals globals) {
   const std::string wanted = options.has("kind") ? options.choice("kind", "", names) : "";
   Diagnostics all;
   std::string good;
-  report::Rows files{report::whole, "", {{"file", ""}, {"kind", ""}, {"problems", ""}}, {}, true};
+  output::Rows files{output::whole, "", {{"file", ""}, {"kind", ""}, {"problems", ""}}, {}, true};
   for (const std::string& path : options.words()) {
     const std::string name = wanted.empty() ? kind_of(path) : wanted;
     const auto kind = std::find_if(kinds.begin(), kinds.end(),
@@ -176,8 +176,8 @@ int run_check(const Arguments& arguments, Globals globals) {
     if (problems.empty()) good += fmt::format("{}: {}, no problems\n", path, name);
     all.insert(all.end(), problems.begin(), problems.end());
   }
-  report::Document document;
-  if (!good.empty()) document.blocks.emplace_back(report::Note{"", good});
+  output::Document document;
+  if (!good.empty()) document.blocks.emplace_back(output::Note{"", good});
   document.blocks.emplace_back(std::move(files));
   say(globals, "check", document);
   return all.empty() ? exit_yes : complain(all);

@@ -6,26 +6,26 @@
 #include <cmath>
 
 #include "sim/calibrate/readers/reader.h"
-#include "sim/command/command.h"
-#include "sim/command/watch.h"
-#include "sim/config/plan.h"
-#include "sim/report/document.h"
-#include "sim/search/evaluate.h"
+#include "sim/command/common/command.h"
+#include "sim/command/common/watch.h"
+#include "sim/input/plan/plan.h"
+#include "sim/output/document.h"
+#include "sim/answer/evaluate.h"
 
 namespace sim::command {
 
 namespace {
 
-config::PlanFile plan_of(const Options& options, Globals globals) {
+input::PlanFile plan_of(const Options& options, Globals globals) {
   auto [path, settings] = options.named(1);
   if (options.has("cluster")) settings.push_back("cluster=" + options.text("cluster"));
-  config::PlanFile file;
+  input::PlanFile file;
   if (options.has("megatron-args")) {
     if (!path.empty()) throw Stop{exit_usage, "either a plan or --megatron-args, not both"};
-    file = need(config::load_megatron(options.text("megatron-args"), settings));
+    file = need(input::load_megatron(options.text("megatron-args"), settings));
   } else {
     if (path.empty()) throw Stop{exit_usage, "name a log and a plan, or --megatron-args"};
-    file = need(config::load_plan(workload_path(path), settings));
+    file = need(input::load_plan(workload_path(path), settings));
   }
   if (!globals.quiet)
     for (const std::string& text : file.notes) note("note: " + text);
@@ -37,27 +37,27 @@ struct Line {
   double measured = 0, predicted = 0;
 };
 
-std::vector<Line> lines_of(const calibrate::MeasuredRun& run, const report::Answer& answer) {
+std::vector<Line> lines_of(const calibrate::MeasuredRun& run, const answer::Answer& answer) {
   const double gib = static_cast<double>(1 << 30);
   const auto in_gib = [&](Bytes bytes) { return static_cast<double>(bytes.n) / gib; };
   std::vector<Line> lines = {
-      {"step", "s", run.seconds, report::step_seconds(answer)},
-      {"tokens per second and GPU", "", run.tokens_s_gpu, report::tokens_per_second_gpu(answer)}};
+      {"step", "s", run.seconds, answer::step_seconds(answer)},
+      {"tokens per second and GPU", "", run.tokens_s_gpu, answer::tokens_per_second_gpu(answer)}};
   if (run.tflops_gpu > 0)
     lines.push_back({"throughput (as printed, megatron)", "TFLOP/s/GPU", run.tflops_gpu,
-                     report::rate(answer, "megatron").tflops_gpu});
+                     answer::rate(answer, "megatron").tflops_gpu});
   if (run.allocated_gib > 0)
     lines.push_back(
-        {"peak allocated", "GiB", run.allocated_gib, in_gib(report::peak_allocated(answer.run))});
+        {"peak allocated", "GiB", run.allocated_gib, in_gib(answer::peak_allocated(answer.run))});
   if (run.reserved_gib > 0)
     lines.push_back(
-        {"peak reserved", "GiB", run.reserved_gib, in_gib(report::peak_reserved(answer.run))});
+        {"peak reserved", "GiB", run.reserved_gib, in_gib(answer::peak_reserved(answer.run))});
   return lines;
 }
 
-report::Rows rows_of(const std::vector<Line>& lines) {
-  using report::Show;
-  report::Rows rows{"rows",
+output::Rows rows_of(const std::vector<Line>& lines) {
+  using output::Show;
+  output::Rows rows{"rows",
                     "",
                     {{"what", "quantity", "", 0, true},
                      {"unit", "unit", "", 0, true},
@@ -71,9 +71,9 @@ report::Rows rows_of(const std::vector<Line>& lines) {
   return rows;
 }
 
-report::Rows rows_of(const std::vector<calibrate::Explanation>& why) {
-  using report::Show;
-  report::Rows rows{"explanations",
+output::Rows rows_of(const std::vector<calibrate::Explanation>& why) {
+  using output::Show;
+  output::Rows rows{"explanations",
                     "what alone would explain the step, to first order",
                     {{"what", "what", "", 0, true},
                      {"factor", "times as long", "", 2},
@@ -82,26 +82,26 @@ report::Rows rows_of(const std::vector<calibrate::Explanation>& why) {
                     {}};
   for (const calibrate::Explanation& one : why) {
     const bool longer = one.factor > 0;
-    rows.cells.push_back({one.what, longer ? report::Json(one.factor) : report::Json(nullptr),
-                          longer ? report::Json(nullptr) : report::Json(one.seconds),
+    rows.cells.push_back({one.what, longer ? output::Json(one.factor) : output::Json(nullptr),
+                          longer ? output::Json(nullptr) : output::Json(one.seconds),
                           one.calibration});
   }
   return rows;
 }
 
-report::Document out_of_memory(const std::string& log, const calibrate::MeasuredRun& run,
-                               const report::Answer& answer) {
-  report::Document document;
+output::Document out_of_memory(const std::string& log, const calibrate::MeasuredRun& run,
+                               const answer::Answer& answer) {
+  output::Document document;
   document.blocks.emplace_back(
-      report::Note{"",
+      output::Note{"",
                    fmt::format("{}: {:.4g} s a step measured; predicted to run out of memory: {}",
-                               log, run.seconds, report::oom_reason(answer.run)),
+                               log, run.seconds, answer::oom_reason(answer.run)),
                    true});
   document.blocks.emplace_back(
-      report::Values{"",
-                     {report::value("steps", "", run.steps), report::value("fits", "", false),
-                      report::value("measured_step_time_s", "", run.seconds),
-                      report::value("reason", "", report::oom_reason(answer.run))}});
+      output::Values{"",
+                     {output::value("steps", "", run.steps), output::value("fits", "", false),
+                      output::value("measured_step_time_s", "", run.seconds),
+                      output::value("reason", "", answer::oom_reason(answer.run))}});
   return document;
 }
 
@@ -117,11 +117,11 @@ int run_compare(const Arguments& arguments, Globals globals) {
   const double within = static_cast<double>(options.number("within", 10, 0, 1000));
   const std::string log = options.words().front();
   const calibrate::Source source = need(calibrate::read_source(log));
-  const config::PlanFile file = plan_of(options, globals);
-  search::Sites sites;
-  search::Site& site = site_of(file, sites);
-  const report::Answer answer = search::evaluate(file.plan, site);
-  const double tokens = report::tokens_per_second_gpu(answer) * report::step_seconds(answer);
+  const input::PlanFile file = plan_of(options, globals);
+  answer::Sites sites;
+  answer::Site& site = site_of(file, sites);
+  const answer::Answer answer = answer::evaluate(file.plan, site);
+  const double tokens = answer::tokens_per_second_gpu(answer) * answer::step_seconds(answer);
   const calibrate::MeasuredRun run = calibrate::measured_run(source.measurements.steps, tokens);
   if (run.steps == 0)
     throw Stop{exit_data, fmt::format("{}: no step with its time in it ({})", log,
@@ -130,21 +130,21 @@ int run_compare(const Arguments& arguments, Globals globals) {
     say(globals, "compare", out_of_memory(log, run, answer));
     return exit_no;
   }
-  const double error = 100 * (report::step_seconds(answer) / run.seconds - 1);
-  report::Document document;
-  document.blocks.emplace_back(report::Note{
+  const double error = 100 * (answer::step_seconds(answer) / run.seconds - 1);
+  output::Document document;
+  document.blocks.emplace_back(output::Note{
       "",
       fmt::format("{} steps of {} measured, median {:.4g} s (nine in ten {:.4g}-{:.4g}); predicted "
                   "{:.4g} s, {:+.1f} %",
-                  run.steps, log, run.seconds, run.low, run.high, report::step_seconds(answer),
+                  run.steps, log, run.seconds, run.low, run.high, answer::step_seconds(answer),
                   error),
       true});
   document.blocks.emplace_back(
-      report::Values{"",
-                     {report::value("steps", "", run.steps), report::value("fits", "", true),
-                      report::value("error_percent", "", error)}});
+      output::Values{"",
+                     {output::value("steps", "", run.steps), output::value("fits", "", true),
+                      output::value("error_percent", "", error)}});
   document.blocks.emplace_back(rows_of(lines_of(run, answer)));
-  report::Rows why = rows_of(calibrate::explanations(answer, run.seconds));
+  output::Rows why = rows_of(calibrate::explanations(answer, run.seconds));
   why.searched = why.cells.empty();
   document.blocks.emplace_back(std::move(why));
   say(globals, "compare", document);

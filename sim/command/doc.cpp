@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <sstream>
 
-#include "sim/command/command.h"
-#include "sim/command/field_values.h"
-#include "sim/config/framework.h"
-#include "sim/core/text.h"
+#include "sim/command/common/command.h"
+#include "sim/command/common/field_values.h"
+#include "sim/input/frameworks/framework.h"
+#include "sim/base/text.h"
 
 namespace sim::command {
 
@@ -25,42 +25,42 @@ bool means(const FieldEntry& entry, const std::string& name) {
 }
 
 // One after the other in text, all of them in one array of JSON. The title has what is not shown.
-void add(const std::string& title, std::vector<report::Value> values, report::Document& document,
-         report::Json& all) {
-  report::Json object = report::Json::object();
-  for (report::Value& one : values) {
+void add(const std::string& title, std::vector<output::Value> values, output::Document& document,
+         output::Json& all) {
+  output::Json object = output::Json::object();
+  for (output::Value& one : values) {
     object[one.what.key] = one.value;
     one.what.key.clear();  // the array has it
     if (one.value == "" || (one.value.is_array() && one.value.empty())) one.what.heading.clear();
   }
   all.push_back(std::move(object));
-  document.blocks.emplace_back(report::Values{title, std::move(values)});
+  document.blocks.emplace_back(output::Values{title, std::move(values)});
 }
 
-void add(const FieldEntry& entry, report::Document& document, report::Json& all) {
-  std::vector<report::Value> values = values_of(entry);
-  for (report::Value& one : values) {
+void add(const FieldEntry& entry, output::Document& document, output::Json& all) {
+  std::vector<output::Value> values = values_of(entry);
+  for (output::Value& one : values) {
     const std::string& key = one.what.key;
     if (key == "of" || key == "name" || key == "line") one.what.heading.clear();
   }
-  const config::FieldText& field = entry.text;
+  const input::FieldText& field = entry.text;
   add(fmt::format("{} (of a {})\n  {}", field.name, entry.of, field.line), std::move(values),
       document, all);
 }
 
-void add(const config::Framework& framework, report::Document& document, report::Json& all) {
-  const std::vector<std::string> says = config::statements_text(framework);
+void add(const input::Framework& framework, output::Document& document, output::Json& all) {
+  const std::vector<std::string> says = input::statements_text(framework);
   add(fmt::format("{} (a framework)\n  {}", framework.name, framework.line),
-      {report::value("of", "", "framework"), report::value("name", "", framework.name),
-       report::value("line", "", framework.line),
-       report::value("source", "source", framework.source),
-       report::value("also", "also called", framework.also),
-       report::value("based_on", "based on", framework.bases),
-       report::value("refused", "refused", framework.refused), report::value("says", "", says)},
+      {output::value("of", "", "framework"), output::value("name", "", framework.name),
+       output::value("line", "", framework.line),
+       output::value("source", "source", framework.source),
+       output::value("also", "also called", framework.also),
+       output::value("based_on", "based on", framework.bases),
+       output::value("refused", "refused", framework.refused), output::value("says", "", says)},
       document, all);
   std::string lines;
   for (const std::string& statement : says) lines += fmt::format("  - {}\n", statement);
-  document.blocks.emplace_back(report::Note{"", lines});
+  document.blocks.emplace_back(output::Note{"", lines});
 }
 
 }  // namespace
@@ -69,14 +69,14 @@ int run_doc(const Arguments& arguments, Globals globals) {
   Options options("doc");
   options.words(1, 100).flags_are_words().parse(arguments, globals);
   const std::vector<FieldEntry> fields = all_fields();
-  need(config::frameworks());
+  need(input::frameworks());
   std::vector<std::string> names;
   for (const FieldEntry& entry : fields) names.push_back(entry.text.name);
-  for (const std::string& name : config::framework_names()) names.push_back(name);
-  for (const std::string_view flag : config::megatron_flags())
+  for (const std::string& name : input::framework_names()) names.push_back(name);
+  for (const std::string_view flag : input::megatron_flags())
     names.push_back("--" + std::string(flag));
-  report::Document document;
-  report::Json all = report::Json::array();
+  output::Document document;
+  output::Json all = output::Json::array();
   for (const std::string& wanted : options.words()) {
     bool found = false;
     for (const FieldEntry& entry : fields) {
@@ -84,7 +84,7 @@ int run_doc(const Arguments& arguments, Globals globals) {
       found = true;
       add(entry, document, all);
     }
-    if (const config::Framework* framework = config::find_framework(wanted); framework && !found) {
+    if (const input::Framework* framework = input::find_framework(wanted); framework && !found) {
       found = true;
       add(*framework, document, all);
     }
@@ -94,7 +94,7 @@ int run_doc(const Arguments& arguments, Globals globals) {
                                          wanted, did_you_mean(wanted, names))};
     }
   }
-  document.blocks.emplace_back(report::Data{report::whole, std::move(all)});
+  document.blocks.emplace_back(output::Data{output::whole, std::move(all)});
   say(globals, "doc", document);
   return exit_yes;
 }

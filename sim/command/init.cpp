@@ -3,9 +3,9 @@
 
 #include <array>
 
-#include "sim/command/command.h"
-#include "sim/core/text.h"
-#include "sim/report/output.h"
+#include "sim/command/common/command.h"
+#include "sim/base/text.h"
+#include "sim/output/output.h"
 
 namespace sim::command {
 
@@ -140,7 +140,7 @@ int run_init(const Arguments& arguments, Globals globals) {
     if (options.words()[0] != start.name) continue;
     const std::string path = options.words().size() > 1 ? options.words()[1] : start.file;
     keep_file(options, path);
-    const std::string problem = report::write_file(path, filled(start.text, path));
+    const std::string problem = output::write_file(path, filled(start.text, path));
     if (!problem.empty()) throw Stop{exit_io, problem};
     say_written(globals, path,
                 fmt::format("{}: written; next: {}", path, filled(start.next, path)));

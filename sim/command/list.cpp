@@ -9,19 +9,19 @@
 #include <fstream>
 
 #include "sim/calibrate/readers/reader.h"
-#include "sim/collective/collective.h"
-#include "sim/command/command.h"
-#include "sim/command/field_values.h"
-#include "sim/config/campaign.h"
-#include "sim/config/codec.h"
-#include "sim/config/framework.h"
-#include "sim/config/huggingface.h"
-#include "sim/config/locate.h"
-#include "sim/context/context.h"
-#include "sim/core/text.h"
+#include "sim/cluster/collective/collective.h"
+#include "sim/command/common/command.h"
+#include "sim/command/common/field_values.h"
+#include "sim/input/plan/campaign.h"
+#include "sim/input/tables/codec.h"
+#include "sim/input/frameworks/framework.h"
+#include "sim/input/models/huggingface.h"
+#include "sim/input/text/locate.h"
+#include "sim/job/context/context.h"
+#include "sim/base/text.h"
 #include "sim/model/flops.h"
-#include "sim/offload/offload.h"
-#include "sim/schedule/schedule.h"
+#include "sim/job/offload/offload.h"
+#include "sim/job/schedule/schedule.h"
 
 namespace sim::command {
 
@@ -39,30 +39,30 @@ std::vector<Entry> named(const std::vector<std::string>& names) {
 }
 // Names of files; that there are none is said of a folder that is there.
 std::vector<Entry> files(const char* folder, const std::vector<std::string>& names) {
-  need(config::data_folder(folder));
+  need(input::data_folder(folder));
   return named(names);
 }
 
 std::vector<Entry> models() {
-  return files("models", config::names(config::Kind::model));
+  return files("models", input::names(input::Kind::model));
 }
 std::vector<Entry> clusters() {
-  return files("topologies", config::names(config::Kind::topology));
+  return files("topologies", input::names(input::Kind::topology));
 }
 std::vector<Entry> workloads() {
-  return files("workloads", config::names(config::Kind::workload));
+  return files("workloads", input::names(input::Kind::workload));
 }
 std::vector<Entry> codecs() {
-  return files("calibration/codecs", config::codec_names());
+  return files("calibration/codecs", input::codec_names());
 }
 std::vector<Entry> campaigns() {
-  return files("workloads/campaigns", config::campaign_names());
+  return files("workloads/campaigns", input::campaign_names());
 }
 std::vector<Entry> failures() {
-  return files("workloads/failures", config::failure_names());
+  return files("workloads/failures", input::failure_names());
 }
 std::vector<Entry> profiles() {
-  return files("calibration", config::names(config::Kind::profile));
+  return files("calibration", input::names(input::Kind::profile));
 }
 
 template <class Catalog>
@@ -88,9 +88,9 @@ std::vector<Entry> offloads() {
   return catalog(offload::catalog());
 }
 std::vector<Entry> frameworks() {
-  need(config::data_folder("workloads/frameworks"));
+  need(input::data_folder("workloads/frameworks"));
   std::vector<Entry> entries;
-  for (const config::Framework& one : need(config::frameworks()))
+  for (const input::Framework& one : need(input::frameworks()))
     entries.push_back({one.name, one.line, one.source, 0, 0});
   return entries;
 }
@@ -105,10 +105,10 @@ std::vector<Entry> formats() {
 std::vector<Entry> schemas() {
   std::vector<Entry> entries;
   std::error_code error;
-  const std::string folder = need(config::data_folder("sim/schemas"));
+  const std::string folder = need(input::data_folder("sim/schemas"));
   for (const auto& file : std::filesystem::directory_iterator(folder, error)) {
     std::ifstream in(file.path());
-    const report::Json schema = report::Json::parse(in, nullptr, /*allow_exceptions=*/false);
+    const output::Json schema = output::Json::parse(in, nullptr, /*allow_exceptions=*/false);
     if (schema.is_object())
       entries.push_back({schema.value("$id", ""), schema.value("title", ""), file.path(), 0, 0});
   }
@@ -139,9 +139,9 @@ constexpr std::array<Listed, 15> lists = {{{"models", models},
 // What the files of models say.
 void read_models(std::vector<Entry>& entries) {
   for (Entry& entry : entries) {
-    const Result<std::string> path = config::locate(config::Kind::model, entry.name, "");
+    const Result<std::string> path = input::locate(input::Kind::model, entry.name, "");
     if (!path) continue;
-    const Result<model::Architecture> model = config::load_huggingface(*path);
+    const Result<model::Architecture> model = input::load_huggingface(*path);
     if (!model) continue;
     entry.parameters = model::parameters(*model);
     entry.active_parameters = model::active_parameters(*model);
@@ -153,8 +153,8 @@ void read_models(std::vector<Entry>& entries) {
   }
 }
 
-report::Rows model_rows(const Listed& kind) {
-  report::Rows rows{kind.name,
+output::Rows model_rows(const Listed& kind) {
+  output::Rows rows{kind.name,
                     "",
                     {{"name", "name", "", 0, true},
                      {"summary", "summary", "", 0, true},
@@ -168,9 +168,9 @@ report::Rows model_rows(const Listed& kind) {
   return rows;
 }
 
-report::Rows rows_of(const Listed& kind) {
+output::Rows rows_of(const Listed& kind) {
   if (kind.entries == models) return model_rows(kind);
-  report::Rows rows{kind.name,
+  output::Rows rows{kind.name,
                     "",
                     {{"name", "name", "", 0, true},
                      {"summary", "summary", "", 0, true},
@@ -181,19 +181,19 @@ report::Rows rows_of(const Listed& kind) {
   return rows;
 }
 
-report::Rows field_rows() {
-  report::Rows rows{"fields", "", {}, {}};
+output::Rows field_rows() {
+  output::Rows rows{"fields", "", {}, {}};
   for (const FieldEntry& entry : all_fields()) {
-    std::vector<report::Json>& cells = rows.cells.emplace_back();
+    std::vector<output::Json>& cells = rows.cells.emplace_back();
     rows.columns.clear();
-    for (const report::Value& one : values_of(entry)) {
+    for (const output::Value& one : values_of(entry)) {
       rows.columns.push_back(one.what);
       rows.columns.back().left = true;
       cells.push_back(one.value);
     }
   }
   // `rehearse doc` has the rest.
-  for (report::Column& column : rows.columns)
+  for (output::Column& column : rows.columns)
     if (column.key == "megatron_lm" || column.key == "synonyms") column.heading.clear();
   return rows;
 }
@@ -224,18 +224,18 @@ int run_list(const Arguments& arguments, Globals globals) {
   Options options("list");
   options.words(0, 1).parse(arguments, globals);
   const std::string wanted = options.words().empty() ? "" : options.words()[0];
-  report::Document document;
+  output::Document document;
   std::string in_brief;
   std::vector<std::string> names;
   for (const Listed& kind : lists) {
     names.emplace_back(kind.name);
     if (!wanted.empty() && wanted != kind.name) continue;
     in_brief += wanted.empty() ? in_short(kind) : "";
-    report::Rows rows = rows_of(kind);
+    output::Rows rows = rows_of(kind);
     rows.searched = wanted.empty();
     document.blocks.emplace_back(std::move(rows));
   }
-  if (wanted.empty()) document.blocks.emplace_back(report::Note{"", in_brief});
+  if (wanted.empty()) document.blocks.emplace_back(output::Note{"", in_brief});
   names.insert(names.end(), {"fields", "settings"});
   if (wanted == "fields" || wanted == "settings") document.blocks.emplace_back(field_rows());
   if (!wanted.empty() && std::find(names.begin(), names.end(), wanted) == names.end()) {

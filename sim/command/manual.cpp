@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "sim/command/describe.h"
-#include "sim/core/text.h"
-#include "sim/report/output.h"
+#include "sim/command/common/describe.h"
+#include "sim/base/text.h"
+#include "sim/output/output.h"
 
 namespace sim::command {
 
@@ -58,7 +58,7 @@ int run_man(const Arguments& arguments, Globals globals) {
       pages.emplace_back(fmt::format("{}/rehearse-{}.1", folder, command.name), man_page(command));
     for (const auto& [path, text] : pages) keep_file(options, path);
     for (const auto& [path, text] : pages) {
-      const std::string problem = report::write_file(path, text);
+      const std::string problem = output::write_file(path, text);
       if (!problem.empty()) throw Stop{exit_io, problem};
     }
     say_written(globals, folder, fmt::format("to read: man -l {}/rehearse.1", folder));

@@ -2,15 +2,15 @@
 // written allocator trace or of a recorded CUDA memory snapshot.
 #include <fmt/format.h>
 
-#include "sim/command/command.h"
-#include "sim/config/plan.h"
-#include "sim/config/textproto.h"
-#include "sim/core/text.h"
-#include "sim/memory/recording.h"
-#include "sim/memory/replay.h"
-#include "sim/memory/snapshot.h"
-#include "sim/report/document.h"
-#include "sim/search/evaluate.h"
+#include "sim/command/common/command.h"
+#include "sim/input/plan/plan.h"
+#include "sim/input/text/textproto.h"
+#include "sim/base/text.h"
+#include "sim/allocator/recorded/recording.h"
+#include "sim/allocator/recorded/replay.h"
+#include "sim/allocator/recorded/snapshot.h"
+#include "sim/output/document.h"
+#include "sim/answer/evaluate.h"
 
 namespace sim::command {
 
@@ -18,55 +18,55 @@ namespace {
 
 // Read at most: a snapshot, and a trace in text, whose shortest lines become ten times as large.
 constexpr std::int64_t snapshot_bytes_max = std::int64_t{1} << 30;
-constexpr std::int64_t trace_bytes_max = 64 << 20;
+constexpr std::int64_t replay_bytes_max = 64 << 20;
 constexpr std::size_t print_bytes = 1 << 18;
 
-report::Value bytes(const char* key, const char* words, std::int64_t count) {
-  report::Value one = report::value(key, words, count);
-  one.what.show = report::Show::bytes;
+output::Value bytes(const char* key, const char* words, std::int64_t count) {
+  output::Value one = output::value(key, words, count);
+  one.what.show = output::Show::bytes;
   return one;
 }
 
-report::Document summary(const memory::ReplaySummary& done) {
-  const memory::PoolStatistics& all = done.statistics.all;
+output::Document summary(const allocator::ReplaySummary& done) {
+  const allocator::PoolStatistics& all = done.statistics.all;
   return {"",
           "",
           {},
-          {report::Values{
+          {output::Values{
               "",
-              {report::value("commands", "commands", done.commands),
-               report::value("allocations", "allocations", done.allocations),
-               report::value("out_of_memory", "out of memory", done.out_of_memory),
+              {output::value("commands", "commands", done.commands),
+               output::value("allocations", "allocations", done.allocations),
+               output::value("out_of_memory", "out of memory", done.out_of_memory),
                bytes("allocated_bytes", "allocated", all.allocated_bytes.current),
                bytes("reserved_bytes", "reserved", all.reserved_bytes.current),
                bytes("peak_allocated_bytes", "peak allocated", all.allocated_bytes.peak),
                bytes("peak_reserved_bytes", "peak reserved", all.reserved_bytes.peak),
-               report::value("device_allocations", "asked of the device",
+               output::value("device_allocations", "asked of the device",
                              done.statistics.num_device_alloc),
-               report::value("device_frees", "given back to it", done.statistics.num_device_free),
-               report::value("retries", "retries", done.statistics.num_alloc_retries)}}}};
+               output::value("device_frees", "given back to it", done.statistics.num_device_free),
+               output::value("retries", "retries", done.statistics.num_alloc_retries)}}}};
 }
 
-report::Document summary(const memory::RecordingReplay& done) {
-  const memory::PoolStatistics& all = done.statistics.all;
+output::Document summary(const allocator::RecordingReplay& done) {
+  const allocator::PoolStatistics& all = done.statistics.all;
   return {"",
           "",
           {},
-          {report::Note{"",
+          {output::Note{"",
                         fmt::format("{}: final map {}", done.exact() ? "exact" : "different",
                                     done.final_map_identical ? "identical" : "different"),
                         true},
-           report::Values{
+           output::Values{
                "",
-               {report::value("allocations", "allocations", done.allocations),
-                report::value("allocations_at_recorded_address", "at the recorded address",
+               {output::value("allocations", "allocations", done.allocations),
+                output::value("allocations_at_recorded_address", "at the recorded address",
                               done.allocations_at_recorded_address),
-                report::value("segment_events", "segment events", done.segment_events),
-                report::value("segment_events_matched", "as recorded", done.segment_events_matched),
-                report::value("segment_events_unexpected", "unexpected",
+                output::value("segment_events", "segment events", done.segment_events),
+                output::value("segment_events_matched", "as recorded", done.segment_events_matched),
+                output::value("segment_events_unexpected", "unexpected",
                               done.segment_events_unexpected),
-                report::value("final_map_identical", "", done.final_map_identical),
-                report::value("first_difference",
+                output::value("final_map_identical", "", done.final_map_identical),
+                output::value("first_difference",
                               done.first_difference.empty() ? "" : "first difference",
                               done.first_difference),
                 bytes("peak_allocated_bytes", "peak allocated", all.allocated_bytes.peak),
@@ -74,46 +74,46 @@ report::Document summary(const memory::RecordingReplay& done) {
 }
 
 // A snapshot that torch.cuda.memory._dump_snapshot wrote.
-int replay_pickle(const std::string& content, const std::string& path, memory::Rules rules,
+int replay_pickle(const std::string& content, const std::string& path, allocator::Rules rules,
                   Globals globals) {
-  const memory::Snapshot snapshot = need(memory::read_snapshot(content, path));
-  const memory::RecordingReplay done = need(memory::replay_snapshot(snapshot, rules, path));
+  const allocator::Snapshot snapshot = need(allocator::read_snapshot(content, path));
+  const allocator::RecordingReplay done = need(allocator::replay_snapshot(snapshot, rules, path));
   say(globals, "memory_replay", summary(done));
   return done.exact() ? exit_yes : exit_no;
 }
 
-int replay_text(const std::string& text, const std::string& path, memory::Rules rules,
+int replay_text(const std::string& text, const std::string& path, allocator::Rules rules,
                 Globals globals) {
-  const memory::Trace trace = need(memory::parse_trace(text, path, rules));
+  const allocator::Trace trace = need(allocator::parse_trace(text, path, rules));
   std::string lines;
-  const memory::LineSink sink = [&](std::string_view line) {
+  const allocator::LineSink sink = [&](std::string_view line) {
     lines.append(line) += '\n';
     if (lines.size() < print_bytes) return;
     print(lines);
     lines.clear();
   };
-  const memory::ReplaySummary done =
-      memory::replay_trace(trace, rules, globals.json ? memory::LineSink() : sink);
+  const allocator::ReplaySummary done =
+      allocator::replay_trace(trace, rules, globals.json ? allocator::LineSink() : sink);
   if (!globals.json) print(lines);  // the trace's own answers are its text
   if (globals.json) say(globals, "memory_replay", summary(done));
   return exit_yes;
 }
 
 int estimate(const std::vector<std::string>& words, Globals globals) {
-  const config::PlanFile file =
-      need(config::load_plan(workload_path(words[1]), {words.begin() + 2, words.end()}));
+  const input::PlanFile file =
+      need(input::load_plan(workload_path(words[1]), {words.begin() + 2, words.end()}));
   if (file.plan.architecture.is_mixture())
     throw Stop{exit_data, words[1] +
                               ": error: the closed form of arXiv 2411.06465 counts dense "
                               "layers and does not apply to a mixture of experts; "
                               "`rehearse run` replays it"};
-  const memory::Estimate parts = memory::estimate(search::estimator_input(file.plan));
-  const report::Estimate all = search::estimate(file.plan, file.machine.gpu);
+  const allocator::Estimate parts = allocator::estimate(answer::estimator_input(file.plan));
+  const answer::Estimate all = answer::estimate(file.plan, file.machine.gpu);
   constexpr double bytes_per_gib = 1024.0 * 1024.0 * 1024.0;
   const double weights = parts.weight_optimizer_bytes / bytes_per_gib;
   const double activations = parts.activation_bytes / bytes_per_gib;
-  report::Document document;
-  document.blocks.emplace_back(report::Note{
+  output::Document document;
+  document.blocks.emplace_back(output::Note{
       "",
       fmt::format("closed form: {:.2f} GiB, {} the 80 % rule's {:.1f} on {}: {}\n"
                   "no temporaries, fragmentation, NCCL or CUDA context: `rehearse run` replays "
@@ -121,16 +121,16 @@ int estimate(const std::vector<std::string>& words, Globals globals) {
                   all.gib, all.fits ? "within" : "above", all.limit_gib, file.machine.gpu.name,
                   all.fits ? "fits" : "may run out of memory"),
       true});
-  document.blocks.emplace_back(report::Values{
+  document.blocks.emplace_back(output::Values{
       "",
-      {report::value("method", "method",
+      {output::value("method", "method",
                      "closed form of arXiv 2411.06465, one GPU of the first stage"),
-       report::value("parameters", "parameters", parts.params_first_stage, "", 0),
-       report::value("weights_gradients_optimizer_gib", "weights, gradients, optimizer", weights,
+       output::value("parameters", "parameters", parts.params_first_stage, "", 0),
+       output::value("weights_gradients_optimizer_gib", "weights, gradients, optimizer", weights,
                      "GiB", 3),
-       report::value("activations_gib", "activations", activations, "GiB", 3),
-       report::value("gib", "", all.gib, "GiB"),
-       report::value("limit_gib", "", all.limit_gib, "GiB"), report::value("fits", "", all.fits)}});
+       output::value("activations_gib", "activations", activations, "GiB", 3),
+       output::value("gib", "", all.gib, "GiB"),
+       output::value("limit_gib", "", all.limit_gib, "GiB"), output::value("fits", "", all.fits)}});
   say(globals, "memory_estimate", document);
   return all.fits ? exit_yes : exit_no;
 }
@@ -156,14 +156,14 @@ int run_memory(const Arguments& arguments, Globals globals) {
   if (options.words().size() > 2) throw Stop{exit_usage, "one trace at a time"};
   const std::string& path = options.words()[1];
   const bool old = options.choice("rules", "newer", {"newer", "2.4.0"}) == "2.4.0";
-  const memory::Rules rules = old ? memory::Rules::v2_4_0 : memory::Rules::newer;
-  const std::string bytes = need(config::read_file(path, snapshot_bytes_max));
+  const allocator::Rules rules = old ? allocator::Rules::v2_4_0 : allocator::Rules::newer;
+  const std::string bytes = need(input::read_file(path, snapshot_bytes_max));
   // Every pickle of protocol 2 or later begins with this byte; no text does.
   const bool pickle = !bytes.empty() && bytes[0] == '\x80';
-  if (!pickle && static_cast<std::int64_t>(bytes.size()) > trace_bytes_max)
+  if (!pickle && static_cast<std::int64_t>(bytes.size()) > replay_bytes_max)
     throw Stop{exit_data, fmt::format("{}: error: the trace is larger than {} MiB, the most that "
                                       "is read of one in text",
-                                      path, trace_bytes_max >> 20)};
+                                      path, replay_bytes_max >> 20)};
   return pickle ? replay_pickle(bytes, path, rules, globals)
                 : replay_text(bytes, path, rules, globals);
 }

@@ -1,5 +1,5 @@
 // merge.cpp — `rehearse merge`: shards of many machines become what one machine would have left.
-#include "sim/search/merge.h"
+#include "sim/study/sweep/merge.h"
 
 #include <fmt/format.h>
 
@@ -8,10 +8,10 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
-#include "sim/command/shard.h"
-#include "sim/report/record.h"
-#include "sim/report/sweep_document.h"
-#include "sim/search/sweep.h"
+#include "sim/command/common/shard.h"
+#include "sim/output/record.h"
+#include "sim/output/documents/sweep_document.h"
+#include "sim/study/sweep/sweep.h"
 
 namespace sim::command {
 
@@ -19,7 +19,7 @@ namespace {
 
 // Stops where the folder holds records other than those that would be written, or a results.csv
 // without any.
-void keep_other_records(const search::Merged& merged, const std::string& into) {
+void keep_other_records(const study::Merged& merged, const std::string& into) {
   std::string path = into + "/results.jsonl";
   std::error_code error;
   bool same = false;
@@ -39,25 +39,25 @@ void keep_other_records(const search::Merged& merged, const std::string& into) {
                               "them, --overwrite replaces them"};
 }
 
-void print_sweep(const search::Merged& merged, const std::string& into, const Globals& globals) {
-  std::vector<report::Json> records;
+void print_sweep(const study::Merged& merged, const std::string& into, const Globals& globals) {
+  std::vector<output::Json> records;
   for (const std::string& line : merged.lines) {
-    records.push_back(report::Json::parse(line, nullptr, false));
-    const std::string wrong = report::record_problem(records.back());
+    records.push_back(output::Json::parse(line, nullptr, false));
+    const std::string wrong = output::record_problem(records.back());
     if (wrong.empty()) continue;
     throw Stop{exit_data, fmt::format("record {} of the whole {}", records.size(), wrong)};
   }
-  const std::string problem = search::write_results(into, merged.lines, records);
+  const std::string problem = study::write_results(into, merged.lines, records);
   if (!problem.empty()) throw Stop{exit_io, problem};
   if (!globals.quiet) {
     note(fmt::format("results: {}/results.csv and {}/results.jsonl", into, into));
   }
-  say(globals, "sweep", report::sweep_answer(records));
+  say(globals, "sweep", output::sweep_answer(records));
 }
 
 }  // namespace
 
-void print_merged(const search::Merged& merged, const std::string& into, const Globals& globals) {
+void print_merged(const study::Merged& merged, const std::string& into, const Globals& globals) {
   if (merged.kind == "sweep") return print_sweep(merged, into, globals);
   if (merged.kind == "validate") return print_validation(merged.lines, into, globals);
   if (merged.kind == "plan") return print_plan(merged, into, globals);
@@ -74,7 +74,7 @@ int run_merge(const Arguments& arguments, Globals globals) {
     throw Stop{exit_usage, "several folders: say with -o where the whole goes"};
   }
   const std::string into = options.text("output", options.words().front());
-  const search::Merged merged = need(search::merge(options.words()));
+  const study::Merged merged = need(study::merge(options.words()));
   if (merged.kind == "sweep" && !options.has("overwrite")) keep_other_records(merged, into);
   if (merged.kind == "plan" && !options.has("overwrite")) keep_sweep(into);
   print_merged(merged, into, globals);

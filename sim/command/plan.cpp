@@ -9,25 +9,25 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "sim/command/command.h"
-#include "sim/command/interrupt.h"
-#include "sim/command/plan_file.h"
-#include "sim/command/progress.h"
+#include "sim/command/common/command.h"
+#include "sim/command/common/interrupt.h"
+#include "sim/command/common/plan_file.h"
+#include "sim/command/common/progress.h"
 #include "sim/command/report.h"
-#include "sim/command/session.h"
-#include "sim/command/shard.h"
-#include "sim/config/cluster_fields.h"
-#include "sim/config/import_words.h"
-#include "sim/config/residuals.h"
-#include "sim/core/cores.h"
-#include "sim/core/outputs.h"
-#include "sim/core/quantity.h"
-#include "sim/planner/document.h"
-#include "sim/planner/search.h"
-#include "sim/report/json.h"
-#include "sim/report/output.h"
-#include "sim/search/answers.h"
-#include "sim/search/slices.h"
+#include "sim/command/common/session.h"
+#include "sim/command/common/shard.h"
+#include "sim/input/fields/cluster_fields.h"
+#include "sim/input/cluster/import_text.h"
+#include "sim/input/profile/residuals.h"
+#include "sim/base/cores.h"
+#include "sim/base/outputs.h"
+#include "sim/base/quantity.h"
+#include "sim/study/plan/document.h"
+#include "sim/study/plan/search.h"
+#include "sim/output/json.h"
+#include "sim/output/output.h"
+#include "sim/study/sweep/answers.h"
+#include "sim/answer/slices.h"
 
 namespace sim::command {
 
@@ -97,7 +97,7 @@ planner::Question question_of(const Options& options) {
   return question;
 }
 
-planner::Wanted wanted_of(const Options& options, const config::RunResiduals& residuals) {
+planner::Wanted wanted_of(const Options& options, const input::RunResiduals& residuals) {
   planner::Wanted wanted;
   const std::string name = options.choice("objective", "time", {"time", "cost", "gpus"});
   wanted.objective = name == "cost"   ? Objective::cost
@@ -137,7 +137,7 @@ planner::Space made(const planner::Question& question,
 }
 
 // No plan fits: which setting less would do, or else how many GPUs, and the best plan then.
-std::vector<std::string> relaxed(const planner::Question& question, search::Sites& sites,
+std::vector<std::string> relaxed(const planner::Question& question, answer::Sites& sites,
                                  planner::Wanted wanted,
                                  const std::function<bool(const planner::Progress&)>& go_on) {
   std::vector<std::string> found;
@@ -182,17 +182,17 @@ void launch(planner::Said& said) {
       least = one.replayed.step_ps;
       said.launched = one.settings;
     }
-  const std::vector<std::string_view> launched = config::words_of(said.launched);
+  const std::vector<std::string_view> launched = input::words_of(said.launched);
   const std::vector<std::string> words(launched.begin(), launched.end());
-  workload::Plan plan = said.space.plan(core, best.variant);
-  config::Machine machine = said.space.bases()[core.base].file.machine;
+  program::Plan plan = said.space.plan(core, best.variant);
+  input::Machine machine = said.space.bases()[core.base].file.machine;
   if (least < best.step_ps) {
-    const config::PlanFile file = need(config::load_plan("", words));
+    const input::PlanFile file = need(input::load_plan("", words));
     machine = file.machine;
-    plan = search::settled(file.plan, *need(kept_sites().of(machine)));
+    plan = answer::settled(file.plan, *need(kept_sites().of(machine)));
   }
   said.launches = planner::launches(plan, said.model, said.cluster, machine,
-                                    config::cluster_settings_of(words));
+                                    input::cluster_settings_of(words));
 }
 
 double price_of(const Options& options, const planner::Space& space,
@@ -310,7 +310,7 @@ void say_failures(const std::vector<std::string>& failures) {
 // The whole answer; into a folder too, and onto a page, where they are named.
 int answer(const Task& task, const std::string& folder, const std::string& page,
            const Globals& globals) {
-  search::Sites& sites = kept_sites();
+  answer::Sites& sites = kept_sites();
   Asking asking(task, globals);
   const auto shown = [&](const planner::Progress& now) { return asking.show(now); };
   const auto goes_on = [&] { return asking.goes_on(); };
@@ -333,21 +333,21 @@ int answer(const Task& task, const std::string& folder, const std::string& page,
     said.relaxed = relaxed(task.question, sites, wanted, shown);
   }
   asking.clear();
-  const report::Document document = planner::document(said);
-  const auto json = [&] { return report::document("plan", planner::to_json(said)).dump(2) + "\n"; };
+  const output::Document document = planner::document(said);
+  const auto json = [&] { return output::document("plan", planner::to_json(said)).dump(2) + "\n"; };
   if (!page.empty()) write_page(page, document);
   if (!folder.empty()) {
     std::error_code error;
     std::filesystem::create_directories(folder, error);
     std::string problem = error ? folder + ": " + error.message() : "";
-    if (problem.empty()) problem = report::write_file(folder + "/plan.json", json());
-    const report::Rows* found = document.table("plans");
-    const std::string table = found == nullptr ? "" : report::csv(*found);
-    if (problem.empty()) problem = report::write_file(folder + "/results.csv", table);
+    if (problem.empty()) problem = output::write_file(folder + "/plan.json", json());
+    const output::Rows* found = document.table("plans");
+    const std::string table = found == nullptr ? "" : output::csv(*found);
+    if (problem.empty()) problem = output::write_file(folder + "/results.csv", table);
     if (!problem.empty()) throw Stop{exit_io, problem};
     if (!globals.quiet) note(fmt::format("results: {0}/plan.json and {0}/results.csv", folder));
   }
-  print(globals.json ? json() : report::text(document));
+  print(globals.json ? json() : output::text(document));
   say_failures(failures);
   if (!outcome.complete && interrupted()) return exit_interrupted;
   if (!failures.empty()) return exit_bug;
@@ -365,28 +365,28 @@ Arguments again(const Options& options) {
 
 // Of each share of a question, what its answers depend on.
 std::vector<std::string> share_ids(const Task& task, const Arguments& words, int of) {
-  std::string text = report::version();
+  std::string text = output::version();
   for (const std::string& word : words) text += "\n" + word;
   for (const planner::Base& base : task.space.bases())
     text += "\n" + (*need(kept_sites().of(base.file.machine))).digest +
-            report::to_json(base.file.plan).dump();
+            output::to_json(base.file.plan).dump();
   std::vector<std::string> ids;
   for (int number = 1; number <= of; ++number)
-    ids.push_back(search::identity(fmt::format("{}\n{}/{}", text, number, of)));
+    ids.push_back(study::identity(fmt::format("{}\n{}/{}", text, number, of)));
   return ids;
 }
 
 // What a search of one share finds out about its plans, as one record of its folder; kept already,
 // it is as it is.
-void keep_share(const Task& task, const search::Manifest& manifest, const std::string& folder,
+void keep_share(const Task& task, const study::Manifest& manifest, const std::string& folder,
                 const std::string& id, bool overwrite, const Globals& globals) {
-  search::RecordFile file;
-  const auto stop_on = [&](search::RecordProblem problem) {
-    if (problem == search::RecordProblem::none) return;
-    const bool locked = problem == search::RecordProblem::locked;
+  study::RecordFile file;
+  const auto stop_on = [&](study::RecordProblem problem) {
+    if (problem == study::RecordProblem::none) return;
+    const bool locked = problem == study::RecordProblem::locked;
     throw Stop{locked ? exit_interrupted : exit_io, file.message()};
   };
-  using Mode = search::RecordFile::Mode;
+  using Mode = study::RecordFile::Mode;
   stop_on(file.open(folder, overwrite ? Mode::overwrite : Mode::go_on, {id}));
   if (file.find(id) != nullptr) return;
   planner::Answers answers;
@@ -402,22 +402,22 @@ void keep_share(const Task& task, const search::Manifest& manifest, const std::s
   asking.clear();
   if (!outcome.complete)
     throw Stop{exit_interrupted,
-               "interrupted; once more: " + search::resume_command(manifest, folder)};
+               "interrupted; once more: " + study::resume_command(manifest, folder)};
   say_failures(failures);
   if (!failures.empty()) throw Stop{exit_bug, "the share is not kept"};
-  report::Json record = {{"id", id}, {"answers", report::Json::array()}};
+  output::Json record = {{"id", id}, {"answers", output::Json::array()}};
   for (const auto& [item, text] : answers) record["answers"].push_back({item, text});
-  stop_on(file.append(id, report::line(record)));
+  stop_on(file.append(id, output::line(record)));
   stop_on(file.finish());
 }
 
 int answer_share(const Task& task, const Options& options, const Share& share,
                  const Globals& globals) {
-  const search::Shard& shard = *share.shard;
+  const study::Shard& shard = *share.shard;
   const std::string whole = options.text("output", "results-plan");
   const Arguments words = again(options);
   const std::vector<std::string> ids = share_ids(task, words, shard.of);
-  const search::Manifest manifest = search::manifest("plan", ids, shard, words);
+  const study::Manifest manifest = study::manifest("plan", ids, shard, words);
   const bool overwrite = options.has("overwrite");
   const std::string folder = prepare(whole, manifest, overwrite);
   keep_share(task, manifest, folder, ids[static_cast<std::size_t>(shard.number) - 1], overwrite,
@@ -427,7 +427,7 @@ int answer_share(const Task& task, const Options& options, const Share& share,
   } else {
     say_written(globals, folder,
                 fmt::format("{}: shard {} of {} done; when all are: rehearse merge {}", folder,
-                            shard.number, shard.of, search::quoted(whole)));
+                            shard.number, shard.of, study::quoted(whole)));
   }
   return exit_yes;
 }
@@ -445,7 +445,7 @@ void keep_sweep(const std::string& folder) {
                               "name another folder, or --overwrite"};
 }
 
-void print_plan(const search::Merged& merged, const std::string& into, const Globals& globals) {
+void print_plan(const study::Merged& merged, const std::string& into, const Globals& globals) {
   Asked all;
   declare(*all.options);
   Globals same = globals;
@@ -456,13 +456,13 @@ void print_plan(const search::Merged& merged, const std::string& into, const Glo
   const std::vector<std::string> ids = share_ids(task, again(*all.options), of);
   planner::Sharing sharing;
   for (std::size_t i = 0; i < merged.lines.size(); ++i) {
-    if (search::record_id(merged.lines[i]) != ids[i])
+    if (study::record_id(merged.lines[i]) != ids[i])
       throw Stop{exit_data,
                  "the shards are of other inputs than these words have here: rehearse plan " +
                      fmt::format("{}", fmt::join(merged.arguments, " "))};
-    const report::Json record = report::Json::parse(merged.lines[i], nullptr, false);
+    const output::Json record = output::Json::parse(merged.lines[i], nullptr, false);
     const bool whole = record.is_object() && record.contains("answers");
-    for (const report::Json& one : whole ? record["answers"] : report::Json::array())
+    for (const output::Json& one : whole ? record["answers"] : output::Json::array())
       if (one.is_array() && one.size() == 2 && one[0].is_number_unsigned() && one[1].is_string())
         sharing.known[one[0].get<std::size_t>()] = one[1].get<std::string>();
   }

@@ -9,17 +9,17 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "sim/command/watch.h"
-#include "sim/config/residuals.h"
-#include "sim/report/document.h"
-#include "sim/report/interval.h"
-#include "sim/report/output.h"
-#include "sim/report/page.h"
-#include "sim/report/record.h"
-#include "sim/report/run_document.h"
-#include "sim/report/sweep_document.h"
-#include "sim/search/link_use.h"
-#include "sim/topology/draw_svg.h"
+#include "sim/command/common/watch.h"
+#include "sim/input/profile/residuals.h"
+#include "sim/output/document.h"
+#include "sim/answer/interval.h"
+#include "sim/output/output.h"
+#include "sim/output/page.h"
+#include "sim/output/record.h"
+#include "sim/output/documents/run_document.h"
+#include "sim/output/documents/sweep_document.h"
+#include "sim/study/tune/link_use.h"
+#include "sim/cluster/topology/draw_svg.h"
 
 namespace sim::command {
 
@@ -31,7 +31,7 @@ constexpr std::uintmax_t results_bytes_max = std::uintmax_t{1} << 30;
 constexpr std::size_t problems_shown = 20;
 
 // The records of a folder that a sweep left.
-std::vector<report::Json> load_records(const std::string& folder) {
+std::vector<output::Json> load_records(const std::string& folder) {
   const std::string path = folder + "/results.jsonl";
   std::error_code error;
   const std::uintmax_t size = fs::file_size(path, error);
@@ -42,14 +42,14 @@ std::vector<report::Json> load_records(const std::string& folder) {
   }
   if (size > results_bytes_max) throw Stop{complain({{path, "is larger than 1 GiB"}}), ""};
   std::ifstream in(path, std::ios::binary);
-  std::vector<report::Json> records;
+  std::vector<output::Json> records;
   Diagnostics problems;
   int number = 0;
   for (std::string line; std::getline(in, line) && problems.size() < problems_shown;) {
     ++number;
-    report::Json record = report::Json::parse(line, nullptr, false);
+    output::Json record = output::Json::parse(line, nullptr, false);
     const std::string problem =
-        record.is_discarded() ? "is no JSON" : report::record_problem(record);
+        record.is_discarded() ? "is no JSON" : output::record_problem(record);
     if (problem.empty()) {
       records.push_back(std::move(record));
     } else {
@@ -62,7 +62,7 @@ std::vector<report::Json> load_records(const std::string& folder) {
 }
 
 struct Links {
-  std::vector<report::LinkBusy> busy;
+  std::vector<output::LinkBusy> busy;
   std::string drawing;
 };
 
@@ -70,8 +70,8 @@ struct Links {
 constexpr std::int64_t drawn_gpus_most = 65'536, drawn_alike_from = 144;
 constexpr std::size_t drawing_bytes_most = 600'000;
 
-std::string drawing_of(const std::vector<search::LinkUse>& uses, const config::PlanFile& file,
-                       search::Site& site) {
+std::string drawing_of(const std::vector<study::LinkUse>& uses, const input::PlanFile& file,
+                       answer::Site& site) {
   const topology::Cluster& whole = site.machine.cluster;
   const int nodes = topology::nodes_of(file.plan.world(), whole.node.gpus);
   const topology::Cluster cluster =
@@ -79,17 +79,17 @@ std::string drawing_of(const std::vector<search::LinkUse>& uses, const config::P
   const std::int64_t gpus = std::int64_t{cluster.nodes} * cluster.node.gpus;
   if (gpus > drawn_gpus_most) return "";
   std::vector<double> busy(static_cast<std::size_t>(site.network->cover(nodes).link_count()), 0);
-  for (const search::LinkUse& use : uses) busy[static_cast<std::size_t>(use.link)] = use.busy;
+  for (const study::LinkUse& use : uses) busy[static_cast<std::size_t>(use.link)] = use.busy;
   std::string text = topology::svg(cluster, busy, gpus > drawn_alike_from);
   return text.size() > drawing_bytes_most ? "" : text;
 }
 
-Links links_of(const config::PlanFile& file, search::Site& site, const report::Answer& answer) {
+Links links_of(const input::PlanFile& file, answer::Site& site, const answer::Answer& answer) {
   Links links;
   if (!answer.run.fits()) return links;
-  const auto uses = search::link_use(file.plan, site, answer.run.step_time);
+  const auto uses = study::link_use(file.plan, site, answer.run.step_time);
   if (uses.empty()) return links;
-  for (const search::LinkKindUse& kind : search::by_kind(uses, site.network->cover(1)))
+  for (const study::LinkKindUse& kind : study::by_kind(uses, site.network->cover(1)))
     links.busy.push_back({kind.kind, kind.busiest, kind.traffic, kind.busy, kind.mean, kind.links});
   links.drawing = drawing_of(uses, file, site);
   return links;
@@ -114,16 +114,16 @@ void keep_results(const std::string& folder, const std::string& page, const char
   }
 }
 
-void write_page(const std::string& path, const report::Document& document) {
-  const std::string problem = report::write_file(path, report::page(document));
+void write_page(const std::string& path, const output::Document& document) {
+  const std::string problem = output::write_file(path, output::page(document));
   if (!problem.empty()) throw Stop{exit_io, problem};
 }
 
-void RunPage::finish(const config::PlanFile& file, search::Site& site, const report::Answer& answer,
+void RunPage::finish(const input::PlanFile& file, answer::Site& site, const answer::Answer& answer,
                      const std::string& intervals) const {
   const Links links = links_of(file, site, answer);
   write_page(path_,
-             report::run_document(answer, intervals, passes_, memory_, links.busy, links.drawing));
+             output::run_document(answer, intervals, passes_, memory_, links.busy, links.drawing));
 }
 
 int run_report(const Arguments& arguments, Globals globals) {
@@ -139,21 +139,21 @@ int run_report(const Arguments& arguments, Globals globals) {
     keep_results(words[0], path, "output");
     const std::string name = fs::path(fs::absolute(words[0])).lexically_normal().filename();
     write_page(path,
-               report::sweep_document(name.empty() ? words[0] : name, load_records(words[0])));
+               output::sweep_document(name.empty() ? words[0] : name, load_records(words[0])));
   } else {
-    const config::PlanFile file = load_plan(options, globals);
-    search::Sites sites;
-    search::Site& site = site_of(file, sites);
+    const input::PlanFile file = load_plan(options, globals);
+    answer::Sites sites;
+    answer::Site& site = site_of(file, sites);
     RunPage page(path);
-    replay::Observers watchers;
-    for (replay::Observer* one : page.observers()) watchers.all.push_back(one);
-    replay::Options how;
+    engine::Observers watchers;
+    for (engine::Observer* one : page.observers()) watchers.all.push_back(one);
+    engine::Options how;
     how.observer = &watchers;
-    const report::Answer answer = search::evaluate(file.plan, site, how);
-    const report::Intervals intervals = report::intervals(
-        answer, need(config::find_residuals()),
-        report::basis_of(site.profile.device, site.machine.gpu.name, file.framework), "paper");
-    page.finish(file, site, answer, report::intervals_text(intervals));
+    const answer::Answer answer = answer::evaluate(file.plan, site, how);
+    const answer::Intervals intervals = answer::intervals(
+        answer, need(input::find_residuals()),
+        answer::basis_of(site.profile.device, site.machine.gpu.name, file.framework), "paper");
+    page.finish(file, site, answer, answer::intervals_text(intervals));
     code = answer.run.fits() ? exit_yes : exit_no;
   }
   say_written(globals, path, "report: " + path);

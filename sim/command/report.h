@@ -1,17 +1,17 @@
-// report.h — pages (report/page.h) that commands write beside what they print.
+// report.h — pages (output/page.h) that commands write beside what they print.
 #pragma once
 
 #include <string>
 #include <vector>
 
-#include "sim/command/command.h"
-#include "sim/config/plan.h"
-#include "sim/report/answer.h"
-#include "sim/report/memory_timeline.h"
-#include "sim/report/pass_timeline.h"
-#include "sim/search/evaluate.h"
+#include "sim/command/common/command.h"
+#include "sim/input/plan/plan.h"
+#include "sim/answer/answer.h"
+#include "sim/output/memory/memory_timeline.h"
+#include "sim/output/perfetto/pass_timeline.h"
+#include "sim/answer/evaluate.h"
 
-namespace sim::report {
+namespace sim::output {
 struct Document;
 }
 
@@ -24,21 +24,21 @@ void declare_report(Options& options);
 void keep_results(const std::string& folder, const std::string& page, const char* option);
 
 // Stops when the file does not reach the disk.
-void write_page(const std::string& path, const report::Document& document);
+void write_page(const std::string& path, const output::Document& document);
 
 // Watches a run and draws it.
 class RunPage {
  public:
   explicit RunPage(std::string path) : path_(std::move(path)) {}
 
-  std::vector<replay::Observer*> observers() { return {&passes_, &memory_}; }
-  void finish(const config::PlanFile& file, search::Site& site, const report::Answer& answer,
+  std::vector<engine::Observer*> observers() { return {&passes_, &memory_}; }
+  void finish(const input::PlanFile& file, answer::Site& site, const answer::Answer& answer,
               const std::string& intervals) const;
 
  private:
   std::string path_;
-  report::PassTimeline passes_;
-  report::MemoryTimeline memory_;
+  output::PassTimeline passes_;
+  output::MemoryTimeline memory_;
 };
 
 }  // namespace sim::command

@@ -5,19 +5,19 @@
 #include <future>
 #include <memory>
 
-#include "sim/command/detail.h"
+#include "sim/command/common/detail.h"
 #include "sim/command/report.h"
 #include "sim/command/seeds.h"
-#include "sim/command/session.h"
-#include "sim/command/watch.h"
-#include "sim/config/residuals.h"
-#include "sim/core/cores.h"
-#include "sim/report/interval.h"
-#include "sim/report/run_text.h"
-#include "sim/report/timelines.h"
-#include "sim/search/evaluate.h"
-#include "sim/search/fixes.h"
-#include "sim/search/slices.h"
+#include "sim/command/common/session.h"
+#include "sim/command/common/watch.h"
+#include "sim/input/profile/residuals.h"
+#include "sim/base/cores.h"
+#include "sim/answer/interval.h"
+#include "sim/output/documents/run_text.h"
+#include "sim/output/documents/timelines.h"
+#include "sim/answer/evaluate.h"
+#include "sim/study/tune/fixes.h"
+#include "sim/answer/slices.h"
 
 namespace sim::command {
 
@@ -49,17 +49,17 @@ int run_run(const Arguments& arguments, Globals globals) {
   if (options.has("timelines") && !globals.json)
     throw Stop{exit_usage, "--timelines: columns of numbers are for --json"};
   const bool reference = options.choice("method", "fast", {"fast", "reference"}) == "reference";
-  config::PlanFile file = load_plan(options, globals);
-  search::Site& site = site_of(file, kept_sites());
-  replay::Options how;
+  input::PlanFile file = load_plan(options, globals);
+  answer::Site& site = site_of(file, kept_sites());
+  engine::Options how;
   how.couple = options.choice("network", "isolated", {"isolated", "coupled"}) == "coupled";
-  how.method = reference ? replay::Method::reference : replay::Method::fast;
+  how.method = reference ? engine::Method::reference : engine::Method::fast;
   how.steps = static_cast<int>(options.number("steps", how.steps, 2, 100));
   if (how.couple) other = "--network coupled";
   if (reference) other = "--method reference";
   how.memory = detail_of(options, other);
-  if (options.has("fixes") && how.memory != replay::MemoryDetail::exact &&
-      how.memory != replay::MemoryDetail::bounded)
+  if (options.has("fixes") && how.memory != engine::MemoryDetail::exact &&
+      how.memory != engine::MemoryDetail::bounded)
     throw Stop{exit_usage,
                fmt::format("--fixes: --memory {} does not replay whether it fits; leave out one of "
                            "them",
@@ -80,20 +80,20 @@ int run_run(const Arguments& arguments, Globals globals) {
   how.threads = cores();
   std::unique_ptr<Watch> watch;
   if (Watch::wanted(options)) {
-    file.plan = search::settled(file.plan, site);
-    watch = std::make_unique<Watch>(options, search::job_of(file.plan, site, all_ranks));
+    file.plan = answer::settled(file.plan, site);
+    watch = std::make_unique<Watch>(options, answer::job_of(file.plan, site, all_ranks));
     how.observer = watch->observer();
   }
   std::unique_ptr<RunPage> page;
-  replay::Observers watchers;
+  engine::Observers watchers;
   if (options.has("report")) {
     page = std::make_unique<RunPage>(options.text("report"));
     watchers.all = page->observers();
     if (how.observer != nullptr) watchers.all.push_back(how.observer);
     how.observer = &watchers;
   }
-  report::PassTimeline passes;
-  report::MemoryTimeline memory;
+  output::PassTimeline passes;
+  output::MemoryTimeline memory;
   const bool timelines = options.has("timelines");
   if (timelines) {
     if (!page && how.observer != nullptr) watchers.all.push_back(how.observer);
@@ -103,27 +103,27 @@ int run_run(const Arguments& arguments, Globals globals) {
   }
   // Wanted at the end alone: read beside the replay.
   auto residuals = std::async([] { return &kept_residuals(); });
-  const report::Answer answer = search::evaluate(file.plan, site, how, all_ranks);
+  const answer::Answer answer = answer::evaluate(file.plan, site, how, all_ranks);
   if (watch) watch->finish(answer);
-  const report::Basis basis =
-      report::basis_of(site.profile.device, site.machine.gpu.name, file.framework);
-  const report::Intervals intervals = report::intervals(answer, *residuals.get(), basis, "paper");
-  if (page) page->finish(file, site, answer, report::intervals_text(intervals));
+  const answer::Basis basis =
+      answer::basis_of(site.profile.device, site.machine.gpu.name, file.framework);
+  const answer::Intervals intervals = answer::intervals(answer, *residuals.get(), basis, "paper");
+  if (page) page->finish(file, site, answer, answer::intervals_text(intervals));
   const bool fixing = options.has("fixes") && !answer.run.fits();
-  search::Fixes fixes;
-  if (fixing) fixes = search::find_fixes(file.plan, site, false);
-  report::Document document = report::answer_document(answer, report::intervals_text(intervals));
+  study::Fixes fixes;
+  if (fixing) fixes = study::find_fixes(file.plan, site, false);
+  output::Document document = output::answer_document(answer, answer::intervals_text(intervals));
   if (answer.run.fits())
-    document.blocks.emplace_back(report::Data{"interval_90", report::intervals_json(intervals)});
+    document.blocks.emplace_back(output::Data{"interval_90", output::intervals_json(intervals)});
   if (timelines)
     document.blocks.emplace_back(
-        report::Data{"timelines", report::timelines(answer, passes, memory)});
+        output::Data{"timelines", output::timelines(answer, passes, memory)});
   if (fixing) {
-    for (report::Block& block : search::fixes_blocks(fixes, "single_changes"))
+    for (output::Block& block : study::fixes_blocks(fixes, "single_changes"))
       document.blocks.push_back(std::move(block));
   } else if (!answer.run.fits()) {
     document.blocks.emplace_back(
-        report::Note{"", "`--fixes` replays single changes of the plan and says which would fit"});
+        output::Note{"", "`--fixes` replays single changes of the plan and says which would fit"});
   }
   say(globals, "run", std::move(document));
   return answer.run.fits() ? exit_yes : exit_no;

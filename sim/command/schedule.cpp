@@ -1,6 +1,6 @@
 // schedule.cpp — `rehearse schedule`: the order of passes of a pipeline schedule, drawn against
 // times of passes that the user gives. No model, no machine: what papers print.
-#include "sim/schedule/schedule.h"
+#include "sim/job/schedule/schedule.h"
 
 #include <fmt/format.h>
 
@@ -8,15 +8,15 @@
 #include <cmath>
 #include <cstdlib>
 
-#include "sim/command/command.h"
-#include "sim/core/text.h"
-#include "sim/report/document.h"
-#include "sim/schedule/timeline.h"
+#include "sim/command/common/command.h"
+#include "sim/base/text.h"
+#include "sim/output/document.h"
+#include "sim/job/schedule/timeline.h"
 
 namespace sim::command {
 namespace {
 
-using report::Json;
+using output::Json;
 using schedule::Schedule;
 using schedule::Shape;
 using schedule::Timeline;
@@ -88,7 +88,7 @@ double column(const Timeline& timeline) {
   return std::max(shortest, timeline.makespan / most_columns);
 }
 
-report::Document document_of(const Schedule& schedule, const Shape& shape, const Timeline& timeline,
+output::Document document_of(const Schedule& schedule, const Shape& shape, const Timeline& timeline,
                              const std::vector<schedule::Order>& orders) {
   const double unit = column(timeline);
   std::vector<std::string> live_text, busy_text;
@@ -105,27 +105,27 @@ report::Document document_of(const Schedule& schedule, const Shape& shape, const
   if (shape.chunks > 1) head += fmt::format(", {} chunks", shape.chunks);
   if (shape.slices > 1) head += fmt::format(", {} slices", shape.slices);
   head += fmt::format("; a column is {}\n", shortest(unit));
-  report::Document document;
-  document.blocks.emplace_back(report::Note{"", head, true});
-  document.blocks.emplace_back(report::Values{
+  output::Document document;
+  document.blocks.emplace_back(output::Note{"", head, true});
+  document.blocks.emplace_back(output::Values{
       "",
-      {report::value("schedule", "", std::string(schedule.name)),
-       report::value("stages", "", shape.stages),
-       report::value("microbatches", "", shape.microbatches),
-       report::value("chunks", "", shape.chunks), report::value("slices", "", shape.slices),
-       report::value("makespan", "", timeline.makespan), report::value("span", "", timeline.span),
-       report::value("busy", "", timeline.busy), report::value("peak_live", "", live),
-       report::value("bubble_pct", "", timeline.bubble_percent())}});
-  document.blocks.emplace_back(report::Data{"orders", texts});
-  document.blocks.emplace_back(report::Picture{unit > 0 ? draw(timeline, unit) : ""});
+      {output::value("schedule", "", std::string(schedule.name)),
+       output::value("stages", "", shape.stages),
+       output::value("microbatches", "", shape.microbatches),
+       output::value("chunks", "", shape.chunks), output::value("slices", "", shape.slices),
+       output::value("makespan", "", timeline.makespan), output::value("span", "", timeline.span),
+       output::value("busy", "", timeline.busy), output::value("peak_live", "", live),
+       output::value("bubble_pct", "", timeline.bubble_percent())}});
+  document.blocks.emplace_back(output::Data{"orders", texts});
+  document.blocks.emplace_back(output::Picture{unit > 0 ? draw(timeline, unit) : ""});
   document.blocks.emplace_back(
-      report::Values{"",
-                     {report::value("", "makespan", shortest(timeline.makespan)),
-                      report::value("", "span", shortest(timeline.span), "(longest stage)"),
-                      report::value("", "busy", fmt::format("{}", fmt::join(busy_text, " "))),
-                      report::value("", "peak live", fmt::format("{}", fmt::join(live_text, " ")),
+      output::Values{"",
+                     {output::value("", "makespan", shortest(timeline.makespan)),
+                      output::value("", "span", shortest(timeline.span), "(longest stage)"),
+                      output::value("", "busy", fmt::format("{}", fmt::join(busy_text, " "))),
+                      output::value("", "peak live", fmt::format("{}", fmt::join(live_text, " ")),
                                     "(activations of a full stage)"),
-                      report::value("", "bubble", timeline.bubble_percent(), "%", 1)}});
+                      output::value("", "bubble", timeline.bubble_percent(), "%", 1)}});
   return document;
 }
 

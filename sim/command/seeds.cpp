@@ -9,10 +9,10 @@
 #include <numeric>
 #include <vector>
 
-#include "sim/core/text.h"
-#include "sim/report/json.h"
-#include "sim/report/table.h"
-#include "sim/search/pool.h"
+#include "sim/base/text.h"
+#include "sim/output/json.h"
+#include "sim/output/table.h"
+#include "sim/study/sweep/pool.h"
 
 namespace sim::command {
 
@@ -54,17 +54,17 @@ SeedAnswer read(const std::string& text) {
   return a;
 }
 
-SeedAnswer answer_of(const report::Answer& answer) {
+SeedAnswer answer_of(const answer::Answer& answer) {
   SeedAnswer a;
   a.fits = answer.run.fits();
   a.step_ps = answer.run.step_time.ps;
-  for (const replay::ClassReport& c : answer.run.classes) {
+  for (const engine::ClassReport& c : answer.run.classes) {
     a.allocated = std::max(a.allocated, c.peak_allocated.n);
     a.reserved = std::max(a.reserved, c.peak_reserved.n);
     a.needed = std::max(a.needed, c.needed.n);
   }
   if (a.fits) return a;
-  const replay::OutOfMemory& first =
+  const engine::OutOfMemory& first =
       *answer.run.classes[answer.run.out_of_memory.front()].out_of_memory;
   a.stage = first.stage;
   a.layer = first.place.layer;
@@ -84,10 +84,10 @@ double quantile(std::vector<double> values, double share) {
 constexpr std::pair<const char*, double> shares[] = {{"least", 0.0}, {"p10", 0.1},  {"p50", 0.5},
                                                      {"p90", 0.9},   {"p99", 0.99}, {"most", 1.0}};
 
-report::Json quantiles(const std::vector<double>& values) {
-  report::Json json = report::Json::object();
+output::Json quantiles(const std::vector<double>& values) {
+  output::Json json = output::Json::object();
   for (const auto& [name, share] : shares)
-    json[name] = values.empty() ? report::Json(nullptr) : report::Json(quantile(values, share));
+    json[name] = values.empty() ? output::Json(nullptr) : output::Json(quantile(values, share));
   return json;
 }
 
@@ -114,12 +114,12 @@ Spread spread_of(const std::vector<SeedAnswer>& answers) {
   return s;
 }
 
-std::string text_of(const config::PlanFile& file, const Spread& s, int seeds) {
+std::string text_of(const input::PlanFile& file, const Spread& s, int seeds) {
   std::string text =
       fmt::format("{}: {} of {} seeds ran out of memory\n", file.name, s.out_of_memory, seeds);
   if (!file.plan.draws_routes())
     text += "routes are balanced: every seed is the same run (router=random draws them)\n";
-  report::Table table({"<", "least", "p10", "p50", "p90", "p99", "most"});
+  output::Table table({"<", "least", "p10", "p50", "p90", "p99", "most"});
   const auto row = [&](const char* name, const std::vector<double>& values) {
     std::vector<std::string> cells{name};
     for (const auto& [quantile_name, share] : shares)
@@ -137,17 +137,17 @@ std::string text_of(const config::PlanFile& file, const Spread& s, int seeds) {
 
 }  // namespace
 
-int run_seeds(const config::PlanFile& file, search::Site& site, const replay::Options& how,
+int run_seeds(const input::PlanFile& file, answer::Site& site, const engine::Options& how,
               int seeds, int workers, bool json) {
   std::vector<std::size_t> items(static_cast<std::size_t>(seeds));
   std::iota(items.begin(), items.end(), std::size_t{0});
   std::vector<SeedAnswer> answers(items.size());
   std::string failure;
-  search::PoolCalls calls;
+  study::PoolCalls calls;
   calls.answer = [&](std::size_t item) {
-    workload::Plan plan = file.plan;
+    program::Plan plan = file.plan;
     plan.experts.seed += static_cast<std::int64_t>(item);
-    return answer_of(search::evaluate_once(plan, site, how)).text();
+    return answer_of(answer::evaluate_once(plan, site, how)).text();
   };
   calls.answered = [&](std::size_t item, const std::string& text) {
     answers[item] = read(text);
@@ -161,18 +161,18 @@ int run_seeds(const config::PlanFile& file, search::Site& site, const replay::Op
   calls.go_on = [] { return true; };
   const int used = file.plan.draws_routes() ? std::min(workers, seeds) : 1;
   if (!file.plan.draws_routes()) {
-    const SeedAnswer one = answer_of(search::evaluate_once(file.plan, site, how));
+    const SeedAnswer one = answer_of(answer::evaluate_once(file.plan, site, how));
     std::ranges::fill(answers, one);
   } else {
-    search::run_pool(items, used, calls);
+    study::run_pool(items, used, calls);
   }
   if (!failure.empty()) throw Stop{exit_bug, failure};
   const Spread s = spread_of(answers);
   if (json) {
-    report::Json places = report::Json::array();
+    output::Json places = output::Json::array();
     for (const auto& [place, count] : s.places)
       places.push_back({{"place", place}, {"runs", count}});
-    print(report::document("run-seeds", {{"seeds", seeds},
+    print(output::document("run-seeds", {{"seeds", seeds},
                                          {"first_seed", file.plan.experts.seed},
                                          {"out_of_memory", s.out_of_memory},
                                          {"places", places},

@@ -1,15 +1,15 @@
 // seeds.h — `rehearse run --seeds N`: the same plan with the routes of N seeds.
 #pragma once
 
-#include "sim/command/command.h"
-#include "sim/config/plan.h"
-#include "sim/search/evaluate.h"
+#include "sim/command/common/command.h"
+#include "sim/input/plan/plan.h"
+#include "sim/answer/evaluate.h"
 
 namespace sim::command {
 
 // Prints how many of the runs ran out of memory and where, and the quantiles of peaks and times;
 // the exit status. Seeds are the plan's and those behind it. REQUIRES: the plan runs on the site.
-int run_seeds(const config::PlanFile& file, search::Site& site, const replay::Options& how,
+int run_seeds(const input::PlanFile& file, answer::Site& site, const engine::Options& how,
               int seeds, int workers, bool json);
 
 }  // namespace sim::command

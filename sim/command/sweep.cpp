@@ -1,25 +1,25 @@
 // sweep.cpp — `rehearse sweep`: every point of a grid, into a folder, safe against kills.
-#include "sim/search/sweep.h"
+#include "sim/study/sweep/sweep.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "sim/command/command.h"
-#include "sim/command/detail.h"
-#include "sim/command/grid_points.h"
-#include "sim/command/interrupt.h"
-#include "sim/command/progress.h"
+#include "sim/command/common/command.h"
+#include "sim/command/common/detail.h"
+#include "sim/command/common/grid_points.h"
+#include "sim/command/common/interrupt.h"
+#include "sim/command/common/progress.h"
 #include "sim/command/report.h"
-#include "sim/command/session.h"
-#include "sim/command/shard.h"
-#include "sim/core/outputs.h"
-#include "sim/report/document.h"
-#include "sim/report/record.h"
-#include "sim/report/sweep_document.h"
-#include "sim/search/merge.h"
-#include "sim/search/pool.h"
+#include "sim/command/common/session.h"
+#include "sim/command/common/shard.h"
+#include "sim/base/outputs.h"
+#include "sim/output/document.h"
+#include "sim/output/record.h"
+#include "sim/output/documents/sweep_document.h"
+#include "sim/study/sweep/merge.h"
+#include "sim/study/sweep/pool.h"
 
 namespace sim::command {
 
@@ -28,12 +28,12 @@ namespace {
 std::string resume_line(const std::vector<std::string>& words, const std::string& folder,
                         const std::string& shard) {
   std::string text = "rehearse sweep";
-  for (const std::string& word : words) text += " " + search::quoted(word);
-  return text + " -o " + search::quoted(folder) + shard + " --resume";
+  for (const std::string& word : words) text += " " + study::quoted(word);
+  return text + " -o " + study::quoted(folder) + shard + " --resume";
 }
 
-[[noreturn]] void stop(const search::SweepResult& result, const std::string& resume) {
-  using search::RecordProblem;
+[[noreturn]] void stop(const study::SweepResult& result, const std::string& resume) {
+  using study::RecordProblem;
   switch (result.problem) {
     case RecordProblem::none:
       throw Stop{exit_interrupted, "interrupted; go on with: " + resume};
@@ -58,17 +58,17 @@ std::string resume_line(const std::vector<std::string>& words, const std::string
   throw Stop{exit_data, result.message + "; start over with --overwrite"};
 }
 
-std::string default_folder(const config::Grid& grid) {
+std::string default_folder(const input::Grid& grid) {
   return "results-" + grid.name();
 }
 
-search::RecordFile::Mode mode_of(const Options& options) {
-  using Mode = search::RecordFile::Mode;
+study::RecordFile::Mode mode_of(const Options& options) {
+  using Mode = study::RecordFile::Mode;
   if (options.has("resume")) return options.has("overwrite") ? Mode::take_over : Mode::go_on;
   return options.has("overwrite") ? Mode::overwrite : Mode::fresh;
 }
 
-void say_what_was_left_out(const search::SweepResult& result) {
+void say_what_was_left_out(const study::SweepResult& result) {
   if (result.dropped_bytes > 0) {
     note(
         fmt::format("note: dropped {} bytes of a record that was cut short", result.dropped_bytes));
@@ -84,21 +84,21 @@ void say_what_was_left_out(const search::SweepResult& result) {
 }
 
 // A point that crashed is a bug of ours; one whose worker was killed is made by --resume.
-int code_of(const std::vector<report::Json>& records) {
+int code_of(const std::vector<output::Json>& records) {
   int code = exit_yes;
-  for (const report::Json& record : records) {
+  for (const output::Json& record : records) {
     if (record["outcome"] != "failed") continue;
-    if (!report::was_killed(record)) return exit_bug;
+    if (!output::was_killed(record)) return exit_bug;
     code = exit_interrupted;
   }
   return code;
 }
 
-search::SweepResult made(const search::Points& points, const search::SweepSettings& settings,
-                         const search::SweepCalls& calls, const std::string& resume) {
+study::SweepResult made(const study::Points& points, const study::SweepSettings& settings,
+                         const study::SweepCalls& calls, const std::string& resume) {
   try {
-    return search::sweep(points, settings, calls);
-  } catch (const search::NoWorker& problem) {
+    return study::sweep(points, settings, calls);
+  } catch (const study::NoWorker& problem) {
     throw Stop{exit_system,
                problem.what() + std::string("; once that is mended, go on with: ") + resume};
   }
@@ -118,49 +118,49 @@ int run_sweep(const Arguments& arguments, Globals globals) {
   declare_shard(options);
   declare_report(options);
   options.parse(arguments, globals);
-  const replay::MemoryDetail memory = detail_of(options);
+  const engine::MemoryDetail memory = detail_of(options);
   const Share share = share_of(options);
-  const search::RecordFile::Mode mode = mode_of(options);
+  const study::RecordFile::Mode mode = mode_of(options);
   const std::vector<std::string>& words = options.words();
   std::vector<std::string> said = words;  // what to say again to go on
   if (options.has("memory")) said.push_back("--memory=" + options.text("memory"));
   for (const char* file : {"/results.jsonl", "/results.csv"})
     if (options.has("output")) declare_output(options.text("output") + file, "output");
-  const config::Grid grid =
-      need(config::load_grid(workload_path(words[0]), {words.begin() + 1, words.end()}));
+  const input::Grid grid =
+      need(input::load_grid(workload_path(words[0]), {words.begin() + 1, words.end()}));
   const std::string whole = options.text("output", default_folder(grid));
   if (options.has("report")) keep_results(whole, options.text("report"), "report");
-  search::Sites& sites = kept_sites();
+  answer::Sites& sites = kept_sites();
   for (const auto& machine : grid.machines()) need(sites.of(*machine));
   catch_interrupts();
 
-  search::Points points = grid_points(grid, sites, memory);
+  study::Points points = grid_points(grid, sites, memory);
   std::string folder = whole;
   std::string shard_words;
   if (share.shard) {
-    const search::Shard& shard = *share.shard;
+    const study::Shard& shard = *share.shard;
     std::vector<std::string> again = said;
     again.emplace_back("--resume");
-    folder = prepare(whole, search::manifest("sweep", search::point_ids(points), shard, again),
+    folder = prepare(whole, study::manifest("sweep", study::point_ids(points), shard, again),
                      options.has("overwrite"));
-    points = search::share_of(points, shard);
+    points = study::share_of(points, shard);
     if (!share.of_step) shard_words = fmt::format(" --shard {}/{}", shard.number, shard.of);
   }
-  search::SweepCalls calls;
+  study::SweepCalls calls;
   calls.evaluate = evaluation(sites, memory);
   Progress progress("sweep", points.count, globals.quiet);
-  calls.go_on = [&](const search::SweepCounts& counts) {
+  calls.go_on = [&](const study::SweepCounts& counts) {
     progress.show(counts.done, fmt::format("fits {}, out of memory {}", counts.fits, counts.oom));
     return !interrupted();
   };
-  const search::SweepSettings settings{folder, share.workers, mode, share.ranks.get()};
+  const study::SweepSettings settings{folder, share.workers, mode, share.ranks.get()};
   if (share.ranks != nullptr && share.ranks->rank() > 0) {
-    calls.go_on = [](const search::SweepCounts&) { return !interrupted(); };
-    search::help_sweep(points, settings, calls);
+    calls.go_on = [](const study::SweepCounts&) { return !interrupted(); };
+    study::help_sweep(points, settings, calls);
     return interrupted() ? exit_interrupted : exit_yes;
   }
   const std::string resume = resume_line(said, whole, shard_words);
-  const search::SweepResult result = made(points, settings, calls, resume);
+  const study::SweepResult result = made(points, settings, calls, resume);
   progress.clear();
   if (!result.complete) stop(result, resume);
   const int code = code_of(result.records);
@@ -173,8 +173,8 @@ int run_sweep(const Arguments& arguments, Globals globals) {
     note(fmt::format("results: {}/results.csv and {}/results.jsonl", folder, folder));
   }
   if (options.has("report"))
-    write_page(options.text("report"), report::sweep_document(grid.name(), result.records));
-  say(globals, "sweep", report::sweep_answer(result.records));
+    write_page(options.text("report"), output::sweep_document(grid.name(), result.records));
+  say(globals, "sweep", output::sweep_answer(result.records));
   return code;
 }
 

@@ -7,20 +7,20 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "sim/command/watch.h"
-#include "sim/config/cluster.h"
-#include "sim/config/import_cluster.h"
-#include "sim/config/locate.h"
-#include "sim/config/plan.h"
-#include "sim/core/quantity.h"
-#include "sim/core/text.h"
-#include "sim/report/document.h"
-#include "sim/report/output.h"
-#include "sim/search/evaluate.h"
-#include "sim/search/link_use.h"
-#include "sim/topology/draw.h"
-#include "sim/topology/draw_svg.h"
-#include "sim/topology/inspect.h"
+#include "sim/command/common/watch.h"
+#include "sim/input/cluster/cluster.h"
+#include "sim/input/cluster/import_cluster.h"
+#include "sim/input/text/locate.h"
+#include "sim/input/plan/plan.h"
+#include "sim/base/quantity.h"
+#include "sim/base/text.h"
+#include "sim/output/document.h"
+#include "sim/output/output.h"
+#include "sim/answer/evaluate.h"
+#include "sim/study/tune/link_use.h"
+#include "sim/cluster/topology/draw.h"
+#include "sim/cluster/topology/draw_svg.h"
+#include "sim/cluster/topology/inspect.h"
 
 namespace sim::command {
 
@@ -36,12 +36,12 @@ Given given(const Options& options) {
 
 bool is_cluster(const std::string& name) {
   if (name.ends_with(".textproto") || name.ends_with(".json")) return true;
-  return static_cast<bool>(config::locate(config::Kind::topology, name)) &&
+  return static_cast<bool>(input::locate(input::Kind::topology, name)) &&
          name.find('/') == std::string::npos && name.find('.') == std::string::npos;
 }
 
-config::Machine machine_of(const Given& from) {
-  return need(config::find_cluster(from.name, "", from.settings));
+input::Machine machine_of(const Given& from) {
+  return need(input::find_cluster(from.name, "", from.settings));
 }
 
 double share_of(const Options& options, const char* name) {
@@ -58,17 +58,17 @@ int show(const std::string& what, const std::vector<topology::Finding>& findings
          const std::string& node, Globals globals) {
   const bool problem =
       std::ranges::any_of(findings, [](const auto& finding) { return finding.problem; });
-  report::Rows rows{"findings", "", {{"problem", ""}, {"text", ""}}, {}, true};
+  output::Rows rows{"findings", "", {{"problem", ""}, {"text", ""}}, {}, true};
   std::string lines = fmt::format("{}: {}\n", what, problem ? "problems" : "no problems");
   for (const topology::Finding& finding : findings) {
     rows.cells.push_back({finding.problem, finding.text});
     lines += fmt::format("  {}{}\n", finding.problem ? "problem: " : "", finding.text);
   }
-  report::Document document;
-  document.blocks.emplace_back(report::Values{"", {report::value("what", "", what)}});
-  document.blocks.emplace_back(report::Note{"", lines});
+  output::Document document;
+  document.blocks.emplace_back(output::Values{"", {output::value("what", "", what)}});
+  document.blocks.emplace_back(output::Note{"", lines});
   document.blocks.emplace_back(std::move(rows));
-  document.blocks.emplace_back(report::Note{"", node, false, "node"});
+  document.blocks.emplace_back(output::Note{"", node, false, "node"});
   say(globals, "topo", document);
   return problem ? exit_no : exit_yes;
 }
@@ -77,17 +77,17 @@ int check(const Options& options, Globals globals) {
   const Given from = given(options);
   const double claim = share_of(options, "claim");
   if (is_cluster(from.name)) {
-    const config::Machine machine = machine_of(from);
+    const input::Machine machine = machine_of(from);
     return show(machine.cluster.name, topology::inspect(machine.cluster, claim), "", globals);
   }
-  const config::Imported read = need(config::import_topology(from.name));
+  const input::Imported read = need(input::import_topology(from.name));
   return show(fmt::format("{} ({})", from.name, read.format),
               read.node ? topology::inspect(*read.node) : topology::inspect(*read.wiring, claim),
               "", globals);
 }
 
 // Everything that the files say and the cluster that they are like, as one description.
-int write_cluster(const Options& options, const std::vector<config::ImportedFile>& files,
+int write_cluster(const Options& options, const std::vector<input::ImportedFile>& files,
                   Globals globals) {
   if (!options.has("like"))
     throw Stop{exit_usage,
@@ -95,25 +95,25 @@ int write_cluster(const Options& options, const std::vector<config::ImportedFile
                "of `rehearse list clusters` or a file"};
   const std::string path = options.text("output");
   const std::string name = std::filesystem::path(path).stem().string();
-  const std::string text = need(config::cluster_text(files, options.text("like"), name));
-  if (const std::string problem = report::write_file(path, text); !problem.empty())
+  const std::string text = need(input::cluster_text(files, options.text("like"), name));
+  if (const std::string problem = output::write_file(path, text); !problem.empty())
     throw Stop{exit_io, problem};
-  report::Document document;
-  document.blocks.emplace_back(report::Note{
+  output::Document document;
+  document.blocks.emplace_back(output::Note{
       "", fmt::format("{}: written; next: rehearse topo check {}", path, path), false, "written"});
   say(globals, "topo-import", document);
   return exit_yes;
 }
 
 int import(const Options& options, Globals globals) {
-  std::vector<config::ImportedFile> files;
+  std::vector<input::ImportedFile> files;
   for (std::size_t i = 1; i < options.words().size(); ++i)
-    files.push_back({options.words()[i], need(config::import_topology(options.words()[i]))});
+    files.push_back({options.words()[i], need(input::import_topology(options.words()[i]))});
   if (options.has("output")) return write_cluster(options, files, globals);
   if (files.size() > 1)
     throw Stop{exit_usage, "topo import: several files become one cluster; add -o FILE"};
   const auto& [path, read] = files.front();
-  const std::string node = read.node ? config::node_text(*read.node, read.format) : "";
+  const std::string node = read.node ? input::node_text(*read.node, read.format) : "";
   return show(fmt::format("{} ({})", path, read.format),
               read.node ? topology::inspect(*read.node) : topology::inspect(*read.wiring), node,
               globals);
@@ -214,18 +214,18 @@ CollectiveAsked asked_of(const Options& options, const topology::Cluster& cluste
 }
 
 int time(const Options& options, Globals globals) {
-  const config::Machine machine = machine_of(given(options));
+  const input::Machine machine = machine_of(given(options));
   const bool packets = options.choice("network", "isolated", {"isolated", "ns-3"}) == "ns-3";
   const CollectiveAsked asked = asked_of(options, machine.cluster, packets);
   if (packets) return topo_packets(machine.cluster, asked, globals);
   const auto [name, kind, all_groups, least, most] = asked;
   const std::vector<int>& ranks = all_groups.front();
-  search::Sites sites;
-  search::Site& site = *need(sites.of(machine));
+  answer::Sites sites;
+  answer::Site& site = *need(sites.of(machine));
   network::Network& network = *site.network;
   const network::Groups groups{all_groups};
-  using report::Show;
-  report::Rows rows{
+  using output::Show;
+  output::Rows rows{
       "rows",
       fmt::format(
           "{} of {} GPUs on {}{}", name, ranks.size(), machine.cluster.name,
@@ -255,8 +255,8 @@ int time(const Options& options, Globals globals) {
          busiest.busy_seconds / took});
     if (bytes > most / 2) break;
   }
-  report::Document document;
-  document.blocks.emplace_back(report::Values{"", {report::value("collective", "", name)}});
+  output::Document document;
+  document.blocks.emplace_back(output::Values{"", {output::value("collective", "", name)}});
   document.blocks.emplace_back(std::move(rows));
   say(globals, "topo-time", document);
   return exit_yes;
@@ -265,23 +265,23 @@ int time(const Options& options, Globals globals) {
 // How busy the links are over a step of a plan that runs on the cluster; by number.
 std::vector<double> heat(const std::string& plan, topology::Cluster& cluster,
                          const std::vector<std::string>& settings) {
-  const config::PlanFile file = need(config::load_plan(workload_path(plan), settings));
-  search::Sites sites;
-  search::Site& site = site_of(file, sites);
-  const report::Answer answer = search::evaluate_once(file.plan, site);
+  const input::PlanFile file = need(input::load_plan(workload_path(plan), settings));
+  answer::Sites sites;
+  answer::Site& site = site_of(file, sites);
+  const answer::Answer answer = answer::evaluate_once(file.plan, site);
   const int nodes = topology::nodes_of(file.plan.world(), file.machine.cluster.node.gpus);
   cluster = topology::first_nodes(file.machine.cluster,
                                   topology::nodes_reached(file.machine.cluster, nodes));
   const topology::Routes& routes = site.network->cover(nodes);
   std::vector<double> busy(static_cast<std::size_t>(routes.link_count()), 0);
-  for (const search::LinkUse& use : search::link_use(file.plan, site, answer.run.step_time))
+  for (const study::LinkUse& use : study::link_use(file.plan, site, answer.run.step_time))
     busy[static_cast<std::size_t>(use.link)] = use.busy;
   return busy;
 }
 
 // Ring with LL: the shortest step over each kind of way.
-topology::WayLatencies ways_of(const config::Machine& machine) {
-  search::Sites sites;
+topology::WayLatencies ways_of(const input::Machine& machine) {
+  answer::Sites sites;
   const network::NcclModel& nccl = need(sites.of(machine))->profile.communication.nccl;
   return {nccl.nvlink.ring.ll, nccl.pcie.ring.ll, nccl.network.ring.ll};
 }
@@ -295,7 +295,7 @@ int export_drawing(const Options& options, Globals globals) {
   if (options.has("plan")) {
     busy = heat(options.text("plan"), cluster, from.settings);
   } else {
-    const config::Machine machine = machine_of(from);
+    const input::Machine machine = machine_of(from);
     if (format == "simgrid") ways = ways_of(machine);
     cluster = machine.cluster;
     const int most = format == "simgrid" ? std::min(cluster.nodes, 8) : cluster.nodes;
@@ -313,16 +313,16 @@ int export_drawing(const Options& options, Globals globals) {
                            : format == "dot" ? topology::graphviz(cluster, busy, alike)
                                              : topology::simgrid_xml(cluster, ways);
   if (options.has("output")) {
-    const std::string problem = report::write_file(options.text("output"), text);
+    const std::string problem = output::write_file(options.text("output"), text);
     if (!problem.empty()) throw Stop{exit_io, problem};
   }
   if (!options.has("output") || globals.json) {
-    report::Document document;
+    output::Document document;
     document.blocks.emplace_back(
-        report::Values{"",
-                       {report::value("format", "", format), report::value("gpus", "", drawn),
-                        report::value("nodes", "", cluster.nodes)}});
-    document.blocks.emplace_back(report::Data{"drawing", text});
+        output::Values{"",
+                       {output::value("format", "", format), output::value("gpus", "", drawn),
+                        output::value("nodes", "", cluster.nodes)}});
+    document.blocks.emplace_back(output::Data{"drawing", text});
     if (globals.json) say(globals, "topo-export", document);
     if (!globals.json) print(text);
   }

@@ -4,13 +4,13 @@
 #include <string>
 #include <vector>
 
-#include "sim/collective/collective.h"
-#include "sim/command/command.h"
-#include "sim/topology/cluster.h"
+#include "sim/cluster/collective/collective.h"
+#include "sim/command/common/command.h"
+#include "sim/cluster/topology/cluster.h"
 
 namespace sim::command {
 
-// Searches an order of nodes for a plan's ranks (search/place.h), and replays both.
+// Searches an order of nodes for a plan's ranks (study/tune/place.h), and replays both.
 int topo_place(const Options& options, Globals globals);
 
 // What `topo time` is asked.

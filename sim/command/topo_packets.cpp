@@ -5,8 +5,8 @@
 #include <algorithm>
 
 #include "sim/command/topo.h"
-#include "sim/network/packet_check.h"
-#include "sim/report/document.h"
+#include "sim/cluster/network/packet_check.h"
+#include "sim/output/document.h"
 
 namespace sim::command {
 
@@ -21,12 +21,12 @@ int topo_packets(const topology::Cluster& cluster, const CollectiveAsked& asked,
   need(network::packet_query(routes, asked.kind, gpus, static_cast<double>(asked.most)));
   network::Solver solver;
   const auto us = [](const char* key, const char* heading) {
-    return report::Column{key, heading, "us", 2, false, "", 1e6};
+    return output::Column{key, heading, "us", 2, false, "", 1e6};
   };
-  report::Rows rows{"rows",
+  output::Rows rows{"rows",
                     fmt::format("{} of {} GPUs on {}, packet by packet (ns-3)", asked.name,
                                 gpus.size(), cluster.name),
-                    {{"bytes", "size", "", 0, false, "", 1, report::Show::bytes},
+                    {{"bytes", "size", "", 0, false, "", 1, output::Show::bytes},
                      {"rounds", "rounds", ""},
                      us("max_min_seconds", "max-min"),
                      us("ns3_seconds", "ns-3"),
@@ -48,8 +48,8 @@ int topo_packets(const topology::Cluster& cluster, const CollectiveAsked& asked,
       "TCP:\nheaders of 42 bytes on 1000, a connection for each message (connect, with the "
       "switches' store\nand forward and the last acknowledgement), windows that grow from ten "
       "segments (slow start).\n";
-  report::Document document;
-  document.blocks.emplace_back(report::Values{"", {report::value("collective", "", asked.name)}});
+  output::Document document;
+  document.blocks.emplace_back(output::Values{"", {output::value("collective", "", asked.name)}});
   document.blocks.emplace_back(std::move(rows));
   say(globals, "topo-packets", document);
   return exit_yes;

@@ -5,18 +5,18 @@
 #include <array>
 
 #include "sim/command/topo.h"
-#include "sim/command/watch.h"
-#include "sim/config/plan.h"
-#include "sim/report/answer.h"
-#include "sim/report/document.h"
-#include "sim/report/output.h"
-#include "sim/search/evaluate.h"
-#include "sim/search/place.h"
+#include "sim/command/common/watch.h"
+#include "sim/input/plan/plan.h"
+#include "sim/answer/answer.h"
+#include "sim/output/document.h"
+#include "sim/output/output.h"
+#include "sim/answer/evaluate.h"
+#include "sim/study/tune/place.h"
 
 namespace sim::command {
 namespace {
 
-using report::Json;
+using output::Json;
 
 // "0-3 7 5-4": stretches up or down; by name where nodes have names.
 std::string order_text(const std::vector<int>& order, const topology::NodeRates& rates) {
@@ -40,7 +40,7 @@ struct Replayed {
   double step = 0;
 };
 
-Replayed replayed(const workload::Plan& plan, config::Machine machine,
+Replayed replayed(const program::Plan& plan, input::Machine machine,
                   const std::vector<int>& order, bool coupled) {
   // The nodes that are left follow, so that every node has its place.
   std::vector<int> all = order;
@@ -48,31 +48,31 @@ Replayed replayed(const workload::Plan& plan, config::Machine machine,
     if (std::ranges::count(order, node) == 0) all.push_back(node);
   machine.cluster.hosts = all;
   machine.text += fmt::format("\nhost: {}", fmt::join(all, " "));
-  search::Sites sites;
-  replay::Options how;
+  answer::Sites sites;
+  engine::Options how;
   how.couple = coupled;
-  const report::Answer answer = search::evaluate_once(plan, *need(sites.of(machine)), how);
-  return {answer.run.fits(), answer.run.fits() ? report::step_seconds(answer) : 0};
+  const answer::Answer answer = answer::evaluate_once(plan, *need(sites.of(machine)), how);
+  return {answer.run.fits(), answer.run.fits() ? answer::step_seconds(answer) : 0};
 }
 
-report::Rows traffic_of(const search::Placement& found) {
-  report::Rows rows{"traffic",
+output::Rows traffic_of(const study::Placement& found) {
+  output::Rows rows{"traffic",
                     "",
                     {{"communicator", "between nodes", "", 0, true},
-                     {"bytes", "bytes", "", 0, false, "", 1, report::Show::bytes},
+                     {"bytes", "bytes", "", 0, false, "", 1, output::Show::bytes},
                      {"model_seconds_before", "model", "s", 4},
                      {"longest_link_before", "longest link", "", 0, true},
                      {"model_seconds_after", "then", "s", 4},
                      {"longest_link_after", "longest link then", "", 0, true}},
                     {}};
-  for (const search::PlacedTraffic& t : found.traffic)
+  for (const study::PlacedTraffic& t : found.traffic)
     rows.cells.push_back(
         {t.who, t.bytes, t.seconds_before, t.link_before, t.seconds_after, t.link_after});
   rows.searched = rows.cells.empty();
   return rows;
 }
 
-std::string steps_text(const search::Placement& found, const topology::NodeRates& rates,
+std::string steps_text(const study::Placement& found, const topology::NodeRates& rates,
                        const std::array<Replayed, 2>& times) {
   const auto step = [](const Replayed& r) {
     return r.fits ? fmt::format("step {:.3f} s", r.step) : std::string("out of memory");
@@ -85,31 +85,31 @@ std::string steps_text(const search::Placement& found, const topology::NodeRates
   return text + "\n";
 }
 
-report::Document document_of(const config::PlanFile& file, const search::Placement& found,
+output::Document document_of(const input::PlanFile& file, const study::Placement& found,
                              const std::array<Replayed, 2>& times, std::int64_t seed) {
   const auto step = [](const Replayed& r) { return r.fits ? Json(r.step) : Json(nullptr); };
-  report::Document document;
+  output::Document document;
   document.blocks.emplace_back(
-      report::Note{"", fmt::format("{} on {}, {} of {} nodes; {} moves, seed {}", file.name,
+      output::Note{"", fmt::format("{} on {}, {} of {} nodes; {} moves, seed {}", file.name,
                                    file.machine.cluster.name, found.before.size(),
                                    file.machine.cluster.nodes, found.moves, seed)});
-  document.blocks.emplace_back(report::Values{
+  document.blocks.emplace_back(output::Values{
       "",
-      {report::value("seed", "", seed), report::value("moves", "", found.moves),
-       report::value("before", "", found.before), report::value("after", "", found.after)}});
+      {output::value("seed", "", seed), output::value("moves", "", found.moves),
+       output::value("before", "", found.before), output::value("after", "", found.after)}});
   if (found.traffic.empty())
     document.blocks.emplace_back(
-        report::Note{"", "no traffic leaves a node: the order makes no difference"});
+        output::Note{"", "no traffic leaves a node: the order makes no difference"});
   document.blocks.emplace_back(traffic_of(found));
   document.blocks.emplace_back(
-      report::Note{"", steps_text(found, file.machine.cluster.rates, times)});
+      output::Note{"", steps_text(found, file.machine.cluster.rates, times)});
   document.blocks.emplace_back(
-      report::Values{"",
-                     {report::value("step_time_s_before", "", step(times[0])),
-                      report::value("step_time_s_after", "", step(times[1]))}});
+      output::Values{"",
+                     {output::value("step_time_s_before", "", step(times[0])),
+                      output::value("step_time_s_after", "", step(times[1]))}});
   if (found.after != found.before)
     document.blocks.emplace_back(
-        report::Note{"", fmt::format("host=[{}]", fmt::join(found.after, ","))});
+        output::Note{"", fmt::format("host=[{}]", fmt::join(found.after, ","))});
   return document;
 }
 
@@ -118,21 +118,21 @@ report::Document document_of(const config::PlanFile& file, const search::Placeme
 int topo_place(const Options& options, Globals globals) {
   const Options::Named from = options.named(1);
   const std::string path = from.name.empty() ? "" : workload_path(from.name);
-  const config::PlanFile file = need(config::load_plan(path, from.settings));
-  search::Sites sites;
-  const search::Site& site = site_of(file, sites);
-  search::PlaceSettings settings;
+  const input::PlanFile file = need(input::load_plan(path, from.settings));
+  answer::Sites sites;
+  const answer::Site& site = site_of(file, sites);
+  study::PlaceSettings settings;
   settings.seed = static_cast<std::uint64_t>(options.number("seed", 1, 0, 1'000'000'000));
   settings.moves = options.number("moves", 0, 0, 100'000'000);
   const bool coupled = options.choice("network", "isolated", {"isolated", "coupled"}) == "coupled";
-  search::Placement found = search::place(file.plan, site, settings);
+  study::Placement found = study::place(file.plan, site, settings);
   std::array<Replayed, 2> times = {replayed(file.plan, file.machine, found.before, coupled),
                                    replayed(file.plan, file.machine, found.after, coupled)};
   // The replay has the last word.
   if (times[0].fits && (!times[1].fits || times[1].step > times[0].step)) {
     found.after = found.before;
     times[1] = times[0];
-    for (search::PlacedTraffic& t : found.traffic) {
+    for (study::PlacedTraffic& t : found.traffic) {
       t.seconds_after = t.seconds_before;
       t.link_after = t.link_before;
     }
@@ -144,7 +144,7 @@ int topo_place(const Options& options, Globals globals) {
       list += (rates.empty() ? fmt::format("node{}", node)
                              : rates.names[static_cast<std::size_t>(node)]) +
               "\n";
-    const std::string problem = report::write_file(options.text("output"), list);
+    const std::string problem = output::write_file(options.text("output"), list);
     if (!problem.empty()) throw Stop{exit_io, problem};
   }
   say(globals, "topo-place",

@@ -7,22 +7,22 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "sim/calibrate/measured_table.h"
-#include "sim/calibrate/memory_rows.h"
-#include "sim/calibrate/timings.h"
-#include "sim/command/command.h"
-#include "sim/command/interrupt.h"
-#include "sim/command/progress.h"
+#include "sim/calibrate/tables/measured_table.h"
+#include "sim/calibrate/tables/memory_rows.h"
+#include "sim/calibrate/tables/timings.h"
+#include "sim/command/common/command.h"
+#include "sim/command/common/interrupt.h"
+#include "sim/command/common/progress.h"
 #include "sim/command/report.h"
-#include "sim/command/shard.h"
-#include "sim/config/runs_csv.h"
-#include "sim/config/table_csv.h"
-#include "sim/core/json_words.h"
-#include "sim/core/text.h"
-#include "sim/report/document.h"
-#include "sim/report/output.h"
-#include "sim/search/answers.h"
-#include "sim/search/pool.h"
+#include "sim/command/common/shard.h"
+#include "sim/input/tables/runs_csv.h"
+#include "sim/input/tables/table_csv.h"
+#include "sim/base/json_text.h"
+#include "sim/base/text.h"
+#include "sim/output/document.h"
+#include "sim/output/output.h"
+#include "sim/study/sweep/answers.h"
+#include "sim/study/sweep/pool.h"
 
 namespace sim::command {
 
@@ -34,7 +34,7 @@ struct Predicted {
   std::size_t crashed = 0;
 };
 
-calibrate::Prediction crashed(const config::RunsRow& row, const std::string& why) {
+calibrate::Prediction crashed(const input::RunsRow& row, const std::string& why) {
   calibrate::Prediction prediction;
   prediction.row_id = row.text("row_id");
   prediction.status = "unsupported";
@@ -42,17 +42,17 @@ calibrate::Prediction crashed(const config::RunsRow& row, const std::string& why
   return prediction;
 }
 
-Predicted predict_all(const std::vector<config::RunsRow>& rows, const Share& share,
+Predicted predict_all(const std::vector<input::RunsRow>& rows, const Share& share,
                       Globals globals) {
   Predicted out;
   out.rows.resize(rows.size());
-  search::Sites sites;
+  answer::Sites sites;
   for (const std::string& name : calibrate::known_clusters()) need(sites.find(name));
   Progress progress("validate", rows.size(), globals.quiet);
   std::size_t done = 0;
   std::vector<std::size_t> items;
   for (std::size_t i = 0; i < rows.size(); ++i) items.push_back(i);
-  search::PoolCalls calls;
+  study::PoolCalls calls;
   calls.answer = [&](std::size_t i) {
     return calibrate::to_text(calibrate::predict(rows[i], sites));
   };
@@ -71,63 +71,63 @@ Predicted predict_all(const std::vector<config::RunsRow>& rows, const Share& sha
     progress.show(done, "");
     return !interrupted();
   };
-  out.complete = search::run_pool(items, share.workers, calls, share.ranks.get());
+  out.complete = study::run_pool(items, share.workers, calls, share.ranks.get());
   return out;
 }
 
 // What the prediction of a row depends on, for all rows.
-std::vector<std::string> identities(const std::vector<config::RunsRow>& rows,
-                                    search::Sites& sites) {
-  std::string common = report::version() + config::to_text(need(config::find_residuals()));
+std::vector<std::string> identities(const std::vector<input::RunsRow>& rows,
+                                    answer::Sites& sites) {
+  std::string common = output::version() + input::to_text(need(input::find_residuals()));
   for (const std::string& name : calibrate::known_clusters())
     common += (*need(sites.find(name))).digest;
-  common = search::identity(common);
+  common = study::identity(common);
   std::vector<std::string> ids;
   for (std::size_t i = 0; i < rows.size(); ++i) {
     std::string text = fmt::format("{} {}\n", common, i);
     for (const auto& [column, cell] : rows[i].cells) text += column + "\t" + cell + "\n";
-    ids.push_back(search::identity(text));
+    ids.push_back(study::identity(text));
   }
   return ids;
 }
 
 // One share of the rows, kept in a folder; `arguments` start it again.
-int predict_shard(const std::vector<config::RunsRow>& rows, const std::string& whole,
+int predict_shard(const std::vector<input::RunsRow>& rows, const std::string& whole,
                   const Share& share, const std::vector<std::string>& arguments, bool overwrite,
                   const Globals& globals) {
-  search::Sites sites;
+  answer::Sites sites;
   const std::vector<std::string> all = identities(rows, sites);
-  const search::Shard& shard = *share.shard;
+  const study::Shard& shard = *share.shard;
   const std::string folder =
-      prepare(whole, search::manifest("validate", all, shard, arguments), overwrite);
+      prepare(whole, study::manifest("validate", all, shard, arguments), overwrite);
   std::vector<std::string> ids;
-  for (std::size_t i = 0; i < search::share(shard, all.size()); ++i)
-    ids.push_back(all[search::item(shard, i)]);
+  for (std::size_t i = 0; i < study::share(shard, all.size()); ++i)
+    ids.push_back(all[study::item(shard, i)]);
   Progress progress("validate", ids.size(), globals.quiet);
   const auto record = [&](std::size_t i, const calibrate::Prediction& prediction) {
-    report::Json cells = report::Json::object();
-    for (const auto& [column, cell] : rows[search::item(shard, i)].cells) cells[column] = cell;
-    return report::Json{{"cells", cells}, {"prediction", calibrate::to_text(prediction)}};
+    output::Json cells = output::Json::object();
+    for (const auto& [column, cell] : rows[study::item(shard, i)].cells) cells[column] = cell;
+    return output::Json{{"cells", cells}, {"prediction", calibrate::to_text(prediction)}};
   };
-  search::AnswerCalls calls;
+  study::AnswerCalls calls;
   calls.answer = [&](std::size_t i) {
-    return record(i, calibrate::predict(rows[search::item(shard, i)], sites));
+    return record(i, calibrate::predict(rows[study::item(shard, i)], sites));
   };
   calls.failed = [&](std::size_t i, const std::string& why) {
-    return record(i, crashed(rows[search::item(shard, i)], why));
+    return record(i, crashed(rows[study::item(shard, i)], why));
   };
   calls.go_on = [&](std::size_t done) {
     progress.show(done, "");
     return !interrupted();
   };
-  using Mode = search::RecordFile::Mode;
-  const search::Kept kept = search::keep_answers(folder, overwrite ? Mode::take_over : Mode::go_on,
+  using Mode = study::RecordFile::Mode;
+  const study::Kept kept = study::keep_answers(folder, overwrite ? Mode::take_over : Mode::go_on,
                                                  ids, share.workers, calls);
   progress.clear();
-  if (kept.problem == search::RecordProblem::locked) throw Stop{exit_interrupted, kept.message};
-  if (kept.problem == search::RecordProblem::foreign)
+  if (kept.problem == study::RecordProblem::locked) throw Stop{exit_interrupted, kept.message};
+  if (kept.problem == study::RecordProblem::foreign)
     throw Stop{exit_data, kept.message + "; start over with --overwrite"};
-  if (kept.problem != search::RecordProblem::none) throw Stop{exit_io, kept.message};
+  if (kept.problem != study::RecordProblem::none) throw Stop{exit_io, kept.message};
   if (!kept.complete) throw Stop{exit_interrupted, "interrupted; the same command goes on"};
   if (share.of_step) {
     merge_when_last(whole, shard, globals);
@@ -183,19 +183,19 @@ void keep(const std::vector<Where>& conditions, const std::vector<std::string>& 
   }
 }
 
-std::vector<config::RunsRow> load_tables(const std::vector<std::string>& paths,
+std::vector<input::RunsRow> load_tables(const std::vector<std::string>& paths,
                                          const std::vector<Where>& conditions,
                                          const std::vector<std::string>& by, Globals globals) {
-  std::vector<config::RunsRow> rows;
+  std::vector<input::RunsRow> rows;
   for (const std::string& path : paths) {
-    config::RunsTable table = need(config::load_runs(path));
+    input::RunsTable table = need(input::load_runs(path));
     for (const std::string& column : by) expect_column("by", column, table.columns, path);
     keep(conditions, table.columns, path, table.rows);
     if (!globals.quiet && !table.unknown_columns.empty()) {
       note(fmt::format("note: columns that mean nothing here: {}",
                        fmt::join(table.unknown_columns, ", ")));
     }
-    for (config::RunsRow row : table.rows) {
+    for (input::RunsRow row : table.rows) {
       row.cells = calibrate::run_row(row.cells);
       rows.push_back(std::move(row));
     }
@@ -204,13 +204,13 @@ std::vector<config::RunsRow> load_tables(const std::vector<std::string>& paths,
 }
 
 void save(const std::string& path, const std::string& text) {
-  const std::string problem = report::write_file(path, text);
+  const std::string problem = output::write_file(path, text);
   if (!problem.empty()) throw Stop{exit_io, problem};
 }
 
 // Residuals take the place of residuals, and of nothing else that is there.
 void keep_others(const std::string& path) {
-  if (std::filesystem::is_regular_file(path) && !config::load_residuals(path))
+  if (std::filesystem::is_regular_file(path) && !input::load_residuals(path))
     throw Stop{complain({{path,
                           "holds no residuals, and --residuals would write over it; name "
                           "another"}}),
@@ -242,8 +242,8 @@ Stop no_rows(const std::string& path) {
 }
 
 // Kernels and collectives instead of runs.
-int validate_timings(const config::Table& table, const std::string& csv, Globals globals) {
-  search::Sites sites;
+int validate_timings(const input::Table& table, const std::string& csv, Globals globals) {
+  answer::Sites sites;
   const std::vector<calibrate::Timing> timings = calibrate::timings(table, sites);
   if (!csv.empty()) save(csv, calibrate::timings_csv(timings));
   say(globals, "validate-timings", calibrate::timings_document(timings));
@@ -251,9 +251,9 @@ int validate_timings(const config::Table& table, const std::string& csv, Globals
 }
 
 // Rows with columns of their own.
-int validate_measured(const calibrate::MeasuredTable& kind, const config::Table& table,
+int validate_measured(const calibrate::MeasuredTable& kind, const input::Table& table,
                       const std::string& csv, Globals globals) {
-  search::Sites sites;
+  answer::Sites sites;
   const std::vector<calibrate::RowAnswer> answers = calibrate::predict(kind, table, sites);
   if (!csv.empty()) save(csv, calibrate::to_csv(kind, answers));
   say(globals, "validate-table", calibrate::document_of(kind, table, answers));
@@ -268,16 +268,16 @@ void print_validation(const std::vector<std::string>& lines, const std::string& 
   std::vector<calibrate::Prediction> predictions;
   try {
     for (const std::string& line : lines) {
-      const report::Json record = report::Json::parse(line);
+      const output::Json record = output::Json::parse(line);
       calibrate::Row& row = rows.emplace_back();
       for (const auto& [column, cell] : record.at("cells").items()) row[column] = cell;
       predictions.push_back(calibrate::from_text(record.at("prediction")));
     }
-  } catch (const report::Json::exception& problem) {
+  } catch (const output::Json::exception& problem) {
     throw Stop{exit_data, fmt::format("record {} of the whole is damaged: {}", rows.size(),
                                       json_words(problem.what()))};
   }
-  calibrate::add_intervals(rows, predictions, need(config::find_residuals()));
+  calibrate::add_intervals(rows, predictions, need(input::find_residuals()));
   std::error_code error;
   std::filesystem::create_directories(into, error);
   save(into + "/predictions.csv", calibrate::predictions_csv(predictions));
@@ -311,12 +311,12 @@ int run_validate(const Arguments& arguments, Globals globals) {
   if (share.shard && !by.empty())
     throw Stop{exit_usage, "--by: shares are merged by source and by GPU; leave it out"};
   if (options.has("residuals")) keep_others(options.text("residuals"));
-  if (const Result<config::Table> any = config::load_table(options.words()[0]);
+  if (const Result<input::Table> any = input::load_table(options.words()[0]);
       any && (calibrate::measured_table(*any) != nullptr ||
               calibrate::timing_table(*any) != calibrate::TimingTable::none)) {
     if (!by.empty())
       throw Stop{exit_usage, fmt::format("--by: {} is no table of runs", options.words()[0])};
-    config::Table table = *any;
+    input::Table table = *any;
     if (table.rows.empty()) throw no_rows(table.path);
     keep(conditions, table.columns, table.path, table.rows);
     if (table.rows.empty()) throw Stop{exit_usage, "--where: no row is left"};
@@ -324,12 +324,12 @@ int run_validate(const Arguments& arguments, Globals globals) {
       return validate_measured(*kind, table, options.text("csv"), globals);
     return validate_timings(table, options.text("csv"), globals);
   }
-  const std::vector<config::RunsRow> table = load_tables(options.words(), conditions, by, globals);
+  const std::vector<input::RunsRow> table = load_tables(options.words(), conditions, by, globals);
   if (table.empty() && conditions.empty()) throw no_rows(options.words()[0]);
   if (table.empty()) throw Stop{exit_usage, "--where: no row is left"};
   std::vector<calibrate::Row> rows;
-  for (const config::RunsRow& row : table) rows.push_back(row.cells);
-  const config::RunResiduals residuals = need(config::find_residuals());
+  for (const input::RunsRow& row : table) rows.push_back(row.cells);
+  const input::RunResiduals residuals = need(input::find_residuals());
   catch_interrupts();
   if (share.shard) {
     std::vector<std::string> again = options.words();
@@ -347,7 +347,7 @@ int run_validate(const Arguments& arguments, Globals globals) {
     for (const std::string& where : options.list("where")) command += " --where " + where;
     command += " --residuals " + options.text("residuals");
     save(options.text("residuals"),
-         config::to_text(calibrate::residuals_of(rows, predicted.rows, command)));
+         input::to_text(calibrate::residuals_of(rows, predicted.rows, command)));
   }
   calibrate::add_intervals(rows, predicted.rows, residuals);
   if (options.has("csv")) save(options.text("csv"), calibrate::predictions_csv(predicted.rows));

@@ -1,22 +1,22 @@
 // whatif.cpp — `rehearse whatif`: the same plan under changed conditions, side by side.
-#include "sim/config/whatif.h"
+#include "sim/input/plan/whatif.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <set>
 
-#include "sim/command/command.h"
-#include "sim/command/detail.h"
-#include "sim/command/interrupt.h"
-#include "sim/command/progress.h"
+#include "sim/command/common/command.h"
+#include "sim/command/common/detail.h"
+#include "sim/command/common/interrupt.h"
+#include "sim/command/common/progress.h"
 #include "sim/command/report.h"
-#include "sim/config/cluster_fields.h"
-#include "sim/config/plan.h"
-#include "sim/core/cores.h"
-#include "sim/core/quantity.h"
-#include "sim/report/whatif_document.h"
-#include "sim/search/whatif.h"
+#include "sim/input/fields/cluster_fields.h"
+#include "sim/input/plan/plan.h"
+#include "sim/base/cores.h"
+#include "sim/base/quantity.h"
+#include "sim/output/documents/whatif_document.h"
+#include "sim/study/tune/whatif.h"
 
 namespace sim::command {
 
@@ -33,13 +33,13 @@ double price_of(const Options& options) {
 }
 
 std::string key_problem(const std::string& key) {
-  return config::is_cluster_setting(key + "=") ? config::cluster_setting_problem(key)
-                                               : config::setting_problem(key);
+  return input::is_cluster_setting(key + "=") ? input::cluster_setting_problem(key)
+                                               : input::setting_problem(key);
 }
 
-void ask(const config::Setting& setting, const search::WhatifSettings& settings,
+void ask(const input::Setting& setting, const study::WhatifSettings& settings,
          Diagnostics& problems) {
-  for (Diagnostic& problem : config::setting_problems(setting, settings.plan))
+  for (Diagnostic& problem : input::setting_problems(setting, settings.plan))
     problems.push_back(std::move(problem));
 }
 
@@ -59,10 +59,10 @@ int run_whatif(const Arguments& arguments, Globals globals) {
   declare_detail(options);
   declare_report(options);
   options.parse(arguments, globals);
-  search::WhatifSettings settings;
-  std::vector<config::Variant> variants;
+  study::WhatifSettings settings;
+  std::vector<input::Variant> variants;
   if (options.has("variants")) {
-    const config::WhatifFile file = need(config::load_whatif(options.text("variants")));
+    const input::WhatifFile file = need(input::load_whatif(options.text("variants")));
     settings.plan = file.plan;
     settings.settings = file.settings;
     variants = file.variants;
@@ -75,14 +75,14 @@ int run_whatif(const Arguments& arguments, Globals globals) {
   // A value that no plan can have is bad input; one that this plan cannot have is a row.
   Diagnostics problems;
   std::set<std::string> asked;
-  for (const config::Variant& variant : variants)
+  for (const input::Variant& variant : variants)
     for (const std::string& text : variant.settings)
       if (asked.insert(text).second)
         ask({text, fmt::format("{}, {}", options.text("variants"), text.substr(0, 80))}, settings,
             problems);
-  std::vector<config::Vary> varies;
+  std::vector<input::Vary> varies;
   for (const std::string& text : options.list("vary")) {
-    const config::Vary& vary = varies.emplace_back(need(config::parse_vary(text)));
+    const input::Vary& vary = varies.emplace_back(need(input::parse_vary(text)));
     if (std::string problem = key_problem(vary.key); !problem.empty()) {
       problems.push_back({"--vary " + text.substr(0, 80), std::move(problem)});
       continue;
@@ -93,7 +93,7 @@ int run_whatif(const Arguments& arguments, Globals globals) {
     }
   }
   if (!problems.empty()) throw Stop{complain(problems), ""};
-  const std::vector<config::Variant> more = need(config::combinations(varies));
+  const std::vector<input::Variant> more = need(input::combinations(varies));
   variants.insert(variants.end(), more.begin(), more.end());
   if (variants.empty())
     throw Stop{exit_usage, "nothing varies: --vary KEY=V1,V2 or --variants FILE"};
@@ -111,15 +111,15 @@ int run_whatif(const Arguments& arguments, Globals globals) {
 
   catch_interrupts();
   Progress progress("whatif", variants.size() + 1, globals.quiet);
-  const auto rows = search::whatif(settings, variants, [&](std::size_t done) {
+  const auto rows = study::whatif(settings, variants, [&](std::size_t done) {
     progress.show(done, "");
     return !interrupted();
   });
   progress.clear();
   if (interrupted()) throw Stop{exit_interrupted, "interrupted"};
-  const std::vector<report::WhatifRow> table = need(rows);
-  if (options.has("report")) write_page(options.text("report"), report::whatif_page(table));
-  say(globals, "whatif", report::whatif_document(table));
+  const std::vector<output::WhatifRow> table = need(rows);
+  if (options.has("report")) write_page(options.text("report"), output::whatif_page(table));
+  say(globals, "whatif", output::whatif_document(table));
   return table.front().fits ? exit_yes : exit_no;
 }
 

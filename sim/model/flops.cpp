@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "sim/core/text.h"
+#include "sim/base/text.h"
 
 namespace sim::model {
 namespace {

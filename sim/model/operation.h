@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "sim/core/units.h"
+#include "sim/base/units.h"
 
 namespace sim::model {
 

@@ -16,9 +16,9 @@
 #include <stdexcept>
 #include <thread>
 
-#include "sim/command/interrupt.h"
-#include "sim/command/session.h"
-#include "sim/core/parts.h"
+#include "sim/command/common/interrupt.h"
+#include "sim/command/common/session.h"
+#include "sim/base/program_files.h"
 
 namespace py = pybind11;
 namespace command = sim::command;

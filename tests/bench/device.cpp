@@ -2,7 +2,7 @@
 // memory.
 #include <benchmark/benchmark.h>
 
-#include "sim/device/kernel.h"
+#include "sim/cluster/device/kernel.h"
 
 namespace {
 

@@ -1,12 +1,12 @@
 // How long the network takes to answer: building routes, the first question about a layout, and the
 // same question again.
-#include "sim/network/network.h"
+#include "sim/cluster/network/network.h"
 
 #include <benchmark/benchmark.h>
 
-#include "sim/mesh/communicators.h"
-#include "sim/topology/routes.h"
-#include "tests/network/profiles.h"
+#include "sim/job/mesh/communicators.h"
+#include "sim/cluster/topology/routes.h"
+#include "tests/cluster/network/profiles.h"
 
 namespace {
 

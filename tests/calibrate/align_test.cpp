@@ -5,7 +5,7 @@
 #include <catch2/catch.hpp>
 #include <functional>
 
-#include "sim/core/random.h"
+#include "sim/base/random.h"
 
 using namespace sim;
 using namespace sim::calibrate;

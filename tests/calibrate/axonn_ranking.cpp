@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "sim/calibrate/ranking.h"
-#include "sim/config/plan.h"
-#include "sim/search/evaluate.h"
+#include "sim/input/plan/plan.h"
+#include "sim/answer/evaluate.h"
 
 using namespace sim;
 
@@ -74,8 +74,8 @@ std::vector<Grid> grids(const Model& m) {
   return all;
 }
 
-double replayed(const Model& m, const Grid& g, search::Sites& sites) {
-  const auto plan = config::load_plan(
+double replayed(const Model& m, const Grid& g, answer::Sites& sites) {
+  const auto plan = input::load_plan(
       "",
       {"framework=axonn", "model=gpt3-175b", "cluster=perlmutter", "sequence=2048",
        fmt::format("architecture.name={}", m.name), fmt::format("architecture.layers={}", m.layers),
@@ -89,9 +89,9 @@ double replayed(const Model& m, const Grid& g, search::Sites& sites) {
   REQUIRE(plan);
   const auto site = sites.of(plan->machine);
   REQUIRE(site);
-  replay::Options options;
-  options.memory = replay::MemoryDetail::none;
-  return static_cast<double>(search::evaluate(plan->plan, **site, options).run.step_time.ps);
+  engine::Options options;
+  options.memory = engine::MemoryDetail::none;
+  return static_cast<double>(answer::evaluate(plan->plan, **site, options).run.step_time.ps);
 }
 
 }  // namespace
@@ -101,7 +101,7 @@ TEST_CASE("ranking: grids of tensors are in the order of AxoNN's ranker") {
   ::setenv("REHEARSE_NETWORK", REHEARSE_BINARY_DIR "/rehearse-network", 1);
   for (const Model& m :
        {Model{"gpt-5b", 24, 4096, 32, 4, 64, 256}, Model{"gpt-20b", 32, 7168, 56, 16, 256, 1024}}) {
-    search::Sites sites;
+    answer::Sites sites;
     std::vector<double> theirs, ours;
     for (const Grid& g : grids(m)) {
       theirs.push_back(ranked(m, g));

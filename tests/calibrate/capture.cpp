@@ -9,8 +9,8 @@
 #include <tuple>
 #include <vector>
 
-#include "sim/config/plan.h"
-#include "sim/workload/build.h"
+#include "sim/input/plan/plan.h"
+#include "sim/program/build/build.h"
 
 using namespace sim;
 
@@ -53,11 +53,11 @@ TEST_CASE("calibrate: a capture runs the products of the stage that our program 
     if (name.empty()) return;
     INFO(name);
     ++cases;
-    const auto plan = config::load_plan(folder + "/" + name + ".textproto", {});
+    const auto plan = input::load_plan(folder + "/" + name + ".textproto", {});
     REQUIRE(plan);
-    const workload::Job job = workload::build(plan->plan, {});
+    const program::Job job = program::build(plan->plan, {});
     std::set<Product> ours;
-    for (const workload::Program& program : job.classes)
+    for (const program::Program& program : job.classes)
       if (program.stage == stage)
         for (const model::Operation& o : program.operations)
           if (o.kind == model::OperationKind::gemm) ours.insert({role(o.role), o.m, o.n, o.k});

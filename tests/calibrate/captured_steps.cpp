@@ -4,7 +4,7 @@
 #include <map>
 
 #include "sim/calibrate/trace/compared_trace.h"
-#include "sim/config/plan.h"
+#include "sim/input/plan/plan.h"
 
 using namespace sim;
 using namespace sim::calibrate;
@@ -14,10 +14,10 @@ namespace {
 ComparedTrace compared(const std::string& name) {
   ::setenv("REHEARSE_NETWORK", REHEARSE_BINARY_DIR "/rehearse-network", 0);
   const std::string path = REHEARSE_SOURCE_DIR "/results/captured-steps/" + name;
-  const auto plan = config::load_plan(path + ".textproto");
+  const auto plan = input::load_plan(path + ".textproto");
   REQUIRE(plan);
-  static search::Sites sites;
-  search::Site& site = **sites.of(plan->machine);
+  static answer::Sites sites;
+  answer::Site& site = **sites.of(plan->machine);
   const auto file = read_trace_file(path + ".trace.json.gz");
   REQUIRE(file);
   return compared_trace(measured_trace(*file, path),

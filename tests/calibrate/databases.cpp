@@ -13,7 +13,7 @@
 #include "sim/calibrate/readers/reader.h"
 #include "sim/calibrate/readers/trace_events.h"
 #include "sim/calibrate/trace/measured.h"
-#include "sim/config/chakra.h"
+#include "sim/input/tables/chakra.h"
 
 using namespace sim;
 using namespace sim::calibrate;
@@ -66,7 +66,7 @@ TEST_CASE("calibrate: a Chakra trace says its version and its collectives") {
   REQUIRE(read->measurements.facts.size() == 2);
   CHECK(read->measurements.facts[0].find("1 collectives") != std::string::npos);
   CHECK(read->measurements.facts[1] == "1 x all-reduce, 1048576 bytes together");
-  const auto trace = config::read_chakra(bytes_of(data("chakra_all_gather.et")), "x");
+  const auto trace = input::read_chakra(bytes_of(data("chakra_all_gather.et")), "x");
   REQUIRE(trace);
   REQUIRE(trace->nodes.size() == 1);
   CHECK(trace->nodes[0].numbers.at("comm_size") == 1 << 20);
@@ -125,14 +125,14 @@ TEST_CASE("calibrate: a Chakra trace as JSON reads like its messages, in both fo
             {"name": "comm_group_size", "int32_val": 8}]}]})";
   for (const std::string& text : {messages, one}) {
     INFO(text);
-    REQUIRE(config::is_chakra_json(text));
-    const auto trace = config::read_chakra_json(text, "x.json");
+    REQUIRE(input::is_chakra_json(text));
+    const auto trace = input::read_chakra_json(text, "x.json");
     REQUIRE(trace);
     CHECK(trace->version == "0.0.4");
     REQUIRE(trace->nodes.size() == 2);
-    CHECK(trace->nodes[0].type == config::ChakraType::compute);
+    CHECK(trace->nodes[0].type == input::ChakraType::compute);
     CHECK(trace->nodes[0].duration_us == 120);
-    CHECK(trace->nodes[1].type == config::ChakraType::collective);
+    CHECK(trace->nodes[1].type == input::ChakraType::collective);
     CHECK(trace->nodes[1].dependencies == 1);
     CHECK(trace->nodes[1].numbers.at("comm_size") == 1048576);
     const std::string path = std::string(REHEARSE_BINARY_DIR) + "/chakra.json";
@@ -145,32 +145,32 @@ TEST_CASE("calibrate: a Chakra trace as JSON reads like its messages, in both fo
     CHECK(read->measurements.collectives[0].bytes.n == 1048576);
     CHECK(read->measurements.collectives[0].seconds == Approx(250e-6));
     for (std::size_t n = 1; n + 1 < text.size(); ++n)
-      if (const auto cut = config::read_chakra_json(text.substr(0, n), "x.json"); !cut)
+      if (const auto cut = input::read_chakra_json(text.substr(0, n), "x.json"); !cut)
         CHECK(cut.errors().front().message.find("object") != std::string::npos);
   }
   // PyTorch's own, linked to a profile.
   const std::string pytorch = R"({"schema": "1.0.3-chakra.0.0.4", "pid": 1, "nodes": [
   {"id": 3, "name": "aten::mm", "ctrl_deps": 1, "attrs": []},
   {"id": 4, "name": "ampere_gemm", "cat": "kernel", "ts": 5, "dur": 33, "attrs": []}]})";
-  REQUIRE(config::is_chakra_json(pytorch));
-  const auto trace = config::read_chakra_json(pytorch, "x.json");
+  REQUIRE(input::is_chakra_json(pytorch));
+  const auto trace = input::read_chakra_json(pytorch, "x.json");
   REQUIRE(trace);
   REQUIRE(trace->nodes.size() == 2);
-  CHECK(trace->nodes[1].type == config::ChakraType::compute);
+  CHECK(trace->nodes[1].type == input::ChakraType::compute);
   CHECK(trace->nodes[1].duration_us == 33);
   for (const char* other : {"", "{}", "[1]", "{\"traceEvents\": []}", "{\"id\": 1}", "{\"a\": {"})
-    CHECK_FALSE(config::is_chakra_json(other));
+    CHECK_FALSE(input::is_chakra_json(other));
 }
 
 TEST_CASE("calibrate: every cut of a Chakra trace is refused or read without its end") {
   const std::string whole = bytes_of(data("chakra_all_reduce.et"));
   REQUIRE(whole.size() > 20);
   for (std::size_t n = 0; n < whole.size(); ++n) {
-    const auto cut = config::read_chakra(whole.substr(0, n), "x");
+    const auto cut = input::read_chakra(whole.substr(0, n), "x");
     if (cut) CHECK(cut->nodes.empty());
   }
-  CHECK_FALSE(config::read_chakra("\xff\xff\xff\xff\xff\xff\xff\xff", "x"));
-  CHECK_FALSE(config::is_chakra(std::string(100, '\0').substr(0, 0)));
+  CHECK_FALSE(input::read_chakra("\xff\xff\xff\xff\xff\xff\xff\xff", "x"));
+  CHECK_FALSE(input::is_chakra(std::string(100, '\0').substr(0, 0)));
 }
 
 TEST_CASE("calibrate: an Nsight Systems export gives launches and products by their ranges") {
@@ -220,7 +220,7 @@ TEST_CASE("calibrate: a hostile database is refused") {
 
 TEST_CASE("calibrate: a memory snapshot says what was held") {
   const auto read = read_source(std::string(REHEARSE_SOURCE_DIR) +
-                                "/tests/memory/data/magma27_cs336_memory_snapshot.pickle");
+                                "/tests/allocator/data/magma27_cs336_memory_snapshot.pickle");
   REQUIRE(read);
   CHECK(read->reader->name == "memory snapshot");
   REQUIRE(read->measurements.facts.size() == 2);

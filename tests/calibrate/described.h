@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "sim/calibrate/measurement.h"
+#include "sim/calibrate/readers/measurement.h"
 
 namespace described {
 

@@ -1,11 +1,11 @@
-#include "sim/calibrate/fit.h"
+#include "sim/calibrate/fit/fit.h"
 
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <set>
 
-#include "sim/config/cluster.h"
-#include "sim/device/kernel.h"
+#include "sim/input/cluster/cluster.h"
+#include "sim/cluster/device/kernel.h"
 
 using namespace sim;
 using namespace sim::calibrate;
@@ -16,21 +16,21 @@ std::string calibration(const std::string& name) {
   return std::string(REHEARSE_SOURCE_DIR) + "/calibration/" + name + ".textproto";
 }
 
-config::ProfileDraft draft() {
-  const auto loaded = config::ProfileDraft::load(calibration("a100-80"));
+input::ProfileDraft draft() {
+  const auto loaded = input::ProfileDraft::load(calibration("a100-80"));
   REQUIRE(loaded);
   return *loaded;
 }
 
 device::Gpu gpu() {
   const auto machine =
-      config::find_cluster(std::string(REHEARSE_SOURCE_DIR) + "/topologies/dgx-a100.textproto");
+      input::find_cluster(std::string(REHEARSE_SOURCE_DIR) + "/topologies/dgx-a100.textproto");
   REQUIRE(machine);
   return machine->gpu;
 }
 
 // What a machine with this profile would measure: products of many shapes.
-std::vector<KernelSample> products(const config::ProfileDraft& truth, const std::string& source,
+std::vector<KernelSample> products(const input::ProfileDraft& truth, const std::string& source,
                                    const std::string& board, double factor = 1) {
   const device::Gpu machine = gpu();
   device::Profile profile = truth.device();
@@ -63,7 +63,7 @@ const FittedParameter& parameter(const Fit& fitted, const std::string& path) {
 }  // namespace
 
 TEST_CASE("calibrate: a fit finds the profile that measurements come from") {
-  config::ProfileDraft truth = draft();
+  input::ProfileDraft truth = draft();
   truth.set("gemm.peaks[0].fraction", 0.70);
   truth.set("gemm.wave_quantisation", 0.9);
   const Fit found = fit(draft(), gpu(), products(truth, "lab", "A100-SXM 80GB"));
@@ -80,7 +80,7 @@ TEST_CASE("calibrate: a fit finds the profile that measurements come from") {
 }
 
 TEST_CASE("calibrate: a fit gives the same bytes every time") {
-  config::ProfileDraft truth = draft();
+  input::ProfileDraft truth = draft();
   truth.set("gemm.ramp_k", 300);
   const auto samples = products(truth, "lab", "A100-SXM 80GB");
   CHECK(fit(draft(), gpu(), samples).profile.text("x") ==
@@ -153,7 +153,7 @@ TEST_CASE("calibrate: boards of one architecture are siblings and others are str
 TEST_CASE("calibrate: every parameter of the table is a field of a profile within its bounds") {
   std::set<std::string_view> found;
   for (const char* name : {"a100-40", "a100-80", "h100-80", "h100-94"}) {
-    const auto loaded = config::ProfileDraft::load(calibration(name));
+    const auto loaded = input::ProfileDraft::load(calibration(name));
     REQUIRE(loaded);
     for (const Parameter& p : parameters()) {
       for (const std::string& path : loaded->paths(std::string(p.path))) {

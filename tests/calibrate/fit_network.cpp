@@ -2,31 +2,31 @@
 #include <cmath>
 #include <cstdlib>
 
-#include "sim/calibrate/fit.h"
-#include "sim/network/network.h"
+#include "sim/calibrate/fit/fit.h"
+#include "sim/cluster/network/network.h"
 
 using namespace sim;
 using namespace sim::calibrate;
 
 namespace {
 
-config::Machine machine() {
+input::Machine machine() {
   ::setenv("REHEARSE_NETWORK", REHEARSE_BINARY_DIR "/rehearse-network", 0);
   const auto found =
-      config::find_cluster(std::string(REHEARSE_SOURCE_DIR) + "/topologies/dgx-a100.textproto");
+      input::find_cluster(std::string(REHEARSE_SOURCE_DIR) + "/topologies/dgx-a100.textproto");
   REQUIRE(found);
   return *found;
 }
 
-config::ProfileDraft draft() {
-  const auto loaded = config::ProfileDraft::load(std::string(REHEARSE_SOURCE_DIR) +
+input::ProfileDraft draft() {
+  const auto loaded = input::ProfileDraft::load(std::string(REHEARSE_SOURCE_DIR) +
                                                  "/calibration/a100-80.textproto");
   REQUIRE(loaded);
   return *loaded;
 }
 
 // All-reduces over the 8 GPUs of a node, as a machine with this profile takes them.
-std::vector<CollectiveSample> node(const config::ProfileDraft& truth) {
+std::vector<CollectiveSample> node(const input::ProfileDraft& truth) {
   topology::Cluster cluster = machine().cluster;
   cluster.nodes = 1;
   network::Network network(
@@ -50,7 +50,7 @@ std::vector<CollectiveSample> node(const config::ProfileDraft& truth) {
 }  // namespace
 
 TEST_CASE("calibrate: a fit finds the links that collectives were measured on") {
-  config::ProfileDraft truth = draft();
+  input::ProfileDraft truth = draft();
   truth.set("communication.achieved.nvlink", 0.70);
   Fit out{draft(), {}, {}, {}, {}, {}};
   fit_network(machine(), node(truth), out);
@@ -116,7 +116,7 @@ TEST_CASE(
     sample.seconds *= sample.bytes.n < 64 << 20 ? 2 : sample.bytes.n < 512 << 20 ? 1.2 : 0.97;
   Fit out{draft(), {}, {}, {}, {}, {}};
   fit_network(machine(), samples, out);
-  const auto error = [](const config::ProfileDraft& profile, const CollectiveSample& sample) {
+  const auto error = [](const input::ProfileDraft& profile, const CollectiveSample& sample) {
     topology::Cluster cluster = machine().cluster;
     cluster.nodes = 1;
     network::Network network(

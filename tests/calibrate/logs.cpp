@@ -212,11 +212,11 @@ TEST_CASE("calibrate: a log of Composer gives a step for each batch") {
 }
 
 TEST_CASE("calibrate: what alone would explain a step is what its part must take") {
-  report::Answer answer;
+  answer::Answer answer;
   answer.run.step_time = Duration{10'000'000'000'000};  // 10 s
-  replay::ClassReport rank;
-  rank.accounts[static_cast<std::size_t>(replay::Account::compute)] = Duration{8'000'000'000'000};
-  rank.accounts[static_cast<std::size_t>(replay::Account::dp_exposed)] =
+  engine::ClassReport rank;
+  rank.accounts[static_cast<std::size_t>(engine::Account::compute)] = Duration{8'000'000'000'000};
+  rank.accounts[static_cast<std::size_t>(engine::Account::dp_exposed)] =
       Duration{2'000'000'000'000};
   answer.run.classes.push_back(rank);
   // 11 s: the kernels take 9/8 as long, or the links 3/2.

@@ -1,23 +1,23 @@
 // Tables with columns of their own: every row has one line, what cannot be represented says why.
-#include "sim/calibrate/measured_table.h"
+#include "sim/calibrate/tables/measured_table.h"
 
 #include <algorithm>
 #include <catch2/catch.hpp>
 
-#include "sim/report/document.h"
+#include "sim/output/document.h"
 
 using namespace sim;
 using namespace sim::calibrate;
 
 namespace {
 
-config::Table table(const std::vector<std::string>& columns,
+input::Table table(const std::vector<std::string>& columns,
                     const std::vector<std::vector<std::string>>& rows) {
-  config::Table out;
+  input::Table out;
   out.columns = columns;
   int line = 2;
   for (const std::vector<std::string>& cells : rows) {
-    config::TableRow& row = out.rows.emplace_back();
+    input::TableRow& row = out.rows.emplace_back();
     row.line = line++;
     for (std::size_t i = 0; i < columns.size(); ++i) row.cells[columns[i]] = cells[i];
   }
@@ -85,7 +85,7 @@ TEST_CASE("calibrate: a table of its own columns is known by them") {
 TEST_CASE("calibrate: of attention over ranks nothing is read as what it is not") {
   const std::vector<std::string> usual = context_row("4", "2", "zigzag");
   const auto reason = [](const std::vector<std::string>& row) {
-    search::Sites sites;
+    answer::Sites sites;
     return predict(measured_tables()[0], table(context_columns, {row}), sites).front().reason;
   };
   CHECK(reason(usual).empty());
@@ -98,16 +98,16 @@ TEST_CASE("calibrate: of attention over ranks nothing is read as what it is not"
   std::vector<std::string> columns = context_columns, row = usual;
   columns.emplace_back("pass");
   row.emplace_back("fwd+bwd, causal");
-  search::Sites sites;
+  answer::Sites sites;
   CHECK(predict(measured_tables()[0], table(columns, {row}), sites).front().reason ==
         "pass 'fwd+bwd, causal': forward alone is replayed");
 }
 
 TEST_CASE("calibrate: attention over ranks is slower along a ring and with tokens in a row") {
-  const config::Table rows =
+  const input::Table rows =
       table(context_columns, {context_row("8", "1", "zigzag"), context_row("1", "8", "zigzag"),
                               context_row("1", "8", "basic")});
-  search::Sites sites;
+  answer::Sites sites;
   const std::vector<RowAnswer> answers = predict(measured_tables()[0], rows, sites);
   for (const RowAnswer& a : answers) REQUIRE(a.reason.empty());
   CHECK(*answers[0].predicted[0] > *answers[1].predicted[0]);
@@ -130,8 +130,8 @@ TEST_CASE("calibrate: rows of attention that cannot be say why") {
     all.push_back(context_row("8", "1", "zigzag"));
     all.back()[3] = tokens;
   }
-  const config::Table rows = table(context_columns, all);
-  search::Sites sites;
+  const input::Table rows = table(context_columns, all);
+  answer::Sites sites;
   const std::vector<RowAnswer> answers = predict(measured_tables()[0], rows, sites);
   CHECK(answers[0].impossible);
   CHECK(answers[0].reason.find("12 heads") != std::string::npos);
@@ -141,12 +141,12 @@ TEST_CASE("calibrate: rows of attention that cannot be say why") {
 }
 
 TEST_CASE("calibrate: an optimizer on the CPU is faster flushed beside, and more so interleaved") {
-  const config::Table rows =
+  const input::Table rows =
       table(offload_columns, {offload_row("ZeRO-3 offload baseline (CPU update)", "0"),
                               offload_row("async grad flush only", "0"),
                               offload_row("DeepOptimizerStates (interleaved)", "2"),
                               offload_row("DeepOptimizerStates (interleaved)", "5")});
-  search::Sites sites;
+  answer::Sites sites;
   const std::vector<RowAnswer> a = predict(measured_tables()[1], rows, sites);
   for (const RowAnswer& one : a) REQUIRE(one.reason.empty());
   enum { iteration, forward, backward, step };
@@ -172,8 +172,8 @@ TEST_CASE("calibrate: rows of an optimizer on the CPU that cannot be say why") {
   host[0] = "a laptop";
   auto huge = offload_row("async grad flush only", "0");
   huge[5] = "99999999999999999999";
-  const config::Table rows = table(offload_columns, {batch, stride, mode, host, huge});
-  search::Sites sites;
+  const input::Table rows = table(offload_columns, {batch, stride, mode, host, huge});
+  answer::Sites sites;
   const std::vector<RowAnswer> a = predict(measured_tables()[1], rows, sites);
   CHECK(a[0].impossible);
   CHECK_FALSE(a[1].impossible);  // no value of the column
@@ -223,8 +223,8 @@ TEST_CASE("calibrate: errors of a measured table stand for all rows and for each
   const std::vector<RowAnswer> answers = {answer("a", 110, 100), answer("a", 120, 100),
                                           answer("b", 140, 100), none};
   const auto row = context_row("8", "1", "basic");
-  const config::Table rows = table(context_columns, {row, row, row, row});
-  const std::string text = report::text(document_of(kind, rows, answers));
+  const input::Table rows = table(context_columns, {row, row, row, row});
+  const std::string text = output::text(document_of(kind, rows, answers));
   INFO(text);
   CHECK(text.find("4 rows, 3 predicted") != std::string::npos);
   // Quantity, rows, how many, then the mean of their errors: (10 + 20 + 40) / 3, 15 and 40 %.
@@ -236,6 +236,6 @@ TEST_CASE("calibrate: errors of a measured table stand for all rows and for each
   CHECK(line("a").find("15.0") != std::string::npos);
   CHECK(line("b").find("40.0") != std::string::npos);
   CHECK(text.find("no GPU") != std::string::npos);
-  CHECK(report::text(document_of(kind, table(context_columns, {row}), {none}))
+  CHECK(output::text(document_of(kind, table(context_columns, {row}), {none}))
             .find("nothing to compare") != std::string::npos);
 }

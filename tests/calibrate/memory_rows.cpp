@@ -1,6 +1,6 @@
 // memory_rows.cpp — rows of the table of memory as runs: what is filled in, and whose memory is
 // said.
-#include "sim/calibrate/memory_rows.h"
+#include "sim/calibrate/tables/memory_rows.h"
 
 #include <catch2/catch.hpp>
 

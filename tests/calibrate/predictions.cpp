@@ -4,27 +4,27 @@
 #include <cstdlib>
 
 #include "sim/calibrate/validate.h"
-#include "sim/config/runs_csv.h"
+#include "sim/input/tables/runs_csv.h"
 
 using namespace sim;
 using namespace sim::calibrate;
 
 namespace {
 
-config::RunsRow row_of(const std::string& file, const std::string& id) {
+input::RunsRow row_of(const std::string& file, const std::string& id) {
   ::setenv("REHEARSE_ROOT", REHEARSE_SOURCE_DIR, 1);
   ::setenv("REHEARSE_NETWORK", REHEARSE_BINARY_DIR "/rehearse-network", 1);
   const auto table =
-      config::load_runs(std::string(REHEARSE_SOURCE_DIR) + "/calibration/measured/" + file);
+      input::load_runs(std::string(REHEARSE_SOURCE_DIR) + "/calibration/measured/" + file);
   REQUIRE(table);
-  for (const config::RunsRow& row : table->rows)
+  for (const input::RunsRow& row : table->rows)
     if (cell(row.cells, "row_id") == id) return row;
   FAIL(id << " is not in " << file);
   throw 0;
 }
 
-Prediction predicted(config::RunsRow row, const std::map<std::string, std::string>& changes) {
-  static search::Sites sites;
+Prediction predicted(input::RunsRow row, const std::map<std::string, std::string>& changes) {
+  static answer::Sites sites;
   for (const auto& [column, text] : changes) row.cells[column] = text;
   return predict(row, sites);
 }
@@ -33,7 +33,7 @@ Prediction predicted(config::RunsRow row, const std::map<std::string, std::strin
 
 TEST_CASE("calibrate: the memory of a row is that of the rank, of the stage, or of the largest") {
   // 3.6B on two stages of two GPUs, the sequence over two more.
-  const config::RunsRow row = row_of("training_runs.csv", "T00019");
+  const input::RunsRow row = row_of("training_runs.csv", "T00019");
   const std::map<std::string, std::string> small = {
       {"layers", "4"},       {"n_gpus", "8"},        {"pp", "2"},        {"cp", "2"},
       {"dp", "1"},           {"mbs", "1"},           {"gbs", "8"},       {"tp", "2"},
@@ -62,7 +62,7 @@ TEST_CASE("calibrate: the memory of a row is that of the rank, of the stage, or 
 }
 
 TEST_CASE("calibrate: a row that cannot be predicted says why") {
-  const config::RunsRow row = row_of("training_runs.csv", "T00019");
+  const input::RunsRow row = row_of("training_runs.csv", "T00019");
   const Prediction unknown = predicted(row, {{"gpu", "V100"}});
   CHECK(unknown.status == "unsupported");
   CHECK(unknown.reason.find("GPU 'V100'") == 0);
@@ -70,7 +70,7 @@ TEST_CASE("calibrate: a row that cannot be predicted says why") {
   const Prediction impossible = predicted(row, {{"heads", "31"}, {"hidden", "3100"}});
   CHECK(impossible.status == "impossible");
   CHECK(impossible.reason.find("tp 2 does not divide the 31 attention heads") != std::string::npos);
-  config::RunsRow wrong = row;
+  input::RunsRow wrong = row;
   wrong.line = 17;
   wrong.problems = {"one", "two"};
   const Prediction refused = predicted(wrong, {});
@@ -80,7 +80,7 @@ TEST_CASE("calibrate: a row that cannot be predicted says why") {
 }
 
 TEST_CASE("calibrate: a prediction has its rate by the row's convention, and what was assumed") {
-  const config::RunsRow row = row_of("training_runs.csv", "T00019");
+  const input::RunsRow row = row_of("training_runs.csv", "T00019");
   const std::map<std::string, std::string> small = {
       {"n_gpus", "8"}, {"tp", "2"}, {"dp", "4"}, {"mbs", "2"}, {"gbs", "16"}, {"iter_time_s", ""}};
   const Prediction p = predicted(row, small);

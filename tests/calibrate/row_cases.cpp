@@ -6,9 +6,9 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "sim/calibrate/row_plan.h"
-#include "sim/config/runs_csv.h"
-#include "sim/report/json.h"
+#include "sim/calibrate/rows/row_plan.h"
+#include "sim/input/tables/runs_csv.h"
+#include "sim/output/json.h"
 #include "tests/cases.h"
 
 using namespace sim;
@@ -18,18 +18,18 @@ namespace {
 
 Row row_of(const std::string& file, const std::string& id) {
   const auto table =
-      config::load_runs(std::string(REHEARSE_SOURCE_DIR) + "/calibration/measured/" + file);
+      input::load_runs(std::string(REHEARSE_SOURCE_DIR) + "/calibration/measured/" + file);
   REQUIRE(table);
-  for (const config::RunsRow& row : table->rows)
+  for (const input::RunsRow& row : table->rows)
     if (cell(row.cells, "row_id") == id) return row.cells;
   FAIL(id << " is not in " << file);
   return {};
 }
 
 // All that a row says, as pairs.
-report::Json all_of(const RowPlan& row) {
+output::Json all_of(const RowPlan& row) {
   if (!row.unsupported.empty()) return {{"unsupported", row.unsupported}};
-  return {{"plan", report::to_json(row.plan)},
+  return {{"plan", output::to_json(row.plan)},
           {"etp", row.plan.mesh.etp},
           {"predicted", row.plan.architecture.predicted_tokens},
           {"groups", row.plan.architecture.experts.groups},
@@ -55,13 +55,13 @@ report::Json all_of(const RowPlan& row) {
           {"assumed", fmt::format("{}", fmt::join(row.assumptions, "; "))}};
 }
 
-std::string differences(const report::Json& before, const report::Json& after) {
+std::string differences(const output::Json& before, const output::Json& after) {
   if (after.contains("unsupported")) {
     const auto why = after["unsupported"].get<std::string>();
     return "refused: " + why.substr(0, why.find("; known: "));  // clusters come and go
   }
   std::string text;
-  const report::Json flat = before.flatten(), now = after.flatten();
+  const output::Json flat = before.flatten(), now = after.flatten();
   for (const auto& [key, value] : now.items())
     if (!flat.contains(key) || flat.at(key) != value)
       text += (text.empty() ? "" : "; ") + key.substr(key.find("/plan/") == 0 ? 6 : 1) + " " +
@@ -76,7 +76,7 @@ std::string differences(const report::Json& before, const report::Json& after) {
 // "base FILE ID", then "column=text ; column=text" of each line.
 std::string told(const std::string& lines) {
   Row base;
-  report::Json plain;
+  output::Json plain;
   std::string all, line;
   for (std::istringstream in(lines); std::getline(in, line);) {
     if (line.rfind("base ", 0) == 0) {

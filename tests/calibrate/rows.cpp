@@ -8,12 +8,12 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "sim/calibrate/row_plan.h"
-#include "sim/calibrate/row_text.h"
-#include "sim/config/cluster.h"
-#include "sim/config/runs_csv.h"
-#include "sim/report/json.h"
-#include "sim/workload/parts.h"
+#include "sim/calibrate/rows/row_plan.h"
+#include "sim/calibrate/rows/row_text.h"
+#include "sim/input/cluster/cluster.h"
+#include "sim/input/tables/runs_csv.h"
+#include "sim/output/json.h"
+#include "sim/program/plan/layer_partition.h"
 #include "tests/picture.h"
 
 using namespace sim;
@@ -26,10 +26,10 @@ const std::vector<Row>& table(const std::string& name) {
   auto there = tables.find(name);
   if (there == tables.end()) {
     const auto table =
-        config::load_runs(std::string(REHEARSE_SOURCE_DIR) + "/calibration/measured/" + name);
+        input::load_runs(std::string(REHEARSE_SOURCE_DIR) + "/calibration/measured/" + name);
     REQUIRE(table);
     std::vector<Row> rows;
-    for (const config::RunsRow& row : table->rows) rows.push_back(row.cells);
+    for (const input::RunsRow& row : table->rows) rows.push_back(row.cells);
     there = tables.emplace(name, rows).first;
   }
   return there->second;
@@ -65,7 +65,7 @@ TEST_CASE("calibrate: a row of the paper is a plan on its machine with its flags
   CHECK(row.plan.batch.global_batch == 1024);
   CHECK(row.plan.batch.sequence == 8192);
   CHECK(row.plan.pipeline.schedule == "1f1b");
-  CHECK(row.plan.stack.attention == workload::AttentionBackend::flash);
+  CHECK(row.plan.stack.attention == program::AttentionBackend::flash);
   CHECK(row.plan.sharding.distributed_optimizer);
   CHECK(row.plan.sharding.overlap_grad_reduce);
   CHECK(row.plan.sharding.overlap_param_gather);
@@ -79,7 +79,7 @@ TEST_CASE("calibrate: a row of the paper is a plan on its machine with its flags
   REQUIRE(row.convention != nullptr);
   CHECK(row.convention->name == "paper");
   CHECK(row.assumptions.empty());
-  CHECK(workload::problems(row.plan).empty());
+  CHECK(program::problems(row.plan).empty());
 }
 
 TEST_CASE("calibrate: every row of the paper can be represented") {
@@ -87,7 +87,7 @@ TEST_CASE("calibrate: every row of the paper can be represented") {
     const RowPlan mapped = plan_of(row);
     INFO(cell(row, "row_id") << " " << mapped.unsupported);
     CHECK(mapped.unsupported.empty());
-    CHECK(workload::problems(mapped.plan).empty());
+    CHECK(program::problems(mapped.plan).empty());
   }
 }
 
@@ -98,8 +98,8 @@ TEST_CASE("calibrate: vTrain's rows are fp16 with full recomputation and nothing
   CHECK(row.machine.nics == 4);  // "IB HDR 4x200 = 800 Gb/s/node"
   CHECK(row.machine.nic == Bandwidth{25'000'000'000});
   CHECK(row.plan.numerics.precision == model::Precision::fp16);
-  CHECK(row.plan.policy.recompute == workload::Recompute::full);
-  CHECK(row.plan.stack.attention == workload::AttentionBackend::unfused);
+  CHECK(row.plan.policy.recompute == program::Recompute::full);
+  CHECK(row.plan.stack.attention == program::AttentionBackend::unfused);
   CHECK_FALSE(row.plan.sharding.overlap_grad_reduce);
   CHECK_FALSE(row.plan.numerics.fp32_gradients);
   CHECK_FALSE(row.plan.sharding.distributed_optimizer);
@@ -116,11 +116,11 @@ TEST_CASE("calibrate: each source that can be represented gives a possible plan"
     const char* group;
     const char* cluster;
     const char* schedule;
-    workload::Recompute recompute;
+    program::Recompute recompute;
     bool overlaps;
     const char* convention;
   };
-  using workload::Recompute;
+  using program::Recompute;
   const Expected sources[] = {
       {"training_runs.csv", "narayanan2021-table1", "dgx-a100", "1f1b", Recompute::full, false,
        "narayanan"},
@@ -171,46 +171,46 @@ TEST_CASE("calibrate: InternEvo shares the optimizer's state as its rows say") {
 }
 
 TEST_CASE("calibrate: fp32 whose products are in tf32") {
-  const workload::Plan plan = plan_of(find("training_runs.csv", "T01650")).plan;
+  const program::Plan plan = plan_of(find("training_runs.csv", "T01650")).plan;
   CHECK(plan.numerics.precision == model::Precision::fp32);
   CHECK(plan.product_precision() == model::Precision::tf32);
   // Sailor's models: dropout behind the products of one of them, none of the scores.
   CHECK(plan.architecture.attention_dropout == 0);
   CHECK(plan.architecture.hidden_dropout == 0.1);
   CHECK(plan.environment.launch_blocking);
-  const workload::Plan opt = plan_of(find("training_runs.csv", "T01663")).plan;
+  const program::Plan opt = plan_of(find("training_runs.csv", "T01663")).plan;
   CHECK(opt.architecture.hidden_dropout == 0);
 }
 
 TEST_CASE("calibrate: frameworks bring their own kernels") {
-  const workload::Plan composer = plan_of(first_of("training_runs.csv", "llm-foundry")).plan;
-  CHECK(composer.stack.attention == workload::AttentionBackend::triton);
-  CHECK(composer.stack.layer_kernels == workload::LayerKernels::eager);
+  const program::Plan composer = plan_of(first_of("training_runs.csv", "llm-foundry")).plan;
+  CHECK(composer.stack.attention == program::AttentionBackend::triton);
+  CHECK(composer.stack.layer_kernels == program::LayerKernels::eager);
   CHECK_FALSE(composer.stack.fused_optimizer);
   CHECK(composer.stack.logit_metrics == 2);
   CHECK(composer.sharding.fsdp.backward_prefetch == 0);
-  const workload::Plan internevo = plan_of(first_of("training_runs.csv", "internevo")).plan;
-  CHECK(internevo.stack.attention == workload::AttentionBackend::flash1);
-  CHECK(internevo.stack.layer_kernels == workload::LayerKernels::eager);
+  const program::Plan internevo = plan_of(first_of("training_runs.csv", "internevo")).plan;
+  CHECK(internevo.stack.attention == program::AttentionBackend::flash1);
+  CHECK(internevo.stack.layer_kernels == program::LayerKernels::eager);
   // T01151 and T01152 differ in "vanilla TP" and "async TP".
-  const workload::Plan vanilla = plan_of(find("training_runs.csv", "T01151")).plan;
-  CHECK(vanilla.stack.attention == workload::AttentionBackend::flash);
-  CHECK(vanilla.stack.layer_kernels == workload::LayerKernels::compiled);
-  CHECK(vanilla.stack.cross_entropy == workload::CrossEntropy::stepwise);
+  const program::Plan vanilla = plan_of(find("training_runs.csv", "T01151")).plan;
+  CHECK(vanilla.stack.attention == program::AttentionBackend::flash);
+  CHECK(vanilla.stack.layer_kernels == program::LayerKernels::compiled);
+  CHECK(vanilla.stack.cross_entropy == program::CrossEntropy::stepwise);
   CHECK_FALSE(vanilla.stack.tp_comm_overlap);
   // Of mid-2025 and without tensor parallelism: the compiled loss keeps the logits alone.
   CHECK(plan_of(find("training_runs.csv", "T01164")).plan.stack.cross_entropy ==
-        workload::CrossEntropy::one_kernel);
+        program::CrossEntropy::one_kernel);
   CHECK(plan_of(find("training_runs.csv", "T01152")).plan.stack.tp_comm_overlap);
   // torchao's scales are a tensor's own; of Megatron's runs only where the row says so.
   CHECK(plan_of(find("training_runs.csv", "T01164")).plan.numerics.fp8_recipe ==
-        workload::Fp8Recipe::tensorwise);
+        program::Fp8Recipe::tensorwise);
   CHECK(plan_of(find("training_runs.csv", "T00134")).plan.numerics.fp8_recipe ==
-        workload::Fp8Recipe::tensorwise);
+        program::Fp8Recipe::tensorwise);
   CHECK(plan_of(find("training_runs.csv", "T00113")).plan.numerics.fp8_recipe ==
-        workload::Fp8Recipe::delayed);
+        program::Fp8Recipe::delayed);
   CHECK(plan_of(first_of("training_runs.csv", "narayanan2021-table1")).plan.stack.layer_kernels ==
-        workload::LayerKernels::fused);
+        program::LayerKernels::fused);
 }
 
 TEST_CASE("calibrate: NVIDIA's launchers turn NVLS and recorded streams off") {
@@ -224,11 +224,11 @@ TEST_CASE("calibrate: NVIDIA's launchers turn NVLS and recorded streams off") {
   CHECK(row.plan.optimizer.precision_aware);  // apex's optimizer
   CHECK(row.plan.optimizer.main_parameter_bytes == 4);
   CHECK(row.plan.optimizer.exp_avg_bytes == 2);
-  CHECK(row.plan.stack.cross_entropy == workload::CrossEntropy::stepwise);
+  CHECK(row.plan.stack.cross_entropy == program::CrossEntropy::stepwise);
   CHECK(row.plan.batch.packed_document == 180);  // fine-tuning
   CHECK(row.plan.pipeline.virtual_stages == 20);
   CHECK(plan_of(find("training_runs.csv", "T00172")).plan.pipeline.virtual_stages == 20);
-  const workload::Plan gpt3 = plan_of(find("training_runs.csv", "T00195")).plan;
+  const program::Plan gpt3 = plan_of(find("training_runs.csv", "T00195")).plan;
   CHECK(gpt3.pipeline.virtual_stages == 12);
   CHECK(gpt3.stack.tp_comm_overlap);
   CHECK(row.convention->name == "weights");
@@ -305,10 +305,10 @@ TEST_CASE("calibrate: selective recomputation is of the modules that a row names
   CHECK(modules("selective: mlp+core_attn").mlp);
   CHECK(modules("selective op-level AC").operators);
   const RowPlan norms = with("selective: layernorm");
-  CHECK(norms.plan.policy.recompute == workload::Recompute::none);
+  CHECK(norms.plan.policy.recompute == program::Recompute::none);
   CHECK(norms.assumptions.back() == "norms are fused into products, nothing of them runs again");
   CHECK(with("selective: mlp, layernorm").plan.policy.recompute_modules.mlp);
-  CHECK(with("selective: moe_act").plan.policy.recompute == workload::Recompute::none);
+  CHECK(with("selective: moe_act").plan.policy.recompute == program::Recompute::none);
 }
 
 TEST_CASE("calibrate: what cannot be represented says why by name") {
@@ -349,7 +349,7 @@ TEST_CASE("calibrate: a row's schedule goes by its words, and one that nobody kn
       REQUIRE(interleaved.unsupported.empty());
       CHECK(interleaved.plan.pipeline.schedule == "interleaved-1f1b");
       CHECK(interleaved.plan.pipeline.virtual_stages == 3);
-      const std::vector<int> layers = workload::layers_of_parts(interleaved.plan);
+      const std::vector<int> layers = program::layers_of_parts(interleaved.plan);
       CHECK(layers.size() == 24);
       CHECK(layers.front() == 0);
       CHECK(layers.back() == 0);
@@ -373,9 +373,9 @@ TEST_CASE("calibrate: a row's schedule goes by its words, and one that nobody kn
 
 TEST_CASE("calibrate: what InternEvo's stages have left over is the last ones'") {
   Row row = find("training_runs.csv", "T01117");  // 32 layers on 3 stages
-  CHECK(workload::layers_of_parts(plan_of(row).plan) == std::vector{10, 11, 11});
+  CHECK(program::layers_of_parts(plan_of(row).plan) == std::vector{10, 11, 11});
   row["pp"] = row["n_gpus"] = "6";
-  CHECK(workload::layers_of_parts(plan_of(row).plan) == std::vector{5, 5, 5, 5, 6, 6});
+  CHECK(program::layers_of_parts(plan_of(row).plan) == std::vector{5, 5, 5, 5, 6, 6});
 }
 
 TEST_CASE("calibrate: a row of blanks is refused and not a crash") {
@@ -461,7 +461,7 @@ TEST_CASE("calibrate: rows of the measured tables are read as they were") {
   for (const char* name : {"training_runs.csv", "paper_grid.csv", "megatron_ci_large.csv"})
     for (const Row& row : table(name)) {
       const RowPlan read = plan_of(row);
-      std::string said = read.unsupported.empty() ? report::to_json(read.plan).dump() : "";
+      std::string said = read.unsupported.empty() ? output::to_json(read.plan).dump() : "";
       said += read.unsupported;
       for (const std::string& assumption : read.assumptions) said += "\n" + assumption;
       const RowMachine& m = read.machine;

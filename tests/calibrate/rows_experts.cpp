@@ -3,8 +3,8 @@
 #include <catch2/catch.hpp>
 #include <string>
 
-#include "sim/calibrate/row_plan.h"
-#include "sim/config/runs_csv.h"
+#include "sim/calibrate/rows/row_plan.h"
+#include "sim/input/tables/runs_csv.h"
 
 using namespace sim;
 using namespace sim::calibrate;
@@ -13,9 +13,9 @@ namespace {
 
 RowPlan plan_of_row(const std::string& file, const std::string& id) {
   const auto table =
-      config::load_runs(std::string(REHEARSE_SOURCE_DIR) + "/calibration/measured/" + file);
+      input::load_runs(std::string(REHEARSE_SOURCE_DIR) + "/calibration/measured/" + file);
   REQUIRE(table);
-  for (const config::RunsRow& row : table->rows)
+  for (const input::RunsRow& row : table->rows)
     if (cell(row.cells, "row_id") == id) return plan_of(row.cells);
   FAIL(id << " is not in " << file);
   throw 0;
@@ -34,7 +34,7 @@ TEST_CASE("calibrate: a mixture in Megatron Bridge runs what its container's rec
   const RowPlan before = plan_of_row("training_runs.csv", "T00132");
   CHECK(before.plan.mesh.pp == 2);
   CHECK(before.plan.pipeline.virtual_stages == 12);
-  CHECK(before.plan.experts.dispatcher == workload::Dispatcher::flex);
+  CHECK(before.plan.experts.dispatcher == program::Dispatcher::flex);
   CHECK(before.plan.experts.overlaps_all_to_all);
   // 26.02.01: one stage, experts over both nodes, nothing hidden; the table still has the degrees
   // of before.
@@ -47,7 +47,7 @@ TEST_CASE("calibrate: a mixture in Megatron Bridge runs what its container's rec
   // 25.11 of gpt-oss: microbatches of one sequence, nothing runs again; 26.02 recomputes.
   const RowPlan oss = plan_of_row("training_runs.csv", "T00137");
   CHECK(oss.plan.batch.micro_batch == 1);
-  CHECK(oss.plan.policy.recompute == workload::Recompute::none);
+  CHECK(oss.plan.policy.recompute == program::Recompute::none);
   CHECK(plan_of_row("training_runs.csv", "T00131").plan.policy.recompute_modules.moe_activation);
   // DeepSeek-V3 counts the FLOPs of a module that predicts one more token.
   const RowPlan deepseek = plan_of_row("training_runs.csv", "T00143");

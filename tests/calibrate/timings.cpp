@@ -1,21 +1,21 @@
-#include "sim/calibrate/timings.h"
+#include "sim/calibrate/tables/timings.h"
 
 #include <catch2/catch.hpp>
 
-#include "sim/calibrate/timing_kernels.h"
-#include "sim/workload/attention.h"
+#include "sim/calibrate/tables/timing_kernels.h"
+#include "sim/program/layers/attention/attention.h"
 
 using namespace sim;
 using namespace sim::calibrate;
 
 namespace {
 
-config::Table table(std::vector<std::string> columns, std::vector<std::vector<std::string>> rows) {
-  config::Table out;
+input::Table table(std::vector<std::string> columns, std::vector<std::vector<std::string>> rows) {
+  input::Table out;
   out.columns = columns;
   int line = 2;
   for (const std::vector<std::string>& cells : rows) {
-    config::TableRow& row = out.rows.emplace_back();
+    input::TableRow& row = out.rows.emplace_back();
     row.line = line++;
     for (std::size_t i = 0; i < columns.size(); ++i) row.cells[columns[i]] = cells[i];
   }
@@ -40,7 +40,7 @@ TEST_CASE("calibrate: a product is timed on its GPU and what cannot be says why"
     return std::vector<std::string>{"",   "matmul", gpu,     "bf16", "1", m,  "4096", "4096",
                                     "TN", "",       "False", "",     "",  "", time};
   };
-  search::Sites sites;
+  answer::Sites sites;
   // 2 x 4096^3 operations at A100's 312 TFLOP/s take 440.5 us: no prediction is below.
   const std::vector<Timing> all = timings(
       table(product_columns, {row("A100-PCIe 80GB", "4096", "560"), row("TPU v4", "4096", "500"),
@@ -67,7 +67,7 @@ TEST_CASE("calibrate: an operation of a layer has two times and its collectives 
   const std::vector<std::string> columns = {"gpu",  "precision", "hidden", "heads",
                                             "seq",  "vocab",     "mbs",    "tp",
                                             "algo", "op",        "fwd_us", "bwd_us"};
-  search::Sites sites;
+  answer::Sites sites;
   const std::vector<Timing> all =
       timings(table(columns, {{"A100-SXM-40GB (GCP a2)", "fp16", "7168", "56", "2048", "50272", "8",
                                "4", "0", "enc-MLP-GEMM-1", "6520", "7868"},
@@ -129,7 +129,7 @@ TEST_CASE("calibrate: a softmax that no fused kernel takes reads and writes its 
         "A100-SXM-40GB (GCP a2)", "fp16", "7168", heads, "8192", "50272", "1", "1", "0",
         "enc-attention-softmax",  "9000", "9000"};
   };
-  search::Sites sites;
+  answer::Sites sites;
   // A fused kernel takes batch x heads in fours [Megatron-LM fused_softmax.py].
   const std::vector<Timing> all = timings(table(columns, {row("56"), row("14")}), sites);
   REQUIRE(all.size() == 4);
@@ -138,7 +138,7 @@ TEST_CASE("calibrate: a softmax that no fused kernel takes reads and writes its 
   // front and behind, and scaling, 4 + 4, at the rate of elementwise kernels (0.86 of HBM's to
   // 0.8); the mask; a softmax of 4 + 4, backward 4 + 4 + 4, and there a copy.
   const double elementwise = (12 + 8) * 0.8 / 0.86;
-  const double mask = static_cast<double>(workload::masking_bytes);
+  const double mask = static_cast<double>(program::masking_bytes);
   CHECK(all[2].predicted_us / all[0].predicted_us * 4 ==
         Approx((elementwise + mask + 8) / 3).epsilon(0.01));
   CHECK(all[3].predicted_us / all[1].predicted_us * 4 ==
@@ -163,7 +163,7 @@ TEST_CASE("calibrate: what is bound by random numbers or exponentials takes time
                                     "9000",
                                     "9000"};
   };
-  search::Sites sites;
+  answer::Sites sites;
   const std::vector<Timing> all = timings(
       table(columns,
             {row("enc-attention-softmax"), row("enc-attention-dropout"), row("enc-MLP-gelu")}),

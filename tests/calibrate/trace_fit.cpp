@@ -4,11 +4,11 @@
 #include <cstdlib>
 #include <map>
 
-#include "sim/calibrate/fit.h"
+#include "sim/calibrate/fit/fit.h"
 #include "sim/calibrate/trace/kineto_writer.h"
 #include "sim/calibrate/trace/step_document.h"
-#include "sim/config/locate.h"
-#include "sim/config/plan.h"
+#include "sim/input/text/locate.h"
+#include "sim/input/plan/plan.h"
 
 using namespace sim;
 using namespace sim::calibrate;
@@ -38,15 +38,15 @@ const std::vector<Off> all_off = {
     {"communication.achieved.network", 0.95},
 };
 
-config::ProfileDraft draft() {
+input::ProfileDraft draft() {
   ::setenv("REHEARSE_NETWORK", REHEARSE_BINARY_DIR "/rehearse-network", 0);
-  const auto loaded = config::ProfileDraft::load(root + "/calibration/a100-80.textproto");
+  const auto loaded = input::ProfileDraft::load(root + "/calibration/a100-80.textproto");
   REQUIRE(loaded);
   return *loaded;
 }
 
 // Llama-2-7B with four layers on two nodes: groups of eight inside a node, pairs across.
-config::PlanFile plan(const std::vector<std::string>& more = {}) {
+input::PlanFile plan(const std::vector<std::string>& more = {}) {
   std::vector<std::string> settings = {"model=llama-2-7b",
                                        "cluster=dgx-a100",
                                        "gpus=16",
@@ -57,13 +57,13 @@ config::PlanFile plan(const std::vector<std::string>& more = {}) {
                                        "sequence=4096",
                                        "distributed_optimizer=true"};
   settings.insert(settings.end(), more.begin(), more.end());
-  const auto loaded = config::load_plan("", settings);
+  const auto loaded = input::load_plan("", settings);
   if (!loaded) FAIL(loaded.errors().front().message);
   return *loaded;
 }
 
 // A site with this profile.
-void give(search::Site& site, const config::ProfileDraft& profile) {
+void give(answer::Site& site, const input::ProfileDraft& profile) {
   site.profile.device = profile.device();
   site.profile.communication = profile.communication();
   site.network = std::make_unique<network::Network>(
@@ -81,15 +81,15 @@ MeasuredTrace recorded(const ExpectedStep& step, const KinetoOptions& options) {
 }  // namespace
 
 TEST_CASE("trace: a fit finds each of fourteen parameters that a recorded step was off by") {
-  config::ProfileDraft truth = draft();
+  input::ProfileDraft truth = draft();
   for (const Off& off : all_off) {
     INFO(off.path);
     REQUIRE(truth.paths(off.path).size() == 1);
     truth.set(off.path, truth.get(off.path) * off.factor);
   }
-  const config::PlanFile file = plan();
-  search::Sites sites;
-  search::Site& site = **sites.of(file.machine);
+  const input::PlanFile file = plan();
+  answer::Sites sites;
+  answer::Site& site = **sites.of(file.machine);
   give(site, truth);
   const ExpectedStep happened = expected_step(file.plan, site, 0);
   const MeasuredTrace trace = recorded(happened, {0, 5, "NVIDIA A100-SXM4-80GB", 0});
@@ -126,9 +126,9 @@ TEST_CASE("trace: a fit finds each of fourteen parameters that a recorded step w
 }
 
 TEST_CASE("trace: ranks of one run tell their clocks apart, and who kept the others waiting") {
-  const config::PlanFile file = plan({"global_batch=2"});
-  search::Sites sites;
-  search::Site& site = **sites.of(file.machine);
+  const input::PlanFile file = plan({"global_batch=2"});
+  answer::Sites sites;
+  answer::Site& site = **sites.of(file.machine);
   give(site, draft());
   const ExpectedStep step = expected_step(file.plan, site, 0);
   // Rank 1 by a clock that is 5 ms ahead; it comes 100 us late to every collective of its node.
@@ -150,9 +150,9 @@ TEST_CASE("trace: ranks of one run tell their clocks apart, and who kept the oth
 }
 
 TEST_CASE("trace: of ranks that share as much with it a rank is held against the first") {
-  const config::PlanFile file = plan({"global_batch=2"});
-  search::Sites sites;
-  search::Site& site = **sites.of(file.machine);
+  const input::PlanFile file = plan({"global_batch=2"});
+  answer::Sites sites;
+  answer::Site& site = **sites.of(file.machine);
   give(site, draft());
   const ExpectedStep step = expected_step(file.plan, site, 0);
   const MeasuredTrace first = recorded(step, {0, 2, "", 0});
@@ -190,9 +190,9 @@ TEST_CASE("trace: a collective's bytes are those of its larger end, by the type 
 }
 
 TEST_CASE("trace: steps are found by annotations, else by what repeats") {
-  const config::PlanFile file = plan({"global_batch=2"});
-  search::Sites sites;
-  search::Site& site = **sites.of(file.machine);
+  const input::PlanFile file = plan({"global_batch=2"});
+  answer::Sites sites;
+  answer::Site& site = **sites.of(file.machine);
   give(site, draft());
   const ExpectedStep step = expected_step(file.plan, site, 0);
   std::string text = kineto_trace(step, {0, 3, "", 0});

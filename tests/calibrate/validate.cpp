@@ -4,7 +4,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "sim/report/document.h"
+#include "sim/output/document.h"
 #include "tests/picture.h"
 
 using namespace sim;
@@ -60,7 +60,7 @@ TEST_CASE("calibrate: a row whose number of GPUs is not published is in no error
   REQUIRE(residuals_of(rows, said, "x").groups.size() == 1);
   CHECK(residuals_of(rows, said, "x").groups[0].values.size() == 1);
   CHECK(from_text(to_text(said[1])).assumes_gpus);
-  const std::string text = report::text(validation_answer(rows, said));
+  const std::string text = output::text(validation_answer(rows, said));
   CHECK(text.find("1 row is not among them") != std::string::npos);
 }
 
@@ -85,8 +85,8 @@ TEST_CASE("calibrate: what programs read has the errors and the outcomes of ever
   std::vector<Prediction> said = {predicted("a", 90), predicted("b", 1), predicted("c", 220)};
   said[1].oom = true;
   said[2].rule_says_oom = true;
-  report::Json json = report::result(validation_answer(rows, said));
-  for (report::Json part : {json["overall"], json["groups"]["s"], json["not_fitted_on"]}) {
+  output::Json json = output::result(validation_answer(rows, said));
+  for (output::Json part : {json["overall"], json["groups"]["s"], json["not_fitted_on"]}) {
     CHECK(part["tflops_gpu"]["rows"] == 2);
     for (const auto& [judge, name] : {std::pair{Judge::replay, "outcome"},
                                       {Judge::decided, "outcome_decided"},
@@ -129,7 +129,7 @@ TEST_CASE("calibrate: of the points with a probability as many ran, by tenths") 
   add(0.81, "1");
   add(0.12, "1");
   add(0.52, "0");
-  const std::string text = report::text(validation_answer(rows, said));
+  const std::string text = output::text(validation_answer(rows, said));
   INFO(text);
   CHECK(text.find("probability that it fits  rows    ran") != std::string::npos);
   CHECK(text.find("12 %     1    0 %") != std::string::npos);
@@ -160,7 +160,7 @@ TEST_CASE("calibrate: the CSV has one line per row with the columns in order") {
   fits.bubble_pct = 3;
   fits.fitted = true;
   fits.intervals.resize(quantities().size());
-  fits.intervals[iteration_time] = report::Interval{1.5, 2.5};
+  fits.intervals[iteration_time] = answer::Interval{1.5, 2.5};
   Prediction none;
   none.row_id = "T3";
   none.status = "unsupported";
@@ -190,7 +190,7 @@ TEST_CASE("calibrate: residuals of the rows give intervals that hold nine in ten
     said.push_back(predicted(std::to_string(i), 100 * std::exp(-0.30 + 0.01 * i)));
     said.back().fitted = i == 0;
   }
-  const config::RunResiduals residuals = residuals_of(rows, said, "x");
+  const input::RunResiduals residuals = residuals_of(rows, said, "x");
   REQUIRE(residuals.groups.size() == 2);  // of the fitted row, and of the others
   CHECK(residuals.groups[0].values.size() == 60);
   CHECK(residuals.groups[0].values.front() == Approx(-0.29));
@@ -199,7 +199,7 @@ TEST_CASE("calibrate: residuals of the rows give intervals that hold nine in ten
   CHECK(e.with_interval == 61);
   CHECK(e.inside == 61 - 6 - 1);
   CHECK(e.with_interval_elsewhere == 0);  // one source: nothing is known without it
-  const std::string text = report::text(validation_answer(rows, said));
+  const std::string text = output::text(validation_answer(rows, said));
   CHECK(text.find("fitted on      throughput     1 ") != std::string::npos);
   CHECK(text.find("not fitted on  throughput    60 ") != std::string::npos);
   CHECK(text.find("Profiles were fitted on 1 of these rows.") != std::string::npos);
@@ -211,10 +211,10 @@ TEST_CASE("calibrate: a row that a profile was fitted on says of memory what any
   Prediction said = predicted("0", 100);
   said.fitted = true;
   said.reserved_gib = 10;
-  const config::RunResiduals residuals = residuals_of({both}, {said}, "x");
+  const input::RunResiduals residuals = residuals_of({both}, {said}, "x");
   REQUIRE(residuals.groups.size() == 2);
-  for (const config::ResidualGroup& group : residuals.groups)
-    CHECK(group.fitted == (group.quantity == config::ResidualOf::time));
+  for (const input::ResidualGroup& group : residuals.groups)
+    CHECK(group.fitted == (group.quantity == input::ResidualOf::time));
   // What it said itself is taken out again: nothing is left.
   std::vector<Prediction> own = {said};
   add_intervals({both}, own, residuals);
@@ -233,7 +233,7 @@ TEST_CASE("calibrate: of the ranks of a stage, and of batches, the one with most
     said.push_back(predicted(std::to_string(i), 1));
     said.back().reserved_gib = 20 + i;
   }
-  const config::RunResiduals residuals = residuals_of(rows, said, "x");
+  const input::RunResiduals residuals = residuals_of(rows, said, "x");
   REQUIRE(residuals.groups.size() == 1);
   const std::vector<double>& values = residuals.groups[0].values;
   REQUIRE(values.size() == 2);
@@ -257,7 +257,7 @@ TEST_CASE("calibrate: the interval of a row knows nothing of the row") {
     rows.push_back(row(std::to_string(i), "100"));
     said.push_back(predicted(std::to_string(i), 100 * std::exp(i < 8 ? 0.0001 * i : 0.1)));
   }
-  const config::RunResiduals residuals = residuals_of(rows, said, "x");
+  const input::RunResiduals residuals = residuals_of(rows, said, "x");
   add_intervals(rows, said, residuals);
   CHECK(errors(rows, said, quantities()[throughput]).inside == 8);
   CHECK(residuals.groups.front().values.size() == 10);
@@ -274,7 +274,7 @@ TEST_CASE("calibrate: the text begins with the counts and lists what is missing"
   std::vector<Prediction> said = {predicted("a", 90), predicted("b", 220)};
   said[1].status = "unsupported";
   said[1].reason = "GPU 'B200' has no profile";
-  const std::string text = report::text(validation_answer(rows, said));
+  const std::string text = output::text(validation_answer(rows, said));
   CHECK(text.rfind("2 rows: 1 predicted, 1 unsupported, 0 impossible\n", 0) == 0);
   CHECK(text.find("1  unsupported  GPU 'B200' has no profile\n") != std::string::npos);
   CHECK(text.find("all    throughput     1  10.00") != std::string::npos);
@@ -282,9 +282,9 @@ TEST_CASE("calibrate: the text begins with the counts and lists what is missing"
 
 TEST_CASE("calibrate: sources of one situation that are off by different amounts are named") {
   // Medians 0 and 0.2 with a scatter of 0.02: 20 % apart. Another situation is not compared.
-  config::RunResiduals residuals;
+  input::RunResiduals residuals;
   for (const double middle : {0.0, 0.2}) {
-    config::ResidualGroup group;
+    input::ResidualGroup group;
     group.profile = "a100-80";
     group.source = middle == 0 ? "one" : "other";
     for (int i = -2; i <= 2; ++i) group.values.push_back(middle + 0.0126 * i);
@@ -314,11 +314,11 @@ TEST_CASE("calibrate: a validation as a document is as it was") {
   said[0].plan = "tp4 pp2";
   said[0].fitted = true;
   said[0].intervals.resize(quantities().size());
-  said[0].intervals[throughput] = report::Interval{};
+  said[0].intervals[throughput] = answer::Interval{};
   said[0].intervals[throughput]->low = 370;
   said[0].intervals[throughput]->high = 401;
-  const report::Document drawn = validation_document("a table", rows, said);
-  picture::same("calibrate/pictures/validation.json", report::to_json(drawn).dump(1) + "\n");
-  const std::string printed = report::text(validation_answer(rows, said));
+  const output::Document drawn = validation_document("a table", rows, said);
+  picture::same("calibrate/pictures/validation.json", output::to_json(drawn).dump(1) + "\n");
+  const std::string printed = output::text(validation_answer(rows, said));
   picture::same("calibrate/pictures/validation.txt", printed);
 }

@@ -1,5 +1,5 @@
 // What shells and man know of the commands is what the parser accepts.
-#include "sim/command/describe.h"
+#include "sim/command/common/describe.h"
 
 #include <catch2/catch.hpp>
 #include <set>

@@ -11,8 +11,8 @@
 #include <string>
 
 #include "sim/calibrate/readers/reader.h"
-#include "sim/command/field_values.h"
-#include "sim/report/record.h"
+#include "sim/command/common/field_values.h"
+#include "sim/output/record.h"
 
 using namespace sim;
 using namespace sim::command;
@@ -30,7 +30,7 @@ std::string fields(const std::string& of) {
   std::string text = "| field | type | default | what it is |\n|---|---|---|---|\n";
   for (const FieldEntry& entry : all_fields()) {
     if (entry.of != of) continue;
-    const config::FieldText& field = entry.text;
+    const input::FieldText& field = entry.text;
     text += fmt::format("| `{}` | {}{} | {} | {} |\n", field.name, cell(field.type),
                         field.unit.empty() ? "" : ", " + field.unit, cell(field.otherwise),
                         cell(field.line));
@@ -40,7 +40,7 @@ std::string fields(const std::string& of) {
 
 std::string record_columns() {
   std::string text = "| column | unit | what |\n|---|---|---|\n";
-  for (const report::Column& column : report::record_columns())
+  for (const output::Column& column : output::record_columns())
     text += fmt::format("| `{}` | {} | {} |\n", column.key, column.unit, column.heading);
   return text;
 }

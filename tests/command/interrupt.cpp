@@ -1,5 +1,5 @@
 // interrupt.cpp — the first signal asks a long command to end well, the second ends it at once.
-#include "sim/command/interrupt.h"
+#include "sim/command/common/interrupt.h"
 
 #include <sys/wait.h>
 #include <unistd.h>
@@ -7,7 +7,7 @@
 #include <catch2/catch.hpp>
 #include <csignal>
 
-#include "sim/command/command.h"
+#include "sim/command/common/command.h"
 
 namespace command = sim::command;
 

@@ -10,9 +10,9 @@
 #include <set>
 #include <string>
 
-#include "sim/command/command.h"
-#include "sim/command/session.h"
-#include "sim/report/table.h"
+#include "sim/command/common/command.h"
+#include "sim/command/common/session.h"
+#include "sim/output/table.h"
 
 using namespace sim;
 using namespace sim::command;
@@ -38,14 +38,14 @@ Stop stopped(const Arguments& arguments) {
 // The width of lines that options set where this is stdout.
 std::size_t width_on(int descriptor, Arguments arguments = {"grid"}) {
   std::fflush(stdout);
-  const std::size_t width = report::line_width();
+  const std::size_t width = output::line_width();
   const int before = ::dup(STDOUT_FILENO);
   ::dup2(descriptor, STDOUT_FILENO);
   const Stop stop = stopped(arguments);
   ::dup2(before, STDOUT_FILENO);
   ::close(before);
-  const std::size_t found = report::line_width();
-  report::set_line_width(width);
+  const std::size_t found = output::line_width();
+  output::set_line_width(width);
   CHECK(stop.code == exit_yes);
   return found;
 }

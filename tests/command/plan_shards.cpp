@@ -5,13 +5,13 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "sim/command/command.h"
-#include "sim/command/shard.h"
-#include "sim/search/merge.h"
+#include "sim/command/common/command.h"
+#include "sim/command/common/shard.h"
+#include "sim/study/sweep/merge.h"
 
 using namespace sim;
 using namespace sim::command;
-using report::Json;
+using output::Json;
 
 namespace {
 
@@ -21,7 +21,7 @@ std::string fresh_folder(const std::string& name) {
   return folder.string();
 }
 
-search::Merged shards() {
+study::Merged shards() {
   ::setenv("REHEARSE_ROOT", REHEARSE_SOURCE_DIR, 1);
   ::setenv("REHEARSE_NETWORK", REHEARSE_BINARY_DIR "/rehearse-network", 1);
   const std::string folder = fresh_folder("many");
@@ -32,14 +32,14 @@ search::Merged shards() {
                       "2048", "tp=8", "cp=1", "schedule=1f1b", "recompute=none", "zero=1",
                       "micro_batch=1,2", "-o", folder, "--shard", shard},
                      quiet) == exit_yes);
-  const Result<search::Merged> merged = search::merge({folder});
+  const Result<study::Merged> merged = study::merge({folder});
   REQUIRE(merged);
   return *merged;
 }
 
 // The same with every answer changed.
 template <typename Change>
-search::Merged changed(search::Merged merged, const Change& change) {
+study::Merged changed(study::Merged merged, const Change& change) {
   for (std::string& line : merged.lines) {
     Json record = Json::parse(line);
     for (Json& one : record["answers"]) change(one);
@@ -49,7 +49,7 @@ search::Merged changed(search::Merged merged, const Change& change) {
 }
 
 // The steps of the best plans, in seconds.
-std::vector<double> steps_of(const search::Merged& merged, const std::string& name) {
+std::vector<double> steps_of(const study::Merged& merged, const std::string& name) {
   const std::string folder = fresh_folder(name);
   Globals quiet;
   quiet.quiet = true;
@@ -65,11 +65,11 @@ std::vector<double> steps_of(const search::Merged& merged, const std::string& na
 }  // namespace
 
 TEST_CASE("command: merging shards of plan asks for nothing that they answered") {
-  const search::Merged merged = shards();
+  const study::Merged merged = shards();
   const std::vector<double> steps = steps_of(merged, "merged");
   REQUIRE(steps.size() == 4);
   int replays = 0;
-  const search::Merged slower = changed(merged, [&](Json& one) {
+  const study::Merged slower = changed(merged, [&](Json& one) {
     Json answer = Json::parse(one[1].get<std::string>());
     if (!answer.is_object() || !answer.contains("fits")) return;
     ++replays;

@@ -1,5 +1,5 @@
 // huggingface.cpp — fuzzes the reader of config.json.
-#include "sim/config/huggingface.h"
+#include "sim/input/models/huggingface.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string text(reinterpret_cast<const char*>(data), size);
-  const auto model = sim::config::parse_huggingface(text, "config.json");
+  const auto model = sim::input::parse_huggingface(text, "config.json");
   if (!model) {
     if (model.errors().empty()) __builtin_trap();
     return 0;

@@ -3,12 +3,12 @@
 #include <cstdint>
 #include <string>
 
-#include "sim/config/launch.h"
+#include "sim/input/launch/launch.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string text(reinterpret_cast<const char*>(data), size);
   for (const char* name : {"input.sh", "input.yaml", "input.json", "input.toml"}) {
-    const auto file = sim::config::read_launch(text, name);
+    const auto file = sim::input::read_launch(text, name);
     for (const auto& setting : file.arguments.settings)
       if (setting.text.find('=') == std::string::npos) __builtin_trap();
   }

@@ -5,13 +5,13 @@
 #include <string>
 
 #include "input_file.h"
-#include "sim/config/campaign.h"
-#include "sim/config/cluster.h"
-#include "sim/config/node_rates.h"
-#include "sim/config/profile.h"
-#include "sim/config/residuals.h"
-#include "sim/config/whatif.h"
-#include "sim/memory/options.h"
+#include "sim/input/plan/campaign.h"
+#include "sim/input/cluster/cluster.h"
+#include "sim/input/cluster/node_rates.h"
+#include "sim/input/profile/profile.h"
+#include "sim/input/profile/residuals.h"
+#include "sim/input/plan/whatif.h"
+#include "sim/allocator/options.h"
 
 namespace {
 
@@ -24,7 +24,7 @@ void check(const sim::Result<T>& result) {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  using namespace sim::config;
+  using namespace sim::input;
   if (size == 0) return 0;
   const std::string text(reinterpret_cast<const char*>(data) + 1, size - 1);
   const fuzz::InputFile file(data + 1, size - 1);
@@ -54,7 +54,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       check(parse_vary(text));
       break;
     default:
-      check(sim::memory::parse_options(text));
+      check(sim::allocator::parse_options(text));
       break;
   }
   return 0;

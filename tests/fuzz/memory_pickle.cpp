@@ -3,10 +3,10 @@
 #include <cstdint>
 #include <string_view>
 
-#include "sim/memory/recording.h"
+#include "sim/allocator/recorded/recording.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  using namespace sim::memory;
+  using namespace sim::allocator;
   const std::string_view bytes(reinterpret_cast<const char*>(data), size);
   const auto snapshot = read_snapshot(bytes, "input");
   if (!snapshot) return 0;

@@ -3,10 +3,10 @@
 #include <cstdint>
 #include <string_view>
 
-#include "sim/memory/replay.h"
+#include "sim/allocator/recorded/replay.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  using namespace sim::memory;
+  using namespace sim::allocator;
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   for (const Rules rules : {Rules::newer, Rules::v2_4_0}) {
     const auto trace = parse_trace(text, "input", rules);

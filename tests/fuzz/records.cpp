@@ -1,5 +1,5 @@
 // records.cpp — fuzzes what a sweep reads back of results.jsonl.
-#include "sim/search/records.h"
+#include "sim/study/sweep/records.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -8,7 +8,7 @@
 #include <string_view>
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  using namespace sim::search;
+  using namespace sim::study;
   std::string_view text(reinterpret_cast<const char*>(data), size);
   while (!text.empty()) {
     const std::string_view line = text.substr(0, text.find('\n'));

@@ -5,14 +5,14 @@
 #include <string>
 
 #include "input_file.h"
-#include "sim/config/campaign.h"
-#include "sim/config/csv_rows.h"
-#include "sim/config/router_load.h"
-#include "sim/config/runs_csv.h"
-#include "sim/config/table_csv.h"
+#include "sim/input/plan/campaign.h"
+#include "sim/input/text/csv_rows.h"
+#include "sim/input/tables/router_load.h"
+#include "sim/input/tables/runs_csv.h"
+#include "sim/input/tables/table_csv.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  using namespace sim::config;
+  using namespace sim::input;
   const std::string text(reinterpret_cast<const char*>(data), size);
   int line = 1;
   if (const auto rows = csv_rows(text, "input"))

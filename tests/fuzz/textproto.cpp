@@ -1,21 +1,21 @@
 // textproto.cpp — fuzzes the reader of the text format with every schema: the first byte says
 // which.
-#include "sim/config/textproto.h"
+#include "sim/input/text/textproto.h"
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
 
-#include "sim/config/campaign.pb.h"
-#include "sim/config/cluster.pb.h"
-#include "sim/config/framework.pb.h"
-#include "sim/config/grid.pb.h"
-#include "sim/config/plan.pb.h"
-#include "sim/config/profile.pb.h"
-#include "sim/config/residuals.pb.h"
-#include "sim/config/tokenizer.pb.h"
-#include "sim/config/whatif.pb.h"
+#include "sim/input/schema/campaign.pb.h"
+#include "sim/input/schema/cluster.pb.h"
+#include "sim/input/schema/framework.pb.h"
+#include "sim/input/schema/grid.pb.h"
+#include "sim/input/schema/plan.pb.h"
+#include "sim/input/schema/profile.pb.h"
+#include "sim/input/schema/residuals.pb.h"
+#include "sim/input/schema/tokenizer.pb.h"
+#include "sim/input/schema/whatif.pb.h"
 
 namespace {
 
@@ -53,9 +53,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::string text(reinterpret_cast<const char*>(data) + 1, size - 1);
   for (const bool json : {false, true}) {
     const auto into = message(static_cast<char>(data[0]));
-    sim::config::Source source("input");
+    sim::input::Source source("input");
     const auto problems = json ? source.read_json(text, *into) : source.read(text, *into, {}, true);
-    if (problems.size() > sim::config::max_problems * 4) __builtin_trap();
+    if (problems.size() > sim::input::max_problems * 4) __builtin_trap();
     if (problems.empty() && !source.check(*into).empty() && !json) __builtin_trap();
   }
   return 0;

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <nlohmann/json.hpp>
 
-#include "tests/config/mixture_counts.h"
+#include "tests/input/mixture_counts.h"
 #include "tests/golden/program.h"
 
 using golden::run;

@@ -125,7 +125,7 @@ TEST_CASE("golden: what --json prints is as its schema says, of every command") 
         "topo time dgx-h100 --network ns-3 --ranks 0,8 --collective sendrecv --max 64KiB",
         "topo place llama-2-7b-64 --moves 20",
         "memory estimate llama-2-7b-64",
-        "memory replay " REHEARSE_SOURCE_DIR "/tests/memory/data/"
+        "memory replay " REHEARSE_SOURCE_DIR "/tests/allocator/data/"
         "magma27_cs336_memory_snapshot.pickle",
         "calibrate calibration/measured/gemm.csv --profile a100-80",
         "calibrate calibration/measured/nccl.csv --profile a100-80",

@@ -5,11 +5,11 @@
 #include <set>
 #include <string>
 
-#include "sim/collective/collective.h"
-#include "sim/context/context.h"
-#include "sim/offload/offload.h"
-#include "sim/schedule/schedule.h"
-#include "sim/topology/graph.h"
+#include "sim/cluster/collective/collective.h"
+#include "sim/job/context/context.h"
+#include "sim/job/offload/offload.h"
+#include "sim/job/schedule/schedule.h"
+#include "sim/cluster/topology/graph.h"
 
 namespace fs = std::filesystem;
 

@@ -8,7 +8,7 @@
 
 #include "sim/calibrate/readers/packed_bytes.h"
 #include "sim/calibrate/readers/reader.h"
-#include "sim/config/textproto.h"
+#include "sim/input/text/textproto.h"
 
 namespace sim::calibrate {
 
@@ -101,7 +101,7 @@ std::optional<Result<Source>> read_in_pieces(const std::string& raw, const std::
 }  // namespace
 
 Result<Source> read_source(const std::string& path) {
-  const Result<std::string> raw = config::read_file(path, max_source_bytes);
+  const Result<std::string> raw = input::read_file(path, max_source_bytes);
   if (!raw) return raw.errors();
   if (auto read = read_in_pieces(*raw, path)) return *read;
   const Result<std::string> plain = unpacked(*raw, path);

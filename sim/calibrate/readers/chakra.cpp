@@ -6,7 +6,7 @@
 // of PyTorch they write what ran on the GPU with is_cpu_op false, its stream as tid, in the order
 // in which it began, without the times (chakra/src/converter/pytorch_converter.py,
 // pytorch_node.py).
-#include "sim/config/chakra.h"
+#include "sim/input/tables/chakra.h"
 
 #include <fmt/format.h>
 
@@ -22,8 +22,8 @@ namespace sim::calibrate {
 namespace {
 
 using collective::Kind;
-using config::ChakraNode;
-using config::ChakraType;
+using input::ChakraNode;
+using input::ChakraType;
 
 std::optional<Kind> kind_of(std::int64_t type) {
   switch (type) {
@@ -80,9 +80,9 @@ void add_collective(const ChakraNode& node, const std::string& path, Measurement
   out.collectives.push_back(std::move(sample));
 }
 
-Result<config::ChakraTrace> nodes_of(std::string_view bytes, const std::string& path) {
-  return config::is_chakra_json(bytes) ? config::read_chakra_json(bytes, path)
-                                       : config::read_chakra(bytes, path);
+Result<input::ChakraTrace> nodes_of(std::string_view bytes, const std::string& path) {
+  return input::is_chakra_json(bytes) ? input::read_chakra_json(bytes, path)
+                                       : input::read_chakra(bytes, path);
 }
 
 // On the GPU, as far as the writer tells.
@@ -94,11 +94,11 @@ bool of_gpu(const ChakraNode& node) {
 }  // namespace
 
 bool is_chakra_trace(std::string_view bytes, const std::string&) {
-  return config::is_chakra(bytes) || config::is_chakra_json(bytes);
+  return input::is_chakra(bytes) || input::is_chakra_json(bytes);
 }
 
 Result<Measurements> read_chakra_trace(std::string_view bytes, const std::string& path) {
-  const Result<config::ChakraTrace> trace = nodes_of(bytes, path);
+  const Result<input::ChakraTrace> trace = nodes_of(bytes, path);
   if (!trace) return trace.errors();
   Measurements out;
   std::array<std::size_t, 8> counts{};
@@ -120,7 +120,7 @@ Result<Measurements> read_chakra_trace(std::string_view bytes, const std::string
 }
 
 Result<TraceFile> read_chakra_events(std::string_view bytes, const std::string& path) {
-  const Result<config::ChakraTrace> trace = nodes_of(bytes, path);
+  const Result<input::ChakraTrace> trace = nodes_of(bytes, path);
   if (!trace) return trace.errors();
   std::vector<ChakraNode> nodes = trace->nodes;
   std::erase_if(nodes, [](const ChakraNode& node) { return !of_gpu(node); });

@@ -17,8 +17,8 @@
 #include "sim/calibrate/readers/kernel_family.h"
 #include "sim/calibrate/readers/reader.h"
 #include "sim/calibrate/readers/trace_events.h"
-#include "sim/calibrate/row_text.h"
-#include "sim/config/textproto.h"
+#include "sim/calibrate/rows/row_text.h"
+#include "sim/input/text/textproto.h"
 
 namespace sim::calibrate {
 
@@ -293,7 +293,7 @@ bool is_profiler_trace(std::string_view bytes, const std::string&) {
 }
 
 Result<TraceFile> read_trace_file(const std::string& path) {
-  const Result<std::string> raw = config::read_file(path, max_source_bytes);
+  const Result<std::string> raw = input::read_file(path, max_source_bytes);
   if (!raw) return raw.errors();
   PlainBytes plain(*raw);
   if (!is_gzip(*raw)) {

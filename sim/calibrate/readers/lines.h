@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "sim/calibrate/measurement.h"
+#include "sim/calibrate/readers/measurement.h"
 
 namespace sim::calibrate {
 

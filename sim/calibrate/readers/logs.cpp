@@ -11,7 +11,7 @@
 
 #include "sim/calibrate/readers/lines.h"
 #include "sim/calibrate/readers/reader.h"
-#include "sim/calibrate/row_text.h"
+#include "sim/calibrate/rows/row_text.h"
 
 namespace sim::calibrate {
 

@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include "sim/calibrate/readers/reader.h"
-#include "sim/core/text.h"
-#include "sim/memory/snapshot.h"
+#include "sim/base/text.h"
+#include "sim/allocator/recorded/snapshot.h"
 
 namespace sim::calibrate {
 
@@ -15,17 +15,17 @@ bool is_memory_snapshot(std::string_view bytes, const std::string&) {
 }
 
 Result<Measurements> read_memory_snapshot(std::string_view bytes, const std::string& path) {
-  const Result<memory::Snapshot> snapshot = memory::read_snapshot(bytes, path);
+  const Result<allocator::Snapshot> snapshot = allocator::read_snapshot(bytes, path);
   if (!snapshot) return snapshot.errors();
   Measurements out;
   for (std::size_t d = 0; d < snapshot->devices.size(); ++d) {
-    const memory::DeviceSnapshot& device = snapshot->devices[d];
+    const allocator::DeviceSnapshot& device = snapshot->devices[d];
     if (device.segments.empty() && device.entries.empty()) continue;
     Bytes reserved{}, allocated{};
-    for (const memory::SnapshotSegment& segment : device.segments) {
+    for (const allocator::SnapshotSegment& segment : device.segments) {
       reserved += Bytes{segment.total};
-      for (const memory::SnapshotBlock& block : segment.blocks)
-        if (block.state != memory::BlockState::inactive) allocated += Bytes{block.size};
+      for (const allocator::SnapshotBlock& block : segment.blocks)
+        if (block.state != allocator::BlockState::inactive) allocated += Bytes{block.size};
     }
     out.facts.push_back(fmt::format(
         "device {}: {} reserved in {} segments, {} of it held, at the end of {} events", d,

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "sim/core/result.h"
+#include "sim/base/result.h"
 
 namespace sim::calibrate {
 

@@ -4,9 +4,9 @@
 #include <array>
 
 #include "sim/calibrate/readers/reader.h"
-#include "sim/calibrate/row_plan.h"
-#include "sim/calibrate/row_text.h"
-#include "sim/config/csv_rows.h"
+#include "sim/calibrate/rows/row_plan.h"
+#include "sim/calibrate/rows/row_text.h"
+#include "sim/input/text/csv_rows.h"
 
 namespace sim::calibrate {
 
@@ -20,12 +20,12 @@ using model::Precision;
 constexpr std::int64_t max_dimension = std::int64_t{1} << 24;
 
 Result<std::vector<Row>> table(std::string_view bytes, const std::string& path) {
-  const Result<std::vector<config::CsvRow>> read = config::csv_rows(std::string(bytes), path);
+  const Result<std::vector<input::CsvRow>> read = input::csv_rows(std::string(bytes), path);
   if (!read) return read.errors();
   std::vector<Row> rows;
   Diagnostics problems;
   for (std::size_t i = 1; i < read->size() && problems.size() < 100; ++i) {
-    const config::CsvRow& from = (*read)[i];
+    const input::CsvRow& from = (*read)[i];
     const std::vector<std::string>& columns = read->front().cells;
     if (from.cells.size() != columns.size()) {
       problems.push_back(

@@ -7,8 +7,8 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "sim/core/json_words.h"
-#include "sim/core/letters.h"
+#include "sim/base/json_text.h"
+#include "sim/base/ascii.h"
 
 namespace sim::calibrate {
 

@@ -14,9 +14,9 @@
 #include <string_view>
 #include <vector>
 
-#include "sim/calibrate/measurement.h"
+#include "sim/calibrate/readers/measurement.h"
 #include "sim/calibrate/readers/packed_bytes.h"
-#include "sim/core/result.h"
+#include "sim/base/result.h"
 
 namespace sim::calibrate {
 

@@ -2,7 +2,7 @@
 
 #include <map>
 
-#include "sim/core/letters.h"
+#include "sim/base/ascii.h"
 
 namespace sim::calibrate {
 

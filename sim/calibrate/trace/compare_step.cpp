@@ -40,10 +40,10 @@ std::vector<OperationRow> rows_of(const ExpectedStep& expected,
   for (std::size_t i = 0; i < expected.operations.size(); ++i) {
     const ExpectedOperation& o = expected.operations[i];
     OperationRow& row = rows[{static_cast<int>(o.queue), o.label, static_cast<int>(o.pass)}];
-    row.queue = workload::name(o.queue);
+    row.queue = program::name(o.queue);
     row.label = o.label;
     row.family = name(o.family);
-    row.pass = workload::name(o.pass);
+    row.pass = program::name(o.pass);
     row.count += 1;
     if (times[i].steps == 0) continue;
     row.matched += 1;

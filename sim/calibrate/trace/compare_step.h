@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "sim/calibrate/measurement.h"
+#include "sim/calibrate/readers/measurement.h"
 #include "sim/calibrate/trace/match.h"
 
 namespace sim::calibrate {
@@ -54,7 +54,7 @@ StepComparison compare_step(const ExpectedStep& expected, const MeasuredTrace& t
 // The prices of the step with the measured times where there are any: kernels as they are, of
 // collectives and messages the shortest, which waited least. Other classes take over what they
 // share.
-replay::Times measured_prices(const ExpectedStep& expected,
+engine::Times measured_prices(const ExpectedStep& expected,
                               const std::vector<OperationTime>& times);
 
 // Kernels and collectives of a step as measurements: each shape once, with how often it was seen.

@@ -6,27 +6,27 @@
 #include <limits>
 #include <optional>
 
-#include "sim/replay/queues.h"
-#include "sim/search/pass_times.h"
+#include "sim/engine/rank/queues.h"
+#include "sim/answer/pass_times.h"
 
 namespace sim::calibrate {
 
 namespace {
 
-using workload::Op;
-using workload::Stream;
+using program::Op;
+using program::Stream;
 
 struct Seen {
   Time start, met, end;
-  replay::Place place;
+  engine::Place place;
 };
 
 // The last step of one rank class, by queue.
-class Recorder final : public replay::Observer {
+class Recorder final : public engine::Observer {
  public:
   explicit Recorder(int rank_class) : rank_class_(rank_class) {}
 
-  void operation(int rank_class, Stream stream, std::string_view, const replay::Place& place,
+  void operation(int rank_class, Stream stream, std::string_view, const engine::Place& place,
                  Time start, Time waited_until, Time end) override {
     if (rank_class != rank_class_ || place.step < step_) return;
     if (place.step > step_) {
@@ -35,9 +35,9 @@ class Recorder final : public replay::Observer {
     }
     queues[static_cast<std::size_t>(stream)].push_back({start, waited_until, end, place});
   }
-  void memory(const replay::MemoryChange&) override {}
+  void memory(const engine::MemoryChange&) override {}
 
-  std::array<std::vector<Seen>, workload::stream_count> queues;
+  std::array<std::vector<Seen>, program::stream_count> queues;
 
  private:
   int rank_class_, step_ = 0;
@@ -49,11 +49,11 @@ struct Issued {
   ExpectedOperation operation;
 };
 
-std::optional<Issued> issued(const workload::Program& program, const workload::Instruction& i) {
+std::optional<Issued> issued(const program::Program& program, const program::Instruction& i) {
   ExpectedOperation o;
   o.op = i.op;
   o.index = i.index;
-  o.overlapped = i.flags & workload::overlapped;
+  o.overlapped = i.flags & program::overlapped;
   o.label = program.labels[i.label];
   if (i.op == Op::kernel) {
     o.queue = i.stream;
@@ -72,16 +72,16 @@ std::optional<Issued> issued(const workload::Program& program, const workload::I
 
 // Every operation of a whole step in order of issue.
 template <class Each>
-void walk(const workload::Program& program, Each each) {
-  for (const workload::Pass& pass : program.step)
-    for (const workload::Call& call : program.templates[pass.pattern].calls)
-      for (const workload::Instruction& i : program.blocks[call.block].code)
+void walk(const program::Program& program, Each each) {
+  for (const program::Pass& pass : program.step)
+    for (const program::Call& call : program.templates[pass.pattern].calls)
+      for (const program::Instruction& i : program.blocks[call.block].code)
         if (const auto one = issued(program, i)) each(*one);
 }
 
 bool on_the_gpu(const ExpectedOperation& o) {
-  const replay::Resource resource = replay::resource_of(o.queue);
-  return resource != replay::Resource::cpu_cores && o.end > o.start;
+  const engine::Resource resource = engine::resource_of(o.queue);
+  return resource != engine::Resource::cpu_cores && o.end > o.start;
 }
 
 }  // namespace
@@ -137,25 +137,25 @@ KernelFamily family_of(collective::Kind kind) {
   return KernelFamily::communication;
 }
 
-ExpectedStep expected_step(const workload::Plan& plan, search::Site& site, int rank) {
+ExpectedStep expected_step(const program::Plan& plan, answer::Site& site, int rank) {
   const device::Gpu& gpu = site.machine.gpu;
   const device::Profile& profile = site.profile.device;
   ExpectedStep out;
-  out.job = search::timed_job(plan, site);
-  out.times = replay::price(out.job, gpu, profile, *site.network, site.others);
-  out.memory = replay::outside_memory(out.job, plan, gpu, profile, *site.network, site.others);
+  out.job = answer::timed_job(plan, site);
+  out.times = engine::price(out.job, gpu, profile, *site.network, site.others);
+  out.memory = engine::outside_memory(out.job, plan, gpu, profile, *site.network, site.others);
   out.memory.total += Bytes{std::int64_t{1} << 50};
   out.rank_class = out.job.mesh.class_of_rank(rank);
   Recorder recorder(out.rank_class);
-  replay::Options options;
+  engine::Options options;
   options.observer = &recorder;
-  const replay::RunReport report = replay::run(out.job, out.times, out.memory, options);
+  const engine::RunReport report = engine::run(out.job, out.times, out.memory, options);
   out.step_time = report.step_time;
-  const replay::ClassReport& own = report.classes[static_cast<std::size_t>(out.rank_class)];
-  for (int a = 0; a < replay::account_count; ++a)
-    out.accounts[std::string(replay::name(static_cast<replay::Account>(a)))] =
+  const engine::ClassReport& own = report.classes[static_cast<std::size_t>(out.rank_class)];
+  for (int a = 0; a < engine::account_count; ++a)
+    out.accounts[std::string(engine::name(static_cast<engine::Account>(a)))] =
         seconds(own.accounts[static_cast<std::size_t>(a)]);
-  std::array<std::size_t, workload::stream_count> next{};
+  std::array<std::size_t, program::stream_count> next{};
   Time begin{std::numeric_limits<std::int64_t>::max()};
   walk(out.program(), [&](const Issued& one) {
     const auto queue = static_cast<std::size_t>(one.queue);
@@ -177,8 +177,8 @@ ExpectedStep expected_step(const workload::Plan& plan, search::Site& site, int r
   return out;
 }
 
-Duration step_time_with(const ExpectedStep& step, const replay::Times& times) {
-  return replay::run(step.job, times, step.memory).step_time;
+Duration step_time_with(const ExpectedStep& step, const engine::Times& times) {
+  return engine::run(step.job, times, step.memory).step_time;
 }
 
 }  // namespace sim::calibrate

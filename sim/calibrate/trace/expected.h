@@ -7,19 +7,19 @@
 #include <vector>
 
 #include "sim/calibrate/readers/kernel_family.h"
-#include "sim/replay/replay.h"
-#include "sim/search/evaluate.h"
+#include "sim/engine/replay.h"
+#include "sim/answer/evaluate.h"
 
 namespace sim::calibrate {
 
 struct ExpectedOperation {
-  workload::Stream queue{};
-  workload::Op op = workload::Op::kernel;  // kernel, collective or exchange
+  program::Stream queue{};
+  program::Op op = program::Op::kernel;  // kernel, collective or exchange
   std::uint32_t index = 0;                 // operation, transfer or exchange of the program
   bool overlapped = false;                 // priced as beside other work
   KernelFamily family = KernelFamily::other;
   std::string label;  // "qkv"
-  workload::PassKind pass{};
+  program::PassKind pass{};
   int microbatch = -1, layer = -1;
   Time start{}, met{}, end{};  // since the begin of the step; `met`: when its partners were there
 
@@ -28,15 +28,15 @@ struct ExpectedOperation {
 };
 
 struct ExpectedStep {
-  workload::Job job;
-  replay::Times times;
-  replay::Memory memory;  // of GPUs without a limit: what is compared did run
+  program::Job job;
+  engine::Times times;
+  engine::Memory memory;  // of GPUs without a limit: what is compared did run
   int rank_class = 0;
   std::vector<ExpectedOperation> operations;  // of each queue in order of issue
   Duration step_time{};
   std::map<std::string, double> accounts;  // seconds of the class's step
 
-  const workload::Program& program() const {
+  const program::Program& program() const {
     return job.classes[static_cast<std::size_t>(rank_class)];
   }
   const model::Operation& kernel(const ExpectedOperation& o) const {
@@ -48,10 +48,10 @@ KernelFamily family_of(const model::Operation& operation);
 KernelFamily family_of(collective::Kind kind);
 
 // The whole steps of `plan` on `site`; of the rank `rank` of the job.
-// REQUIRES: search::problems(plan, site) is empty; rank is one of the plan's.
-ExpectedStep expected_step(const workload::Plan& plan, search::Site& site, int rank);
+// REQUIRES: answer::problems(plan, site) is empty; rank is one of the plan's.
+ExpectedStep expected_step(const program::Plan& plan, answer::Site& site, int rank);
 
 // The same replay with other times, which have the shape of `step.times`: how long a step is.
-Duration step_time_with(const ExpectedStep& step, const replay::Times& times);
+Duration step_time_with(const ExpectedStep& step, const engine::Times& times);
 
 }  // namespace sim::calibrate

@@ -5,13 +5,13 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
-#include "sim/replay/queues.h"
+#include "sim/engine/rank/queues.h"
 
 namespace sim::calibrate {
 
 namespace {
 
-using workload::Op;
+using program::Op;
 
 std::string_view usual_name(KernelFamily family) {
   using enum KernelFamily;
@@ -73,13 +73,13 @@ std::string_view torch_name(collective::Kind kind) {
   return "send";
 }
 
-std::string collective_arguments(const ExpectedStep& step, const workload::Transfer& t) {
-  const auto& groups = step.job.mesh.groups(replay::communicator_of(t.communicator));
+std::string collective_arguments(const ExpectedStep& step, const program::Transfer& t) {
+  const auto& groups = step.job.mesh.groups(engine::communicator_of(t.communicator));
   const std::size_t ranks = groups.ranks.empty() ? 1 : groups.ranks.front().size();
   return fmt::format(
       R"(, "Collective name": "{}", "In msg nelems": {}, "Out msg nelems": {}, "Group size": {}, )"
       R"("dtype": "BFloat16", "Process Group Name": "{}")",
-      torch_name(t.kind), t.bytes.n / 2, t.bytes.n / 2, ranks, workload::name(t.communicator));
+      torch_name(t.kind), t.bytes.n / 2, t.bytes.n / 2, ranks, program::name(t.communicator));
 }
 
 }  // namespace

@@ -6,7 +6,7 @@
 #include <numeric>
 
 #include "sim/calibrate/trace/align.h"
-#include "sim/replay/queues.h"
+#include "sim/engine/rank/queues.h"
 
 namespace sim::calibrate {
 
@@ -51,9 +51,9 @@ Queues histograms(const ExpectedStep& expected, const MeasuredTrace& trace,
         q.theirs[kernel.stream].ranks[kernel.ranks] += weight;
   }
   for (const auto& [queue, histogram] : q.ours) {
-    const auto stream = static_cast<workload::Stream>(queue);
-    if (!replay::row(stream).communicator) continue;
-    const auto& groups = expected.job.mesh.groups(replay::communicator_of(stream));
+    const auto stream = static_cast<program::Stream>(queue);
+    if (!engine::row(stream).communicator) continue;
+    const auto& groups = expected.job.mesh.groups(engine::communicator_of(stream));
     if (!groups.ranks.empty()) q.group_size[queue] = static_cast<int>(groups.ranks.front().size());
   }
   return q;
@@ -103,7 +103,7 @@ std::vector<Lane> lanes_of(const ExpectedStep& expected, const MeasuredTrace& tr
       give(p);
   std::vector<Lane> out;
   for (auto& [queue, streams] : lanes)
-    out.push_back({static_cast<workload::Stream>(queue), std::move(streams)});
+    out.push_back({static_cast<program::Stream>(queue), std::move(streams)});
   return out;
 }
 

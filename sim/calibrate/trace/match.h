@@ -15,7 +15,7 @@
 namespace sim::calibrate {
 
 struct Lane {
-  workload::Stream queue{};
+  program::Stream queue{};
   std::vector<int> streams;  // of the trace
 };
 

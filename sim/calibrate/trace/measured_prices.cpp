@@ -8,13 +8,13 @@
 
 #include "sim/calibrate/readers/reader.h"
 #include "sim/calibrate/trace/compare_step.h"
-#include "sim/replay/queues.h"
+#include "sim/engine/rank/queues.h"
 
 namespace sim::calibrate {
 
 namespace {
 
-using workload::Op;
+using program::Op;
 
 // What the instances of one price say, alone and beside other work.
 struct Seen {
@@ -42,9 +42,9 @@ Duration scaled(Duration d, double ratio) {
   return from_seconds(seconds(d) * ratio);
 }
 
-using TransferKey = std::tuple<workload::Stream, collective::Kind, std::int64_t>;
+using TransferKey = std::tuple<program::Stream, collective::Kind, std::int64_t>;
 
-TransferKey key_of(const workload::Transfer& t) {
+TransferKey key_of(const program::Transfer& t) {
   return {t.communicator, t.kind, t.bytes.n};
 }
 
@@ -61,12 +61,12 @@ std::string group_of(const model::Operation& o) {
 
 }  // namespace
 
-replay::Times measured_prices(const ExpectedStep& expected,
+engine::Times measured_prices(const ExpectedStep& expected,
                               const std::vector<OperationTime>& times) {
   std::map<model::Operation, Seen> kernels;
   std::map<TransferKey, Seen> transfers;
   std::map<std::uint32_t, double> messages;  // of exchanges: measured over predicted
-  const workload::Program& program = expected.program();
+  const program::Program& program = expected.program();
   const auto own = static_cast<std::size_t>(expected.rank_class);
   for (std::size_t i = 0; i < times.size(); ++i) {
     const ExpectedOperation& o = expected.operations[i];
@@ -80,10 +80,10 @@ replay::Times measured_prices(const ExpectedStep& expected,
       at->second = std::min(at->second, times[i].least_s / seconds(o.own()));
     }
   }
-  replay::Times out = expected.times;
+  engine::Times out = expected.times;
   for (std::size_t c = 0; c < expected.job.classes.size(); ++c) {
-    const workload::Program& p = expected.job.classes[c];
-    replay::ClassTimes& prices = out.classes[c];
+    const program::Program& p = expected.job.classes[c];
+    engine::ClassTimes& prices = out.classes[c];
     for (std::size_t i = 0; i < p.operations.size(); ++i) {
       const auto found = kernels.find(p.operations[i]);
       if (found == kernels.end()) continue;
@@ -106,8 +106,8 @@ replay::Times measured_prices(const ExpectedStep& expected,
 
 Measurements measurements_of(const ExpectedStep& expected, const std::vector<OperationTime>& times,
                              Duration arrival, const std::string& source, const std::string& gpu) {
-  const workload::Program& program = expected.program();
-  const replay::ClassTimes& prices =
+  const program::Program& program = expected.program();
+  const engine::ClassTimes& prices =
       expected.times.classes[static_cast<std::size_t>(expected.rank_class)];
   std::map<model::Operation, std::pair<std::vector<double>, std::int64_t>> kernels;
   std::map<TransferKey, std::pair<double, std::int64_t>> transfers;
@@ -168,7 +168,7 @@ Measurements measurements_of(const ExpectedStep& expected, const std::vector<Ope
     sample.kind = kind;
     sample.source = source;
     sample.gpu = gpu;
-    sample.groups = expected.job.mesh.groups(replay::communicator_of(queue));
+    sample.groups = expected.job.mesh.groups(engine::communicator_of(queue));
     sample.ranks = static_cast<int>(sample.groups->ranks.front().size());
     sample.bytes = {bytes};
     sample.seconds = seen.first;

@@ -7,7 +7,7 @@
 #include <tuple>
 
 #include "sim/calibrate/readers/reader.h"
-#include "sim/replay/queues.h"
+#include "sim/engine/rank/queues.h"
 
 namespace sim::calibrate {
 
@@ -19,9 +19,9 @@ struct When {
   double begin = 0, end = 0;  // seconds by the rank's clock
 };
 
-int first_of_group(const ExpectedStep& expected, workload::Stream queue, int rank) {
+int first_of_group(const ExpectedStep& expected, program::Stream queue, int rank) {
   for (const std::vector<int>& group :
-       expected.job.mesh.groups(replay::communicator_of(queue)).ranks)
+       expected.job.mesh.groups(engine::communicator_of(queue)).ranks)
     if (std::find(group.begin(), group.end(), rank) != group.end()) return group.front();
   return -1;
 }
@@ -39,7 +39,7 @@ std::map<Key, When> collectives_of(const RankTrace& r) {
       const std::int32_t owner = r.match->owners[s][k];
       if (owner < 0) continue;
       const ExpectedOperation& o = expected.operations[static_cast<std::size_t>(owner)];
-      if (o.op != workload::Op::collective) continue;
+      if (o.op != program::Op::collective) continue;
       const int queue = static_cast<int>(o.queue);
       const auto [group, added] = groups.try_emplace(queue, 0);
       if (added) group->second = first_of_group(expected, o.queue, r.rank);

@@ -8,20 +8,20 @@ namespace sim::calibrate {
 
 namespace {
 
-using report::Rows;
-using report::Show;
+using output::Rows;
+using output::Show;
 
 constexpr std::size_t most_rows = 25;  // in text; JSON has all
 
-report::Column words(const char* key, const char* heading) {
+output::Column words(const char* key, const char* heading) {
   return {key, heading, "", 0, true};
 }
-report::Column milliseconds(const char* key, const char* heading, Show show = Show::fixed) {
+output::Column milliseconds(const char* key, const char* heading, Show show = Show::fixed) {
   return {key, heading, "ms", 3, false, "", 1e3, show};
 }
 
 // The rows that text shows, and all of them for JSON alone.
-void add(std::vector<report::Block>& blocks, Rows rows) {
+void add(std::vector<output::Block>& blocks, Rows rows) {
   Rows few = rows;
   rows.searched = true;
   if (few.cells.size() > most_rows) {
@@ -29,7 +29,7 @@ void add(std::vector<report::Block>& blocks, Rows rows) {
     few.cells.resize(most_rows);
   }
   few.name = "";
-  for (report::Column& column : few.columns) column.key = "";
+  for (output::Column& column : few.columns) column.key = "";
   if (!few.cells.empty()) blocks.emplace_back(std::move(few));
   blocks.emplace_back(std::move(rows));
 }
@@ -68,10 +68,10 @@ Rows alone(const char* name, const char* title, const std::vector<Unmatched>& so
 
 }  // namespace
 
-std::vector<report::Block> comparison_blocks(const ComparedTrace& compared) {
+std::vector<output::Block> comparison_blocks(const ComparedTrace& compared) {
   const StepComparison& c = compared.comparison;
-  std::vector<report::Block> blocks;
-  blocks.emplace_back(report::Note{
+  std::vector<output::Block> blocks;
+  blocks.emplace_back(output::Note{
       "",
       fmt::format("{}, rank {}: a step takes {:.4g} s, {:.4g} s predicted ({:+.1f} %); with the "
                   "measured times of its kernels the replay says {:.4g} s ({:+.1f} %)",
@@ -79,19 +79,19 @@ std::vector<report::Block> comparison_blocks(const ComparedTrace& compared) {
                   100 * (c.predicted_s / c.measured_s - 1), c.rebuilt_s,
                   100 * (c.rebuilt_s / c.measured_s - 1)),
       true});
-  blocks.emplace_back(report::Values{
+  blocks.emplace_back(output::Values{
       "",
-      {report::value("steps", compared.trace.found.c_str(), c.steps),
-       report::value("measured_step_s", "", c.measured_s),
-       report::value("predicted_step_s", "", c.predicted_s),
-       report::value("rebuilt_step_s", "", c.rebuilt_s),
-       report::value("kernels", "kernels", c.share.kernels),
-       report::value("matched_by_count_pct", "matched, by count", 100 * c.share.by_count(), "%", 1),
-       report::value("matched_by_time_pct", "matched, by time", 100 * c.share.by_time(), "%", 1),
-       report::value("near_by_time_pct", "of that within a factor of two of the prediction",
+      {output::value("steps", compared.trace.found.c_str(), c.steps),
+       output::value("measured_step_s", "", c.measured_s),
+       output::value("predicted_step_s", "", c.predicted_s),
+       output::value("rebuilt_step_s", "", c.rebuilt_s),
+       output::value("kernels", "kernels", c.share.kernels),
+       output::value("matched_by_count_pct", "matched, by count", 100 * c.share.by_count(), "%", 1),
+       output::value("matched_by_time_pct", "matched, by time", 100 * c.share.by_time(), "%", 1),
+       output::value("near_by_time_pct", "of that within a factor of two of the prediction",
                      100 * c.share.near_by_time(), "%", 1),
-       report::value("operations", "operations of the program", c.share.operations),
-       report::value("operations_matched", "with kernels", c.share.operations_matched)}});
+       output::value("operations", "operations of the program", c.share.operations),
+       output::value("operations_matched", "with kernels", c.share.operations_matched)}});
   add(blocks, operations(c));
   add(blocks, alone("unmatched_kernels", "kernels that are no operation of the plan", c.kernels));
   add(blocks, alone("unmatched_operations", "operations without a kernel", c.operations));
@@ -114,11 +114,11 @@ Rows clock_rows(const std::vector<RankClock>& clocks) {
   return rows;
 }
 
-void draw(const ComparedTrace& compared, report::SliceTrace& out) {
+void draw(const ComparedTrace& compared, output::SliceTrace& out) {
   if (compared.trace.steps.empty()) return;
   const MeasuredStep& step = compared.trace.steps.front();
   for (const Lane& lane : compared.match.lanes) {
-    const std::string queue(workload::name(lane.queue));
+    const std::string queue(program::name(lane.queue));
     const int expected = out.track(queue + ", predicted");
     for (const ExpectedOperation& o : compared.expected->operations)
       if (o.queue == lane.queue) out.slice(expected, o.label, o.start.ps / 1000, o.end.ps / 1000);

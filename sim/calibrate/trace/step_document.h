@@ -6,16 +6,16 @@
 
 #include "sim/calibrate/trace/compared_trace.h"
 #include "sim/calibrate/trace/ranks.h"
-#include "sim/report/document.h"
-#include "sim/report/slice_trace.h"
+#include "sim/output/document.h"
+#include "sim/output/perfetto/slice_trace.h"
 
 namespace sim::calibrate {
 
-std::vector<report::Block> comparison_blocks(const ComparedTrace& compared);
-report::Rows clock_rows(const std::vector<RankClock>& clocks);
+std::vector<output::Block> comparison_blocks(const ComparedTrace& compared);
+output::Rows clock_rows(const std::vector<RankClock>& clocks);
 
 // The first step of the trace and the expected one, queue by queue on neighbouring tracks, both
 // from their begin.
-void draw(const ComparedTrace& compared, report::SliceTrace& out);
+void draw(const ComparedTrace& compared, output::SliceTrace& out);
 
 }  // namespace sim::calibrate

@@ -1,0 +1,366 @@
+// allocator.cpp — the hot path: allocate from a free block, free into one.
+#include "sim/allocator/allocator.h"
+
+#include <algorithm>
+#include <cassert>
+#include <cmath>
+
+namespace sim::allocator {
+namespace {
+
+constexpr std::int32_t default_large = 0;
+constexpr std::int32_t default_small = 1;
+
+}  // namespace
+
+const char* name(Action action) {
+  switch (action) {
+    case Action::alloc:
+      return "alloc";
+    case Action::free_requested:
+      return "free_requested";
+    case Action::free_completed:
+      return "free_completed";
+    case Action::segment_alloc:
+      return "segment_alloc";
+    case Action::segment_free:
+      return "segment_free";
+    case Action::segment_map:
+      return "segment_map";
+    case Action::segment_unmap:
+      return "segment_unmap";
+    case Action::oom:
+      return "oom";
+  }
+  return "";
+}
+
+Allocator::Allocator(Driver& driver, Options options, Rules rules)
+    : driver_(&driver), options_(std::move(options)), rules_(rules), clock_(driver.clock()) {
+  pools_.push_back({.small = false, .lanes = {}});
+  pools_.push_back({.small = true, .lanes = {}});
+  if (rules_ == Rules::newer) set_memory_fraction(options_.per_process_memory_fraction);
+  refresh();
+}
+
+void Allocator::refresh() {
+  collecting_ = limit_ != unlimited && options_.garbage_collection_threshold > 0.0;
+  counted_ |= collecting_;
+  choosy_ |= options_.expandable_segments || options_.max_split_size != unlimited;
+  divided_ = std::any_of(options_.roundup_divisions.begin(), options_.roundup_divisions.end(),
+                         [](int n) { return n > 1; });
+}
+
+void Allocator::set_memory_fraction(double fraction) {
+  assert(fraction >= 0.0);
+  assert(fraction <= 1.0);
+  const double total = static_cast<double>(driver_->total_memory().n);
+  limit_ = static_cast<std::int64_t>(std::floor(fraction * total));
+  if (rules_ == Rules::newer && fraction == 1.0) limit_ = unlimited;
+  refresh();
+}
+
+BlockId Allocator::new_block() {
+  if (!unused_blocks_.empty()) {
+    const BlockId id = unused_blocks_.back();
+    unused_blocks_.pop_back();
+    return id;
+  }
+  blocks_.emplace_back();
+  pasts_.emplace_back();
+  return static_cast<BlockId>(blocks_.size() - 1);
+}
+
+void Allocator::delete_block(BlockId id) {
+  unused_blocks_.push_back(id);
+}
+
+std::int32_t Allocator::lane_for(std::int32_t pool_index, int stream) {
+  const auto& lanes = pool(pool_index).lanes;
+  if (!lanes.empty() && lanes.front().first == stream) return lanes.front().second;
+  const auto found = std::lower_bound(lanes.begin(), lanes.end(), std::pair(stream, 0),
+                                      [](auto a, auto b) { return a.first < b.first; });
+  if (found != lanes.end() && found->first == stream) return found->second;
+  return add_lane(pool_index, stream);
+}
+
+std::int32_t Allocator::add_lane(std::int32_t pool_index, int stream) {
+  auto& lanes = pool(pool_index).lanes;
+  const std::pair entry(stream, static_cast<std::int32_t>(lanes_.size()));
+  lanes.insert(std::upper_bound(lanes.begin(), lanes.end(), entry), entry);
+  lanes_.emplace_back();
+  lanes_.back().pool = pool_index;
+  lanes_.back().stream = stream;
+  return entry.second;
+}
+
+// Every open region takes every stream; newer rules ask the newest region first, 2.4.0 the oldest.
+std::int32_t Allocator::pool_for(bool small) const {
+  if (open_regions_.empty()) return small ? default_small : default_large;
+  const int number = rules_ == Rules::newer ? open_regions_.back() : open_regions_.front();
+  const PrivatePool& own = private_pools_.at(number);
+  return small ? own.small : own.large;
+}
+
+// Flattened, as is free: a replay spends its time in these two, a fifth of it in calls. What is
+// found stays in registers: nothing here has its address.
+[[gnu::flatten]] BlockId Allocator::allocate(std::int64_t requested, int stream) {
+  assert(requested > 0);
+  assert(requested <= largest_request);
+  poll();
+
+  const std::int64_t size = divided_ ? round_size(requested, options_) : whole_blocks(requested);
+  const bool small = size <= small_size;
+  const Request request{size, 0, lane_for(pool_for(small), stream), small};
+  const FreeList& free = lane(request.lane).free;
+  const FreeList::Position fit = find(request);
+  if (free.at_end(fit)) return allocate_slowly(request, requested, stream);
+  return hand_out(request, requested, {free.block(fit), fit});
+}
+
+// Nothing that is free will do.
+[[gnu::noinline]] BlockId Allocator::allocate_slowly(Request request, std::int64_t requested,
+                                                     int stream) {
+  request.segment = segment_size(request.size, options_);
+  Found found;
+  if (obtain(request, stream, found)) return hand_out(request, requested, found);
+  report_oom(request, requested, stream);
+  return no_block;
+}
+
+// Best fit among the free blocks of the request's pool and stream, or the end.
+FreeList::Position Allocator::find(const Request& request) {
+  Lane& home = lane(request.lane);
+  if (collecting_) ++pool(home.pool).searches;
+  FreeList::Position p = home.free.first_fit(request.size);
+  if (choosy_ && !home.free.at_end(p) && !acceptable(request, p)) return {};
+  return p;
+}
+
+// Whether the first fit, or one behind it, may be had.
+bool Allocator::acceptable(const Request& request, FreeList::Position& p) const {
+  const Lane& home = lane(request.lane);
+  if (at(home.free.block(p)).expandable && !choose_expandable(request, p)) return false;
+  if (options_.max_split_size == unlimited) return true;
+  // An oversized block is neither cut up for a small request nor wasted on a smaller large one.
+  const std::int64_t size = home.free.size_at(p);
+  const std::int64_t rounding = options_.max_non_split_rounding > 0
+                                    ? options_.max_non_split_rounding
+                                    : options_.large_segment;
+  const bool large = request.size >= options_.max_split_size;
+  return large ? size < request.size + rounding : size < options_.max_split_size;
+}
+
+// The first fit is expandable. While such segments are on, what counts is how far a block reaches
+// with the unmapped memory behind it; while they are off, only ordinary blocks do.
+bool Allocator::choose_expandable(const Request& request, FreeList::Position& p) const {
+  const FreeList& free = lane(request.lane).free;
+  if (options_.expandable_segments) {
+    const auto reach = [&](BlockId id) {
+      const Block& block = at(id);
+      const bool grows = block.right != no_block && !at(block.right).mapped;
+      return block.size + (grows ? at(block.right).size : 0);
+    };
+    for (FreeList::Position next = free.next(p);
+         at(free.block(p)).expandable && !free.at_end(next) &&
+         reach(free.block(next)) < reach(free.block(p));
+         next = free.next(next)) {
+      p = next;
+    }
+    return true;
+  }
+  do {
+    p = free.next(p);
+  } while (!free.at_end(p) && at(free.block(p)).expandable);
+  return !free.at_end(p);
+}
+
+// Nothing fits: ask the driver, giving memory back as far as that takes.
+bool Allocator::obtain(Request& request, int stream, Found& found) {
+  if (collecting_) collect_garbage();
+  if (grow(request, /*retry=*/false, found)) return true;
+  if (rules_ == Rules::newer && find_in_spare_pools(request, stream, found)) return true;
+  if (release_available(request) && grow(request, /*retry=*/false, found)) return true;
+  if (!open_regions_.empty()) return false;
+  release_all();
+  return grow(request, /*retry=*/true, found);
+}
+
+bool Allocator::expandable_on(const Request& request) const {
+  if (!options_.expandable_segments) return false;
+  return rules_ == Rules::v2_4_0 || !pool(lane(request.lane).pool).user_allocator;
+}
+
+inline bool Allocator::worth_splitting(const Request& request, const Block& block) const {
+  const std::int64_t rest = block.size - request.size;
+  if (!private_pools_.empty() && pool_of(block).no_split) return false;
+  if (request.small || (options_.expandable_segments && expandable_on(request)))
+    return rest >= minimum_block;
+  return request.size < options_.max_split_size && rest > small_size;
+}
+
+BlockId Allocator::hand_out(const Request& request, std::int64_t requested, Found found) {
+  const BlockId id = found.block;
+  FreeList& free = lane(request.lane).free;
+  const bool listed = !free.at_end(found.position);
+  const bool was_split = at(id).split();
+  const bool splits = worth_splitting(request, at(id));
+  std::int64_t rest_size = 0;
+
+  if (splits) {
+    const BlockId back = cut(id, request.size);
+    const Block& rest = at(back);
+    rest_size = rest.size;
+    if (listed) {
+      free.move(found.position, rest.size, rest.address, back);
+    } else {
+      free.insert(rest.size, rest.address, back);
+    }
+  } else if (listed) {
+    free.erase(found.position);
+  }
+
+  Block& block = at(id);
+  block.allocated = true;
+  past(id).requested = requested;
+  trace(Action::alloc, block.address, requested, lane(request.lane).stream);
+  statistics_.all.allocated_bytes.up(block.size);
+  statistics_.all.active_bytes.up(block.size);
+  if (!detailed_) return id;
+
+  PoolStatistics& own = pool_statistics(request.small);
+  own.allocated_bytes.up(block.size);
+  own.active_bytes.up(block.size);
+  for (PoolStatistics* s : {&statistics_.all, &own}) {
+    s->allocation.up(1);
+    s->active.up(1);
+    s->requested_bytes.up(requested);
+    if (block.expandable) continue;
+    if (was_split) {
+      s->inactive_split_bytes.down(block.size);
+      if (!splits) s->inactive_split.down(1);
+    } else if (splits) {
+      s->inactive_split_bytes.up(rest_size);
+      s->inactive_split.up(1);
+    }
+  }
+  if (block.size >= options_.max_split_size) statistics_.oversize_allocations.up(1);
+  return id;
+}
+
+// Cuts a block after `size` bytes; the rest becomes a block of the same kind, in no list yet.
+BlockId Allocator::cut(BlockId id, std::int64_t size) {
+  const BlockId back = new_block();
+  Block& front = at(id);
+  assert(size > 0);
+  assert(size < front.size);
+  Block& rest = at(back);
+  rest = front;
+  rest.address = front.address + size;
+  rest.size = front.size - size;
+  rest.left = id;
+  past(back).requested = past(id).requested;
+  if (counted_) past(back).stamp = pool_of(front).searches;
+  front.size = size;
+  front.right = back;
+  if (rest.right != no_block) at(rest.right).left = back;
+  return back;
+}
+
+bool Allocator::idle(BlockId id) const {
+  if (id == no_block) return false;
+  const Block& block = at(id);
+  return block.idle();
+}
+
+// `left` takes over its right neighbour, which is in no list.
+void Allocator::absorb(BlockId left, BlockId right) {
+  Block& into = at(left);
+  const Block& gone = at(right);
+  assert(into.right == right);
+  into.size += gone.size;
+  into.right = gone.right;
+  if (gone.right != no_block) at(gone.right).left = left;
+  delete_block(right);
+}
+
+[[gnu::flatten]] void Allocator::free(BlockId id) {
+  Block& block = at(id);
+  assert(block.allocated);
+  block.allocated = false;
+  statistics_.all.allocated_bytes.down(block.size);
+  if (detailed_) {
+    PoolStatistics& own = pool_statistics(block.small);
+    statistics_.all.allocation.down(1);
+    own.allocation.down(1);
+    own.allocated_bytes.down(block.size);
+    if (block.size >= options_.max_split_size) statistics_.oversize_allocations.down(1);
+  }
+  trace(Action::free_requested, block.address, past(id).requested, lane(block.lane).stream);
+
+  if (!block.used) return complete(id);
+  pending_ = true;
+  if (open_regions_.empty()) {
+    record_events(id);
+  } else {
+    deferred_.push_back(id);
+    soonest_ = INT64_MIN;  // whatever the clock says
+  }
+}
+
+// Nobody uses the block any more: it merges with its idle neighbours and becomes free.
+void Allocator::complete(BlockId id) {
+  Block& block = at(id);
+  trace(Action::free_completed, block.address, past(id).requested, lane(block.lane).stream);
+  const std::int64_t size = block.size;
+  const std::int64_t requested = past(id).requested;
+  const bool small = block.small;
+  const bool counts_split = !block.expandable;
+  FreeList& free = lane(block.lane).free;
+
+  const BlockId left = mergeable(block.left, true) ? block.left : no_block;
+  const BlockId right = mergeable(block.right, true) ? block.right : no_block;
+  std::int64_t blocks_gone = 0;
+  std::int64_t bytes_gone = 0;
+  BlockId merged = id;
+  if (left != no_block && right != no_block)
+    free.erase(free.find(at(right).size, at(right).address));
+  const BlockId listed = left != no_block ? left : right;
+  FreeList::Position position;
+  if (listed != no_block) position = free.find(at(listed).size, at(listed).address);
+  if (right != no_block) {
+    blocks_gone += 1;
+    bytes_gone += at(right).size;
+    absorb(id, right);
+  }
+  if (left != no_block) {
+    blocks_gone += 1;
+    bytes_gone += at(left).size;
+    past(left).requested = requested;  // what PyTorch keeps is the freed block
+    absorb(left, id);
+    merged = left;
+  }
+  Block& result = at(merged);
+  if (counted_) past(merged).stamp = pool_of(result).searches;
+  if (listed != no_block) {
+    free.move(position, result.size, result.address, merged);
+  } else {
+    free.insert(result.size, result.address, merged);
+  }
+
+  statistics_.all.active_bytes.down(size);
+  if (!detailed_) return;
+  const std::int64_t blocks_change = (result.split() ? 1 : 0) - blocks_gone;
+  const std::int64_t bytes_change = (result.split() ? result.size : 0) - bytes_gone;
+  for (PoolStatistics* s : {&statistics_.all, &pool_statistics(small)}) {
+    if (counts_split) {
+      s->inactive_split.change(blocks_change);
+      s->inactive_split_bytes.change(bytes_change);
+    }
+    s->active.down(1);
+    s->requested_bytes.down(requested);
+  }
+  pool_statistics(small).active_bytes.down(size);
+}
+
+}  // namespace sim::allocator

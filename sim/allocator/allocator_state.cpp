@@ -1,0 +1,219 @@
+// allocator_state.cpp — looking at the allocator: segments, exact comparison, restoring.
+#include <algorithm>
+#include <bit>
+#include <cassert>
+
+#include "sim/allocator/allocator.h"
+
+namespace sim::allocator {
+
+std::vector<SegmentView> Allocator::segments() const {
+  std::vector<SegmentView> views;
+  for (const auto& [base, segment] : segments_) {
+    bool open = false;  // the run of mapped blocks that views.back() describes goes on
+    for (BlockId id = segment.head; id != no_block; id = at(id).right) {
+      const Block& block = at(id);
+      if (!block.mapped) {
+        open = false;
+        continue;
+      }
+      if (!open) {
+        const Lane& home = lane(block.lane);
+        views.push_back({.address = block.address,
+                         .stream = home.stream,
+                         .pool = pool(home.pool).number,
+                         .small = block.small,
+                         .expandable = block.expandable,
+                         .blocks = {}});
+        open = true;
+      }
+      SegmentView& own = views.back();
+      const BlockView& last = own.blocks.emplace_back(view(id));
+      own.total += last.size;
+      if (last.state == BlockState::active_allocated) own.allocated += last.size;
+      if (last.state == BlockState::inactive) continue;
+      own.active += last.size;
+      own.requested += last.requested;
+    }
+  }
+  return views;
+}
+
+Bytes Allocator::largest_free_block(int stream, bool small) const {
+  for (const auto& [name, lane_index] : pool(small ? 1 : 0).lanes)
+    if (name == stream) return {lane(lane_index).free.largest_size()};
+  return {0};
+}
+
+bool Allocator::takes_what_fits() const {
+  return !collecting_ && !divided_ && options_.max_split_size == unlimited &&
+         open_regions_.empty() && private_pools_.empty();
+}
+
+std::vector<std::int32_t> Allocator::save_state(std::vector<std::int64_t>& out) const {
+  std::vector<std::int32_t> numbers(blocks_.size(), -1);
+  const auto number_of = [&](BlockId id) -> std::int32_t& {
+    return numbers[static_cast<std::size_t>(id)];
+  };
+  std::int32_t blocks = 0;
+  out.insert(out.end(), {total_, limit_, static_cast<std::int64_t>(segments_.size())});
+  for (const auto& [base, segment] : segments_) {
+    const Lane& home = lane(at(segment.head).lane);
+    const Pool& own = pool(home.pool);
+    out.insert(out.end(),
+               {segment.size, segment.page, home.stream, own.number * 2 + (own.small ? 1 : 0)});
+    for (BlockId id = segment.head; id != no_block; id = at(id).right) {
+      const Block& block = at(id);
+      number_of(id) = blocks++;
+      const bool used = block.used;
+      const std::int64_t flags = (block.allocated ? 1 : 0) + (block.mapped ? 2 : 0) +
+                                 (used ? 4 : 0) + block.events * std::int64_t{8};
+      const bool active = block.allocated || used || block.events > 0;
+      out.push_back(block.size);
+      out.push_back(flags);
+      if (active) out.push_back(past(id).requested);
+      if (!active && collecting_) out.push_back(own.searches - past(id).stamp);
+      if (used) {
+        const auto& uses = stream_uses_[static_cast<std::size_t>(past(id).uses)];
+        out.push_back(static_cast<std::int64_t>(uses.size()));
+        for (const StreamUse& use : uses) out.push_back(use.stream * 2 + (use.in_capture ? 1 : 0));
+      }
+    }
+  }
+  for (const EventQueue& queue : queues_) {
+    if (queue.empty()) continue;
+    out.push_back(queue.stream);
+    out.push_back(static_cast<std::int64_t>(queue.waiting.size() - queue.head));
+    for (std::size_t i = queue.head; i < queue.waiting.size(); ++i)
+      out.push_back(number_of(queue.waiting[i].second));
+  }
+  out.push_back(static_cast<std::int64_t>(deferred_.size()));
+  for (const BlockId id : deferred_) out.push_back(number_of(id));
+  for (const int number : open_regions_) out.push_back(number);
+  for (const auto& [number, own] : private_pools_) out.insert(out.end(), {number, own.users});
+  // Options that were changed at run time.
+  out.insert(out.end(), {options_.max_split_size, options_.max_non_split_rounding,
+                         options_.large_segment, options_.expandable_segments ? 1 : 0,
+                         std::bit_cast<std::int64_t>(options_.garbage_collection_threshold)});
+  out.insert(out.end(), options_.roundup_divisions.begin(), options_.roundup_divisions.end());
+  return numbers;
+}
+
+void Allocator::save_outline(std::vector<std::int64_t>& out) const {
+  out.insert(out.end(), {total_, static_cast<std::int64_t>(segments_.size()),
+                         static_cast<std::int64_t>(blocks_.size() - unused_blocks_.size()),
+                         statistics_.all.allocated_bytes.current});
+  for (const Lane& own : lanes_) out.push_back(own.free.largest_size());
+}
+
+void Allocator::forget_segments() {
+  assert(private_pools_.empty() && deferred_.empty());
+  blocks_.clear();
+  pasts_.clear();
+  unused_blocks_.clear();
+  for (Lane& own : lanes_) {
+    own.free.clear();
+    own.unmapped.clear();
+  }
+  segments_.clear();
+  queues_.clear();
+  stream_uses_.clear();
+  unused_stream_uses_.clear();
+  pending_ = false;
+  soonest_ = INT64_MAX;
+  total_ = 0;
+}
+
+void Allocator::rebuild(std::span<const InitialSegment> segments, std::vector<BlockId>& ids) {
+  forget_segments();
+  const Statistics before = std::exchange(statistics_, {});
+  for (const InitialSegment& segment : segments) restore(segment, ids);
+  const auto go_on = [](Statistic& s, const Statistic& old) {
+    s.peak = old.peak;
+    s.increased = old.increased;
+  };
+  const auto pool = [&](PoolStatistics& s, const PoolStatistics& old) {
+    go_on(s.allocation, old.allocation);
+    go_on(s.segment, old.segment);
+    go_on(s.active, old.active);
+    go_on(s.inactive_split, old.inactive_split);
+    go_on(s.allocated_bytes, old.allocated_bytes);
+    go_on(s.reserved_bytes, old.reserved_bytes);
+    go_on(s.active_bytes, old.active_bytes);
+    go_on(s.inactive_split_bytes, old.inactive_split_bytes);
+    go_on(s.requested_bytes, old.requested_bytes);
+  };
+  pool(statistics_.all, before.all);
+  pool(statistics_.small_pool, before.small_pool);
+  pool(statistics_.large_pool, before.large_pool);
+  go_on(statistics_.oversize_allocations, before.oversize_allocations);
+  go_on(statistics_.oversize_segments, before.oversize_segments);
+  statistics_.num_alloc_retries = before.num_alloc_retries;
+  statistics_.num_ooms = before.num_ooms;
+  statistics_.num_sync_all_streams = before.num_sync_all_streams;
+  statistics_.num_device_alloc = before.num_device_alloc;
+  statistics_.num_device_free = before.num_device_free;
+}
+
+void Allocator::restore(const InitialSegment& segment, std::vector<BlockId>& ids) {
+  std::int32_t pool_index = segment.small ? 1 : 0;
+  if (segment.pool != 0) {
+    const PrivatePool& own = private_pool(segment.pool, {});
+    pool_index = segment.small ? own.small : own.large;
+  }
+  const std::int32_t lane_index = lane_for(pool_index, segment.stream);
+  PoolStatistics& own = pool_statistics(segment.small);
+  const bool expandable = segment.page > 0;
+  choosy_ |= expandable;
+  std::int64_t address = segment.address;
+  BlockId left = no_block;
+  for (const Piece& piece : segment.pieces) {
+    assert(piece.size > 0);
+    const BlockId id = new_block();
+    Block& block = at(id);
+    block = {};
+    past(id) = {};
+    block.address = address;
+    block.size = piece.size;
+    past(id).requested = piece.requested;
+    block.lane = lane_index;
+    block.left = left;
+    block.small = segment.small;
+    block.expandable = expandable;
+    block.mapped = piece.kind != Piece::Kind::unmapped;
+    block.allocated = piece.kind == Piece::Kind::allocated;
+    if (left != no_block) at(left).right = id;
+    if (left == no_block) segments_[segment.address] = {0, segment.page, id};
+    left = id;
+    address += piece.size;
+    if (!block.allocated) list(id);
+    if (block.mapped) total_ += piece.size;
+    if (block.allocated) ids.push_back(id);
+    for (PoolStatistics* s : {&statistics_.all, &own}) {
+      if (block.mapped) s->reserved_bytes.up(piece.size);
+      if (!block.allocated || (!detailed_ && s == &own)) continue;
+      s->allocated_bytes.up(piece.size);
+      s->active_bytes.up(piece.size);
+    }
+    if (!detailed_) continue;
+    const bool inactive_split =
+        piece.kind == Piece::Kind::free && !expandable && segment.pieces.size() > 1;
+    for (PoolStatistics* s : {&statistics_.all, &own}) {
+      s->inactive_split.up(inactive_split ? 1 : 0);
+      s->inactive_split_bytes.up(inactive_split ? piece.size : 0);
+      if (!block.allocated) continue;
+      s->allocation.up(1);
+      s->active.up(1);
+      s->requested_bytes.up(piece.requested);
+    }
+    if (block.allocated && piece.size >= options_.max_split_size)
+      statistics_.oversize_allocations.up(1);
+  }
+  segments_[segment.address].size = address - segment.address;
+  if (expandable) return;
+  statistics_.all.segment.up(1);
+  own.segment.up(1);
+  if (address - segment.address >= options_.max_split_size) statistics_.oversize_segments.up(1);
+}
+
+}  // namespace sim::allocator

@@ -1,0 +1,98 @@
+#include "sim/allocator/free_blocks/free_bins.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace sim::allocator {
+
+int FreeBins::first_rank_from(Units units) const {
+  const auto place = std::lower_bound(
+      by_rank_.begin(), by_rank_.end(), units,
+      [&](int b, Units wanted) { return bins_[static_cast<std::size_t>(b)].size < wanted; });
+  return static_cast<int>(place - by_rank_.begin());
+}
+
+void FreeBins::clear() {
+  for (Bin& own : bins_) {
+    own.count = 0;
+    own.others.clear();
+  }
+  words_ = {};
+  summary_ = 0;
+  size_ = 0;
+}
+
+void FreeBins::enter(Units size, int bin) {
+  std::size_t i = home(size);
+  while (table_[i].size != 0) i = (i + 1) & (table_.size() - 1);
+  table_[i] = {size, bin};
+}
+
+void FreeBins::drop_empty() {
+  FreeBins kept;
+  for (const int b : by_rank_) {
+    Bin& own = bins_[static_cast<std::size_t>(b)];
+    if (own.count == 0) continue;
+    const int same = kept.add_bin(own.size);
+    kept.bins_[static_cast<std::size_t>(same)] = std::move(own);
+    kept.mark(kept.rank_of(same));
+  }
+  kept.size_ = size_;
+  *this = std::move(kept);
+}
+
+// Ranks above the new one move up by one.
+int FreeBins::add_bin(Units size) {
+  assert(!full());
+  const int b = static_cast<int>(bins_.size());
+  const int rank = first_rank_from(size);
+  bins_.push_back({size, 0, {}, {}});
+  by_rank_.insert(by_rank_.begin() + rank, b);
+  for (std::array<int, together>& some : ranks_)
+    for (int& other : some) other += other >= rank;
+  if (static_cast<std::size_t>(b) % together == 0) ranks_.emplace_back().fill(-1);
+  ranks_.back()[static_cast<std::size_t>(b) % together] = rank;
+
+  const auto w = static_cast<std::size_t>(rank / word_bits);
+  const auto update = [&](std::size_t v, std::uint64_t marks) {
+    words_[v] = marks;
+    const std::uint64_t bit = UINT64_C(1) << v;
+    summary_ = marks != 0 ? summary_ | bit : summary_ & ~bit;
+  };
+  for (std::size_t v = (by_rank_.size() - 1) / word_bits; v > w; --v)
+    update(v, words_[v] << 1 | words_[v - 1] >> (word_bits - 1));
+  const std::uint64_t below = (UINT64_C(1) << (rank % word_bits)) - 1;
+  update(w, (words_[w] & below) | (words_[w] & ~below) << 1);
+
+  if (bins_.size() * 2 > table_.size()) {
+    make_table(bins_.size());
+    for (int known = 0; known < b; ++known)
+      enter(bins_[static_cast<std::size_t>(known)].size, known);
+  }
+  enter(size, b);
+  return b;
+}
+
+// An empty one for so many bins.
+void FreeBins::make_table(std::size_t bins) {
+  std::size_t entries = 64;
+  for (shift_ = 32 - 6; bins * 2 > entries; shift_ -= 2) entries *= 4;
+  table_.assign(entries, {});
+}
+
+FreeBins::FreeBins(std::span<const std::int64_t> sizes) {
+  const std::size_t count = std::min<std::size_t>(sizes.size(), most);
+  make_table(count);
+  bins_.resize(count);
+  by_rank_.resize(count);
+  ranks_.resize((count + together - 1) / together);
+  if (!ranks_.empty()) ranks_.back().fill(-1);
+  for (std::size_t b = 0; b < count; ++b) {
+    const int rank = static_cast<int>(b);
+    bins_[b].size = sizes[b] / size_unit;
+    by_rank_[b] = ranks_[b / together][b % together] = rank;
+    enter(bins_[b].size, rank);
+  }
+}
+
+}  // namespace sim::allocator

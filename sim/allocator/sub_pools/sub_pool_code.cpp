@@ -1,0 +1,157 @@
+#include "sim/allocator/sub_pools/sub_pool_code.h"
+
+#include <algorithm>
+#include <bit>
+#include <functional>
+#include <utility>
+
+namespace sim::allocator {
+namespace {
+
+using Kind = LaneStep::Kind;
+
+constexpr std::int32_t never = INT32_MAX;
+
+// Where the tensor placed at a step is released in the same period; `never` if it is not.
+std::vector<std::int32_t> released_at(const LaneCode& code) {
+  std::vector<std::int32_t> release(code.tensors.size(), never), result(code.steps.size(), never);
+  for (std::size_t i = code.steps.size(); i-- > 0;) {
+    const LaneStep& step = code.steps[i];
+    if (step.tensor < 0) continue;
+    const auto tensor = static_cast<std::size_t>(step.tensor);
+    if (step.kind == Kind::place) {
+      result[i] = release[tensor];
+    } else if (step.kind == Kind::release && step.periods == 0) {
+      release[tensor] = static_cast<std::int32_t>(i);
+    }
+  }
+  return result;
+}
+
+// Sizes of the tensors of a code, from the largest on; which each has.
+struct Sizes {
+  explicit Sizes(const LaneCode& code) : of(code.tensors.size()) {
+    for (const LaneTensor& tensor : code.tensors) all.push_back(tensor.bytes);
+    std::ranges::sort(all, std::greater());
+    all.erase(std::unique(all.begin(), all.end()), all.end());
+    for (std::size_t t = 0; t < of.size(); ++t)
+      of[t] = static_cast<std::size_t>(
+          std::ranges::lower_bound(all, code.tensors[t].bytes, std::greater()) - all.begin());
+    live.assign(all.size(), -1);
+  }
+  std::vector<std::int64_t> all;
+  std::vector<std::size_t> of;
+  std::vector<std::int32_t> live;  // scratch
+};
+
+// Describes the group that begins at a placement and closes before `end`. `placed` has where each
+// tensor of the period was placed, as far as that is before `end`.
+LaneGroup describe(LaneCode& code, std::int32_t begin, std::int32_t end,
+                   const std::vector<std::int32_t>& placed, Sizes& sizes) {
+  LaneGroup group;
+  group.end = end;
+  group.others = static_cast<std::int32_t>(code.others.size());
+  std::int32_t live = 0;
+  std::size_t smallest = 0;
+  for (std::int32_t k = begin; k < end; ++k) {
+    const LaneStep& step = code.steps[static_cast<std::size_t>(k)];
+    const auto tensor = static_cast<std::size_t>(step.tensor);
+    if (step.kind == Kind::place) {
+      const std::size_t size = sizes.of[tensor];
+      sizes.live[size] = std::max(sizes.live[size], live++);
+      smallest = std::max(smallest, size);
+      group.bytes += sizes.all[size];
+      group.largest = std::max(group.largest, sizes.all[size]);
+    } else if (step.periods == 0 && placed[tensor] >= begin && placed[tensor] < k) {
+      --live;
+    } else {
+      code.others.push_back(k);
+    }
+  }
+  group.others_end = static_cast<std::int32_t>(code.others.size());
+  // Room for a larger one, with as many about, is room for a smaller one.
+  group.needs = static_cast<std::int32_t>(code.needs.size());
+  std::int32_t most = -1;
+  for (std::size_t s = 0; s <= smallest; ++s) {
+    const std::int32_t here = std::exchange(sizes.live[s], -1);
+    if (here <= most) continue;
+    most = here;
+    code.needs.push_back({sizes.all[s], here});
+  }
+  group.needs_end = static_cast<std::int32_t>(code.needs.size());
+  return group;
+}
+
+void number_registers(LaneCode& code) {
+  code.registers = 0;
+  for (LaneTensor& tensor : code.tensors) {
+    tensor.base = code.registers;
+    tensor.mask = std::bit_ceil(static_cast<std::uint32_t>(tensor.periods) + 1) - 1;
+    code.registers += tensor.mask + 1;
+  }
+}
+
+void find_groups(LaneCode& code) {
+  constexpr std::int32_t is_short = 48, apart = 32;  // steps
+  const auto count = static_cast<std::int32_t>(code.steps.size());
+  const std::vector<std::int32_t> released = released_at(code);
+  // From the last step to the first: `wall` is the next note or placement that stays, end[i] is
+  // behind what closes the group that begins at i, 0 where none does.
+  std::vector<std::int32_t> end(code.steps.size(), 0), placed(code.tensors.size(), -1);
+  std::int32_t wall = never;
+  for (std::int32_t i = count; i-- > 0;) {
+    const LaneStep& step = code.steps[static_cast<std::size_t>(i)];
+    if (step.kind == Kind::note) wall = i;
+    if (step.kind != Kind::place) continue;
+    placed[static_cast<std::size_t>(step.tensor)] = i;
+    std::int32_t close = released[static_cast<std::size_t>(i)];
+    if (close > wall || close == never) {
+      wall = i;
+      continue;
+    }
+    for (std::int32_t k = i + 1; k < close; ++k) {
+      if (code.steps[static_cast<std::size_t>(k)].kind != Kind::place) continue;
+      k = end[static_cast<std::size_t>(k)] - 1;
+      close = std::max(close, k);
+    }
+    end[static_cast<std::size_t>(i)] = close + 1;
+  }
+  Sizes sizes(code);
+  std::int32_t long_end = 0, next_long = 0;
+  for (std::int32_t i = 0; i < count; ++i) {
+    const std::int32_t close = end[static_cast<std::size_t>(i)];
+    if (close == 0) continue;
+    if (close - i > is_short) {
+      if (close <= long_end && i < next_long) continue;
+      long_end = close;
+      next_long = i + std::max(apart, (close - i) / apart);
+    }
+    code.steps[static_cast<std::size_t>(i)].group = static_cast<std::int32_t>(code.groups.size());
+    code.groups.push_back(describe(code, i, close, placed, sizes));
+  }
+}
+
+void find_brief(LaneCode& code) {
+  constexpr std::int32_t steps = 40;
+  const std::vector<std::int32_t> released = released_at(code);
+  std::vector<std::int32_t> ends;  // of those about
+  for (std::int32_t i = 0; i < static_cast<std::int32_t>(code.steps.size()); ++i) {
+    const std::int32_t end = released[static_cast<std::size_t>(i)];
+    if (end == never || end - i > steps) continue;
+    std::erase_if(ends, [&](std::int32_t e) { return e < i; });
+    if (ends.size() == most_brief) continue;
+    ends.push_back(end);
+    code.steps[static_cast<std::size_t>(i)].brief = true;
+    code.steps[static_cast<std::size_t>(end)].brief = true;
+  }
+}
+
+}  // namespace
+
+void prepare(LaneCode& code) {
+  number_registers(code);
+  find_groups(code);
+  find_brief(code);
+}
+
+}  // namespace sim::allocator

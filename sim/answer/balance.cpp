@@ -1,0 +1,288 @@
+#include "sim/answer/balance.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <limits>
+#include <numeric>
+#include <optional>
+#include <utility>
+
+#include "sim/job/schedule/placement.h"
+#include "sim/answer/block_times.h"
+#include "sim/program/plan/layer_partition.h"
+
+namespace sim::answer {
+namespace {
+
+using program::LayerSplit;
+using program::PassKind;
+using program::Plan;
+
+constexpr double never = std::numeric_limits<double>::infinity();
+
+// Times of contiguous layers.
+class Spans {
+ public:
+  explicit Spans(const PartCosts& costs) : costs_(costs), before_(costs.layers.size() + 1, 0.0) {
+    std::partial_sum(costs.layers.begin(), costs.layers.end(), before_.begin() + 1);
+  }
+  double time(std::size_t part, std::size_t from, std::size_t to) const {
+    const double pace = costs_.pace.empty() ? 1 : costs_.pace[part];
+    return costs_.ends[part] + pace * (before_[to] - before_[from]);
+  }
+  std::size_t parts() const { return costs_.ends.size(); }
+  std::size_t layers() const { return costs_.layers.size(); }
+  bool allowed(std::size_t part, std::size_t n) const {
+    return n >= static_cast<std::size_t>(std::max(costs_.least[part], 0)) &&
+           static_cast<int>(n) <= costs_.most[part];
+  }
+
+ private:
+  const PartCosts& costs_;
+  std::vector<double> before_;
+};
+
+// The best way to end behind each layer with each part, by `join(cost so far, time of a part)`;
+// parts that take longer than `limit` are not there.
+template <class Join>
+std::vector<int> best_split(const Spans& spans, double limit, Join join) {
+  const std::size_t p = spans.parts(), n = spans.layers();
+  std::vector<std::vector<double>> cost(p + 1, std::vector<double>(n + 1, never));
+  std::vector<std::vector<std::size_t>> from(p + 1, std::vector<std::size_t>(n + 1, 0));
+  cost[0][0] = 0;
+  for (std::size_t part = 0; part < p; ++part)
+    for (std::size_t to = 0; to <= n; ++to)
+      for (std::size_t begin = 0; begin <= to; ++begin) {
+        if (cost[part][begin] == never || !spans.allowed(part, to - begin)) continue;
+        const double time = spans.time(part, begin, to);
+        if (time > limit) continue;
+        const double joined = join(cost[part][begin], time);
+        if (joined >= cost[part + 1][to]) continue;
+        cost[part + 1][to] = joined;
+        from[part + 1][to] = begin;
+      }
+  if (cost[p][n] == never) return {};
+  std::vector<int> layers(p);
+  for (std::size_t part = p, to = n; part > 0; --part) {
+    layers[part - 1] = static_cast<int>(to - from[part][to]);
+    to = from[part][to];
+  }
+  return layers;
+}
+
+double slowest(const Spans& spans, const std::vector<int>& split) {
+  double most = 0;
+  std::size_t at = 0;
+  for (std::size_t part = 0; part < split.size(); ++part) {
+    const std::size_t to = at + static_cast<std::size_t>(split[part]);
+    most = std::max(most, spans.time(part, at, to));
+    at = to;
+  }
+  return most;
+}
+
+bool computes(PassKind kind) {
+  return kind == PassKind::forward || kind == PassKind::backward || kind == PassKind::weight;
+}
+
+struct StageTimes {
+  std::vector<double> layers, ends;  // of the model's layers, and of each part beside them
+};
+
+// Of the stage's slowest rank class, layer by layer.
+StageTimes times_of(const Plan& plan, const Site& site) {
+  const program::Job job = job_of(plan, site);
+  const engine::Times times =
+      engine::price(job, site.machine.gpu, site.profile.device, *site.network, site.others);
+  const schedule::Schedule& row = *schedule::find(plan.pipeline.schedule);
+  const schedule::Shape shape = program::pipeline_shape(plan, 1);
+  StageTimes slowest;
+  slowest.layers.assign(static_cast<std::size_t>(plan.architecture.layers), 0);
+  slowest.ends.assign(static_cast<std::size_t>(program::count_parts(plan)), 0);
+  for (std::size_t c = 0; c < job.classes.size(); ++c) {
+    const program::Program& program = job.classes[c];
+    StageTimes own = slowest;
+    std::ranges::fill(own.layers, 0);
+    std::ranges::fill(own.ends, 0);
+    for (const auto& [of, pattern] : usual_templates(program)) {
+      if (!computes(of.first)) continue;
+      const int part = schedule::part_of(row.placement, shape, {program.stage, of.second});
+      for (const program::Call& call : program.templates[pattern].calls) {
+        const double time = seconds(block_time(program.blocks[call.block], times.classes[c]));
+        (call.layer >= 0 ? own.layers[static_cast<std::size_t>(call.layer)]
+                         : own.ends[static_cast<std::size_t>(part)]) += time;
+      }
+    }
+    for (std::size_t i = 0; i < own.layers.size(); ++i)
+      slowest.layers[i] = std::max(slowest.layers[i], own.layers[i]);
+    for (std::size_t i = 0; i < own.ends.size(); ++i)
+      slowest.ends[i] = std::max(slowest.ends[i], own.ends[i]);
+  }
+  return slowest;
+}
+
+// The same cluster of one kind of GPU, none of which is slow.
+input::Machine alike(input::Machine machine) {
+  machine.others.clear();
+  machine.cluster.gpu_kinds.clear();
+  machine.cluster.conditions.clear();
+  return machine;
+}
+
+// Of each part: what its stage's layers take, by what they would on a GPU like all others.
+std::vector<double> paces(const Plan& plan, const StageTimes& own, const StageTimes& usual) {
+  std::vector<double> pace;
+  std::size_t layer = 0;
+  for (std::size_t part = 0; part < own.ends.size(); ++part) {
+    double takes = 0, would = 0;
+    for (int n = program::part_layers(plan, static_cast<int>(part)); n > 0; --n, ++layer) {
+      takes += own.layers[layer];
+      would += usual.layers[layer];
+    }
+    pace.push_back(would > 0 ? takes / would : 1);
+  }
+  return pace;
+}
+
+PartCosts costs_of(const Plan& plan, const Site& site) {
+  const StageTimes own = times_of(plan, site);
+  PartCosts costs;
+  costs.layers = own.layers;
+  costs.ends = own.ends;
+  const std::size_t parts = own.ends.size();
+  costs.least.assign(parts, 1);
+  costs.most.assign(parts, static_cast<int>(plan.architecture.layers));
+  // The embedding and the head may stand alone.
+  if (parts > 1) costs.least.front() = costs.least.back() = 0;
+  const topology::Cluster& cluster = site.machine.cluster;
+  if (cluster.gpu_kinds.empty() && cluster.conditions.empty()) return costs;
+  Sites sites;
+  const Result<Site*> plain = sites.of(alike(site.machine));
+  if (!plain) return costs;
+  const StageTimes usual = times_of(plan, **plain);
+  costs.layers = usual.layers;
+  costs.pace = paces(plan, own, usual);
+  return costs;
+}
+
+Plan with_layers(const Plan& plan, std::vector<int> layers) {
+  Plan settled = plan;
+  settled.pipeline.layers_of_parts = std::move(layers);
+  return settled;
+}
+
+// The part that a stage which ran out of memory can give a layer away from; -1: none.
+int largest_part(const Plan& plan, int stage) {
+  const schedule::Schedule& row = *schedule::find(plan.pipeline.schedule);
+  const schedule::Shape shape = program::pipeline_shape(plan, 1);
+  int found = -1;
+  for (int chunk = 0; chunk < plan.pipeline.virtual_stages; ++chunk) {
+    const int part = schedule::part_of(row.placement, shape, {stage, chunk});
+    const int layers = program::part_layers(plan, part);
+    if (layers > 1 && (found < 0 || layers > program::part_layers(plan, found))) found = part;
+  }
+  return found;
+}
+
+int stage_without_memory(const answer::Answer& answer) {
+  return answer.run.classes[answer.run.out_of_memory.front()].stage;
+}
+
+// The stage of each part.
+std::vector<int> stages_of_parts(const Plan& plan) {
+  const schedule::Schedule& row = *schedule::find(plan.pipeline.schedule);
+  const schedule::Shape shape = program::pipeline_shape(plan, 1);
+  std::vector<int> stages;
+  for (int part = 0; part < program::count_parts(plan); ++part)
+    stages.push_back(schedule::place_of(row.placement, shape, part, 0).stage);
+  return stages;
+}
+
+// Splits the model by `by(costs)` until the replay says that it fits; nothing where no split
+// does.
+template <class Split>
+std::optional<Plan> fitting(const Plan& plan, Site& site, PartCosts costs, Split by) {
+  for (;;) {
+    const std::vector<int> layers = by(costs);
+    if (layers.empty()) return std::nullopt;
+    const Plan split = with_layers(plan, layers);
+    if (!problems(split, site).empty()) return std::nullopt;
+    const answer::Answer answer = evaluate_once(split, site);
+    if (answer.run.fits()) return split;
+    const int part = largest_part(split, stage_without_memory(answer));
+    if (part < 0) return std::nullopt;
+    costs.most[static_cast<std::size_t>(part)] = layers[static_cast<std::size_t>(part)] - 1;
+  }
+}
+
+}  // namespace
+
+std::vector<int> balance(const PartCosts& costs) {
+  const Spans spans(costs);
+  const std::vector<int> fastest =
+      best_split(spans, never, [](double a, double b) { return std::max(a, b); });
+  if (fastest.empty()) return {};
+  return best_split(spans, slowest(spans, fastest),
+                    [](double sum, double time) { return sum + time * time; });
+}
+
+std::vector<int> balance_stages(const PartCosts& costs, const std::vector<int>& stages) {
+  const std::size_t parts = costs.ends.size();
+  const double layer = std::accumulate(costs.layers.begin(), costs.layers.end(), 0.0) /
+                       static_cast<double>(std::max<std::size_t>(costs.layers.size(), 1));
+  const auto takes = [&](std::size_t part) {
+    return layer * (costs.pace.empty() ? 1 : costs.pace[part]);
+  };
+  std::vector<int> split(parts, 0);
+  std::vector<double> load(parts, 0);  // by stage; there are no more of them
+  auto left = static_cast<std::int64_t>(costs.layers.size());
+  for (std::size_t part = 0; part < parts; ++part) {
+    split[part] = std::max(costs.least[part], 0);
+    left -= split[part];
+    if (split[part] > costs.most[part]) return {};
+    load[static_cast<std::size_t>(stages[part])] += costs.ends[part] + split[part] * takes(part);
+  }
+  for (; left > 0; --left) {
+    std::size_t best = parts;
+    const auto rank = [&](std::size_t part) {
+      const double load_then = load[static_cast<std::size_t>(stages[part])] + takes(part);
+      return std::pair(load_then, split[part]);
+    };
+    for (std::size_t part = 0; part < parts; ++part)
+      if (split[part] < costs.most[part] && (best == parts || rank(part) < rank(best))) best = part;
+    if (best == parts) return {};
+    ++split[best];
+    load[static_cast<std::size_t>(stages[best])] += takes(best);
+  }
+  return left < 0 ? std::vector<int>{} : split;
+}
+
+Plan balanced(const Plan& plan, Site& site) {
+  if (plan.pipeline.layer_split != LayerSplit::balanced || !plan.pipeline.layers_of_parts.empty())
+    return plan;
+  std::vector<Plan> candidates{with_layers(plan, program::layers_of_parts(plan))};
+  for (const LayerSplit rule : {LayerSplit::even, LayerSplit::weighted}) {
+    Plan other = plan;
+    other.pipeline.layer_split = rule;
+    if (problems(other, site).empty())
+      candidates.push_back(with_layers(plan, program::layers_of_parts(other)));
+  }
+  const PartCosts costs = costs_of(plan, site);
+  if (auto split = fitting(plan, site, costs, balance)) candidates.push_back(*split);
+  if (plan.pipeline.virtual_stages > 1) {
+    const std::vector<int> stages = stages_of_parts(plan);
+    const auto by_stages = [&](const PartCosts& of) { return balance_stages(of, stages); };
+    if (auto split = fitting(plan, site, costs, by_stages)) candidates.push_back(*split);
+  }
+  const Plan* best = &candidates.front();
+  std::optional<Duration> least;
+  for (const Plan& one : candidates) {
+    const answer::Answer answer = evaluate_once(one, site);
+    if (!answer.run.fits() || (least && answer.run.step_time >= *least)) continue;
+    least = answer.run.step_time;
+    best = &one;
+  }
+  return *best;
+}
+
+}  // namespace sim::answer

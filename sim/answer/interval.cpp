@@ -1,0 +1,355 @@
+#include "sim/answer/interval.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <boost/math/distributions/students_t.hpp>
+#include <cassert>
+#include <cmath>
+#include <map>
+#include <set>
+#include <utility>
+#include <vector>
+
+namespace sim::answer {
+
+namespace {
+
+constexpr double inside = 0.90;
+constexpr double tail = (1 - inside) / 2;
+constexpr std::size_t known_from = 8;
+constexpr double ranks_from = 1 / tail - 1;  // 19: the first rank stands at 5 %
+
+struct Level {
+  bool profile, framework, nodes, context, kind, mixture;
+};
+constexpr Level of_profile{true, false, false, false, true, true};
+constexpr Level of_framework{false, true, false, false, false, true};
+constexpr Level of_kind{false, false, false, false, true, true};
+constexpr std::array<Level, 7> levels = {{{true, true, true, true, false, true},
+                                          {true, true, true, false, false, true},
+                                          {true, true, false, false, false, true},
+                                          of_profile,
+                                          of_framework,
+                                          of_kind,
+                                          {false, false, false, false, false, false}}};
+
+struct Weighted {
+  double value, weight;
+};
+
+bool belongs(const input::ResidualGroup& group, const Level& level, const Situation& situation) {
+  if (level.profile && group.profile != situation.profile) return false;
+  if (level.framework && group.framework != situation.framework) return false;
+  if (level.kind && group.shards != situation.shards) return false;
+  if (level.mixture && group.mixture != situation.mixture) return false;
+  if (level.nodes && group.many_nodes != situation.many_nodes) return false;
+  return !level.context || group.context_parallel == situation.context_parallel;
+}
+
+std::string describe(const Level& level, const Situation& s) {
+  std::string text;
+  const auto add = [&](const std::string& part) { text += (text.empty() ? "" : ", ") + part; };
+  if (level.profile) add(s.profile);
+  if (level.framework) add(s.framework);
+  if (level.kind) add(s.shards ? "parameters in shards" : "whole parameters");
+  if (level.nodes) add(s.many_nodes ? "several nodes" : "one node");
+  if (level.context) add(s.context_parallel ? "context parallel" : "no context parallelism");
+  if (level.mixture && s.mixture) add("mixtures of experts");
+  return text.empty() ? "everything measured" : text;
+}
+
+// In double: long double is more than is asked for, and its tables are filled at every start.
+using StudentsT = boost::math::students_t_distribution<
+    double, boost::math::policies::policy<boost::math::policies::promote_double<false>>>;
+
+// Sorted residuals with their distribution function.
+class Distribution {
+ public:
+  explicit Distribution(std::vector<Weighted> values) : values_(std::move(values)) {
+    assert(!values_.empty());
+    std::stable_sort(values_.begin(), values_.end(),
+                     [](const Weighted& a, const Weighted& b) { return a.value < b.value; });
+    double squares = 0;
+    for (const Weighted& one : values_) {
+      sum_ += one.weight;
+      squares += one.weight * one.weight;
+      mean_ += one.weight * one.value;
+    }
+    count_ = sum_ * sum_ / squares;
+    mean_ /= sum_;
+    for (const Weighted& one : values_)
+      variance_ += one.weight * (one.value - mean_) * (one.value - mean_) / sum_;
+    double below = 0;
+    for (const Weighted& one : values_) {
+      below += one.weight;
+      ranks_.push_back(below / sum_ * count_ / (count_ + 1));
+    }
+  }
+
+  double count() const { return count_; }
+
+  // The share of a new residual below `value`.
+  double share_below(double value) const {
+    std::size_t i = 0;
+    while (i < values_.size() && values_[i].value < value) ++i;
+    if (i == 0) return 0;
+    if (i == values_.size()) return 1;
+    const double gap = values_[i].value - values_[i - 1].value;
+    const double part = gap > 0 ? (value - values_[i - 1].value) / gap : 0;
+    return ranks_[i - 1] + part * (ranks_[i] - ranks_[i - 1]);
+  }
+
+  double quantile(double share) const {
+    if (share <= ranks_.front()) return values_.front().value;
+    for (std::size_t i = 1; i < values_.size(); ++i) {
+      if (share > ranks_[i]) continue;
+      const double part = (share - ranks_[i - 1]) / (ranks_[i] - ranks_[i - 1]);
+      return values_[i - 1].value + part * (values_[i].value - values_[i - 1].value);
+    }
+    return values_.back().value;
+  }
+
+  // Half width of Student's prediction interval, and its centre.
+  double mean() const { return mean_; }
+  double student() const {
+    const double n = std::max(count_, 2.0);
+    const double deviation = std::sqrt(variance_ * n / (n - 1));
+    const StudentsT distribution(n - 1);
+    return boost::math::quantile(distribution, 1 - tail) * deviation * std::sqrt(1 + 1 / n);
+  }
+
+ private:
+  std::vector<Weighted> values_;
+  std::vector<double> ranks_;
+  double sum_ = 0, count_ = 0, mean_ = 0, variance_ = 0;
+};
+
+void bounds(const Distribution& all, Spread& out) {
+  if (all.count() < ranks_from) {
+    const double half = all.student();
+    out.low = std::min(0.0, all.mean() - half);
+    out.high = std::max(0.0, all.mean() + half);
+    return;
+  }
+  const double at_prediction = all.share_below(0);
+  const double from = std::max(std::min(tail, at_prediction),
+                               at_prediction > 1 - tail ? at_prediction - inside : 0.0);
+  out.low = std::min(0.0, all.quantile(from));
+  out.high = std::max(0.0, all.quantile(from + inside));
+}
+
+std::optional<Spread> of_level(const input::RunResiduals& residuals,
+                               const std::vector<input::ResidualOf>& quantities,
+                               const Level& level, const Situation& situation,
+                               const std::string& without, bool fitted, std::size_t least) {
+  std::map<std::string, std::vector<double>> sources;
+  std::size_t samples = 0;
+  for (const input::ResidualGroup& group : residuals.groups) {
+    const bool wanted =
+        std::find(quantities.begin(), quantities.end(), group.quantity) != quantities.end();
+    if (!wanted || group.source == without || (group.fitted && !fitted)) continue;
+    if (!belongs(group, level, situation)) continue;
+    std::vector<double>& into = sources[group.source];
+    into.insert(into.end(), group.values.begin(), group.values.end());
+    samples += group.values.size();
+  }
+  if (samples < least) return std::nullopt;
+  const bool narrowest = level.context;
+  std::vector<Weighted> values;
+  for (const auto& [source, some] : sources) {
+    const double weight = narrowest ? 1 : 1 / static_cast<double>(some.size());
+    for (const double value : some) values.push_back({value, weight});
+  }
+  Spread out;
+  bounds(Distribution(std::move(values)), out);
+  out.samples = samples;
+  out.sources = sources.size();
+  out.of = describe(level, situation);
+  out.own_gpu = level.profile;
+  out.own_framework = level.framework;
+  return out;
+}
+
+void widen(Spread& all, const Spread& by) {
+  all.low = std::min(all.low, by.low);
+  all.high = std::max(all.high, by.high);
+}
+
+// The widest of the classes that were measured, of each framework that ran this kind of plan, on
+// the plan's GPU where that is known.
+std::optional<Spread> widest(const input::RunResiduals& residuals, input::ResidualOf quantity,
+                             const Situation& situation, const std::string& without, bool fitted) {
+  std::set<std::pair<std::string, std::string>> classes;
+  for (const input::ResidualGroup& group : residuals.groups) {
+    if (group.shards != situation.shards || group.mixture != situation.mixture) continue;
+    if (!situation.profile.empty() && group.profile != situation.profile) continue;
+    classes.emplace(group.profile, group.framework);
+  }
+  std::optional<Spread> all;
+  int counted = 0;
+  for (const auto& [profile, framework] : classes) {
+    Situation one = situation;
+    one.profile = profile;
+    one.framework = framework;
+    std::optional<Spread> found;
+    for (const Level& level : levels)
+      if (!found && level.profile && level.framework)
+        found = of_level(residuals, {quantity}, level, one, without, fitted, known_from);
+    if (!found) continue;
+    ++counted;
+    if (!all) all = Spread{};
+    widen(*all, *found);
+    all->samples += found->samples;
+    all->sources += found->sources;
+    all->of = found->of;
+  }
+  if (!all) return all;
+  all->own_gpu = !situation.profile.empty();
+  all->own_framework = false;
+  if (counted > 1) all->of = fmt::format("the widest of {} classes", counted);
+  return all;
+}
+
+// Nobody ran this framework on this GPU, or neither of the two: what is known of either, in which
+// each source counts the same, and at least as wide as this kind of plan is anywhere. How large
+// errors are carries over from one machine to another, whether runs were slower or faster than said
+// does not: both sides get the wider one's width.
+std::optional<Spread> elsewhere(const input::RunResiduals& residuals, input::ResidualOf quantity,
+                                const Situation& situation, const std::string& without,
+                                bool fitted) {
+  std::optional<Spread> all;
+  const auto add = [&](const Level& level) {
+    const auto found =
+        of_level(residuals, {quantity}, level, situation, without, fitted, known_from);
+    if (found && all) widen(*all, *found);
+    if (!all) all = found;
+  };
+  if (!situation.profile.empty()) add(of_profile);
+  if (!situation.framework.empty()) add(of_framework);
+  add(of_kind);
+  if (all) {
+    all->high = std::max(-all->low, all->high);
+    all->low = -all->high;
+  }
+  return all;
+}
+
+// A GPU or a framework that nobody measured says as much as none.
+Situation known(const input::RunResiduals& residuals, Situation situation,
+                const std::string& without) {
+  bool gpu = false, framework = false;
+  for (const input::ResidualGroup& group : residuals.groups) {
+    if (group.source == without) continue;
+    gpu = gpu || group.profile == situation.profile;
+    framework = framework || group.framework == situation.framework;
+  }
+  if (!gpu) situation.profile.clear();
+  if (!framework) situation.framework.clear();
+  return situation;
+}
+
+}  // namespace
+
+std::optional<Spread> spread(const input::RunResiduals& residuals, input::ResidualOf quantity,
+                             const Situation& asked, const std::string& without) {
+  const Situation situation = known(residuals, asked, without);
+  for (const bool fitted : {false, true}) {
+    if (asked.framework.empty())
+      if (const auto found = widest(residuals, quantity, situation, without, fitted)) return found;
+    if (situation.profile.empty() || situation.framework.empty())
+      if (const auto found = elsewhere(residuals, quantity, situation, without, fitted))
+        return found;
+    for (const Level& level : levels) {
+      const auto found =
+          of_level(residuals, {quantity}, level, situation, without, fitted, known_from);
+      if (found) return found;
+    }
+  }
+  // Little was measured at all: what there is, of either kind of memory where it is memory.
+  std::vector<input::ResidualOf> kin = {quantity};
+  if (quantity == input::ResidualOf::allocated || quantity == input::ResidualOf::reserved)
+    kin = {input::ResidualOf::allocated, input::ResidualOf::reserved};
+  return of_level(residuals, kin, levels.back(), situation, without, true, 3);
+}
+
+Interval around(double predicted, const Spread& spread) {
+  return {predicted * std::exp(spread.low), predicted * std::exp(spread.high)};
+}
+
+Interval around_inverse(double predicted, const Spread& spread) {
+  return {predicted * std::exp(-spread.high), predicted * std::exp(-spread.low)};
+}
+
+Interval around_points(double percent, const Spread& spread) {
+  return {std::max(0.0, percent + spread.low), std::min(100.0, percent + spread.high)};
+}
+
+Basis basis_of(const device::Profile& profile, const std::string& gpu,
+               const std::string& framework) {
+  const bool own = profile.provenance.device.starts_with(gpu);
+  return {own ? profile.name : fmt::format("{} on {}", profile.name, gpu), framework};
+}
+
+Intervals intervals(const Answer& answer, const input::RunResiduals& residuals, const Basis& basis,
+                    const std::string& convention) {
+  Intervals out;
+  if (!answer.run.fits()) return out;
+  const Situation situation = {basis.profile,
+                               basis.framework,
+                               answer.plan.world() > answer.machine.gpus_per_node,
+                               answer.plan.mesh.cp > 1,
+                               answer.plan.shards_parameters(),
+                               answer.plan.architecture.is_mixture()};
+  using input::ResidualOf;
+  out.time = spread(residuals, ResidualOf::time, situation);
+  if (engine::places_tensors(answer.run.memory)) {
+    out.allocated = spread(residuals, ResidualOf::allocated, situation);
+    out.reserved = spread(residuals, ResidualOf::reserved, situation);
+  }
+  if (out.time) {
+    out.step_seconds = around(step_seconds(answer), *out.time);
+    out.tflops_gpu = around_inverse(rate(answer, convention).tflops_gpu, *out.time);
+  }
+  if (out.allocated) out.allocated_gib = around(gib(peak_allocated(answer.run)), *out.allocated);
+  if (out.reserved) out.reserved_gib = around(gib(peak_reserved(answer.run)), *out.reserved);
+  return out;
+}
+
+namespace {
+
+// "from 98 runs of 5 sources on this GPU and framework (a100-80, Megatron-LM)".
+std::string basis_text(const Spread& spread) {
+  const std::string runs = fmt::format("{} runs of {} {}", spread.samples, spread.sources,
+                                       spread.sources == 1 ? "source" : "sources");
+  if (!spread.own_gpu)
+    return fmt::format("extrapolated: no run on this GPU; from {} elsewhere ({})", runs, spread.of);
+  return fmt::format("from {} on this GPU{} ({})", runs,
+                     spread.own_framework ? " and framework" : ", of other frameworks", spread.of);
+}
+
+}  // namespace
+
+std::string intervals_text(const Intervals& all) {
+  std::string text, basis;
+  const auto add = [&](const char* what, const char* unit, int digits,
+                       const std::optional<Interval>& one) {
+    if (!one) return;
+    text += fmt::format("{}{} {:.{}f}-{:.{}f} {}", text.empty() ? "" : ", ", what, one->low, digits,
+                        one->high, digits, unit);
+  };
+  add("step", "s", 3, all.step_seconds);
+  add("throughput", "TFLOP/s/GPU", 1, all.tflops_gpu);
+  add("allocated", "GiB", 1, all.allocated_gib);
+  add("reserved", "GiB", 1, all.reserved_gib);
+  const auto add_basis = [&](const char* what, const std::optional<Spread>& spread) {
+    if (!spread) return;
+    basis += fmt::format("{}{} {}", basis.empty() ? "" : "; ", what, basis_text(*spread));
+  };
+  add_basis("time", all.time);
+  add_basis("memory", all.reserved);
+  return text.empty() ? "" : fmt::format("90 % interval: {}\n  {}\n", text, basis);
+}
+
+}  // namespace sim::answer

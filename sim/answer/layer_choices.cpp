@@ -1,0 +1,222 @@
+#include "sim/answer/layer_choices.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <optional>
+
+#include "sim/answer/block_times.h"
+#include "sim/program/ir/rank.h"
+
+namespace sim::answer {
+namespace {
+
+using program::LayerChoice;
+using program::PassKind;
+using program::Plan;
+using Choices = std::vector<LayerChoice>;
+
+// A way to treat the layers from some layer up.
+struct Way {
+  ChoiceCost cost;
+  double forward = 0, backward = 0;  // since the nearest swap above, or the last layer
+  LayerChoice choice = LayerChoice::keep;
+  std::int32_t above = -1;  // the way it continues, of the layer above
+};
+
+bool no_worse(const Way& a, const Way& b) {
+  return a.cost.bytes <= b.cost.bytes && a.cost.seconds <= b.cost.seconds &&
+         a.forward >= b.forward && a.backward >= b.backward;
+}
+
+// Leaves those that no other is as good as.
+void thin_out(std::vector<Way>& ways) {
+  std::ranges::sort(ways, [](const Way& a, const Way& b) {
+    if (a.cost.bytes != b.cost.bytes) return a.cost.bytes < b.cost.bytes;
+    if (a.cost.seconds != b.cost.seconds) return a.cost.seconds < b.cost.seconds;
+    if (a.forward != b.forward) return a.forward > b.forward;
+    return a.backward > b.backward;
+  });
+  std::vector<Way> left;
+  for (const Way& way : ways)
+    if (std::ranges::none_of(left, [&](const Way& other) { return no_worse(other, way); }))
+      left.push_back(way);
+  ways = std::move(left);
+}
+
+Way one_more(const Way& above, const LayerCost& layer, LayerChoice choice) {
+  Way way = above;
+  way.choice = choice;
+  const double again = choice == LayerChoice::recompute ? layer.again : 0;
+  if (choice == LayerChoice::swap) {
+    way.cost.seconds += std::max(0.0, layer.copy - above.forward);
+    way.cost.seconds += std::max(0.0, layer.copy - above.backward);
+    way.forward = way.backward = 0;
+  } else {
+    way.cost.bytes += choice == LayerChoice::keep ? layer.kept : layer.input;
+    way.cost.seconds += again;
+  }
+  way.forward += layer.forward;
+  way.backward += layer.backward + again;
+  return way;
+}
+
+std::vector<LayerChoice> choices_of(int layer, int layers) {
+  if (layer + 1 == layers) return {LayerChoice::keep, LayerChoice::recompute};
+  return {LayerChoice::keep, LayerChoice::swap, LayerChoice::recompute};
+}
+
+}  // namespace
+
+ChoiceCost cost_of(const std::vector<LayerCost>& layers, const Choices& choices) {
+  Way way;
+  for (std::size_t i = layers.size(); i-- > 0;) way = one_more(way, layers[i], choices[i]);
+  return way.cost;
+}
+
+Choices choose(const std::vector<LayerCost>& layers, double budget) {
+  const int n = static_cast<int>(layers.size());
+  double longest = 0;  // longer than any copy, time hides no more
+  for (const LayerCost& layer : layers) longest = std::max(longest, layer.copy);
+  std::vector<std::vector<Way>> ways(layers.size() + 1);
+  ways.back().emplace_back();
+  for (int i = n - 1; i >= 0; --i) {
+    const auto at = static_cast<std::size_t>(i);
+    for (std::size_t above = 0; above < ways[at + 1].size(); ++above)
+      for (const LayerChoice choice : choices_of(i, n)) {
+        Way way = one_more(ways[at + 1][above], layers[at], choice);
+        if (way.cost.bytes > budget) continue;
+        way.above = static_cast<std::int32_t>(above);
+        way.forward = std::min(way.forward, longest);
+        way.backward = std::min(way.backward, longest);
+        ways[at].push_back(way);
+      }
+    thin_out(ways[at]);
+  }
+  const auto faster = [](const Way& a, const Way& b) {
+    return a.cost.seconds != b.cost.seconds ? a.cost.seconds < b.cost.seconds
+                                            : a.cost.bytes < b.cost.bytes;
+  };
+  if (ways.front().empty()) return {};
+  const Way* way = &*std::ranges::min_element(ways.front(), faster);
+  Choices choices;
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    choices.push_back(way->choice);
+    way = &ways[i + 1][static_cast<std::size_t>(way->above)];
+  }
+  return choices;
+}
+
+namespace {
+
+Plan with_choices(const Plan& plan, Choices choices) {
+  Plan settled = plan;
+  settled.policy.choices = std::move(choices);
+  return settled;
+}
+
+int longest_chunk(const Plan& plan) {
+  int most = 0;
+  for (int stage = 0; stage < plan.mesh.pp; ++stage)
+    for (int chunk = 0; chunk < plan.pipeline.virtual_stages; ++chunk)
+      most = std::max(most, plan.chunk_layers(stage, chunk));
+  return most;
+}
+
+// The copy of a layer to the CPU in a pass, and what it moves.
+struct Copied {
+  double seconds = 0, bytes = 0;
+};
+Copied copied(const program::Program& program, const engine::ClassTimes& times,
+              const program::Call& call) {
+  Copied copy;
+  for (const program::Instruction& i : program.blocks[call.block].code)
+    if (i.op == program::Op::kernel && i.stream == program::Stream::pcie_down) {
+      copy.seconds += seconds(times.kernel[i.index]);
+      copy.bytes += static_cast<double>(program.operations[i.index].bytes.n);
+    }
+  return copy;
+}
+
+// Of the layers of the longest chunk, with all that can be swapped so that the copies are there.
+std::vector<LayerCost> layer_costs(const Plan& plan, const Site& site) {
+  const int n = longest_chunk(plan);
+  Choices choices(static_cast<std::size_t>(n), LayerChoice::swap);
+  choices.back() = LayerChoice::keep;
+  const program::Job job = job_of(with_choices(plan, choices), site);
+  const engine::Times times =
+      engine::price(job, site.machine.gpu, site.profile.device, *site.network, site.others);
+  std::vector<LayerCost> layers(static_cast<std::size_t>(n));
+  for (std::size_t c = 0; c < job.classes.size(); ++c) {
+    const program::Program& program = job.classes[c];
+    for (const auto& [of, pattern] : usual_templates(program)) {
+      if (of.first != PassKind::forward && of.first != PassKind::backward) continue;
+      if (plan.chunk_layers(program.stage, of.second) != n) continue;
+      int first = std::numeric_limits<int>::max();
+      for (const program::Call& call : program.templates[pattern].calls)
+        if (call.layer >= 0) first = std::min(first, call.layer);
+      std::vector<double> sums(layers.size(), 0);
+      for (const program::Call& call : program.templates[pattern].calls) {
+        if (call.layer < 0) continue;
+        const auto at = static_cast<std::size_t>(call.layer - first);
+        sums[at] += seconds(block_time(program.blocks[call.block], times.classes[c]));
+        const Copied copy = copied(program, times.classes[c], call);
+        layers[at].copy = std::max(layers[at].copy, copy.seconds);
+        layers[at].kept = std::max(layers[at].kept, copy.bytes);
+      }
+      for (std::size_t i = 0; i < layers.size(); ++i) {
+        double& time = of.first == PassKind::forward ? layers[i].forward : layers[i].backward;
+        time = std::max(time, sums[i]);
+      }
+    }
+  }
+  for (LayerCost& layer : layers) {
+    layer.again = layer.forward;
+    layer.input = static_cast<double>(program::Dimensions(plan).residual());
+  }
+  // The last layer, which cannot be swapped, keeps as much as the one before.
+  if (n > 1) {
+    layers.back().kept = layers[layers.size() - 2].kept;
+    layers.back().copy = layers[layers.size() - 2].copy;
+  }
+  return layers;
+}
+
+}  // namespace
+
+Plan chosen(const Plan& plan, Site& site) {
+  if (!plan.policy.plans_choices || !plan.policy.choices.empty()) return plan;
+  const Plan all = with_choices(plan, Choices(static_cast<std::size_t>(longest_chunk(plan))));
+  if (evaluate_once(all, site).run.fits()) return all;
+  // The last layer of a chunk is never swapped.
+  if (longest_chunk(plan) == 1) return with_choices(plan, {LayerChoice::recompute});
+  const std::vector<LayerCost> layers = layer_costs(plan, site);
+  double least = 0, most = 0;  // bytes: those that never can be less, those that do not fit
+  for (const LayerCost& layer : layers) most += layer.kept;
+  least = std::min(layers.back().kept, layers.back().input);
+  Plan best = with_choices(plan, choose(layers, least));
+  std::optional<Duration> time;
+  const auto fits = [&](const Plan& one) {
+    const answer::Answer answer = evaluate_once(one, site);
+    if (answer.run.fits() && (!time || answer.run.step_time < *time)) {
+      time = answer.run.step_time;
+      best = one;
+    }
+    return answer.run.fits();
+  };
+  if (!fits(best)) return best;
+  constexpr int halvings = 8;
+  for (int i = 0; i < halvings; ++i) {
+    const double middle = (least + most) / 2;
+    const Choices choices = choose(layers, middle);
+    const double bytes = cost_of(layers, choices).bytes;
+    if (fits(with_choices(plan, choices)))
+      least = middle;
+    else
+      most = std::min(middle, bytes);
+  }
+  return best;
+}
+
+}  // namespace sim::answer

@@ -1,0 +1,152 @@
+#include "sim/answer/microbatch_balance.h"
+
+#include <algorithm>
+#include <functional>
+#include <numeric>
+#include <optional>
+#include <queue>
+#include <set>
+#include <utility>
+
+#include "sim/answer/block_times.h"
+#include "sim/program/plan/replicas.h"
+
+namespace sim::answer {
+namespace {
+
+using program::Plan;
+
+Plan with_microbatches(const Plan& plan, std::vector<int> counts) {
+  Plan settled = plan;
+  settled.batch.replica_microbatches = std::move(counts);
+  settled.batch.balances_microbatches = false;
+  return settled;
+}
+
+// The fewest microbatches that the schedule takes, and by how many more it takes the next.
+Grain grain_of(const Plan& plan, int most) {
+  const schedule::Schedule& row = *schedule::find(plan.pipeline.schedule);
+  const auto possible = [&](int n) {
+    return row.problem(program::pipeline_shape(plan, n)).empty();
+  };
+  Grain grain;
+  while (grain.least < most && !possible(grain.least)) ++grain.least;
+  while (grain.step < most && !possible(grain.least + grain.step)) ++grain.step;
+  return grain;
+}
+
+// Of each replica: how long its ranks are at work on one microbatch.
+std::vector<ReplicaTime> times_of_passes(const Plan& plan, const program::Job& job,
+                                         const Site& site) {
+  const engine::Times times =
+      engine::price(job, site.machine.gpu, site.profile.device, *site.network, site.others);
+  const auto stages = static_cast<std::size_t>(plan.mesh.pp);
+  std::vector<std::vector<double>> work(static_cast<std::size_t>(job.mesh.dp_classes()),
+                                        std::vector<double>(stages, 0));
+  for (std::size_t c = 0; c < job.classes.size(); ++c) {
+    const program::Program& program = job.classes[c];
+    double own = 0;
+    for (const auto& [of, pattern] : usual_templates(program))
+      if (of.first != program::PassKind::step && of.first != program::PassKind::setup)
+        own += seconds(template_time(program, times.classes[c], program.templates[pattern]));
+    const mesh::Coordinates at = job.mesh.coordinates(static_cast<int>(c));
+    double& slowest =
+        work[static_cast<std::size_t>(at.dp_rank)][static_cast<std::size_t>(at.stage)];
+    slowest = std::max(slowest, own);
+  }
+  std::vector<ReplicaTime> replicas;
+  for (int d = 0; d < plan.mesh.dp; ++d) {
+    const auto& of_stages = work[static_cast<std::size_t>(job.mesh.replica_class(d))];
+    const double pace = std::ranges::max(of_stages);
+    const double others = std::accumulate(of_stages.begin(), of_stages.end(), -pace);
+    replicas.push_back({others / plan.pipeline.virtual_stages, pace, 0});
+  }
+  return replicas;
+}
+
+// How long a replica was at work, and waited for gradients and parameters: its rank class that was
+// at work longest.
+struct Spent {
+  Duration work{}, waits{};
+};
+Spent spent(const mesh::Mesh& mesh, const engine::RunReport& run, int dp_rank) {
+  Spent most;
+  for (std::size_t c = 0; c < run.classes.size(); ++c) {
+    if (mesh.coordinates(static_cast<int>(c)).dp_rank != mesh.replica_class(dp_rank)) continue;
+    const auto of = [&](engine::Account account) {
+      return run.classes[c].accounts[static_cast<std::size_t>(account)];
+    };
+    const Duration waits = of(engine::Account::dp_exposed);
+    const Duration work = run.step_time - waits - of(engine::Account::optimizer);
+    if (work > most.work) most = {work, waits};
+  }
+  return most;
+}
+
+// Sets times right by a replay. The replica that waits least is the last one: what it waits is not
+// for others, but for messages of its own that nothing hides.
+void correct(std::vector<ReplicaTime>& times, const std::vector<int>& classes,
+             const std::vector<int>& counts, const mesh::Mesh& mesh, const engine::RunReport& run) {
+  std::size_t last = 0;
+  std::vector<Spent> all;
+  for (std::size_t d = 0; d < times.size(); ++d) {
+    all.push_back(spent(mesh, run, static_cast<int>(d)));
+    const double by = seconds(all[d].work) / (times[d].with(counts[d]) - times[d].tail);
+    times[d] = {times[d].fill * by, times[d].pace * by, times[d].tail};
+    if (all[d].waits < all[last].waits) last = d;
+  }
+  for (std::size_t d = 0; d < times.size(); ++d)
+    if (classes[d] == classes[last]) times[d].tail = seconds(all[last].waits);
+}
+
+}  // namespace
+
+std::vector<int> deal(const std::vector<ReplicaTime>& replicas, int total, Grain grain) {
+  using Next = std::pair<double, std::size_t>;  // when it would be done with more, and who
+  std::priority_queue<Next, std::vector<Next>, std::greater<>> queue;
+  std::vector<int> counts(replicas.size(), grain.least);
+  for (std::size_t r = 0; r < replicas.size(); ++r)
+    queue.emplace(replicas[r].with(grain.least + grain.step), r);
+  for (int left = total - grain.least * static_cast<int>(std::ssize(replicas)); left > 0;
+       left -= grain.step) {
+    const std::size_t who = queue.top().second;
+    queue.pop();
+    counts[who] += grain.step;
+    queue.emplace(replicas[who].with(counts[who] + grain.step), who);
+  }
+  return counts;
+}
+
+Plan dealt(const Plan& plan, Site& site) {
+  if (!plan.batch.balances_microbatches || !plan.batch.replica_microbatches.empty()) return plan;
+  const std::vector<int> even = program::microbatches_of_replicas(plan);
+  Plan best = with_microbatches(plan, even);
+  const std::vector<int> classes = replica_classes(plan, site.machine.cluster);
+  if (classes.empty()) return best;
+  std::optional<Duration> least;
+  const auto evaluated = [&](const Plan& one) {
+    const answer::Answer answer = evaluate_once(one, site);
+    if (answer.run.fits() && (!least || answer.run.step_time < *least)) {
+      least = answer.run.step_time;
+      best = one;
+    }
+    return answer.run;
+  };
+  evaluated(best);
+  const int total = std::accumulate(even.begin(), even.end(), 0);
+  const Grain grain = grain_of(plan, even.front());
+  std::vector<ReplicaTime> times = times_of_passes(best, job_of(best, site), site);
+  std::set<std::vector<int>> tried{even};
+  constexpr int rounds = 6;
+  for (int round = 0; round < rounds; ++round) {
+    const std::vector<int> counts = deal(times, total, grain);
+    const Plan one = with_microbatches(plan, counts);
+    if (!tried.insert(counts).second || !problems(one, site).empty()) break;
+    const engine::RunReport run = evaluated(one);
+    if (!run.fits()) break;
+    correct(times, classes, counts, job_of(one, site).mesh, run);
+  }
+  return best;
+}
+
+}  // namespace sim::answer

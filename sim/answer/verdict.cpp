@@ -1,0 +1,100 @@
+#include "sim/answer/verdict.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "sim/base/text.h"
+
+namespace sim::answer {
+
+namespace {
+
+using answer::Verdict;
+
+constexpr double near_capacity = 0.02;
+
+// The replay whose outcome is asked for, with more or less memory.
+struct Asked {
+  const program::Job& job;
+  const engine::Times& times;
+  const engine::Memory& memory;
+  const engine::Options& options;
+
+  bool fits_with(Bytes change) const {
+    engine::Memory changed = memory;
+    changed.total += change;
+    engine::Options unseen = options;
+    unseen.observer = nullptr;
+    unseen.until_out = true;
+    return engine::run(job, times, changed, unseen).fits();
+  }
+};
+
+std::string range_text(const engine::Memory& memory) {
+  return fmt::format("memory outside the allocator is known to {} less or {} more",
+                     human(memory.more), human(memory.less));
+}
+
+// Least that has to be added to the capacity of every class so that its tensors fit.
+std::int64_t missing(const engine::RunReport& run) {
+  std::int64_t most = 0;
+  for (const engine::ClassReport& c : run.classes) most = std::max(most, c.needed.n - c.capacity.n);
+  return most;
+}
+
+// Something changes where the capacity is `here` smaller, or nowhere; it has changed at the end.
+// Unknown in between, so the middle.
+double share(std::int64_t here, std::int64_t end) {
+  return 0.5 * static_cast<double>(here + end);
+}
+
+Verdict of_fit(const answer::Answer& answer, const Asked& asked) {
+  Verdict out;
+  const engine::Memory& memory = asked.memory;
+  const engine::ClassReport& who = answer::fullest(answer.run);
+  const std::int64_t left = who.capacity.n - who.peak_reserved.n;
+  const double range = static_cast<double>(memory.less.n + memory.more.n);
+  if (left < memory.less.n && !asked.fits_with({-memory.less.n})) {
+    out.tight = true;
+    out.fits_probability =
+        (static_cast<double>(memory.more.n) + share(left, memory.less.n)) / range;
+    out.hangs_on = range_text(memory) + "; with the most it runs out";
+    return out;
+  }
+  if (static_cast<double>(left) < near_capacity * static_cast<double>(who.capacity.n)) {
+    out.tight = true;
+    out.hangs_on = fmt::format("{} of {} stay unreserved", human(Bytes{left}), human(who.capacity));
+    return out;
+  }
+  const auto most =
+      std::ranges::max_element(answer.run.classes, {}, &engine::ClassReport::alloc_retries);
+  if (most->alloc_retries < answer.plan.microbatches()) return out;
+  out.tight = true;
+  out.hangs_on = fmt::format("it lives on {} retries that give cached memory back to the device",
+                             most->alloc_retries);
+  return out;
+}
+
+Verdict of_out_of_memory(const answer::Answer& answer, const Asked& asked) {
+  Verdict out;
+  const engine::Memory& memory = asked.memory;
+  out.fits_probability = 0;
+  const std::int64_t lacks = missing(answer.run);
+  if (lacks >= memory.more.n || !asked.fits_with(memory.more)) return out;
+  const double range = static_cast<double>(memory.less.n + memory.more.n);
+  out.tight = true;
+  out.fits_probability = (static_cast<double>(memory.more.n) - share(lacks, memory.more.n)) / range;
+  out.hangs_on = range_text(memory) + "; with the least it fits";
+  return out;
+}
+
+}  // namespace
+
+Verdict verdict(const answer::Answer& answer, const program::Job& job, const engine::Times& times,
+                const engine::Memory& memory, const engine::Options& options) {
+  const Asked asked{job, times, memory, options};
+  return answer.run.fits() ? of_fit(answer, asked) : of_out_of_memory(answer, asked);
+}
+
+}  // namespace sim::answer

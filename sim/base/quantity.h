@@ -1,0 +1,26 @@
+// quantity.h — quantities as people write them in input files: a number and a unit.
+//
+// "400Gb/s" is bits, "450GB/s" is bytes; GB is 10^9 and GiB is 2^30. A bare number is an error
+// whose message shows the fix. Negative and non-finite values are refused.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <variant>
+
+#include "sim/base/units.h"
+
+namespace sim {
+
+// The value, or the message that says what to write instead.
+template <class T>
+using Parsed = std::variant<T, std::string>;
+
+Parsed<Bytes> parse_bytes(std::string_view text);          // "94GB", "40GiB", "512KiB", "64B"
+Parsed<Bandwidth> parse_bandwidth(std::string_view text);  // "400Gb/s", "2.4TB/s", "25GB/s"
+Parsed<Duration> parse_duration(std::string_view text);    // "1.5us", "3ms", "200ns", "1s"
+Parsed<double> parse_span(std::string_view text);  // "90s", "30min", "3.1h", "54d" -> seconds
+Parsed<double> parse_flop_rate(std::string_view text);     // "989.4TFLOP/s" -> FLOP per second
+Parsed<double> parse_frequency(std::string_view text);     // "1980MHz" -> Hz
+
+}  // namespace sim

@@ -1,0 +1,163 @@
+#include "sim/calibrate/fit/calibrate.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+
+#include "sim/calibrate/rows/row_plan.h"
+
+namespace sim::calibrate {
+
+namespace {
+
+// The files, each with those of its sources that the fit used.
+std::vector<std::string> source_lines(const std::vector<SourceFile>& sources, const Fit& fit,
+                                      const std::string& base) {
+  std::set<std::string> used;
+  for (const SourceResidual& r : fit.residuals) used.insert(r.source);
+  std::vector<std::string> lines;
+  for (const SourceFile& source : sources) {
+    std::set<std::string> who;
+    for (const KernelSample& sample : source.measurements.kernels)
+      if (used.count(sample.source)) who.insert(sample.source);
+    for (const CollectiveSample& sample : source.measurements.collectives)
+      if (used.count(sample.source)) who.insert(sample.source);
+    who.erase(source.path);
+    lines.push_back(who.empty() ? fmt::format("{} ({})", source.path, source.format)
+                                : fmt::format("{}: {}", source.path, fmt::join(who, ", ")));
+  }
+  lines.push_back(fmt::format("everything else: profile {}", base));
+  return lines;
+}
+
+device::Provenance provenance(const Calibration& done, const input::Machine& machine,
+                              const Wanted& wanted, const device::Provenance& of_base) {
+  device::Provenance out;
+  out.device = machine.gpu.name;
+  out.date = wanted.date;
+  for (const SourceFile& source : done.sources)
+    if (wanted.date.empty()) out.date = std::max(out.date, source.measurements.date);
+  if (out.date.empty()) out.date = of_base.date;
+  out.command = wanted.command;
+  for (const SourceResidual& r : done.fit.residuals) {
+    std::string source = fmt::format("{}, {}", r.source, r.gpu.empty() ? machine.gpu.name : r.gpu);
+    if (r.level != 1) source += fmt::format(" at {:.3f} of its time", r.level);
+    out.residuals.push_back({r.group, source, static_cast<std::int64_t>(r.samples),
+                             r.mean_absolute_percent, r.bias_percent});
+  }
+  return out;
+}
+
+// Costs of the CPU. A profiler slows the CPU that it watches by what it does not say, so the
+// measurement has a standard deviation of a factor e, the base one of half of itself: in logarithms
+// the mean weighs the base 4 : 1.
+void fit_host(const std::vector<SourceFile>& sources, Fit& out) {
+  constexpr double base_weight = 4;
+  std::map<std::string, std::vector<HostSample>> by_path;
+  for (const SourceFile& source : sources)
+    for (const HostSample& sample : source.measurements.host)
+      by_path[sample.path].push_back(sample);
+  for (const auto& [path, some] : by_path) {
+    if (out.profile.paths(path).size() != 1) continue;
+    FittedParameter p;
+    p.block = "host";
+    p.path = path;
+    p.base = out.profile.get(path);
+    p.lower = 0;
+    p.upper = 1e-3;
+    double logs = 0;
+    for (const HostSample& sample : some) {
+      p.samples += static_cast<std::size_t>(sample.count);
+      logs += std::log(sample.seconds) / static_cast<double>(some.size());
+    }
+    if (p.base <= 0) continue;
+    p.fitted = true;
+    const double value = std::exp((base_weight * std::log(p.base) + logs) / (base_weight + 1));
+    out.profile.set(path, std::clamp(value, p.lower, p.upper));
+    p.value = out.profile.get(path);
+    out.parameters.push_back(p);
+    for (const HostSample& sample : some) {
+      const double ratio = p.value / sample.seconds;
+      out.residuals.push_back({path, sample.source, "", static_cast<std::size_t>(sample.count),
+                               100 * std::abs(ratio - 1), 100 * (ratio - 1),
+                               100 * std::abs(p.base / sample.seconds - 1), 1, 0, 0});
+    }
+  }
+}
+
+// Why a profile would say nothing new.
+Diagnostics nothing_fitted(const Calibration& calibration) {
+  std::map<std::string, std::int64_t> passed = calibration.fit.passed;
+  Diagnostics problems;
+  for (const SourceFile& source : calibration.sources) {
+    for (const auto& [why, count] : source.measurements.passed) passed[why] += count;
+    problems.push_back({source.path, fmt::format("holds no measurement that could be fitted (read "
+                                                 "as {})",
+                                                 source.format)});
+  }
+  for (const auto& [why, count] : passed)
+    problems.back().message += fmt::format("; {} left out: {}", count, why);
+  return problems;
+}
+
+}  // namespace
+
+Result<Calibration> calibrate(std::vector<SourceFile> sources, const input::Machine& machine,
+                              const Wanted& wanted) {
+  Result<input::ProfileDraft> base = input::ProfileDraft::load(wanted.base);
+  if (!base) return base.errors();
+  std::vector<KernelSample> kernels;
+  for (const SourceFile& source : sources) {
+    const Measurements& m = source.measurements;
+    kernels.insert(kernels.end(), m.kernels.begin(), m.kernels.end());
+  }
+  const device::Profile before = base->device();
+  Calibration out{std::move(sources), before.name, fit(*base, machine.gpu, kernels), ""};
+  std::vector<CollectiveSample> collectives;
+  for (const SourceFile& source : out.sources) {
+    const std::vector<CollectiveSample>& some = source.measurements.collectives;
+    collectives.insert(collectives.end(), some.begin(), some.end());
+  }
+  input::ProfileDraft& made = out.fit.profile;
+  if (!collectives.empty() && made.has_communication()) fit_network(machine, collectives, out.fit);
+  const bool links =
+      std::any_of(out.fit.parameters.begin(), out.fit.parameters.end(),
+                  [](const FittedParameter& p) { return p.fitted && p.block == "communication"; });
+  if (links)
+    made.communication_source(
+        fmt::format("{}; achieved fitted as provenance says", made.communication_source()));
+  fit_host(out.sources, out.fit);
+  if (out.fit.residuals.empty()) return nothing_fitted(out);
+  out.fit.disagreements = disagreements(out.fit.residuals);
+  made.name(wanted.name);
+  made.provenance(provenance(out, machine, wanted, before.provenance),
+                  source_lines(out.sources, out.fit, out.base));
+  Diagnostics problems = device::check(made.device());
+  if (made.has_communication())
+    for (const std::string& text : network::check(made.communication()))
+      problems.push_back({"communication", text});
+  if (!problems.empty()) return problems;
+  out.profile =
+      made.text(fmt::format("Written by the command in `provenance`; fields that it "
+                            "did not fit are those of profile {}.",
+                            out.base));
+  return out;
+}
+
+std::string cluster_for(const std::string& device) {
+  if (device.empty()) return "";
+  std::string sibling;
+  for (const std::string& name : known_clusters()) {
+    const Result<input::Machine> machine = input::find_cluster(name);
+    if (!machine) continue;
+    const Kinship kin = kinship(device, machine->gpu.name);
+    if (kin == Kinship::same) return name;
+    if (kin == Kinship::sibling && sibling.empty()) sibling = name;
+  }
+  return sibling;
+}
+
+}  // namespace sim::calibrate

@@ -1,0 +1,493 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cassert>
+#include <cmath>
+#include <limits>
+#include <map>
+
+#include "sim/calibrate/fit/fit.h"
+#include "sim/calibrate/fit/minimum.h"
+#include "sim/calibrate/rows/row_text.h"
+#include "sim/cluster/network/network.h"
+
+namespace sim::calibrate {
+
+namespace {
+
+constexpr std::size_t least_samples = 5;
+constexpr double noise = 0.05;
+constexpr double worse_noise = 0.002;  // of being further off than the base
+constexpr double tolerance = 1e-3;     // of that: durations are whole picoseconds
+constexpr int evaluations = 4000;
+constexpr int rounds = 2;  // of making linear anew
+constexpr std::int64_t host_timed_from = 16 << 20;
+
+struct Item {
+  const CollectiveSample* sample;
+  topology::Cluster cluster;
+  network::Groups groups;
+  double weight() const {
+    return static_cast<double>(
+        std::clamp<std::int64_t>(sample->count, 1, static_cast<std::int64_t>(least_samples)));
+  }
+};
+using Items = std::vector<Item>;
+
+// What the network says of one sample.
+struct Said {
+  double latency = 0, rate = 0;
+  std::string algorithm;
+  double seconds(double bytes) const { return latency + bytes / rate; }
+};
+
+// Solves every sample; samples of one cluster share a network. Nothing for those it cannot answer.
+std::vector<std::optional<Said>> ask(const Items& items,
+                                     const network::CommunicationProfile& profile) {
+  const auto shared = std::make_shared<const network::CommunicationProfile>(profile);
+  std::map<std::tuple<int, int, int, std::int64_t>, std::unique_ptr<network::Network>> networks;
+  std::vector<std::optional<Said>> said;
+  for (const Item& item : items) {
+    const topology::Node& node = item.cluster.node;
+    auto& network = networks[{item.cluster.nodes, node.gpus, node.nics, node.nic.bytes_per_second}];
+    if (!network) network = std::make_unique<network::Network>(item.cluster, shared);
+    const Result<network::Answer> answer =
+        network->answer(item.sample->kind, item.groups, item.sample->bytes);
+    if (answer && answer->algorithm_bandwidth > 0) {
+      said.push_back(Said{seconds(answer->latency), answer->algorithm_bandwidth,
+                          std::string(answer->algorithm)});
+    } else {
+      said.emplace_back();
+    }
+  }
+  return said;
+}
+
+double log_error(const Item& item, const Said& said) {
+  return std::log(item.sample->seconds / said.seconds(static_cast<double>(item.sample->bytes.n)));
+}
+
+// ln(rate) and latency of every sample, as functions of the parameters around where they are.
+struct Surrogate {
+  std::vector<FittedParameter> moving;
+  std::vector<double> priors, at;
+  std::vector<Said> base;                                // of the samples
+  std::vector<std::vector<double>> elasticity, latency;  // parameter -> sample
+  std::vector<double> allowed;                           // how far off the base is, of the samples
+  std::vector<bool> first;  // parameters that a run moves before the others
+  const Items* items = nullptr;
+
+  double objective(const double* x) const {
+    double sum = 0;
+    std::vector<double> logs(moving.size());
+    for (std::size_t p = 0; p < moving.size(); ++p) {
+      const double away = (x[p] - moving[p].base) / priors[p];
+      sum += away * away / 2;
+      logs[p] = at[p] > 0 && x[p] > 0 ? std::log(x[p] / at[p]) : 0;
+    }
+    for (std::size_t s = 0; s < base.size(); ++s) {
+      Said said = base[s];
+      double log_rate = 0;
+      for (std::size_t p = 0; p < moving.size(); ++p) {
+        log_rate += elasticity[p][s] * logs[p];
+        said.latency += latency[p][s] * (x[p] - at[p]);
+      }
+      said.rate *= std::exp(log_rate);
+      said.latency = std::max(said.latency, 1e-9);
+      const double error = log_error((*items)[s], said);
+      const double beyond = std::max(0.0, std::abs(error) - allowed[s]) / worse_noise;
+      sum += (*items)[s].weight() * huber_loss(error, noise) + beyond * beyond;
+    }
+    return sum;
+  }
+};
+
+// Of a run, what moves first and then the rest, which starts from there; else all together.
+std::vector<double> minimise(const Surrogate& surrogate) {
+  const bool run = std::any_of(surrogate.items->begin(), surrogate.items->end(),
+                               [](const Item& item) { return item.sample->groups.has_value(); });
+  std::vector<double> x = surrogate.at;
+  for (const bool turn : {true, false}) {
+    if (!run && turn) continue;
+    std::vector<std::size_t> which;
+    std::vector<FittedParameter> moving;
+    std::vector<double> priors, from;
+    for (std::size_t p = 0; p < x.size(); ++p) {
+      if (run && surrogate.first[p] != turn) continue;
+      which.push_back(p);
+      moving.push_back(surrogate.moving[p]);
+      priors.push_back(surrogate.priors[p]);
+      from.push_back(x[p]);
+    }
+    if (which.empty()) continue;
+    const std::vector<double> found =
+        calibrate::minimise(moving, priors, from, evaluations, [&](const double* some) {
+          for (std::size_t k = 0; k < which.size(); ++k) x[which[k]] = some[k];
+          return surrogate.objective(x.data());
+        });
+    for (std::size_t k = 0; k < which.size(); ++k) x[which[k]] = found[k];
+  }
+  return x;
+}
+
+// Ramps that never fall, and whose time never falls with size (cluster/network/profile.h, invariant 3).
+void make_physical(input::ProfileDraft& draft) {
+  constexpr double four_digits = 0.9995;  // a draft rounds what it is given, 5e-4 up at most
+  for (const char* ramp : {"ring_one_node", "ring_many_nodes", "tree_many_nodes", "nvls_one_node",
+                           "nvls_many_nodes", "send_one_node", "send_many_nodes"}) {
+    const std::string base = std::string("communication.achieved.") + ramp + "[*].";
+    const std::vector<std::string> bytes = draft.paths(base + "bytes"),
+                                   fractions = draft.paths(base + "fraction");
+    for (std::size_t i = 1; i < fractions.size(); ++i) {
+      const double before = draft.get(fractions[i - 1]);
+      const double most =
+          before * (1 + std::log(draft.get(bytes[i]) / draft.get(bytes[i - 1]))) * four_digits;
+      const double now = draft.get(fractions[i]);
+      const double physical = std::clamp(now, before, std::max(before, std::min(1.0, most)));
+      if (physical != now) draft.set(fractions[i], physical);
+    }
+  }
+}
+
+// The sample's ranks on the machine's nodes, as many per node as it says.
+std::optional<Item> place(const CollectiveSample& sample, const input::Machine& machine,
+                          std::string& why) {
+  Item item{&sample, machine.cluster, {}};
+  if (sample.groups) {
+    item.groups = *sample.groups;
+    return item;
+  }
+  topology::Node& node = item.cluster.node;
+  int nodes = sample.nodes;
+  if (nodes == 0) nodes = topology::nodes_of(sample.ranks, node.gpus);
+  const int per_node = (sample.ranks + nodes - 1) / nodes;
+  if (per_node > node.gpus || sample.ranks % nodes != 0) {
+    why = fmt::format("more ranks on a node than {} has GPUs", machine.cluster.name);
+    return std::nullopt;
+  }
+  item.cluster.nodes = std::max(nodes, 1);
+  if (sample.nics > 0) {
+    node.nics = sample.nics;
+    node.nic = {static_cast<std::int64_t>(sample.nic_bits_per_second / 8)};
+  }
+  if (!topology::problems(item.cluster).empty()) {
+    why = fmt::format("a layout that {} cannot be given", machine.cluster.name);
+    return std::nullopt;
+  }
+  std::vector<int> ranks;
+  for (int n = 0; n < nodes; ++n)
+    for (int g = 0; g < per_node; ++g) ranks.push_back(n * node.gpus + g);
+  item.groups.ranks = {ranks};
+  return item;
+}
+
+// Samples that the machine can stand for; what is passed over is counted.
+Items usable(const input::Machine& machine, const std::vector<CollectiveSample>& samples,
+             std::map<std::string, std::int64_t>& passed) {
+  Items items;
+  // The memory of a board does not matter here.
+  const std::string gpu = machine.gpu.name.substr(0, machine.gpu.name.rfind('-'));
+  for (const CollectiveSample& sample : samples) {
+    if (kinship(sample.gpu, gpu) != Kinship::same) {
+      ++passed[fmt::format("collectives of another GPU ({})", sample.gpu)];
+      continue;
+    }
+    if (sample.host_timed && sample.bytes.n < host_timed_from) {
+      ++passed["collectives below 16 MiB, timed from the host"];
+      continue;
+    }
+    if (sample.host_timed && sample.kind != collective::Kind::all_reduce) {
+      ++passed["gathers and scatters timed from the host, with the copies of their lists"];
+      continue;
+    }
+    std::string why;
+    auto item = place(sample, machine, why);
+    if (item) {
+      items.push_back(std::move(*item));
+    } else {
+      ++passed[why];
+    }
+  }
+  return items;
+}
+
+// Keeps the samples that the network answers, with the algorithm that was forced.
+std::vector<Said> answered(Items& items, const network::CommunicationProfile& profile,
+                           std::map<std::string, std::int64_t>& passed) {
+  const std::vector<std::optional<Said>> all = ask(items, profile);
+  Items kept;
+  std::vector<Said> said;
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    const std::string& forced = items[i].sample->algorithm;
+    if (!all[i]) {
+      ++passed["collectives that the network does not answer"];
+    } else if (!forced.empty() && !starts_with(forced, all[i]->algorithm)) {
+      ++passed["collectives whose algorithm was forced to another"];
+    } else {
+      kept.push_back(items[i]);
+      said.push_back(*all[i]);
+    }
+  }
+  items = std::move(kept);
+  return said;
+}
+
+// The draft with one value moved as far as it stays physical; unmoved where it cannot be.
+input::ProfileDraft nearby(const input::ProfileDraft& draft, const std::string& path,
+                            double prior, const FittedParameter& p) {
+  for (const double part : {1.0 / 3, -1.0 / 3, 1.0 / 30, -1.0 / 30}) {
+    const double to = p.value + part * prior;
+    if (to < p.lower || to > p.upper) continue;
+    input::ProfileDraft moved = draft;
+    moved.set(path, to);
+    if (network::check(moved.communication()).empty()) return moved;
+  }
+  return draft;
+}
+
+// Moves every parameter a little and looks what happens.
+Surrogate linearised(const input::ProfileDraft& base, const input::ProfileDraft& draft,
+                     const Items& items, const std::vector<Said>& said,
+                     const std::vector<double>& allowed, std::vector<FittedParameter>& all) {
+  Surrogate out;
+  out.items = &items;
+  out.base = said;
+  out.allowed = allowed;
+  for (const Parameter& parameter : parameters()) {
+    if (parameter.block != "communication") continue;
+    for (const std::string& path : draft.paths(std::string(parameter.path))) {
+      FittedParameter p;
+      p.block = "communication";
+      p.path = path;
+      p.base = base.get(path);
+      p.value = draft.get(path);
+      p.lower = parameter.lower;
+      p.upper = parameter.upper;
+      const double prior =
+          parameter.relative ? std::max(parameter.prior * p.base, 1e-12) : parameter.prior;
+      const input::ProfileDraft moved = nearby(draft, path, prior, p);
+      const double step = moved.get(path) - p.value;
+      std::vector<double> elasticity(items.size()), latency(items.size());
+      const auto after = ask(items, moved.communication());
+      for (std::size_t s = 0; s < items.size() && step != 0; ++s) {
+        if (!after[s] || after[s]->algorithm != said[s].algorithm) continue;
+        const double bytes = static_cast<double>(items[s].sample->bytes.n);
+        if (p.value > 0 && moved.get(path) > 0)
+          elasticity[s] =
+              std::log(after[s]->rate / said[s].rate) / std::log(moved.get(path) / p.value);
+        latency[s] = (after[s]->latency - said[s].latency) / step;
+        if (std::abs(after[s]->seconds(bytes) / said[s].seconds(bytes) - 1) > 5e-4)
+          p.samples += static_cast<std::size_t>(items[s].weight());
+      }
+      p.fitted = p.samples >= least_samples && p.base >= p.lower && p.base <= p.upper;
+      if (p.fitted) {
+        out.moving.push_back(p);
+        out.priors.push_back(prior);
+        out.at.push_back(p.value);
+        out.first.push_back(parameter.of_runs);
+        out.elasticity.push_back(std::move(elasticity));
+        out.latency.push_back(std::move(latency));
+      }
+      all.push_back(p);
+    }
+  }
+  return out;
+}
+
+std::string group_of(const Item& item) {
+  return fmt::format("{}, {}", collective::name(item.sample->kind),
+                     item.cluster.nodes == 1 ? "one node" : "several nodes");
+}
+
+void add_residuals(const Items& items, const std::vector<Said>& before,
+                   const std::vector<std::optional<Said>>& after, Fit& out) {
+  std::map<std::tuple<std::string, std::string, std::string>, std::vector<std::size_t>> groups;
+  for (std::size_t i = 0; i < items.size(); ++i)
+    if (after[i])
+      groups[{group_of(items[i]), items[i].sample->source, items[i].sample->gpu}].push_back(i);
+  for (const auto& [key, some] : groups) {
+    SourceResidual r;
+    std::tie(r.group, r.source, r.gpu) = key;
+    for (const std::size_t i : some) r.samples += static_cast<std::size_t>(items[i].sample->count);
+    const double n = static_cast<double>(some.size());
+    double sum = 0, squares = 0;
+    for (const std::size_t i : some) {
+      const double now = log_error(items[i], *after[i]);
+      sum += now;
+      squares += now * now;
+      r.mean_absolute_percent += 100 * std::abs(std::exp(-now) - 1) / n;
+      r.bias_percent += 100 * (std::exp(-now) - 1) / n;
+      r.base_percent += 100 * std::abs(std::exp(-log_error(items[i], before[i])) - 1) / n;
+    }
+    r.noise_percent = 100 * std::sqrt(std::max(0.0, squares / n - sum * sum / n / n));
+    r.standard_error_percent = n > 1 ? r.noise_percent / std::sqrt(n - 1) : 100 * noise;
+    out.residuals.push_back(r);
+  }
+}
+
+// The fit on some of the samples, tried on the others. The network is taken as linear.
+void cross_validate(const Surrogate& all, const Items& items, Fit& out) {
+  std::map<std::string, std::size_t> sources;
+  for (const Item& item : items) sources.try_emplace(item.sample->source, sources.size());
+  const bool by_source = sources.size() > 1;
+  const std::size_t folds = by_source ? sources.size() : std::min<std::size_t>(5, items.size());
+  Fit::Unseen unseen;
+  unseen.block = "communication";
+  unseen.split = by_source ? "one source left out" : fmt::format("{} folds of one source", folds);
+  for (std::size_t fold = 0; fold < folds; ++fold) {
+    Surrogate some = all;
+    Items seen;
+    std::vector<std::size_t> indices, left;
+    for (std::size_t i = 0; i < items.size(); ++i) {
+      const std::size_t of = by_source ? sources[items[i].sample->source] : i % folds;
+      (of == fold ? left : indices).push_back(i);
+    }
+    if (indices.empty() || left.empty()) continue;
+    const auto pick = [&](const auto& from, auto& to, const std::vector<std::size_t>& which) {
+      to.clear();
+      for (const std::size_t i : which) to.push_back(from[i]);
+    };
+    Surrogate test = all;
+    Items tested;
+    pick(items, seen, indices);
+    pick(items, tested, left);
+    pick(all.base, some.base, indices);
+    pick(all.base, test.base, left);
+    pick(all.allowed, some.allowed, indices);
+    for (std::size_t p = 0; p < all.moving.size(); ++p) {
+      pick(all.elasticity[p], some.elasticity[p], indices);
+      pick(all.latency[p], some.latency[p], indices);
+    }
+    some.items = &seen;
+    const std::vector<double> x = minimise(some);
+    for (std::size_t k = 0; k < left.size(); ++k) {
+      Said said = all.base[left[k]];
+      const double was = log_error(tested[k], said);
+      for (std::size_t p = 0; p < all.moving.size(); ++p) {
+        if (all.at[p] > 0 && x[p] > 0)
+          said.rate *= std::pow(x[p] / all.at[p], all.elasticity[p][left[k]]);
+        said.latency += all.latency[p][left[k]] * (x[p] - all.at[p]);
+      }
+      said.latency = std::max(said.latency, 1e-9);
+      unseen.percent += 100 * std::abs(std::exp(-log_error(tested[k], said)) - 1);
+      unseen.base_percent += 100 * std::abs(std::exp(-was) - 1);
+      ++unseen.samples;
+    }
+  }
+  if (unseen.samples == 0) return;
+  unseen.percent /= static_cast<double>(unseen.samples);
+  unseen.base_percent /= static_cast<double>(unseen.samples);
+  out.unseen.push_back(unseen);
+}
+
+// How far off a sample may be: as the base is. Sources that disagree cannot all be kept to that.
+std::vector<double> allowed_errors(const Items& items, const std::vector<Said>& before) {
+  const bool several = std::any_of(items.begin(), items.end(), [&](const Item& item) {
+    return item.sample->source != items.front().sample->source;
+  });
+  std::vector<double> allowed;
+  for (std::size_t i = 0; i < items.size(); ++i)
+    allowed.push_back(several ? std::numeric_limits<double>::max()
+                              : std::abs(log_error(items[i], before[i])));
+  return allowed;
+}
+
+// Whether some sample is further off than the base is.
+bool is_worse(const Items& items, const std::vector<std::optional<Said>>& answers,
+              const std::vector<double>& allowed) {
+  for (std::size_t i = 0; i < items.size(); ++i)
+    if (!answers[i] || std::abs(log_error(items[i], *answers[i])) > allowed[i] + tolerance)
+      return true;
+  return false;
+}
+
+// As far from the base towards `fitted` as no sample gets worse: first together, then each
+// parameter by itself as far as the others leave it.
+input::ProfileDraft nowhere_worse(const input::ProfileDraft& base,
+                                   const input::ProfileDraft& fitted, const Items& items,
+                                   const std::vector<FittedParameter>& moved,
+                                   const std::vector<double>& allowed) {
+  constexpr int parts = 8;
+  const auto fits = [&](const input::ProfileDraft& draft) {
+    return network::check(draft.communication()).empty() &&
+           !is_worse(items, ask(items, draft.communication()), allowed);
+  };
+  const auto between = [&](const FittedParameter& p, int part) {
+    return p.base + (fitted.get(p.path) - p.base) * part / parts;
+  };
+  if (fits(fitted)) return fitted;
+  input::ProfileDraft best = base;
+  int reached = 0;
+  for (int part = parts - 1; part > 0 && reached == 0; --part) {
+    input::ProfileDraft draft = base;
+    for (const FittedParameter& p : moved) draft.set(p.path, between(p, part));
+    make_physical(draft);
+    if (!fits(draft)) continue;
+    best = draft;
+    reached = part;
+  }
+  for (const FittedParameter& p : moved) {
+    if (fitted.get(p.path) == p.base) continue;
+    for (int part = parts; part > reached; part -= 2) {
+      input::ProfileDraft draft = best;
+      draft.set(p.path, between(p, part));
+      if (!fits(draft)) continue;
+      best = draft;
+      break;
+    }
+  }
+  return best;
+}
+
+}  // namespace
+
+void fit_network(const input::Machine& machine, const std::vector<CollectiveSample>& samples,
+                 Fit& out) {
+  Items items = usable(machine, samples, out.passed);
+  const input::ProfileDraft base = out.profile;
+  const std::vector<Said> before = answered(items, base.communication(), out.passed);
+  if (items.empty()) return;
+  input::ProfileDraft best = base;
+  const auto cost = [&](const std::vector<std::optional<Said>>& answers) {
+    double sum = 0;
+    for (std::size_t i = 0; i < items.size(); ++i)
+      sum += answers[i] ? std::min(std::abs(log_error(items[i], *answers[i])), 1.0) : 1.0;
+    return sum;
+  };
+  double best_cost = cost(ask(items, base.communication()));
+  const std::vector<double> allowed = allowed_errors(items, before);
+  std::vector<FittedParameter> all;
+  std::vector<Said> here = before;
+  input::ProfileDraft draft = base;
+  for (int round = 0; round < rounds; ++round) {
+    std::vector<FittedParameter> now;
+    Surrogate surrogate = linearised(base, draft, items, here, allowed, now);
+    if (round == 0) {
+      all = now;
+      if (!surrogate.moving.empty()) cross_validate(surrogate, items, out);
+    }
+    if (surrogate.moving.empty()) break;
+    const std::vector<double> x = minimise(surrogate);
+    for (std::size_t p = 0; p < x.size(); ++p) draft.set(surrogate.moving[p].path, x[p]);
+    make_physical(draft);
+    const auto answers = ask(items, draft.communication());
+    const double reached = cost(answers);
+    if (reached >= best_cost) break;
+    best_cost = reached;
+    best = draft;
+    for (std::size_t i = 0; i < items.size(); ++i)
+      if (answers[i]) here[i] = *answers[i];
+  }
+  best = nowhere_worse(base, best, items, all, allowed);
+  for (FittedParameter& p : all) {
+    p.value = best.get(p.path);
+    // A ramp that had to give way moves points that nothing was measured at.
+    if (!p.fitted && p.value != p.base) p.fitted = true;
+  }
+  out.profile = best;
+  out.parameters.insert(out.parameters.end(), all.begin(), all.end());
+  add_residuals(items, before, ask(items, best.communication()), out);
+}
+
+}  // namespace sim::calibrate

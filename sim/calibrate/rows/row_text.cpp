@@ -1,0 +1,54 @@
+#include "sim/calibrate/rows/row_text.h"
+
+#include <algorithm>
+#include <charconv>
+#include <nlohmann/json.hpp>
+
+namespace sim::calibrate {
+
+namespace {
+constexpr std::size_t extra_bytes_max = 1 << 16;
+}  // namespace
+
+const std::string& cell(const Row& row, std::string_view column) {
+  static const std::string blank;
+  const auto found = row.find(column);
+  return found == row.end() ? blank : found->second;
+}
+
+std::optional<std::int64_t> leading_number(std::string_view text) {
+  std::int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{}) return std::nullopt;
+  return value;
+}
+
+std::optional<double> number(std::string_view text) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+nlohmann::json extra(const Row& row) {
+  const std::string& text = cell(row, "extra");
+  if (text.empty() || text.size() > extra_bytes_max) return nlohmann::json::object();
+  nlohmann::json json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+  return json.is_object() ? json : nlohmann::json::object();
+}
+
+bool flag(const nlohmann::json& extra, const char* key) {
+  const auto found = extra.find(key);
+  if (found == extra.end()) return false;
+  if (found->is_boolean()) return found->get<bool>();
+  if (found->is_number_integer()) return found->get<std::int64_t>() != 0;
+  return found->is_string() &&
+         (*found == "1" || *found == "True" || contains(found->get<std::string>(), "true"));
+}
+
+int degree(const Row& row, const char* column) {
+  const std::int64_t value = leading_number(cell(row, column)).value_or(0);
+  return value >= 1 && value <= count_max ? static_cast<int>(value) : 0;
+}
+
+}  // namespace sim::calibrate

@@ -1,0 +1,147 @@
+// context_rows.cpp — attention alone, forward, over context-parallel ranks of one node: Ulysses by
+// ring, calls in a loop (usp_attention_8xA100.csv).
+//
+// The rows are replayed: programs of the core that plans with context usp have
+// (program/layers/attention/usp.cpp), call after call, without autograd.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "sim/calibrate/tables/measured_table.h"
+#include "sim/calibrate/rows/row_text.h"
+#include "sim/calibrate/tables/timing_kernels.h"
+#include "sim/base/ascii.h"
+#include "sim/engine/replay.h"
+#include "sim/program/build/attention_alone.h"
+
+namespace sim::calibrate {
+
+namespace {
+
+// "128K", "512", "1M"; 0: none of these.
+std::int64_t tokens_in(const std::string& text) {
+  const std::optional<std::int64_t> value = leading_number(text);
+  constexpr std::int64_t most = 1 << 22;
+  if (!value || *value < 1 || *value > most) return 0;
+  const std::size_t digits = text.find_first_not_of("0123456789");
+  const std::string unit = digits == std::string::npos ? "" : text.substr(digits);
+  if (unit.size() > 1 || unit.find_first_not_of("KkMm") != std::string::npos) return 0;
+  std::int64_t tokens = *value;
+  if (!unit.empty()) tokens *= lower(unit.front()) == 'k' ? 1024 : 1024 * 1024;
+  return tokens <= most ? tokens : 0;
+}
+
+std::optional<context::TokenOrder> order_of(const std::string& ring) {
+  if (ring == "basic") return context::TokenOrder::contiguous;
+  if (ring == "stripe" || ring == "strip") return context::TokenOrder::striped;
+  if (ring == "zigzag") return context::TokenOrder::zigzag;
+  return std::nullopt;
+}
+
+// The plan of a row: attention alone counts. "" or why it is none.
+std::string read_plan(const input::TableRow& row, program::Plan& plan) {
+  if (!order_of(text_in(row, "ring_impl")))
+    return fmt::format("ring_impl '{}' is none of basic, stripe and zigzag",
+                       text_in(row, "ring_impl").substr(0, 60));
+  if (const std::string& pass = text_in(row, "pass"); contains(pass, "bwd"))
+    return fmt::format("pass '{}': forward alone is replayed", pass.substr(0, 60));
+  std::map<std::string, std::int64_t> n;
+  constexpr std::int64_t most = 4096;
+  for (const char* column :
+       {"ulysses_degree", "ring_degree", "head_num", "bs", "gqa_group_num", "head_size"}) {
+    n[column] = size_in(row, column);
+    if (n[column] < 1 || n[column] > most) return "no shape";
+  }
+  plan.batch.sequence = tokens_in(text_in(row, "seqlen"));
+  if (plan.batch.sequence < 1 || n["ulysses_degree"] * n["ring_degree"] > most) return "no shape";
+  plan.mesh.cp = static_cast<int>(n["ulysses_degree"] * n["ring_degree"]);
+  plan.mesh.ulysses = static_cast<int>(n["ulysses_degree"]);
+  plan.mesh.context = "usp";
+  plan.batch.micro_batch = plan.batch.global_batch = static_cast<int>(n["bs"]);
+  model::Architecture& a = plan.architecture;
+  a.name = "attention";
+  a.layers = 1;
+  a.heads = n["head_num"];
+  // The column counts the query heads of a group.
+  a.kv_heads = std::max<std::int64_t>(a.heads / n["gqa_group_num"], 1);
+  a.head_dim = n["head_size"];
+  a.hidden = a.heads * a.head_dim;
+  a.ffn = a.vocab = a.hidden;
+  plan.stack.attention = program::AttentionBackend::flash;
+  plan.stack.layer_kernels = program::LayerKernels::compiled;
+  plan.stack.attention_mask = false;
+  return "";
+}
+
+}  // namespace
+
+RowAnswer predict_context(const input::TableRow& row, answer::Sites& sites) {
+  RowAnswer answer;
+  program::Plan plan;
+  answer.group = fmt::format("ulysses {} x ring {}", text_in(row, "ulysses_degree").substr(0, 6),
+                             text_in(row, "ring_degree").substr(0, 6));
+  answer.predicted.resize(1);
+  answer.measured = {positive_in(row, "iters_per_s")};
+  answer.reason = read_plan(row, plan);
+  if (!answer.reason.empty()) return answer;
+  // "8xA100-SXM4-80GB NVLink, one node"
+  const std::string& hardware = text_in(row, "hardware");
+  const std::size_t times = hardware.find('x');
+  const std::string cluster =
+      times == std::string::npos ? "" : cluster_of_gpu(hardware.substr(times + 1));
+  Timing no_site;
+  answer::Site* site =
+      cluster.empty() ? nullptr : site_of(hardware.substr(times + 1), sites, no_site);
+  if (site == nullptr || plan.mesh.cp > site->machine.cluster.node.gpus) {
+    answer.reason = "hardware '" + hardware.substr(0, 60) + "' has no profile";
+    return answer;
+  }
+  const std::vector<std::string> problems = answer::problems(plan, *site);
+  answer.impossible = !problems.empty();
+  if (answer.impossible) {
+    answer.reason = problems.front();
+    return answer;
+  }
+  constexpr int calls = 20;
+  const device::Gpu& gpu = site->machine.gpu;
+  const device::Profile& profile = site->profile.device;
+  const program::Job job = program::attention_alone(plan, engine::environment(gpu, profile),
+                                                      *order_of(text_in(row, "ring_impl")), calls);
+  const engine::RunReport report =
+      engine::run(job, engine::price(job, gpu, profile, *site->network),
+                  engine::outside_memory(job, plan, gpu, profile, *site->network));
+  answer.predicted = {calls / seconds(report.step_time)};
+  return answer;
+}
+
+// Where all splits of one shape were measured: is their order the one predicted?
+std::string context_summary(const input::Table& table, const std::vector<RowAnswer>& answers) {
+  using Pair = std::pair<double, double>;  // measured, predicted
+  std::map<std::string, std::vector<Pair>> shapes;
+  for (std::size_t i = 0; i < answers.size(); ++i) {
+    const RowAnswer& a = answers[i];
+    if (!a.reason.empty() || !a.measured[0] || !a.predicted[0]) continue;
+    std::string key;
+    for (const char* column :
+         {"gqa_group_num", "bs", "seqlen", "head_num", "head_size", "ring_impl", "qkv_layout"})
+      key += text_in(table.rows[i], column) + " ";
+    shapes[key].emplace_back(*a.measured[0], *a.predicted[0]);
+  }
+  std::size_t pairs = 0, right = 0;
+  constexpr double alike = 0.05;  // measured closer than that: a tie
+  for (const auto& [key, splits] : shapes)
+    for (std::size_t i = 0; i < splits.size(); ++i)
+      for (std::size_t j = i + 1; j < splits.size(); ++j) {
+        if (std::abs(splits[i].first / splits[j].first - 1) < alike) continue;
+        ++pairs;
+        right += (splits[i].first > splits[j].first) == (splits[i].second > splits[j].second);
+      }
+  return fmt::format(
+      "of {} pairs of splits of one shape whose rates are over 5 % apart, {} are in "
+      "the order measured\n",
+      pairs, right);
+}
+
+}  // namespace sim::calibrate

@@ -1,0 +1,26 @@
+// channels.h — the rings NCCL's graph search finds for a group, and how many channels it launches.
+//
+// One node: the largest (channels x speed) that the NVLinks of a GPU carry, by trying a list of
+// speeds downwards while the next is above 0.49 of the best. Several nodes: a channel per owned NIC
+// at the largest listed speed that NIC and PCIe reach. Fast channels are then split in two at half
+// the speed, and the number is doubled for the launch (one thread block, hence one SM, each).
+//
+// NVIDIA/nccl v2.27: src/graph/search.cc (ncclTopoCompute, ncclTopoDupChannels), connect.cc
+// (ncclTopoPostset), topo.h. These are NCCL's beliefs: it knows nothing of fabrics beyond the NIC.
+#pragma once
+
+#include "sim/cluster/network/layout.h"
+#include "sim/cluster/network/profile.h"
+#include "sim/cluster/topology/cluster.h"
+
+namespace sim::network {
+
+struct SearchGraph {
+  int channels = 1;  // after the split, before the doubling
+  double speed = 0;  // of one channel, bytes per second
+  int launched = 1;  // channels = SMs of a kernel
+};
+
+SearchGraph search_graph(const NcclModel& model, const topology::Node& node, const Shape& shape);
+
+}  // namespace sim::network

@@ -1,0 +1,71 @@
+// cost.h — NCCL's cost model: for every algorithm and protocol a latency and a bandwidth, of which
+// it takes the cheapest.
+//
+//     T = latency x factor + bytes / bandwidth        bytes: the whole array
+//
+// The same formulas serve twice: with the speeds NCCL believes they say which combination it picks;
+// with the rates that the solver found they say how long that one takes. Notation: n ranks on N
+// nodes, p = n / N on a node, C channels of the search graph, bus = their total speed.
+//
+//     Ring        latency: base + (steps - s) max(intra, o) + s inter, s = 2(N-1) (AR), N-1
+//                 LL min(llMax, bus/2); LL128 min(0.92 bus, C ll128); Simple bus; x n / steps
+//     Tree (AR)   latency: base + 2 [(p-1) intra + floor(log2 N) inter]
+//                 min(0.92 bus, C tree), LL min(that / 3.8, llMax), LL128 min(that x 7/9 or
+//                 120/128, C ll128); x 1/2; Tree x f[protocol][log2(bytes / 64)]
+//     NVLS (AR)   latency: intra; NVLSTree: intra + 2 floor(log2 N) inter; x 5/6
+//
+// NVIDIA/nccl v2.27 src/graph/tuning.cc: ncclTopoTuneModel, ncclTopoGetAlgoTime.
+#pragma once
+
+#include <optional>
+
+#include "sim/cluster/collective/collective.h"
+#include "sim/cluster/network/channels.h"
+#include "sim/cluster/network/layout.h"
+#include "sim/cluster/network/profile.h"
+
+namespace sim::network {
+
+// A group as the cost model sees it.
+struct Situation {
+  Shape shape;
+  topology::Node node;
+  SearchGraph graph;
+};
+
+// Bus bandwidths in bytes per second: believed or solved.
+struct Buses {
+  double ring = 0;       // all channels of the ring
+  double tree = 0;       // twice the algorithm bandwidth that the tree's links carry
+  double nvls = 0;       // algorithm bandwidth of NVLS inside a node; 0: there is none
+  double nvls_tree = 0;  // algorithm bandwidth of NVLSTree; 0: there is none
+};
+
+struct Terms {
+  double latency = 0;    // seconds
+  double bandwidth = 0;  // bytes of the whole array per second
+  double seconds(double bytes) const { return latency + bytes / bandwidth; }
+};
+
+struct Choice {
+  Algorithm algorithm = Algorithm::ring;
+  Protocol protocol = Protocol::simple;
+  friend bool operator==(const Choice&, const Choice&) = default;
+};
+
+// What NCCL takes its own channels to carry.
+Buses believed(const NcclModel& model, const Situation& situation);
+
+// Latency and bandwidth at a size, or nothing where NCCL does not run the combination.
+// REQUIRES: at least two ranks; the kind is one that NCCL runs as a collective (not a send).
+std::optional<Terms> terms(const NcclModel& model, const Situation& situation,
+                           collective::Kind kind, Choice choice, const Buses& buses, Bytes bytes);
+
+// What NCCL picks for a message of this size.
+Choice choose(const NcclModel& model, const Situation& situation, collective::Kind kind,
+              Bytes bytes);
+
+// NVLS runs for this group: inside one node (true) or as NVLSTree between nodes.
+bool has_nvls(const NcclModel& model, const Situation& situation);
+
+}  // namespace sim::network

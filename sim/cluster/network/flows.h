@@ -1,0 +1,68 @@
+// flows.h — the traffic of a collective as flows over links: what the solver is asked.
+//
+// A ring of n ranks is n transfers that advance together, so it is one flow over the links of all
+// its edges. Patterns, each for one byte of what is said:
+//
+//     ring        one byte over every edge of the ring; channels share it equally
+//                   one node: NVLink ring. In a mesh NCCL's rings use all pairs; all (k-1)! cyclic
+//                   orders together put 1/(k-1) of the byte on each ordered pair
+//                   several nodes: a channel per NIC that the group owns; it enters each node by
+//                   that NIC, passes the group's GPUs of the node by NVLink and leaves by the NIC
+//     tree        an all-reduce of one byte by the double binary tree over nodes (half on each
+//                   tree, up and down), a chain of GPUs inside each node; a channel per NIC
+//     nvls_tree   the same between nodes; inside a node the switch adds (not on links)
+//     sends       one byte from every rank to the next, each an independent flow
+//     exchange    the same, and from the last to the first
+//     all_to_all  1/n byte from every rank to every other, all pairs together
+//     pairs       one byte from every rank to every other, a flow for each, in order of ranks
+//
+// Messages between nodes leave by the NIC of the destination's rail where NVLink leads to it (PXN).
+//
+// NVIDIA/nccl v2.27: src/graph/connect.cc (rings, trees), paths.cc (PXN), trees.cc.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "sim/cluster/network/layout.h"
+#include "sim/cluster/network/profile.h"
+#include "sim/cluster/network/query.h"
+#include "sim/cluster/topology/routes.h"
+
+namespace sim::network {
+
+enum class Pattern : std::uint8_t { ring, tree, nvls_tree, sends, exchange, all_to_all, pairs };
+
+struct Traffic {
+  Query query;               // bytes scaled: 1e9 for each byte of the pattern
+  std::vector<int> group;    // of each flow
+  std::vector<bool> inside;  // of each flow: it stays in one node
+  // Latency beyond NCCL's own of the longest step between nodes, of each group.
+  std::vector<Duration> extra;
+  std::vector<int> links;  // of the cluster, behind each of the query's
+};
+constexpr double traffic_scale = 1e9;
+
+// Of each link of the cluster: its place in the query at hand, the last flow that crossed it, and
+// where in that. Kept from one query to the next: a cluster has many links, few of which a query
+// has.
+struct LinkPlaces {
+  struct Seen {
+    int query = 0, place = -1, flow = -1, use = 0;
+  };
+  std::vector<Seen> seen;
+  int query = 0;
+};
+
+// Whose links a query of a ring or a tree has. Nodes where the same GPUs and NICs of the same
+// groups stand, with as many neighbours in the trees, have the same flows on links of their own
+// (NVLink, PCIe, to the leaves): one of them says at what rates. Without conditions, that is, and
+// where rails meet; else, and for other patterns, all have theirs.
+enum class Of : std::uint8_t { all_nodes, one_of_alike };
+
+// REQUIRES: at least two ranks in each group.
+Traffic traffic(Pattern pattern, const std::vector<Spread>& groups,
+                const std::vector<std::vector<int>>& ranks, const topology::Routes& routes,
+                const Achieved& achieved, int send_channels, LinkPlaces& places, Of of);
+
+}  // namespace sim::network

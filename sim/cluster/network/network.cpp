@@ -1,0 +1,231 @@
+#include "sim/cluster/network/network.h"
+
+#include <algorithm>
+#include <cassert>
+#include <cmath>
+
+#include "sim/cluster/network/buffers.h"
+#include "sim/cluster/network/state.h"
+
+namespace sim::network {
+namespace {
+
+// Loss at this size beyond NCCL's formula.
+double ramp(const Achieved& a, Algorithm algorithm, bool many, Bytes bytes) {
+  switch (algorithm) {
+    case Algorithm::ring:
+      return at(many ? a.ring_many_nodes : a.ring_one_node, bytes);
+    case Algorithm::tree:
+      return many ? at(a.tree_many_nodes, bytes) : at(a.ring_one_node, bytes);
+    case Algorithm::nvls:
+    case Algorithm::nvls_tree:
+      break;
+  }
+  return at(many ? a.nvls_many_nodes : a.nvls_one_node, bytes);
+}
+
+// Steps between nodes that pay the fabric's own latency, as cost.h counts them.
+int crossings(const Shape& shape, Kind kind, Algorithm algorithm) {
+  if (shape.nodes == 1) return 0;
+  if (algorithm != Algorithm::ring) {
+    return 2 * static_cast<int>(std::log2(static_cast<double>(shape.nodes)));
+  }
+  return (kind == Kind::all_reduce ? 2 : 1) * (shape.nodes - 1);
+}
+
+}  // namespace
+
+// Bytes of the array per second that NVLS inside a node carries: each GPU sends and receives
+// S (1 + 1/n) over its NVLinks, the one with the slowest links leads.
+double Network::State::nvls_rate(const Layout& layout, std::size_t shape, Some groups) const {
+  const Situation& s = layout.situations[shape];
+  double left = 1;
+  const auto consider = [&](std::size_t group) {
+    if (layout.shape_of_group[group] != static_cast<int>(shape)) return;
+    for (const int gpu : layout.ranks[group])
+      left = std::min(left, topology::nvlinks_of_gpu(cluster, gpu));
+  };
+  if (!cluster.conditions.empty()) {
+    for (const int group : groups) consider(static_cast<std::size_t>(group));
+    for (std::size_t group = 0; groups.empty() && group < layout.ranks.size(); ++group)
+      consider(group);
+  }
+  const double links = static_cast<double>(s.node.nvlink.bytes_per_second) * s.node.nvlinks_per_gpu;
+  return left * links * profile->achieved.nvls / (1.0 + 1.0 / s.shape.locals);
+}
+
+// A collective in the groups of one shape: what NCCL picks, at the speed the links have.
+Result<Answer> Network::State::collective(Layout& layout, std::size_t shape, Kind kind, Bytes bytes,
+                                          Some groups) {
+  const Situation& s = layout.situations[shape];
+  const Achieved& a = profile->achieved;
+  const Choice choice = choose(profile->nccl, s, kind, bytes);
+  Buses buses;
+  Duration extra{};
+  if (choice.algorithm == Algorithm::nvls) {
+    buses.nvls = nvls_rate(layout, shape, groups);
+  } else {
+    const Pattern pattern = pattern_of(kind, choice.algorithm);
+    const Result<Rate> solved = rate(layout, pattern, shape, groups);
+    if (!solved) return solved.errors();
+    extra = solved->extra;
+    buses.ring = 1.0 / solved->slowest();
+    buses.tree = 2.0 / solved->slowest();
+    // The switch adds inside the node while the tree works between nodes; the slower one leads.
+    buses.nvls_tree =
+        std::min(1.0 / solved->slowest(), nvls_rate(layout, shape, groups)) * a.nvls_tree;
+  }
+  const bool many = s.shape.nodes > 1;
+  const auto t = terms(profile->nccl, s, kind, choice, buses, bytes);
+  assert(t);
+  const double factor = many ? a.latency_factor_many_nodes : a.latency_factor_one_node;
+  const double latency = factor * t->latency +
+                         seconds(many ? a.latency_many_nodes : a.latency_one_node) +
+                         crossings(s.shape, kind, choice.algorithm) * seconds(extra);
+  const double carried = t->bandwidth * ramp(a, choice.algorithm, many, bytes);
+  const double time = latency + static_cast<double>(bytes.n) / carried;
+  return Answer{from_seconds(time), name(choice.algorithm), name(choice.protocol),
+                from_seconds(latency), carried};
+}
+
+// Sends: a start, one hop, and the slowest message. All-to-all works through its peers in batches
+// of eight (NCCL's work batch).
+Answer Network::State::send(const Situation& s, Kind kind, const Rate& rate, Bytes bytes) const {
+  const Achieved& a = profile->achieved;
+  const NcclModel& m = profile->nccl;
+  const bool pcie = s.node.interconnect == topology::GpuInterconnect::pcie;
+  const double size = static_cast<double>(bytes.n);
+  const int batches = kind == Kind::all_to_all ? (s.shape.ranks + 6) / 8 : 1;
+  const bool short_message =
+      s.shape.nodes == 1 && !pcie && bytes.n <= m.send_channels_nvlink * m.send_ll_per_channel.n;
+  Answer slowest;
+  const auto consider = [&](double seconds_per_byte, Duration hop, const Ramp& loss, bool ll) {
+    if (seconds_per_byte <= 0) return;
+    const double latency = seconds(a.send_base) + batches * seconds(hop);
+    // LL carries a flag beside every word of data: half of what moves.
+    const double speed = at(loss, bytes) / (seconds_per_byte * (ll ? 2 : 1));
+    const Duration time = from_seconds(latency + size / speed);
+    if (time <= slowest.duration) return;
+    slowest = {time, "send", name(ll ? Protocol::ll : Protocol::simple), from_seconds(latency),
+               speed};
+  };
+  const Duration hop = pcie ? a.send_pcie : short_message ? a.send_nvlink_ll : a.send_nvlink_simple;
+  consider(rate.inside, hop, a.send_one_node, short_message);
+  consider(rate.outside, a.send_network_simple + rate.extra, a.send_many_nodes, false);
+  return slowest;
+}
+
+Result<Answer> Network::State::compute(Layout& layout, Kind kind, Bytes bytes, Some groups) {
+  Answer slowest;
+  const auto is_of = [&](std::size_t shape) {
+    return [&layout, shape](int group) {
+      return layout.shape_of_group[static_cast<std::size_t>(group)] == static_cast<int>(shape);
+    };
+  };
+  for (std::size_t shape = 0; shape < layout.situations.size(); ++shape) {
+    if (!groups.empty() && std::ranges::none_of(groups, is_of(shape))) continue;
+    Answer one;
+    if (is_send(kind)) {
+      const Result<Rate> found = rate(layout, pattern_of(kind, Algorithm::ring), shape, groups);
+      if (!found) return found.errors();
+      one = send(layout.situations[shape], kind, *found, bytes);
+    } else {
+      const Result<Answer> found = collective(layout, shape, kind, bytes, groups);
+      if (!found) return found.errors();
+      one = *found;
+    }
+    if (one.duration > slowest.duration) slowest = one;
+  }
+  return slowest;
+}
+
+Result<Answer> Network::State::ask(Layout& layout, Kind kind, Bytes bytes) {
+  assert(bytes.n >= 0);
+  if (bytes.n == 0 || layout.ranks.empty() || layout.ranks.front().size() == 1) return Answer{};
+  if (const auto known = layout.known.find({kind, bytes.n}); known != layout.known.end()) {
+    return known->second;
+  }
+  const Result<Answer> found = compute(layout, kind, bytes, {});
+  if (found) layout.known.emplace(std::pair{kind, bytes.n}, *found);
+  return found;
+}
+
+Network::Network(topology::Cluster cluster, std::shared_ptr<const CommunicationProfile> profile,
+                 SolverOptions options)
+    : state_(std::make_unique<State>(std::move(cluster), std::move(profile), std::move(options))) {
+  assert(topology::problems(state_->cluster).empty());
+  assert(check(*state_->profile).empty());
+}
+
+Network::~Network() = default;
+
+Result<Answer> Network::answer(Kind kind, const Groups& groups, Bytes bytes) {
+  return state_->ask(state_->layout(groups), kind, bytes);
+}
+
+Duration Network::duration(Kind kind, const Groups& groups, Bytes bytes) {
+  return duration(kind, state_->layout_of(groups), bytes);
+}
+
+const topology::Routes& Network::cover(int nodes) {
+  assert(nodes >= 1 && nodes <= state_->cluster.nodes);
+  return state_->routes_among(topology::nodes_reached(state_->cluster, nodes));
+}
+
+Network::GroupsId Network::remember(const Groups& groups) {
+  return state_->layout_of(groups);
+}
+
+Duration Network::duration(Kind kind, GroupsId groups, Bytes bytes) {
+  const Result<Answer> found = state_->ask(state_->layout(groups), kind, bytes);
+  if (!found) throw SolverFailed(found.errors().front().message);
+  return found->duration;
+}
+
+Duration Network::duration(Kind kind, GroupsId groups, Bytes bytes, std::span<const int> of) {
+  Layout& layout = state_->layout(groups);
+  if (of.empty() || bytes.n == 0 || layout.ranks.front().size() == 1) return Duration{};
+  const Result<Answer> found = state_->compute(layout, kind, bytes, of);
+  if (!found) throw SolverFailed(found.errors().front().message);
+  return found->duration;
+}
+
+Duration Network::duration(const Groups& groups, std::span<const std::int64_t> bytes) {
+  if (groups.ranks.empty() || groups.ranks.front().size() == 1) return {};
+  return state_->pairs(state_->layout(groups), bytes);
+}
+
+bool Network::crosses_nodes(const Groups& groups) const {
+  const Layout& layout = state_->layout(groups);
+  return std::ranges::any_of(layout.situations,
+                             [](const Situation& s) { return s.shape.nodes > 1; });
+}
+
+Bytes Network::communicator_memory(const Groups& groups, Purpose purpose) const {
+  const Layout& layout = state_->layout(groups);
+  Bytes most{};
+  for (const Situation& s : layout.situations) {
+    most = std::max(most, communicator_buffers(*state_->profile, s, purpose != Purpose::sends,
+                                               purpose != Purpose::collectives));
+  }
+  return most;
+}
+
+int Network::channels(const Groups& groups) const {
+  const Layout& layout = state_->layout(groups);
+  int most = 0;
+  for (const Situation& s : layout.situations) {
+    if (s.shape.ranks > 1) most = std::max(most, s.graph.launched);
+  }
+  return most;
+}
+
+const topology::Cluster& Network::cluster() const {
+  return state_->cluster;
+}
+
+const Solver& Network::solver() const {
+  return state_->solver;
+}
+
+}  // namespace sim::network

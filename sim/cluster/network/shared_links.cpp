@@ -1,0 +1,140 @@
+#include "sim/cluster/network/shared_links.h"
+
+#include <algorithm>
+#include <cassert>
+#include <cmath>
+#include <utility>
+
+namespace sim::network {
+
+SharedLinks::SharedLinks(const std::vector<SharedKind>& kinds) : uses_(kinds.size()) {
+  std::map<int, std::vector<std::pair<std::size_t, double>>> links;
+  for (std::size_t kind = 0; kind < kinds.size(); ++kind) {
+    flow_bytes_.push_back(std::max(1.0, kinds[kind].flow_bytes));
+    for (const SharedKind::Use& use : kinds[kind].uses) {
+      links[use.link].emplace_back(kind, use.busy_seconds);
+    }
+  }
+  // Symmetric fabrics have few different links.
+  std::map<std::vector<std::pair<std::size_t, double>>, int> distinct;
+  for (const auto& [link, users] : links) distinct.try_emplace(users, link);
+  for (const auto& [users, link] : distinct) {
+    for (const auto& [kind, busy] : users) uses_[kind].push_back({rows_.size(), busy});
+    rows_.push_back(link);
+  }
+}
+
+SharedLinks::Handle SharedLinks::start(Time now, std::size_t kind, Duration alone, Handle follows) {
+  assert(kind < uses_.size());
+  const Handle handle = ++last_;
+  Active& transfer = active_[handle];
+  transfer.kind = kind;
+  transfer.follows = follows;
+  transfer.since = transfer.begin = now;
+  transfer.duration = alone;
+  transfer.left_ps = static_cast<double>(alone.ps);
+  transfer.alone = std::max(seconds(alone), 1e-12);
+  transfer.end = now + alone;
+  if (follows != 0) {
+    set_speed(now, handle, transfer, active_.at(follows).speed);
+  } else {
+    share(now);
+  }
+  return handle;
+}
+
+void SharedLinks::finish(Time now, Handle handle) {
+  const auto found = active_.find(handle);
+  assert(found != active_.end());
+  assert(now >= found->second.begin + found->second.duration);
+  const bool loads = found->second.follows == 0;
+  active_.erase(found);
+  if (loads) share(now);
+}
+
+std::vector<SharedLinks::Handle> SharedLinks::take_changed() {
+  std::ranges::sort(changed_);
+  changed_.erase(std::unique(changed_.begin(), changed_.end()), changed_.end());
+  return std::exchange(changed_, {});
+}
+
+void SharedLinks::set_speed(Time now, Handle handle, Active& transfer, double speed) {
+  if (speed == transfer.speed) return;
+  transfer.left_ps -= transfer.speed * static_cast<double>((now - transfer.since).ps);
+  transfer.left_ps = std::max(0.0, transfer.left_ps);
+  transfer.since = now;
+  transfer.speed = speed;
+  transfer.slowed = true;
+  const Time earliest = transfer.begin + transfer.duration;
+  const Duration rest{static_cast<std::int64_t>(std::ceil(transfer.left_ps / speed))};
+  transfer.end = std::max({now + rest, earliest, now});
+  changed_.push_back(handle);
+}
+
+// Water-filling: `level` is the rate that every flow not yet held back has reached.
+void SharedLinks::share(Time now) {
+  struct Load {
+    double held = 0;    // share taken by transfers whose speed is settled
+    double rising = 0;  // share per unit of level of the others
+  };
+  std::map<std::size_t, Load> loads;
+  struct Rising {
+    Handle handle;
+    Active* transfer;
+    double full;  // level at which it is at full speed
+  };
+  std::vector<Rising> rising;
+  for (auto& [handle, transfer] : active_) {
+    if (transfer.follows != 0) continue;
+    const double full = flow_bytes_[transfer.kind] / transfer.alone;
+    rising.push_back({handle, &transfer, full});
+    for (const Entry& use : uses_[transfer.kind]) {
+      loads[use.row].rising += use.busy_seconds / transfer.alone / full;
+    }
+  }
+  std::map<Handle, double> speeds;
+  const auto settle = [&](const Rising& r, double speed) {
+    for (const Entry& use : uses_[r.transfer->kind]) {
+      Load& load = loads[use.row];
+      const double alone = use.busy_seconds / r.transfer->alone;
+      load.rising -= alone / r.full;
+      load.held += alone * speed;
+    }
+    speeds[r.handle] = speed;
+  };
+  constexpr double slack = 1e-12;
+  while (!rising.empty()) {
+    double next = rising.front().full;
+    for (const Rising& r : rising) next = std::min(next, r.full);
+    double level = next;
+    for (const auto& [row, load] : loads) {
+      if (load.rising <= slack / next) continue;
+      if (load.held + load.rising * level > 1 + 1e-9) {
+        level = std::min(level, std::max(0.0, 1 - load.held) / load.rising);
+      }
+    }
+    // Those at full speed, and those that cross a link that is full now.
+    std::vector<Rising> still, done;
+    for (const Rising& r : rising) {
+      const bool full = level >= r.full * (1 - slack);
+      const bool held = std::ranges::any_of(uses_[r.transfer->kind], [&](const Entry& use) {
+        const Load& load = loads[use.row];
+        return level < next && load.held + load.rising * level >= 1 - 1e-9;
+      });
+      (full || held ? done : still).push_back(r);
+    }
+    assert(!done.empty());
+    // A transfer that is held back to nothing by rounding still moves.
+    for (const Rising& r : done) settle(r, std::clamp(level / r.full, 1e-9, 1.0));
+    rising = std::move(still);
+  }
+  for (const auto& [row, load] : loads) fullest_ = std::max(fullest_, load.held);
+  for (auto& [handle, transfer] : active_) {
+    const Handle leader = transfer.follows == 0 ? handle : transfer.follows;
+    const auto speed = speeds.find(leader);
+    // A leader that has ended leaves its followers at full speed.
+    set_speed(now, handle, transfer, speed == speeds.end() ? 1.0 : speed->second);
+  }
+}
+
+}  // namespace sim::network

@@ -1,0 +1,189 @@
+#include "sim/cluster/topology/inspect.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+
+namespace sim::topology {
+namespace {
+
+std::string list(const std::vector<std::string>& names) {
+  std::string text;
+  for (std::size_t i = 0; i < names.size() && i < 8; ++i) text += (i ? ", " : "") + names[i];
+  if (names.size() > 8) text += fmt::format(" and {} more", names.size() - 8);
+  return text;
+}
+
+int socket_of(const std::vector<int>& said, int index, int count, int sockets) {
+  return said.empty() ? index * sockets / std::max(1, count)
+                      : said[static_cast<std::size_t>(index)];
+}
+
+constexpr int most_inspected_nodes = 4096;
+
+}  // namespace
+
+std::vector<Finding> inspect(const Node& node) {
+  std::vector<Finding> all;
+  std::map<int, int> users;
+  for (int gpu = 0; gpu < node.gpus && node.nics > 0; ++gpu) {
+    const int nic = node.nic_of_gpu[static_cast<std::size_t>(gpu)];
+    ++users[nic];
+    const int at = socket_of(node.socket_of_gpu, gpu, node.gpus, node.sockets);
+    const int there = socket_of(node.socket_of_nic, nic, node.nics, node.sockets);
+    if (at != there) {
+      all.push_back({true, fmt::format("GPU {} (socket {}) uses NIC {} on the far socket {}: its "
+                                       "traffic crosses the link between the sockets",
+                                       gpu, at, nic, there)});
+    }
+  }
+  std::map<int, std::vector<std::string>> by_count;
+  for (const auto& [nic, count] : users) by_count[count].push_back(std::to_string(nic));
+  if (by_count.size() > 1) {
+    std::string text = "uneven rails:";
+    for (const auto& [count, nics] : by_count) {
+      text += fmt::format(" NIC {} has {} GPU{};", list(nics), count, count == 1 ? "" : "s");
+    }
+    text.back() = '.';
+    all.push_back({true, text.substr(0, text.size() - 1)});
+  }
+  const double per_gpu =
+      node.nics == 0 ? 0 : static_cast<double>(node.nic.bytes_per_second) * node.nics / node.gpus;
+  if (per_gpu == 0) {
+    all.push_back({false, fmt::format("{} GPUs, {} NICs", node.gpus, node.nics)});
+  } else {
+    const auto pcie = static_cast<double>(node.pcie.bytes_per_second);
+    all.push_back({false, fmt::format("{} GPUs, {} NICs: {:.1f} GB/s of network per GPU", node.gpus,
+                                      node.nics, per_gpu / 1e9)});
+    if (pcie > 0 && static_cast<double>(node.nic.bytes_per_second) > pcie) {
+      all.push_back(
+          {true, fmt::format("a NIC of {:.1f} GB/s sits on PCIe of {:.1f} GB/s",
+                             static_cast<double>(node.nic.bytes_per_second) / 1e9, pcie / 1e9)});
+    }
+  }
+  return all;
+}
+
+std::vector<Finding> inspect(const Cluster& cluster, double least_bisection) {
+  std::vector<Finding> all = inspect(cluster.node);
+  for (const Condition& c : cluster.conditions) {
+    if (c.nic >= 0 && c.bandwidth == 0)
+      all.push_back(
+          {true, fmt::format("NIC {} of node {} has failed: its GPUs share another's rail", c.nic,
+                             c.node)});
+    else if (c.bandwidth < 1 || c.speed < 1)
+      all.push_back({true, fmt::format("a part of {} {} runs at {:.0f} %",
+                                       c.leaf >= 0    ? "leaf"
+                                       : c.spine >= 0 ? "spine"
+                                                      : "node",
+                                       c.leaf >= 0    ? c.leaf
+                                       : c.spine >= 0 ? c.spine
+                                                      : c.node,
+                                       100 * std::min(c.bandwidth, c.speed))});
+  }
+  if (cluster.nodes < 2) return all;
+  if (cluster.nodes > most_inspected_nodes) {
+    all.push_back(
+        {false, fmt::format("bisection not computed above {} nodes", most_inspected_nodes)});
+    return all;
+  }
+  const double share = bisection_share(cluster);
+  const bool short_of = least_bisection > 0 && share < least_bisection * (1 - 1e-9);
+  all.push_back(
+      {short_of,
+       fmt::format("the halves of the nodes reach each other at {:.1f} % of their NICs{}",
+                   100 * share,
+                   short_of ? fmt::format(", {:.1f} % are claimed", 100 * least_bisection) : "")});
+  return all;
+}
+
+std::vector<Finding> inspect(const Wiring& wiring, double least_bisection) {
+  std::vector<Finding> all;
+  const std::size_t switches = wiring.switches.size();
+  const std::size_t n = switches + wiring.hosts.size();
+  std::vector<int> root(n);
+  std::iota(root.begin(), root.end(), 0);
+  const auto find = [&](int v) {
+    while (root[static_cast<std::size_t>(v)] != v) {
+      auto& up = root[static_cast<std::size_t>(v)];
+      up = root[static_cast<std::size_t>(up)];
+      v = up;
+    }
+    return v;
+  };
+  std::vector<double> down(switches, 0), up(switches, 0);
+  std::vector<int> ports(wiring.hosts.size(), 0), attached(switches, 0);
+  for (const Wiring::Cable& cable : wiring.cables) {
+    root[static_cast<std::size_t>(find(cable.a))] = find(cable.b);
+    const double rate = cable.bytes_per_second > 0 ? cable.bytes_per_second : 1;
+    for (const auto& [from, to] : {std::pair{cable.a, cable.b}, {cable.b, cable.a}}) {
+      const auto v = static_cast<std::size_t>(from);
+      const bool host = static_cast<std::size_t>(to) >= switches;
+      if (v >= switches) {
+        ++ports[v - switches];
+      } else {
+        (host ? down : up)[v] += rate;
+        attached[v] += host;
+      }
+    }
+  }
+  std::map<int, std::vector<std::string>> parts;
+  for (std::size_t h = 0; h < wiring.hosts.size(); ++h) {
+    parts[find(static_cast<int>(switches + h))].push_back(wiring.hosts[h]);
+  }
+  if (parts.size() > 1) {
+    const auto largest = std::ranges::max_element(
+        parts, [](const auto& a, const auto& b) { return a.second.size() < b.second.size(); });
+    std::vector<std::string> lost;
+    for (const auto& [key, hosts] : parts) {
+      if (key != largest->first) lost.insert(lost.end(), hosts.begin(), hosts.end());
+    }
+    all.push_back({true, fmt::format("{} of {} hosts are not reached by the others: {}",
+                                     lost.size(), wiring.hosts.size(), list(lost))});
+  }
+  std::map<int, std::vector<std::string>> by_ports, by_hosts;
+  for (std::size_t h = 0; h < ports.size(); ++h) by_ports[ports[h]].push_back(wiring.hosts[h]);
+  if (by_ports.size() > 1) {
+    std::string text = "uneven rails:";
+    for (const auto& [count, hosts] : by_ports)
+      text += fmt::format(" {} ports: {};", count, list(hosts));
+    text.pop_back();
+    all.push_back({true, text});
+  }
+  int leaves = 0;
+  double worst = 0;
+  std::string where;
+  for (std::size_t s = 0; s < switches; ++s) {
+    if (attached[s] == 0) continue;
+    ++leaves;
+    by_hosts[attached[s]].push_back(wiring.switches[s]);
+    if (up[s] > 0 && down[s] / up[s] > worst) {
+      worst = down[s] / up[s];
+      where = wiring.switches[s];
+    }
+  }
+  all.push_back(
+      {false, fmt::format("{} hosts on {} leaves, {} switches above them", wiring.hosts.size(),
+                          leaves, switches - static_cast<std::size_t>(leaves))});
+  if (by_hosts.size() > 1) {
+    std::string text = "leaves of different sizes:";
+    for (const auto& [count, names] : by_hosts)
+      text += fmt::format(" {} ports down: {};", count, list(names));
+    text.pop_back();
+    all.push_back({false, text});
+  }
+  const bool rates = std::ranges::any_of(
+      wiring.cables, [](const auto& cable) { return cable.bytes_per_second > 0; });
+  if (worst > 0 && rates) {
+    const bool short_of = least_bisection > 0 && 1 / worst < least_bisection * (1 - 1e-9);
+    all.push_back(
+        {short_of,
+         fmt::format("leaf {} has {:.2f}:1 ports down to ports up{}", where, worst,
+                     short_of ? fmt::format(", 1:{:.2f} is claimed", least_bisection) : "")});
+  }
+  return all;
+}
+
+}  // namespace sim::topology

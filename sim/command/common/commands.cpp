@@ -1,0 +1,52 @@
+// commands.cpp — the table of commands: adding one is a file beside this one, a line in command.h
+// and a row here.
+#include "sim/command/common/command.h"
+
+namespace sim::command {
+
+const std::vector<Command>& commands() {
+  static const std::vector<Command> table = {
+      {"run", "PLAN [KEY=VALUE ...]", "one training step: the answer, then what limits it",
+       "llama-2-7b-64 tp=4", run_run},
+      {"explain", "PLAN [KEY=VALUE ...]", "where the memory goes, why it runs out, what would fit",
+       "llama-2-7b-64", run_explain},
+      {"sweep", "GRID [-o FOLDER]", "every point of a grid: what fits, how fast, why not",
+       "paper-454 -o results", run_sweep},
+      {"plan", "MODEL CLUSTER ... | FILE", "the best of all plans, and why not the others",
+       "llama-3.1-8b dgx-h100 --gpus 16 --batch 64 --sequence 8192", run_plan},
+      {"merge", "FOLDER ... [-o FOLDER]", "shards of many machines become the whole",
+       "results -o whole", run_merge},
+      {"whatif", "PLAN --vary KEY=V1,V2", "the same plan under changed conditions, side by side",
+       "llama-2-7b-64 --vary tp=2,8", run_whatif},
+      {"schedule", "NAME --stages P ...", "a pipeline schedule: its picture, time and memory",
+       "1f1b --stages 4 --microbatches 8", run_schedule},
+      {"campaign", "FILE | PLAN | --step-time T",
+       "a run over weeks: failures, checkpoints, what is kept",
+       "--step-time 10 --gpus 64 --mtbf 3h --checkpoint-write 60s", run_campaign},
+      {"topo", "check|time|place|import|export", "a cluster: what is wrong, how fast, its drawing",
+       "check dgx-h100", run_topo},
+      {"memory", "estimate PLAN | replay FILE",
+       "the closed-form estimate; replay of an allocator trace", "estimate llama-2-7b-64",
+       run_memory},
+      {"calibrate", "SOURCE ...", "fit a profile to measurements: traces, logs, tables",
+       "nccl.csv --profile a100-80", run_calibrate},
+      {"validate", "RUNS.csv ...", "predicted against measured, for tables of measured runs",
+       "runs.csv", run_validate},
+      {"compare", "LOG PLAN | --megatron-args FILE",
+       "a run's log beside its prediction, and why they differ", "train.log llama-2-7b-64",
+       run_compare},
+      {"report", "FOLDER|PLAN [-o FILE]", "a sweep or a run as one page with charts (HTML)",
+       "llama-2-7b-64 -o run.html", run_report},
+      {"init", "plan|cluster|grid|search [FILE]", "a commented file to start from",
+       "plan my-plan.textproto", run_init},
+      {"doc", "FIELD ...", "what a field of a plan or a cluster is", "micro_batch", run_doc},
+      {"list", "[KIND]", "what there is, by name", "models", run_list},
+      {"check", "FILE ...", "every problem of input files", "my-plan.textproto", run_check},
+      {"completion", "bash|zsh|fish", "completion of commands and options for a shell", "bash",
+       run_completion},
+      {"man", "[COMMAND] [-o FOLDER]", "manual pages", "plan", run_man},
+  };
+  return table;
+}
+
+}  // namespace sim::command

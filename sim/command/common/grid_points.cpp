@@ -1,0 +1,35 @@
+#include "sim/command/common/grid_points.h"
+
+#include "sim/command/common/command.h"
+
+namespace sim::command {
+
+study::Points grid_points(const input::Grid& grid, answer::Sites& sites,
+                           engine::MemoryDetail memory) {
+  return {grid.size(), [&grid, &sites, memory](std::size_t i) {
+            const input::GridPoint from = grid.point(i);
+            answer::Site& site = *need(sites.of(*from.machine));
+            study::Point point;
+            point.name = from.name;
+            point.family = from.family;
+            point.cluster = from.machine->cluster.name;
+            point.machine = from.machine;
+            point.machine_digest = site.digest;
+            point.plan = from.plan;
+            point.memory = memory;
+            point.problems = from.problems;
+            if (point.problems.empty()) point.problems = answer::problems(point.plan, site);
+            return point;
+          }};
+}
+
+std::function<answer::Answer(const study::Point&)> evaluation(answer::Sites& sites,
+                                                               engine::MemoryDetail memory) {
+  return [&sites, memory](const study::Point& point) {
+    engine::Options how;
+    how.memory = memory;
+    return answer::evaluate(point.plan, *need(sites.of(*point.machine)), how);
+  };
+}
+
+}  // namespace sim::command

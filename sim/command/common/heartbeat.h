@@ -1,0 +1,10 @@
+// heartbeat.h — a line on stderr every quarter of a minute of a command that shows no progress of
+// its own, so that nobody waits without a word.
+#pragma once
+
+namespace sim::command {
+
+void start_patience();
+void end_patience();
+
+}  // namespace sim::command

@@ -1,0 +1,126 @@
+#include "sim/command/common/session.h"
+
+#include <malloc.h>
+
+#include <algorithm>
+#include <exception>
+#include <new>
+
+#include "sim/command/common/detail.h"
+#include "sim/command/common/grid_points.h"
+#include "sim/input/profile/residuals.h"
+#include "sim/base/cores.h"
+#include "sim/base/interruption.h"
+#include "sim/answer/evaluate.h"
+#include "sim/study/sweep/pool.h"
+#include "sim/study/sweep/sweep.h"
+
+namespace sim::command {
+
+namespace {
+
+int code_of(const std::function<int()>& function) {
+  try {
+    return function();
+  } catch (const Stop& stop) {
+    return report_stop(stop, true);
+  } catch (const Interrupted&) {
+    return exit_interrupted;
+  } catch (const std::exception& error) {
+    return report_stop(stop_of(error), true);
+  }
+}
+
+}  // namespace
+
+Stop stop_of(const std::exception& error) {
+  if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr)
+    return {exit_system,
+            "out of memory, of the host or of its limit (`ulimit -v`); a smaller plan or grid, "
+            "fewer --jobs, or --memory none where a command has it need less"};
+  if (dynamic_cast<const study::NoWorker*>(&error) != nullptr) return {exit_system, error.what()};
+  return {exit_bug, std::string("a bug of ours: ") + error.what()};
+}
+
+void keep_freed_memory() {
+#ifdef __GLIBC__
+  constexpr int mebibyte = 1 << 20;
+  ::mallopt(M_TRIM_THRESHOLD, 256 * mebibyte);
+  ::mallopt(M_MMAP_THRESHOLD, 32 * mebibyte);  // the most that glibc takes
+#endif
+}
+
+Reply listen(const std::function<int()>& function) {
+  Reply reply;
+  capture(&reply.said);
+  reply.code = code_of(function);
+  capture(nullptr);
+  return reply;
+}
+
+Reply ask(const std::string& name, const Arguments& arguments) {
+  return listen([&] {
+    constexpr Globals globals{.json = true, .quiet = true};
+    for (const Command& command : commands())
+      if (name == command.name) return start(command, arguments, globals);
+    throw Stop{exit_usage, "there is no command '" + name + "'"};
+  });
+}
+
+answer::Sites& kept_sites() {
+  // Never taken apart: the end of the process does it faster.
+  static answer::Sites& sites = *new answer::Sites;
+  return sites;
+}
+
+const input::RunResiduals& kept_residuals() {
+  static const input::RunResiduals residuals = need(input::find_residuals());
+  return residuals;
+}
+
+struct SweepWalk::State {
+  input::Grid grid;
+  study::Points points;
+  study::SweepCalls calls;
+  std::size_t jobs = 1;
+  std::size_t at = 0;              // the next point
+  std::vector<std::string> lines;  // of the points from `first` on
+  std::size_t first = 0;
+  std::size_t batch = 0;  // points that are answered at once
+};
+
+SweepWalk::SweepWalk(const std::string& grid, const std::vector<std::string>& settings,
+                     const std::string& memory, int jobs)
+    : state_(std::make_unique<State>()) {
+  state_->grid = need(input::load_grid(workload_path(grid), settings));
+  for (const auto& machine : state_->grid.machines()) need(kept_sites().of(*machine));
+  const engine::MemoryDetail detail = detail_named(memory);
+  state_->points = grid_points(state_->grid, kept_sites(), detail);
+  state_->calls.evaluate = evaluation(kept_sites(), detail);
+  state_->jobs = static_cast<std::size_t>(jobs > 0 ? jobs : cores());
+}
+
+SweepWalk::~SweepWalk() = default;
+
+std::size_t SweepWalk::size() const {
+  return state_->points.count;
+}
+
+std::optional<std::string> SweepWalk::next(const std::function<bool()>& go_on) {
+  State& now = *state_;
+  if (now.at == now.points.count || !go_on()) return std::nullopt;
+  if (now.at == now.first + now.lines.size()) {
+    // The first answers come soon; later ones are not held up by new processes.
+    constexpr std::size_t least = 16, most = 1024;
+    now.batch = now.jobs == 1 ? 1 : std::clamp(2 * now.batch, least * now.jobs, most * now.jobs);
+    now.first = now.at;
+    const std::size_t count = std::min(now.batch, now.points.count - now.at);
+    now.calls.go_on = [&](const study::SweepCounts&) { return go_on(); };
+    now.lines =
+        study::records_of(now.points, now.first, count, static_cast<int>(now.jobs), now.calls);
+    if (now.lines.empty()) return std::nullopt;
+  }
+  return now.lines[now.at++ - now.first];
+}
+
+}  // namespace sim::command

@@ -1,0 +1,106 @@
+#include "sim/command/common/watch.h"
+
+#include <fmt/format.h>
+
+#include "sim/output/memory/memory_plot.h"
+#include "sim/output/output.h"
+
+namespace sim::command {
+
+void declare_plan(Options& options) {
+  options.value("cluster", "NAME", "run on this cluster instead of the plan's")
+      .value("megatron-args", "FILE", "a launch script of Megatron-LM instead of a plan");
+}
+
+input::PlanFile load_plan(const Options& options, const Globals& globals) {
+  auto [path, settings] = options.named();
+  if (options.has("cluster")) settings.push_back("cluster=" + options.text("cluster"));
+  input::PlanFile file;
+  if (options.has("megatron-args")) {
+    if (!path.empty()) throw Stop{exit_usage, "either a plan or --megatron-args, not both"};
+    file = need(input::load_megatron(options.text("megatron-args"), settings));
+  } else {
+    if (path.empty() && settings.empty()) throw Stop{exit_usage, "name a plan, or --megatron-args"};
+    if (!path.empty()) path = workload_path(path);
+    file = need(input::load_plan(path, settings));
+  }
+  if (!globals.quiet) {
+    for (const std::string& text : file.notes) note("note: " + text);
+  }
+  return file;
+}
+
+answer::Site& site_of(const input::PlanFile& file, answer::Sites& sites) {
+  answer::Site& site = *need(sites.of(file.machine));
+  const std::string where =
+      file.plan.architecture.name + " on " + site.machine.cluster.name;
+  Diagnostics broken;
+  for (std::string& rule : answer::problems(file.plan, site))
+    broken.push_back({where, std::move(rule)});
+  if (!broken.empty()) throw Stop{complain(broken), ""};
+  return site;
+}
+
+void declare_watch(Options& options) {
+  options.output("trace", "FILE", "also write a Perfetto trace (ui.perfetto.dev opens it)")
+      .output("memory-plot", "FILE", "also draw memory over time by category (SVG)")
+      .output("memory-snapshot", "FILE",
+              "also write a PyTorch memory snapshot (pytorch.org/memory_viz opens it); each rank "
+              "class is a device");
+}
+
+bool Watch::wanted(const Options& options) {
+  return options.has("trace") || options.has("memory-plot") || options.has("memory-snapshot");
+}
+
+namespace {
+
+// "stage 0, cp rank 1 (32 ranks)", for the tracks of a trace.
+std::vector<std::string> class_names(const program::Job& job) {
+  std::vector<std::string> names;
+  for (const program::Program& program : job.classes) {
+    const std::string cp =
+        job.mesh.degrees().cp > 1 ? fmt::format(", cp rank {}", program.cp_rank) : "";
+    names.push_back(fmt::format("stage {}{} ({} ranks)", program.stage, cp, program.ranks));
+  }
+  return names;
+}
+
+void write(const std::string& path, std::string_view text) {
+  const std::string problem = output::write_file(path, text);
+  if (!problem.empty()) throw Stop{exit_io, problem};
+}
+
+}  // namespace
+
+Watch::Watch(const Options& options, const program::Job& job)
+    : plot_(options.text("memory-plot")), snapshot_(options.text("memory-snapshot")) {
+  const std::string trace = options.text("trace");
+  if (!trace.empty()) {
+    trace_writer_ = std::make_unique<output::PerfettoTrace>(class_names(job));
+    const std::string problem = trace_writer_->open(trace);
+    if (!problem.empty()) throw Stop{exit_io, problem};
+    add(*trace_writer_);
+  }
+  if (!plot_.empty()) {
+    timeline_ = std::make_unique<output::MemoryTimeline>();
+    write(plot_, "");
+    add(*timeline_);
+  }
+  if (!snapshot_.empty()) {
+    history_ = std::make_unique<output::MemorySnapshot>(job.classes.size());
+    write(snapshot_, "");
+    add(*history_);
+  }
+}
+
+void Watch::finish(const answer::Answer& answer) {
+  if (trace_writer_) {
+    const std::string problem = trace_writer_->close();
+    if (!problem.empty()) throw Stop{exit_io, problem};
+  }
+  if (timeline_) write(plot_, output::memory_plot(answer, *timeline_));
+  if (history_) write(snapshot_, history_->pickle());
+}
+
+}  // namespace sim::command

@@ -1,0 +1,326 @@
+#include "sim/engine/fast/dataflow.h"
+
+#include <algorithm>
+#include <cassert>
+
+#include "sim/base/interruption.h"
+#include "sim/allocator/options.h"
+#include "sim/engine/fast/dataflow_engine.h"
+
+namespace sim::engine {
+
+using program::Instruction;
+using program::Op;
+using program::Stream;
+
+Dataflow::Dataflow(const program::Job& job, const Times& times, const Memory& memory,
+                   const Options& options)
+    : job_(job), times_(times), memory_(memory), options_(options) {
+  const auto parsed = allocator::parse_options(memory.options);
+  assert(parsed);
+  const DriverCosts costs{times.device_malloc, times.device_malloc_per_gib, times.device_free};
+  for (std::size_t c = 0; c < job.classes.size(); ++c)
+    ranks_.push_back(std::make_unique<RankState>(job.classes[c], times.classes[c],
+                                                 capacity(memory, c), costs, *parsed));
+  if (options.observer)
+    for (std::size_t c = 0; c < ranks_.size(); ++c)
+      ranks_[c]->memory.watch(*options.observer, static_cast<int>(c));
+  for (auto& r : ranks_)
+    r->queues.assign(times.single_queue ? 1 : program::stream_count,
+                     HardwareQueue(times.launch_queue));
+  for (const program::Program& program : job.classes) {
+    std::vector<const MemoryCode*>& blocks = memory_code_.emplace_back();
+    for (const program::Block& block : program.blocks)
+      blocks.push_back(places_tensors(options.memory) ? memory_codes_.of(block) : &no_memory);
+    channels_of_.emplace_back(program.exchanges.size());
+    others_of_.emplace_back(program.exchanges.size());
+  }
+  for (std::size_t c = 0; c < job.classes.size(); ++c) {
+    const auto stage = static_cast<std::size_t>(job.classes[c].stage);
+    if (of_stage_.size() <= stage) of_stage_.resize(stage + 1);
+    of_stage_[stage].push_back(static_cast<int>(c));
+  }
+  setup_meetings();
+}
+
+void Dataflow::setup_meetings() {
+  meeting_of_.resize(ranks_.size());
+  std::map<std::pair<std::size_t, int>, int> known;  // (stream, first member) -> index
+  for (std::size_t c = 0; c < ranks_.size(); ++c) {
+    meeting_of_[c].fill(-1);
+    for (const program::Transfer& transfer : job_.classes[c].transfers) {
+      const std::size_t s = at(transfer.communicator);
+      const std::vector<int>& who =
+          job_.mesh.members(communicator_of(transfer.communicator), static_cast<int>(c));
+      if (who.size() < 2) continue;
+      const auto [it, added] =
+          known.emplace(std::pair{s, who.front()}, static_cast<int>(meetings_.size()));
+      if (added) meetings_.push_back({who, {}, 0});
+      meeting_of_[c][s] = it->second;
+    }
+  }
+}
+
+void Dataflow::observe(int c, const RankState& r, Stream stream, const Instruction& i, Time start,
+                       Time waited, Time end) const {
+  options_.observer->operation(c, stream, r.program.labels[i.label], resolve(r.program, r.at),
+                               start, waited, end);
+}
+
+void Dataflow::lift(RankState& r, Stream stream, Time until, Account account) {
+  Time& tail = r.clock.tail[at(stream)];
+  if (until <= tail) return;
+  if (stream == Stream::compute) r.timeline.lift(account, until - tail);
+  tail = until;
+}
+
+Account Dataflow::why(const RankState& r, Time start, Account otherwise) const {
+  if (start == r.clock.cpu) return Account::host;
+  if (times_.single_queue && start == r.queue) return r.queue_account;
+  return otherwise;
+}
+
+void Dataflow::admit(RankState& r, Stream stream, std::int64_t entries) const {
+  HardwareQueue& queue = r.queue_of(stream);
+  assert(queue.knows_room_for(entries));
+  r.clock.cpu = std::max(r.clock.cpu, queue.room_for(entries));
+  queue.issue(entries);
+}
+
+void Dataflow::launched(RankState& r, Stream stream, std::int64_t entries, Time start) const {
+  if (times_.single_queue) r.queue = start;
+  r.queue_of(stream).start(entries, start);
+}
+
+void Dataflow::kernel(int c, RankState& r, const Instruction& i) {
+  const Resource resource = resource_of(i.stream);
+  const bool launches = resource != Resource::cpu_cores;
+  r.clock.cpu = r.clock.cpu + times_.launch;
+  if (launches) admit(r, i.stream, 1);
+  Time& tail = r.clock.tail[at(i.stream)];
+  Time& free = r.free[static_cast<std::size_t>(resource)];
+  const bool beside = i.flags & program::beside;
+  Time start = std::max({r.clock.cpu, tail, beside ? tail : free});
+  if (times_.single_queue && launches) start = std::max(start, r.queue);
+  const auto& durations =
+      i.flags & program::overlapped ? r.times.kernel_overlapped : r.times.kernel;
+  const Time end = start + durations[i.index];
+  const Account idle =
+      why(r, start, i.stream == Stream::compute ? Account::other : account_of(i.stream));
+  tail = end;
+  if (!beside) free = end;
+  if (!beside && resource == Resource::sms)
+    r.timeline.kernel(start, end, kernel_account(i.flags), idle);
+  if (launches) {
+    launched(r, i.stream, 1, start);
+    r.queue_account = idle;
+  }
+  if (options_.observer) observe(c, r, i.stream, i, start, start, end);
+}
+
+bool Dataflow::collective(int c, RankState& r, const Instruction& i) {
+  const program::Transfer& transfer = r.program.transfers[i.index];
+  const Stream q = transfer.communicator;
+  Time& tail = r.clock.tail[at(q)];
+  const Account account = account_of(q);
+  const int group = meeting_of_[static_cast<std::size_t>(c)][at(q)];
+  if (group >= 0 && !times_.single_queue) return meet_later(c, r, i, group);
+  if (!r.posted) {
+    r.clock.cpu = r.clock.cpu + times_.launch_collective;
+    admit(r, q, times_.queue_entries_per_collective);
+    r.post = std::max({r.clock.cpu, tail, r.clock.tail[at(i.stream)]});
+    if (times_.single_queue) r.post = std::max(r.post, r.queue);
+    if (group >= 0 && !r.alone) {
+      r.posted = true;
+      come(meetings_[static_cast<std::size_t>(group)], r.meetings[at(q)], r.post);
+    }
+  }
+  Time start = r.post;
+  if (group >= 0) {
+    Ends ends;
+    if (r.alone) {
+      if (!r.alone->next(q, r.post, ends)) return false;
+    } else {
+      const auto all = leave(meetings_[static_cast<std::size_t>(group)], r.meetings[at(q)]);
+      if (!all) return false;
+      ends.met = *all;
+      note_met(r, q, r.post, ends);
+    }
+    start = ends.met;
+    ++r.meetings[at(q)];
+    r.posted = false;
+  }
+  const auto& durations =
+      i.flags & program::overlapped ? r.times.transfer_overlapped : r.times.transfer;
+  const Time end = start + durations[i.index];
+  const Account late = why(r, r.post, account);
+  launched(r, q, times_.queue_entries_per_collective, r.post);
+  r.queue_account = late;
+  tail = end;
+  const Account waiting = waits_for_stages(q) ? Account::pp_fill_drain : account;
+  if (i.flags & program::joins) {
+    lift(r, i.stream, r.post, late);
+    lift(r, i.stream, start, waiting);
+    lift(r, i.stream, end, account);
+  }
+  if (i.event != 0) r.events[i.event] = {end, durations[i.index], account, waiting};
+  if (options_.observer) observe(c, r, q, i, r.post, start, end);
+  return true;
+}
+
+void Dataflow::wait(RankState& r, const Instruction& i) {
+  const EventEnd& event = r.events[i.event];
+  const Time tail = r.clock.tail[at(i.stream)];
+  if (event.when <= tail) return;
+  const Duration own = std::min(event.transfer, event.when - tail);
+  lift(r, i.stream, Time{event.when.ps - own.ps}, event.waiting);
+  lift(r, i.stream, event.when, event.account);
+}
+
+void Dataflow::work_on_host(RankState& r, const Instruction& i) {
+  if (i.index != static_cast<std::uint32_t>(program::HostWork::data)) {
+    r.clock.cpu = r.clock.cpu + i.value * times_.host[i.index];
+    return;
+  }
+  const Duration late = data_waits_(r.clock.cpu - r.timeline.front_of_step());
+  r.timeline.lift(Account::data, late);
+  r.clock.cpu = r.clock.cpu + late;
+}
+
+// False when the instruction needs something that another class has not issued yet.
+bool Dataflow::execute(int c, RankState& r, const Instruction& i, const MemoryCode& memory,
+                       std::uint32_t frame_base, std::uint32_t layer_base) {
+  const auto slot_of = [&](program::Space space, std::uint32_t index) {
+    return slot_number(r.program, space, index, frame_base, layer_base);
+  };
+  // Of a stream with something that has not ended it is not known yet when it has.
+  const auto known = [&](Stream stream) {
+    return r.clock.open[at(stream)] == 0 || r.posted ||
+           complete_all(c, r, program::bit_of(stream));
+  };
+  switch (i.op) {
+    case Op::alloc:
+      return allocate(c, r, i, memory, slot_of(i.space, i.index));
+    case Op::free:
+      return free(c, r, i, memory, slot_of(i.space, i.index));
+    case Op::move: {
+      const program::Slot to = program::destination(i);
+      r.memory.move(slot_of(i.space, i.index), slot_of(to.space, to.index));
+      return true;
+    }
+    case Op::record_stream:
+      r.memory.record_stream(slot_of(i.space, i.index), i.stream);
+      return true;
+    case Op::kernel:
+      if (!known(i.stream)) return false;
+      kernel(c, r, i);
+      return true;
+    case Op::collective:
+      return known(i.stream) && collective(c, r, i);
+    case Op::exchange:
+      return known(i.stream) && exchange(c, r, i);
+    case Op::wait:
+      if (!known(i.stream) || !event_known(c, r, i.event)) return false;
+      r.clock.cpu = r.clock.cpu + times_.event;
+      wait(r, i);
+      return true;
+    case Op::record:
+      if (!known(i.stream)) return false;
+      r.clock.cpu = r.clock.cpu + times_.event;
+      r.events[i.event] = {
+          r.clock.tail[at(i.stream)], {}, account_of(i.stream), account_of(i.stream)};
+      return true;
+    case Op::sync_event:
+      if (!event_known(c, r, i.event)) return false;
+      r.clock.cpu = std::max(r.clock.cpu, r.events[i.event].when) + times_.synchronize;
+      return true;
+    case Op::sync_stream:
+      if (!known(i.stream)) return false;
+      r.clock.cpu = std::max(r.clock.cpu, r.clock.tail[at(i.stream)]) + times_.synchronize;
+      return true;
+    case Op::sync_device:
+      if (!complete_all(c, r, ~program::Streams{0})) return false;
+      lift(r, Stream::compute, r.clock.idle(), Account::other);
+      r.clock.cpu = std::max(r.clock.cpu, r.clock.idle()) + times_.synchronize;
+      return true;
+    case Op::host:
+      work_on_host(r, i);
+      return true;
+  }
+  return true;
+}
+
+// Runs a class until it stops or lacks something; whether it got anywhere. Flattened: half of what
+// an operation takes would go into calls.
+[[gnu::flatten]] bool Dataflow::advance(int c) {
+  RankState& r = *ranks_[static_cast<std::size_t>(c)];
+  const bool settled = settle(c, r);
+  const std::int64_t before = r.executed;
+  const std::vector<program::Pass>& passes = *r.at.passes;
+  const std::uint32_t frames = r.program.fixed_slots + r.program.local_slots;
+  while (r.at.pass < r.stop) {
+    stay_interruptible();
+    const program::Pass& pass = passes[r.at.pass];
+    const std::vector<program::Call>& calls = r.program.templates[pass.pattern].calls;
+    if (r.at.call == 0 && r.at.instruction == 0 && !r.posted && pass.acquires &&
+        (r.live.empty() || r.live.back() != pass.frame))
+      r.live.push_back(pass.frame);
+    const std::uint32_t frame_base = frames + pass.frame * r.program.frame_slots;
+    while (r.at.call < calls.size()) {
+      const program::Call& call = calls[r.at.call];
+      const std::vector<Instruction>& code = r.program.blocks[call.block].code;
+      const MemoryCode& memory = *memory_code_[static_cast<std::size_t>(c)][call.block];
+      const std::uint32_t layer_base = frame_base + call.layer_base;
+      while (r.at.instruction < code.size()) {
+        if (!execute(c, r, code[r.at.instruction], memory, frame_base, layer_base))
+          return settled || r.executed != before;
+        ++r.executed;
+        ++r.at.instruction;
+      }
+      r.at.instruction = 0;
+      ++r.at.call;
+    }
+    if (pass.releases) std::erase(r.live, pass.frame);
+    r.at.call = 0;
+    ++r.at.pass;
+  }
+  return settled || r.executed != before;
+}
+
+// Until all wait. A class that waits is looked at again when it got somewhere itself or another has
+// posted what it may wait for. Those of a stage, which exchange most, take turns before others do:
+// what they work with is at hand then.
+void Dataflow::drive() {
+  due_.assign(ranks_.size(), true);
+  do {
+    for (bool any = true; any;) {
+      any = false;
+      for (const std::vector<int>& stage : of_stage_) {
+        for (bool again = true; again;) {
+          again = false;
+          for (const int c : stage) {
+            const auto own = static_cast<std::size_t>(c);
+            if (!due_[own]) continue;
+            stay_interruptible();
+            due_[own] = false;
+            if (memory_matters_ ? advance(c) : advance_in_time(c)) due_[own] = true;
+            again = any = true;
+            if (options_.until_out && ranks_[own]->memory.ran_out()) {
+              ended_early_ = true;
+              return;
+            }
+          }
+        }
+      }
+    }
+  } while (answer());
+}
+
+RunReport run_dataflow(const program::Job& job, const Times& times, const Memory& memory,
+                       const Options& options) {
+  Dataflow dataflow(job, times, memory, options);
+  if (!places_tensors(options.memory)) dataflow.leave_memory_out(!job.ends_together);
+  return dataflow.run();
+}
+
+}  // namespace sim::engine

@@ -1,0 +1,66 @@
+// dataflow_least.cpp — a step without its tensors.
+#include "sim/engine/fast/dataflow.h"
+#include "sim/engine/fast/dataflow_engine.h"
+
+namespace sim::engine {
+
+using program::Op;
+
+void Dataflow::leave_out_tensors() {
+  for (const auto& r : ranks_) {
+    std::vector<TimeCode>& blocks = time_code_.emplace_back(r->program.blocks.size());
+    for (std::size_t b = 0; b < blocks.size(); ++b) {
+      std::vector<TimeCode::Instruction>& code = blocks[b].code;
+      code.push_back({});
+      for (const program::Instruction& i : r->program.blocks[b].code) {
+        if (i.op == Op::alloc) {
+          code.back().behind += times_.allocation;
+        } else if (i.op == Op::free) {
+          code.back().behind += times_.release;
+        } else if (i.op != Op::move && i.op != Op::record_stream) {
+          code.push_back({i, {}});
+        }
+      }
+    }
+  }
+}
+
+// As advance(), without tensors.
+bool Dataflow::advance_in_time(int c) {
+  RankState& r = *ranks_[static_cast<std::size_t>(c)];
+  const bool settled = settle(c, r);
+  const std::int64_t before = r.executed;
+  const std::vector<TimeCode>& blocks = time_code_[static_cast<std::size_t>(c)];
+  while (r.at.pass < r.stop) {
+    const program::Pass& pass = (*r.at.passes)[r.at.pass];
+    const std::vector<program::Call>& calls = r.program.templates[pass.pattern].calls;
+    while (r.at.call < calls.size()) {
+      const std::vector<TimeCode::Instruction>& code = blocks[calls[r.at.call].block].code;
+      while (r.at.instruction < code.size()) {
+        const TimeCode::Instruction& step = code[r.at.instruction];
+        if (r.at.instruction > 0 && !execute(c, r, step.instruction, no_memory, 0, 0))
+          return settled || r.executed != before;
+        r.clock.cpu = r.clock.cpu + step.behind;
+        ++r.executed;
+        ++r.at.instruction;
+      }
+      r.at.instruction = 0;
+      ++r.at.call;
+    }
+    r.at.call = 0;
+    ++r.at.pass;
+  }
+  return settled || r.executed != before;
+}
+
+Duration least_step(const program::Job& job, const Times& times, const Memory& memory) {
+  // A step that begins before all ranks have ended the last one is none by itself.
+  if (!job.ends_together) return {};
+  Options options;
+  options.memory = MemoryDetail::none;
+  Dataflow dataflow(job, times, memory, options);
+  dataflow.leave_memory_out();
+  return dataflow.run().step_time;
+}
+
+}  // namespace sim::engine

@@ -1,0 +1,113 @@
+// dataflow_memory.cpp — allocations and frees of the fast engine, and what it does where classes
+// wait because of them: see dataflow.h.
+#include <algorithm>
+#include <bit>
+
+#include "sim/engine/fast/dataflow_engine.h"
+
+namespace sim::engine {
+
+using program::Instruction;
+
+// Whether the allocation at hand is one of a group of transients that is left out.
+bool Dataflow::left_out(RankState& r, const MemoryCode& memory) const {
+  const MemoryCode::Mark mark = memory.marks[r.at.instruction];
+  if (mark.group >= 0) {
+    const MemoryCode::Group& group = memory.groups[static_cast<std::size_t>(mark.group)];
+    r.leave_out = !options_.observer && r.memory.allocator().takes_what_fits() &&
+                  r.memory.room_for(group.rooms, group.tensors);
+  }
+  return mark.transient && r.leave_out;
+}
+
+// An allocation has to know what is free, and where the device may have to be idle for it, when
+// that is.
+bool Dataflow::may_allocate(int c, RankState& r, const Instruction& i) {
+  if (!r.posted) {
+    r.clock.cpu = r.clock.cpu + times_.allocation;
+    r.asks = r.driver.outstanding() > 0 && !r.pending.empty() && r.clock.cpu >= r.sure_until;
+    r.posted = r.asks;
+  }
+  if (r.asks) {
+    settle(c, r);
+    r.asks = r.clock.cpu >= r.sure_until && r.driver.outstanding() > 0;
+    if (r.asks) return false;
+    r.posted = false;
+  }
+  if (!r.posted) r.idles = !r.pending.empty() && r.memory.may_wait(i.value, i.stream);
+  r.posted = r.idles && !complete_all(c, r, ~0u);
+  if (r.posted) return false;
+  r.idles = false;
+  return true;
+}
+
+bool Dataflow::allocate(int c, RankState& r, const Instruction& i, const MemoryCode& memory,
+                        std::uint32_t slot) {
+  if (r.posted || !r.pending.empty()) {
+    if (!may_allocate(c, r, i)) return false;
+  } else {
+    r.clock.cpu = r.clock.cpu + times_.allocation;
+  }
+  if (r.taping) {
+    r.tape.push_back((r.clock.cpu - r.tape_origin).ps);
+    r.tape_shape = shape_with(r.tape_shape, 0);
+  }
+  if (!left_out(r, memory)) r.memory.allocate(slot, i, r.at);
+  return true;
+}
+
+// All wait. Of those that ask whether memory is free, the one whose clock is behind all others' is
+// told that it is not, and it is not before the next clock. False where no one may be told.
+bool Dataflow::answer() {
+  RankState* first = nullptr;
+  std::size_t who = 0;
+  for (std::size_t c = 0; c < ranks_.size(); ++c) {
+    RankState& r = *ranks_[c];
+    if (!r.asks || (first && r.clock.cpu >= first->clock.cpu)) continue;
+    first = &r;
+    who = c;
+  }
+  if (!first) return false;
+  Time next = Time{ClockDriver::later};
+  for (const auto& r : ranks_) {
+    const bool stopped = r->at.pass >= r->stop && r->stop < r->at.passes->size();
+    if (r.get() != first && (r->asks || stopped)) next = std::min(next, r->clock.cpu);
+  }
+  if (next < first->clock.cpu) return false;
+  due_[who] = true;
+  first->sure_until = std::max(next, Time{first->clock.cpu.ps + 1});
+  return true;
+}
+
+// All wait, and nobody asks. One that waits for its device to be idle goes on without: see the
+// reference.
+bool Dataflow::let_one_allocate() {
+  RankState* first = nullptr;
+  for (const auto& r : ranks_)
+    if (r->idles && (!first || r->clock.cpu < first->clock.cpu)) first = r.get();
+  if (!first) return false;
+  first->idles = false;
+  return true;
+}
+
+bool Dataflow::free(int c, RankState& r, const Instruction& i, const MemoryCode& memory,
+                    std::uint32_t slot) {
+  const bool left_out = r.leave_out && memory.marks[r.at.instruction].transient;
+  const program::Streams recorded = left_out ? 0 : r.memory.recorded(slot);
+  if (!r.pending.empty() && recorded != 0 && !complete_all(c, r, recorded) && times_.single_queue)
+    return false;
+  r.clock.cpu = r.clock.cpu + times_.release;
+  if (r.taping) {
+    r.tape.push_back((r.clock.cpu - r.tape_origin).ps);
+    r.tape_shape = shape_with(r.tape_shape, 1 + recorded);
+    for (program::Streams left = recorded; left != 0; left &= left - 1) {
+      const auto s = static_cast<std::size_t>(std::countr_zero(left));
+      if (r.clock.open[s] != 0) r.tape_later.emplace_back(r.tape.size(), r.clock.open[s]);
+      r.tape.push_back((r.clock.tail[s] - r.tape_origin).ps);
+    }
+  }
+  if (!left_out) r.memory.free(slot, i.flags & program::maybe, &r.at);
+  return true;
+}
+
+}  // namespace sim::engine

@@ -1,0 +1,269 @@
+// dataflow_pending.cpp — what was issued and ends when others have come: exchanges of messages, and
+// collectives in which unlike classes meet. See dataflow.h.
+#include <algorithm>
+
+#include "sim/engine/fast/dataflow_engine.h"
+
+namespace sim::engine {
+
+using program::Instruction;
+using program::Stream;
+
+const std::vector<Channel*>& Dataflow::channels_of(int c, std::uint32_t exchange) {
+  std::vector<Channel*>& all = channels_of_[static_cast<std::size_t>(c)][exchange];
+  if (!all.empty()) return all;
+  for (const program::Message& message :
+       job_.classes[static_cast<std::size_t>(c)].exchanges[exchange].messages) {
+    const int other = job_.mesh.peer(c, message.peer_offset);
+    all.push_back(message.send ? &channel(c, other, message.channel)
+                               : &channel(other, c, message.channel));
+    others_of_[static_cast<std::size_t>(c)][exchange].push_back(static_cast<std::uint32_t>(other));
+  }
+  return all;
+}
+
+// The queue has done what came before: the messages are there to be met, or a member of the meeting
+// is.
+void Dataflow::post(int c, RankState& r, Pending& pending) {
+  if (pending.posted) return;
+  pending.posted = true;
+  r.sure_until = {};
+  pending.post = std::max(pending.post, r.clock.tail[at(pending.communicator)]);
+  if (r.alone) {
+    // Nobody waits for it.
+  } else if (pending.meeting >= 0) {
+    come(meetings_[static_cast<std::size_t>(pending.meeting)], pending.turn, pending.post);
+  } else {
+    post_messages(c, r, pending);
+  }
+  const Account late = why(r, pending.post, pending.account);
+  if (pending.joins) lift(r, pending.joined, pending.post, late);
+  launched(r, pending.communicator, times_.queue_entries_per_collective, pending.post);
+  r.queue_account = late;
+}
+
+void Dataflow::post_messages(int c, const RankState& r, const Pending& pending) {
+  const std::vector<Channel*>& channels = channels_of(c, pending.exchange);
+  const auto& messages = r.program.exchanges[pending.exchange].messages;
+  for (std::size_t k = 0; k < messages.size(); ++k)
+    (messages[k].send ? channels[k]->sends : channels[k]->receives).push_back(pending.post);
+  for (const std::uint32_t other : others_of_[static_cast<std::size_t>(c)][pending.exchange])
+    due_[other] = true;
+}
+
+// A member comes to its n-th meeting.
+void Dataflow::come(Meetings& m, std::int64_t turn, Time when) {
+  const auto n = static_cast<std::size_t>(turn - m.first);
+  if (m.open.size() <= n) m.open.resize(n + 1);
+  ++m.open[n].posted;
+  m.open[n].latest = std::max(m.open[n].latest, when);
+  if (m.open[n].posted == static_cast<int>(m.members.size()))
+    for (const int member : m.members) due_[static_cast<std::size_t>(member)] = true;
+}
+
+// When the n-th meeting begins, for one of its members, which leaves it; nothing if not all have
+// come.
+std::optional<Time> Dataflow::leave(Meetings& m, std::int64_t turn) {
+  Meetings::Meeting& meeting = m.open[static_cast<std::size_t>(turn - m.first)];
+  if (meeting.posted < static_cast<int>(m.members.size())) return {};
+  const Time start = meeting.latest;
+  ++meeting.left;
+  while (!m.open.empty() && m.open.front().left == static_cast<int>(m.members.size())) {
+    m.open.pop_front();
+    ++m.first;
+  }
+  return start;
+}
+
+// Whether all have come to the meeting, or every message of the exchange has met its partner, and
+// when that and its end were.
+bool Dataflow::met(int c, RankState& r, const Pending& pending, Ends& ends) {
+  if (r.alone) return r.alone->next(pending.communicator, pending.post, ends);
+  if (pending.meeting >= 0) {
+    const auto start = leave(meetings_[static_cast<std::size_t>(pending.meeting)], pending.turn);
+    if (!start) return false;
+    ends = {*start, *start + pending.duration, pending.duration};
+    note_met(r, pending.communicator, pending.post, ends);
+    return true;
+  }
+  const program::Exchange& exchange = r.program.exchanges[pending.exchange];
+  const std::vector<Channel*>& channels = channels_of(c, pending.exchange);
+  ends = {pending.post, pending.post, {}};
+  for (std::size_t k = 0; k < exchange.messages.size(); ++k) {
+    const program::Message& message = exchange.messages[k];
+    const Channel& ch = *channels[k];
+    if (!ch.met(message.send, pending.numbers[k])) return false;
+    const Duration duration = r.times.message[pending.exchange][k];
+    const Time start = std::max(pending.post, ch.partner(message.send, pending.numbers[k]));
+    ends.met = std::max(ends.met, start);
+    ends.end = std::max(ends.end, start + duration);
+    ends.longest = std::max(ends.longest, duration);
+  }
+  for (std::size_t k = 0; k < exchange.messages.size(); ++k) {
+    ++(exchange.messages[k].send ? channels[k]->sends_done : channels[k]->receives_done);
+    channels[k]->prune();
+  }
+  note_met(r, pending.communicator, pending.post, ends);
+  return true;
+}
+
+// Its end takes effect, if it is known.
+bool Dataflow::complete(int c, RankState& r, Pending& pending) {
+  post(c, r, pending);
+  Ends ends;
+  if (!met(c, r, pending, ends)) return false;
+  const Time end = ends.end;
+  r.clock.tail[at(pending.communicator)] = end;
+  std::int64_t& open = r.clock.open[at(pending.communicator)];
+  if (open == pending.number) open = 0;
+  std::erase_if(r.tape_later, [&](const auto& place) {
+    if (place.second != pending.number) return false;
+    r.tape[place.first] = (end - r.tape_origin).ps;
+    return true;
+  });
+  if (const std::int64_t open_events = r.driver.outstanding(); open_events > 0)
+    r.driver.set_outstanding(open_events -
+                             r.memory.set_events(ClockDriver::later + pending.number, end.ps));
+  if (pending.event != 0)
+    r.events[pending.event] = {end, ends.longest, pending.account, pending.waiting};
+  if (pending.joins) {
+    const Duration wire = std::min(ends.longest, end - pending.post);
+    lift(r, pending.joined, Time{end.ps - wire.ps}, pending.waiting);
+    lift(r, pending.joined, end, pending.account);
+  }
+  if (options_.observer) tell(c, r, pending, ends);
+  return true;
+}
+
+void Dataflow::tell(int c, const RankState& r, const Pending& pending, const Ends& ends) const {
+  if (pending.meeting < 0) {
+    std::vector<MessageEnd> messages;
+    const program::Exchange& exchange = r.program.exchanges[pending.exchange];
+    for (std::size_t k = 0; k < exchange.messages.size(); ++k) {
+      const program::Message& m = exchange.messages[k];
+      messages.push_back(
+          message_end(c, job_.mesh.peer(c, m.peer_offset), m.send, m.channel, pending.numbers[k]));
+    }
+    options_.observer->messages(c, messages);
+  }
+  const std::string_view label = pending.meeting < 0 ? pending.place.label : pending.label;
+  options_.observer->operation(c, pending.communicator, label, pending.place, pending.post,
+                               ends.met, ends.end);
+}
+
+// Completes what is outstanding on any of `streams` in order of issue.
+bool Dataflow::complete_all(int c, RankState& r, program::Streams streams) {
+  for (auto it = r.pending.begin(); it != r.pending.end();) {
+    if (!(streams & program::bit_of(it->communicator))) {
+      ++it;
+      continue;
+    }
+    if (!complete(c, r, *it)) return false;
+    it = r.pending.erase(it);
+  }
+  return true;
+}
+
+// Whether it is known when an event is reached.
+bool Dataflow::event_known(int c, RankState& r, std::uint16_t event) {
+  const auto pending = std::ranges::find(r.pending, event, &Pending::event);
+  return pending == r.pending.end() || complete_all(c, r, program::bit_of(pending->communicator));
+}
+
+// Completes what can be, queue by queue, so that others learn when what is behind it starts;
+// whether anything was.
+bool Dataflow::settle(int c, RankState& r) {
+  if (times_.single_queue) return false;
+  program::Streams busy = 0;
+  bool any = false;
+  for (auto it = r.pending.begin(); it != r.pending.end();) {
+    const program::Streams bit = program::bit_of(it->communicator);
+    const bool posted = it->posted;
+    if (!(busy & bit) && complete(c, r, *it)) {
+      it = r.pending.erase(it);
+      any = true;
+      continue;
+    }
+    any |= it->posted != posted;
+    busy |= bit;
+    ++it;
+  }
+  return any;
+}
+
+// It is issued; false where it is not known yet when there is room for it.
+bool Dataflow::issue(int c, RankState& r, const Instruction& i, Stream q, Duration launch,
+                     Pending pending) {
+  const std::int64_t entries = times_.queue_entries_per_collective;
+  if (!r.queue_of(q).knows_room_for(entries)) settle(c, r);
+  if (!r.queue_of(q).knows_room_for(entries)) return false;
+  r.clock.cpu = r.clock.cpu + launch;
+  admit(r, q, entries);
+  pending.number = ++r.clock.exchanges;
+  pending.communicator = q;
+  pending.joined = i.stream;
+  pending.event = i.event;
+  pending.joins = i.flags & program::joins;
+  pending.post = std::max(r.clock.cpu, r.clock.tail[at(i.stream)]);
+  if (times_.single_queue) pending.post = std::max(pending.post, r.queue);
+  if (options_.observer) pending.place = resolve(r.program, r.at);
+  r.clock.open[at(q)] = pending.number;
+  r.sure_until = {};
+  r.pending.push_back(std::move(pending));
+  return true;
+}
+
+// What a stream is joined to is behind: false until all that its queue holds is known to end.
+bool Dataflow::join(int c, RankState& r, const Instruction& i, Stream q) {
+  r.posted = i.flags & program::joins;
+  if (!r.posted) return true;
+  if (!complete_all(c, r, program::bit_of(q))) return false;
+  r.posted = false;
+  return true;
+}
+
+bool Dataflow::exchange(int c, RankState& r, const Instruction& i) {
+  const program::Exchange& exchange = r.program.exchanges[i.index];
+  const Stream q = exchange.communicator;
+  if (r.posted) return join(c, r, i, q);
+  // What follows in a single hardware queue starts behind this. Else it may be unknown when those
+  // start that are in its own queue.
+  if (times_.single_queue && !complete_all(c, r, program::bit_of(q))) return false;
+  Pending pending;
+  pending.exchange = i.index;
+  pending.account = Account::pp_transfer;
+  pending.waiting = waiting_account((*r.at.passes)[r.at.pass]);
+  const auto messages = static_cast<std::int64_t>(exchange.messages.size());
+  if (!issue(c, r, i, q, messages * times_.launch_exchange, std::move(pending))) return false;
+  Pending& own = r.pending.back();
+  if (!r.alone) {
+    const std::vector<Channel*>& channels = channels_of(c, i.index);
+    for (std::size_t k = 0; k < exchange.messages.size(); ++k)
+      own.numbers.push_back(exchange.messages[k].send ? channels[k]->sends_posted++
+                                                      : channels[k]->receives_posted++);
+  }
+  if (times_.single_queue) post(c, r, own);
+  return join(c, r, i, q);
+}
+
+// A collective in which unlike classes meet, with a queue for each stream: the CPU goes on before
+// all have come.
+bool Dataflow::meet_later(int c, RankState& r, const Instruction& i, int group) {
+  const Stream q = r.program.transfers[i.index].communicator;
+  if (r.posted) return join(c, r, i, q);
+  const auto& durations =
+      i.flags & program::overlapped ? r.times.transfer_overlapped : r.times.transfer;
+  Pending pending;
+  pending.exchange = i.index;
+  pending.meeting = group;
+  pending.turn = r.meetings[at(q)];
+  pending.duration = durations[i.index];
+  pending.account = account_of(q);
+  pending.waiting = waits_for_stages(q) ? Account::pp_fill_drain : pending.account;
+  pending.label = r.program.labels[i.label];
+  if (!issue(c, r, i, q, times_.launch_collective, std::move(pending))) return false;
+  ++r.meetings[at(q)];
+  return join(c, r, i, q);
+}
+
+}  // namespace sim::engine

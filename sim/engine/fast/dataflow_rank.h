@@ -1,0 +1,203 @@
+// dataflow_rank.h — the state of one rank class in the fast engine. See dataflow.h.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <span>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "sim/engine/rank/hardware_queue.h"
+#include "sim/engine/rank/job_view.h"
+#include "sim/engine/rank/rank_memory.h"
+#include "sim/engine/rank/timeline.h"
+
+namespace sim::engine {
+
+// The CPU clock of a rank and the ends of its streams, as far as they are known.
+struct Clock {
+  Time cpu{};
+  std::array<Time, program::stream_count> tail{};
+  // What was pending so far, and the last of it of each stream that is not complete, counted from
+  // 1; 0: none.
+  std::int64_t exchanges = 0;
+  std::array<std::int64_t, program::stream_count> open{};
+
+  Time idle() const { return *std::max_element(tail.begin(), tail.end()); }
+};
+
+// An event's ticket is the time at which it is reached, in picoseconds; as long as that is not
+// known `later` and the number of the exchange that decides it.
+class ClockDriver final : public TimedDriver {
+ public:
+  static constexpr std::int64_t later = std::int64_t{1} << 61;
+
+  ClockDriver(Clock& clock, Bytes capacity, DriverCosts costs)
+      : TimedDriver(capacity, costs), clock_(clock) {}
+
+  allocator::Event record_event(int stream) override {
+    const auto s = static_cast<std::size_t>(stream);
+    if (clock_.open[s] == 0) return {stream, clock_.tail[s].ps};
+    ++outstanding_;
+    return {stream, later + clock_.open[s]};
+  }
+  bool event_reached(const allocator::Event& event) override { return event.ticket <= clock_.cpu.ps; }
+  void wait(const allocator::Event& event) override {
+    const Time end = event.ticket < later ? Time{event.ticket}
+                                          : clock_.tail[static_cast<std::size_t>(event.stream)];
+    if (event.ticket >= later) --outstanding_;
+    clock_.cpu = std::max(clock_.cpu, end);
+  }
+  const std::int64_t* clock() const override { return &clock_.cpu.ps; }
+  Time& cpu() override { return clock_.cpu; }
+  Time idle() const override { return clock_.idle(); }
+  std::int64_t relative(const allocator::Event& event, Time origin) const override {
+    if (event.ticket >= later) return event.ticket - clock_.exchanges;
+    return std::max(event.ticket, clock_.cpu.ps) - origin.ps;
+  }
+
+  // Events whose time is not known yet.
+  std::int64_t outstanding() const { return outstanding_; }
+  void set_outstanding(std::int64_t count) { outstanding_ = count; }
+
+ private:
+  Clock& clock_;
+  std::int64_t outstanding_ = 0;
+};
+
+// What a stream waits for when it waits for an event.
+struct EventEnd {
+  Time when{};
+  Duration transfer{};  // of which the wire took
+  Account account = Account::other;
+  Account waiting = Account::other;  // whose the rest is
+};
+
+// An exchange, or a collective in which classes meet, that was issued. It is posted when its queue
+// has done what came before it, and complete when every message has met its partner, or all have
+// come.
+struct Pending {
+  std::uint32_t exchange = 0;  // of a collective: its transfer
+  std::int64_t number = 0;     // Clock::exchanges
+  program::Stream communicator{}, joined{};
+  std::uint16_t event = 0;
+  bool joins = false, posted = false;
+  Time post{};  // not before it was issued; until it is posted the queue may delay it
+  Account account = Account::pp_transfer, waiting = Account::pp_imbalance;
+  std::vector<std::int64_t> numbers;  // per message: how many came before it on its channel
+  // Of a collective: which group meets, or -1; for the which time; how long it takes.
+  int meeting = -1;
+  std::int64_t turn = 0;
+  Duration duration{};
+  std::string_view label;
+  Place place;  // for observers
+};
+
+// When what is pending has met, when it ends, what of that took longest.
+struct Ends {
+  Time met{}, end{};
+  Duration longest{};
+
+  friend bool operator==(const Ends&, const Ends&) = default;
+};
+
+// What a rank learns from others in a known period: when what it posted on a communicator met and
+// ended. Counted from the begin of the period.
+struct Met {
+  program::Stream communicator{};
+  Time post{};
+  Ends ends;
+
+  friend bool operator==(const Met&, const Met&) = default;
+};
+
+// A known period in which a class runs alone: what others would answer is read from it.
+class KnownAnswers {
+ public:
+  KnownAnswers(std::span<const Met> met, Time origin) : met_(met), origin_(origin) {}
+  // What follows on a communicator. False where nothing does, or not for such a post.
+  bool next(program::Stream communicator, Time post, Ends& ends);
+  // Whether all was asked for, and as it was known.
+  bool over() const { return !missed_ && used_ == met_.size(); }
+
+ private:
+  Time at(Time t) const { return t + Duration{origin_.ps}; }
+
+  std::span<const Met> met_;
+  Time origin_;
+  std::array<std::size_t, program::stream_count> next_{};  // where to look
+  std::size_t used_ = 0;
+  bool missed_ = false;
+};
+
+// What decides the times of a class, but for its memory.
+struct RankTimes {
+  explicit RankTimes(const program::Program& program) : events(program.events) {}
+  HardwareQueue& queue_of(program::Stream stream) {
+    return queues[queues.size() == 1 ? 0 : static_cast<std::size_t>(stream)];
+  }
+
+  Clock clock;
+  std::array<Time, resource_count> free{};  // when each resource is done with what was issued
+  Time queue{};                             // when the last launch started (single hardware queue)
+  Account queue_account = Account::host;
+  std::vector<HardwareQueue> queues;  // one, or by stream
+  std::vector<EventEnd> events;
+  Timeline timeline;
+  std::vector<Pending> pending;
+  std::array<std::int64_t, program::stream_count> meetings{};  // collectives met so far
+};
+
+struct RankState : RankTimes {
+  RankState(const program::Program& its_program, const ClassTimes& its_times, Bytes capacity,
+            DriverCosts costs, const allocator::Options& options)
+      : RankTimes(its_program),
+        program(its_program),
+        times(its_times),
+        driver(clock, capacity, costs),
+        memory(its_program, driver, options) {}
+
+  const program::Program& program;
+  const ClassTimes& times;
+  ClockDriver driver;
+  RankMemory memory;
+
+  // What memory sees of time in a period, relative to its begin: the CPU clock at each allocation
+  // and free, then the ends of the streams that a freed tensor was recorded on.
+  std::vector<std::int64_t> tape;
+  // Its places that are not known yet, each with the exchange that decides it.
+  std::vector<std::pair<std::size_t, std::int64_t>> tape_later;
+  std::uint64_t tape_shape = 0;
+  std::vector<Met> met;
+  bool taping = false;
+  Time tape_origin{};
+  std::int64_t calls_before = 0;  // of the driver, when the tape began
+
+  // Place in the program.
+  Position at;
+  std::uint32_t stop = 0;    // pass before which to stop
+  std::uint32_t beyond = 0;  // at a cut: passes that others needed behind it
+  bool posted = false;       // the instruction at `at` has begun and waits for others
+  bool idles = false;        // ... an allocation, until the device is idle
+  bool asks = false;         // ... whether memory is free that a message holds
+  Time sure_until{};         // before it no message comes that is not known
+  Time post{};               // when it did
+
+  // Frames in use, oldest first.
+  std::vector<std::uint32_t> live;
+
+  // The group of transients at hand is left out (memory_code.h).
+  bool leave_out = false;
+
+  KnownAnswers* alone = nullptr;  // it runs alone: nobody else is asked, or told
+
+  std::int64_t executed = 0;
+  Accounts accounts_at_step{};
+
+  Time end_of_work() const { return std::max(clock.cpu, timeline.front()); }
+};
+
+}  // namespace sim::engine

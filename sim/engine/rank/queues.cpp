@@ -1,0 +1,79 @@
+#include "sim/engine/rank/queues.h"
+
+#include <algorithm>
+#include <cassert>
+#include <cmath>
+#include <set>
+
+namespace sim::engine {
+
+using mesh::Communicator;
+using program::Stream;
+
+Communicator communicator_of(Stream queue) {
+  assert(row(queue).communicator);
+  return *row(queue).communicator;
+}
+
+const collective::Codec* codec_of(const collective::Codecs& codecs, Stream queue,
+                                  collective::Kind kind) {
+  const auto known = [](const std::optional<collective::Codec>& codec) {
+    return codec ? &*codec : nullptr;
+  };
+  switch (queue) {
+    case Stream::tp:
+    case Stream::tensor_columns:
+    case Stream::tensor_rows:
+    case Stream::etp:
+      return known(codecs.tensor);
+    case Stream::dp_cp:
+    case Stream::edp:
+    case Stream::shard:
+    case Stream::shard_near:
+    case Stream::shard_far:
+    case Stream::replicate:
+      return known(kind == collective::Kind::all_gather ? codecs.parameters : codecs.data);
+    case Stream::pp:
+    case Stream::pp_send_forward:
+    case Stream::pp_receive_forward:
+    case Stream::pp_send_backward:
+    case Stream::pp_receive_backward:
+    case Stream::pp_send_forward_up:
+    case Stream::pp_receive_forward_up:
+    case Stream::pp_send_backward_up:
+    case Stream::pp_receive_backward_up:
+      return known(codecs.pipeline);
+    default:
+      return nullptr;
+  }
+}
+
+namespace {
+
+// The most nodes that one of the groups is on.
+int nodes_of(const network::Groups& groups, const topology::Cluster& cluster) {
+  std::size_t most = 1;
+  for (const std::vector<int>& ranks : groups.ranks) {
+    std::set<int> nodes;
+    for (const int rank : ranks)
+      nodes.insert(topology::gpu_of_rank(cluster, rank) / cluster.node.gpus);
+    most = std::max(most, nodes.size());
+  }
+  return static_cast<int>(most);
+}
+
+}  // namespace
+
+// Each rank sends to the rank of its place in every other node, over the network as it would in an
+// all-to-all of the copies; what that one passes on by NVLink is hidden behind the network.
+Bytes sent(const program::Transfer& transfer, const network::Groups& groups,
+           const topology::Cluster& cluster) {
+  const program::Choices& choices = transfer.choices;
+  if (choices.of_token == 0 || groups.ranks.empty()) return transfer.bytes;
+  const int nodes = nodes_of(groups, cluster);
+  const int places = nodes > 1 ? nodes : static_cast<int>(groups.ranks.front().size());
+  const double share = std::min(1.0, choices.places(places) / choices.of_token);
+  return {std::max<std::int64_t>(1, std::llround(static_cast<double>(transfer.bytes.n) * share))};
+}
+
+}  // namespace sim::engine

@@ -1,0 +1,221 @@
+// reference_engine.h — the class behind reference.h and the state of one rank in it.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "sim/base/event_queue.h"
+#include "sim/cluster/network/shared_links.h"
+#include "sim/engine/price/coupling.h"
+#include "sim/engine/rank/job_view.h"
+#include "sim/engine/rank/rank_memory.h"
+#include "sim/engine/rank/timeline.h"
+
+namespace sim::engine::reference {
+
+using program::Instruction;
+using program::Op;
+using program::Stream;
+
+constexpr std::size_t at(Stream s) {
+  return static_cast<std::size_t>(s);
+}
+constexpr std::size_t streams = program::stream_count;
+inline std::size_t resource(Stream queue) {
+  return static_cast<std::size_t>(resource_of(queue));
+}
+
+// How far a stream has got: its first `count` entries are done.
+struct Mark {
+  std::size_t stream = 0;
+  std::int64_t count = 0;
+};
+
+enum class EntryKind : std::uint8_t { kernel, collective, exchange, wait };
+
+struct Entry {
+  EntryKind kind = EntryKind::kernel;
+  bool running = false;
+  std::uint8_t flags = 0;
+  std::uint32_t index = 0;   // operation, transfer or exchange
+  std::int64_t launch = -1;  // number of the launch on this rank
+  std::int64_t kernel = -1;  // number of the kernel on its resource
+  Mark after;                // what must have happened: the issuing stream, or the event
+  Time issued{};
+  Account waiting = Account::other;  // whose time the wait for partners is
+  std::uint16_t label = 0;
+  Place place;  // for observers
+};
+
+// What a finished collective or exchange says to those who wait for it.
+struct Finished {
+  Time post{}, met{}, end{};
+  Account late = Account::other, waiting = Account::other, account = Account::other;
+};
+
+struct Rank;
+
+class MarkDriver final : public TimedDriver {
+ public:
+  MarkDriver(Rank& rank, Bytes capacity, DriverCosts costs)
+      : TimedDriver(capacity, costs), rank_(rank) {}
+  allocator::Event record_event(int stream) override;
+  bool event_reached(const allocator::Event& event) override;
+  void wait(const allocator::Event& event) override;
+  Time& cpu() override;
+  Time idle() const override;
+
+  // Whether an allocation now would wait for the device: it is tried on a copy of the allocator.
+  bool would_wait(const allocator::Allocator& allocator, std::int64_t bytes, int stream);
+
+ private:
+  Rank& rank_;
+  mutable bool waited_ = false;
+};
+
+struct Rank {
+  Rank(const program::Program& its_program, const ClassTimes& its_times, Bytes capacity,
+       DriverCosts costs, const allocator::Options& options)
+      : program(its_program),
+        times(its_times),
+        driver(*this, capacity, costs),
+        memory(its_program, driver, options) {}
+
+  const program::Program& program;
+  const ClassTimes& times;
+
+  std::array<std::deque<Entry>, streams> queue;
+  std::array<std::int64_t, streams> issued{}, done{};
+  std::array<Time, streams> last_end{};
+  std::array<std::vector<Finished>, streams> finished;  // by entry number
+  std::vector<Mark> events = std::vector<Mark>(program.events);
+  std::int64_t launches = 0, launches_started = 0;
+  // Places in a hardware queue: issued, and how many the started launches took.
+  struct Places {
+    std::int64_t issued = 0, started = 0;
+    std::deque<std::int64_t> of;  // of launches that have not started
+    std::int64_t wanted = 0;      // the CPU waits until so many have started; 0: it does not
+  };
+  std::array<Places, streams> places;  // by stream; with a single queue the first is for all
+  std::array<std::int64_t, resource_count> kernels{}, kernels_done{};
+  Time last_start{};
+  Account last_start_account = Account::host;
+  Time main_tail{};  // the compute stream's end as far as it has got, waits included
+  Timeline timeline;
+
+  Time cpu{};
+  Position at;
+  bool at_end = false;
+  bool waits = false;  // the CPU waits for `until`
+  std::vector<Mark> until;
+  bool idle_for_memory = false;  // ... because an allocation may have to wait for the device
+
+  std::array<std::int64_t, streams> meetings{};
+  MarkDriver driver;
+  RankMemory memory;
+  std::int64_t executed = 0;
+  Accounts accounts{};
+
+  Time end_of_work() const { return std::max(cpu, timeline.front()); }
+
+  // When a stream has got as far as `mark`. REQUIRES: reached.
+  Time end_of(const Mark& mark) const {
+    return mark.count == 0 ? Time{}
+                           : finished[mark.stream][static_cast<std::size_t>(mark.count) - 1].end;
+  }
+  bool reached(const Mark& mark) const { return done[mark.stream] >= mark.count; }
+};
+
+struct Event {
+  enum Kind : std::uint8_t { finish, message, cpu } kind;
+  std::int32_t rank;
+  std::uint32_t stream;                   // finish
+  std::int64_t number;                    // message: key into transfers in flight
+  network::SharedLinks::Handle wire = 0;  // the transfer on shared links, 0: none
+};
+
+class Reference {
+ public:
+  Reference(const program::Job& job, const Times& times, const Memory& memory,
+            const Options& options);
+  RunReport run();
+
+ private:
+  struct Meeting {
+    std::vector<std::pair<int, Entry*>> arrived;
+  };
+  // One direction between two classes; posts that have not met yet, and how many ever were made.
+  struct Post {
+    int rank;
+    Stream stream;
+    Duration duration;
+    std::size_t kind = 0;  // of the transfer, on shared links
+  };
+  struct Channel {
+    std::deque<Post> sends, receives;
+    std::int64_t sent = 0, received = 0;
+  };
+  struct Transfer {
+    Post a, b;
+  };
+  struct Exchanging {
+    int open = 0;
+    Time post{}, met{};
+    Duration longest{};
+    std::vector<MessageEnd> ends;  // for observers
+  };
+
+  void begin_step(Rank& r, int step);
+  void play(int step);
+  void end_step(Rank& r, Time end);
+  void work();  // until nothing is left to happen
+  bool let_one_allocate();
+  void cpu_step(int c);
+  void next_instruction(Rank& r);
+  Duration cost(Rank& r, const Instruction& i) const;
+  void handle(int c, Rank& r, const Instruction& i);
+  std::uint32_t slot(const Rank& r, program::Space space, std::uint32_t index) const;
+  void schedule_cpu(int c);
+  void issue(int c, Rank& r, Stream stream, Entry entry);
+  void try_start(int c);
+  bool ready(const Rank& r, std::size_t s, const Entry& e) const;
+  void communicate(int c, Rank& r, const Instruction& i, Entry e);
+  void start(int c, Rank& r, std::size_t s, Entry& e);
+  void start_kernel(int c, Rank& r, Stream stream, const Entry& e);
+  void start_collective(int c, Rank& r, std::size_t s, Entry& e);
+  void start_exchange(int c, Rank& r, std::size_t s, const Entry& e);
+  void meet(Channel& channel);
+  Rank::Places& places_of(Rank& r, Stream stream) const {
+    return r.places[times_.single_queue ? 0 : at(stream)];
+  }
+  void leave_launch_queue(int c, Rank& r, Stream stream);
+  void finish(int c, std::size_t s);
+  void put_on_wire(Event event, Duration alone, std::size_t kind,
+                   network::SharedLinks::Handle& leader);
+  bool off_the_wire(const Event& event);
+  void reschedule();
+  void settle_wait(Rank& r, std::size_t s, const Entry& e);
+  Account why(const Rank& r, const Entry& e, Account otherwise) const;
+
+  const program::Job& job_;
+  const Times& times_;
+  const Options& options_;
+  EventQueue<Event> agenda_;
+  std::vector<Duration> longest_;  // of each step, of all ranks
+  std::vector<std::unique_ptr<Rank>> ranks_;
+  std::map<std::pair<std::size_t, int>, std::map<std::int64_t, Meeting>> meetings_;
+  std::map<std::pair<int, int>, Channel> channels_;
+  std::map<std::pair<int, std::size_t>, Exchanging> exchanging_;
+  std::map<std::int64_t, Transfer> in_flight_;
+  std::int64_t transfers_ = 0;
+  std::unique_ptr<network::SharedLinks> links_;                // coupled
+  std::map<network::SharedLinks::Handle, Event> on_the_wire_;  // coupled
+};
+
+}  // namespace sim::engine::reference

@@ -1,0 +1,50 @@
+// reference_memory.cpp — what the reference engine's memory knows of time: an event is reached when
+// its stream has got there and the CPU, which may have waited for the device since, is not before.
+#include "sim/engine/reference/reference_engine.h"
+
+namespace sim::engine::reference {
+
+namespace {
+Mark mark_of(const allocator::Event& event) {
+  return {static_cast<std::size_t>(event.stream), event.ticket};
+}
+}  // namespace
+
+allocator::Event MarkDriver::record_event(int stream) {
+  return {stream, rank_.issued[static_cast<std::size_t>(stream)]};
+}
+
+bool MarkDriver::event_reached(const allocator::Event& event) {
+  const Mark mark = mark_of(event);
+  return rank_.reached(mark) && rank_.end_of(mark) <= rank_.cpu;
+}
+
+void MarkDriver::wait(const allocator::Event& event) {
+  waited_ = true;
+  const Mark mark = mark_of(event);
+  if (rank_.reached(mark)) rank_.cpu = std::max(rank_.cpu, rank_.end_of(mark));
+}
+
+Time& MarkDriver::cpu() {
+  return rank_.cpu;
+}
+
+// The driver gives memory back when the device is idle.
+Time MarkDriver::idle() const {
+  waited_ = true;
+  return *std::max_element(rank_.last_end.begin(), rank_.last_end.end());
+}
+
+bool MarkDriver::would_wait(const allocator::Allocator& allocator, std::int64_t bytes, int stream) {
+  const Account before = account();
+  const Time cpu = rank_.cpu;
+  allocator::Allocator copy = allocator;
+  copy.set_trace(nullptr);
+  waited_ = false;
+  copy.allocate(bytes, stream);
+  restore(before);
+  rank_.cpu = cpu;
+  return waited_;
+}
+
+}  // namespace sim::engine::reference

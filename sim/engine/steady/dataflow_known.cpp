@@ -1,0 +1,130 @@
+// dataflow_known.cpp — finding a period that comes again: its times, and what memory sees of them.
+//
+// Where times are as they were a period ago, the next period is run with a tape of the clocks at
+// every allocation and free, as was the last one where that is likely. A class that calls the
+// driver in it is late there, and its tape is of no use; where the others did not notice, because
+// it posted what it posts and learnt what it learns, and where times are the same again behind it,
+// the classes' tapes may be of different periods.
+#include <algorithm>
+
+#include "sim/engine/fast/dataflow_engine.h"
+
+namespace sim::engine {
+
+// Whether the tape of a class is that of the period behind cut `cut` as well: what it frees there
+// was recorded on the same streams. (What is freed first may have begun otherwise.)
+bool Dataflow::comes_again(int c, std::size_t cut, std::size_t period) const {
+  const RankState& r = *ranks_[static_cast<std::size_t>(c)];
+  std::vector<program::Streams> recorded;
+  for (std::uint32_t s = 0; s < r.memory.slots(); ++s) recorded.push_back(r.memory.recorded(s));
+  std::uint64_t shape = 0;
+  walk_memory(r.program, *r.at.passes, r.program.cuts[cut] + r.beyond,
+              r.program.cuts[cut + period] + r.beyond, memory_code_[static_cast<std::size_t>(c)],
+              [&](std::uint32_t, std::uint32_t, const MemoryCode&, const MemoryInstruction& step,
+                  std::uint32_t slot, std::uint32_t to) {
+                const program::Instruction& i = step.instruction;
+                if (i.op == program::Op::alloc) {
+                  recorded[slot] = 0;
+                  shape = shape_with(shape, 0);
+                } else if (i.op == program::Op::free) {
+                  shape = shape_with(shape, 1 + recorded[slot]);
+                } else if (i.op == program::Op::move) {
+                  recorded[to] = recorded[slot];
+                } else {
+                  recorded[slot] |= program::bit_of(i.stream);
+                }
+              });
+  return shape == r.tape_shape;
+}
+
+// Runs all classes to a cut with tapes, from one whose times begin at `origin`. False when there is
+// no consistent cut.
+bool Dataflow::run_with_tape(Time origin, std::size_t to) {
+  for (auto& r : ranks_) {
+    r->taping = true;
+    r->tape.clear();
+    r->tape_later.clear();
+    r->tape_shape = 0;
+    r->met.clear();
+    r->tape_origin = origin;
+    r->calls_before = r->driver.calls();
+  }
+  const bool stopped = stop_at(to);
+  for (auto& r : ranks_) {
+    r->taping = false;
+    std::ranges::stable_sort(r->met, {}, &Met::communicator);
+  }
+  return stopped;
+}
+
+// Adds what the tapes have of the period that was run, from `begin` to `end`, with times as before.
+// Whether it is known of all classes.
+bool Dataflow::add_tapes(Tapes& found, const Snapshot& begin, const Snapshot& end,
+                         std::size_t cut) {
+  std::vector<std::vector<Met>> met;
+  for (const auto& r : ranks_) met.push_back(std::move(r->met));
+  if (met != found.known.met) {  // others noticed a call
+    found.known.met = std::move(met);
+    found.tapes.assign(ranks_.size(), {});
+  }
+  bool all = true;
+  for (std::size_t c = 0; c < ranks_.size(); ++c) {
+    RankState& r = *ranks_[c];
+    const bool sure = r.tape_later.empty() && r.driver.outstanding() == 0;
+    if (sure && !found.tapes[c] && r.driver.calls() == r.calls_before &&
+        comes_again(static_cast<int>(c), cut, found.known.period)) {
+      found.tapes[c] = std::move(r.tape);
+      found.known.gained[c] = gained(begin, end, c);
+    }
+    all &= found.tapes[c] && r.driver.outstanding() == 0;
+  }
+  if (!all) return false;
+  found.known.length = end.origin - begin.origin;
+  for (std::size_t c = 0; c < ranks_.size(); ++c) {
+    ranks_[c]->tape = std::move(*found.tapes[c]);
+    save(*ranks_[c], end.origin, found.known.ends.emplace_back());
+  }
+  known_ = std::move(found.known);
+  return true;
+}
+
+// Times at cut `cut` are those of `before`, at cut `from`: runs the periods that follow with a tape
+// until each class has had one without a driver call; `taped`: so was the one behind `before`.
+// Returns the cut at which the classes then stand; known_ holds the period if there is one.
+std::size_t Dataflow::tape_periods(const Snapshot& before, const Snapshot& now, std::size_t from,
+                                   std::size_t cut, bool taped) {
+  constexpr int most = 4;
+  const std::size_t period = cut - from;
+  const bool out = ran_out();
+  known_.reset();
+  Tapes found;
+  found.known.timing = now.timing;
+  found.known.cut = cut;
+  found.known.period = period;
+  found.known.gained.resize(ranks_.size());
+  found.known.lanes.resize(ranks_.size());
+  if (periods_left(cut, period) < 1) return cut;
+  if (taped && add_tapes(found, before, now, cut)) return cut;
+  Snapshot begin = now;
+  begin.memory.clear();
+  for (int n = 0; n < most && periods_left(cut, period) >= 2; ++n) {
+    cut += period;
+    // A rank may wait there for what another issues behind the cut.
+    if (!run_with_tape(begin.origin, cut) || ran_out() != out) return cut;
+    Snapshot end = snapshot(false);
+    if (end.timing != begin.timing) return cut;
+    if (add_tapes(found, begin, end, cut) || !may_run_alone()) return cut;
+    begin = std::move(end);
+  }
+  return cut;
+}
+
+// Whether the known period comes again at cut `cut`. Events whose time is not known there would
+// never be reached: memory alone is replayed, without the exchanges that decide it.
+bool Dataflow::known_at(const Snapshot& now, std::size_t cut) const {
+  const auto waits = [](const auto& r) { return r->driver.outstanding() > 0; };
+  if (std::any_of(ranks_.begin(), ranks_.end(), waits)) return false;
+  return known_ && (cut - known_->cut) % known_->period == 0 && known_->timing == now.timing;
+}
+
+}  // namespace sim::engine

@@ -1,0 +1,158 @@
+// import_nvidia_smi.cpp — the matrix of `nvidia-smi topo -m`: how each two devices are connected.
+//
+//     NV#   # NVLinks    PIX, PXB   PCIe switches    PHB   the CPU's root    NODE, SYS   farther
+//
+// NVIDIA, "nvidia-smi", topo -m legend.
+#include <algorithm>
+#include <array>
+
+#include "sim/input/cluster/import.h"
+#include "sim/input/cluster/import_text.h"
+#include "sim/input/text/textproto.h"
+
+namespace sim::input {
+namespace {
+
+constexpr std::array<std::string_view, 6> ranks = {"X", "PIX", "PXB", "PHB", "NODE", "SYS"};
+
+// How far apart; -1: not a word of the matrix. NVLinks say nothing about PCIe.
+int distance(std::string_view word) {
+  if (word == "SOC") word = "SYS";
+  const auto found = std::ranges::find(ranks, word);
+  return found == ranks.end() ? -1 : static_cast<int>(found - ranks.begin());
+}
+
+int nvlinks(std::string_view word) {
+  return word.starts_with("NV") ? std::max(0, number_of(word.substr(2))) : 0;
+}
+
+bool is_gpu(std::string_view word) {
+  return word.starts_with("GPU") && number_of(word.substr(3)) >= 0;
+}
+bool is_nic(std::string_view word) {
+  return (word.starts_with("NIC") && number_of(word.substr(3)) >= 0) || word.starts_with("mlx") ||
+         word.starts_with("rdma") || word.starts_with("roce") || word.starts_with("hfi");
+}
+
+struct Matrix {
+  std::vector<std::vector<std::string_view>> rows;  // of the GPUs, a word per device
+  std::vector<int> numa;                            // of the GPUs; -1: not said
+  std::size_t gpus = 0, nics = 0;
+};
+
+void read_row(const std::vector<std::string_view>& words, std::size_t line, const std::string& path,
+              Matrix& matrix, Diagnostics& problems) {
+  const std::size_t devices = matrix.gpus + matrix.nics;
+  if (words.size() < devices + 1) {
+    problems.push_back(
+        {at_line(path, line), fmt::format("{} has {} entries for {} devices", shown(words[0]),
+                                          words.size() - 1, devices)});
+    return;
+  }
+  std::vector<std::string_view> row(words.begin() + 1,
+                                    words.begin() + 1 + static_cast<std::ptrdiff_t>(devices));
+  for (const std::string_view word : row) {
+    if (distance(word) < 0 && nvlinks(word) == 0)
+      problems.push_back(
+          {at_line(path, line),
+           fmt::format("'{}' is no connection (X, PIX, PXB, PHB, NODE, SYS, NV#)", shown(word))});
+  }
+  // The NUMA node is the first plain number after the CPU list.
+  int numa = -1;
+  for (std::size_t i = devices + 2; i < words.size() && numa < 0; ++i) numa = number_of(words[i]);
+  matrix.rows.push_back(std::move(row));
+  matrix.numa.push_back(numa);
+}
+
+topology::Node node_of(const Matrix& matrix) {
+  topology::Node node;
+  node.gpus = static_cast<int>(matrix.gpus);
+  node.nics = static_cast<int>(matrix.nics);
+  int least = 1 << 20, most = 0;
+  for (std::size_t a = 0; a < matrix.gpus; ++a) {
+    for (std::size_t b = a + 1; b < matrix.gpus; ++b) {
+      const int links = nvlinks(matrix.rows[a][b]);
+      least = std::min(least, links);
+      most = std::max(most, links);
+      if (links > 0) node.pairs.push_back({static_cast<int>(a), static_cast<int>(b), links});
+    }
+  }
+  using topology::GpuInterconnect;
+  if (most == 0) {
+    node.interconnect = GpuInterconnect::pcie;
+  } else if (least == most && most * static_cast<int>(matrix.gpus - 1) > 18) {
+    // More links to each peer than a GPU has for all of them together: a switch.
+    node.interconnect = GpuInterconnect::nvswitch;
+    node.nvlinks_per_gpu = most;
+    node.pairs.clear();
+  } else if (least == most) {
+    node.interconnect = GpuInterconnect::mesh;
+    node.nvlinks_per_pair = most;
+    node.pairs.clear();
+  } else {
+    node.interconnect = GpuInterconnect::direct;
+  }
+  std::vector<int> numas = matrix.numa;
+  std::ranges::sort(numas);
+  numas.erase(std::unique(numas.begin(), numas.end()), numas.end());
+  const bool known = !numas.empty() && numas.front() >= 0;
+  node.sockets = known ? static_cast<int>(numas.size()) : 1;
+  // A GPU's NIC is the nearest, of equals the one that fewest GPUs before it took.
+  std::vector<int> taken(matrix.nics, 0);
+  node.socket_of_nic.assign(matrix.nics, 0);
+  std::vector<int> nearest(matrix.nics, 1 << 20);
+  for (std::size_t gpu = 0; gpu < matrix.gpus; ++gpu) {
+    const int socket =
+        known ? static_cast<int>(std::ranges::find(numas, matrix.numa[gpu]) - numas.begin()) : 0;
+    node.socket_of_gpu.push_back(socket);
+    std::size_t best = 0;
+    for (std::size_t nic = 0; nic < matrix.nics; ++nic) {
+      const int far = distance(matrix.rows[gpu][matrix.gpus + nic]);
+      if (far < nearest[nic]) {
+        nearest[nic] = far;
+        node.socket_of_nic[nic] = socket;
+      }
+      const int best_far = distance(matrix.rows[gpu][matrix.gpus + best]);
+      if (far < best_far || (far == best_far && taken[nic] < taken[best])) best = nic;
+    }
+    if (matrix.nics == 0) continue;
+    ++taken[best];
+    node.nic_of_gpu.push_back(static_cast<int>(best));
+  }
+  return node;
+}
+
+}  // namespace
+
+Result<Imported> import_nvidia_smi(const std::string& text, const std::string& path) {
+  Matrix matrix;
+  Diagnostics problems;
+  const std::vector<std::string_view> lines = lines_of(text);
+  for (std::size_t i = 0; i < lines.size() && problems.size() < max_problems; ++i) {
+    const std::vector<std::string_view> words = words_of(lines[i]);
+    if (words.empty()) continue;
+    if (matrix.gpus == 0) {
+      // The heading: devices, then words about affinity.
+      std::size_t gpus = 0, nics = 0;
+      for (const std::string_view word : words) {
+        gpus += is_gpu(word) && nics == 0;
+        nics += is_nic(word);
+      }
+      if (gpus == 0 || !is_gpu(words[0])) continue;
+      if (gpus + nics > 1024) {
+        return Diagnostics{{at_line(path, i), "more than 1024 devices"}};
+      }
+      matrix.gpus = gpus;
+      matrix.nics = nics;
+    } else if (is_gpu(words[0]) && matrix.rows.size() < matrix.gpus) {
+      read_row(words, i, path, matrix, problems);
+    }
+  }
+  if (problems.empty() && (matrix.gpus == 0 || matrix.rows.size() != matrix.gpus))
+    problems.push_back(
+        {path, fmt::format("the matrix has {} rows of {} GPUs", matrix.rows.size(), matrix.gpus)});
+  if (!problems.empty()) return problems;
+  return Imported{"nvidia-smi topo -m", node_of(matrix), std::nullopt};
+}
+
+}  // namespace sim::input

@@ -1,0 +1,152 @@
+#include "sim/input/fields/cluster_fields.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "sim/input/text/number_text.h"
+#include "sim/input/text/rules.h"
+#include "sim/base/text.h"
+
+namespace sim::input {
+namespace {
+
+namespace v1 = rehearse::v1;
+using google::protobuf::FieldDescriptor;
+using google::protobuf::Message;
+
+constexpr std::array<std::string_view, 8> blocks = {
+    "fabric.", "node.", "gpu.", "condition", "jitter.", "host=", "node_bandwidth=", "other_gpu="};
+
+std::string_view without_prefix(std::string_view key) {
+  if (key.starts_with("cluster.")) key.remove_prefix(8);
+  return key;
+}
+
+std::vector<std::string> names_of(const Message& message) {
+  std::vector<std::string> names;
+  const auto* descriptor = message.GetDescriptor();
+  for (int i = 0; i < descriptor->field_count(); ++i) names.push_back(descriptor->field(i)->name());
+  return names;
+}
+
+std::string in_text_format(const FieldDescriptor& field, const std::string& value) {
+  const bool plain = field.cpp_type() == FieldDescriptor::CPPTYPE_STRING &&
+                     !value.starts_with('[') && !value.starts_with('"');
+  if (!plain) return value;
+  std::string text = "\"";
+  for (const char c : value) {
+    if (c == '"' || c == '\\') text += '\\';
+    text += c;
+  }
+  return text + '"';
+}
+
+// The message that a key names a field of, "node.nics".
+struct Target {
+  Message* message;
+  const FieldDescriptor* field;
+  std::string problem;
+};
+
+Target target_of(std::string_view key, v1::Cluster& cluster) {
+  const std::string_view path = key.substr(0, 80);
+  Message* target = &cluster;
+  for (;;) {
+    const std::size_t dot = std::min(key.find('.'), key.size());
+    const FieldDescriptor* field =
+        target->GetDescriptor()->FindFieldByName(std::string(key.substr(0, dot)));
+    if (!field || (dot < key.size()) != (field->message_type() && !field->is_repeated()))
+      return {nullptr, nullptr,
+              fmt::format("a cluster has no setting '{}'{}", path,
+                          did_you_mean(key.substr(0, 80), names_of(*target)))};
+    if (dot == key.size()) return {target, field, ""};
+    target = target->GetReflection()->MutableMessage(target, field);
+    key.remove_prefix(dot + 1);
+  }
+}
+
+Diagnostics one(const Setting& setting, v1::Cluster& cluster, Source& source,
+                std::vector<std::string>& done) {
+  const auto refuse = [&](std::string text) {
+    return Diagnostics{{setting.where, std::move(text)}};
+  };
+  const std::size_t equals = setting.text.find('=');
+  if (equals == std::string::npos || equals == 0)
+    return refuse(fmt::format("'{}' is not key=value; write for example fabric.oversubscription=4",
+                              setting.text.substr(0, 80)));
+  const std::string_view key = without_prefix(std::string_view(setting.text).substr(0, equals));
+  const std::string path(key.substr(0, 80));
+  const std::string value = setting.text.substr(equals + 1);
+  const Target named = target_of(key, cluster);
+  if (!named.problem.empty()) return refuse(named.problem);
+  Message* const target = named.message;
+  const FieldDescriptor* const field = named.field;
+  if (value.empty()) return refuse(fmt::format("'{}' has no value", path));
+  if (const std::string problem = field->is_repeated() ? "" : number_problem(*field, value);
+      !problem.empty())
+    return refuse(problem);
+  const std::unique_ptr<Message> parsed(target->New());
+  Source single("");
+  const std::string colon = field->message_type() ? " " : ": ";
+  Diagnostics problems =
+      single.read(field->name() + colon + in_text_format(*field, value), *parsed, {}, false);
+  if (problems.empty()) problems = single.check(*parsed, false);
+  std::vector<const FieldDescriptor*> filled;
+  parsed->GetReflection()->ListFields(*parsed, &filled);
+  // A plain number that is the default of its type counts as left out; that is what it says.
+  const bool only = filled.empty() || (filled.size() == 1 && filled.front() == field);
+  if (problems.empty() && !only)
+    problems.push_back(
+        {"", fmt::format("'{}' is not one value of '{}'", value.substr(0, 80), path)});
+  for (Diagnostic& problem : problems) problem.where = setting.where;
+  if (!problems.empty()) return {problems.front()};
+  if (!field->message_type()) target->GetReflection()->ClearField(target, field);
+  target->MergeFrom(*parsed);
+  source.place(*target, field->name(), setting.where);
+  done.push_back(path);
+  return {};
+}
+
+}  // namespace
+
+bool is_cluster_setting(std::string_view text) {
+  const std::string_view key = text.substr(0, std::min(text.find('='), text.size() - 1) + 1);
+  return key.starts_with("cluster.") ||
+         std::ranges::any_of(blocks, [&](std::string_view b) { return key.starts_with(b); });
+}
+
+std::vector<std::string> cluster_settings_of(const std::vector<std::string>& settings) {
+  std::vector<std::string> all;
+  for (const std::string& text : settings)
+    if (is_cluster_setting(text)) all.push_back(text);
+  return all;
+}
+
+std::string cluster_setting_problem(std::string_view key) {
+  v1::Cluster cluster;
+  return target_of(without_prefix(key), cluster).problem;
+}
+
+Diagnostics apply(std::span<const Setting> settings, v1::Cluster& cluster, Source& source) {
+  Diagnostics problems;
+  std::vector<std::string> done;
+  for (const Setting& setting : settings) {
+    for (Diagnostic& problem : one(setting, cluster, source, done)) problems.push_back(problem);
+  }
+  const auto has = [&](std::string_view name) {
+    return std::ranges::find(done, name) != done.end();
+  };
+  v1::Node& node = *cluster.mutable_node();
+  const bool gpus = has("node.gpus"), nics = has("node.nics"), sockets = has("node.sockets");
+  if ((gpus || nics) && !has("node.nic_of_gpu")) node.clear_nic_of_gpu();
+  if ((gpus || sockets) && !has("node.socket_of_gpu")) node.clear_socket_of_gpu();
+  if ((nics || sockets) && !has("node.socket_of_nic")) node.clear_socket_of_nic();
+  if (has("fabric.kind") && cluster.fabric().kind() == v1::Fabric::single_switch &&
+      !has("fabric.nodes_per_leaf"))
+    cluster.mutable_fabric()->clear_nodes_per_leaf();
+  return problems;
+}
+
+}  // namespace sim::input

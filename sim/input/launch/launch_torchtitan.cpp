@@ -1,0 +1,196 @@
+// launch_torchtitan.cpp — the TOML that torchtitan is started with.
+#include <fmt/format.h>
+
+#include <array>
+#include <boost/property_tree/ini_parser.hpp>
+#include <map>
+#include <sstream>
+
+#include "sim/input/launch/launch.h"
+#include "sim/base/ascii.h"
+
+namespace sim::input {
+namespace {
+
+// torchtitan's keys; `setting` ends in '=' where it takes the value.
+struct TitanKey {
+  std::string_view key, setting;
+};
+constexpr std::array titan_keys{
+    TitanKey{"parallelism.tensor_parallel_degree", "tp="},
+    TitanKey{"training.tensor_parallel_degree", "tp="},
+    TitanKey{"parallelism.pipeline_parallel_degree", "pp="},
+    TitanKey{"experimental.pipeline_parallel_degree", "pp="},
+    TitanKey{"parallelism.context_parallel_degree", "cp="},
+    TitanKey{"experimental.context_parallel_degree", "cp="},
+    TitanKey{"parallelism.data_parallel_replicate_degree", "fsdp.replicas="},
+    TitanKey{"training.data_parallel_replicate_degree", "fsdp.replicas="},
+    TitanKey{"training.local_batch_size", "micro_batch="},
+    TitanKey{"training.batch_size", "micro_batch="},
+    TitanKey{"training.global_batch_size", "global_batch="},
+    TitanKey{"training.seq_len", "sequence="},
+};
+// Those that change the cost and are not read.
+constexpr std::array<std::string_view, 4> titan_left = {
+    "parallelism.expert_parallel_degree", "training.enable_cpu_offload",
+    "parallelism.pipeline_parallel_layers_per_stage", "parallelism.module_fqns_per_model_part"};
+
+// A value of TOML: without its comment and its quotes.
+std::string plain_value(std::string value) {
+  if (!value.empty() && (value[0] == '"' || value[0] == '\'')) {
+    const std::size_t close = value.find(value[0], 1);
+    return value.substr(1, close == std::string::npos ? close : close - 1);
+  }
+  value.erase(std::min(value.find('#'), value.size()));
+  while (!value.empty() && (value.back() == ' ' || value.back() == '\t')) value.pop_back();
+  return value;
+}
+
+// "llama3" and "8B": a file of models/.
+std::string titan_model(const std::string& name, const std::string& flavor) {
+  const std::string size = lower(flavor);
+  if (name == "llama3")
+    return size == "405b"  ? "llama-3.1-405b"
+           : size == "70b" ? "llama-3.1-70b"
+                           : "llama-3.1-" + size;
+  if (name == "llama2") return "llama-2-" + size;
+  return name + "-" + size;
+}
+
+// What the file says, "section.key" -> value, and where: "FILE:LINE".
+struct Values {
+  std::map<std::string, std::string, std::less<>> texts;
+  std::map<std::string, std::string, std::less<>> places;
+  std::string path;
+
+  std::string of(std::string_view key) const {
+    const auto found = texts.find(key);
+    return found == texts.end() ? std::string() : found->second;
+  }
+  std::string place(std::string_view key) const {
+    const auto found = places.find(key);
+    return found == places.end() ? path : found->second;
+  }
+};
+
+// The INI reader keeps no places: the lines of the file are gone through once more.
+void find_places(const std::string& text, Values& values) {
+  std::istringstream in(text);
+  std::string section;
+  std::string line;
+  for (int number = 1; std::getline(in, line); ++number) {
+    const std::size_t begin = line.find_first_not_of(" \t");
+    if (begin == std::string::npos) continue;
+    const std::size_t end = line.find_first_of(line[begin] == '[' ? "]" : " \t=", begin);
+    if (end == std::string::npos) continue;
+    if (line[begin] == '[')
+      section = line.substr(begin + 1, end - begin - 1);
+    else if (const std::string key = section + "." + line.substr(begin, end - begin);
+             values.texts.count(key) > 0)
+      values.places.try_emplace(key, fmt::format("{}:{}:{}", values.path, number, begin + 1));
+  }
+}
+
+void titan_recompute(const Values& values, MegatronArguments& out) {
+  const std::string mode = values.of("activation_checkpoint.mode");
+  if (mode.empty() || mode == "none") return;
+  const std::string place = values.place("activation_checkpoint.mode");
+  out.settings.push_back({"recompute=" + mode, place});
+  if (mode != "selective") return;
+  const std::string option = values.of("activation_checkpoint.selective_ac_option");
+  if (option.empty() || option == "op")
+    out.settings.push_back({"recompute_modules=operators", place});
+  else
+    out.notes.push_back(
+        "activation_checkpoint.selective_ac_option: every second layer is not "
+        "simulated; selective recomputes attention");
+}
+
+// A converter since 2025, a switch before; its options moved to a section of their own later on.
+void titan_fp8(const Values& values, MegatronArguments& out) {
+  const bool converted = values.of("model.converters").find("float8") != std::string::npos;
+  std::string key = converted ? "model.converters" : "";
+  for (const char* enable : {"float8.enable_float8_linear", "float8.enable_fsdp_float8_all_gather"})
+    if (key.empty() && values.of(enable) == "true") key = enable;
+  if (key.empty()) return;
+  out.settings.push_back({"fp8=true", values.place(key)});
+  out.settings.push_back({"fp8_recipe=tensorwise", values.place(key)});
+  for (const char* recipe : {"float8.recipe_name", "quantize.linear.float8.recipe_name"})
+    if (values.of(recipe).starts_with("rowwise"))
+      out.notes.push_back(fmt::format("{}: a scale a row is simulated as one a tensor", recipe));
+}
+
+}  // namespace
+
+// The sections and keys of torchtitan's configuration before 2026 (torchtitan/config_manager.py).
+// Its files are a subset of TOML that the INI reader of Boost.PropertyTree reads; the TOML
+// libraries of Debian 12 do not survive damaged input (marzer/tomlplusplus#294).
+LaunchFile read_torchtitan(const std::string& text, const std::string& path) {
+  if (text.size() > max_launch_bytes) return refused_launch(path, "too large for a configuration");
+  boost::property_tree::ptree tree;
+  try {
+    std::istringstream in(text);
+    boost::property_tree::ini_parser::read_ini(in, tree);
+  } catch (const boost::property_tree::ini_parser_error& error) {
+    return refused_launch(fmt::format("{}:{}", path, error.line()),
+                          fmt::format("not a configuration of torchtitan: {}", error.message()));
+  }
+  Values values;
+  values.path = path;
+  for (const auto& [section, keys] : tree)
+    for (const auto& [key, value] : keys)
+      if (values.texts.size() < max_launch_values)
+        values.texts[section + "." + key] = plain_value(value.data());
+  find_places(text, values);
+  LaunchFile file;
+  file.arguments.framework = "torchtitan";
+  MegatronArguments& out = file.arguments;
+  const auto of = [&](std::string_view key) { return values.of(key); };
+  const auto set = [&](std::string_view key, std::string setting) {
+    out.settings.push_back({std::move(setting), values.place(key)});
+  };
+  for (const auto& [key, setting] : titan_keys)
+    if (values.texts.contains(key) && of(key) != "-1") set(key, std::string(setting) + of(key));
+  set("", "data_parallel=fsdp2");
+  if (!of("model.name").empty() && !of("model.flavor").empty())
+    set("model.name", "model=" + titan_model(of("model.name"), of("model.flavor")));
+  if (const std::string key = "parallelism.pipeline_parallel_schedule", schedule = of(key);
+      !schedule.empty() && of("parallelism.pipeline_parallel_degree") > "1")
+    set(key, "schedule=" + (schedule == "Interleaved1F1B" ? "interleaved-1f1b" : lower(schedule)));
+  // [torch/distributed/tensor/experimental/_attention.py: gathered at once, or in turns]
+  for (const std::string section : {"parallelism", "experimental"})
+    if (const std::string key = section + ".context_parallel_rotate_method"; !of(key).empty())
+      set(key, "context=torch-" + of(key));
+  const bool compiled = of("compile.enable") == "true" || of("training.compile") == "true";
+  if (compiled) set("compile.enable", "layer_kernels=compiled");
+  // A compiler leaves out what nobody reads, whatever this says.
+  if (const std::string key = "activation_checkpoint.early_stop"; !compiled && !of(key).empty())
+    set(key, "checkpoint_early_stop=" + of(key));
+  for (const std::string section : {"parallelism", "experimental"}) {
+    const std::string key = section + ".enable_async_tensor_parallel";
+    if (of(key) != "true") continue;
+    // The compiler is what cuts products beside their gathers and scatters
+    // [torchtitan/distributed/tensor_parallel.py:maybe_enable_async_tp].
+    if (!compiled)
+      return refused_launch(values.place(key),
+                            key + " needs torch.compile: set enable = true in [compile]");
+    set(key, "tp_comm_overlap=true");
+  }
+  // "always", "never"; "default" is what the plan's own default is.
+  if (const std::string key = "parallelism.fsdp_reshard_after_forward", way = of(key);
+      way == "always" || way == "never")
+    set(key,
+        way == "always" ? "fsdp.reshard_after_forward=true" : "fsdp.reshard_after_forward=false");
+  titan_fp8(values, out);
+  titan_recompute(values, out);
+  for (const std::string_view key : titan_left)
+    if (const std::string value = of(key); !value.empty() && value != "false" && value != "1")
+      out.notes.push_back(fmt::format("{} is not simulated", key));
+  if (out.settings.size() == 1 && out.notes.empty())
+    return refused_launch(path,
+                          "not a configuration of torchtitan: nothing of its sections [model], "
+                          "[training] and [parallelism] is in it");
+  return file;
+}
+
+}  // namespace sim::input

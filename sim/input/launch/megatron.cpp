@@ -1,0 +1,481 @@
+#include "sim/input/launch/megatron.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <sstream>
+
+#include "sim/input/launch/megatron_flags.h"
+#include "sim/input/launch/megatron_translator.h"
+#include "sim/input/text/textproto.h"
+#include "sim/job/context/context.h"
+
+namespace sim::input {
+namespace {
+
+// Parts of the names of programs that train no GPT, or train nothing.
+struct Other {
+  std::string_view part, what;
+};
+constexpr std::array others{
+    Other{"bert", "BERT"},
+    Other{"t5", "T5"},
+    Other{"ict", "a retriever"},
+    Other{"retro", "RETRO"},
+    Other{"realm", "a retriever"},
+    Other{"mamba", "a network with state-space layers"},
+    Other{"hybrid", "a network with state-space layers"},
+    Other{"vision", "a vision network"},
+    Other{"vit", "a vision network"},
+    Other{"vlm", "a multimodal network"},
+    Other{"llava", "a multimodal network"},
+    Other{"multimodal", "a multimodal network"},
+    Other{"mimo", "a multimodal network"},
+    Other{"diffusion", "a diffusion network"},
+    Other{"prefix_lm", "a network whose attention sees a prefix whole"},
+    Other{"train_rl", "by reinforcement learning"},
+    Other{"grpo", "by reinforcement learning"},
+    Other{"ppo", "by reinforcement learning"},
+    Other{"dpo", "by preferences"},
+    Other{"inference", "nothing"},
+    Other{"generat", "nothing"},
+    Other{"server", "nothing"},
+    Other{"eval", "nothing"},
+    Other{"evaluat", "nothing"},
+    Other{"convert", "nothing"},
+    Other{"create", "nothing"},
+    Other{"preprocess", "nothing"},
+    Other{"checkpoint", "nothing"},
+    Other{"export", "nothing"},
+    Other{"quantize", "nothing"},
+    Other{"prune", "nothing"},
+    Other{"mmlu", "nothing"},
+};
+
+// Is `part` in the name, and no part of a longer word there?
+bool has_part(std::string_view program, std::string_view part) {
+  const auto letter = [](char c) { return c >= 'a' && c <= 'z'; };
+  for (std::size_t at = program.find(part); at != std::string_view::npos;
+       at = program.find(part, at + 1)) {
+    const bool starts = at == 0 || !letter(program[at - 1]);
+    const std::size_t end = at + part.size();
+    if (starts && (part.size() > 4 || end == program.size() || !letter(program[end]))) return true;
+  }
+  return false;
+}
+
+// "examples/multimodal/train.py": the name and the two folders above it.
+std::string with_folders(const std::string& word, const std::string& name) {
+  std::size_t start = word.size();
+  for (int up = 0; up < 3 && start != std::string::npos && start > 0; ++up)
+    start = word.rfind('/', start - 1);
+  if (!word.ends_with(name)) return name;
+  return word.substr(start == std::string::npos || start == word.size() ? 0 : start + 1);
+}
+
+bool is_off(const std::string& value) {
+  return value == "0" || value == "none" || value == "None" || value == "False" ||
+         value == "false" || value == "null";
+}
+
+// The whole numbers of all values: "[2 2]", "128,0" and "128 0" alike.
+std::vector<std::int64_t> numbers_of(const Given& given) {
+  std::vector<std::int64_t> numbers;
+  for (const shell::Word& word : given.values) {
+    std::string text = word.text;
+    for (char& c : text)
+      if ((c < '0' || c > '9') && c != '-') c = ' ';
+    std::istringstream parts(text);
+    for (std::int64_t n = 0; parts >> n;) numbers.push_back(n);
+  }
+  return numbers;
+}
+
+}  // namespace
+
+const Given* Translator::find(const Flags& flags, std::string_view name) {
+  const auto found = flags.find(name);
+  return found == flags.end() ? nullptr : &found->second;
+}
+
+const Given* Translator::find(std::initializer_list<std::string_view> names) const {
+  for (const std::string_view name : names)
+    if (const Given* given = find(name)) return given;
+  return nullptr;
+}
+
+std::string Translator::value(std::string_view name) const {
+  const Given* given = find(name);
+  return given ? given->value() : "";
+}
+
+std::optional<std::int64_t> Translator::number(const Given* given) const {
+  if (!given || given->values.empty() || !given->values.front().unknowns.empty()) return {};
+  std::string text = given->value();
+  text.erase(std::remove(text.begin(), text.end(), '_'), text.end());  // Python's 2_000
+  std::int64_t n = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), n);
+  const bool whole = error == std::errc{} && end == text.data() + text.size();
+  return whole && n > 0 && n <= 1 << 28 ? std::optional(n) : std::nullopt;
+}
+
+std::string Translator::where(const shell::Word& word) const {
+  const shell::Place place = shell::place(text_, word.at);
+  return fmt::format("{}:{}:{}", path_, place.line, place.column);
+}
+
+void Translator::set(const Given& given, std::string setting) {
+  out_.settings.push_back({std::move(setting), where(given.flag)});
+}
+
+void Translator::miss(std::string_view field, const shell::Word& word, std::string message) {
+  out_.missing.push_back({std::string(field), {where(word), std::move(message)}});
+}
+
+void Translator::refuse(const shell::Word& word, std::string message) {
+  out_.problems.push_back({where(word), std::move(message)});
+}
+
+void Translator::set_value(const Given& given, std::string_view field) {
+  const std::string name = given.flag.text.substr(0, given.flag.text.find('='));
+  if (given.values.empty())
+    return refuse(given.flag, fmt::format("{} has no value; write {} and a number", name, name));
+  if (!given.values.front().unknowns.empty()) {
+    const std::string key(
+        field.substr(field.find('.') == std::string_view::npos ? 0 : field.find('.') + 1));
+    const bool of_network = field.starts_with("architecture.");
+    return miss(field, given.flag,
+                fmt::format("the value of {} is {}, which the script does not define; write "
+                            "{}{}=",
+                            name, given.values.front().unknowns.front(),
+                            of_network && key != "vocab" ? "architecture." : "", key));
+  }
+  set(given, fmt::format("{}={}", field, given.value()));
+}
+
+void Translator::note(const Given& given, std::string_view instead) {
+  const std::string name = given.flag.text.substr(0, given.flag.text.find('='));
+  for (auto& [reason, flags] : reasons_) {
+    if (reason != instead) continue;
+    if (std::find(flags.begin(), flags.end(), name) == flags.end()) flags.push_back(name);
+    return;
+  }
+  reasons_.push_back({std::string(instead), {name}});
+}
+
+// One line for flags that share a reason.
+void Translator::gather_notes() {
+  for (const auto& [reason, flags] : reasons_) {
+    std::string list;
+    for (const std::string& flag : flags) list += (list.empty() ? "" : ", ") + flag;
+    say(fmt::format("{} {} not simulated: {}", list, flags.size() > 1 ? "are" : "is", reason));
+  }
+}
+
+void Translator::program() {
+  // A program that does not say so itself may stand in a folder that does.
+  std::string name = launch_.program;
+  if (name.find("gpt") == std::string::npos && name.find("llama") == std::string::npos)
+    name = with_folders(launch_.program_word.text, name);
+  for (char& c : name)
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  for (const Other& other : others)
+    if (has_part(name, other.part))
+      return refuse(launch_.program_word, fmt::format("{} trains {}, and only GPTs are simulated",
+                                                      launch_.program, other.what));
+  if (!name.empty() && name.find("gpt") == std::string::npos &&
+      name.find("llama") == std::string::npos)
+    say(fmt::format("{} is read as a program that trains a GPT with Megatron-LM's arguments",
+                    launch_.program));
+  if (launch_.started > 1)
+    say(fmt::format("the script trains {} times; the first one is simulated", launch_.started));
+  for (const shell::Word& word : launch_.lost)
+    say(fmt::format("{}: nothing in the script says what {} holds; it is taken as empty",
+                    where(word), word.text));
+  // What sets up a shell says nothing about a run.
+  constexpr std::array<std::string_view, 6> of_shells = {"activate", "conda",   "bashrc",
+                                                         "/etc/",    "profile", "modules"};
+  const bool launches = !launch_.program.empty() || !launch_.flags.empty();
+  for (const shell::Word& word : script_.sourced) {
+    if (std::any_of(of_shells.begin(), of_shells.end(), [&](std::string_view part) {
+          return word.text.find(part) != std::string::npos;
+        }))
+      continue;
+    const std::string unread = fmt::format("{} is not read", word.text.substr(0, 80));
+    if (launches)
+      say(fmt::format("{}: {}", where(word), unread));
+    else
+      refuse(word, unread + ", and nothing else launches a run; put it beside the script");
+  }
+  if (launches || !out_.problems.empty()) return;
+  std::string lost;
+  for (const shell::Word& word : launch_.lost)
+    lost += fmt::format("{} {}", lost.empty() ? "; nobody says what is in" : ",", word.text);
+  out_.problems.push_back(
+      {path_, fmt::format("none of its commands trains with arguments of Megatron-LM "
+                          "(--num-layers, --micro-batch-size, ...){}",
+                          lost)});
+}
+
+void Translator::flag(const std::string& name, const Given& given) {
+  const FlagMeaning meaning = flag_meaning(name);
+  switch (meaning.effect) {
+    case FlagEffect::mapped:
+      if (const std::string other = needed(name, meaning.text); !other.empty())
+        note(given, other);
+      else if (meaning.text.ends_with('='))
+        set_value(given, meaning.text.substr(0, meaning.text.size() - 1));
+      else if (!is_off(given.value()))
+        set(given, std::string(meaning.text));
+      return;
+    case FlagEffect::noted:
+      if (!is_off(given.value())) note(given, meaning.text);
+      return;
+    case FlagEffect::refused:
+      if (!is_off(given.value())) refuse(given.flag, fmt::format("--{}: {}", name, meaning.text));
+      return;
+    case FlagEffect::unknown:
+      refuse(given.flag,
+             fmt::format("Megatron-LM has no flag --{}{}", name, did_you_mean_flag(name)));
+      return;
+    case FlagEffect::together:
+    case FlagEffect::harmless:
+      return;
+  }
+}
+
+bool Translator::legacy() const {
+  if (has("transformer-impl") || has("use-mcore-models")) return false;
+  return has("deepspeed") || has("checkpoint-activations") || has("data-impl") || has("DDP-impl") ||
+         has("activations-checkpoint-method") || has("no-pipeline-parallel");
+}
+
+MegatronArguments Translator::run() {
+  program();
+  for (const auto& [name, given] : launch_.flags) flag(name, given);
+  describe_model(*this);
+  world();
+  tensor_grid();
+  recomputation();
+  offloaded_modules();
+  replicas();
+  cross_entropy();
+  attention();
+  numerics();
+  sharding();
+  deepspeed();
+  loading();
+  environment();
+  gather_notes();
+  return std::move(out_);
+}
+
+// Pairs of numbers: so many data-parallel ranks, and what each of them does
+// [SynerFuse/SynerFuse README.md, a fork of Megatron-LM].
+void Translator::replicas() {
+  const auto words = [this](const Given& given) {
+    std::vector<std::string> pairs;
+    for (std::size_t i = 0; i + 1 < given.values.size(); i += 2)
+      pairs.push_back(given.values[i].text + "x" + given.values[i + 1].text);
+    if (pairs.empty() || given.values.size() % 2 != 0)
+      refuse(given.flag, "takes pairs: a number of replicas and what each of them does");
+    return pairs;
+  };
+  if (const Given* counts = find("num-micro-batches-per-dp"))
+    if (const std::vector<std::string> pairs = words(*counts); !pairs.empty())
+      set(*counts, fmt::format("replica_microbatches={}", fmt::join(pairs, ",")));
+  const Given* sizes = find("micro-batch-size-per-dp");
+  if (!sizes || words(*sizes).empty()) return;
+  const std::string& first = sizes->values[1].text;
+  bool alike = !has("micro-batch-size") || value("micro-batch-size") == first;
+  for (std::size_t i = 1; i < sizes->values.size(); i += 2)
+    alike = alike && sizes->values[i].text == first;
+  if (!alike)
+    return refuse(sizes->flag,
+                  "replicas with microbatches of unlike sizes are not simulated; write one size "
+                  "and --num-micro-batches-per-dp");
+  if (!has("micro-batch-size")) set(*sizes, "micro_batch=" + first);
+}
+
+// The implementation alone changes nothing.
+void Translator::cross_entropy() {
+  const Given* fused = find("cross-entropy-loss-fusion");
+  if (!fused) return;
+  const Given* by = find("cross-entropy-fusion-impl");
+  const bool te = by && !by->values.empty() && by->values.front().text == "te";
+  set(te ? *by : *fused, te ? "cross_entropy=te" : "cross_entropy=native");
+}
+
+void Translator::attention() {
+  const bool flash = find({"use-flash-attn", "use-flash-attn-v2", "use-flash-attn-builder"});
+  const Given* implementation = find("transformer-impl");
+  const bool local = (implementation && implementation->value() == "local") ||
+                     value("spec") == "local" || legacy();
+  bool unfused = false;
+  if (has("use-flash-attn-v1") || has("use-flash-attn-triton")) return;
+  if (const Given* backend = find("attention-backend"); backend && backend->value() != "auto") {
+    const std::string name = backend->value().substr(backend->value().find('.') + 1);
+    if ((name == "unfused" || name == "local") && has("multi-latent-attention"))
+      return note(*backend, "latent attention is one fused kernel");
+    unfused = name == "unfused" || name == "local";
+    set(*backend, fmt::format("attention={}", name == "fused" ? "cudnn"
+                                              : unfused       ? "unfused"
+                                                              : name));
+  } else if (local) {
+    unfused = !flash;
+    const Given* place =
+        find({"transformer-impl", "spec", "deepspeed", "checkpoint-activations", "data-impl",
+              "DDP-impl", "activations-checkpoint-method", "no-pipeline-parallel"});
+    set(*place, fmt::format("attention={}", flash ? "flash" : "unfused"));
+  }
+  if (const Given* masked = find("no-masked-softmax-fusion"); masked && unfused)
+    note(*masked, "the scores' softmax is one kernel");
+  windows();
+  context();
+}
+
+// Tokens before a query and behind it; every so-many-th layer sees all [core 0.15
+// transformer_config.py:window_size, window_attn_skip_freq].
+void Translator::windows() {
+  const Given* size = find("window-size");
+  if (!size) return;
+  const std::vector<std::int64_t> sides = numbers_of(*size);
+  if (sides.empty() || sides.front() < 1) return note(*size, "attention sees all tokens");
+  set(*size, fmt::format("architecture.sliding_window={}", sides.front() + 1));
+  const Given* skip = find("window-attn-skip-freq");
+  if (!skip) return;
+  if (const auto n = number(skip))
+    set(*skip, fmt::format("architecture.whole_attention={}", *n));
+  else
+    note(*skip, "every layer has windows");
+}
+
+// [Megatron-LM core 0.14 arguments.py: one type, or one for each layer; of the sizes the first is
+// that of the exchange, parallel_state.py:create_hierarchical_groups]
+void Translator::context() {
+  if (const Given* kind = find("cp-comm-type"); kind && !kind->values.empty()) {
+    if (const context::Method* method = context::of_megatron(kind->value()))
+      set(*kind, fmt::format("context={}", method->name));
+    else
+      miss("cp-comm-type", kind->values.front(),
+           fmt::format("'{}' is none of p2p, all_gather, a2a and a2a+p2p", kind->value()));
+    for (const shell::Word& word : kind->values)
+      if (word.text != kind->value()) note(*kind, "all layers share sequences as the first one");
+  }
+  if (const Given* sizes = find("hierarchical-context-parallel-sizes")) {
+    if (const std::vector<std::int64_t> both = numbers_of(*sizes); both.size() > 1)
+      set(*sizes, fmt::format("ulysses={}", both.front()));  // a list in quotes
+    else
+      set_value(*sizes, "ulysses");
+  }
+  if (const Given* ranks = find("ds-sequence-parallel-size");
+      ranks && !ranks->values.empty() && ranks->value() != "1") {
+    set_value(*ranks, "cp");
+    set(*ranks, "context=ulysses");
+  }
+}
+
+void Translator::numerics() {
+  // Megatron-LM turns fp32 accumulation on with bf16 by itself.
+  if (has("bf16") && !has("grad-reduce-in-bf16")) set(*find("bf16"), "fp32_gradients=true");
+  if (const Given* clip = find("clip-grad");
+      clip && !clip->values.empty() && clip->value().find_first_not_of("0.") == std::string::npos)
+    set(*clip, "gradient_clipping=false");
+  if (const Given* format = find("fp8-format"); format && !is_off(format->value()))
+    set(*format, "fp8=true");
+  if (const Given* recipe = find("fp8-recipe");
+      recipe && find({"fp8-format", "fp8-hybrid", "fp8-e4m3"})) {
+    if (recipe->value() == "tensorwise")
+      set(*recipe, "fp8_recipe=tensorwise");
+    else if (recipe->value() != "delayed")
+      note(*recipe, "scales of blocks are simulated as delayed scaling");
+  }
+  if (const Given* kind = find("optimizer"); kind && !kind->values.empty())
+    if (const std::string name = kind->value(); name != "adam" && name != "adamw")
+      note(*kind, "the optimizer is Adam");
+  if (const Given* steps = find("step-batch-size-schedule"); steps && !has("global-batch-size"))
+    if (const std::vector<std::int64_t> sizes = numbers_of(*steps); !sizes.empty())
+      set(*steps, fmt::format("global_batch={}", sizes.back()));
+  experts();
+  if (const Given* hybrid = find("is-hybrid-model"))
+    refuse(hybrid->flag, "--is-hybrid-model: layers with a state space are not simulated");
+  if (const Given* spec = find("spec")) {
+    std::string all;
+    for (const shell::Word& word : spec->values) all += word.text + " ";
+    if (all.find("mamba") != std::string::npos || all.find("hybrid") != std::string::npos)
+      refuse(spec->flag, "--spec: layers with a state space are not simulated");
+    else if (all != "local ")
+      note(*spec, "the layers are GPT's");
+  }
+}
+
+// Where the flags of experts say nothing, Megatron-LM gathers every token, runs the experts one by
+// one and sorts with PyTorch's kernels [core 0.14 training/arguments.py:_add_moe_args].
+bool Translator::has_experts() const {
+  const Given* count = find({"num-experts", "moe"});
+  return count && std::any_of(count->values.begin(), count->values.end(), [](const auto& word) {
+           return word.text != "1" && !is_off(word.text);
+         });
+}
+
+void Translator::experts() {
+  if (has_experts()) {
+    const Given* count = find({"num-experts", "moe"});
+    if (count->values.size() > 1 || count->flag.text == "--moe")
+      refuse(count->flag, "experts are written --num-experts N, as many in every layer");
+    else
+      set_value(*count, "architecture.num_experts");
+    if (!has("moe-token-dispatcher-type")) set(*count, "dispatcher=allgather");
+    if (!has("moe-grouped-gemm")) set(*count, "grouped_gemm=false");
+    if (!has("moe-permute-fusion")) set(*count, "permute_fusion=false");
+    if (value("moe-router-dtype") == "fp32" || value("moe-router-dtype") == "fp64")
+      set(*find("moe-router-dtype"), "fp32_router=true");
+    if (value("moe-router-load-balancing-type") == "none")
+      set(*find("moe-router-load-balancing-type"), "architecture.auxiliary_loss=false");
+  }
+  if (const Given* latent = find("multi-latent-attention")) {
+    if (const Given* rank = find("kv-lora-rank"))
+      set_value(*rank, "architecture.kv_lora_rank");
+    else
+      set(*latent, "architecture.kv_lora_rank=32");
+  } else if (const Given* norm = find("qk-layernorm")) {
+    set(*norm, "architecture.query_key_norm=true");
+  }
+}
+
+void Translator::sharding() {
+  if (const Given* all = find("overlapped-distributed-optimizer"))
+    for (const char* setting :
+         {"distributed_optimizer=true", "overlap_grad_reduce=true", "overlap_param_gather=true"})
+      set(*all, setting);
+  if (const Given* offload = find("cpu-optimizer")) set(*offload, "precision_aware_optimizer=true");
+  const Given* fsdp = find({"use-megatron-fsdp", "use-custom-fsdp"});
+  if (!fsdp) return;
+  const std::string strategy = value("data-parallel-sharding-strategy");
+  if (strategy == "optim") {
+    set(*fsdp, "distributed_optimizer=true");
+  } else if (strategy == "optim_grads" || strategy == "optim_grads_params") {
+    set(*fsdp, strategy == "optim_grads" ? "zero=2" : "zero=3");
+    note(*fsdp, "Megatron-FSDP is simulated as PyTorch's fully_shard");
+  }
+}
+
+// The workers of the data loader make masks only where each sample has one of its own.
+void Translator::loading() {
+  // DeepSpeed may count the embedding and the head as a layer each.
+  if (const Given* parts = find("pp-partition-method"); parts && !parts->values.empty()) {
+    if (parts->value().find("embedding") != std::string::npos) {
+      set(*parts, "account_for_embedding=true");
+      set(*parts, "account_for_loss=true");
+    }
+  }
+  const Given* workers = find("num-workers");
+  if (!workers || !has("reset-attention-mask")) return;
+  if (workers->value() != "0") return set_value(*workers, "data_workers");
+  note(*workers, "one worker loads");
+  set(*workers, "data_workers=1");
+}
+
+}  // namespace sim::input

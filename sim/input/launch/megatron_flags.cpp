@@ -1,0 +1,260 @@
+#include "sim/input/launch/megatron_flags.h"
+
+#include <algorithm>
+#include <array>
+#include <unordered_map>
+#include <vector>
+
+#include "sim/input/fields/fields.h"
+#include "sim/base/text.h"
+
+namespace sim::input {
+namespace {
+
+struct Mapped {
+  std::string_view name;
+  std::string setting;
+};
+// The flags of the table of fields (fields.h).
+const std::vector<Mapped>& mapped() {
+  static const std::vector<Mapped> all = [] {
+    std::vector<Mapped> found;
+    for (const std::string_view flag : megatron_flags())
+      found.push_back({flag, megatron_setting(flag)});
+    return found;
+  }();
+  return all;
+}
+
+// Flags that share a reason, separated by blanks.
+struct Family {
+  std::string_view names, text;
+};
+constexpr std::string_view together =
+    "row-tensor-model-parallel-size column-tensor-model-parallel-size "
+    "depth-tensor-model-parallel-size overlap-axonn-comm overlap-axonn-all-gather "
+    "overlap-axonn-reduce-scatter "
+    "recompute-granularity activations-checkpoint-granularity recompute-num-layers "
+    "activations-checkpoint-num-layers checkpoint-num-layers recompute-modules "
+    "checkpoint-activations num-workers use-flash-attn use-flash-attn-v2 use-flash-attn-builder "
+    "cross-entropy-loss-fusion cross-entropy-fusion-impl attention-backend transformer-impl "
+    "num-query-groups group-query-attention "
+    "num-key-value-heads n-head-kv normalization RMSNorm position-embedding-type "
+    "use-rotary-position-embeddings use-llama2-rotary-position-embeddings "
+    "use-mistral-rotary-position-embeddings no-position-embedding use-alibi-mask "
+    "disable-bias-linear disable-bias-linear-fc glu-activation squared-relu quick-geglu "
+    "vocab-size padded-vocab-size vocab-file tokenizer-type tokenizer-model "
+    "tokenizer-name-or-path pad-vocab-size-to make-vocab-size-divisible-by vocab-extra-ids "
+    "extra-vocab-size hf-tokenizer-path clip-grad fp8-format fp8-recipe optimizer "
+    "deepspeed deepspeed-config zero-stage no-pipeline-parallel no-deepspeed use-megatron-fsdp "
+    "use-custom-fsdp data-parallel-sharding-strategy overlapped-distributed-optimizer spec "
+    "is-hybrid-model num-experts moe moe-router-dtype multi-latent-attention kv-lora-rank "
+    "qk-layernorm moe-router-load-balancing-type cp-comm-type no-masked-softmax-fusion "
+    "pp-partition-method hierarchical-context-parallel-sizes ds-sequence-parallel-size "
+    "window-size window-attn-skip-freq cpu-offloading fine-grained-activation-offloading "
+    "offload-modules num-micro-batches-per-dp micro-batch-size-per-dp";
+
+// "--x is not simulated: ...".
+constexpr std::array noted{
+    Family{"qk-l2-norm qk-norm", "the norms of queries and keys are left out"},
+    Family{"fp32-residual-connection", "residuals are simulated in 16 bits"},
+    Family{"sliding-window", "attention is simulated over all tokens"},
+    Family{"distribute-saved-activations distribute-checkpointed-activations "
+           "partition-activations",
+           "what recomputation keeps is whole on every rank"},
+    Family{"checkpoint-in-cpu contigious-checkpointing",
+           "what recomputation keeps stays on the GPU"},
+    Family{"synchronize-each-layer", "the CPU waits nowhere"},
+    Family{"delay-grad-reduce no-delay-grad-reduce delay-param-gather",
+           "buckets go when they are full"},
+    Family{"ddp-bucket-size ddp-num-buckets reduce-bucket-size zero-reduce-bucket-size "
+           "zero-allgather-bucket-size suggested-communication-unit-size last-bucket-split-count",
+           "buckets have the default size"},
+    Family{"ddp-pad-buckets-for-high-nccl-busbw no-align-grad-reduce no-align-param-gather",
+           "buckets are not aligned otherwise"},
+    Family{"ddp-average-in-collective no-gradient-reduce-div-fusion calculate-per-token-loss",
+           "gradients are scaled as by default"},
+    Family{"ddp-reduce-scatter-with-fp32-accumulation", "gradients are summed as they are sent"},
+    Family{"overlap-param-gather-with-optimizer-step", "the optimizer's step is not overlapped"},
+    Family{"overlap-p2p-communication overlap-p2p-communication-warmup-flush "
+           "no-overlap-p2p-communication",
+           "sends and receives overlap as the schedule has it"},
+    Family{"no-scatter-gather-tensors-in-pipeline", "sends between stages are whole"},
+    Family{"defer-embedding-wgrad-compute wgrad-deferral-limit delay-wgrad-compute",
+           "weight gradients are made with the others"},
+    Family{"enable-cuda-graph external-cuda-graph cuda-graph-impl cuda-graph-scope "
+           "cuda-graph-modules optimizer-cuda-graph full-iteration-cuda-graph",
+           "kernels are launched one by one"},
+    Family{"rampup-batch-size step-batch-size-schedule", "the step is of the full global batch"},
+    Family{"curriculum-learning data-efficiency-curriculum-learning random-ltd adaptive-seq-len",
+           "the step is of the full sequence"},
+    Family{"manual-gc", "the garbage collector never runs"},
+    Family{"fp16-lm-cross-entropy", "cross entropy is simulated in fp32"},
+    Family{"no-bias-gelu-fusion no-bias-dropout-fusion bias-activation-fusion "
+           "no-persist-layer-norm mem-efficient-ln disable-mem-efficient-ln disable-jit-fuser "
+           "no-layer-norm-fusion no-optimizer-fusion",
+           "the fused kernels are simulated"},
+    Family{"apply-residual-connection-post-layernorm", "residuals are taken before the norms"},
+    Family{"openai-gelu onnx-safe", "GELU is one kernel"},
+    Family{"no-tp-comm-split-ag no-tp-comm-split-rs tp-comm-overlap-cfg tp-comm-overlap-rs-dgrad "
+           "disable-tp-comm-bulk-dgrad disable-tp-comm-bulk-wgrad disable-tp-comm-overlap-ag "
+           "disable-tp-comm-overlap-rs disable-tp-comm-split-ag disable-tp-comm-split-rs "
+           "tp-comm-bootstrap-backend",
+           "communication of tensor parallelism overlaps as by default"},
+    Family{"symmetric-ar-type use-nccl-ub disable-symmetric-registration use-sharp "
+           "sharp-enabled-group nccl-communicator-config-path high-priority-stream-groups "
+           "nccl-ub",
+           "NCCL runs with its defaults"},
+    Family{"use-ring-exchange-p2p pipeline-model-parallel-comm-backend",
+           "sends and receives are NCCL's"},
+    Family{"outer-dp-sharding-strategy", "copies of the optimizer's state are whole"},
+    Family{"main-grads-dtype megatron-fsdp-main-params-dtype megatron-fsdp-main-grads-dtype "
+           "megatron-fsdp-grad-comm-dtype",
+           "gradients are held as --accumulate-allreduce-grads-in-fp32 says"},
+    Family{"optimizer-offload-policy optimizer-offload-chunk-size "
+           "optimizer-offload-auto-threshold use-torch-optimizer-for-cpu-offload "
+           "no-pin-cpu-grads no-pin-cpu-params",
+           "offloading is simulated as Megatron-LM's default has it"},
+    Family{"fine-grained-offloading-max-inflight-offloads delay-offload-until-cuda-graph",
+           "copies to the CPU go at once and are not waited for"},
+    Family{"fp8-interval fp8-wgrad no-fp8-wgrad fp8-dot-product-attention "
+           "fp8-multi-head-attention first-last-layers-bf16 num-layers-at-start-in-bf16 "
+           "num-layers-at-end-in-bf16 keep-fp8-transpose-cache "
+           "keep-fp8-transpose-cache-when-using-custom-fsdp reuse-grad-buf-for-mxfp8-param-ag "
+           "fp8-quantizer-factory te-precision-config-file kitchen-config-file "
+           "kitchen-recipe-number",
+           "fp8 is simulated in all layers, with the usual scales"},
+    Family{"batch-invariant-mode", "the default kernels are simulated"},
+    Family{"memory-centric-tiled-linear", "products are not tiled"},
+    Family{"apply-query-key-layer-scaling no-query-key-layer-scaling",
+           "scores are scaled in the kernel"},
+    Family{"attention-softmax-in-fp32 softmax-type", "softmax is the kernel's"},
+    Family{"DDP-impl no-contiguous-buffers-in-local-ddp use-contiguous-buffers-in-ddp",
+           "gradients are in contiguous buffers"},
+    Family{"empty-unused-memory-level", "the cache is never emptied"},
+    Family{"check-weight-hash-across-dp-replicas-interval check-for-spiky-loss "
+           "check-for-large-grads",
+           "that check costs nothing"},
+    Family{"use-cpu-initialization init-model-with-meta-device",
+           "the memory of building the model is not simulated"},
+    Family{"sft use-packed-sequence no-padding", "samples are whole sequences"},
+    Family{"fsdp-double-buffer fsdp-db-use-persist-buf-on-alloc-fail "
+           "megatron-fsdp-max-pool-double-buffer megatron-fsdp-enable-fine-grained-param-gather "
+           "enable-full-sharding-in-hsdp",
+           "Megatron-FSDP is simulated as PyTorch's fully_shard"},
+    Family{"use-transformer-engine-op-fuser",
+           "products and their neighbours are kernels of their own"},
+    Family{"zero-contigious-gradients zero-reduce-scatter",
+           "ZeRO is simulated with contiguous gradients"},
+    Family{"use-bnb-optimizer", "Adam's state is in fp32"},
+    Family{"use-one-sent-docs loss-on-targets-only reweight-loss-based-on-position-frequency",
+           "the loss is over all tokens"},
+    // Core 0.6 to 0.9 of okoge-kaz/Megatron-LM and llm-jp/Megatron-LM: compute_language_model_loss
+    // calls vocab_parallel_cross_entropy without the arguments that turn it on.
+    Family{"use-z-loss", "the cores that know it never hand it to their loss"},
+    Family{"z-loss", "the z-loss costs nothing"},
+    Family{"log-optimizer-states-to-tensorboard",
+           "the norms of the optimizer's state cost nothing"},
+    Family{"mup use-mup", "the scaling of muP costs nothing"},
+    Family{"use-fused-weighted-squared-relu use-normhead", "the plain kernel is simulated"},
+    Family{"glu-linear-offset activation-func-clamp-value", "the plain activation is simulated"},
+    Family{"no-use-layer-wise-param-layout no-clone-scatter-output-in-embedding "
+           "disable-bf16-reduced-precision-matmul",
+           "the default is simulated"},
+    Family{"inprocess-restart enable-ft-package", "what restarts a job costs nothing"},
+    Family{"rerun-mode", "nothing is run again"},
+    Family{"torch-profile profile use-pytorch-profiler memory-profile log-timers-to-tensorboard",
+           "the profiler costs nothing"},
+    Family{"bitfit freeze-transformer-layers use-freeze-parameter", "all parameters are trained"},
+    Family{"mlp-chunks-for-training variable-seq-lengths hybrid-context-parallel",
+           "samples are taken whole"},
+    Family{"use-embedding-scaling qk-clip", "that scaling costs nothing"},
+    Family{"use-layer-wise-distributed-optimizer",
+           "the optimizer is Megatron-LM's distributed one"},
+};
+
+// "--x: ...".
+constexpr std::array refused{
+    Family{"prefixlm", "attention that sees a prefix whole is not simulated"},
+    Family{"enable-mhc-connections", "hyper-connections are not simulated"},
+    Family{"gtp-weight-remat-size", "splitting weights over a further dimension is not simulated"},
+    Family{"mtp-standalone", "a stage for multi-token prediction alone is not simulated"},
+    Family{"standalone-embedding-stage", "a stage for the embedding alone is not simulated"},
+    Family{"pipeline-model-parallel-split-rank encoder-pipeline-model-parallel-size "
+           "encoder-tensor-model-parallel-size",
+           "an encoder is not simulated"},
+    Family{"fp4-format fp4-param-gather", "products in fp4 are not simulated"},
+    Family{"enable-zbh1-pipeline enable-zbh1-exact-semantics",
+           "write schedule= with the name of a schedule (rehearse list schedules)"},
+    Family{"force-ds-sequence-parallel ds-sequence-parallel-fpdt",
+           "DeepSpeed's sequence parallelism in pieces is not simulated"},
+    Family{"hybrid-override-pattern hybrid-layer-pattern hybrid-attention-ratio hybrid-mlp-ratio "
+           "mamba-num-heads",
+           "layers with a state space are not simulated"},
+    Family{"heterogeneous-layers-config-path heterogeneous-layers-config-encoded-json",
+           "layers that differ are not simulated"},
+    Family{"experimental-attention-variant linear-attention-freq",
+           "linear attention is not simulated"},
+    Family{"attention-output-gate", "a gate on attention is not simulated"},
+    Family{"retro-add-retriever", "a retriever is not simulated"},
+    Family{"perform-rl-step langrl-env-config", "reinforcement learning is not simulated"},
+    Family{"mos kd distillation export-kd-cfg export-kd-teacher-load load-teacher "
+           "num-layers-teacher",
+           "a teacher is not simulated"},
+    Family{"flextron", "an elastic network is not simulated"},
+    Family{"logits-save-dir logits-load-dir logits-load-kd-loss-alpha",
+           "a teacher's logits are not simulated"},
+    Family{"freeze-base-for-mtp freeze-all-layers", "frozen layers are not simulated"},
+    Family{"transformer-type", "write the flags of the layers instead"},
+};
+
+std::vector<std::string_view> words(std::string_view names) {
+  std::vector<std::string_view> all;
+  while (!names.empty()) {
+    all.push_back(names.substr(0, names.find(' ')));
+    names.remove_prefix(std::min(all.back().size() + 1, names.size()));
+  }
+  return all;
+}
+
+// Every flag by its name. Scripts that loop ask often.
+using Meanings = std::unordered_map<std::string_view, FlagMeaning>;
+const Meanings& meanings() {
+  static const Meanings all = [] {
+    Meanings made;
+    const auto add = [&made](std::string_view names, FlagMeaning meaning) {
+      for (const std::string_view name : words(names)) made.try_emplace(name, meaning);
+    };
+    add(together, {FlagEffect::together, ""});
+    for (const Mapped& one : mapped())
+      made.try_emplace(one.name, FlagMeaning{FlagEffect::mapped, one.setting});
+    for (const Family& one : noted) add(one.names, {FlagEffect::noted, one.text});
+    for (const Family& one : refused) add(one.names, {FlagEffect::refused, one.text});
+    add(harmless_flags, {FlagEffect::harmless, ""});
+    return made;
+  }();
+  return all;
+}
+
+}  // namespace
+
+FlagMeaning flag_meaning(std::string_view name) {
+  const auto found = meanings().find(name);
+  return found == meanings().end() ? FlagMeaning{} : found->second;
+}
+
+std::string did_you_mean_flag(std::string_view name) {
+  std::vector<std::string> names;
+  const auto append = [&names](std::string_view more) {
+    for (const std::string_view one : words(more)) names.emplace_back(one);
+  };
+  for (const Mapped& one : mapped()) names.emplace_back(one.name);
+  append(together);
+  for (const Family& one : noted) append(one.names);
+  for (const Family& one : refused) append(one.names);
+  append(harmless_flags);
+  const std::string near = nearest(name, names);
+  return near.empty() ? "" : "; did you mean --" + near + "?";
+}
+
+}  // namespace sim::input

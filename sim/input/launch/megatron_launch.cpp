@@ -1,0 +1,190 @@
+// megatron_launch.cpp — which command of a script trains, and its flags.
+#include <algorithm>
+#include <array>
+#include <cctype>
+
+#include "sim/input/launch/megatron.h"
+#include "sim/input/launch/megatron_flags.h"
+
+namespace sim::input {
+namespace {
+
+bool is_flag(std::string_view text) {
+  return text.size() > 2 && text.starts_with("--") &&
+         (std::isalpha(static_cast<unsigned char>(text[2])) != 0);
+}
+
+std::string flag_name(std::string_view flag) {
+  while (flag.starts_with('-')) flag.remove_prefix(1);
+  std::string text(flag.substr(0, flag.find('=')));
+  std::replace(text.begin(), text.end(), '_', '-');
+  return text;
+}
+
+// "pretrain_gpt.py" of "/workspace/megatron/pretrain_gpt.py", "" of anything else.
+std::string program_of(std::string_view word) {
+  if (word.size() < 4 || !word.ends_with(".py")) return "";
+  const std::size_t slash = word.find_last_of('/');
+  return std::string(word.substr(slash == std::string_view::npos ? 0 : slash + 1));
+}
+
+// "offline_inference.py" of `python -m examples.offline_inference`; a launcher is none.
+std::string module_of(std::string_view word) {
+  if (word.starts_with("torch.") || word.starts_with("deepspeed") || word.starts_with("accelerate"))
+    return "";
+  return std::string(word.substr(word.find_last_of('.') + 1)) + ".py";
+}
+
+// A word that nobody knows and that may hold flags: all of it is one variable.
+bool may_hold_flags(const shell::Word& word) {
+  return word.unknowns.size() == 1 && word.unknowns.front() == word.text &&
+         word.text.starts_with('$') && !word.text.starts_with("$(");
+}
+
+bool takes_no_value(std::string_view flag) {
+  const FlagMeaning meaning = flag_meaning(flag);
+  return meaning.effect == FlagEffect::mapped && !meaning.text.ends_with('=');
+}
+
+void read_flags(const std::vector<shell::Word>& words, std::size_t from, std::size_t to,
+                Launch& launch, Flags& flags) {
+  Given* open = nullptr;
+  for (std::size_t i = from; i < to; ++i) {
+    const shell::Word& word = words[i];
+    if (is_flag(word.text)) {
+      const std::size_t equals = word.text.find('=');
+      Given given{{}, word};
+      if (equals != std::string::npos) {
+        shell::Word value = word;
+        value.text.erase(0, equals + 1);
+        given.values.push_back(std::move(value));
+      }
+      open = &(flags[flag_name(word.text)] = std::move(given));
+      continue;
+    }
+    const bool nothing_expected =
+        !open || !open->values.empty() || takes_no_value(flag_name(open->flag.text));
+    if (may_hold_flags(word) && nothing_expected) {
+      launch.lost.push_back(word);
+      continue;
+    }
+    if (open) open->values.push_back(word);
+  }
+}
+
+constexpr std::array telling{
+    std::string_view{"num-layers"},         std::string_view{"hidden-size"},
+    std::string_view{"micro-batch-size"},   std::string_view{"tensor-model-parallel-size"},
+    std::string_view{"seq-length"},         std::string_view{"use-checkpoint-args"},
+    std::string_view{"encoder-seq-length"}, std::string_view{"global-batch-size"},
+};
+
+bool trains(const Flags& flags) {
+  return std::any_of(telling.begin(), telling.end(),
+                     [&](std::string_view name) { return flags.contains(name); });
+}
+
+// -N 4, -np 8, -n 8 of srun and mpirun, as flags of their long names.
+void short_options(const std::vector<shell::Word>& words, std::size_t to, Flags& flags) {
+  constexpr std::array<std::array<std::string_view, 2>, 6> names = {{{"-N", "nodes"},
+                                                                     {"-np", "ranks"},
+                                                                     {"-n", "ranks"},
+                                                                     {"--np", "ranks"},
+                                                                     {"--ntasks", "ranks"},
+                                                                     {"-npernode", "npernode"}}};
+  for (std::size_t i = 0; i + 1 < to; ++i)
+    for (const auto& [given, name] : names)
+      if (words[i].text == given) flags[std::string(name)] = {{words[i + 1]}, words[i]};
+}
+
+// #SBATCH --nodes=4, #SBATCH -N 4.
+void directives(const shell::Script& script, Flags& flags) {
+  for (const std::string& line : script.directives) {
+    if (!line.starts_with("#SBATCH")) continue;
+    const std::string_view text = std::string_view(line).substr(7);
+    const std::size_t start = std::min(text.find_first_not_of(" \t"), text.size());
+    std::size_t end = std::min(text.find_first_of(" \t=", start), text.size());
+    std::string name = text.substr(start, end - start) == "-N"
+                           ? "nodes"
+                           : flag_name(text.substr(start, end - start));
+    const std::size_t value = std::min(text.find_first_not_of(" \t=", end), text.size());
+    end = std::min(text.find_first_of(" \t#\r", value), text.size());
+    shell::Word word;
+    word.text = std::string(text.substr(value, end - value));
+    flags.try_emplace("sbatch-" + name, Given{{word}, word});
+  }
+}
+
+void take(const shell::Command& command, std::size_t program, Launch& launch) {
+  const auto& words = command.words;
+  read_flags(words, program + 1, words.size(), launch, launch.flags);
+  Launch before;
+  read_flags(words, 0, program, before, launch.launcher);
+  short_options(words, program, launch.launcher);
+  for (const shell::Word& word : command.assignments)
+    launch.environment[word.text.substr(0, word.text.find('='))] = word;
+}
+
+void environment(const shell::Script& script, Launch& launch) {
+  for (const auto& [name, words] : script.variables) {
+    if (words.empty()) continue;
+    shell::Word word = words.front();
+    word.text.insert(0, name + "=");
+    launch.environment.try_emplace(name, word);
+  }
+  // mpirun -x NAME=value, env NAME=value.
+  for (const shell::Command& command : script.commands)
+    for (const shell::Word& word : command.words)
+      if (const std::size_t equals = word.text.find('=');
+          equals != std::string::npos && equals > 0 &&
+          std::isupper(static_cast<unsigned char>(word.text[0])))
+        launch.environment.try_emplace(word.text.substr(0, equals), word);
+}
+
+// Arguments without a program: every word of the text, and of the variables that hold flags. Where
+// Megatron-LM knows none of them they are another program's.
+void pasted(const shell::Script& script, Launch& launch) {
+  std::vector<shell::Word> words;
+  for (const shell::Command& command : script.commands)
+    words.insert(words.end(), command.words.begin(), command.words.end());
+  for (const auto& [name, held] : script.variables)
+    if (std::any_of(held.begin(), held.end(), [](const auto& w) { return is_flag(w.text); }))
+      words.insert(words.end(), held.begin(), held.end());
+  read_flags(words, 0, words.size(), launch, launch.flags);
+  for (const char* name : {"nnodes", "nproc-per-node"})
+    if (auto node = launch.flags.extract(name)) launch.launcher.insert(std::move(node));
+  const auto known = [](const auto& flag) {
+    return flag_meaning(flag.first).effect != FlagEffect::unknown;
+  };
+  if (std::ranges::none_of(launch.flags, known)) launch.flags.clear();
+}
+
+}  // namespace
+
+Launch find_launch(const shell::Script& script) {
+  Launch launch;
+  for (const shell::Command& command : script.commands) {
+    if (command.words.front().text == "echo" || command.words.front().text == "printf") continue;
+    for (std::size_t i = 0; i < command.words.size(); ++i) {
+      const std::string program = i > 0 && command.words[i - 1].text == "-m"
+                                      ? module_of(command.words[i].text)
+                                      : program_of(command.words[i].text);
+      if (program.empty()) continue;
+      Launch one;
+      one.program = program;
+      one.program_word = command.words[i];
+      take(command, i, one);
+      if (!trains(one.flags)) continue;
+      const int started = launch.started + 1;
+      if (launch.started == 0) launch = std::move(one);
+      launch.started = started;
+      break;
+    }
+  }
+  if (launch.started == 0) pasted(script, launch);
+  directives(script, launch.launcher);
+  environment(script, launch);
+  return launch;
+}
+
+}  // namespace sim::input

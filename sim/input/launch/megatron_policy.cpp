@@ -1,0 +1,86 @@
+// megatron_policy.cpp — what the flags of a launch say that layers keep, run again or leave to the
+// CPU, and which flags say nothing without another.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "sim/input/launch/megatron_translator.h"
+#include "sim/input/resolve/dependent_settings.h"
+
+namespace sim::input {
+namespace {
+
+constexpr std::string_view latent_flag = "multi-latent-attention";
+
+}  // namespace
+
+std::string Translator::needed(std::string_view name, std::string_view setting) const {
+  // NeMo turns it off, Megatron-LM refuses it [training/arguments.py: validate_args].
+  if (name == "tp-comm-overlap")
+    return has("sequence-parallel") ? "" : "it needs --sequence-parallel";
+  const std::optional<Means> means = means_of(setting.substr(0, setting.find('=')));
+  if (!means) return {};
+  // What does not describe its network may be given one that has experts.
+  if (*means == Means::experts && (has_experts() || !has("num-layers"))) return {};
+  const auto& flags = flags_of(*means);
+  const bool there =
+      std::ranges::any_of(flags, [&](std::string_view flag) { return !flag.empty() && has(flag); });
+  if (there && *means != Means::experts) return {};
+  return fmt::format("without --{} nothing reads it", flags.front());
+}
+
+bool Translator::has_module(std::string_view name) const {
+  const bool mixture = has_experts();
+  if (name == "moe" || name == "moe_act") return mixture;
+  if (name == "shared_experts") return mixture && has("moe-shared-expert-intermediate-size");
+  if (name == "mla_up_proj") return has(latent_flag);
+  if (name == "layernorm") return mixture || has(latent_flag);
+  const std::string frequency = value("moe-layer-freq");
+  if (name == "mlp") return !mixture || !(frequency.empty() || frequency == "1");
+  return name != "gdn";  // of layers with a state space
+}
+
+void Translator::recomputation() {
+  if (const Given* old = find("checkpoint-activations")) {
+    set(*old, "recompute=full");
+    set(*old, "recompute_method=uniform");
+  }
+  if (const Given* method = find("activations-checkpoint-method"))
+    if (!has("activations-checkpoint-granularity")) set(*method, "recompute=full");
+  std::string list;
+  const Given* modules = find("recompute-modules");
+  if (modules)
+    if (const std::string other = needed("recompute-modules", "recompute_modules");
+        !other.empty()) {
+      note(*modules, other);
+      modules = nullptr;
+    }
+  if (modules)
+    for (const shell::Word& word : modules->values) {
+      if (has_module(word.text))
+        list += (list.empty() ? "" : ",") + word.text;
+      else
+        note(*modules, fmt::format("the model has no {}", word.text.substr(0, 40)));
+    }
+  if (!list.empty()) set(*modules, "recompute_modules=" + list);
+  const Given* kind = find({"recompute-granularity", "activations-checkpoint-granularity"});
+  const bool nothing = modules && list.empty();  // of what is named is there
+  if (kind && nothing && kind->value() == "selective")
+    set(*kind, "recompute=none");
+  else if (kind)
+    set_value(*kind, "recompute");
+  if (const Given* layers = find(
+          {"recompute-num-layers", "activations-checkpoint-num-layers", "checkpoint-num-layers"}))
+    set_value(*layers, "recompute_layers");
+}
+
+void Translator::offloaded_modules() {
+  const Given* modules = find("offload-modules");
+  if (!has("fine-grained-activation-offloading") || !modules) return;
+  std::string list;
+  for (const shell::Word& word : modules->values) list += (list.empty() ? "" : ",") + word.text;
+  set(*modules, "offload_modules=" + list);
+}
+
+}  // namespace sim::input

@@ -1,0 +1,63 @@
+// megatron_script.cpp — the script around a launch: files that it reads from beside it, conditions
+// that only the run decides.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "sim/input/launch/megatron.h"
+#include "sim/input/launch/megatron_translator.h"
+#include "sim/input/text/textproto.h"
+
+namespace sim::input {
+namespace {
+
+// A file beside the script, by its path from there or, where only the run knows the folder
+// (`pwd`/CONFIG.sh), by its name.
+std::optional<std::string> beside(const std::string& script, const shell::Word& word) {
+  const std::filesystem::path named(word.text);
+  if (named.is_absolute() && word.unknowns.empty()) return std::nullopt;
+  const std::filesystem::path folder = std::filesystem::path(script).parent_path();
+  const auto file = folder / (word.unknowns.empty() ? named : named.filename());
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(file, error)) return std::nullopt;
+  const Result<std::string> text = read_file(file.string(), shell::max_text);
+  return text ? std::optional(*text) : std::nullopt;
+}
+
+}  // namespace
+
+MegatronArguments read_megatron(const std::string& text, const std::string& path) {
+  const shell::Sourced sourced = [&](const shell::Word& word) { return beside(path, word); };
+  const shell::Script script = shell::follow(text, {}, sourced);
+  const Launch launch = find_launch(script);
+  MegatronArguments base = Translator(launch, script, text, path).run();
+  // What nobody can decide is decided the other way, one condition at a time: does it matter?
+  constexpr std::size_t most = 16;
+  std::size_t tried = 0;
+  for (const shell::Undecided& condition : script.undecided) {
+    if (++tried > most) break;
+    const shell::Script other_script = shell::follow(text, {condition.at}, sourced);
+    const Launch other_launch = find_launch(other_script);
+    if (other_launch.program.empty() && !launch.program.empty()) continue;
+    MegatronArguments other = Translator(other_launch, other_script, text, path).run();
+    if (launch.program.empty() && !other_launch.program.empty()) {
+      base = std::move(other);
+      break;
+    }
+    std::string changes;
+    for (const Setting& setting : other.settings) {
+      const bool same = std::any_of(base.settings.begin(), base.settings.end(),
+                                    [&](const Setting& one) { return one.text == setting.text; });
+      if (!same) changes += (changes.empty() ? "" : ", ") + setting.text;
+    }
+    if (changes.empty()) continue;
+    const shell::Place place = shell::place(text, condition.at);
+    base.notes.push_back(fmt::format(
+        "{}:{}:{}: a condition that only the run could decide is taken as {}; otherwise: {}", path,
+        place.line, place.column, condition.taken ? "true" : "false", changes));
+  }
+  return base;
+}
+
+}  // namespace sim::input

@@ -1,0 +1,82 @@
+// megatron_translator.h — collects what the flags of one launch say; shared by the files that each
+// translate a part of them.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "sim/input/launch/megatron.h"
+
+namespace sim::input {
+
+class Translator {
+ public:
+  Translator(const Launch& launch, const shell::Script& script, const std::string& text,
+             const std::string& path)
+      : launch_(launch), script_(script), text_(text), path_(path) {}
+
+  MegatronArguments run();
+
+  const Given* find(std::string_view name) const { return find(launch_.flags, name); }
+  static const Given* find(const Flags& flags, std::string_view name);
+  // The first of several names that is given.
+  const Given* find(std::initializer_list<std::string_view> names) const;
+  bool has(std::string_view name) const { return find(name) != nullptr; }
+  std::string value(std::string_view name) const;
+  std::optional<std::int64_t> number(const Given* given) const;
+
+  std::string where(const shell::Word& word) const;
+  void set(const Given& given, std::string setting);
+  // "field=" and the first value; when that is unknown, `field` is missing.
+  void set_value(const Given& given, std::string_view field);
+  void miss(std::string_view field, const shell::Word& word, std::string message);
+  void note(const Given& given, std::string_view instead);
+  void say(std::string text) { out_.notes.push_back(std::move(text)); }
+  void refuse(const shell::Word& word, std::string message);
+
+  // No TransformerEngine was known when this was written: attention is unfused unless asked for.
+  bool legacy() const;
+  const shell::Script& script() const { return script_; }
+  const Launch& launch() const { return launch_; }
+
+ private:
+  void program();
+  void flag(const std::string& name, const Given& given);
+  // Why the program looks past a flag that stands for `setting`, for another one is not there; "":
+  // it does not.
+  std::string needed(std::string_view name, std::string_view setting) const;
+  bool has_experts() const;
+  bool has_module(std::string_view name) const;  // of --recompute-modules
+  void gather_notes();
+  void world();
+  void tensor_grid();
+  void recomputation();
+  void offloaded_modules();
+  void replicas();
+  void cross_entropy();
+  void attention();
+  void context();
+  void windows();
+  void numerics();
+  void experts();
+  void sharding();
+  void deepspeed();
+  void environment();
+  void loading();
+
+  const Launch& launch_;
+  const shell::Script& script_;
+  const std::string& text_;
+  const std::string& path_;
+  MegatronArguments out_;
+  std::vector<std::pair<std::string, std::vector<std::string>>> reasons_;  // note -> flags
+};
+
+// The network that the flags describe (megatron_model.cpp).
+void describe_model(Translator& translator);
+
+}  // namespace sim::input

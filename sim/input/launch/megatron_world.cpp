@@ -1,0 +1,172 @@
+// megatron_world.cpp — what surrounds the program: the GPUs that its launcher starts, DeepSpeed's
+// own file, and the environment.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "sim/input/models/huggingface_json.h"
+#include "sim/input/launch/launch.h"
+#include "sim/input/launch/megatron_translator.h"
+#include "sim/input/text/textproto.h"
+
+namespace sim::input {
+namespace {
+
+// "gpu:8", "gpu:a100:4", "8(S:0-1)": the last number.
+std::optional<std::int64_t> gpus_of(std::string_view text) {
+  const std::size_t colon = text.rfind(':');
+  const std::string_view digits = text.substr(colon == std::string_view::npos ? 0 : colon + 1);
+  std::int64_t n = 0;
+  std::size_t i = 0;
+  for (; i < digits.size() && digits[i] >= '0' && digits[i] <= '9' && n < 1 << 20; ++i)
+    n = n * 10 + (digits[i] - '0');
+  return i > 0 && n > 0 ? std::optional(n) : std::nullopt;
+}
+
+struct Started {
+  const Given* nodes = nullptr;
+  const Given* per_node = nullptr;
+  const Given* ranks = nullptr;
+};
+
+Started started(const Flags& launcher) {
+  const auto first = [&](std::initializer_list<std::string_view> names) -> const Given* {
+    for (const std::string_view name : names)
+      if (const Given* given = Translator::find(launcher, name); given && !given->values.empty())
+        return given;
+    return nullptr;
+  };
+  return {first({"nnodes", "num-nodes", "nodes", "sbatch-nodes"}),
+          first({"nproc-per-node", "num-gpus", "npernode", "gpus-per-node", "ntasks-per-node",
+                 "sbatch-gpus-per-node", "sbatch-gres", "sbatch-ntasks-per-node"}),
+          first({"ranks"})};
+}
+
+}  // namespace
+
+// The GPUs that the launcher starts; the command line may say otherwise.
+void Translator::world() {
+  const Started at = started(launch_.launcher);
+  const auto per_node = at.per_node ? gpus_of(at.per_node->value()) : std::nullopt;
+  const std::int64_t nodes = number(at.nodes).value_or(0);
+  if (const auto ranks = number(at.ranks); ranks && (!per_node || nodes == 0))
+    return set(*at.ranks, fmt::format("gpus={}", *ranks));
+  if (per_node && (nodes > 0 || !at.nodes))
+    return set(*at.per_node, fmt::format("gpus={}", *per_node * std::max<std::int64_t>(nodes, 1)));
+  if (nodes > 0 && !at.per_node) return set(*at.nodes, fmt::format("nodes={}", nodes));
+  for (const Given* given : {at.nodes, at.per_node, at.ranks})
+    if (given && !given->values.front().unknowns.empty())
+      return miss("gpus", given->flag,
+                  fmt::format("how many GPUs run is {}, which the script does not define; write "
+                              "gpus=",
+                              given->values.front().unknowns.front()));
+}
+
+// Megatron-AxoNN counts a microbatch over all ranks of the depth, and tensor-parallel ranks by the
+// rows and columns of their grid [axonn-ai/Megatron-AxoNN megatron/arguments.py].
+void Translator::tensor_grid() {
+  const Given* rows = find("row-tensor-model-parallel-size");
+  const Given* columns = find("column-tensor-model-parallel-size");
+  const Given* depth = find("depth-tensor-model-parallel-size");
+  const Given* first = rows ? rows : columns ? columns : depth;
+  if (!first) return;
+  out_.framework = "axonn";
+  set(*first, fmt::format("tp={}", number(rows).value_or(1) * number(columns).value_or(1)));
+  if (columns) set_value(*columns, "tensor_columns");
+  if (depth) set_value(*depth, "tensor_depth");
+  for (const auto& [flag, setting] :
+       {std::pair{"overlap-axonn-comm", "overlap_tensor_reduce"},
+        std::pair{"overlap-axonn-all-gather", "overlap_depth_gather"},
+        std::pair{"overlap-axonn-reduce-scatter", "overlap_depth_scatter"}})
+    set(*first, fmt::format("{}={}", setting, has(flag)));
+  const Given* batch = find("micro-batch-size");
+  const std::int64_t share = number(depth).value_or(1), sequences = number(batch).value_or(0);
+  if (share > 1 && sequences > 0 && sequences % share == 0)
+    set(*batch, fmt::format("micro_batch={}", sequences / share));
+}
+
+// ZeRO's stage from --zero-stage, else from the file of --deepspeed_config.
+void Translator::deepspeed() {
+  const Given* on = find("deepspeed");
+  if (!on || has("no-deepspeed")) return;
+  out_.framework = "megatron-deepspeed";
+  const Given* stage = find("zero-stage");
+  std::int64_t zero = stage ? number(stage).value_or(stage->value() == "0" ? 0 : -1) : -1;
+  const Given* file = find("deepspeed-config");
+  std::string json;
+  bool offloads = has("cpu-optimizer");
+  if (file && !file->values.empty()) {
+    const std::string name = file->value();
+    if (const auto written = script_.files.find(name); written != script_.files.end()) {
+      json = written->second;
+    } else {
+      const auto beside = std::filesystem::path(path_).parent_path() / name;
+      if (const auto text = read_file(beside.string(), max_json_bytes)) json = *text;
+    }
+  }
+  bool wide = false;
+  if (!json.empty()) {
+    const nlohmann::json root = nlohmann::json::parse(json, nullptr, false, true);
+    wide = asks_for_fp32_gradients(root);
+    const auto zero_optimization = root.is_object() ? root.find("zero_optimization") : root.end();
+    if (zero_optimization != root.end() && zero_optimization->is_object()) {
+      if (zero < 0 && zero_optimization->contains("stage") &&
+          (*zero_optimization)["stage"].is_number_integer())
+        zero = (*zero_optimization)["stage"].get<std::int64_t>();
+      for (const char* part : {"offload_optimizer", "cpu_offload"})
+        offloads = offloads || zero_optimization->contains(part);
+      if (offloads) set(*on, "optimizer_cpu_offload=true");
+    }
+    if (root.is_object() && root.contains("curriculum_learning"))
+      say("curriculum learning is not simulated: the step is of the full sequence");
+  } else if (file && zero < 0) {
+    say(
+        fmt::format("--deepspeed_config {}: that file is not in the script; ZeRO stage 0 is "
+                    "simulated (zero= says another)",
+                    file->value().substr(0, 80)));
+  }
+  if (stage && zero < 0)
+    return miss("zero", stage->flag,
+                fmt::format("--zero-stage is {}, which the script does not define; write zero=",
+                            stage->value().substr(0, 40)));
+  const std::int64_t s = std::max<std::int64_t>(zero, 0);
+  set(stage ? *stage : *on, s >= 2 ? fmt::format("zero={}", std::min<std::int64_t>(s, 3))
+                                   : fmt::format("distributed_optimizer={}", s == 1));
+  if (s == 1 && offloads && (has("fp16") || has("bf16"))) {
+    // [DeepSpeed runtime/zero/stage_1_and_2.py]
+    for (const char* setting :
+         {"deepspeed_optimizer=true", "precision_aware_optimizer=false", "fp32_gradients=false",
+          "overlap_grad_reduce=false", "overlap_param_gather=false"})
+      set(*on, setting);
+    return;
+  }
+  if (s == 1) say("DeepSpeed's ZeRO stage 1 is simulated as Megatron-LM's distributed optimizer");
+  if (s < 2) return;
+  // [DeepSpeed runtime/engine.py: get_data_types]
+  if (has("fp16") || has("bf16")) {
+    set(*on, fmt::format("fp32_gradients={}", wide));
+    if (s >= 3) return set(*on, "deepspeed_optimizer=true");
+  }
+  say(fmt::format("DeepSpeed's ZeRO stage {} is simulated as PyTorch's fully_shard", s));
+}
+
+void Translator::environment() {
+  const auto of = [&](const char* name) -> std::optional<std::string> {
+    const auto found = launch_.environment.find(name);
+    if (found == launch_.environment.end() || !found->second.unknowns.empty()) return {};
+    return found->second.text.substr(found->second.text.find('=') + 1);
+  };
+  const auto place = [&](const char* name) {
+    return Given{{}, launch_.environment.find(name)->second};
+  };
+  if (of("TORCH_NCCL_AVOID_RECORD_STREAMS") == "1")
+    set(place("TORCH_NCCL_AVOID_RECORD_STREAMS"), "avoid_record_streams=true");
+  if (of("CUDA_LAUNCH_BLOCKING") == "1") set(place("CUDA_LAUNCH_BLOCKING"), "launch_blocking=true");
+  for (const char* name : {"PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"})
+    if (const auto options = of(name); options && !options->empty())
+      set(place(name), "allocator_options=" + *options);
+}
+
+}  // namespace sim::input

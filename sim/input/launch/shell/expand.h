@@ -1,0 +1,50 @@
+// expand.h — the value of a word: parameters, arithmetic, quotes, splitting at blanks.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string_view>
+#include <vector>
+
+#include "sim/input/launch/shell/environment.h"
+#include "sim/input/launch/shell/syntax.h"
+
+namespace sim::shell {
+
+class Expander {
+ public:
+  // `places`: of each byte of the text that words come from; null: the script itself.
+  Expander(Environment& environment, const std::vector<std::uint32_t>* places, std::int64_t& budget)
+      : environment_(environment), places_(places), budget_(budget) {}
+
+  std::vector<Text> fields(const Raw& word);  // split where it is not quoted
+  std::vector<Text> fields(const std::vector<Raw>& words);
+  Text single(const Raw& word);    // never split
+  Text document(const Raw& body);  // quotes are plain characters
+
+  std::size_t place(std::size_t at) const;
+
+ private:
+  struct Sink;
+  enum class Quoting : std::uint8_t { none, text, document };
+
+  void walk(std::string_view text, std::size_t at, Quoting quoting, Sink& sink);
+  std::size_t dollar(std::string_view text, std::size_t i, std::size_t at, bool quoted, Sink& sink);
+  void parameter(std::string_view inside, std::size_t at, bool quoted, Sink& sink);
+  void count(std::string_view inside, std::size_t at, bool quoted, Sink& sink);
+  void substitution(std::string_view inside, std::size_t at, bool quoted, Sink& sink);
+  void value(std::string_view name, std::string_view index, std::size_t at, bool quoted,
+             Sink& sink);
+  bool known(std::string_view name, std::string_view index, std::vector<Text>& values);
+  Text argument(std::string_view word, std::size_t at);
+  Text transformed(const Text& value, std::string_view operation, std::size_t at);
+  Text sum(std::string_view expression, std::size_t at);
+
+  Environment& environment_;
+  const std::vector<std::uint32_t>* places_;
+  std::int64_t& budget_;
+  int depth_ = 0;
+};
+
+}  // namespace sim::shell

@@ -1,0 +1,249 @@
+#include "sim/input/plan/plan.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+
+#include "sim/input/fields/cluster_fields.h"
+#include "sim/input/tables/codec.h"
+#include "sim/input/plan/draft.h"
+#include "sim/input/frameworks/framework.h"
+#include "sim/input/models/huggingface.h"
+#include "sim/input/launch/launch.h"
+#include "sim/input/text/locate.h"
+#include "sim/input/models/network.h"
+#include "sim/input/fields/plan_fields.h"
+#include "sim/input/resolve/resolve.h"
+#include "sim/job/context/context.h"
+#include "sim/job/schedule/schedule.h"
+
+namespace sim::input {
+namespace {
+
+namespace v1 = rehearse::v1;
+
+void append(Diagnostics& to, const Diagnostics& from, const std::string& otherwise_where) {
+  for (Diagnostic problem : from) {
+    if (problem.where.empty()) problem.where = otherwise_where;
+    to.push_back(std::move(problem));
+  }
+}
+
+std::string name_of(const v1::Plan& plan, const std::string& path) {
+  if (plan.has_name()) return plan.name();
+  return path.empty() ? "plan" : std::filesystem::path(path).stem().string();
+}
+
+// The model, by name, described, or changed; {} with diagnostics.
+Result<model::Architecture> load_architecture(const v1::Plan& plan, const Source& source) {
+  if (!plan.has_model() && plan.has_architecture()) return network_of(plan, {});
+  if (!plan.has_model())
+    return Diagnostics{{source.where(plan),
+                        "'Plan' needs the field 'model'; write for example "
+                        "model: \"llama-3.1-8b\""}};
+  Diagnostics problems;
+  const Result<std::string> path = locate(Kind::model, plan.model(), source.path());
+  if (!path) {
+    append(problems, path.errors(), source.where(plan, "model"));
+    return problems;
+  }
+  const Result<model::Architecture> named = load_huggingface(*path);
+  if (!named) return named.errors();
+  return network_of(plan, *named);
+}
+
+Result<PlanFile> finish(v1::Plan& plan, Source& source, Diagnostics problems,
+                        const std::vector<std::string>& cluster, bool draft = false) {
+  append(problems, check_plan(source, plan, problems.empty()), source.path());
+  // What the rest relies on: the plan's own values.
+  const bool sound = problems.empty();
+  Result<Machine> machine = Diagnostics{{source.path(), "names no cluster"}};
+  if (plan.has_cluster() && !plan.cluster().empty()) {
+    std::vector<std::string> changes = cluster_settings(plan);
+    changes.insert(changes.end(), cluster.begin(), cluster.end());
+    machine = find_cluster(plan.cluster(), source.path(), changes);
+    if (!machine) append(problems, machine.errors(), source.where(plan, "cluster"));
+  }
+  if (!sound) return problems;
+  const Result<model::Architecture> architecture = load_architecture(plan, source);
+  if (!architecture) append(problems, architecture.errors(), source.path());
+  if (!architecture) return problems;
+  Resolved resolved = resolve(plan, *architecture, machine ? &*machine : nullptr);
+  // resolve() names the plan's own problems last.
+  if (draft && machine)
+    resolved.problems.resize(resolved.problems.size() - program::problems(resolved.plan).size());
+  for (PlanProblem& problem : resolved.problems)
+    problems.push_back({source.where(plan, problem.field), std::move(problem.message)});
+  if (!problems.empty()) return problems;
+  PlanFile file;
+  file.name = name_of(plan, source.path());
+  file.path = source.path();
+  file.plan = std::move(resolved.plan);
+  file.machine = *machine;
+  if (plan.has_framework()) file.framework = find_framework(plan.framework())->family;
+  return file;
+}
+
+std::vector<Setting> settings_of(const std::vector<std::string>& overrides) {
+  std::vector<Setting> settings;
+  for (const std::string& text : overrides)
+    if (!is_cluster_setting(text))
+      settings.push_back({text, fmt::format("command line, {}", text.substr(0, 80))});
+  return settings;
+}
+
+// Does the command line say what a script leaves open?
+bool supplied(const std::string& setting, const v1::Plan& plan,
+              const std::vector<std::string>& overrides) {
+  if (setting == "gpus") return plan.has_gpus() || plan.has_nodes() || plan.has_dp();
+  const std::string of_network = "architecture.";
+  if (setting.starts_with(of_network) && plan.has_model()) return true;
+  for (const std::string& text : overrides) {
+    const std::string key = text.substr(0, text.find('='));
+    if (key == setting || of_network + key == setting) return true;
+    if (const FieldName field = plan_field(key); field.field == setting) return true;
+  }
+  return false;
+}
+
+// Megatron-LM's step where no global batch is given: one microbatch of each replica.
+void default_batch(v1::Plan& plan, const std::vector<std::string>& cluster,
+                   std::vector<std::string>& notes) {
+  std::int64_t world = plan.gpus();
+  if (!plan.has_gpus() && plan.has_nodes()) {
+    const Result<Machine> machine = find_cluster(plan.cluster(), "", cluster);
+    if (machine) world = std::int64_t{plan.nodes()} * machine->cluster.node.gpus;
+  }
+  const auto degree = [](bool given, int value) { return std::int64_t{given ? value : 1}; };
+  const __int128 model_parallel = static_cast<__int128>(degree(plan.has_tp(), plan.tp())) *
+                                  degree(plan.has_cp(), plan.cp()) *
+                                  degree(plan.has_pp(), plan.pp());
+  std::int64_t dp = plan.dp();
+  if (!plan.has_dp() && model_parallel > 0 && world % model_parallel == 0)
+    dp = static_cast<std::int64_t>(world / model_parallel);
+  const std::int64_t batch = dp * degree(plan.has_micro_batch(), plan.micro_batch());
+  if (batch < 1 || batch > 1 << 24) return;
+  plan.set_global_batch(static_cast<int>(batch));
+  notes.push_back(
+      fmt::format("no --global-batch-size: {} sequences a step, a microbatch of each "
+                  "replica",
+                  batch));
+}
+
+// With what is left out of the answer: what a launch says, conditions and other GPUs of nodes on
+// which the job does not run.
+Result<PlanFile> noted(const Result<PlanFile>& loaded, std::vector<std::string> notes) {
+  if (!loaded) return loaded;
+  const topology::Cluster& cluster = loaded->machine.cluster;
+  const int world = static_cast<int>(loaded->plan.world());
+  const int reached =
+      topology::nodes_reached(cluster, topology::nodes_of(world, cluster.node.gpus));
+  const std::string where =
+      fmt::format("the plan's {} on {}", world == 1 ? "GPU is" : fmt::format("{} GPUs are", world),
+                  reached == 1 ? "node 0" : fmt::format("nodes 0 to {}", reached - 1));
+  for (const topology::Condition& condition : cluster.conditions) {
+    const bool of_leaf = condition.leaf >= 0;
+    const int first =
+        of_leaf ? topology::first_node_of_leaf(cluster, condition.leaf) : condition.node;
+    if (first >= reached)
+      notes.push_back(fmt::format("the condition of {} {} touches nothing: {}",
+                                  of_leaf ? "leaf" : "node",
+                                  of_leaf ? condition.leaf : condition.node, where));
+  }
+  for (std::size_t kind = 1; kind <= loaded->machine.others.size(); ++kind) {
+    const auto first = std::ranges::find(cluster.gpu_kinds, static_cast<int>(kind));
+    const auto node = first - cluster.gpu_kinds.begin();
+    if (node >= reached)
+      notes.push_back(fmt::format("the other GPUs from node {} on touch nothing: {}", node, where));
+  }
+  if (notes.empty()) return loaded;
+  PlanFile file = *loaded;
+  file.notes = std::move(notes);
+  return file;
+}
+
+// What a plan names and nobody knows.
+Diagnostics unknown_names(const v1::Plan& plan, const std::string& beside) {
+  Diagnostics problems;
+  const auto take = [&](const auto& found) {
+    if (!found) append(problems, found.errors(), "");
+  };
+  const auto say = [&](std::string message) { problems.push_back({"", std::move(message)}); };
+  if (plan.has_cluster()) take(locate(Kind::topology, plan.cluster(), beside));
+  if (plan.has_model()) take(locate(Kind::model, plan.model(), beside));
+  if (plan.has_framework() && frameworks() && find_framework(plan.framework()) == nullptr)
+    say(unknown_framework(plan.framework()));
+  if (plan.has_schedule() && schedule::find(plan.schedule()) == nullptr)
+    say(schedule::unknown(plan.schedule()));
+  if (plan.has_context() && context::find(plan.context()) == nullptr)
+    say(context::unknown(plan.context()));
+  const v1::Codecs& codec = plan.codec();
+  for (const std::string& name :
+       {codec.tensor(), codec.data(), codec.pipeline(), codec.parameters()})
+    if (!name.empty() && name != "none") take(load_codec(name));
+  return problems;
+}
+
+}  // namespace
+
+Diagnostics setting_problems(const Setting& setting, const std::string& beside) {
+  Source source(beside);
+  if (is_cluster_setting(setting.text)) {
+    v1::Cluster cluster;
+    return apply(std::span(&setting, 1), cluster, source);
+  }
+  v1::Plan plan;
+  Diagnostics problems = apply(std::span(&setting, 1), plan, source);
+  if (!problems.empty()) return problems;
+  append(problems, unknown_names(plan, beside), setting.where);
+  return problems;
+}
+
+Result<PlanFile> load_plan(const std::string& path, const std::vector<std::string>& overrides) {
+  v1::Plan plan;
+  Source source(path);
+  Diagnostics problems;
+  if (!path.empty()) problems = load(source, plan, plan_synonyms(), false);
+  if (!problems.empty() && named_as_launch(path)) {
+    return Diagnostics{
+        {path, fmt::format("is what a run is started with, not a plan; --megatron-args {} reads it",
+                           path)}};
+  }
+  append(problems, apply(settings_of(overrides), plan, source), "command line");
+  return noted(finish(plan, source, std::move(problems), cluster_settings_of(overrides)), {});
+}
+
+Result<PlanFile> load_draft(const std::string& path, const std::vector<std::string>& overrides) {
+  v1::Plan plan;
+  Source source(path);
+  Diagnostics problems;
+  if (!path.empty()) problems = load(source, plan, plan_synonyms(), false);
+  append(problems, apply(settings_of(overrides), plan, source), "command line");
+  return finish(plan, source, std::move(problems), cluster_settings_of(overrides), true);
+}
+
+Result<PlanFile> load_megatron(const std::string& path, const std::vector<std::string>& overrides) {
+  const Result<std::string> text = read_file(path);
+  if (!text) return text.errors();
+  return read_megatron(*text, path, overrides);
+}
+
+Result<PlanFile> read_megatron(const std::string& text, const std::string& path,
+                               const std::vector<std::string>& overrides) {
+  LaunchFile launch = read_launch(text, path);
+  MegatronArguments& arguments = launch.arguments;
+  v1::Plan plan;
+  if (!arguments.framework.empty()) plan.set_framework(arguments.framework);
+  Source source(path);
+  Diagnostics problems = std::move(arguments.problems);
+  append(problems, apply(arguments.settings, plan, source), path);
+  append(problems, apply(settings_of(overrides), plan, source), "command line");
+  for (Missing& missing : arguments.missing)
+    if (!supplied(missing.setting, plan, overrides)) problems.push_back(std::move(missing.problem));
+  if (problems.empty() && !plan.has_global_batch())
+    default_batch(plan, cluster_settings_of(overrides), arguments.notes);
+  return noted(finish(plan, source, std::move(problems), cluster_settings_of(overrides)),
+               std::move(arguments.notes));
+}
+
+}  // namespace sim::input

@@ -1,0 +1,152 @@
+#include "sim/input/text/locate.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cassert>
+#include <cstdlib>
+#include <filesystem>
+#include <system_error>
+
+#include "sim/base/program_files.h"
+#include "sim/base/text.h"
+
+namespace sim::input {
+namespace fs = std::filesystem;
+namespace {
+
+struct Home {
+  Kind kind;
+  std::string_view noun, folder, extension;
+};
+constexpr Home homes[] = {{Kind::model, "model", "models", ".json"},
+                          {Kind::topology, "cluster", "topologies", ".textproto"},
+                          {Kind::workload, "plan or grid", "workloads", ".textproto"},
+                          {Kind::profile, "profile", "calibration", ".textproto"}};
+
+const Home& home_of(Kind kind) {
+  const Home& home = homes[static_cast<std::size_t>(kind)];
+  assert(home.kind == kind);
+  return home;
+}
+
+struct Shelf {
+  std::string_view folder, extension, what;  // of a file of this name
+};
+constexpr Shelf shelves[] = {
+    {"models", ".json",
+     "a model; name a plan and write model={0} after it, or model={0} cluster=NAME gpus=N"},
+    {"topologies", ".textproto",
+     "a cluster; name a plan and write cluster={0} after it, or model=NAME cluster={0} gpus=N"},
+    {"workloads", ".textproto", "a plan or a grid"},
+    {"workloads/campaigns", ".textproto", "a campaign; `rehearse campaign {0}` runs it"},
+    {"workloads/failures", ".textproto",
+     "a table of failures; `rehearse campaign --failures {0}` takes it"},
+    {"workloads/frameworks", ".textproto", "a framework; a plan names it: framework={0}"},
+    {"calibration", ".textproto", "a profile, which a cluster names"}};
+
+// What else has this name: "a cluster; ...", or "".
+std::string other_kind(const fs::path& root, std::string_view name) {
+  std::error_code error;
+  for (const Shelf& shelf : shelves)
+    if (fs::exists(root / shelf.folder / fmt::format("{}{}", name, shelf.extension), error))
+      return fmt::format(fmt::runtime(shelf.what), name);
+  return "";
+}
+
+bool is_root(const fs::path& folder) {
+  std::error_code error;
+  return fs::is_directory(folder / "models", error) &&
+         fs::is_directory(folder / "topologies", error);
+}
+
+bool is_there(const fs::path& path) {
+  std::error_code error;
+  return fs::exists(path, error);
+}
+
+bool looks_like_path(std::string_view name) {
+  return name.find('/') != std::string_view::npos || name.ends_with(".textproto") ||
+         name.ends_with(".json");
+}
+
+}  // namespace
+
+std::string repository_root() {
+  if (const char* root = std::getenv("REHEARSE_ROOT"); root && *root) return root;
+  fs::path folder = program_folder();
+  while (!folder.empty()) {
+    for (const fs::path& data : {folder, folder / "share" / "rehearse"})
+      if (is_root(data)) return data.string();
+    if (folder == folder.root_path()) break;
+    folder = folder.parent_path();
+  }
+  return "";
+}
+
+Result<std::string> locate(Kind kind, std::string_view name, const std::string& beside) {
+  const Home& home = home_of(kind);
+  if (name.empty()) return Diagnostics{{"", fmt::format("no {} is named", home.noun)}};
+  if (looks_like_path(name)) {
+    const fs::path given(name);
+    const fs::path near = fs::path(beside).parent_path() / given;
+    if (!beside.empty() && is_there(near)) return near.lexically_normal().string();
+    if (is_there(given) || given.is_absolute()) return given.string();
+    const fs::path in_root = fs::path(repository_root()) / given;
+    if (!repository_root().empty() && is_there(in_root)) return in_root.string();
+    return Diagnostics{{"", fmt::format("there is no file '{}'", name), Fault::missing}};
+  }
+  const std::string root = repository_root();
+  std::error_code error;
+  const bool is_file = fs::is_regular_file(fs::path(name), error);
+  if (root.empty() && is_file) return std::string(name);
+  if (root.empty())
+    return Diagnostics{{"",
+                        fmt::format("the folder of '{}' was not found; set REHEARSE_ROOT to "
+                                    "the repository, or give the path of a file",
+                                    name),
+                        Fault::missing}};
+  const fs::path folder = fs::path(root) / home.folder;
+  const fs::path file = folder / fmt::format("{}{}", name, home.extension);
+  if (is_there(file)) return file.string();
+  if (is_file) return std::string(name);  // no name of ours: a file without a suffix
+  if (const std::string other = other_kind(root, name); !other.empty())
+    return Diagnostics{
+        {"", fmt::format("there is no {} '{}': it is {}", home.noun, name, other), Fault::missing}};
+  if (const Result<std::string> there = data_folder(home.folder); !there) return there;
+  const std::vector<std::string> all = names(kind);
+  std::string listed;
+  for (const std::string& one : all) listed += (listed.empty() ? "" : ", ") + one;
+  return Diagnostics{{"",
+                      fmt::format("there is no {} '{}'{}; {} has: {}", home.noun, name,
+                                  did_you_mean(name, all), folder.string(), listed),
+                      Fault::missing}};
+}
+
+Result<std::string> data_folder(std::string_view name) {
+  const std::string root = repository_root();
+  const auto missing = [](std::string message) {
+    return Diagnostics{{"", std::move(message), Fault::missing}};
+  };
+  if (root.empty())
+    return missing(
+        fmt::format("the folder {} was not found; set REHEARSE_ROOT to the repository", name));
+  const fs::path folder = fs::path(root) / name;
+  std::error_code error;
+  if (fs::is_directory(folder, error)) return folder.string();
+  return missing(
+      fmt::format("there is no folder {}; set REHEARSE_ROOT to the repository", folder.string()));
+}
+
+std::vector<std::string> names(Kind kind) {
+  const Home& home = home_of(kind);
+  std::vector<std::string> found;
+  std::error_code error;
+  const fs::path folder = fs::path(repository_root()) / home.folder;
+  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error))
+    if (it->path().extension() == home.extension) found.push_back(it->path().stem().string());
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+}  // namespace sim::input

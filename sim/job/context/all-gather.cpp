@@ -1,0 +1,31 @@
+// all-gather.cpp — every rank gathers all keys and values first and puts them in order; its two
+// chunks of queries then each meet the keys up to their own end. Nothing travels beside products.
+#include "sim/job/context/context.h"
+
+namespace sim::context {
+
+std::string all_gather_problem(const Shape& shape) {
+  if (shape.ranks > 1 && shape.order != TokenOrder::zigzag)
+    return "gathered keys and values are split in zigzag order";
+  return split_problem(shape);
+}
+
+std::vector<Step> all_gather_forward(const Shape& shape, int rank) {
+  Step step;
+  if (shape.ranks == 1) {
+    step.calls.push_back({shape.sequence, shape.sequence, true});
+    return {step};
+  }
+  const std::int64_t whole = shape.sequence * shape.batch * shape.groups * shape.element;
+  const auto gather = [](std::string_view label, std::int64_t bytes) {
+    return Message{label, collective::Kind::all_gather, Level::all, bytes};
+  };
+  step.before = {gather("key gather", whole * shape.head_dim),
+                 gather("value gather", whole * shape.width_of_value())};
+  const std::int64_t chunk = shape.local() / 2;
+  for (const int c : {rank, 2 * shape.ranks - 1 - rank})
+    step.calls.push_back({chunk, (c + 1) * chunk, true});
+  return {step};
+}
+
+}  // namespace sim::context

@@ -1,0 +1,18 @@
+// torch-allgather.cpp — PyTorch's context_parallel as it is unless it is told otherwise: the same
+// steps as with rotate_method alltoall, but keys and values are gathered once, beside the first.
+#include "sim/job/context/context.h"
+
+namespace sim::context {
+
+std::vector<Step> torch_all_to_all_forward(const Shape& shape, int rank);
+
+std::vector<Step> torch_all_gather_forward(const Shape& shape, int rank) {
+  std::vector<Step> steps = torch_all_to_all_forward(shape, rank);
+  for (Step& step : steps) step.beside.clear();
+  if (shape.ranks > 1)
+    steps.front().beside = {{"key and value gather", collective::Kind::all_gather, Level::all,
+                             shape.sequence * shape.pair_bytes(shape.groups)}};
+  return steps;
+}
+
+}  // namespace sim::context

@@ -1,0 +1,18 @@
+// torch-alltoall.cpp — PyTorch's context_parallel with rotate_method alltoall: a ring in zigzag
+// order whose steps' outputs are merged in fp32; a message is an all-to-all with one partner.
+#include "sim/job/context/context.h"
+
+namespace sim::context {
+
+std::string torch_problem(const Shape& shape) {
+  if (shape.ranks > 1 && shape.order != TokenOrder::zigzag)
+    return "PyTorch's context_parallel splits sequences in zigzag order";
+  return split_problem(shape);
+}
+
+std::vector<Step> torch_all_to_all_forward(const Shape& shape, int rank) {
+  return ring_steps(shape.order, shape.ranks, rank, shape.sequence, shape.pair_bytes(shape.groups),
+                    Level::all);
+}
+
+}  // namespace sim::context

@@ -1,0 +1,34 @@
+// placement.h — where the parts of the model are: stage and chunk to part, and back.
+//
+//     round robin, p = 3, v = 2     v                two-way
+//     stage 0: 0 3                  0 5              0 and 2
+//     stage 1: 1 4                  1 4              1 and 1
+//     stage 2: 2 5                  2 3              2 and 0
+#pragma once
+
+#include "sim/job/schedule/schedule.h"
+
+namespace sim::schedule {
+
+struct Place {
+  int stage = 0, chunk = 0;
+  friend bool operator==(const Place&, const Place&) = default;
+};
+
+// Parts that the model is cut into.
+int parts(Placement placement, const Shape& shape);
+int part_of(Placement placement, const Shape& shape, Place place);
+// The place of a part on the way of a microbatch that passes through `chunk` of some stage: only
+// two-way placement, where every part is there twice, needs to know.
+Place place_of(Placement placement, const Shape& shape, int part, int chunk);
+
+// Whether the microbatch passes through the chunk: on a two-way street only one half does.
+bool visits(Placement placement, const Shape& shape, int microbatch, int chunk);
+
+// The places before and behind one on a microbatch's way. REQUIRES: it is not the first, the last.
+Place before(Placement placement, const Shape& shape, Place place);
+Place behind(Placement placement, const Shape& shape, Place place);
+bool is_first(Placement placement, const Shape& shape, Place place);
+bool is_last(Placement placement, const Shape& shape, Place place);
+
+}  // namespace sim::schedule

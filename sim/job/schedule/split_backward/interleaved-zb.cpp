@@ -1,0 +1,73 @@
+// interleaved-zb.cpp — interleaved 1F1B with the weight gradients split off.
+//
+// Microbatches go round in groups (interleaved.h), of which PyTorch makes whole rounds. Stage s
+// runs (v - 1)G + p - 1 - s forwards first, then alternates F and B; from B number s on, W number
+// k - s follows B number k, and what is left comes at the end.
+//
+// PyTorch's ScheduleInterleavedZeroBubble, after Qi et al., "Zero Bubble Pipeline Parallelism",
+// ICLR 2024 (arXiv:2401.10241).
+#include <algorithm>
+#include <cstddef>
+
+#include "sim/job/schedule/interleaved.h"
+#include "sim/job/schedule/rules.h"
+
+namespace sim::schedule {
+namespace {
+
+Shape in_rounds(Shape shape) {
+  shape.interleaving = Interleaving::whole_rounds;
+  return shape;
+}
+
+Order order(const Shape& given, int stage) {
+  const Shape shape = in_rounds(given);
+  const int total = shape.microbatches * shape.chunks;
+  const int fill = (shape.chunks - 1) * group_size(shape) + shape.stages - 1 - stage;
+  const int warmup = std::min(fill, total);
+
+  Order order;
+  order.reserve(3 * static_cast<std::size_t>(total));
+  for (int i = 0; i < warmup; ++i) order.push_back(nth(shape, Pass::forward, i));
+  for (int i = 0; i < total; ++i) {
+    if (i + warmup < total) order.push_back(nth(shape, Pass::forward, i + warmup));
+    order.push_back(nth(shape, Pass::input, i));
+    if (i >= stage) order.push_back(nth(shape, Pass::weight, i - stage));
+  }
+  for (int i = std::max(total - stage, 0); i < total; ++i)
+    order.push_back(nth(shape, Pass::weight, i));
+  return order;
+}
+
+std::string problem(const Shape& shape) {
+  if (std::string problem = within_bounds(shape); !problem.empty()) return problem;
+  return whole_rounds(shape);
+}
+
+// The last stage starts p - 1 later and has no bubble; where groups are the stages.
+std::optional<std::int64_t> makespan(const Shape& shape) {
+  if (shape.microbatches % shape.stages != 0) return {};
+  return 3 * std::int64_t{shape.microbatches} * shape.chunks + shape.stages - 1;
+}
+
+std::optional<int> live(const Shape& shape, int /*stage*/) {
+  const int fill = (shape.chunks - 1) * group_size(in_rounds(shape)) + shape.stages;
+  return std::min(fill, shape.microbatches * shape.chunks);
+}
+
+}  // namespace
+
+extern constinit const Schedule interleaved_zb{
+    .name = "interleaved-zb",
+    .summary = "interleaved-1f1b with weight gradients split off to fill the drain",
+    .source = "arXiv:2401.10241",
+    .splits = Splits::all,
+    .wire = posted_ahead,
+    .chunks = 2,
+    .problem = problem,
+    .order = order,
+    .makespan = makespan,
+    .live = live,
+};
+
+}  // namespace sim::schedule

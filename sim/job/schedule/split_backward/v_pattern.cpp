@@ -1,0 +1,261 @@
+#include "sim/job/schedule/split_backward/v_pattern.h"
+
+#include <algorithm>
+#include <cassert>
+#include <cstddef>
+#include <functional>
+#include <queue>
+#include <tuple>
+
+#include "sim/job/schedule/rules.h"
+
+namespace sim::schedule {
+namespace {
+
+constexpr int interval = 6;
+constexpr std::int64_t max_pattern_tasks = 1 << 16;
+
+// Kinds of a plan's passes, in the order that a microbatch runs them.
+enum Kind : int { down, up, gradient_up, gradient_down, weights, other_weights };
+
+// When each pass of a stage runs: slots by kind and number, ascending.
+struct Slots {
+  std::vector<std::vector<int>> of;
+  int last() const {
+    int last = 0;
+    for (const auto& one : of)
+      if (!one.empty()) last = std::max(last, one.back());
+    return last;
+  }
+};
+using Planned = std::vector<Slots>;  // by stage
+
+// A pass of a plan; earlier slots first, then stages, kinds and numbers.
+struct Entry {
+  int slot, stage, kind, number;
+  friend bool operator>(const Entry& a, const Entry& b) {
+    return std::tie(a.slot, a.stage, a.kind, a.number) >
+           std::tie(b.slot, b.stage, b.kind, b.number);
+  }
+};
+
+// Calls `visit` for every pass in ascending order; it may change the slot of the pass it is given.
+void in_order(const Planned& planned, const std::function<void(const Entry&)>& visit) {
+  std::priority_queue<Entry, std::vector<Entry>, std::greater<>> next;
+  const auto push = [&](int stage, int kind, int number) {
+    const auto& of = planned[static_cast<std::size_t>(stage)].of[static_cast<std::size_t>(kind)];
+    if (static_cast<std::size_t>(number) < of.size())
+      next.push({of[static_cast<std::size_t>(number)], stage, kind, number});
+  };
+  for (std::size_t stage = 0; stage < planned.size(); ++stage)
+    for (std::size_t kind = 0; kind < planned[stage].of.size(); ++kind)
+      push(static_cast<int>(stage), static_cast<int>(kind), 0);
+  while (!next.empty()) {
+    const Entry entry = next.top();
+    next.pop();
+    push(entry.stage, entry.kind, entry.number + 1);
+    visit(entry);
+  }
+}
+
+// What a stage does in each slot, -1: nothing.
+std::vector<int> by_slot(const Slots& slots, std::size_t kinds) {
+  std::vector<int> kind_in(static_cast<std::size_t>(slots.last()) + 1, -1);
+  for (std::size_t kind = 0; kind < std::min(kinds, slots.of.size()); ++kind)
+    for (const int slot : slots.of[kind])
+      kind_in[static_cast<std::size_t>(slot)] = static_cast<int>(kind);
+  return kind_in;
+}
+
+// Puts weight passes into the first free slots behind their gradients: of one kind, or those of
+// each chunk apart, the ones whose gradients come first before the others.
+void put_weights(Slots& slots, bool apart) {
+  const std::vector<int> kind_in = by_slot(slots, 4);
+  slots.of.resize(apart ? 6 : 5);
+  int waiting[2] = {0, 0};
+  for (std::size_t slot = 0; slot < kind_in.size(); ++slot) {
+    const int kind = kind_in[slot];
+    if (kind == gradient_up || kind == gradient_down) ++waiting[apart ? kind - gradient_up : 0];
+    if (kind >= 0) continue;
+    const int first = waiting[0] > 0 ? 0 : 1;
+    if (waiting[first] == 0) continue;
+    slots.of[static_cast<std::size_t>(weights + first)].push_back(static_cast<int>(slot));
+    --waiting[first];
+  }
+  int slot = static_cast<int>(kind_in.size());
+  for (const int chunk : {0, 1})
+    for (; waiting[chunk] > 0; --waiting[chunk])
+      slots.of[static_cast<std::size_t>(weights + chunk)].push_back(slot++);
+}
+
+// The most chunks' activations a stage holds; free slots run weight passes where none are planned.
+int most_live(const Slots& slots) {
+  const bool planned = slots.of.size() > 4;
+  int live = 0, most = 0, waiting = 0;
+  for (const int kind : by_slot(slots, slots.of.size())) {
+    if (kind == down || kind == up) ++live;
+    if (kind == gradient_up || kind == gradient_down) ++waiting;
+    if (kind == weights || (kind < 0 && !planned && waiting > 0)) {
+      --live;
+      --waiting;
+    }
+    most = std::max(most, live);
+  }
+  return most;
+}
+
+class Mover {
+ public:
+  Mover(Planned& planned, bool with_weights) : planned_(planned), with_weights_(with_weights) {}
+
+  // Moves passes ahead within the memory that the plan needs now.
+  void move_ahead();
+
+ private:
+  int slot_of(int stage, int kind, int number) const {
+    return planned_[static_cast<std::size_t>(stage)]
+        .of[static_cast<std::size_t>(kind)][static_cast<std::size_t>(number)];
+  }
+  void take(const Entry& entry, int slot) {
+    taken_[static_cast<std::size_t>(entry.stage)][static_cast<std::size_t>(slot)] = true;
+  }
+  bool stays(const Entry& entry);
+  int inputs(const Entry& entry) const;
+  void visit(const Entry& entry);
+
+  Planned& planned_;
+  bool with_weights_;
+  int most_ = 0;
+  int phase_ = 0;  // 0: filling, 1: full blocks, which stay where they are, 2: draining
+  std::vector<std::vector<bool>> taken_;
+};
+
+bool Mover::stays(const Entry& entry) {
+  if (entry.kind == gradient_down && entry.stage == 0 && phase_ == 0) phase_ = 1;
+  if (phase_ == 1) {
+    if (entry.kind == down &&
+        entry.number == static_cast<int>(planned_.front().of[down].size()) - 1)
+      phase_ = 2;
+    return true;
+  }
+  return phase_ == 0 && !with_weights_;
+}
+
+// The slot of the latest input.
+int Mover::inputs(const Entry& entry) const {
+  const int last_stage = static_cast<int>(planned_.size()) - 1;
+  int slot = -1;
+  const bool comes_down = entry.kind == down || entry.kind == gradient_up;
+  if (comes_down && entry.stage > 0)
+    slot = std::max(slot, slot_of(entry.stage - 1, entry.kind, entry.number));
+  if ((entry.kind == up || entry.kind == gradient_down) && entry.stage < last_stage)
+    slot = std::max(slot, slot_of(entry.stage + 1, entry.kind, entry.number));
+  if (entry.kind > down && entry.kind < weights)
+    slot = std::max(slot, slot_of(entry.stage, entry.kind - 1, entry.number));
+  if (entry.kind == weights) {
+    const Slots& own = planned_[static_cast<std::size_t>(entry.stage)];
+    std::vector<int> gradients;
+    std::ranges::merge(own.of[gradient_up], own.of[gradient_down], std::back_inserter(gradients));
+    slot = std::max(slot, gradients[static_cast<std::size_t>(entry.number)]);
+  }
+  if (entry.number > 0) slot = std::max(slot, slot_of(entry.stage, entry.kind, entry.number - 1));
+  return slot;
+}
+
+void Mover::visit(const Entry& entry) {
+  if (stays(entry)) return take(entry, entry.slot);
+  Slots& own = planned_[static_cast<std::size_t>(entry.stage)];
+  int& slot = own.of[static_cast<std::size_t>(entry.kind)][static_cast<std::size_t>(entry.number)];
+  const auto& taken = taken_[static_cast<std::size_t>(entry.stage)];
+  for (int earlier = inputs(entry) + 1; earlier < entry.slot; ++earlier) {
+    if (taken[static_cast<std::size_t>(earlier)]) continue;
+    slot = earlier;
+    if (most_live(own) <= most_) return take(entry, slot);
+  }
+  slot = entry.slot;
+  take(entry, slot);
+}
+
+void Mover::move_ahead() {
+  if (with_weights_)
+    for (Slots& slots : planned_) put_weights(slots, false);
+  for (const Slots& slots : planned_) {
+    most_ = std::max(most_, most_live(slots));
+    taken_.emplace_back(static_cast<std::size_t>(slots.last()) + 1, false);
+  }
+  in_order(planned_, [&](const Entry& entry) { visit(entry); });
+  if (!with_weights_)
+    for (Slots& slots : planned_) put_weights(slots, false);
+}
+
+// Runs the plan's passes in its order, each as soon as its inputs are there, in slots of one, and
+// takes those slots for the plan.
+void squeeze(Planned& planned) {
+  Planned out(planned.size());
+  std::vector<int> free(planned.size(), 0);
+  for (std::size_t stage = 0; stage < planned.size(); ++stage)
+    out[stage].of.resize(planned[stage].of.size());
+  const int last_stage = static_cast<int>(planned.size()) - 1;
+  in_order(planned, [&](const Entry& e) {
+    const auto end = [&](int stage, int kind) {
+      return out[static_cast<std::size_t>(stage)]
+                 .of[static_cast<std::size_t>(kind)][static_cast<std::size_t>(e.number)] +
+             1;
+    };
+    int start = free[static_cast<std::size_t>(e.stage)];
+    if ((e.kind == down || e.kind == gradient_up) && e.stage > 0)
+      start = std::max(start, end(e.stage - 1, e.kind));
+    if ((e.kind == up || e.kind == gradient_down) && e.stage < last_stage)
+      start = std::max(start, end(e.stage + 1, e.kind));
+    if (e.kind > down && e.kind < weights) start = std::max(start, end(e.stage, e.kind - 1));
+    out[static_cast<std::size_t>(e.stage)].of[static_cast<std::size_t>(e.kind)].push_back(start);
+    free[static_cast<std::size_t>(e.stage)] = start + 1;
+  });
+  planned = std::move(out);
+}
+
+void drop_weights(Planned& planned) {
+  for (Slots& slots : planned) slots.of.resize(4);
+}
+
+std::vector<Order> orders_of(const Planned& planned) {
+  constexpr Pass pass[] = {Pass::forward, Pass::forward, Pass::input,
+                           Pass::input,   Pass::weight,  Pass::weight};
+  constexpr int chunk[] = {0, 1, 1, 0, 1, 0};
+  std::vector<Order> orders(planned.size());
+  in_order(planned, [&](const Entry& e) {
+    orders[static_cast<std::size_t>(e.stage)].push_back({pass[e.kind], e.number, chunk[e.kind]});
+  });
+  return orders;
+}
+
+}  // namespace
+
+std::vector<Order> repeated(const std::vector<Block>& blocks, int microbatches) {
+  Planned planned(blocks.size());
+  for (std::size_t stage = 0; stage < blocks.size(); ++stage) {
+    for (const int first : blocks[stage]) {
+      planned[stage].of.emplace_back();
+      for (int i = 0; i < microbatches; ++i)
+        planned[stage].of.back().push_back(first + interval * i);
+    }
+  }
+  for (const bool with_weights : {true, false}) {
+    Mover(planned, with_weights).move_ahead();
+    squeeze(planned);
+    drop_weights(planned);
+  }
+  for (Slots& slots : planned) put_weights(slots, true);
+  return orders_of(planned);
+}
+
+std::string v_pattern_rule(const Shape& shape) {
+  if (std::string problem = two_chunks(shape); !problem.empty()) return problem;
+  const std::int64_t tasks = std::int64_t{shape.stages} * shape.microbatches;
+  if (tasks > max_pattern_tasks)
+    return "the schedule is searched for; stages x microbatches is " + std::to_string(tasks) +
+           " and must be at most " + std::to_string(max_pattern_tasks);
+  return "";
+}
+
+}  // namespace sim::schedule

@@ -1,0 +1,105 @@
+// zeropp.cpp — ZeroPP: a unit of U microbatches runs through the chunks of a stage one after the
+// other, so that the parameters of a chunk, which are in shards, are gathered once per unit and
+// direction; weight gradients fill the bubbles.
+//
+// Within a unit stage s runs the forwards of all chunks, the last one's only as far as it takes
+// until the first gradient is back, 2(p - s) - 1 of them, then alternates F and B; from the last
+// forward on each B is followed by a W, and what is left of the unit's Ws comes before the next
+// unit. With U >= 2p - 1 no stage waits between its first and its last pass. Live are the U v
+// chunks of a unit at most. Without a group the microbatches are cut into as many units as have 2p
+// - 1 of them.
+//
+// Tang et al., "ZeroPP: Unleashing Exceptional Parallelism Efficiency through Tensor-Parallelism-
+// Free Methodology" (arXiv:2402.03791), sections 3.1 and 3.2. The paper shows the order of small
+// pipelines alone; warm-up and places of W are derived from it.
+#include <algorithm>
+#include <cstddef>
+
+#include "sim/job/schedule/rules.h"
+#include "sim/job/schedule/schedule.h"
+
+namespace sim::schedule {
+namespace {
+
+// Microbatches of each unit.
+std::vector<int> units(const Shape& shape) {
+  const int m = shape.microbatches;
+  std::vector<int> sizes;
+  if (shape.group > 0) {
+    for (int first = 0; first < m; first += shape.group)
+      sizes.push_back(std::min(shape.group, m - first));
+    return sizes;
+  }
+  const int count = std::max(1, m / (2 * shape.stages - 1));
+  for (int i = 0; i < count; ++i) sizes.push_back(m / count + (i < m % count ? 1 : 0));
+  return sizes;
+}
+
+// A unit of `count` microbatches from `first` on.
+void unit(const Shape& shape, int stage, int first, int count, Order& order) {
+  const int total = count * shape.chunks;
+  const auto forward = [&](int i) { return Step{Pass::forward, first + i % count, i / count}; };
+  const auto gradient = [&](Pass pass, int i) {
+    return Step{pass, first + i % count, shape.chunks - 1 - i / count};
+  };
+  const int last_chunk = std::min(count, 2 * (shape.stages - stage) - 2);
+  const int warmup = count * (shape.chunks - 1) + last_chunk;
+  int weights = 0;
+  for (int i = 0; i < warmup; ++i) order.push_back(forward(i));
+  for (int i = 0; i < total; ++i) {
+    if (i + warmup < total) order.push_back(forward(i + warmup));
+    order.push_back(gradient(Pass::input, i));
+    if (i + warmup + 1 >= total) order.push_back(gradient(Pass::weight, weights++));
+  }
+  while (weights < total) order.push_back(gradient(Pass::weight, weights++));
+}
+
+Order order(const Shape& shape, int stage) {
+  Order order;
+  order.reserve(3 * static_cast<std::size_t>(shape.microbatches * shape.chunks));
+  int first = 0;
+  for (const int size : units(shape)) {
+    unit(shape, stage, first, size, order);
+    first += size;
+  }
+  return order;
+}
+
+std::string problem(const Shape& shape) {
+  Shape without = shape;
+  without.group = 0;
+  if (std::string problem = within_bounds(without); !problem.empty()) return problem;
+  if (shape.group < 0 || shape.group > shape.microbatches)
+    return "the unit of microbatches is " + std::to_string(shape.group) +
+           "; it must be 1 to their number, " + std::to_string(shape.microbatches);
+  return "";
+}
+
+// One unit, or several of the same size: no stage waits for more than its first input.
+std::optional<std::int64_t> makespan(const Shape& shape) {
+  const std::vector<int> sizes = units(shape);
+  if (sizes.back() != sizes.front() || sizes.back() < shape.stages) return {};
+  return 3 * std::int64_t{shape.microbatches} * shape.chunks + shape.stages - 1;
+}
+
+std::optional<int> live(const Shape& shape, int /*stage*/) {
+  return units(shape).front() * shape.chunks;
+}
+
+}  // namespace
+
+extern constinit const Schedule zeropp{
+    .name = "zeropp",
+    .summary = "units of microbatches chunk by chunk over parameters in shards",
+    .source = "arXiv:2402.03791",
+    .splits = Splits::all,
+    .wire = posted_ahead,
+    .chunks = 2,
+    .shared_parameters = true,
+    .problem = problem,
+    .order = order,
+    .makespan = makespan,
+    .live = live,
+};
+
+}  // namespace sim::schedule

@@ -1,0 +1,451 @@
+#include "sim/output/documents/run_text.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "sim/base/text.h"
+#include "sim/output/documents/class_rows.h"
+#include "sim/program/plan/layer_choices.h"
+#include "sim/program/plan/replicas.h"
+
+namespace sim::output {
+
+namespace {
+
+using engine::Account;
+using engine::ClassReport;
+
+double account(const ClassReport& who, Account which) {
+  return seconds(who.accounts[static_cast<std::size_t>(which)]);
+}
+
+// The classes of each stage; a stage's context-parallel ranks stand together.
+std::vector<std::vector<const ClassReport*>> stages(const engine::RunReport& run) {
+  std::vector<std::vector<const ClassReport*>> all;
+  for (const ClassReport& who : run.classes) {
+    const auto stage = static_cast<std::size_t>(who.stage);
+    if (all.size() <= stage) all.resize(stage + 1);
+    all[stage].push_back(&who);
+  }
+  return all;
+}
+
+Rows step_rows(const answer::Answer& answer) {
+  const std::vector<double> accounts = answer::mean_accounts(answer.run);
+  const double step = answer::step_seconds(answer);
+  Rows rows{"step_accounts",
+            "where the step goes (mean over ranks; the accounts are disjoint)",
+            {{"account", "account", "", 0, true},
+             {"seconds", "seconds", "", 4},
+             {"share", "share", "", 1, false, " %", 100}},
+            {}};
+  for (std::size_t a = 0; a < accounts.size(); ++a) {
+    if (accounts[a] == 0) continue;
+    rows.cells.push_back({answer::words(static_cast<Account>(a)), accounts[a], accounts[a] / step});
+  }
+  rows.cells.push_back({"step", step, 1.0});
+  const program::Plan& plan = answer.plan;
+  rows.footnote =
+      fmt::format("  bubble {} of the step; textbook (p-1)/(mv+p-1) {} with p {}, m {}, v {}\n",
+                  percent(answer.run.bubble), percent(answer::textbook_bubble(plan)), plan.mesh.pp,
+                  plan.microbatches(), plan.pipeline.virtual_stages);
+  return rows;
+}
+
+// Mean over the ranks of a stage.
+double mean(const std::vector<const ClassReport*>& stage, double (*value)(const ClassReport&)) {
+  double sum = 0;
+  double ranks = 0;
+  for (const ClassReport* who : stage) {
+    sum += value(*who) * who->ranks;
+    ranks += who->ranks;
+  }
+  return sum / ranks;
+}
+
+Rows stage_time_rows(const answer::Answer& answer) {
+  const auto time = [](const char* key, const char* heading) {
+    return Column{key, heading, "s", 4};
+  };
+  Rows rows{"stage_times",
+            "time by stage (mean over its ranks; communication that nothing hides)",
+            {{"stage", "stage"},
+             {"ranks", "ranks"},
+             time("busy_s", "busy"),
+             time("exposed_tp_s", "TP"),
+             time("exposed_cp_s", "CP"),
+             time("exposed_dp_s", "DP"),
+             time("pp_wait_s", "PP wait"),
+             {"bubble", "bubble", "", 1, false, " %", 100},
+             time("host_s", "host")},
+            {}};
+  for (const auto& stage : stages(answer.run)) {
+    int ranks = 0;
+    for (const ClassReport* who : stage) ranks += who->ranks;
+    rows.cells.push_back(
+        {stage[0]->stage, ranks,
+         mean(stage, [](const ClassReport& who) { return seconds(who.busy); }),
+         mean(stage, [](const ClassReport& who) { return account(who, Account::tp_exposed); }),
+         mean(stage, [](const ClassReport& who) { return account(who, Account::cp_exposed); }),
+         mean(stage, [](const ClassReport& who) { return account(who, Account::dp_exposed); }),
+         mean(stage,
+              [](const ClassReport& who) {
+                return account(who, Account::pp_fill_drain) + account(who, Account::pp_imbalance) +
+                       account(who, Account::pp_transfer);
+              }),
+         mean(stage, [](const ClassReport& who) { return who.bubble; }),
+         mean(stage, [](const ClassReport& who) {
+           return account(who, Account::host) + account(who, Account::data);
+         })});
+  }
+  return rows;
+}
+
+std::string held_text(const engine::Split& split) {
+  std::vector<std::size_t> order;
+  for (std::size_t c = 0; c < split.size(); ++c) {
+    if (split[c] > 0) order.push_back(c);
+  }
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return split[a] > split[b]; });
+  std::string text;
+  for (const std::size_t c : order) {
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ",
+                        program::name(static_cast<program::Category>(c)), human(Bytes{split[c]}));
+  }
+  return text;
+}
+
+std::string peak_text(const answer::Answer& answer) {
+  const ClassReport& who = answer::fullest(answer.run);
+  std::string text = fmt::format("memory of stage {}, the nearest to its capacity\n", who.stage);
+  text += fmt::format("  of {} on the GPU, outside the allocator:", human(answer.machine.memory));
+  for (std::size_t i = 0; i < who.outside.size(); ++i) {
+    text += fmt::format("{} {} {}", i == 0 ? "" : ",", who.outside[i].what,
+                        human(who.outside[i].bytes));
+  }
+  text += fmt::format("\n  peak {} in {}\n    {}\n", human(who.peak_allocated),
+                      answer::words(who.peak_place), held_text(who.peak_split));
+  text += fmt::format("  reserved {} there; {} not allocated, largest free block {}\n",
+                      human(who.reserved_at_peak), human(who.reserved_at_peak - who.peak_allocated),
+                      human(who.largest_free_at_peak));
+  return text;
+}
+
+// Whether pieces are to blame, with the bytes that say so.
+std::string blame_text(const ClassReport& who) {
+  const engine::OutOfMemory& event = *who.out_of_memory;
+  const std::string free = human(event.cached + event.device_free);
+  if (!event.request_fits_contiguous)
+    return fmt::format("all that is free ({}) would not have sufficed in one piece", free);
+  if (event.fragmentation_alone)
+    return fmt::format("fragmentation alone is the cause: {} are free in pieces", free);
+  return fmt::format("{} are free in pieces, but later the run needs {}", free, human(who.needed));
+}
+
+Rows throughput_rows(const answer::Answer& answer) {
+  const double peak = answer.machine.peak_flops * 1e-12;
+  Rows rows{"throughput",
+            fmt::format("throughput by convention (peak {:.1f} TFLOP/s; MFU is `megatron`)", peak),
+            {{"convention", "convention", "", 0, true},
+             {"tflops_gpu", "TFLOP/s/GPU", "", 1},
+             {"of_peak", "of peak", "", 1, false, " %", 100},
+             {"counts", "what it counts", "", 0, true}},
+            {}};
+  for (const answer::Rate& rate : answer.rates)
+    rows.cells.push_back({rate.convention, rate.tflops_gpu, rate.tflops_gpu / peak, rate.summary});
+  rows.cells.push_back({"executed", answer.hfu * peak, answer.hfu,
+                        "every FLOP that runs, recomputation included (HFU)"});
+  return rows;
+}
+
+// Values that the first lines have in words.
+Values step_values(const answer::Answer& answer) {
+  const engine::RunReport& run = answer.run;
+  return {
+      "",
+      {value("step_time_ps", "", run.step_time.ps), value("step_time_s", "", answer::step_seconds(answer)),
+       value("warm_up_time_ps", "", run.warm_up_time.ps),
+       value("tokens_s_gpu", "", answer::tokens_per_second_gpu(answer)),
+       value("mfu", "", {{"convention", "megatron"}, {"fraction", answer.mfu}}),
+       value("hfu", "", {{"convention", "executed"}, {"fraction", answer.hfu}}),
+       value("bubble", "", run.bubble),
+       value("textbook_bubble", "", answer::textbook_bubble(answer.plan))}};
+}
+
+Json machine_json(const answer::Answer& answer) {
+  return {{"cluster", answer.machine.cluster},
+          {"gpu", answer.machine.gpu},
+          {"gpus", answer.plan.world()},
+          {"gpus_per_node", answer.machine.gpus_per_node},
+          {"memory_bytes", answer.machine.memory.n},
+          {"peak_flops", answer.machine.peak_flops}};
+}
+
+// The rank of each stage that reserves most.
+std::vector<std::size_t> fullest_of_stages(const engine::RunReport& run) {
+  std::vector<std::size_t> all;
+  for (const auto& stage : stages(run)) {
+    const ClassReport* const who = *std::max_element(
+        stage.begin(), stage.end(), [](const ClassReport* a, const ClassReport* b) {
+          return a->peak_reserved < b->peak_reserved;
+        });
+    all.push_back(static_cast<std::size_t>(who - run.classes.data()));
+  }
+  return all;
+}
+
+}  // namespace
+
+std::string plan_line(const answer::Answer& answer) {
+  return plan_line(answer, to_json(answer.plan));
+}
+
+std::string plan_line(const answer::Answer& answer, const Json& json) {
+  const program::Plan& plan = answer.plan;
+  std::string text = fmt::format(
+      "{} on {} x {} ({}), {}, {}, recompute {}, attention {}, {}", plan.architecture.name,
+      plan.world(), answer.machine.gpu, answer.machine.cluster, program::short_name(plan),
+      plan.pipeline.schedule, json["recompute"].get<std::string>(),
+      json["attention"].get<std::string>(), json["precision"].get<std::string>());
+  if (plan.numerics.fp8) text += " with products in fp8";
+  if (plan.numerics.fp8_recipe == program::Fp8Recipe::tensorwise) text += " (tensorwise)";
+  if (plan.numerics.fake_quantization != program::FakeQuantization::none)
+    text += fmt::format(", {} rounded", json["fake_quantization"].get<std::string>());
+  if (!plan.policy.choices.empty())
+    text += fmt::format(", layers {}", program::text_of(plan.policy.choices));
+  if (!plan.batch.replica_microbatches.empty())
+    text += fmt::format(", {} microbatches", program::text_of(plan.batch.replica_microbatches));
+  if (!plan.pipeline.slice_lengths.empty())
+    text += fmt::format(", slices of {} tokens", fmt::join(plan.pipeline.slice_lengths, ", "));
+  for (const auto& [who, codec] : {std::pair{"tensor", &plan.codec.tensor},
+                                   {"data", &plan.codec.data},
+                                   {"pipeline", &plan.codec.pipeline}})
+    if (!codec->empty()) text += fmt::format(", {}-parallel messages by {}", who, *codec);
+  if (const std::string& codec = plan.codec.parameters; !codec.empty())
+    text += fmt::format(", gathered parameters by {}", codec);
+  if (plan.pipeline.virtual_stages > 1)
+    text += fmt::format(", {} virtual stages", plan.pipeline.virtual_stages);
+  if (plan.mesh.tensor_columns > 1 || plan.mesh.tensor_depth > 1)
+    text += fmt::format(", tensors over {} rows, {} columns, depth {}", plan.tensor_rows(),
+                        plan.mesh.tensor_columns, plan.mesh.tensor_depth);
+  if (plan.uses_sequence_parallel()) text += ", sequence parallel";
+  if (plan.sharding.distributed_optimizer) text += ", distributed optimizer";
+  if (plan.trains_adapters()) text += fmt::format(", adapters of rank {}", plan.lora.rank);
+  if (plan.shards_parameters()) {
+    text += fmt::format(", {} over {} ranks", json["data_parallel"].get<std::string>(),
+                        std::int64_t{plan.mesh.dp} * plan.mesh.cp / plan.sharding.fsdp.replicas);
+    if (!plan.sharding.fsdp.reshard_after_forward) text += " without reshard after forward";
+    if (plan.sharding.fsdp.replicas > 1)
+      text += fmt::format(", {} copies", plan.sharding.fsdp.replicas);
+  }
+  return text + "\n";
+}
+
+Rows stage_memory_rows(const answer::Answer& answer, const Rows& classes) {
+  std::vector<std::string> columns = {"stage",
+                                      "layers",
+                                      "parameters",
+                                      "static_bytes",
+                                      "the rest",
+                                      "peak_allocated_bytes",
+                                      "peak_reserved_bytes",
+                                      "capacity_bytes",
+                                      "used",
+                                      "allocation_retries"};
+  // Behind what it is at least.
+  if (answer.run.bounded) columns.insert(columns.begin() + 7, "peak_reserved_most_bytes");
+  Rows rows =
+      picked(classes, fullest_of_stages(answer.run), columns,
+             "memory by stage (peaks in GiB, of the rank that needs most; the rest: activations, "
+             "logits, temporaries)");
+  const bool ends = answer.run.memory == engine::MemoryDetail::bounded;
+  if (!answer.run.fits())
+    rows.footnote = fmt::format("  peaks: what the run would have needed from there on{}\n",
+                                ends ? ", until it was sure that it does not fit" : "");
+  return rows;
+}
+
+std::string oom_text(const answer::Answer& answer) {
+  std::string text;
+  for (const std::size_t index : answer.run.out_of_memory) {
+    const ClassReport& who = answer.run.classes[index];
+    const engine::OutOfMemory& event = *who.out_of_memory;
+    text += fmt::format("{}out of memory on stage {}, {:.3f} s after the start: {}\n",
+                        text.empty() ? "" : "\n", event.stage, seconds(event.when - Time{}),
+                        answer::words(event.place));
+    text += fmt::format("  tensor {} asked for {}; the driver was asked for {}, {} were free\n",
+                        event.place.label, human(event.requested), human(event.segment),
+                        human(event.device_free));
+    text += fmt::format("  allocated {}, reserved {}, largest free block {}; {}\n",
+                        human(event.allocated), human(event.reserved),
+                        human(event.largest_free_block), blame_text(who));
+    text += fmt::format("  {} before it; held: {}\n",
+                        event.retries == 1 ? "one retry (cached blocks were given back)"
+                                           : fmt::format("{} retries", event.retries),
+                        held_text(event.split));
+    text += "  PyTorch would say: " + answer::pytorch_message(answer, who) + "\n";
+  }
+  return text;
+}
+
+std::vector<Block> estimate_blocks(const answer::Answer& answer) {
+  if (answer.run.memory == engine::MemoryDetail::none) return {};
+  std::vector<Block> blocks = {Data{"estimate",
+                                    {{"method", "closed form of arXiv 2411.06465, first stage"},
+                                     {"gib", answer.estimate.gib},
+                                     {"limit_gib", answer.estimate.limit_gib},
+                                     {"fits", answer.estimate.fits}}}};
+  if (answer.plan.trains_adapters()) return blocks;  // the formula trains every parameter
+  if (answer.plan.architecture.is_mixture()) {
+    blocks.emplace_back(Note{"",
+                             "the closed-form estimate (arXiv 2411.06465) counts dense layers: it "
+                             "does not apply to a mixture of experts"});
+    return blocks;
+  }
+  blocks.emplace_back(Note{
+      "", fmt::format(
+              "closed-form estimate (arXiv 2411.06465, first stage): {:.2f} GiB, {} the 80 % "
+              "rule's {:.1f}: {}{}",
+              answer.estimate.gib, answer.estimate.fits ? "within" : "above",
+              answer.estimate.limit_gib, answer.estimate.fits ? "fits" : "may run out of memory",
+              !engine::places_tensors(answer.run.memory) ? ""
+              : answer.run.fits()                        ? "\nreplay: fits"
+                                                         : "\nreplay: runs out of memory")});
+  return blocks;
+}
+
+std::vector<Block> host_blocks(const answer::Answer& answer) {
+  const answer::HostMemory& host = answer.host;
+  if (host.optimizer.n + host.activations.n == 0) return {};
+  const std::string of = host.there.n > 0 ? fmt::format(" of {:.0f} GiB", gib(host.there)) : "";
+  return {Data{"host_memory",
+               {{"optimizer_gib", gib(host.optimizer)},
+                {"activations_gib", gib(host.activations)},
+                {"node_gib", host.there.n > 0 ? Json(gib(host.there)) : Json(nullptr)}}},
+          Note{"", fmt::format("CPUs of the fullest node hold {:.2f} GiB of optimizer state and "
+                               "{:.2f} GiB of saved tensors{}",
+                               gib(host.optimizer), gib(host.activations), of)}};
+}
+
+std::string percent(double fraction) {
+  return fmt::format("{:.1f} %", 100 * fraction);
+}
+
+namespace {
+
+std::string rates_text(const answer::Answer& answer) {
+  return fmt::format("{:.1f} TFLOP/s/GPU ({}), {:.1f} ({}), {:.0f} tokens/s/GPU, step {:.3f} s",
+                     rate(answer, "paper").tflops_gpu, "paper", rate(answer, "megatron").tflops_gpu,
+                     "megatron", answer::tokens_per_second_gpu(answer), answer::step_seconds(answer));
+}
+
+// Nobody asked whether it fits.
+std::string time_alone(const answer::Answer& answer) {
+  const answer::Estimate& estimate = answer.estimate;
+  if (answer.run.memory == engine::MemoryDetail::none)
+    return "time alone: " + rates_text(answer) + "; memory not asked";
+  return fmt::format("time alone: {}; closed form {:.1f} GiB, {} the 80 % rule's {:.1f}",
+                     rates_text(answer), estimate.gib, estimate.fits ? "within" : "above",
+                     estimate.limit_gib);
+}
+
+Json verdict_json(const answer::Answer& answer) {
+  if (!engine::places_tensors(answer.run.memory)) return nullptr;
+  return {{"tight", answer.verdict.tight},
+          {"fits_probability", answer.verdict.fits_probability},
+          {"hangs_on", answer.verdict.hangs_on}};
+}
+
+// What an answer's document says that is not exact, beside the rest.
+Values how_memory(const answer::Answer& answer) {
+  return {"", {value("memory", "", std::string(engine::name(answer.run.memory)))}};
+}
+
+}  // namespace
+
+std::string headline(const answer::Answer& answer) {
+  if (!engine::places_tensors(answer.run.memory)) return time_alone(answer);
+  const char* barely = answer.verdict.tight ? ", barely" : "";
+  if (!answer.run.fits()) return fmt::format("out of memory{}: {}", barely, answer::oom_reason(answer.run));
+  const ClassReport& who = answer::fullest(answer.run);
+  const auto used = [&](Bytes reserved) {
+    return static_cast<double>(reserved.n) / static_cast<double>(who.capacity.n);
+  };
+  if (answer.run.bounded)
+    return fmt::format("fits: {}, {:.1f}-{:.1f} of {:.1f} GiB ({:.1f}-{})", rates_text(answer),
+                       gib(who.peak_reserved), gib(who.reserved_most), gib(who.capacity),
+                       100 * used(who.peak_reserved), percent(used(who.reserved_most)));
+  return fmt::format("fits{}: {}, {:.1f} of {:.1f} GiB ({})", barely, rates_text(answer),
+                     gib(who.peak_reserved), gib(who.capacity), percent(used(who.peak_reserved)));
+}
+
+std::string verdict_text(const answer::Answer& answer) {
+  const answer::Verdict& verdict = answer.verdict;
+  if (!verdict.tight) return "";
+  std::string text = "the outcome hangs on little: " + verdict.hangs_on;
+  if (verdict.fits_probability > 0 && verdict.fits_probability < 1)
+    text += fmt::format(" (probability that it fits: {:.0f} %)", 100 * verdict.fits_probability);
+  return text + "\n";
+}
+
+std::vector<Block> head_blocks(const answer::Answer& answer, const std::string& intervals) {
+  const bool fits = answer.run.fits(), asked = engine::places_tensors(answer.run.memory);
+  // Not a list of them: a list is copied.
+  std::vector<Block> blocks;
+  blocks.emplace_back(Note{
+      "", headline(answer) + "\n" + verdict_text(answer) + answer::limit(answer) + "\n" + intervals, true});
+  blocks.emplace_back(Values{
+      "",
+      {value("fits", "", asked ? Json(fits) : Json(nullptr)), value("limit", "", answer::limit(answer))}});
+  Json plan = to_json(answer.plan);
+  blocks.emplace_back(Note{"", plan_line(answer, plan)});
+  blocks.emplace_back(Data{"plan", std::move(plan)});
+  blocks.emplace_back(Data{"machine", machine_json(answer)});
+  blocks.emplace_back(Data{"verdict", verdict_json(answer)});
+  if (answer.run.memory != engine::MemoryDetail::exact) blocks.emplace_back(how_memory(answer));
+  if (fits) blocks.emplace_back(step_values(answer));
+  if (!fits) blocks.emplace_back(Note{"", oom_text(answer)});
+  return blocks;
+}
+
+std::vector<Block> tail_blocks(const answer::Answer& answer) {
+  std::vector<Block> blocks = estimate_blocks(answer);
+  for (Block& block : host_blocks(answer)) blocks.push_back(std::move(block));
+  const engine::RunReport& run = answer.run;
+  blocks.emplace_back(
+      Values{"",
+             {value("first_out_of_memory", "",
+                    run.fits() ? Json(nullptr) : Json(run.out_of_memory.front())),
+              value("executed_flops", "", run.executed_flops), value("operations", "", run.events),
+              value("operations_replayed", "", run.replayed)}});
+  return blocks;
+}
+
+Document answer_document(const answer::Answer& answer, const std::string& intervals) {
+  Document document;
+  const auto add = [&](std::vector<Block> more) {
+    for (Block& block : more) document.blocks.push_back(std::move(block));
+  };
+  std::vector<Block>& blocks = document.blocks;
+  add(head_blocks(answer, intervals));
+  if (answer.run.fits()) {
+    blocks.emplace_back(step_rows(answer));
+    blocks.emplace_back(stage_time_rows(answer));
+  }
+  Rows classes = class_rows(answer.run);
+  const bool placed = engine::places_tensors(answer.run.memory);
+  if (placed) blocks.emplace_back(stage_memory_rows(answer, classes));
+  blocks.emplace_back(std::move(classes));
+  if (placed) blocks.emplace_back(Note{"", peak_text(answer)});
+  if (answer.run.fits()) blocks.emplace_back(throughput_rows(answer));
+  add(tail_blocks(answer));
+  return document;
+}
+
+Json to_json(const answer::Answer& answer) {
+  return result(answer_document(answer));
+}
+
+}  // namespace sim::output

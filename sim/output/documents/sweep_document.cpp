@@ -1,0 +1,277 @@
+#include "sim/output/documents/sweep_document.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <tuple>
+
+#include "sim/output/document.h"
+#include "sim/output/record.h"
+
+namespace sim::output {
+
+namespace {
+
+constexpr std::size_t reasons_shown = 10;
+
+std::string text_of(const Json& record, const char* key) {
+  return record.at(key);
+}
+
+double number_of(const Json& record, const char* key) {
+  return record.at(key);
+}
+
+bool has_outcome(const Json& record, const char* outcome) {
+  return record.at("outcome") == outcome;
+}
+
+std::size_t count(const std::vector<Json>& records, const char* outcome) {
+  return static_cast<std::size_t>(
+      std::count_if(records.begin(), records.end(),
+                    [&](const Json& record) { return has_outcome(record, outcome); }));
+}
+
+// [rule says fits][replay fits]
+using TwoByTwo = std::array<std::array<std::size_t, 2>, 2>;
+
+TwoByTwo rule_against_replay(const std::vector<Json>& records) {
+  TwoByTwo table{};
+  for (const Json& record : records) {
+    if (record.at("estimate_says_fits").is_null() || has_outcome(record, not_asked)) continue;
+    ++table[record.at("estimate_says_fits") == 1][has_outcome(record, "fits")];
+  }
+  return table;
+}
+
+// The fastest of each model, cluster, sequence and world size; no rows when nothing fits.
+Rows best_rows(const std::vector<Json>& records) {
+  using Key = std::tuple<std::string, std::string, std::int64_t, std::int64_t>;
+  std::map<Key, const Json*> best;
+  for (const Json& record : records) {
+    if (!has_outcome(record, "fits") && !has_outcome(record, not_asked)) continue;
+    const Key key = {text_of(record, "model"), text_of(record, "cluster"), record.at("seq"),
+                     record.at("gpus")};
+    const Json*& there = best[key];
+    if (there == nullptr ||
+        number_of(record, "tflops_gpu_paper") > number_of(*there, "tflops_gpu_paper")) {
+      there = &record;
+    }
+  }
+  Rows rows{"best",
+            "fastest of each world size (per GPU; TFLOP/s by the paper's formula)",
+            {{"model", "model", "", 0, true},
+             {"cluster", "cluster", "", 0, true},
+             {"seq", "seq", ""},
+             {"gpus", "GPUs", ""},
+             {"tp", "TP", ""},
+             {"cp", "CP", ""},
+             {"pp", "PP", ""},
+             {"dp", "DP", ""},
+             {"mbs", "mbs", ""},
+             {"tflops_gpu_paper", "TFLOP/s", "", 1},
+             {"tokens_s_gpu", "tokens/s", "", 0},
+             {"step_time_s", "step", "s", 2},
+             {"bubble_pct"},
+             {"peak_reserved_gib", "GiB", "", 1},
+             {"capacity_gib", "of", "", 1}},
+            {}};
+  const bool asked = count(records, not_asked) == 0;
+  if (!asked) rows.columns.resize(rows.columns.size() - 2);
+  for (const auto& [key, record] : best) {
+    std::vector<Json>& cells = rows.cells.emplace_back();
+    for (const Column& column : rows.columns) cells.push_back(record->at(column.key));
+  }
+  return rows;
+}
+
+// Why points of an outcome do not run, most frequent first.
+Rows reasons_rows(const std::vector<Json>& records, const char* outcome, const std::string& title,
+                  std::string (*reason)(const Json&)) {
+  std::map<std::string, std::size_t> counts;
+  for (const Json& record : records) {
+    if (has_outcome(record, outcome)) ++counts[reason(record)];
+  }
+  std::vector<std::pair<std::string, std::size_t>> order(counts.begin(), counts.end());
+  std::stable_sort(order.begin(), order.end(),
+                   [](const auto& a, const auto& b) { return a.second > b.second; });
+  Rows rows{std::string(outcome) + "_reasons",
+            title,
+            {{"points", "points", ""}, {"reason", "reason", "", 0, true}},
+            {}};
+  for (std::size_t i = 0; i < order.size() && i < reasons_shown; ++i) {
+    rows.cells.push_back({order[i].second, order[i].first});
+  }
+  if (order.size() > reasons_shown) {
+    rows.footnote = fmt::format("  and {} more reasons, in the column `reason`\n",
+                                order.size() - reasons_shown);
+  }
+  return rows;
+}
+
+std::string where_it_ends(const Json& record) {
+  const Json& event = record.at("out_of_memory");
+  const std::int64_t stage = event.at("stage");
+  const std::int64_t step = event.at("step");
+  std::string text = step == 0
+                         ? "during set-up"
+                         : fmt::format("in step {}, {}", step, event.at("pass").get<std::string>());
+  return fmt::format("stage {} of {}, {}", stage, record.at("pp").get<int>(), text) +
+         (event.at("fragmentation_alone").get<bool>() ? ", by fragmentation alone" : "");
+}
+
+std::string headline(const std::vector<Json>& records) {
+  std::string text =
+      fmt::format("{} points: {} fit, {} run out of memory, {} impossible", records.size(),
+                  count(records, "fits"), count(records, "oom"), count(records, "impossible"));
+  if (const std::size_t timed = count(records, not_asked); timed > 0)
+    text += fmt::format(", {} timed (memory not asked)", timed);
+  const auto killed =
+      static_cast<std::size_t>(std::count_if(records.begin(), records.end(), was_killed));
+  if (killed > 0) text += fmt::format(", {} killed from outside (--resume tries again)", killed);
+  const std::size_t failed = count(records, "failed") - killed;
+  if (failed > 0) text += fmt::format(", {} FAILED (our bug)", failed);
+  return text;
+}
+
+Rows rule_rows(const std::vector<Json>& records) {
+  const TwoByTwo rule = rule_against_replay(records);
+  Rows rows{"",
+            "the closed-form estimate against the replay (two different answers)",
+            {{"rule", "80 % rule of the closed form", "", 0, true},
+             {"fits", "replay fits", ""},
+             {"oom", "replay runs out of memory", ""}},
+            {}};
+  // No replay was asked for.
+  const auto replayed = [](const Json& record) {
+    return has_outcome(record, "fits") || has_outcome(record, "oom");
+  };
+  if (count(records, not_asked) > 0 && std::ranges::none_of(records, replayed)) return rows;
+  for (const int says : {1, 0}) {
+    const auto& row = rule[static_cast<std::size_t>(says)];
+    rows.cells.push_back({says == 1 ? "says fits" : "says no", row[1], row[0]});
+  }
+  return rows;
+}
+
+// What is said of all points together.
+std::vector<Block> summary(const std::vector<Json>& records) {
+  // The first problem, without the values that would do: points differ in those.
+  const auto reason = [](const Json& record) {
+    const std::string all = text_of(record, "reason");
+    return all.substr(0, all.find(';'));
+  };
+  std::vector<Block> blocks;
+  for (Rows& rows : std::vector<Rows>{
+           best_rows(records), reasons_rows(records, "oom", "where memory runs out", where_it_ends),
+           reasons_rows(records, "impossible", "impossible because", reason),
+           reasons_rows(records, "failed", "failed because", reason), rule_rows(records)}) {
+    if (!rows.cells.empty()) blocks.emplace_back(std::move(rows));
+  }
+  return blocks;
+}
+
+Rows points(const std::vector<Json>& records) {
+  Rows rows{"points", "all points", record_columns(), {}, true};
+  for (const Json& record : records) {
+    std::vector<Json>& cells = rows.cells.emplace_back();
+    for (const Column& column : rows.columns) cells.push_back(record.at(column.key));
+  }
+  return rows;
+}
+
+Series throughput_against_memory() {
+  Series series;
+  series.title = "throughput against memory; the line joins the plans that no other beats in both";
+  series.table = "points";
+  series.x = "peak_reserved_gib";
+  series.y = {"tflops_gpu_paper"};
+  series.group = "outcome";
+  series.label = "point";
+  series.front = true;
+  return series;
+}
+
+// The capacities of the GPUs as lines, and four fifths of what their names say.
+Series estimate_against_replay(const std::vector<Json>& records) {
+  Series series;
+  series.title = "the closed-form estimate against the replay: memory of the fullest GPU";
+  series.table = "points";
+  series.x = "estimate_gib";
+  series.y = {"peak_reserved_gib"};
+  series.group = "outcome";
+  series.label = "point";
+  series.rules.push_back({Rule::Kind::slope, 1, "equal"});
+  std::set<double> capacities;
+  for (const Json& record : records) {
+    if (record.at("capacity_gib").is_number()) capacities.insert(number_of(record, "capacity_gib"));
+  }
+  if (capacities.size() > 4) return series;
+  for (const double capacity : capacities) {
+    series.rules.push_back(
+        {Rule::Kind::y, capacity, fmt::format("{:.1f} GiB for PyTorch", capacity)});
+    series.rules.push_back(
+        {Rule::Kind::x, 0.8 * capacity, fmt::format("80 % of {:.1f}", capacity)});
+  }
+  return series;
+}
+
+}  // namespace
+
+Document sweep_answer(const std::vector<Json>& records) {
+  const TwoByTwo rule = rule_against_replay(records);
+  Document document;
+  document.blocks.emplace_back(Note{"", headline(records), true});
+  document.blocks.emplace_back(
+      Values{"",
+             {value("points", "", records.size()), value("fits", "", count(records, "fits")),
+              value("oom", "", count(records, "oom")),
+              value("impossible", "", count(records, "impossible")),
+              value("failed", "", count(records, "failed"))}});
+  if (const std::size_t timed = count(records, not_asked); timed > 0)
+    document.blocks.emplace_back(Values{"", {value("not_asked", "", timed)}});
+  document.blocks.emplace_back(Data{"rule_80_percent",
+                                    {{"says_fits_replay_fits", rule[1][1]},
+                                     {"says_fits_replay_oom", rule[1][0]},
+                                     {"says_no_replay_fits", rule[0][1]},
+                                     {"says_no_replay_oom", rule[0][0]}}});
+  for (Block& block : summary(records)) document.blocks.push_back(std::move(block));
+  return document;
+}
+
+Document sweep_document(const std::string& name, const std::vector<Json>& records) {
+  Document document{"Sweep: " + name,
+                    "every point of a grid, replayed; move over a mark to read it, click to find "
+                    "it in the table",
+                    {"model", "cluster", "gpus", "seq", "family", "recompute", "schedule"},
+                    {}};
+  document.blocks.emplace_back(Note{"", headline(records), true});
+  document.blocks.emplace_back(
+      Heatmap{"the best plan of each cell",
+              "points",
+              {"tp", "pp", "cp", "dp", "virtual_stages", "mbs", "gbs", "seq", "gpus", "schedule",
+               "recompute", "model", "cluster", "family"},
+              {"tflops_gpu_paper", "tokens_s_gpu", "mfu_megatron_pct", "step_time_s", "bubble_pct",
+               "peak_reserved_gib", "exposed_tp_pct", "exposed_cp_pct", "exposed_dp_pct"},
+              "outcome"});
+  document.blocks.emplace_back(throughput_against_memory());
+  document.blocks.emplace_back(estimate_against_replay(records));
+  if (count(records, "oom") > 0) {
+    Series bars;
+    bars.kind = Series::Kind::bars;
+    bars.title = "where memory runs out (points)";
+    bars.table = "oom_reasons";
+    bars.x = "reason";
+    bars.y = {"points"};
+    document.blocks.emplace_back(std::move(bars));
+  }
+  document.blocks.emplace_back(points(records));
+  for (Block& block : summary(records)) document.blocks.push_back(std::move(block));
+  return document;
+}
+
+}  // namespace sim::output

@@ -1,0 +1,219 @@
+#include "sim/output/documents/whatif_document.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+namespace sim::output {
+namespace {
+
+using engine::Account;
+
+double of(const WhatifRow& row, Account account) {
+  return row.accounts[static_cast<std::size_t>(account)];
+}
+
+// The link that is busiest outside of the nodes, else inside them.
+const WhatifRow::Link* bounding(const WhatifRow& row) {
+  for (const WhatifRow::Link& link : row.links) {
+    if (link.fabric) return &link;
+  }
+  return row.links.empty() ? nullptr : &row.links.front();
+}
+
+std::string change(double now, double before) {
+  if (before <= 0) return "";
+  const double percent = 100 * (now / before - 1);
+  return std::abs(percent) < 0.005 ? "=" : fmt::format("{:+.2f} %", percent);
+}
+
+// "step +1.20 s: data-parallel communication +1.15 s, compute +0.05 s".
+std::string cause(const WhatifRow& row, const WhatifRow& base) {
+  std::vector<std::size_t> order(row.accounts.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  const auto difference = [&](std::size_t a) { return row.accounts[a] - base.accounts[a]; };
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    return std::abs(difference(a)) > std::abs(difference(b));
+  });
+  const double all = row.step - base.step;
+  const double visible = std::max(1e-6 * base.step, 0.02 * std::abs(all));
+  std::string text = fmt::format("step {:+.3f} s", all);
+  int shown = 0;
+  for (const std::size_t a : order) {
+    if (shown == 3 || std::abs(difference(a)) < visible) break;
+    text += fmt::format("{} {} {:+.3f} s", shown == 0 ? ":" : ",", answer::words(static_cast<Account>(a)),
+                        difference(a));
+    ++shown;
+  }
+  if (shown == 0) text = "no difference";
+  return text;
+}
+
+std::string links_text(const WhatifRow& row) {
+  std::string text;
+  for (const bool fabric : {true, false}) {
+    const auto link = std::ranges::find(row.links, fabric, &WhatifRow::Link::fabric);
+    if (link == row.links.end()) continue;
+    text += fmt::format("{}{} {:.1f} % ({})", text.empty() ? "" : "; ", link->busiest,
+                        100 * link->busy, link->traffic);
+  }
+  return text.empty() ? "no link is used" : "busiest links: " + text;
+}
+
+Json links_json(const WhatifRow& row) {
+  Json links = Json::array();
+  for (const WhatifRow::Link& link : row.links) {
+    links.push_back({{"kind", link.kind},
+                     {"busiest", link.busiest},
+                     {"traffic", link.traffic},
+                     {"busy", link.busy},
+                     {"mean_busy", link.mean},
+                     {"fabric", link.fabric}});
+  }
+  return links;
+}
+
+Json accounts_json(const WhatifRow& row) {
+  Json accounts = Json::object();
+  for (std::size_t a = 0; a < row.accounts.size(); ++a)
+    accounts[key_of(engine::name(static_cast<Account>(a)))] = row.accounts[a];
+  return accounts;
+}
+
+std::vector<Column> columns(bool priced, engine::MemoryDetail memory) {
+  std::vector<Column> all = {{"name", "variant", "", 0, true},
+                             {"settings", ""},
+                             {"problem", ""},
+                             {"fits", ""},
+                             {"out_of_memory", ""},
+                             {"step_time_s", "step", "s", 3},
+                             {"", "change", ""},
+                             {"tokens_per_second_gpu", "tokens/s/GPU", "", 0},
+                             {"tflops_gpu_paper", ""},
+                             {"cost_per_million_tokens", priced ? "cost/Mtoken" : "", "", 3},
+                             {"bubble", "bubble", "", 1, false, " %", 100},
+                             {"accounts_s", ""},
+                             {"", "TP", "s", 3},
+                             {"", "CP", "s", 3},
+                             {"", "DP", "s", 3},
+                             {"", "PP", "s", 3},
+                             {"reserved_gib", "GiB", "", 1},
+                             {"capacity_gib", "of", "", 1},
+                             {"links", ""},
+                             {"", "fabric link", ""}};
+  if (memory == engine::MemoryDetail::exact) return all;
+  all.push_back({"memory", ""});
+  all.push_back(
+      {"reserved_most_gib", memory == engine::MemoryDetail::bounded ? "at most" : "", "", 1});
+  return all;
+}
+
+// What a variant that does not fit has no value for is null.
+std::vector<Json> cells(const WhatifRow& row, const WhatifRow& base, engine::MemoryDetail memory) {
+  const auto fitting = [&](double value) { return row.fits ? Json(value) : Json(nullptr); };
+  const auto running = [&](double value) {
+    return row.problem.empty() ? Json(value) : Json(nullptr);
+  };
+  const bool asked = !row.problem.empty() || engine::places_tensors(row.memory);
+  std::string change_text = "impossible";
+  if (row.problem.empty()) change_text = "OOM";
+  if (row.fits) change_text = &row == &base ? "" : change(row.step, base.fits ? base.step : 0);
+  std::vector<Json> all = {row.name,
+                           row.settings,
+                           row.problem,
+                           asked ? Json(row.fits) : Json(nullptr),
+                           row.reason,
+                           fitting(row.step),
+                           change_text,
+                           fitting(row.tokens_gpu),
+                           fitting(row.tflops_gpu),
+                           fitting(row.cost_per_million_tokens),
+                           fitting(row.bubble),
+                           accounts_json(row)};
+  for (const Account a :
+       {Account::tp_exposed, Account::cp_exposed, Account::dp_exposed, Account::pp_transfer})
+    all.push_back(row.fits ? Json(of(row, a)) : Json(nullptr));
+  all.push_back(asked ? running(row.reserved_gib) : Json(nullptr));
+  all.push_back(running(row.capacity_gib));
+  all.push_back(links_json(row));
+  const WhatifRow::Link* link = bounding(row);
+  all.emplace_back(!row.fits         ? ""
+                   : link == nullptr ? "none"
+                                     : fmt::format("{} {:.1f} %", link->kind, 100 * link->busy));
+  if (memory == engine::MemoryDetail::exact) return all;
+  all.emplace_back(std::string(engine::name(row.memory)));
+  all.push_back(row.reserved_most_gib > 0 ? Json(row.reserved_most_gib) : Json(nullptr));
+  return all;
+}
+
+// Why it differs, and what it strains.
+std::string reason(const WhatifRow& row, const WhatifRow& base) {
+  std::string text = row.name + "\n  ";
+  if (!row.problem.empty()) return text + "impossible: " + row.problem + "\n";
+  if (!row.fits) return text + "out of memory: " + row.reason + "\n";
+  if (&row != &base && base.fits) text += cause(row, base) + "\n  ";
+  return text + links_text(row) + "\n";
+}
+
+}  // namespace
+
+Json to_json(const WhatifRow& row) {
+  return to_json(Rows{"", "", columns(true, row.memory), {cells(row, row, row.memory)}})[0];
+}
+
+WhatifRow whatif_row(const Json& json) {
+  WhatifRow row;
+  row.name = json.at("name");
+  for (const Json& setting : json.at("settings")) row.settings.push_back(setting);
+  row.problem = json.at("problem");
+  row.fits = json.at("fits").is_null() || json.at("fits").get<bool>();
+  if (json.contains("memory"))
+    row.memory = engine::memory_detail(json.at("memory").get<std::string>())
+                     .value_or(engine::MemoryDetail::exact);
+  row.reason = json.at("out_of_memory");
+  const auto number = [&](const char* key) {
+    return json.at(key).is_null() ? 0 : json.at(key).get<double>();
+  };
+  row.step = number("step_time_s");
+  row.tokens_gpu = number("tokens_per_second_gpu");
+  row.tflops_gpu = number("tflops_gpu_paper");
+  row.bubble = number("bubble");
+  row.cost_per_million_tokens = number("cost_per_million_tokens");
+  for (const auto& [name, seconds] : json.at("accounts_s").items()) row.accounts.push_back(seconds);
+  row.reserved_gib = number("reserved_gib");
+  row.capacity_gib = number("capacity_gib");
+  if (json.contains("reserved_most_gib")) row.reserved_most_gib = number("reserved_most_gib");
+  for (const Json& link : json.at("links")) {
+    row.links.push_back({link.at("kind"), link.at("busiest"), link.at("traffic"), link.at("busy"),
+                         link.at("mean_busy"), link.at("fabric")});
+  }
+  return row;
+}
+
+Document whatif_document(const std::vector<WhatifRow>& rows) {
+  const WhatifRow& base = rows.front();
+  const bool priced = std::ranges::any_of(
+      rows, [](const WhatifRow& row) { return row.cost_per_million_tokens > 0; });
+  // Of those that ran: all alike.
+  engine::MemoryDetail memory = engine::MemoryDetail::exact;
+  for (const WhatifRow& row : rows)
+    if (row.memory != engine::MemoryDetail::exact) memory = row.memory;
+  Rows table{whole, "", columns(priced, memory), {}};
+  std::string reasons;
+  for (const WhatifRow& row : rows) {
+    table.cells.push_back(cells(row, base, memory));
+    reasons += reason(row, base);
+  }
+  table.footnote =
+      "TP, CP, DP, PP: seconds of the step that wait for that communication; mean of the ranks.\n"
+      "Fabric link: the busiest outside of the nodes, as a share of the step\n";
+  Document document;
+  document.blocks.emplace_back(std::move(table));
+  document.blocks.emplace_back(Note{"", reasons});
+  return document;
+}
+
+}  // namespace sim::output

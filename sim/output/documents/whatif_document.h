@@ -1,0 +1,41 @@
+// whatif_document.h — variants of a run side by side: the table, and why each differs from the
+// base.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "sim/output/document.h"
+
+namespace sim::output {
+
+// One variant, the base first.
+struct WhatifRow {
+  std::string name;
+  std::vector<std::string> settings;
+  std::string problem;  // why it is impossible; "": it ran
+  engine::MemoryDetail memory = engine::MemoryDetail::exact;
+  bool fits = false;                                            // or nobody asked
+  std::string reason;                                           // why it ran out of memory
+  double step = 0, tokens_gpu = 0, tflops_gpu = 0, bubble = 0;  // seconds; per second
+  double cost_per_million_tokens = 0;                           // 0: no price
+  std::vector<double> accounts;                                 // seconds, mean over ranks
+  double reserved_gib = 0, capacity_gib = 0;
+  double reserved_most_gib = 0;  // bounded: reserved_gib is the least; 0: it is exact
+  struct Link {
+    std::string kind, busiest, traffic;
+    double busy = 0, mean = 0;
+    bool fabric = false;
+  };
+  std::vector<Link> links;  // the busiest of each kind
+};
+
+Json to_json(const WhatifRow& row);
+WhatifRow whatif_row(const Json& json);
+
+// The variants as a table, and why each differs. REQUIRES: rows is not empty.
+Document whatif_document(const std::vector<WhatifRow>& rows);
+// The same with charts, as a page (page.h).
+Document whatif_page(const std::vector<WhatifRow>& rows);
+
+}  // namespace sim::output

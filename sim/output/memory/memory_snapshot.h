@@ -1,0 +1,76 @@
+// memory_snapshot.h — a replay's memory as PyTorch's own snapshot: the pickle that
+// torch.cuda.memory._dump_snapshot writes and that pytorch.org/memory_viz opens, with our names as
+// stack frames. Each rank class is a device.
+//
+// Invariants
+//  (1) The keys and their types are those of PyTorch 2.7's snapshots.
+//  (2) What is written is a history that leads to its segments: `rehearse memory replay` repeats it
+//      address by address.
+//  (3) At most `most_entries` of the newest events are kept, as PyTorch's `max_entries` does.
+//
+// A class that runs out of memory ends there: its last event is the `oom`, its segments are those
+// of that moment. Streams are numbered as in program/ir/program.h, times are microseconds since the
+// start.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "sim/engine/observer.h"
+
+namespace sim::output {
+
+class PickleWriter;
+
+class MemorySnapshot final : public engine::Observer {
+ public:
+  static constexpr std::size_t default_entries = 1'000'000;
+
+  explicit MemorySnapshot(std::size_t classes, std::size_t most_entries = default_entries);
+
+  void operation(int, program::Stream, std::string_view, const engine::Place&, Time, Time,
+                 Time) override {}
+  void memory(const engine::MemoryChange& change) override;
+  void memory_state(const engine::MemoryState& state) override;
+
+  // The pickle. REQUIRES: the replay is over.
+  std::string pickle() const;
+
+ private:
+  // What the stack frames of an event are made of; a long run has more of them than are kept, so
+  // they become text when it is written.
+  struct Origin {
+    std::uint32_t label = 0, block = 0;  // in texts_; 0: ""
+    int layer = 0, microbatch = 0, step = 0;
+    program::PassKind pass{};
+    bool known = false;  // else there are no frames
+    friend auto operator<=>(const Origin&, const Origin&) = default;
+  };
+  struct Entry {
+    allocator::TraceEntry event;
+    std::int64_t time_us = 0;
+    Origin origin;
+  };
+  struct Class {
+    std::deque<Entry> entries;
+    std::map<std::int64_t, Origin> allocated_at;  // by address
+    std::map<std::int64_t, Origin> segment_at;
+    std::vector<allocator::SegmentView> segments;
+    bool closed = false;
+  };
+
+  std::uint32_t intern(std::string_view text);
+  void add(Class& own, std::span<const allocator::TraceEntry> trace, Time when, const Origin& origin);
+  void write_frames(PickleWriter& out, const Origin& origin) const;
+
+  std::size_t entries_per_class_;
+  std::vector<Class> classes_;
+  std::map<std::string, std::uint32_t, std::less<>> numbers_;
+  std::vector<std::string> texts_;
+  allocator::Options options_;
+};
+
+}  // namespace sim::output

@@ -1,0 +1,70 @@
+#include "sim/output/page.h"
+
+#include <cassert>
+
+#include "page_parts.h"
+
+namespace sim::output {
+
+namespace {
+
+// The text with the only occurrence of `mark` replaced.
+std::string filled(std::string text, std::string_view mark, std::string_view with) {
+  const std::size_t at = text.find(mark);
+  assert(at != std::string::npos);
+  return text.replace(at, mark.size(), with);
+}
+
+// JSON that cannot end the script element in which it stands, nor open a comment there.
+std::string inert(const Json& json) {
+  const std::string plain = json.dump(-1, ' ', false, Json::error_handler_t::replace);
+  std::string text;
+  text.reserve(plain.size());
+  for (const char c : plain) {
+    if (c == '<') {
+      text += "\\u003c";
+    } else {
+      text += c;
+    }
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string escape_html(std::string_view text) {
+  std::string safe;
+  for (const char c : text) {
+    switch (c) {
+      case '&':
+        safe += "&amp;";
+        break;
+      case '<':
+        safe += "&lt;";
+        break;
+      case '>':
+        safe += "&gt;";
+        break;
+      case '"':
+        safe += "&quot;";
+        break;
+      case '\'':
+        safe += "&#39;";
+        break;
+      default:
+        safe += c;
+    }
+  }
+  return safe;
+}
+
+std::string page(const Document& document) {
+  // The document's own text goes in last, and the later place first: it may look like a mark.
+  std::string text = filled(std::string(page_html), "@style@", page_css);
+  text = filled(std::move(text), "@d3@", page_d3);
+  text = filled(std::move(text), "@script@", page_js);
+  text = filled(std::move(text), "@data@", inert(to_json(document)));
+  return filled(std::move(text), "@title@", escape_html(document.title));
+}
+
+}  // namespace sim::output

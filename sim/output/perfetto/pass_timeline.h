@@ -1,0 +1,43 @@
+// pass_timeline.h — when every rank class runs each pass of the last step: the data of a Gantt.
+//
+// A pass lasts from the start of its first operation on the compute stream to the end of its last;
+// what it waits for in between belongs to it. What a step does before its first pass and behind
+// its last one are two of them.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <tuple>
+#include <vector>
+
+#include "sim/engine/observer.h"
+
+namespace sim::output {
+
+class PassTimeline final : public engine::Observer {
+ public:
+  struct Span {
+    program::PassKind pass = program::PassKind::forward;
+    int microbatch = -1, chunk = 0;
+    Time begin{}, end{};
+  };
+
+  void operation(int rank_class, program::Stream stream, std::string_view name,
+                 const engine::Place& place, Time start, Time waited_until, Time end) override;
+  void memory(const engine::MemoryChange&) override {}
+
+  // The passes of the class's last step in order of their begin; empty for a class without one.
+  std::vector<Span> of(std::size_t rank_class) const;
+
+ private:
+  using Key = std::tuple<int, program::PassKind, int, int>;  // microbatch, pass, chunk, turn
+  struct Class {
+    int step = -1;
+    int turn = 0;            // how often what the step does itself began again
+    bool in_a_pass = false;  // the last operation was one of a microbatch
+    std::map<Key, Span> spans;
+  };
+  std::vector<Class> classes_;
+};
+
+}  // namespace sim::output

@@ -1,0 +1,230 @@
+#include "sim/program/autograd/autograd_graph.h"
+
+#include <algorithm>
+#include <cassert>
+#include <functional>
+#include <queue>
+#include <utility>
+
+#include "sim/program/parallel/sharding.h"
+
+namespace sim::program {
+namespace {
+
+// Local slots from here on stand for values until the block is done.
+constexpr std::uint32_t unplaced = 1u << 24;
+
+bool names_slot(const Instruction& i) {
+  return i.op == Op::alloc || i.op == Op::free || i.op == Op::move || i.op == Op::record_stream;
+}
+
+}  // namespace
+
+Writer::Writer(Rank& rank_, const Variant& variant_, std::string name, Tape tape_, Owner owner)
+    : rank(rank_),
+      variant(variant_),
+      plan(rank_.plan),
+      a(rank_.plan.architecture),
+      dim(owner == Owner::layer ? rank_.layer_dim : rank_.dim),
+      e(rank_.tables, std::move(name)),
+      tape(std::move(tape_)),
+      keep(variant_.keep),
+      forward(false),
+      held(variant_.holds_gradient),
+      owner_(owner) {
+  if (cuts_products()) e.set_pieces(plan.mesh.tp);
+}
+
+Value Writer::make(std::int64_t bytes, std::string_view label, Category category, Stream pool) {
+  const Value v = static_cast<Value>(tape.tensors.size());
+  tape.tensors.push_back({{}, false, 1, bytes, category, label});
+  e.alloc(slot(v), bytes, category, label, pool == Stream::compute ? current : pool);
+  return v;
+}
+
+Value Writer::make_in(Slot slot, std::int64_t bytes, std::string_view label, Category category,
+                      Stream pool) {
+  tape.tensors.push_back({slot, true, 1, bytes, category, label});
+  e.alloc(slot, bytes, category, label, pool);
+  return static_cast<Value>(tape.tensors.size() - 1);
+}
+
+Value Writer::given(Slot slot, std::int64_t bytes, std::string_view label, Category category) {
+  tape.tensors.push_back({slot, true, 0, bytes, category, label});
+  return static_cast<Value>(tape.tensors.size() - 1);
+}
+
+Slot Writer::slot(Value v) const {
+  assert(v != 0);
+  const Tensor& t = tape.tensors[v];
+  return t.placed ? t.slot : local_slot(unplaced + v);
+}
+
+void Writer::drop(Value v) {
+  if (v == 0) return;
+  Tensor& t = tape.tensors[v];
+  assert(t.holders > t.away);
+  if (--t.holders == t.away) e.free(slot(v));
+}
+
+void Writer::record_stream(Value v, Stream stream) {
+  e.record_stream(slot(v), stream);
+}
+
+void Writer::memory_bound(model::OperationKind kind, std::string_view name, std::int64_t bytes,
+                          Stream stream) {
+  e.memory_bound(kind, name, bytes, flags, stream == Stream::compute ? current : stream);
+}
+
+void Writer::product(std::string_view name, std::int64_t n, std::int64_t k) {
+  e.kernel(model::gemm(name, dim.tokens, n, k, model::GemmRole::forward, false,
+                       plan.product_precision()),
+           flags);
+}
+
+std::uint16_t Writer::event() {
+  const auto made = static_cast<std::uint16_t>(tape_event + events_++);
+  rank.program.events = std::max(rank.program.events, made + 1u);
+  return made;
+}
+
+void Writer::order(Stream waits, Stream behind) {
+  const std::uint16_t there = event();
+  e.record(there, behind);
+  e.wait(there, waits);
+}
+
+Gradients Writer::walk_back(Gradients gradients, std::size_t first) {
+  while (tape.nodes.size() > first) {
+    const auto back = std::move(tape.nodes.back());
+    tape.nodes.pop_back();
+    gradients = back(*this, gradients);
+  }
+  if (first == 0) catch_up();
+  return gradients;
+}
+
+void Writer::catch_up() {
+  for (const Tape::Work& work : std::exchange(put_off_, {})) work(*this);
+}
+
+void Writer::first_product() {
+  const std::int64_t bytes = rank.environment.engine_workspace.n;
+  if (!makes_workspaces() || had_product_ || bytes == 0) return;
+  had_product_ = true;
+  e.alloc(fixed_slot(engine_workspace), bytes, Category::other, "TransformerEngine workspace");
+}
+
+void Writer::again(std::vector<Value> tensors, Tape::Work make,
+                   std::function<std::vector<Value>(Writer&)> keep_instead) {
+  if (!keep || !forward || !rank.recomputes_operators()) return;
+  tape.again.push_back({std::move(tensors), std::move(make), std::move(keep_instead), {}});
+}
+
+void Writer::refill(std::initializer_list<Value> values) {
+  for (const Value v : values)
+    if (const Tensor& t = tape.tensors[v]; t.placed && t.holders > 0)
+      e.alloc(slot(v), t.bytes, t.category, t.label);
+}
+
+void Writer::use(std::initializer_list<std::string_view> parameters, std::string_view owner) {
+  if (!variant.hooks) return;
+  for (const std::string_view p : parameters) rank.sharding->use(e, unit(), p, owner);
+}
+
+bool Writer::keep_gradient(Value gradient, std::string_view parameter, std::string_view owner) {
+  if (gradient == 0 || !rank.sharding->keep(e, unit(), parameter, slot(gradient), owner))
+    return false;
+  assert(tape.tensors[gradient].holders == 1);
+  tape.tensors[gradient].holders = 0;
+  return true;
+}
+
+void Writer::ready(std::string_view parameter, std::string_view owner) {
+  if (variant.hooks) rank.sharding->ready(e, unit(), parameter, owner);
+}
+
+Visit Writer::visit() const {
+  return forward ? Visit::forward : variant.recompute ? Visit::again : Visit::backward;
+}
+
+void Writer::open(std::string_view weight) {
+  rank.sharding->open(e, unit(), weight, visit());
+}
+
+void Writer::close(std::string_view weight) {
+  rank.sharding->close(e, unit(), weight, visit());
+}
+
+Value Writer::reorder(Value v, Order order, std::int64_t bytes) {
+  const bool gathered = order == Order::gathered;
+  const bool copies = distributes_tensors() && !cuts_products();
+  if (!rank.batch_first() || (dim.batch == 1 && (gathered || !copies))) return v;
+  const char* name = gathered ? "gathered sequences" : "sequences to scatter";
+  const Value ordered = copies ? temporary(bytes, name) : v;
+  memory_bound(model::OperationKind::copy, name, 2 * bytes);
+  if (copies) drop(v);
+  return ordered;
+}
+
+std::uint32_t Writer::finish() {
+  for (Value v = 1; v < tape.tensors.size(); ++v) {
+    Tensor& t = tape.tensors[v];
+    if (t.placed || t.holders == 0) continue;
+    t.slot = rank.slot_of_survivor(static_cast<std::size_t>(owner_), tape.placed++);
+    t.placed = true;
+  }
+  // The lowest free local slot each.
+  std::priority_queue<std::uint32_t, std::vector<std::uint32_t>, std::greater<>> free_slots;
+  std::vector<std::uint32_t> local(tape.tensors.size(), 0);
+  std::uint32_t used = 0;
+  for (Instruction& i : e.code()) {
+    if (!names_slot(i) || i.space != Space::local || i.index < unplaced) continue;
+    const Value v = i.index - unplaced;
+    if (tape.tensors[v].placed) {
+      i.space = tape.tensors[v].slot.space;
+      i.index = tape.tensors[v].slot.index;
+      continue;
+    }
+    if (i.op == Op::alloc) {
+      if (free_slots.empty()) free_slots.push(used++);
+      local[v] = free_slots.top();
+      free_slots.pop();
+    }
+    i.index = local[v];
+    if (i.op == Op::free || i.op == Op::move) free_slots.push(local[v]);
+  }
+  rank.program.local_slots = std::max(rank.program.local_slots, used);
+  return e.finish();
+}
+
+Value checkpoint(Writer& w, const std::vector<Value>& arguments,
+                 const std::function<Value(Writer&)>& region) {
+  if (!w.keep) return region(w);
+  w.keep = false;
+  const Value output = region(w);
+  w.keep = true;
+  for (const Value v : arguments) w.save(v);
+  w.node([arguments, region](Writer& b, Gradients gradients) {
+    const std::size_t first = b.tape.nodes.size();
+    const std::uint8_t before = std::exchange(b.flags, recomputed);
+    const Value made = region(b);
+    b.unname_all();
+    b.flags = before;
+    b.hold(gradients[0]);
+    // What the region's own nodes hold by now goes with them.
+    std::vector<Value> rest;
+    for (const Value v : arguments)
+      if (v != 0 && b.holders(v) > 1)
+        b.drop(v);
+      else
+        rest.push_back(v);
+    const Gradients back = b.walk_back(gradients, first);
+    for (const Value v : rest) b.drop(v);
+    b.drop({made, gradients[0]});
+    return back;
+  });
+  return output;
+}
+
+}  // namespace sim::program

@@ -1,0 +1,55 @@
+#include "sim/program/build/attention_alone.h"
+
+#include <cassert>
+
+#include "sim/program/parallel/sharding.h"
+#include "sim/program/layers/attention/usp.h"
+
+namespace sim::program {
+namespace {
+
+void write_calls(const Plan& plan, const Environment& environment, context::TokenOrder order,
+                 int calls, Program& program) {
+  Rank rank(plan, environment, program);
+  Variant variant;
+  variant.keep = false;
+  Writer w(rank, variant, "attention");
+  w.e.host(HostWork::layer_forward);
+  context::Shape shape = context_shape(plan);
+  shape.order = order;
+  w.drop(usp_core(w, {0, 0, 0}, shape));
+  const std::uint32_t call = w.finish();
+  Emitter end(rank.tables, "end of the calls");
+  wait_for_all(rank, end, "end of the calls", "barrier");
+  program.templates = {{PassKind::forward, 0, {{call, -1, layer_base(0)}}},
+                       {PassKind::step, 0, {{end.finish(), -1, layer_base(0)}}}};
+  program.step.assign(static_cast<std::size_t>(calls), Pass{0, -1, 0});
+  program.step.push_back(Pass{1, -1, 0});
+  program.first_step = program.step;
+  program.layers = 1;
+  program.frames = 1;
+  rank.settle(1);
+  program.communicators = model_communicators(rank);
+}
+
+}  // namespace
+
+Job attention_alone(const Plan& plan, const Environment& environment, context::TokenOrder order,
+                    int calls) {
+  assert(problems(plan).empty() && calls > 0);
+  Job job;
+  job.mesh = mesh_of(plan);
+  job.single_queue = false;
+  job.classes.resize(static_cast<std::size_t>(job.mesh.classes()));
+  for (int c = 0; c < job.mesh.classes(); ++c) {
+    Program& program = job.classes[static_cast<std::size_t>(c)];
+    const mesh::Coordinates at = job.mesh.coordinates(c);
+    program.stage = at.stage;
+    program.cp_rank = at.cp_rank;
+    program.ranks = job.mesh.rank_count(c);
+    write_calls(plan, environment, order, calls, program);
+  }
+  return job;
+}
+
+}  // namespace sim::program

@@ -1,0 +1,136 @@
+#include "sim/program/layers/experts/mixture.h"
+
+#include <algorithm>
+
+#include "sim/program/layers/experts/expert_adapter.h"
+#include "sim/program/layers/linear/linear.h"
+#include "sim/program/layers/linear/norm.h"
+
+namespace sim::program {
+
+using model::OperationKind;
+
+Routed::Routed(const Writer& w) {
+  const model::Experts& e = w.a.experts;
+  const ExpertsPlan& how = w.plan.experts;
+  tokens = w.dim.shard;
+  experts = e.count;
+  top_k = e.top_k;
+  ep = w.plan.mesh.ep;
+  etp = w.plan.expert_tp();
+  local = experts / ep;
+  row = w.dim.element * w.dim.hidden;
+  score = how.fp32_router ? 4 : w.dim.element;
+  dispatcher = how.dispatcher;
+  if (dispatcher == Dispatcher::flex)
+    choices = {static_cast<int>(e.top_k), static_cast<int>(e.groups),
+               static_cast<int>(e.top_groups)};
+  const Load load = w.rank.load(w.variant.kind);
+  sent = load.sent;
+  arriving = load.arriving;
+  rows = load.rows;
+  busiest = load.busiest;
+}
+
+void norm_again(Writer& w, Value output) {
+  const bool again =
+      w.plan.policy.recompute == Recompute::selective && w.plan.policy.recompute_modules.norms;
+  if (!again || !w.keep || !w.forward) return;
+  w.tape.again.push_back({{output},
+                          [output](Writer& b) {
+                            b.refill({output});
+                            b.memory_bound(OperationKind::norm, "norm", 2 * b.dim.residual());
+                          },
+                          {},
+                          {}});
+}
+
+namespace {
+
+Gradients norm_back(Writer& w, Gradients gradients, const Normed& norm) {
+  const Value made = w.temporary(w.dim.residual(), "norm input gradient");
+  const NormGradients of_norm = norm_backward(w, gradients[0]);
+  w.drop({norm.rsigma, norm.mu});
+  norm_gradients(w, of_norm.weight, of_norm.bias, "pre_mlp_layernorm.weight",
+                 "pre_mlp_layernorm.bias");
+  return {made};
+}
+
+Value in_line(Writer& w, Value normed) {
+  const bool again = w.plan.policy.recompute == Recompute::selective &&
+                     w.plan.policy.recompute_modules.shared_experts;
+  if (!again) return shared_expert(w, normed);
+  return checkpoint(w, {normed}, [normed](Writer& b) { return shared_expert(b, normed); });
+}
+
+// Where another microbatch hides all-to-alls, a layer runs in four nodes with a graph and a call of
+// autograd each, on two streams: about as much Python again
+// [core 0.15 models/common/model_chunk_schedule_plan.py, pipeline_parallel/utils.py:ScheduleNode].
+int host_pieces(const Writer& w) {
+  return w.plan.experts.overlaps_all_to_all ? 2 : 1;
+}
+
+Value layer_of_experts(Writer& w) {
+  Routed r(w);
+  const int pieces = host_pieces(w);
+  const bool shares = w.a.experts.shared_ffn > 0;
+  w.e.host(HostWork::experts_forward, pieces);
+  w.use({"pre_mlp_layernorm.weight"});
+  const Normed norm = norm_forward(w, w.dim.residual(), "expert norm output", true);
+  norm_again(w, norm.output);
+  w.node([norm](Writer& b, Gradients g) { return norm_back(b, g, norm); });
+  if (shares && w.plan.experts.shared_overlap)
+    r.aside = std::make_shared<SharedAside>(w.rank, norm.output);
+  route(w, r, norm.output);
+  const Dispatched in = dispatch(w, r);
+  Value shared = shares && !r.aside ? in_line(w, norm.output) : Value{0};
+  w.drop(norm.output);
+  const Value sum = combine(w, r, expert_products(w, r, in));
+  if (r.aside) shared = r.aside->output(w);
+  if (shared != 0) {
+    w.memory_bound(OperationKind::elementwise, "add shared expert", 3 * w.dim.residual());
+    w.drop(shared);
+  }
+  w.node([pieces](Writer& b, Gradients g) {
+    b.e.host(HostWork::experts_backward, pieces);
+    return g;
+  });
+  return sum;
+}
+
+}  // namespace
+
+ParameterList mixture_parameters(const Rank& rank) {
+  const model::Architecture& a = rank.plan.architecture;
+  const bool sp = rank.plan.uses_sequence_parallel();
+  ParameterList list;
+  if (a.norm_has_weights()) list.push_back({"pre_mlp_layernorm.weight", a.hidden, sp});
+  if (a.norm_has_bias()) list.push_back({"pre_mlp_layernorm.bias", a.hidden, sp});
+  list.push_back({"router.weight", a.experts.count * a.hidden, sp, true});
+  if (a.experts.router_bias) list.push_back({"router.bias", a.experts.count, sp});
+  for (const bool up : {true, false}) {
+    const Matrix m = expert_matrix(rank, up);
+    for (std::int64_t i = 0; i < m.count; ++i) {
+      list.push_back({m.parameter, m.in * m.out, false, true});
+      list.back().expert = true;
+      if (m.bias.empty()) continue;
+      list.push_back({m.bias, m.out, false, true});
+      list.back().expert = true;
+    }
+  }
+  for (const Parameter& p : expert_adapter_parameters(rank)) list.push_back(p);
+  if (a.experts.shared_ffn == 0) return list;
+  for (const bool up : {true, false}) {
+    const Matrix m = shared_matrix(rank, up);
+    list.push_back({m.parameter, m.in * m.out, false, true});
+  }
+  return list;
+}
+
+Value mixture(Writer& w) {
+  const bool again =
+      w.plan.policy.recompute == Recompute::selective && w.plan.policy.recompute_modules.moe;
+  return again ? checkpoint(w, {}, layer_of_experts) : layer_of_experts(w);
+}
+
+}  // namespace sim::program

@@ -1,0 +1,184 @@
+// layer.cpp — one transformer layer: two residual branches, written forward on a tape and walked
+// back. Policies between the two: recomputation of the MLP or operator by operator, weight
+// gradients in a pass of their own.
+#include "sim/program/layers/attention/attention.h"
+#include "sim/program/layers/linear/linear.h"
+#include "sim/program/layers/experts/mixture.h"
+#include "sim/program/layers/mlp.h"
+#include "sim/program/parallel/offload/module_offload.h"
+#include "sim/program/layers/linear/norm.h"
+#include "sim/program/layers/prediction.h"
+
+namespace sim::program {
+namespace {
+
+using model::OperationKind;
+
+// The gradient of the stream is summed in place, unless Python still holds the one that came by
+// point to point. The residual itself goes with the branch's norm.
+Gradients join(Writer& w, Value branch_input_gradient, Value input) {
+  if (branch_input_gradient == 0) {  // it joins the other half's, in front of their norm
+    w.drop(input);
+    return {};
+  }
+  if (w.held)
+    w.e.alloc(frame_slot(gradient), w.dim.residual(), Category::temporaries, "gradient stream");
+  w.held = false;
+  w.memory_bound(OperationKind::elementwise, "gradient add", 3 * w.dim.residual());
+  w.drop({branch_input_gradient, input});
+  return {};
+}
+
+// The gradient behind a dropped residual add is a tensor of its own; the stream goes on.
+Gradients fork(Writer& w, Value mask) {
+  if (mask == 0) return {};
+  const Value made = w.temporary(w.dim.residual(), "dropout gradient");
+  w.memory_bound(OperationKind::elementwise, "dropout backward", 3 * w.dim.residual());
+  w.drop(mask);
+  return {made};
+}
+
+// A norm behind a branch, over its summand.
+Value output_norm(Writer& w, Value summand, std::string_view parameter) {
+  w.use({parameter});
+  const Normed norm = norm_forward(w, w.dim.residual(), "output norm output", true);
+  w.save(summand);
+  w.node([=](Writer& b, Gradients g) -> Gradients {
+    const Value made = b.temporary(b.dim.residual(), "output norm input gradient");
+    const NormGradients of_norm = norm_backward(b, g[0]);
+    b.drop({norm.rsigma, norm.mu, summand});
+    norm_gradients(b, of_norm.weight, of_norm.bias, parameter, "");
+    return {made};
+  });
+  w.drop(summand);
+  return norm.output;
+}
+
+// input + branch(input). A layer's output is the next layer's input.
+Value residual(Writer& w, Value input, const std::function<Value(Writer&)>& branch, bool last) {
+  const std::int64_t bytes = w.dim.residual();
+  w.save(input);
+  w.node([input](Writer& b, Gradients g) { return join(b, g[0], input); });
+  if (w.a.input_norms == model::InputNorms::none) w.normed = input;
+  // A norm that is no part of a product saves its input, which the sum reads too.
+  OffloadGroup norm(w, last ? OffloadModule::mlp_norm : OffloadModule::attn_norm);
+  norm.add(input);
+  norm.close();
+  w.stream_input = input;
+  Value summand = branch(w);
+  if (w.a.output_norms)
+    summand = output_norm(w, summand, last ? "post_mlp_norm.weight" : "post_attention_norm.weight");
+  if (last && w.variant.stops_early) {
+    w.node([](Writer& b, Gradients) { return fork(b, 0); });
+    return 0;
+  }
+  const Stream pool = last && w.variant.kind.mixture ? exchange_pool(w) : Stream::compute;
+  const Value out = last ? w.make_in(layer_slot(LayerSlot::input, 1), bytes, "residual stream",
+                                     Category::activations, pool)
+                         : w.activation(bytes, "residual stream");
+  Value mask = 0;
+  if (w.a.hidden_dropout > 0 && w.keep)
+    mask = w.activation(w.dim.shard * w.dim.hidden, "dropout mask");
+  w.memory_bound(OperationKind::elementwise, "residual add", 3 * bytes);
+  if (!last && w.names(LayerCode::before_core)) w.name(w.layer_locals, summand);
+  w.drop(summand);
+  w.node([mask](Writer& b, Gradients) { return fork(b, mask); });
+  norm.commit();
+  if (!last)
+    w.again({out}, [out, bytes](Writer& b) {
+      b.product("projection", b.dim.hidden, b.dim.query);
+      b.refill({out});
+      b.memory_bound(OperationKind::elementwise, "residual add", 3 * bytes);
+    });
+  return out;
+}
+
+// Selective recomputation operator by operator, as torchtitan's "selective op" does it: attention
+// and every second product of a layer are kept, everything else is made again when the backward
+// pass first asks for it. In the order of a Llama layer the products are q, k, v, projection, gate,
+// up and down; kept are q, v, gate and down.
+// [pytorch/torchtitan torchtitan/models/llama3/infra/parallelize.py:_apply_ac_to_transformer_block]
+void drop_operators(Writer& w) {
+  for (Tape::Again& again : w.tape.again) {
+    if (again.keep) again.kept = again.keep(w);
+    for (const Value v : again.tensors)
+      if (w.saved(v)) w.e.free(w.slot(v));
+  }
+}
+
+void make_operators_again(Writer& w) {
+  w.flags = recomputed;
+  for (const Tape::Again& again : w.tape.again) {
+    again.make(w);
+    for (const Value v : again.kept) w.drop(v);
+  }
+  w.flags = 0;
+}
+
+Value second_half(Writer& w) {
+  if (w.variant.kind.mixture) return mixture(w);
+  const Value given = w.normed;
+  const auto half = [given](Writer& b) { return mlp(b, given); };
+  return w.rank.recomputes_mlp() ? checkpoint(w, {given}, half) : half(w);
+}
+
+// Both halves, from the stream to the next layer's input or, `last`, to where that is kept.
+Value both_halves(Writer& w, Value input, bool last) {
+  // The caller names the stream until the layer returns.
+  const bool named = w.plan.policy.offloads(OffloadModule::qkv_linear);
+  if (named) w.hold(input);
+  const Value middle =
+      residual(w, input, w.a.is_latent() ? latent_attention : self_attention, false);
+  const Value out = residual(w, middle, second_half, last);
+  w.unname_all();
+  if (w.a.input_norms == model::InputNorms::shared) w.drop(w.normed);
+  w.drop({middle, named ? input : Value{0}});
+  return out;
+}
+
+}  // namespace
+
+Value layer(Writer& w, Value input) {
+  return both_halves(w, input, false);
+}
+
+std::uint32_t layer_forward(Rank& rank, const Variant& variant) {
+  Writer w(rank, variant,
+           variant.recompute ? "layer recompute"
+           : variant.keep    ? "layer forward"
+                             : "layer forward without saving");
+  w.forward = !variant.recompute;
+  if (variant.recompute) w.flags = recomputed;
+  w.e.host(HostWork::layer_forward);
+  const Value input = w.given(layer_slot(LayerSlot::input), w.dim.residual(), "residual stream",
+                              Category::activations);
+  both_halves(w, input, true);
+  drop_operators(w);
+  const std::uint32_t block = w.finish();
+  auto& kept = rank.layer_tapes[variant.kind.number()];
+  if (w.keep && !kept) kept = std::make_shared<Tape>(std::move(w.tape));
+  return block;
+}
+
+std::uint32_t layer_backward(Rank& rank, const Variant& variant) {
+  Writer w(rank, variant, variant.split ? "layer input gradients" : "layer backward",
+           *rank.layer_tapes.at(variant.kind.number()));
+  w.e.host(HostWork::layer_backward);
+  for (Tensor& t : w.tape.tensors) t.away = 0;  // what was, has come up
+  make_operators_again(w);
+  w.walk_back({});
+  const std::uint32_t block = w.finish();
+  if (!variant.split) return block;
+  auto& kept = rank.weight_tapes[variant.kind.number()];
+  if (!kept) kept = std::make_shared<Tape>(std::move(w.tape));
+  return block;
+}
+
+std::uint32_t layer_weight(Rank& rank, const Variant& variant) {
+  Writer w(rank, variant, "layer weight gradients", *rank.weight_tapes.at(variant.kind.number()));
+  w.e.host(HostWork::layer_backward);
+  for (const Tape::Work& work : w.tape.deferred) work(w);
+  return w.finish();
+}
+
+}  // namespace sim::program

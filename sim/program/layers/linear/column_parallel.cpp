@@ -1,0 +1,262 @@
+// column_parallel.cpp — column-parallel products: each tensor-parallel rank makes a part of the
+// output's columns, and the input's gradient is summed over the ranks.
+#include <utility>
+
+#include "sim/program/layers/linear/fake_quantize.h"
+#include "sim/program/autograd/fp8.h"
+#include "sim/program/layers/linear/linear_gradients.h"
+#include "sim/program/layers/linear/lora.h"
+#include "sim/program/layers/linear/norm.h"
+#include "sim/program/layers/linear/tensor_grid.h"
+
+namespace sim::program {
+namespace {
+
+using collective::Kind;
+using model::OperationKind;
+
+// Both halves read one norm: its gradient is the sum of theirs.
+void add_other_half(Writer& w, Value gradient) {
+  if (w.other_gradient == 0 || gradient == 0) return;
+  w.memory_bound(OperationKind::elementwise, "add gradient of the other half",
+                 3 * w.dim.residual());
+  w.drop(std::exchange(w.other_gradient, 0));
+}
+
+// What a column-parallel product leaves for its way back.
+struct Column {
+  Linear linear;
+  Normed norm;  // its output as the product reads it
+  Rounded rounded;
+  Adapter adapter;
+  bool holds_norm;        // its own input, or the adapter's
+  Value whole_input = 0;  // gathered, if that is what is saved
+
+  void weight(Writer& w, Value gradient) const;
+};
+
+// The weight gradient in a pass of its own: the input is gathered again, unless it was kept.
+void Column::weight(Writer& w, Value gradient) const {
+  const std::int64_t bytes = w.rank.operand(w.dim.full());
+  Value gathered = whole_input;
+  if (w.sequence_parallel() && whole_input == 0)
+    gathered = gather_rows(w, "gathered norm output", bytes, bytes);
+  weight_gradient(w, linear, w.plan.numerics.fp8 ? gradient : 0);
+  w.drop(gathered);
+  const Value handle = make_handle(w, linear);
+  if (!w.plan.numerics.fp8) w.drop(gradient);
+  if (whole_input == 0) w.drop(norm.output);
+  hook(w, linear, handle);
+}
+
+// The way back of a column-parallel product. The input's gradient is summed over the
+// tensor-parallel ranks beside the weight gradient, or behind it; where there is none at this time
+// (`alone`), nothing hides the sum.
+struct ColumnBack {
+  ColumnBack(Writer& writer, const Column& of, Value output_gradient)
+      : w(writer),
+        column(of),
+        linear(of.linear),
+        gradient(output_gradient),
+        sp(w.sequence_parallel()),
+        tp(w.plan.tensor_rows() > 1),
+        ranks(over_rows(w.plan)),
+        frozen(w.frozen()),
+        deferred(w.variant.split && !frozen),
+        alone(frozen || deferred),
+        last(w.puts_off() && !deferred && linear.module == Module::qkv),
+        behind(tp && !sp && !alone && !w.plan.stack.overlap_tensor_reduce),
+        gathers(sp && !alone && of.whole_input == 0),
+        gathered(of.whole_input) {}
+
+  Writer& w;
+  const Column& column;
+  const Linear& linear;
+  Value gradient;
+  bool sp, tp;
+  Stream ranks;  // that sum the input's gradient
+  bool frozen, deferred, alone;
+  bool last;     // the weight gradient comes behind the norm's
+  bool behind;   // the sum comes behind the weight gradient
+  bool gathers;  // the input, once more
+  // The product is a module of its own: its weight has its gradient before the norm has.
+  bool apart = w.plan.mesh.tensor_depth > 1 || column.rounded.weight != 0;
+  Value gathered, quantised = 0, whole = 0, reduced = 0;
+  std::uint16_t arrived = 0, scattered = 0;
+
+  Gradients run();
+  void gather();
+  void reduce();
+  void weight();
+  Gradients norm();
+};
+
+void ColumnBack::gather() {
+  const std::int64_t bytes = w.rank.operand(w.dim.full());
+  gathered = w.temporary(bytes, "gathered norm output");
+  arrived = w.event();
+  w.e.collective(Kind::all_gather, Stream::tp, bytes, "all-gather", overlapped, arrived);
+  if (w.records()) w.record_stream(column.norm.output, Stream::tp);
+  if (w.records()) w.record_stream(gathered, Stream::tp);
+}
+
+// The sum over the ranks is on its way, but for one that comes behind.
+void ColumnBack::reduce() {
+  const Dimensions& dim = w.dim;
+  const auto joined = static_cast<std::uint8_t>(alone ? joins : overlapped);
+  reduced = whole;
+  scattered = tp && !frozen && !behind ? w.event() : std::uint16_t{0};
+  if (sp) {
+    if (gathers) {
+      w.e.wait(arrived);
+      gathered = w.reorder(gathered, Writer::Order::gathered, w.rank.operand(dim.full()));
+    }
+    whole = w.reorder(whole, Writer::Order::to_scatter, dim.full());
+    reduced = w.temporary(dim.residual(), "norm output gradient");
+    w.e.collective(Kind::reduce_scatter, Stream::tp, dim.full(), "reduce-scatter", joined,
+                   scattered);
+    if (w.records() && !alone) {
+      w.record_stream(whole, Stream::tp);
+      w.record_stream(reduced, Stream::tp);
+    }
+    if (w.records() || alone) w.drop(whole);
+  } else if (tp && !behind) {
+    w.e.collective(Kind::all_reduce, ranks, dim.full(), "all-reduce", joined, scattered);
+    if (w.records() && !frozen) w.record_stream(whole, ranks);
+  }
+}
+
+// The weight gradient, now or put off, and the end of the sum.
+void ColumnBack::weight() {
+  if (deferred) {
+    const Value kept = w.plan.numerics.fp8 ? quantised : gradient;
+    if (!w.plan.numerics.fp8) w.hold(kept);
+    w.defer([of = column, kept](Writer& b) { of.weight(b, kept); });
+  } else if (!frozen && !last) {
+    weight_gradient(w, linear, quantised, tp && !behind ? overlapped : std::uint8_t{0});
+    if (behind) {
+      w.e.collective(Kind::all_reduce, ranks, w.dim.full(), "all-reduce", joins);
+      if (w.records()) w.record_stream(whole, ranks);
+    }
+    if (apart && sp) w.drop(column.norm.output);
+    w.drop(column.rounded.weight);
+    if (apart) hand_over(w, linear);
+    // Cleared by hand; without sequence parallelism that is the saved tensor itself.
+    w.drop(sp ? gathered : column.norm.output);
+  }
+  if (tp && !alone && !behind) w.e.wait(scattered);
+  if (sp && !alone && !w.records()) w.drop(whole);
+}
+
+// The norm in front, and the hooks of the parameters.
+Gradients ColumnBack::norm() {
+  const Normed& before = column.norm;
+  const bool normed = !linear.norm.empty();
+  reduced = through_input(w, column.rounded, reduced, w.dim.residual());
+  Value input = reduced;
+  NormGradients of_norm{};
+  if (normed) {
+    add_other_half(w, reduced);
+    input = w.temporary(w.dim.residual(), "norm input gradient");
+    of_norm = norm_backward(w, reduced);
+  }
+  if (last) {
+    weight_gradient(w, linear, quantised);
+    w.drop(before.output);
+    w.catch_up();  // the projection's
+  }
+  w.drop({before.rsigma, before.mu});
+  const Value handle = alone || apart ? Value{0} : make_handle(w, linear);
+  w.drop(gradient);
+  const bool kept = deferred || !sp || apart || column.whole_input != 0;
+  if (frozen ? column.holds_norm : !kept) w.drop(before.output);
+  norm_gradients(w, of_norm.weight, of_norm.bias, linear.norm, linear.norm_bias);
+  if (!alone && !apart) hook(w, linear, handle);
+  bias_gradient(w, linear);
+  if (normed || w.a.input_norms == model::InputNorms::none) return {input};
+  w.other_gradient = input;
+  return {};
+}
+
+Gradients ColumnBack::run() {
+  const Value from_adapter = column.adapter.backward(w);
+  if (gathers) gather();
+  find_scale(
+      w, {.bytes = w.dim.rows(linear.out), .parts = Unscaled::Parts::columns, .elementwise = true});
+  quantised = quantise(w, linear.out, w.dim.rows(linear.out));
+  w.open(linear.weight);
+  whole = w.temporary(w.dim.full(), "input gradient");
+  input_gradient(w, linear, gathers ? overlapped : std::uint8_t{0});
+  if (frozen) w.drop(quantised);
+  add_adapter(w, from_adapter, w.dim.full());
+  reduce();
+  weight();
+  w.close(linear.weight);
+  return norm();
+}
+
+// What the product reads: the output of its norm, or what it is given, in fp8 by now or not.
+Normed operand_of(Writer& w, const Linear& linear, Value given) {
+  const std::int64_t wide = w.dim.residual(), bytes = w.rank.operand(wide);
+  if (!linear.norm.empty()) {
+    const Normed made = norm_forward(w, bytes, "norm output", true);
+    if (w.a.input_norms == model::InputNorms::shared) w.hold(w.normed = made.output);
+    if (w.names(LayerCode::before_core)) {
+      w.hold(made.output);
+      w.drop(std::exchange(w.norm_output, made.output));
+    }
+    return made;
+  }
+  if (w.plan.numerics.fp8 && w.a.input_norms == model::InputNorms::none) {
+    const Value cast = w.activation(bytes, "layer input in fp8");
+    find_scale(w, {.bytes = wide, .parts = Unscaled::Parts::rows, .elementwise = true});
+    w.memory_bound(OperationKind::elementwise, "layer input to fp8", wide + bytes);
+    return {cast, 0, 0};
+  }
+  return {given, 0, 0};  // its variable is the caller's
+}
+
+}  // namespace
+
+Value column_parallel(Writer& w, const Linear& linear, Value given, std::string_view label,
+                      Category category) {
+  const Dimensions& dim = w.dim;
+  const bool sp = w.sequence_parallel(), adapted = w.rank.adapts(linear.module);
+  w.use({linear.norm, linear.weight});
+  Normed norm = operand_of(w, linear, given);
+  const Value named = norm.output == given ? Value{0} : norm.output;
+  const Rounded rounded = round_operands(w, linear, norm.output, dim.residual());
+  if (rounded.input != 0) norm.output = rounded.input;
+  // An adapter reads the norm's output in 16 bits.
+  const bool wide = w.plan.numerics.fp8 && adapted;
+  const std::int64_t bytes = w.rank.operand(dim.full());
+  const Value wide_input = wide ? w.activation(dim.full(), "adapter input") : Value{0};
+  Value gathered = 0;
+  if (sp) {
+    gathered = gather_rows(w, "gathered norm output", bytes, wide ? dim.full() : bytes);
+  } else if (wide) {
+    w.memory_bound(OperationKind::copy, "adapter input", 2 * dim.full());
+  }
+  w.first_product();
+  w.open(linear.weight);
+  Value out = w.make(dim.rows(linear.out), label, category);
+  for (const std::int64_t width : linear.widths()) w.product(linear.name, width, linear.in);
+  sum_over_columns(w, out, dim.rows(linear.out));
+  w.close(linear.weight);
+  const bool keeps = sp && !w.frozen() && w.keeps_gathered();
+  // What is rounded is saved by now.
+  const bool holds_norm = !w.frozen() && !keeps && rounded.input == 0;
+  Column column{linear, norm, rounded, {}, holds_norm, keeps ? gathered : 0};
+  if (adapted) {
+    const Value read = wide ? wide_input : sp ? gathered : norm.output;
+    column.adapter = adapter_forward(w, linear.module, read, out);
+    column.holds_norm = read == norm.output;
+  }
+  if (column.holds_norm) w.save(norm.output);
+  if (keeps) w.save(gathered);
+  w.node([column](Writer& b, Gradients g) { return ColumnBack(b, column, g[0]).run(); });
+  w.drop({gathered, wide_input, named, rounded.input, rounded.weight});
+  return out;
+}
+
+}  // namespace sim::program

@@ -1,0 +1,356 @@
+#include "sim/program/parallel/deepspeed/deepspeed_zero1.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "sim/program/parallel/deepspeed/deepspeed_zero3.h"
+#include "sim/program/parallel/offload/host_memory.h"
+
+namespace sim::program {
+
+using collective::Kind;
+using model::OperationKind;
+
+namespace {
+
+enum : std::uint32_t { bucket, scratch, flat_bucket, gathered };
+
+// Elements of a bucket, of gradients and of parameters
+// [DeepSpeed 0.6 runtime/zero/constants.py: reduce_bucket_size, allgather_bucket_size].
+constexpr std::int64_t bucket_elements = 500'000'000;
+
+// Norms and biases are a group of their own
+// [Megatron-LM model/utils.py:get_params_for_weight_decay_optimization].
+bool decays(const Parameter& p) {
+  return p.name.find("norm") == std::string_view::npos && !p.name.ends_with("bias");
+}
+
+}  // namespace
+
+// DeepSpeed's engine runs a 1F1B of its own and dense models under it.
+std::vector<Problem> deepspeed_problems(const Plan& plan) {
+  std::vector<Problem> problems;
+  const ShardingPlan& s = plan.sharding;
+  if (s.deepspeed_all_reduce && !s.deepspeed_optimizer)
+    problems.push_back({"deepspeed_all_reduce",
+                        "deepspeed_all_reduce says how deepspeed_optimizer sums gradients; turn "
+                        "deepspeed_optimizer on"});
+  if (!s.deepspeed_optimizer) return problems;
+  const auto problem = [&](const char* field, const char* rule) {
+    problems.push_back({field, fmt::format("deepspeed_optimizer {}", rule)});
+  };
+  if (!s.distributed_optimizer)
+    problem("distributed_optimizer", "is ZeRO-1; turn distributed_optimizer on");
+  if (s.overlap_grad_reduce || s.overlap_param_gather)
+    problem("overlap_grad_reduce",
+            "reduces and gathers at the end of a step; turn overlap_grad_reduce and "
+            "overlap_param_gather off");
+  if (s.optimizer_replicas > 1 || s.whole_parameters)
+    problem(s.whole_parameters ? "whole_parameters" : "optimizer_replicas",
+            "has one copy of its state, in equal parts; leave optimizer_replicas and "
+            "whole_parameters out");
+  if (plan.numerics.fp32_gradients || plan.accumulates_in_product())
+    problem("fp32_gradients",
+            "has autograd's gradients, of the parameters' type; turn fp32_gradients and "
+            "gradient_accumulation_fusion off");
+  if (plan.numerics.fp8 || plan.numerics.precision == model::Precision::fp32)
+    problem("precision", "is simulated with 16 bits; write precision bf16 or fp16, without fp8");
+  if (plan.trains_adapters() || plan.architecture.is_mixture())
+    problem("architecture", "is simulated with dense models that are trained whole");
+  if (plan.pipeline.schedule != "1f1b" || plan.pipeline.virtual_stages > 1)
+    problem("schedule", "comes with DeepSpeed's pipeline engine; write schedule 1f1b");
+  if (plan.optimizer.precision_aware)
+    problem("precision_aware_optimizer", "keeps its state in fp32; leave it out");
+  if (plan.optimizer.offload_fraction > 0 && plan.optimizer.offload_fraction < 1)
+    problem("optimizer_offload_fraction",
+            "has all of its state on the CPU or none; write optimizer_offload_fraction 1 or 0");
+  if (plan.optimizer.overlap_offload)
+    problem("overlap_cpu_optimizer", "updates on the CPU behind all copies; leave it out");
+  return problems;
+}
+
+DeepspeedZero1::DeepspeedZero1(Rank& rank) : Sharding(rank), groups_(2) {
+  for (int chunk = 0; chunk < plan_.pipeline.virtual_stages; ++chunk) {
+    std::vector<Member>& members = members_.emplace_back();
+    for (const Parameter& p : parameters(chunk).all()) {
+      members.push_back({p.elements, rank_.new_fixed(), rank_.new_fixed()});
+      groups_[decays(p) ? 0 : 1].members.push_back(members.back());
+    }
+  }
+  averaged_ = rank_.new_fixed();
+  for (Group& group : groups_) {
+    for (const Member& m : group.members) group.elements += m.elements;
+    group.elements = round_up(group.elements, 2 * ranks());
+    group.part = group.elements / ranks();
+    std::int64_t left = group.part;
+    for (const Member& m : group.members) {
+      if (left <= 0) break;
+      group.pieces.push_back(std::min(left, m.elements));
+      left -= m.elements;
+    }
+    group.flat = rank_.new_fixed();
+    group.gradient = rank_.new_fixed();
+  }
+}
+
+std::int64_t DeepspeedZero1::ranks() const {
+  return std::int64_t{plan_.mesh.dp} * plan_.mesh.cp;
+}
+
+std::vector<Stream> DeepspeedZero1::communicators() const {
+  std::vector<Stream> made = model_communicators(rank_);
+  if (plan_.mesh.dp > 1) made.push_back(Stream::dp);
+  if (ranks() > 1) made.push_back(Stream::dp_cp);
+  append_pipeline_communicators(rank_, made);
+  return made;
+}
+
+void DeepspeedZero1::set_up(Emitter& e) {
+  for (int chunk = 0; chunk < plan_.pipeline.virtual_stages; ++chunk) {
+    auto member = members_[static_cast<std::size_t>(chunk)].begin();
+    for (const Parameter& p : parameters(chunk).all())
+      e.alloc(fixed_slot((member++)->parameter), rank_.dim.element * p.elements, Category::weights,
+              p.name);
+  }
+  for (const Group& group : groups_) make_flat(e, group);
+  if (offloads()) {
+    std::int64_t largest = 0;
+    for (const Group& group : groups_)
+      for (const Member& m : group.members) largest = std::max(largest, m.elements);
+    e.alloc(fixed_slot(rank_.new_fixed()), rank_.dim.element * largest, Category::gradients,
+            "buffer of offloaded gradients");
+  } else {
+    first_update(e);
+  }
+  wait_for_all(rank_, e, "set-up", "barrier");
+}
+
+void DeepspeedZero1::make_flat(Emitter& e, const Group& group) {
+  if (group.elements == 0) return;
+  for (const Member& m : group.members) e.free(fixed_slot(m.parameter));
+  e.alloc(fixed_slot(group.flat), rank_.dim.element * group.elements, Category::weights,
+          "flat parameters");
+  if (offloads()) return;
+  const std::uint32_t clone = rank_.new_fixed();
+  e.alloc(fixed_slot(clone), rank_.dim.element * group.part, Category::temporaries, "shard clone");
+  e.alloc(fixed_slot(rank_.new_fixed()), 4 * group.part, Category::master_weights,
+          "fp32 main parameter");
+  e.free(fixed_slot(clone));
+}
+
+// Makes the optimizer's state.
+void DeepspeedZero1::first_update(Emitter& e) {
+  for (const Group& group : groups_)
+    if (group.part > 0)
+      e.alloc(fixed_slot(group.gradient), 4 * group.part, Category::gradients,
+              "fp32 gradient of the part");
+  for (const Group& group : groups_) {
+    if (group.part == 0) continue;
+    for (const char* moment : {"exp_avg", "exp_avg_sq"})
+      e.alloc(fixed_slot(rank_.new_fixed()), 4 * group.part, Category::optimizer, moment);
+  }
+  for (const Group& group : groups_)
+    if (group.part > 0) e.free(fixed_slot(group.gradient));
+}
+
+void DeepspeedZero1::begin_step(Emitter& e, bool) {
+  e.host(HostWork::step);
+}
+
+void DeepspeedZero1::begin(schedule::Pass pass, int chunk, const Moment& moment) {
+  Sharding::begin(pass, chunk, moment);
+  arrived_.clear();
+}
+
+// A table that is tied on this rank has a second gradient, which is added to the first.
+bool DeepspeedZero1::kept(Emitter& e, int chunk, int parameter, Slot gradient) {
+  if (!hooks()) return false;
+  const std::vector<int>& of_ends = parameters(chunk).of(ends);
+  if (std::ranges::count(of_ends, parameter) > 0) {
+    if (std::ranges::count(arrived_, parameter) > 0) return false;
+    arrived_.push_back(parameter);
+  }
+  const std::vector<Member>& members = members_[static_cast<std::size_t>(chunk)];
+  e.move(gradient, fixed_slot(members[static_cast<std::size_t>(parameter)].gradient));
+  return true;
+}
+
+// Gradients go through a bucket, group by group; what is larger than one is reduced where it is.
+void DeepspeedZero1::reduce(Emitter& e) {
+  const std::int64_t element = rank_.dim.element;
+  e.alloc(local_slot(bucket), element * bucket_elements, Category::communication, "reduce bucket");
+  std::int64_t owned = 0;
+  for (const Group& group : groups_)
+    for (std::size_t i = 0; i < group.pieces.size(); ++i) owned += group.members[i].elements;
+  if (!offloads())
+    e.alloc(fixed_slot(averaged_), element * owned, Category::gradients, "gradients of the part");
+  Bucket filled;
+  for (const Group& group : groups_) {
+    std::int64_t offset = 0;
+    for (const Member& m : group.members) {
+      if (filled.elements + m.elements > bucket_elements) reduce_bucket(e, filled);
+      const bool copied = m.elements <= bucket_elements;
+      if (copied)
+        e.memory_bound(OperationKind::copy, "gradient to bucket", 2 * element * m.elements);
+      filled.add(offset, m.elements, group.part);
+      if (!copied) reduce_bucket(e, filled);
+      e.free(fixed_slot(m.gradient));
+      offset += m.elements;
+    }
+  }
+  reduce_bucket(e, filled);
+  copy_part_out(e, owned);
+  e.free(local_slot(bucket));
+}
+
+// Of the bucket: to a tensor each, or to the CPU.
+void DeepspeedZero1::copy_part_out(Emitter& e, std::int64_t owned) {
+  if (!offloads())
+    return e.memory_bound(OperationKind::copy, "gradients of the part out of the bucket",
+                          2 * rank_.dim.element * owned);
+  for (const Group& group : groups_)
+    for (const std::int64_t piece : group.pieces) gradient_down(e, piece);
+}
+
+// Into pinned memory, on the stream that computes.
+void DeepspeedZero1::gradient_down(Emitter& e, std::int64_t piece) {
+  check(e, "gradient in fp64", piece, 8);
+  check(e, "gradient in fp32", piece, 4);
+  e.host(HostWork::blocking_read);
+  e.alloc(local_slot(scratch), 4 * piece, Category::temporaries, "gradient to the CPU");
+  e.memory_bound(OperationKind::copy, "gradient to fp32", (rank_.dim.element + 4) * piece);
+  copy_behind(e, Stream::compute, Stream::pcie_down, "gradient down", 4 * piece);
+  e.record(reload_event, Stream::pcie_down);
+  e.wait(reload_event);
+  e.free(local_slot(scratch));
+}
+
+// Neighbours that belong to one rank are reduced to it at once.
+void DeepspeedZero1::Bucket::add(std::int64_t offset, std::int64_t count, std::int64_t part) {
+  elements += count;
+  while (count > 0) {
+    const std::int64_t to = offset / part;
+    const std::int64_t here = std::min(count, (to + 1) * part - offset);
+    if (to == rank)
+      slices.back() += here;
+    else
+      slices.push_back(here);
+    rank = to;
+    offset += here;
+    count -= here;
+  }
+}
+
+// The whole bucket is scaled, whatever is in it. A reduction to one rank costs what a broadcast
+// from one does, its mirror image.
+void DeepspeedZero1::reduce_bucket(Emitter& e, Bucket& filled) {
+  if (filled.elements == 0) return;
+  const std::int64_t element = rank_.dim.element;
+  e.memory_bound(OperationKind::elementwise, "bucket scale",
+                 2 * element * std::max(filled.elements, bucket_elements));
+  if (ranks() > 1 && plan_.sharding.deepspeed_all_reduce) {
+    const std::int64_t bytes = element * filled.elements;
+    e.alloc(local_slot(flat_bucket), bytes, Category::communication, "flat_bucket bucket");
+    e.memory_bound(OperationKind::copy, "bucket to one tensor", 2 * bytes);
+    e.collective(Kind::all_reduce, Stream::dp_cp, bytes, "gradient sum", joins);
+    e.free(local_slot(flat_bucket));
+    filled = {};
+    return;
+  }
+  for (const std::int64_t slice : filled.slices)
+    if (ranks() > 1)
+      e.collective(Kind::broadcast, Stream::dp_cp, element * slice, "gradient reduction", joins);
+  filled = {};
+}
+
+// A gradient in a wider type, and a sum of it.
+void DeepspeedZero1::check(Emitter& e, std::string_view label, std::int64_t piece,
+                           std::int64_t bytes) {
+  e.alloc(local_slot(scratch), bytes * piece, Category::temporaries, label);
+  e.memory_bound(OperationKind::copy, label, (rank_.dim.element + bytes) * piece, optimizer_work);
+  e.memory_bound(OperationKind::reduction, label, bytes * piece, optimizer_work);
+  e.free(local_slot(scratch));
+}
+
+// Those of the part, one by one, which the CPU reads.
+void DeepspeedZero1::check_each(Emitter& e, std::string_view label, std::int64_t bytes) {
+  for (const Group& group : groups_)
+    for (const std::int64_t piece : group.pieces) {
+      check(e, label, piece, bytes);
+      e.host(HostWork::blocking_read);
+    }
+}
+
+// Over the replicas, then over the ranks that hold the model.
+void DeepspeedZero1::agree(Emitter& e, std::string_view label) {
+  if (ranks() > 1) e.collective(Kind::all_reduce, Stream::dp_cp, 4, label);
+  if (plan_.world() > ranks()) e.collective(Kind::all_reduce, Stream::world, 4, label);
+  e.host(HostWork::blocking_read);
+}
+
+void DeepspeedZero1::update(Emitter& e, const Group& group) {
+  if (group.part == 0) return;
+  const std::int64_t element = rank_.dim.element;
+  e.memory_bound(OperationKind::elementwise, "clip gradients", 8 * group.part, optimizer_work);
+  e.memory_bound(OperationKind::optimizer, "adam", 28 * group.part, optimizer_work);
+  e.free(fixed_slot(group.gradient));
+  e.memory_bound(OperationKind::copy, "master to model", (4 + element) * group.part,
+                 optimizer_work);
+}
+
+// The blocking copy of the new parameters, through pageable memory, is part of what is drawn.
+void DeepspeedZero1::update_on_cpu(Emitter& e, const Group& group) {
+  if (group.part == 0) return;
+  e.wait(reload_event, Stream::cpu);
+  program::update_on_cpu(e, blocking_update_bytes * group.part);
+  e.sync_stream(Stream::cpu, "adam on the CPU");
+}
+
+void DeepspeedZero1::flatten(Emitter& e, const Group& group) {
+  if (group.part == 0) return;
+  const std::int64_t flat = rank_.dim.element * group.part;
+  e.alloc(local_slot(flat_bucket), flat, Category::temporaries, "flat gradient of the part");
+  e.memory_bound(OperationKind::copy, "flatten gradients", 2 * flat, optimizer_work);
+  e.alloc(fixed_slot(group.gradient), 4 * group.part, Category::gradients,
+          "fp32 gradient of the part");
+  e.memory_bound(OperationKind::copy, "gradient to fp32", flat + 4 * group.part, optimizer_work);
+  e.free(local_slot(flat_bucket));
+}
+
+// PyTorch gathers into one tensor and copies from there to those of the list.
+void DeepspeedZero1::gather(Emitter& e, const Group& group) {
+  if (group.part == 0 || ranks() == 1) return;
+  const std::int64_t shards = std::max<std::int64_t>(1, group.elements / bucket_elements);
+  for (std::int64_t shard = 0; shard < shards; ++shard) {
+    const std::int64_t bytes = rank_.dim.element * (group.elements / shards);
+    e.alloc(local_slot(gathered), bytes, Category::communication, "gathered parameters");
+    e.collective(Kind::all_gather, Stream::dp_cp, bytes, "parameter gather", joins);
+    e.memory_bound(OperationKind::copy, "parameters to their places", 2 * bytes);
+    e.free(local_slot(gathered));
+  }
+}
+
+void DeepspeedZero1::end_step(Emitter& e, bool) {
+  e.free(fixed_slot(received_gradient), maybe);
+  e.free(fixed_slot(sent_gradient), maybe);
+  sum_tied_embeddings(rank_, e, rank_.dim.element * rank_.dim.vocab * rank_.dim.hidden);
+  reduce(e);
+  if (offloads()) {
+    agree(e, "overflow");
+    agree(e, "gradient norm");
+    for (const Group& group : groups_) update_on_cpu(e, group);
+  } else {
+    check_each(e, "gradient in fp32", 4);
+    agree(e, "overflow");
+    check_each(e, "gradient in fp64", 8);
+    agree(e, "gradient norm");
+    for (const Group& group : groups_) flatten(e, group);
+    e.free(fixed_slot(averaged_));
+    for (const Group& group : groups_) update(e, group);
+  }
+  for (const Group& group : groups_) gather(e, group);
+  wait_for_all(rank_, e, "interval timer", "loss all-reduce");
+}
+
+}  // namespace sim::program

@@ -1,0 +1,185 @@
+// fsdp.h — parameters sharded over the data-parallel group (ZeRO-2, ZeRO-3, hybrid shards), as
+// PyTorch's FullyShardedDataParallel (FSDP1) and fully_shard (FSDP2) do it.
+//
+// Units are the layers of a model chunk and its root, which holds what is left: embeddings, final
+// norm and head. The passes call a block of this class around each layer:
+//
+//     forward   [gather u] wait u  layer u  reshard u
+//     backward  [gather u] wait u  gather u-1  layer u  reduce u
+//
+// A unit is gathered where it is not whole; what is whole is the state that passes hand on.
+//
+// Gathers are issued on the unshard stream and reductions on the reduce stream; both use the one
+// communicator of the shard group, so NCCL runs them in the order of issue. FSDP1 gathers into
+// one flat tensor, of which the parameters are views; its blocks come back when the main stream
+// has passed (record_stream), so the CPU waits for the second-last free event before it gathers
+// (limit_all_gathers). FSDP2 copies out of the gathered tensor into parameters of their own.
+//
+// DeepSpeed's ZeRO-3 (deepspeed_zero3.h) has FSDP2's units, and gathers as it does; gradients wait
+// in a bucket on the reduce stream, which is reduced when a layer's first gradient finds no room
+// there.
+//
+// With stages gradients stay whole until the last microbatch of a chunk. FSDP2 then reduces all
+// units behind the last pass, the root first, and keeps what a backward pass has gathered until
+// then: torch.distributed.pipelining turns gradient sync and resharding off for every backward pass
+// and runs the post-backward of all modules at the end. FSDP1 reduces unit by unit in the last
+// backward pass, and in ZeRO-2 keeps parameters as long as it does not reduce.
+//
+// [PyTorch 2.3-2.6 torch/distributed/fsdp/_runtime_utils.py (_should_free_in_backward),
+// _flat_param.py, _limiter_utils.py; torch/distributed/fsdp/_fully_shard/_fsdp_param_group.py,
+// _fsdp_collectives.py, _fsdp_state.py; torch/distributed/pipelining/stage.py:
+// backward_maybe_with_nosync; INVENTORY.md section 15]
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "sim/program/parallel/deepspeed/deepspeed_zero3.h"
+#include "sim/program/parallel/sharding.h"
+
+namespace sim::program {
+
+class Fsdp final : public Sharding {
+ public:
+  explicit Fsdp(Rank& rank);
+
+  std::vector<Stream> communicators() const override;
+  void set_up(Emitter& e) override;
+  void begin_step(Emitter& e, bool first) override;
+  void end_step(Emitter& e, bool first) override;
+
+  void begin(schedule::Pass pass, int chunk, const Moment& moment) override;
+  State state() const override;
+  void restore(const State& state) override;
+  std::optional<std::uint32_t> before(int layer, Visit visit) override;
+  std::optional<std::uint32_t> after(int layer, Visit visit) override;
+  std::optional<std::uint32_t> before_gradients(int layer) override;
+
+ private:
+  enum class Held : std::uint8_t { shard, gathering, whole };
+
+  struct Member {
+    std::int64_t elements = 0;  // padded to the shard group where it is cut by itself
+    std::int64_t stored = 4;    // bytes of an element in the shard
+    std::int64_t gathered = 4;  // and while the unit is whole
+    int tensor = 0;             // which it is, of those of the chunk
+    bool frozen = false;
+    bool matrix = false;         // a factor of a product: its gradient comes in the weight pass
+    std::uint32_t gradient = 0;  // slot of its gradient until the unit is reduced
+  };
+  struct Group {  // what a unit has on this rank
+    std::vector<Member> members;
+    std::int64_t elements = 0;                // padded
+    std::int64_t reduced = 0;                 // elements of gradients
+    std::int64_t updated = 0;                 // elements with optimizer state, of this rank
+    std::int64_t bytes = 0;                   // while it is whole
+    std::int64_t cast_from = 0, cast_to = 0;  // bytes of this rank that change their type
+    // Slots, one for each tensor: FSDP1 has one, flat, FSDP2 one for each member.
+    std::vector<std::uint32_t> unsharded, shards, first_moments, second_moments;
+    std::uint32_t gathered = 0;     // FSDP2: what the all-gather fills
+    std::uint32_t second = 0;       // this rank's part of the neighbours' copy
+    std::uint32_t reduction = 0;    // FSDP2: what the reduce-scatter reads
+    std::uint32_t accumulated = 0;  // without reduction: whole gradients of earlier microbatches
+    std::uint32_t gradient = 0;     // sharded, fp32
+    Held held = Held::shard;
+  };
+  struct Chunk {
+    std::vector<Group> units;                // layers, then the root
+    std::vector<std::uint32_t> gradient_of;  // slot, by parameter
+  };
+
+  // fsdp.cpp: units and what is held between steps.
+  void add_chunk(int chunk);
+  void add_unit(Chunk& chunk, const Parameters& all, int layer);
+  void measure(Group& u) const;
+  void give_slots(Group& u);
+  void each_unit(const auto& work);
+  void allocate_moments(Emitter& e, const Group& u);
+  std::int64_t updated_elements() const;
+  void scale_matrices(Emitter& e);
+  bool kept(Emitter& e, int chunk, int parameter, Slot gradient) override;
+
+  std::vector<Group>& units() { return chunks_[static_cast<std::size_t>(chunk_)].units; }
+  const std::vector<Group>& units() const {
+    return chunks_[static_cast<std::size_t>(chunk_)].units;
+  }
+  int root() const { return static_cast<int>(units().size()) - 1; }
+  Group& unit(int u) { return units()[static_cast<std::size_t>(u)]; }
+  bool flat() const { return plan_.sharding.data_parallel == DataParallelism::fsdp1; }
+  // The unit goes behind its forward pass; the root's backward pass comes at once.
+  bool reshards(int u) const { return plan_.sharding.fsdp.reshard_after_forward && u != root(); }
+  // Bytes of an element that is gathered, and reduced.
+  std::int64_t parameter_bytes() const {
+    return plan_.sharding.fsdp.fp32_parameters ? 4 : rank_.dim.element;
+  }
+  std::int64_t reduce_bytes() const {
+    return plan_.numerics.fp32_gradients ? 4 : rank_.dim.element;
+  }
+  void memory_bound(Emitter& e, model::OperationKind kind, std::string_view name,
+                    std::int64_t bytes, Stream stream = Stream::compute);
+
+  // fsdp_gather.cpp
+  // ZeRO++: of a rank's part of the neighbours' copy.
+  std::int64_t second_bytes(const Group& u) const {
+    return (u.bytes + plan_.sharding.fsdp.secondary - 1) / plan_.sharding.fsdp.secondary;
+  }
+  void warm_limiter();
+  std::uint8_t take_free_event();
+  std::uint8_t give_free_event(bool forward);
+  void gather(Emitter& e, int u);
+  void send_shards(Emitter& e, const Group& u);
+  bool gathers_second() const {
+    return plan_.sharding.fsdp.secondary > 1 && pass_ != schedule::Pass::forward;
+  }
+  void copy_out(Emitter& e, Group& u);
+  void prefetch(Emitter& e, int from, bool forward);
+  void obtain(Emitter& e, int u, bool forward);
+  void reshard(Emitter& e, int u, bool forward);
+  void cast_weights(Emitter& e, int layer);
+  std::uint32_t enter_root(Visit visit);
+  std::uint32_t enter_layer(int layer, Visit visit);
+  void drop_gathered(Emitter& e, int u);
+
+  // fsdp_reduce.cpp
+  std::uint32_t leave_root(Visit visit);
+  std::uint32_t leave_layer(int layer, Visit visit);
+  bool syncs() const { return moment_.last || !accumulates_; }
+  void finish_unit(Emitter& e, int u);
+  void flatten(Emitter& e, const Group& u);
+  void accumulate(Emitter& e, Group& u);
+  void accumulate_flat(Emitter& e, Group& u);
+  bool completes_layers() const { return moment_.last && pass_ != schedule::Pass::input; }
+  void reduce_flat(Emitter& e, Group& u, bool from_accumulated);
+  void reduce_copied(Emitter& e, int u, bool from_accumulated);
+  void ready_in_deepspeed(Emitter& e, const Group& u);
+  void put_in_bucket(Emitter& e, int u);
+  void reduce_bucket(Emitter& e);
+  void communicate(Emitter& e, const Group& u);
+  void exchange_quantized(Emitter& e, const Group& u);
+  void keep_shard(Emitter& e, Group& u);
+  void reduce_all(Emitter& e);
+  void end_reduction(Emitter& e);
+
+  std::optional<DeepspeedZero3> deepspeed_;
+  std::vector<int> bucket_;  // DeepSpeed's: units whose gradients wait there, in this pass
+  int reductions_ = 0;       // of buckets, in this pass
+  std::int64_t shards_;      // ranks that share one copy
+  bool splits_;              // weight gradients may come in a pass of their own
+  bool staged_;              // run by torch.distributed.pipelining, or its like for FSDP1
+  bool accumulates_;         // reduces in the last microbatch only
+  bool at_end_;              // ... behind its last pass, all units
+  std::vector<Chunk> chunks_;
+  std::vector<std::uint32_t> layer_gradients_;  // slots that all layers use, by place in the unit
+  std::vector<int> arrived_;                    // parameters of the ends with a gradient, this pass
+  // Of the pass: the unit whose gathered tensor FSDP2 still holds and the one whose reduction it
+  // does, -1: none.
+  int gathered_ = -1, reduced_ = -1;
+  // FSDP1's queue of free events, and what it is when a microbatch begins.
+  std::vector<std::uint8_t> free_events_, warm_events_;
+  std::array<int, 2> frees_{};  // in this pass, [forward]
+};
+
+}  // namespace sim::program

@@ -1,0 +1,325 @@
+#include "sim/program/parallel/pipeline/expand_order.h"
+
+#include <cassert>
+#include <cstddef>
+#include <map>
+#include <set>
+#include <tuple>
+#include <utility>
+
+#include "sim/job/schedule/placement.h"
+
+namespace sim::program {
+namespace {
+
+using schedule::Pass;
+using schedule::Place;
+using schedule::Schedule;
+using schedule::Shape;
+using schedule::Step;
+
+bool goes_back(Pass pass) {
+  return pass == Pass::backward || pass == Pass::input;
+}
+
+// What it makes is another part's input.
+bool travels(Pass pass) {
+  return pass == Pass::forward || goes_back(pass);
+}
+
+class Walker {
+ public:
+  Walker(const Schedule& schedule, const Shape& shape, const schedule::Order& order, int stage)
+      : schedule_(schedule), shape_(shape), order_(order), stage_(stage) {
+    for (const Step& step : order_) count(step, 1);
+    total_ = left_;
+    for (std::size_t i = 0; i < order_.size(); ++i) {
+      if (order_[i].pass == Pass::forward) forwards_.push_back(i);
+      if (goes_back(order_[i].pass)) backwards_.push_back(i);
+    }
+  }
+
+  std::vector<Act> acts() {
+    if (schedule_.output != schedule::Output::last_part) plan_vocabulary();
+    if (schedule_.wire.batched)
+      batched();
+    else
+      posted();
+    finish_rows();
+    mark_complete();
+    return std::move(acts_);
+  }
+
+ private:
+  // Passes that add to the gradients of layers, and to those of the ends of the model, which input
+  // passes write; forwards by themselves.
+  enum Counted : std::uint8_t { of_forwards, of_layers, of_ends, of_outputs, of_output_gradients };
+  void count(const Step& step, int by) {
+    if (step.pass == Pass::output) left_[{of_outputs, step.chunk}] += by;
+    if (step.pass == Pass::output_gradient) left_[{of_output_gradients, step.chunk}] += by;
+    if (step.pass == Pass::forward) left_[{of_forwards, step.chunk}] += by;
+    if (step.pass == Pass::backward || step.pass == Pass::weight)
+      left_[{of_layers, step.chunk}] += by;
+    if (goes_back(step.pass)) left_[{of_ends, step.chunk}] += by;
+  }
+  Position next_position(const Step& step) {
+    const Counted counted = step.pass == Pass::forward           ? of_forwards
+                            : step.pass == Pass::input           ? of_ends
+                            : step.pass == Pass::output          ? of_outputs
+                            : step.pass == Pass::output_gradient ? of_output_gradients
+                                                                 : of_layers;
+    const auto untouched = [&](Counted what) {
+      return left_[{what, step.chunk}] == total_[{what, step.chunk}];
+    };
+    const Position position{untouched(counted), left_[{counted, step.chunk}] == 1,
+                            goes_back(step.pass) && untouched(of_ends)};
+    count(step, -1);
+    return position;
+  }
+
+  Place place(const Step& step) const { return {stage_, step.chunk}; }
+  // Where the output of the step goes, and where it comes from; null at the ends of the model.
+  bool goes_on(const Step& step, Place& to) const {
+    const bool forward = step.pass == Pass::forward;
+    const Place own = place(step);
+    if (forward ? is_last(schedule_.placement, shape_, own)
+                : is_first(schedule_.placement, shape_, own) || !schedule_.gradients_travel)
+      return false;
+    to = forward ? behind(schedule_.placement, shape_, own)
+                 : before(schedule_.placement, shape_, own);
+    return true;
+  }
+  bool comes_from(const Step& step, Place& from) const {
+    const bool forward = step.pass == Pass::forward;
+    const Place own = place(step);
+    if (forward ? is_first(schedule_.placement, shape_, own)
+                : is_last(schedule_.placement, shape_, own) || !schedule_.gradients_travel)
+      return false;
+    from = forward ? before(schedule_.placement, shape_, own)
+                   : behind(schedule_.placement, shape_, own);
+    return true;
+  }
+  bool sends(const Step& step) const {
+    Place to;
+    return travels(step.pass) && goes_on(step, to) && to.stage != stage_;
+  }
+  bool receives(const Step& step) const {
+    Place from;
+    return travels(step.pass) && comes_from(step, from) && from.stage != stage_;
+  }
+  std::uint32_t sent(const Step& step) const {
+    if (!sends(step)) return 0;
+    return step.pass == Pass::forward ? send_forward : send_backward;
+  }
+  std::uint32_t received(const Step& step) const {
+    if (!receives(step)) return 0;
+    return step.pass == Pass::forward ? receive_forward : receive_backward;
+  }
+
+  void plan_vocabulary();
+  void share_before(std::size_t index);
+  void behind_output(const Step& step);
+  void rows(Act::Kind kind, int microbatch);
+  void finish_rows();
+  void mark_complete();
+  void run(const Step& step);
+  void exchange(std::uint32_t messages, const Step& step);
+  void turn(const Step& step);
+  void release(const Step& step) {
+    // Where no gradient comes back the output is the loss's too, which keeps it.
+    if (step.pass == Pass::forward && sends(step) && schedule_.gradients_travel)
+      acts_.push_back({Act::Kind::release, step});
+  }
+  void receive_next(const std::vector<std::size_t>& direction, std::size_t done) {
+    if (done < direction.size())
+      exchange(received(order_[direction[done]]), order_[direction[done]]);
+  }
+  void ask_for_gradient();
+  void batched();
+  void posted();
+  std::size_t warm_up() const;
+
+  const Schedule& schedule_;
+  const Shape& shape_;
+  const schedule::Order& order_;
+  int stage_;
+  std::vector<Act> acts_;
+  std::map<std::pair<Counted, int>, int> left_, total_;  // by chunk
+  std::vector<std::size_t> forwards_, backwards_;        // positions in the order
+  std::set<std::tuple<int, int, int>> forwards_run_;     // chunk, microbatch, slice
+  bool asks_ = false;                                    // for the next gradient, ahead of its pass
+  std::size_t asked_ = 0;                                // gradients asked for
+  // Of a vocabulary over all stages: output passes by the place in the order before which their
+  // input is shared; microbatches whose rows are looked up behind so many output passes, and whose
+  // gradients come back with the output pass of that number.
+  std::multimap<std::size_t, Step> shares_;
+  std::multimap<int, int> looked_up_, returned_;
+  int outputs_ = 0;
+};
+
+// What the first stage's order says, and where this one's input passes come from.
+void Walker::plan_vocabulary() {
+  const schedule::Order first = schedule_.order(shape_, 0);
+  int outputs = 0;
+  for (const Step& step : first) {
+    if (step.pass == Pass::output) ++outputs;
+    if (step.pass == Pass::forward) looked_up_.emplace(outputs, step.microbatch);
+    if (step.pass == Pass::backward) returned_.emplace(outputs + 1, step.microbatch);
+  }
+  const bool last = is_last(schedule_.placement, shape_, {stage_, 0});
+  const bool at_once = schedule_.output == schedule::Output::together;
+  std::size_t from = 0;  // behind the output pass before
+  for (std::size_t i = 0; i < order_.size(); ++i) {
+    const Step& step = order_[i];
+    if (step.pass == Pass::output) {
+      std::size_t at = from;
+      const auto asks = [&](const Step& other) {
+        return last ? other.pass == Pass::forward && other.microbatch == step.microbatch
+                    : goes_back(other.pass);
+      };
+      for (at = from; at < i && !asks(order_[at]);) ++at;
+      // The output pass itself where nothing before it asks; the last stage sends behind its pass.
+      if (last) at = at < i ? at + 1 : from;
+      shares_.emplace(at_once ? i : at, step);
+    }
+    if (step.pass == Pass::output || step.pass == Pass::output_gradient) from = i + 1;
+  }
+}
+
+void Walker::rows(Act::Kind kind, int microbatch) {
+  const bool forward = kind == Act::Kind::look_up;
+  const Step step{forward ? Pass::forward : Pass::backward, microbatch};
+  const Position position{microbatch == 0, microbatch == shape_.microbatches - 1, false};
+  acts_.push_back({kind, step, 0, position});
+}
+
+void Walker::share_before(std::size_t index) {
+  if (index == 0)
+    for (auto [it, end] = looked_up_.equal_range(0); it != end; ++it)
+      rows(Act::Kind::look_up, it->second);
+  for (auto [it, end] = shares_.equal_range(index); it != end; ++it) {
+    const Step& step = it->second;
+    for (auto [row, last] = returned_.equal_range(step.microbatch); row != last; ++row)
+      rows(Act::Kind::share_rows, row->second);
+    acts_.push_back({Act::Kind::share, step});
+  }
+}
+
+void Walker::behind_output(const Step& step) {
+  if (step.pass != Pass::output) return;
+  ++outputs_;
+  for (auto [it, end] = looked_up_.equal_range(outputs_); it != end; ++it)
+    rows(Act::Kind::look_up, it->second);
+  for (auto [it, end] = returned_.equal_range(step.microbatch); it != end; ++it)
+    rows(Act::Kind::look_up_back, it->second);
+  if (schedule_.output != schedule::Output::together) acts_.push_back({Act::Kind::reduce, step});
+}
+
+// Gradients of rows behind the last output pass.
+void Walker::finish_rows() {
+  for (const auto& [outputs, microbatch] : returned_)
+    if (outputs >= outputs_) {
+      rows(Act::Kind::share_rows, microbatch);
+      rows(Act::Kind::look_up_back, microbatch);
+    }
+}
+
+// A task's frame is given up behind the last act that works on it.
+void Walker::mark_complete() {
+  std::set<std::tuple<int, int, int>> seen;
+  for (auto act = acts_.rbegin(); act != acts_.rend(); ++act)
+    if (act->kind == Act::Kind::pass || act->kind == Act::Kind::look_up_back)
+      act->completes = seen.insert({act->step.chunk, act->step.microbatch, act->step.slice}).second;
+}
+
+void Walker::run(const Step& step) {
+  acts_.push_back({Act::Kind::pass, step, 0, next_position(step)});
+}
+
+void Walker::exchange(std::uint32_t messages, const Step& step) {
+  if (messages == 0) return;
+  const bool back = schedule_.placement != schedule::Placement::round_robin && step.chunk == 1;
+  acts_.push_back({Act::Kind::exchange, step, messages | (back ? upward : 0u)});
+}
+
+void Walker::turn(const Step& step) {
+  Place to;
+  if (!travels(step.pass) || !goes_on(step, to) || to.stage != stage_) return;
+  Step next = step;
+  next.chunk = to.chunk;
+  acts_.push_back({.kind = Act::Kind::turn, .step = step, .next = next});
+}
+
+void Walker::batched() {
+  bool fused = false;  // the previous step's batch brought already what a step receives
+  for (std::size_t i = 0; i < order_.size(); ++i) {
+    const Step& step = order_[i];
+    if (!fused) exchange(received(step), step);
+    run(step);
+    const bool last = i + 1 == order_.size();
+    const Step& next = last ? step : order_[i + 1];
+    fused = next.pass != step.pass;
+    exchange(sent(step) | (fused ? received(next) : 0u), next);
+    release(step);
+  }
+}
+
+// Forwards before the first gradient is asked for. Where an order alternates behind its warm-up,
+// one of the forwards before the first backward pass belongs to that pair.
+std::size_t Walker::warm_up() const {
+  std::size_t count = 0;
+  while (count < forwards_.size() && !backwards_.empty() && forwards_[count] < backwards_.front())
+    ++count;
+  return count < forwards_.size() && count > 0 ? count - 1 : count;
+}
+
+// A gradient is asked for behind the gradient before it, but not before the forward pass whose
+// output it belongs to.
+void Walker::ask_for_gradient() {
+  if (!asks_ || asked_ == backwards_.size()) return;
+  const Step& next = order_[backwards_[asked_]];
+  if (forwards_run_.count({next.chunk, next.microbatch, next.slice}) == 0) return;
+  exchange(received(next), next);
+  asks_ = false;
+  ++asked_;
+}
+
+void Walker::posted() {
+  const bool ahead = schedule_.wire.ahead > 0;
+  const std::size_t warm_up = this->warm_up();
+  std::size_t forward = 0;
+  const auto hand_on = [this](const Step& step) {
+    exchange(sent(step), step);
+    turn(step);
+  };
+  if (ahead) receive_next(forwards_, 0);
+  const Step* first = nullptr;  // of two beside each other, which are one pass to the outside
+  for (std::size_t i = 0; i < order_.size(); ++i) {
+    const Step& step = order_[i];
+    const bool goes_forward = step.pass == Pass::forward;
+    share_before(i);
+    if (asked_ == 0 && (goes_forward ? forward == warm_up : goes_back(step.pass))) asks_ = ahead;
+    ask_for_gradient();
+    if (!ahead) exchange(received(step), step);
+    run(step);
+    behind_output(step);
+    if (first != nullptr) hand_on(*first);
+    if (!step.paired) hand_on(step);
+    if (goes_forward) forwards_run_.insert({step.chunk, step.microbatch, step.slice});
+    if (ahead && goes_forward) receive_next(forwards_, ++forward);
+    if (goes_back(step.pass)) asks_ = ahead;
+    ask_for_gradient();
+    if (first != nullptr) release(*first);
+    if (!step.paired) release(step);
+    first = step.paired ? &step : nullptr;
+  }
+}
+
+}  // namespace
+
+std::vector<Act> walk(const Schedule& schedule, const Shape& shape, const schedule::Order& order,
+                      int stage) {
+  return Walker(schedule, shape, order, stage).acts();
+}
+
+}  // namespace sim::program

@@ -1,0 +1,113 @@
+// module_offload_rules.cpp — which plans offload modules of layers (module_offload.h).
+#include <fmt/format.h>
+
+#include "sim/program/parallel/offload/module_offload.h"
+
+namespace sim::program {
+namespace {
+
+using Problems = std::vector<Problem>;
+using enum OffloadModule;
+
+// [core transformer/transformer_config.py:__post_init__: fine_grained_activation_offloading]
+void megatron(const LayerPolicy& policy, Problems& problems) {
+  const auto problem = [&](std::string rule) {
+    problems.push_back({"offload_modules", std::move(rule)});
+  };
+  if (policy.offload_layers > 0 || !policy.choices.empty() || policy.plans_choices)
+    problem(
+        "modules wait on the CPU or whole layers do; leave offload_layers and layer_choices "
+        "out");
+  if (policy.offloads(attn_proj) && !policy.offloads(core_attn))
+    problem("attn_proj reads what core_attn's backward pass needs too; write core_attn beside it");
+  if (policy.recompute == Recompute::full)
+    problem("a layer that runs again saves its input alone; write recompute none or selective");
+  if (policy.recompute == Recompute::selective && policy.recompute_modules.moe &&
+      (policy.offloads(expert_fc1) || policy.offloads(moe_act) || policy.offloads(mlp_norm)))
+    problem(
+        "experts that run again save nothing inside; leave moe out of recompute_modules, or "
+        "expert_fc1, moe_act and mlp_norm out of offload_modules");
+}
+
+// What is not simulated together.
+void together(const Plan& plan, Problems& problems) {
+  const LayerPolicy& policy = plan.policy;
+  const RecomputeModules& again = policy.recompute_modules;
+  const bool selective = policy.recompute == Recompute::selective;
+  const auto refuse = [&](bool broken, std::string_view rule) {
+    if (broken)
+      problems.push_back({"offload_modules",
+                          fmt::format("modules are offloaded in Megatron-LM's layers {}", rule)});
+  };
+  refuse(plan.shards_parameters(), "with whole parameters; write data_parallel ddp");
+  refuse(
+      plan.stack.layer_kernels != LayerKernels::fused || plan.stack.layer_code != LayerCode::core,
+      "of today; write layer_kernels fused and layer_code core");
+  refuse(plan.numerics.fp8, "in 16 bits; write fp8 false");
+  refuse(selective && again.operators,
+         "which know no recomputation of operators; write other "
+         "recompute_modules");
+  const bool made_again =
+      plan.architecture.is_latent() && selective &&
+      ((again.norms && policy.offloads(qkv_linear)) ||
+       (again.latent && (policy.offloads(qkv_linear) || policy.offloads(core_attn))));
+  refuse(made_again,
+         "where nothing is both offloaded and made again; leave layernorm and mla_up_proj out of "
+         "recompute_modules, or qkv_linear and core_attn out of offload_modules");
+  refuse(plan.architecture.input_norms != model::InputNorms::each,
+         "with a norm in front of each half; leave offload_modules out");
+  refuse(plan.architecture.predicted_tokens > 0,
+         "without those that predict more tokens; leave offload_modules out");
+  refuse(plan.experts.overlaps_all_to_all,
+         "one microbatch at a time; leave the overlap of all-to-all out");
+  refuse(plan.mesh.tensor_columns > 1 || plan.mesh.tensor_depth > 1,
+         "whose weights lie over tp ranks alone; write tensor_columns 1 and tensor_depth 1");
+  const std::string& schedule = plan.pipeline.schedule;
+  refuse(schedule != "gpipe" && schedule != "1f1b" && schedule != "interleaved-1f1b",
+         "in its own schedules; write schedule 1f1b or interleaved-1f1b");
+}
+
+}  // namespace
+
+std::string offload_modules_text(const LayerPolicy& policy, std::string_view separator) {
+  std::string text;
+  for (int m = 0; m < offload_module_count; ++m)
+    if (policy.offloads(static_cast<OffloadModule>(m)))
+      text += fmt::format("{}{}", text.empty() ? "" : separator,
+                          offload_module_names[static_cast<std::size_t>(m)]);
+  return text;
+}
+
+std::vector<Problem> module_offload_problems(const Plan& plan) {
+  Problems problems;
+  const LayerPolicy& policy = plan.policy;
+  if (policy.offload_modules == 0) return problems;
+  if (policy.offload_min_elements < 0)
+    problems.push_back(
+        {"offload_min_elements", fmt::format("offload_min_elements is {}; it must be 0 or more",
+                                             policy.offload_min_elements)});
+  if (!(policy.activation_offload_fraction >= 0 && policy.activation_offload_fraction <= 1))
+    problems.push_back({"activation_offload_fraction",
+                        fmt::format("activation_offload_fraction is {}; it must be 0 to 1",
+                                    policy.activation_offload_fraction)});
+  if (policy.offload_delta_bytes < 0)
+    problems.push_back(
+        {"offload_delta_bytes", fmt::format("offload_delta_bytes is {}; it must be 0 or more",
+                                            policy.offload_delta_bytes)});
+  megatron(policy, problems);
+  together(plan, problems);
+  const auto of = [&](std::initializer_list<OffloadModule> modules) {
+    std::uint8_t bits = 0;
+    for (const OffloadModule m : modules) bits |= bit_of(m);
+    return (policy.offload_modules & static_cast<std::uint8_t>(~bits)) == 0;
+  };
+  const bool mixture = plan.architecture.is_mixture(), latent = plan.architecture.is_latent();
+  if ((!mixture && of({expert_fc1, moe_act, mlp_norm, latent ? mlp_norm : attn_norm})) ||
+      (!latent && of({attn_norm})))
+    problems.push_back({"offload_modules",
+                        "this model's layers have none of these; write qkv_linear, core_attn or "
+                        "attn_proj (norms of dense layers are part of products)"});
+  return problems;
+}
+
+}  // namespace sim::program

@@ -1,8 +1,0 @@
-// version.h — the version that results carry. A change of results changes it.
-#pragma once
-
-namespace sim::report {
-
-inline constexpr const char* version_text = "0.1.0";
-
-}  // namespace sim::report

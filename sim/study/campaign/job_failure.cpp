@@ -1,0 +1,239 @@
+// job_failure.cpp — what a failure takes, and how the job comes back.
+#include <algorithm>
+#include <cassert>
+
+#include "sim/study/campaign/job_machine.h"
+
+namespace sim::campaign {
+
+// Failures happen.
+
+void Job::expect(int kind) {
+  pending_.resize(spec_.kinds.size());
+  Failure& failure = pending_[static_cast<std::size_t>(kind)];
+  if (hazards_.next(kind, failure))
+    schedule(std::max(failure.when, queue_.now()), What::failure, kind);
+}
+
+void Job::strike(Moment now, Failure failure) {
+  expect(failure.kind);
+  hit(now, failure);
+}
+
+void Job::strike_traced(Moment now, const TracedFailure& traced) {
+  const FailureKind& kind = spec_.kinds[static_cast<std::size_t>(traced.kind)];
+  Failure failure;
+  failure.when = now;
+  failure.kind = traced.kind;
+  failure.node = kind.takes == Takes::group ? traced.node - traced.node % kind.group : traced.node;
+  // A trace is the same for every seed; what it leaves out is the mean.
+  failure.repair = traced.repair.ns >= 0 ? traced.repair : span(kind.repair.mean);
+  failure.found = span(kind.found.mean);
+  hit(now, failure);
+}
+
+void Job::hit(Moment now, const Failure& failure) {
+  const FailureKind& kind = spec_.kinds[static_cast<std::size_t>(failure.kind)];
+  ++out_.causes[static_cast<std::size_t>(failure.kind)].events;
+  if (kind.straggler) {
+    if (spec_.nodes > 0 && !nodes_.is_used(failure.node)) return;
+    stragglers_.push_back({failure.kind, failure.node, failure.repair, true, false});
+    schedule(now + failure.found, What::found, static_cast<int>(stragglers_.size()) - 1);
+    repace_soon(now);
+    return;
+  }
+  bool struck = false;
+  const int lost = take_nodes(now, failure, struck);
+  if (struck) stop(now, failure.kind, lost, kind.detection);
+}
+
+// Takes the nodes of a failure until they are repaired; how many of them the job had.
+int Job::take_nodes(Moment now, const Failure& failure, bool& struck) {
+  const FailureKind& kind = spec_.kinds[static_cast<std::size_t>(failure.kind)];
+  if (kind.takes == Takes::nothing || spec_.nodes == 0) {
+    struck = true;
+    return kind.takes == Takes::nothing ? 0 : kind.takes == Takes::node ? 1 : kind.group;
+  }
+  const int count = kind.takes == Takes::group ? kind.group : 1;
+  const int end = std::min(failure.node + count, largest_pool(spec_));
+  int lost = 0;
+  for (int node = failure.node; node < end; ++node) {
+    if (!nodes_.is_up(node)) continue;
+    lost += nodes_.is_used(node) ? 1 : 0;
+    for (Straggler& straggler : stragglers_)
+      straggler.active = straggler.active && straggler.node != node;
+    if (failure.repair.ns == 0) continue;
+    nodes_.take(node);
+    schedule(now + failure.repair, What::node_back, node);
+  }
+  struck = lost > 0;
+  if (shape_ >= 0)
+    out_.spares_least =
+        std::min<std::int64_t>(out_.spares_least, std::max(0, nodes_.up() - shape().nodes));
+  return lost;
+}
+
+void Job::found(Moment now, int index) {
+  Straggler& straggler = stragglers_[static_cast<std::size_t>(index)];
+  if (!straggler.active) return;
+  const FailureKind& kind = spec_.kinds[static_cast<std::size_t>(straggler.kind)];
+  if (kind.at_save && kind.takes != Takes::nothing) {
+    straggler.leaves = true;
+    return;
+  }
+  straggler.active = false;
+  if (kind.takes == Takes::nothing) {
+    repace_soon(now);  // it recovered by itself
+    return;
+  }
+  bool struck = false;
+  const Failure failure = {now, straggler.kind, straggler.node, straggler.repair, {}};
+  const int lost = take_nodes(now, failure, struck);
+  if (struck) stop(now, failure.kind, lost, kind.detection);
+}
+
+// One that was found and still works for the job. On another node by now, it slows nothing.
+bool Job::leaves(const Straggler& straggler) const {
+  return straggler.active && straggler.leaves &&
+         (spec_.nodes == 0 || nodes_.is_used(straggler.node));
+}
+
+// The job stands with everything saved, or down: those that were found go to their repair.
+void Job::take_found(Moment now) {
+  for (Straggler& straggler : stragglers_) {
+    if (!leaves(straggler)) continue;
+    straggler.active = false;
+    if (activity_ == Activity::saving) cause_ = straggler.kind;
+    bool struck = false;
+    take_nodes(now, {now, straggler.kind, straggler.node, straggler.repair, {}}, struck);
+  }
+}
+
+// The job stops, or what stopped it before gets worse.
+void Job::stop(Moment now, int kind, int lost_nodes, Span detection) {
+  if (activity_ == Activity::detecting || activity_ == Activity::waiting) {
+    lost_nodes_ += lost_nodes;
+    lose(kind);
+    return;
+  }
+  if (!ending_) {
+    ++out_.interruptions;
+    if (kind >= 0) ++out_.causes[static_cast<std::size_t>(kind)].interruptions;
+  }
+  if (activity_ == Activity::training) {
+    const Span begun = settle(now);
+    out_.lost += begun;
+    if (kind >= 0) out_.causes[static_cast<std::size_t>(kind)].lost += begun;
+  }
+  lost_nodes_ = lost_nodes + (activity_ == Activity::restarting ? lost_nodes_ : 0);
+  ++epoch_;
+  for (Copy& copy : copies_) copy.in_flight = false;
+  lose(kind);
+  enter(Activity::detecting, now);
+  cause_ = kind;
+  ++run_;
+  if (detection.ns == 0) {
+    decide(now);
+  } else {
+    schedule(now + detection, What::detected, 0, run_);
+  }
+}
+
+// Back to the newest copy that survives.
+void Job::lose(int kind) {
+  for (std::size_t i = 0; i < copies_.size(); ++i)
+    if (spec_.tiers[i].survives < lost_nodes_) copies_[i].valid = false;
+  from_ = best_copy();
+  const Ledger& kept = copies_[from_].kept;
+  const Span lost = current_.wall - kept.wall;
+  out_.lost += lost;
+  if (kind >= 0) out_.causes[static_cast<std::size_t>(kind)].lost += lost;
+  current_ = kept;
+  for (std::size_t i = 0; i < copies_.size(); ++i) {
+    std::int64_t& next = copies_[i].next;
+    while (next > 1 && phase_start_ + save_step(i, next - 1) > current_.steps) --next;
+  }
+}
+
+std::size_t Job::best_copy() const {
+  std::size_t best = copies_.size() - 1;
+  for (std::size_t i = copies_.size(); i-- > 0;)
+    if (copies_[i].valid && copies_[i].kept.steps >= copies_[best].kept.steps) best = i;
+  return best;
+}
+
+// The job comes back.
+
+int Job::limit() const {
+  return pool_ == 0 ? spec_.nodes : spec_.pools[static_cast<std::size_t>(pool_) - 1].nodes;
+}
+
+// The shape for the nodes that are up: the first that runs on them. -1: none does.
+int Job::wanted() const {
+  const std::vector<Shape>& all = shapes();
+  const int missing = std::max(0, all.front().nodes - nodes_.up_below(limit()));
+  for (std::size_t i = static_cast<std::size_t>(missing); i < all.size(); ++i)
+    if (all[i].step.ns > 0) return static_cast<int>(i);
+  return -1;
+}
+
+// A change while nothing is broken must pay for its restart before the next failure undoes it.
+bool Job::wants_change() const {
+  if (std::ranges::any_of(stragglers_, [&](const Straggler& one) { return leaves(one); }))
+    return true;
+  const int best = wanted();
+  if (best < 0) return false;
+  if (pool_ != shape_pool_) return true;
+  if (best == shape_) return false;
+  const Shape& then = shapes()[static_cast<std::size_t>(best)];
+  const Shape& how = shape();
+  const double faster = static_cast<double>(then.tokens) / static_cast<double>(then.step.ns) *
+                        static_cast<double>(how.step.ns) / static_cast<double>(how.tokens);
+  const double costs = seconds(then.restart + then.change + spec_.tiers.front().load);
+  return (faster - 1) * mean_between_ > costs;
+}
+
+void Job::decide(Moment now) {
+  take_found(now);
+  const int best = wanted();
+  if (best < 0) {
+    if (activity_ != Activity::waiting) enter(Activity::waiting, now);
+    return;
+  }
+  shape_ = best;
+  shape_phase_ = phase_;
+  shape_pool_ = pool_;
+  nodes_.assign(shape().nodes, limit());
+  enter(Activity::restarting, now);
+  Span takes = shape().restart + spec_.tiers[from_].load;
+  if (shape_ != trained_shape_ || shape_phase_ != trained_phase_ || shape_pool_ != trained_pool_)
+    takes += shape().change;
+  schedule(now + takes, What::restarted, 0, ++run_);
+}
+
+void Job::restarted(Moment now) {
+  if (shape_ != trained_shape_ || shape_phase_ != trained_phase_ || shape_pool_ != trained_pool_)
+    ++out_.changes;
+  lost_nodes_ = 0;
+  if (ending_) {
+    finish(now);
+  } else {
+    train(now);
+  }
+}
+
+void Job::change_pool(Moment now, int index, bool happens) {
+  const int nodes = spec_.pools[static_cast<std::size_t>(index)].nodes;
+  if (!happens) {
+    if (nodes < limit()) pool_ = index + 1;  // the job goes before its nodes do
+    return;
+  }
+  const int before = nodes_.used();
+  nodes_.resize(nodes);
+  pool_ = index + 1;
+  const int lost = before - nodes_.used();
+  if (lost > 0) stop(now, -1, lost, {});
+  if (activity_ == Activity::waiting) decide(now);
+}
+
+}  // namespace sim::campaign

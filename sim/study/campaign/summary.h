@@ -1,0 +1,82 @@
+// summary.h — what a campaign says over all of its seeds, as text and as JSON.
+//
+// Invariants
+//  (1) The accounts of wall time are means over the seeds and sum to the mean wall time.
+//  (2) A goodput never stands without its error.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "sim/study/campaign/ensemble.h"
+#include "sim/study/campaign/formula.h"
+#include "sim/output/json.h"
+
+namespace sim::campaign {
+
+// Intervals between saves, in seconds, from the formulas and from the simulation.
+struct Intervals {
+  double used = 0;
+  double young = 0, daly = 0;
+  std::optional<double> exact;  // where the renewal formula holds
+  std::optional<Optimum> simulated;
+
+  double best() const;
+};
+
+struct Account {
+  std::string name;
+  double seconds = 0;  // mean over the seeds
+};
+
+struct Cause {
+  std::string name;
+  double events = 0, interruptions = 0, lost = 0, down = 0;  // means; seconds
+};
+
+// One seed; times in seconds.
+struct SeedResult {
+  double goodput = 0, effective = 0, wall = 0, lost = 0, down = 0;
+  std::int64_t interruptions = 0;
+};
+
+struct Summary {
+  std::string name;  // of the campaign, or of its plan
+  int gpus = 0;      // that are paid for at the beginning, spares included
+  int job_gpus = 0;  // without them
+  double days = 0;
+  int seeds = 0;
+  std::uint64_t first_seed = 1;
+  double step = 0;                   // seconds, undisturbed
+  std::int64_t tokens_per_step = 0;  // 0: not known
+  double price_per_gpu_hour = 0;     // 0: not known
+  Costs costs;                       // as the formulas know them
+  Statistic goodput, effective, interruptions, wall;
+  double gpu_hours = 0;  // mean, of the nodes that are there
+  double tokens = 0;     // kept; means something where tokens_per_step is known
+  double saves = 0, changes = 0, spares_least = 0, finished = 0;
+  std::vector<Account> accounts;
+  double slowed = 0;  // seconds of kept training beyond what the undisturbed job takes for it
+  std::vector<Cause> causes;
+  std::vector<SeedResult> each;  // seed by seed
+  Intervals intervals;
+  std::optional<double> renewal;  // goodput of the exact formula, where it holds
+};
+
+// The seeds in one. REQUIRES: outcomes is not empty.
+Summary summarise(const Spec& spec, const std::vector<Outcome>& outcomes);
+
+output::Json to_json(const Statistic& s);
+output::Json to_json(const Summary& summary);
+// The answer in sentences: the headline, what limits it, the intervals, how seeds differ.
+std::string sentences(const Summary& summary);
+// The same with its tables.
+std::string text(const Summary& summary);
+
+// "83.42 %".
+std::string percent(double share);
+// "12.3 s", "4.5 min", "3.1 h", "54.0 d".
+std::string human_span(double seconds);
+
+}  // namespace sim::campaign

@@ -1,0 +1,296 @@
+#include "sim/study/plan/document.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "sim/base/text.h"
+
+namespace sim::planner {
+
+namespace {
+
+using output::Json;
+using output::Note;
+using output::Rows;
+
+double gib_of(std::int64_t bytes) {
+  return gib(Bytes{bytes});
+}
+
+// The words of a plan, `all`, without those that all plans share.
+std::string own_words(const Said& said, const Replayed& one, const std::string& all) {
+  const Core& core = said.space.cores()[one.core];
+  const std::string& shared = said.space.bases()[core.base].words;
+  std::string own = all.substr(std::min(shared.size() + 1, all.size()));
+  // Of the shared ones, what differs from base to base.
+  for (std::size_t at = 0; at < shared.size();) {
+    const std::size_t end = std::min(shared.find(' ', at), shared.size());
+    const std::string word = shared.substr(at, end - at);
+    at = end + 1;
+    const bool everywhere = std::ranges::all_of(said.space.bases(), [&](const Base& base) {
+      return (base.words + " ").find(word + " ") != std::string::npos;
+    });
+    if (!everywhere) own = word + " " + own;
+  }
+  return own;
+}
+
+std::string own_words(const Said& said, const Replayed& one) {
+  return own_words(said, one, said.space.words(said.space.cores()[one.core], one.variant));
+}
+
+double seconds_of(const Replayed& one) {
+  return static_cast<double>(one.step_ps) * 1e-12;
+}
+
+double cost_per_million(const Said& said, const Replayed& one) {
+  return said.price_per_gpu_hour / 3600 / one.tokens_s_gpu * 1e6;
+}
+
+std::vector<output::Column> plan_columns(const Said& said) {
+  std::vector<output::Column> columns = {{"step_time_s", "step", "s", 3},
+                                         {"low_s", "low", "s", 2},
+                                         {"high_s", "high", "s", 2},
+                                         {"tokens_s_gpu", "tokens/s/GPU", "", 0},
+                                         {"tflops_gpu", "TFLOP/s/GPU", "", 1},
+                                         {"bubble", "bubble", "%", 1},
+                                         {"peak_reserved_gib", "reserved", "GiB", 1},
+                                         {"headroom_gib", "headroom", "GiB", 1}};
+  if (said.price_per_gpu_hour > 0) columns.push_back({"cost", "cost/Mtoken", "", 3});
+  columns.push_back({"plan", "plan", "", 0, true});
+  return columns;
+}
+
+std::vector<Json> plan_cells(const Said& said, const Replayed& one) {
+  std::vector<Json> cells = {output::rounded(seconds_of(one), 4)};
+  for (const double bound : {one.low_s, one.high_s})
+    cells.push_back(bound > 0 ? Json(output::rounded(bound, 3)) : Json());
+  cells.emplace_back(output::rounded(one.tokens_s_gpu, 1));
+  cells.emplace_back(output::rounded(one.tflops_gpu, 2));
+  cells.emplace_back(output::rounded(100 * one.bubble, 2));
+  cells.emplace_back(output::rounded(gib_of(one.reserved), 2));
+  cells.emplace_back(output::rounded(gib_of(one.capacity - one.reserved), 2));
+  if (said.price_per_gpu_hour > 0)
+    cells.emplace_back(output::rounded(cost_per_million(said, one), 4));
+  cells.emplace_back(own_words(said, one));
+  return cells;
+}
+
+Rows table_of(const Said& said, const std::string& name, const std::string& title,
+              const std::vector<Replayed>& plans) {
+  Rows rows{name, title, plan_columns(said), {}};
+  for (const Replayed& one : plans) rows.cells.push_back(plan_cells(said, one));
+  return rows;
+}
+
+Note answer_of(const Said& said) {
+  const Outcome& outcome = said.outcome;
+  if (outcome.best.empty()) {
+    std::string text = outcome.complete ? "no plan fits" : "stopped before a plan was found";
+    if (outcome.nearest_known) {
+      const Core& core = said.space.cores()[outcome.nearest_core];
+      text += fmt::format("\nthe nearest lacks {} on the rank that needs most: {}",
+                          human(Bytes{outcome.nearest_lacks}), said.space.words(core, 0));
+    }
+    for (const std::string& relaxed : said.relaxed) text += "\n" + relaxed;
+    return {"", text, true};
+  }
+  const Replayed& best = outcome.best.front();
+  return {"",
+          fmt::format("{}: step {:.3f} s, {:.0f} tokens/s/GPU, {:.1f} of {:.1f} GiB\n{}",
+                      outcome.complete ? "best" : "best so far", seconds_of(best),
+                      best.tokens_s_gpu, gib_of(best.reserved), gib_of(best.capacity),
+                      said.space.words(said.space.cores()[best.core], best.variant)),
+          true};
+}
+
+Note certainty_of(const Said& said) {
+  const Outcome& outcome = said.outcome;
+  std::string text;
+  if (!outcome.complete) {
+    text = outcome.least_left_s > 0
+               ? fmt::format("stopped: a plan that was not looked at takes {:.3f} s or longer",
+                             outcome.least_left_s)
+               : "stopped before bounds were known";
+  } else {
+    text = "exact: no plan of the space is better in replay";
+  }
+  if (outcome.best.size() < 2) return {"", text};
+  const Replayed& best = outcome.best.front();
+  std::size_t overlap = 0;
+  for (std::size_t i = 1; i < outcome.best.size(); ++i)
+    if (outcome.best[i].low_s > 0 && outcome.best[i].low_s <= best.high_s) ++overlap;
+  if (best.high_s > 0)
+    text += fmt::format(
+        "\nagainst a real machine: of the {} others, {} have 90 % intervals that overlap the "
+        "best's ({:.2f}-{:.2f} s); errors of plans on one machine go together, so the order is "
+        "surer than that",
+        outcome.best.size() - 1, overlap, best.low_s, best.high_s);
+  return {"", text};
+}
+
+Rows counts_of(const Said& said) {
+  const Counts& c = said.outcome.counts;
+  Rows rows{
+      "space", "the space", {{"what", "plans that", "", 0, true}, {"plans", "number", "", 0}}, {}};
+  const std::pair<const char*, std::int64_t> lines[] = {
+      {"there are", c.plans},
+      {"break a rule", c.impossible},
+      {"were cut by their bound of time", c.cut_by_time},
+      {"were cut by their bound of memory", c.cut_by_memory},
+      {"were replayed", c.replayed}};
+  for (const auto& [what, count] : lines) rows.cells.push_back({what, count});
+  return rows;
+}
+
+Rows neighbours_of(const Said& said) {
+  Rows rows{"neighbours",
+            "why not its neighbours: one decision changed, each replayed",
+            {{"change", "change", "", 0, true},
+             {"step_time_s", "step", "s", 3},
+             {"against_best", "against", "%", 1},
+             {"peak_reserved_gib", "reserved", "GiB", 1},
+             {"why", "why", "", 0, true}},
+            {}};
+  const double best = seconds_of(said.outcome.best.front());
+  for (const Neighbour& one : said.neighbours) {
+    const bool ran = !one.replayed.accounts.empty();
+    rows.cells.push_back(
+        {one.change, ran ? Json(output::rounded(seconds_of(one.replayed), 4)) : Json(),
+         ran ? Json(output::rounded(100 * (seconds_of(one.replayed) / best - 1), 2)) : Json(),
+         output::rounded(gib_of(one.replayed.reserved), 2), one.why});
+  }
+  return rows;
+}
+
+Rows refined_of(const Said& said) {
+  Rows rows{"refined",
+            "the best few with layers where the times of their blocks ask for them, and nodes "
+            "where the links between them do",
+            {{"rank", "of", "", 0},
+             {"step_time_s", "step", "s", 3},
+             {"against_plan", "against", "%", 1},
+             {"peak_reserved_gib", "reserved", "GiB", 1},
+             {"plan_words", "plan", "", 0, true}},
+            {}};
+  for (const Refined& one : said.refined) {
+    const double even = seconds_of(said.outcome.best[one.rank]);
+    const double step = seconds_of(one.replayed);
+    rows.cells.push_back({one.rank + 1, output::rounded(step, 4),
+                          output::rounded(100 * (step / even - 1), 2),
+                          output::rounded(gib_of(one.replayed.reserved), 2),
+                          own_words(said, one.replayed, one.settings)});
+  }
+  return rows;
+}
+
+Note launch_of(const Said& said) {
+  std::string text;
+  for (const LaunchText& one : said.launches) {
+    if (!text.empty()) text += "\n";
+    text += one.text.empty()
+                ? fmt::format("{}: {}\n", one.program, one.left)
+                : fmt::format("{} ({}){}\n{}", one.program, one.file,
+                              one.left.empty() ? "" : ", which cannot say " + one.left, one.text);
+  }
+  const Replayed& best = said.outcome.best.front();
+  const bool own = said.launched == said.space.words(said.space.cores()[best.core], best.variant);
+  return {own ? "what to launch" : "what to launch: " + said.launched, text, false, "", true};
+}
+
+}  // namespace
+
+output::Document document(const Said& said) {
+  output::Document out;
+  out.title = fmt::format("plan: {} on {}", said.model, said.cluster);
+  out.blocks.emplace_back(answer_of(said));
+  if (!said.outcome.best.empty()) {
+    out.blocks.emplace_back(table_of(said, "plans", "the best plans", said.outcome.best));
+    out.blocks.emplace_back(certainty_of(said));
+    output::Series points;
+    points.title = "throughput against memory";
+    points.table = "replayed";
+    points.x = "peak_reserved_gib";
+    points.y = {"tokens_s_gpu"};
+    points.label = "plan";
+    points.front = true;
+    out.blocks.emplace_back(points);
+  }
+  if (!said.refined.empty()) out.blocks.emplace_back(refined_of(said));
+  out.blocks.emplace_back(counts_of(said));
+  if (said.outcome.best.empty()) return out;
+  out.blocks.emplace_back(table_of(said, "front",
+                                   "time against memory: the front of the plans that were replayed",
+                                   front(said.outcome.replayed)));
+  if (!said.neighbours.empty()) out.blocks.emplace_back(neighbours_of(said));
+  Rows all = table_of(said, "replayed", "all plans that were replayed", said.outcome.replayed);
+  std::erase_if(all.cells, [](const std::vector<Json>& cells) { return cells[3] == 0.0; });
+  all.searched = true;
+  out.blocks.emplace_back(std::move(all));
+  if (!said.launches.empty()) out.blocks.emplace_back(launch_of(said));
+  return out;
+}
+
+namespace {
+
+Json plan_json(const Said& said, const Replayed& one) {
+  Json json = {{"settings", said.space.words(said.space.cores()[one.core], one.variant)},
+               {"step_time_s", seconds_of(one)},
+               {"tokens_s_gpu", one.tokens_s_gpu},
+               {"tflops_gpu_megatron", one.tflops_gpu},
+               {"mfu", one.mfu},
+               {"bubble", one.bubble},
+               {"peak_reserved_gib", gib_of(one.reserved)},
+               {"capacity_gib", gib_of(one.capacity)}};
+  if (one.low_s > 0) json["step_interval_90_s"] = {one.low_s, one.high_s};
+  if (said.price_per_gpu_hour > 0) json["cost_per_million_tokens"] = cost_per_million(said, one);
+  return json;
+}
+
+}  // namespace
+
+Json to_json(const Said& said) {
+  const Outcome& outcome = said.outcome;
+  Json json = {{"plans", Json::array()}};
+  for (const Replayed& one : outcome.best) json["plans"].push_back(plan_json(said, one));
+  const Counts& c = outcome.counts;
+  json["space"] = {{"plans", c.plans},
+                   {"impossible", c.impossible},
+                   {"cut_by_time", c.cut_by_time},
+                   {"cut_by_memory", c.cut_by_memory},
+                   {"replayed", c.replayed}};
+  json["complete"] = outcome.complete;
+  if (!outcome.complete) json["least_left_s"] = outcome.least_left_s;
+  json["front"] = Json::array();
+  for (const Replayed& one : front(outcome.replayed)) json["front"].push_back(plan_json(said, one));
+  json["neighbours"] = Json::array();
+  for (const Neighbour& one : said.neighbours)
+    json["neighbours"].push_back({{"change", one.change},
+                                  {"fits", one.replayed.fits},
+                                  {"step_time_s", seconds_of(one.replayed)},
+                                  {"why", one.why}});
+  json["refined"] = Json::array();
+  for (const Refined& one : said.refined)
+    json["refined"].push_back({{"plan", one.rank + 1},
+                               {"settings", one.settings},
+                               {"step_time_s", seconds_of(one.replayed)},
+                               {"tokens_s_gpu", one.replayed.tokens_s_gpu},
+                               {"peak_reserved_gib", gib_of(one.replayed.reserved)},
+                               {"capacity_gib", gib_of(one.replayed.capacity)}});
+  json["launch"] = Json::array();
+  for (const LaunchText& one : said.launches)
+    json["launch"].push_back({{"program", one.program},
+                              {"file", one.file},
+                              {"text", one.text},
+                              {"not_said", one.left},
+                              {"settings", said.launched}});
+  if (outcome.best.empty() && outcome.nearest_known)
+    json["nearest"] = {{"settings", said.space.words(said.space.cores()[outcome.nearest_core], 0)},
+                       {"lacks_gib", gib_of(outcome.nearest_lacks)}};
+  if (!said.relaxed.empty()) json["would_give"] = said.relaxed;
+  return json;
+}
+
+}  // namespace sim::planner

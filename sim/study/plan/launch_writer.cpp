@@ -1,0 +1,454 @@
+#include "sim/study/plan/launch_writer.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
+#include <span>
+
+#include "sim/input/fields/fields.h"
+#include "sim/input/plan/plan.h"
+#include "sim/program/plan/context_plan.h"
+#include "sim/program/parallel/offload/module_offload.h"
+#include "sim/program/plan/layer_partition.h"
+#include "sim/program/plan/recompute_modules.h"
+
+namespace sim::planner {
+
+namespace {
+
+using program::AttentionBackend;
+using program::Plan;
+using program::Recompute;
+using program::RecomputeMethod;
+
+std::string modules_of(const program::RecomputeModules& modules, const char* separator) {
+  std::string text;
+  for (const auto& [name, module] : program::recompute_module_names)
+    if (modules.*module) text += (text.empty() ? "" : separator) + std::string(name);
+  return text;
+}
+
+// What TransformerEngine calls the core of attention; "": another program's.
+std::string backend_of(const Plan& plan) {
+  switch (plan.stack.attention) {
+    case AttentionBackend::flash:
+      return "flash";
+    case AttentionBackend::cudnn:
+      return "fused";
+    case AttentionBackend::unfused:
+      return "unfused";
+    case AttentionBackend::flash1:
+    case AttentionBackend::triton:
+      break;
+  }
+  return "";
+}
+
+// How sequences are shared, where it is not Megatron-LM's default: the method as it calls it, and
+// the sizes of two levels.
+struct ContextWords {
+  std::string_view type;
+  std::vector<int> sizes;
+};
+
+ContextWords context_of(const Plan& plan) {
+  if (plan.mesh.cp == 1 || plan.mesh.context == "ring") return {};
+  ContextWords words{program::context_method(plan).megatron, {}};
+  if (program::has_two_levels(plan)) {
+    const context::Shape shape = program::context_shape(plan);
+    words.sizes = {shape.ulysses, shape.ring()};
+  }
+  return words;
+}
+
+bool rounds(const Plan& plan) {
+  return plan.numerics.fake_quantization != program::FakeQuantization::none;
+}
+
+// Schedules of Megatron-LM: with chunks it interleaves.
+std::string megatron_left(const Plan& plan) {
+  const bool own = plan.pipeline.schedule == "1f1b" || plan.pipeline.schedule == "interleaved-1f1b";
+  if (!own && plan.mesh.pp > 1)
+    return fmt::format("Megatron-LM has no schedule {}", plan.pipeline.schedule);
+  if (plan.mesh.cp > 1 && program::context_method(plan).megatron.empty())
+    return fmt::format("Megatron-LM has no context {}", plan.mesh.context);
+  if (rounds(plan)) return "what is rounded is said in code (modelopt.torch.quantization.quantize)";
+  if (plan.sharding.deepspeed_optimizer) return "DeepSpeed's optimizer is Megatron-DeepSpeed's";
+  if (plan.mesh.tensor_columns > 1 || plan.mesh.tensor_depth > 1)
+    return "tensors in rows, columns and depth are Megatron-AxoNN's";
+  if (plan.policy.recompute_modules.operators && plan.policy.recompute == Recompute::selective)
+    return "Megatron-LM recomputes modules, not operators";
+  if (plan.shards_parameters() && plan.mesh.pp > 1 && plan.sharding.fsdp.reshard_after_forward)
+    return "with a pipeline fully_shard keeps parameters whole behind a forward pass";
+  const model::Architecture& a = plan.architecture;
+  if (a.input_norms != model::InputNorms::each || a.output_norms || a.norms_by_head ||
+      a.norm == model::Norm::layer_without_bias || a.norm == model::Norm::layer_without_weights ||
+      a.embedding_norm || a.head_bias || !a.projection_bias || !a.mlp_bias)
+    return "the norms and biases of this model have no flags in Megatron-LM";
+  return "";
+}
+
+// "--name value" and "--name" of every field that the table of fields has a flag for.
+std::vector<std::string> flags_of(const Plan& plan) {
+  std::vector<std::string> flags;
+  for (const input::Field& field : input::plan_fields()) {
+    if (!field.place || field.flags.empty()) continue;
+    const std::string value = input::text_of(field.place.get(plan));
+    std::string_view rest = field.flags;
+    bool said = false;
+    while (!rest.empty() && !said) {
+      const std::string_view flag = rest.substr(0, rest.find(' '));
+      rest.remove_prefix(std::min(flag.size() + 1, rest.size()));
+      const std::size_t colon = flag.find(':');
+      if (flag.ends_with('=')) {
+        said = true;
+        if (value != "0" && !value.empty())
+          flags.push_back(fmt::format("--{} {}", flag.substr(0, flag.size() - 1), value));
+      } else if (colon != std::string_view::npos && flag.substr(colon + 1) == value) {
+        said = true;
+        flags.push_back(fmt::format("--{}", flag.substr(0, colon)));
+      }
+    }
+  }
+  return flags;
+}
+
+// The layout of parts whose layers no other flag of Megatron-LM deals out; "" where one does.
+std::string layout_of(const Plan& plan) {
+  const bool listed = plan.pipeline.layer_split != program::LayerSplit::even ||
+                      !plan.pipeline.layers_of_parts.empty();
+  return listed ? program::layout_text(program::layers_of_parts(plan),
+                                        plan.architecture.predicted_tokens)
+                : "";
+}
+
+// Fields that several flags say together.
+void add_joined_flags(const Plan& plan, std::vector<std::string>& flags) {
+  const model::Architecture& a = plan.architecture;
+  if (a.kv_heads != a.heads) {
+    flags.emplace_back("--group-query-attention");
+    flags.push_back(fmt::format("--num-query-groups {}", a.kv_heads));
+  }
+  flags.push_back(
+      fmt::format("--normalization {}", a.norm == model::Norm::rms ? "RMSNorm" : "LayerNorm"));
+  flags.push_back(fmt::format("--position-embedding-type {}",
+                              a.position == model::Position::rope      ? "rope"
+                              : a.position == model::Position::learned ? "learned_absolute"
+                                                                       : "none"));
+  if (a.activation == model::Activation::swiglu) flags.emplace_back("--swiglu");
+  if (!a.linear_bias) flags.emplace_back("--disable-bias-linear");
+  flags.emplace_back("--transformer-impl transformer_engine");
+  if (const std::string backend = backend_of(plan); !backend.empty())
+    flags.push_back("--attention-backend " + backend);
+  if (const ContextWords way = context_of(plan); !way.type.empty()) {
+    flags.push_back(fmt::format("--cp-comm-type {}", way.type));
+    if (!way.sizes.empty())
+      flags.push_back(
+          fmt::format("--hierarchical-context-parallel-sizes {}", fmt::join(way.sizes, " ")));
+  }
+  const program::LayerPolicy& policy = plan.policy;
+  if (policy.recompute == Recompute::selective)
+    flags.push_back(fmt::format("--recompute-granularity selective --recompute-modules {}",
+                                modules_of(policy.recompute_modules, " ")));
+  if (policy.recompute == Recompute::full)
+    flags.push_back(fmt::format("--recompute-granularity full --recompute-num-layers {}",
+                                policy.recompute_layers));
+  if (policy.offload_modules != 0)
+    flags.push_back("--fine-grained-activation-offloading --offload-modules " +
+                    offload_modules_text(policy, " "));
+  if (plan.numerics.fp8_recipe == program::Fp8Recipe::tensorwise)
+    flags.emplace_back("--fp8-recipe tensorwise");
+  if (!plan.stack.gradient_clipping) flags.emplace_back("--clip-grad 0.0");
+  flags.push_back(fmt::format("--vocab-size {}", a.vocab));
+  flags.emplace_back("--tokenizer-type NullTokenizer");
+}
+
+// Of flags that only make sense with others.
+bool superfluous(const Plan& plan, const std::string& flag) {
+  if (flag.starts_with("--recompute-method")) return plan.policy.recompute != Recompute::full;
+  if (flag.starts_with("--num-virtual-stages-per-pipeline-rank"))
+    return plan.pipeline.virtual_stages == 1 || !layout_of(plan).empty();
+  for (const char* of_modules : {"--min-offloaded-tensor-size", "--activation-offload-fraction",
+                                 "--delta-offload-bytes-across-pp-ranks"})
+    if (flag.starts_with(of_modules)) return plan.policy.offload_modules == 0;
+  if (flag == "--allow-padding-num-layers") return true;  // another repository's
+  if (flag == "--swiglu") return true;  // said with the other flags of the network
+  if (flag.find("attention-dropout") != std::string::npos ||
+      flag.find("hidden-dropout") != std::string::npos)
+    return false;
+  return flag.starts_with("--torch-fsdp2") && !plan.shards_parameters();
+}
+
+LaunchText megatron(const Plan& plan, const input::Machine& machine) {
+  LaunchText out{"Megatron-LM", "launch.sh", "", megatron_left(plan)};
+  if (!out.left.empty()) return out;
+  const int per_node = std::min(machine.cluster.node.gpus, plan.world());
+  const bool one_queue = plan.mesh.tp > 1 || plan.mesh.cp > 1;
+  if (one_queue && !plan.shards_parameters()) out.text += "export CUDA_DEVICE_MAX_CONNECTIONS=1\n";
+  if (!plan.environment.allocator_options.empty())
+    out.text += "export PYTORCH_CUDA_ALLOC_CONF=" + plan.environment.allocator_options + "\n";
+  if (plan.environment.avoid_record_streams)
+    out.text += "export TORCH_NCCL_AVOID_RECORD_STREAMS=1\n";
+  if (plan.environment.launch_blocking) out.text += "export CUDA_LAUNCH_BLOCKING=1\n";
+  out.text += fmt::format("torchrun --nnodes {} --nproc_per_node {} pretrain_gpt.py",
+                          plan.world() / per_node, per_node);
+  std::vector<std::string> flags = flags_of(plan);
+  std::erase_if(flags, [&](const std::string& flag) { return superfluous(plan, flag); });
+  // Dropout that is not there has to be said: Megatron-LM's default is 0.1.
+  if (plan.architecture.attention_dropout == 0) flags.emplace_back("--attention-dropout 0.0");
+  if (plan.architecture.hidden_dropout == 0) flags.emplace_back("--hidden-dropout 0.0");
+  add_joined_flags(plan, flags);
+  if (const std::string layout = layout_of(plan); !layout.empty())
+    flags.push_back(fmt::format("--pipeline-model-parallel-layout '{}'", layout));
+  for (const std::string& flag : flags) out.text += " \\\n  " + flag;
+  out.text += "\n";
+  return out;
+}
+
+// What torchtitan calls the model.
+struct TitanModel {
+  std::string_view ours, name, flavor;
+};
+constexpr std::array titan_models{TitanModel{"llama-3.1-8b", "llama3", "8B"},
+                                  TitanModel{"llama-3.1-70b", "llama3", "70B"},
+                                  TitanModel{"llama-3.1-405b", "llama3", "405B"}};
+// Schedules by PyTorch's names.
+struct TitanSchedule {
+  std::string_view ours, theirs;
+};
+constexpr std::array titan_schedules{TitanSchedule{"1f1b", "1F1B"}, TitanSchedule{"gpipe", "GPipe"},
+                                     TitanSchedule{"interleaved-1f1b", "Interleaved1F1B"}};
+
+LaunchText torchtitan(const Plan& plan, const std::string& model) {
+  LaunchText out{"torchtitan", "train.toml", "", ""};
+  // A model with fields changed has another name.
+  const auto known = plan.architecture.name == model
+                         ? std::ranges::find(titan_models, model, &TitanModel::ours)
+                         : titan_models.end();
+  const auto schedule =
+      std::ranges::find(titan_schedules, plan.pipeline.schedule, &TitanSchedule::ours);
+  const program::LayerPolicy& policy = plan.policy;
+  const bool layers =
+      policy.recompute == Recompute::full &&
+      (policy.recompute_method == RecomputeMethod::block || policy.recompute_layers > 1);
+  if (known == titan_models.end()) {
+    out.left = "torchtitan has no flavor of this model";
+  } else if (rounds(plan)) {
+    out.left = "torchtitan trains without rounded operands";
+  } else if (plan.sharding.data_parallel != program::DataParallelism::fsdp2) {
+    out.left = "torchtitan's data parallelism is FSDP2 (zero=2, zero=3)";
+  } else if (plan.sharding.deepspeed_optimizer) {
+    out.left = "ZeRO-3 of torchtitan is PyTorch's, not DeepSpeed's";
+  } else if (plan.mesh.cp > 1 && program::context_method(plan).torch.empty()) {
+    out.left =
+        "torchtitan shares sequences by PyTorch's context_parallel (context torch-allgather)";
+  } else if (schedule == titan_schedules.end()) {
+    out.left = fmt::format("PyTorch has no schedule {}", plan.pipeline.schedule);
+  } else if (plan.pipeline.account_for_embedding || plan.pipeline.account_for_loss ||
+             (plan.pipeline.layer_split != program::LayerSplit::weighted &&
+              !layout_of(plan).empty())) {
+    out.left = "torchtitan deals out layers by a rule of its own";
+  } else if (plan.pipeline.virtual_stages > 1) {
+    out.left = "chunks of stages are said there by pipeline_parallel_layers_per_stage";
+  } else if (layers) {
+    out.left = "torchtitan recomputes all layers or operators, not a number of layers";
+  } else if (policy.recompute == Recompute::selective && !policy.recompute_modules.operators) {
+    out.left = "torchtitan recomputes operators, not modules";
+  }
+  if (!out.left.empty()) return out;
+  out.text = fmt::format(
+      "[model]\nname = \"{}\"\nflavor = \"{}\"\n{}\n[training]\nlocal_batch_size = {}\n"
+      "global_batch_size = {}\nseq_len = {}\n\n[parallelism]\n"
+      "data_parallel_replicate_degree = {}\ndata_parallel_shard_degree = -1\n"
+      "fsdp_reshard_after_forward = \"{}\"\ntensor_parallel_degree = {}\n"
+      "context_parallel_degree = {}\npipeline_parallel_degree = {}\n",
+      known->name, known->flavor, plan.numerics.fp8 ? "converters = [\"float8\"]\n" : "",
+      plan.batch.micro_batch, plan.batch.global_batch, plan.batch.sequence,
+      plan.sharding.fsdp.replicas, plan.sharding.fsdp.reshard_after_forward ? "always" : "never",
+      plan.mesh.tp, plan.mesh.cp, plan.mesh.pp);
+  if (plan.mesh.cp > 1)
+    out.text += fmt::format("context_parallel_rotate_method = \"{}\"\n",
+                            program::context_method(plan).torch);
+  if (plan.mesh.pp > 1)
+    out.text += fmt::format("pipeline_parallel_schedule = \"{}\"\n", schedule->theirs);
+  if (plan.mesh.pp > 1 && plan.pipeline.layer_split == program::LayerSplit::weighted)
+    out.text += fmt::format(
+        "pipeline_parallel_first_stage_less_layers = {}\n"
+        "pipeline_parallel_last_stage_less_layers = {}\n",
+        plan.pipeline.embedding_layers, plan.pipeline.head_layers);
+  out.text += fmt::format("\n[activation_checkpoint]\nmode = \"{}\"\n",
+                          policy.recompute == Recompute::none   ? "none"
+                          : policy.recompute == Recompute::full ? "full"
+                                                                : "selective");
+  if (policy.recompute == Recompute::selective) out.text += "selective_ac_option = \"op\"\n";
+  if (plan.stack.layer_kernels == program::LayerKernels::compiled)
+    out.text += "\n[compile]\nenable = true\n";
+  else if (plan.stack.checkpoint_early_stop)
+    out.text += "early_stop = true\n";
+  return out;
+}
+
+LaunchText bridge(const Plan& plan) {
+  LaunchText out{"Megatron-Bridge", "bridge.yaml", "", megatron_left(plan)};
+  if (out.left.empty() && plan.shards_parameters())
+    out.left = "parameters in shards are said in code there";
+  if (!out.left.empty()) return out;
+  const program::LayerPolicy& policy = plan.policy;
+  out.text = fmt::format(
+      "model:\n  tensor_model_parallel_size: {}\n  context_parallel_size: {}\n"
+      "  pipeline_model_parallel_size: {}\n",
+      plan.mesh.tp, plan.mesh.cp, plan.mesh.pp);
+  if (const ContextWords way = context_of(plan); !way.type.empty()) {
+    out.text += fmt::format("  cp_comm_type: {}\n", way.type);
+    if (!way.sizes.empty())
+      out.text +=
+          fmt::format("  hierarchical_context_parallel_sizes: [{}]\n", fmt::join(way.sizes, ", "));
+  }
+  const std::string layout = layout_of(plan);
+  if (!layout.empty())
+    out.text += fmt::format("  pipeline_model_parallel_layout: \"{}\"\n", layout);
+  else if (plan.pipeline.virtual_stages > 1)
+    out.text +=
+        fmt::format("  virtual_pipeline_model_parallel_size: {}\n", plan.pipeline.virtual_stages);
+  if (plan.pipeline.account_for_embedding)
+    out.text += "  account_for_embedding_in_pipeline_split: true\n";
+  if (plan.pipeline.account_for_loss) out.text += "  account_for_loss_in_pipeline_split: true\n";
+  out.text += fmt::format("  sequence_parallel: {}\n  seq_length: {}\n",
+                          plan.mesh.sequence_parallel, plan.batch.sequence);
+  if (const std::string backend = backend_of(plan); !backend.empty())
+    out.text += fmt::format("  attention_backend: {}\n", backend);
+  if (policy.recompute == Recompute::selective)
+    out.text += fmt::format("  recompute_granularity: selective\n  recompute_modules: [{}]\n",
+                            modules_of(policy.recompute_modules, ", "));
+  if (policy.recompute == Recompute::full)
+    out.text += fmt::format(
+        "  recompute_granularity: full\n  recompute_method: {}\n  recompute_num_layers: {}\n",
+        policy.recompute_method == RecomputeMethod::block ? "block" : "uniform",
+        policy.recompute_layers);
+  if (policy.offload_modules != 0)
+    out.text += fmt::format(
+        "  fine_grained_activation_offloading: true\n  offload_modules: [{}]\n"
+        "  min_offloaded_tensor_size: {}\n  activation_offload_fraction: {}\n"
+        "  delta_offload_bytes_across_pp_ranks: {}\n",
+        offload_modules_text(policy, ", "), policy.offload_min_elements,
+        policy.activation_offload_fraction, policy.offload_delta_bytes);
+  out.text += fmt::format("train:\n  micro_batch_size: {}\n  global_batch_size: {}\n",
+                          plan.batch.micro_batch, plan.batch.global_batch);
+  out.text += fmt::format(
+      "ddp:\n  use_distributed_optimizer: {}\n  overlap_grad_reduce: {}\n"
+      "  overlap_param_gather: {}\n  grad_reduce_in_fp32: {}\n",
+      plan.sharding.distributed_optimizer, plan.sharding.overlap_grad_reduce,
+      plan.sharding.overlap_param_gather, plan.numerics.fp32_gradients);
+  const std::string_view scaling = !plan.numerics.fp8 ? ""
+                                   : plan.numerics.fp8_recipe == program::Fp8Recipe::tensorwise
+                                       ? "_with_fp8_current_scaling"
+                                       : "_with_fp8_delayed_scaling";
+  out.text +=
+      fmt::format("mixed_precision: {}{}_mixed\n",
+                  plan.numerics.precision == model::Precision::fp16 ? "fp16" : "bf16", scaling);
+  return out;
+}
+
+// DeepSpeed's configuration of its ZeRO-3; the model and its layers are the script's.
+LaunchText deepspeed(const Plan& plan) {
+  LaunchText out{"DeepSpeed", "ds_config.json", "", ""};
+  if (!plan.shards_parameters() || !plan.sharding.fsdp.reshard_after_forward) {
+    out.left = "of DeepSpeed's optimizers ZeRO-3 is written, which gathers again in backward";
+    return out;
+  }
+  const program::FsdpOptions& shards = plan.sharding.fsdp;
+  const program::OptimizerOptions& o = plan.optimizer;
+  nlohmann::ordered_json zero = {{"stage", 3},
+                                 {"overlap_comm", plan.sharding.overlap_grad_reduce},
+                                 {"reduce_scatter", !plan.sharding.deepspeed_all_reduce},
+                                 {"sub_group_size", o.sub_group}};
+  if (shards.secondary > 1) zero["zero_hpz_partition_size"] = shards.secondary;
+  if (shards.quantized_weights) zero["zero_quantized_weights"] = true;
+  if (shards.quantized_gradients) zero["zero_quantized_gradients"] = true;
+  if (o.offload_fraction > 0)
+    zero["offload_optimizer"] = {
+        {"device", "cpu"}, {"pin_memory", true}, {"ratio", o.offload_fraction}};
+  const bool half = plan.numerics.precision == model::Precision::fp16;
+  nlohmann::ordered_json all = {{"train_batch_size", plan.batch.global_batch},
+                                {"train_micro_batch_size_per_gpu", plan.batch.micro_batch},
+                                {half ? "fp16" : "bf16", {{"enabled", true}}},
+                                {"gradient_clipping", plan.stack.gradient_clipping ? 1.0 : 0.0}};
+  if (plan.numerics.fp32_gradients) all["data_types"] = {{"grad_accum_dtype", "fp32"}};
+  all["zero_optimization"] = std::move(zero);
+  out.text = all.dump(2) + "\n";
+  out.left = "the model and how its layers run";
+  if (o.gpu_stride > 0) out.left += ", optimizer_gpu_stride (a fork's)";
+  if (o.async_gradient_copy) out.left += ", async_gradient_copy (a fork's)";
+  return out;
+}
+
+// Fields that are nobody's where the plan has one stage, one chunk, one part of a sequence, and
+// those that say in other words which layers a part has: as the plan has them.
+void settle(const Plan& plan, Plan& back) {
+  if (plan.mesh.pp == 1) back.pipeline.schedule = plan.pipeline.schedule;
+  if (plan.pipeline.virtual_stages == 1) back.pipeline.interleaving = plan.pipeline.interleaving;
+  if (plan.mesh.cp == 1) back.mesh.context = plan.mesh.context;
+  if (!program::problems(back).empty() ||
+      program::layers_of_parts(back) != program::layers_of_parts(plan))
+    return;
+  back.pipeline.layer_split = plan.pipeline.layer_split;
+  back.pipeline.layers_of_parts = plan.pipeline.layers_of_parts;
+  back.pipeline.embedding_layers = plan.pipeline.embedding_layers;
+  back.pipeline.head_layers = plan.pipeline.head_layers;
+  back.pipeline.account_for_embedding = plan.pipeline.account_for_embedding;
+  back.pipeline.account_for_loss = plan.pipeline.account_for_loss;
+}
+
+// What the plan has and whoever reads the text would not, behind what is left already: "fp8=true,
+// tp=2". The model and the cluster are said beside it.
+std::string read_back_otherwise(const LaunchText& one, const Plan& plan,
+                                std::vector<std::string> beside) {
+  if (one.program != "Megatron-LM") beside.push_back(fmt::format("gpus={}", plan.world()));
+  if (one.program == "DeepSpeed") beside.push_back(fmt::format("sequence={}", plan.batch.sequence));
+  const Result<input::PlanFile> read = input::read_megatron(one.text, one.file, beside);
+  std::vector<std::string> differ;
+  if (!read) differ.push_back(read.errors().front().message);
+  Plan back = read ? read->plan : plan;
+  settle(plan, back);
+  for (const input::Field& field : input::plan_fields()) {
+    if (!field.place || field.name.starts_with("architecture.")) continue;
+    const std::string value = input::text_of(field.place.get(plan));
+    if (value != input::text_of(field.place.get(back)))
+      differ.push_back(fmt::format("{}={}", field.name, value.empty() ? "\"\"" : value));
+  }
+  return fmt::format("{}{}", one.left.empty() || differ.empty() ? "" : ", ",
+                     fmt::join(differ, ", "));
+}
+
+// The job's nodes in their order, under the names of `topo place`.
+LaunchText hostfile(const Plan& plan, const topology::Cluster& cluster) {
+  LaunchText out{"order of nodes", "hostfile", "", ""};
+  const int slots = cluster.node.gpus;
+  const auto nodes = static_cast<std::size_t>(topology::nodes_of(plan.world(), slots));
+  const std::span<const int> hosts = cluster.hosts;
+  out.text =
+      "# rank 0 is on the first: mpirun --hostfile, or --node_rank of torchrun in this order\n";
+  for (const int host : hosts.first(std::min(nodes, hosts.size())))
+    out.text += fmt::format("node-{:02} slots={}\n", host, slots);
+  return out;
+}
+
+}  // namespace
+
+std::vector<LaunchText> launches(const Plan& plan, const std::string& model,
+                                 const std::string& cluster, const input::Machine& machine,
+                                 const std::vector<std::string>& cluster_settings) {
+  std::vector<LaunchText> all = {megatron(plan, machine), torchtitan(plan, model), bridge(plan)};
+  if (plan.sharding.deepspeed_optimizer) all.push_back(deepspeed(plan));
+  std::vector<std::string> beside = cluster_settings;
+  beside.insert(beside.end(), {"model=" + model, "cluster=" + cluster});
+  for (LaunchText& one : all)
+    if (!one.text.empty()) one.left += read_back_otherwise(one, plan, beside);
+  if (!machine.cluster.hosts.empty()) all.push_back(hostfile(plan, machine.cluster));
+  return all;
+}
+
+}  // namespace sim::planner

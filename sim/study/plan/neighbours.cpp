@@ -1,0 +1,253 @@
+#include "sim/study/plan/neighbours.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+#include "sim/base/text.h"
+#include "sim/study/sweep/pool.h"
+
+namespace sim::planner {
+
+namespace {
+
+using Key = std::tuple<int, int, int, int, int, int, int, int, int, int, Split>;
+
+Key key_of(const Core& c) {
+  return {c.base,
+          c.tp,
+          c.cp,
+          c.pp,
+          c.micro_batch,
+          c.schedule,
+          c.chunks,
+          c.policy,
+          c.recompute_layers,
+          c.offload_layers,
+          c.split};
+}
+
+// A plan of the space beside the best one.
+struct Step {
+  std::string change;
+  std::uint32_t core = 0;
+  int variant = 0;
+};
+
+class Around {
+ public:
+  Around(const Space& space, const Replayed& best)
+      : space_(space), best_(space.cores()[best.core]), best_variant_(best.variant) {
+    for (std::uint32_t c = 0; c < space.cores().size(); ++c)
+      numbers_.emplace(key_of(space.cores()[c]), c);
+    own_ = words(best.core, best.variant);
+  }
+
+  std::vector<Step> steps() {
+    degrees();
+    nearest(&Core::micro_batch, {1, 2, 4, 8, 16, 32, 64});
+    schedules();
+    policies();
+    for (std::size_t b = 0; b < space_.bases().size(); ++b) {
+      Core other = best_;
+      other.base = static_cast<std::uint16_t>(b);
+      if (space_.bases()[b].gpus == space_.bases()[best_.base].gpus) offer(other);
+    }
+    for (int v = 0; v < space_.variants(best_); ++v) {
+      const bool order = v / space_.allocators() != best_variant_ / space_.allocators();
+      const bool options = v % space_.allocators() != best_variant_ % space_.allocators();
+      if (order != options) offer(best_, v);
+    }
+    return std::move(steps_);
+  }
+
+ private:
+  std::vector<std::string> words(std::uint32_t core, int variant) const {
+    std::vector<std::string> all;
+    const std::string text = space_.words(space_.cores()[core], variant);
+    for (std::size_t at = 0; at < text.size();) {
+      const std::size_t end = std::min(text.find(' ', at), text.size());
+      all.push_back(text.substr(at, end - at));
+      at = end + 1;
+    }
+    return all;
+  }
+
+  void offer(const Core& core, int variant = -1) {
+    const auto found = numbers_.find(key_of(core));
+    if (found == numbers_.end()) return;
+    // The order of ranks is a question where there are stages and replicas.
+    if (variant < 0) variant = best_variant_;
+    if (variant >= space_.variants(core)) variant %= space_.allocators();
+    std::string change;
+    for (const std::string& word : words(found->second, variant))
+      if (std::ranges::find(own_, word) == own_.end()) change += (change.empty() ? "" : " ") + word;
+    if (!change.empty()) steps_.push_back({change, found->second, variant});
+  }
+
+  // Twice a degree at half the replicas, and the reverse.
+  void degrees() {
+    for (std::int32_t Core::*degree : {&Core::tp, &Core::cp})
+      for (const bool up : {false, true}) {
+        Core other = best_;
+        std::int32_t& one = other.*degree;
+        if (up ? other.dp % 2 != 0 : one % 2 != 0) continue;
+        one = up ? one * 2 : one / 2;
+        other.dp = up ? other.dp / 2 : other.dp * 2;
+        offer(other);
+      }
+    for (const bool up : {false, true}) {
+      Core other = best_;
+      if (up ? other.dp % 2 != 0 : other.pp % 2 != 0) continue;
+      other.pp = up ? other.pp * 2 : other.pp / 2;
+      other.dp = up ? other.dp / 2 : other.dp * 2;
+      if (other.pp == 1 || best_.pp == 1) {
+        other.schedule = one_f_one_b();
+        other.chunks = 1;
+      }
+      offer_split(other);
+    }
+  }
+
+  // So many stages or chunks may divide the layers in another way.
+  void offer_split(Core other) {
+    for (const Split split : {best_.split, Split::even, Split::ends, Split::padded}) {
+      other.split = split;
+      if (!numbers_.contains(key_of(other))) continue;
+      offer(other);
+      break;
+    }
+  }
+
+  static std::uint8_t one_f_one_b() {
+    const auto catalog = schedule::catalog();
+    for (std::size_t s = 0; s < catalog.size(); ++s)
+      if (catalog[s].name == "1f1b") return static_cast<std::uint8_t>(s);
+    return 0;
+  }
+
+  // The values of a field before and behind its own.
+  void nearest(std::int32_t Core::*field, const std::vector<int>& values) {
+    for (const int value : values) {
+      const int own = best_.*field;
+      if (value != own / 2 && value != own * 2) continue;
+      Core other = best_;
+      other.*field = value;
+      offer(other);
+    }
+  }
+
+  void schedules() {
+    if (best_.pp == 1) return;
+    for (std::size_t s = 0; s < schedule::catalog().size(); ++s)
+      for (const int chunks : {1, 2, 4}) {
+        if (s == best_.schedule && chunks == best_.chunks) continue;
+        Core other = best_;
+        other.schedule = static_cast<std::uint8_t>(s);
+        other.chunks = chunks;
+        offer_split(other);
+      }
+  }
+
+  // Another way to recompute; of numbers of layers the nearest.
+  void policies() {
+    for (std::size_t p = 0; p < space_.policies().size(); ++p) {
+      int below = 0, above = 0;
+      for (int layers = 1; layers <= 512; ++layers) {
+        Core other = best_;
+        other.policy = static_cast<std::uint32_t>(p);
+        other.recompute_layers = layers;
+        if (!numbers_.contains(key_of(other)) ||
+            (p == best_.policy && layers == best_.recompute_layers))
+          continue;
+        if (layers < best_.recompute_layers || p != best_.policy) below = layers;
+        if (layers > best_.recompute_layers && p == best_.policy && above == 0) above = layers;
+        if (p != best_.policy) break;
+      }
+      for (const int layers : {below, above}) {
+        if (layers == 0) continue;
+        Core other = best_;
+        other.policy = static_cast<std::uint32_t>(p);
+        other.recompute_layers = layers;
+        offer(other);
+      }
+    }
+  }
+
+  const Space& space_;
+  Core best_;
+  int best_variant_;
+  std::map<Key, std::uint32_t> numbers_;
+  std::vector<std::string> own_;
+  std::vector<Step> steps_;
+};
+
+std::string why(const Replayed& best, const Replayed& other, const Wanted& wanted) {
+  if (!other.reason.empty() && other.accounts.empty()) return "out of memory: " + other.reason;
+  if (!other.fits) return fmt::format("leaves less than {} of memory", human(wanted.headroom));
+  std::size_t most = 0;
+  double grown = 0;
+  for (std::size_t a = 0; a < other.accounts.size(); ++a) {
+    const double more = other.accounts[a] - best.accounts[a];
+    if (more > grown) {
+      grown = more;
+      most = a;
+    }
+  }
+  if (other.step_ps == best.step_ps) return "takes as long";
+  if (grown <= 0) return "";
+  return fmt::format("{} takes {:.3g} s more", answer::words(static_cast<engine::Account>(most)),
+                     grown);
+}
+
+}  // namespace
+
+std::vector<Neighbour> neighbours(const Space& space, answer::Sites& sites, const Wanted& wanted,
+                                  const Replayed& best, const std::function<bool()>& go_on) {
+  const std::vector<Step> steps = Around(space, best).steps();
+  std::vector<Neighbour> all(steps.size());
+  std::vector<bool> known(steps.size());
+  std::vector<std::size_t> items(steps.size());
+  for (std::size_t i = 0; i < items.size(); ++i) items[i] = i;
+  study::PoolCalls calls;
+  calls.answer = [&](std::size_t i) {
+    const Core& core = space.cores()[steps[i].core];
+    answer::Site& site = **sites.of(space.bases()[core.base].file.machine);
+    if (!answer::problems(space.plan(core, steps[i].variant), site).empty()) return std::string();
+    return to_text(replay_plan(space, steps[i].core, steps[i].variant, site, wanted));
+  };
+  calls.answered = [&](std::size_t i, const std::string& text) {
+    if (text.empty()) return true;  // impossible there
+    all[i] = {steps[i].change, replayed_of(text), ""};
+    all[i].why = why(best, all[i].replayed, wanted);
+    known[i] = true;
+    return true;
+  };
+  calls.failed = [&](std::size_t i, const std::string& why) {
+    keep_failure(wanted, space.words(space.cores()[steps[i].core], steps[i].variant), why);
+    return true;
+  };
+  calls.go_on = go_on;
+  study::run_pool(items, wanted.workers, calls);
+  std::vector<Neighbour> found;
+  for (std::size_t i = 0; i < all.size(); ++i)
+    if (known[i]) found.push_back(std::move(all[i]));
+  return found;
+}
+
+std::vector<Replayed> front(const std::vector<Replayed>& replayed) {
+  std::vector<Replayed> sorted;
+  for (const Replayed& one : replayed)
+    if (one.fits) sorted.push_back(one);
+  std::ranges::stable_sort(sorted, {}, [](const Replayed& one) {
+    return std::tuple(one.step_ps, one.reserved, one.core, one.variant);
+  });
+  std::vector<Replayed> best;
+  for (const Replayed& one : sorted)
+    if (best.empty() || one.reserved < best.back().reserved) best.push_back(one);
+  return best;
+}
+
+}  // namespace sim::planner

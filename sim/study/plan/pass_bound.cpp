@@ -1,0 +1,126 @@
+// pass_bound.cpp — a pipeline of passes, in the schedule's order, of which nothing is known but how
+// long each keeps its compute stream.
+#include <algorithm>
+
+#include "sim/study/plan/bounds.h"
+#include "sim/job/schedule/placement.h"
+
+namespace sim::planner {
+
+namespace {
+
+using program::PassKind;
+
+constexpr std::int64_t not_yet = -1;
+// Orders of more passes wait for the programs.
+constexpr std::int64_t most_passes = 1 << 22;
+
+// A pass of a stage, or what it does between passes.
+struct Item {
+  PassKind kind;
+  int chunk = 0;
+  int microbatch = 0;
+  std::int64_t length = 0;
+};
+
+// Stages that run their passes in order, each as soon as its input is there.
+class Pipeline {
+ public:
+  Pipeline(const schedule::Schedule& row, const schedule::Shape& shape)
+      : placement_(row.placement),
+        shape_(shape),
+        parts_(static_cast<std::size_t>(schedule::parts(placement_, shape_))),
+        microbatches_(static_cast<std::size_t>(shape.microbatches)),
+        ends_(2 * parts_ * microbatches_, not_yet),
+        stages_(static_cast<std::size_t>(shape.stages)) {}
+
+  std::vector<Item>& items(int stage) { return stages_[static_cast<std::size_t>(stage)].items; }
+
+  std::int64_t run() {
+    for (bool moved = true; moved;) {
+      moved = false;
+      for (int stage = 0; stage < shape_.stages; ++stage) moved |= advance(stage);
+    }
+    std::int64_t end = 0;
+    for (const Stage& stage : stages_) end = std::max(end, stage.now);
+    return end;
+  }
+
+ private:
+  struct Stage {
+    std::vector<Item> items;
+    std::size_t next = 0;
+    std::int64_t now = 0;
+  };
+
+  std::int64_t& end_of(bool forward, std::size_t part, int microbatch) {
+    return ends_[((forward ? 0 : parts_) + part) * microbatches_ +
+                 static_cast<std::size_t>(microbatch)];
+  }
+
+  bool advance(int number) {
+    Stage& stage = stages_[static_cast<std::size_t>(number)];
+    const std::size_t before = stage.next;
+    for (; stage.next < stage.items.size(); ++stage.next) {
+      const Item& item = stage.items[stage.next];
+      const bool forward = item.kind == PassKind::forward;
+      if (!forward && item.kind != PassKind::backward) {
+        stage.now += item.length;
+        continue;
+      }
+      const auto part =
+          static_cast<std::size_t>(schedule::part_of(placement_, shape_, {number, item.chunk}));
+      if (forward ? part > 0 : part + 1 < parts_) {
+        const std::size_t source = forward ? part - 1 : part + 1;
+        const std::int64_t ready = end_of(forward, source, item.microbatch);
+        if (ready == not_yet) break;
+        stage.now = std::max(stage.now, ready);
+      }
+      stage.now += item.length;
+      end_of(forward, part, item.microbatch) = stage.now;
+    }
+    return stage.next != before;
+  }
+
+  schedule::Placement placement_;
+  schedule::Shape shape_;
+  std::size_t parts_, microbatches_;
+  std::vector<std::int64_t> ends_;  // of passes, by direction, part and microbatch
+  std::vector<Stage> stages_;
+};
+
+}  // namespace
+
+std::int64_t FirstBounds::step_of_order(const Core& core) {
+  const schedule::Schedule& row = schedule::catalog()[core.schedule];
+  // Orders that go by times, and passes that are split now and then, wait for the programs.
+  if (row.by_times || row.splits == schedule::Splits::some) return 0;
+  if (space_.bases()[core.base].file.plan.optimizer.post_validation) return 0;
+  const std::vector<PassTimes> parts = passes_of_parts(core);
+  const program::Plan plan = space_.plan(core, 0);
+  const schedule::Shape shape = program::pipeline_shape(plan, plan.microbatches());
+  Pipeline pipeline(row, shape);
+  if (std::int64_t{2} * core.pp * core.chunks * shape.microbatches > most_passes) return 0;
+  const std::vector<schedule::Order> orders = row.orders(shape);
+  for (int stage = 0; stage < core.pp; ++stage) {
+    std::vector<Item>& items = pipeline.items(stage);
+    for (const schedule::Step& step : orders[static_cast<std::size_t>(stage)]) {
+      if (step.pass == schedule::Pass::output || step.pass == schedule::Pass::output_gradient)
+        continue;
+      const auto part =
+          static_cast<std::size_t>(schedule::part_of(row.placement, shape, {stage, step.chunk}));
+      const bool forward = step.pass == schedule::Pass::forward;
+      const bool weight = step.pass == schedule::Pass::weight;
+      items.push_back({forward  ? PassKind::forward
+                       : weight ? PassKind::weight
+                                : PassKind::backward,
+                       step.chunk, step.microbatch,
+                       forward  ? parts[part].forward
+                       : weight ? parts[part].weight
+                                : parts[part].backward});
+    }
+  }
+  return pipeline.run();
+}
+
+}  // namespace sim::planner

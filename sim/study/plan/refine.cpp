@@ -1,0 +1,139 @@
+#include "sim/study/plan/refine.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "sim/study/tune/place.h"
+#include "sim/study/sweep/pool.h"
+
+namespace sim::planner {
+namespace {
+
+using topology::FabricKind;
+using program::LayerSplit;
+using program::Plan;
+
+constexpr std::size_t few = 3;
+
+struct Try {
+  Plan plan;
+  std::string settings;
+  Replayed replayed;
+};
+
+// Whether the space chose how the layers are split.
+bool splits_freely(const Space& space, const Core& core, const Plan& plan) {
+  const LayerSplit own = core.split == Split::padded ? LayerSplit::padded : LayerSplit::even;
+  return plan.mesh.pp > 1 && plan.pipeline.layer_split == own &&
+         plan.pipeline.layers_of_parts.empty() && !space.layers_said();
+}
+
+// Whether it matters which of a cluster's nodes a job's nodes are.
+bool links_differ(const topology::Cluster& cluster) {
+  const topology::Fabric& fabric = cluster.fabric;
+  const bool tree = fabric.kind != FabricKind::dragonfly && fabric.kind != FabricKind::torus;
+  return !cluster.rates.empty() || !cluster.conditions.empty() || !tree ||
+         fabric.oversubscription > 1 || fabric.pod_oversubscription > 1;
+}
+
+// Plans of one base on its machine.
+class Refining {
+ public:
+  Refining(const Space& space, answer::Sites& sites, const Wanted& wanted, const Replayed& one)
+      : space_(space),
+        wanted_(wanted),
+        one_(one),
+        core_(space.cores()[one.core]),
+        site_(**sites.of(space.bases()[core_.base].file.machine)) {}
+
+  Try best() {
+    Try best{space_.plan(core_, one_.variant), space_.words(core_, one_.variant), one_};
+    for (const auto& change : {&Refining::balance, &Refining::place}) (this->*change)(best);
+    return best;
+  }
+
+ private:
+  void balance(Try& best) {
+    if (!splits_freely(space_, core_, best.plan)) return;
+    Try other = best;
+    // What the ends count as is in the times already.
+    other.plan.pipeline.layer_split = LayerSplit::balanced;
+    other.plan.pipeline.account_for_embedding = other.plan.pipeline.account_for_loss = false;
+    Core core = core_;
+    core.split = Split::even;
+    other.settings = space_.words(core, one_.variant) + " layer_split=balanced";
+    if (!answer::problems(other.plan, site_).empty()) return;
+    take(other, site_, best);
+  }
+
+  void place(Try& best) {
+    const input::Machine& machine = site_.machine;
+    const bool said = machine.text.find("\nhost: ") != std::string::npos;
+    if (said || !links_differ(machine.cluster)) return;
+    const study::Placement found = study::place(best.plan, site_);
+    if (found.after == found.before) return;
+    input::Machine moved = machine;
+    // As a cluster's file is read: the nodes that are left follow.
+    moved.cluster.hosts = found.after;
+    for (int node = 0; node < moved.cluster.nodes; ++node)
+      if (std::ranges::find(found.after, node) == found.after.end())
+        moved.cluster.hosts.push_back(node);
+    moved.text += fmt::format("\nhost: {}", fmt::join(found.after, " "));
+    const Result<answer::Site*> there = moved_.of(moved);
+    if (!there) return;
+    Try other = best;
+    other.settings += fmt::format(" host=[{}]", fmt::join(found.after, ","));
+    take(other, **there, best);
+  }
+
+  // The replay has the last word.
+  void take(Try& other, answer::Site& site, Try& best) {
+    other.replayed = replayed(space_, other.plan, core_.base, site, wanted_);
+    other.replayed.core = one_.core;
+    other.replayed.variant = one_.variant;
+    if (other.replayed.fits && other.replayed.step_ps < best.replayed.step_ps) best = other;
+  }
+
+  const Space& space_;
+  const Wanted& wanted_;
+  const Replayed& one_;
+  const Core& core_;
+  answer::Site& site_;
+  answer::Sites moved_;
+};
+
+}  // namespace
+
+std::vector<Refined> refined(const Space& space, answer::Sites& sites, const Wanted& wanted,
+                             const std::vector<Replayed>& best,
+                             const std::function<bool()>& go_on) {
+  std::vector<std::size_t> items(std::min(few, best.size()));
+  for (std::size_t i = 0; i < items.size(); ++i) items[i] = i;
+  std::vector<Refined> all(best.size());
+  study::PoolCalls calls;
+  calls.answer = [&](std::size_t i) {
+    const Try found = Refining(space, sites, wanted, best[i]).best();
+    if (found.replayed.step_ps >= best[i].step_ps) return std::string();
+    return found.settings + "\n" + to_text(found.replayed);
+  };
+  calls.answered = [&](std::size_t i, const std::string& text) {
+    const std::size_t end = text.find('\n');
+    if (end != std::string::npos)
+      all[i] = {i, text.substr(0, end), replayed_of(text.substr(end + 1))};
+    return true;
+  };
+  calls.failed = [&](std::size_t i, const std::string& why) {
+    const Core& core = space.cores()[best[i].core];
+    keep_failure(wanted, "what is near " + space.words(core, best[i].variant), why);
+    return true;
+  };
+  calls.go_on = go_on;
+  study::run_pool(items, wanted.workers, calls);
+  std::vector<Refined> found;
+  for (Refined& one : all)
+    if (!one.settings.empty()) found.push_back(std::move(one));
+  return found;
+}
+
+}  // namespace sim::planner

@@ -1,0 +1,211 @@
+// second_bound.cpp — bounds from programs: those of both ends of a pipeline with an outline of all
+// of it, then those of every stage.
+#include <algorithm>
+#include <array>
+
+#include "sim/study/plan/bounds.h"
+#include "sim/study/plan/rank_bound.h"
+#include "sim/engine/fast/dataflow.h"
+#include "sim/engine/rank/job_view.h"
+#include "sim/job/schedule/placement.h"
+#include "sim/answer/pass_times.h"
+#include "sim/program/build/outline.h"
+#include "sim/program/plan/schedule_rules.h"
+#include "sim/program/ir/stages.h"
+
+namespace sim::planner {
+
+namespace {
+
+using program::PassKind;
+using program::Plan;
+
+bool is_task(const program::Program& program, const program::Pass& pass) {
+  const PassKind kind = program.templates[pass.pattern].kind;
+  return kind == PassKind::forward || kind == PassKind::backward || kind == PassKind::weight;
+}
+
+// The rank that is nearest to its capacity, or furthest above it.
+void take_fullest(const program::Job& job, const engine::Memory& memory, SecondBound& bound) {
+  for (std::size_t c = 0; c < job.classes.size(); ++c) {
+    const std::int64_t bytes = bytes_of_tensors(job.classes[c]);
+    const std::int64_t capacity = engine::capacity(memory, c).n;
+    if (bound.capacity > 0 && capacity - bytes >= bound.room()) continue;
+    bound.bytes = bytes;
+    bound.capacity = capacity;
+  }
+}
+
+engine::Times price(const program::Job& job, answer::Site& site) {
+  return engine::price(job, site.machine.gpu, site.profile.device, *site.network, site.others);
+}
+
+engine::Memory memory_of(const program::Job& job, const Plan& plan, answer::Site& site) {
+  return engine::outside_memory(job, plan, site.machine.gpu, site.profile.device, *site.network,
+                                site.others);
+}
+
+// The programs of the first and the last stage alone: they need most, in nearly every plan.
+program::Job ends_of_pipeline(const Plan& plan, const program::Environment& environment,
+                               const program::Orders& orders) {
+  program::Job job;
+  job.mesh = program::mesh_of(plan);
+  job.launch_blocking = plan.environment.launch_blocking;
+  for (const int stage : {0, plan.mesh.pp - 1}) {
+    if (!job.classes.empty() && stage == 0) break;
+    program::Program& program = job.classes.emplace_back();
+    program.stage = stage;
+    program::write_program(plan, environment, orders, program);
+  }
+  return job;
+}
+
+// What a stage takes from the begin of its first pass, or of its last one, to the end of the step.
+struct Alone {
+  std::int64_t step = 0, from_first = 0, from_last = 0;
+  program::PassKind last = PassKind::forward;
+  int last_chunk = 0;
+};
+
+Alone alone(const program::Program& program, const engine::ClassTimes& times) {
+  const std::vector<program::Pass>& step = program.step;
+  const auto task = [&](const program::Pass& pass) { return is_task(program, pass); };
+  const auto first = std::ranges::find_if(step, task);
+  const auto last = std::find_if(step.rbegin(), step.rend(), task);
+  const auto from = [&](std::ptrdiff_t place, std::int64_t others) {
+    Lane lane(program, times, Lane::Counts::everything, others);
+    lane.run(step, static_cast<std::size_t>(place));
+    return lane.end();
+  };
+  Alone out;
+  out.step = from(0, 0);
+  out.from_first = from(first - step.begin(), Lane::never);
+  out.from_last = from(step.rend() - last - 1, Lane::never);
+  out.last = program.templates[last->pattern].kind;
+  out.last_chunk = program.templates[last->pattern].chunk;
+  return out;
+}
+
+// Times of the passes of all parts, as an outline asks for them.
+class Outline {
+ public:
+  Outline(FirstBounds& first, const Core& core, const Plan& plan)
+      : plan_(plan),
+        row_(schedule::catalog()[core.schedule]),
+        shape_(program::pipeline_shape(plan, plan.microbatches())),
+        parts_(first.passes_of_parts(core)),
+        whole_(first.whole_passes_of_parts(core)) {}
+
+  std::int64_t length(schedule::Pass pass, int stage, int chunk) const {
+    const auto part =
+        static_cast<std::size_t>(schedule::part_of(row_.placement, shape_, {stage, chunk}));
+    if (pass == schedule::Pass::forward) return parts_[part].forward;
+    if (pass == schedule::Pass::weight) return parts_[part].weight;
+    return (pass == schedule::Pass::input ? parts_ : whole_)[part].backward;
+  }
+
+  // Of all that stands in front of the last stage's first pass.
+  std::int64_t fill() const {
+    std::int64_t sum = 0;
+    for (int stage = 0; stage + 1 < plan_.mesh.pp; ++stage)
+      sum += length(schedule::Pass::forward, stage, 0);
+    return sum;
+  }
+
+  // `behind`: what the first and the last stage do when their passes are done.
+  std::int64_t step(const program::Orders& orders, const program::Environment& environment,
+                    const std::array<std::int64_t, 2>& behind, answer::Site& site) const {
+    program::Job job = program::outline(plan_, environment, orders);
+    const mesh::Mesh stages = job.mesh;
+    job.mesh = program::mesh_of(plan_);
+    engine::Times times = price(job, site);
+    job.mesh = stages;
+    engine::Memory memory;
+    memory.total = site.machine.gpu.memory;
+    memory.outside.resize(job.classes.size());
+    const int chunks = plan_.pipeline.virtual_stages;
+    for (int stage = 0; stage < plan_.mesh.pp; ++stage) {
+      engine::ClassTimes& own = times.classes[static_cast<std::size_t>(stage)];
+      for (int chunk = 0; chunk < chunks; ++chunk)
+        for (const auto pass : {schedule::Pass::forward, schedule::Pass::backward,
+                                schedule::Pass::input, schedule::Pass::weight})
+          own.kernel[program::outline_pass(pass, chunk)] = Duration{length(pass, stage, chunk)};
+      const bool is_first = stage == 0, is_last = stage + 1 == plan_.mesh.pp;
+      own.kernel[program::outline_end(chunks)] = Duration{is_first  ? behind[0]
+                                                           : is_last ? behind[1]
+                                                                     : 0};
+    }
+    return engine::least_step(job, times, memory).ps;
+  }
+
+ private:
+  const Plan& plan_;
+  const schedule::Schedule& row_;
+  schedule::Shape shape_;
+  std::vector<PassTimes> parts_, whole_;
+};
+
+bool ranks_are_alike(const answer::Site& site) {
+  const topology::Cluster& cluster = site.machine.cluster;
+  return cluster.conditions.empty() && cluster.gpu_kinds.empty();
+}
+
+}  // namespace
+
+SecondBound second_bound(FirstBounds& first, const Core& core, const Plan& plan,
+                         answer::Site& site) {
+  SecondBound bound;
+  // Who is slower than whom, what order goes by times, where tokens are sent to and what all stages
+  // share, only all programs can tell.
+  const schedule::Schedule& row = *schedule::find(plan.pipeline.schedule);
+  if (!ranks_are_alike(site) || row.by_times || plan.draws_routes() ||
+      !program::apart(row).empty())
+    return bound;
+  const program::Environment environment =
+      engine::environment(site.machine.gpu, site.profile.device);
+  const program::Orders orders = program::orders_of(plan);
+  const program::Job ends = ends_of_pipeline(plan, environment, orders);
+  take_fullest(ends, memory_of(ends, plan, site), bound);
+  if (bound.room() < 0 || plan.optimizer.post_validation) return bound;
+  const engine::Times times = price(ends, site);
+  const Outline outline(first, core, plan);
+  std::array<std::int64_t, 2> behind{};
+  for (std::size_t c = 0; c < ends.classes.size(); ++c) {
+    const Alone own = alone(ends.classes[c], times.classes[c]);
+    const int stage = ends.classes[c].stage;
+    bound.step_ps = std::max(bound.step_ps, own.step);
+    if (stage > 0) bound.step_ps = std::max(bound.step_ps, outline.fill() + own.from_first);
+    const schedule::Pass last = own.last == PassKind::forward  ? schedule::Pass::forward
+                                : own.last == PassKind::weight ? schedule::Pass::weight
+                                                               : schedule::Pass::backward;
+    behind[c] =
+        std::max<std::int64_t>(0, own.from_last - outline.length(last, stage, own.last_chunk));
+  }
+  if (plan.mesh.pp > 1)
+    bound.step_ps = std::max(bound.step_ps, outline.step(orders, environment, behind, site));
+  return bound;
+}
+
+SecondBound third_bound(const Plan& plan, answer::Site& site) {
+  SecondBound bound;
+  // One context-parallel rank of each stage speaks for all: the others can but hold it up. Experts
+  // are shared across them.
+  const bool thin = ranks_are_alike(site) && plan.mesh.cp > 1 && !plan.architecture.is_mixture() &&
+                    !schedule::find(plan.pipeline.schedule)->by_times;
+  program::Job job = thin ? program::build_stages(
+                                 plan, engine::environment(site.machine.gpu, site.profile.device))
+                           : answer::timed_job(plan, site);
+  const engine::Memory memory = memory_of(job, plan, site);
+  take_fullest(job, memory, bound);
+  if (bound.room() < 0) return bound;
+  const engine::Times times = price(job, site);
+  if (thin) {
+    mesh::Degrees degrees = job.mesh.degrees();
+    degrees.cp = degrees.ep = degrees.etp = degrees.replicas = degrees.ulysses = 1;
+    job.mesh = mesh::Mesh(degrees, job.mesh.order());
+  }
+  bound.step_ps = engine::least_step(job, times, memory).ps;
+  return bound;
+}
+
+}  // namespace sim::planner

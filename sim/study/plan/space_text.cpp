@@ -1,0 +1,452 @@
+// space_words.cpp — what the user's words leave of a space: domains of the fields that are
+// searched, and bases for everything else.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstdlib>
+#include <map>
+#include <set>
+
+#include "sim/input/fields/cluster_fields.h"
+#include "sim/input/plan/draft.h"
+#include "sim/input/fields/fields.h"
+#include "sim/input/fields/plan_fields.h"
+#include "sim/input/plan/whatif.h"
+#include "sim/base/text.h"
+#include "sim/study/plan/space.h"
+#include "sim/program/plan/context_plan.h"
+#include "sim/program/plan/recompute_modules.h"
+
+namespace sim::planner {
+
+namespace {
+
+using program::LayerPolicy;
+using program::Recompute;
+using program::RecomputeMethod;
+
+constexpr int largest_value = 1 << 20;
+constexpr std::int64_t most_bases = 4096;
+constexpr std::size_t most_problems = 20;  // of a question's values
+
+// "core_attn,mlp"; other words are the plan's to refuse.
+program::RecomputeModules modules_named(std::string_view list) {
+  program::RecomputeModules modules;
+  modules.core_attention = false;
+  for (std::size_t at = 0; at <= list.size();) {
+    const std::string_view name = list.substr(at, list.find(',', at) - at);
+    program::add_recompute_module(modules, name);
+    at += name.size() + 1;
+  }
+  return modules;
+}
+
+// "1,2,4" as numbers; problems where one is none, of the first values alone.
+void numbers(const input::Vary& vary, int least, std::vector<int>& to, Diagnostics& problems) {
+  std::set<int> seen;
+  for (const std::string& text : vary.values) {
+    int value = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (error != std::errc{} || end != text.data() + text.size() || value < least ||
+        value > largest_value) {
+      if (problems.size() == most_problems) return;
+      problems.push_back({fmt::format("command line, {}={}", vary.key, text.substr(0, 80)),
+                          fmt::format("takes whole numbers from {} to {}", least, largest_value)});
+    } else if (seen.insert(value).second) {
+      to.push_back(value);
+    }
+  }
+}
+
+void words_of(const input::Vary& vary, const std::vector<std::string>& choices,
+              std::vector<std::string>& to, Diagnostics& problems) {
+  std::set<std::string_view> seen;
+  for (const std::string& text : vary.values) {
+    if (!choices.empty() && std::ranges::find(choices, text) == choices.end()) {
+      if (problems.size() == most_problems) return;
+      problems.push_back(
+          {fmt::format("command line, {}={}", vary.key, text.substr(0, 80)),
+           fmt::format("is none of {}{}", fmt::join(choices, ", "), did_you_mean(text, choices))});
+    } else if (seen.insert(text).second) {
+      to.push_back(text);
+    }
+  }
+}
+
+std::vector<std::string> schedule_names() {
+  std::vector<std::string> names;
+  for (const schedule::Schedule& row : schedule::catalog()) names.emplace_back(row.name);
+  return names;
+}
+
+// A field that is searched takes its values; false: it is none of those.
+bool searched(const std::string& field, const input::Vary& vary, Domains& to,
+              Diagnostics& problems) {
+  const std::map<std::string, std::vector<int>*> counts = {
+      {"tp", &to.tp},
+      {"cp", &to.cp},
+      {"pp", &to.pp},
+      {"dp", &to.dp},
+      {"micro_batch", &to.micro_batch},
+      {"virtual_stages", &to.chunks},
+      {"recompute_layers", &to.recompute_layers},
+      {"offload_layers", &to.offload_layers}};
+  if (const auto at = counts.find(field); at != counts.end()) {
+    numbers(vary, field == "offload_layers" ? 0 : 1, *at->second, problems);
+    return true;
+  }
+  struct Row {
+    const char* field;
+    std::vector<std::string>* to;
+    std::vector<std::string> choices;
+  };
+  const Row rows[] = {{"schedule", &to.schedules, schedule_names()},
+                      {"zero", &to.zero, {"0", "1", "2", "3"}},
+                      {"rank_order", &to.rank_orders, {}},
+                      {"allocator_options", &to.allocator_options, {}},
+                      {"recompute", &to.recompute, {"none", "selective", "full"}},
+                      {"recompute_method", &to.recompute_method, {"uniform", "block"}},
+                      {"recompute_modules", &to.recompute_modules, {}}};
+  for (const Row& row : rows)
+    if (field == row.field) {
+      words_of(vary, row.choices, *row.to, problems);
+      return true;
+    }
+  return false;
+}
+
+// Fields that say how layers are split; parameters are shared.
+bool splits_layers(const std::string& field) {
+  for (const char* one : {"account_for_embedding", "account_for_loss", "first_stage_layers",
+                          "last_stage_layers", "layer_split", "pipeline_layout"})
+    if (field == one) return true;
+  return false;
+}
+bool shares_parameters(const std::string& field) {
+  return field == "data_parallel" || field == "distributed_optimizer" || field.starts_with("fsdp");
+}
+
+// What a search chooses by itself in other words, with what to write.
+std::string not_here(const std::string& field) {
+  if (field == "gpus" || field == "nodes") return "write --gpus N";
+  if (field == "model" || field == "cluster" || field == "architecture")
+    return "write rehearse plan MODEL CLUSTER";
+  if (field == "layers_per_virtual_stage") return "write virtual_stages";
+  if (field == "layer_choices")
+    return "write recompute and offload_layers; run what is found with layer_choices=planned";
+  if (field == "replica_microbatches")
+    return "run what is found with replica_microbatches=balanced";
+  if (field == "slices") return "run what is found with slices=balanced";
+  return "";
+}
+
+using Settings = std::vector<std::string>;
+
+// architecture.FIELD: the model with a field changed.
+bool changes_model(const std::string& key) {
+  return key.starts_with("architecture.");
+}
+
+// A field of a block, which has no other name.
+bool is_in_block(const std::string& key) {
+  return changes_model(key) || key.starts_with("fsdp.");
+}
+
+// Choices that the user did not name, beside what holds without them.
+const std::string unsaid_etp = "etp=1", unsaid_context = "context=";
+
+std::vector<Settings> combined(const std::vector<Settings>& axes) {
+  std::vector<Settings> all = {{}};
+  for (const Settings& axis : axes) {
+    std::vector<Settings> more;
+    for (const Settings& left : all)
+      for (const std::string& right : axis) {
+        more.push_back(left);
+        more.back().push_back(right);
+      }
+    all = std::move(more);
+  }
+  return all;
+}
+
+// Whether the framework that the user names shares sequences by PyTorch's context_parallel, which
+// has no other way. `any`: a plan of the model.
+bool shares_as_torch(Settings any, const Settings& settings) {
+  const auto named = std::ranges::find_if(
+      settings, [](const std::string& one) { return one.starts_with("framework="); });
+  if (named == settings.end()) return false;
+  any.push_back(named->substr(0, named->find(',')));  // of several the first
+  const Result<input::PlanFile> file = input::load_draft("", any);
+  return file && !program::context_method(file->plan).torch.empty();
+}
+
+}  // namespace
+
+Result<std::vector<Settings>> Space::unsaid_axes(const Question& question) const {
+  std::vector<Settings> axes;
+  Settings any = {"model=" + question.model,
+                  "cluster=" + question.cluster,
+                  "gpus=1",
+                  "global_batch=1",
+                  "sequence=1024",
+                  "tp=1",
+                  "cp=1",
+                  "pp=1"};
+  if (!domains_.context_said && domains_.cp != std::vector{1})
+    axes.push_back(shares_as_torch(any, question.settings)
+                       ? Settings{"", unsaid_context + "torch-alltoall"}
+                       : Settings{"", unsaid_context + "all-gather", unsaid_context + "ulysses"});
+  if (domains_.ep_said && domains_.etp_said) return axes;
+  for (const std::string& one : question.settings)
+    if (changes_model(one))
+      any.push_back(one.substr(0, one.find(',')));  // of several values the first
+  const Result<input::PlanFile> file = input::load_draft("", any);
+  if (!file) return file.errors();
+  const std::int64_t experts = file->plan.architecture.experts.count;
+  if (experts == 0) return axes;
+  if (!domains_.ep_said) {
+    Settings& ep = axes.emplace_back();
+    const int most = *std::ranges::max_element(question.gpus);
+    for (std::int64_t n = 1; n <= std::min<std::int64_t>(experts, most); n *= 2)
+      if (experts % n == 0) ep.push_back(fmt::format("ep={}", n));
+  }
+  if (!domains_.etp_said) axes.push_back({"", unsaid_etp});
+  return axes;
+}
+
+// `others`: of each base, the settings that are not searched.
+Diagnostics Space::load_bases(const Question& question,
+                              const std::vector<std::vector<std::string>>& others) {
+  Diagnostics problems;
+  for (const int gpus : question.gpus)
+    for (const Settings& other : others) {
+      Base base;
+      base.gpus = gpus;
+      Settings settings = {"model=" + question.model, "cluster=" + question.cluster,
+                           fmt::format("gpus={}", gpus)};
+      int ep = 1;
+      for (const std::string& one : other) {
+        if (one.empty()) continue;
+        settings.push_back(one);
+        if (one.starts_with("ep=")) ep = std::atoi(one.c_str() + 3);
+        base.shares_tensors |= !domains_.etp_said && one == unsaid_etp;
+        base.shares_sequences |= !domains_.context_said && one.starts_with(unsaid_context);
+      }
+      if (!domains_.ep_said && gpus % ep != 0) continue;
+      for (const std::string& one : settings) base.words += (base.words.empty() ? "" : " ") + one;
+      for (const char* one : {"tp=1", "cp=1", "pp=1", "micro_batch=1", "virtual_stages=1",
+                              "schedule=1f1b", "recompute=none"})
+        settings.emplace_back(one);
+      Result<input::PlanFile> file = input::load_draft("", settings);
+      if (!file) {
+        for (const Diagnostic& problem : file.errors()) problems.push_back(problem);
+        return problems;
+      }
+      base.file = *file;
+      bases_.push_back(std::move(base));
+    }
+  return problems;
+}
+
+Diagnostics Space::read(const Question& question) {
+  Diagnostics problems;
+  std::vector<std::vector<std::string>> axes;
+  std::map<std::string, std::string> said;  // by field
+  for (const std::string& text : question.settings) {
+    const Result<input::Vary> vary = input::parse_vary(text);
+    if (!vary) {
+      for (const Diagnostic& problem : vary.errors()) problems.push_back(problem);
+      continue;
+    }
+    std::string field;
+    if (!input::is_cluster_setting(text)) {
+      const input::FieldName name =
+          is_in_block(vary->key) ? input::FieldName{vary->key, ""} : input::plan_field(vary->key);
+      if (!name.problem.empty()) {
+        problems.push_back({"command line, " + text.substr(0, 80), name.problem});
+        continue;
+      }
+      field = name.field;
+      const auto [first, added] = said.emplace(field, text);
+      if (!added) {
+        problems.push_back({"command line, " + text.substr(0, 80),
+                            fmt::format("'{}' says it too; write {}={} with all values, or leave "
+                                        "one out",
+                                        first->second, field, "V1,V2")});
+        continue;
+      }
+      if (const std::string instead = not_here(field); !instead.empty()) {
+        problems.push_back({"command line, " + text.substr(0, 80), instead});
+        continue;
+      }
+      if (searched(field, *vary, domains_, problems)) continue;
+      domains_.context_said |= field == "context" || field == "ulysses";
+      domains_.ep_said |= field == "ep";
+      domains_.etp_said |= field == "etp";
+      domains_.reshard_said =
+          domains_.reshard_said || text.find("reshard_after_forward") != std::string::npos;
+      domains_.layers_said = domains_.layers_said || splits_layers(field);
+      domains_.sharding_said = domains_.sharding_said || shares_parameters(field);
+    }
+    std::vector<std::string>& axis = axes.emplace_back();
+    for (const std::string& value : vary->values) axis.push_back(vary->key + "=" + value);
+  }
+  if (domains_.sharding_said && !domains_.zero.empty())
+    problems.push_back({"command line, zero",
+                        "data_parallel and distributed_optimizer say it too; "
+                        "leave one out"});
+  const auto without_effect = [&](const char* field, const char* needed) {
+    const std::vector<std::string>& ways = domains_.recompute;
+    if (!said.contains(field) || ways.empty() || std::ranges::find(ways, needed) != ways.end())
+      return;
+    problems.push_back({fmt::format("command line, {}", field),
+                        fmt::format("is of recompute={}, which '{}' leaves out; leave one of them "
+                                    "out",
+                                    needed, said.at("recompute"))});
+  };
+  without_effect("recompute_layers", "full");
+  without_effect("recompute_method", "full");
+  without_effect("recompute_modules", "selective");
+  if (!problems.empty()) return problems;
+  if (!domains_.sharding_said) {
+    std::vector<std::string>& axis = axes.emplace_back();
+    for (const std::string& stage :
+         domains_.zero.empty() ? std::vector<std::string>{"1", "2", "3"} : domains_.zero)
+      axis.push_back("zero=" + stage);
+  }
+  const Result<std::vector<Settings>> unsaid = unsaid_axes(question);
+  if (!unsaid) return unsaid.errors();
+  axes.insert(axes.end(), unsaid->begin(), unsaid->end());
+  double bases = static_cast<double>(question.gpus.size());
+  for (const auto& axis : axes) bases *= static_cast<double>(axis.size());
+  if (bases > static_cast<double>(most_bases)) {
+    std::string wide;
+    for (const auto& axis : axes)
+      if (axis.size() > 1)  // the last one is a word, the first may be what holds without any
+        wide += fmt::format("{}{} ({} values)", wide.empty() ? "" : ", ",
+                            axis.back().substr(0, axis.back().find('=')), axis.size());
+    if (question.gpus.size() > 1)
+      wide += fmt::format("{}gpus ({} values)", wide.empty() ? "" : ", ", question.gpus.size());
+    return {{"command line",
+             fmt::format("{:.3g} combinations of fields that change the machine or the model's "
+                         "numerics; at most {} are searched, each with all degrees and schedules: "
+                         "fix some of {}",
+                         bases, most_bases, wide)}};
+  }
+  problems = load_bases(question, combined(axes));
+  if (problems.empty()) problems = absent_modules();
+  return problems;
+}
+
+// Modules that are named and that no base's network has.
+Diagnostics Space::absent_modules() const {
+  Diagnostics problems;
+  for (const std::string& one : domains_.recompute_modules) {
+    std::vector<std::string> absent;
+    const bool somewhere = std::ranges::any_of(bases_, [&](const Base& base) {
+      absent = program::absent_modules(modules_named(one), base.file.plan.architecture);
+      return absent.empty();
+    });
+    if (!somewhere && !absent.empty())
+      problems.push_back({"command line, recompute_modules", absent.front()});
+  }
+  return problems;
+}
+
+void Space::fill_domains() {
+  if (domains_.rank_orders.empty()) {
+    const std::string& own = bases_.front().file.plan.mesh.rank_order;
+    domains_.rank_orders = {own};
+    if (own.empty()) domains_.rank_orders.emplace_back("tp-cp-ep-pp-dp");
+  }
+  if (domains_.allocator_options.empty()) {
+    const std::string& own = bases_.front().file.plan.environment.allocator_options;
+    domains_.allocator_options = {own};
+    if (own.empty()) domains_.allocator_options.emplace_back("expandable_segments:True");
+  }
+  const auto allowed = [](const std::vector<std::string>& said, const char* one) {
+    return said.empty() || std::ranges::find(said, one) != said.end();
+  };
+  // A mixture whose layers all have experts has no MLP to run again.
+  const auto reaches_a_layer = [&](const LayerPolicy& policy) {
+    return std::ranges::any_of(bases_, [&](const Base& base) {
+      return program::absent_modules(policy.recompute_modules, base.file.plan.architecture)
+          .empty();
+    });
+  };
+  if (allowed(domains_.recompute, "none")) policies_.push_back({LayerPolicy{}, "", false});
+  if (allowed(domains_.recompute, "selective")) {
+    // The core of attention is run again by flash attention itself.
+    std::vector<std::string> modules = domains_.recompute_modules;
+    if (modules.empty()) modules = {"mlp"};
+    if (domains_.recompute_modules.empty() && !domains_.recompute.empty())
+      modules.insert(modules.begin(), "core_attn");
+    for (const std::string& one : modules) {
+      LayerChoice choice;
+      choice.policy.recompute = Recompute::selective;
+      choice.policy.recompute_modules = modules_named(one);
+      choice.modules = one;
+      if (reaches_a_layer(choice.policy)) policies_.push_back(choice);
+    }
+  }
+  if (!allowed(domains_.recompute, "full")) return;
+  for (const auto& [name, method] : {std::pair{"uniform", RecomputeMethod::uniform},
+                                     std::pair{"block", RecomputeMethod::block}}) {
+    if (!allowed(domains_.recompute_method, name)) continue;
+    LayerChoice choice;
+    choice.policy.recompute = Recompute::full;
+    choice.policy.recompute_method = method;
+    if (domains_.recompute_layers.empty()) {
+      choice.eighths = method == RecomputeMethod::block;
+      policies_.push_back(choice);
+    }
+    for (const int layers : domains_.recompute_layers) {
+      choice.policy.recompute_layers = layers;
+      policies_.push_back(choice);
+    }
+  }
+}
+
+// An upper bound of the plans, by sizes of the domains alone.
+std::string Space::too_large() const {
+  const auto size = [](const auto& said, std::size_t otherwise) {
+    return static_cast<double>(said.empty() ? otherwise : said.size());
+  };
+  double policies = 0;
+  for (const LayerChoice& choice : policies_) policies += choice.eighths ? 7 : 1;
+  const double below =
+      size(domains_.micro_batch, 7) * size(domains_.schedules, 14) * size(domains_.chunks, 3) *
+      (domains_.layers_said ? 1 : 2) * policies * size(domains_.offload_layers, 1) *
+      static_cast<double>(domains_.rank_orders.size()) *
+      static_cast<double>(domains_.allocator_options.size()) * static_cast<double>(bases_.size());
+  const double meshes = size(domains_.tp, 4) * size(domains_.cp, 4) * size(domains_.pp, 6) / 2;
+  constexpr double most = 1e9;  // of this bound: half of it breaks rules, schedules take few chunks
+  // Variants of a core are numbered in 16 bits.
+  const bool numbered = domains_.rank_orders.size() * domains_.allocator_options.size() < 1 << 16;
+  if (below * meshes <= most && numbered) return "";
+  std::vector<std::pair<std::size_t, std::string>> wide;
+  const auto add = [&](const char* name, std::size_t count) {
+    if (count > 1) wide.emplace_back(count, name);
+  };
+  add("tp", domains_.tp.size());
+  add("cp", domains_.cp.size());
+  add("pp", domains_.pp.size());
+  add("micro_batch", domains_.micro_batch.size());
+  add("virtual_stages", domains_.chunks.size());
+  add("schedule", domains_.schedules.size());
+  add("recompute_layers", domains_.recompute_layers.size());
+  add("recompute_modules", domains_.recompute_modules.size());
+  add("offload_layers", domains_.offload_layers.size());
+  add("rank_order", domains_.rank_orders.size());
+  add("allocator_options", domains_.allocator_options.size());
+  add("gpus, and fields that are not searched by themselves", bases_.size());
+  std::ranges::sort(wide, std::greater<>());
+  std::string text;
+  for (const auto& [count, name] : wide)
+    text += fmt::format("{}{} ({} values)", text.empty() ? "" : ", ", name, count);
+  return fmt::format("the space has about {:.2g} plans; at most {} are searched: fix some of {}",
+                     below * meshes, max_plans, text);
+}
+
+}  // namespace sim::planner

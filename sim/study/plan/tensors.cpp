@@ -1,0 +1,104 @@
+// tensors.cpp — what the tensors of a program hold together.
+#include <algorithm>
+
+#include "sim/study/plan/bounds.h"
+#include "sim/program/ir/parameter.h"
+
+namespace sim::planner {
+
+using program::Instruction;
+using program::Op;
+
+namespace {
+
+// What a block does to memory.
+struct MemoryStep {
+  Op op;
+  program::Space space, to_space;
+  std::uint32_t index, to_index;
+  std::int64_t bytes;
+};
+
+constexpr std::int64_t allocator_unit = 512;  // of PyTorch's caching allocator
+
+class Tensors {
+ public:
+  explicit Tensors(const program::Program& program)
+      : program_(program),
+        frames_(program.fixed_slots + program.local_slots),
+        slots_(frames_ + std::size_t{program.frames} * program.frame_slots) {
+    for (const program::Block& block : program.blocks) {
+      std::vector<MemoryStep>& steps = steps_.emplace_back();
+      for (const Instruction& i : block.code) {
+        if (i.op == Op::alloc)
+          steps.push_back(
+              {i.op, i.space, {}, i.index, 0, program::round_up(i.value, allocator_unit)});
+        if (i.op == Op::free) steps.push_back({i.op, i.space, {}, i.index, 0, 0});
+        if (i.op == Op::move) {
+          const program::Slot to = program::destination(i);
+          steps.push_back({i.op, i.space, to.space, i.index, to.index, 0});
+        }
+      }
+    }
+  }
+
+  void run(const std::vector<program::Pass>& passes, std::size_t most) {
+    for (std::size_t p = 0; p < std::min(most, passes.size()); ++p) {
+      const std::size_t frame = frames_ + std::size_t{passes[p].frame} * program_.frame_slots;
+      for (const program::Call& call : program_.templates[passes[p].pattern].calls)
+        for (const MemoryStep& step : steps_[call.block]) run(step, frame, frame + call.layer_base);
+    }
+  }
+
+  std::int64_t peak() const { return peak_; }
+
+ private:
+  std::int64_t& slot(program::Space space, std::uint32_t index, std::size_t frame,
+                     std::size_t layer) {
+    switch (space) {
+      case program::Space::fixed:
+        return slots_[index];
+      case program::Space::local:
+        return slots_[program_.fixed_slots + index];
+      case program::Space::microbatch:
+        return slots_[frame + index];
+      case program::Space::layer:
+        break;
+    }
+    return slots_[layer + index];
+  }
+
+  void run(const MemoryStep& step, std::size_t frame, std::size_t layer) {
+    std::int64_t& own = slot(step.space, step.index, frame, layer);
+    if (step.op == Op::alloc) {
+      held_ += step.bytes - own;
+      own = step.bytes;
+      peak_ = std::max(peak_, held_);
+    } else if (step.op == Op::free) {
+      held_ -= own;
+      own = 0;
+    } else {
+      const std::int64_t bytes = own;
+      own = 0;
+      slot(step.to_space, step.to_index, frame, layer) = bytes;
+    }
+  }
+
+  const program::Program& program_;
+  std::size_t frames_;
+  std::vector<std::int64_t> slots_;
+  std::vector<std::vector<MemoryStep>> steps_;  // by block
+  std::int64_t held_ = 0, peak_ = 0;
+};
+
+}  // namespace
+
+std::int64_t bytes_of_tensors(const program::Program& program) {
+  Tensors tensors(program);
+  tensors.run(program.setup, program.setup.size());
+  tensors.run(program.first_step, program.first_step.size());
+  tensors.run(program.step, program.first_step.size());
+  return tensors.peak();
+}
+
+}  // namespace sim::planner

@@ -1,0 +1,256 @@
+#include "sim/study/tune/fixes.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <utility>
+
+#include "sim/program/plan/shards.h"
+
+namespace sim::study {
+
+namespace {
+
+using program::Plan;
+using program::Recompute;
+using program::RecomputeMethod;
+
+int chunk_layers(const Plan& plan) {
+  return std::min(plan.chunk_layers(0, 0),
+                  plan.chunk_layers(plan.mesh.pp - 1, plan.pipeline.virtual_stages - 1));
+}
+
+void recompute_block(Plan& plan, int layers) {
+  plan.policy.recompute = Recompute::full;
+  plan.policy.recompute_method = RecomputeMethod::block;
+  plan.policy.recompute_layers = layers;
+}
+
+std::string block_text(int layers) {
+  return fmt::format("recompute=full recompute_method=block recompute_layers={}", layers);
+}
+
+// The most layers, below an even share, of a stage at one end with which the others still share the
+// rest evenly; 0: there is no such split.
+int smaller_end(const Plan& plan) {
+  const bool even = plan.pipeline.first_stage_layers == 0 && plan.pipeline.last_stage_layers == 0 &&
+                    !plan.pipeline.account_for_embedding && !plan.pipeline.account_for_loss;
+  if (!even || plan.mesh.pp == 1) return 0;
+  const int layers = static_cast<int>(plan.architecture.layers);
+  const int given_away =
+      (plan.mesh.pp - 1) * plan.pipeline.virtual_stages;  // a layer a chunk of the others
+  return std::max(0, layers / plan.mesh.pp - given_away);
+}
+
+// Twice the degree at half the replicas, with a batch that still divides.
+bool trade_replicas(Plan& plan, int& degree) {
+  if (plan.mesh.dp % 2 != 0) return false;
+  degree *= 2;
+  plan.mesh.dp /= 2;
+  return true;
+}
+
+}  // namespace
+
+std::vector<Change> single_changes(const Plan& plan, const answer::Site& site) {
+  std::vector<Change> changes;
+  const auto offer = [&](const std::string& text, const std::function<bool(Plan&)>& change) {
+    Plan other = plan;
+    if (change(other) && problems(other, site).empty()) changes.push_back({text, other});
+  };
+  offer("avoid_record_streams=true",
+        [](Plan& p) { return !std::exchange(p.environment.avoid_record_streams, true); });
+  offer("allocator_options=expandable_segments:True", [](Plan& p) {
+    const bool has =
+        p.environment.allocator_options.find("expandable_segments:True") != std::string::npos;
+    if (!has && !p.environment.allocator_options.empty()) p.environment.allocator_options += ",";
+    p.environment.allocator_options += "expandable_segments:True";
+    return !has;
+  });
+  offer("distributed_optimizer=true", [](Plan& p) {
+    return !p.shards_parameters() && !std::exchange(p.sharding.distributed_optimizer, true);
+  });
+  offer("sequence_parallel=true",
+        [](Plan& p) { return p.mesh.tp > 1 && !std::exchange(p.mesh.sequence_parallel, true); });
+  for (int size = plan.batch.micro_batch / 2; size > 0 && plan.batch.micro_batch % size == 0;
+       size /= 2) {
+    offer(fmt::format("micro_batch={}", size), [&](Plan& p) {
+      p.batch.micro_batch = size;
+      return true;
+    });
+  }
+  offer("attention=flash", [](Plan& p) {
+    return std::exchange(p.stack.attention, program::AttentionBackend::flash) ==
+           program::AttentionBackend::unfused;
+  });
+  offer("recompute=selective", [](Plan& p) {
+    const bool helps = p.policy.recompute == Recompute::none;
+    p.policy.recompute = Recompute::selective;
+    return helps && p.stack.attention == program::AttentionBackend::unfused;
+  });
+  // Layer by layer, then whole groups: `fewest_layers` finds how many.
+  offer(block_text(chunk_layers(plan)), [&](Plan& p) {
+    const bool helps = p.policy.recompute != Recompute::full;
+    recompute_block(p, chunk_layers(p));
+    return helps;
+  });
+  offer("recompute=full", [](Plan& p) {
+    return std::exchange(p.policy.recompute, Recompute::full) != Recompute::full;
+  });
+  const int end = smaller_end(plan);
+  offer(fmt::format("first_stage_layers={}", end), [&](Plan& p) {
+    p.pipeline.first_stage_layers = end;
+    return end > 0;
+  });
+  offer(fmt::format("last_stage_layers={}", end), [&](Plan& p) {
+    p.pipeline.last_stage_layers = end;
+    return end > 0;
+  });
+  for (const int stage : {2, 3}) {
+    offer(fmt::format("zero={}", stage), [&](Plan& p) {
+      if (p.shards_parameters() || p.mesh.dp * p.mesh.cp == 1) return false;
+      program::shard_parameters(p, program::DataParallelism::fsdp2, stage == 3);
+      return true;
+    });
+  }
+  offer("fsdp.reshard_after_forward=true", [](Plan& p) {
+    return p.shards_parameters() && !std::exchange(p.sharding.fsdp.reshard_after_forward, true);
+  });
+  offer(fmt::format("tp={}", 2 * plan.mesh.tp),
+        [](Plan& p) { return trade_replicas(p, p.mesh.tp); });
+  offer(fmt::format("cp={}", 2 * plan.mesh.cp),
+        [](Plan& p) { return trade_replicas(p, p.mesh.cp); });
+  offer(fmt::format("pp={}", 2 * plan.mesh.pp),
+        [](Plan& p) { return trade_replicas(p, p.mesh.pp); });
+  offer("virtual_stages=1 schedule=1f1b", [](Plan& p) {
+    p.pipeline.schedule = "1f1b";
+    return std::exchange(p.pipeline.virtual_stages, 1) > 1;
+  });
+  offer("schedule=1f1b", [](Plan& p) {
+    return p.pipeline.virtual_stages == 1 && p.mesh.pp > 1 &&
+           std::exchange(p.pipeline.schedule, "1f1b") != "1f1b";
+  });
+  return changes;
+}
+
+namespace {
+
+// The fewest layers of a chunk whose recomputation lets the plan fit, by bisection: recomputing one
+// more never needs more. REQUIRES: `all`, which recomputes every layer, fits.
+Fix fewest_layers(const Plan& plan, answer::Site& site, Fix all) {
+  int fits = chunk_layers(plan), fails = 0;
+  while (fits - fails > 1) {
+    Plan other = plan;
+    const int layers = (fits + fails) / 2;
+    recompute_block(other, layers);
+    if (!problems(other, site).empty()) break;
+    answer::Answer answer = evaluate(other, site);
+    if (answer.run.fits()) {
+      fits = layers;
+      all = {block_text(layers), std::move(answer)};
+    } else {
+      fails = layers;
+    }
+  }
+  return all;
+}
+
+// Two changes together, the smaller ones first, until `enough` fit.
+std::vector<Fix> fitting_pairs(const std::vector<Change>& singles, answer::Site& site) {
+  constexpr std::size_t enough = 3, most_replays = 40;
+  struct Pair {
+    std::size_t size;
+    Change change;
+  };
+  std::vector<Pair> pairs;
+  for (std::size_t i = 0; i < singles.size(); ++i) {
+    const std::vector<Change> more = single_changes(singles[i].plan, site);
+    for (std::size_t j = 0; j < more.size(); ++j)
+      pairs.push_back({i + j, {singles[i].text + " " + more[j].text, more[j].plan}});
+  }
+  std::stable_sort(pairs.begin(), pairs.end(),
+                   [](const Pair& a, const Pair& b) { return a.size < b.size; });
+  std::vector<Fix> found;
+  std::set<std::string> seen;
+  for (const Pair& pair : pairs) {
+    if (found.size() == enough || seen.size() == most_replays) break;
+    if (!seen.insert(output::line(output::to_json(pair.change.plan))).second) continue;
+    answer::Answer answer = evaluate(pair.change.plan, site);
+    if (answer.run.fits()) found.push_back({pair.change.text, std::move(answer)});
+  }
+  return found;
+}
+
+}  // namespace
+
+Fixes find_fixes(const Plan& plan, answer::Site& site, bool pairs) {
+  Fixes fixes;
+  fixes.unlimited_step = evaluate_unlimited(plan, site).run.step_time;
+  const std::vector<Change> singles = single_changes(plan, site);
+  bool any = false;
+  for (const Change& change : singles) {
+    Fix fix{change.text, evaluate(change.plan, site)};
+    any = any || fix.answer.run.fits();
+    const bool block = change.plan.policy.recompute == Recompute::full &&
+                       change.plan.policy.recompute_method == RecomputeMethod::block &&
+                       plan.policy.recompute != Recompute::full;
+    if (block && fix.answer.run.fits()) fix = fewest_layers(plan, site, std::move(fix));
+    fixes.fixes.push_back(std::move(fix));
+  }
+  if (any || !pairs) return fixes;
+  std::vector<Fix> two = fitting_pairs(singles, site);
+  fixes.pairs = !two.empty();
+  if (fixes.pairs) fixes.fixes = std::move(two);
+  return fixes;
+}
+
+namespace {
+
+// What the change does to the step time, as a fraction.
+double cost(const Fixes& fixes, const Fix& fix) {
+  return seconds(fix.answer.run.step_time) / seconds(fixes.unlimited_step) - 1;
+}
+
+}  // namespace
+
+std::vector<output::Block> fixes_blocks(const Fixes& fixes, const std::string& key) {
+  using output::Json;
+  if (fixes.fixes.empty()) {
+    return {output::Note{"", "no single change of the plan is possible"},
+            output::Data{key, Json::array()}};
+  }
+  const std::string what =
+      fixes.pairs ? "no single change is enough; pairs that are, smallest first, each replayed"
+                  : "single changes of the plan, smallest first, each replayed";
+  output::Rows rows{
+      key,
+      fmt::format("{} (tp, cp, pp: at the same number of GPUs)\n"
+                  "  cost: against the plan as it is on GPUs with memory enough, {:.2f} s a step",
+                  what, seconds(fixes.unlimited_step)),
+      {{"change", "change", "", 0, true},
+       {"", "replay says", "", 0, true},
+       {"fits"},
+       {"peak_reserved_bytes", "reserved", "GiB", 1, false, "", 1.0 / (1 << 30)},
+       {"capacity_bytes", "of", "", 1, false, "", 1.0 / (1 << 30)},
+       {"step_time_ps", "step", "s", 2, false, "", 1e-12},
+       {"cost_fraction", "cost", "", 1, false, " %", 100, output::Show::change}},
+      {}};
+  for (const Fix& fix : fixes.fixes) {
+    const engine::RunReport& run = fix.answer.run;
+    std::vector<Json> cells = {fix.change, run.fits() ? "fits" : "out of memory", run.fits()};
+    if (run.fits()) {
+      const engine::ClassReport& who = answer::fullest(run);
+      cells.insert(cells.end(),
+                   {Json(who.peak_reserved.n), Json(who.capacity.n), Json(run.step_time.ps),
+                    Json(output::rounded(cost(fixes, fix), 6))});
+    }
+    cells.resize(rows.columns.size());
+    rows.cells.push_back(std::move(cells));
+  }
+  return {std::move(rows)};
+}
+
+}  // namespace sim::study

@@ -1,0 +1,30 @@
+// whatif.h — one plan under changed conditions: every variant is an answer of its own, side by
+// side.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "sim/input/plan/whatif.h"
+#include "sim/base/result.h"
+#include "sim/output/documents/whatif_document.h"
+
+namespace sim::study {
+
+struct WhatifSettings {
+  std::string plan;                   // path; "": settings only
+  std::vector<std::string> settings;  // of the base and of every variant
+  double price_per_gpu_hour = 0;      // 0: that of the cluster, if it has one
+  bool coupled = false;               // all transfers of the step share one network
+  engine::MemoryDetail memory = engine::MemoryDetail::exact;
+  int workers = 1;
+};
+
+// The base, then the variants in order. A variant that is impossible is a row with the reason; a
+// base that cannot be loaded is an error. `go_on` is asked often with the rows that are done.
+Result<std::vector<output::WhatifRow>> whatif(const WhatifSettings& settings,
+                                              const std::vector<input::Variant>& variants,
+                                              const std::function<bool(std::size_t done)>& go_on);
+
+}  // namespace sim::study

@@ -1,0 +1,113 @@
+// bounded.cpp — replays that look at memory in part, or not at all, against whole ones.
+#include <catch2/catch.hpp>
+
+#include "sample.h"
+#include "sim/engine/fast/dataflow.h"
+#include "tests/program/draw.h"
+
+using namespace sim;
+using engine::MemoryDetail;
+
+namespace {
+
+struct Asked {
+  program::Job job;
+  engine::Times times;
+  engine::Memory memory;
+
+  engine::RunReport run(MemoryDetail detail, bool until_out = false) const {
+    engine::Options options;
+    options.memory = detail;
+    options.until_out = until_out;
+    return engine::run(job, times, memory, options);
+  }
+};
+
+Asked asked(const program::Plan& plan, Bytes total) {
+  Asked all{sample::job(plan), {}, {}};
+  all.times = sample::times(all.job);
+  all.memory = sample::memory(all.job, total);
+  return all;
+}
+
+// The exact peaks lie within the bounds, and the outcome is the same; whether a range was given.
+bool check_bounds(const Asked& one, const engine::RunReport& exact) {
+  const engine::RunReport bounded = one.run(MemoryDetail::bounded);
+  REQUIRE(bounded.fits() == exact.fits());
+  const engine::RunReport until_out = one.run(MemoryDetail::exact, true);
+  REQUIRE(until_out.fits() == exact.fits());
+  if (exact.fits()) REQUIRE(until_out.step_time == exact.step_time);
+  for (std::size_t c = 0; c < exact.classes.size(); ++c) {
+    const engine::ClassReport &a = exact.classes[c], &b = bounded.classes[c];
+    INFO("class " << c << ": " << b.peak_reserved.n << " " << a.peak_reserved.n << " "
+                  << b.reserved_most.n);
+    REQUIRE(b.peak_reserved <= a.peak_reserved);
+    REQUIRE(b.needed <= a.needed);
+    if (!exact.fits()) continue;  // may have ended where that was sure
+    REQUIRE(a.peak_reserved <= b.reserved_most);
+    if (bounded.bounded) REQUIRE(b.reserved_most <= b.capacity);
+    if (!bounded.bounded) REQUIRE(a.peak_reserved == b.peak_reserved);
+  }
+  if (!exact.fits()) {
+    // Of the classes that are known to run out each does, at the same place.
+    for (const std::size_t c : bounded.out_of_memory) {
+      const auto &a = exact.classes[c].out_of_memory, &b = bounded.classes[c].out_of_memory;
+      REQUIRE((a && b && a->requested == b->requested && a->place.pass == b->place.pass));
+    }
+    return bounded.bounded;
+  }
+  // Driver calls behind the end of the replay of memory are not seen: they can but take time.
+  REQUIRE(bounded.step_time <= exact.step_time);
+  if (!bounded.bounded) REQUIRE(bounded.step_time == exact.step_time);
+  return bounded.bounded;
+}
+
+}  // namespace
+
+TEST_CASE("engine: exact peaks lie within the bounds on drawn plans, at any capacity") {
+  int ranges = 0, runs_out = 0;
+  for (std::uint64_t number = 0; number < 60; ++number) {
+    program::Plan plan = sample::draw_legal(number);
+    // Long steps: the more microbatches, the more is left out.
+    plan.batch.global_batch *= 16;
+    for (int& count : plan.batch.replica_microbatches) count *= 16;
+    if (!program::problems(plan).empty()) continue;
+    INFO("draw " << number << ": " << plan.pipeline.schedule << " " << short_name(plan));
+    const Asked roomy = asked(plan, Bytes{std::int64_t{1} << 46});
+    const engine::RunReport exact = roomy.run(MemoryDetail::exact);
+    ranges += check_bounds(roomy, exact);
+    std::int64_t most = 0;
+    for (const auto& c : exact.classes) most = std::max(most, c.peak_reserved.n);
+    for (const std::int64_t percent : {95, 200}) {
+      INFO("capacity " << percent << " % of the peak");
+      const Asked tight = asked(plan, Bytes{most / 100 * percent});
+      const engine::RunReport known = tight.run(MemoryDetail::exact);
+      ranges += check_bounds(tight, known);
+      runs_out += !known.fits();
+    }
+  }
+  CHECK(ranges >= 5);
+  CHECK(runs_out >= 10);
+}
+
+TEST_CASE("engine: time alone is the time of the step, or less where memory asks the driver") {
+  int same = 0;
+  for (std::uint64_t number = 0; number < 120; ++number) {
+    const program::Plan plan = sample::draw_legal(number);
+    INFO("draw " << number << ": " << plan.pipeline.schedule << " " << short_name(plan));
+    const Asked one = asked(plan, Bytes{std::int64_t{1} << 46});
+    const engine::RunReport exact = one.run(MemoryDetail::exact);
+    const engine::RunReport time = one.run(MemoryDetail::none);
+    // Ranks that do not meet at the end of a step: in the steps before there are driver calls too.
+    if (one.job.ends_together) REQUIRE(time.step_time <= exact.step_time);
+    REQUIRE(time.fits());
+    for (const auto& c : time.classes) REQUIRE(c.peak_reserved.n == 0);
+    if (one.job.ends_together)
+      REQUIRE(time.step_time == engine::least_step(one.job, one.times, one.memory));
+    same += time.step_time == exact.step_time;
+    Duration sum{};
+    for (const Duration d : time.classes[0].accounts) sum += d;
+    REQUIRE(sum == time.step_time);
+  }
+  CHECK(same >= 60);
+}

@@ -1,0 +1,188 @@
+#include "sim/answer/interval.h"
+
+#include <catch2/catch.hpp>
+#include <cmath>
+
+using namespace sim;
+using namespace sim::output;
+using input::ResidualOf;
+
+namespace {
+
+const Situation here = {"a100-80", "Megatron-LM", true, false};
+
+// Residuals first, first + step, ... of one source.
+input::ResidualGroup group(const std::string& source, int count, double first, double step) {
+  input::ResidualGroup made;
+  made.profile = here.profile;
+  made.framework = here.framework;
+  made.many_nodes = here.many_nodes;
+  made.source = source;
+  for (int i = 0; i < count; ++i) made.values.push_back(first + step * i);
+  return made;
+}
+
+}  // namespace
+
+TEST_CASE("output: an interval leaves five percent of the ranks outside on each side") {
+  // 99 residuals -0.49, -0.48, ... 0.49; the i-th stands at i / 100, so 5 % is the 5th, -0.45.
+  const input::RunResiduals residuals = {"", {group("s", 99, -0.49, 0.01)}};
+  const auto found = spread(residuals, ResidualOf::time, here);
+  REQUIRE(found);
+  CHECK(found->low == Approx(-0.45));
+  CHECK(found->high == Approx(0.45));
+  CHECK(found->samples == 99);
+  CHECK(found->sources == 1);
+  // A time of 2 s: 2 e^-0.45 to 2 e^0.45. A rate is the other way round.
+  CHECK(around(2, *found).low == Approx(2 * std::exp(-0.45)));
+  CHECK(around_inverse(2, *found).low == Approx(2 * std::exp(-0.45)));
+  CHECK(around_inverse(2, *found).high == Approx(2 * std::exp(0.45)));
+}
+
+TEST_CASE("output: points of percent are added, and stay between none and all") {
+  Spread ten;
+  ten.low = -10;
+  ten.high = 5;
+  const auto is = [&](double percent, double low, double high) {
+    const Interval found = around_points(percent, ten);
+    CHECK(found.low == low);
+    CHECK(found.high == high);
+  };
+  is(50, 40, 55);
+  is(10.5, 0.5, 15.5);
+  is(9, 0, 14);
+  is(94.5, 84.5, 99.5);
+  is(97, 87, 100);
+}
+
+TEST_CASE("output: an interval holds the prediction and gives the empty tail to the other side") {
+  // 99 residuals 0.01 ... 0.99: every run was slower. 90 % lie between 0 and the 90th, 0.90.
+  const input::RunResiduals residuals = {"", {group("s", 99, 0.01, 0.01)}};
+  const auto found = spread(residuals, ResidualOf::time, here);
+  REQUIRE(found);
+  CHECK(found->low == 0);
+  CHECK(found->high == Approx(0.90));
+  // And the mirror image: -0.99 ... -0.01.
+  const input::RunResiduals faster = {"", {group("s", 99, -0.99, 0.01)}};
+  CHECK(spread(faster, ResidualOf::time, here)->low == Approx(-0.90));
+  CHECK(spread(faster, ResidualOf::time, here)->high == 0);
+}
+
+TEST_CASE("output: few residuals give Student's interval") {
+  // -0.1 and 0.1, four times each: mean 0, deviation sqrt(8 x 0.01 / 7) = 0.10690; the 95 %
+  // quantile with 7 degrees of freedom is 1.89458; 1.89458 x 0.10690 x sqrt(1 + 1/8) = 0.21482.
+  input::RunResiduals residuals = {"", {group("s", 4, -0.1, 0)}};
+  for (int i = 0; i < 4; ++i) residuals.groups[0].values.push_back(0.1);
+  const auto found = spread(residuals, ResidualOf::time, here);
+  REQUIRE(found);
+  CHECK(found->high == Approx(0.21482).epsilon(1e-4));
+  CHECK(found->low == Approx(-0.21482).epsilon(1e-4));
+}
+
+TEST_CASE("output: a situation that was not measured takes the next wider class") {
+  const input::RunResiduals residuals = {"", {group("s", 40, -0.2, 0.01)}};
+  Situation other = here;
+  other.context_parallel = true;
+  CHECK(spread(residuals, ResidualOf::time, other)->of == "a100-80, Megatron-LM, several nodes");
+  other.many_nodes = false;
+  CHECK(spread(residuals, ResidualOf::time, other)->of == "a100-80, Megatron-LM");
+  CHECK_FALSE(spread(residuals, ResidualOf::bubble, here));
+  CHECK_FALSE(spread(residuals, ResidualOf::time, here, "s"));  // nothing but its own source
+}
+
+TEST_CASE("output: in a wider class each source counts the same") {
+  // 900 residuals of 0 beside 30 of 1: by rows 97 % are 0, by sources half of them are.
+  input::RunResiduals residuals = {"", {group("big", 900, 0, 0), group("small", 30, 1, 0)}};
+  CHECK(spread(residuals, ResidualOf::time, here)->high == 0);
+  Situation other = here;
+  other.many_nodes = false;
+  CHECK(spread(residuals, ResidualOf::time, other)->high == Approx(1));
+}
+
+TEST_CASE("output: rows that a profile was fitted on count only when there are no others") {
+  input::RunResiduals residuals = {"", {group("fit", 50, 0, 0), group("other", 50, -0.25, 0.01)}};
+  residuals.groups[0].fitted = true;
+  CHECK(spread(residuals, ResidualOf::time, here)->samples == 50);
+  CHECK(spread(residuals, ResidualOf::time, here)->high > 0.2);
+  residuals.groups.pop_back();
+  CHECK(spread(residuals, ResidualOf::time, here)->samples == 50);
+}
+
+TEST_CASE("output: an unknown framework gets the widest of its kind on its GPU") {
+  input::RunResiduals residuals = {
+      "", {group("a", 99, -0.49, 0.01), group("b", 99, -0.98, 0.02), group("c", 99, -4.9, 0.1)}};
+  residuals.groups[1].framework = "NeMo";
+  residuals.groups[2].framework = "composer FSDP";
+  residuals.groups[2].shards = true;
+  Situation other = here;
+  other.framework = "";
+  const auto found = spread(residuals, ResidualOf::time, other);
+  REQUIRE(found);
+  CHECK(found->low == Approx(-0.90));
+  CHECK(found->high == Approx(0.90));
+  CHECK(found->samples == 198);
+  CHECK(found->of == "the widest of 2 classes");
+  CHECK(found->own_gpu);
+  CHECK_FALSE(found->own_framework);
+  // Both sources together, each counting the same: between the one's and the other's.
+  other.framework = "never measured";
+  const auto pooled = spread(residuals, ResidualOf::time, other);
+  CHECK(pooled->low > -0.90);
+  CHECK(pooled->low < -0.45);
+  CHECK_FALSE(pooled->own_framework);
+  other.shards = true;
+  CHECK(spread(residuals, ResidualOf::time, other)->low == Approx(-4.5));
+  CHECK(spread(residuals, ResidualOf::time, here)->low == Approx(-0.45));
+}
+
+TEST_CASE("output: where one class alone was measured it has its own name") {
+  const input::RunResiduals residuals = {"", {group("s", 40, -0.2, 0.01)}};
+  Situation other = here;
+  other.framework = "";
+  const auto found = spread(residuals, ResidualOf::time, other);
+  REQUIRE(found);
+  CHECK(found->of.find("widest") == std::string::npos);
+  CHECK(found->of.find("Megatron-LM") != std::string::npos);
+  CHECK(found->samples == 40);
+}
+
+TEST_CASE("output: mixtures of experts and dense models have residuals of their own") {
+  input::RunResiduals residuals = {"", {group("a", 99, -0.49, 0.01), group("b", 99, -4.9, 0.1)}};
+  residuals.groups[1].mixture = true;
+  CHECK(spread(residuals, ResidualOf::time, here)->low == Approx(-0.45));
+  Situation other = here;
+  other.mixture = true;
+  CHECK(spread(residuals, ResidualOf::time, other)->low == Approx(-4.5));
+}
+
+TEST_CASE("output: a GPU that nobody ran on has what its framework does elsewhere and says so") {
+  input::RunResiduals residuals = {"", {group("a", 99, -0.49, 0.01), group("b", 99, -0.98, 0.02)}};
+  residuals.groups[1].profile = "h100-80";
+  device::Profile profile;
+  profile.name = "h100-80";
+  profile.provenance.device = "H100-SXM5-80GB (product shapes: GH200)";
+  CHECK(basis_of(profile, "H100-SXM5-80GB", "").profile == "h100-80");
+  Situation other = here;
+  other.profile = basis_of(profile, "H200-SXM5-141GB", "Megatron-LM").profile;
+  CHECK(other.profile == "h100-80 on H200-SXM5-141GB");
+  const auto found = spread(residuals, ResidualOf::time, other);
+  REQUIRE(found);
+  CHECK(found->low < -0.45);
+  CHECK(found->low > -0.90);
+  CHECK_FALSE(found->own_gpu);
+  CHECK(found->own_framework);
+  // Runs elsewhere were all slower than said; here they may as well be faster.
+  const input::RunResiduals slower = {"", {group("a", 99, 0.01, 0.01)}};
+  CHECK(spread(slower, ResidualOf::time, here)->low == 0);
+  CHECK(spread(slower, ResidualOf::time, other)->high == Approx(0.90));
+  CHECK(spread(slower, ResidualOf::time, other)->low == Approx(-0.90));
+  Intervals all;
+  all.step_seconds = Interval{1, 2};
+  all.time = found;
+  CHECK(intervals_text(all).find("time extrapolated: no run on this GPU; from 198 runs of 2 "
+                                 "sources elsewhere (Megatron-LM)") != std::string::npos);
+  all.time = spread(residuals, ResidualOf::time, here);
+  CHECK(intervals_text(all).find("time from 99 runs of 1 source on this GPU and framework "
+                                 "(a100-80, Megatron-LM, several nodes, no context parallelism)") !=
+        std::string::npos);
+}

@@ -1,0 +1,123 @@
+// perfetto_schedules.cpp — what a Perfetto trace shows of every schedule: on the compute track of
+// each stage the passes of the last step, in the schedule's order.
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <fstream>
+#include <map>
+
+#include "sim/output/perfetto/perfetto.h"
+#include "sim/output/perfetto/perfetto.pb.h"
+#include "sim/job/schedule/schedule.h"
+#include "sim/program/plan/layer_partition.h"
+#include "tests/picture.h"
+#include "tests/engine/sample.h"
+
+using namespace sim;
+namespace pf = rehearse::perfetto;
+
+namespace {
+
+constexpr int stages = 4, microbatches = 8;
+
+// The microbatch of each pass, where it changes.
+using Row = std::vector<int>;
+
+void put(Row& row, int microbatch) {
+  if (row.empty() || row.back() != microbatch) row.push_back(microbatch);
+}
+
+// A small model of as many layers as the schedule has parts.
+program::Plan plan_of(const schedule::Schedule& row) {
+  program::Plan plan = sample::plan(1, 1, stages, row.shared_parameters ? 2 : 1, microbatches);
+  plan.pipeline.schedule = row.name;
+  plan.pipeline.virtual_stages = row.chunks;
+  plan.architecture.layers = 2 * program::count_parts(plan);
+  return plan;
+}
+
+// By stage: what the compute track of a trace does in its last step.
+std::vector<Row> traced(const program::Plan& plan, const std::string& name) {
+  const std::string path =
+      std::string(REHEARSE_BINARY_DIR) + "/perfetto_schedule_" + name + ".pftrace";
+  const program::Job job = sample::job(plan);
+  std::vector<std::string> names;
+  for (const program::Program& program : job.classes)
+    names.push_back(std::to_string(program.stage));
+  output::PerfettoTrace writer(names);
+  REQUIRE(writer.open(path).empty());
+  engine::Options options;
+  options.observer = &writer;
+  engine::run(job, sample::times(job), sample::memory(job), options);
+  REQUIRE(writer.close().empty());
+
+  std::ifstream in(path, std::ios::binary);
+  pf::Trace trace;
+  REQUIRE(trace.ParseFromIstream(&in));
+  struct Track {
+    std::string name;
+    std::uint64_t process = 0;
+    std::map<std::uint64_t, std::string> annotations;
+  };
+  std::map<std::uint32_t, Track> tracks;
+  std::map<std::uint64_t, std::map<int, Row>> steps;  // by process and step
+  for (const pf::TracePacket& packet : trace.packet()) {
+    Track& own = tracks[packet.trusted_packet_sequence_id()];
+    if (packet.has_track_descriptor()) {
+      own.name = packet.track_descriptor().name();
+      own.process = packet.track_descriptor().parent_uuid();
+    }
+    for (const auto& known : packet.interned_data().debug_annotation_names())
+      own.annotations[known.iid()] = known.name();
+    if (packet.track_event().type() != pf::TrackEvent::TYPE_SLICE_BEGIN) continue;
+    if (own.name != "stream compute") continue;
+    int step = -1, microbatch = -1;
+    for (const auto& note : packet.track_event().debug_annotations()) {
+      const std::string& what = own.annotations.at(note.name_iid());
+      if (what == "step") step = static_cast<int>(note.int_value());
+      if (what == "microbatch") microbatch = static_cast<int>(note.int_value());
+    }
+    if (microbatch >= 0) put(steps[own.process][step], microbatch);
+  }
+  std::vector<Row> rows;
+  for (const auto& [process, of] : steps) rows.push_back(of.rbegin()->second);
+  return rows;
+}
+
+// The same of the orders that the schedule asks for.
+std::vector<Row> ordered(const schedule::Schedule& row, const program::Plan& plan) {
+  std::vector<Row> rows;
+  for (const schedule::Order& order : row.orders(program::pipeline_shape(plan, microbatches))) {
+    Row& own = rows.emplace_back();
+    for (const schedule::Step& step : order) put(own, step.microbatch);
+  }
+  return rows;
+}
+
+// Whether the order says all that a stage does: not where it goes by times, where passes run beside
+// each other, and where shares of the output layer stand between them.
+bool says_all(const schedule::Schedule& row, const program::Plan& plan) {
+  if (row.by_times || row.output == schedule::Output::together) return false;
+  for (const schedule::Order& order : row.orders(program::pipeline_shape(plan, microbatches)))
+    if (std::ranges::any_of(order, &schedule::Step::paired)) return false;
+  return true;
+}
+
+}  // namespace
+
+TEST_CASE("output: the compute tracks of a trace run each schedule's passes in its order") {
+  std::string picture;
+  for (const schedule::Schedule& row : schedule::catalog()) {
+    const program::Plan plan = plan_of(row);
+    const std::string name(row.name);
+    INFO(name);
+    const std::vector<Row> rows = traced(plan, name);
+    CHECK(rows.size() == stages);
+    if (says_all(row, plan)) CHECK(rows == ordered(row, plan));
+    picture += name + "\n";
+    for (const Row& one : rows) {
+      for (const int microbatch : one) picture += " " + std::to_string(microbatch);
+      picture += "\n";
+    }
+  }
+  picture::same("report/pictures/perfetto-schedules.txt", picture);
+}

@@ -1,0 +1,256 @@
+// Plans on changed fabrics: links that all traffic shares, slow GPUs, variants side by side.
+#include <catch2/catch.hpp>
+
+#include "sim/input/plan/plan.h"
+#include "sim/answer/balance.h"
+#include "sim/answer/evaluate.h"
+#include "sim/study/tune/link_use.h"
+#include "sim/study/tune/whatif.h"
+
+using namespace sim;
+using namespace sim::study;
+
+namespace {
+
+input::PlanFile plan(std::vector<std::string> settings) {
+  std::vector<std::string> all = {"model=llama-3.1-8b", "cluster=dgx-h100", "sequence=2048",
+                                  "micro_batch=1"};
+  all.insert(all.end(), settings.begin(), settings.end());
+  const auto file = input::load_plan("", all);
+  INFO((file ? std::string() : file.errors()[0].message));
+  REQUIRE(file);
+  return *file;
+}
+
+Duration step(const input::PlanFile& file, bool coupled, bool all_ranks = false,
+              engine::Method method = engine::Method::reference) {
+  Sites sites;
+  const auto site = sites.of(file.machine);
+  REQUIRE(site);
+  engine::Options how;
+  how.method = method;
+  how.couple = coupled;
+  const answer::Answer answer = evaluate(file.plan, **site, how, all_ranks);
+  REQUIRE(answer.run.fits());
+  return answer.run.step_time;
+}
+
+}  // namespace
+
+TEST_CASE("study: on links that nobody else uses coupled equals isolated to the picosecond") {
+  // One kind of traffic at a time: tensor-parallel in a node, data-parallel between nodes with the
+  // optimizer's collectives one after the other, a pipeline whose two directions have own links.
+  for (const std::vector<std::string>& settings : std::vector<std::vector<std::string>>{
+           {"tp=8", "gpus=8", "global_batch=4"},
+           {"tp=8", "pp=2", "gpus=16", "global_batch=4"},
+           {"tp=2", "gpus=16", "global_batch=16", "overlap_grad_reduce=false"}}) {
+    const input::PlanFile file = plan(settings);
+    CHECK(step(file, true) == step(file, false));
+  }
+}
+
+TEST_CASE("study: coupled never beats isolated and slows where traffic meets") {
+  const std::vector<std::string> base = {"tp=4", "pp=2", "gpus=64", "global_batch=64",
+                                         "fabric.nodes_per_leaf=2"};
+  bool slower = false;
+  for (const char* oversubscription : {"1", "4", "16"}) {
+    for (const char* order : {"tp-cp-ep-dp-pp", "tp-cp-ep-pp-dp"}) {
+      std::vector<std::string> settings = base;
+      settings.push_back(std::string("fabric.oversubscription=") + oversubscription);
+      settings.push_back(std::string("rank_order=") + order);
+      const input::PlanFile file = plan(settings);
+      const Duration alone = step(file, false), shared = step(file, true);
+      CHECK(shared >= alone);
+      slower = slower || shared > alone;
+    }
+  }
+  CHECK(slower);
+}
+
+TEST_CASE("study: replicas split by slow GPUs answer as every rank by itself") {
+  const input::PlanFile file =
+      plan({"tp=2", "pp=2", "gpus=32", "global_batch=32", "condition={node: 1 gpu: 3 speed: 0.7}",
+            "condition={node: 2 speed: 0.9}"});
+  const std::vector<int> classes = replica_classes(file.plan, file.machine.cluster);
+  // dp 8: GPUs 2k and 2k+1 of nodes 0 1 are stage 0 of replicas 0-7, of nodes 2 3 stage 1. GPU 11
+  // is in replica 5, node 2 holds stage 1 of replicas 0-3.
+  CHECK(classes == std::vector{0, 0, 0, 0, 1, 2, 1, 1});
+  const Duration merged = step(file, false, false, engine::Method::fast);
+  CHECK(merged == step(file, false, true));
+  CHECK(merged > step(plan({"tp=2", "pp=2", "gpus=32", "global_batch=32"}), false));
+}
+
+TEST_CASE("study: a node with slow links slows the groups that stand on it") {
+  const std::vector<std::string> base = {"tp=4", "pp=4", "gpus=32", "global_batch=32"};
+  const auto accounts = [&](std::vector<std::string> settings) {
+    settings.insert(settings.end(), base.begin(), base.end());
+    const input::PlanFile file = plan(settings);
+    Sites sites;
+    const answer::Answer answer = evaluate(file.plan, **sites.of(file.machine));
+    REQUIRE(answer.run.fits());
+    std::vector<Duration> waits;  // for tensor-parallel traffic, by class
+    for (const engine::ClassReport& c : answer.run.classes)
+      waits.push_back(c.accounts[static_cast<std::size_t>(engine::Account::tp_exposed)]);
+    return std::pair(waits, answer.run.step_time);
+  };
+  const auto [even, even_step] = accounts({});
+  // Node 0 holds stage 0 of both replicas, stages 1 2 3 the other nodes.
+  const auto [slow, slow_step] = accounts({"condition={node: 0 bandwidth: 0.5}"});
+  REQUIRE(even.size() == 4);
+  REQUIRE(slow.size() == 4);
+  CHECK(slow[0] > even[0]);
+  for (std::size_t stage = 1; stage < 4; ++stage) CHECK(slow[stage] == even[stage]);
+  CHECK(slow_step > even_step);
+  // One of two replicas on the slow node: each by itself, as every rank by itself.
+  const std::vector<std::string> placed = {"tp=8", "pp=2", "gpus=32", "global_batch=32",
+                                           "condition={node: 1 bandwidth: 0.5}"};
+  const input::PlanFile file = plan(placed);
+  CHECK(replica_classes(file.plan, file.machine.cluster) == std::vector{0, 1});
+  CHECK(step(file, false, false, engine::Method::fast) == step(file, false, true));
+}
+
+TEST_CASE("study: two kinds of GPU in one job, each class as its slowest") {
+  const std::vector<std::string> base = {"tp=2", "pp=2", "gpus=32", "global_batch=32"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.end(), base.begin(), base.end());
+    return plan(more);
+  };
+  const input::PlanFile fast = plan(base);
+  const std::string four = "other_gpu={first_node: 0 nodes: 4 cluster: \"dgx-a100\"}";
+  const std::string one = "other_gpu={first_node: 1 nodes: 1 cluster: \"dgx-a100\"}";
+  const input::PlanFile mixed = with({one, "attention=flash"});
+  // Node 1 holds stage 0 of replicas 4 to 7.
+  CHECK(replica_classes(mixed.plan, mixed.machine.cluster) == std::vector{0, 0, 0, 0, 1, 1, 1, 1});
+  const Duration some = step(mixed, false, false, engine::Method::fast);
+  CHECK(some == step(mixed, false, true));
+  const Duration all = step(with({four, "attention=flash"}), false);
+  CHECK(some > step(with({"attention=flash"}), false));
+  CHECK(all >= some);
+  // All of another kind: the kernels of that GPU, on the links of this cluster.
+  Sites sites;
+  const Site& site = **sites.of(mixed.machine);
+  REQUIRE(site.others.size() == 1);
+  CHECK(site.others[0].gpu.name == "A100-SXM4-80GB");
+  // The smaller memory of a kind is its classes'.
+  const input::PlanFile small =
+      with({"other_gpu={first_node: 1 nodes: 1 cluster: \"abci-a\"}", "attention=flash"});
+  const answer::Answer answer = evaluate(small.plan, **sites.of(small.machine));
+  Bytes least = answer.run.classes.front().capacity, most = least;
+  for (const engine::ClassReport& c : answer.run.classes) {
+    least = std::min(least, c.capacity);
+    most = std::max(most, c.capacity);
+  }
+  CHECK(gib(most - least) == Approx(79.2 - 39.39).margin(0.1));
+}
+
+TEST_CASE("study: what goes up a NIC comes down another") {
+  const input::PlanFile file = plan({"tp=4", "pp=2", "gpus=64", "global_batch=64"});
+  Sites sites;
+  Site& site = **sites.of(file.machine);
+  const std::vector<LinkUse> uses = link_use(file.plan, site, Duration{1'000'000'000'000});
+  const topology::Routes& routes = site.network->cover(1);
+  double up = 0, down = 0;
+  for (const LinkUse& use : uses) {
+    double parts = 0;
+    for (const auto& [who, bytes] : use.bytes_of) parts += bytes;
+    CHECK(parts == Approx(use.bytes));
+    if (routes.link(use.link).kind != topology::LinkKind::network) continue;
+    if (routes.source(use.link).kind == topology::VertexKind::nic) up += use.bytes;
+    if (routes.target(use.link).kind == topology::VertexKind::nic) down += use.bytes;
+  }
+  CHECK(up > 0);
+  CHECK(up == Approx(down).epsilon(1e-12));
+}
+
+TEST_CASE("study: replicas with unlike microbatches send as much together as with even ones") {
+  const auto bytes_of = [](const std::string& counts) {
+    const input::PlanFile file =
+        plan({"tp=4", "pp=2", "gpus=32", "global_batch=16", "replica_microbatches=" + counts});
+    Sites sites;
+    std::map<std::string, double> all;
+    for (const LinkUse& use :
+         link_use(file.plan, **sites.of(file.machine), Duration{1'000'000'000'000}))
+      for (const auto& [who, bytes] : use.bytes_of) all[who] += bytes;
+    all.erase("dp");  // losses, once a step
+    return all;
+  };
+  const std::map<std::string, double> even = bytes_of("4x4"), unlike = bytes_of("2x6,2x2");
+  REQUIRE(even.size() >= 3);
+  REQUIRE(unlike.size() == even.size());
+  for (const auto& [who, bytes] : even) {
+    CAPTURE(who);
+    CHECK(unlike.at(who) == Approx(bytes).epsilon(1e-9));
+  }
+}
+
+TEST_CASE("study: variants stand beside their base in order whatever the workers") {
+  WhatifSettings settings;
+  settings.settings = {
+      "model=llama-3.1-8b", "cluster=dgx-h100",       "sequence=2048", "tp=2", "pp=2", "gpus=64",
+      "global_batch=64",    "fabric.nodes_per_leaf=2"};
+  settings.price_per_gpu_hour = 2;
+  const auto varied = input::parse_vary("fabric.oversubscription=1,8,64");
+  REQUIRE(varied);
+  std::vector<input::Variant> variants = *input::combinations({*varied});
+  variants.push_back({"impossible", {"tp=3"}});
+  std::vector<std::size_t> done;
+  const auto go_on = [&](std::size_t rows) {
+    done.push_back(rows);
+    return true;
+  };
+  const auto one = whatif(settings, variants, go_on);
+  REQUIRE_FALSE(done.empty());
+  CHECK(done.front() == 0);
+  CHECK(std::ranges::is_sorted(done));
+  CHECK(done.back() <= 5);
+  settings.workers = 2;
+  const auto two = whatif(settings, variants, go_on);
+  REQUIRE(one);
+  REQUIRE(two);
+  CHECK(text(output::whatif_document(*one)) == text(output::whatif_document(*two)));
+  REQUIRE(one->size() == 5);
+  const auto& rows = *one;
+  CHECK(rows[1].step == rows[0].step);  // 1:1 is what the cluster has
+  CHECK(rows[2].step >= rows[1].step);
+  CHECK(rows[3].step > rows[2].step);
+  CHECK_FALSE(rows[4].problem.empty());
+  // 2 per hour, a million tokens at so many per second and GPU.
+  CHECK(rows[0].cost_per_million_tokens == Approx(2.0 / 3600 / rows[0].tokens_gpu * 1e6));
+  WhatifSettings missing;
+  missing.plan = "nothing-there.textproto";
+  CHECK_FALSE(whatif(missing, variants, go_on));
+}
+
+TEST_CASE("study: layers are balanced over stages on unlike GPUs") {
+  const std::vector<std::string> base = {
+      "tp=8", "pp=4", "gpus=32", "global_batch=32", "attention=flash", "layer_split=balanced"};
+  const auto with = [&](const std::string& change, const char* layers) {
+    std::vector<std::string> settings = base;
+    settings.back() = layers;
+    if (!change.empty()) settings.push_back(change);
+    input::PlanFile file = plan(settings);
+    Sites sites;
+    file.plan = balanced(file.plan, **sites.of(file.machine));
+    return file;
+  };
+  const auto split = [&](const std::string& change) {
+    return with(change, "layer_split=balanced").plan.pipeline.layers_of_parts;
+  };
+  const std::vector<int> alike = split("");
+  // Of a slower GPU, and of one that a condition slows: the first stage has its node.
+  for (const char* change : {"other_gpu={first_node: 0 nodes: 1 cluster: \"dgx-a100\"}",
+                             "condition={node: 0 gpu: 0 speed: 0.5}"}) {
+    const std::vector<int> unlike = split(change);
+    CAPTURE(change);
+    REQUIRE(unlike.size() == 4);
+    CHECK(unlike[0] < alike[0] - 1);
+    // Behind it all are alike, whatever their layers took where they were before.
+    CHECK(std::abs(unlike[1] - unlike[2]) <= 1);
+    CHECK(unlike[3] <= unlike[1]);
+    // The step is shorter than with even stages.
+    const auto time = [&](const char* layers) {
+      return step(with(change, layers), false, false, engine::Method::fast);
+    };
+    CHECK(time("layer_split=balanced") < time("layer_split=even"));
+  }
+}

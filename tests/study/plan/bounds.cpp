@@ -1,0 +1,140 @@
+// bounds.cpp — what a plan takes at least is never more than what its replay takes.
+#include "sim/study/plan/bounds.h"
+
+#include "sim/base/random.h"
+#include "sim/answer/answer.h"
+#include "tests/study/plan/sample.h"
+
+using namespace sim;
+
+namespace {
+
+// Every so many plans of a space, each with the first, the ordered and the second bound.
+void hold_bounds(const planner::Question& question, std::size_t plans) {
+  const planner::Space space = sample::space(question);
+  answer::Sites sites;
+  std::map<planner::PiecesKey, planner::Pieces> pieces;
+  Random random(7);
+  for (std::size_t i = 0; i < plans; ++i) {
+    const auto c =
+        static_cast<std::size_t>(random.uniform() * static_cast<double>(space.cores().size()));
+    const planner::Core& core = space.cores()[c];
+    const int variant = static_cast<int>(random.uniform() * space.variants(core));
+    answer::Site& site = sample::site(sites, space, core.base);
+    for (const planner::PiecesKey& key : planner::pieces_keys(space, core))
+      if (!pieces.contains(key)) pieces[key] = planner::make_pieces(space, key, site);
+    planner::FirstBounds first(space, pieces);
+    const planner::Bound sums = first.of(core);
+    const std::int64_t ordered = first.step_of_order(core);
+    const program::Plan plan = space.plan(core, variant);
+    INFO(space.words(core, variant));
+    // Not every order of ranks goes with experts.
+    if (plan.architecture.is_mixture() && !program::problems(plan).empty()) continue;
+    REQUIRE(answer::problems(plan, site).empty());
+    const planner::SecondBound second = planner::second_bound(first, core, plan, site);
+    const planner::SecondBound third = planner::third_bound(plan, site);
+    const answer::Answer answer = answer::evaluate(plan, site);
+    std::int64_t needed = 0;
+    for (const engine::ClassReport& one : answer.run.classes)
+      needed = std::max({needed, one.needed.n, one.peak_allocated.n});
+    CHECK(sums.bytes <= needed);
+    if (answer.run.fits()) {
+      CHECK(second.bytes <= needed);
+      CHECK(second.room() >= 0);
+      CHECK(third.bytes <= needed);
+      CHECK(third.room() >= 0);
+      CHECK((sums.step_ps > 0 || plan.draws_routes()));
+      CHECK(sums.step_ps <= answer.run.step_time.ps);
+      CHECK(ordered <= answer.run.step_time.ps);
+      CHECK(second.step_ps <= answer.run.step_time.ps);
+      CHECK(third.step_ps <= answer.run.step_time.ps);
+    }
+    if (second.room() < 0) CHECK(!answer.run.fits());
+    if (third.room() < 0) CHECK(!answer.run.fits());
+  }
+}
+
+}  // namespace
+
+TEST_CASE("planner: bounds are never above the replay, in spaces with everything") {
+  hold_bounds(sample::question("llama-3.1-8b", "dgx-h100", 16, 64, 8192, {}), 60);
+  hold_bounds(sample::question("llama-2-13b", "abci-a", 32, 64, 4096, {}), 30);
+  hold_bounds(sample::question("gpt3-6.7b", "dgx-a100", 16, 32, 2048,
+                               {"attention=unfused", "recompute=none,selective"}),
+              15);
+  hold_bounds(sample::question("llama-2-13b", "dgx-a100", 32, 64, 4096, {"zero=1", "pp=16"}), 20);
+}
+
+TEST_CASE("planner: bounds are never above the replay where replicas and fabric are unlike") {
+  hold_bounds(sample::question("llama-3.1-8b", "tsubame4", 16, 64, 8192,
+                               {"fabric.oversubscription=4", "fp32_gradients=false"}),
+              15);
+  // Some of their backward passes are split.
+  hold_bounds(sample::question("llama-3.1-8b", "tsubame4", 16, 64, 8192,
+                               {"fabric.oversubscription=4", "fp32_gradients=false", "zero=1",
+                                "tp=2", "cp=1", "pp=4", "schedule=dualpipe,dualpipe-v"}),
+              10);
+  hold_bounds(sample::question("llama-3.1-8b", "dgx-h100", 16, 32, 8192,
+                               {"lora_rank=16", "condition={node: 1 gpu: 1 speed: 0.8}"}),
+              10);
+}
+
+TEST_CASE("planner: bounds are never above the replay where the order goes by times") {
+  // Also where one rank is slow, which moves all of them.
+  hold_bounds(sample::question("llama-3.1-8b", "dgx-h100", 16, 64, 4096,
+                               {"zero=1", "tp=2,4", "cp=1", "pp=4", "micro_batch=1",
+                                "schedule=zb-1p,zb-2p,vocab-1,vocab-2"}),
+              8);
+  hold_bounds(
+      sample::question("llama-3.1-8b", "dgx-h100", 16, 64, 4096,
+                       {"zero=1", "tp=4", "cp=1", "pp=4", "micro_batch=1",
+                        "schedule=zb-1p,vocab-1,1f1b", "condition={node: 1 gpu: 1 speed: 0.5}"}),
+      6);
+}
+
+TEST_CASE("planner: bounds are never above the replay where modules wait on the CPU") {
+  hold_bounds(sample::question("llama-3.1-8b", "dgx-h100", 16, 64, 8192,
+                               {"zero=1", "offload_modules=\"core_attn,attn_proj\"",
+                                "activation_offload_fraction=1,0.5"}),
+              15);
+}
+
+TEST_CASE("planner: bounds are never above the replay of mixtures of experts") {
+  hold_bounds(sample::question("qwen3-30b-a3b", "dgx-h100", 16, 32, 4096, {"zero=0,1"}), 30);
+  hold_bounds(sample::question("mixtral-8x7b", "dgx-h100", 32, 32, 4096, {}), 20);
+  // The first layers are dense, attention is latent, a layer predicts a token more.
+  hold_bounds(sample::question("deepseek-v3", "dgx-h200", 512, 512, 4096,
+                               {"zero=1", "pp=16", "tp=1,2", "cp=1", "first_stage_layers=1"}),
+              12);
+  // 61 layers, padded.
+  hold_bounds(sample::question("deepseek-v3", "dgx-h200", 512, 512, 4096,
+                               {"zero=1", "pp=8,16", "tp=1,2", "cp=1"}),
+              12);
+  hold_bounds(
+      sample::question("qwen3-30b-a3b", "dgx-h100", 16, 32, 4096, {"zero=1", "router=skewed"}), 12);
+}
+
+TEST_CASE("planner: bounds are never above the replay of more microbatches than are put in order") {
+  hold_bounds(sample::question("llama-2-7b", "dgx-h100", 8, 20'000, 1024,
+                               {"zero=1", "tp=2", "cp=1", "pp=4", "micro_batch=1",
+                                "schedule=1f1b,interleaved-1f1b,zb-h1"}),
+              6);
+}
+
+TEST_CASE("planner: without a driver call in the step, a replay without tensors is exact") {
+  const auto question = sample::question("llama-3.1-8b", "dgx-h100", 8, 32, 2048,
+                                         {"zero=1", "tp=2", "recompute=full"});
+  const planner::Space space = sample::space(question);
+  answer::Sites sites;
+  int equal = 0, plans = 0;
+  for (const planner::Core& core : space.cores()) {
+    if (core.micro_batch > 1 || plans == 12) continue;
+    ++plans;
+    answer::Site& site = sample::site(sites, space, core.base);
+    const program::Plan plan = space.plan(core, 0);
+    const answer::Answer answer = answer::evaluate(plan, site);
+    equal += planner::third_bound(plan, site).step_ps == answer.run.step_time.ps;
+  }
+  CHECK(plans == 12);
+  CHECK(equal >= 6);
+}

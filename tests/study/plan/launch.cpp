@@ -1,0 +1,275 @@
+// launch.cpp — what is launched says the plan, and names what it cannot say.
+#include "sim/study/plan/launch_writer.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "sim/input/fields/fields.h"
+#include "sim/base/random.h"
+#include "sim/output/json.h"
+#include "sim/program/plan/layer_partition.h"
+#include "tests/study/plan/sample.h"
+
+using namespace sim;
+
+namespace {
+
+// "fp8=true, tp=2": fp8 and tp.
+std::vector<std::string> fields_of(const std::string& left) {
+  std::vector<std::string> names;
+  for (std::size_t at = 0; at < left.size();) {
+    const std::size_t equals = left.find('=', at);
+    names.push_back(left.substr(at, equals - at));
+    const std::size_t comma = left.find(", ", equals);
+    at = comma == std::string::npos ? left.size() : comma + 2;
+  }
+  return names;
+}
+
+// What is written, read back, is the plan but for the fields that `left` names.
+void check_read_back(const planner::LaunchText& one, const program::Plan& plan,
+                     const std::string& folder, int gpus) {
+  const std::string path = folder + "/" + one.file;
+  std::ofstream(path) << one.text;
+  std::vector<std::string> settings = {"model=llama-3.1-8b", "cluster=dgx-h100"};
+  if (one.program != "Megatron-LM") settings.push_back(fmt::format("gpus={}", gpus));
+  const auto file = input::load_megatron(path, settings);
+  INFO(one.text << "\n" << one.left);
+  const std::string problem = file ? "" : file.errors().front().message;
+  INFO(problem);
+  REQUIRE(file);
+  program::Plan back = file->plan;
+  for (const std::string& name : fields_of(one.left)) {
+    const auto field = std::ranges::find(input::plan_fields(), name, &input::Field::name);
+    REQUIRE(field != input::plan_fields().end());
+    CHECK(field->place.get(back) != field->place.get(plan));
+    field->place.set(back, field->place.get(plan));
+  }
+  // What has no effect in this plan, and layers that are dealt out in other words.
+  if (plan.mesh.pp == 1) back.pipeline.schedule = plan.pipeline.schedule;
+  if (plan.pipeline.virtual_stages == 1) back.pipeline.interleaving = plan.pipeline.interleaving;
+  if (plan.mesh.cp == 1) back.mesh.context = plan.mesh.context;
+  if (plan.pipeline.layer_split == program::LayerSplit::padded) {
+    CHECK(program::layers_of_parts(back) == program::layers_of_parts(plan));
+    back.pipeline = plan.pipeline;
+  }
+  back.architecture.name = plan.architecture.name;
+  CHECK(output::to_json(back).dump() == output::to_json(plan).dump());
+}
+
+}  // namespace
+
+TEST_CASE("planner: what is to be launched, read back, is the plan") {
+  const std::string folder =
+      (std::filesystem::temp_directory_path() / "rehearse-planner-launch").string();
+  std::filesystem::create_directories(folder);
+  const planner::Space space =
+      sample::space(sample::question("llama-3.1-8b", "dgx-h100", 32, 64, 8192,
+                                     {"schedule=1f1b,interleaved-1f1b,gpipe",
+                                      "allocator_options="
+                                      "expandable_segments:True"}));
+  Random random(5);
+  std::map<std::string, int> said;
+  std::map<std::string, std::set<std::string>> left;
+  for (int i = 0; i < 150; ++i) {
+    const auto c =
+        static_cast<std::size_t>(random.uniform() * static_cast<double>(space.cores().size()));
+    const planner::Core& core = space.cores()[c];
+    program::Plan plan = space.plan(core, 0);
+    if (plan.mesh.cp > 1 && plan.sharding.data_parallel == program::DataParallelism::fsdp2)
+      plan.mesh.context = "torch-allgather";  // torchtitan's
+    for (const planner::LaunchText& one : planner::launches(
+             plan, "llama-3.1-8b", "dgx-h100", space.bases()[core.base].file.machine)) {
+      if (one.text.empty()) {
+        CHECK_FALSE(one.left.empty());
+        continue;
+      }
+      ++said[one.program];
+      for (const std::string& field : fields_of(one.left)) left[one.program].insert(field);
+      INFO(space.words(core, 0));
+      check_read_back(one, plan, folder, 32);
+    }
+  }
+  CHECK(left["Megatron-LM"].empty());
+  CHECK(left["Megatron-Bridge"] == std::set<std::string>{"allocator_options"});
+  CHECK(left["torchtitan"] == std::set<std::string>{"attention", "swiglu_fusion", "rope_fusion",
+                                                    "norm_fusion", "layer_kernels",
+                                                    "avoid_record_streams", "separate_products"});
+  CHECK(said["Megatron-LM"] > 20);
+  CHECK(said["torchtitan"] > 5);
+  CHECK(said["Megatron-Bridge"] > 10);
+}
+
+TEST_CASE("planner: DeepSpeed's own optimizer is told by its configuration") {
+  const std::string folder =
+      (std::filesystem::temp_directory_path() / "rehearse-planner-deepspeed").string();
+  std::filesystem::create_directories(folder);
+  const std::vector<std::vector<std::string>> starts = {
+      {},
+      {"optimizer_cpu_offload=true"},
+      {"optimizer_cpu_offload=true", "optimizer_offload_fraction=0.5",
+       "optimizer_sub_group=100000000", "fp32_gradients=true", "precision=fp16"},
+      {"overlap_grad_reduce=false", "deepspeed_all_reduce=true", "gradient_clipping=false"}};
+  for (std::vector<std::string> start : starts) {
+    start.insert(start.end(),
+                 {"zero=3", "pp=1", "tp=1", "micro_batch=1", "deepspeed_optimizer=true"});
+    const planner::Space space =
+        sample::space(sample::question("llama-3.1-8b", "dgx-h100", 16, 64, 8192, start));
+    const planner::Core& core = space.cores().front();
+    program::Plan plan = space.plan(core, 0);
+    if (!plan.stack.gradient_clipping) {
+      plan.sharding.fsdp.secondary = 8;
+      plan.sharding.fsdp.quantized_weights = plan.sharding.fsdp.quantized_gradients = true;
+    }
+    const std::vector<planner::LaunchText> all =
+        planner::launches(plan, "llama-3.1-8b", "dgx-h100", space.bases()[core.base].file.machine);
+    for (const planner::LaunchText& one : all)
+      CHECK(one.text.empty() == (one.program != "DeepSpeed"));
+    const planner::LaunchText& last = all.back();
+    REQUIRE(last.file == "ds_config.json");
+    CHECK(last.left == "the model and how its layers run");
+    std::ofstream(folder + "/ds_config.json") << last.text;
+    const auto file = input::load_megatron(
+        folder + "/ds_config.json",
+        {"model=llama-3.1-8b", "cluster=dgx-h100", "gpus=16", "sequence=8192"});
+    INFO(last.text << "\n" << (file ? "" : file.errors().front().message));
+    REQUIRE(file);
+    program::Plan back = file->plan;
+    back.policy = plan.policy;
+    CHECK(output::to_json(back).dump() == output::to_json(plan).dump());
+    plan.sharding.fsdp.reshard_after_forward = false;
+    CHECK(planner::launches(plan, "llama-3.1-8b", "dgx-h100", space.bases()[core.base].file.machine)
+              .back()
+              .text.empty());
+  }
+}
+
+// A script that loses a field in silence would train something else.
+TEST_CASE("planner: what a launch file cannot say of a plan it does not leave out") {
+  const std::string folder =
+      (std::filesystem::temp_directory_path() / "rehearse-planner-fields").string();
+  std::filesystem::create_directories(folder);
+  const std::vector<std::vector<std::string>> starts = {
+      {"zero=1", "pp=2", "vp=1"},
+      {"zero=1", "pp=1", "recompute=full"},
+      {"zero=1", "pp=1", "fp8=true", "fp8_recipe=tensorwise"},
+      {"zero=3", "pp=1", "framework=torchtitan", "recompute=none"},
+      {"zero=3", "pp=1", "framework=torchtitan", "recompute=none", "fp8=true"},
+      {"zero=1", "pp=1", "deepspeed_optimizer=true", "overlap_grad_reduce=false",
+       "overlap_param_gather=false", "fp32_gradients=false", "gradient_accumulation_fusion=false"}};
+  std::map<std::string, int> said;
+  for (std::vector<std::string> start : starts) {
+    start.insert(start.end(), {"tp=2", "cp=2", "micro_batch=1"});
+    const planner::Space space =
+        sample::space(sample::question("llama-3.1-8b", "dgx-h100", 16, 64, 8192, start));
+    const planner::Core& core = space.cores().front();
+    for (const input::Field& field : input::plan_fields()) {
+      program::Plan plan = space.plan(core, 0);
+      if (!field.place || field.name.starts_with("architecture.")) continue;
+      const input::Value value = field.place.get(plan);
+      const bool* flag = std::get_if<bool>(&value);
+      if (flag == nullptr) continue;
+      field.place.set(plan, !*flag);
+      if (!program::problems(plan).empty()) continue;
+      for (const planner::LaunchText& one : planner::launches(
+               plan, "llama-3.1-8b", "dgx-h100", space.bases()[core.base].file.machine)) {
+        INFO(field.name << " " << !*flag << " " << one.program);
+        if (one.text.empty()) {
+          CHECK_FALSE(one.left.empty());
+          continue;
+        }
+        if (one.program == "DeepSpeed") continue;  // its layers are another file's
+        ++said[one.program];
+        check_read_back(one, plan, folder, 16);
+        if (one.program != "Megatron-LM") continue;
+        const std::vector<std::string> left = fields_of(one.left);
+        CHECK((left.empty() || left == std::vector{std::string(field.name)}));
+      }
+    }
+  }
+  CHECK(said["Megatron-LM"] > 20);
+  CHECK(said["Megatron-Bridge"] > 20);
+  CHECK(said["torchtitan"] > 20);
+}
+
+TEST_CASE("planner: torchtitan is told to compile, or else to stop early") {
+  const planner::Space space = sample::space(sample::question(
+      "llama-3.1-8b", "dgx-h100", 32, 64, 8192, {"zero=3", "pp=1", "recompute=full"}));
+  program::Plan plan = space.plan(space.cores().front(), 0);
+  const auto text = [&] {
+    for (const planner::LaunchText& one :
+         planner::launches(plan, "llama-3.1-8b", "dgx-h100", space.bases().front().file.machine))
+      if (one.program == "torchtitan") return one.text;
+    return std::string();
+  };
+  plan.stack.layer_kernels = program::LayerKernels::eager;
+  CHECK(text().ends_with("mode = \"full\"\n"));
+  plan.stack.checkpoint_early_stop = true;
+  CHECK(text().ends_with("mode = \"full\"\nearly_stop = true\n"));
+  plan.stack.layer_kernels = program::LayerKernels::compiled;
+  CHECK(text().ends_with("mode = \"full\"\n\n[compile]\nenable = true\n"));
+}
+
+TEST_CASE("planner: torchtitan's sequences are shared as PyTorch does, and it is told how") {
+  const planner::Space space = sample::space(sample::question(
+      "llama-3.1-8b", "dgx-h100", 32, 64, 8192,
+      {"framework=torchtitan", "pp=1", "cp=2", "zero=3", "vp=1", "recompute=full"}));
+  std::set<std::string> seen;
+  for (const planner::Core& core : space.cores()) {
+    program::Plan plan = space.plan(core, 0);
+    const auto text = [&](std::string planner::LaunchText::*part) {
+      for (const planner::LaunchText& one : planner::launches(
+               plan, "llama-3.1-8b", "dgx-h100", space.bases()[core.base].file.machine))
+        if (one.program == "torchtitan") return one.*part;
+      return std::string();
+    };
+    const std::string rotates = plan.mesh.context == "torch-alltoall" ? "alltoall" : "allgather";
+    if (const std::string told = text(&planner::LaunchText::text); !told.empty()) {
+      seen.insert(plan.mesh.context);
+      CHECK(told.find("rotate_method = \"" + rotates + "\"\n") != told.npos);
+    }
+    plan.mesh.context = "ring";
+    CHECK(text(&planner::LaunchText::left).find("context torch-allgather") != std::string::npos);
+  }
+  CHECK(seen == std::set<std::string>{"torch-allgather", "torch-alltoall"});
+}
+
+TEST_CASE("planner: an order of nodes is launched as a hostfile") {
+  const planner::Space space = sample::space(
+      sample::question("llama-3.1-8b", "dgx-h100", 24, 48, 8192,
+                       {"zero=1", "tp=8", "recompute=none", "cluster.nodes=4", "host=[2,0,3,1]"}));
+  const input::Machine& machine = space.bases().front().file.machine;
+  const auto all =
+      planner::launches(space.plan(space.cores().front(), 0), "llama-3.1-8b", "dgx-h100", machine);
+  REQUIRE(all.size() == 4);
+  // Read back on the cluster as it was changed.
+  const auto large = planner::launches(space.plan(space.cores().front(), 0), "llama-3.1-8b",
+                                       "tsubame4", machine, {"cluster.nodes=6"});
+  CHECK(large.front().left.empty());
+  const auto small = planner::launches(space.plan(space.cores().front(), 0), "llama-3.1-8b",
+                                       "tsubame4", machine, {"cluster.nodes=5"});
+  CHECK(small.front().left.find("has 20") != std::string::npos);
+  CHECK(all.back().file == "hostfile");
+  CHECK(all.back().text.ends_with("\nnode-02 slots=8\nnode-00 slots=8\nnode-03 slots=8\n"));
+}
+
+TEST_CASE("planner: what no flag says is not launched without it") {
+  const planner::Space space = sample::space(
+      sample::question("llama-3.1-8b", "dgx-h100", 16, 64, 8192,
+                       {"zero=2", "tp=1", "recompute=none", "gradient_accumulation_fusion=false",
+                        "fake_quantization=weights"}));
+  const input::Machine& machine = space.bases().front().file.machine;
+  const program::Plan plan = space.plan(space.cores().front(), 0);
+  for (const planner::LaunchText& one :
+       planner::launches(plan, "llama-3.1-8b", "dgx-h100", machine)) {
+    CAPTURE(one.program);
+    CHECK(one.text.empty());
+    CHECK(one.left.find("round") != std::string::npos);
+  }
+}
